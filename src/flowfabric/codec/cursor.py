@@ -1,0 +1,26 @@
+"""Where a subscriber stands. Opaque to its holder: a family byte, then the number of the last event it saw."""
+
+from __future__ import annotations
+
+from flowfabric.errors import ValidationError, ValidationKind
+
+_SQL_FAMILY = 0x02
+_MAX_EVENT = 2**63 - 1
+TAIL = b""
+BEGINNING = bytes((_SQL_FAMILY,)) + bytes(8)
+
+
+def encode_cursor(event_id: int) -> bytes:
+    return bytes((_SQL_FAMILY,)) + event_id.to_bytes(8, "big")
+
+
+def decode_cursor(cursor: bytes, op: str) -> int | None:
+    """The event number to resume after, or None for an empty cursor: from now on."""
+    if not isinstance(cursor, bytes):
+        raise ValidationError(ValidationKind.INVALID_INPUT, f"cursor: expected bytes for {op}")
+    if not cursor:
+        return None
+    number = int.from_bytes(cursor[1:], "big")
+    if len(cursor) != 9 or cursor[0] != _SQL_FAMILY or number > _MAX_EVENT:
+        raise ValidationError(ValidationKind.INVALID_INPUT, f"cursor: not an event cursor for {op}")
+    return number

@@ -1,0 +1,136 @@
+"""The bytes of a handle. Integers are little-endian; a text is its length in four bytes, then UTF-8."""
+
+from __future__ import annotations
+
+import struct
+from uuid import UUID
+
+from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.ids import ExecutionId, ExecutionIdError
+from flowfabric.model.lease import BackendTag, Handle, HandleFields
+
+_V1, _V2, _WIRE_VERSION = 0x01, 0x02, 0x01
+MAX_HANDLE_BYTES = 4_096
+_U32 = struct.Struct("<I")
+_U64 = struct.Struct("<Q")
+
+
+def encode_handle(fields: HandleFields) -> bytes:
+    return b"".join(
+        (
+            bytes((_V2, _WIRE_VERSION, fields.tag)),
+            _text(str(fields.execution_id)),
+            _U32.pack(fields.attempt_index),
+            _text(str(fields.attempt_id)),
+            _text(str(fields.lease_id)),
+            _U64.pack(fields.lease_epoch),
+            _U64.pack(fields.lease_ttl_ms),
+            _text(fields.lane_id),
+            _text(fields.worker_instance_id),
+        )
+    )
+
+
+def decode_handle(handle: Handle, expected: BackendTag) -> HandleFields:
+    """Checks the outer backend name, then the bytes, then the tag inside them."""
+    if not isinstance(handle, Handle) or not isinstance(handle.opaque, bytes):
+        raise _corrupt("not a handle")
+    if handle.backend != expected.label:
+        raise _foreign(expected, handle.backend)
+    fields = decode_fields(handle.opaque)
+    if fields.tag is not expected:
+        raise _foreign(expected, f"{fields.tag.label} (embedded tag)")
+    return fields
+
+
+def decode_fields(data: bytes) -> HandleFields:
+    if len(data) > MAX_HANDLE_BYTES:
+        raise _corrupt(f"longer than {MAX_HANDLE_BYTES} bytes")
+    reader = _Reader(data)
+    magic = reader.byte()
+    if magic == _V1:
+        tag = BackendTag.VALKEY
+    elif magic == _V2:
+        version = reader.byte()
+        if version != _WIRE_VERSION:
+            raise _corrupt(f"BadWireVersion {version}")
+        tag = _tag(reader.byte())
+    else:
+        raise _corrupt(f"BadV1Version {magic}")
+    fields = HandleFields(
+        tag,
+        reader.execution_id(),
+        reader.u32(),
+        reader.uuid("attempt_id"),
+        reader.uuid("lease_id"),
+        reader.u64(),
+        reader.u64(),
+        reader.text("lane_id"),
+        reader.text("worker_instance_id"),
+    )
+    reader.end()
+    return fields
+
+
+class _Reader:
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def take(self, count: int) -> bytes:
+        end = self._at + count
+        if end > len(self._data):
+            raise _corrupt(f"Truncated needed={count} at={self._at} have={len(self._data) - self._at}")
+        taken = self._data[self._at : end]
+        self._at = end
+        return taken
+
+    def byte(self) -> int:
+        return self.take(1)[0]
+
+    def u32(self) -> int:
+        return int(_U32.unpack(self.take(4))[0])
+
+    def u64(self) -> int:
+        return int(_U64.unpack(self.take(8))[0])
+
+    def text(self, field: str) -> str:
+        try:
+            return self.take(self.u32()).decode()
+        except UnicodeDecodeError:
+            raise _corrupt(f"InvalidUtf8 {field}") from None
+
+    def uuid(self, field: str) -> UUID:
+        try:
+            return UUID(self.text(field))
+        except ValueError:
+            raise _corrupt(f"ParseField {field}: not a uuid") from None
+
+    def execution_id(self) -> ExecutionId:
+        try:
+            return ExecutionId(self.text("execution_id"))
+        except ExecutionIdError as error:
+            raise _corrupt(f"ParseField execution_id: {error.reason}") from None
+
+    def end(self) -> None:
+        if self._at != len(self._data):
+            raise _corrupt(f"TrailingBytes pos={self._at} len={len(self._data)}")
+
+
+def _text(value: str) -> bytes:
+    raw = value.encode()
+    return _U32.pack(len(raw)) + raw
+
+
+def _tag(byte: int) -> BackendTag:
+    try:
+        return BackendTag(byte)
+    except ValueError:
+        raise _corrupt(f"BadBackendTag {byte}") from None
+
+
+def _corrupt(message: str) -> ValidationError:
+    return ValidationError(ValidationKind.CORRUPTION, f"handle_codec: {message}")
+
+
+def _foreign(expected: BackendTag, actual: str) -> ValidationError:
+    return ValidationError(ValidationKind.HANDLE_FROM_OTHER_BACKEND, f"expected={expected.label} actual={actual:.40}")

@@ -1,0 +1,81 @@
+"""From a URL to an engine. The only place that knows which stores there are."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from flowfabric.engine.engine import Engine
+from flowfabric.engine.kernel import Settings
+from flowfabric.errors import ConfigError, RequiresDevMode
+from flowfabric.loops.loop import LoopSettings
+from flowfabric.loops.supervisor import Supervisor
+from flowfabric.store.clock import Clock, system_clock
+from flowfabric.store.memory import MemoryStore
+from flowfabric.store.sqlite.registry import open_store
+from flowfabric.store.sqlite.store import DEFAULT_POOL_SIZE, SqliteStore
+
+DEV_MODE = "FF_DEV_MODE"
+
+
+class SqliteBackend(Engine):
+    """The engine on an embedded SQLite file or a shared in-memory database."""
+
+    store: SqliteStore
+
+    @classmethod
+    async def new(cls, path: str, *, dev: bool = False, settings: Settings | None = None, **tuning: Any) -> SqliteBackend:
+        """Opens a path, a file: URI or `:memory:`. Needs FF_DEV_MODE=1 in the environment, or dev=True."""
+        if not dev and os.environ.get(DEV_MODE) != "1":
+            raise RequiresDevMode
+        return cls(open_store(path, **_checked(tuning)), settings)
+
+    @classmethod
+    async def new_with_tuning(cls, path: str, pool_size: int = DEFAULT_POOL_SIZE, wal: bool = True, **more: Any) -> SqliteBackend:
+        return await cls.new(path, pool_size=pool_size, wal=wal, **more)
+
+    def with_scanners(self, settings: LoopSettings | None = None) -> bool:
+        """Starts the background loops, at most once per database and process; whether this call did."""
+        if self.store.loops is not None:
+            return False
+        self.loops = self.store.loops = Supervisor(self, settings)
+        self.loops.start()
+        return True
+
+    async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
+        if self.loops is not None:
+            await self.loops.stop(grace_s)
+            self.loops = self.store.loops = None
+
+
+def _checked(tuning: dict[str, Any]) -> dict[str, Any]:
+    known = {"pool_size", "wal", "synchronous", "clock"}
+    unknown = set(tuning) - known
+    if unknown:
+        raise ConfigError(f"unknown SQLite setting {sorted(unknown)[0]!r}; known are {', '.join(sorted(known))}")
+    pool = tuning.get("pool_size", DEFAULT_POOL_SIZE)
+    if not isinstance(pool, int) or not 1 <= pool <= 64:
+        raise ConfigError(f"pool_size: a whole number from 1 to 64, got {pool!r}")
+    if tuning.get("synchronous", "FULL") not in ("FULL", "NORMAL"):
+        raise ConfigError("synchronous: FULL (survives a power cut) or NORMAL (survives a crash of the process)")
+    return tuning
+
+
+def memory_engine(clock: Clock = system_clock, settings: Settings | None = None) -> Engine:
+    """The engine on the in-memory reference store."""
+    return Engine(MemoryStore(clock), settings)
+
+
+async def connect(url: str, *, dev: bool = False, settings: Settings | None = None, **tuning: Any) -> Engine:
+    """`memory://`, `sqlite:///file.db`, `sqlite://:memory:` or a plain path."""
+    if not isinstance(url, str) or not url:
+        raise ConfigError("url: expected memory://, sqlite:///path or a file path")
+    if url == "memory://":
+        return memory_engine(tuning.get("clock", system_clock), settings)
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme == "file":
+        return await SqliteBackend.new(url, dev=dev, settings=settings, **tuning)
+    if scheme != "sqlite":
+        raise ConfigError(f"url: {scheme}:// is not supported here; use memory:// or sqlite:///path")
+    path = rest if rest.startswith((":memory:", "file:")) else rest.removeprefix("/")
+    return await SqliteBackend.new(path or ":memory:", dev=dev, settings=settings, **tuning)

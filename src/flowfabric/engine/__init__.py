@@ -1,0 +1,1 @@
+"""The operations: load, decide, commit."""

@@ -1,0 +1,252 @@
+"""What a lease holder calls, and the typed forms of the same for callers without a handle."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from flowfabric.engine import checks
+from flowfabric.engine.claims import Claims
+from flowfabric.errors import EngineError, StateError, StateKind, invalid
+from flowfabric.ids import execution_id, name
+from flowfabric.model.attempt import Delayed, FailOutcome, FailureClass, FailureReason, RetryScheduled, TerminalFailed
+from flowfabric.model.lease import (
+    Completed,
+    CompleteExecutionArgs,
+    DelayExecutionArgs,
+    EndArgs,
+    FailExecutionArgs,
+    Handle,
+    HandleFields,
+    LeaseRenewal,
+    Renewed,
+    RenewLeaseArgs,
+    UpdateProgressArgs,
+)
+from flowfabric.model.policy import RetryPolicy, stored_policy
+from flowfabric.plan import Applied
+from flowfabric.rules import attempts, retries
+from flowfabric.rules.claims import policy_text
+from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
+from flowfabric.rules.fence import check_fence, closed_by, retry_scheduled_by
+
+MAX_COMPLETE_MANY = 1_000
+
+
+class Attempts(Claims):
+    async def renew(self, handle: Handle) -> LeaseRenewal:
+        """Holds the lease for another of its own time-to-live."""
+        fields = self.fields(handle)
+        result: LeaseRenewal = await self.by_holder(fields, attempts.renew(fields))
+        return result
+
+    async def progress(self, handle: Handle, percent: int | None = None, message: str | None = None) -> None:
+        """Says how far the work is. What is None stays as it was."""
+        fields = self.fields(handle)
+        if percent is not None:
+            checks.whole(percent, "percent", 0, 100)
+        checks.optional_text(message, "message")
+        if percent is not None or message is not None:
+            await self.by_holder(fields, Act(attempts.progress(fields, percent, message)), marks=False)
+
+    async def complete(self, handle: Handle, payload: bytes | None = None) -> None:
+        """Ends the execution with success. Sent again by the same lease, it answers the same."""
+        fields = self.fields(handle)
+        result = None if payload is None else checks.payload(payload, "payload")
+        await self.by_holder(fields, Act(attempts.complete(fields, result)), "success")
+        self.forget(handle)
+
+    async def complete_many(self, many: Sequence[tuple[Handle, bytes | None]]) -> list[EngineError | None]:
+        """Each as `complete` would answer it: None, or the error for that one."""
+        checks.whole(len(many), "completions", 0, MAX_COMPLETE_MANY)
+        ready = []
+        for handle, payload in many:
+            fields = self.fields(handle)
+            result = None if payload is None else checks.payload(payload, "payload")
+            ready.append((handle, fields, attempts.complete(fields, result)))
+        answers: list[EngineError | None] = []
+        for (handle, fields, plan), answer in zip(
+            ready, await self.store.commit_many([plan for _, _, plan in ready]), strict=True
+        ):
+            try:
+                if not isinstance(answer, Applied):
+                    await self.by_holder(fields, Act(plan), "success")
+                self.forget(handle)
+                answers.append(None)
+            except EngineError as error:
+                answers.append(error)
+        return answers
+
+    async def fail(
+        self, handle: Handle, reason: FailureReason | str, failure_class: FailureClass = FailureClass.TRANSIENT
+    ) -> FailOutcome:
+        """Ends the attempt; the class and the policy decide whether there will be another."""
+        fields = self.fields(handle)
+        said = FailureReason(reason) if isinstance(reason, str) else reason
+        message = checks.text(said.message, "reason.message", 65_536)
+        category = _category(said, failure_class)
+        known = self.facts(handle)
+        if known is None:
+            snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
+            why = attempts.explain(snapshot, fields, "failed")
+            if isinstance(why, Done):
+                return why.result  # type: ignore[no-any-return]
+            if why is not None:
+                await self._refuse(why)
+            assert snapshot.execution is not None
+            retry_count, policy = snapshot.execution.retry_count, snapshot.execution.policy
+        else:
+            retry_count, policy = known.retry_count, known.policy
+        stored = stored_policy(policy)
+        delay_ms = retries.delay_after(
+            failure_class,
+            category,
+            stored.retry_policy if stored else None,
+            self.settings.default_retry_policy,
+            retry_count,
+            self._random.random(),
+        )
+        outcome: FailOutcome = await self.by_holder(fields, attempts.fail(fields, message, category, delay_ms), "failed")
+        self.forget(handle)
+        return outcome
+
+    async def delay(self, handle: Handle, delay_until: int) -> None:
+        """Parks the execution until a time; the same attempt goes on then."""
+        fields = self.fields(handle)
+        checks.timestamp(delay_until, "delay_until")
+        await self.by_holder(fields, attempts.delay(fields, delay_until))
+        self.forget(handle)
+
+    async def cancel(self, handle: Handle, reason: str = "") -> None:
+        """The holder gives its own execution up."""
+        fields = self.fields(handle)
+        checks.text(reason, "reason")
+        await self.by_holder(fields, Act(attempts.give_up(fields, reason)), "cancelled")
+        self.forget(handle)
+
+    # ---- without a handle
+
+    async def renew_lease(self, args: RenewLeaseArgs) -> Renewed:
+        checks.ttl_ms(args.lease_ttl_ms)
+        ident = execution_id(args.execution_id)
+
+        def rule(snapshot: Snapshot) -> Decision:
+            refused = check_fence(snapshot, args.fence, args.attempt_index, None)
+            if refused is not None:
+                return refused
+            assert snapshot.execution is not None
+            act = attempts.renew(attempts.holder(snapshot.execution, self.store.tag, args.lease_ttl_ms))
+            return Act(act.plan, lambda applied: Renewed(applied.row[0]))
+
+        result: Renewed = await self.decide(ident, rule)
+        return result
+
+    async def update_progress(self, args: UpdateProgressArgs) -> None:
+        """Lifecycle, revocation and expiry first, then the lease named here."""
+        ident = execution_id(args.execution_id)
+        if args.progress_pct is not None:
+            checks.whole(args.progress_pct, "progress_pct", 0, 100)
+        checks.optional_text(args.progress_message, "progress_message")
+
+        def rule(snapshot: Snapshot) -> Decision:
+            refused = check_fence(snapshot, None, 0, "operator_override")
+            if refused is not None:
+                return Refuse(refused.error)
+            stored = snapshot.execution
+            assert stored is not None
+            if (stored.current_lease_id, stored.lease_epoch) != (args.lease_id, args.lease_epoch):
+                return Refuse(StateError(StateKind.STALE_LEASE))
+            if args.progress_pct is None and args.progress_message is None:
+                return Done(None)
+            fields = attempts.holder(stored, self.store.tag)
+            return Act(attempts.progress(fields, args.progress_pct, args.progress_message))
+
+        await self.decide(ident, rule)
+
+    async def complete_execution(self, args: CompleteExecutionArgs) -> Completed:
+        result = None if args.result_payload is None else checks.payload(args.result_payload, "result_payload")
+        checks.optional_text(args.result_encoding, "result_encoding", 64)
+
+        def act(fields: HandleFields) -> Act:
+            return Act(attempts.complete(fields, result, args.result_encoding), Completed(fields.execution_id))
+
+        done: Completed = await self._end(args, "success", act)
+        return done
+
+    async def fail_execution(self, args: FailExecutionArgs) -> FailOutcome:
+        """The policy is the one given here; without one, the failure is final."""
+        checks.text(args.failure_reason, "failure_reason", 65_536)
+        checks.text(name(args.failure_category, "failure_category"), "failure_category")
+        for field in ("retry_policy_json", "next_attempt_policy_json"):
+            checks.text(getattr(args, field), field, checks.MAX_JSON_BYTES)
+        policy = _given_policy(args.retry_policy_json)
+        roll = self._random.random()
+
+        def rule(snapshot: Snapshot) -> Decision:
+            decision = self._ending(snapshot, args, "failed")
+            if not isinstance(decision, HandleFields):
+                return decision
+            assert snapshot.execution is not None
+            delay_ms = None
+            if policy is not None:
+                delay_ms = retries.next_delay(policy, args.failure_category, snapshot.execution.retry_count, roll)
+            following = policy_text(args.next_attempt_policy_json)
+            return attempts.fail(decision, args.failure_reason, args.failure_category, delay_ms, following)
+
+        result: FailOutcome = await self.decide(execution_id(args.execution_id), rule)
+        return result
+
+    async def delay_execution(self, args: DelayExecutionArgs) -> Delayed:
+        checks.timestamp(args.delay_until, "delay_until")
+        result: Delayed = await self._end(args, None, lambda fields: attempts.delay(fields, args.delay_until))
+        return result
+
+    async def _end(self, args: EndArgs, outcome: str | None, act: Any) -> Any:
+        def rule(snapshot: Snapshot) -> Decision:
+            decision = self._ending(snapshot, args, outcome)
+            return act(decision) if isinstance(decision, HandleFields) else decision
+
+        return await self.decide(execution_id(args.execution_id), rule)
+
+    def _ending(self, snapshot: Snapshot, args: EndArgs, outcome: str | None) -> HandleFields | Done | Refuse:
+        """The holder's fields when the fence is right; the answer of a repeated call; or the refusal."""
+        fence, stored = args.fence, snapshot.execution
+        if fence is not None and stored is not None:
+            shown = HandleFields(
+                self.store.tag, stored.id, args.attempt_index, fence.attempt_id, fence.lease_id, fence.lease_epoch, 0, "", ""
+            )
+            if outcome is not None and closed_by(snapshot, shown, outcome):
+                return Done(Completed(stored.id) if outcome == "success" else TerminalFailed())
+            if outcome == "failed" and retry_scheduled_by(snapshot, shown):
+                return Done(RetryScheduled(stored.delay_until_ms or stored.last_transition_at, stored.total_attempt_count))
+        refused = check_fence(snapshot, fence, args.attempt_index, args.source)
+        if refused is not None:
+            return refused
+        assert stored is not None
+        return attempts.holder(stored, self.store.tag)
+
+
+def _category(reason: FailureReason, failure_class: FailureClass) -> str:
+    if not isinstance(failure_class, FailureClass):
+        raise invalid("failure_class", "a FailureClass", failure_class)
+    if not reason.detail:
+        return failure_class.value
+    if not isinstance(reason.detail, bytes) or len(reason.detail) > 256:
+        raise invalid("reason.detail", "at most 256 bytes")
+    try:
+        return reason.detail.decode()
+    except UnicodeDecodeError:
+        return failure_class.value
+
+
+def _given_policy(text: str) -> RetryPolicy | None:
+    """An absent retry limit means none here, unlike in a stored policy."""
+    try:
+        tree = msgspec.json.decode(text) if text else None
+        if not isinstance(tree, dict):
+            return None
+        return msgspec.convert({"max_retries": 0, **tree}, RetryPolicy)
+    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeError):
+        return None

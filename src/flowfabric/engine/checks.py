@@ -1,0 +1,135 @@
+"""Every argument is bounded and checked before anything is written; the error names the field and what is accepted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.ids import execution_id, lane_id, name, partition_key
+from flowfabric.model.execution import (
+    MAX_PAYLOAD_BYTES,
+    MAX_REASON_BYTES,
+    MAX_TAGS,
+    MAX_TAGS_BYTES,
+    CreateExecutionArgs,
+)
+from flowfabric.model.lease import MAX_LEASE_TTL_MS, ClaimPolicy
+
+MAX_TIMESTAMP_MS = 2**53 - 1
+MAX_IDEMPOTENCY_KEY_BYTES = 512
+MAX_JSON_BYTES = 65_536
+_I32 = 2**31
+
+
+def whole(value: object, field: str, low: int, high: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+        raise invalid(field, f"a whole number from {low} to {high}", value)
+    return value
+
+
+def ttl_ms(value: object, field: str = "lease_ttl_ms", most: int = MAX_LEASE_TTL_MS) -> int:
+    return whole(value, field, 1, most)
+
+
+def timestamp(value: object, field: str) -> int:
+    return whole(value, field, 0, MAX_TIMESTAMP_MS)
+
+
+def optional_timestamp(value: object, field: str) -> int | None:
+    return None if value is None else timestamp(value, field)
+
+
+def text(value: object, field: str, most: int = MAX_REASON_BYTES) -> str:
+    if not isinstance(value, str):
+        raise invalid(field, "text", value)
+    if len(value) > most or len(value.encode(errors="surrogatepass")) > most:
+        raise invalid(field, f"text of at most {most} bytes")
+    if not is_storable(value):
+        raise invalid(field, "valid Unicode text")
+    return value
+
+
+def optional_text(value: object, field: str, most: int = MAX_REASON_BYTES) -> str | None:
+    return None if value is None else text(value, field, most)
+
+
+def is_storable(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def payload(value: object, field: str) -> bytes:
+    if not isinstance(value, bytes | bytearray | memoryview):
+        raise invalid(field, "bytes", value)
+    if len(value) > MAX_PAYLOAD_BYTES:
+        raise ValidationError(ValidationKind.PAYLOAD_TOO_LARGE, f"{field}: at most {MAX_PAYLOAD_BYTES} bytes, got {len(value)}")
+    return bytes(value)
+
+
+def tags(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping):
+        raise invalid("tags", "a mapping of text to text", value)
+    if len(value) > MAX_TAGS:
+        raise invalid("tags", f"at most {MAX_TAGS} tags, got {len(value)}")
+    size = 0
+    for key, held in value.items():
+        if not isinstance(key, str) or not isinstance(held, str) or not is_storable(key + held):
+            raise invalid("tags", "a mapping of text to text", {key: held})
+        size += len(key.encode()) + len(held.encode())
+    if size > MAX_TAGS_BYTES:
+        raise invalid("tags", f"at most {MAX_TAGS_BYTES} bytes in all, got {size}")
+    return dict(value)
+
+
+def limit(value: object, most: int, field: str = "limit") -> int:
+    """A page size. Over the cap is cut to it; zero asks for an empty page."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise invalid(field, f"a whole number from 0 to {most}", value)
+    return min(value, most)
+
+
+def claim_policy(policy: object) -> ClaimPolicy:
+    if not isinstance(policy, ClaimPolicy):
+        raise invalid("policy", "a ClaimPolicy", policy)
+    name(policy.worker_id, "worker_id")
+    name(policy.worker_instance_id, "worker_instance_id")
+    ttl_ms(policy.lease_ttl_ms)
+    if policy.max_wait_ms is not None:
+        whole(policy.max_wait_ms, "max_wait_ms", 0, MAX_LEASE_TTL_MS)
+    return policy
+
+
+def partition_matches(stated: Any, actual: int, field: str = "partition") -> None:
+    if stated is not None and partition_key(stated, field) != actual:
+        raise invalid(field, f"the partition inside the execution id ({actual})", stated)
+
+
+def creation(args: object) -> CreateExecutionArgs:
+    """A create, checked from end to end, with its payload and tags copied."""
+    if not isinstance(args, CreateExecutionArgs):
+        raise invalid("args", "CreateExecutionArgs", args)
+    ident = execution_id(args.execution_id)
+    partition_matches(args.partition_id, ident.partition_index, "partition_id")
+    lane_id(args.lane_id)
+    for field in ("namespace", "execution_kind"):
+        text(name(getattr(args, field), field), field)
+    text(name(args.creator_identity, "creator_identity", empty=True), "creator_identity")
+    optional_text(args.payload_encoding, "payload_encoding", 64)
+    whole(args.priority, "priority", -_I32, _I32 - 1)
+    optional_text(args.idempotency_key, "idempotency_key", MAX_IDEMPOTENCY_KEY_BYTES)
+    for field in ("delay_until", "execution_deadline_at", "now"):
+        optional_timestamp(getattr(args, field), field)
+    data = payload(args.input_payload, "input_payload")
+    held = tags(args.tags) if args.tags else {}
+    if data is args.input_payload and ident is args.execution_id and not held:
+        return args
+    return CreateExecutionArgs(
+        **{f: getattr(args, f) for f in args.__struct_fields__ if f not in ("execution_id", "input_payload", "tags")},
+        execution_id=ident,
+        input_payload=data,
+        tags=held,
+    )

@@ -1,0 +1,105 @@
+"""The engine: every operation, once, over any store."""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from flowfabric.engine.kernel import Settings
+from flowfabric.engine.retention import Retention
+from flowfabric.model.lease import Capabilities
+from flowfabric.store.port import Store
+
+FLAGS = (
+    "cancel_execution",
+    "change_priority",
+    "replay_execution",
+    "revoke_lease",
+    "read_execution_state",
+    "read_execution_info",
+    "get_execution_result",
+    "budget_admin",
+    "quota_admin",
+    "rotate_waitpoint_hmac_secret_all",
+    "seed_waitpoint_hmac_secret",
+    "list_pending_waitpoints",
+    "cancel_flow_header",
+    "cancel_flow_wait_timeout",
+    "cancel_flow_wait_indefinite",
+    "ack_cancel_member",
+    "claim_for_worker",
+    "issue_reclaim_grant",
+    "prepare",
+    "subscribe_lease_history",
+    "subscribe_completion",
+    "subscribe_signal_delivery",
+    "subscribe_instance_tags",
+    "stream_durable_summary",
+    "stream_best_effort_live",
+    "register_worker",
+    "heartbeat_worker",
+    "mark_worker_dead",
+    "list_expired_leases",
+    "list_workers",
+    "release_admission",
+    "read_quota_policy_limits",
+    "block_execution_for_admission",
+    "read_budget_usage_and_limits",
+)
+
+
+class Engine(Retention):
+    """Load, decide, commit, for every operation; the store is the only thing that differs."""
+
+    def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
+        super().__init__(store, settings, seed=seed)
+        self.loops: Any = None
+
+    @property
+    def backend_label(self) -> str:
+        return self.store.label
+
+    @property
+    def durability(self) -> str:
+        return self.store.durability
+
+    async def ping(self) -> None:
+        """Raises when the store cannot be reached."""
+        await self.store.load(())
+
+    async def server_time_ms(self) -> int:
+        return await self.store.now_ms()
+
+    async def prepare(self) -> str | None:
+        """Start-up work: what was applied, or None when there was nothing to do."""
+        return await self.store.prepare()
+
+    def capabilities(self) -> Capabilities:
+        """A flag is true exactly when the operation works here."""
+        identity = {"family": self.store.label, "version": _version(), "rfc017_stage": "E"}
+        return Capabilities(identity, {flag: callable(getattr(self, flag, None)) for flag in FLAGS})
+
+    async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
+        """Stops background work and waits for what is under way, at most this long. Never raises."""
+        if self.loops is not None:
+            await self.loops.stop(grace_s)
+
+    async def close(self) -> None:
+        await self.shutdown_prepare()
+        await self.store.close()
+
+    async def __aenter__(self) -> Engine:
+        await self.prepare()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+
+def _version() -> dict[str, int]:
+    try:
+        numbers = version("flowfabric").split(".")
+    except PackageNotFoundError:
+        numbers = []
+    parts = [int(n) if n.isdigit() else 0 for n in [*numbers, "0", "0", "0"][:3]]
+    return dict(zip(("major", "minor", "patch"), parts, strict=True))

@@ -1,0 +1,286 @@
+"""Creating, cancelling, moving and replaying executions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from flowfabric.engine import checks
+from flowfabric.engine.kernel import MAX_TRIES, Kernel
+from flowfabric.errors import Contention, ContentionKind, StateError, StateKind, ValidationError, ValidationKind, invalid
+from flowfabric.ids import (
+    ExecutionId,
+    execution_id,
+    lane_id,
+    name,
+    new_attempt_id,
+    partition_key,
+    tag_key,
+    tag_key_is_valid,
+)
+from flowfabric.model.execution import (
+    MAX_BULK_CREATE,
+    AlreadyTerminal,
+    Blocked,
+    CancelExecutionArgs,
+    Cancelled,
+    Changed,
+    ChangePriorityArgs,
+    Created,
+    CreateExecutionArgs,
+    Duplicate,
+    Expired,
+    Lane,
+    LuaRejected,
+    Page,
+    Replayed,
+    ReplayExecutionArgs,
+)
+from flowfabric.model.policy import parse_policy
+from flowfabric.model.state import ExpirePhase, LaneState
+from flowfabric.plan import Applied, Refused
+from flowfabric.rules import executions, grants, operators
+from flowfabric.rules.executions import Creation
+from flowfabric.store.port import Get, Scan
+
+_CLOSED = (LaneState.DRAINING.value, LaneState.DISABLED.value)
+
+
+class Executions(Kernel):
+    async def create_execution(self, args: CreateExecutionArgs) -> Created | Duplicate:
+        """Registers work. Afterwards it can be claimed, or waits for its time."""
+        creation = await self._creation(args)
+        plans = (creation.plan,) if creation.key is None else (creation.key, creation.plan)
+        answer = await (self.store.commit(creation.plan) if len(plans) == 1 else self.store.commit_together(plans))
+        if isinstance(answer, Applied):
+            return creation.result
+        return await self._settle_creation(creation, args)
+
+    async def create_executions(self, many: Sequence[CreateExecutionArgs]) -> list[Created | Duplicate]:
+        """Many at once, each as `create_execution` would answer it, in the order given. Nothing is written if one is invalid."""
+        if len(many) > MAX_BULK_CREATE:
+            raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(many))
+        now = await self.store.now_ms()
+        made = [self._made(args, now) for args in many]
+        for lane in {args.lane_id for args in many}:
+            await self._know_lane(lane, "create_execution")
+        keyed = [at for at, creation in enumerate(made) if creation.key is not None]
+        plain = [at for at, creation in enumerate(made) if creation.key is None]
+        answers = await self.store.commit_many([made[at].plan for at in plain]) if plain else []
+        results: dict[int, Created | Duplicate] = {}
+        for at, answer in zip(plain, answers, strict=True):
+            if isinstance(answer, Applied):
+                results[at] = made[at].result
+            elif isinstance(answer, Refused):
+                results[at] = await self._settle_creation(made[at], many[at])
+            else:
+                raise answer
+        if keyed:
+            settled = await asyncio.gather(*(self.create_execution(many[at]) for at in keyed))
+            results.update(zip(keyed, settled, strict=True))
+        return [results[at] for at in range(len(many))]
+
+    def _made(self, args: CreateExecutionArgs, now: int) -> Creation:
+        checked = checks.creation(args)
+        return executions.create(checked, parse_policy(checked.policy), now)
+
+    async def _creation(self, args: CreateExecutionArgs) -> Creation:
+        creation = self._made(args, await self.store.now_ms())
+        await self._know_lane(args.lane_id, "create_execution")
+        return creation
+
+    async def _settle_creation(self, creation: Creation, args: CreateExecutionArgs) -> Created | Duplicate:
+        """Why a create was refused: the key or the id is taken, or the lane is closed. An outdated key is taken over."""
+        ident = creation.result.execution_id
+        for tries in range(1, MAX_TRIES + 1):
+            reads: list[Any] = [
+                Get("ff_exec_core", (ident.partition_index, ident.uuid)),
+                Get("ff_lane_registry", (args.lane_id,)),
+            ]
+            if args.idempotency_key:
+                reads.append(Get("ff_idempotency", (args.namespace, args.idempotency_key)))
+            loaded = await self.store.load(reads)
+            entry = loaded.rows[2][0] if args.idempotency_key and loaded.rows[2] else None
+            if entry is not None and entry[4] > loaded.now_ms:
+                return Duplicate(ExecutionId.of(entry[2], entry[3]))
+            if loaded.rows[0]:
+                return Duplicate(ident)
+            if loaded.rows[1] and Lane(*loaded.rows[1][0]).state in _CLOSED:
+                raise StateError(StateKind.LANE_CLOSED, f"lane {args.lane_id!r} is {Lane(*loaded.rows[1][0]).state}")
+            first = creation.rekey if entry is not None else creation.key
+            plans = (creation.plan,) if first is None else (first, creation.plan)
+            if isinstance(await self.store.commit_together(plans), Applied):
+                return creation.result
+            await self._pause(tries)
+        raise Contention(ContentionKind.RETRY_EXHAUSTED)
+
+    # ---- the operator's hand
+
+    async def cancel_execution(self, args: CancelExecutionArgs) -> Cancelled:
+        """Ends an execution whatever it is doing. Again is fine; one that ended otherwise is an error."""
+        ident = execution_id(args.execution_id)
+        checks.text(args.reason, "reason")
+        checks.text(name(args.source, "source"), "source")
+        checks.optional_timestamp(args.now, "now")
+        result: Cancelled = await self.decide(ident, lambda snapshot: executions.cancel(snapshot, args))
+        return result
+
+    async def change_priority(self, args: ChangePriorityArgs) -> Changed:
+        """Moves a waiting execution within its lane."""
+        ident = execution_id(args.execution_id)
+        checks.whole(args.new_priority, "new_priority", -(2**31), 2**31 - 1)
+        checks.optional_timestamp(args.now, "now")
+        result: Changed = await self.decide(
+            ident, lambda snapshot: executions.change_priority(snapshot, args.new_priority, args.now)
+        )
+        return result
+
+    async def replay_execution(self, args: ReplayExecutionArgs) -> Replayed:
+        """Starts an ended execution again, as a new generation."""
+        ident = execution_id(args.execution_id)
+        checks.optional_timestamp(args.now, "now")
+        checks.optional_text(args.reason, "reason")
+        checks.optional_text(args.requested_by, "requested_by")
+        fresh = new_attempt_id()
+        result: Replayed = await self.decide(
+            ident,
+            lambda snapshot: operators.replay(
+                snapshot, attempt_id=fresh, now_ms=args.now, reason=args.reason, requested_by=args.requested_by
+            ),
+            groups=True,
+        )
+        return result
+
+    async def expire_execution(
+        self, execution: ExecutionId, phase: ExpirePhase | str, *, partition: int | str | None = None, now: int | None = None
+    ) -> Expired | AlreadyTerminal | None:
+        """Ends an execution whose attempt or deadline ran out; None when it is not due."""
+        ident = execution_id(execution)
+        checks.partition_matches(partition, ident.partition_index)
+        checks.optional_timestamp(now, "now")
+        try:
+            kind = ExpirePhase(phase)
+        except ValueError:
+            raise invalid("phase", "attempt_timeout or execution_deadline", phase) from None
+        result: Expired | AlreadyTerminal | None = await self.decide(
+            ident, lambda snapshot: operators.expire(snapshot, kind, now)
+        )
+        return result
+
+    async def promote_delayed(
+        self, execution: ExecutionId, *, partition: int | str | None = None, lane: str = "", now: int | None = None
+    ) -> str:
+        """Makes a delayed execution claimable once its time has come; the answer says what was found."""
+        ident = execution_id(execution)
+        checks.partition_matches(partition, ident.partition_index)
+        checks.optional_timestamp(now, "now")
+        result: str = await self.decide(ident, lambda snapshot: executions.promote(snapshot, now))
+        return result
+
+    async def block_route(
+        self,
+        execution: ExecutionId,
+        reason_code: str,
+        reason_detail: str = "",
+        *,
+        partition: int | str | None = None,
+        now: int | None = None,
+    ) -> Blocked | LuaRejected:
+        """Holds a waiting execution back, with a named reason."""
+        ident = execution_id(execution)
+        checks.partition_matches(partition, ident.partition_index)
+        checks.text(reason_detail, "reason_detail")
+        checks.optional_timestamp(now, "now")
+        result: Blocked | LuaRejected = await self.decide(
+            ident, lambda snapshot: grants.block(snapshot, str(reason_code), reason_detail, now)
+        )
+        return result
+
+    async def unblock_execution(
+        self,
+        execution: ExecutionId,
+        expected_blocking_reason: str = "",
+        *,
+        partition: int | str | None = None,
+        now: int | None = None,
+    ) -> None:
+        """Lets a held-back execution go, if it is still held for the reason given."""
+        ident = execution_id(execution)
+        checks.partition_matches(partition, ident.partition_index)
+        checks.optional_timestamp(now, "now")
+        await self.decide(ident, lambda snapshot: grants.unblock(snapshot, str(expected_blocking_reason), now))
+
+    # ---- tags
+
+    async def set_execution_tag(self, execution: ExecutionId, key: str, value: str) -> None:
+        tag_key(key)
+        await self._set_tags(execution, {key: value})
+
+    async def set_execution_tags(self, execution: ExecutionId, tags: dict[str, str]) -> int:
+        """All or none; how many were set."""
+        for key in checks.tags(tags):
+            if not tag_key_is_valid(key):
+                raise ValidationError(ValidationKind.INVALID_TAG_KEY, f"{key!r:.80}: owner.name in lower case is accepted")
+        return await self._set_tags(execution, tags)
+
+    async def _set_tags(self, execution: ExecutionId, tags: dict[str, str]) -> int:
+        checked = checks.tags(tags)
+
+        def rule(snapshot: Any) -> Any:
+            return executions.set_tags(snapshot, checked)
+
+        result: int = await self.decide(execution_id(execution), rule)
+        return result
+
+    # ---- lanes
+
+    async def _know_lane(self, lane: str, registered_by: str) -> None:
+        if lane not in self._lanes:
+            await self.store.commit(executions.REGISTER_LANE(0, lane_id=lane, registered_by=registered_by))
+            self._lanes.add(lane)
+
+    async def set_lane_state(self, lane: str, state: LaneState | str) -> None:
+        """active, paused (takes work, grants none), draining (takes none, finishes what is there) or disabled (neither)."""
+        try:
+            wanted = LaneState(state)
+        except ValueError:
+            raise invalid("state", "active, paused, draining or disabled", state) from None
+        await self._know_lane(lane_id(lane), "operator")
+        await self.store.commit(executions.SET_LANE_STATE(0, lane_id=lane, state=wanted.value))
+
+    async def pause_lane(self, lane: str) -> None:
+        await self.set_lane_state(lane, LaneState.PAUSED)
+
+    async def resume_lane(self, lane: str) -> None:
+        await self.set_lane_state(lane, LaneState.ACTIVE)
+
+    async def drain_lane(self, lane: str) -> None:
+        await self.set_lane_state(lane, LaneState.DRAINING)
+
+    async def read_lane(self, lane: str) -> Lane | None:
+        loaded = await self.store.load((Get("ff_lane_registry", (lane_id(lane),)),))
+        return Lane(*loaded.rows[0][0]) if loaded.rows[0] else None
+
+    async def list_lanes(self, cursor: str | None = None, limit: int = 1_000) -> Page:
+        size = checks.limit(limit, 10_000)
+        after = None if cursor is None else (lane_id(cursor, "cursor"),)
+        loaded = await self.store.load((Scan("lanes", after=after, limit=size + 1 if size else 0),))
+        lanes = [row[0] for row in loaded.rows[0]]
+        return Page(lanes[:size], lanes[size - 1] if len(lanes) > size else None)
+
+    async def list_executions(self, partition: int | str, cursor: str | None = None, limit: int = 1_000) -> Page:
+        """Ids of one partition in ascending order, strictly after the cursor."""
+        index = partition_key(partition)
+        size = checks.limit(limit, 1_000)
+        after = None
+        if cursor is not None:
+            mark = execution_id(cursor, "cursor")
+            if mark.partition_index != index:
+                raise invalid("cursor", f"an id of partition {index}", cursor)
+            after = (mark.uuid,)
+        more = size + 1 if size else 0
+        scan = Scan("executions", {"partition_key": index}, after, limit=more, columns=("execution_id",))
+        loaded = await self.store.load((scan,))
+        found = [ExecutionId.of(index, row[0]) for row in loaded.rows[0]]
+        return Page(found[:size], found[size - 1] if len(found) > size else None)

@@ -1,0 +1,172 @@
+"""Load, decide, commit: the one way every operation goes."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from flowfabric.codec.handle import decode_handle, encode_handle
+from flowfabric.errors import Contention, ContentionKind
+from flowfabric.ids import ExecutionId
+from flowfabric.model.attempt import Attempt
+from flowfabric.model.execution import Execution, Lane
+from flowfabric.model.lease import Grant, Handle, HandleFields, HandleKind
+from flowfabric.model.policy import RetryPolicy
+from flowfabric.plan import Applied
+from flowfabric.rules import attempts
+from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse, Snapshot
+from flowfabric.rules.retention import DEFAULT_RETENTION_MS
+from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
+from flowfabric.store.port import Get, Read, Row, Scan, Store
+
+MAX_TRIES = 3
+FIRST_PAUSE_S = 0.005
+MAX_FACTS = 50_000
+
+
+class Settings(Struct, frozen=True):
+    """What a deployment may choose. A negative grace switches the automatic requeue off."""
+
+    default_retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY
+    lease_reclaim_grace_ms: int = 5_000
+    retention_ms: int = DEFAULT_RETENTION_MS
+
+
+class Facts(Struct, frozen=True):
+    """What a lease's epoch has frozen: nobody else can change it while the lease holds."""
+
+    fields: HandleFields
+    retry_count: int
+    policy: str | None
+
+
+class Kernel:
+    """Holds the store and what the operations share."""
+
+    def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
+        self.store = store
+        self.settings = settings or Settings()
+        self._random = random.Random(seed)  # noqa: S311 - jitter, not a secret
+        self._facts: dict[bytes, Facts] = {}
+        self._lanes: set[str] = set()
+
+    # ---- snapshots
+
+    async def snapshot(
+        self,
+        ident: ExecutionId,
+        *,
+        attempt_index: int | None = None,
+        grant: bool = False,
+        lane: str | None = None,
+        groups: bool = False,
+    ) -> Snapshot:
+        """The execution with its current attempt, or the attempt asked for, and what else a rule needs."""
+        key = (ident.partition_index, ident.uuid)
+        owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+        reads: list[Read] = [Get("ff_exec_core", key)]
+        if attempt_index is None:
+            reads.append(Scan("last_attempt", owner, limit=1))
+        else:
+            reads.append(Get("ff_attempt", (*key, attempt_index)))
+        if grant:
+            reads.append(Get("ff_claim_grant", key))
+        if lane is not None:
+            reads.append(Get("ff_lane_registry", (lane,)))
+        if groups:
+            reads.append(Scan("edge_groups", {"partition_key": ident.partition_index, "downstream_eid": ident.uuid}))
+        loaded = await self.store.load(reads)
+        found = iter(loaded.rows)
+        return Snapshot(
+            loaded.now_ms,
+            _first(Execution, next(found)),
+            _first(Attempt, next(found)),
+            _first(Grant, next(found)) if grant else None,
+            _first(Lane, next(found)) if lane is not None else None,
+            tuple(row[1] for row in next(found)) if groups else (),
+        )
+
+    async def execution(self, ident: ExecutionId) -> Execution | None:
+        loaded = await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid)),))
+        return Execution(*loaded.rows[0][0]) if loaded.rows[0] else None
+
+    # ---- decisions
+
+    async def decide(self, ident: ExecutionId, rule: Callable[[Snapshot], Decision], **wanted: Any) -> Any:
+        """Load, decide and commit, again when the world moved in between, three times at the most."""
+        return await self.settle(lambda: self.snapshot(ident, **wanted), rule)
+
+    async def settle(self, load: Callable[[], Any], rule: Callable[[Any], Decision]) -> Any:
+        tries = 0
+        while True:
+            decision = rule(await load())
+            if isinstance(decision, Done):
+                return decision.result
+            if isinstance(decision, Refuse):
+                await self._refuse(decision)
+            assert isinstance(decision, Act)
+            answer = await self.store.commit(decision.plan)
+            if isinstance(answer, Applied):
+                if decision.result is not AGAIN:
+                    return _result(decision, answer)
+                continue
+            tries += 1
+            await self._pause(tries)
+
+    async def by_holder(self, fields: HandleFields, act: Act, outcome: str | None = None, *, marks: bool = True) -> Any:
+        """A call of a lease holder: commit under the fence at once; only a refusal is looked into."""
+        tries = 0
+        while True:
+            answer = await self.store.commit(act.plan)
+            if isinstance(answer, Applied):
+                return _result(act, answer)
+            snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
+            why = attempts.explain(snapshot, fields, outcome, marks=marks)
+            if isinstance(why, Done):
+                return why.result
+            if why is not None:
+                await self._refuse(why)
+            tries += 1
+            await self._pause(tries)
+
+    async def _refuse(self, refusal: Refuse) -> None:
+        if refusal.mark is not None:
+            await self.store.commit(refusal.mark)
+        raise refusal.error
+
+    async def _pause(self, tries: int) -> None:
+        if tries >= MAX_TRIES:
+            raise Contention(ContentionKind.RETRY_EXHAUSTED)
+        await asyncio.sleep(FIRST_PAUSE_S * 2 ** (tries - 1))
+
+    # ---- handles
+
+    def handle(self, fields: HandleFields, kind: HandleKind, *, retry_count: int, policy: str | None) -> Handle:
+        """A handle for a lease just granted; what its epoch froze is kept at hand."""
+        opaque = encode_handle(fields)
+        if len(self._facts) >= MAX_FACTS:
+            del self._facts[next(iter(self._facts))]
+        self._facts[opaque] = Facts(fields, retry_count, policy)
+        return Handle(self.store.tag.label, kind, opaque)
+
+    def facts(self, handle: Handle) -> Facts | None:
+        return self._facts.get(handle.opaque) if type(handle) is Handle and handle.backend == self.store.tag.label else None
+
+    def fields(self, handle: Handle) -> HandleFields:
+        known = self.facts(handle)
+        return known.fields if known is not None else decode_handle(handle, self.store.tag)
+
+    def forget(self, handle: Handle) -> None:
+        self._facts.pop(handle.opaque, None)
+
+
+def _first(kind: Any, rows: list[Row]) -> Any:
+    return kind(*rows[0]) if rows else None
+
+
+def _result(act: Act, answer: Applied) -> Any:
+    return act.result(answer) if callable(act.result) else act.result

@@ -1,0 +1,82 @@
+"""Forgetting what ended long ago."""
+
+from __future__ import annotations
+
+import json
+
+from flowfabric.engine import checks
+from flowfabric.engine.subscriptions import Subscriptions
+from flowfabric.ids import INSTANCE_TAG_KEY, lane_id, partition_key
+from flowfabric.model.event import ScannerFilter
+from flowfabric.model.execution import Execution
+from flowfabric.plan import Applied
+from flowfabric.rules import leases, retention
+from flowfabric.store.port import Scan
+
+
+class Retention(Subscriptions):
+    async def trim_retention(
+        self,
+        lane: str,
+        retention_ms: int | None = None,
+        *,
+        partition: int | str | None = None,
+        now: int | None = None,
+        batch: int = 20,
+        wanted: ScannerFilter | None = None,
+    ) -> int:
+        """Deletes ended executions of a lane past their time, oldest first, with everything that belongs to them."""
+        checked = lane_id(lane)
+        kept = self.settings.retention_ms if retention_ms is None else checks.whole(retention_ms, "retention_ms", 0, 2**53)
+        at = await self.store.now_ms() if now is None else checks.timestamp(now, "now")
+        size = checks.limit(batch, retention.MAX_TRIM_BATCH, "batch")
+        where = None if partition is None else partition_key(partition, "partition")
+        due: list[Execution] = []
+        for index, upto in (("ended", at - kept), ("retained", at)):
+            due += await self._due(index, checked, upto, size, where, wanted)
+        due.sort(key=lambda e: (e.terminal_at_ms or 0, e.execution_id))
+        plans = [retention.trim(e) for e in due[:size] if retention.is_due(e, kept, at)]
+        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+
+    async def _due(
+        self, index: str, lane: str, upto: int, size: int, partition: int | None, wanted: ScannerFilter | None
+    ) -> list[Execution]:
+        found: list[Execution] = []
+        after = None
+        while len(found) < size:
+            loaded = await self.store.load((Scan(index, {"lane_id": lane}, after, upto, limit=size),))
+            page = [Execution(*row) for row in loaded.rows[0]]
+            found += [e for e in page if (partition is None or e.partition_key == partition) and passes(e, wanted)]
+            if len(page) < size:
+                break
+            last = page[-1]
+            after = (last.retain_until_ms if index == "retained" else last.terminal_at_ms, last.execution_id)
+        return found
+
+    async def forget_idempotency_keys(self, limit: int = 1_000) -> int:
+        """Drops keys past their window; how many."""
+        now = await self.store.now_ms()
+        loaded = await self.store.load((Scan("idempotency", upto=now, limit=limit),))
+        plans = [retention.FORGET_KEY(r[2], namespace=r[0], idempotency_key=r[1], now=now) for r in loaded.rows[0]]
+        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+
+    async def drop_expired_grants(self, limit: int = 1_000) -> int:
+        """Drops grants nobody used in time; how many."""
+        now = await self.store.now_ms()
+        loaded = await self.store.load((Scan("grants", upto=now - 1, limit=limit),))
+        plans = [leases.DROP_EXPIRED_GRANT(r[0], partition_key=r[0], execution_id=r[1]) for r in loaded.rows[0]]
+        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+
+
+def passes(execution: Execution, wanted: ScannerFilter | None) -> bool:
+    """Whether an execution is among those a scanner was told to work on."""
+    if wanted is None or wanted.empty:
+        return True
+    if wanted.namespace is not None and execution.namespace != wanted.namespace:
+        return False
+    if wanted.instance_tag is None:
+        return True
+    key, value = wanted.instance_tag
+    if key == INSTANCE_TAG_KEY:
+        return execution.instance_tag == value
+    return bool(json.loads(execution.tags).get(key) == value)

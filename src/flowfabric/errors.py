@@ -1,0 +1,239 @@
+"""Everything that can go wrong, in one tree.
+
+FlowFabricError
+├── ConfigError              the way it was started or opened is wrong
+│   └── RequiresDevMode      SQLite was opened without saying so
+└── EngineError              an operation was refused; it changed nothing
+    ├── NotFound             the entity does not exist
+    ├── ValidationError      the caller's input, or stored data, is not acceptable
+    ├── Contention           the world moved; reload and try again
+    ├── Conflict             it contradicts what is already there
+    ├── StateError           the subject is not in a state that allows it
+    ├── Bug                  an invariant of ours is broken
+    ├── TransportError       the store cannot be reached or answered badly
+    ├── Unavailable          this store does not offer the operation
+    ├── ResourceExhausted    a pool, a disk or a limit is full
+    ├── TimedOut             it took longer than allowed
+    ├── StreamDisconnected   a subscription ended; resume from its cursor
+    └── StreamBackpressure   events before the cursor are gone; read the state, then go on
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class FlowFabricError(Exception):
+    """Base of every error this package raises."""
+
+
+class ConfigError(FlowFabricError):
+    """The process was configured in a way that cannot work."""
+
+
+class RequiresDevMode(ConfigError):
+    """SQLite was opened without an explicit opt-in."""
+
+    backend_kind = "protocol"
+
+    def __init__(self) -> None:
+        super().__init__(
+            "sqlite requires FF_DEV_MODE=1: it is embedded and single-machine, so opening it is a statement. "
+            "Either set FF_DEV_MODE=1 in the environment, or say dev=True in code "
+            "(SqliteBackend.new(path, dev=True)), or run it through `flowfabric dev` or `flowfabric demo`. "
+            "For production use Postgres."
+        )
+
+
+class ErrorClass(StrEnum):
+    TERMINAL = "terminal"
+    RETRYABLE = "retryable"
+    COOPERATIVE = "cooperative"
+    INFORMATIONAL = "informational"
+    BUG = "bug"
+
+
+class EngineError(FlowFabricError):
+    """An operation was refused. `code` is stable; `retryable` says whether trying again can help."""
+
+    code: str = "engine_error"
+    error_class: ErrorClass = ErrorClass.TERMINAL
+
+    @property
+    def retryable(self) -> bool:
+        return self.error_class is ErrorClass.RETRYABLE
+
+
+class NotFound(EngineError):
+    def __init__(self, entity: str, ident: object = None) -> None:
+        self.entity = entity
+        self.code = f"{entity}_not_found"
+        super().__init__(f"{entity} not found" if ident is None else f"{entity} {ident} not found")
+
+
+class ValidationKind(StrEnum):
+    INVALID_INPUT = "invalid_input"
+    CAPABILITY_MISMATCH = "capability_mismatch"
+    INVALID_CAPABILITIES = "invalid_capabilities"
+    INVALID_POLICY_JSON = "invalid_policy_json"
+    PAYLOAD_TOO_LARGE = "payload_too_large"
+    INVALID_BLOCKING_REASON = "invalid_blocking_reason"
+    INVALID_TAG_KEY = "invalid_tag_key"
+    CORRUPTION = "corruption"
+    HANDLE_FROM_OTHER_BACKEND = "handle_from_other_backend"
+
+
+class ValidationError(EngineError):
+    """`already_terminal` marks a cancel of something that ended otherwise (a 409 over HTTP)."""
+
+    def __init__(self, kind: ValidationKind, detail: str = "", *, already_terminal: bool = False) -> None:
+        self.kind, self.detail, self.already_terminal = kind, detail, already_terminal
+        self.code = kind.value
+        super().__init__(f"{kind.value}: {detail}" if detail else kind.value)
+
+
+class ContentionKind(StrEnum):
+    USE_CLAIM_RESUMED_EXECUTION = "use_claim_resumed_execution"
+    NOT_A_RESUMED_EXECUTION = "not_a_resumed_execution"
+    EXECUTION_NOT_LEASEABLE = "execution_not_leaseable"
+    LEASE_CONFLICT = "lease_conflict"
+    INVALID_CLAIM_GRANT = "invalid_claim_grant"
+    CLAIM_GRANT_EXPIRED = "claim_grant_expired"
+    EXECUTION_NOT_ACTIVE = "execution_not_active"
+    EXECUTION_NOT_ELIGIBLE = "execution_not_eligible"
+    RETRY_EXHAUSTED = "retry_exhausted"
+
+
+_CONTENTION_HINTS = {
+    ContentionKind.USE_CLAIM_RESUMED_EXECUTION: "its attempt was interrupted; continue it with claim_resumed_execution",
+    ContentionKind.NOT_A_RESUMED_EXECUTION: "it has no interrupted attempt to continue; use claim_execution",
+    ContentionKind.EXECUTION_NOT_LEASEABLE: "it is not runnable and eligible now",
+    ContentionKind.LEASE_CONFLICT: "this lease is not the current one; drop the task, its new owner continues it",
+    ContentionKind.INVALID_CLAIM_GRANT: "no grant for this worker; ask for one first",
+    ContentionKind.CLAIM_GRANT_EXPIRED: "the grant ran out before it was used; ask for a new one",
+    ContentionKind.EXECUTION_NOT_ACTIVE: "the execution is not running any more; drop the task",
+    ContentionKind.EXECUTION_NOT_ELIGIBLE: "it is not runnable and eligible now",
+    ContentionKind.RETRY_EXHAUSTED: "the store stayed busy through 3 tries; try again later",
+}
+
+
+class Contention(EngineError):
+    """`facts` of EXECUTION_NOT_ACTIVE let a caller settle a call whose answer was lost."""
+
+    def __init__(self, kind: ContentionKind, **facts: str) -> None:
+        self.kind, self.facts = kind, facts
+        self.code = kind.value
+        self.error_class = ErrorClass.RETRYABLE
+        shown = ", ".join(f"{name}={value!r}" for name, value in facts.items())
+        super().__init__(f"{kind.value}: {_CONTENTION_HINTS[kind]}" + (f" ({shown})" if shown else ""))
+
+
+class ConflictKind(StrEnum):
+    ACTIVE_ATTEMPT_EXISTS = "active_attempt_exists"
+
+
+class Conflict(EngineError):
+    def __init__(self, kind: ConflictKind) -> None:
+        self.kind = kind
+        self.code = kind.value
+        super().__init__(kind.value)
+
+
+class StateKind(StrEnum):
+    STALE_LEASE = "stale_lease"
+    LEASE_EXPIRED = "lease_expired"
+    LEASE_REVOKED = "lease_revoked"
+    EXECUTION_NOT_TERMINAL = "execution_not_terminal"
+    MAX_REPLAYS_EXHAUSTED = "max_replays_exhausted"
+    GRANT_ALREADY_EXISTS = "grant_already_exists"
+    LANE_CLOSED = "lane_closed"
+
+
+_STATE_HINTS = {
+    StateKind.STALE_LEASE: "the lease named here is not the stored one",
+    StateKind.LEASE_EXPIRED: "the lease ran out before this call; drop the task",
+    StateKind.LEASE_REVOKED: "the lease was taken away; drop the task",
+    StateKind.EXECUTION_NOT_TERMINAL: "only an ended execution can be replayed",
+    StateKind.MAX_REPLAYS_EXHAUSTED: "it has been replayed as often as its policy allows",
+    StateKind.GRANT_ALREADY_EXISTS: "an unexpired grant exists; wait until it is used or runs out",
+    StateKind.LANE_CLOSED: "the lane takes no new work; resume it or use another lane",
+}
+
+
+class StateError(EngineError):
+    def __init__(self, kind: StateKind, detail: str = "") -> None:
+        self.kind, self.detail = kind, detail
+        self.code = kind.value
+        if kind is StateKind.GRANT_ALREADY_EXISTS:
+            self.error_class = ErrorClass.INFORMATIONAL
+        super().__init__(f"{kind.value}: {_STATE_HINTS[kind]}" + (f" ({detail})" if detail else ""))
+
+
+class Bug(EngineError):
+    code = "bug"
+    error_class = ErrorClass.BUG
+
+
+class TransportError(EngineError):
+    """The store could not be reached, or answered in a way it never should."""
+
+    RETRYABLE_KINDS = frozenset({"transport", "timeout", "cluster", "busy_loading"})
+
+    def __init__(self, backend: str, detail: str, *, backend_kind: str = "transport") -> None:
+        self.backend, self.backend_kind = backend, backend_kind
+        self.code = "transport_error"
+        if backend_kind in self.RETRYABLE_KINDS:
+            self.error_class = ErrorClass.RETRYABLE
+        super().__init__(f"{backend}: {detail}")
+
+
+class Unavailable(EngineError):
+    code = "unavailable"
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+        super().__init__(f"unavailable: {op}")
+
+
+class ResourceExhausted(EngineError):
+    code = "resource_exhausted"
+    error_class = ErrorClass.RETRYABLE
+
+    def __init__(self, pool: str, maximum: int, retry_after_ms: int | None = None) -> None:
+        self.pool, self.maximum, self.retry_after_ms = pool, maximum, retry_after_ms
+        super().__init__(f"{pool} is full (maximum {maximum})")
+
+
+class TimedOut(EngineError):
+    code = "timeout"
+
+    def __init__(self, op: str, elapsed_ms: int) -> None:
+        self.op, self.elapsed_ms = op, elapsed_ms
+        super().__init__(f"{op} took longer than {elapsed_ms} ms")
+
+
+class StreamDisconnected(EngineError):
+    code = "stream_disconnected"
+
+    def __init__(self, cursor: bytes) -> None:
+        self.cursor = cursor
+        super().__init__(f"the subscription ended; resume from cursor {cursor.hex() or '(tail)'}")
+
+
+class StreamBackpressure(EngineError):
+    code = "stream_backpressure"
+    error_class = ErrorClass.INFORMATIONAL
+
+    def __init__(self) -> None:
+        super().__init__("events right after this cursor were removed by retention; read the current state, then go on")
+
+
+def invalid(field: str, accepted: str, got: object = None) -> ValidationError:
+    """The common refusal of an argument: which field, and what would be accepted."""
+    said = "" if got is None else f", got {_short(got)}"
+    return ValidationError(ValidationKind.INVALID_INPUT, f"{field}: {accepted}{said}")
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

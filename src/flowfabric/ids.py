@@ -1,0 +1,178 @@
+"""Identifiers and where they live: execution ids, lanes, partitions, tag keys, and the two hashes that spread them."""
+
+from __future__ import annotations
+
+import binascii
+import re
+import secrets
+import time
+import uuid
+from typing import NewType
+from uuid import UUID
+
+from flowfabric.errors import invalid
+
+FlowId = NewType("FlowId", UUID)
+LeaseId = NewType("LeaseId", UUID)
+AttemptId = NewType("AttemptId", UUID)
+LaneId = NewType("LaneId", str)
+
+FLOW_PARTITIONS = 256
+MAX_PARTITION_INDEX = 65_535
+MAX_LANE_BYTES = 64
+MAX_NAME_BYTES = 256
+INSTANCE_TAG_KEY = "cairn.instance_id"
+
+_EXECUTION_ID = re.compile(r"\{fp:([^}]*)\}:(.*)\Z", re.DOTALL)
+_DECIMAL = re.compile(r"[0-9]{1,5}\Z")
+_TAG_KEY = re.compile(r"[a-z][a-z0-9_]*\.[a-z0-9_][a-z0-9_.]*\Z")
+_PARTITION_KEY = re.compile(r"\{(fp|b|q):([0-9]{1,5})\}\Z")
+
+
+class ExecutionIdError(ValueError):
+    """`reason` is MissingTag, InvalidPartitionIndex or InvalidUuid."""
+
+    def __init__(self, reason: str, text: str) -> None:
+        self.reason = reason
+        super().__init__(f"{reason}: {text[:80]!r} is not an execution id of the form {{fp:N}}:<uuid>")
+
+
+class ExecutionId(str):
+    """`{fp:N}:<uuid>`. A string that knows its partition and its uuid; ordered by its full text."""
+
+    __slots__ = ("partition_index", "uuid")
+
+    partition_index: int
+    uuid: UUID
+
+    def __new__(cls, text: str) -> ExecutionId:
+        if isinstance(text, ExecutionId):
+            return text
+        found = _EXECUTION_ID.match(text)
+        if found is None:
+            raise ExecutionIdError("MissingTag", text)
+        digits, suffix = found.groups()
+        if not _DECIMAL.match(digits) or int(digits) > MAX_PARTITION_INDEX:
+            raise ExecutionIdError("InvalidPartitionIndex", text)
+        try:
+            parsed = UUID(suffix)
+        except ValueError:
+            raise ExecutionIdError("InvalidUuid", text) from None
+        return cls.of(int(digits), parsed)
+
+    @classmethod
+    def of(cls, partition: int, ident: UUID) -> ExecutionId:
+        made = str.__new__(cls, f"{{fp:{partition}}}:{ident}")
+        made.partition_index, made.uuid = partition, ident
+        return made
+
+    @classmethod
+    def solo(cls, lane: str, ident: UUID | None = None, partitions: int = FLOW_PARTITIONS) -> ExecutionId:
+        """A new id for work outside any flow; its lane chooses the partition."""
+        return cls.of(crc16(lane.encode()) % partitions, ident or time_ordered_uuid())
+
+    @classmethod
+    def for_flow(cls, flow_id: UUID, ident: UUID | None = None, partitions: int = FLOW_PARTITIONS) -> ExecutionId:
+        """A new id for a member of a flow; it lives in its flow's partition."""
+        return cls.of(partition_of(flow_id, partitions), ident or time_ordered_uuid())
+
+    def __reduce__(self) -> tuple[type[ExecutionId], tuple[str]]:
+        return ExecutionId, (str(self),)
+
+
+def execution_id(value: object, field: str = "execution_id") -> ExecutionId:
+    """The checked form of a caller's execution id."""
+    if isinstance(value, ExecutionId):
+        return value
+    if not isinstance(value, str):
+        raise invalid(field, "an execution id of the form {fp:N}:<uuid>", value)
+    try:
+        return ExecutionId(value)
+    except ExecutionIdError as error:
+        raise invalid(field, str(error)) from None
+
+
+def lane_id(value: object, field: str = "lane_id") -> LaneId:
+    """1 to 64 bytes of printable ASCII."""
+    if not isinstance(value, str) or not value:
+        raise invalid(field, f"1 to {MAX_LANE_BYTES} printable ASCII characters (Empty)", value)
+    if len(value.encode()) > MAX_LANE_BYTES:
+        raise invalid(field, f"at most {MAX_LANE_BYTES} bytes (TooLong({len(value.encode())}))", value)
+    for at, byte in enumerate(value.encode()):
+        if not 0x20 <= byte <= 0x7E:
+            raise invalid(field, f"printable ASCII only (NonPrintable({at}))", value)
+    return LaneId(value)
+
+
+def name(value: object, field: str, *, empty: bool = False) -> str:
+    """A worker, namespace, kind or identity: bounded text."""
+    if not isinstance(value, str) or (not value and not empty):
+        raise invalid(field, f"text of 1 to {MAX_NAME_BYTES} bytes", value)
+    if len(value) > MAX_NAME_BYTES or len(value.encode(errors="replace")) > MAX_NAME_BYTES:
+        raise invalid(field, f"text of at most {MAX_NAME_BYTES} bytes", value)
+    return value
+
+
+def tag_key(value: object) -> str:
+    if not isinstance(value, str) or not _TAG_KEY.match(value):
+        raise invalid("tag key", "owner.name in lower case, such as app.session_id", value)
+    return value
+
+
+def tag_key_is_valid(value: object) -> bool:
+    return isinstance(value, str) and _TAG_KEY.match(value) is not None
+
+
+def partition_key(value: object, field: str = "partition_key") -> int:
+    """The index of an execution partition, given as {fp:N} or as a number."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_PARTITION_INDEX:
+        return value
+    found = _PARTITION_KEY.match(value) if isinstance(value, str) else None
+    if found is None or found[1] != "fp" or int(found[2]) > MAX_PARTITION_INDEX:
+        raise invalid(field, "an execution partition such as {fp:7}", value)
+    return int(found[2])
+
+
+def partition_tag(index: int) -> str:
+    return f"{{fp:{index}}}"
+
+
+def crc16(data: bytes) -> int:
+    """CRC-16/XMODEM."""
+    return binascii.crc_hqx(data, 0)
+
+
+def partition_of(ident: UUID, partitions: int) -> int:
+    return crc16(ident.bytes) % partitions
+
+
+def fnv1a_u64(data: bytes) -> int:
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = ((value ^ byte) * 0x100000001B3) & 0xFFFFFFFFFFFFFFFF
+    return value
+
+
+def fnv1a_u16_mod(text: str, modulus: int) -> int:
+    return (fnv1a_u64(text.encode()) & 0xFFFF) % modulus if modulus else 0
+
+
+def fnv1a_xor8hex(text: str) -> str:
+    value = fnv1a_u64(text.encode())
+    return f"{(value & 0xFFFFFFFF) ^ (value >> 32):08x}"
+
+
+def time_ordered_uuid() -> UUID:
+    """A version 7 uuid: neighbours in time are neighbours in an index."""
+    value = (time.time_ns() // 1_000_000 & 0xFFFFFFFFFFFF) << 80 | secrets.randbits(80)
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return UUID(int=value)
+
+
+def new_lease_id() -> LeaseId:
+    return LeaseId(uuid.uuid4())
+
+
+def new_attempt_id() -> AttemptId:
+    return AttemptId(uuid.uuid4())

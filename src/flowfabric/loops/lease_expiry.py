@@ -1,0 +1,44 @@
+"""Leases that ran out are marked; what nobody reclaims within the grace goes back to its lane."""
+
+from __future__ import annotations
+
+from flowfabric.engine.engine import Engine
+from flowfabric.loops.loop import BATCH, LoopSettings, Worklist
+from flowfabric.rules.fence import SWEEP_EXPIRED
+
+
+class LeaseExpiry:
+    name = "lease_expiry"
+    topic = "leased"
+
+    def __init__(self, settings: LoopSettings) -> None:
+        self.interval_ms = settings.lease_expiry_ms
+        self._wanted = settings.wanted
+        self._expired = Worklist(self.name, settings.wanted)
+        self._lost = Worklist(self.name, settings.wanted)
+
+    async def run(self, engine: Engine) -> int:
+        now = await engine.store.now_ms()
+        done = await self._mark(engine, now)
+        grace = engine.settings.lease_reclaim_grace_ms
+        if grace >= 0:
+            done += await self._lost.each(engine, "lost", now - grace, engine.requeue_lost)
+        await engine.drop_expired_grants()
+        return done
+
+    async def _mark(self, engine: Engine, now: int) -> int:
+        if not self._wanted.empty:
+            return await self._expired.each(engine, "leased", now, engine.mark_lease_expired_if_due)
+        done = 0
+        while True:
+            marked = len(await engine.store.sweep(SWEEP_EXPIRED(0), BATCH))
+            done += marked
+            if marked < BATCH:
+                return done
+
+    async def next_due(self, engine: Engine) -> int | None:
+        leased = await engine.store.next_due("leased")
+        lost = await engine.store.next_due("lost")
+        grace = engine.settings.lease_reclaim_grace_ms
+        times = [t for t in (leased, None if lost is None or grace < 0 else lost + grace) if t is not None]
+        return min(times, default=None)

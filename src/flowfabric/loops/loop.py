@@ -1,0 +1,91 @@
+"""The shape of a loop, and what the loops share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from flowfabric.engine.engine import Engine
+from flowfabric.engine.retention import passes
+from flowfabric.ids import ExecutionId
+from flowfabric.model.event import ScannerFilter
+from flowfabric.model.execution import Execution
+from flowfabric.store.port import Scan
+from flowfabric.store.schema import INDEXES
+
+log = logging.getLogger("flowfabric.loops")
+
+BATCH = 100
+MAX_FAILURES = 3
+SKIPPED_CYCLES = 10
+
+
+class LoopSettings(Struct, frozen=True):
+    """The longest each loop sleeps; a due time wakes it earlier. `wanted` narrows what this process works on."""
+
+    lease_expiry_ms: int = 1_500
+    delayed_promoter_ms: int = 750
+    attempt_timeout_ms: int = 2_000
+    execution_deadline_ms: int = 5_000
+    route_ms: int = 5_000
+    retention_ms: int = 60_000
+    worker_reaper_ms: int = 30_000
+    wanted: ScannerFilter = ScannerFilter()
+
+
+class Loop(Protocol):
+    """`run` does what is due and says how much that was; `next_due` says when to look again, None for the interval."""
+
+    name: str
+    topic: str
+    interval_ms: int
+
+    async def run(self, engine: Engine) -> int: ...
+
+    async def next_due(self, engine: Engine) -> int | None: ...
+
+
+class Worklist:
+    """Executions of a declared index, one operation each. One that keeps failing is left alone for a while."""
+
+    def __init__(self, name: str, wanted: ScannerFilter) -> None:
+        self._name, self._wanted = name, wanted
+        self._failures: dict[ExecutionId, int] = {}
+        self._skipped: dict[ExecutionId, int] = {}
+
+    async def each(
+        self,
+        engine: Engine,
+        index: str,
+        upto: int,
+        work: Callable[[ExecutionId], Awaitable[Any]],
+        group: dict[str, Any] | None = None,
+    ) -> int:
+        self._skipped = {ident: left - 1 for ident, left in self._skipped.items() if left > 1}
+        done, after = 0, None
+        while True:
+            loaded = await engine.store.load((Scan(index, group or {}, after, upto, BATCH),))
+            page = [Execution(*row) for row in loaded.rows[0]]
+            due = [e.id for e in page if passes(e, self._wanted) and e.id not in self._skipped]
+            done += sum(await asyncio.gather(*(self._one(ident, work) for ident in due)))
+            if len(page) < BATCH:
+                return done
+            after = tuple(getattr(page[-1], column) for column in INDEXES[index].order)
+
+    async def _one(self, ident: ExecutionId, work: Callable[[ExecutionId], Awaitable[Any]]) -> int:
+        try:
+            await work(ident)
+        except Exception:
+            failures = self._failures.get(ident, 0) + 1
+            self._failures[ident] = failures
+            if failures >= MAX_FAILURES:
+                del self._failures[ident]
+                self._skipped[ident] = SKIPPED_CYCLES
+                log.exception("%s: %s failed %d times; leaving it for %d cycles", self._name, ident, failures, SKIPPED_CYCLES)
+            return 0
+        self._failures.pop(ident, None)
+        return 1

@@ -1,0 +1,84 @@
+"""Runs the loops: each sleeps until its next due time, is woken by earlier ones, and drains on shutdown."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from flowfabric.engine.engine import Engine
+from flowfabric.loops.delayed_promoter import DelayedPromoter
+from flowfabric.loops.lease_expiry import LeaseExpiry
+from flowfabric.loops.loop import Loop, LoopSettings
+from flowfabric.loops.retention_trimmer import RetentionTrimmer
+from flowfabric.loops.route_releaser import RouteReleaser
+from flowfabric.loops.time_limits import AttemptTimeout, ExecutionDeadline
+from flowfabric.loops.worker_reaper import WorkerReaper
+from flowfabric.store.hub import Waiter
+
+log = logging.getLogger("flowfabric.loops")
+
+SHORTEST_SLEEP_MS = 100
+AFTER_ERROR_MS = 1_000
+
+
+def all_loops(settings: LoopSettings) -> list[Loop]:
+    return [
+        LeaseExpiry(settings),
+        DelayedPromoter(settings),
+        AttemptTimeout(settings),
+        ExecutionDeadline(settings),
+        RouteReleaser(settings),
+        RetentionTrimmer(settings),
+        WorkerReaper(settings),
+    ]
+
+
+class Supervisor:
+    def __init__(self, engine: Engine, settings: LoopSettings | None = None) -> None:
+        self._engine = engine
+        self.settings = settings or LoopSettings()
+        self.loops = all_loops(self.settings)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._stopping = False
+        self._bells: list[Waiter] = []
+
+    def start(self) -> None:
+        self._tasks = [asyncio.create_task(self._drive(loop), name=f"flowfabric-{loop.name}") for loop in self.loops]
+
+    async def run_once(self) -> int:
+        """One pass of every loop, for tests and for clocks that are moved by hand."""
+        done = 0
+        for loop in self.loops:
+            done += await loop.run(self._engine)
+        return done
+
+    async def stop(self, grace_s: float) -> None:
+        """Lets running passes finish within the grace, then ends them."""
+        self._stopping = True
+        for bell in self._bells:
+            bell.ring()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=grace_s)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks = []
+
+    async def _drive(self, loop: Loop) -> None:
+        hub = self._engine.store.hub
+        with hub.waiter((loop.topic, None)) as bell:
+            self._bells.append(bell)
+            while not self._stopping:
+                bell.arm()
+                try:
+                    await loop.run(self._engine)
+                    now = await self._engine.store.now_ms()
+                    due = await loop.next_due(self._engine)
+                except Exception:
+                    log.exception("%s: this pass failed; the next one tries again", loop.name)
+                    await bell.wait(AFTER_ERROR_MS / 1000)
+                    continue
+                sleep_ms = min(loop.interval_ms, max((due or now + loop.interval_ms) - now, SHORTEST_SLEEP_MS))
+                hub.plan(loop.topic, now + sleep_ms)
+                if not self._stopping:
+                    await bell.wait(sleep_ms / 1000)

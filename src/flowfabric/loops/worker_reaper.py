@@ -1,0 +1,24 @@
+"""Workers that stopped saying they are alive leave the registry."""
+
+from __future__ import annotations
+
+from flowfabric.engine.engine import Engine
+from flowfabric.loops.loop import BATCH, LoopSettings
+
+
+class WorkerReaper:
+    name = "worker_reaper"
+    topic = "worker_expiry"
+
+    def __init__(self, settings: LoopSettings) -> None:
+        self.interval_ms = settings.worker_reaper_ms
+
+    async def run(self, engine: Engine) -> int:
+        done = 0
+        while (dropped := await engine.drop_silent_workers(BATCH)) > 0:
+            done += dropped
+        return done
+
+    async def next_due(self, engine: Engine) -> int | None:
+        due = await engine.store.next_due("worker_expiry")
+        return None if due is None else due + 1

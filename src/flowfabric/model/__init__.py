@@ -1,0 +1,1 @@
+"""The nouns: frozen structs, no behaviour beyond reading themselves."""

@@ -1,0 +1,59 @@
+"""What happened, as subscribers receive it."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.ids import ExecutionId
+
+LEASE_EVENTS = "ff_lease_event"
+COMPLETION_EVENTS = "ff_completion_event"
+OPERATOR_EVENTS = "ff_operator_event"
+
+
+class ScannerFilter(Struct, frozen=True):
+    """Every part that is set must match; what cannot be read does not match."""
+
+    namespace: str | None = None
+    instance_tag: tuple[str, str] | None = None
+
+    @property
+    def empty(self) -> bool:
+        return self.namespace is None and self.instance_tag is None
+
+
+class LeaseEvent(Struct, frozen=True):
+    """`kind` is acquired, renewed, expired, reclaimed or revoked."""
+
+    cursor: bytes
+    execution_id: ExecutionId
+    kind: str
+    lease_id: UUID | None
+    lease_epoch: int | None
+    worker_instance_id: str | None
+    reason: str | None
+    at: int
+
+
+class CompletionEvent(Struct, frozen=True):
+    """`outcome` is Success, Failure, Cancelled, or the stored word for anything else."""
+
+    cursor: bytes
+    execution_id: ExecutionId
+    outcome: str
+    flow_id: UUID | None
+    at: int
+
+
+class OperatorEvent(Struct, frozen=True):
+    """`subject_id` is the bare uuid of an execution or a flow."""
+
+    cursor: bytes
+    subject_id: UUID
+    execution_id: ExecutionId
+    kind: str
+    details: dict[str, Any]
+    at: int

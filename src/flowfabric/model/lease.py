@@ -1,0 +1,326 @@
+"""Ownership: handles, leases, grants and what the operations on them answer."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.ids import ExecutionId
+from flowfabric.model.state import OPERATOR_OVERRIDE
+
+MAX_LEASE_TTL_MS = 86_400_000
+MAX_GRANT_TTL_MS = 86_400_000
+MAX_CLAIM_BATCH = 1_000
+MAX_WAIT_MS = 600_000
+
+
+class BackendTag(IntEnum):
+    """Who minted a handle. The in-memory store counts as embedded, like SQLite."""
+
+    VALKEY = 1
+    POSTGRES = 2
+    SQLITE = 3
+
+    @property
+    def label(self) -> str:
+        return self.name.capitalize()
+
+
+class HandleKind(StrEnum):
+    FRESH = "Fresh"
+    RESUMED = "Resumed"
+    SUSPENDED = "Suspended"
+    RECLAIMED = "Reclaimed"
+
+
+class Handle(Struct, frozen=True):
+    """What a worker holds while it owns an attempt. The bytes are a credential: never log or list them."""
+
+    backend: str
+    kind: HandleKind
+    opaque: bytes
+
+    def __repr__(self) -> str:
+        return f"Handle({self.backend}, {self.kind.value}, <{len(self.opaque)} bytes>)"
+
+
+class HandleFields(Struct, frozen=True):
+    """What the bytes of a handle say."""
+
+    tag: BackendTag
+    execution_id: ExecutionId
+    attempt_index: int
+    attempt_id: UUID
+    lease_id: UUID
+    lease_epoch: int
+    lease_ttl_ms: int
+    lane_id: str
+    worker_instance_id: str
+
+
+class LeaseFence(Struct, frozen=True):
+    lease_id: UUID
+    lease_epoch: int
+    attempt_id: UUID
+
+
+class ClaimPolicy(Struct, frozen=True):
+    worker_id: str
+    worker_instance_id: str
+    lease_ttl_ms: int = 30_000
+    max_wait_ms: int | None = None
+
+
+class Work(Struct, frozen=True):
+    """A claimed execution with everything needed to start: no second read."""
+
+    handle: Handle
+    execution_id: ExecutionId
+    attempt_index: int
+    lease_epoch: int
+    lease_expires_at: int
+    execution_kind: str
+    input_payload: bytes
+    tags: dict[str, str]
+
+
+class LeaseRenewal(Struct, frozen=True):
+    expires_at_ms: int
+    lease_epoch: int
+
+
+class Grant(Struct, frozen=True):
+    """A row of `ff_claim_grant`."""
+
+    partition_key: int
+    execution_id: UUID
+    grant_id: str
+    kind: str
+    worker_id: str
+    worker_instance_id: str
+    lane_id: str
+    capability_hash: str | None
+    worker_capabilities: tuple[str, ...]
+    route_snapshot_json: str | None
+    admission_summary: str | None
+    grant_ttl_ms: int
+    issued_at_ms: int
+    expires_at_ms: int
+
+
+class ClaimGrant(Struct, frozen=True):
+    execution_id: ExecutionId
+    partition_key: str
+    grant_key: str
+    expires_at_ms: int
+
+
+class ReclaimGrant(Struct, frozen=True):
+    execution_id: ExecutionId
+    partition_key: str
+    grant_key: str
+    expires_at_ms: int
+    lane_id: str
+
+
+class ResumeGrant(Struct, frozen=True):
+    execution_id: ExecutionId
+    partition_key: str
+    grant_key: str
+    expires_at_ms: int
+    lane_id: str
+
+
+class ResumeToken(Struct, frozen=True):
+    grant: ResumeGrant
+    worker_id: str
+    worker_instance_id: str
+    lease_ttl_ms: int
+
+
+class IssueGrantArgs(Struct, frozen=True, kw_only=True):
+    """For a claim grant and for a reclaim grant alike."""
+
+    execution_id: ExecutionId
+    worker_id: str
+    worker_instance_id: str
+    lane_id: str = ""
+    grant_ttl_ms: int
+    worker_capabilities: frozenset[str] = frozenset()
+    capability_hash: str | None = None
+    route_snapshot_json: str | None = None
+    admission_summary: str | None = None
+    partition: int | str | None = None
+    now: int | None = None
+
+
+class Granted(Struct, frozen=True):
+    execution_id: ExecutionId
+
+
+class ClaimExecutionArgs(Struct, frozen=True, kw_only=True):
+    execution_id: ExecutionId
+    worker_id: str
+    worker_instance_id: str
+    lease_ttl_ms: int
+    lane_id: str = ""
+    lease_id: UUID | None = None
+    attempt_id: UUID | None = None
+    expected_attempt_index: int = 0
+    attempt_policy_json: str = ""
+    attempt_timeout_ms: int | None = None
+    execution_deadline_at: int | None = None
+    now: int | None = None
+
+
+class ClaimResumedArgs(Struct, frozen=True, kw_only=True):
+    execution_id: ExecutionId
+    worker_id: str
+    worker_instance_id: str
+    lease_ttl_ms: int
+    lane_id: str = ""
+    lease_id: UUID | None = None
+    current_attempt_index: int = 0
+    remaining_attempt_timeout_ms: int | None = None
+    now: int | None = None
+
+
+class ReclaimExecutionArgs(Struct, frozen=True, kw_only=True):
+    execution_id: ExecutionId
+    worker_id: str
+    worker_instance_id: str
+    lease_ttl_ms: int
+    lane_id: str = ""
+    capability_hash: str | None = None
+    lease_id: UUID | None = None
+    attempt_id: UUID | None = None
+    attempt_policy_json: str = ""
+    max_reclaim_count: int | None = None
+    old_worker_instance_id: str = ""
+    current_attempt_index: int = 0
+
+
+class Claimed(Struct, frozen=True):
+    execution_id: ExecutionId
+    lease_id: UUID
+    lease_epoch: int
+    attempt_index: int
+    attempt_id: UUID
+    attempt_type: str
+    lease_expires_at: int
+    handle: Handle
+
+
+class GrantNotFound(Struct, frozen=True):
+    execution_id: ExecutionId
+
+
+class NotReclaimable(Struct, frozen=True):
+    execution_id: ExecutionId
+    detail: str
+
+
+class ReclaimCapExceeded(Struct, frozen=True):
+    execution_id: ExecutionId
+    reclaim_count: int
+
+
+class NoWork(Struct, frozen=True):
+    pass
+
+
+class Revoked(Struct, frozen=True):
+    """The lease that was taken, as composite text, and the epoch that replaced it, as decimal text."""
+
+    lease_id: str
+    lease_epoch: str
+
+
+class AlreadySatisfied(Struct, frozen=True):
+    reason: str
+
+
+class MarkedExpired(Struct, frozen=True):
+    pass
+
+
+class RevokeLeaseArgs(Struct, frozen=True, kw_only=True):
+    execution_id: ExecutionId
+    expected_lease_id: str | UUID | None = None
+    worker_instance_id: str = ""
+    reason: str = ""
+
+
+class RenewLeaseArgs(Struct, frozen=True, kw_only=True):
+    execution_id: ExecutionId
+    attempt_index: int
+    fence: LeaseFence | None = None
+    lease_ttl_ms: int
+    lease_history_grace_ms: int = 60_000
+
+
+class Renewed(Struct, frozen=True):
+    expires_at: int
+
+
+class UpdateProgressArgs(Struct, frozen=True, kw_only=True):
+    execution_id: ExecutionId
+    lease_id: UUID
+    lease_epoch: int
+    attempt_id: UUID
+    progress_pct: int | None = None
+    progress_message: str | None = None
+
+
+class EndArgs(Struct, frozen=True, kw_only=True):
+    """What the typed forms of complete, fail and delay share."""
+
+    execution_id: ExecutionId
+    fence: LeaseFence | None = None
+    attempt_index: int = 0
+    source: str = OPERATOR_OVERRIDE
+
+
+class CompleteExecutionArgs(EndArgs, frozen=True, kw_only=True):
+    result_payload: bytes | None = None
+    result_encoding: str | None = None
+
+
+class FailExecutionArgs(EndArgs, frozen=True, kw_only=True):
+    failure_reason: str
+    failure_category: str
+    retry_policy_json: str = ""
+    next_attempt_policy_json: str = ""
+
+
+class DelayExecutionArgs(EndArgs, frozen=True, kw_only=True):
+    delay_until: int
+
+
+class Completed(Struct, frozen=True):
+    execution_id: ExecutionId
+    public_state: str = "completed"
+
+
+class ExpiredLeaseInfo(Struct, frozen=True):
+    execution_id: ExecutionId
+    lease_id: UUID | None
+    lease_epoch: int
+    worker_instance_id: str | None
+    expires_at_ms: int
+    attempt_index: int
+
+
+class IssuedAndClaimed(Struct, frozen=True):
+    lease_id: UUID
+    lease_epoch: int
+    attempt_index: int
+    handle: Handle
+
+
+class Capabilities(Struct, frozen=True):
+    identity: dict[str, Any]
+    supports: dict[str, bool]

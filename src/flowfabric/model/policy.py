@@ -1,0 +1,224 @@
+"""How one execution wants to be treated: a JSON object given at creation and frozen from then on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from flowfabric.errors import ValidationError, ValidationKind, invalid
+
+MAX_CAPABILITIES = 256
+MAX_CAPABILITY_BYTES = 4_096
+MAX_POLICY_BYTES = 65_536
+DEFAULT_DEDUP_WINDOW_MS = 86_400_000
+MAX_DURATION_MS = 10 * 365 * 86_400_000
+
+Duration = Annotated[int, Meta(ge=0, le=MAX_DURATION_MS)]
+Count = Annotated[int, Meta(ge=0, le=4_294_967_295)]
+_BACKOFF_NUMBERS = {"delay_ms", "initial_delay_ms", "max_delay_ms", "multiplier"}
+
+
+class RetryPolicy(Struct, frozen=True, omit_defaults=True):
+    max_retries: Count = 3
+    backoff: dict[str, Any] = {}
+    retryable_categories: tuple[str, ...] = ()
+
+
+class TimeoutPolicy(Struct, frozen=True, omit_defaults=True):
+    attempt_timeout_ms: Duration | None = None
+    execution_deadline_ms: Duration | None = None
+    max_reclaim_count: Count | None = None
+
+
+class SuspensionPolicy(Struct, frozen=True, omit_defaults=True):
+    default_timeout_ms: Duration | None = None
+    timeout_behavior: str = "fail"
+
+
+class FallbackPolicy(Struct, frozen=True, omit_defaults=True):
+    tiers: tuple[dict[str, Any], ...] = ()
+
+
+class RoutingRequirements(Struct, frozen=True, omit_defaults=True):
+    required_capabilities: tuple[str, ...] = ()
+    preferred_locality: str | None = None
+    isolation_level: str | None = None
+
+
+class StreamPolicy(Struct, frozen=True, omit_defaults=True):
+    durability_mode: str = "buffered"
+    retention_maxlen: Count = 10_000
+    retention_ttl_ms: Duration | None = None
+
+
+class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """Every field is optional."""
+
+    priority: int = 0
+    delay_until: Annotated[int, Meta(ge=0)] | None = None
+    retry_policy: RetryPolicy | None = None
+    timeout_policy: TimeoutPolicy | None = None
+    max_reclaim_count: Count | None = None
+    suspension_policy: SuspensionPolicy | None = None
+    fallback_policy: FallbackPolicy | None = None
+    max_replay_count: Count = 10
+    budget_ids: tuple[str, ...] = ()
+    routing_requirements: RoutingRequirements | None = None
+    dedup_window_ms: Duration | None = None
+    stream_policy: StreamPolicy | None = None
+    max_signals_per_execution: Count = 10_000
+
+    @property
+    def required_capabilities(self) -> tuple[str, ...]:
+        return self.routing_requirements.required_capabilities if self.routing_requirements else ()
+
+    @property
+    def attempt_timeout_ms(self) -> int | None:
+        return (self.timeout_policy.attempt_timeout_ms or None) if self.timeout_policy else None
+
+    @property
+    def execution_deadline_ms(self) -> int | None:
+        return (self.timeout_policy.execution_deadline_ms or None) if self.timeout_policy else None
+
+    @property
+    def reclaim_limit(self) -> int:
+        if self.max_reclaim_count is not None:
+            return self.max_reclaim_count
+        stated = self.timeout_policy.max_reclaim_count if self.timeout_policy else None
+        return 100 if stated is None else stated
+
+    @property
+    def retention_ttl_ms(self) -> int | None:
+        return self.stream_policy.retention_ttl_ms if self.stream_policy else None
+
+
+PolicyInput = ExecutionPolicy | Mapping[str, Any] | str | bytes | None
+_decode_stored = msgspec.json.Decoder(ExecutionPolicy).decode
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_policy(policy: ExecutionPolicy) -> str:
+    return _encode(policy).decode()
+
+
+def stored_policy(text: str | None) -> ExecutionPolicy | None:
+    return None if text is None else _decode_stored(text)
+
+
+def parse_policy(value: PolicyInput) -> ExecutionPolicy | None:
+    """Checks a caller's policy in the documented order; the first thing wrong is what is said."""
+    if value is None:
+        return None
+    tree = _tree(value)
+    routing = tree.get("routing_requirements")
+    if routing is not None:
+        if not isinstance(routing, dict):
+            raise _bad_policy("routing_requirements:not_object")
+        if "required_capabilities" in routing:
+            routing["required_capabilities"] = _required(routing["required_capabilities"])
+    try:
+        policy = msgspec.convert(tree, ExecutionPolicy)
+    except msgspec.ValidationError as error:
+        raise _bad_policy(f"{_path(str(error))}:invalid") from None
+    if policy.retry_policy is not None:
+        _check_backoff(policy.retry_policy.backoff)
+    return policy
+
+
+def check_worker_capabilities(tokens: object, field: str = "capabilities") -> tuple[str, ...]:
+    """A worker's own tokens, sorted."""
+    if isinstance(tokens, str | bytes) or not hasattr(tokens, "__iter__"):
+        raise invalid(field, "a set of capability tokens", tokens)
+    found: set[str] = set()
+    for token in tokens:
+        if not isinstance(token, str) or not token:
+            raise invalid(field, "non-empty text tokens", token)
+        if "," in token:
+            raise invalid(field, "tokens without a comma", token)
+        if any(ch.isspace() or not ch.isprintable() for ch in token):
+            raise invalid(field, "tokens without white space or control characters", token)
+        found.add(token)
+        if len(found) > MAX_CAPABILITIES:
+            raise invalid(field, f"at most {MAX_CAPABILITIES} tokens")
+    ordered = tuple(sorted(found))
+    if len(",".join(ordered).encode()) > MAX_CAPABILITY_BYTES:
+        raise invalid(field, f"at most {MAX_CAPABILITY_BYTES} bytes when joined by commas")
+    return ordered
+
+
+def _tree(value: ExecutionPolicy | Mapping[str, Any] | str | bytes) -> dict[str, Any]:
+    if isinstance(value, ExecutionPolicy):
+        tree = msgspec.to_builtins(value)
+    elif isinstance(value, str | bytes):
+        if len(value) > MAX_POLICY_BYTES:
+            raise _bad_policy(f"larger than {MAX_POLICY_BYTES} bytes")
+        try:
+            tree = msgspec.json.decode(value)
+        except (msgspec.DecodeError, UnicodeError, RecursionError):
+            raise _bad_policy("malformed") from None
+    else:
+        tree = dict(value) if isinstance(value, Mapping) else value
+        tree = _copied(tree)
+    if not isinstance(tree, dict):
+        raise _bad_policy("malformed")
+    return tree
+
+
+def _copied(tree: Any) -> Any:
+    """A deep copy by way of JSON, so that what is checked is what is stored."""
+    try:
+        text = _encode(tree)
+        if len(text) > MAX_POLICY_BYTES:
+            raise _bad_policy(f"larger than {MAX_POLICY_BYTES} bytes")
+        return msgspec.json.decode(text)
+    except (TypeError, ValueError, RecursionError):
+        raise _bad_policy("malformed") from None
+
+
+def _required(tokens: Any) -> list[str]:
+    if not isinstance(tokens, list):
+        raise _bad_capabilities("required:not_array")
+    found: set[str] = set()
+    for token in tokens:
+        if not isinstance(token, str):
+            raise _bad_capabilities("required:non_string_token")
+        if not token:
+            raise _bad_capabilities("required:empty_token")
+        if "," in token:
+            raise _bad_capabilities("required:comma_in_token")
+        if any(byte <= 0x20 or byte == 0x7F for byte in token.encode()):
+            raise _bad_capabilities("required:control_or_whitespace")
+        found.add(token)
+    if len(found) > MAX_CAPABILITIES:
+        raise _bad_capabilities("required:too_many_tokens")
+    if len(",".join(found).encode()) > MAX_CAPABILITY_BYTES:
+        raise _bad_capabilities("required:too_many_bytes")
+    return sorted(found)
+
+
+def _check_backoff(backoff: dict[str, Any]) -> None:
+    for member, value in backoff.items():
+        if member in _BACKOFF_NUMBERS:
+            number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            if not number or not (1 if member == "multiplier" else 0) <= value <= MAX_DURATION_MS:
+                raise _bad_policy(f"retry_policy.backoff.{member}:invalid")
+        elif member == "jitter" and not isinstance(value, bool):
+            raise _bad_policy("retry_policy.backoff.jitter:invalid")
+
+
+def _path(message: str) -> str:
+    """`... - at `$.retry_policy.max_retries`` -> retry_policy.max_retries"""
+    _, _, tail = message.rpartition("`$")
+    return tail.rstrip("`").lstrip(".") or "policy"
+
+
+def _bad_policy(detail: str) -> ValidationError:
+    return ValidationError(ValidationKind.INVALID_POLICY_JSON, detail)
+
+
+def _bad_capabilities(detail: str) -> ValidationError:
+    return ValidationError(ValidationKind.INVALID_CAPABILITIES, detail)

@@ -1,0 +1,49 @@
+"""Workers that said they are alive."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+MAX_DEAD_REASON_BYTES = 256
+MAX_LIVENESS_TTL_MS = 86_400_000
+
+
+class WorkerInfo(Struct, frozen=True):
+    """A row of `ff_worker_registry`."""
+
+    namespace: str
+    worker_instance_id: str
+    worker_id: str
+    lanes: tuple[str, ...]
+    capabilities: tuple[str, ...]
+    last_heartbeat_ms: int
+    liveness_ttl_ms: int
+    expires_at_ms: int
+    registered_at_ms: int
+    version: int = 0
+
+
+class RegisterWorkerArgs(Struct, frozen=True, kw_only=True):
+    worker_id: str
+    worker_instance_id: str
+    lanes: frozenset[str] = frozenset({"default"})
+    capabilities: frozenset[str] = frozenset()
+    liveness_ttl_ms: int = 30_000
+    namespace: str = "default"
+    now: int | None = None
+
+
+class Registered(Struct, frozen=True):
+    pass
+
+
+class Refreshed(Struct, frozen=True):
+    next_expiry_ms: int
+
+
+class NotRegistered(Struct, frozen=True):
+    pass
+
+
+class Marked(Struct, frozen=True):
+    pass

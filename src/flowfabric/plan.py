@@ -1,0 +1,300 @@
+"""The vocabulary of a plan: everything a rule may ask of a store.
+
+A `Form` is the constant part of an operation, declared once at import. A `Plan` is a form plus the values of one call.
+Constants become text in a store's statements and `Arg`s become parameters, so the list of forms is the list of statements.
+A plan is applied whole or refused whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from operator import itemgetter
+from typing import Any, Literal
+
+from msgspec import Struct
+
+
+class Arg(Struct, frozen=True):
+    """A value of the call."""
+
+    name: str
+
+
+class Was(Struct, frozen=True):
+    """A column of the guarded row before this plan."""
+
+    column: str
+
+
+class Ref(Struct, frozen=True):
+    """A column of the guarded row as this plan leaves it."""
+
+    column: str
+
+
+class Now(Struct, frozen=True):
+    """The store's clock at the commit, plus some milliseconds; null when those are null."""
+
+    plus: Any = 0
+
+
+class Until(Struct, frozen=True):
+    """Milliseconds from the store's clock to a time in the guarded row before this plan: at least 1, null when unset."""
+
+    column: str
+
+
+class Add(Struct, frozen=True):
+    """The column's own value plus n."""
+
+    n: int = 1
+
+
+class Once(Struct, frozen=True):
+    """The value, while the column is null; afterwards what it holds."""
+
+    value: Any
+
+
+class Fresh(Struct, frozen=True):
+    """A new random uuid."""
+
+
+class Text(Struct, frozen=True):
+    """Parts joined to a text."""
+
+    parts: tuple[Any, ...]
+
+
+Op = Literal["=", "!=", "<", "<=", ">", ">=", "in", "is null", "not null"]
+
+
+class Cond(Struct, frozen=True):
+    """A fact about a row. `in` takes a tuple of constants."""
+
+    column: str
+    op: Op
+    value: Any = None
+
+
+class AnyOf(Struct, frozen=True):
+    conds: tuple[Cond, ...]
+
+
+class Covered(Struct, frozen=True):
+    """Every element of the row's list is among the caller's."""
+
+    column: str
+    by: Arg
+
+
+class Absent(Struct, frozen=True):
+    """No row of another table fits."""
+
+    table: str
+    where: tuple[Cond, ...]
+
+
+Guard = Cond | AnyOf | Covered | Absent
+
+
+class When(Struct, frozen=True):
+    """One of two values, by a fact about the guarded row before this plan."""
+
+    cond: Cond
+    then: Any
+    otherwise: Any
+
+
+class Insert(Struct, frozen=True):
+    """Refused when the key exists or a row named by `unless` does."""
+
+    table: str
+    row: Mapping[str, Any]
+    unless: tuple[Absent, ...] = ()
+
+
+class Upsert(Struct, frozen=True):
+    """A row, or these changes to the one that has its key."""
+
+    table: str
+    row: Mapping[str, Any]
+    set: Mapping[str, Any]
+
+
+class Update(Struct, frozen=True):
+    """Exactly one row, named by its key, or the whole plan is refused."""
+
+    table: str
+    where: tuple[Guard, ...]
+    set: Mapping[str, Any]
+
+
+class UpdateMany(Struct, frozen=True):
+    """Changes what it matches, be it nothing."""
+
+    table: str
+    where: tuple[Cond, ...]
+    set: Mapping[str, Any]
+
+
+class Delete(Struct, frozen=True):
+    """As the deciding step: exactly one row, and the children it owns. Later: whatever matches."""
+
+    table: str
+    where: tuple[Guard, ...]
+
+
+class Wake(Struct, frozen=True):
+    """After the commit, those who wait for this topic look again. `at` is the time it matters, null for now."""
+
+    topic: str
+    key: Any = None
+    at: Any = None
+
+
+Step = Insert | Upsert | Update | UpdateMany | Delete
+
+
+def Emit(channel: str, kind: str, data: Mapping[str, Any], at: Any = Now()) -> Insert:  # noqa: N802, B008
+    """An event is a row of an outbox."""
+    word = "outcome" if channel == "ff_completion_event" else "event_type"
+    return Insert(channel, {word: kind, "occurred_at_ms": at, **data})
+
+
+class Pick(Struct, frozen=True):
+    """Which rows a sweep takes: those of a declared index, one group of it, in its order, up to a bound."""
+
+    index: str
+    group: Mapping[str, Any] = {}
+    upto: Any = None
+    where: tuple[Guard, ...] = ()
+
+
+class Form:
+    """The constant part of an operation. The first step decides; the rest follow from it."""
+
+    def __init__(self, name: str, *steps: Step | Wake, pick: Pick | None = None, returning: tuple[str | Was, ...] = ()) -> None:
+        self.name = name
+        self.steps: tuple[Step, ...] = tuple(s for s in steps if not isinstance(s, Wake))
+        self.wakes: tuple[Wake, ...] = tuple(s for s in steps if isinstance(s, Wake))
+        self.pick = pick
+        self.returning = returning
+        self.args: tuple[str, ...] = tuple(dict.fromkeys(_arg_names(form_values(self))))
+        self.choosing: frozenset[str] = frozenset(_arg_names(pick_values(pick)))
+        self._values = _getter(self.args)
+        _check(self)
+
+    def __call__(self, partition: int, /, **args: Any) -> Plan:
+        return Plan(self, partition, self._values(args))
+
+    def __repr__(self) -> str:
+        return f"Form({self.name})"
+
+
+class Plan(Struct, frozen=True):
+    form: Form
+    partition: int
+    values: tuple[Any, ...]
+
+
+class Applied(Struct, frozen=True):
+    """The store's clock at the commit, and the form's `returning` columns."""
+
+    now_ms: int
+    row: tuple[Any, ...] = ()
+
+
+class Refused(Struct, frozen=True):
+    """Which plan of a group, and which of its steps, did not hold. Nothing was written."""
+
+    plan: int = 0
+    step: int = 0
+
+
+Answer = Applied | Refused
+
+
+def walk(value: Any) -> Iterator[Any]:
+    """A value and everything inside it."""
+    yield value
+    match value:
+        case Now(plus=inner) | Once(value=inner):
+            yield from walk(inner)
+        case Text(parts=parts):
+            for part in parts:
+                yield from walk(part)
+        case When(cond=cond, then=then, otherwise=otherwise):
+            yield from walk(cond.value)
+            yield from walk(then)
+            yield from walk(otherwise)
+
+
+def guard_values(guard: Guard) -> Iterator[Any]:
+    match guard:
+        case Cond(value=value):
+            yield from walk(value)
+        case AnyOf(conds=conds) | Absent(where=conds):
+            for cond in conds:
+                yield from walk(cond.value)
+        case Covered(by=by):
+            yield by
+
+
+def step_values(step: Step) -> Iterator[Any]:
+    """Every value a step mentions, in the order it is written."""
+    for guard in getattr(step, "where", ()):
+        yield from guard_values(guard)
+    for part in ("row", "set"):
+        for value in getattr(step, part, {}).values():
+            yield from walk(value)
+    for absent in getattr(step, "unless", ()):
+        yield from guard_values(absent)
+
+
+def pick_values(pick: Pick | None) -> Iterator[Any]:
+    """What a sweep chooses its rows by."""
+    if pick is not None:
+        for value in pick.group.values():
+            yield from walk(value)
+        yield from walk(pick.upto)
+        for guard in pick.where:
+            yield from guard_values(guard)
+
+
+def form_values(form: Form) -> Iterator[Any]:
+    yield from pick_values(form.pick)
+    for step in form.steps:
+        yield from step_values(step)
+    for wake in form.wakes:
+        yield from walk(wake.key)
+        yield from walk(wake.at)
+
+
+def _arg_names(values: Iterator[Any]) -> Iterator[str]:
+    return (value.name for value in values if isinstance(value, Arg))
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+    if len(names) > 1:
+        return itemgetter(*names)
+    if names:
+        only = names[0]
+        return lambda args: (args[only],)
+    return lambda args: ()
+
+
+def _check(form: Form) -> None:
+    """What makes a form safe to send twice and safe beside others."""
+    assert form.steps, f"{form.name}: a form changes something"
+    head = form.steps[0]
+    if form.pick is not None:
+        assert isinstance(head, Update), f"{form.name}: a sweep updates what it picks"
+        return
+    assert isinstance(head, Insert | Update | Upsert | Delete), f"{form.name}: the first step decides"
+    if isinstance(head, Update) and len(form.steps) > 1:
+        guarded = {c.column for c in head.where if isinstance(c, Cond) and c.op == "="}
+        assert guarded & {"lease_epoch", "version"}, (
+            f"{form.name}: after a lock wait only the guarded row is read again, so a plan that touches "
+            "other rows is guarded by epoch or version"
+        )

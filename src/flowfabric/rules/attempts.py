@@ -1,0 +1,289 @@
+"""What the holder of a lease does with it: renew, report, complete, fail, delay, give up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowfabric.model.attempt import Delayed, FailOutcome, RetryScheduled, TerminalFailed
+from flowfabric.model.execution import Execution
+from flowfabric.model.lease import BackendTag, Completed, HandleFields, LeaseRenewal
+from flowfabric.plan import Add, Applied, Arg, Form, Now, Once, Plan, Ref, Text, Until, Update, UpdateMany, Wake
+from flowfabric.rules.claims import renew_within_ms
+from flowfabric.rules.decision import Act, Done, Refuse, Snapshot
+from flowfabric.rules.fence import check_handle, closed_by, retry_scheduled_by
+from flowfabric.rules.parts import (
+    ATTEMPT,
+    CLOSED_BY_HOLDER,
+    EXEC,
+    HELD,
+    KEPT_UNTIL,
+    MOVED,
+    RELEASED,
+    THIS_ATTEMPT,
+    UNRESERVED,
+    close_attempt,
+    completion_event,
+    drop_grant,
+    lease_event,
+)
+from flowfabric.rules.states import entering
+
+RENEW = Form(
+    "renew",
+    Update(
+        EXEC,
+        HELD,
+        {
+            "lease_expires_at_ms": Now(Arg("lease_ttl_ms")),
+            "lease_last_renewed_at": Now(),
+            "lease_renewal_deadline": Now(Arg("renew_within_ms")),
+        },
+    ),
+    UpdateMany(ATTEMPT, THIS_ATTEMPT, {"lease_expires_at_ms": Ref("lease_expires_at_ms")}),
+    lease_event("renewed"),
+    Wake("leased", at=Ref("lease_expires_at_ms")),
+    returning=("lease_expires_at_ms", "lease_epoch"),
+)
+_REPORTED: dict[str, Any] = {"progress_updated_at": Now(), "last_mutation_at": Now()}
+PROGRESS = Form("progress", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent"), "progress_message": Arg("message")}))
+PROGRESS_PERCENT = Form("progress_percent", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent")}))
+PROGRESS_MESSAGE = Form("progress_message", Update(EXEC, HELD, {**_REPORTED, "progress_message": Arg("message")}))
+
+COMPLETE = Form(
+    "complete",
+    Update(
+        EXEC,
+        HELD,
+        {
+            **MOVED,
+            **RELEASED,
+            **CLOSED_BY_HOLDER,
+            **entering("ENDED", outcome="success"),
+            "attempt_state": "attempt_terminal",
+            "result": Arg("result"),
+            "result_encoding": Arg("result_encoding"),
+        },
+    ),
+    close_attempt("ended_success", "success"),
+    lease_event("revoked", "completed"),
+    completion_event("success"),
+)
+
+_FAILED: dict[str, Any] = {
+    **MOVED,
+    **RELEASED,
+    "failure_reason": Arg("reason"),
+    "last_failure_message": Arg("reason"),
+}
+_WHY: dict[str, Any] = {"failure_reason": Arg("reason"), "failure_category": Arg("category")}
+_RETRY: dict[str, Any] = {
+    **_FAILED,
+    "attempt_state": "pending_retry_attempt",
+    "retry_count": Add(1),
+    "current_attempt_id": None,
+    "pending_retry_reason": Arg("reason"),
+    "pending_previous_attempt_index": Arg("attempt_index"),
+    "pending_attempt_policy": Arg("next_policy"),
+}
+FAIL_FOR_GOOD = Form(
+    "fail_for_good",
+    Update(
+        EXEC,
+        HELD,
+        {**_FAILED, **CLOSED_BY_HOLDER, **entering("ENDED", outcome="failed"), "attempt_state": "attempt_terminal"},
+    ),
+    close_attempt("ended_failure", "failed", **_WHY),
+    lease_event("revoked", "failed"),
+    completion_event("failed"),
+)
+FAIL_RETRY_LATER = Form(
+    "fail_retry_later",
+    Update(
+        EXEC,
+        HELD,
+        {
+            **_RETRY,
+            **entering(
+                "DELAYED",
+                reason="waiting_for_retry_backoff",
+                detail=Text(("retry backoff until ", Now(Arg("delay_ms")), Arg("because"))),
+            ),
+            "delay_until_ms": Now(Arg("delay_ms")),
+        },
+    ),
+    close_attempt("ended_failure", "retry", **_WHY),
+    lease_event("revoked", "retry"),
+    Wake("delayed", at=Ref("delay_until_ms")),
+    returning=("delay_until_ms", "total_attempt_count"),
+)
+FAIL_RETRY_NOW = Form(
+    "fail_retry_now",
+    Update(EXEC, HELD, {**_RETRY, **entering("READY"), "delay_until_ms": Now()}),
+    close_attempt("ended_failure", "retry", **_WHY),
+    lease_event("revoked", "retry"),
+    Wake("ready", Ref("lane_id")),
+    returning=("delay_until_ms", "total_attempt_count"),
+)
+
+DELAY = Form(
+    "delay",
+    Update(
+        EXEC,
+        HELD,
+        {
+            **MOVED,
+            **RELEASED,
+            **entering("DELAYED", detail=Arg("blocking_detail")),
+            "attempt_state": "attempt_interrupted",
+            "interrupt_cause": "delayed",
+            "delay_until_ms": Arg("delay_until_ms"),
+            "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
+        },
+    ),
+    UpdateMany(
+        ATTEMPT,
+        THIS_ATTEMPT,
+        {
+            "attempt_state": "suspended",
+            "suspended_at_ms": Now(),
+            "suspension_id": "worker_delay",
+            "lease_expires_at_ms": None,
+            "attempt_timeout_remaining_ms": Ref("attempt_timeout_remaining_ms"),
+        },
+    ),
+    lease_event("revoked", "delayed"),
+    Wake("delayed", at=Ref("delay_until_ms")),
+)
+
+GIVE_UP = Form(
+    "give_up",
+    Update(
+        EXEC,
+        HELD,
+        {
+            **MOVED,
+            **RELEASED,
+            **UNRESERVED,
+            **KEPT_UNTIL,
+            **entering("ENDED", outcome="cancelled"),
+            "attempt_state": "attempt_terminal",
+            "lease_epoch": Add(1),
+            "terminal_at_ms": Now(),
+            "cancellation_reason": Once(Arg("reason")),
+            "cancelled_by": Once("worker"),
+            "closing_epoch": Arg("lease_epoch"),
+            "closing_attempt_index": Arg("attempt_index"),
+        },
+    ),
+    close_attempt(
+        "ended_cancelled",
+        "cancelled",
+        failure_reason=Arg("attempt_reason"),
+        worker_instance_id=None,
+        lease_epoch=Ref("lease_epoch"),
+    ),
+    drop_grant(),
+    lease_event("revoked", "cancelled"),
+    completion_event("cancelled"),
+)
+
+
+def holder(execution: Execution, tag: BackendTag, ttl_ms: int = 0) -> HandleFields:
+    """The stored lease as if its holder had shown it; for callers who proved a fence or may do without one."""
+    assert execution.current_attempt_id is not None and execution.current_lease_id is not None
+    return HandleFields(
+        tag,
+        execution.id,
+        execution.attempt_index,
+        execution.current_attempt_id,
+        execution.current_lease_id,
+        execution.lease_epoch,
+        ttl_ms,
+        execution.lane_id,
+        execution.current_worker_instance_id or "",
+    )
+
+
+def _held(handle: HandleFields) -> dict[str, Any]:
+    ident = handle.execution_id
+    return {
+        "partition_key": ident.partition_index,
+        "execution_id": ident.uuid,
+        "attempt_index": handle.attempt_index,
+        "lease_epoch": handle.lease_epoch,
+        "lease_id": handle.lease_id,
+        "worker_instance_id": handle.worker_instance_id,
+    }
+
+
+def renew(handle: HandleFields) -> Act:
+    ttl = handle.lease_ttl_ms
+    plan = RENEW(handle.execution_id.partition_index, **_held(handle), lease_ttl_ms=ttl, renew_within_ms=renew_within_ms(ttl))
+    return Act(plan, lambda applied: LeaseRenewal(*applied.row))
+
+
+def progress(handle: HandleFields, percent: int | None, message: str | None) -> Plan:
+    at, held = handle.execution_id.partition_index, _held(handle)
+    if message is None:
+        return PROGRESS_PERCENT(at, **held, percent=percent)
+    if percent is None:
+        return PROGRESS_MESSAGE(at, **held, message=message)
+    return PROGRESS(at, **held, percent=percent, message=message)
+
+
+def complete(handle: HandleFields, result: bytes | None, encoding: str | None = None) -> Plan:
+    return COMPLETE(handle.execution_id.partition_index, **_held(handle), result=result, result_encoding=encoding)
+
+
+def fail(handle: HandleFields, reason: str, category: str, delay_ms: int | None, next_policy: str | None = None) -> Act:
+    """`delay_ms` is the retry decision: None for no retry."""
+    at = handle.execution_id.partition_index
+    values = {**_held(handle), "reason": reason, "category": category}
+    if delay_ms is None:
+        return Act(FAIL_FOR_GOOD(at, **values), TerminalFailed())
+    if delay_ms == 0:
+        return Act(FAIL_RETRY_NOW(at, **values, next_policy=next_policy), _scheduled)
+    because = f" (attempt {handle.attempt_index} failed: {reason})"
+    plan = FAIL_RETRY_LATER(at, **values, next_policy=next_policy, delay_ms=delay_ms, because=because)
+    return Act(plan, _scheduled)
+
+
+def _scheduled(applied: Applied) -> FailOutcome:
+    delay_until, next_index = applied.row
+    return RetryScheduled(delay_until, next_index)
+
+
+def delay(handle: HandleFields, delay_until: int) -> Act:
+    plan = DELAY(
+        handle.execution_id.partition_index,
+        **_held(handle),
+        delay_until_ms=delay_until,
+        blocking_detail=f"delayed until {delay_until}",
+    )
+    return Act(plan, Delayed(handle.execution_id))
+
+
+def give_up(handle: HandleFields, reason: str) -> Plan:
+    return GIVE_UP(handle.execution_id.partition_index, **_held(handle), reason=reason, attempt_reason=f"cancelled: {reason}")
+
+
+# ---- why a holder's call did not go through
+
+
+def explain(snapshot: Snapshot, handle: HandleFields, outcome: str | None = None, *, marks: bool = True) -> Done | Refuse | None:
+    """The answer of a refused call: success when it had gone through before, the exact error, or None to try again."""
+    if outcome is not None and closed_by(snapshot, handle, outcome):
+        return Done(_ANSWERS[outcome](handle))
+    if outcome == "failed" and retry_scheduled_by(snapshot, handle):
+        execution = snapshot.execution
+        assert execution is not None
+        since = execution.last_transition_at  # once promoted, the delay itself is forgotten
+        return Done(RetryScheduled(execution.delay_until_ms or since, execution.total_attempt_count))
+    return check_handle(snapshot, handle, marks=marks)
+
+
+_ANSWERS: dict[str, Any] = {
+    "success": lambda handle: Completed(handle.execution_id),
+    "failed": lambda handle: TerminalFailed(),
+    "cancelled": lambda handle: None,
+}

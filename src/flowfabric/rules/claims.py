@@ -1,0 +1,430 @@
+"""Becoming the owner: the claim of the best execution of a lane, and every claim of a particular one."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from flowfabric.errors import (
+    Conflict,
+    ConflictKind,
+    Contention,
+    ContentionKind,
+    EngineError,
+    NotFound,
+    StateError,
+    StateKind,
+    invalid,
+)
+from flowfabric.model.execution import Execution
+from flowfabric.model.lease import ClaimExecutionArgs, ClaimResumedArgs, HandleKind, ResumeToken
+from flowfabric.plan import (
+    Absent,
+    Add,
+    AnyOf,
+    Arg,
+    Cond,
+    Covered,
+    Form,
+    Fresh,
+    Now,
+    Once,
+    Pick,
+    Plan,
+    Ref,
+    Update,
+    Upsert,
+    Wake,
+    Was,
+    When,
+)
+from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
+from flowfabric.rules.parts import ATTEMPT, EXEC, LANE, MOVED, UNCHANGED, UNRESERVED, drop_grant, granted_event, named
+from flowfabric.rules.states import canonical, entering, is_ended
+
+_STARTS_ANEW = Cond("current_attempt_id", "is null")
+CLAIMED = (
+    "partition_key",
+    "execution_id",
+    "attempt_index",
+    "current_attempt_id",
+    "current_lease_id",
+    "lease_epoch",
+    "lease_expires_at_ms",
+    "lane_id",
+    "retry_count",
+    "policy",
+    "execution_kind",
+    "payload",
+    "tags",
+    Was("attempt_state"),
+)
+
+
+def _acquired(lease_id: Any, attempt_id: Any, timeout: Any) -> dict[str, Any]:
+    return {
+        **MOVED,
+        **UNRESERVED,
+        **entering("RUNNING"),
+        "attempt_state": "running_attempt",
+        "lease_epoch": Add(1),
+        "current_lease_id": lease_id,
+        "current_attempt_id": Once(attempt_id),
+        "attempt_index": When(_STARTS_ANEW, Was("total_attempt_count"), Was("attempt_index")),
+        "total_attempt_count": When(_STARTS_ANEW, Add(1), Add(0)),
+        "current_worker_id": Arg("worker_id"),
+        "current_worker_instance_id": Arg("worker_instance_id"),
+        "started_at_ms": Once(Now()),
+        "lease_acquired_at": Now(),
+        "lease_last_renewed_at": Now(),
+        "lease_expires_at_ms": Now(Arg("lease_ttl_ms")),
+        "lease_renewal_deadline": Now(Arg("renew_within_ms")),
+        "attempt_timeout_at_ms": Now(timeout),
+        **dict.fromkeys(
+            (
+                "lease_expired_at",
+                "attempt_timeout_remaining_ms",
+                "interrupt_cause",
+                "delay_until_ms",
+                "pending_retry_reason",
+                "pending_replay_reason",
+                "pending_replay_requested_by",
+                "pending_previous_attempt_index",
+                "pending_attempt_policy",
+            )
+        ),
+    }
+
+
+def _leased_attempt() -> dict[str, Any]:
+    return {
+        "attempt_state": "started",
+        "worker_id": Arg("worker_id"),
+        "worker_instance_id": Arg("worker_instance_id"),
+        "lease_id": Ref("current_lease_id"),
+        "lease_epoch": Ref("lease_epoch"),
+        "lease_expires_at_ms": Ref("lease_expires_at_ms"),
+        "attempt_timeout_at_ms": Ref("attempt_timeout_at_ms"),
+    }
+
+
+def _attempt(policy: Any) -> Upsert:
+    """A new attempt, or the interrupted or replayed one going on."""
+    kind = When(
+        Cond("attempt_state", "=", "pending_retry_attempt"),
+        "retry",
+        When(Cond("attempt_state", "=", "pending_replay_attempt"), "replay", "initial"),
+    )
+    return Upsert(
+        ATTEMPT,
+        {
+            "partition_key": Ref("partition_key"),
+            "execution_id": Ref("execution_id"),
+            "attempt_index": Ref("attempt_index"),
+            "attempt_id": Ref("current_attempt_id"),
+            "attempt_type": kind,
+            **_leased_attempt(),
+            "created_at_ms": Now(),
+            "started_at_ms": Now(),
+            "retry_reason": Was("pending_retry_reason"),
+            "replay_reason": Was("pending_replay_reason"),
+            "replay_requested_by": Was("pending_replay_requested_by"),
+            "previous_attempt_index": Was("pending_previous_attempt_index"),
+            "policy": policy,
+        },
+        {
+            **_leased_attempt(),
+            "started_at_ms": Once(Now()),
+            "resumed_at_ms": Now(),
+            **dict.fromkeys(("suspended_at_ms", "suspension_id", "outcome", "terminal_at_ms", "attempt_timeout_remaining_ms")),
+        },
+    )
+
+
+_TIMERS = (Wake("leased", at=Ref("lease_expires_at_ms")), Wake("attempt_timeout", at=Ref("attempt_timeout_at_ms")))
+
+CLAIM = Form(
+    "claim",
+    Update(
+        EXEC,
+        (),
+        {
+            **_acquired(Fresh(), Fresh(), When(_STARTS_ANEW, Was("attempt_timeout_ms"), Was("attempt_timeout_remaining_ms"))),
+            "lease_reclaim_count": When(Cond("interrupt_cause", "=", "lease_expired"), Add(1), Add(0)),
+        },
+    ),
+    _attempt(Was("pending_attempt_policy")),
+    drop_grant(),
+    granted_event("acquired"),
+    *_TIMERS,
+    pick=Pick(
+        "ready",
+        group={"lane_id": Arg("lane_id")},
+        where=(
+            Covered("required_capabilities", Arg("capabilities")),
+            AnyOf(
+                (
+                    Cond("reserved_until_ms", "is null"),
+                    Cond("reserved_until_ms", "<", Now()),
+                    Cond("reserved_for", "=", Arg("worker_id")),
+                )
+            ),
+            Absent(LANE, (Cond("lane_id", "=", Arg("lane_id")), Cond("state", "in", ("paused", "disabled")))),
+        ),
+    ),
+    returning=CLAIMED,
+)
+
+
+def _claim_one(name: str, event: str) -> Form:
+    """The claim of a particular execution, decided from its snapshot."""
+    return Form(
+        name,
+        Update(
+            EXEC,
+            UNCHANGED,
+            {
+                **_acquired(Arg("lease_id"), Arg("attempt_id"), Arg("timeout_ms")),
+                "lease_reclaim_count": Arg("lease_reclaim_count"),
+                "deadline_at_ms": Arg("deadline_at_ms"),
+                "deadline_origin": Arg("deadline_origin"),
+            },
+        ),
+        _attempt(Arg("attempt_policy")),
+        drop_grant(),
+        granted_event(event),
+        *_TIMERS,
+        Wake("deadline", at=Ref("deadline_at_ms")),
+        returning=CLAIMED,
+    )
+
+
+CLAIM_ONE = _claim_one("claim_one", "acquired")
+RECLAIM_SAME = _claim_one("reclaim_same_attempt", "reclaimed")
+
+
+def claim(partition: int, *, lane: str, capabilities: tuple[str, ...], worker_id: str, instance: str, ttl_ms: int) -> Plan:
+    return CLAIM(
+        partition,
+        lane_id=lane,
+        capabilities=capabilities,
+        worker_id=worker_id,
+        worker_instance_id=instance,
+        lease_ttl_ms=ttl_ms,
+        renew_within_ms=renew_within_ms(ttl_ms),
+    )
+
+
+def renew_within_ms(ttl_ms: int) -> int:
+    return ttl_ms * 2 // 3
+
+
+def kind_after(attempt_state: str) -> HandleKind:
+    """What a claim of this state hands out."""
+    return HandleKind.RESUMED if attempt_state == "attempt_interrupted" else HandleKind.FRESH
+
+
+def policy_text(text: str) -> str | None:
+    """An attempt policy is kept only when it is a JSON object."""
+    try:
+        return text if text and isinstance(json.loads(text), dict) else None
+    except ValueError:
+        return None
+
+
+def lane_is_held(snapshot: Snapshot) -> bool:
+    return snapshot.lane is not None and snapshot.lane.state in ("paused", "disabled")
+
+
+def claim_execution(snapshot: Snapshot, args: ClaimExecutionArgs, *, lease_id: UUID, attempt_id: UUID) -> Decision:
+    execution = snapshot.execution
+    if execution is None:
+        return Refuse(NotFound("execution", args.execution_id))
+    refused = _claimable(snapshot, execution) or _grant_for(snapshot, args.worker_id)
+    if refused is not None:
+        return Refuse(refused)
+    deadline: dict[str, Any] = {}
+    if args.execution_deadline_at:
+        deadline = {"deadline_at_ms": args.execution_deadline_at, "deadline_origin": "argument"}
+    plan = one(
+        CLAIM_ONE,
+        execution,
+        lease_id=lease_id,
+        attempt_id=attempt_id,
+        worker_id=args.worker_id,
+        instance=args.worker_instance_id,
+        ttl_ms=args.lease_ttl_ms,
+        timeout_ms=args.attempt_timeout_ms,
+        attempt_policy=policy_text(args.attempt_policy_json),
+        **deadline,
+    )
+    return Act(plan)
+
+
+def _claimable(snapshot: Snapshot, execution: Execution) -> EngineError | None:
+    if execution.ownership_state == "leased":
+        return Contention(ContentionKind.LEASE_CONFLICT)
+    if execution.lifecycle_phase != "runnable":
+        return Contention(ContentionKind.EXECUTION_NOT_LEASEABLE)
+    if execution.ownership_state != "unowned":
+        return Contention(ContentionKind.LEASE_CONFLICT)
+    if execution.eligibility_state != "eligible_now" or lane_is_held(snapshot):
+        return Contention(ContentionKind.EXECUTION_NOT_LEASEABLE)
+    if execution.attempt_state == "running_attempt":
+        return Conflict(ConflictKind.ACTIVE_ATTEMPT_EXISTS)
+    if execution.attempt_state == "attempt_interrupted":
+        return Contention(ContentionKind.USE_CLAIM_RESUMED_EXECUTION)
+    return None
+
+
+def _grant_for(snapshot: Snapshot, worker_id: str) -> EngineError | None:
+    grant = snapshot.grant
+    if grant is None or grant.kind != "claim" or grant.worker_id != worker_id:
+        return Contention(ContentionKind.INVALID_CLAIM_GRANT)
+    return Contention(ContentionKind.CLAIM_GRANT_EXPIRED) if snapshot.live_grant is None else None
+
+
+def claim_resumed(snapshot: Snapshot, args: ClaimResumedArgs, *, lease_id: UUID, attempt_id: UUID) -> Decision:
+    """The interrupted attempt goes on. A grant is optional; one for somebody else stands in the way."""
+    execution = snapshot.execution
+    if execution is None:
+        return Refuse(NotFound("execution", args.execution_id))
+    if execution.ownership_state == "leased":
+        return Refuse(Contention(ContentionKind.LEASE_CONFLICT))
+    if execution.lifecycle_phase == "suspended":
+        return Refuse(Contention(ContentionKind.NOT_A_RESUMED_EXECUTION))
+    if execution.lifecycle_phase != "runnable":
+        return Refuse(Contention(ContentionKind.EXECUTION_NOT_LEASEABLE))
+    if execution.attempt_state != "attempt_interrupted":
+        return Refuse(Contention(ContentionKind.NOT_A_RESUMED_EXECUTION))
+    if execution.eligibility_state != "eligible_now" or lane_is_held(snapshot):
+        return Refuse(Contention(ContentionKind.EXECUTION_NOT_LEASEABLE))
+    if snapshot.grant is not None:
+        refused = _grant_for(snapshot, args.worker_id)
+        if refused is not None:
+            return Refuse(refused)
+    plan = one(
+        CLAIM_ONE,
+        execution,
+        lease_id=lease_id,
+        attempt_id=attempt_id,
+        worker_id=args.worker_id,
+        instance=args.worker_instance_id,
+        ttl_ms=args.lease_ttl_ms,
+        timeout_ms=args.remaining_attempt_timeout_ms,
+    )
+    return Act(plan)
+
+
+def issue_grant_and_claim(snapshot: Snapshot, lane: str, ttl_ms: int, *, lease_id: UUID, attempt_id: UUID) -> Decision:
+    """An operator takes one in a single step; capabilities are not asked for."""
+    execution = snapshot.execution
+    if execution is None:
+        return Refuse(NotFound("execution"))
+    if lane != execution.lane_id:
+        return Refuse(invalid("lane_id", f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={execution.lane_id}"))
+    refused = _takeable(snapshot, execution)
+    if refused is not None:
+        return Refuse(refused)
+    plan = one(
+        CLAIM_ONE,
+        execution,
+        lease_id=lease_id,
+        attempt_id=attempt_id,
+        worker_id="operator",
+        instance="operator",
+        ttl_ms=ttl_ms,
+        timeout_ms=None,
+    )
+    return Act(plan)
+
+
+def _takeable(snapshot: Snapshot, execution: Execution) -> EngineError | None:
+    if execution.ownership_state != "unowned":
+        return Contention(ContentionKind.LEASE_CONFLICT)
+    if execution.lifecycle_phase != "runnable":
+        return Contention(ContentionKind.EXECUTION_NOT_ELIGIBLE)
+    if execution.attempt_state == "running_attempt":
+        return Conflict(ConflictKind.ACTIVE_ATTEMPT_EXISTS)
+    if snapshot.live_grant is not None:
+        return StateError(StateKind.GRANT_ALREADY_EXISTS)
+    eligibility = canonical("eligibility_state", execution.eligibility_state)
+    if execution.attempt_state == "attempt_interrupted":
+        blocked = eligibility in ("blocked_by_dependencies", "not_eligible_until_time")
+    else:
+        blocked = eligibility != "eligible_now"
+    return Contention(ContentionKind.EXECUTION_NOT_ELIGIBLE) if blocked else None
+
+
+def claim_from_resume_grant(snapshot: Snapshot, token: ResumeToken, *, lease_id: UUID, attempt_id: UUID) -> Decision:
+    """Takes the same attempt over under a higher epoch, or answers None while somebody holds it."""
+    execution = snapshot.execution
+    if execution is None:
+        return Refuse(NotFound("execution", token.grant.execution_id))
+    if is_ended(execution) or execution.lifecycle_phase == "suspended" or execution.current_attempt_id is None:
+        return Done(None)
+    if snapshot.attempt is None:
+        return Refuse(NotFound("attempt"))
+    expires = execution.lease_expires_at_ms
+    leased = execution.ownership_state == "leased"
+    if leased and expires is not None and expires > snapshot.now_ms:
+        return Done(None)
+    if token.grant.expires_at_ms < snapshot.now_ms:
+        return Refuse(Contention(ContentionKind.CLAIM_GRANT_EXPIRED))
+    lost = leased or execution.ownership_state == "lease_expired_reclaimable"
+    if not lost and (execution.attempt_state != "attempt_interrupted" or execution.eligibility_state != "eligible_now"):
+        return Done(None)
+    plan = one(
+        RECLAIM_SAME,
+        execution,
+        lease_id=lease_id,
+        attempt_id=attempt_id,
+        worker_id=token.worker_id,
+        instance=token.worker_instance_id,
+        ttl_ms=token.lease_ttl_ms,
+        timeout_ms=_left(execution, snapshot.now_ms),
+        lost=lost,
+    )
+    return Act(plan)
+
+
+def _left(execution: Execution, now_ms: int) -> int | None:
+    """What remains of the attempt's time while its clock is still running."""
+    at = execution.attempt_timeout_at_ms
+    return execution.attempt_timeout_remaining_ms if at is None else max(at - now_ms, 1)
+
+
+def one(
+    form: Form,
+    execution: Execution,
+    *,
+    lease_id: UUID,
+    attempt_id: UUID,
+    worker_id: str,
+    instance: str,
+    ttl_ms: int,
+    timeout_ms: int | None,
+    attempt_policy: str | None = None,
+    lost: bool = False,
+    deadline_at_ms: int | None = None,
+    deadline_origin: str | None = None,
+) -> Plan:
+    new = execution.current_attempt_id is None
+    stored = execution.attempt_timeout_ms if new else execution.attempt_timeout_remaining_ms
+    losses = execution.lease_reclaim_count + (lost or execution.interrupt_cause == "lease_expired")
+    return form(
+        execution.partition_key,
+        **named(execution),
+        lease_id=lease_id,
+        attempt_id=attempt_id,
+        worker_id=worker_id,
+        worker_instance_id=instance,
+        lease_ttl_ms=ttl_ms,
+        renew_within_ms=renew_within_ms(ttl_ms),
+        timeout_ms=timeout_ms or stored,
+        lease_reclaim_count=int(losses),
+        attempt_policy=attempt_policy or execution.pending_attempt_policy,
+        deadline_at_ms=deadline_at_ms or execution.deadline_at_ms,
+        deadline_origin=deadline_origin or execution.deadline_origin,
+    )

@@ -1,0 +1,367 @@
+"""Bringing work into being, moving it in the queue, and the operator's hand on it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from msgspec import Struct
+
+from flowfabric.errors import (
+    Contention,
+    ContentionKind,
+    EngineError,
+    NotFound,
+    StateError,
+    StateKind,
+    ValidationError,
+    ValidationKind,
+)
+from flowfabric.ids import INSTANCE_TAG_KEY, ExecutionId
+from flowfabric.model.execution import (
+    MAX_PRIORITY,
+    CancelExecutionArgs,
+    Cancelled,
+    Changed,
+    Created,
+    CreateExecutionArgs,
+    Execution,
+)
+from flowfabric.model.policy import DEFAULT_DEDUP_WINDOW_MS, ExecutionPolicy, encode_policy
+from flowfabric.model.state import OPERATOR_OVERRIDE, PublicState
+from flowfabric.plan import Absent, Add, Arg, Cond, Form, Insert, Now, Once, Pick, Plan, Ref, Update, Wake
+from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
+from flowfabric.rules.parts import (
+    EXEC,
+    KEPT_UNTIL,
+    LANE,
+    MOVED,
+    MOVED_AT_ARG,
+    MUTATED,
+    RELEASED,
+    UNCHANGED,
+    UNRESERVED,
+    close_attempt,
+    completion_event,
+    drop_grant,
+    lease_event,
+    lease_of,
+    named,
+    operator_event,
+)
+from flowfabric.rules.states import entering, is_ended
+
+_GIVEN = (
+    "partition_key",
+    "execution_id",
+    "lane_id",
+    "namespace",
+    "instance_tag",
+    "execution_kind",
+    "creator_identity",
+    "idempotency_key",
+    "payload_encoding",
+    "required_capabilities",
+    "budget_ids",
+    "priority",
+    "deadline_at_ms",
+    "deadline_origin",
+    "max_reclaim_count",
+    "attempt_timeout_ms",
+    "retention_ttl_ms",
+    "tags",
+    "policy",
+    "payload",
+)
+_NEW: dict[str, Any] = {
+    **{column: Arg(column) for column in _GIVEN},
+    "attempt_state": "pending_first_attempt",
+    "created_at_ms": Arg("now"),
+    "last_transition_at": Arg("now"),
+    "last_mutation_at": Arg("now"),
+}
+_LANE_IS_OPEN = (Absent(LANE, (Cond("lane_id", "=", Arg("lane_id")), Cond("state", "in", ("draining", "disabled")))),)
+
+CREATE_READY = Form(
+    "create_ready",
+    Insert(EXEC, {**_NEW, **entering("READY")}, _LANE_IS_OPEN),
+    Wake("ready", Arg("lane_id")),
+    Wake("deadline", at=Arg("deadline_at_ms")),
+)
+CREATE_DELAYED = Form(
+    "create_delayed",
+    Insert(
+        EXEC,
+        {**_NEW, **entering("DELAYED", detail=Arg("blocking_detail")), "delay_until_ms": Arg("delay_until_ms")},
+        _LANE_IS_OPEN,
+    ),
+    Wake("delayed", at=Arg("delay_until_ms")),
+    Wake("deadline", at=Arg("deadline_at_ms")),
+)
+TAKE_KEY = Form(
+    "take_idempotency_key",
+    Insert(
+        "ff_idempotency", {c: Arg(c) for c in ("namespace", "idempotency_key", "partition_key", "execution_id", "expires_at_ms")}
+    ),
+)
+RETAKE_KEY = Form(
+    "retake_idempotency_key",
+    Update(
+        "ff_idempotency",
+        (
+            Cond("namespace", "=", Arg("namespace")),
+            Cond("idempotency_key", "=", Arg("idempotency_key")),
+            Cond("expires_at_ms", "<=", Now()),
+        ),
+        {c: Arg(c) for c in ("partition_key", "execution_id", "expires_at_ms")},
+    ),
+)
+REGISTER_LANE = Form(
+    "register_lane",
+    Insert(
+        LANE,
+        {
+            "lane_id": Arg("lane_id"),
+            "registered_at_ms": Now(),
+            "registered_by": Arg("registered_by"),
+            "state": "active",
+            "updated_at_ms": Now(),
+        },
+    ),
+)
+SET_LANE_STATE = Form(
+    "set_lane_state",
+    Update(LANE, (Cond("lane_id", "=", Arg("lane_id")),), {"state": Arg("state"), "updated_at_ms": Now()}),
+    Wake("ready", Arg("lane_id")),
+)
+
+
+class Creation(Struct, frozen=True):
+    """What a create asks of the store: perhaps a key to take first, and the row."""
+
+    plan: Plan
+    key: Plan | None
+    rekey: Plan | None
+    result: Created
+
+
+def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now_ms: int) -> Creation:
+    """`args` are checked already. Delayed only when the time lies ahead of the engine's clock."""
+    now = engine_now_ms if args.now is None else args.now
+    ident = ExecutionId(args.execution_id)
+    plain = policy or ExecutionPolicy()
+    delay_until = args.delay_until if args.delay_until is not None else plain.delay_until
+    deadline, origin = _deadline(args, plain, now)
+    values = {
+        "partition_key": ident.partition_index,
+        "execution_id": ident.uuid,
+        "lane_id": args.lane_id,
+        "namespace": args.namespace,
+        "instance_tag": args.tags.get(INSTANCE_TAG_KEY),
+        "execution_kind": args.execution_kind,
+        "creator_identity": args.creator_identity,
+        "idempotency_key": args.idempotency_key or None,
+        "payload_encoding": args.payload_encoding,
+        "required_capabilities": plain.required_capabilities,
+        "budget_ids": plain.budget_ids,
+        "priority": clamp_priority(args.priority),
+        "deadline_at_ms": deadline,
+        "deadline_origin": origin,
+        "max_reclaim_count": None if policy is None else policy.reclaim_limit,
+        "attempt_timeout_ms": plain.attempt_timeout_ms,
+        "retention_ttl_ms": plain.retention_ttl_ms,
+        "tags": "{}" if not args.tags else json.dumps(dict(sorted(args.tags.items())), separators=(",", ":"), ensure_ascii=False),
+        "policy": None if policy is None else encode_policy(policy),
+        "payload": args.input_payload,
+        "now": now,
+    }
+    if delay_until is not None and delay_until > engine_now_ms:
+        later = {"delay_until_ms": delay_until, "blocking_detail": f"delayed until {delay_until}"}
+        plan, state = CREATE_DELAYED(ident.partition_index, **values, **later), PublicState.DELAYED
+    else:
+        plan, state = CREATE_READY(ident.partition_index, **values), PublicState.WAITING
+    if not args.idempotency_key:
+        return Creation(plan, None, None, Created(ident, state))
+    key = {
+        "namespace": args.namespace,
+        "idempotency_key": args.idempotency_key,
+        "partition_key": ident.partition_index,
+        "execution_id": ident.uuid,
+        "expires_at_ms": now + (plain.dedup_window_ms or DEFAULT_DEDUP_WINDOW_MS),
+    }
+    return Creation(plan, TAKE_KEY(ident.partition_index, **key), RETAKE_KEY(ident.partition_index, **key), Created(ident, state))
+
+
+def clamp_priority(priority: int) -> int:
+    return min(max(priority, 0), MAX_PRIORITY)
+
+
+def _deadline(args: CreateExecutionArgs, policy: ExecutionPolicy, now: int) -> tuple[int | None, str | None]:
+    if args.execution_deadline_at:
+        return args.execution_deadline_at, "argument"
+    if policy.execution_deadline_ms:
+        return now + policy.execution_deadline_ms, "policy"
+    return None, None
+
+
+# ---- cancel
+
+_ENDED_CANCELLED: dict[str, Any] = {
+    **MOVED_AT_ARG,
+    **RELEASED,
+    **UNRESERVED,
+    **KEPT_UNTIL,
+    **entering("ENDED", outcome="cancelled"),
+    "delay_until_ms": None,
+    "terminal_at_ms": Once(Arg("now")),
+    "cancellation_reason": Once(Arg("reason")),
+    "cancelled_by": Once(Arg("source")),
+    "closing_epoch": Arg("lease_epoch"),
+    "closing_attempt_index": Arg("attempt_index"),
+}
+_CANCEL_OPEN = {**_ENDED_CANCELLED, "attempt_state": "attempt_terminal", "lease_epoch": Add(1)}
+_CLOSE_CANCELLED = close_attempt(
+    "ended_cancelled",
+    "cancelled",
+    at=Arg("now"),
+    failure_reason=Arg("attempt_reason"),
+    worker_instance_id=None,
+    lease_epoch=Ref("lease_epoch"),
+)
+_DONE_CANCELLED = completion_event("cancelled", at=Arg("now"))
+
+CANCEL_LEASED = Form(
+    "cancel_leased",
+    Update(EXEC, UNCHANGED, _CANCEL_OPEN),
+    _CLOSE_CANCELLED,
+    drop_grant(),
+    lease_event("revoked", "cancelled", at=Arg("now")),
+    _DONE_CANCELLED,
+)
+CANCEL_INTERRUPTED = Form(
+    "cancel_interrupted", Update(EXEC, UNCHANGED, _CANCEL_OPEN), _CLOSE_CANCELLED, drop_grant(), _DONE_CANCELLED
+)
+CANCEL_PENDING = Form("cancel_pending", Update(EXEC, UNCHANGED, _ENDED_CANCELLED), drop_grant(), _DONE_CANCELLED)
+CANCEL_BETWEEN = Form(
+    "cancel_between_attempts",
+    Update(EXEC, UNCHANGED, {**_ENDED_CANCELLED, "attempt_state": "attempt_terminal"}),
+    drop_grant(),
+    _DONE_CANCELLED,
+)
+
+
+def cancel(snapshot: Snapshot, args: CancelExecutionArgs) -> Decision:
+    execution = snapshot.execution
+    if execution is None:
+        return Refuse(NotFound("execution", args.execution_id))
+    if is_ended(execution):
+        if execution.terminal_outcome == "cancelled":
+            return Done(Cancelled(execution.id))
+        detail = f"cancel_execution: execution_id={execution.id}: already terminal in state '{execution.public_state}'"
+        return Refuse(ValidationError(ValidationKind.INVALID_INPUT, detail, already_terminal=True))
+    leased = execution.ownership_state == "leased"
+    if leased and args.source != OPERATOR_OVERRIDE:
+        stale = _stale(execution, args)
+        if stale is not None:
+            return Refuse(stale)
+    now = snapshot.now_ms if args.now is None else args.now
+    values = {
+        **named(execution),
+        "now": now,
+        "reason": args.reason,
+        "source": args.source,
+        "lease_epoch": execution.lease_epoch,
+        "attempt_index": execution.attempt_index,
+    }
+    at = execution.partition_key
+    attempted = {"attempt_reason": f"cancelled: {args.reason}"}
+    if leased:
+        plan = CANCEL_LEASED(at, **values, **attempted, **lease_of(execution))
+    elif execution.current_attempt_id is not None:
+        plan = CANCEL_INTERRUPTED(at, **values, **attempted)
+    elif execution.total_attempt_count:
+        plan = CANCEL_BETWEEN(at, **values)
+    else:
+        plan = CANCEL_PENDING(at, **values)
+    return Act(plan, Cancelled(execution.id))
+
+
+def _stale(execution: Execution, args: CancelExecutionArgs) -> EngineError | None:
+    if args.lease_epoch is None:
+        detail = (
+            f"cancel_execution: execution_id={execution.id}: lease_epoch required when source != operator_override "
+            "and execution is active"
+        )
+        return ValidationError(ValidationKind.INVALID_INPUT, detail)
+    if args.lease_epoch != execution.lease_epoch or (args.lease_id is not None and args.lease_id != execution.current_lease_id):
+        return StateError(StateKind.STALE_LEASE)
+    return None
+
+
+# ---- priority and delay
+
+CHANGE_PRIORITY = Form(
+    "change_priority",
+    Update(EXEC, UNCHANGED, {"version": Add(1), "last_mutation_at": Arg("now"), "priority": Arg("priority")}),
+    operator_event("priority_changed", Arg("details")),
+)
+_PROMOTE = {**MOVED, **entering("READY"), "delay_until_ms": None}
+PROMOTE = Form(
+    "promote",
+    Update(EXEC, UNCHANGED, {**_PROMOTE, "last_mutation_at": Arg("now"), "last_transition_at": Arg("now")}),
+    Wake("ready", Ref("lane_id")),
+)
+SWEEP_DELAYED = Form(
+    "sweep_delayed",
+    Update(EXEC, (Cond("eligibility_state", "=", "not_eligible_until_time"),), _PROMOTE),
+    Wake("ready", Ref("lane_id")),
+    pick=Pick("delayed", upto=Now()),
+    returning=("partition_key", "execution_id"),
+)
+
+
+def change_priority(snapshot: Snapshot, new_priority: int, now_ms: int | None) -> Decision:
+    execution = snapshot.execution
+    if execution is None:
+        return Refuse(NotFound("execution"))
+    if execution.lifecycle_phase != "runnable" or execution.eligibility_state != "eligible_now":
+        return Refuse(Contention(ContentionKind.EXECUTION_NOT_ELIGIBLE))
+    priority = clamp_priority(new_priority)
+    details = json.dumps({"old_priority": execution.priority, "new_priority": priority}, separators=(",", ":"))
+    now = snapshot.now_ms if now_ms is None else now_ms
+    plan = CHANGE_PRIORITY(execution.partition_key, **named(execution), priority=priority, details=details, now=now)
+    return Act(plan, Changed(execution.id))
+
+
+def promote(snapshot: Snapshot, now_ms: int | None) -> Decision:
+    """Never an error: the answer says what was found."""
+    execution = snapshot.execution
+    now = snapshot.now_ms if now_ms is None else now_ms
+    if execution is None:
+        return Done("not_found_cleaned")
+    if execution.lifecycle_phase != "runnable":
+        return Done("not_runnable_cleaned")
+    if execution.eligibility_state != "not_eligible_until_time":
+        return Done("not_delayed_cleaned")
+    if execution.delay_until_ms is not None and execution.delay_until_ms > now:
+        return Done("not_yet_due")
+    return Act(PROMOTE(execution.partition_key, **named(execution), now=now), "promoted")
+
+
+# ---- tags
+
+SET_TAGS = Form(
+    "set_tags",
+    Update(EXEC, UNCHANGED, {**MUTATED, "tags": Arg("tags"), "instance_tag": Arg("instance_tag")}),
+)
+
+
+def set_tags(snapshot: Snapshot, tags: dict[str, str]) -> Decision:
+    execution = snapshot.execution
+    if execution is None:
+        return Refuse(NotFound("execution"))
+    merged = {**json.loads(execution.tags), **tags}
+    text = json.dumps(dict(sorted(merged.items())), separators=(",", ":"), ensure_ascii=False)
+    instance_tag = merged.get(INSTANCE_TAG_KEY)
+    plan = SET_TAGS(execution.partition_key, **named(execution), tags=text, instance_tag=instance_tag)
+    return Act(plan, len(tags))

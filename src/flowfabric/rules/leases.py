@@ -1,0 +1,361 @@
+"""Losing a lease and taking it over: revoke, expiry, requeue, reclaim grants and reclaim."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from flowfabric.errors import NotFound, StateError, StateKind, ValidationError, ValidationKind
+from flowfabric.ids import partition_tag
+from flowfabric.model.execution import Execution
+from flowfabric.model.lease import (
+    AlreadySatisfied,
+    GrantNotFound,
+    IssueGrantArgs,
+    MarkedExpired,
+    NotReclaimable,
+    ReclaimCapExceeded,
+    ReclaimExecutionArgs,
+    ReclaimGrant,
+    Revoked,
+    RevokeLeaseArgs,
+)
+from flowfabric.plan import Add, Applied, Arg, Cond, Delete, Form, Insert, Now, Ref, Until, Update, UpdateMany, Wake, Was
+from flowfabric.rules.claims import CLAIMED, policy_text, renew_within_ms
+from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse, Snapshot
+from flowfabric.rules.fence import mark_expired
+from flowfabric.rules.grants import grant_plan, mismatch_plan, missing_capabilities
+from flowfabric.rules.parts import (
+    ATTEMPT,
+    EXEC,
+    GRANT,
+    KEPT_UNTIL,
+    KEY,
+    MOVED,
+    RELEASED,
+    THIS_ATTEMPT,
+    THIS_ROW,
+    UNCHANGED,
+    UNRESERVED,
+    close_attempt,
+    completion_event,
+    drop_grant,
+    granted_event,
+    lease_event,
+    lease_of,
+    named,
+)
+from flowfabric.rules.states import canonical, entering
+
+NO_POLICY_RECLAIM_LIMIT = 1_000
+
+REVOKE = Form(
+    "revoke",
+    Update(
+        EXEC,
+        (*UNCHANGED, Cond("lease_epoch", "=", Arg("lease_epoch")), Cond("ownership_state", "=", "leased")),
+        {
+            **MOVED,
+            **RELEASED,
+            **entering("READY", detail=Arg("blocking_detail")),
+            "attempt_state": "attempt_interrupted",
+            "interrupt_cause": "lease_revoked",
+            "lease_epoch": Add(1),
+            "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
+        },
+    ),
+    UpdateMany(
+        ATTEMPT,
+        THIS_ATTEMPT,
+        {
+            "attempt_state": "suspended",
+            "suspended_at_ms": Now(),
+            "worker_instance_id": None,
+            "lease_expires_at_ms": None,
+            "lease_epoch": Ref("lease_epoch"),
+            "attempt_timeout_remaining_ms": Ref("attempt_timeout_remaining_ms"),
+        },
+    ),
+    lease_event("revoked", "lease_revoked"),
+    Wake("ready", Ref("lane_id")),
+)
+
+
+def revoke(snapshot: Snapshot, args: RevokeLeaseArgs, label: str) -> Decision:
+    execution = snapshot.execution
+    if execution is None:
+        return Refuse(NotFound("execution", args.execution_id))
+    if execution.ownership_state == "lease_expired_reclaimable":
+        return Done(AlreadySatisfied("already_expired"))
+    if execution.ownership_state != "leased":
+        return Done(AlreadySatisfied("no_active_lease"))
+    if args.worker_instance_id and args.worker_instance_id != execution.current_worker_instance_id:
+        return Done(AlreadySatisfied("different_worker_instance_id"))
+    composite = f"{label}:{execution.execution_id}:{execution.attempt_index}:{execution.lease_epoch}"
+    if args.expected_lease_id and str(args.expected_lease_id) not in (str(execution.current_lease_id), composite):
+        return Done(AlreadySatisfied("lease_id_mismatch"))
+    plan = REVOKE(
+        execution.partition_key,
+        **named(execution),
+        **lease_of(execution),
+        lease_epoch=execution.lease_epoch,
+        blocking_detail=f"lease revoked: {args.reason}",
+    )
+    return Act(plan, Revoked(composite, str(execution.lease_epoch + 1)))
+
+
+def mark_if_due(snapshot: Snapshot) -> Decision:
+    """Never an error: the answer says what was found."""
+    execution = snapshot.execution
+    if execution is None:
+        return Done(AlreadySatisfied("execution_not_found"))
+    if execution.lifecycle_phase != "active":
+        return Done(AlreadySatisfied("not_active"))
+    if execution.ownership_state == "lease_expired_reclaimable":
+        return Done(AlreadySatisfied("already_expired"))
+    if execution.ownership_state == "lease_revoked":
+        return Done(AlreadySatisfied("already_revoked"))
+    if execution.ownership_state != "leased" or execution.lease_expires_at_ms is None:
+        return Done(AlreadySatisfied("unowned"))
+    if execution.lease_expires_at_ms > snapshot.now_ms:
+        return Done(AlreadySatisfied("not_yet_expired"))
+    return Act(mark_expired(execution), MarkedExpired())
+
+
+# ---- the cap on losses
+
+_TOO_OFTEN: dict[str, Any] = {
+    **MOVED,
+    **RELEASED,
+    **UNRESERVED,
+    **KEPT_UNTIL,
+    **entering("ENDED", outcome="failed"),
+    "attempt_state": "attempt_terminal",
+    "failure_reason": "max_reclaims_exceeded",
+    "terminal_at_ms": Now(),
+    "closing_epoch": Arg("lease_epoch"),
+    "closing_attempt_index": Arg("attempt_index"),
+}
+TOO_MANY_LOSSES = Form(
+    "too_many_losses",
+    Update(EXEC, UNCHANGED, _TOO_OFTEN),
+    close_attempt("interrupted_reclaimed", "interrupted_reclaimed"),
+    drop_grant(),
+    lease_event("revoked", "max_reclaims_exceeded"),
+    completion_event("failed"),
+)
+
+
+def reclaim_limit(execution: Execution, called: int | None = None) -> int:
+    """The policy's limit when one was stored, else the caller's, else the engine's."""
+    if execution.max_reclaim_count is not None:
+        return execution.max_reclaim_count
+    return NO_POLICY_RECLAIM_LIMIT if called is None else called
+
+
+def _over_limit(execution: Execution, called: int | None = None) -> bool:
+    return execution.lease_reclaim_count >= reclaim_limit(execution, called)
+
+
+def _give_it_up(execution: Execution) -> Act:
+    plan = TOO_MANY_LOSSES(
+        execution.partition_key,
+        **named(execution),
+        **lease_of(execution),
+        lease_epoch=execution.lease_epoch,
+        attempt_index=execution.attempt_index,
+    )
+    return Act(plan, ReclaimCapExceeded(execution.id, execution.lease_reclaim_count))
+
+
+# ---- requeue after the grace
+
+REQUEUE = Form(
+    "requeue",
+    Update(
+        EXEC,
+        (*UNCHANGED, Cond("ownership_state", "=", "lease_expired_reclaimable")),
+        {
+            **MOVED,
+            **RELEASED,
+            **entering("READY"),
+            "attempt_state": "attempt_interrupted",
+            "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
+        },
+    ),
+    UpdateMany(
+        ATTEMPT,
+        THIS_ATTEMPT,
+        {"attempt_state": "suspended", "suspended_at_ms": Now(), "lease_expires_at_ms": None, "outcome": None},
+    ),
+    Wake("ready", Ref("lane_id")),
+)
+
+
+def requeue(snapshot: Snapshot, grace_ms: int) -> Decision:
+    """A lost execution nobody reclaimed within the grace goes back to its lane; its attempt continues there."""
+    execution = snapshot.execution
+    if execution is None or execution.ownership_state != "lease_expired_reclaimable" or execution.lease_expired_at is None:
+        return Done("not_lost")
+    if execution.lease_expired_at + grace_ms > snapshot.now_ms:
+        return Done("not_yet_due")
+    if snapshot.live_grant is not None:
+        return Done("granted")
+    if _over_limit(execution):
+        return _give_it_up(execution)
+    return Act(REQUEUE(execution.partition_key, **named(execution)), "requeued")
+
+
+# ---- reclaim
+
+
+def _not_reclaimable(snapshot: Snapshot, execution: Execution) -> str | None:
+    phase = canonical("lifecycle_phase", execution.lifecycle_phase)
+    interrupted = execution.attempt_state == "attempt_interrupted" and execution.eligibility_state == "eligible_now"
+    if phase == "runnable" and interrupted and execution.interrupt_cause in ("lease_expired", "lease_revoked"):
+        return None
+    if phase != "active":
+        return f"lifecycle_phase={phase} (expected active)"
+    if execution.ownership_state in ("lease_expired_reclaimable", "lease_revoked"):
+        return None
+    expires = execution.lease_expires_at_ms
+    if execution.ownership_state == "leased" and expires is not None and expires <= snapshot.now_ms:
+        return None
+    return f"ownership_state={execution.ownership_state} (expected lease_expired_reclaimable | lease_revoked)"
+
+
+def issue_reclaim_grant(snapshot: Snapshot, args: IssueGrantArgs, *, grant_id: str) -> Decision:
+    """A lease that ran out unnoticed is marked first."""
+    execution = snapshot.execution
+    if execution is None:
+        return Refuse(NotFound("execution", args.execution_id))
+    detail = _not_reclaimable(snapshot, execution)
+    if detail is not None:
+        return Done(NotReclaimable(execution.id, detail))
+    if execution.ownership_state == "leased":
+        return Act(mark_expired(execution), AGAIN)
+    if _over_limit(execution):
+        return _give_it_up(execution)
+    if snapshot.live_grant is not None:
+        return Refuse(StateError(StateKind.GRANT_ALREADY_EXISTS))
+    missing = missing_capabilities(execution, args.worker_capabilities)
+    if missing:
+        return Act(mismatch_plan(execution), NotReclaimable(execution.id, f"capability_mismatch: {missing}"))
+    plan = grant_plan(execution, args, kind="reclaim", grant_id=grant_id)
+    return Act(plan, lambda applied: _reclaim_grant(execution, grant_id, applied))
+
+
+def _reclaim_grant(execution: Execution, grant_id: str, applied: Applied) -> ReclaimGrant:
+    return ReclaimGrant(execution.id, partition_tag(execution.partition_key), grant_id, applied.row[0], execution.lane_id)
+
+
+RECLAIM = Form(
+    "reclaim",
+    Update(
+        EXEC,
+        UNCHANGED,
+        {
+            **MOVED,
+            **UNRESERVED,
+            **entering("RUNNING"),
+            "attempt_state": "running_attempt",
+            "lease_epoch": Add(1),
+            "lease_reclaim_count": Add(1),
+            "attempt_index": Was("total_attempt_count"),
+            "total_attempt_count": Add(1),
+            "current_attempt_id": Arg("attempt_id"),
+            "current_lease_id": Arg("lease_id"),
+            "current_worker_id": Arg("worker_id"),
+            "current_worker_instance_id": Arg("worker_instance_id"),
+            "lease_acquired_at": Now(),
+            "lease_last_renewed_at": Now(),
+            "lease_expires_at_ms": Now(Arg("lease_ttl_ms")),
+            "lease_renewal_deadline": Now(Arg("renew_within_ms")),
+            "attempt_timeout_at_ms": Now(Was("attempt_timeout_ms")),
+            "attempt_timeout_remaining_ms": None,
+            "lease_expired_at": None,
+            "interrupt_cause": None,
+        },
+    ),
+    UpdateMany(
+        ATTEMPT,
+        (*THIS_ROW, Cond("attempt_index", "=", Arg("old_attempt_index"))),
+        {
+            "attempt_state": "interrupted_reclaimed",
+            "outcome": "interrupted_reclaimed",
+            "failure_reason": Arg("reclaim_reason"),
+            "terminal_at_ms": Now(),
+            "lease_expires_at_ms": None,
+        },
+    ),
+    Insert(
+        ATTEMPT,
+        {
+            "partition_key": Ref("partition_key"),
+            "execution_id": Ref("execution_id"),
+            "attempt_index": Ref("attempt_index"),
+            "attempt_id": Ref("current_attempt_id"),
+            "attempt_type": "reclaim",
+            "attempt_state": "started",
+            "worker_id": Arg("worker_id"),
+            "worker_instance_id": Arg("worker_instance_id"),
+            "lease_id": Ref("current_lease_id"),
+            "lease_epoch": Ref("lease_epoch"),
+            "lease_expires_at_ms": Ref("lease_expires_at_ms"),
+            "attempt_timeout_at_ms": Ref("attempt_timeout_at_ms"),
+            "created_at_ms": Now(),
+            "started_at_ms": Now(),
+            "reclaim_reason": Arg("reclaim_reason"),
+            "previous_attempt_index": Arg("old_attempt_index"),
+            "policy": Arg("attempt_policy"),
+        },
+    ),
+    drop_grant(),
+    granted_event("reclaimed"),
+    Wake("leased", at=Ref("lease_expires_at_ms")),
+    Wake("attempt_timeout", at=Ref("attempt_timeout_at_ms")),
+    returning=CLAIMED,
+)
+DROP_GRANT = Form("drop_grant", Delete(GRANT, KEY))
+
+
+def reclaim(snapshot: Snapshot, args: ReclaimExecutionArgs, *, lease_id: UUID, attempt_id: UUID) -> Decision:
+    """The lost attempt is closed and a new one starts under the grant's worker."""
+    ident, grant, execution = args.execution_id, snapshot.grant, snapshot.execution
+    if grant is None or grant.kind != "reclaim":
+        return Done(GrantNotFound(ident))
+    if grant.worker_id != args.worker_id:
+        detail = f"reclaim_execution: grant worker_id={grant.worker_id} mismatches caller {args.worker_id}"
+        return Refuse(ValidationError(ValidationKind.INVALID_INPUT, detail))
+    if snapshot.live_grant is None:
+        drop = DROP_GRANT(grant.partition_key, partition_key=grant.partition_key, execution_id=grant.execution_id)
+        return Act(drop, GrantNotFound(ident))
+    if execution is None:
+        return Refuse(NotFound("execution", ident))
+    detail_or_none = _not_reclaimable(snapshot, execution)
+    if detail_or_none is not None:
+        return Done(NotReclaimable(ident, f"{detail_or_none}; exec transitioned after grant issuance"))
+    if execution.ownership_state == "leased":
+        return Act(mark_expired(execution), AGAIN)
+    if _over_limit(execution, args.max_reclaim_count):
+        return _give_it_up(execution)
+    ownership = execution.interrupt_cause if execution.ownership_state == "unowned" else execution.ownership_state
+    plan = RECLAIM(
+        execution.partition_key,
+        **named(execution),
+        lease_id=lease_id,
+        attempt_id=attempt_id,
+        worker_id=args.worker_id,
+        worker_instance_id=args.worker_instance_id,
+        lease_ttl_ms=args.lease_ttl_ms,
+        renew_within_ms=renew_within_ms(args.lease_ttl_ms),
+        old_attempt_index=execution.attempt_index,
+        reclaim_reason=f"lease_{_LOSS_WORDS.get(ownership or '', ownership)}",
+        attempt_policy=policy_text(args.attempt_policy_json),
+    )
+    return Act(plan)
+
+
+_LOSS_WORDS = {"lease_expired": "lease_expired_reclaimable"}
+
+DROP_EXPIRED_GRANT = Form("drop_expired_grant", Delete(GRANT, (*KEY, Cond("expires_at_ms", "<", Now()))))

@@ -1,0 +1,214 @@
+"""Replay and the time limits: what ends or restarts an execution from outside its lease."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from flowfabric.errors import NotFound, StateError, StateKind
+from flowfabric.model.execution import AlreadyTerminal, Execution, Expired, Replayed
+from flowfabric.model.policy import stored_policy
+from flowfabric.model.state import ExpirePhase, PublicState
+from flowfabric.plan import Add, Arg, Cond, Form, Ref, Update, UpdateMany, Wake, Was
+from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
+from flowfabric.rules.parts import (
+    ATTEMPT,
+    EXEC,
+    KEPT_UNTIL,
+    MOVED_AT_ARG,
+    RELEASED,
+    THIS_ATTEMPT,
+    UNCHANGED,
+    UNRESERVED,
+    close_attempt,
+    completion_event,
+    drop_grant,
+    lease_event,
+    lease_of,
+    named,
+    operator_event,
+)
+from flowfabric.rules.states import entering, is_ended
+
+DEFAULT_MAX_REPLAYS = 10
+
+# ---- replay
+
+_RESTART: dict[str, Any] = {
+    **MOVED_AT_ARG,
+    "attempt_state": "pending_replay_attempt",
+    "replay_count": Add(1),
+    "lease_epoch": Add(1),
+    "current_attempt_id": Arg("attempt_id"),
+    "attempt_timeout_remaining_ms": Was("attempt_timeout_ms"),
+    "pending_replay_reason": Arg("replay_reason"),
+    "pending_replay_requested_by": Arg("replay_requested_by"),
+    "pending_previous_attempt_index": Was("attempt_index"),
+    "deadline_at_ms": Arg("deadline_at_ms"),
+    "deadline_origin": Arg("deadline_origin"),
+    "raw_fields": Arg("raw_fields"),
+    **dict.fromkeys(
+        (
+            "terminal_at_ms",
+            "retain_until_ms",
+            "result",
+            "result_encoding",
+            "cancellation_reason",
+            "cancelled_by",
+            "failure_reason",
+            "closing_epoch",
+            "closing_attempt_index",
+            "interrupt_cause",
+            "pending_retry_reason",
+        )
+    ),
+}
+_REOPEN_ATTEMPT = UpdateMany(
+    ATTEMPT,
+    THIS_ATTEMPT,
+    {
+        "attempt_state": "created",
+        "attempt_type": "replay",
+        "attempt_id": Arg("attempt_id"),
+        "lease_epoch": Ref("lease_epoch"),
+        "replay_reason": Arg("replay_reason"),
+        "replay_requested_by": Arg("replay_requested_by"),
+        "replayed_from_attempt_index": Ref("attempt_index"),
+        **dict.fromkeys(("outcome", "terminal_at_ms", "worker_id", "worker_instance_id", "lease_expires_at_ms")),
+    },
+)
+REPLAY = Form(
+    "replay",
+    Update(EXEC, UNCHANGED, {**_RESTART, **entering("READY")}),
+    _REOPEN_ATTEMPT,
+    operator_event("replayed", Arg("details")),
+    Wake("ready", Ref("lane_id")),
+    Wake("deadline", at=Ref("deadline_at_ms")),
+)
+REPLAY_SKIPPED = Form(
+    "replay_skipped_member",
+    Update(EXEC, UNCHANGED, {**_RESTART, **entering("DEPS", detail=Arg("blocking_detail"))}),
+    _REOPEN_ATTEMPT,
+    UpdateMany(
+        "ff_edge_group",
+        (Cond("partition_key", "=", Ref("partition_key")), Cond("downstream_eid", "=", Ref("execution_id"))),
+        {"fail_count": 0, "skip_count": 0, "running_count": 0},
+    ),
+    operator_event("replayed", Arg("details")),
+    Wake("deadline", at=Ref("deadline_at_ms")),
+)
+
+
+def replay(
+    snapshot: Snapshot, *, attempt_id: UUID, now_ms: int | None, reason: str | None = None, requested_by: str | None = None
+) -> Decision:
+    execution = snapshot.execution
+    if execution is None:
+        return Refuse(NotFound("execution"))
+    if not is_ended(execution):
+        return Refuse(StateError(StateKind.EXECUTION_NOT_TERMINAL, f"it is {execution.public_state}"))
+    policy = stored_policy(execution.policy)
+    limit = DEFAULT_MAX_REPLAYS if policy is None else policy.max_replay_count
+    if execution.replay_count >= limit:
+        return Refuse(StateError(StateKind.MAX_REPLAYS_EXHAUSTED, f"{limit} replays"))
+    now = snapshot.now_ms if now_ms is None else now_ms
+    deadline, origin = _rearmed(execution, now)
+    skipped = execution.flow_id is not None and (
+        execution.terminal_outcome == "skipped" or (snapshot.attempt is not None and snapshot.attempt.outcome == "skipped")
+    )
+    values = {
+        **named(execution),
+        "now": now,
+        "attempt_id": None if snapshot.attempt is None else attempt_id,
+        "replay_reason": reason,
+        "replay_requested_by": requested_by,
+        "deadline_at_ms": deadline,
+        "deadline_origin": origin,
+        "raw_fields": _counted(execution),
+    }
+    if not skipped:
+        plan = REPLAY(execution.partition_key, **values, details='{"branch":"normal"}')
+        return Act(plan, Replayed(PublicState.WAITING))
+    groups = len(snapshot.edge_groups)
+    details = json.dumps({"branch": "skipped_flow_member", "groups_reset": groups}, separators=(",", ":"))
+    plan = REPLAY_SKIPPED(
+        execution.partition_key, **values, details=details, blocking_detail=f"{groups} dep(s) unsatisfied after replay"
+    )
+    return Act(plan, Replayed(PublicState.WAITING_CHILDREN))
+
+
+def _rearmed(execution: Execution, now: int) -> tuple[int | None, str | None]:
+    """A deadline from the policy starts again; one given as a time is dropped once it has passed."""
+    if execution.deadline_origin == "policy":
+        policy = stored_policy(execution.policy)
+        duration = policy.execution_deadline_ms if policy else None
+        return (now + duration, "policy") if duration else (None, None)
+    if execution.deadline_at_ms is not None and execution.deadline_at_ms > now:
+        return execution.deadline_at_ms, execution.deadline_origin
+    return None, None
+
+
+def _counted(execution: Execution) -> str:
+    raw = json.loads(execution.raw_fields)
+    raw["replay_count"] = execution.replay_count + 1
+    return json.dumps(raw, separators=(",", ":"))
+
+
+# ---- time limits
+
+_ENDED_EXPIRED: dict[str, Any] = {
+    **MOVED_AT_ARG,
+    **RELEASED,
+    **UNRESERVED,
+    **KEPT_UNTIL,
+    **entering("ENDED", outcome="expired"),
+    "delay_until_ms": None,
+    "failure_reason": Arg("phase"),
+    "terminal_at_ms": Arg("now"),
+    "closing_epoch": Was("lease_epoch"),
+    "closing_attempt_index": Was("attempt_index"),
+}
+_DONE_EXPIRED = completion_event("expired", at=Arg("now"))
+_CLOSE_EXPIRED = close_attempt("ended_failure", "expired", at=Arg("now"), failure_reason=Arg("phase"))
+_EXPIRE_OPEN = {**_ENDED_EXPIRED, "attempt_state": "attempt_terminal"}
+_STILL_LEASED = Cond("ownership_state", "=", "leased")
+
+EXPIRE_LEASED = Form(
+    "expire_leased",
+    Update(EXEC, (*UNCHANGED, _STILL_LEASED), _EXPIRE_OPEN),
+    _CLOSE_EXPIRED,
+    drop_grant(),
+    lease_event("revoked", "expired", at=Arg("now")),
+    _DONE_EXPIRED,
+)
+EXPIRE_OPEN = Form("expire_open", Update(EXEC, UNCHANGED, _EXPIRE_OPEN), _CLOSE_EXPIRED, drop_grant(), _DONE_EXPIRED)
+EXPIRE_PENDING = Form("expire_pending", Update(EXEC, UNCHANGED, _ENDED_EXPIRED), drop_grant(), _DONE_EXPIRED)
+EXPIRE_BETWEEN = Form("expire_between_attempts", Update(EXEC, UNCHANGED, _EXPIRE_OPEN), drop_grant(), _DONE_EXPIRED)
+
+
+def expire(snapshot: Snapshot, phase: ExpirePhase, now_ms: int | None) -> Decision:
+    """A timed-out attempt or a missed deadline ends the execution; there is no retry."""
+    execution = snapshot.execution
+    now = snapshot.now_ms if now_ms is None else now_ms
+    if execution is None:
+        return Done(None)
+    if is_ended(execution):
+        return Done(AlreadyTerminal())
+    if phase is ExpirePhase.ATTEMPT_TIMEOUT:
+        due = execution.attempt_timeout_at_ms if execution.lifecycle_phase == "active" else None
+    else:
+        due = execution.deadline_at_ms
+    if due is None or due > now:
+        return Done(None)
+    values = {**named(execution), "phase": phase.value, "now": now}
+    at = execution.partition_key
+    if execution.ownership_state == "leased":
+        plan = EXPIRE_LEASED(at, **values, **lease_of(execution))
+    elif execution.current_attempt_id is not None:
+        plan = EXPIRE_OPEN(at, **values)
+    elif execution.total_attempt_count:
+        plan = EXPIRE_BETWEEN(at, **values)
+    else:
+        plan = EXPIRE_PENDING(at, **values)
+    return Act(plan, Expired(execution.id))

@@ -1,0 +1,119 @@
+"""The pieces forms are made of: who is guarded, what every change touches, which events tell of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS, OPERATOR_EVENTS
+from flowfabric.model.execution import Execution
+from flowfabric.plan import Add, Arg, Cond, Delete, Emit, Insert, Now, Ref, UpdateMany, Was
+
+EXEC, ATTEMPT, GRANT, LANE = "ff_exec_core", "ff_attempt", "ff_claim_grant", "ff_lane_registry"
+
+KEY = (Cond("partition_key", "=", Arg("partition_key")), Cond("execution_id", "=", Arg("execution_id")))
+UNCHANGED = (*KEY, Cond("version", "=", Arg("version")))
+HELD = (
+    *KEY,
+    Cond("lease_epoch", "=", Arg("lease_epoch")),
+    Cond("attempt_index", "=", Arg("attempt_index")),
+    Cond("current_lease_id", "=", Arg("lease_id")),
+    Cond("lifecycle_phase", "=", "active"),
+    Cond("ownership_state", "=", "leased"),
+    Cond("lease_expires_at_ms", ">", Now()),
+)
+THIS_ROW = (Cond("partition_key", "=", Ref("partition_key")), Cond("execution_id", "=", Ref("execution_id")))
+THIS_ATTEMPT = (*THIS_ROW, Cond("attempt_index", "=", Ref("attempt_index")))
+
+MUTATED: dict[str, Any] = {"version": Add(1), "last_mutation_at": Now()}
+MOVED: dict[str, Any] = {**MUTATED, "last_transition_at": Now()}
+MOVED_AT_ARG: dict[str, Any] = {"version": Add(1), "last_mutation_at": Arg("now"), "last_transition_at": Arg("now")}
+RELEASED: dict[str, Any] = dict.fromkeys(
+    (
+        "current_lease_id",
+        "current_worker_id",
+        "current_worker_instance_id",
+        "lease_expires_at_ms",
+        "lease_last_renewed_at",
+        "lease_renewal_deadline",
+        "lease_expired_at",
+        "attempt_timeout_at_ms",
+    )
+)
+UNRESERVED: dict[str, Any] = {"reserved_for": None, "reserved_until_ms": None}
+KEPT_UNTIL: dict[str, Any] = {"retain_until_ms": Now(Was("retention_ttl_ms"))}
+CLOSED_BY_HOLDER: dict[str, Any] = {
+    "closing_epoch": Arg("lease_epoch"),
+    "closing_attempt_index": Arg("attempt_index"),
+    "terminal_at_ms": Now(),
+    **KEPT_UNTIL,
+}
+
+_ABOUT: dict[str, Any] = {
+    "execution_id": Ref("execution_id"),
+    "partition_key": Ref("partition_key"),
+    "namespace": Ref("namespace"),
+    "instance_tag": Ref("instance_tag"),
+}
+
+
+def lease_event(kind: str, reason: str | None = None, *, at: Any = Now()) -> Insert:  # noqa: B008
+    """The lease as the caller names it: by the time of the event the row may have let go of it."""
+    return Emit(
+        LEASE_EVENTS,
+        kind,
+        {
+            **_ABOUT,
+            "lease_id": Arg("lease_id"),
+            "lease_epoch": Ref("lease_epoch"),
+            "worker_instance_id": Arg("worker_instance_id"),
+            "reason": reason,
+        },
+        at,
+    )
+
+
+def granted_event(kind: str) -> Insert:
+    """The lease the row holds now."""
+    return Emit(
+        LEASE_EVENTS,
+        kind,
+        {
+            **_ABOUT,
+            "lease_id": Ref("current_lease_id"),
+            "lease_epoch": Ref("lease_epoch"),
+            "worker_instance_id": Ref("current_worker_instance_id"),
+        },
+    )
+
+
+def completion_event(outcome: str, *, at: Any = Now()) -> Insert:  # noqa: B008
+    return Emit(COMPLETION_EVENTS, outcome, {**_ABOUT, "flow_id": Ref("flow_id"), "committed_at_ms": Now()}, at)
+
+
+def operator_event(kind: str, details: Any) -> Insert:
+    return Emit(OPERATOR_EVENTS, kind, {**_ABOUT, "details": details}, Arg("now"))
+
+
+def close_attempt(phase: str, outcome: str, *, at: Any = Now(), **more: Any) -> UpdateMany:  # noqa: B008
+    changes = {"attempt_state": phase, "outcome": outcome, "terminal_at_ms": at, "lease_expires_at_ms": None, **more}
+    return UpdateMany(ATTEMPT, THIS_ATTEMPT, changes)
+
+
+def drop_grant() -> Delete:
+    return Delete(GRANT, THIS_ROW)
+
+
+def named(execution: Execution) -> dict[str, Any]:
+    """The arguments that name a row by its key and the version it was read at."""
+    return {
+        "partition_key": execution.partition_key,
+        "execution_id": execution.execution_id,
+        "version": execution.version,
+    }
+
+
+def lease_of(execution: Execution) -> dict[str, Any]:
+    return {
+        "lease_id": execution.current_lease_id,
+        "worker_instance_id": execution.current_worker_instance_id,
+    }

@@ -1,0 +1,108 @@
+"""The registry of live workers. It never touches a lease: a dead worker's work comes back when its lease runs out."""
+
+from __future__ import annotations
+
+from flowfabric.errors import invalid
+from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs, WorkerInfo
+from flowfabric.plan import Add, Arg, Cond, Delete, Form, Insert, Plan, Ref, Update, Wake
+from flowfabric.rules.decision import Act, Decision, Done, Refuse
+
+WORKER, WORKER_EVENT = "ff_worker_registry", "ff_worker_registry_event"
+_KEY = (Cond("namespace", "=", Arg("namespace")), Cond("worker_instance_id", "=", Arg("worker_instance_id")))
+_SEEN = Cond("last_heartbeat_ms", "=", Arg("seen_ms"))
+
+
+def _noted(kind: str, reason: object = None) -> Insert:
+    return Insert(
+        WORKER_EVENT,
+        {
+            "namespace": Ref("namespace"),
+            "worker_instance_id": Ref("worker_instance_id"),
+            "event_kind": kind,
+            "event_at_ms": Arg("now"),
+            "reason": reason,
+        },
+    )
+
+
+_STATED = {c: Arg(c) for c in ("worker_id", "lanes", "capabilities", "liveness_ttl_ms", "expires_at_ms")}
+_ROUTES = Wake("worker_registered")
+REGISTER = Form(
+    "register_worker",
+    Insert(
+        WORKER,
+        {
+            "namespace": Arg("namespace"),
+            "worker_instance_id": Arg("worker_instance_id"),
+            **_STATED,
+            "last_heartbeat_ms": Arg("now"),
+            "registered_at_ms": Arg("now"),
+        },
+    ),
+    _noted("registered"),
+    _ROUTES,
+    Wake("worker_expiry", at=Arg("expires_at_ms")),
+)
+REFRESH = Form(
+    "refresh_worker",
+    Update(
+        WORKER, (*_KEY, Cond("version", "=", Arg("version"))), {**_STATED, "version": Add(1), "last_heartbeat_ms": Arg("now")}
+    ),
+    _noted("registered"),
+    _ROUTES,
+)
+HEARTBEAT = Form(
+    "heartbeat_worker",
+    Update(
+        WORKER,
+        (*_KEY, Cond("expires_at_ms", ">", Arg("now"))),
+        {"version": Add(1), "last_heartbeat_ms": Arg("now"), "expires_at_ms": Arg("expires_at_ms")},
+    ),
+)
+MARK_DEAD = Form("mark_worker_dead", Delete(WORKER, _KEY), _noted("marked_dead", Arg("reason")))
+SWEEP_DEAD = Form("drop_silent_worker", Delete(WORKER, (*_KEY, Cond("version", "=", Arg("version")))), _noted("ttl_swept"))
+
+
+def register(stored: WorkerInfo | None, args: RegisterWorkerArgs, now: int) -> Decision:
+    if stored is not None and stored.worker_id != args.worker_id:
+        return Refuse(invalid("worker_instance_id", "instance_id reassigned: it is registered under another worker_id"))
+    expires = now + args.liveness_ttl_ms
+    values = {
+        "namespace": args.namespace,
+        "worker_instance_id": args.worker_instance_id,
+        "worker_id": args.worker_id,
+        "lanes": tuple(sorted(args.lanes)),
+        "capabilities": tuple(sorted(args.capabilities)),
+        "liveness_ttl_ms": args.liveness_ttl_ms,
+        "expires_at_ms": expires,
+        "now": now,
+    }
+    if stored is None:
+        return Act(REGISTER(0, **values), Registered())
+    return Act(REFRESH(0, **values, version=stored.version), Refreshed(expires))
+
+
+def heartbeat(stored: WorkerInfo | None, namespace: str, instance: str, now: int) -> Decision:
+    if stored is None or stored.expires_at_ms <= now:
+        return Done(NotRegistered())
+    expires = now + stored.liveness_ttl_ms
+    plan = HEARTBEAT(0, namespace=namespace, worker_instance_id=instance, now=now, expires_at_ms=expires)
+    return Act(plan, Refreshed(expires))
+
+
+def mark_dead(stored: WorkerInfo | None, reason: str, now: int) -> Decision:
+    if stored is None:
+        return Done(NotRegistered())
+    plan = MARK_DEAD(0, namespace=stored.namespace, worker_instance_id=stored.worker_instance_id, reason=reason, now=now)
+    return Act(plan, Marked())
+
+
+def drop_silent(stored: WorkerInfo, now: int) -> Plan:
+    return SWEEP_DEAD(
+        0, namespace=stored.namespace, worker_instance_id=stored.worker_instance_id, version=stored.version, now=now
+    )
+
+
+def covers(workers: list[WorkerInfo], namespace: str, required: tuple[str, ...]) -> bool:
+    """One live worker has everything that is needed; the union of several does not count."""
+    return any(w.namespace == namespace and set(required) <= set(w.capabilities) for w in workers)

@@ -1,0 +1,1 @@
+"""Where rows live. A store knows plans and tables, never the domain."""

@@ -1,0 +1,90 @@
+"""Wake-ups inside one process. A hint only: who is woken looks again, and the rows are the truth."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any
+
+Topic = tuple[str, Any]
+
+
+class Waiter:
+    """Rings at most once per wait. Arm it, look, then wait: nothing that happens in between is missed."""
+
+    __slots__ = ("_event", "_hub", "_loop", "topics")
+
+    def __init__(self, hub: Hub, topics: tuple[Topic, ...]) -> None:
+        self._hub, self.topics = hub, topics
+        self._loop = asyncio.get_running_loop()
+        self._event = asyncio.Event()
+
+    def __enter__(self) -> Waiter:
+        for topic in self.topics:
+            self._hub.waiters.setdefault(topic, set()).add(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for topic in self.topics:
+            waiting = self._hub.waiters.get(topic)
+            if waiting is not None:
+                waiting.discard(self)
+                if not waiting:
+                    del self._hub.waiters[topic]
+
+    def arm(self) -> None:
+        self._event.clear()
+
+    def ring(self) -> None:
+        """Safe from any thread."""
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            running = None
+        if running is self._loop:
+            self._event.set()
+        elif not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._event.set)
+
+    async def wait(self, timeout_s: float | None) -> bool:
+        """True when rung, False when the time is up."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class Hub:
+    """Who waits for what, and when each timer topic was last said to be due."""
+
+    def __init__(self) -> None:
+        self.waiters: dict[Topic, set[Waiter]] = {}
+        self._planned: dict[str, float] = {}
+
+    def waiter(self, *topics: Topic) -> Waiter:
+        return Waiter(self, topics)
+
+    def ring(self, topics: Iterable[Topic]) -> None:
+        for topic in topics:
+            for waiter in tuple(self.waiters.get(topic, ())):
+                waiter.ring()
+
+    def ring_all(self) -> None:
+        self.ring(tuple(self.waiters))
+
+    def plan(self, timer: str, at_ms: float) -> None:
+        """The loop behind a timer will look again at this time; only something earlier has to wake it."""
+        self._planned[timer] = at_ms
+
+    def announce(self, topics: Iterable[Topic], dues: dict[str, int]) -> None:
+        """What a commit touched."""
+        for timer, at_ms in dues.items():
+            self.due(timer, at_ms)
+        self.ring(topics)
+
+    def due(self, timer: str, at_ms: float) -> None:
+        if at_ms < self._planned.get(timer, float("inf")):
+            self._planned[timer] = at_ms
+            self.ring(((timer, None),))

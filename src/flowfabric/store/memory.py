@@ -1,0 +1,418 @@
+"""The reference store: dictionaries, sorted lists, and the plain meaning of every word of a plan."""
+
+from __future__ import annotations
+
+import bisect
+import json
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from flowfabric.model.lease import BackendTag
+from flowfabric.plan import (
+    Absent,
+    Add,
+    Answer,
+    AnyOf,
+    Applied,
+    Arg,
+    Cond,
+    Covered,
+    Delete,
+    Form,
+    Fresh,
+    Guard,
+    Insert,
+    Now,
+    Once,
+    Plan,
+    Ref,
+    Refused,
+    Step,
+    Text,
+    Until,
+    Update,
+    UpdateMany,
+    Upsert,
+    Wake,
+    Was,
+    When,
+)
+from flowfabric.store.clock import Clock, Ratchet, system_clock
+from flowfabric.store.hub import Hub, Topic
+from flowfabric.store.port import Get, Loaded, Read, Row
+from flowfabric.store.schema import INDEXES, TABLES, Column, Index, Table
+
+Record = dict[str, Any]
+Key = tuple[Any, ...]
+
+_TESTS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": lambda a, b: a is not None and b is not None and a == b,
+    "!=": lambda a, b: a is not None and b is not None and a != b,
+    "<": lambda a, b: a is not None and b is not None and a < b,
+    "<=": lambda a, b: a is not None and b is not None and a <= b,
+    ">": lambda a, b: a is not None and b is not None and a > b,
+    ">=": lambda a, b: a is not None and b is not None and a >= b,
+    "in": lambda a, b: a in b,
+    "is null": lambda a, b: a is None,
+    "not null": lambda a, b: a is not None,
+}
+
+
+class _RefusedAt(Exception):
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+
+class _Call:
+    """One plan being applied: its values, the clock, and the guarded row before and after."""
+
+    __slots__ = ("after", "args", "before", "now")
+
+    def __init__(self, form: Form, values: Sequence[Any], now: int) -> None:
+        self.args = dict(zip(form.args, values, strict=True))
+        self.now = now
+        self.before: Record = {}
+        self.after: Record = {}
+
+    def value(self, value: Any, own: Any = None) -> Any:
+        match value:
+            case Arg(name=name):
+                return self.args[name]
+            case Was(column=column):
+                return self.before[column]
+            case Ref(column=column):
+                return self.after[column]
+            case Now(plus=plus):
+                extra = self.value(plus)
+                return None if extra is None else self.now + extra
+            case Until(column=column):
+                at = self.before[column]
+                return None if at is None else max(at - self.now, 1)
+            case Add(n=n):
+                return own + n
+            case Once(value=inner):
+                return self.value(inner) if own is None else own
+            case Fresh():
+                return uuid.uuid4()
+            case Text(parts=parts):
+                return "".join(str(self.value(p)) for p in parts)
+            case When(cond=cond, then=then, otherwise=otherwise):
+                return self.value(then if self.cond(cond, self.before) else otherwise, own)
+            case _:
+                return value
+
+    def returned(self, form: Form) -> Row:
+        return tuple(self.before[c.column] if isinstance(c, Was) else self.after[c] for c in form.returning)
+
+    def cond(self, cond: Cond, row: Record) -> bool:
+        wanted = cond.value if cond.op == "in" else self.value(cond.value)
+        return _TESTS[cond.op](row[cond.column], wanted)
+
+
+class MemoryStore:
+    """Everything in this process, gone with it."""
+
+    label = "memory"
+    tag = BackendTag.SQLITE
+    durability = "none (memory)"
+
+    def __init__(self, clock: Clock = system_clock) -> None:
+        self.hub = Hub()
+        self.clock = Ratchet(clock)
+        self._tables: dict[str, dict[Key, Record]] = {name: {} for name in TABLES}
+        self._last_event: dict[str, int] = {name: 0 for name, t in TABLES.items() if t.columns[0].kind == "auto"}
+        self._indexes: dict[str, dict[Key, list[tuple[Key, Key]]]] = {name: {} for name in INDEXES}
+        self._undo: list[tuple[Table, Key, Record | None]] = []
+        self._indexes_of = {t: [i for i in INDEXES.values() if i.table == t] for t in TABLES}
+        self._prepared = False
+
+    async def prepare(self) -> str | None:
+        first, self._prepared = not self._prepared, True
+        return "memory tables" if first else None
+
+    async def close(self) -> None:
+        self.hub.ring_all()
+
+    async def now_ms(self) -> int:
+        return self.clock()
+
+    async def commit(self, plan: Plan) -> Answer:
+        return self._commit((plan,))
+
+    async def commit_together(self, plans: Sequence[Plan]) -> Answer:
+        return self._commit(plans)
+
+    async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
+        return [self._commit((plan,)) for plan in plans]
+
+    async def sweep(self, plan: Plan, limit: int) -> list[Row]:
+        form, now = plan.form, self.clock()
+        pick, call = form.pick, _Call(form, plan.values, now)
+        assert pick is not None
+        index = INDEXES[pick.index]
+        group = {c: call.value(v) for c, v in pick.group.items()}
+        upto = call.value(pick.upto)
+        found: list[tuple[Key, Record]] = []
+        for key, row in self._walk(index, group, None, upto):
+            if len(found) >= limit:
+                break
+            if all(self._holds(g, call, row) for g in pick.where):
+                found.append((key, row))
+        rows, rung = [], []
+        for key, row in found:
+            one = _Call(form, plan.values, now)
+            one.before = dict(row)
+            self._run(form, one, key)
+            rows.append(one.returned(form))
+            rung.append((form, one))
+        self._settle(rung)
+        return rows
+
+    async def load(self, reads: Sequence[Read]) -> Loaded:
+        return Loaded(self.clock(), [self._read(read) for read in reads])
+
+    async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
+        rows = self._tables[channel]
+        found = []
+        for number in range(after + 1, self._last_event[channel] + 1):
+            row = rows.get((number,))
+            if row is not None:
+                found.append(_tuple(TABLES[channel], row))
+                if len(found) >= limit:
+                    break
+        return found
+
+    async def last_event(self, channel: str) -> int:
+        return self._last_event[channel]
+
+    async def next_due(self, index: str) -> int | None:
+        lists = self._indexes[index].values()
+        return min((entries[0][0][0] for entries in lists if entries), default=None)
+
+    async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
+        return {t: [_tuple(TABLES[t], row) for row in self._tables[t].values()] for t in tables}
+
+    # ---- applying
+
+    def _commit(self, plans: Sequence[Plan]) -> Answer:
+        rung = []
+        call = None
+        now = self.clock()
+        for at, plan in enumerate(plans):
+            call = _Call(plan.form, plan.values, now)
+            try:
+                self._run(plan.form, call, None)
+            except _RefusedAt as refused:
+                self._roll_back()
+                return Refused(at, refused.step)
+            except BaseException:
+                self._roll_back()
+                raise
+            rung.append((plan.form, call))
+        self._settle(rung)
+        assert call is not None
+        return Applied(now, call.returned(plans[-1].form))
+
+    def _run(self, form: Form, call: _Call, key: Key | None) -> None:
+        for at, step in enumerate(form.steps):
+            self._step(step, call, at, key if at == 0 else None)
+
+    def _step(self, step: Step, call: _Call, at: int, picked: Key | None) -> None:
+        table, head = TABLES[step.table], at == 0
+        match step:
+            case Insert(row=row, unless=unless):
+                if not all(self._holds(guard, call, {}) for guard in unless):
+                    raise _RefusedAt(at)
+                made = self._made(table, row, call)
+                key = tuple(made[k] for k in table.key)
+                if key in self._tables[step.table]:
+                    raise _RefusedAt(at)
+                self._put(table, key, made)
+                if head:
+                    call.after = made
+            case Upsert(row=row, set=changes):
+                made = self._made(table, row, call)
+                key = tuple(made[k] for k in table.key)
+                stored = self._tables[step.table].get(key)
+                after = made if stored is None else _changed(stored, changes, call)
+                self._put(table, key, after)
+                if head:
+                    call.before, call.after = stored or {}, after
+            case Update(where=where, set=changes):
+                key = picked or _key(table, where, call)
+                found = self._tables[step.table].get(key)
+                if found is None or not all(self._holds(g, call, found) for g in where):
+                    raise _RefusedAt(at)
+                if head:
+                    call.before = found
+                after = _changed(found, changes, call)
+                self._put(table, key, after)
+                if head:
+                    call.after = after
+            case UpdateMany(where=where, set=changes):
+                for key, row in self._matching(table, where, call):
+                    self._put(table, key, _changed(row, changes, call))
+            case Delete(where=where):
+                if not head:
+                    for key, _ in self._matching(table, where, call):
+                        self._put(table, key, None)
+                    return
+                key = _key(table, where, call)
+                found = self._tables[step.table].get(key)
+                if found is None or not all(self._holds(g, call, found) for g in where):
+                    raise _RefusedAt(at)
+                call.before = call.after = found
+                for child in table.children:
+                    self._delete_children(TABLES[child.table], {k: found[k] for k in table.key})
+                self._put(table, key, None)
+
+    def _delete_children(self, child: Table, owner: Mapping[str, Any]) -> None:
+        gone = [k for k, row in self._tables[child.name].items() if all(row[c] == v for c, v in owner.items())]
+        if child.outbox and gone:
+            trim = TABLES["ff_outbox_trim"]
+            key = (child.name,)
+            mark = max(k[0] for k in gone)
+            stored = self._tables["ff_outbox_trim"].get(key)
+            if stored is None or stored["event_id"] < mark:
+                self._put(trim, key, {"channel": child.name, "event_id": mark})
+        for key in gone:
+            self._put(child, key, None)
+
+    def _made(self, table: Table, row: Mapping[str, Any], call: _Call) -> Record:
+        made: Record = {}
+        for column in table.columns:
+            if column.kind == "auto":
+                self._last_event[table.name] += 1
+                made[column.name] = self._last_event[table.name]
+            elif column.name in row:
+                made[column.name] = call.value(row[column.name])
+            else:
+                made[column.name] = default_of(column)
+            assert made[column.name] is not None or column.null, f"{table.name}.{column.name} is null"
+        return made
+
+    def _holds(self, guard: Guard, call: _Call, row: Record) -> bool:
+        match guard:
+            case Cond():
+                return call.cond(guard, row)
+            case AnyOf(conds=conds):
+                return any(call.cond(c, row) for c in conds)
+            case Covered(column=column, by=by):
+                return set(row[column]) <= set(call.value(by))
+            case Absent(table=table, where=where):
+                return not any(True for _ in self._matching(TABLES[table], where, call))
+
+    def _matching(self, table: Table, where: tuple[Guard, ...], call: _Call) -> list[tuple[Key, Record]]:
+        rows = self._tables[table.name]
+        named = {c.column: c.value for c in where if isinstance(c, Cond) and c.op == "="}
+        if all(k in named for k in table.key):
+            key = tuple(call.value(named[k]) for k in table.key)
+            candidates: Iterable[tuple[Key, Record]] = [(key, rows[key])] if key in rows else []
+        else:
+            candidates = list(rows.items())
+        return [(k, row) for k, row in candidates if all(self._holds(c, call, row) for c in where)]
+
+    # ---- rows and indexes
+
+    def _put(self, table: Table, key: Key, row: Record | None) -> None:
+        rows = self._tables[table.name]
+        self._undo.append((table, key, rows.get(key)))
+        self._write(table, key, row)
+
+    def _write(self, table: Table, key: Key, row: Record | None) -> None:
+        rows = self._tables[table.name]
+        before = rows.get(key)
+        for index in self._indexes_of[table.name]:
+            old = _entry(index, key, before)
+            new = _entry(index, key, row)
+            if old == new:
+                continue
+            if old is not None:
+                entries = self._indexes[index.name][old[0]]
+                del entries[bisect.bisect_left(entries, (old[1], key))]
+            if new is not None:
+                bisect.insort(self._indexes[index.name].setdefault(new[0], []), (new[1], key))
+        if row is None:
+            rows.pop(key, None)
+        else:
+            rows[key] = row
+
+    def _roll_back(self) -> None:
+        while self._undo:
+            self._write(*self._undo.pop())
+
+    def _settle(self, applied: Sequence[tuple[Form, _Call]]) -> None:
+        self._undo.clear()
+        topics: dict[Topic, None] = {}
+        for form, call in applied:
+            for step in form.steps:
+                if TABLES[step.table].outbox:
+                    topics[step.table, None] = None
+            for wake in form.wakes:
+                self._wake(wake, call, topics)
+        self.hub.ring(topics)
+
+    def _wake(self, wake: Wake, call: _Call, topics: dict[Topic, None]) -> None:
+        if wake.at is None:
+            topics[wake.topic, call.value(wake.key)] = None
+            return
+        at = call.value(wake.at)
+        if at is not None:
+            self.hub.due(wake.topic, at)
+
+    def _read(self, read: Read) -> list[Row]:
+        if isinstance(read, Get):
+            row = self._tables[read.table].get(read.key)
+            return [] if row is None else [_tuple(TABLES[read.table], row)]
+        index = INDEXES[read.index]
+        table, found = TABLES[index.table], []
+        if read.limit > 0:
+            for _, row in self._walk(index, read.group, read.after, read.upto):
+                found.append(tuple(row[c] for c in read.columns or table.names))
+                if len(found) >= read.limit:
+                    break
+        return found
+
+    def _walk(self, index: Index, group: Mapping[str, Any], after: Key | None, upto: Any) -> Iterator[tuple[Key, Record]]:
+        entries = self._indexes[index.name].get(tuple(group[c] for c in index.group), [])
+        start = 0
+        if after is not None:
+            mark = tuple(_signed(index, c, v) for c, v in zip(index.order, after, strict=True))
+            start = bisect.bisect_right(entries, mark, key=lambda e: e[0])
+        rows = self._tables[index.table]
+        for at in range(start, len(entries)):
+            order, key = entries[at]
+            if upto is not None and order[0] > upto:
+                return
+            yield key, rows[key]
+
+
+def default_of(column: Column) -> Any:
+    if column.kind == "list" and column.default is not None:
+        return tuple(json.loads(column.default))
+    return column.default
+
+
+def _changed(row: Record, changes: Mapping[str, Any], call: _Call) -> Record:
+    return {**row, **{c: call.value(v, row[c]) for c, v in changes.items()}}
+
+
+def _key(table: Table, where: tuple[Guard, ...], call: _Call) -> Key:
+    named = {c.column: c.value for c in where if isinstance(c, Cond) and c.op == "="}
+    return tuple(call.value(named[k]) for k in table.key)
+
+
+def _entry(index: Index, key: Key, row: Record | None) -> tuple[Key, Key] | None:
+    if row is None or not all(_TESTS[c.op](row[c.column], c.value) for c in index.where):
+        return None
+    order = tuple(_signed(index, c, row[c]) for c in index.order)
+    return tuple(row[c] for c in index.group), order
+
+
+def _signed(index: Index, column: str, value: Any) -> Any:
+    return -value if column in index.descending else value
+
+
+def _tuple(table: Table, row: Record) -> Row:
+    return tuple(row[c] for c in table.names)

@@ -1,0 +1,96 @@
+"""What an engine asks of a store. Implement this and run the conformance suite; no rule has to be written."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from flowfabric.model.lease import BackendTag
+from flowfabric.plan import Answer, Plan
+from flowfabric.store.hub import Hub
+
+Row = tuple[Any, ...]
+
+MAX_SWEEP = 1_000
+MAX_SCAN = 10_001
+EVENT_PAGE = 256
+
+
+class Get(Struct, frozen=True):
+    """One row by its key."""
+
+    table: str
+    key: tuple[Any, ...]
+
+
+class Scan(Struct, frozen=True):
+    """Rows of a declared index: one group, in its order, after a position, up to a bound on its first column.
+
+    `columns` narrows the rows; empty means all of them.
+    """
+
+    index: str
+    group: Mapping[str, Any] = {}
+    after: tuple[Any, ...] | None = None
+    upto: Any = None
+    limit: int = 100
+    columns: tuple[str, ...] = ()
+
+
+Read = Get | Scan
+
+
+class Loaded(Struct, frozen=True):
+    """The store's clock, and one list of rows per read, in the order asked. Rows are tuples in column order."""
+
+    now_ms: int
+    rows: list[list[Row]]
+
+
+class Store(Protocol):
+    """A store applies plans atomically, hands out rows, and rings the hub after each commit."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def tag(self) -> BackendTag: ...
+
+    @property
+    def durability(self) -> str: ...
+
+    @property
+    def hub(self) -> Hub: ...
+
+    def prepare(self) -> Awaitable[str | None]:
+        """Makes the schema current; what was done, or None."""
+
+    def close(self) -> Awaitable[None]: ...
+
+    def now_ms(self) -> Awaitable[int]: ...
+
+    def commit(self, plan: Plan) -> Awaitable[Answer]: ...
+
+    def commit_together(self, plans: Sequence[Plan]) -> Awaitable[Answer]:
+        """All of them in order, or none; answers for the last."""
+
+    def commit_many(self, plans: Sequence[Plan]) -> Awaitable[list[Answer]]:
+        """Each on its own; the answers in the order given."""
+
+    def sweep(self, plan: Plan, limit: int) -> Awaitable[list[Row]]:
+        """Picks up to `limit` rows and applies the form to each; its `returning` columns, in pick order."""
+
+    def load(self, reads: Sequence[Read]) -> Awaitable[Loaded]: ...
+
+    def read_events(self, channel: str, after: int, limit: int) -> Awaitable[list[Row]]:
+        """Committed events above a number, ascending, without gaps."""
+
+    def last_event(self, channel: str) -> Awaitable[int]: ...
+
+    def next_due(self, index: str) -> Awaitable[int | None]:
+        """The first column of the first row of a declared index, or None when it is empty."""
+
+    def dump(self, tables: Iterable[str]) -> Awaitable[dict[str, list[Row]]]:
+        """Whole tables, for the checkers."""

@@ -1,0 +1,263 @@
+"""Tables and indexes, declared once. SQL stores render them, the in-memory store interprets them.
+
+A column reads `name kind`, with `!` for a key column, `?` for one that may be null and `=x` for its default.
+Kinds: int, text, uuid, uuidtext (a uuid kept as text), bytes, json, list (of text), auto (an event's number).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from flowfabric.plan import Cond
+
+
+class Column(Struct, frozen=True):
+    name: str
+    kind: str
+    null: bool
+    default: Any
+
+
+class Child(Struct, frozen=True):
+    """Rows of another table that go when their owner goes: its key columns hold the owner's."""
+
+    table: str
+
+
+class Table(Struct, frozen=True):
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    children: tuple[Child, ...] = ()
+    outbox: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(c.name for c in self.columns)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        return {c.name: c.kind for c in self.columns}
+
+
+class Index(Struct, frozen=True):
+    """Rows for which `where` holds, in `order` within each `group`. `primary` means the table's own key serves it."""
+
+    name: str
+    table: str
+    order: tuple[str, ...]
+    group: tuple[str, ...] = ()
+    where: tuple[Cond, ...] = ()
+    descending: tuple[str, ...] = ()
+    primary: bool = False
+
+
+def _table(name: str, columns: str, children: tuple[str, ...] = (), *, outbox: bool = False) -> Table:
+    parsed, key = [], []
+    for line in columns.replace("\n", " ").split(","):
+        column, _, rest = line.strip().partition(" ")
+        if not column:
+            continue
+        kind, _, default = rest.partition("=")
+        if kind.endswith("!"):
+            key.append(column)
+        plain = kind.rstrip("!?")
+        value: Any = None
+        if default:
+            value = int(default) if plain == "int" else default.strip("'")
+        parsed.append(Column(column, plain, kind.endswith("?"), value))
+    return Table(name, tuple(parsed), tuple(key), tuple(Child(c) for c in children), outbox)
+
+
+_EVENT = "partition_key int=0, namespace text?, instance_tag text?"
+
+TABLES: dict[str, Table] = {
+    t.name: t
+    for t in (
+        _table(
+            "ff_exec_core",
+            """partition_key int!, execution_id uuid!, flow_id uuid?, lane_id text, namespace text='default', instance_tag text?,
+            execution_kind text='', creator_identity text='', idempotency_key text?, payload_encoding text?,
+            required_capabilities list='[]', budget_ids list='[]', quota_policy_id uuid?,
+            lifecycle_phase text, ownership_state text='unowned', eligibility_state text, blocking_reason text='none',
+            blocking_detail text='', terminal_outcome text='none', attempt_state text, public_state text,
+            priority int=0, created_at_ms int, started_at_ms int?, terminal_at_ms int?,
+            last_transition_at int=0, last_mutation_at int=0, delay_until_ms int?, deadline_at_ms int?, deadline_origin text?,
+            attempt_index int=0, total_attempt_count int=0, retry_count int=0, replay_count int=0, lease_reclaim_count int=0,
+            max_reclaim_count int?, attempt_timeout_ms int?, attempt_timeout_at_ms int?, attempt_timeout_remaining_ms int?,
+            retention_ttl_ms int?, retain_until_ms int?, current_attempt_id uuid?, current_lease_id uuid?,
+            lease_epoch int=0, version int=0, current_worker_id text?, current_worker_instance_id text?,
+            lease_acquired_at int?, lease_expires_at_ms int?, lease_last_renewed_at int?, lease_renewal_deadline int?,
+            lease_expired_at int?, expired_epoch int?, interrupt_cause text?, closing_epoch int?, closing_attempt_index int?,
+            pending_retry_reason text?, pending_replay_reason text?, pending_replay_requested_by text?,
+            pending_previous_attempt_index int?, pending_attempt_policy json?, reserved_for text?, reserved_until_ms int?,
+            failure_reason text?, last_failure_message text?, cancellation_reason text?, cancelled_by text?,
+            progress_pct int?, progress_message text?, progress_updated_at int?, last_capability_mismatch_at int?,
+            current_suspension_id uuid?, current_waitpoint_id uuid?, result_encoding text?,
+            tags json='{}', raw_fields json='{}', policy json?, payload bytes?, result bytes?""",
+            ("ff_attempt", "ff_claim_grant", "ff_lease_event", "ff_completion_event", "ff_operator_event"),
+        ),
+        _table(
+            "ff_attempt",
+            """partition_key int!, execution_id uuid!, attempt_index int!, attempt_id uuid?, attempt_type text='initial',
+            attempt_state text='created', worker_id text?, worker_instance_id text?, lease_id uuid?, lease_epoch int=0,
+            lease_expires_at_ms int?, created_at_ms int=0, started_at_ms int?, resumed_at_ms int?, suspended_at_ms int?,
+            suspension_id text?, terminal_at_ms int?, outcome text?, failure_reason text?, failure_category text?,
+            retry_reason text?, replay_reason text?, replay_requested_by text?, reclaim_reason text?,
+            previous_attempt_index int?, replayed_from_attempt_index int?, attempt_timeout_at_ms int?,
+            attempt_timeout_remaining_ms int?, usage json='{"last_usage_report_seq":0}', policy json?, raw_fields json='{}'""",
+        ),
+        _table(
+            "ff_claim_grant",
+            """partition_key int!, execution_id uuid!, grant_id text, kind text, worker_id text, worker_instance_id text,
+            lane_id text, capability_hash text?, worker_capabilities list='[]', route_snapshot_json json?,
+            admission_summary text?, grant_ttl_ms int, issued_at_ms int, expires_at_ms int""",
+        ),
+        _table(
+            "ff_lane_registry",
+            "lane_id text!, registered_at_ms int, registered_by text, state text='active', updated_at_ms int=0",
+        ),
+        _table(
+            "ff_idempotency",
+            "namespace text!, idempotency_key text!, partition_key int, execution_id uuid, expires_at_ms int",
+        ),
+        _table(
+            "ff_worker_registry",
+            """namespace text!, worker_instance_id text!, worker_id text, lanes list='[]', capabilities list='[]',
+            last_heartbeat_ms int, liveness_ttl_ms int, expires_at_ms int, registered_at_ms int, version int=0""",
+        ),
+        _table(
+            "ff_worker_registry_event",
+            "event_id auto!, namespace text, worker_instance_id text, event_kind text, event_at_ms int, reason text?",
+        ),
+        _table(
+            "ff_edge",
+            """partition_key int!, flow_id uuid!, edge_id uuid!, upstream_eid uuid, downstream_eid uuid, policy json='{}',
+            policy_version int=0""",
+        ),
+        _table(
+            "ff_edge_group",
+            """partition_key int!, flow_id uuid!, downstream_eid uuid!, policy json='{}', k_target int=0, success_count int=0,
+            fail_count int=0, skip_count int=0, running_count int=0""",
+        ),
+        _table(
+            "ff_lease_event",
+            f"""event_id auto!, execution_id uuidtext, lease_id uuidtext?, lease_epoch int?, worker_instance_id text?,
+            event_type text, reason text?, occurred_at_ms int, {_EVENT}""",
+            outbox=True,
+        ),
+        _table(
+            "ff_completion_event",
+            f"""event_id auto!, execution_id uuid, flow_id uuid?, outcome text, occurred_at_ms int, committed_at_ms int=0,
+            dispatched_at_ms int?, {_EVENT}""",
+            outbox=True,
+        ),
+        _table(
+            "ff_operator_event",
+            f"event_id auto!, execution_id uuidtext, event_type text, details json?, occurred_at_ms int, {_EVENT}",
+            outbox=True,
+        ),
+        _table("ff_outbox_trim", "channel text!, event_id int"),
+    )
+}
+
+_RUNNABLE = Cond("lifecycle_phase", "=", "runnable")
+ENDED_PHASES = ("terminal", "cancelled")
+_ENDED = Cond("lifecycle_phase", "in", ENDED_PHASES)
+
+INDEXES: dict[str, Index] = {
+    i.name: i
+    for i in (
+        Index("executions", "ff_exec_core", ("execution_id",), ("partition_key",), primary=True),
+        Index(
+            "ready",
+            "ff_exec_core",
+            ("priority", "created_at_ms", "execution_id"),
+            ("lane_id",),
+            (_RUNNABLE, Cond("eligibility_state", "=", "eligible_now")),
+            ("priority",),
+        ),
+        Index(
+            "delayed",
+            "ff_exec_core",
+            ("delay_until_ms", "execution_id"),
+            (),
+            (_RUNNABLE, Cond("eligibility_state", "=", "not_eligible_until_time")),
+        ),
+        Index(
+            "leased",
+            "ff_exec_core",
+            ("lease_expires_at_ms", "execution_id"),
+            (),
+            (Cond("ownership_state", "=", "leased"),),
+        ),
+        Index(
+            "lost",
+            "ff_exec_core",
+            ("lease_expires_at_ms", "execution_id"),
+            (),
+            (Cond("ownership_state", "=", "lease_expired_reclaimable"),),
+        ),
+        Index(
+            "attempt_timeout",
+            "ff_exec_core",
+            ("attempt_timeout_at_ms", "execution_id"),
+            (),
+            (Cond("attempt_timeout_at_ms", "not null"), Cond("lifecycle_phase", "=", "active")),
+        ),
+        Index(
+            "deadline",
+            "ff_exec_core",
+            ("deadline_at_ms", "execution_id"),
+            (),
+            (
+                Cond("deadline_at_ms", "not null"),
+                Cond("lifecycle_phase", "in", ("submitted", "runnable", "active", "suspended")),
+            ),
+        ),
+        Index(
+            "routed",
+            "ff_exec_core",
+            ("last_transition_at", "execution_id"),
+            (),
+            (_RUNNABLE, Cond("eligibility_state", "=", "blocked_by_route")),
+        ),
+        Index(
+            "ended",
+            "ff_exec_core",
+            ("terminal_at_ms", "execution_id"),
+            ("lane_id",),
+            (_ENDED, Cond("retain_until_ms", "is null")),
+        ),
+        Index(
+            "retained",
+            "ff_exec_core",
+            ("retain_until_ms", "execution_id"),
+            ("lane_id",),
+            (_ENDED, Cond("retain_until_ms", "not null")),
+        ),
+        Index("attempts", "ff_attempt", ("attempt_index",), ("partition_key", "execution_id"), primary=True),
+        Index(
+            "last_attempt",
+            "ff_attempt",
+            ("attempt_index",),
+            ("partition_key", "execution_id"),
+            descending=("attempt_index",),
+            primary=True,
+        ),
+        Index("grants", "ff_claim_grant", ("expires_at_ms", "execution_id")),
+        Index("lanes", "ff_lane_registry", ("lane_id",), primary=True),
+        Index("idempotency", "ff_idempotency", ("expires_at_ms", "namespace", "idempotency_key")),
+        Index("workers", "ff_worker_registry", ("worker_instance_id",), ("namespace",), primary=True),
+        Index("all_workers", "ff_worker_registry", ("namespace", "worker_instance_id"), primary=True),
+        Index("worker_expiry", "ff_worker_registry", ("expires_at_ms", "namespace", "worker_instance_id")),
+        Index("edge_groups", "ff_edge_group", ("flow_id",), ("partition_key", "downstream_eid")),
+        Index("lease_events_of", "ff_lease_event", ("event_id",), ("execution_id",)),
+        Index("completion_events_of", "ff_completion_event", ("event_id",), ("execution_id",)),
+        Index("operator_events_of", "ff_operator_event", ("event_id",), ("execution_id",)),
+    )
+}
+
+OUTBOXES = tuple(t.name for t in TABLES.values() if t.outbox)

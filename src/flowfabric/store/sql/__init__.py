@@ -1,0 +1,1 @@
+"""Forms and tables as SQL text."""

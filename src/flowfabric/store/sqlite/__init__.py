@@ -1,0 +1,1 @@
+"""SQLite: one writer thread with natural group commit, readers apart."""

@@ -1,0 +1,45 @@
+"""SQLite's result codes as errors of ours, and which of them are worth another try."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from flowfabric.errors import (
+    Contention,
+    ContentionKind,
+    EngineError,
+    ResourceExhausted,
+    TransportError,
+    ValidationError,
+    ValidationKind,
+)
+
+MAX_TRIES = 3
+FIRST_PAUSE_MS = 5
+_BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 5, 6, 10, 11, 13, 14, 26
+
+
+def code_of(error: BaseException) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0) or 0)
+
+
+def is_busy(code: int) -> bool:
+    """The BUSY and LOCKED families; their extended codes share the low byte."""
+    return code & 0xFF in (_BUSY, _LOCKED)
+
+
+def is_doubtful(error: BaseException) -> bool:
+    """The disk answered badly: what was written is not known, so the writer must not go on."""
+    return code_of(error) & 0xFF == _IOERR
+
+
+def as_engine_error(error: sqlite3.Error) -> EngineError:
+    code = code_of(error) & 0xFF
+    if is_busy(code):
+        return Contention(ContentionKind.RETRY_EXHAUSTED)
+    if code in (_CORRUPT, _NOTADB):
+        return ValidationError(ValidationKind.CORRUPTION, f"sqlite: database: {error}")
+    if code == _FULL:
+        return ResourceExhausted("sqlite disk", 0)
+    kind = "protocol" if code == _CANTOPEN else "transport"
+    return TransportError("sqlite", str(error), backend_kind=kind)

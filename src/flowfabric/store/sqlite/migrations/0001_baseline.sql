@@ -1,0 +1,277 @@
+CREATE TABLE ff_exec_core (
+    partition_key INTEGER NOT NULL,
+    execution_id BLOB NOT NULL,
+    flow_id BLOB,
+    lane_id TEXT NOT NULL,
+    namespace TEXT NOT NULL DEFAULT 'default',
+    instance_tag TEXT,
+    execution_kind TEXT NOT NULL DEFAULT '',
+    creator_identity TEXT NOT NULL DEFAULT '',
+    idempotency_key TEXT,
+    payload_encoding TEXT,
+    required_capabilities TEXT NOT NULL DEFAULT '[]',
+    budget_ids TEXT NOT NULL DEFAULT '[]',
+    quota_policy_id BLOB,
+    lifecycle_phase TEXT NOT NULL,
+    ownership_state TEXT NOT NULL DEFAULT 'unowned',
+    eligibility_state TEXT NOT NULL,
+    blocking_reason TEXT NOT NULL DEFAULT 'none',
+    blocking_detail TEXT NOT NULL DEFAULT '',
+    terminal_outcome TEXT NOT NULL DEFAULT 'none',
+    attempt_state TEXT NOT NULL,
+    public_state TEXT NOT NULL,
+    priority INTEGER NOT NULL DEFAULT 0,
+    created_at_ms INTEGER NOT NULL,
+    started_at_ms INTEGER,
+    terminal_at_ms INTEGER,
+    last_transition_at INTEGER NOT NULL DEFAULT 0,
+    last_mutation_at INTEGER NOT NULL DEFAULT 0,
+    delay_until_ms INTEGER,
+    deadline_at_ms INTEGER,
+    deadline_origin TEXT,
+    attempt_index INTEGER NOT NULL DEFAULT 0,
+    total_attempt_count INTEGER NOT NULL DEFAULT 0,
+    retry_count INTEGER NOT NULL DEFAULT 0,
+    replay_count INTEGER NOT NULL DEFAULT 0,
+    lease_reclaim_count INTEGER NOT NULL DEFAULT 0,
+    max_reclaim_count INTEGER,
+    attempt_timeout_ms INTEGER,
+    attempt_timeout_at_ms INTEGER,
+    attempt_timeout_remaining_ms INTEGER,
+    retention_ttl_ms INTEGER,
+    retain_until_ms INTEGER,
+    current_attempt_id BLOB,
+    current_lease_id BLOB,
+    lease_epoch INTEGER NOT NULL DEFAULT 0,
+    version INTEGER NOT NULL DEFAULT 0,
+    current_worker_id TEXT,
+    current_worker_instance_id TEXT,
+    lease_acquired_at INTEGER,
+    lease_expires_at_ms INTEGER,
+    lease_last_renewed_at INTEGER,
+    lease_renewal_deadline INTEGER,
+    lease_expired_at INTEGER,
+    expired_epoch INTEGER,
+    interrupt_cause TEXT,
+    closing_epoch INTEGER,
+    closing_attempt_index INTEGER,
+    pending_retry_reason TEXT,
+    pending_replay_reason TEXT,
+    pending_replay_requested_by TEXT,
+    pending_previous_attempt_index INTEGER,
+    pending_attempt_policy TEXT,
+    reserved_for TEXT,
+    reserved_until_ms INTEGER,
+    failure_reason TEXT,
+    last_failure_message TEXT,
+    cancellation_reason TEXT,
+    cancelled_by TEXT,
+    progress_pct INTEGER,
+    progress_message TEXT,
+    progress_updated_at INTEGER,
+    last_capability_mismatch_at INTEGER,
+    current_suspension_id BLOB,
+    current_waitpoint_id BLOB,
+    result_encoding TEXT,
+    tags TEXT NOT NULL DEFAULT '{}',
+    raw_fields TEXT NOT NULL DEFAULT '{}',
+    policy TEXT,
+    payload BLOB,
+    result BLOB,
+    PRIMARY KEY (partition_key, execution_id)
+) WITHOUT ROWID;
+
+CREATE TABLE ff_attempt (
+    partition_key INTEGER NOT NULL,
+    execution_id BLOB NOT NULL,
+    attempt_index INTEGER NOT NULL,
+    attempt_id BLOB,
+    attempt_type TEXT NOT NULL DEFAULT 'initial',
+    attempt_state TEXT NOT NULL DEFAULT 'created',
+    worker_id TEXT,
+    worker_instance_id TEXT,
+    lease_id BLOB,
+    lease_epoch INTEGER NOT NULL DEFAULT 0,
+    lease_expires_at_ms INTEGER,
+    created_at_ms INTEGER NOT NULL DEFAULT 0,
+    started_at_ms INTEGER,
+    resumed_at_ms INTEGER,
+    suspended_at_ms INTEGER,
+    suspension_id TEXT,
+    terminal_at_ms INTEGER,
+    outcome TEXT,
+    failure_reason TEXT,
+    failure_category TEXT,
+    retry_reason TEXT,
+    replay_reason TEXT,
+    replay_requested_by TEXT,
+    reclaim_reason TEXT,
+    previous_attempt_index INTEGER,
+    replayed_from_attempt_index INTEGER,
+    attempt_timeout_at_ms INTEGER,
+    attempt_timeout_remaining_ms INTEGER,
+    usage TEXT NOT NULL DEFAULT '{"last_usage_report_seq":0}',
+    policy TEXT,
+    raw_fields TEXT NOT NULL DEFAULT '{}',
+    PRIMARY KEY (partition_key, execution_id, attempt_index)
+) WITHOUT ROWID;
+
+CREATE TABLE ff_claim_grant (
+    partition_key INTEGER NOT NULL,
+    execution_id BLOB NOT NULL,
+    grant_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    worker_id TEXT NOT NULL,
+    worker_instance_id TEXT NOT NULL,
+    lane_id TEXT NOT NULL,
+    capability_hash TEXT,
+    worker_capabilities TEXT NOT NULL DEFAULT '[]',
+    route_snapshot_json TEXT,
+    admission_summary TEXT,
+    grant_ttl_ms INTEGER NOT NULL,
+    issued_at_ms INTEGER NOT NULL,
+    expires_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (partition_key, execution_id)
+) WITHOUT ROWID;
+
+CREATE TABLE ff_lane_registry (
+    lane_id TEXT NOT NULL,
+    registered_at_ms INTEGER NOT NULL,
+    registered_by TEXT NOT NULL,
+    state TEXT NOT NULL DEFAULT 'active',
+    updated_at_ms INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (lane_id)
+) WITHOUT ROWID;
+
+CREATE TABLE ff_idempotency (
+    namespace TEXT NOT NULL,
+    idempotency_key TEXT NOT NULL,
+    partition_key INTEGER NOT NULL,
+    execution_id BLOB NOT NULL,
+    expires_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (namespace, idempotency_key)
+) WITHOUT ROWID;
+
+CREATE TABLE ff_worker_registry (
+    namespace TEXT NOT NULL,
+    worker_instance_id TEXT NOT NULL,
+    worker_id TEXT NOT NULL,
+    lanes TEXT NOT NULL DEFAULT '[]',
+    capabilities TEXT NOT NULL DEFAULT '[]',
+    last_heartbeat_ms INTEGER NOT NULL,
+    liveness_ttl_ms INTEGER NOT NULL,
+    expires_at_ms INTEGER NOT NULL,
+    registered_at_ms INTEGER NOT NULL,
+    version INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (namespace, worker_instance_id)
+) WITHOUT ROWID;
+
+CREATE TABLE ff_worker_registry_event (
+    event_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    namespace TEXT NOT NULL,
+    worker_instance_id TEXT NOT NULL,
+    event_kind TEXT NOT NULL,
+    event_at_ms INTEGER NOT NULL,
+    reason TEXT
+);
+
+CREATE TABLE ff_edge (
+    partition_key INTEGER NOT NULL,
+    flow_id BLOB NOT NULL,
+    edge_id BLOB NOT NULL,
+    upstream_eid BLOB NOT NULL,
+    downstream_eid BLOB NOT NULL,
+    policy TEXT NOT NULL DEFAULT '{}',
+    policy_version INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (partition_key, flow_id, edge_id)
+) WITHOUT ROWID;
+
+CREATE TABLE ff_edge_group (
+    partition_key INTEGER NOT NULL,
+    flow_id BLOB NOT NULL,
+    downstream_eid BLOB NOT NULL,
+    policy TEXT NOT NULL DEFAULT '{}',
+    k_target INTEGER NOT NULL DEFAULT 0,
+    success_count INTEGER NOT NULL DEFAULT 0,
+    fail_count INTEGER NOT NULL DEFAULT 0,
+    skip_count INTEGER NOT NULL DEFAULT 0,
+    running_count INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (partition_key, flow_id, downstream_eid)
+) WITHOUT ROWID;
+
+CREATE TABLE ff_lease_event (
+    event_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    execution_id TEXT NOT NULL,
+    lease_id TEXT,
+    lease_epoch INTEGER,
+    worker_instance_id TEXT,
+    event_type TEXT NOT NULL,
+    reason TEXT,
+    occurred_at_ms INTEGER NOT NULL,
+    partition_key INTEGER NOT NULL DEFAULT 0,
+    namespace TEXT,
+    instance_tag TEXT
+);
+
+CREATE TABLE ff_completion_event (
+    event_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    execution_id BLOB NOT NULL,
+    flow_id BLOB,
+    outcome TEXT NOT NULL,
+    occurred_at_ms INTEGER NOT NULL,
+    committed_at_ms INTEGER NOT NULL DEFAULT 0,
+    dispatched_at_ms INTEGER,
+    partition_key INTEGER NOT NULL DEFAULT 0,
+    namespace TEXT,
+    instance_tag TEXT
+);
+
+CREATE TABLE ff_operator_event (
+    event_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    execution_id TEXT NOT NULL,
+    event_type TEXT NOT NULL,
+    details TEXT,
+    occurred_at_ms INTEGER NOT NULL,
+    partition_key INTEGER NOT NULL DEFAULT 0,
+    namespace TEXT,
+    instance_tag TEXT
+);
+
+CREATE TABLE ff_outbox_trim (
+    channel TEXT NOT NULL,
+    event_id INTEGER NOT NULL,
+    PRIMARY KEY (channel)
+) WITHOUT ROWID;
+
+CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
+
+CREATE INDEX ff_exec_core_delayed_idx ON ff_exec_core (delay_until_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'not_eligible_until_time';
+
+CREATE INDEX ff_exec_core_leased_idx ON ff_exec_core (lease_expires_at_ms, execution_id) WHERE ownership_state = 'leased';
+
+CREATE INDEX ff_exec_core_lost_idx ON ff_exec_core (lease_expires_at_ms, execution_id) WHERE ownership_state = 'lease_expired_reclaimable';
+
+CREATE INDEX ff_exec_core_attempt_timeout_idx ON ff_exec_core (attempt_timeout_at_ms, execution_id) WHERE attempt_timeout_at_ms IS NOT NULL AND lifecycle_phase = 'active';
+
+CREATE INDEX ff_exec_core_deadline_idx ON ff_exec_core (deadline_at_ms, execution_id) WHERE deadline_at_ms IS NOT NULL AND lifecycle_phase IN ('submitted', 'runnable', 'active', 'suspended');
+
+CREATE INDEX ff_exec_core_routed_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'blocked_by_route';
+
+CREATE INDEX ff_exec_core_ended_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL;
+
+CREATE INDEX ff_exec_core_retained_idx ON ff_exec_core (lane_id, retain_until_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NOT NULL;
+
+CREATE INDEX ff_claim_grant_grants_idx ON ff_claim_grant (expires_at_ms, execution_id);
+
+CREATE INDEX ff_idempotency_idempotency_idx ON ff_idempotency (expires_at_ms, namespace, idempotency_key);
+
+CREATE INDEX ff_worker_registry_worker_expiry_idx ON ff_worker_registry (expires_at_ms, namespace, worker_instance_id);
+
+CREATE INDEX ff_edge_group_edge_groups_idx ON ff_edge_group (partition_key, downstream_eid, flow_id);
+
+CREATE INDEX ff_lease_event_lease_events_of_idx ON ff_lease_event (execution_id, event_id);
+
+CREATE INDEX ff_completion_event_completion_events_of_idx ON ff_completion_event (execution_id, event_id);
+
+CREATE INDEX ff_operator_event_operator_events_of_idx ON ff_operator_event (execution_id, event_id);
+

@@ -1,0 +1,107 @@
+"""Reads: declared indexes and keys as SELECTs, and rows as tuples of domain values."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from flowfabric.store.port import Get, Read, Row, Scan
+from flowfabric.store.schema import INDEXES, TABLES, Index, Table
+from flowfabric.store.sql.ddl import index_predicate
+from flowfabric.store.sql.lite import ENCODERS
+from flowfabric.store.sqlite.writer import decoder
+
+
+def run_reads(db: sqlite3.Connection, reads: Sequence[Read]) -> list[list[Row]]:
+    """All of them on one snapshot."""
+    if len(reads) == 1 or db.in_transaction:
+        return [_read(db, read) for read in reads]
+    db.execute("BEGIN")
+    try:
+        return [_read(db, read) for read in reads]
+    finally:
+        db.execute("COMMIT")
+
+
+def _read(db: sqlite3.Connection, read: Read) -> list[Row]:
+    if isinstance(read, Get):
+        table = TABLES[read.table]
+        sql, params = get_sql(read.table), [_encode(table, k, v) for k, v in zip(table.key, read.key, strict=True)]
+    else:
+        if read.limit <= 0:
+            return []
+        table = TABLES[INDEXES[read.index].table]
+        sql, params = scan_sql(read)
+        if read.columns:
+            return decode_rows(table, db.execute(sql, params).fetchall(), read.columns)
+    return decode_rows(table, db.execute(sql, params).fetchall())
+
+
+def _encode(table: Table, column: str, value: Any) -> Any:
+    encode = ENCODERS.get(table.kinds[column])
+    return value if encode is None else encode(value)
+
+
+@cache
+def get_sql(table: str) -> str:
+    named = " AND ".join(f"{k} = ?" for k in TABLES[table].key)
+    return f"SELECT {', '.join(TABLES[table].names)} FROM {table} WHERE {named}"
+
+
+def scan_sql(read: Scan) -> tuple[str, list[Any]]:
+    index = INDEXES[read.index]
+    table = TABLES[index.table]
+    tests = [index_predicate(index)] if index.where else []
+    params: list[Any] = []
+    for column in index.group:
+        tests.append(f"{column} = ?")
+        params.append(_encode(table, column, read.group[column]))
+    if read.upto is not None:
+        tests.append(f"{index.order[0]} <= ?")
+        params.append(read.upto)
+    if read.after is not None:
+        test, more = _after(index, table, read.after)
+        tests.append(test)
+        params += more
+    where = f" WHERE {' AND '.join(tests)}" if tests else ""
+    order = ", ".join(f"{c} DESC" if c in index.descending else c for c in index.order)
+    return (
+        f"SELECT {', '.join(read.columns or table.names)} FROM {table.name}{where} ORDER BY {order} LIMIT {read.limit:d}",
+        params,
+    )
+
+
+def _after(index: Index, table: Table, position: tuple[Any, ...]) -> tuple[str, list[Any]]:
+    """Strictly behind a position. The first column is also bounded by itself, so that the index is entered there."""
+    values = [_encode(table, c, v) for c, v in zip(index.order, position, strict=True)]
+    branches, params = [], []
+    for at, column in enumerate(index.order):
+        same = [f"{c} = ?" for c in index.order[:at]]
+        beyond = "<" if column in index.descending else ">"
+        branches.append("(" + " AND ".join([*same, f"{column} {beyond} ?"]) + ")")
+        params += values[: at + 1]
+    first = index.order[0]
+    edge = "<=" if first in index.descending else ">="
+    return f"{first} {edge} ? AND ({' OR '.join(branches)})", [values[0], *params]
+
+
+@cache
+def _decoders(table: str, columns: tuple[str, ...]) -> tuple[tuple[int, Callable[[Any], Any]], ...]:
+    kinds = TABLES[table].kinds
+    made = ((at, decoder(kinds[c])) for at, c in enumerate(columns))
+    return tuple((at, decode) for at, decode in made if decode is not None)
+
+
+def decode_rows(table: Table, rows: list[Row], columns: tuple[str, ...] = ()) -> list[Row]:
+    decoders = _decoders(table.name, columns or table.names)
+    if not decoders:
+        return rows
+    decoded = []
+    for row in rows:
+        values = list(row)
+        for at, decode in decoders:
+            values[at] = decode(values[at])
+        decoded.append(tuple(values))
+    return decoded

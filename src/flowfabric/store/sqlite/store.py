@@ -1,0 +1,224 @@
+"""The SQLite store: boot rules, the writer, the readers and the watch on other processes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+import threading
+import weakref
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from flowfabric.errors import TransportError
+from flowfabric.model.lease import BackendTag
+from flowfabric.plan import Answer, Plan
+from flowfabric.store.clock import Clock, Ratchet, system_clock
+from flowfabric.store.hub import Hub
+from flowfabric.store.port import Loaded, Read, Row
+from flowfabric.store.schema import INDEXES, TABLES
+from flowfabric.store.sql.ddl import index_predicate
+from flowfabric.store.sqlite.failures import as_engine_error
+from flowfabric.store.sqlite.migrate import migrate
+from flowfabric.store.sqlite.reader import decode_rows, run_reads
+from flowfabric.store.sqlite.target import Target, check_version, connect
+from flowfabric.store.sqlite.writer import Writer
+
+log = logging.getLogger("flowfabric.sqlite")
+
+WATCH_INTERVAL_S = 0.05
+DEFAULT_POOL_SIZE = 4
+BANNER = (
+    "FlowFabric is running on SQLite (development opt-in): one machine, one writer, not for production. "
+    "Move to Postgres by changing the URL. Durability: %s."
+)
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """One per database and process; see `registry`."""
+
+    label = "sqlite"
+    tag = BackendTag.SQLITE
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        pool_size: int = DEFAULT_POOL_SIZE,
+        wal: bool = True,
+        synchronous: str = "FULL",
+        clock: Clock = system_clock,
+    ) -> None:
+        check_version()
+        self.target = target
+        self.hub = Hub()
+        self.clock = Ratchet(clock)
+        self.durability = "full" if synchronous == "FULL" else "process"
+        self._settings: dict[str, Any] = {"synchronous": synchronous, "wal": wal}
+        self._users = 0
+        self.loops: Any = None
+        try:
+            self._sentinel = connect(target, **self._settings) if target.in_memory else None
+            db = connect(target, **self._settings)
+        except sqlite3.Error as error:
+            raise TransportError("sqlite", f"cannot open {target.shown}: {error}") from error
+        try:
+            self.migrated = migrate(db, target.shown, self.clock())
+        except sqlite3.Error as error:
+            db.close()
+            raise TransportError("sqlite", f"cannot migrate {target.shown}: {error}", backend_kind="protocol") from error
+        except BaseException:
+            db.close()
+            raise
+        self._writer = Writer(db, self.clock, self.hub)
+        self._readers = None if target.in_memory else _Readers(target, max(pool_size - 1, 1), self._settings)
+        self._watch = None if target.in_memory else _Watch(target, self.hub, self._settings)
+        self._finalizer = weakref.finalize(self, _stop, self._writer, self._readers, self._watch, self._sentinel)
+        log.warning(BANNER, "in memory" if target.in_memory else self.durability)
+
+    def retain(self) -> SqliteStore:
+        self._users += 1
+        return self
+
+    async def prepare(self) -> str | None:
+        return None
+
+    async def close(self) -> None:
+        """The last user closes the database; what was queued is written first."""
+        self._users -= 1
+        if self._users <= 0 and self._finalizer.alive:
+            await asyncio.to_thread(self._finalizer)
+            self.hub.ring_all()
+
+    @property
+    def closed(self) -> bool:
+        return not self._finalizer.alive
+
+    async def now_ms(self) -> int:
+        return self.clock()
+
+    def commit(self, plan: Plan) -> Awaitable[Answer]:
+        return self._writer.submit("plan", plan)
+
+    def commit_together(self, plans: Sequence[Plan]) -> Awaitable[Answer]:
+        return self._writer.submit("together", plans)
+
+    def commit_many(self, plans: Sequence[Plan]) -> Awaitable[list[Answer]]:
+        return self._writer.submit("many", plans)
+
+    def sweep(self, plan: Plan, limit: int) -> Awaitable[list[Row]]:
+        return self._writer.submit("sweep", plan, limit)
+
+    async def load(self, reads: Sequence[Read]) -> Loaded:
+        rows = await self.read(lambda db: run_reads(db, reads))
+        return Loaded(self.clock(), rows)
+
+    async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
+        table = TABLES[channel]
+        sql = f"SELECT {', '.join(table.names)} FROM {channel} WHERE event_id > ? ORDER BY event_id LIMIT ?"
+        return await self.read(lambda db: decode_rows(table, db.execute(sql, (after, limit)).fetchall()))
+
+    async def last_event(self, channel: str) -> int:
+        sql = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+        found = await self.read(lambda db: db.execute(sql, (channel,)).fetchone())
+        return found[0] if found else 0
+
+    async def next_due(self, index: str) -> int | None:
+        found = INDEXES[index]
+        where = f" WHERE {index_predicate(found)}" if found.where else ""
+        sql = f"SELECT {found.order[0]} FROM {found.table}{where} ORDER BY {', '.join(found.order)} LIMIT 1"
+        row = await self.read(lambda db: db.execute(sql).fetchone())
+        return row[0] if row else None
+
+    async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
+        wanted = {t: f"SELECT {', '.join(TABLES[t].names)} FROM {t}" for t in tables}
+
+        def read(db: sqlite3.Connection) -> dict[str, list[Row]]:
+            fresh = not db.in_transaction
+            if fresh:
+                db.execute("BEGIN")
+            try:
+                return {t: decode_rows(TABLES[t], db.execute(sql).fetchall()) for t, sql in wanted.items()}
+            finally:
+                if fresh:
+                    db.execute("COMMIT")
+
+        return await self.read(read)
+
+    async def execute_for_test(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        """Plain SQL through the writer, for tests that look or meddle behind the engine's back."""
+        result: list[Row] = await self._writer.submit("read", lambda db: db.execute(sql, params).fetchall())
+        return result
+
+    async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """On a reader of its own for files; a shared in-memory cache locks whole tables, so there the writer reads."""
+        if self._readers is None:
+            result: T = await self._writer.submit("read", work)
+            return result
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._readers.pool, self._readers.run, work)
+        except sqlite3.Error as error:
+            raise as_engine_error(error) from error
+        except RuntimeError as error:
+            raise TransportError("sqlite", "the database was closed", backend_kind="protocol") from error
+
+
+class _Readers:
+    """A few threads with a connection each."""
+
+    def __init__(self, target: Target, count: int, settings: dict[str, Any]) -> None:
+        self._target, self._settings = target, settings
+        self._local = threading.local()
+        self._all: list[sqlite3.Connection] = []
+        self.pool = ThreadPoolExecutor(count, thread_name_prefix="flowfabric-sqlite-reader")
+
+    def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        db = getattr(self._local, "db", None)
+        if db is None:
+            db = self._local.db = connect(self._target, read_only=True, **self._settings)
+            self._all.append(db)
+        return work(db)
+
+    def stop(self) -> None:
+        self.pool.shutdown(wait=True)
+        for db in self._all:
+            db.close()
+
+
+class _Watch:
+    """Notices commits of other processes, and only while somebody here waits."""
+
+    def __init__(self, target: Target, hub: Hub, settings: dict[str, Any]) -> None:
+        self._hub = hub
+        self._end = threading.Event()
+        self._db = connect(target, read_only=True, **settings)
+        self._thread = threading.Thread(target=self._run, name="flowfabric-sqlite-watch", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        seen = None
+        while not self._end.wait(WATCH_INTERVAL_S):
+            if not self._hub.waiters:
+                seen = None
+                continue
+            version = self._db.execute("PRAGMA data_version").fetchone()[0]
+            if version != seen:
+                seen = version
+                self._hub.ring_all()
+        self._db.close()
+
+    def stop(self) -> None:
+        self._end.set()
+        self._thread.join()
+
+
+def _stop(writer: Writer, readers: _Readers | None, watch: _Watch | None, sentinel: sqlite3.Connection | None) -> None:
+    if watch is not None:
+        watch.stop()
+    writer.stop()
+    if readers is not None:
+        readers.stop()
+    if sentinel is not None:
+        sentinel.close()

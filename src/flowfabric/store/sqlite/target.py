@@ -1,0 +1,91 @@
+"""What a path, a URI or `:memory:` means, and how it is opened."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from urllib.parse import quote
+from uuid import uuid4
+
+from msgspec import Struct
+
+from flowfabric.errors import ConfigError
+
+MINIMUM_SQLITE = (3, 35, 0)
+BUSY_TIMEOUT_MS = 5_000
+SHARED_MEMORY = "file::memory:?cache=shared"
+MAX_TARGET_BYTES = 4_096
+
+
+class Target(Struct, frozen=True):
+    """`uri` is what SQLite is given; `key` names the database within this process."""
+
+    uri: str
+    key: str
+    in_memory: bool
+    shown: str
+
+
+def parse_target(text: str) -> Target:
+    if not isinstance(text, str) or not text or len(text) > MAX_TARGET_BYTES or "\0" in text:
+        raise ConfigError(f"sqlite target: expected a file path, a file: URI or :memory:, got {text!r:.80}")
+    if text == ":memory:":
+        return Target(SHARED_MEMORY, SHARED_MEMORY, True, text)
+    if is_memory(text):
+        uri = text if "cache=shared" in _query(text) else text + ("&" if "?" in text else "?") + "cache=shared"
+        return Target(uri, uri, True, text)
+    if text.startswith("file:"):
+        return Target(text, _canonical(text[5:].partition("?")[0]), False, text)
+    return Target(f"file:{quote(os.path.abspath(text))}", _canonical(text), False, text)
+
+
+def is_memory(text: str) -> bool:
+    """`:memory:`, `file::memory:...`, or a file: URI one of whose query parameters is exactly mode=memory."""
+    if text == ":memory:" or text.startswith("file::memory:"):
+        return True
+    return text.startswith("file:") and "mode=memory" in _query(text)
+
+
+def _query(text: str) -> list[str]:
+    return text.partition("?")[2].partition("#")[0].split("&")
+
+
+def _canonical(path: str) -> str:
+    found = Path(path)
+    return str(found.resolve()) if found.exists() else str(Path(os.path.abspath(path)))
+
+
+def check_version() -> None:
+    if sqlite3.sqlite_version_info < MINIMUM_SQLITE:
+        wanted = ".".join(map(str, MINIMUM_SQLITE))
+        raise ConfigError(f"SQLite {sqlite3.sqlite_version} is too old: {wanted} or newer is needed (RETURNING)")
+
+
+def connect(target: Target, *, synchronous: str, wal: bool, read_only: bool = False) -> sqlite3.Connection:
+    """A connection with our settings; the caller owns its transactions."""
+    db = sqlite3.connect(
+        target.uri,
+        uri=True,
+        isolation_level=None,
+        cached_statements=256,
+        check_same_thread=False,
+        timeout=BUSY_TIMEOUT_MS / 1000,
+    )
+    pragmas = [f"busy_timeout = {BUSY_TIMEOUT_MS}", "temp_store = MEMORY", "foreign_keys = ON"]
+    if not target.in_memory:
+        pragmas.append("mmap_size = 268435456")
+        if wal and not read_only:
+            pragmas += ["journal_mode = WAL", "wal_autocheckpoint = 1000"]
+    pragmas.append(f"synchronous = {synchronous}")
+    if read_only:
+        pragmas.append("query_only = ON")
+    else:
+        db.create_function("new_uuid", 0, lambda: uuid4().bytes)
+    try:
+        for pragma in pragmas:
+            db.execute(f"PRAGMA {pragma}").fetchall()
+    except BaseException:
+        db.close()
+        raise
+    return db

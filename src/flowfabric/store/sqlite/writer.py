@@ -1,0 +1,365 @@
+"""The one thread that writes. Whatever queued up while the last transaction was in flight goes together in the next."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from flowfabric.errors import TransportError
+from flowfabric.plan import Answer, Applied, Form, Plan, Refused
+from flowfabric.store.clock import Clock
+from flowfabric.store.hub import Hub, Topic
+from flowfabric.store.sql.lite import Script, Values, script
+from flowfabric.store.sqlite.failures import FIRST_PAUSE_MS, MAX_TRIES, as_engine_error, code_of, is_busy, is_doubtful
+
+MAX_GROUP = 500
+_UNIQUE = ("SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_ROWID")
+Row = tuple[Any, ...]
+_json_list = msgspec.json.Decoder(tuple[str, ...]).decode
+
+
+class _Late(Exception):
+    """A plan was refused after something of its group was written."""
+
+    def __init__(self, answer: Refused) -> None:
+        self.answer = answer
+
+
+class _Job:
+    __slots__ = ("future", "items", "kind", "limit", "loop")
+
+    def __init__(self, kind: str, items: Any, limit: int = 0) -> None:
+        self.kind, self.items, self.limit = kind, items, limit
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[Any] = self.loop.create_future()
+
+
+def decoder(kind: str) -> Callable[[Any], Any] | None:
+    if kind == "uuid":
+        return lambda raw: None if raw is None else UUID(bytes=raw)
+    if kind == "uuidtext":
+        return lambda raw: None if raw is None else UUID(raw)
+    if kind == "list":
+        return lambda raw: () if raw == "[]" else _json_list(raw)
+    return None
+
+
+class Writer:
+    def __init__(self, db: sqlite3.Connection, clock: Clock, hub: Hub) -> None:
+        self._db, self._clock, self._hub = db, clock, hub
+        self._cursor = db.cursor()
+        self._queue: deque[_Job] = deque()
+        self._ready = threading.Event()
+        self._open = True
+        self._broken: TransportError | None = None
+        self._scripts: dict[Form, Script] = {}
+        self._decoders: dict[Form, tuple[tuple[int, Callable[[Any], Any] | None], ...]] = {}
+        self._topics: dict[Topic, None] = {}
+        self._dues: dict[str, int] = {}
+        self._now = 0
+        self.groups = self.jobs = 0
+        self._thread = threading.Thread(target=self._work, name="flowfabric-sqlite-writer", daemon=True)
+        self._thread.start()
+
+    def submit(self, kind: str, items: Any, limit: int = 0) -> asyncio.Future[Any]:
+        job = _Job(kind, items, limit)
+        if not self._open:
+            job.future.set_exception(TransportError("sqlite", "the database was closed", backend_kind="protocol"))
+            return job.future
+        self._queue.append(job)
+        if not self._ready.is_set():
+            self._ready.set()
+        return job.future
+
+    def stop(self) -> None:
+        """Finishes what is queued, then ends the thread."""
+        self._open = False
+        self._ready.set()
+        self._thread.join()
+
+    # ---- on the writer thread from here on
+
+    def _work(self) -> None:
+        while self._open or self._queue:
+            self._ready.wait()
+            self._ready.clear()
+            while self._queue:
+                group = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_GROUP))]
+                self.groups += 1
+                self.jobs += len(group)
+                self._answer(group, self._commit_group(group))
+        self._db.close()
+
+    def _answer(self, group: list[_Job], answers: list[Any]) -> None:
+        """One wake-up per event loop and group carries the answers and rings the hub."""
+        topics, dues, self._topics, self._dues = self._topics, self._dues, {}, {}
+        for loop, pairs in itertools.groupby(zip(group, answers, strict=True), key=lambda pair: pair[0].loop):
+            try:
+                loop.call_soon_threadsafe(_deliver, list(pairs), self._hub, topics, dues)
+            except RuntimeError:
+                continue  # that loop is closed; its callers are gone, the commit stands
+            topics, dues = {}, {}
+        if topics or dues:
+            self._hub.announce(topics, dues)
+
+    def _commit_group(self, group: list[_Job]) -> list[Any]:
+        if self._broken is not None:
+            return [self._broken] * len(group)
+        for attempt in range(MAX_TRIES):
+            try:
+                return self._try_group(group)
+            except sqlite3.Error as error:
+                self._roll_back()
+                if is_doubtful(error):
+                    self._broken = TransportError("sqlite", f"writing stopped after a disk error: {error}", backend_kind="other")
+                    return [self._broken] * len(group)
+                if not is_busy(code_of(error)) or attempt == MAX_TRIES - 1:
+                    return [as_engine_error(error)] * len(group)
+                time.sleep(FIRST_PAUSE_MS * 2**attempt / 1000)
+            except Exception as error:
+                self._roll_back()
+                return [error] * len(group)
+        raise AssertionError("the last try returns")
+
+    def _try_group(self, group: list[_Job]) -> list[Any]:
+        execute = self._cursor.execute
+        self._begin()
+        try:
+            answers = self._together(group)
+        except (
+            sqlite3.IntegrityError,
+            sqlite3.DataError,
+            sqlite3.InterfaceError,
+            sqlite3.ProgrammingError,
+            _Late,
+            OverflowError,
+        ):
+            execute("ROLLBACK")
+            self._begin()
+            answers = [self._isolated(job) for job in group]
+        execute("COMMIT")
+        return answers
+
+    def _begin(self) -> None:
+        self._topics, self._dues = {}, {}
+        self._cursor.execute("BEGIN IMMEDIATE")
+        self._now = self._clock()
+
+    def _roll_back(self) -> None:
+        self._topics, self._dues = {}, {}
+        if self._db.in_transaction:
+            self._cursor.execute("ROLLBACK")
+
+    def _together(self, group: list[_Job]) -> list[Any]:
+        """Runs of one form in the order sent; a refusal by a deciding step costs nothing."""
+        answers: list[Any] = []
+        for (kind, _), run in itertools.groupby(group, key=_run_key):
+            jobs = list(run)
+            if kind == "plan":
+                answers += self._plans([job.items for job in jobs])
+            elif kind == "sweep":
+                answers += self._sweeps(jobs)
+            else:
+                answers += [self._single(job) for job in jobs]
+        return answers
+
+    def _single(self, job: _Job) -> Any:
+        match job.kind:
+            case "together":
+                return self._all_or_none(job.items)
+            case "many":
+                return self._many(job.items)
+            case "read":
+                return job.items(self._db)
+            case "plan":
+                return self._plans([job.items])[0]
+        return self._sweeps([job])[0]
+
+    def _isolated(self, job: _Job) -> Any:
+        """With a savepoint of its own, so that the neighbours of a bad plan survive."""
+        if job.kind == "many":
+            return [self._isolated_plan(plan) for plan in job.items]
+        return self._guarded(lambda: self._single(job))
+
+    def _isolated_plan(self, plan: Plan) -> Any:
+        return self._guarded(lambda: self._plans([plan])[0])
+
+    def _guarded(self, work: Callable[[], Any]) -> Any:
+        topics, dues = dict(self._topics), dict(self._dues)
+        self._cursor.execute("SAVEPOINT p")
+        try:
+            answer = work()
+        except Exception as error:
+            self._cursor.execute("ROLLBACK TO p")
+            self._topics, self._dues = topics, dues
+            if isinstance(error, _Late):
+                answer = error.answer
+            elif getattr(error, "sqlite_errorname", "") in _UNIQUE:
+                answer = Refused()
+            elif isinstance(error, sqlite3.Error):
+                if is_busy(code_of(error)) or is_doubtful(error):
+                    raise
+                answer = as_engine_error(error)
+            else:
+                answer = error
+        self._cursor.execute("RELEASE p")
+        return answer
+
+    def _all_or_none(self, plans: Sequence[Plan]) -> Answer:
+        answer: Answer = Refused()
+        for at, plan in enumerate(plans):
+            answer = self._plans([plan])[0]
+            if isinstance(answer, Refused):
+                if at:
+                    raise _Late(Refused(at, answer.step))
+                return Refused(at, answer.step)
+        return answer
+
+    def _many(self, plans: Sequence[Plan]) -> list[Answer]:
+        answers: list[Answer] = []
+        for _, run in itertools.groupby(plans, key=lambda p: p.form):
+            answers += self._plans(list(run))
+        return answers
+
+    def _plans(self, plans: list[Plan]) -> list[Answer]:
+        """The deciding step of each, then each further step of all that were applied."""
+        form = plans[0].form
+        text = self._script(form)
+        rows = [self._bind(text, plan.values) for plan in plans]
+        if text.only_insert and len(rows) > 1:
+            return self._inserts(form, text, rows)
+        applied: list[Values] = []
+        answers: list[Answer] = []
+        for values in rows:
+            full = self._decide(text, values)
+            if full is None:
+                answers.append(Refused())
+            else:
+                applied.append(full)
+                answers.append(Applied(self._now, self._returned(form, full)))
+        self._follow(text, applied)
+        return answers
+
+    def _inserts(self, form: Form, text: Script, rows: list[Values]) -> list[Answer]:
+        """All at once when all are new, which is nearly always; otherwise one by one to learn which are not."""
+        execute = self._cursor.execute
+        execute("SAVEPOINT bulk")
+        self._cursor.executemany(text.head.sql, list(map(text.head.pick, rows)))
+        if self._cursor.rowcount == len(rows):
+            execute("RELEASE bulk")
+            self._follow(text, rows)
+            return [Applied(self._now)] * len(rows)
+        execute("ROLLBACK TO bulk")
+        execute("RELEASE bulk")
+        full = [self._decide(text, values) for values in rows]
+        self._follow(text, [values for values in full if values is not None])
+        return [Refused() if values is None else Applied(self._now) for values in full]
+
+    def _sweeps(self, jobs: list[_Job]) -> list[list[Row]]:
+        """Equal selections share one; each job then applies its own values to its share of the rows."""
+        form = jobs[0].items.form
+        text = self._script(form)
+        assert text.select is not None
+        bases = [self._bind(text, job.items.values) for job in jobs]
+        limit = sum(job.limit for job in jobs)
+        picked = self._cursor.execute(f"{text.select.sql}{limit:d}", text.select.pick(bases[0])).fetchall()
+        answers: list[list[Row]] = []
+        applied: list[Values] = []
+        start = 0
+        for job, base in zip(jobs, bases, strict=True):
+            rows = []
+            for before in picked[start : start + job.limit]:
+                full = self._change(text, base + _encoded(text.was, before))
+                if full is not None:
+                    applied.append(full)
+                    rows.append(self._returned(form, full))
+            answers.append(rows)
+            start += job.limit
+        self._follow(text, applied)
+        return answers
+
+    def _decide(self, text: Script, values: Values) -> Values | None:
+        if text.select is not None:
+            before = self._cursor.execute(text.select.sql, text.select.pick(values)).fetchone()
+            if before is None:
+                return None
+            values += _encoded(text.was, before)
+        return self._change(text, values)
+
+    def _change(self, text: Script, values: Values) -> Values | None:
+        cursor = self._cursor
+        cursor.execute(text.head.sql, text.head.pick(values))
+        if not text.refs:
+            return values if cursor.rowcount == 1 else None
+        after = cursor.fetchone()
+        return None if after is None else values + _encoded(text.refs, after)
+
+    def _follow(self, text: Script, applied: list[Values]) -> None:
+        if not applied:
+            return
+        for statement in text.rest:
+            if len(applied) == 1:
+                self._cursor.execute(statement.sql, statement.pick(applied[0]))
+            else:
+                self._cursor.executemany(statement.sql, list(map(statement.pick, applied)))
+        for channel in text.channels:
+            self._topics[channel, None] = None
+        for rung in text.rung:
+            if rung.at < 0:
+                for values in applied:
+                    self._topics[rung.topic, values[rung.key] if rung.key >= 0 else None] = None
+                continue
+            times = [values[rung.at] for values in applied if values[rung.at] is not None]
+            if times:
+                self._dues[rung.topic] = min(times) if rung.topic not in self._dues else min(*times, self._dues[rung.topic])
+
+    def _script(self, form: Form) -> Script:
+        found = self._scripts.get(form)
+        if found is None:
+            found = self._scripts[form] = script(form)
+            self._decoders[form] = tuple((at, decoder(kind)) for at, kind in found.returning)
+        return found
+
+    def _bind(self, text: Script, values: Sequence[Any]) -> Values:
+        return (self._now, *[values[at] if encode is None else encode(values[at]) for at, encode in text.args])
+
+    def _returned(self, form: Form, values: Values) -> Row:
+        return tuple([values[at] if decode is None else decode(values[at]) for at, decode in self._decoders[form]])
+
+
+def _encoded(columns: tuple[tuple[int, Any], ...], row: Row) -> Values:
+    return tuple([row[at] if encode is None else encode(row[at]) for at, encode in columns])
+
+
+def _run_key(job: _Job) -> tuple[str, Any]:
+    if job.kind == "plan":
+        return "plan", job.items.form
+    if job.kind == "sweep":
+        form = job.items.form
+        return "sweep", (form, _selection(job.items))
+    return "single", id(job)
+
+
+def _selection(plan: Plan) -> Row:
+    """The values a sweep chooses its rows by; those it only writes may differ between equal sweeps."""
+    return tuple(value for name, value in zip(plan.form.args, plan.values, strict=True) if name in plan.form.choosing)
+
+
+def _deliver(pairs: list[tuple[_Job, Any]], hub: Hub, topics: dict[Topic, None], dues: dict[str, int]) -> None:
+    hub.announce(topics, dues)
+    for job, answer in pairs:
+        if job.future.done():
+            continue
+        if isinstance(answer, BaseException):
+            job.future.set_exception(answer)
+        else:
+            job.future.set_result(answer)
