@@ -92,8 +92,13 @@ def execution_id(value: object, field: str = "execution_id") -> ExecutionId:
         raise invalid(field, str(error)) from None
 
 
+_PLAIN = re.compile(r"[ -~]{1,64}\Z")
+
+
 def lane_id(value: object, field: str = "lane_id") -> LaneId:
     """1 to 64 bytes of printable ASCII."""
+    if type(value) is str and _PLAIN.match(value):
+        return LaneId(value)
     if not isinstance(value, str) or not value:
         raise invalid(field, f"1 to {MAX_LANE_BYTES} printable ASCII characters (Empty)", value)
     if len(value.encode()) > MAX_LANE_BYTES:
@@ -106,6 +111,8 @@ def lane_id(value: object, field: str = "lane_id") -> LaneId:
 
 def name(value: object, field: str, *, empty: bool = False) -> str:
     """A worker, namespace, kind or identity: bounded text."""
+    if type(value) is str and _PLAIN.match(value):
+        return value
     if not isinstance(value, str) or (not value and not empty):
         raise invalid(field, f"text of 1 to {MAX_NAME_BYTES} bytes", value)
     if len(value) > MAX_NAME_BYTES or len(value.encode(errors="replace")) > MAX_NAME_BYTES:

@@ -182,6 +182,7 @@ class Form:
         self.returning = returning
         self.args: tuple[str, ...] = tuple(dict.fromkeys(_arg_names(form_values(self))))
         self.choosing: frozenset[str] = frozenset(_arg_names(pick_values(pick)))
+        self.is_insert = isinstance(self.steps[0], Insert)
         self._values = _getter(self.args)
         _check(self)
 

@@ -13,20 +13,23 @@ _V1, _V2, _WIRE_VERSION = 0x01, 0x02, 0x01
 MAX_HANDLE_BYTES = 4_096
 _U32 = struct.Struct("<I")
 _U64 = struct.Struct("<Q")
+_IDS = struct.Struct("<II36sI36s")
+_LEASE = struct.Struct("<QQI")
+_HEADS = {tag: bytes((_V2, _WIRE_VERSION, tag)) for tag in BackendTag}
 
 
 def encode_handle(fields: HandleFields) -> bytes:
+    ident, lane, worker = fields.execution_id.encode(), fields.lane_id.encode(), fields.worker_instance_id.encode()
     return b"".join(
         (
-            bytes((_V2, _WIRE_VERSION, fields.tag)),
-            _text(str(fields.execution_id)),
-            _U32.pack(fields.attempt_index),
-            _text(str(fields.attempt_id)),
-            _text(str(fields.lease_id)),
-            _U64.pack(fields.lease_epoch),
-            _U64.pack(fields.lease_ttl_ms),
-            _text(fields.lane_id),
-            _text(fields.worker_instance_id),
+            _HEADS[fields.tag],
+            _U32.pack(len(ident)),
+            ident,
+            _IDS.pack(fields.attempt_index, 36, str(fields.attempt_id).encode(), 36, str(fields.lease_id).encode()),
+            _LEASE.pack(fields.lease_epoch, fields.lease_ttl_ms, len(lane)),
+            lane,
+            _U32.pack(len(worker)),
+            worker,
         )
     )
 
@@ -114,11 +117,6 @@ class _Reader:
     def end(self) -> None:
         if self._at != len(self._data):
             raise _corrupt(f"TrailingBytes pos={self._at} len={len(self._data)}")
-
-
-def _text(value: str) -> bytes:
-    raw = value.encode()
-    return _U32.pack(len(raw)) + raw
 
 
 def _tag(byte: int) -> BackendTag:

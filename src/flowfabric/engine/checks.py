@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from flowfabric.errors import ValidationError, ValidationKind, invalid
@@ -41,6 +42,8 @@ def optional_timestamp(value: object, field: str) -> int | None:
 
 
 def text(value: object, field: str, most: int = MAX_REASON_BYTES) -> str:
+    if type(value) is str and len(value) <= most and value.isascii():
+        return value
     if not isinstance(value, str):
         raise invalid(field, "text", value)
     if len(value) > most or len(value.encode(errors="surrogatepass")) > most:
@@ -63,6 +66,8 @@ def is_storable(value: str) -> bool:
 
 
 def payload(value: object, field: str) -> bytes:
+    if type(value) is bytes and len(value) <= MAX_PAYLOAD_BYTES:
+        return value
     if not isinstance(value, bytes | bytearray | memoryview):
         raise invalid(field, "bytes", value)
     if len(value) > MAX_PAYLOAD_BYTES:
@@ -92,7 +97,9 @@ def limit(value: object, most: int, field: str = "limit") -> int:
     return min(value, most)
 
 
+@lru_cache(maxsize=1_024)
 def claim_policy(policy: object) -> ClaimPolicy:
+    """Checked once per policy; workers use the same one again and again."""
     if not isinstance(policy, ClaimPolicy):
         raise invalid("policy", "a ClaimPolicy", policy)
     name(policy.worker_id, "worker_id")
@@ -115,14 +122,21 @@ def creation(args: object) -> CreateExecutionArgs:
     ident = execution_id(args.execution_id)
     partition_matches(args.partition_id, ident.partition_index, "partition_id")
     lane_id(args.lane_id)
-    for field in ("namespace", "execution_kind"):
-        text(name(getattr(args, field), field), field)
-    text(name(args.creator_identity, "creator_identity", empty=True), "creator_identity")
-    optional_text(args.payload_encoding, "payload_encoding", 64)
+    text(name(args.namespace, "namespace"), "namespace")
+    text(name(args.execution_kind, "execution_kind"), "execution_kind")
+    if args.creator_identity != "":
+        text(name(args.creator_identity, "creator_identity"), "creator_identity")
     whole(args.priority, "priority", -_I32, _I32 - 1)
-    optional_text(args.idempotency_key, "idempotency_key", MAX_IDEMPOTENCY_KEY_BYTES)
-    for field in ("delay_until", "execution_deadline_at", "now"):
-        optional_timestamp(getattr(args, field), field)
+    if args.payload_encoding is not None:
+        text(args.payload_encoding, "payload_encoding", 64)
+    if args.idempotency_key is not None:
+        text(args.idempotency_key, "idempotency_key", MAX_IDEMPOTENCY_KEY_BYTES)
+    if args.delay_until is not None:
+        timestamp(args.delay_until, "delay_until")
+    if args.execution_deadline_at is not None:
+        timestamp(args.execution_deadline_at, "execution_deadline_at")
+    if args.now is not None:
+        timestamp(args.now, "now")
     data = payload(args.input_payload, "input_payload")
     held = tags(args.tags) if args.tags else {}
     if data is args.input_payload and ident is args.execution_id and not held:

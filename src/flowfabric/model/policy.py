@@ -131,6 +131,8 @@ def parse_policy(value: PolicyInput) -> ExecutionPolicy | None:
 
 def check_worker_capabilities(tokens: object, field: str = "capabilities") -> tuple[str, ...]:
     """A worker's own tokens, sorted."""
+    if tokens == () or tokens == frozenset():
+        return ()
     if isinstance(tokens, str | bytes) or not hasattr(tokens, "__iter__"):
         raise invalid(field, "a set of capability tokens", tokens)
     found: set[str] = set()

@@ -27,8 +27,7 @@ def _sqlite_table(table: Table) -> str:
     lines = [_sqlite_column(c) for c in table.columns]
     if not numbered:
         lines.append(f"PRIMARY KEY ({', '.join(table.key)})")
-    tail = "" if numbered else " WITHOUT ROWID"
-    return f"CREATE TABLE {table.name} (\n    " + ",\n    ".join(lines) + f"\n){tail}"
+    return f"CREATE TABLE {table.name} (\n    " + ",\n    ".join(lines) + "\n)"
 
 
 def _sqlite_column(column: Column) -> str:

@@ -6,11 +6,11 @@ import os
 import sqlite3
 from pathlib import Path
 from urllib.parse import quote
-from uuid import uuid4
 
 from msgspec import Struct
 
 from flowfabric.errors import ConfigError
+from flowfabric.store.sql.script import new_uuid_bytes
 
 MINIMUM_SQLITE = (3, 35, 0)
 BUSY_TIMEOUT_MS = 5_000
@@ -76,12 +76,12 @@ def connect(target: Target, *, synchronous: str, wal: bool, read_only: bool = Fa
     if not target.in_memory:
         pragmas.append("mmap_size = 268435456")
         if wal and not read_only:
-            pragmas += ["journal_mode = WAL", "wal_autocheckpoint = 1000"]
+            pragmas += ["journal_mode = WAL", "wal_autocheckpoint = 4000", "cache_size = -8192"]
     pragmas.append(f"synchronous = {synchronous}")
     if read_only:
         pragmas.append("query_only = ON")
     else:
-        db.create_function("new_uuid", 0, lambda: uuid4().bytes)
+        db.create_function("new_uuid", 0, new_uuid_bytes)
     try:
         for pragma in pragmas:
             db.execute(f"PRAGMA {pragma}").fetchall()

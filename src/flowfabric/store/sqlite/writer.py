@@ -18,7 +18,8 @@ from flowfabric.errors import TransportError
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.clock import Clock
 from flowfabric.store.hub import Hub, Topic
-from flowfabric.store.sql.lite import Script, Values, script
+from flowfabric.store.sql.lite import Statement, Values
+from flowfabric.store.sql.script import Script, script
 from flowfabric.store.sqlite.failures import FIRST_PAUSE_MS, MAX_TRIES, as_engine_error, code_of, is_busy, is_doubtful
 
 MAX_GROUP = 500
@@ -235,34 +236,53 @@ class Writer:
         form = plans[0].form
         text = self._script(form)
         rows = [self._bind(text, plan.values) for plan in plans]
-        if text.only_insert and len(rows) > 1:
-            return self._inserts(form, text, rows)
-        applied: list[Values] = []
-        answers: list[Answer] = []
+        if text.select is not None:
+            applied = self._read_then_write(text, text.select, rows)
+        elif len(rows) > 1 and form.is_insert:
+            applied = self._inserts(text, rows)
+        else:
+            applied = [values if self._write(text.head, values) else None for values in rows]
+            applied = self._follow(text, [self._complete(text, v) for v in applied])
+        now = self._now
+        return [Refused() if full is None else Applied(now, self._returned(form, full)) for full in applied]
+
+    def _read_then_write(self, text: Script, select: Statement, rows: list[Values]) -> list[Values | None]:
+        """Plans are decided one by one and written together; two about one row never wait in the same batch."""
+        execute = self._cursor.execute
+        answers: list[Values | None] = []
+        waiting: list[Values | None] = []
+        seen: set[Values] = set()
         for values in rows:
-            full = self._decide(text, values)
-            if full is None:
-                answers.append(Refused())
-            else:
-                applied.append(full)
-                answers.append(Applied(self._now, self._returned(form, full)))
-        self._follow(text, applied)
+            key = text.key(values)
+            if key in seen:
+                self._write_all(text, waiting)
+                waiting, seen = [], set()
+            before = execute(select.sql, select.pick(values)).fetchone()
+            full = None if before is None else self._complete(text, values + _encoded(text.was, before))
+            answers.append(full)
+            waiting.append(full)
+            seen.add(key)
+        self._write_all(text, waiting)
         return answers
 
-    def _inserts(self, form: Form, text: Script, rows: list[Values]) -> list[Answer]:
+    def _write_all(self, text: Script, rows: list[Values | None]) -> None:
+        found = [values for values in rows if values is not None]
+        if found:
+            self._run(text.head, found)
+            self._follow(text, rows)
+
+    def _inserts(self, text: Script, rows: list[Values]) -> list[Values | None]:
         """All at once when all are new, which is nearly always; otherwise one by one to learn which are not."""
         execute = self._cursor.execute
         execute("SAVEPOINT bulk")
-        self._cursor.executemany(text.head.sql, list(map(text.head.pick, rows)))
-        if self._cursor.rowcount == len(rows):
-            execute("RELEASE bulk")
-            self._follow(text, rows)
-            return [Applied(self._now)] * len(rows)
-        execute("ROLLBACK TO bulk")
+        self._run(text.head, rows)
+        if self._cursor.rowcount != len(rows):
+            execute("ROLLBACK TO bulk")
+            kept = [values if self._write(text.head, values) else None for values in rows]
+        else:
+            kept = list(rows)
         execute("RELEASE bulk")
-        full = [self._decide(text, values) for values in rows]
-        self._follow(text, [values for values in full if values is not None])
-        return [Refused() if values is None else Applied(self._now) for values in full]
+        return self._follow(text, [self._complete(text, values) for values in kept])
 
     def _sweeps(self, jobs: list[_Job]) -> list[list[Row]]:
         """Equal selections share one; each job then applies its own values to its share of the rows."""
@@ -273,44 +293,41 @@ class Writer:
         limit = sum(job.limit for job in jobs)
         picked = self._cursor.execute(f"{text.select.sql}{limit:d}", text.select.pick(bases[0])).fetchall()
         answers: list[list[Row]] = []
-        applied: list[Values] = []
+        applied: list[Values | None] = []
         start = 0
         for job, base in zip(jobs, bases, strict=True):
-            rows = []
-            for before in picked[start : start + job.limit]:
-                full = self._change(text, base + _encoded(text.was, before))
-                if full is not None:
-                    applied.append(full)
-                    rows.append(self._returned(form, full))
-            answers.append(rows)
+            share = [self._complete(text, base + _encoded(text.was, row)) for row in picked[start : start + job.limit]]
+            answers.append([self._returned(form, full) for full in share if full is not None])
+            applied += share
             start += job.limit
-        self._follow(text, applied)
+        self._write_all(text, applied)
         return answers
 
-    def _decide(self, text: Script, values: Values) -> Values | None:
-        if text.select is not None:
-            before = self._cursor.execute(text.select.sql, text.select.pick(values)).fetchone()
-            if before is None:
-                return None
-            values += _encoded(text.was, before)
-        return self._change(text, values)
+    def _complete(self, text: Script, values: Values | None) -> Values | None:
+        """The row as the plan leaves it, behind what it was."""
+        if values is None or not text.refs:
+            return values
+        full = list(values)
+        for compute in text.refs:
+            full.append(compute(full))
+        return tuple(full)
 
-    def _change(self, text: Script, values: Values) -> Values | None:
-        cursor = self._cursor
-        cursor.execute(text.head.sql, text.head.pick(values))
-        if not text.refs:
-            return values if cursor.rowcount == 1 else None
-        after = cursor.fetchone()
-        return None if after is None else values + _encoded(text.refs, after)
+    def _write(self, statement: Statement, values: Values) -> bool:
+        return self._cursor.execute(statement.sql, statement.pick(values)).rowcount == 1
 
-    def _follow(self, text: Script, applied: list[Values]) -> None:
+    def _run(self, statement: Statement, rows: list[Values]) -> None:
+        if len(rows) == 1:
+            self._cursor.execute(statement.sql, statement.pick(rows[0]))
+        else:
+            self._cursor.executemany(statement.sql, list(map(statement.pick, rows)))
+
+    def _follow(self, text: Script, rows: list[Values | None]) -> list[Values | None]:
+        """The further steps of what was applied, and whom to wake once it is committed."""
+        applied = [values for values in rows if values is not None]
         if not applied:
-            return
+            return rows
         for statement in text.rest:
-            if len(applied) == 1:
-                self._cursor.execute(statement.sql, statement.pick(applied[0]))
-            else:
-                self._cursor.executemany(statement.sql, list(map(statement.pick, applied)))
+            self._run(statement, applied)
         for channel in text.channels:
             self._topics[channel, None] = None
         for rung in text.rung:
@@ -320,7 +337,8 @@ class Writer:
                 continue
             times = [values[rung.at] for values in applied if values[rung.at] is not None]
             if times:
-                self._dues[rung.topic] = min(times) if rung.topic not in self._dues else min(*times, self._dues[rung.topic])
+                self._dues[rung.topic] = min(min(times), self._dues.get(rung.topic, times[0]))
+        return rows
 
     def _script(self, form: Form) -> Script:
         found = self._scripts.get(form)

@@ -79,7 +79,7 @@ CREATE TABLE ff_exec_core (
     payload BLOB,
     result BLOB,
     PRIMARY KEY (partition_key, execution_id)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE ff_attempt (
     partition_key INTEGER NOT NULL,
@@ -114,7 +114,7 @@ CREATE TABLE ff_attempt (
     policy TEXT,
     raw_fields TEXT NOT NULL DEFAULT '{}',
     PRIMARY KEY (partition_key, execution_id, attempt_index)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE ff_claim_grant (
     partition_key INTEGER NOT NULL,
@@ -132,7 +132,7 @@ CREATE TABLE ff_claim_grant (
     issued_at_ms INTEGER NOT NULL,
     expires_at_ms INTEGER NOT NULL,
     PRIMARY KEY (partition_key, execution_id)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE ff_lane_registry (
     lane_id TEXT NOT NULL,
@@ -141,7 +141,7 @@ CREATE TABLE ff_lane_registry (
     state TEXT NOT NULL DEFAULT 'active',
     updated_at_ms INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (lane_id)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE ff_idempotency (
     namespace TEXT NOT NULL,
@@ -150,7 +150,7 @@ CREATE TABLE ff_idempotency (
     execution_id BLOB NOT NULL,
     expires_at_ms INTEGER NOT NULL,
     PRIMARY KEY (namespace, idempotency_key)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE ff_worker_registry (
     namespace TEXT NOT NULL,
@@ -164,7 +164,7 @@ CREATE TABLE ff_worker_registry (
     registered_at_ms INTEGER NOT NULL,
     version INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (namespace, worker_instance_id)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE ff_worker_registry_event (
     event_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -184,7 +184,7 @@ CREATE TABLE ff_edge (
     policy TEXT NOT NULL DEFAULT '{}',
     policy_version INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (partition_key, flow_id, edge_id)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE ff_edge_group (
     partition_key INTEGER NOT NULL,
@@ -197,7 +197,7 @@ CREATE TABLE ff_edge_group (
     skip_count INTEGER NOT NULL DEFAULT 0,
     running_count INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (partition_key, flow_id, downstream_eid)
-) WITHOUT ROWID;
+);
 
 CREATE TABLE ff_lease_event (
     event_id INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -241,7 +241,7 @@ CREATE TABLE ff_outbox_trim (
     channel TEXT NOT NULL,
     event_id INTEGER NOT NULL,
     PRIMARY KEY (channel)
-) WITHOUT ROWID;
+);
 
 CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
 

@@ -1,0 +1,19 @@
+"""Time in the hands of a test."""
+
+from __future__ import annotations
+
+START_MS = 1_800_000_000_000
+
+
+class ManualClock:
+    """Milliseconds since the epoch that stand still until moved."""
+
+    def __init__(self, now_ms: int = START_MS) -> None:
+        self.now_ms = now_ms
+
+    def __call__(self) -> int:
+        return self.now_ms
+
+    def advance(self, ms: int) -> int:
+        self.now_ms += ms
+        return self.now_ms

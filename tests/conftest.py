@@ -1,0 +1,68 @@
+"""Fixtures every test may use. An `async def` test runs on an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flowfabric.connect import SqliteBackend
+from flowfabric.engine.engine import Engine
+from flowfabric.store.memory import MemoryStore
+from flowfabric.store.port import Store
+from flowfabric.store.sqlite.registry import open_store
+from flowfabric.testing import ManualClock
+
+STORES = ("memory", "sqlite-memory", "sqlite-file")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    wanted = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted}))
+    return True
+
+
+def make_store(kind: str, clock: ManualClock, folder: Path) -> Store:
+    """A fresh, empty store of the kind named."""
+    if kind == "memory":
+        return MemoryStore(clock)
+    path = f"file:{folder.name}-{id(clock)}?mode=memory&cache=shared" if kind == "sqlite-memory" else str(folder / "ff.db")
+    return open_store(path, clock=clock)
+
+
+def make_engine(kind: str, clock: ManualClock, folder: Path) -> Engine:
+    store = make_store(kind, clock, folder)
+    return Engine(store, seed=1) if kind == "memory" else SqliteBackend(store, seed=1)
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture(params=STORES)
+def store(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[Store]:
+    made = make_store(request.param, clock, tmp_path)
+    yield made
+    asyncio.run(made.close())
+
+
+@pytest.fixture(params=STORES)
+def engine(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[Engine]:
+    """The engine on each store, with a clock that stands still and no loops running."""
+    made = make_engine(request.param, clock, tmp_path)
+    yield made
+    asyncio.run(made.close())
+
+
+@pytest.fixture
+def sqlite(clock: ManualClock, tmp_path: Path) -> Iterator[SqliteBackend]:
+    made = SqliteBackend(open_store(str(tmp_path / "ff.db"), clock=clock), seed=1)
+    yield made
+    asyncio.run(made.close())
