@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 from flowfabric.engine.engine import Engine
@@ -12,8 +15,12 @@ from flowfabric.loops.loop import LoopSettings
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.store.clock import Clock, system_clock
 from flowfabric.store.memory import MemoryStore
+from flowfabric.store.port import Row
+from flowfabric.store.sqlite.reader import dump_tables
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import DEFAULT_POOL_SIZE, SqliteStore
+from flowfabric.store.sqlite.target import connect as connect_sqlite
+from flowfabric.store.sqlite.target import parse_target
 
 DEV_MODE = "FF_DEV_MODE"
 
@@ -66,16 +73,35 @@ def memory_engine(clock: Clock = system_clock, settings: Settings | None = None)
     return Engine(MemoryStore(clock), settings)
 
 
+def read_tables(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
+    """Whole tables of a live or closed database, on one snapshot, without writing to it."""
+    target = parse_target(sqlite_path(url))
+    if not target.in_memory and not Path(target.key).is_file():
+        raise ConfigError(f"{target.shown}: no such database file")
+    try:
+        db = connect_sqlite(target, synchronous="FULL", wal=False, read_only=True)
+        try:
+            return dump_tables(db, tables)
+        finally:
+            db.close()
+    except sqlite3.Error as error:
+        raise ConfigError(f"{target.shown}: not a FlowFabric database ({error})") from error
+
+
+def sqlite_path(url: str) -> str:
+    """The path, URI or `:memory:` inside a sqlite:// URL; anything without a scheme is a path already."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme == "file":
+        return url
+    if scheme != "sqlite":
+        raise ConfigError(f"url: {scheme}:// is not supported here; use memory:// or sqlite:///path")
+    return rest if rest.startswith((":memory:", "file:")) else rest.removeprefix("/") or ":memory:"
+
+
 async def connect(url: str, *, dev: bool = False, settings: Settings | None = None, **tuning: Any) -> Engine:
     """`memory://`, `sqlite:///file.db`, `sqlite://:memory:` or a plain path."""
     if not isinstance(url, str) or not url:
         raise ConfigError("url: expected memory://, sqlite:///path or a file path")
     if url == "memory://":
         return memory_engine(tuning.get("clock", system_clock), settings)
-    scheme, separator, rest = url.partition("://")
-    if not separator or scheme == "file":
-        return await SqliteBackend.new(url, dev=dev, settings=settings, **tuning)
-    if scheme != "sqlite":
-        raise ConfigError(f"url: {scheme}:// is not supported here; use memory:// or sqlite:///path")
-    path = rest if rest.startswith((":memory:", "file:")) else rest.removeprefix("/")
-    return await SqliteBackend.new(path or ":memory:", dev=dev, settings=settings, **tuning)
+    return await SqliteBackend.new(sqlite_path(url), dev=dev, settings=settings, **tuning)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -105,3 +105,16 @@ def decode_rows(table: Table, rows: list[Row], columns: tuple[str, ...] = ()) ->
             values[at] = decode(values[at])
         decoded.append(tuple(values))
     return decoded
+
+
+def dump_tables(db: sqlite3.Connection, tables: Iterable[str]) -> dict[str, list[Row]]:
+    """Whole tables on one snapshot."""
+    fresh = not db.in_transaction
+    if fresh:
+        db.execute("BEGIN")
+    try:
+        wanted = {t: f"SELECT {', '.join(TABLES[t].names)} FROM {t}" for t in tables}
+        return {t: decode_rows(TABLES[t], db.execute(sql).fetchall()) for t, sql in wanted.items()}
+    finally:
+        if fresh:
+            db.execute("COMMIT")

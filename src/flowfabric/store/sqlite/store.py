@@ -21,7 +21,7 @@ from flowfabric.store.schema import INDEXES, TABLES
 from flowfabric.store.sql.ddl import index_predicate
 from flowfabric.store.sqlite.failures import as_engine_error
 from flowfabric.store.sqlite.migrate import migrate
-from flowfabric.store.sqlite.reader import decode_rows, run_reads
+from flowfabric.store.sqlite.reader import decode_rows, dump_tables, run_reads
 from flowfabric.store.sqlite.target import Target, check_version, connect
 from flowfabric.store.sqlite.writer import Writer
 
@@ -133,19 +133,7 @@ class SqliteStore:
         return row[0] if row else None
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
-        wanted = {t: f"SELECT {', '.join(TABLES[t].names)} FROM {t}" for t in tables}
-
-        def read(db: sqlite3.Connection) -> dict[str, list[Row]]:
-            fresh = not db.in_transaction
-            if fresh:
-                db.execute("BEGIN")
-            try:
-                return {t: decode_rows(TABLES[t], db.execute(sql).fetchall()) for t, sql in wanted.items()}
-            finally:
-                if fresh:
-                    db.execute("COMMIT")
-
-        return await self.read(read)
+        return await self.read(lambda db: dump_tables(db, tables))
 
     async def execute_for_test(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         """Plain SQL through the writer, for tests that look or meddle behind the engine's back."""

@@ -1,0 +1,222 @@
+"""The checks. Each takes a world and yields what contradicts it; an empty list is health."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from msgspec import Struct
+
+from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import Execution
+from flowfabric.rules.states import is_ended, name_of, public_state, vector_of
+from flowfabric.verify.world import Event, Key, World
+
+OPEN_PHASES = ("created", "started", "suspended")
+
+
+class Violation(Struct, frozen=True):
+    invariant: str
+    subject: str
+    says: str
+
+
+Check = Callable[[World], Iterator[Violation]]
+
+
+def _about(key: Key) -> str:
+    return str(ExecutionId.of(*key))
+
+
+def one_end_per_generation(world: World) -> Iterator[Violation]:
+    """I2: a completion event for each time it ended, and the last one says how."""
+    for key, execution in world.executions.items():
+        events = world.completions.get(key, [])
+        expected = execution.replay_count + is_ended(execution)
+        if len(events) != expected:
+            yield Violation("I2", _about(key), f"{len(events)} completion events, expected {expected}")
+        elif is_ended(execution) and events[-1]["outcome"] != execution.terminal_outcome:
+            yield Violation("I2", _about(key), f"ended {execution.terminal_outcome}, the event says {events[-1]['outcome']}")
+
+
+def epochs_rise(world: World) -> Iterator[Violation]:
+    """I4: every grant raises the epoch, and the epoch is accounted for by what was granted, revoked, cancelled and replayed."""
+    for key, execution in world.executions.items():
+        events = world.leases.get(key, [])
+        granted = [e["lease_epoch"] for e in events if e["event_type"] in ("acquired", "reclaimed")]
+        if any(b <= a for a, b in zip(granted, granted[1:], strict=False)):
+            yield Violation("I4", _about(key), f"grants do not raise the epoch: {granted}")
+        revoked = sum(e["event_type"] == "revoked" and e["reason"] == "lease_revoked" for e in events)
+        least = len(granted) + revoked + execution.replay_count
+        most = least + sum(e["outcome"] == "cancelled" for e in world.completions.get(key, []))
+        if not least <= execution.lease_epoch <= most:
+            yield Violation("I4", _about(key), f"epoch {execution.lease_epoch}, recorded changes give {least} to {most}")
+
+
+def writes_carry_the_epoch(world: World) -> Iterator[Violation]:
+    """I5 and I6: each lease event belongs to the lease granted last, and a lease ends before the next begins."""
+    for key, events in world.leases.items():
+        held: Event | None = None
+        for event in events:
+            kind, epoch = event["event_type"], event["lease_epoch"]
+            if kind in ("acquired", "reclaimed"):
+                if kind == "acquired" and held is not None:
+                    yield Violation("I6", _about(key), f"lease {epoch} granted while {held['lease_epoch']} was open")
+                held = event
+                continue
+            if kind == "revoked" and event["reason"] == "max_reclaims_exceeded":
+                held = None
+                continue
+            if held is None:
+                yield Violation("I5", _about(key), f"{kind} at epoch {epoch} without an open lease")
+                continue
+            allowed = {held["lease_epoch"], held["lease_epoch"] + 1} if kind == "revoked" else {held["lease_epoch"]}
+            if epoch not in allowed or event["lease_id"] != held["lease_id"]:
+                yield Violation("I5", _about(key), f"{kind} at epoch {epoch}, the open lease is {held['lease_epoch']}")
+            if kind in ("revoked", "expired"):
+                held = None
+
+
+def attempts_are_dense_and_bounded(world: World) -> Iterator[Violation]:
+    """I7: attempts number 0, 1, 2 and so on, no more than were allowed, and one open at the most."""
+    for key, execution in world.executions.items():
+        rows = world.attempts.get(key, [])
+        if [a.attempt_index for a in rows] != list(range(execution.total_attempt_count)):
+            yield Violation("I7", _about(key), f"attempts {[a.attempt_index for a in rows]} of {execution.total_attempt_count}")
+        most = 1 + execution.retry_count + execution.lease_reclaim_count
+        if execution.total_attempt_count > most:
+            yield Violation("I7", _about(key), f"{execution.total_attempt_count} attempts, {most} explained")
+        still_open = [a.attempt_index for a in rows if a.attempt_state in OPEN_PHASES]
+        if len(still_open) > 1 or (still_open and is_ended(execution)):
+            yield Violation("I7", _about(key), f"open attempts {still_open} while {execution.public_state}")
+
+
+def vectors_are_legal(world: World) -> Iterator[Violation]:
+    """I8: the state vector is one that exists, and what is shown is what it means."""
+    for key, execution in world.executions.items():
+        vector = vector_of(execution)
+        name = name_of(vector)
+        if name is None:
+            yield Violation("I8", _about(key), f"no such state: {vector}")
+            continue
+        shown = public_state(vector.lifecycle_phase, vector.eligibility_state, vector.terminal_outcome)
+        if execution.public_state != shown:
+            yield Violation("I8", _about(key), f"shows {execution.public_state}, means {shown}")
+        yield from _consistent(key, execution, name, world)
+
+
+def _consistent(key: Key, execution: Execution, name: str, world: World) -> Iterator[Violation]:
+    lease = (execution.current_lease_id, execution.current_worker_instance_id, execution.lease_expires_at_ms)
+    if name == "RUNNING":
+        if None in lease:
+            yield Violation("I8", _about(key), "running without a complete lease")
+        current = [a for a in world.attempts.get(key, []) if a.attempt_index == execution.attempt_index]
+        if not current or current[0].attempt_state != "started" or current[0].lease_epoch != execution.lease_epoch:
+            yield Violation("I8", _about(key), "running, but its attempt does not say so")
+    elif name != "LOST" and any(part is not None for part in lease):
+        yield Violation("I8", _about(key), f"{name} still names a lease")
+    if (execution.terminal_at_ms is not None) != is_ended(execution):
+        yield Violation("I8", _about(key), f"{name} with terminal_at_ms={execution.terminal_at_ms}")
+    if name == "DELAYED" and execution.delay_until_ms is None:
+        yield Violation("I8", _about(key), "delayed without a time: nobody would wake it")
+
+
+def events_tell_the_state(world: World) -> Iterator[Violation]:
+    """I11 and I12: the lease events fold to the state, and every event carries its execution's namespace."""
+    for key, execution in world.executions.items():
+        last = world.leases.get(key, [])[-1:]
+        open_lease = bool(last) and last[0]["event_type"] in ("acquired", "reclaimed", "renewed")
+        if open_lease != (execution.ownership_state == "leased"):
+            said = last[0]["event_type"] if last else "nothing"
+            yield Violation("I11", _about(key), f"{execution.ownership_state}, but the last lease event is {said}")
+        for channel in (world.leases, world.completions, world.operations):
+            for event in channel.get(key, []):
+                if event["namespace"] != execution.namespace:
+                    yield Violation("I12", _about(key), f"event {event['event_id']} has namespace {event['namespace']!r}")
+
+
+def keys_name_one_execution(world: World) -> Iterator[Violation]:
+    """I15: an execution created under an idempotency key is the one its key names."""
+    entries = {(row[0], row[1]): (row[2], row[3]) for row in world.idempotency}
+    for key, execution in world.executions.items():
+        named = entries.get((execution.namespace, execution.idempotency_key or ""))
+        if execution.idempotency_key and named is not None and named != key and named in world.executions:
+            if world.executions[named].created_at_ms <= execution.created_at_ms:
+                yield Violation("I15", _about(key), f"shares its key with {ExecutionId.of(*named)}")
+
+
+def nothing_is_orphaned(world: World) -> Iterator[Violation]:
+    """I16: no attempt, grant or event without its execution."""
+    owners: Iterable[tuple[str, Iterable[Key]]] = (
+        ("attempt", world.attempts),
+        ("grant", [(g.partition_key, g.execution_id) for g in world.grants]),
+        ("lease event", world.leases),
+        ("completion event", world.completions),
+    )
+    for what, keys in owners:
+        for key in keys:
+            if key not in world.executions:
+                yield Violation("I16", _about(key), f"{what} without an execution")
+
+
+CHECKS: dict[str, Check] = {
+    "I2": one_end_per_generation,
+    "I4": epochs_rise,
+    "I5, I6": writes_carry_the_epoch,
+    "I7": attempts_are_dense_and_bounded,
+    "I8": vectors_are_legal,
+    "I11, I12": events_tell_the_state,
+    "I15": keys_name_one_execution,
+    "I16": nothing_is_orphaned,
+}
+
+
+def check(world: World) -> list[Violation]:
+    """Every check that needs nothing but one picture of the store."""
+    return [violation for each in CHECKS.values() for violation in each(world)]
+
+
+# ---- checks that need more than one picture
+
+
+def acknowledged_exist(world: World, created: Iterable[ExecutionId]) -> Iterator[Violation]:
+    """I1: what was acknowledged is there."""
+    for ident in created:
+        if (ident.partition_index, ident.uuid) not in world.executions:
+            yield Violation("I1", str(ident), "its creation was acknowledged, but it is gone")
+
+
+def acknowledged_ends_stand(world: World, completed: Mapping[ExecutionId, bytes | None]) -> Iterator[Violation]:
+    """I1 and I3: an acknowledged completion is the outcome, with the result that was acknowledged."""
+    for ident, result in completed.items():
+        execution = world.executions.get((ident.partition_index, ident.uuid))
+        if execution is None or execution.terminal_outcome != "success":
+            yield Violation("I1", str(ident), "its completion was acknowledged, but it is not completed")
+        elif execution.result != result:
+            yield Violation("I3", str(ident), "its result is not the one that was acknowledged")
+
+
+def ends_do_not_change(before: World, after: World) -> Iterator[Violation]:
+    """I3 and I4 over time: once ended, an execution keeps its outcome; its epoch never falls."""
+    for key, old in before.executions.items():
+        new = after.executions.get(key)
+        if new is None:
+            continue
+        if new.lease_epoch < old.lease_epoch:
+            yield Violation("I4", _about(key), f"epoch fell from {old.lease_epoch} to {new.lease_epoch}")
+        if is_ended(old) and new.replay_count == old.replay_count:
+            kept = ("terminal_outcome", "lifecycle_phase", "result", "terminal_at_ms", "failure_reason")
+            changed = [f for f in kept if getattr(old, f) != getattr(new, f)]
+            if changed:
+                yield Violation("I3", _about(key), f"changed after its end: {', '.join(changed)}")
+
+
+def timers_are_kept(world: World, now_ms: int, slack_ms: int) -> Iterator[Violation]:
+    """I9: nothing that a living scanner should have seen to is overdue."""
+    for key, execution in world.executions.items():
+        due = None
+        if execution.ownership_state == "leased":
+            due = execution.lease_expires_at_ms
+        elif execution.eligibility_state == "not_eligible_until_time":
+            due = execution.delay_until_ms
+        if due is not None and due + slack_ms < now_ms:
+            yield Violation("I9", _about(key), f"{execution.public_state}, overdue by {now_ms - due} ms")

@@ -1,0 +1,67 @@
+"""A neutral picture of a store: typed rows, grouped by the execution they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.model.attempt import Attempt
+from flowfabric.model.execution import Execution
+from flowfabric.model.lease import Grant
+from flowfabric.store.port import Row
+from flowfabric.store.schema import TABLES
+
+TABLES_READ = (
+    "ff_exec_core",
+    "ff_attempt",
+    "ff_claim_grant",
+    "ff_idempotency",
+    "ff_lease_event",
+    "ff_completion_event",
+    "ff_operator_event",
+)
+Key = tuple[int, UUID]
+Event = dict[str, Any]
+
+
+class World(Struct, frozen=True):
+    """Executions by key, and what hangs off them; events in the order they were numbered."""
+
+    executions: dict[Key, Execution]
+    attempts: dict[Key, list[Attempt]]
+    grants: list[Grant]
+    idempotency: list[Row]
+    leases: dict[Key, list[Event]]
+    completions: dict[Key, list[Event]]
+    operations: dict[Key, list[Event]]
+
+
+def world_of(tables: Mapping[str, list[Row]]) -> World:
+    executions = (Execution(*row) for row in tables["ff_exec_core"])
+    attempts: dict[Key, list[Attempt]] = {}
+    for row in tables["ff_attempt"]:
+        attempt = Attempt(*row)
+        attempts.setdefault((attempt.partition_key, attempt.execution_id), []).append(attempt)
+    for several in attempts.values():
+        several.sort(key=lambda a: a.attempt_index)
+    return World(
+        {(e.partition_key, e.execution_id): e for e in executions},
+        attempts,
+        [Grant(*row) for row in tables["ff_claim_grant"]],
+        list(tables["ff_idempotency"]),
+        _events(tables, "ff_lease_event"),
+        _events(tables, "ff_completion_event"),
+        _events(tables, "ff_operator_event"),
+    )
+
+
+def _events(tables: Mapping[str, list[Row]], channel: str) -> dict[Key, list[Event]]:
+    names = TABLES[channel].names
+    grouped: dict[Key, list[Event]] = {}
+    for row in sorted(tables[channel], key=lambda r: r[0]):
+        event = dict(zip(names, row, strict=True))
+        grouped.setdefault((event["partition_key"], event["execution_id"]), []).append(event)
+    return grouped
