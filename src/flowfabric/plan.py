@@ -181,7 +181,9 @@ class Form:
         self.pick = pick
         self.returning = returning
         self.args: tuple[str, ...] = tuple(dict.fromkeys(_arg_names(form_values(self))))
-        self.choosing: frozenset[str] = frozenset(_arg_names(pick_values(pick)))
+        self.choosing: tuple[str, ...] = tuple(dict.fromkeys(_arg_names(pick_values(pick))))
+        at = tuple(self.args.index(name) for name in self.choosing)
+        self.chosen_by: Callable[[tuple[Any, ...]], Any] = itemgetter(*at) if at else (lambda values: ())
         self.is_insert = isinstance(self.steps[0], Insert)
         self._values = _getter(self.args)
         _check(self)
@@ -193,20 +195,20 @@ class Form:
         return f"Form({self.name})"
 
 
-class Plan(Struct, frozen=True):
+class Plan(Struct, frozen=True, gc=False):
     form: Form
     partition: int
     values: tuple[Any, ...]
 
 
-class Applied(Struct, frozen=True):
+class Applied(Struct, frozen=True, gc=False):
     """The store's clock at the commit, and the form's `returning` columns."""
 
     now_ms: int
     row: tuple[Any, ...] = ()
 
 
-class Refused(Struct, frozen=True):
+class Refused(Struct, frozen=True, gc=False):
     """Which plan of a group, and which of its steps, did not hold. Nothing was written."""
 
     plan: int = 0

@@ -65,9 +65,11 @@ class Executions(Kernel):
         made = [self._made(args, now) for args in many]
         for lane in {args.lane_id for args in many}:
             await self._know_lane(lane, "create_execution")
-        keyed = [at for at, creation in enumerate(made) if creation.key is not None]
         plain = [at for at, creation in enumerate(made) if creation.key is None]
         answers = await self.store.commit_many([made[at].plan for at in plain]) if plain else []
+        if len(plain) == len(made) and all(isinstance(answer, Applied) for answer in answers):
+            return [creation.result for creation in made]
+        keyed = [at for at, creation in enumerate(made) if creation.key is not None]
         results: dict[int, Created | Duplicate] = {}
         for at, answer in zip(plain, answers, strict=True):
             if isinstance(answer, Applied):

@@ -36,7 +36,7 @@ class Settings(Struct, frozen=True):
     retention_ms: int = DEFAULT_RETENTION_MS
 
 
-class Facts(Struct, frozen=True):
+class Facts(Struct, frozen=True, gc=False):
     """What a lease's epoch has frozen: nobody else can change it while the lease holds."""
 
     fields: HandleFields

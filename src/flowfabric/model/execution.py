@@ -108,7 +108,7 @@ class Execution(Struct, frozen=True):
         return ExecutionId.of(self.partition_key, self.execution_id)
 
 
-class CreateExecutionArgs(Struct, frozen=True, kw_only=True):
+class CreateExecutionArgs(Struct, frozen=True, gc=False, kw_only=True):
     """What to run. `partition_id`, when given, must be the one inside the id; `now` defaults to the engine's clock."""
 
     execution_id: ExecutionId
@@ -128,12 +128,12 @@ class CreateExecutionArgs(Struct, frozen=True, kw_only=True):
     now: int | None = None
 
 
-class Created(Struct, frozen=True):
+class Created(Struct, frozen=True, gc=False):
     execution_id: ExecutionId
     public_state: PublicState
 
 
-class Duplicate(Struct, frozen=True):
+class Duplicate(Struct, frozen=True, gc=False):
     """It exists already, under this id."""
 
     execution_id: ExecutionId

@@ -36,7 +36,7 @@ class HandleKind(StrEnum):
     RECLAIMED = "Reclaimed"
 
 
-class Handle(Struct, frozen=True):
+class Handle(Struct, frozen=True, gc=False):
     """What a worker holds while it owns an attempt. The bytes are a credential: never log or list them."""
 
     backend: str
@@ -47,7 +47,7 @@ class Handle(Struct, frozen=True):
         return f"Handle({self.backend}, {self.kind.value}, <{len(self.opaque)} bytes>)"
 
 
-class HandleFields(Struct, frozen=True):
+class HandleFields(Struct, frozen=True, gc=False):
     """What the bytes of a handle say."""
 
     tag: BackendTag
@@ -67,14 +67,14 @@ class LeaseFence(Struct, frozen=True):
     attempt_id: UUID
 
 
-class ClaimPolicy(Struct, frozen=True):
+class ClaimPolicy(Struct, frozen=True, gc=False):
     worker_id: str
     worker_instance_id: str
     lease_ttl_ms: int = 30_000
     max_wait_ms: int | None = None
 
 
-class Work(Struct, frozen=True):
+class Work(Struct, frozen=True, gc=False):
     """A claimed execution with everything needed to start: no second read."""
 
     handle: Handle
@@ -87,7 +87,7 @@ class Work(Struct, frozen=True):
     tags: dict[str, str]
 
 
-class LeaseRenewal(Struct, frozen=True):
+class LeaseRenewal(Struct, frozen=True, gc=False):
     expires_at_ms: int
     lease_epoch: int
 

@@ -31,14 +31,14 @@ class Snapshot(Struct, frozen=True):
         return self.grant if self.grant is not None and self.grant.expires_at_ms >= self.now_ms else None
 
 
-class Act(Struct, frozen=True):
+class Act(Struct, frozen=True, gc=False):
     """Commit this; then the answer is `result`, or what it makes of the commit."""
 
     plan: Plan
     result: Any | Callable[[Applied], Any] = None
 
 
-class Done(Struct, frozen=True):
+class Done(Struct, frozen=True, gc=False):
     """Nothing to change; this is the answer."""
 
     result: Any = None

@@ -17,7 +17,7 @@ from flowfabric.errors import (
     ValidationError,
     ValidationKind,
 )
-from flowfabric.ids import INSTANCE_TAG_KEY, ExecutionId
+from flowfabric.ids import INSTANCE_TAG_KEY
 from flowfabric.model.execution import (
     MAX_PRIORITY,
     CancelExecutionArgs,
@@ -136,7 +136,10 @@ SET_LANE_STATE = Form(
 )
 
 
-class Creation(Struct, frozen=True):
+_NO_POLICY = ExecutionPolicy()
+
+
+class Creation(Struct, frozen=True, gc=False):
     """What a create asks of the store: perhaps a key to take first, and the row."""
 
     plan: Plan
@@ -148,8 +151,8 @@ class Creation(Struct, frozen=True):
 def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now_ms: int) -> Creation:
     """`args` are checked already. Delayed only when the time lies ahead of the engine's clock."""
     now = engine_now_ms if args.now is None else args.now
-    ident = ExecutionId(args.execution_id)
-    plain = policy or ExecutionPolicy()
+    ident = args.execution_id
+    plain = policy or _NO_POLICY
     delay_until = args.delay_until if args.delay_until is not None else plain.delay_until
     deadline, origin = _deadline(args, plain, now)
     values = {
@@ -193,7 +196,7 @@ def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now
 
 
 def clamp_priority(priority: int) -> int:
-    return min(max(priority, 0), MAX_PRIORITY)
+    return priority if 0 <= priority <= MAX_PRIORITY else 0 if priority < 0 else MAX_PRIORITY
 
 
 def _deadline(args: CreateExecutionArgs, policy: ExecutionPolicy, now: int) -> tuple[int | None, str | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import pairwise
 
 from msgspec import Struct
 
@@ -43,7 +44,7 @@ def epochs_rise(world: World) -> Iterator[Violation]:
     for key, execution in world.executions.items():
         events = world.leases.get(key, [])
         granted = [e["lease_epoch"] for e in events if e["event_type"] in ("acquired", "reclaimed")]
-        if any(b <= a for a, b in zip(granted, granted[1:], strict=False)):
+        if any(b <= a for a, b in pairwise(granted)):
             yield Violation("I4", _about(key), f"grants do not raise the epoch: {granted}")
         revoked = sum(e["event_type"] == "revoked" and e["reason"] == "lease_revoked" for e in events)
         least = len(granted) + revoked + execution.replay_count
@@ -139,9 +140,9 @@ def keys_name_one_execution(world: World) -> Iterator[Violation]:
     entries = {(row[0], row[1]): (row[2], row[3]) for row in world.idempotency}
     for key, execution in world.executions.items():
         named = entries.get((execution.namespace, execution.idempotency_key or ""))
-        if execution.idempotency_key and named is not None and named != key and named in world.executions:
-            if world.executions[named].created_at_ms <= execution.created_at_ms:
-                yield Violation("I15", _about(key), f"shares its key with {ExecutionId.of(*named)}")
+        other = None if named is None or named == key else world.executions.get(named)
+        if execution.idempotency_key and other is not None and other.created_at_ms <= execution.created_at_ms:
+            yield Violation("I15", _about(key), f"shares its key with {other.id}")
 
 
 def nothing_is_orphaned(world: World) -> Iterator[Violation]:

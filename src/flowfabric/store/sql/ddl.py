@@ -76,3 +76,7 @@ def literal(value: object) -> str:
         return str(int(value))
     assert isinstance(value, str)
     return "'" + value.replace("'", "''") + "'"
+
+
+if __name__ == "__main__":
+    print(sqlite_schema(), end="")

@@ -6,12 +6,13 @@ import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any
+from uuid import UUID
 
 from flowfabric.store.port import Get, Read, Row, Scan
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_predicate
 from flowfabric.store.sql.lite import ENCODERS
-from flowfabric.store.sqlite.writer import decoder
+from flowfabric.store.sql.script import decode_list, decode_uuid
 
 
 def run_reads(db: sqlite3.Connection, reads: Sequence[Read]) -> list[list[Row]]:
@@ -87,11 +88,17 @@ def _after(index: Index, table: Table, position: tuple[Any, ...]) -> tuple[str, 
     return f"{first} {edge} ? AND ({' OR '.join(branches)})", [values[0], *params]
 
 
+_DECODERS: dict[str, Callable[[Any], Any]] = {
+    "uuid": decode_uuid,
+    "uuidtext": lambda raw: None if raw is None else UUID(raw),
+    "list": decode_list,
+}
+
+
 @cache
 def _decoders(table: str, columns: tuple[str, ...]) -> tuple[tuple[int, Callable[[Any], Any]], ...]:
     kinds = TABLES[table].kinds
-    made = ((at, decoder(kinds[c])) for at, c in enumerate(columns))
-    return tuple((at, decode) for at, decode in made if decode is not None)
+    return tuple((at, _DECODERS[kinds[c]]) for at, c in enumerate(columns) if kinds[c] in _DECODERS)
 
 
 def decode_rows(table: Table, rows: list[Row], columns: tuple[str, ...] = ()) -> list[Row]:

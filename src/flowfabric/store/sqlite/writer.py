@@ -7,12 +7,9 @@ import itertools
 import sqlite3
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
+from queue import Empty, SimpleQueue
 from typing import Any
-from uuid import UUID
-
-import msgspec
 
 from flowfabric.errors import TransportError
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
@@ -25,7 +22,6 @@ from flowfabric.store.sqlite.failures import FIRST_PAUSE_MS, MAX_TRIES, as_engin
 MAX_GROUP = 500
 _UNIQUE = ("SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_ROWID")
 Row = tuple[Any, ...]
-_json_list = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 class _Late(Exception):
@@ -44,26 +40,14 @@ class _Job:
         self.future: asyncio.Future[Any] = self.loop.create_future()
 
 
-def decoder(kind: str) -> Callable[[Any], Any] | None:
-    if kind == "uuid":
-        return lambda raw: None if raw is None else UUID(bytes=raw)
-    if kind == "uuidtext":
-        return lambda raw: None if raw is None else UUID(raw)
-    if kind == "list":
-        return lambda raw: () if raw == "[]" else _json_list(raw)
-    return None
-
-
 class Writer:
     def __init__(self, db: sqlite3.Connection, clock: Clock, hub: Hub) -> None:
         self._db, self._clock, self._hub = db, clock, hub
         self._cursor = db.cursor()
-        self._queue: deque[_Job] = deque()
-        self._ready = threading.Event()
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._open = True
         self._broken: TransportError | None = None
         self._scripts: dict[Form, Script] = {}
-        self._decoders: dict[Form, tuple[tuple[int, Callable[[Any], Any] | None], ...]] = {}
         self._topics: dict[Topic, None] = {}
         self._dues: dict[str, int] = {}
         self._now = 0
@@ -76,29 +60,36 @@ class Writer:
         if not self._open:
             job.future.set_exception(TransportError("sqlite", "the database was closed", backend_kind="protocol"))
             return job.future
-        self._queue.append(job)
-        if not self._ready.is_set():
-            self._ready.set()
+        self._queue.put(job)
         return job.future
 
     def stop(self) -> None:
         """Finishes what is queued, then ends the thread."""
         self._open = False
-        self._ready.set()
+        self._queue.put(None)
         self._thread.join()
 
     # ---- on the writer thread from here on
 
     def _work(self) -> None:
-        while self._open or self._queue:
-            self._ready.wait()
-            self._ready.clear()
-            while self._queue:
-                group = [self._queue.popleft() for _ in range(min(len(self._queue), MAX_GROUP))]
-                self.groups += 1
-                self.jobs += len(group)
-                self._answer(group, self._commit_group(group))
+        while group := self._next_group():
+            self.groups += 1
+            self.jobs += len(group)
+            self._answer(group, self._commit_group(group))
         self._db.close()
+
+    def _next_group(self) -> list[_Job]:
+        """Waits for one job, then takes along whatever queued up meanwhile. Empty once stopped and drained."""
+        first = self._queue.get()
+        group = [] if first is None else [first]
+        while len(group) < MAX_GROUP:
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                break
+            if job is not None:
+                group.append(job)
+        return group
 
     def _answer(self, group: list[_Job], answers: list[Any]) -> None:
         """One wake-up per event loop and group carries the answers and rings the hub."""
@@ -233,32 +224,34 @@ class Writer:
 
     def _plans(self, plans: list[Plan]) -> list[Answer]:
         """The deciding step of each, then each further step of all that were applied."""
-        form = plans[0].form
+        form, now = plans[0].form, self._now
         text = self._script(form)
-        rows = [self._bind(text, plan.values) for plan in plans]
+        rows = [text.bind(now, plan.values) for plan in plans]
         if text.select is not None:
             applied = self._read_then_write(text, text.select, rows)
         elif len(rows) > 1 and form.is_insert:
             applied = self._inserts(text, rows)
         else:
-            applied = [values if self._write(text.head, values) else None for values in rows]
-            applied = self._follow(text, [self._complete(text, v) for v in applied])
-        now = self._now
-        return [Refused() if full is None else Applied(now, self._returned(form, full)) for full in applied]
+            applied = [text.extend(values, ()) if self._write(text.head, values) else None for values in rows]
+            self._follow(text, applied)
+        if not form.returning:
+            done = Applied(now)
+            return [Refused() if full is None else done for full in applied]
+        return [Refused() if full is None else Applied(now, text.answer(full)) for full in applied]
 
     def _read_then_write(self, text: Script, select: Statement, rows: list[Values]) -> list[Values | None]:
         """Plans are decided one by one and written together; two about one row never wait in the same batch."""
-        execute = self._cursor.execute
+        execute, extend, key_of = self._cursor.execute, text.extend, text.key
         answers: list[Values | None] = []
         waiting: list[Values | None] = []
         seen: set[Values] = set()
         for values in rows:
-            key = text.key(values)
+            key = key_of(values)
             if key in seen:
                 self._write_all(text, waiting)
                 waiting, seen = [], set()
             before = execute(select.sql, select.pick(values)).fetchone()
-            full = None if before is None else self._complete(text, values + _encoded(text.was, before))
+            full = None if before is None else extend(values, before)
             answers.append(full)
             waiting.append(full)
             seen.add(key)
@@ -273,44 +266,36 @@ class Writer:
 
     def _inserts(self, text: Script, rows: list[Values]) -> list[Values | None]:
         """All at once when all are new, which is nearly always; otherwise one by one to learn which are not."""
-        execute = self._cursor.execute
+        execute, extend = self._cursor.execute, text.extend
         execute("SAVEPOINT bulk")
         self._run(text.head, rows)
-        if self._cursor.rowcount != len(rows):
-            execute("ROLLBACK TO bulk")
-            kept = [values if self._write(text.head, values) else None for values in rows]
+        kept: list[Values | None]
+        if self._cursor.rowcount == len(rows):
+            kept = [extend(values, ()) for values in rows]
         else:
-            kept = list(rows)
+            execute("ROLLBACK TO bulk")
+            kept = [extend(values, ()) if self._write(text.head, values) else None for values in rows]
         execute("RELEASE bulk")
-        return self._follow(text, [self._complete(text, values) for values in kept])
+        self._follow(text, kept)
+        return kept
 
     def _sweeps(self, jobs: list[_Job]) -> list[list[Row]]:
         """Equal selections share one; each job then applies its own values to its share of the rows."""
-        form = jobs[0].items.form
-        text = self._script(form)
+        text = self._script(jobs[0].items.form)
         assert text.select is not None
-        bases = [self._bind(text, job.items.values) for job in jobs]
+        bases = [text.bind(self._now, job.items.values) for job in jobs]
         limit = sum(job.limit for job in jobs)
         picked = self._cursor.execute(f"{text.select.sql}{limit:d}", text.select.pick(bases[0])).fetchall()
         answers: list[list[Row]] = []
         applied: list[Values | None] = []
         start = 0
         for job, base in zip(jobs, bases, strict=True):
-            share = [self._complete(text, base + _encoded(text.was, row)) for row in picked[start : start + job.limit]]
-            answers.append([self._returned(form, full) for full in share if full is not None])
+            share = [text.extend(base, row) for row in picked[start : start + job.limit]]
+            answers.append([text.answer(full) for full in share])
             applied += share
             start += job.limit
         self._write_all(text, applied)
         return answers
-
-    def _complete(self, text: Script, values: Values | None) -> Values | None:
-        """The row as the plan leaves it, behind what it was."""
-        if values is None or not text.refs:
-            return values
-        full = list(values)
-        for compute in text.refs:
-            full.append(compute(full))
-        return tuple(full)
 
     def _write(self, statement: Statement, values: Values) -> bool:
         return self._cursor.execute(statement.sql, statement.pick(values)).rowcount == 1
@@ -321,11 +306,11 @@ class Writer:
         else:
             self._cursor.executemany(statement.sql, list(map(statement.pick, rows)))
 
-    def _follow(self, text: Script, rows: list[Values | None]) -> list[Values | None]:
+    def _follow(self, text: Script, rows: list[Values | None]) -> None:
         """The further steps of what was applied, and whom to wake once it is committed."""
         applied = [values for values in rows if values is not None]
         if not applied:
-            return rows
+            return
         for statement in text.rest:
             self._run(statement, applied)
         for channel in text.channels:
@@ -338,38 +323,21 @@ class Writer:
             times = [values[rung.at] for values in applied if values[rung.at] is not None]
             if times:
                 self._dues[rung.topic] = min(min(times), self._dues.get(rung.topic, times[0]))
-        return rows
 
     def _script(self, form: Form) -> Script:
         found = self._scripts.get(form)
         if found is None:
             found = self._scripts[form] = script(form)
-            self._decoders[form] = tuple((at, decoder(kind)) for at, kind in found.returning)
         return found
-
-    def _bind(self, text: Script, values: Sequence[Any]) -> Values:
-        return (self._now, *[values[at] if encode is None else encode(values[at]) for at, encode in text.args])
-
-    def _returned(self, form: Form, values: Values) -> Row:
-        return tuple([values[at] if decode is None else decode(values[at]) for at, decode in self._decoders[form]])
-
-
-def _encoded(columns: tuple[tuple[int, Any], ...], row: Row) -> Values:
-    return tuple([row[at] if encode is None else encode(row[at]) for at, encode in columns])
 
 
 def _run_key(job: _Job) -> tuple[str, Any]:
     if job.kind == "plan":
         return "plan", job.items.form
     if job.kind == "sweep":
-        form = job.items.form
-        return "sweep", (form, _selection(job.items))
+        plan = job.items
+        return "sweep", (plan.form, plan.form.chosen_by(plan.values))
     return "single", id(job)
-
-
-def _selection(plan: Plan) -> Row:
-    """The values a sweep chooses its rows by; those it only writes may differ between equal sweeps."""
-    return tuple(value for name, value in zip(plan.form.args, plan.values, strict=True) if name in plan.form.choosing)
 
 
 def _deliver(pairs: list[tuple[_Job, Any]], hub: Hub, topics: dict[Topic, None], dues: dict[str, int]) -> None:

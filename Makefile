@@ -1,0 +1,44 @@
+# Two commands do everything on a machine with Python 3.11+ and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+STORE ?= sqlite
+KILLS ?= 20
+SCENARIO ?= submit-claim-complete
+
+.PHONY: venv demo test check bench chaos docs clean
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: venv
+	$(BIN)/flowfabric demo
+
+test: venv
+	$(BIN)/pytest -n 2 --dist loadgroup
+	$(BIN)/pytest -p no:xdist tests/rules tests/codec tests/test_ids.py tests/test_policy.py tests/test_plan.py \
+		--cov=flowfabric.rules --cov=flowfabric.plan --cov=flowfabric.codec --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
+
+check: venv
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m docs.generate --check
+
+bench: venv
+	$(BIN)/python -m benchmarks $(SCENARIO) --store $(STORE)
+
+chaos: venv
+	$(BIN)/python -m tests.chaos --store $(STORE) --kills $(KILLS)
+
+docs: venv
+	$(BIN)/python -m docs.generate
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage

@@ -1,0 +1,95 @@
+"""The whole life: submitted in bulk, claimed and completed by concurrent workers; and one life at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from benchmarks.engines import BULK, LANE, creations, opened
+from benchmarks.raw import RawLives
+from benchmarks.report import Measured, percentile
+from flowfabric import ClaimPolicy, Engine
+
+NAME = "submit-claim-complete"
+SEQUENTIAL = 500
+
+
+async def run(store: str, n: int, workers: int) -> list[Measured]:
+    async with opened(store) as (engine, folder):
+        batches = [creations(min(BULK, n - at)) for at in range(0, n, BULK)]
+        submitted = time.perf_counter()
+        for batch in batches:
+            await engine.create_executions(batch)
+        created = time.perf_counter()
+        samples = [s for each in await asyncio.gather(*(_worker(engine, k) for k in range(workers))) for s in each]
+        finished = time.perf_counter()
+        alone = await _sequential(engine)
+        assert len(samples) == n, f"{len(samples)} of {n} completed"
+        raw_rate, raw_alone = None, None
+        if store == "sqlite":
+            raw = RawLives(folder / "raw.db")
+            raw_rate = n / raw.lives(n)
+            raw_alone = raw.one_by_one(SEQUENTIAL)
+            raw.close()
+    rate = n / (finished - submitted)
+    results = [
+        Measured(
+            scenario=NAME,
+            store=store,
+            system="flowfabric",
+            n=n,
+            ops_per_s=rate,
+            p50_ms=percentile(samples, 0.5),
+            p99_ms=percentile(samples, 0.99),
+            raw_ops_per_s=raw_rate,
+            ratio_to_raw=None if raw_rate is None else rate / raw_rate,
+        ),
+        Measured(scenario=f"{NAME}/bulk-create", store=store, system="flowfabric", n=n, ops_per_s=n / (created - submitted)),
+        _alone("flowfabric", store, alone, raw_alone),
+    ]
+    if raw_alone is not None:
+        results.append(Measured(scenario=NAME, store=store, system="raw sqlite3", n=n, ops_per_s=raw_rate))
+        results.append(_alone("raw sqlite3", store, raw_alone, None))
+    return results
+
+
+def _alone(system: str, store: str, samples: list[float], raw: list[float] | None) -> Measured:
+    p50 = percentile(samples, 0.5)
+    raw_p50 = None if raw is None else percentile(raw, 0.5)
+    return Measured(
+        scenario=f"{NAME}/sequential",
+        store=store,
+        system=system,
+        n=len(samples),
+        ops_per_s=len(samples) / sum(samples),
+        p50_ms=p50,
+        p99_ms=percentile(samples, 0.99),
+        raw_ops_per_s=None if raw_p50 is None else 1000 / raw_p50,
+        ratio_to_raw=None if raw_p50 is None else p50 / raw_p50,
+    )
+
+
+async def _worker(engine: Engine, number: int) -> list[float]:
+    """Seconds from asking for work to having completed it."""
+    policy = ClaimPolicy("bench", f"bench-{number}", 30_000)
+    samples: list[float] = []
+    while True:
+        started = time.perf_counter()
+        handle = await engine.claim(LANE, (), policy)
+        if handle is None:
+            return samples
+        await engine.complete(handle, b"ok")
+        samples.append(time.perf_counter() - started)
+
+
+async def _sequential(engine: Engine) -> list[float]:
+    policy = ClaimPolicy("bench", "bench-1", 30_000)
+    samples = []
+    for args in creations(SEQUENTIAL):
+        started = time.perf_counter()
+        await engine.create_execution(args)
+        handle = await engine.claim(LANE, (), policy)
+        assert handle is not None
+        await engine.complete(handle, b"ok")
+        samples.append(time.perf_counter() - started)
+    return samples

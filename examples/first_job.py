@@ -1,0 +1,25 @@
+"""One job from creation to result on an embedded SQLite."""
+
+import asyncio
+import tempfile
+from pathlib import Path
+
+from flowfabric import ClaimPolicy, CreateExecutionArgs, ExecutionId, connect
+
+
+async def main(path: str) -> None:
+    async with await connect(f"sqlite:///{path}", dev=True) as engine:
+        job = ExecutionId.solo("default")
+        await engine.create_execution(CreateExecutionArgs(execution_id=job, input_payload=b"hello"))
+
+        handle = await engine.claim("default", (), ClaimPolicy("worker", "worker-1", lease_ttl_ms=30_000))
+        assert handle is not None
+        context = await engine.read_execution_context(job)
+        await engine.complete(handle, context.input_payload.upper())
+
+        print(await engine.get_execution_result(job))
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(main(str(Path(folder) / "jobs.db")))

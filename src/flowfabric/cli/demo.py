@@ -1,0 +1,149 @@
+"""`flowfabric demo`: three worker processes, one killed, one frozen, and the proof that nothing was lost or done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+from rich.table import Table
+
+from flowfabric.cli import verify
+from flowfabric.cli.demo_worker import LEASE_MS
+from flowfabric.connect import SqliteBackend
+from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.verify.invariants import check
+
+WORKERS = 3
+KILL_AT, FREEZE_AT = 0.2, 0.4
+FROZEN_S = LEASE_MS / 1000 * 1.6
+DEADLINE_S = 18.0
+
+
+class Fleet:
+    """The worker processes and what they reported."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self.workers: dict[str, asyncio.subprocess.Process] = {}
+        self.counts: Counter[str] = Counter()
+        self.refused = asyncio.Event()
+        self._readers: list[asyncio.Task[None]] = []
+
+    async def start(self, name: str) -> None:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "flowfabric.cli.demo_worker", str(self._path), name, stdout=asyncio.subprocess.PIPE
+        )
+        self.workers[name] = process
+        self._readers.append(asyncio.create_task(self._read(process)))
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        async for line in process.stdout:
+            kind = json.loads(line)["kind"]
+            self.counts[kind] += 1
+            if kind == "refused":
+                self.refused.set()
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        os.kill(self.workers[name].pid, number)
+
+    async def stop(self) -> None:
+        for process in self.workers.values():
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+        await asyncio.gather(*(p.wait() for p in self.workers.values()), *self._readers)
+
+
+def run(jobs: int, keep: Path | None, console: Console) -> int:
+    with tempfile.TemporaryDirectory(prefix="flowfabric-demo-") as folder:
+        path = keep or Path(folder) / "demo.db"
+        if path.exists():
+            console.print(f"[red]{path} exists already; give --keep a new path[/red]", highlight=False)
+            return 2
+        console.print(f"[bold]FlowFabric demo[/bold]: {jobs} jobs on SQLite, {WORKERS} worker processes", highlight=False)
+        return asyncio.run(_show(jobs, path, console))
+
+
+async def _show(jobs: int, path: Path, console: Console) -> int:
+    engine = await SqliteBackend.new(str(path), dev=True)
+    await engine.create_executions(
+        [CreateExecutionArgs(execution_id=ExecutionId.solo("demo"), lane_id="demo", input_payload=b"%d" % n) for n in range(jobs)]
+    )
+    fleet = Fleet(path)
+    try:
+        finished = await _drive(engine, fleet, jobs, console)
+    finally:
+        await fleet.stop()
+        await engine.close()
+    world = verify.load(str(path))
+    violations = check(world)
+    facts = verify.summary(world)
+    lost = facts["created"] - facts["completed once"] - facts["done twice"] if finished else facts["not ended"]
+    console.print(_verdict(facts, fleet.counts["refused"], lost, len(violations)))
+    for violation in violations[: verify.SHOWN_VIOLATIONS]:
+        console.print(f"[red]{violation.invariant}[/red] {violation.subject}: {violation.says}", highlight=False)
+    healthy = finished and not violations and not lost and not facts["done twice"] and facts["created"] == jobs
+    console.print("[green]Nothing lost, nothing done twice.[/green]" if healthy else "[red]Something is wrong.[/red]")
+    return 0 if healthy else 1
+
+
+async def _drive(engine: SqliteBackend, fleet: Fleet, jobs: int, console: Console) -> bool:
+    for name in ("worker-1", "worker-2", "worker-3"):
+        await fleet.start(name)
+    events = await engine.subscribe_completion(b"\x02" + bytes(8))
+    deadline = time.monotonic() + DEADLINE_S
+    killed = frozen = thawed = False
+    thaw_at = float("inf")
+    done = 0
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("completed", total=jobs, note="")
+        while time.monotonic() < deadline and (done < jobs or (frozen and not thawed)):
+            try:
+                async with asyncio.timeout(0.1):
+                    await anext(events)
+                    done += 1
+            except TimeoutError:
+                pass
+            if not killed and done >= jobs * KILL_AT:
+                killed = True
+                fleet.signal("worker-2", signal.SIGKILL)
+                progress.console.print("  kill -9 worker-2: its leases will run out, the others take its work over")
+            if killed and not frozen and done >= jobs * FREEZE_AT:
+                frozen, thaw_at = True, time.monotonic() + FROZEN_S
+                fleet.signal("worker-3", signal.SIGSTOP)
+                progress.console.print("  worker-3 is frozen for longer than its leases")
+            if frozen and not thawed and time.monotonic() >= thaw_at:
+                thawed = True
+                fleet.signal("worker-3", signal.SIGCONT)
+                progress.console.print("  worker-3 wakes up and tries to finish work that is no longer its own")
+            progress.update(bar, completed=done, note=f"{fleet.counts['refused']} late writes refused")
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await fleet.refused.wait()  # the thawed worker speaks within a moment, if it held anything
+        progress.update(bar, completed=done, note=f"{fleet.counts['refused']} late writes refused")
+    return done >= jobs
+
+
+def _verdict(facts: dict[str, int], refused: int, lost: int, violations: int) -> Table:
+    table = Table(title="Read back from the database", title_justify="left", show_header=False)
+    table.add_column("what")
+    table.add_column("count", justify="right")
+    table.add_row("created", str(facts["created"]))
+    table.add_row("completed once", str(facts["completed once"]))
+    table.add_row("taken over under a higher epoch", str(facts["taken over"]))
+    table.add_row("late writes refused", str(refused))
+    for what, count in (("lost", lost), ("done twice", facts["done twice"]), ("invariants violated", violations)):
+        table.add_row(what, f"[red]{count}[/red]" if count else "[green]0[/green]")
+    return table

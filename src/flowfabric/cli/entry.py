@@ -1,0 +1,19 @@
+"""Where the command starts. Without its libraries it says how to get them."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    try:
+        from flowfabric.cli.app import app
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        sys.exit("The command needs two more libraries: pip install 'flowfabric[cli]'")
+    app()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,82 @@
+"""The repository stays readable: sizes, markers, paths, and documents that run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import flowfabric
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+CODE = [p for folder in ("src", "tests", "benchmarks", "examples", "docs") for p in sorted((ROOT / folder).rglob("*.py"))]
+TEXTS = [*CODE, *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "Makefile", ROOT / "pyproject.toml"]
+MAX_FILE_LINES = 450
+MAX_FUNCTION_LINES = 60
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_shown)
+def test_files_stay_short(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MAX_FILE_LINES
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_shown)
+def test_functions_stay_short(path: Path) -> None:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            assert (node.end_lineno or 0) - node.lineno < MAX_FUNCTION_LINES, node.name
+
+
+@pytest.mark.parametrize("path", TEXTS, ids=_shown)
+def test_no_leftovers(path: Path) -> None:
+    marker = "|".join(("TO" + "DO", "FIX" + "ME", "X" * 3, "Not" + "ImplementedError"))
+    machine = "|".join(f"/{name}/" for name in ("work", "farm", "root"))
+    text = path.read_text(encoding="utf-8")
+    assert not re.search(rf"\b({marker})\b", text)
+    assert not re.search(rf"(?<![\w.-])({machine})", text)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=_shown)
+def test_digests_and_tokens_are_not_compared_with_equals(path: Path) -> None:
+    assert not re.search(r"(digest|hmac|signature)\w*\s*(==|!=)", path.read_text(encoding="utf-8"))
+
+
+def test_the_public_surface_is_sorted_and_there() -> None:
+    assert sorted(flowfabric.__all__) == flowfabric.__all__
+    assert all(hasattr(flowfabric, name) for name in flowfabric.__all__)
+
+
+def test_no_lock_files() -> None:
+    banned = {"uv.lock", "poetry.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Pipfile.lock"}
+    assert not [p for p in ROOT.iterdir() if p.name in banned]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=_shown)
+def test_examples_run(path: Path) -> None:
+    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_readme_shows_the_example(tmp_path: Path) -> None:
+    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert block is not None
+    script = tmp_path / "readme.py"
+    script.write_text(block[1], encoding="utf-8")
+    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "b'HELLO'\n"), done.stderr
+
+
+def test_importing_the_package_is_quick_and_quiet() -> None:
+    """Light: no command line library, no network, one dependency."""
+    code = "import sys, flowfabric; print(sorted({'typer','rich','asyncpg','httpx','hypothesis'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")
