@@ -20,7 +20,8 @@ _CREATE = """INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, nam
  VALUES (86, ?, 'bench', 'default', 'bench', '', '[]', '[]', 0, '{}', ?, 'pending_first_attempt', ?, ?, ?,
  'runnable', 'unowned', 'eligible_now', 'waiting_for_worker', '', 'none', 'waiting')"""
 _CLAIM = """UPDATE ff_exec_core SET version = version + 1, last_mutation_at = ?, last_transition_at = ?,
- lifecycle_phase = 'active', ownership_state = 'leased', eligibility_state = 'not_applicable', blocking_reason = 'none', public_state = 'active',
+ lifecycle_phase = 'active', ownership_state = 'leased', eligibility_state = 'not_applicable', blocking_reason = 'none',
+ public_state = 'active',
  attempt_state = 'running_attempt', lease_epoch = 1, current_lease_id = ?, current_attempt_id = ?, total_attempt_count = 1,
  current_worker_id = 'bench', current_worker_instance_id = 'bench-1', started_at_ms = ?, lease_acquired_at = ?,
  lease_last_renewed_at = ?, lease_expires_at_ms = ?, lease_renewal_deadline = ? WHERE partition_key = 86 AND execution_id = ?"""
@@ -30,7 +31,8 @@ _ATTEMPT = """INSERT INTO ff_attempt (partition_key, execution_id, attempt_index
 _LEASE_EVENT = """INSERT INTO ff_lease_event (event_type, occurred_at_ms, execution_id, partition_key, namespace, lease_id,
  lease_epoch, worker_instance_id, reason) VALUES (?, ?, ?, 86, 'default', ?, 1, 'bench-1', ?)"""
 _COMPLETE = """UPDATE ff_exec_core SET version = version + 1, last_mutation_at = ?, last_transition_at = ?,
- lifecycle_phase = 'terminal', ownership_state = 'unowned', terminal_outcome = 'success', public_state = 'completed', attempt_state = 'attempt_terminal',
+ lifecycle_phase = 'terminal', ownership_state = 'unowned', terminal_outcome = 'success', public_state = 'completed',
+ attempt_state = 'attempt_terminal',
  current_lease_id = NULL, current_worker_id = NULL, current_worker_instance_id = NULL, lease_expires_at_ms = NULL,
  lease_last_renewed_at = NULL, lease_renewal_deadline = NULL, closing_epoch = 1, closing_attempt_index = 0, terminal_at_ms = ?,
  result = ? WHERE partition_key = 86 AND execution_id = ?"""
