@@ -185,6 +185,7 @@ class Form:
         at = tuple(self.args.index(name) for name in self.choosing)
         self.chosen_by: Callable[[tuple[Any, ...]], Any] = itemgetter(*at) if at else (lambda values: ())
         self.is_insert = isinstance(self.steps[0], Insert)
+        self.reads_itself = bool(_tables_asked(self) & {step.table for step in self.steps})
         self._values = _getter(self.args)
         _check(self)
 
@@ -278,6 +279,13 @@ def _arg_names(values: Iterator[Any]) -> Iterator[str]:
     return (value.name for value in values if isinstance(value, Arg))
 
 
+def _tables_asked(form: Form) -> set[str]:
+    """Other tables that decide whether this form applies; one that also writes them cannot be decided in a batch."""
+    head = form.steps[0]
+    guards = (*getattr(head, "where", ()), *getattr(head, "unless", ()), *(form.pick.where if form.pick else ()))
+    return {guard.table for guard in guards if isinstance(guard, Absent)}
+
+
 def _getter(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
     if len(names) > 1:
         return itemgetter(*names)
@@ -294,7 +302,7 @@ def _check(form: Form) -> None:
     if form.pick is not None:
         assert isinstance(head, Update), f"{form.name}: a sweep updates what it picks"
         return
-    assert isinstance(head, Insert | Update | Upsert | Delete), f"{form.name}: the first step decides"
+    assert isinstance(head, Insert | Update | Delete), f"{form.name}: the first step can be refused"
     if isinstance(head, Update) and len(form.steps) > 1:
         guarded = {c.column for c in head.where if isinstance(c, Cond) and c.op == "="}
         assert guarded & {"lease_epoch", "version"}, (

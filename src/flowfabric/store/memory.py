@@ -122,6 +122,7 @@ class MemoryStore:
         self.clock = Ratchet(clock)
         self._tables: dict[str, dict[Key, Record]] = {name: {} for name in TABLES}
         self._last_event: dict[str, int] = {name: 0 for name, t in TABLES.items() if t.columns[0].kind == "auto"}
+        self._settled_events = dict(self._last_event)
         self._indexes: dict[str, dict[Key, list[tuple[Key, Key]]]] = {name: {} for name in INDEXES}
         self._undo: list[tuple[Table, Key, Record | None]] = []
         self._indexes_of = {t: [i for i in INDEXES.values() if i.table == t] for t in TABLES}
@@ -144,7 +145,13 @@ class MemoryStore:
         return self._commit(plans)
 
     async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
-        return [self._commit((plan,)) for plan in plans]
+        return [self._commit_one(plan) for plan in plans]
+
+    def _commit_one(self, plan: Plan) -> Any:
+        try:
+            return self._commit((plan,))
+        except Exception as error:
+            return error
 
     async def sweep(self, plan: Plan, limit: int) -> list[Row]:
         form, now = plan.form, self.clock()
@@ -154,10 +161,12 @@ class MemoryStore:
         group = {c: call.value(v) for c, v in pick.group.items()}
         upto = call.value(pick.upto)
         found: list[tuple[Key, Record]] = []
+        head = form.steps[0]
+        assert isinstance(head, Update)
         for key, row in self._walk(index, group, None, upto):
             if len(found) >= limit:
                 break
-            if all(self._holds(g, call, row) for g in pick.where):
+            if all(self._holds(g, call, row) for g in (*pick.where, *head.where)):
                 found.append((key, row))
         rows, rung = [], []
         for key, row in found:
@@ -188,10 +197,11 @@ class MemoryStore:
 
     async def next_due(self, index: str) -> int | None:
         lists = self._indexes[index].values()
-        return min((entries[0][0][0] for entries in lists if entries), default=None)
+        first = min((entries[0][0][0] for entries in lists if entries), default=None)
+        return None if first is None else int(_signed(INDEXES[index], INDEXES[index].order[0], first))
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
-        return {t: [_tuple(TABLES[t], row) for row in self._tables[t].values()] for t in tables}
+        return {t: [_tuple(TABLES[t], row) for _, row in sorted(self._tables[t].items())] for t in tables}
 
     # ---- applying
 
@@ -235,7 +245,7 @@ class MemoryStore:
                 made = self._made(table, row, call)
                 key = tuple(made[k] for k in table.key)
                 stored = self._tables[step.table].get(key)
-                after = made if stored is None else _changed(stored, changes, call)
+                after = made if stored is None else _changed(table, stored, changes, call)
                 self._put(table, key, after)
                 if head:
                     call.before, call.after = stored or {}, after
@@ -246,13 +256,13 @@ class MemoryStore:
                     raise _RefusedAt(at)
                 if head:
                     call.before = found
-                after = _changed(found, changes, call)
+                after = _changed(table, found, changes, call)
                 self._put(table, key, after)
                 if head:
                     call.after = after
             case UpdateMany(where=where, set=changes):
                 for key, row in self._matching(table, where, call):
-                    self._put(table, key, _changed(row, changes, call))
+                    self._put(table, key, _changed(table, row, changes, call))
             case Delete(where=where):
                 if not head:
                     for key, _ in self._matching(table, where, call):
@@ -341,9 +351,11 @@ class MemoryStore:
     def _roll_back(self) -> None:
         while self._undo:
             self._write(*self._undo.pop())
+        self._last_event.update(self._settled_events)
 
     def _settle(self, applied: Sequence[tuple[Form, _Call]]) -> None:
         self._undo.clear()
+        self._settled_events = dict(self._last_event)
         topics: dict[Topic, None] = {}
         for form, call in applied:
             for step in form.steps:
@@ -394,8 +406,11 @@ def default_of(column: Column) -> Any:
     return column.default
 
 
-def _changed(row: Record, changes: Mapping[str, Any], call: _Call) -> Record:
-    return {**row, **{c: call.value(v, row[c]) for c, v in changes.items()}}
+def _changed(table: Table, row: Record, changes: Mapping[str, Any], call: _Call) -> Record:
+    changed = {**row, **{c: call.value(v, row[c]) for c, v in changes.items()}}
+    for column in table.columns:
+        assert changed[column.name] is not None or column.null, f"{table.name}.{column.name} is null"
+    return changed
 
 
 def _key(table: Table, where: tuple[Guard, ...], call: _Call) -> Key:

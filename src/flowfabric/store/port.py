@@ -77,7 +77,7 @@ class Store(Protocol):
         """All of them in order, or none; answers for the last."""
 
     def commit_many(self, plans: Sequence[Plan]) -> Awaitable[list[Answer]]:
-        """Each on its own; the answers in the order given."""
+        """Each on its own; the answers in the order given, an exception standing for a plan that could not be run."""
 
     def sweep(self, plan: Plan, limit: int) -> Awaitable[list[Row]]:
         """Picks up to `limit` rows and applies the form to each; its `returning` columns, in pick order."""

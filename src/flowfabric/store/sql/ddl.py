@@ -42,13 +42,17 @@ def _sqlite_column(column: Column) -> str:
 
 
 def index_statement(index: Index) -> str:
-    order = [f"{c} DESC" if c in index.descending else c for c in index.order]
-    text = f"CREATE INDEX {index_name(index)} ON {index.table} ({', '.join([*index.group, *order])})"
+    columns = ", ".join((*index.group, index_order(index)))
+    text = f"CREATE INDEX {index_name(index)} ON {index.table} ({columns})"
     return text + (f" WHERE {index_predicate(index)}" if index.where else "")
 
 
 def index_name(index: Index) -> str:
     return f"{index.table}_{index.name}_idx"
+
+
+def index_order(index: Index, prefix: str = "") -> str:
+    return ", ".join(f"{prefix}{c} DESC" if c in index.descending else prefix + c for c in index.order)
 
 
 def index_predicate(index: Index, prefix: str = "") -> str:

@@ -62,8 +62,12 @@ ENCODERS: dict[str, Encoder] = {"uuid": _blob, "uuidtext": uuid_text, "list": li
 
 
 class Statement(Struct, frozen=True):
+    """`must` means that it touches exactly one row or the whole plan is refused at `step`."""
+
     sql: str
     pick: Picker
+    step: int = 0
+    must: bool = False
 
 
 class Slot(Struct, frozen=True):
@@ -94,9 +98,11 @@ class Draft:
         self.subject, self.table, self.inside = subject, table, inside
         self.used: list[Slot] = []
         self.sql = ""
+        self.at = 0
+        self.must = False
 
     def finished(self, place: Mapping[Slot, int]) -> Statement:
-        return Statement(self.sql, picker(place[s] for s in self.used))
+        return Statement(self.sql, picker(place[s] for s in self.used), self.at, self.must)
 
     def param(self, source: str, name: str, kind: str) -> str:
         self.used.append(slot(self.subject, source, name, kind))
@@ -172,11 +178,11 @@ class Draft:
         kinds = self.table.kinds
         return ", ".join(self.value(v, kinds[c]) for c, v in row.items())
 
-    def step(self, step: Step, *, deciding: bool = False) -> str:
+    def step(self, step: Step) -> str:
         match step:
             case Insert(table=table, row=row, unless=unless):
                 values = self.row(row)
-                tail = " ON CONFLICT DO NOTHING" if deciding else ""
+                tail = " ON CONFLICT DO NOTHING" if _may_exist(self.table) else ""
                 if unless:
                     return f"INSERT INTO {table} ({', '.join(row)}) SELECT {values} WHERE {self.where(unless)}{tail}"
                 return f"INSERT INTO {table} ({', '.join(row)}) VALUES ({values}){tail}"
@@ -190,6 +196,16 @@ class Draft:
                 return f"UPDATE {table} SET {self.sets(changes)} WHERE {self.where(where)}"
             case Delete(table=table, where=where):
                 return f"DELETE FROM {table} WHERE {self.where(where)}"
+
+
+def _may_exist(table: Table) -> bool:
+    """Whether an insert can meet its own key; a numbered row never does."""
+    return table.columns[0].kind != "auto"
+
+
+def refusable(step: Step) -> bool:
+    """Whether a step behind the deciding one can refuse the plan."""
+    return isinstance(step, Update) or (isinstance(step, Insert) and (bool(step.unless) or _may_exist(TABLES[step.table])))
 
 
 def picker(positions: Iterable[int]) -> Picker:

@@ -14,10 +14,28 @@ from uuid import UUID, SafeUUID
 import msgspec
 from msgspec import Struct
 
-from flowfabric.plan import Add, Arg, Cond, Delete, Form, Fresh, Insert, Now, Once, Ref, Step, Until, Update, Was, When
+from flowfabric.plan import (
+    Add,
+    Arg,
+    Cond,
+    Delete,
+    Form,
+    Fresh,
+    Insert,
+    Now,
+    Once,
+    Ref,
+    Step,
+    Text,
+    Until,
+    Update,
+    Wake,
+    Was,
+    When,
+)
 from flowfabric.store.schema import INDEXES, TABLES, Table
-from flowfabric.store.sql.ddl import index_predicate
-from flowfabric.store.sql.lite import ENCODERS, NOW, Draft, Picker, Slot, Statement, picker, slot, uuid_text
+from flowfabric.store.sql.ddl import index_order, index_predicate
+from flowfabric.store.sql.lite import ENCODERS, NOW, Draft, Picker, Slot, Statement, picker, refusable, slot, uuid_text
 
 Values = tuple[Any, ...]
 Row = tuple[Any, ...]
@@ -30,6 +48,7 @@ class RungBy(Struct, frozen=True):
     topic: str
     key: int
     at: int
+    is_uuid: bool
 
 
 class Script(Struct, frozen=True):
@@ -48,19 +67,19 @@ class Script(Struct, frozen=True):
     rest: tuple[Statement, ...]
     rung: tuple[RungBy, ...]
     channels: tuple[str, ...]
+    alone: bool
 
 
 def script(form: Form) -> Script:
     head, subject = form.steps[0], TABLES[form.steps[0].table]
-    rest = [_following(subject, step) for step in form.steps[1:]]
-    if isinstance(head, Delete):
-        rest += _children(subject, head)
+    rest = _children(subject, head) if isinstance(head, Delete) else []
+    rest += [_following(subject, step, at) for at, step in enumerate(form.steps[1:], 1)]
     asked = [s for draft in rest for s in draft.used]
     asked += [_returned(subject, c) for c in form.returning]
     asked += [s for wake in form.wakes for v in (wake.key, wake.at) if (s := _wake_slot(v))]
     after = list(dict.fromkeys(s.name for s in asked if s.source == "ref"))
     needed = [NOW, *asked, *(Slot("ref", c) for c in after)]
-    needed += [s for c in after for s in _slots_in(_after(head, c), subject, c)]
+    needed += [s for c in after for s in _slots_in(_after(head, subject, c), subject, c)]
     if form.pick is not None:
         needed += [Slot("was", k) for k in subject.key]
     reads_first = any(s.source == "was" for s in needed)
@@ -80,8 +99,9 @@ def script(form: Form) -> Script:
         key=_key(head, subject, place),
         head=writing.finished(place),
         rest=tuple(draft.finished(place) for draft in rest),
-        rung=tuple(RungBy(w.topic, _position(place, w.key), _position(place, w.at)) for w in form.wakes),
+        rung=tuple(_rung(w, subject, place) for w in form.wakes),
         channels=tuple(dict.fromkeys(s.table for s in form.steps if TABLES[s.table].outbox)),
+        alone=form.reads_itself or any(refusable(step) for step in form.steps[1:]),
     )
 
 
@@ -118,8 +138,8 @@ def _writing(form: Form, subject: Table, computed: list[str], *, reads_first: bo
     """The deciding step. Once its row was read, the key alone names it, and what was computed is written as computed."""
     head = form.steps[0]
     draft = Draft(subject, subject, inside=True)
-    if not reads_first:
-        draft.sql = draft.step(head, deciding=True)
+    if isinstance(head, Insert):
+        draft.sql = draft.step(Insert(head.table, {c: Ref(c) if c in computed else v for c, v in head.row.items()}, head.unless))
         return draft
     assert isinstance(head, Update | Delete)
     if isinstance(head, Delete):
@@ -130,7 +150,7 @@ def _writing(form: Form, subject: Table, computed: list[str], *, reads_first: bo
     if form.pick is not None:
         draft.sql += " AND ".join(f"{k} = {draft.param('was', k, '')}" for k in subject.key)
     else:
-        draft.sql += draft.where(_named(head, subject))
+        draft.sql += draft.where(_named(head, subject) if reads_first else head.where)
     return draft
 
 
@@ -154,14 +174,14 @@ def _selection(form: Form, subject: Table, before: list[str]) -> Draft:
     if form.pick.upto is not None:
         tests.append(f"{index.order[0]} <= {draft.value(form.pick.upto, 'int')}")
     tests += [draft.guard(g) for g in (*form.pick.where, *head.where)]
-    order = ", ".join(f"{c} DESC" if c in index.descending else c for c in index.order)
-    draft.sql = f"{text}{' AND '.join(tests)} ORDER BY {order} LIMIT "
+    draft.sql = f"{text}{' AND '.join(tests)} ORDER BY {index_order(index)} LIMIT "
     return draft
 
 
-def _following(subject: Table, step: Step) -> Draft:
+def _following(subject: Table, step: Step, at: int) -> Draft:
     draft = Draft(subject, TABLES[step.table])
     draft.sql = draft.step(step)
+    draft.at, draft.must = at, refusable(step)
     return draft
 
 
@@ -176,8 +196,8 @@ def _children(subject: Table, step: Delete) -> list[Draft]:
         if table.outbox:
             noted = Draft(subject, table)
             noted.sql = (
-                f"INSERT INTO ff_outbox_trim (channel, event_id) SELECT '{table.name}', max(event_id) FROM {table.name} "
-                f"WHERE {_owned(noted, named)} HAVING max(event_id) IS NOT NULL "
+                f"INSERT INTO ff_outbox_trim (channel, event_id) SELECT '{table.name}', highest FROM "
+                f"(SELECT max(event_id) AS highest FROM {table.name} WHERE {_owned(noted, named)}) WHERE highest IS NOT NULL "
                 "ON CONFLICT (channel) DO UPDATE SET event_id = max(event_id, excluded.event_id)"
             )
             drafts.append(noted)
@@ -209,6 +229,11 @@ def _wake_slot(value: Any) -> Slot | None:
     return None
 
 
+def _rung(wake: Wake, subject: Table, place: Mapping[Slot, int]) -> RungBy:
+    is_uuid = isinstance(wake.key, Ref) and subject.kinds[wake.key.column] == "uuid"
+    return RungBy(wake.topic, _position(place, wake.key), _position(place, wake.at), is_uuid)
+
+
 def _position(place: Mapping[Slot, int], value: Any) -> int:
     found = _wake_slot(value)
     return -1 if found is None else place[found]
@@ -224,10 +249,10 @@ def _key(head: Step, subject: Table, place: Mapping[Slot, int]) -> Picker:
     return picker(place[s] for s in named if s in place)
 
 
-def _after(head: Step, column: str) -> Any:
+def _after(head: Step, subject: Table, column: str) -> Any:
     """What a column holds once the deciding step is done, in terms of the call and the row before."""
     if isinstance(head, Insert):
-        return head.row[column]
+        return head.row[column] if column in head.row else {c.name: c.default for c in subject.columns}[column]
     if isinstance(head, Update) and column in head.set:
         return head.set[column]
     return Was(column)
@@ -249,8 +274,12 @@ def _slots_in(value: Any, subject: Table, column: str) -> Iterator[Slot]:
         case Once(value=inner):
             yield Slot("was", column)
             yield from _slots_in(inner, subject, column)
+        case Text(parts=parts):
+            for part in parts:
+                yield from _slots_in(part, subject, column)
         case When(cond=cond, then=then, otherwise=otherwise):
             yield Slot("was", cond.column)
+            yield from _slots_in(cond.value, subject, cond.column)
             yield from _slots_in(then, subject, column)
             yield from _slots_in(otherwise, subject, column)
 
@@ -287,7 +316,7 @@ class _Maker:
             return _ENCODE.get(slot.encoding, "{}").format(f"b[{self._before.index(slot.name)}]")
         if slot.encoding:
             return f"uuid_text(r_{slot.name})"
-        return f"(r_{slot.name} := {self._value(_after(self._form.steps[0], slot.name), slot.name)})"
+        return f"(r_{slot.name} := {self._value(_after(self._form.steps[0], self._subject, slot.name), slot.name)})"
 
     def answer(self, column: str | Was) -> str:
         slot = _returned(self._subject, column)
@@ -311,6 +340,8 @@ class _Maker:
                 return f"({self._value(inner, column)} if {self._was(column)} is None else {self._was(column)})"
             case Fresh():
                 return "new_uuid_bytes()"
+            case Text(parts=parts):
+                return "(" + " + ".join(f"str({self._value(part, column)})" for part in parts) + ")"
             case When(cond=cond, then=then, otherwise=otherwise):
                 return f"({self._value(then, column)} if {self._test(cond)} else {self._value(otherwise, column)})"
             case _:
@@ -329,5 +360,6 @@ class _Maker:
             case "in":
                 return f"{left} in {tuple(cond.value)!r}"
             case "=":
-                return f"{left} == {cond.value!r}"
+                right = self._value(cond.value, cond.column)
+                return f"({left} is not None and {left} == {right})"
         raise AssertionError(f"a value is not chosen by {cond.op}")

@@ -16,7 +16,7 @@ from flowfabric.errors import (
 
 MAX_TRIES = 3
 FIRST_PAUSE_MS = 5
-_BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _NOTADB = 5, 6, 10, 11, 13, 14, 26
+_BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _CONSTRAINT, _NOTADB = 5, 6, 10, 11, 13, 14, 19, 26
 
 
 def code_of(error: BaseException) -> int:
@@ -33,12 +33,27 @@ def is_doubtful(error: BaseException) -> bool:
     return code_of(error) & 0xFF == _IOERR
 
 
+def concerns_the_database(error: BaseException) -> bool:
+    """Not the fault of one plan: busy, full, unreadable, corrupt. Trying the plans one by one would not help."""
+    return isinstance(error, sqlite3.Error) and code_of(error) & 0xFF in (
+        _BUSY,
+        _LOCKED,
+        _IOERR,
+        _CORRUPT,
+        _FULL,
+        _CANTOPEN,
+        _NOTADB,
+    )
+
+
 def as_engine_error(error: sqlite3.Error) -> EngineError:
     code = code_of(error) & 0xFF
     if is_busy(code):
         return Contention(ContentionKind.RETRY_EXHAUSTED)
     if code in (_CORRUPT, _NOTADB):
         return ValidationError(ValidationKind.CORRUPTION, f"sqlite: database: {error}")
+    if code == _CONSTRAINT:
+        return ValidationError(ValidationKind.CORRUPTION, f"sqlite: constraint: {error}")
     if code == _FULL:
         return ResourceExhausted("sqlite disk", 0)
     kind = "protocol" if code == _CANTOPEN else "transport"

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from flowfabric.store.port import Get, Read, Row, Scan
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
-from flowfabric.store.sql.ddl import index_predicate
+from flowfabric.store.sql.ddl import index_order, index_predicate
 from flowfabric.store.sql.lite import ENCODERS
 from flowfabric.store.sql.script import decode_list, decode_uuid
 
@@ -67,11 +67,8 @@ def scan_sql(read: Scan) -> tuple[str, list[Any]]:
         tests.append(test)
         params += more
     where = f" WHERE {' AND '.join(tests)}" if tests else ""
-    order = ", ".join(f"{c} DESC" if c in index.descending else c for c in index.order)
-    return (
-        f"SELECT {', '.join(read.columns or table.names)} FROM {table.name}{where} ORDER BY {order} LIMIT {read.limit:d}",
-        params,
-    )
+    columns = ", ".join(read.columns or table.names)
+    return f"SELECT {columns} FROM {table.name}{where} ORDER BY {index_order(index)} LIMIT {read.limit:d}", params
 
 
 def _after(index: Index, table: Table, position: tuple[Any, ...]) -> tuple[str, list[Any]]:

@@ -18,7 +18,7 @@ from flowfabric.store.clock import Clock, Ratchet, system_clock
 from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row
 from flowfabric.store.schema import INDEXES, TABLES
-from flowfabric.store.sql.ddl import index_predicate
+from flowfabric.store.sql.ddl import index_order, index_predicate
 from flowfabric.store.sqlite.failures import as_engine_error
 from flowfabric.store.sqlite.migrate import migrate
 from flowfabric.store.sqlite.reader import decode_rows, dump_tables, run_reads
@@ -55,9 +55,10 @@ class SqliteStore:
         self.target = target
         self.hub = Hub()
         self.clock = Ratchet(clock)
-        self.durability = "full" if synchronous == "FULL" else "process"
+        self.durability = "none (memory)" if target.in_memory else "full" if synchronous == "FULL" else "process"
         self._settings: dict[str, Any] = {"synchronous": synchronous, "wal": wal}
         self._users = 0
+        self.closed = False
         self.loops: Any = None
         try:
             self._sentinel = connect(target, **self._settings) if target.in_memory else None
@@ -76,7 +77,7 @@ class SqliteStore:
         self._readers = None if target.in_memory else _Readers(target, max(pool_size - 1, 1), self._settings)
         self._watch = None if target.in_memory else _Watch(target, self.hub, self._settings)
         self._finalizer = weakref.finalize(self, _stop, self._writer, self._readers, self._watch, self._sentinel)
-        log.warning(BANNER, "in memory" if target.in_memory else self.durability)
+        log.warning(BANNER, self.durability)
 
     def retain(self) -> SqliteStore:
         self._users += 1
@@ -88,13 +89,10 @@ class SqliteStore:
     async def close(self) -> None:
         """The last user closes the database; what was queued is written first."""
         self._users -= 1
-        if self._users <= 0 and self._finalizer.alive:
+        if self._users <= 0 and not self.closed:
+            self.closed = True
             await asyncio.to_thread(self._finalizer)
             self.hub.ring_all()
-
-    @property
-    def closed(self) -> bool:
-        return not self._finalizer.alive
 
     async def now_ms(self) -> int:
         return self.clock()
@@ -128,7 +126,7 @@ class SqliteStore:
     async def next_due(self, index: str) -> int | None:
         found = INDEXES[index]
         where = f" WHERE {index_predicate(found)}" if found.where else ""
-        sql = f"SELECT {found.order[0]} FROM {found.table}{where} ORDER BY {', '.join(found.order)} LIMIT 1"
+        sql = f"SELECT {found.order[0]} FROM {found.table}{where} ORDER BY {index_order(found)} LIMIT 1"
         row = await self.read(lambda db: db.execute(sql).fetchone())
         return row[0] if row else None
 

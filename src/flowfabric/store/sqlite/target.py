@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, unquote, urlsplit
 
 from msgspec import Struct
 
@@ -33,10 +33,11 @@ def parse_target(text: str) -> Target:
     if text == ":memory:":
         return Target(SHARED_MEMORY, SHARED_MEMORY, True, text)
     if is_memory(text):
-        uri = text if "cache=shared" in _query(text) else text + ("&" if "?" in text else "?") + "cache=shared"
+        plain = text.partition("#")[0]
+        uri = plain if "cache=shared" in _query(text) else plain + ("&" if "?" in plain else "?") + "cache=shared"
         return Target(uri, uri, True, text)
     if text.startswith("file:"):
-        return Target(text, _canonical(text[5:].partition("?")[0]), False, text)
+        return Target(text, _canonical(unquote(urlsplit(text).path)), False, text)
     return Target(f"file:{quote(os.path.abspath(text))}", _canonical(text), False, text)
 
 

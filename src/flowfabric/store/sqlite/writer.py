@@ -16,8 +16,16 @@ from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.clock import Clock
 from flowfabric.store.hub import Hub, Topic
 from flowfabric.store.sql.lite import Statement, Values
-from flowfabric.store.sql.script import Script, script
-from flowfabric.store.sqlite.failures import FIRST_PAUSE_MS, MAX_TRIES, as_engine_error, code_of, is_busy, is_doubtful
+from flowfabric.store.sql.script import Script, decode_uuid, script
+from flowfabric.store.sqlite.failures import (
+    FIRST_PAUSE_MS,
+    MAX_TRIES,
+    as_engine_error,
+    code_of,
+    concerns_the_database,
+    is_busy,
+    is_doubtful,
+)
 
 MAX_GROUP = 500
 _UNIQUE = ("SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_ROWID")
@@ -46,6 +54,7 @@ class Writer:
         self._cursor = db.cursor()
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
         self._open = True
+        self._ending = False
         self._broken: TransportError | None = None
         self._scripts: dict[Form, Script] = {}
         self._topics: dict[Topic, None] = {}
@@ -80,14 +89,15 @@ class Writer:
 
     def _next_group(self) -> list[_Job]:
         """Waits for one job, then takes along whatever queued up meanwhile. Empty once stopped and drained."""
-        first = self._queue.get()
-        group = [] if first is None else [first]
+        group: list[_Job] = []
         while len(group) < MAX_GROUP:
             try:
-                job = self._queue.get_nowait()
+                job = self._queue.get(block=not group and not self._ending)
             except Empty:
                 break
-            if job is not None:
+            if job is None:
+                self._ending = True
+            else:
                 group.append(job)
         return group
 
@@ -127,14 +137,9 @@ class Writer:
         self._begin()
         try:
             answers = self._together(group)
-        except (
-            sqlite3.IntegrityError,
-            sqlite3.DataError,
-            sqlite3.InterfaceError,
-            sqlite3.ProgrammingError,
-            _Late,
-            OverflowError,
-        ):
+        except Exception as error:
+            if concerns_the_database(error):
+                raise
             execute("ROLLBACK")
             self._begin()
             answers = [self._isolated(job) for job in group]
@@ -197,9 +202,9 @@ class Writer:
                 answer = error.answer
             elif getattr(error, "sqlite_errorname", "") in _UNIQUE:
                 answer = Refused()
+            elif concerns_the_database(error):
+                raise
             elif isinstance(error, sqlite3.Error):
-                if is_busy(code_of(error)) or is_doubtful(error):
-                    raise
                 answer = as_engine_error(error)
             else:
                 answer = error
@@ -227,17 +232,41 @@ class Writer:
         form, now = plans[0].form, self._now
         text = self._script(form)
         rows = [text.bind(now, plan.values) for plan in plans]
+        if text.alone:
+            return [self._alone(text, values) for values in rows]
         if text.select is not None:
             applied = self._read_then_write(text, text.select, rows)
-        elif len(rows) > 1 and form.is_insert:
+        elif form.is_insert:
             applied = self._inserts(text, rows)
         else:
-            applied = [text.extend(values, ()) if self._write(text.head, values) else None for values in rows]
+            full = [text.extend(values, ()) for values in rows]
+            applied = [values if self._write(text.head, values) else None for values in full]
             self._follow(text, applied)
         if not form.returning:
             done = Applied(now)
             return [Refused() if full is None else done for full in applied]
         return [Refused() if full is None else Applied(now, text.answer(full)) for full in applied]
+
+    def _alone(self, text: Script, values: Values) -> Answer:
+        """A plan that a later step may refuse, or whose guards ask for what it writes itself, is done before the next begins."""
+        before: Row = ()
+        if text.select is not None:
+            found = self._cursor.execute(text.select.sql, text.select.pick(values)).fetchone()
+            if found is None:
+                return Refused()
+            before = found
+        full = text.extend(values, before)
+        execute = self._cursor.execute
+        execute("SAVEPOINT alone")
+        for statement in (text.head, *text.rest):
+            touched = execute(statement.sql, statement.pick(full)).rowcount
+            if touched != 1 and (statement.must or statement is text.head):
+                execute("ROLLBACK TO alone")
+                execute("RELEASE alone")
+                return Refused(0, statement.step)
+        execute("RELEASE alone")
+        self._wake(text, [full])
+        return Applied(self._now, text.answer(full))
 
     def _read_then_write(self, text: Script, select: Statement, rows: list[Values]) -> list[Values | None]:
         """Plans are decided one by one and written together; two about one row never wait in the same batch."""
@@ -266,15 +295,14 @@ class Writer:
 
     def _inserts(self, text: Script, rows: list[Values]) -> list[Values | None]:
         """All at once when all are new, which is nearly always; otherwise one by one to learn which are not."""
-        execute, extend = self._cursor.execute, text.extend
+        execute = self._cursor.execute
+        full = [text.extend(values, ()) for values in rows]
+        kept: list[Values | None] = list(full)
         execute("SAVEPOINT bulk")
-        self._run(text.head, rows)
-        kept: list[Values | None]
-        if self._cursor.rowcount == len(rows):
-            kept = [extend(values, ()) for values in rows]
-        else:
+        self._run(text.head, full)
+        if self._cursor.rowcount != len(rows):
             execute("ROLLBACK TO bulk")
-            kept = [extend(values, ()) if self._write(text.head, values) else None for values in rows]
+            kept = [values if self._write(text.head, values) else None for values in full]
         execute("RELEASE bulk")
         self._follow(text, kept)
         return kept
@@ -307,18 +335,23 @@ class Writer:
             self._cursor.executemany(statement.sql, list(map(statement.pick, rows)))
 
     def _follow(self, text: Script, rows: list[Values | None]) -> None:
-        """The further steps of what was applied, and whom to wake once it is committed."""
+        """The further steps of what was applied."""
         applied = [values for values in rows if values is not None]
         if not applied:
             return
         for statement in text.rest:
             self._run(statement, applied)
+        self._wake(text, applied)
+
+    def _wake(self, text: Script, applied: list[Values]) -> None:
+        """Whom to wake once this is committed."""
         for channel in text.channels:
             self._topics[channel, None] = None
         for rung in text.rung:
             if rung.at < 0:
                 for values in applied:
-                    self._topics[rung.topic, values[rung.key] if rung.key >= 0 else None] = None
+                    key = values[rung.key] if rung.key >= 0 else None
+                    self._topics[rung.topic, decode_uuid(key) if rung.is_uuid else key] = None
                 continue
             times = [values[rung.at] for values in applied if values[rung.at] is not None]
             if times:
