@@ -101,9 +101,10 @@ def lane_id(value: object, field: str = "lane_id") -> LaneId:
         return LaneId(value)
     if not isinstance(value, str) or not value:
         raise invalid(field, f"1 to {MAX_LANE_BYTES} printable ASCII characters (Empty)", value)
-    if len(value.encode()) > MAX_LANE_BYTES:
-        raise invalid(field, f"at most {MAX_LANE_BYTES} bytes (TooLong({len(value.encode())}))", value)
-    for at, byte in enumerate(value.encode()):
+    raw = value.encode(errors="surrogatepass")
+    if len(raw) > MAX_LANE_BYTES:
+        raise invalid(field, f"at most {MAX_LANE_BYTES} bytes (TooLong({len(raw)}))", value)
+    for at, byte in enumerate(raw):
         if not 0x20 <= byte <= 0x7E:
             raise invalid(field, f"printable ASCII only (NonPrintable({at}))", value)
     return LaneId(value)
@@ -115,8 +116,10 @@ def name(value: object, field: str, *, empty: bool = False) -> str:
         return value
     if not isinstance(value, str) or (not value and not empty):
         raise invalid(field, f"text of 1 to {MAX_NAME_BYTES} bytes", value)
-    if len(value) > MAX_NAME_BYTES or len(value.encode(errors="replace")) > MAX_NAME_BYTES:
+    if len(value) > MAX_NAME_BYTES or len(value.encode(errors="surrogatepass")) > MAX_NAME_BYTES:
         raise invalid(field, f"text of at most {MAX_NAME_BYTES} bytes", value)
+    if any("\ud800" <= ch <= "\udfff" for ch in value):
+        raise invalid(field, "valid Unicode text")
     return value
 
 

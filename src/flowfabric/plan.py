@@ -178,6 +178,7 @@ class Form:
         self.name = name
         self.steps: tuple[Step, ...] = tuple(s for s in steps if not isinstance(s, Wake))
         self.wakes: tuple[Wake, ...] = tuple(s for s in steps if isinstance(s, Wake))
+        assert self.steps, f"{name}: a form changes something"
         self.pick = pick
         self.returning = returning
         self.args: tuple[str, ...] = tuple(dict.fromkeys(_arg_names(form_values(self))))
@@ -241,8 +242,8 @@ def guard_values(guard: Guard) -> Iterator[Any]:
         case AnyOf(conds=conds) | Absent(where=conds):
             for cond in conds:
                 yield from walk(cond.value)
-        case Covered(by=by):
-            yield by
+        case _:
+            yield guard.by
 
 
 def step_values(step: Step) -> Iterator[Any]:
@@ -297,7 +298,6 @@ def _getter(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...
 
 def _check(form: Form) -> None:
     """What makes a form safe to send twice and safe beside others."""
-    assert form.steps, f"{form.name}: a form changes something"
     head = form.steps[0]
     if form.pick is not None:
         assert isinstance(head, Update), f"{form.name}: a sweep updates what it picks"

@@ -35,12 +35,12 @@ def encode_handle(fields: HandleFields) -> bytes:
 
 
 def decode_handle(handle: Handle, expected: BackendTag) -> HandleFields:
-    """Checks the outer backend name, then the bytes, then the tag inside them."""
+    """Decodes the bytes, then compares the backend named outside and the tag inside with our own."""
     if not isinstance(handle, Handle) or not isinstance(handle.opaque, bytes):
         raise _corrupt("not a handle")
-    if handle.backend != expected.label:
-        raise _foreign(expected, handle.backend)
     fields = decode_fields(handle.opaque)
+    if handle.backend != expected.label:
+        raise _foreign(expected, str(handle.backend))
     if fields.tag is not expected:
         raise _foreign(expected, f"{fields.tag.label} (embedded tag)")
     return fields

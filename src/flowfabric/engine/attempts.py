@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from flowfabric.engine import checks
 from flowfabric.engine.claims import Claims
 from flowfabric.errors import EngineError, StateError, StateKind, invalid
@@ -25,7 +23,7 @@ from flowfabric.model.lease import (
     RenewLeaseArgs,
     UpdateProgressArgs,
 )
-from flowfabric.model.policy import RetryPolicy, stored_policy
+from flowfabric.model.policy import parse_retry_policy, stored_policy
 from flowfabric.plan import Applied
 from flowfabric.rules import attempts, retries
 from flowfabric.rules.claims import policy_text
@@ -39,6 +37,7 @@ class Attempts(Claims):
     async def renew(self, handle: Handle) -> LeaseRenewal:
         """Holds the lease for another of its own time-to-live."""
         fields = self.fields(handle)
+        checks.ttl_ms(fields.lease_ttl_ms, "handle.lease_ttl_ms")
         result: LeaseRenewal = await self.by_holder(fields, attempts.renew(fields))
         return result
 
@@ -85,6 +84,8 @@ class Attempts(Claims):
         """Ends the attempt; the class and the policy decide whether there will be another."""
         fields = self.fields(handle)
         said = FailureReason(reason) if isinstance(reason, str) else reason
+        if not isinstance(said, FailureReason):
+            raise invalid("reason", "text or a FailureReason", reason)
         message = checks.text(said.message, "reason.message", 65_536)
         category = _category(said, failure_class)
         known = self.facts(handle)
@@ -181,7 +182,7 @@ class Attempts(Claims):
         checks.text(name(args.failure_category, "failure_category"), "failure_category")
         for field in ("retry_policy_json", "next_attempt_policy_json"):
             checks.text(getattr(args, field), field, checks.MAX_JSON_BYTES)
-        policy = _given_policy(args.retry_policy_json)
+        policy = parse_retry_policy(args.retry_policy_json)
         roll = self._random.random()
 
         def rule(snapshot: Snapshot) -> Decision:
@@ -239,14 +240,3 @@ def _category(reason: FailureReason, failure_class: FailureClass) -> str:
         return reason.detail.decode()
     except UnicodeDecodeError:
         return failure_class.value
-
-
-def _given_policy(text: str) -> RetryPolicy | None:
-    """An absent retry limit means none here, unlike in a stored policy."""
-    try:
-        tree = msgspec.json.decode(text) if text else None
-        if not isinstance(tree, dict):
-            return None
-        return msgspec.convert({"max_retries": 0, **tree}, RetryPolicy)
-    except (msgspec.ValidationError, msgspec.DecodeError, UnicodeError):
-        return None

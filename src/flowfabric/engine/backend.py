@@ -323,7 +323,10 @@ class EngineBackend(Protocol):
     async def drop_silent_workers(self, limit: int = 100) -> int:
         """Removes workers whose heartbeat is overdue; how many."""
 
-    async def release_routed(self, limit: int = 1000) -> int:
+    async def forget_worker_events(self, limit: int = 1000) -> int:
+        """Drops registry events older than the retention; how many."""
+
+    async def release_routed(self, limit: int = 1000, wanted: ScannerFilter | None = None) -> int:
         """Lets go of executions that waited for a capable worker and now have one; how many."""
 
     # ---- subscriptions

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 from typing import Any
+from uuid import UUID
 
 from flowfabric.errors import ValidationError, ValidationKind, invalid
 from flowfabric.ids import execution_id, lane_id, name, partition_key
@@ -15,7 +15,7 @@ from flowfabric.model.execution import (
     MAX_TAGS_BYTES,
     CreateExecutionArgs,
 )
-from flowfabric.model.lease import MAX_LEASE_TTL_MS, ClaimPolicy
+from flowfabric.model.lease import MAX_LEASE_TTL_MS, MAX_WAIT_MS, ClaimPolicy
 
 MAX_TIMESTAMP_MS = 2**53 - 1
 MAX_IDEMPOTENCY_KEY_BYTES = 512
@@ -90,6 +90,12 @@ def tags(value: object) -> dict[str, str]:
     return dict(value)
 
 
+def optional_uuid(value: object, field: str) -> UUID | None:
+    if value is not None and not isinstance(value, UUID):
+        raise invalid(field, "a UUID", value)
+    return value
+
+
 def limit(value: object, most: int, field: str = "limit") -> int:
     """A page size. Over the cap is cut to it; zero asks for an empty page."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
@@ -97,16 +103,14 @@ def limit(value: object, most: int, field: str = "limit") -> int:
     return min(value, most)
 
 
-@lru_cache(maxsize=1_024)
 def claim_policy(policy: object) -> ClaimPolicy:
-    """Checked once per policy; workers use the same one again and again."""
     if not isinstance(policy, ClaimPolicy):
         raise invalid("policy", "a ClaimPolicy", policy)
     name(policy.worker_id, "worker_id")
     name(policy.worker_instance_id, "worker_instance_id")
     ttl_ms(policy.lease_ttl_ms)
     if policy.max_wait_ms is not None:
-        whole(policy.max_wait_ms, "max_wait_ms", 0, MAX_LEASE_TTL_MS)
+        whole(policy.max_wait_ms, "max_wait_ms", 0, MAX_WAIT_MS)
     return policy
 
 

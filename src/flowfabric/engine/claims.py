@@ -32,10 +32,10 @@ from flowfabric.model.lease import (
     ResumeToken,
     Work,
 )
-from flowfabric.model.policy import check_worker_capabilities
+from flowfabric.model.policy import check_capability_tokens, check_worker_capabilities
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.plan import Applied
-from flowfabric.rules import claims, grants, workers
+from flowfabric.rules import claims, grants, leases, workers
 from flowfabric.rules.decision import Act, Decision, Snapshot
 from flowfabric.store.port import Row, Scan
 
@@ -106,6 +106,7 @@ class Claims(Executions):
     async def claim_execution(self, args: ClaimExecutionArgs) -> Claimed:
         """Turns a grant into a lease."""
         ident = self._check_claim(args)
+        checks.optional_uuid(args.attempt_id, "attempt_id")
         checks.text(args.attempt_policy_json, "attempt_policy_json", checks.MAX_JSON_BYTES)
         if args.attempt_timeout_ms is not None:
             checks.ttl_ms(args.attempt_timeout_ms, "attempt_timeout_ms", checks.MAX_TIMESTAMP_MS)
@@ -158,7 +159,7 @@ class Claims(Executions):
         lease, attempt = new_lease_id(), new_attempt_id()
         claimed = await self._claim_one(
             ident,
-            lambda snapshot: claims.claim_from_resume_grant(snapshot, token, lease_id=lease, attempt_id=attempt),
+            lambda snapshot: leases.claim_from_resume_grant(snapshot, token, lease_id=lease, attempt_id=attempt),
             token.lease_ttl_ms,
             token.worker_instance_id,
             HandleKind.RESUMED,
@@ -166,22 +167,20 @@ class Claims(Executions):
         return claimed.handle if isinstance(claimed, Claimed) else None
 
     def _check_claim(self, args: ClaimExecutionArgs | ClaimResumedArgs) -> ExecutionId:
+        checks.optional_uuid(args.lease_id, "lease_id")
         name(args.worker_id, "worker_id")
         name(args.worker_instance_id, "worker_instance_id")
         checks.ttl_ms(args.lease_ttl_ms)
         return execution_id(args.execution_id)
 
     async def _claim_one(self, ident: ExecutionId, rule: Any, ttl_ms: int, instance: str, kind: HandleKind | None = None) -> Any:
-        """The lane is read beside the execution, whose lane is only known once it is read."""
-        stored = await self.execution(ident)
-
         def decided(snapshot: Snapshot) -> Decision:
             decision: Decision = rule(snapshot)
             if isinstance(decision, Act) and decision.result is None:
                 return Act(decision.plan, lambda applied: self._granted(applied, ttl_ms, instance, kind))
             return decision
 
-        return await self.decide(ident, decided, grant=True, lane="" if stored is None else stored.lane_id)
+        return await self.decide(ident, decided, grant=True, lane=await self._lane_of(ident))
 
     # ---- the scheduler's side
 
@@ -215,7 +214,10 @@ class Claims(Executions):
         ident = self._check_grant(args)
         grant_id = secrets.token_hex(16)
         result: Granted = await self.decide(
-            ident, lambda snapshot: grants.issue_claim_grant(snapshot, args, grant_id=grant_id), grant=True
+            ident,
+            lambda snapshot: grants.issue_claim_grant(snapshot, args, grant_id=grant_id),
+            grant=True,
+            lane=await self._lane_of(ident),
         )
         return result
 
@@ -225,6 +227,7 @@ class Claims(Executions):
         name(args.worker_id, "worker_id")
         name(args.worker_instance_id, "worker_instance_id")
         checks.ttl_ms(args.grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
+        check_capability_tokens(args.worker_capabilities, "worker_capabilities")
         for field in ("capability_hash", "route_snapshot_json", "admission_summary"):
             checks.optional_text(getattr(args, field), field, checks.MAX_JSON_BYTES)
         return ident
@@ -240,6 +243,8 @@ class Claims(Executions):
     ) -> ClaimGrant | NoWork:
         """Picks and reserves the best admissible execution for a worker, who then calls `claim_execution`."""
         checked = lane_id(lane)
+        name(worker_id, "worker_id")
+        name(worker_instance_id, "worker_instance_id")
         tokens = frozenset(check_worker_capabilities(worker_capabilities, "worker_capabilities"))
         checks.ttl_ms(grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
         held = await self.read_lane(checked)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 from flowfabric.engine import checks
@@ -39,7 +40,7 @@ from flowfabric.model.execution import (
 )
 from flowfabric.model.policy import parse_policy
 from flowfabric.model.state import ExpirePhase, LaneState
-from flowfabric.plan import Applied, Refused
+from flowfabric.plan import Applied
 from flowfabric.rules import executions, grants, operators
 from flowfabric.rules.executions import Creation
 from flowfabric.store.port import Get, Scan
@@ -65,23 +66,25 @@ class Executions(Kernel):
         made = [self._made(args, now) for args in many]
         for lane in {args.lane_id for args in many}:
             await self._know_lane(lane, "create_execution")
-        plain = [at for at, creation in enumerate(made) if creation.key is None]
-        answers = await self.store.commit_many([made[at].plan for at in plain]) if plain else []
-        if len(plain) == len(made) and all(isinstance(answer, Applied) for answer in answers):
-            return [creation.result for creation in made]
-        keyed = [at for at, creation in enumerate(made) if creation.key is not None]
-        results: dict[int, Created | Duplicate] = {}
-        for at, answer in zip(plain, answers, strict=True):
-            if isinstance(answer, Applied):
-                results[at] = made[at].result
-            elif isinstance(answer, Refused):
-                results[at] = await self._settle_creation(made[at], many[at])
+        results: list[Created | Duplicate] = []
+        for plain, run in groupby(range(len(made)), key=lambda at: made[at].key is None):
+            several = list(run)
+            if plain:
+                results += await self._create_plain([made[at] for at in several], [many[at] for at in several])
             else:
+                results += await asyncio.gather(*(self.create_execution(many[at]) for at in several))
+        return results
+
+    async def _create_plain(self, made: list[Creation], many: list[CreateExecutionArgs]) -> list[Created | Duplicate]:
+        answers = await self.store.commit_many([creation.plan for creation in made])
+        if all(isinstance(answer, Applied) for answer in answers):
+            return [creation.result for creation in made]
+        results: list[Created | Duplicate] = []
+        for creation, args, answer in zip(made, many, answers, strict=True):
+            if isinstance(answer, Exception):
                 raise answer
-        if keyed:
-            settled = await asyncio.gather(*(self.create_execution(many[at]) for at in keyed))
-            results.update(zip(keyed, settled, strict=True))
-        return [results[at] for at in range(len(many))]
+            results.append(creation.result if isinstance(answer, Applied) else await self._settle_creation(creation, args))
+        return results
 
     def _made(self, args: CreateExecutionArgs, now: int) -> Creation:
         checked = checks.creation(args)

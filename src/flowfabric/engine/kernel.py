@@ -26,6 +26,7 @@ from flowfabric.store.port import Get, Read, Row, Scan, Store
 MAX_TRIES = 3
 FIRST_PAUSE_S = 0.005
 MAX_FACTS = 50_000
+MAX_EPOCH = 2**63 - 1
 
 
 class Settings(Struct, frozen=True):
@@ -94,6 +95,11 @@ class Kernel:
         loaded = await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid)),))
         return Execution(*loaded.rows[0][0]) if loaded.rows[0] else None
 
+    async def _lane_of(self, ident: ExecutionId) -> str:
+        """The lane to read beside an execution; it is only known once the execution is read."""
+        stored = await self.execution(ident)
+        return "" if stored is None else stored.lane_id
+
     # ---- decisions
 
     async def decide(self, ident: ExecutionId, rule: Callable[[Snapshot], Decision], **wanted: Any) -> Any:
@@ -158,7 +164,12 @@ class Kernel:
 
     def fields(self, handle: Handle) -> HandleFields:
         known = self.facts(handle)
-        return known.fields if known is not None else decode_handle(handle, self.store.tag)
+        if known is not None:
+            return known.fields
+        fields = decode_handle(handle, self.store.tag)
+        if fields.lease_epoch > MAX_EPOCH:
+            raise Contention(ContentionKind.LEASE_CONFLICT)  # no store ever granted it
+        return fields
 
     def forget(self, handle: Handle) -> None:
         self._facts.pop(handle.opaque, None)

@@ -54,7 +54,7 @@ class Leases(Attempts):
     async def requeue_lost(self, execution: ExecutionId, grace_ms: int | None = None) -> str | ReclaimCapExceeded:
         """Puts a lost execution back on its lane once the grace is over; the answer says what was found."""
         ident = execution_id(execution)
-        grace = self.settings.lease_reclaim_grace_ms if grace_ms is None else grace_ms
+        grace = self.settings.lease_reclaim_grace_ms if grace_ms is None else checks.timestamp(grace_ms, "grace_ms")
         result: str | ReclaimCapExceeded = await self.decide(ident, lambda snapshot: leases.requeue(snapshot, grace), grant=True)
         return result
 
@@ -76,6 +76,8 @@ class Leases(Attempts):
         name(args.worker_id, "worker_id")
         name(args.worker_instance_id, "worker_instance_id")
         checks.ttl_ms(args.lease_ttl_ms)
+        checks.optional_uuid(args.lease_id, "lease_id")
+        checks.optional_uuid(args.attempt_id, "attempt_id")
         checks.text(args.attempt_policy_json, "attempt_policy_json", checks.MAX_JSON_BYTES)
         if args.max_reclaim_count is not None:
             checks.whole(args.max_reclaim_count, "max_reclaim_count", 0, 2**32 - 1)

@@ -140,6 +140,8 @@ class Reads(Leases):
         ident = execution_id(execution)
         if partition_key(partition, "partition") != ident.partition_index:
             raise invalid("partition", f"the partition inside the execution id ({ident.partition_index})", partition)
+        if not isinstance(names, list | tuple):
+            raise invalid("names", "a list of column names", names)
         if len(names) > MAX_FIELD_NAMES:
             raise invalid("names", f"at most {MAX_FIELD_NAMES} names", len(names))
         found = await self.execution(ident) if names else None

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from flowfabric.engine import checks
+from flowfabric.engine.filters import checked_filter, passes
 from flowfabric.engine.subscriptions import Subscriptions
-from flowfabric.ids import INSTANCE_TAG_KEY, lane_id, partition_key
+from flowfabric.ids import lane_id, partition_key
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Execution
 from flowfabric.plan import Applied
@@ -27,6 +26,7 @@ class Retention(Subscriptions):
     ) -> int:
         """Deletes ended executions of a lane past their time, oldest first, with everything that belongs to them."""
         checked = lane_id(lane)
+        checked_filter(wanted)
         kept = self.settings.retention_ms if retention_ms is None else checks.whole(retention_ms, "retention_ms", 0, 2**53)
         at = await self.store.now_ms() if now is None else checks.timestamp(now, "now")
         size = checks.limit(batch, retention.MAX_TRIM_BATCH, "batch")
@@ -55,28 +55,16 @@ class Retention(Subscriptions):
 
     async def forget_idempotency_keys(self, limit: int = 1_000) -> int:
         """Drops keys past their window; how many."""
+        size = checks.limit(limit, retention.MAX_TRIM_BATCH)
         now = await self.store.now_ms()
-        loaded = await self.store.load((Scan("idempotency", upto=now, limit=limit),))
+        loaded = await self.store.load((Scan("idempotency", upto=now, limit=size),))
         plans = [retention.FORGET_KEY(r[2], namespace=r[0], idempotency_key=r[1], now=now) for r in loaded.rows[0]]
         return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
 
     async def drop_expired_grants(self, limit: int = 1_000) -> int:
         """Drops grants nobody used in time; how many."""
+        size = checks.limit(limit, retention.MAX_TRIM_BATCH)
         now = await self.store.now_ms()
-        loaded = await self.store.load((Scan("grants", upto=now - 1, limit=limit),))
-        plans = [leases.DROP_EXPIRED_GRANT(r[0], partition_key=r[0], execution_id=r[1]) for r in loaded.rows[0]]
+        loaded = await self.store.load((Scan("grants", upto=now - 1, limit=size),))
+        plans = [leases.drop_expired(r[0], r[1]) for r in loaded.rows[0]]
         return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
-
-
-def passes(execution: Execution, wanted: ScannerFilter | None) -> bool:
-    """Whether an execution is among those a scanner was told to work on."""
-    if wanted is None or wanted.empty:
-        return True
-    if wanted.namespace is not None and execution.namespace != wanted.namespace:
-        return False
-    if wanted.instance_tag is None:
-        return True
-    key, value = wanted.instance_tag
-    if key == INSTANCE_TAG_KEY:
-        return execution.instance_tag == value
-    return bool(json.loads(execution.tags).get(key) == value)

@@ -10,8 +10,9 @@ from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from flowfabric.codec.cursor import decode_cursor, encode_cursor
+from flowfabric.engine.filters import checked_filter
 from flowfabric.engine.workers import Workers
-from flowfabric.errors import StreamBackpressure, StreamDisconnected, TransportError, invalid
+from flowfabric.errors import StreamBackpressure, StreamDisconnected, TransportError
 from flowfabric.ids import INSTANCE_TAG_KEY, ExecutionId
 from flowfabric.model.event import (
     COMPLETION_EVENTS,
@@ -147,10 +148,8 @@ class Subscriptions(Workers):
     def _subscribe(
         self, channel: str, op: str, cursor: bytes, wanted: ScannerFilter | None, decode: Callable[[dict[str, Any]], Event]
     ) -> Subscription[Event]:
-        if wanted is not None and not isinstance(wanted, ScannerFilter):
-            raise invalid("wanted", "a ScannerFilter", wanted)
         after = decode_cursor(cursor, f"{self.store.label}.{op}")
-        return Subscription(self.store, channel, after, wanted or ScannerFilter(), decode)
+        return Subscription(self.store, channel, after, checked_filter(wanted), decode)
 
 
 def _subject(row: dict[str, Any]) -> ExecutionId:

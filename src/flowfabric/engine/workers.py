@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from flowfabric.engine import checks
+from flowfabric.engine.filters import passes
 from flowfabric.engine.reads import Reads
-from flowfabric.errors import Contention, ValidationError, ValidationKind
+from flowfabric.errors import Contention, ValidationError, ValidationKind, invalid
 from flowfabric.ids import lane_id, name
+from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Execution, Page
 from flowfabric.model.policy import check_worker_capabilities
 from flowfabric.model.worker import (
@@ -48,6 +50,7 @@ class Workers(Reads):
         self, worker_instance_id: str, namespace: str = "default", now: int | None = None
     ) -> Refreshed | NotRegistered:
         name(worker_instance_id, "worker_instance_id")
+        name(namespace, "namespace")
         at = await self._now(now)
         load = self._worker_loader(namespace, worker_instance_id)
         result: Refreshed | NotRegistered = await self.settle(
@@ -60,9 +63,11 @@ class Workers(Reads):
     ) -> Marked | NotRegistered:
         """Takes a worker out of the registry. Its leases run out by themselves."""
         name(worker_instance_id, "worker_instance_id")
+        name(namespace, "namespace")
         if not isinstance(reason, str) or len(reason.encode(errors="replace")) > MAX_DEAD_REASON_BYTES:
             size = len(reason.encode(errors="replace")) if isinstance(reason, str) else 0
             raise ValidationError(ValidationKind.INVALID_INPUT, f"reason: exceeds {MAX_DEAD_REASON_BYTES} bytes (got {size})")
+        checks.text(reason, "reason")
         if any(ord(ch) < 32 or ord(ch) == 127 for ch in reason):
             raise ValidationError(ValidationKind.INVALID_INPUT, "reason: must not contain control characters")
         at = await self._now(now)
@@ -75,10 +80,12 @@ class Workers(Reads):
     ) -> Page:
         """Live workers by instance id; without a namespace, of all of them, with (namespace, instance) as the cursor."""
         size = checks.limit(limit, MAX_WORKERS_PAGE)
+        if namespace is not None:
+            name(namespace, "namespace")
         found: list[WorkerInfo] = []
         position: tuple[Any, ...] | None = None
         if after is not None:
-            position = (after,) if isinstance(after, str) else tuple(after)
+            position = _checked_position(after, namespace)
         while size and len(found) <= size:
             group = {} if namespace is None else {"namespace": namespace}
             scan = Scan("all_workers" if namespace is None else "workers", group, position, limit=size + 1)
@@ -93,23 +100,34 @@ class Workers(Reads):
 
     async def drop_silent_workers(self, limit: int = 100) -> int:
         """Removes workers whose heartbeat is overdue; how many."""
+        size = checks.limit(limit, MAX_WORKERS_PAGE)
         now = await self.store.now_ms()
-        loaded = await self.store.load((Scan("worker_expiry", upto=now - 1, limit=limit),))
+        loaded = await self.store.load((Scan("worker_expiry", upto=now - 1, limit=size),))
         plans = [workers.drop_silent(WorkerInfo(*row), now) for row in loaded.rows[0]]
         return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
 
-    async def release_routed(self, limit: int = 1_000) -> int:
+    async def forget_worker_events(self, limit: int = 1_000) -> int:
+        """Drops registry events older than the retention; how many."""
+        size = checks.limit(limit, MAX_WORKERS_PAGE)
+        bound = await self.store.now_ms() - self.settings.retention_ms
+        scan = Scan("worker_events", upto=bound, limit=size, columns=("event_id",))
+        found = (await self.store.load((scan,))).rows[0]
+        plans = [workers.FORGET_EVENT(0, event_id=row[0]) for row in found]
+        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+
+    async def release_routed(self, limit: int = 1_000, wanted: ScannerFilter | None = None) -> int:
         """Lets go of executions that waited for a capable worker and now have one; how many."""
+        size = checks.limit(limit, MAX_WORKERS_PAGE)
         after: tuple[Any, ...] | None = None
         live: list[WorkerInfo] | None = None
         released = 0
-        for _ in range(limit // ROUTE_PAGE):
+        while released < size:
             loaded = await self.store.load((Scan("routed", after=after, limit=ROUTE_PAGE),))
             waiting = [Execution(*row) for row in loaded.rows[0]]
             if waiting and live is None:
                 live = await self.live_workers()
-            for execution in waiting:
-                if workers.covers(live or [], execution.namespace, execution.required_capabilities):
+            for execution in (e for e in waiting if passes(e, wanted)):
+                if released < size and workers.covers(live or [], execution.namespace, execution.required_capabilities):
                     try:
                         await self.unblock_execution(execution.id, execution.blocking_reason)
                         released += 1
@@ -129,6 +147,15 @@ class Workers(Reads):
 
     async def _now(self, given: int | None) -> int:
         return await self.store.now_ms() if given is None else checks.timestamp(given, "now")
+
+
+def _checked_position(after: object, namespace: str | None) -> tuple[str, ...]:
+    parts = (after,) if isinstance(after, str) else after
+    if not isinstance(parts, tuple) or len(parts) != (1 if namespace is not None else 2):
+        raise invalid(
+            "after", "the cursor of the page before: an instance id, or (namespace, instance id) across namespaces", after
+        )
+    return tuple(name(part, "after") for part in parts)
 
 
 def _position(worker: WorkerInfo, namespace: str | None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.retention import passes
+from flowfabric.engine.filters import passes
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Execution
@@ -84,7 +84,7 @@ class Worklist:
             self._failures[ident] = failures
             if failures >= MAX_FAILURES:
                 del self._failures[ident]
-                self._skipped[ident] = SKIPPED_CYCLES
+                self._skipped[ident] = SKIPPED_CYCLES + 1
                 log.exception("%s: %s failed %d times; leaving it for %d cycles", self._name, ident, failures, SKIPPED_CYCLES)
             return 0
         self._failures.pop(ident, None)

@@ -12,9 +12,10 @@ class RouteReleaser:
 
     def __init__(self, settings: LoopSettings) -> None:
         self.interval_ms = settings.route_ms
+        self._wanted = settings.wanted
 
     async def run(self, engine: Engine) -> int:
-        return await engine.release_routed()
+        return await engine.release_routed(wanted=self._wanted)
 
     async def next_due(self, engine: Engine) -> int | None:
         return None

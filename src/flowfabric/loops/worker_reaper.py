@@ -17,6 +17,7 @@ class WorkerReaper:
         done = 0
         while (dropped := await engine.drop_silent_workers(BATCH)) > 0:
             done += dropped
+        await engine.forget_worker_events(BATCH)
         return done
 
     async def next_due(self, engine: Engine) -> int | None:

@@ -58,7 +58,7 @@ class StreamPolicy(Struct, frozen=True, omit_defaults=True):
 class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Every field is optional."""
 
-    priority: int = 0
+    priority: Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)] = 0
     delay_until: Annotated[int, Meta(ge=0)] | None = None
     retry_policy: RetryPolicy | None = None
     timeout_policy: TimeoutPolicy | None = None
@@ -101,6 +101,18 @@ _decode_stored = msgspec.json.Decoder(ExecutionPolicy).decode
 _encode = msgspec.json.Encoder().encode
 
 
+def parse_retry_policy(text: str) -> RetryPolicy | None:
+    """A retry policy given for one failure; anything that is not one means none. An absent limit means no retry here."""
+    try:
+        tree = msgspec.json.decode(text)
+        if not isinstance(tree, dict):
+            return None
+        policy = parse_policy({"retry_policy": {"max_retries": 0, **tree}})
+    except (msgspec.DecodeError, ValidationError, UnicodeError, RecursionError):
+        return None
+    return policy.retry_policy if policy else None
+
+
 def encode_policy(policy: ExecutionPolicy) -> str:
     return _encode(policy).decode()
 
@@ -133,6 +145,17 @@ def check_worker_capabilities(tokens: object, field: str = "capabilities") -> tu
     """A worker's own tokens, sorted."""
     if tokens == () or tokens == frozenset():
         return ()
+    found = check_capability_tokens(tokens, field)
+    if len(found) > MAX_CAPABILITIES:
+        raise invalid(field, f"at most {MAX_CAPABILITIES} tokens")
+    ordered = tuple(sorted(found))
+    if len(",".join(ordered).encode()) > MAX_CAPABILITY_BYTES:
+        raise invalid(field, f"at most {MAX_CAPABILITY_BYTES} bytes when joined by commas")
+    return ordered
+
+
+def check_capability_tokens(tokens: object, field: str) -> set[str]:
+    """The form of each token; how many there may be is another question."""
     if isinstance(tokens, str | bytes) or not hasattr(tokens, "__iter__"):
         raise invalid(field, "a set of capability tokens", tokens)
     found: set[str] = set()
@@ -144,41 +167,48 @@ def check_worker_capabilities(tokens: object, field: str = "capabilities") -> tu
         if any(ch.isspace() or not ch.isprintable() for ch in token):
             raise invalid(field, "tokens without white space or control characters", token)
         found.add(token)
-        if len(found) > MAX_CAPABILITIES:
-            raise invalid(field, f"at most {MAX_CAPABILITIES} tokens")
-    ordered = tuple(sorted(found))
-    if len(",".join(ordered).encode()) > MAX_CAPABILITY_BYTES:
-        raise invalid(field, f"at most {MAX_CAPABILITY_BYTES} bytes when joined by commas")
-    return ordered
+    return found
 
 
 def _tree(value: ExecutionPolicy | Mapping[str, Any] | str | bytes) -> dict[str, Any]:
-    if isinstance(value, ExecutionPolicy):
-        tree = msgspec.to_builtins(value)
-    elif isinstance(value, str | bytes):
-        if len(value) > MAX_POLICY_BYTES:
+    if isinstance(value, str | bytes):
+        raw = value.encode(errors="surrogatepass") if isinstance(value, str) else value
+        if len(raw) > MAX_POLICY_BYTES:
             raise _bad_policy(f"larger than {MAX_POLICY_BYTES} bytes")
         try:
-            tree = msgspec.json.decode(value)
+            tree = msgspec.json.decode(raw)
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             raise _bad_policy("malformed") from None
     else:
-        tree = dict(value) if isinstance(value, Mapping) else value
-        tree = _copied(tree)
+        tree = _copied(dict(value) if isinstance(value, Mapping) else value)
     if not isinstance(tree, dict):
         raise _bad_policy("malformed")
     return tree
 
 
 def _copied(tree: Any) -> Any:
-    """A deep copy by way of JSON, so that what is checked is what is stored."""
+    """A deep copy by way of JSON, so that what is checked is what is stored. JSON has no word for a number that is not finite."""
     try:
+        _check_finite(tree, "")
         text = _encode(tree)
         if len(text) > MAX_POLICY_BYTES:
             raise _bad_policy(f"larger than {MAX_POLICY_BYTES} bytes")
         return msgspec.json.decode(text)
     except (TypeError, ValueError, RecursionError):
         raise _bad_policy("malformed") from None
+
+
+def _check_finite(tree: Any, path: str) -> None:
+    if isinstance(tree, float) and not math.isfinite(tree):
+        raise _bad_policy(f"{path}:invalid")
+    if isinstance(tree, Struct):
+        tree = msgspec.structs.asdict(tree)
+    if isinstance(tree, Mapping):
+        for key, value in tree.items():
+            _check_finite(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(tree, list | tuple):
+        for value in tree:
+            _check_finite(value, path)
 
 
 def _required(tokens: Any) -> list[str]:

@@ -18,7 +18,7 @@ from flowfabric.errors import (
     invalid,
 )
 from flowfabric.model.execution import Execution
-from flowfabric.model.lease import ClaimExecutionArgs, ClaimResumedArgs, HandleKind, ResumeToken
+from flowfabric.model.lease import ClaimExecutionArgs, ClaimResumedArgs, HandleKind
 from flowfabric.plan import (
     Absent,
     Add,
@@ -39,9 +39,9 @@ from flowfabric.plan import (
     Was,
     When,
 )
-from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
+from flowfabric.rules.decision import Act, Decision, Refuse, Snapshot
 from flowfabric.rules.parts import ATTEMPT, EXEC, LANE, MOVED, UNCHANGED, UNRESERVED, drop_grant, granted_event, named
-from flowfabric.rules.states import canonical, entering, is_ended
+from flowfabric.rules.states import canonical, entering
 
 _STARTS_ANEW = Cond("current_attempt_id", "is null")
 CLAIMED = (
@@ -70,7 +70,7 @@ def _acquired(lease_id: Any, attempt_id: Any, timeout: Any) -> dict[str, Any]:
         "attempt_state": "running_attempt",
         "lease_epoch": Add(1),
         "current_lease_id": lease_id,
-        "current_attempt_id": Once(attempt_id),
+        "current_attempt_id": attempt_id,
         "attempt_index": When(_STARTS_ANEW, Was("total_attempt_count"), Was("attempt_index")),
         "total_attempt_count": When(_STARTS_ANEW, Add(1), Add(0)),
         "current_worker_id": Arg("worker_id"),
@@ -135,6 +135,7 @@ def _attempt(policy: Any) -> Upsert:
         },
         {
             **_leased_attempt(),
+            "attempt_id": Ref("current_attempt_id"),
             "started_at_ms": Once(Now()),
             "resumed_at_ms": Now(),
             **dict.fromkeys(("suspended_at_ms", "suspension_id", "outcome", "terminal_at_ms", "attempt_timeout_remaining_ms")),
@@ -150,7 +151,9 @@ CLAIM = Form(
         EXEC,
         (),
         {
-            **_acquired(Fresh(), Fresh(), When(_STARTS_ANEW, Was("attempt_timeout_ms"), Was("attempt_timeout_remaining_ms"))),
+            **_acquired(
+                Fresh(), Once(Fresh()), When(_STARTS_ANEW, Was("attempt_timeout_ms"), Was("attempt_timeout_remaining_ms"))
+            ),
             "lease_reclaim_count": When(Cond("interrupt_cause", "=", "lease_expired"), Add(1), Add(0)),
         },
     ),
@@ -187,6 +190,7 @@ def _claim_one(name: str, event: str) -> Form:
             {
                 **_acquired(Arg("lease_id"), Arg("attempt_id"), Arg("timeout_ms")),
                 "lease_reclaim_count": Arg("lease_reclaim_count"),
+                "expired_epoch": Arg("expired_epoch"),
                 "deadline_at_ms": Arg("deadline_at_ms"),
                 "deadline_origin": Arg("deadline_origin"),
             },
@@ -233,10 +237,6 @@ def policy_text(text: str) -> str | None:
         return None
 
 
-def lane_is_held(snapshot: Snapshot) -> bool:
-    return snapshot.lane is not None and snapshot.lane.state in ("paused", "disabled")
-
-
 def claim_execution(snapshot: Snapshot, args: ClaimExecutionArgs, *, lease_id: UUID, attempt_id: UUID) -> Decision:
     execution = snapshot.execution
     if execution is None:
@@ -269,7 +269,7 @@ def _claimable(snapshot: Snapshot, execution: Execution) -> EngineError | None:
         return Contention(ContentionKind.EXECUTION_NOT_LEASEABLE)
     if execution.ownership_state != "unowned":
         return Contention(ContentionKind.LEASE_CONFLICT)
-    if execution.eligibility_state != "eligible_now" or lane_is_held(snapshot):
+    if execution.eligibility_state != "eligible_now" or snapshot.lane_is_held:
         return Contention(ContentionKind.EXECUTION_NOT_LEASEABLE)
     if execution.attempt_state == "running_attempt":
         return Conflict(ConflictKind.ACTIVE_ATTEMPT_EXISTS)
@@ -290,20 +290,16 @@ def claim_resumed(snapshot: Snapshot, args: ClaimResumedArgs, *, lease_id: UUID,
     execution = snapshot.execution
     if execution is None:
         return Refuse(NotFound("execution", args.execution_id))
-    if execution.ownership_state == "leased":
-        return Refuse(Contention(ContentionKind.LEASE_CONFLICT))
     if execution.lifecycle_phase == "suspended":
         return Refuse(Contention(ContentionKind.NOT_A_RESUMED_EXECUTION))
     if execution.lifecycle_phase != "runnable":
         return Refuse(Contention(ContentionKind.EXECUTION_NOT_LEASEABLE))
     if execution.attempt_state != "attempt_interrupted":
         return Refuse(Contention(ContentionKind.NOT_A_RESUMED_EXECUTION))
-    if execution.eligibility_state != "eligible_now" or lane_is_held(snapshot):
+    if execution.eligibility_state != "eligible_now" or snapshot.lane_is_held:
         return Refuse(Contention(ContentionKind.EXECUTION_NOT_LEASEABLE))
-    if snapshot.grant is not None:
-        refused = _grant_for(snapshot, args.worker_id)
-        if refused is not None:
-            return Refuse(refused)
+    if snapshot.live_grant is not None and snapshot.live_grant.worker_id != args.worker_id:
+        return Refuse(Contention(ContentionKind.INVALID_CLAIM_GRANT))
     plan = one(
         CLAIM_ONE,
         execution,
@@ -357,39 +353,7 @@ def _takeable(snapshot: Snapshot, execution: Execution) -> EngineError | None:
     return Contention(ContentionKind.EXECUTION_NOT_ELIGIBLE) if blocked else None
 
 
-def claim_from_resume_grant(snapshot: Snapshot, token: ResumeToken, *, lease_id: UUID, attempt_id: UUID) -> Decision:
-    """Takes the same attempt over under a higher epoch, or answers None while somebody holds it."""
-    execution = snapshot.execution
-    if execution is None:
-        return Refuse(NotFound("execution", token.grant.execution_id))
-    if is_ended(execution) or execution.lifecycle_phase == "suspended" or execution.current_attempt_id is None:
-        return Done(None)
-    if snapshot.attempt is None:
-        return Refuse(NotFound("attempt"))
-    expires = execution.lease_expires_at_ms
-    leased = execution.ownership_state == "leased"
-    if leased and expires is not None and expires > snapshot.now_ms:
-        return Done(None)
-    if token.grant.expires_at_ms < snapshot.now_ms:
-        return Refuse(Contention(ContentionKind.CLAIM_GRANT_EXPIRED))
-    lost = leased or execution.ownership_state == "lease_expired_reclaimable"
-    if not lost and (execution.attempt_state != "attempt_interrupted" or execution.eligibility_state != "eligible_now"):
-        return Done(None)
-    plan = one(
-        RECLAIM_SAME,
-        execution,
-        lease_id=lease_id,
-        attempt_id=attempt_id,
-        worker_id=token.worker_id,
-        instance=token.worker_instance_id,
-        ttl_ms=token.lease_ttl_ms,
-        timeout_ms=_left(execution, snapshot.now_ms),
-        lost=lost,
-    )
-    return Act(plan)
-
-
-def _left(execution: Execution, now_ms: int) -> int | None:
+def left(execution: Execution, now_ms: int) -> int | None:
     """What remains of the attempt's time while its clock is still running."""
     at = execution.attempt_timeout_at_ms
     return execution.attempt_timeout_remaining_ms if at is None else max(at - now_ms, 1)
@@ -410,20 +374,23 @@ def one(
     deadline_at_ms: int | None = None,
     deadline_origin: str | None = None,
 ) -> Plan:
+    """`lost` says that the lease being replaced ran out, noticed or not."""
     new = execution.current_attempt_id is None
+    anew = new or execution.attempt_state == "pending_replay_attempt"
     stored = execution.attempt_timeout_ms if new else execution.attempt_timeout_remaining_ms
     losses = execution.lease_reclaim_count + (lost or execution.interrupt_cause == "lease_expired")
     return form(
         execution.partition_key,
         **named(execution),
         lease_id=lease_id,
-        attempt_id=attempt_id,
+        attempt_id=attempt_id if anew else execution.current_attempt_id,
         worker_id=worker_id,
         worker_instance_id=instance,
         lease_ttl_ms=ttl_ms,
         renew_within_ms=renew_within_ms(ttl_ms),
         timeout_ms=timeout_ms or stored,
         lease_reclaim_count=int(losses),
+        expired_epoch=execution.lease_epoch if lost else execution.expired_epoch,
         attempt_policy=attempt_policy or execution.pending_attempt_policy,
         deadline_at_ms=deadline_at_ms or execution.deadline_at_ms,
         deadline_origin=deadline_origin or execution.deadline_origin,

@@ -30,6 +30,11 @@ class Snapshot(Struct, frozen=True):
         """A grant that still holds; one past its time counts as absent."""
         return self.grant if self.grant is not None and self.grant.expires_at_ms >= self.now_ms else None
 
+    @property
+    def lane_is_held(self) -> bool:
+        """A paused or disabled lane grants nothing."""
+        return self.lane is not None and self.lane.state in ("paused", "disabled")
+
 
 class Act(Struct, frozen=True, gc=False):
     """Commit this; then the answer is `result`, or what it makes of the commit."""

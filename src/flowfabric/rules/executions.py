@@ -16,10 +16,13 @@ from flowfabric.errors import (
     StateKind,
     ValidationError,
     ValidationKind,
+    invalid,
 )
 from flowfabric.ids import INSTANCE_TAG_KEY
 from flowfabric.model.execution import (
     MAX_PRIORITY,
+    MAX_TAGS,
+    MAX_TAGS_BYTES,
     CancelExecutionArgs,
     Cancelled,
     Changed,
@@ -364,6 +367,8 @@ def set_tags(snapshot: Snapshot, tags: dict[str, str]) -> Decision:
     if execution is None:
         return Refuse(NotFound("execution"))
     merged = {**json.loads(execution.tags), **tags}
+    if len(merged) > MAX_TAGS or sum(len(k.encode()) + len(v.encode()) for k, v in merged.items()) > MAX_TAGS_BYTES:
+        return Refuse(invalid("tags", f"at most {MAX_TAGS} tags and {MAX_TAGS_BYTES} bytes in all, together with those it has"))
     text = json.dumps(dict(sorted(merged.items())), separators=(",", ":"), ensure_ascii=False)
     instance_tag = merged.get(INSTANCE_TAG_KEY)
     plan = SET_TAGS(execution.partition_key, **named(execution), tags=text, instance_tag=instance_tag)

@@ -86,7 +86,7 @@ def check_handle(snapshot: Snapshot, handle: HandleFields, *, marks: bool = True
         return Refuse(NotFound("execution", handle.execution_id))
     if snapshot.attempt is None:
         return Refuse(NotFound("attempt", f"{handle.attempt_index} of {handle.execution_id}"))
-    if execution.lease_epoch != handle.lease_epoch and execution.expired_epoch == handle.lease_epoch:
+    if execution.expired_epoch == handle.lease_epoch:
         return Refuse(StateError(StateKind.LEASE_EXPIRED))
     if execution.lease_epoch != handle.lease_epoch or execution.attempt_index != handle.attempt_index:
         return Refuse(Contention(ContentionKind.LEASE_CONFLICT))
@@ -102,6 +102,8 @@ def check_fence(snapshot: Snapshot, fence: LeaseFence | None, attempt_index: int
         return Refuse(NotFound("execution"))
     if fence is None and source != OPERATOR_OVERRIDE:
         return Refuse(ValidationError(ValidationKind.INVALID_INPUT, "fence_required"))
+    if fence is not None and execution.expired_epoch == fence.lease_epoch:
+        return Refuse(StateError(StateKind.LEASE_EXPIRED))
     refused = _check_live(snapshot, execution, marks=True)
     if refused is not None or fence is None:
         return refused

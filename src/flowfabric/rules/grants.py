@@ -69,7 +69,7 @@ def issue_claim_grant(snapshot: Snapshot, args: IssueGrantArgs, *, grant_id: str
     execution = snapshot.execution
     if execution is None:
         return Refuse(NotFound("execution", args.execution_id))
-    if execution.lifecycle_phase != "runnable" or execution.eligibility_state != "eligible_now":
+    if execution.lifecycle_phase != "runnable" or execution.eligibility_state != "eligible_now" or snapshot.lane_is_held:
         return Refuse(Contention(ContentionKind.EXECUTION_NOT_ELIGIBLE))
     if snapshot.live_grant is not None:
         return Refuse(StateError(StateKind.GRANT_ALREADY_EXISTS))

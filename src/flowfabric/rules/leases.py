@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from flowfabric.errors import NotFound, StateError, StateKind, ValidationError, ValidationKind
+from flowfabric.errors import Contention, ContentionKind, NotFound, StateError, StateKind, ValidationError, ValidationKind
 from flowfabric.ids import partition_tag
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import (
@@ -17,11 +17,12 @@ from flowfabric.model.lease import (
     ReclaimCapExceeded,
     ReclaimExecutionArgs,
     ReclaimGrant,
+    ResumeToken,
     Revoked,
     RevokeLeaseArgs,
 )
-from flowfabric.plan import Add, Applied, Arg, Cond, Delete, Form, Insert, Now, Ref, Until, Update, UpdateMany, Wake, Was
-from flowfabric.rules.claims import CLAIMED, policy_text, renew_within_ms
+from flowfabric.plan import Add, Applied, Arg, Cond, Delete, Form, Insert, Now, Plan, Ref, Until, Update, UpdateMany, Wake, Was
+from flowfabric.rules.claims import CLAIMED, RECLAIM_SAME, left, one, policy_text, renew_within_ms
 from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.fence import mark_expired
 from flowfabric.rules.grants import grant_plan, mismatch_plan, missing_capabilities
@@ -45,7 +46,7 @@ from flowfabric.rules.parts import (
     lease_of,
     named,
 )
-from flowfabric.rules.states import canonical, entering
+from flowfabric.rules.states import canonical, entering, is_ended
 
 NO_POLICY_RECLAIM_LIMIT = 1_000
 
@@ -249,6 +250,42 @@ def _reclaim_grant(execution: Execution, grant_id: str, applied: Applied) -> Rec
     return ReclaimGrant(execution.id, partition_tag(execution.partition_key), grant_id, applied.row[0], execution.lane_id)
 
 
+def claim_from_resume_grant(snapshot: Snapshot, token: ResumeToken, *, lease_id: UUID, attempt_id: UUID) -> Decision:
+    """Takes the same attempt over under a higher epoch, or answers None while somebody holds it."""
+    execution = snapshot.execution
+    if execution is None:
+        return Refuse(NotFound("execution", token.grant.execution_id))
+    if is_ended(execution) or execution.lifecycle_phase == "suspended" or execution.current_attempt_id is None:
+        return Done(None)
+    if snapshot.attempt is None:
+        return Refuse(NotFound("attempt"))
+    if snapshot.lane_is_held:
+        return Done(None)
+    expires = execution.lease_expires_at_ms
+    leased = execution.ownership_state == "leased"
+    if leased and expires is not None and expires > snapshot.now_ms:
+        return Done(None)
+    if token.grant.expires_at_ms < snapshot.now_ms:
+        return Refuse(Contention(ContentionKind.CLAIM_GRANT_EXPIRED))
+    lost = leased or execution.ownership_state == "lease_expired_reclaimable"
+    if not lost and (execution.attempt_state != "attempt_interrupted" or execution.eligibility_state != "eligible_now"):
+        return Done(None)
+    if lost and _over_limit(execution):
+        return _give_it_up(execution)
+    plan = one(
+        RECLAIM_SAME,
+        execution,
+        lease_id=lease_id,
+        attempt_id=attempt_id,
+        worker_id=token.worker_id,
+        instance=token.worker_instance_id,
+        ttl_ms=token.lease_ttl_ms,
+        timeout_ms=left(execution, snapshot.now_ms),
+        lost=lost,
+    )
+    return Act(plan)
+
+
 RECLAIM = Form(
     "reclaim",
     Update(
@@ -316,7 +353,7 @@ RECLAIM = Form(
     Wake("attempt_timeout", at=Ref("attempt_timeout_at_ms")),
     returning=CLAIMED,
 )
-DROP_GRANT = Form("drop_grant", Delete(GRANT, KEY))
+DROP_EXPIRED_GRANT = Form("drop_expired_grant", Delete(GRANT, (*KEY, Cond("expires_at_ms", "<", Now()))))
 
 
 def reclaim(snapshot: Snapshot, args: ReclaimExecutionArgs, *, lease_id: UUID, attempt_id: UUID) -> Decision:
@@ -328,13 +365,14 @@ def reclaim(snapshot: Snapshot, args: ReclaimExecutionArgs, *, lease_id: UUID, a
         detail = f"reclaim_execution: grant worker_id={grant.worker_id} mismatches caller {args.worker_id}"
         return Refuse(ValidationError(ValidationKind.INVALID_INPUT, detail))
     if snapshot.live_grant is None:
-        drop = DROP_GRANT(grant.partition_key, partition_key=grant.partition_key, execution_id=grant.execution_id)
-        return Act(drop, GrantNotFound(ident))
+        return Act(drop_expired(grant.partition_key, grant.execution_id), GrantNotFound(ident))
     if execution is None:
         return Refuse(NotFound("execution", ident))
-    detail_or_none = _not_reclaimable(snapshot, execution)
-    if detail_or_none is not None:
-        return Done(NotReclaimable(ident, f"{detail_or_none}; exec transitioned after grant issuance"))
+    not_now = _not_reclaimable(snapshot, execution)
+    if not_now is not None:
+        return Done(NotReclaimable(ident, f"{not_now}; exec transitioned after grant issuance"))
+    if snapshot.lane_is_held:
+        return Done(NotReclaimable(ident, f"lane {execution.lane_id} is held"))
     if execution.ownership_state == "leased":
         return Act(mark_expired(execution), AGAIN)
     if _over_limit(execution, args.max_reclaim_count):
@@ -358,4 +396,7 @@ def reclaim(snapshot: Snapshot, args: ReclaimExecutionArgs, *, lease_id: UUID, a
 
 _LOSS_WORDS = {"lease_expired": "lease_expired_reclaimable"}
 
-DROP_EXPIRED_GRANT = Form("drop_expired_grant", Delete(GRANT, (*KEY, Cond("expires_at_ms", "<", Now()))))
+
+def drop_expired(partition_key: int, execution_id: UUID) -> Plan:
+    """Removes a grant that ran out, and only that: one issued meanwhile stays."""
+    return DROP_EXPIRED_GRANT(partition_key, partition_key=partition_key, execution_id=execution_id)

@@ -43,7 +43,7 @@ def backoff_ms(backoff: dict[str, Any], retry_count: int, roll: float) -> int:
     try:
         delay = int(min(initial * multiplier ** min(retry_count, _MAX_EXPONENT), most))
     except OverflowError:
-        delay = int(most)
+        delay = int(most) if initial else 0
     if backoff.get("jitter") is True:
         return max(int(delay * (0.5 + roll / 2)), 1)
     return delay

@@ -9,7 +9,6 @@ from flowfabric.rules.decision import Act, Decision, Done, Refuse
 
 WORKER, WORKER_EVENT = "ff_worker_registry", "ff_worker_registry_event"
 _KEY = (Cond("namespace", "=", Arg("namespace")), Cond("worker_instance_id", "=", Arg("worker_instance_id")))
-_SEEN = Cond("last_heartbeat_ms", "=", Arg("seen_ms"))
 
 
 def _noted(kind: str, reason: object = None) -> Insert:
@@ -55,10 +54,12 @@ HEARTBEAT = Form(
     "heartbeat_worker",
     Update(
         WORKER,
-        (*_KEY, Cond("expires_at_ms", ">", Arg("now"))),
+        (*_KEY, Cond("version", "=", Arg("version")), Cond("expires_at_ms", ">", Arg("now"))),
         {"version": Add(1), "last_heartbeat_ms": Arg("now"), "expires_at_ms": Arg("expires_at_ms")},
     ),
+    _noted("heartbeat"),
 )
+FORGET_EVENT = Form("forget_worker_event", Delete(WORKER_EVENT, (Cond("event_id", "=", Arg("event_id")),)))
 MARK_DEAD = Form("mark_worker_dead", Delete(WORKER, _KEY), _noted("marked_dead", Arg("reason")))
 SWEEP_DEAD = Form("drop_silent_worker", Delete(WORKER, (*_KEY, Cond("version", "=", Arg("version")))), _noted("ttl_swept"))
 
@@ -86,7 +87,8 @@ def heartbeat(stored: WorkerInfo | None, namespace: str, instance: str, now: int
     if stored is None or stored.expires_at_ms <= now:
         return Done(NotRegistered())
     expires = now + stored.liveness_ttl_ms
-    plan = HEARTBEAT(0, namespace=namespace, worker_instance_id=instance, now=now, expires_at_ms=expires)
+    named = {"namespace": namespace, "worker_instance_id": instance, "version": stored.version}
+    plan = HEARTBEAT(0, **named, now=now, expires_at_ms=expires)
     return Act(plan, Refreshed(expires))
 
 

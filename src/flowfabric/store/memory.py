@@ -96,7 +96,8 @@ class _Call:
             case Fresh():
                 return uuid.uuid4()
             case Text(parts=parts):
-                return "".join(str(self.value(p)) for p in parts)
+                said = [self.value(p) for p in parts]
+                return None if None in said else "".join(map(str, said))
             case When(cond=cond, then=then, otherwise=otherwise):
                 return self.value(then if self.cond(cond, self.before) else otherwise, own)
             case _:
@@ -389,6 +390,7 @@ class MemoryStore:
     def _walk(self, index: Index, group: Mapping[str, Any], after: Key | None, upto: Any) -> Iterator[tuple[Key, Record]]:
         entries = self._indexes[index.name].get(tuple(group[c] for c in index.group), [])
         start = 0
+        assert upto is None or index.order[0] not in index.descending, f"{index.name}: a bound is for ascending indexes"
         if after is not None:
             mark = tuple(_signed(index, c, v) for c, v in zip(index.order, after, strict=True))
             start = bisect.bisect_right(entries, mark, key=lambda e: e[0])

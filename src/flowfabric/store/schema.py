@@ -30,16 +30,10 @@ class Table(Struct, frozen=True):
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...]
+    names: tuple[str, ...]
+    kinds: dict[str, str]
     children: tuple[Child, ...] = ()
     outbox: bool = False
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(c.name for c in self.columns)
-
-    @property
-    def kinds(self) -> dict[str, str]:
-        return {c.name: c.kind for c in self.columns}
 
 
 class Index(Struct, frozen=True):
@@ -68,7 +62,8 @@ def _table(name: str, columns: str, children: tuple[str, ...] = (), *, outbox: b
         if default:
             value = int(default) if plain == "int" else default.strip("'")
         parsed.append(Column(column, plain, kind.endswith("?"), value))
-    return Table(name, tuple(parsed), tuple(key), tuple(Child(c) for c in children), outbox)
+    kinds = {column.name: column.kind for column in parsed}
+    return Table(name, tuple(parsed), tuple(key), tuple(kinds), kinds, tuple(Child(c) for c in children), outbox)
 
 
 _EVENT = "partition_key int=0, namespace text?, instance_tag text?"
@@ -253,6 +248,7 @@ INDEXES: dict[str, Index] = {
         Index("workers", "ff_worker_registry", ("worker_instance_id",), ("namespace",), primary=True),
         Index("all_workers", "ff_worker_registry", ("namespace", "worker_instance_id"), primary=True),
         Index("worker_expiry", "ff_worker_registry", ("expires_at_ms", "namespace", "worker_instance_id")),
+        Index("worker_events", "ff_worker_registry_event", ("event_at_ms", "event_id")),
         Index("edge_groups", "ff_edge_group", ("flow_id",), ("partition_key", "downstream_eid")),
         Index("lease_events_of", "ff_lease_event", ("event_id",), ("execution_id",)),
         Index("completion_events_of", "ff_completion_event", ("event_id",), ("execution_id",)),

@@ -172,6 +172,7 @@ def _selection(form: Form, subject: Table, before: list[str]) -> Draft:
     tests = [index_predicate(index)] if index.where else []
     tests += [f"{c} = {draft.value(v, subject.kinds[c])}" for c, v in form.pick.group.items()]
     if form.pick.upto is not None:
+        assert index.order[0] not in index.descending, f"{index.name}: a bound is for ascending indexes"
         tests.append(f"{index.order[0]} <= {draft.value(form.pick.upto, 'int')}")
     tests += [draft.guard(g) for g in (*form.pick.where, *head.where)]
     draft.sql = f"{text}{' AND '.join(tests)} ORDER BY {index_order(index)} LIMIT "
@@ -341,7 +342,8 @@ class _Maker:
             case Fresh():
                 return "new_uuid_bytes()"
             case Text(parts=parts):
-                return "(" + " + ".join(f"str({self._value(part, column)})" for part in parts) + ")"
+                said = "".join(f"{self._value(part, column)}, " for part in parts)
+                return f"(None if None in (t := ({said})) else ''.join(map(str, t)))"
             case When(cond=cond, then=then, otherwise=otherwise):
                 return f"({self._value(then, column)} if {self._test(cond)} else {self._value(otherwise, column)})"
             case _:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import time
+from collections.abc import Callable
+from typing import TypeVar
 
 from flowfabric.errors import (
     Contention,
@@ -16,6 +19,8 @@ from flowfabric.errors import (
 
 MAX_TRIES = 3
 FIRST_PAUSE_MS = 5
+OPEN_PATIENCE_S = 5.0
+T = TypeVar("T")
 _BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _CONSTRAINT, _NOTADB = 5, 6, 10, 11, 13, 14, 19, 26
 
 
@@ -44,6 +49,18 @@ def concerns_the_database(error: BaseException) -> bool:
         _CANTOPEN,
         _NOTADB,
     )
+
+
+def patiently(work: Callable[[], T]) -> T:
+    """Opening a database that another process is just creating: changing the journal mode does not wait by itself."""
+    until = time.monotonic() + OPEN_PATIENCE_S
+    while True:
+        try:
+            return work()
+        except sqlite3.OperationalError as error:
+            if not is_busy(code_of(error)) or time.monotonic() > until:
+                raise
+            time.sleep(FIRST_PAUSE_MS / 1000)
 
 
 def as_engine_error(error: sqlite3.Error) -> EngineError:

@@ -60,6 +60,7 @@ def scan_sql(read: Scan) -> tuple[str, list[Any]]:
         tests.append(f"{column} = ?")
         params.append(_encode(table, column, read.group[column]))
     if read.upto is not None:
+        assert index.order[0] not in index.descending, f"{index.name}: a bound is for ascending indexes"
         tests.append(f"{index.order[0]} <= ?")
         params.append(read.upto)
     if read.after is not None:

@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
 from typing import Any, TypeVar
 
 from flowfabric.errors import TransportError
@@ -19,7 +20,7 @@ from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row
 from flowfabric.store.schema import INDEXES, TABLES
 from flowfabric.store.sql.ddl import index_order, index_predicate
-from flowfabric.store.sqlite.failures import as_engine_error
+from flowfabric.store.sqlite.failures import as_engine_error, patiently
 from flowfabric.store.sqlite.migrate import migrate
 from flowfabric.store.sqlite.reader import decode_rows, dump_tables, run_reads
 from flowfabric.store.sqlite.target import Target, check_version, connect
@@ -60,24 +61,33 @@ class SqliteStore:
         self._users = 0
         self.closed = False
         self.loops: Any = None
-        try:
-            self._sentinel = connect(target, **self._settings) if target.in_memory else None
-            db = connect(target, **self._settings)
-        except sqlite3.Error as error:
-            raise TransportError("sqlite", f"cannot open {target.shown}: {error}") from error
-        try:
-            self.migrated = migrate(db, target.shown, self.clock())
-        except sqlite3.Error as error:
-            db.close()
-            raise TransportError("sqlite", f"cannot migrate {target.shown}: {error}", backend_kind="protocol") from error
-        except BaseException:
-            db.close()
-            raise
+        db = self._open()
         self._writer = Writer(db, self.clock, self.hub)
         self._readers = None if target.in_memory else _Readers(target, max(pool_size - 1, 1), self._settings)
         self._watch = None if target.in_memory else _Watch(target, self.hub, self._settings)
         self._finalizer = weakref.finalize(self, _stop, self._writer, self._readers, self._watch, self._sentinel)
         log.warning(BANNER, self.durability)
+
+    def _open(self) -> sqlite3.Connection:
+        """The writer's connection, migrated; for an in-memory database one more that keeps it alive."""
+        with ExitStack() as opened:
+            self._sentinel = None
+            try:
+                if self.target.in_memory:
+                    self._sentinel = opened.enter_context(closing(patiently(self._connect)))
+                db = opened.enter_context(closing(patiently(self._connect)))
+            except sqlite3.Error as error:
+                raise TransportError("sqlite", f"cannot open {self.target.shown}: {error}") from error
+            try:
+                self.migrated = patiently(lambda: migrate(db, self.target.shown, self.clock()))
+            except sqlite3.Error as error:
+                text = f"cannot migrate {self.target.shown}: {error}"
+                raise TransportError("sqlite", text, backend_kind="protocol") from error
+            opened.pop_all()
+            return db
+
+    def _connect(self) -> sqlite3.Connection:
+        return connect(self.target, **self._settings)
 
     def retain(self) -> SqliteStore:
         self._users += 1
@@ -189,7 +199,11 @@ class _Watch:
             if not self._hub.waiters:
                 seen = None
                 continue
-            version = self._db.execute("PRAGMA data_version").fetchone()[0]
+            try:
+                version = self._db.execute("PRAGMA data_version").fetchone()[0]
+            except sqlite3.Error:
+                log.warning("cannot see what other processes write; polling goes on", exc_info=True)
+                continue
             if version != seen:
                 seen = version
                 self._hub.ring_all()

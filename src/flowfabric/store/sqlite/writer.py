@@ -53,9 +53,10 @@ class Writer:
         self._db, self._clock, self._hub = db, clock, hub
         self._cursor = db.cursor()
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._entry = threading.Lock()
         self._open = True
         self._ending = False
-        self._broken: TransportError | None = None
+        self._broken: str | None = None
         self._scripts: dict[Form, Script] = {}
         self._topics: dict[Topic, None] = {}
         self._dues: dict[str, int] = {}
@@ -66,16 +67,18 @@ class Writer:
 
     def submit(self, kind: str, items: Any, limit: int = 0) -> asyncio.Future[Any]:
         job = _Job(kind, items, limit)
-        if not self._open:
-            job.future.set_exception(TransportError("sqlite", "the database was closed", backend_kind="protocol"))
-            return job.future
-        self._queue.put(job)
+        with self._entry:
+            if self._open:
+                self._queue.put(job)
+                return job.future
+        job.future.set_exception(TransportError("sqlite", "the database was closed", backend_kind="protocol"))
         return job.future
 
     def stop(self) -> None:
         """Finishes what is queued, then ends the thread."""
-        self._open = False
-        self._queue.put(None)
+        with self._entry:
+            self._open = False
+            self._queue.put(None)
         self._thread.join()
 
     # ---- on the writer thread from here on
@@ -115,17 +118,17 @@ class Writer:
 
     def _commit_group(self, group: list[_Job]) -> list[Any]:
         if self._broken is not None:
-            return [self._broken] * len(group)
+            return [_stopped(self._broken) for _ in group]
         for attempt in range(MAX_TRIES):
             try:
                 return self._try_group(group)
             except sqlite3.Error as error:
                 self._roll_back()
                 if is_doubtful(error):
-                    self._broken = TransportError("sqlite", f"writing stopped after a disk error: {error}", backend_kind="other")
-                    return [self._broken] * len(group)
+                    self._broken = str(error)
+                    return [_stopped(self._broken) for _ in group]
                 if not is_busy(code_of(error)) or attempt == MAX_TRIES - 1:
-                    return [as_engine_error(error)] * len(group)
+                    return [as_engine_error(error) for _ in group]
                 time.sleep(FIRST_PAUSE_MS * 2**attempt / 1000)
             except Exception as error:
                 self._roll_back()
@@ -362,6 +365,10 @@ class Writer:
         if found is None:
             found = self._scripts[form] = script(form)
         return found
+
+
+def _stopped(why: str) -> TransportError:
+    return TransportError("sqlite", f"writing stopped after a disk error: {why}", backend_kind="other")
 
 
 def _run_key(job: _Job) -> tuple[str, Any]:

@@ -267,6 +267,8 @@ CREATE INDEX ff_idempotency_idempotency_idx ON ff_idempotency (expires_at_ms, na
 
 CREATE INDEX ff_worker_registry_worker_expiry_idx ON ff_worker_registry (expires_at_ms, namespace, worker_instance_id);
 
+CREATE INDEX ff_worker_registry_event_worker_events_idx ON ff_worker_registry_event (event_at_ms, event_id);
+
 CREATE INDEX ff_edge_group_edge_groups_idx ON ff_edge_group (partition_key, downstream_eid, flow_id);
 
 CREATE INDEX ff_lease_event_lease_events_of_idx ON ff_lease_event (execution_id, event_id);

@@ -1,0 +1,38 @@
+"""Who a scanner or a subscriber cares about."""
+
+from __future__ import annotations
+
+import json
+
+from flowfabric.errors import invalid
+from flowfabric.ids import INSTANCE_TAG_KEY
+from flowfabric.model.event import ScannerFilter
+from flowfabric.model.execution import Execution
+
+
+def checked_filter(wanted: object) -> ScannerFilter:
+    """A caller's filter; None asks for everything."""
+    if wanted is None:
+        return ScannerFilter()
+    if not isinstance(wanted, ScannerFilter):
+        raise invalid("wanted", "a ScannerFilter", wanted)
+    if wanted.namespace is not None and not isinstance(wanted.namespace, str):
+        raise invalid("wanted.namespace", "text", wanted.namespace)
+    pair = wanted.instance_tag
+    if pair is not None and not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(p, str) for p in pair)):
+        raise invalid("wanted.instance_tag", "a (key, value) pair of text", pair)
+    return wanted
+
+
+def passes(execution: Execution, wanted: ScannerFilter | None) -> bool:
+    """Whether an execution is among those a scanner was told to work on."""
+    if wanted is None or wanted.empty:
+        return True
+    if wanted.namespace is not None and execution.namespace != wanted.namespace:
+        return False
+    if wanted.instance_tag is None:
+        return True
+    key, value = wanted.instance_tag
+    if key == INSTANCE_TAG_KEY:
+        return execution.instance_tag == value
+    return bool(json.loads(execution.tags).get(key) == value)

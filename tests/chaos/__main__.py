@@ -1,0 +1,216 @@
+"""`python -m tests.chaos --store sqlite --kills 20 [--seed N] [--executions N] [--keep]`"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random, SystemRandom
+from typing import Any
+
+from flowfabric import FlowFabricError
+from flowfabric.codec.cursor import decode_cursor, encode_cursor
+from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
+from flowfabric.verify.invariants import Violation
+from flowfabric.verify.world import TABLES_READ
+
+from .checker import check
+from .child import CALM, Setup
+from .evidence import FENCED, GRANTS, Evidence
+from .fences import is_borrowed
+from .fleet import Fleet
+from .logs import Call, Log, read_history
+from .nemesis import Nemesis
+from .plan import LANES
+from .stores import StoreCase, case_of, open_engine
+from .subscriber import saved_cursor
+
+KILLS_PER_S = 2.0
+EXECUTIONS_PER_KILL = 40
+TELL_EVERY_S = 2.0
+LATE = ("lease_conflict", "lease_expired", "lease_revoked", "stale_lease", "execution_not_active")
+
+
+class OutOfTime(Exception):
+    """The run did not end within its bound."""
+
+
+class Run:
+    def __init__(self, options: argparse.Namespace, folder: Path) -> None:
+        self._options, self._folder = options, folder
+        self._case: StoreCase = case_of(options.store, folder)
+        self._began = time.monotonic()
+        self._deadline = self._began + (options.deadline or 60 + 1.5 * options.kills + 0.02 * options.executions)
+        rate = options.executions / options.kills * KILLS_PER_S
+        setup = Setup(self._case.url, str(folder), "", options.seed, options.executions, rate)
+        self._fleet = Fleet(setup)
+        self._nemesis = Nemesis(self._fleet, options.seed, Log(folder, "nemesis-1"))
+        self._told = 0.0
+
+    def __call__(self) -> int:
+        for number in (signal.SIGTERM, signal.SIGALRM):
+            signal.signal(number, _out_of_time)
+        signal.alarm(int(self._deadline - self._began) + 30)
+        violations: list[Violation] = []
+        try:
+            if not self._nemesis.run(self._options.kills, self._deadline, self._tell):
+                violations.append(Violation("time", "nemesis", "could not kill as often as asked before the deadline"))
+            (self._folder / CALM).touch()
+            self._fleet.resume_all()
+            violations += asyncio.run(self._drain())
+        finally:
+            self._fleet.kill_all()
+        self._fleet.tend(restart=False)
+        self._say("checking")
+        violations += self._case.survives(Random(self._options.seed))
+        try:
+            tables = self._case.tables()
+        except FlowFabricError as error:
+            tables = {table: [] for table in TABLES_READ}
+            violations.append(Violation("recovery", self._case.url, str(error)))
+        seen = Evidence.of(tables, read_history(self._folder))
+        violations += check(seen)
+        violations += [Violation("process", instance, says) for instance, says in self._fleet.faults]
+        return self._report(seen, violations)
+
+    async def _drain(self) -> list[Violation]:
+        """Everybody is alive and well; what is left must come to its end by itself."""
+        engine = await open_engine(self._case.url)
+        try:
+            for what, reached in (
+                ("the driver did not finish", self._driver_finished),
+                ("work is left", lambda: self._idle(engine)),
+                ("the subscriber did not catch up", lambda: self._caught_up(engine)),
+            ):
+                while not await reached():
+                    if time.monotonic() > self._deadline:
+                        return [Violation("time", "drain", what)]
+                    self._fleet.tend()
+                    self._tell()
+                    await asyncio.sleep(0.1)
+        finally:
+            await engine.close()
+        return []
+
+    async def _driver_finished(self) -> bool:
+        return self._fleet.members["driver"].finished
+
+    async def _idle(self, engine: Any) -> bool:
+        waiting = [await engine.store.next_due(index) for index in ("leased", "lost", "delayed")]
+        ready = [await engine.scan_eligible_executions(lane, limit=1) for lane in LANES]
+        return not any(due is not None for due in waiting) and not any(ready)
+
+    async def _caught_up(self, engine: Any) -> bool:
+        for channel in (COMPLETION_EVENTS, LEASE_EVENTS):
+            if saved_cursor(self._folder, channel) != encode_cursor(await engine.store.last_event(channel)):
+                return False
+        return True
+
+    def _tell(self) -> None:
+        if time.monotonic() - self._told >= TELL_EVERY_S:
+            self._told = time.monotonic()
+            done = self._nemesis.done
+            ended = decode_cursor(saved_cursor(self._folder, COMPLETION_EVENTS), "chaos")
+            self._say(
+                f"kills {done['kill']}/{self._options.kills}, stops {done['stop']}, terms {done['term']}, "
+                f"self-kills {self._fleet.self_kills}, ends seen {ended}"
+            )
+
+    def _say(self, text: str) -> None:
+        print(f"{time.monotonic() - self._began:6.1f} s  {text}", flush=True)
+
+    def _report(self, seen: Evidence, violations: list[Violation]) -> int:
+        history, done = seen.history, self._nemesis.done
+        leases = [event for events in seen.world.leases.values() for event in events]
+        complaints = self._fleet.complaints()
+        verdicts = {word: sum(call.verdict == word for call in history.calls) for word in ("acknowledged", "refused", "unknown")}
+        table = {
+            "seed": self._options.seed,
+            "seconds": f"{time.monotonic() - self._began:.1f}",
+            "executions": len(seen.world.executions),
+            "kills": done["kill"],
+            "self-kills at named points": self._fleet.self_kills,
+            "stops": done["stop"],
+            "graceful ends": done["term"],
+            "calls": ", ".join(f"{count} {word}" for word, count in verdicts.items()),
+            "claims": sum(event["event_type"] in GRANTS for event in leases),
+            "completes acknowledged": sum(1 for _ in history.of("complete")),
+            "takeovers": sum(execution.lease_reclaim_count for execution in seen.world.executions.values()),
+            "late writes refused": sum(_was_late(call) for call in history.of(*FENCED, verdict="refused")),
+            "ends borrowed": sum(is_borrowed(seen, call) for call in history.of("fail", "give_up")),
+            "subscriber lives": len({life.instance for life in history.lives}),
+            "complaints": len(complaints),
+            "violations": len(violations),
+        }
+        print()
+        for name, value in table.items():
+            print(f"  {name:<28}{value}")
+        for line in complaints[:20]:
+            print(f"  said: {line}")
+        if not violations:
+            return 0
+        print("\nVIOLATIONS")
+        for violation in violations[:20]:
+            print(f"  {violation.invariant}: {violation.subject}: {violation.says}")
+        print(f"\nseed {self._options.seed}; replay with:\n  {self.command()}", flush=True)
+        return 1
+
+    def command(self) -> str:
+        told = {name: getattr(self._options, name) for name in ("store", "kills", "seed", "executions")}
+        words = " ".join(f"--{name} {value}" for name, value in told.items())
+        return f"{sys.executable} -m tests.chaos {words} --keep"
+
+
+def _was_late(call: Call) -> bool:
+    """A renewal that met its own execution's end was not late, only superfluous."""
+    return call.reply["code"] in LATE and (call.op, call.reply["code"]) != ("renew", "execution_not_active")
+
+
+def _out_of_time(number: int, _: object) -> None:
+    raise OutOfTime(signal.Signals(number).name)
+
+
+def options_of(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m tests.chaos", description="Kills processes at random and checks what is left.")
+    parser.add_argument("--store", default="sqlite", choices=("sqlite",))
+    parser.add_argument("--kills", type=_positive, default=20)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--executions", type=_positive, default=None, help=f"{EXECUTIONS_PER_KILL} per kill unless given")
+    parser.add_argument("--deadline", type=float, default=None, help="seconds; grows with the work unless given")
+    parser.add_argument("--keep", action="store_true", help="keep the folder with the database and the logs")
+    options = parser.parse_args(words)
+    options.seed = SystemRandom().randrange(2**31) if options.seed is None else options.seed
+    options.executions = options.executions or EXECUTIONS_PER_KILL * options.kills
+    return options
+
+
+def _positive(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return int(text)
+
+
+def main(words: list[str]) -> int:
+    options = options_of(words)
+    logging.getLogger("flowfabric").setLevel(logging.ERROR)
+    folder = Path(tempfile.mkdtemp(prefix="flowfabric-chaos-"))
+    print(f"seed {options.seed}, {options.executions} executions, {options.kills} kills, {folder}", flush=True)
+    run = Run(options, folder)
+    try:
+        return run()
+    except OutOfTime as why:
+        print(f"\ngave up ({why}); seed {options.seed}; replay with:\n  {run.command()}", flush=True)
+        return 2
+    finally:
+        if not options.keep:
+            shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,163 @@
+"""Reconciles what the processes wrote down with what the store holds. Each check yields what contradicts; silence is health."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from flowfabric.codec.cursor import BEGINNING, encode_cursor
+from flowfabric.ids import ExecutionId
+from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
+from flowfabric.rules.states import is_ended
+from flowfabric.store.port import Row
+from flowfabric.store.schema import TABLES
+from flowfabric.verify import invariants
+from flowfabric.verify.invariants import Violation
+
+from .evidence import Evidence, key_of
+from .fences import (
+    acknowledged_writes_are_recorded,
+    grants_are_recorded,
+    nothing_accepted_too_late,
+    nothing_accepted_twice,
+    nothing_stale_accepted,
+    refusals_changed_nothing,
+    starts_are_bounded,
+)
+from .plan import result
+
+OUTCOME_WORDS = {"success": "Success", "failed": "Failure", "cancelled": "Cancelled"}
+
+
+def invariants_hold(seen: Evidence) -> Iterator[Violation]:
+    yield from invariants.check(seen.world)
+
+
+def everything_ended(seen: Evidence) -> Iterator[Violation]:
+    for execution in seen.world.executions.values():
+        if not is_ended(execution):
+            yield Violation("drained", execution.id, f"still {execution.public_state} ({execution.ownership_state})")
+
+
+def creations_stand(seen: Evidence) -> Iterator[Violation]:
+    """Every acknowledged create is there, and was new to one caller only."""
+    made = [tuple(one) for call in seen.history.of("create") for one in call.reply["made"]]
+    yield from invariants.acknowledged_exist(seen.world, (ExecutionId(ident) for ident, _ in made))
+    for ident, times in Counter(ident for ident, new in made if new).items():
+        if times > 1:
+            yield Violation("created twice", ident, f"{times} callers were told they created it")
+
+
+def keys_are_unique(seen: Evidence) -> Iterator[Violation]:
+    """One execution per idempotency key, and everybody was told the same one."""
+    told: dict[str, set[str]] = defaultdict(set)
+    for call in seen.history.of("create"):
+        for (_, key), (ident, _) in zip(call.facts["asked"], call.reply["made"], strict=True):
+            if key:
+                told[key].add(ident)
+    stored: dict[str, set[str]] = defaultdict(set)
+    for execution in seen.world.executions.values():
+        if execution.idempotency_key:
+            stored[execution.idempotency_key].add(execution.id)
+    for key in told.keys() | stored.keys():
+        if len(stored[key]) != 1 or not told[key] <= stored[key]:
+            yield Violation("keys", key, f"stored {sorted(stored[key])}, told {sorted(told[key])}")
+
+
+def ends_stand(seen: Evidence) -> Iterator[Violation]:
+    """An acknowledged end is the outcome, unless the execution was replayed and went on under a higher epoch."""
+    final: dict[ExecutionId, bytes | None] = {}
+    for call in seen.history.of("complete", "fail", "give_up"):
+        if call.op == "fail" and call.reply["outcome"] != "failed":
+            continue
+        execution = seen.execution(call.execution)
+        if execution is not None and execution.replay_count and execution.lease_epoch > call.epoch + (call.op == "give_up"):
+            continue
+        if call.op == "complete":
+            final[ExecutionId(call.execution)] = result(call.facts["digest"], call.facts["size"])
+        else:
+            wanted = "failed" if call.op == "fail" else "cancelled"
+            if execution is None or execution.terminal_outcome != wanted:
+                yield Violation("I1", call.execution, f"its {call.op} was acknowledged, but it is not {wanted}")
+    yield from invariants.acknowledged_ends_stand(seen.world, final)
+    for call in seen.history.of("cancel"):
+        events = [event["outcome"] for event in seen.world.completions.get(key_of(call.execution), [])]
+        execution = seen.execution(call.execution)
+        if "cancelled" not in events or (execution and not execution.replay_count and events != ["cancelled"]):
+            yield Violation("I1", call.execution, f"its cancel was acknowledged, its ends are {events}")
+
+
+def replays_count(seen: Evidence) -> Iterator[Violation]:
+    """No fewer generations than were acknowledged, no more than were asked for."""
+    asked = Counter(call.execution for call in seen.history.calls if call.op == "replay" and call.verdict != "refused")
+    acked = Counter(call.execution for call in seen.history.of("replay"))
+    for execution in seen.world.executions.values():
+        if not acked[execution.id] <= execution.replay_count <= asked[execution.id]:
+            says = f"{execution.replay_count} replays, {acked[execution.id]} acknowledged, {asked[execution.id]} asked"
+            yield Violation("replays", execution.id, says)
+
+
+def streams_are_whole(seen: Evidence) -> Iterator[Violation]:
+    """What the subscriber received, from saved cursor to saved cursor, is exactly the outbox in its order."""
+    for channel in (COMPLETION_EVENTS, LEASE_EVENTS):
+        stored = [_line(channel, row) for row in sorted(seen.tables[channel])]
+        stream: list[dict[str, Any]] = []
+        for life in (life for life in seen.history.lives if life.channel == channel):
+            kept = len(stream)
+            while kept and stream[kept - 1]["cursor"] != life.resumed:
+                kept -= 1
+            if not kept and life.resumed != BEGINNING.hex():
+                yield Violation("stream", channel, f"{life.instance} resumed from {life.resumed}, which nobody had reached")
+                break
+            stream[kept:] = life.events
+        if stream != stored:
+            at = next(
+                (at for at, (a, b) in enumerate(zip(stream, stored, strict=False)) if a != b), min(len(stream), len(stored))
+            )
+            got, want = stream[at : at + 1], stored[at : at + 1]
+            yield Violation(
+                "stream", channel, f"event {at + 1} of {len(stored)}: received {got or 'nothing'}, stored {want or 'nothing'}"
+            )
+
+
+def _line(channel: str, row: Row) -> dict[str, Any]:
+    event = dict(zip(TABLES[channel].names, row, strict=True))
+    ident = ExecutionId.of(event["partition_key"], event["execution_id"])
+    line = {"cursor": encode_cursor(event["event_id"]).hex(), "execution": ident, "at": event["occurred_at_ms"]}
+    if channel == COMPLETION_EVENTS:
+        return {**line, "outcome": OUTCOME_WORDS.get(event["outcome"], event["outcome"])}
+    return {**line, "type": event["event_type"], "epoch": event["lease_epoch"], "worker": event["worker_instance_id"]}
+
+
+def no_surprises(seen: Evidence) -> Iterator[Violation]:
+    """No worker met an error that is not a refusal, and no refusal says that stored data is broken."""
+    for note in seen.history.notes:
+        if note["op"] == "surprise":
+            yield Violation("surprise", note["instance"], note["says"])
+    for call in seen.history.calls:
+        if call.verdict == "refused" and call.reply["code"] in ("bug", "corruption", "invalid_input") and call.op != "cancel":
+            yield Violation("surprise", call.execution, f"{call.op} by {call.instance}: {call.reply['says']}")
+
+
+CHECKS: tuple[Callable[[Evidence], Iterator[Violation]], ...] = (
+    invariants_hold,
+    everything_ended,
+    creations_stand,
+    keys_are_unique,
+    ends_stand,
+    replays_count,
+    nothing_accepted_too_late,
+    nothing_accepted_twice,
+    nothing_stale_accepted,
+    grants_are_recorded,
+    acknowledged_writes_are_recorded,
+    refusals_changed_nothing,
+    starts_are_bounded,
+    streams_are_whole,
+    no_surprises,
+)
+
+
+def check(seen: Evidence) -> list[Violation]:
+    return [violation for each in CHECKS for violation in each(seen)]

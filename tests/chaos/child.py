@@ -1,0 +1,82 @@
+"""What every process of a run does the same way: its arguments, its log, its engine, its signals, its end."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import importlib
+import logging
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from multiprocessing import forkserver
+from pathlib import Path
+
+from msgspec import Struct
+
+from flowfabric import Engine
+
+from .logs import Log
+from .stores import open_engine
+
+CALM = "calm"
+_PR_SET_PDEATHSIG = 1
+
+
+class Setup(Struct, frozen=True):
+    """Handed over as one JSON argument."""
+
+    url: str
+    folder: str
+    instance: str
+    seed: int
+    executions: int
+    rate: float
+
+    @property
+    def calm(self) -> bool:
+        """The nemesis has stopped; nobody dies on purpose any more."""
+        return (Path(self.folder) / CALM).exists()
+
+
+Main = Callable[[Setup, Engine, Log, asyncio.Event], Awaitable[None]]
+
+
+def die() -> None:
+    """As if the machine had done it: nothing is flushed, closed or answered."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def begin(role: str, setup: Setup) -> None:
+    """The whole life of a process, from right after the fork."""
+    _end_with_the_run()
+    errors = os.open(Path(setup.folder) / f"{setup.instance}.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    for stream in (1, 2):
+        os.dup2(errors, stream)
+    logging.basicConfig(level=logging.ERROR, format="%(name)s: %(message)s")
+    asyncio.run(_live(setup, importlib.import_module(f"{__package__}.{role}").main))
+
+
+def _end_with_the_run() -> None:
+    """Even when the run itself is killed: the fork server ends once nobody holds its pipe, and takes us along, stopped or not."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    held = getattr(forkserver._forkserver, "_forkserver_alive_fd", None)
+    if held is not None:
+        os.close(held)
+
+
+async def _live(setup: Setup, main: Main) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stop.set)
+    loop.add_signal_handler(signal.SIGINT, lambda: None)  # the parent decides
+    log = Log(Path(setup.folder), setup.instance)
+    engine = await open_engine(setup.url)
+    log.write("note", "born", pid=os.getpid())
+    try:
+        await main(setup, engine, log, stop)
+    finally:
+        await engine.close()
+    log.write("note", "ended")

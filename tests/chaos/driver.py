@@ -1,0 +1,137 @@
+"""The client: creates the planned executions, some twice, and cancels, revokes and replays a few. Ends when all is asked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from flowfabric import CreateExecutionArgs, Engine, EngineError, ExecutionId
+from flowfabric.model.execution import CancelExecutionArgs, Created, Duplicate, ReplayExecutionArgs
+from flowfabric.model.lease import Revoked, RevokeLeaseArgs
+from flowfabric.store.clock import system_clock
+
+from .child import Setup
+from .logs import Log, read_history
+from .plan import Job, job
+
+BULK = 6
+PAUSE_S = 0.1
+ENDED = ("completed", "failed", "cancelled", "expired", "skipped")
+Asked = list[tuple[ExecutionId, Job]]
+
+
+class Driver:
+    def __init__(self, setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> None:
+        self._setup, self._engine, self._log, self._stop = setup, engine, log, stop
+        self._rng = Random(f"{setup.seed}/{setup.instance}")
+        before = read_history(Path(setup.folder), "driver-*")
+        self._finished = {note["ordinal"] for note in before.notes if note["op"] == "finished"}
+        self._replayed = {call.execution for call in before.of("replay")}
+
+    async def run(self) -> None:
+        """Whatever an earlier life did not see through is done again: every call here may be repeated."""
+        left = [n for n in range(self._setup.executions) if n not in self._finished]
+        running: set[asyncio.Task[None]] = set()
+        while left and not self._stop.is_set():
+            size = self._rng.randint(1, BULK)
+            chunk, left = [job(self._setup.seed, n) for n in left[:size]], left[size:]
+            for part in [chunk] if self._rng.random() < 0.5 else [[one] for one in chunk]:
+                running.add(asyncio.create_task(self._see_through(part)))
+            for task in [task for task in running if task.done()]:
+                running.discard(task)
+                task.result()
+            await asyncio.sleep(0.01 if self._setup.calm else len(chunk) / self._setup.rate)
+        await asyncio.gather(*running)
+
+    async def _see_through(self, jobs: list[Job]) -> None:
+        await self._create(jobs)
+        await asyncio.gather(*(self._afterwards(each) for each in jobs))
+
+    async def _create(self, jobs: list[Job]) -> None:
+        """Together, and those with a key a second time under another id: before, after or at the same moment."""
+        first: Asked = [(each.execution, each) for each in jobs]
+        twins: Asked = [(each.twin, each) for each in jobs if each.twin is not None]
+        for asked in self._rng.choice(([first, twins], [twins, first], [first + twins])):
+            if not asked:
+                continue
+            if len(asked) > 1 and self._rng.random() < 0.5:
+                await self._insist("create_many", partial(self._bulk, asked))
+            else:
+                await asyncio.gather(*(self._insist("create", partial(self._one, *one)) for one in asked))
+
+    async def _one(self, ident: ExecutionId, each: Job) -> None:
+        created = self._engine.create_execution(self._args(ident, each))
+        await self._log.call("create", created, made, asked=[(ident, each.key)])
+
+    async def _bulk(self, asked: Asked) -> None:
+        created = self._engine.create_executions([self._args(*one) for one in asked])
+        keys = [(ident, each.key) for ident, each in asked]
+        await self._log.call("create", created, made, asked=keys)
+
+    def _args(self, ident: ExecutionId, each: Job) -> CreateExecutionArgs:
+        delay_until = system_clock() + each.delay_ms if each.delay_ms else None
+        return CreateExecutionArgs(
+            execution_id=ident,
+            lane_id=each.lane,
+            priority=each.priority,
+            delay_until=delay_until,
+            idempotency_key=each.key,
+            policy=each.policy,
+            input_payload=each.payload,
+        )
+
+    async def _afterwards(self, each: Job) -> None:
+        """The execution under a key may be the twin; only one of the two is there."""
+        ident = each.execution
+        if each.twin is not None and await self._engine.read_execution_state(ident) is None:
+            ident = each.twin
+        if each.revoke_after_s is not None:
+            await asyncio.sleep(each.revoke_after_s)
+            await self._try("revoke", ident, self._engine.revoke_lease(RevokeLeaseArgs(execution_id=ident)), _revoked)
+        if each.cancel_after_s is not None:
+            await asyncio.sleep(each.cancel_after_s)
+            args = CancelExecutionArgs(execution_id=ident, reason="by plan")
+            for _ in range(2):
+                await self._try("cancel", ident, self._engine.cancel_execution(args))
+        if each.replays and ident not in self._replayed:
+            while await self._engine.read_execution_state(ident) not in ENDED:
+                if self._stop.is_set():
+                    return
+                await asyncio.sleep(PAUSE_S)
+            await self._try("replay", ident, self._engine.replay_execution(ReplayExecutionArgs(execution_id=ident)))
+        self._log.write("note", "finished", ordinal=each.ordinal)
+
+    async def _try(
+        self, op: str, ident: ExecutionId, asked: Awaitable[Any], saw: Callable[[Any], dict[str, Any]] | None = None
+    ) -> None:
+        try:
+            await self._log.call(op, asked, saw, execution=ident)
+        except EngineError:
+            return  # refused and written down
+
+    async def _insist(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            try:
+                return await work()
+            except EngineError as error:
+                if not error.retryable:
+                    raise
+                self._log.write("note", "again", what=what)
+                await asyncio.sleep(PAUSE_S)
+
+
+def made(answers: Created | Duplicate | list[Created | Duplicate]) -> dict[str, Any]:
+    told = answers if isinstance(answers, list) else [answers]
+    return {"made": [(answer.execution_id, isinstance(answer, Created)) for answer in told]}
+
+
+def _revoked(result: Any) -> dict[str, Any]:
+    return {"epoch": int(result.lease_epoch)} if isinstance(result, Revoked) else {"reason": result.reason}
+
+
+async def main(setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> None:
+    await Driver(setup, engine, log, stop).run()

@@ -1,0 +1,170 @@
+"""The checks about leases: who was granted what, whose writes went through, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+from flowfabric.model.policy import stored_policy
+from flowfabric.rules.leases import reclaim_limit
+from flowfabric.verify.invariants import Violation
+
+from .evidence import FENCED, GRANTS, Evidence, key_of
+from .logs import Call
+from .plan import SETTINGS, result
+
+
+def nothing_accepted_twice(seen: Evidence) -> Iterator[Violation]:
+    """Completions acknowledged to different leases: one per generation at the most, each with its own event."""
+    epochs: dict[str, set[int]] = defaultdict(set)
+    for call in seen.history.of("complete"):
+        epochs[call.execution].add(call.epoch)
+    for ident, accepted in epochs.items():
+        execution = seen.execution(ident)
+        events = seen.world.completions.get(key_of(ident), [])
+        allowed = min(1 + (execution.replay_count if execution else 0), sum(e["outcome"] == "success" for e in events))
+        if len(accepted) > allowed:
+            yield Violation("accepted twice", ident, f"completed by epochs {sorted(accepted)}, {allowed} allowed")
+
+
+def nothing_stale_accepted(seen: Evidence) -> Iterator[Violation]:
+    """No write went through that was sent after a higher epoch had been handed out, by the logs or by the lease events."""
+    raised: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for call in seen.history.of("claim"):
+        for ident, epoch, _ in call.reply["granted"]:
+            raised[ident].append((epoch, call.answered_ns))
+    for call in seen.history.of("revoke"):
+        if "epoch" in call.reply:
+            raised[call.execution].append((call.reply["epoch"], call.answered_ns))
+    for call, repeated in _in_turn(seen):
+        by_logs = [epoch for epoch, at_ns in raised[call.execution] if epoch > call.epoch and at_ns < call.asked_ns]
+        granted = (e for e in seen.leases(call.execution) if e["event_type"] in GRANTS and not repeated)
+        by_events = [e["lease_epoch"] for e in granted if e["lease_epoch"] > call.epoch and e["occurred_at_ms"] < call.asked_ms]
+        if by_logs or by_events:
+            says = f"{call.op} of epoch {call.epoch} by {call.instance} accepted after {max(by_logs + by_events)} was granted"
+            yield Violation("stale accepted", call.execution, says)
+
+
+def _in_turn(seen: Evidence) -> Iterator[tuple[Call, bool]]:
+    """Acknowledged writes, and whether each only repeats an end that was acknowledged before.
+
+    A repetition is answered from a read. A grant dates from the start of its transaction, so such a read may still come
+    before its commit: the time of the event says nothing about it, and neither does the end of the lease.
+    """
+    ended: set[tuple[str, str, int]] = set()
+    for call in seen.history.of(*FENCED):
+        said = (call.op, call.execution, call.epoch)
+        yield call, said in ended
+        if call.op in ("complete", "fail", "give_up"):
+            ended.add(said)
+
+
+def nothing_accepted_too_late(seen: Evidence) -> Iterator[Violation]:
+    """No write went through that was sent after its lease had run out, as far as its holder was ever told to have it."""
+    until: dict[tuple[str, int], float] = {}
+    for call in seen.history.of("claim"):
+        until |= {(ident, epoch): expires for ident, epoch, expires in call.reply["granted"]}
+    for call in seen.history.calls:
+        if call.op == "renew" and call.verdict != "refused":
+            told = call.reply["until"] if call.acknowledged else float("inf")
+            until[call.execution, call.epoch] = max(told, until.get((call.execution, call.epoch), 0))
+    for call, repeated in _in_turn(seen):
+        late = call.asked_ms - until.get((call.execution, call.epoch), float("inf"))
+        if late > 0 and not repeated and not is_borrowed(seen, call):
+            says = f"{call.op} of epoch {call.epoch} by {call.instance} accepted, sent {late} ms after its lease ran out"
+            yield Violation("late accepted", call.execution, says)
+
+
+def grants_are_recorded(seen: Evidence) -> Iterator[Violation]:
+    """Every lease a worker was told it holds is in the events, to that worker and to nobody else."""
+    for call in seen.history.of("claim"):
+        for ident, epoch, _ in call.reply["granted"]:
+            holders = [
+                e["worker_instance_id"] for e in seen.leases(ident) if e["event_type"] in GRANTS and e["lease_epoch"] == epoch
+            ]
+            if holders != [call.instance]:
+                yield Violation("I6", ident, f"epoch {epoch} was granted to {call.instance}, the events say {holders}")
+
+
+def acknowledged_writes_are_recorded(seen: Evidence) -> Iterator[Violation]:
+    """Every acknowledged write of a holder left its lease event, under its epoch."""
+    for call in seen.history.of(*FENCED):
+        if not _left_its_event(seen, call) and not is_borrowed(seen, call):
+            yield Violation(
+                "lost write", call.execution, f"{call.op} of epoch {call.epoch} was acknowledged, no event tells of it"
+            )
+    asked = Counter((c.execution, c.epoch) for c in seen.history.calls if c.op == "renew" and c.verdict != "refused")
+    acked = Counter((c.execution, c.epoch) for c in seen.history.of("renew"))
+    for ident, epoch in asked:
+        renewed = sum(e["event_type"] == "renewed" and e["lease_epoch"] == epoch for e in seen.leases(ident))
+        if not acked[ident, epoch] <= renewed <= asked[ident, epoch]:
+            says = f"epoch {epoch}: {renewed} renewals, {acked[ident, epoch]} acknowledged, {asked[ident, epoch]} asked"
+            yield Violation("lost write", ident, says)
+
+
+def is_borrowed(seen: Evidence, call: Call) -> bool:
+    """The closing pair answers yes to a late holder who asks for the end that somebody else already gave the execution.
+
+    lifecycle.md 2.3 allows it: an operator's cancel or too many losses close the execution in the name of the last lease.
+    """
+    wanted = {"give_up": "cancelled", "fail": "failed"}.get(call.op)
+    execution = seen.execution(call.execution)
+    ends = [event["outcome"] for event in seen.world.completions.get(key_of(call.execution), [])]
+    if execution is None or wanted not in ends:
+        return False
+    if _left_its_event(seen, call):  # a cancel by an operator leaves the same event as one by the holder
+        return call.op == "give_up" and execution.cancelled_by not in ("worker", None)
+    return execution.closing_epoch == call.epoch or execution.replay_count > 0
+
+
+def _left_its_event(seen: Evidence, call: Call) -> bool:
+    kind, reason, epoch = _trace(call)
+    return not kind or any(
+        (e["event_type"], e["lease_epoch"], e["reason"]) == (kind, epoch, reason) for e in seen.leases(call.execution)
+    )
+
+
+def _trace(call: Call) -> tuple[str, str | None, int]:
+    """The event a write leaves: its type, its reason and the epoch it carries. Progress leaves none."""
+    match call.op:
+        case "renew":
+            return "renewed", None, call.epoch
+        case "progress":
+            return "", None, 0
+        case "give_up":
+            return "revoked", "cancelled", call.epoch + 1
+        case "fail":
+            return "revoked", call.reply["outcome"], call.epoch
+    return "revoked", {"complete": "completed", "delay": "delayed"}[call.op], call.epoch
+
+
+def refusals_changed_nothing(seen: Evidence) -> Iterator[Violation]:
+    """A stored result was sent by the lease that closed the execution, and its sender was not told no."""
+    sent: dict[tuple[str, int], list[Call]] = defaultdict(list)
+    for call in seen.history.calls:
+        if call.op == "complete":
+            sent[call.execution, call.epoch].append(call)
+    for execution in seen.world.executions.values():
+        if execution.terminal_outcome == "success":
+            calls = sent[execution.id, execution.closing_epoch or 0]
+            tried = {call.verdict for call in calls if result(call.facts["digest"], call.facts["size"]) == execution.result}
+            if not tried - {"refused"}:
+                says = f"its result was {'refused' if tried else 'never sent'}, yet it is stored"
+                yield Violation("I17", execution.id, says)
+
+
+def starts_are_bounded(seen: Evidence) -> Iterator[Violation]:
+    """Retries and losses within the policy, and no lease that none of them explains."""
+    for key, execution in seen.world.executions.items():
+        policy = stored_policy(execution.policy)
+        retry = (policy.retry_policy if policy else None) or SETTINGS.default_retry_policy
+        if execution.retry_count > retry.max_retries:
+            yield Violation("I7", execution.id, f"{execution.retry_count} retries, {retry.max_retries} allowed")
+        if execution.lease_reclaim_count > reclaim_limit(execution):
+            yield Violation("I7", execution.id, f"{execution.lease_reclaim_count} losses, {reclaim_limit(execution)} allowed")
+        events = seen.world.leases.get(key, [])
+        given_back = sum(e["event_type"] == "revoked" and e["reason"] in ("delayed", "lease_revoked") for e in events)
+        most = 1 + execution.retry_count + execution.lease_reclaim_count + execution.replay_count + given_back
+        granted = sum(e["event_type"] in GRANTS for e in events)
+        if granted > most:
+            yield Violation("I7", execution.id, f"leased {granted} times, {most} explained")

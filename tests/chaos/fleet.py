@@ -1,0 +1,130 @@
+"""The processes of a run: started, watched, ended one by one, and started again under a new instance id.
+
+They are forked from a server that has imported everything, so that a kill hits a working process and not an importing one.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import time
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+import msgspec
+
+from .child import Setup, begin
+
+ROLES = {"worker0": "worker", "worker1": "worker", "worker2": "worker", "driver": "driver", "subscriber": "subscriber"}
+GRACEFUL_S = 10.0
+
+
+class Member:
+    """One role; its process changes, its name stays."""
+
+    def __init__(self, role: str) -> None:
+        self.role, self.lives = role, 0
+        self.process: BaseProcess | None = None
+        self.grip = -1
+        self.resumes_at: float | None = None
+        self.asked_to_end_at: float | None = None
+        self.finished = False
+
+    @property
+    def instance(self) -> str:
+        return f"{self.role}-{self.lives}"
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.is_alive()
+
+
+class Fleet:
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._nursery = multiprocessing.get_context("forkserver")
+        self._nursery.set_forkserver_preload([f"{__package__}.{module}" for module in sorted(set(ROLES.values()))])
+        self._folder = Path(setup.folder)
+        self.members = {role: Member(role) for role in ROLES}
+        self.faults: list[tuple[str, str]] = []
+        self.self_kills = 0
+        self._killed: set[str] = set()
+
+    def start(self, member: Member) -> None:
+        member.lives += 1
+        member.resumes_at = member.asked_to_end_at = None
+        setup = msgspec.structs.replace(self._setup, instance=member.instance)
+        member.process = self._nursery.Process(target=begin, args=(ROLES[member.role], setup), name=member.instance)
+        member.process.start()
+        assert member.process.pid is not None
+        member.grip = os.pidfd_open(member.process.pid)
+
+    def send(self, member: Member, number: signal.Signals) -> bool:
+        """To this very process: the grip on it never means another one that was given its number."""
+        if not member.alive:
+            return False
+        if number == signal.SIGKILL:
+            self._killed.add(member.instance)
+        try:
+            signal.pidfd_send_signal(member.grip, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def tend(self, *, restart: bool = True) -> None:
+        """Wakes whom it is time to wake, notes who ended and how, and starts them again."""
+        now = time.monotonic()
+        for member in self.members.values():
+            if member.resumes_at is not None and now >= member.resumes_at:
+                member.resumes_at = None
+                self.send(member, signal.SIGCONT)
+            if member.alive:
+                if member.asked_to_end_at is not None and now > member.asked_to_end_at + GRACEFUL_S:
+                    self.faults.append((member.instance, f"still there {GRACEFUL_S:.0f} s after SIGTERM"))
+                    self.send(member, signal.SIGKILL)
+                continue
+            if member.process is not None:
+                self._note_end(member, member.process.exitcode)
+                member.process.close()
+                os.close(member.grip)
+                member.process = None
+            if restart and not member.finished:
+                self.start(member)
+
+    def _note_end(self, member: Member, code: int | None) -> None:
+        if code == -signal.SIGKILL:
+            self.self_kills += member.instance not in self._killed
+        elif code == 0 and member.role == "driver":
+            member.finished = member.asked_to_end_at is None
+        elif member.asked_to_end_at is None or code not in (
+            0,
+            -signal.SIGTERM,
+        ):  # the signal itself when it came before the handler
+            self.faults.append((member.instance, f"ended by itself with code {code}: {self.last_words(member.instance)}"))
+
+    def last_words(self, instance: str) -> str:
+        path = self._folder / f"{instance}.err"
+        lines = path.read_text(errors="replace").strip().splitlines() if path.exists() else []
+        return lines[-1] if lines else "(silent)"
+
+    def complaints(self) -> list[str]:
+        """What processes wrote to their standard error; every line of it is unexpected."""
+        found = []
+        for path in sorted(self._folder.glob("*.err")):
+            found += [f"{path.stem}: {line}" for line in path.read_text(errors="replace").splitlines() if line.strip()]
+        return found
+
+    def resume_all(self) -> None:
+        for member in self.members.values():
+            if member.resumes_at is not None:
+                member.resumes_at = 0.0
+        self.tend()
+
+    def kill_all(self) -> None:
+        """Whatever state they are in; SIGKILL ends stopped ones too."""
+        for member in self.members.values():
+            self.send(member, signal.SIGKILL)
+        for member in self.members.values():
+            if member.process is not None:
+                member.process.join()

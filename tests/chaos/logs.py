@@ -1,0 +1,146 @@
+"""What every process writes down: what it asked, what was acknowledged or refused, and what it saw. One file per process."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import Struct
+
+from flowfabric.errors import EngineError
+
+T = TypeVar("T")
+SUFFIX = ".log"
+
+
+class Log:
+    """Appends JSON lines with one `write` each: what is in the file was written before the process could die."""
+
+    def __init__(self, folder: Path, instance: str) -> None:
+        self.path = folder / (instance + SUFFIX)
+        self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._sequence = 0
+
+    def write(self, kind: str, op: str, **fields: Any) -> int:
+        self._sequence += 1
+        line = {"seq": self._sequence, "t": time.monotonic_ns(), "ms": time.time_ns() // 1_000_000, "kind": kind, "op": op}
+        os.write(self._file, (json.dumps({**line, **fields}, separators=(",", ":")) + "\n").encode())
+        return self._sequence
+
+    async def call(
+        self,
+        op: str,
+        work: Awaitable[T],
+        saw: Callable[[T], dict[str, Any]] | None = None,
+        *,
+        after: Callable[[], None] | None = None,
+        **facts: Any,
+    ) -> T:
+        """Asks, awaits and writes down the answer. `after` runs between the answer and its record."""
+        number = self.write("ask", op, **facts)
+        try:
+            result = await work
+        except EngineError as error:
+            self.write("refused", op, call=number, code=error.code, says=str(error))
+            raise
+        if after is not None:
+            after()
+        self.write("ack", op, call=number, **({} if saw is None else saw(result)))
+        return result
+
+
+class Call(Struct):
+    """One request. `verdict` is acknowledged, refused, or unknown when its process died first."""
+
+    instance: str
+    op: str
+    facts: dict[str, Any]
+    asked_ns: int
+    asked_ms: int
+    verdict: str = "unknown"
+    answered_ns: int = 0
+    reply: dict[str, Any] = {}
+
+    @property
+    def execution(self) -> str:
+        return str(self.facts.get("execution", ""))
+
+    @property
+    def epoch(self) -> int:
+        return int(self.facts.get("epoch", 0))
+
+    @property
+    def acknowledged(self) -> bool:
+        return self.verdict == "acknowledged"
+
+
+class Life(Struct):
+    """What one life of a subscriber received of a channel, and the saved cursor it began from."""
+
+    instance: str
+    channel: str
+    resumed: str
+    events: list[dict[str, Any]] = []
+
+
+class History(Struct):
+    calls: list[Call] = []
+    lives: list[Life] = []
+    notes: list[dict[str, Any]] = []
+
+    def of(self, *ops: str, verdict: str = "acknowledged") -> Iterator[Call]:
+        return (call for call in self.calls if call.op in ops and call.verdict == verdict)
+
+
+def read_lines(path: Path) -> Iterator[dict[str, Any]]:
+    """A line cut short by a kill was never finished, so it was never said."""
+    with path.open("rb") as file:
+        for line in file:
+            if line.endswith(b"\n"):
+                yield json.loads(line)
+
+
+def read_history(folder: Path, instances: str = "*") -> History:
+    history = History([], [], [])
+    for path in sorted(folder.glob(instances + SUFFIX), key=_age):
+        _add(history, path.name.removesuffix(SUFFIX), read_lines(path))
+    return history
+
+
+def _age(path: Path) -> tuple[str, int]:
+    """The lives of one role in the order they were lived."""
+    role, _, life = path.name.removesuffix(SUFFIX).rpartition("-")
+    return role, int(life)
+
+
+def history_of(lines: dict[str, Iterable[dict[str, Any]]]) -> History:
+    history = History([], [], [])
+    for instance, said in lines.items():
+        _add(history, instance, said)
+    return history
+
+
+def _add(history: History, instance: str, lines: Iterable[dict[str, Any]]) -> None:
+    calls: dict[int, Call] = {}
+    lives: dict[str, Life] = {}
+    for line in lines:
+        seq, at_ns, at_ms, kind, op = (line.pop(name) for name in ("seq", "t", "ms", "kind", "op"))
+        match kind:
+            case "ask":
+                calls[seq] = Call(instance, op, line, at_ns, at_ms)
+            case "ack" | "refused":
+                call = calls[line.pop("call")]
+                call.verdict = "acknowledged" if kind == "ack" else "refused"
+                call.answered_ns, call.reply = at_ns, line
+            case "resume":
+                lives[op] = Life(instance, op, line["cursor"], [])
+            case "event":
+                lives[op].events.append(line)
+            case _:
+                history.notes.append({"instance": instance, "op": op, "t": at_ns, **line})
+    history.calls += calls.values()
+    history.lives += lives.values()

@@ -1,0 +1,95 @@
+"""A short run without a fault, for the tests of the checker to damage."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, EngineError, ExecutionId, FailureClass, memory_engine
+from flowfabric.codec.cursor import BEGINNING
+from flowfabric.engine.subscriptions import Subscription
+from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
+from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
+from flowfabric.model.lease import Work
+from flowfabric.verify.world import TABLES_READ
+
+from .driver import made
+from .logs import History, Log, read_history
+from .plan import SETTINGS, result
+from .subscriber import as_line
+from .worker import failed, granted, renewed
+
+DONE, KEYED, TWIN, CANCELLED, REPLAYED, LOST = (ExecutionId.solo("lane") for _ in range(6))
+DIGESTS = {ident: f"{number:064x}" for number, ident in enumerate((DONE, KEYED, REPLAYED, LOST))}
+Tables = dict[str, list[Any]]
+
+
+class Sound:
+    """Gives its tables, and the logs its processes would have written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.engine: Engine = memory_engine(settings=SETTINGS)
+        self.driver, self.first, self.second = (Log(folder, name) for name in ("driver-1", "worker0-1", "worker1-1"))
+        self.folder = folder
+
+    async def run(self) -> tuple[Tables, History]:
+        for ident, key in ((DONE, None), (KEYED, "k"), (TWIN, "k"), (CANCELLED, None), (REPLAYED, None)):
+            await self._create(ident, key)
+        cancel = CancelExecutionArgs(execution_id=CANCELLED)
+        await self.driver.call("cancel", self.engine.cancel_execution(cancel), execution=CANCELLED)
+        held = {work.execution_id: work for work in await self._claim(self.first, 30_000)}
+        await self._fenced(self.first, "renew", held[DONE], self.engine.renew(held[DONE].handle), renewed)
+        await self._fenced(self.first, "progress", held[DONE], self.engine.progress(held[DONE].handle, 50))
+        await self._complete(self.first, held[DONE])
+        await self._complete(self.first, held[KEYED])
+        ended = self.engine.fail(held[REPLAYED].handle, "no", FailureClass.PERMANENT)
+        await self._fenced(self.first, "fail", held[REPLAYED], ended, failed)
+        await self._create(LOST, None)
+        (lost,) = await self._claim(self.first, 20)
+        await asyncio.sleep(0.05)
+        await self.engine.mark_lease_expired_if_due(LOST)
+        await self.engine.requeue_lost(LOST, 0)
+        replay = ReplayExecutionArgs(execution_id=REPLAYED)
+        await self.driver.call("replay", self.engine.replay_execution(replay), execution=REPLAYED)
+        for work in await self._claim(self.second, 30_000):
+            await self._complete(self.second, work)
+        await asyncio.sleep(0.01)
+        with contextlib.suppress(EngineError):
+            await self._complete(self.first, lost)
+        await self._subscribe()
+        return await self.engine.store.dump(TABLES_READ), read_history(self.folder)
+
+    async def _create(self, ident: ExecutionId, key: str | None) -> None:
+        created = self.engine.create_execution(CreateExecutionArgs(execution_id=ident, idempotency_key=key))
+        await self.driver.call("create", created, made, asked=[(ident, key)])
+
+    async def _claim(self, log: Log, ttl_ms: int) -> list[Work]:
+        policy = ClaimPolicy("w", log.path.stem, lease_ttl_ms=ttl_ms)
+        return await log.call("claim", self.engine.claim_many("default", (), policy, 10), granted)
+
+    async def _complete(self, log: Log, work: Work) -> None:
+        digest = DIGESTS[work.execution_id]
+        done = self.engine.complete(work.handle, result(digest, 40))
+        await self._fenced(log, "complete", work, done, digest=digest, size=40)
+
+    async def _fenced(self, log: Log, op: str, work: Work, asked: Any, saw: Any = None, **facts: Any) -> None:
+        await log.call(op, asked, saw, execution=work.execution_id, epoch=work.lease_epoch, **facts)
+
+    async def _subscribe(self) -> None:
+        """Two lives; the second is given again what came after the saved cursor."""
+        for channel, follow in (
+            (COMPLETION_EVENTS, self.engine.subscribe_completion),
+            (LEASE_EVENTS, self.engine.subscribe_lease_history),
+        ):
+            stored = len((await self.engine.store.dump((channel,)))[channel])
+            cursor = BEGINNING
+            for life, (reads, saves) in enumerate(((4, 2), (stored - 2, stored - 2)), 1):
+                log = Log(self.folder, f"subscriber-{life}")
+                log.write("resume", channel, cursor=cursor.hex())
+                events: Subscription[Any] = follow(cursor)
+                for number in range(reads):
+                    event = await anext(events)
+                    log.write("event", channel, **as_line(event))
+                    cursor = event.cursor if number < saves else cursor

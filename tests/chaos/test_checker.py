@@ -1,0 +1,278 @@
+"""The checker is checked: a sound run passes, and each kind of violation, planted by hand, is caught."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable
+from copy import deepcopy
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from flowfabric import CreateExecutionArgs, ExecutionId
+from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
+from flowfabric.store.schema import TABLES
+
+from .checker import check
+from .evidence import Evidence
+from .logs import History, Life, Log, read_history
+from .sound import CANCELLED, DONE, KEYED, LOST, REPLAYED, TWIN, Sound, Tables
+from .stores import SqliteCase, open_engine
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tables, History]:
+    return asyncio.run(Sound(tmp_path_factory.mktemp("sound")).run())
+
+
+def test_a_sound_run_passes(sound: tuple[Tables, History]) -> None:
+    assert check(Evidence.of(*sound)) == []
+    assert {call.verdict for call in sound[1].calls} == {"acknowledged", "refused"}
+
+
+def alter(tables: Tables, table: str, ident: ExecutionId, **changes: Any) -> None:
+    """Rewrites an execution's rows behind everybody's back."""
+    names = TABLES[table].names
+    for at, row in enumerate(tables[table]):
+        if row[names.index("execution_id")] == ident.uuid:
+            tables[table][at] = tuple(changes.get(name, value) for name, value in zip(names, row, strict=True))
+
+
+def rows_of(tables: Tables, table: str, ident: ExecutionId) -> list[Any]:
+    return [row for row in tables[table] if row[TABLES[table].names.index("execution_id")] == ident.uuid]
+
+
+def call_of(history: History, op: str, ident: ExecutionId, verdict: str = "acknowledged") -> Any:
+    return next(call for call in history.of(op, verdict=verdict) if call.execution == ident)
+
+
+def again(history: History, op: str, ident: ExecutionId, **changes: Any) -> None:
+    """Another call like one there is, but for these facts."""
+    copy = deepcopy(call_of(history, op, ident))
+    copy.facts.update(changes)
+    history.calls.append(copy)
+
+
+def create_call(history: History, ident: ExecutionId) -> Any:
+    return next(call for call in history.of("create") if call.facts["asked"][0][0] == ident)
+
+
+def acknowledged_create_is_missing(tables: Tables, history: History) -> None:
+    create_call(history, DONE).reply["made"] = [(str(ExecutionId.solo("lane")), True)]
+
+
+def two_were_told_they_created_it(tables: Tables, history: History) -> None:
+    history.calls.append(create_call(history, DONE))
+
+
+def result_was_replaced(tables: Tables, history: History) -> None:
+    alter(tables, "ff_exec_core", DONE, result=b"another")
+
+
+def completion_was_undone(tables: Tables, history: History) -> None:
+    alter(tables, "ff_exec_core", DONE, terminal_outcome="failed", public_state="failed")
+
+
+def cancel_was_undone(tables: Tables, history: History) -> None:
+    alter(tables, "ff_completion_event", CANCELLED, outcome="success")
+
+
+def completed_by_two_leases(tables: Tables, history: History) -> None:
+    again(history, "complete", DONE, epoch=2)
+
+
+def late_write_was_accepted(tables: Tables, history: History) -> None:
+    call_of(history, "complete", LOST, "refused").verdict = "acknowledged"
+
+
+def late_progress_was_accepted(tables: Tables, history: History) -> None:
+    """Nobody logged the grant that made it stale; only the lease events tell."""
+    late = call_of(history, "complete", LOST, "refused")
+    late.op, late.verdict = "progress", "acknowledged"
+    history.calls[:] = [call for call in history.calls if call.op != "claim"]
+
+
+def late_by_the_logs_alone(tables: Tables, history: History) -> None:
+    alter(tables, "ff_lease_event", LOST, occurred_at_ms=2**52)
+    late_progress = call_of(history, "complete", LOST, "refused")
+    late_progress.op, late_progress.verdict = "progress", "acknowledged"
+
+
+def expired_lease_was_accepted(tables: Tables, history: History) -> None:
+    """Nobody took over, but the lease had run out."""
+    for call in history.of("claim"):
+        call.reply["granted"] = [(ident, epoch, 1 if ident == KEYED else until) for ident, epoch, until in call.reply["granted"]]
+
+
+def key_has_two_executions(tables: Tables, history: History) -> None:
+    alter(tables, "ff_exec_core", DONE, idempotency_key="k")
+
+
+def key_was_told_differently(tables: Tables, history: History) -> None:
+    create_call(history, TWIN).reply["made"] = [(str(DONE), False)]
+
+
+def lease_was_granted_to_another(tables: Tables, history: History) -> None:
+    alter(tables, "ff_lease_event", DONE, worker_instance_id="worker9-9")
+
+
+def renewal_left_nothing(tables: Tables, history: History) -> None:
+    again(history, "renew", DONE)
+
+
+def delay_left_nothing(tables: Tables, history: History) -> None:
+    again(history, "complete", DONE)
+    history.calls[-1].op = "delay"
+
+
+def refused_result_is_stored(tables: Tables, history: History) -> None:
+    call = call_of(history, "complete", DONE)
+    call.verdict, call.reply = "refused", {"code": "lease_expired"}
+
+
+def too_many_retries(tables: Tables, history: History) -> None:
+    alter(tables, "ff_exec_core", DONE, retry_count=4)
+
+
+def lease_nobody_explains(tables: Tables, history: History) -> None:
+    alter(tables, "ff_exec_core", LOST, lease_reclaim_count=0)
+
+
+def replay_did_not_happen(tables: Tables, history: History) -> None:
+    again(history, "replay", REPLAYED)
+
+
+def something_is_left(tables: Tables, history: History) -> None:
+    alter(tables, "ff_exec_core", DONE, lifecycle_phase="runnable", public_state="waiting", terminal_outcome="none")
+
+
+def ended_twice(tables: Tables, history: History) -> None:
+    (row,) = rows_of(tables, COMPLETION_EVENTS, DONE)
+    tables[COMPLETION_EVENTS].append((99, *row[1:]))
+
+
+def lives_of(history: History, channel: str = COMPLETION_EVENTS) -> list[Life]:
+    return [life for life in history.lives if life.channel == channel]
+
+
+def event_was_skipped(tables: Tables, history: History) -> None:
+    del lives_of(history)[1].events[1]
+
+
+def event_came_twice(tables: Tables, history: History) -> None:
+    events = lives_of(history)[1].events
+    events.insert(1, events[1])
+
+
+def events_came_out_of_order(tables: Tables, history: History) -> None:
+    lives_of(history, LEASE_EVENTS)[1].events.reverse()
+
+
+def event_is_another(tables: Tables, history: History) -> None:
+    lives_of(history)[0].events[0] = {**lives_of(history)[0].events[0], "outcome": "Failure"}
+
+
+def subscriber_never_caught_up(tables: Tables, history: History) -> None:
+    lives_of(history, LEASE_EVENTS)[1].events.pop()
+
+
+def gap_between_two_lives(tables: Tables, history: History) -> None:
+    life = lives_of(history)[1]
+    life.resumed = life.events.pop(2)["cursor"]
+    del life.events[:2]
+
+
+def worker_was_surprised(tables: Tables, history: History) -> None:
+    history.notes.append({"instance": "worker0-1", "op": "surprise", "says": "KeyError()"})
+
+
+def engine_called_it_a_bug(tables: Tables, history: History) -> None:
+    call_of(history, "complete", LOST, "refused").reply.update(code="bug", says="impossible")
+
+
+PLANTED: dict[Callable[[Tables, History], None], str] = {
+    acknowledged_create_is_missing: "I1",
+    two_were_told_they_created_it: "created twice",
+    result_was_replaced: "I3",
+    completion_was_undone: "I1",
+    cancel_was_undone: "I1",
+    completed_by_two_leases: "accepted twice",
+    late_write_was_accepted: "stale accepted",
+    late_progress_was_accepted: "stale accepted",
+    late_by_the_logs_alone: "stale accepted",
+    expired_lease_was_accepted: "late accepted",
+    key_has_two_executions: "keys",
+    key_was_told_differently: "keys",
+    lease_was_granted_to_another: "I6",
+    renewal_left_nothing: "lost write",
+    delay_left_nothing: "lost write",
+    refused_result_is_stored: "I17",
+    too_many_retries: "I7",
+    lease_nobody_explains: "I7",
+    replay_did_not_happen: "replays",
+    something_is_left: "drained",
+    ended_twice: "I2",
+    event_was_skipped: "stream",
+    event_came_twice: "stream",
+    events_came_out_of_order: "stream",
+    event_is_another: "stream",
+    subscriber_never_caught_up: "stream",
+    gap_between_two_lives: "stream",
+    worker_was_surprised: "surprise",
+    engine_called_it_a_bug: "surprise",
+}
+
+
+@pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
+def test_a_planted_violation_is_caught(sound: tuple[Tables, History], plant: Callable[[Tables, History], None]) -> None:
+    tables, history = deepcopy(sound)
+    plant(tables, history)
+    assert PLANTED[plant] in {violation.invariant for violation in check(Evidence.of(tables, history))}
+
+
+def test_a_line_cut_short_by_a_kill_is_not_read(tmp_path: Path) -> None:
+    log = Log(tmp_path, "worker0-1")
+    log.write("ask", "claim")
+    with log.path.open("ab") as file:
+        file.write(b'{"seq":2,"t":1,"ms":1,"kind":"ack","op":"cl')
+    (call,) = read_history(tmp_path).calls
+    assert call.verdict == "unknown"
+
+
+async def crashed(folder: Path) -> SqliteCase:
+    """A database as a kill leaves it: the log holds what the file does not."""
+    origin = SqliteCase(folder / "origin")
+    origin.path.parent.mkdir()
+    engine = await open_engine(origin.url)
+    for _ in range(50):
+        await engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId.solo("lane"), input_payload=b"x" * 500))
+    for path in origin.path.parent.iterdir():
+        shutil.copyfile(path, folder / path.name)
+    await engine.close()
+    return SqliteCase(folder)
+
+
+def test_a_crash_image_recovers_whole_and_cut(tmp_path: Path) -> None:
+    case = asyncio.run(crashed(tmp_path))
+    assert list(case.survives(Random(1))) == []
+    assert case.images == 4
+    assert len(case.tables()["ff_exec_core"]) == 50
+
+
+@pytest.mark.parametrize("at", [0, 5_000])
+def test_a_damaged_file_is_caught(tmp_path: Path, at: int) -> None:
+    case = asyncio.run(crashed(tmp_path))
+    asyncio.run(_checkpointed(case))
+    damaged = bytearray(case.path.read_bytes())
+    for page in range(at, len(damaged), 4_096):
+        damaged[page : page + 64] = b"\xff" * 64
+    case.path.write_bytes(damaged)
+    assert {violation.invariant for violation in case.survives(Random(1))} & {"recovery", "integrity_check"}
+
+
+async def _checkpointed(case: SqliteCase) -> None:
+    engine = await open_engine(case.url)
+    await engine.close()

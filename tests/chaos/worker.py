@@ -1,0 +1,170 @@
+"""A worker: claims, renews, works a little, ends each lease by plan, runs the loops, and sometimes dies at a chosen point."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import threading
+from random import Random
+from typing import Any
+
+from flowfabric import ClaimPolicy, Engine, EngineError, FailureClass, SqliteBackend
+from flowfabric.model.attempt import RetryScheduled
+from flowfabric.model.lease import Handle, LeaseRenewal, Work
+from flowfabric.store.clock import system_clock
+
+from .child import Setup, die
+from .logs import Log
+from .plan import LANES, LEASE_MS, LOOPS, Step, ordinal_of, result, step
+
+SLOTS = 8
+CLAIM_WAIT_MS = 60
+FINISH_S = 2.0
+POINTS = ("before_complete", "during_complete", "after_complete", "after_claim", "after_fail", "after_renew")
+
+
+class Trap:
+    """A life may be armed to end at one named point, the n-th time it comes by. `note` says so just before."""
+
+    def __init__(self, rng: Random, setup: Setup, log: Log) -> None:
+        self._point = rng.choice(POINTS) if rng.random() < 0.3 else ""
+        self._left = rng.randint(1, 12)
+        self._after_s = rng.uniform(0, 0.006)
+        self._setup, self._log = setup, log
+
+    def __call__(self, point: str) -> None:
+        if not point or point != self._point:
+            return
+        self._left -= 1
+        if self._left == 0 and not self._setup.calm:
+            self._log.write("note", "trap", point=point)
+            if point == "during_complete":
+                threading.Timer(self._after_s, die).start()
+            else:
+                die()
+
+
+class Worker:
+    def __init__(self, setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> None:
+        self._setup, self._engine, self._log, self._stop = setup, engine, log, stop
+        rng = Random(f"{setup.seed}/{setup.instance}")
+        self._rng, self._trap = rng, Trap(rng, setup, log)
+        self._ttl_ms = rng.randint(*LEASE_MS)
+        worker_id = setup.instance.rpartition("-")[0]
+        self._policy = ClaimPolicy(worker_id, setup.instance, lease_ttl_ms=self._ttl_ms, max_wait_ms=CLAIM_WAIT_MS)
+        self._renewed: dict[Handle, Work] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._results = 0
+
+    async def run(self) -> None:
+        renewer = asyncio.create_task(self._renew())
+        try:
+            while not self._stop.is_set():
+                free = SLOTS - len(self._tasks)
+                if free == 0:
+                    await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
+                    continue
+                for work in await self._claim(free):
+                    task = asyncio.create_task(self._hold(work))
+                    self._tasks.add(task)
+                    task.add_done_callback(self._ended)
+            if self._tasks:
+                await asyncio.wait(self._tasks, timeout=FINISH_S)
+        finally:
+            renewer.cancel()
+            for task in tuple(self._tasks):
+                task.cancel()
+            await asyncio.gather(renewer, *self._tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._log.write("note", "surprise", says=repr(task.exception()))
+
+    async def _claim(self, free: int) -> list[Work]:
+        claimed = self._engine.claim_many(self._rng.choice(LANES), (), self._policy, self._rng.randint(1, free))
+        try:
+            return await self._log.call("claim", claimed, granted, after=lambda: self._trap("after_claim"))
+        except EngineError:
+            await asyncio.sleep(0.05)
+            return []
+
+    async def _renew(self) -> None:
+        while True:
+            await asyncio.sleep(self._ttl_ms / 3000)
+            await asyncio.gather(*(self._renew_one(work) for work in tuple(self._renewed.values())))
+
+    async def _renew_one(self, work: Work) -> None:
+        try:
+            await self._call("renew", work, self._engine.renew(work.handle), renewed, "after_renew")
+        except EngineError:
+            self._renewed.pop(work.handle, None)  # lost; the work goes on and finds out at its end
+
+    async def _hold(self, work: Work) -> None:
+        planned = step(self._setup.seed, ordinal_of(work.input_payload), work.lease_epoch)
+        if planned.renews:
+            self._renewed[work.handle] = work
+        try:
+            with contextlib.suppress(EngineError):
+                if planned.progress is not None:
+                    await self._call("progress", work, self._engine.progress(work.handle, planned.progress, "under way"))
+            await asyncio.sleep(planned.seconds if planned.brink_ms is None else _until(work.lease_expires_at + planned.brink_ms))
+            with contextlib.suppress(EngineError):
+                await self._end(work, planned)
+        finally:
+            self._renewed.pop(work.handle, None)
+
+    async def _end(self, work: Work, planned: Step) -> None:
+        engine, handle = self._engine, work.handle
+        match planned.end:
+            case "complete":
+                await self._complete(work, planned)
+            case "fail" | "fail_for_good":
+                how = FailureClass.TRANSIENT if planned.end == "fail" else FailureClass.PERMANENT
+                for _ in range(1 + planned.again):
+                    await self._call("fail", work, engine.fail(handle, "by plan", how), failed, "after_fail")
+            case "delay":
+                until = await engine.server_time_ms() + planned.delay_ms
+                await self._call("delay", work, engine.delay(handle, until))
+            case "give_up":
+                for _ in range(1 + planned.again):
+                    await self._call("give_up", work, engine.cancel(handle, "by plan"))
+            case "vanish":
+                self._log.write("note", "vanish", execution=work.execution_id, epoch=work.lease_epoch)
+
+    async def _complete(self, work: Work, planned: Step) -> None:
+        self._results += 1
+        token = hashlib.sha256(f"{self._setup.instance}/{self._results}".encode()).hexdigest()
+        payload = result(token, planned.size)
+        for _ in range(1 + planned.again):
+            self._trap("before_complete")
+            done = self._engine.complete(work.handle, payload)
+            self._trap("during_complete")
+            await self._call("complete", work, done, None, "after_complete", digest=token, size=planned.size)
+
+    async def _call(self, op: str, work: Work, asked: Any, saw: Any = None, point: str = "", **facts: Any) -> Any:
+        facts |= {"execution": work.execution_id, "epoch": work.lease_epoch, "attempt": work.attempt_index}
+        return await self._log.call(op, asked, saw, after=lambda: self._trap(point), **facts)
+
+
+def _until(at_ms: int) -> float:
+    return max(at_ms - system_clock(), 0) / 1000
+
+
+def granted(works: list[Work]) -> dict[str, Any]:
+    return {"granted": [(work.execution_id, work.lease_epoch, work.lease_expires_at) for work in works]}
+
+
+def renewed(renewal: LeaseRenewal) -> dict[str, Any]:
+    return {"until": renewal.expires_at_ms, "as": renewal.lease_epoch}
+
+
+def failed(outcome: Any) -> dict[str, Any]:
+    return {"outcome": "retry" if isinstance(outcome, RetryScheduled) else "failed"}
+
+
+async def main(setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> None:
+    assert isinstance(engine, SqliteBackend)
+    engine.with_scanners(LOOPS)
+    await Worker(setup, engine, log, stop).run()

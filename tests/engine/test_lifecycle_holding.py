@@ -1,0 +1,345 @@
+"""What a lease holder does: renew, report, complete, give up, delay; and the typed forms of the same."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import ContentionKind, NotFound, StateError, StateKind
+from flowfabric.model.attempt import Delayed, RetryScheduled, TerminalFailed
+from flowfabric.model.lease import (
+    Completed,
+    CompleteExecutionArgs,
+    DelayExecutionArgs,
+    FailExecutionArgs,
+    LeaseRenewal,
+    Renewed,
+    RenewLeaseArgs,
+    UpdateProgressArgs,
+)
+from flowfabric.testing import ManualClock
+
+from .helpers import (
+    TTL_MS,
+    attempt,
+    completed,
+    create,
+    dump,
+    fence,
+    fields,
+    forged,
+    invalid,
+    new_id,
+    refused,
+    row,
+    running,
+    state,
+    told,
+    two_stores,
+    worker,
+)
+
+# ---- renew and progress
+
+
+async def test_renew_counts_from_now_with_the_handles_own_ttl(engine: Engine, clock: ManualClock) -> None:
+    ident, handle = await running(engine, worker(ttl_ms=1_000))
+    clock.advance(400)
+    assert await engine.renew(handle) == LeaseRenewal(clock() + 1_000, 1)
+    found = await row(engine, ident)
+    assert (found.lease_expires_at_ms, found.lease_last_renewed_at) == (clock() + 1_000, clock())
+    assert (found.lease_renewal_deadline, found.lease_epoch) == (clock() + 666, 1)
+    assert (await attempt(engine, ident)).lease_expires_at_ms == clock() + 1_000
+    assert (await told(engine, ident))["LEASE"] == ["acquired", "renewed"]
+
+
+async def test_a_renewed_lease_outlives_its_first_end(engine: Engine, clock: ManualClock) -> None:
+    ident, handle = await running(engine)
+    clock.advance(TTL_MS - 1)
+    await engine.renew(handle)
+    clock.advance(TTL_MS - 1)
+    await engine.complete(handle)
+    assert await state(engine, ident) == "ENDED(success)"
+
+
+async def test_renew_lease_may_shorten_and_always_needs_its_fence(engine: Engine, clock: ManualClock) -> None:
+    ident, handle = await running(engine)
+    args = RenewLeaseArgs(execution_id=ident, attempt_index=0, fence=fence(handle), lease_ttl_ms=10)
+    assert await engine.renew_lease(args) == Renewed(clock() + 10)
+    bare = RenewLeaseArgs(execution_id=ident, attempt_index=0, lease_ttl_ms=10)
+    await invalid(engine.renew_lease(bare), "fence_required")
+
+
+async def test_progress_keeps_what_is_not_said(engine: Engine, clock: ManualClock) -> None:
+    ident, handle = await running(engine)
+    await engine.progress(handle, 10, "start")
+    clock.advance(5)
+    await engine.progress(handle, percent=20)
+    await engine.progress(handle, message="more")
+    found = await row(engine, ident)
+    assert (found.progress_pct, found.progress_message) == (20, "more")
+    assert found.progress_updated_at == found.last_mutation_at == clock()
+    assert (await told(engine, ident))["LEASE"] == ["acquired"]
+
+
+async def test_progress_with_nothing_said_writes_nothing(engine: Engine) -> None:
+    _, handle = await running(engine)
+    before = await dump(engine)
+    await engine.progress(handle)
+    assert await dump(engine) == before
+
+
+# ---- complete
+
+
+@pytest.mark.parametrize(("payload", "kept"), [(None, None), (b"", b""), (b"\x00r", b"\x00r")])
+async def test_complete_ends_with_its_result(
+    engine: Engine, clock: ManualClock, payload: bytes | None, kept: bytes | None
+) -> None:
+    ident, handle = await running(engine)
+    clock.advance(3)
+    await engine.complete(handle, payload)
+    found, tried = await row(engine, ident), await attempt(engine, ident)
+    assert await state(engine, ident) == "ENDED(success)"
+    assert (found.attempt_state, found.public_state, found.terminal_at_ms) == ("attempt_terminal", "completed", clock())
+    assert (found.closing_epoch, found.closing_attempt_index, found.lease_epoch) == (1, 0, 1)
+    released = (found.current_lease_id, found.current_worker_id, found.current_worker_instance_id, found.lease_expires_at_ms)
+    assert released == (None, None, None, None)
+    assert (found.lease_last_renewed_at, found.lease_renewal_deadline, found.lease_expired_at) == (None, None, None)
+    assert (tried.attempt_state, tried.outcome, tried.terminal_at_ms) == ("ended_success", "success", clock())
+    assert (tried.worker_id, tried.worker_instance_id, tried.lease_expires_at_ms) == ("w1", "w1-i1", None)
+    assert await engine.get_execution_result(ident) == kept
+
+
+async def test_complete_many_answers_each_on_its_own(engine: Engine, clock: ManualClock) -> None:
+    (_, stale), (good, one), (done, two) = [await running(engine, worker(ttl_ms=t)) for t in (1, 10_000, 10_000)]
+    await engine.complete(two, b"before")
+    clock.advance(1)
+    answers = await engine.complete_many([(one, b"r"), (stale, None), (two, b"again"), (one, b"twice")])
+    assert [type(a) for a in answers] == [type(None), StateError, type(None), type(None)]
+    assert await engine.get_execution_result(good) == b"r"
+    assert await engine.get_execution_result(done) == b"before"
+    assert (await told(engine, good))["DONE"] == ["success"]
+
+
+async def test_complete_many_of_nothing(engine: Engine) -> None:
+    assert await engine.complete_many([]) == []
+
+
+async def test_a_hundred_completions_ride_together(engine: Engine) -> None:
+    for _ in range(100):
+        await create(engine)
+    works = await engine.claim_many("default", (), worker(), 100)
+    assert await engine.complete_many([(w.handle, w.execution_id.encode()) for w in works]) == [None] * 100
+    for work in works[::25]:
+        assert await engine.get_execution_result(work.execution_id) == work.execution_id.encode()
+
+
+# ---- giving up and delaying
+
+
+async def test_a_holder_gives_its_own_execution_up(engine: Engine, clock: ManualClock) -> None:
+    ident, handle = await running(engine)
+    await engine.cancel(handle, "not mine")
+    found, tried = await row(engine, ident), await attempt(engine, ident)
+    assert (found.lifecycle_phase, found.cancellation_reason, found.cancelled_by) == ("cancelled", "not mine", "worker")
+    assert (found.lease_epoch, found.closing_epoch, found.closing_attempt_index) == (2, 1, 0)
+    assert (tried.attempt_state, tried.outcome, tried.failure_reason) == ("ended_cancelled", "cancelled", "cancelled: not mine")
+    assert (tried.worker_instance_id, tried.lease_epoch) == (None, 2)
+    await refused(engine.renew(handle), ContentionKind.LEASE_CONFLICT)
+
+
+async def test_delay_parks_the_execution_and_keeps_the_attempt_open(engine: Engine, clock: ManualClock) -> None:
+    ident, handle = await running(engine)
+    clock.advance(5)
+    until = clock() + 100
+    await engine.delay(handle, until)
+    found, tried = await row(engine, ident), await attempt(engine, ident)
+    assert await state(engine, ident) == "DELAYED"
+    assert (found.blocking_reason, found.blocking_detail) == ("waiting_for_delay", f"delayed until {until}")
+    assert (found.attempt_state, found.interrupt_cause, found.delay_until_ms) == ("attempt_interrupted", "delayed", until)
+    assert (found.lease_epoch, found.current_lease_id) == (1, None)
+    assert (tried.attempt_state, tried.suspension_id, tried.suspended_at_ms) == ("suspended", "worker_delay", clock())
+    assert (tried.outcome, tried.terminal_at_ms) == (None, None)
+    await refused(engine.renew(handle), ContentionKind.EXECUTION_NOT_ACTIVE)
+
+
+@pytest.mark.parametrize(
+    ("ahead_ms", "status"), [(1, "not_yet_due"), (0, "promoted"), (-5, "promoted")], ids=["ahead", "now", "past"]
+)
+async def test_a_delayed_execution_is_promoted_when_due(engine: Engine, clock: ManualClock, ahead_ms: int, status: str) -> None:
+    ident, handle = await running(engine)
+    await engine.delay(handle, clock() + ahead_ms)
+    assert await engine.promote_delayed(ident) == status
+    found = await row(engine, ident)
+    assert await state(engine, ident) == ("READY" if status == "promoted" else "DELAYED")
+    assert found.attempt_state == "attempt_interrupted"
+    if status == "promoted":
+        assert (found.delay_until_ms, found.blocking_detail) == (None, "")
+
+
+async def test_promote_says_what_it_found_and_never_raises(engine: Engine, clock: ManualClock) -> None:
+    assert await engine.promote_delayed(new_id()) == "not_found_cleaned"
+    assert await engine.promote_delayed(await create(engine)) == "not_delayed_cleaned"
+    assert await engine.promote_delayed((await running(engine, lane_id="b"))[0]) == "not_runnable_cleaned"
+    ident = await create(engine, delay_until=clock() + 10)
+    assert await engine.promote_delayed(ident, now=clock() + 10) == "promoted"
+    assert (await row(engine, ident)).last_transition_at == clock() + 10
+
+
+# ---- the typed forms
+
+TYPED: dict[str, Any] = {
+    "complete": lambda e, **said: e.complete_execution(CompleteExecutionArgs(**said)),
+    "fail": lambda e, **said: e.fail_execution(FailExecutionArgs(**said, failure_reason="boom", failure_category="transient")),
+    "delay": lambda e, **said: e.delay_execution(DelayExecutionArgs(**said, delay_until=1_900_000_000_000)),
+}
+typed = pytest.mark.parametrize("call", TYPED.values(), ids=TYPED.keys())
+
+
+@two_stores
+@typed
+@pytest.mark.parametrize("wrong", ["lease_id", "lease_epoch", "attempt_id", "attempt_index"])
+async def test_a_fence_wrong_in_one_part_is_a_stale_lease(engine: Engine, call: Any, wrong: str) -> None:
+    ident, handle = await running(engine)
+    changed: dict[str, Any] = {"lease_id": uuid4(), "lease_epoch": 2, "attempt_id": uuid4()}
+    shown = fence(handle) if wrong == "attempt_index" else fence(handle, **{wrong: changed[wrong]})
+    before = await dump(engine)
+    index = 1 if wrong == "attempt_index" else 0
+    await refused(call(engine, execution_id=ident, fence=shown, attempt_index=index), StateKind.STALE_LEASE)
+    assert await dump(engine) == before
+    await call(engine, execution_id=ident, fence=fence(handle))
+    assert await state(engine, ident) != "RUNNING"
+
+
+@typed
+async def test_only_an_operator_may_leave_the_fence_out(engine: Engine, call: Any) -> None:
+    ident, _ = await running(engine)
+    await invalid(call(engine, execution_id=ident, source="lease_holder"), "fence_required")
+    await call(engine, execution_id=ident)
+    assert await state(engine, ident) != "RUNNING"
+
+
+@typed
+async def test_an_operator_does_not_bypass_lifecycle_or_expiry(engine: Engine, clock: ManualClock, call: Any) -> None:
+    waiting = await create(engine, lane_id="other")
+    await refused(call(engine, execution_id=waiting), ContentionKind.EXECUTION_NOT_ACTIVE)
+    ident, _ = await running(engine)
+    clock.advance(TTL_MS)
+    await refused(call(engine, execution_id=ident), StateKind.LEASE_EXPIRED)
+    assert await state(engine, ident) == "LOST"
+
+
+@typed
+async def test_a_typed_call_on_a_missing_execution_is_not_found(engine: Engine, call: Any) -> None:
+    with pytest.raises(NotFound) as caught:
+        await call(engine, execution_id=new_id())
+    assert caught.value.code == "execution_not_found"
+
+
+async def test_complete_execution_answers_and_repeats(engine: Engine) -> None:
+    ident, handle = await running(engine)
+    args = CompleteExecutionArgs(execution_id=ident, fence=fence(handle), result_payload=b"r", result_encoding="json")
+    assert await engine.complete_execution(args) == Completed(ident, "completed")
+    before = await dump(engine)
+    assert await engine.complete_execution(args) == Completed(ident, "completed")
+    assert await dump(engine) == before
+    assert (await row(engine, ident)).result_encoding == "json"
+
+
+async def test_fail_execution_without_a_policy_is_final_and_repeats(engine: Engine) -> None:
+    ident, handle = await running(engine)
+    args = FailExecutionArgs(execution_id=ident, fence=fence(handle), failure_reason="boom", failure_category="odd")
+    assert await engine.fail_execution(args) == TerminalFailed()
+    assert await engine.fail_execution(args) == TerminalFailed()
+    assert (await attempt(engine, ident)).failure_category == "odd"
+    assert (await told(engine, ident))["DONE"] == ["failed"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", "nonsense", "[1]", "{}", '{"max_retries": "x"}', '{"max_retries":1,"retryable_categories":["b"]}']
+)
+async def test_fail_execution_with_an_unusable_policy_is_final(engine: Engine, text: str) -> None:
+    ident, _ = await running(engine)
+    args = FailExecutionArgs(execution_id=ident, failure_reason="boom", failure_category="a", retry_policy_json=text)
+    assert await engine.fail_execution(args) == TerminalFailed()
+
+
+async def test_fail_execution_retries_by_the_policy_given(engine: Engine, clock: ManualClock) -> None:
+    ident, handle = await running(engine)
+    args = FailExecutionArgs(
+        execution_id=ident,
+        fence=fence(handle),
+        failure_reason="boom",
+        failure_category="a",
+        retry_policy_json='{"max_retries":1,"backoff":{"type":"fixed","delay_ms":77}}',
+        next_attempt_policy_json='{"model":"small"}',
+    )
+    scheduled = RetryScheduled(clock() + 77, 1)
+    assert await engine.fail_execution(args) == scheduled
+    assert await engine.fail_execution(args) == scheduled
+    clock.advance(77)
+    await engine.promote_delayed(ident)
+    assert await engine.claim("default", (), worker()) is not None
+    assert (await attempt(engine, ident)).policy == '{"model":"small"}'
+
+
+async def test_delay_execution_answers_delayed(engine: Engine, clock: ManualClock) -> None:
+    ident, handle = await running(engine)
+    args = DelayExecutionArgs(execution_id=ident, fence=fence(handle), delay_until=clock() + 5)
+    assert await engine.delay_execution(args) == Delayed(ident, "delayed")
+
+
+async def test_update_progress_checks_the_state_first_and_then_the_lease(engine: Engine, clock: ManualClock) -> None:
+    ident, handle = await running(engine)
+    held = fields(handle)
+
+    def args(**said: Any) -> UpdateProgressArgs:
+        base = {"lease_id": held.lease_id, "lease_epoch": 1, "attempt_id": held.attempt_id, "progress_pct": 50}
+        return UpdateProgressArgs(execution_id=ident, **{**base, **said})
+
+    await engine.update_progress(args())
+    assert (await row(engine, ident)).progress_pct == 50
+    await refused(engine.update_progress(args(lease_epoch=2)), StateKind.STALE_LEASE)
+    await refused(engine.update_progress(args(lease_id=uuid4())), StateKind.STALE_LEASE)
+    clock.advance(TTL_MS)
+    await refused(engine.update_progress(args(lease_epoch=2)), StateKind.LEASE_EXPIRED)
+    assert await state(engine, ident) == "RUNNING", "progress leaves no mark"
+
+
+# ---- a handle of nothing
+
+
+async def test_a_handle_of_a_missing_execution_is_not_found(engine: Engine) -> None:
+    _, handle = await running(engine)
+    with pytest.raises(NotFound) as caught:
+        await engine.complete(forged(handle, execution_id=new_id()))
+    assert caught.value.code == "execution_not_found"
+
+
+async def test_a_handle_of_a_missing_attempt_is_not_found(engine: Engine) -> None:
+    _, handle = await running(engine)
+    with pytest.raises(NotFound) as caught:
+        await engine.complete(forged(handle, attempt_index=5))
+    assert caught.value.code == "attempt_not_found"
+
+
+async def test_another_engine_on_the_same_store_accepts_the_handle(engine: Engine) -> None:
+    """Nothing about a lease lives only in the process that granted it."""
+    ident, handle = await running(engine)
+    other = Engine(engine.store)
+    await other.renew(handle)
+    assert isinstance(await other.fail(handle, "boom"), RetryScheduled)
+    assert (await row(engine, ident)).retry_count == 1
+
+
+async def test_the_result_is_only_shown_after_success(engine: Engine) -> None:
+    ident, _ = await completed(engine)
+    assert await engine.get_execution_result(ident) == b"done"
+    waiting, handle = await running(engine, lane_id="x")
+    assert await engine.get_execution_result(waiting) is None
+    await engine.cancel(handle)
+    assert await engine.get_execution_result(waiting) is None

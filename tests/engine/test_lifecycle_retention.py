@@ -1,0 +1,143 @@
+"""Forgetting: what retention deletes, when, and what it leaves."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowfabric.engine.engine import Engine
+from flowfabric.model.event import ScannerFilter
+from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, ReplayExecutionArgs
+from flowfabric.model.policy import ExecutionPolicy, StreamPolicy
+from flowfabric.testing import ManualClock
+
+from .helpers import LANE, claim, completed, create, dump, new_id, outbox, running, stored
+
+DAY_MS = 86_400_000
+
+
+def kept_for(ms: int) -> ExecutionPolicy:
+    return ExecutionPolicy(stream_policy=StreamPolicy(retention_ttl_ms=ms))
+
+
+async def test_what_ended_is_kept_for_a_day_to_the_millisecond(engine: Engine, clock: ManualClock) -> None:
+    ident, _ = await completed(engine)
+    clock.advance(DAY_MS - 1)
+    assert await engine.trim_retention(LANE) == 0
+    clock.advance(1)
+    assert await engine.trim_retention(LANE) == 1
+    assert await engine.describe_execution(ident) is None
+    assert await engine.trim_retention(LANE) == 0
+
+
+async def test_everything_that_belongs_to_it_goes_and_the_neighbour_stays(engine: Engine, clock: ManualClock) -> None:
+    ident = await create(engine, priority=1, idempotency_key="k")
+    await engine.change_priority(ChangePriorityArgs(execution_id=ident, new_priority=2))
+    handle = await claim(engine)
+    await engine.complete(handle, b"r")
+    neighbour, _ = await running(engine)
+    before = await dump(engine)
+    assert await engine.trim_retention(LANE, 0) == 1
+    after = await dump(engine)
+    for table in ("ff_exec_core", "ff_attempt"):
+        assert [r[1] for r in after[table]] == [neighbour.uuid]
+    for channel in ("ff_lease_event", "ff_completion_event", "ff_operator_event"):
+        assert await outbox(engine, channel, ident) == []
+    assert len(await outbox(engine, "ff_lease_event", neighbour)) == 1
+    assert after["ff_idempotency"] == before["ff_idempotency"] != []
+    assert after["ff_lane_registry"] == before["ff_lane_registry"]
+
+
+async def test_the_highest_event_removed_is_remembered_per_channel(engine: Engine, clock: ManualClock) -> None:
+    await completed(engine)
+    clock.advance(1)
+    second, _ = await completed(engine)
+    last = {
+        "ff_lease_event": (await outbox(engine, "ff_lease_event", second))[-1]["event_id"],
+        "ff_completion_event": (await outbox(engine, "ff_completion_event", second))[-1]["event_id"],
+    }
+    await engine.trim_retention(LANE, 0, now=clock())
+    assert dict((await dump(engine))["ff_outbox_trim"]) == last
+    clock.advance(1)
+    ident, _ = await completed(engine)
+    await engine.trim_retention(LANE, 0)
+    assert await stored(engine, ident) is None
+    assert dict((await dump(engine))["ff_outbox_trim"])["ff_lease_event"] == last["ff_lease_event"] + 2
+    assert await engine.store.last_event("ff_lease_event") == last["ff_lease_event"] + 2
+
+
+@pytest.mark.parametrize(("own_ms", "lane_ms", "after_ms", "gone"), [
+    (50, DAY_MS, 50, True), (50, DAY_MS, 49, False), (500, 10, 499, False), (500, 10, 500, True), (0, DAY_MS, 0, True),
+])  # fmt: skip
+async def test_its_own_time_may_shorten_or_lengthen_the_lanes(
+    engine: Engine, clock: ManualClock, own_ms: int, lane_ms: int, after_ms: int, gone: bool
+) -> None:
+    ident, _ = await completed(engine, policy=kept_for(own_ms))
+    clock.advance(after_ms)
+    assert await engine.trim_retention(LANE, lane_ms) == int(gone)
+    assert (await stored(engine, ident) is None) is gone
+
+
+async def test_the_oldest_go_first_and_no_more_than_the_batch(engine: Engine, clock: ManualClock) -> None:
+    made = []
+    for n in range(5):
+        made.append((await completed(engine, policy=kept_for(0) if n % 2 else None))[0])
+        clock.advance(1)
+    assert await engine.trim_retention(LANE, 0, batch=2) == 2
+    assert [await stored(engine, i) is None for i in made] == [True, True, False, False, False]
+    assert await engine.trim_retention(LANE, 0, batch=0) == 0
+    assert await engine.trim_retention(LANE, 0) == 3
+
+
+async def test_every_ended_state_is_trimmed_and_no_other(engine: Engine, clock: ManualClock) -> None:
+    cancelled = await create(engine)
+    await engine.cancel_execution(CancelExecutionArgs(execution_id=cancelled))
+    alive = [await create(engine), await create(engine, delay_until=clock() + 9)]
+    clock.advance(DAY_MS)
+    assert await engine.trim_retention(LANE) == 1
+    assert await stored(engine, cancelled) is None
+    assert all([await stored(engine, i) is not None for i in alive])
+
+
+async def test_lane_partition_and_filter_narrow_the_trim(engine: Engine, clock: ManualClock) -> None:
+    here, _ = await completed(engine, namespace="a", tags={"cairn.instance_id": "blue", "x.y": "1"})
+    there, _ = await completed(engine, namespace="b", execution_id=new_id(7))
+    assert await engine.trim_retention("other", 0) == 0
+    for wanted in (
+        ScannerFilter(namespace="c"),
+        ScannerFilter(instance_tag=("cairn.instance_id", "red")),
+        ScannerFilter(instance_tag=("x.y", "2")),
+        ScannerFilter(namespace="b", instance_tag=("x.y", "1")),
+    ):
+        assert await engine.trim_retention(LANE, 0, wanted=wanted) == 0
+    assert await engine.trim_retention(LANE, 0, partition="{fp:3}") == 0
+    assert await engine.trim_retention(LANE, 0, partition=7) == 1
+    assert await stored(engine, there) is None
+    assert await engine.trim_retention(LANE, 0, wanted=ScannerFilter("a", ("x.y", "1"))) == 1
+    assert await stored(engine, here) is None
+
+
+async def test_rows_the_filter_skips_do_not_stop_the_trim(engine: Engine, clock: ManualClock) -> None:
+    for n in range(7):
+        await completed(engine, namespace="keep" if n < 6 else "trim")
+        clock.advance(1)
+    assert await engine.trim_retention(LANE, 0, batch=2, wanted=ScannerFilter(namespace="trim")) == 1
+
+
+async def test_a_replay_rescues_the_row(engine: Engine, clock: ManualClock) -> None:
+    ident, _ = await completed(engine, policy=kept_for(5))
+    await engine.replay_execution(ReplayExecutionArgs(execution_id=ident))
+    clock.advance(DAY_MS)
+    assert await engine.trim_retention(LANE) == 0
+    handle = await claim(engine)
+    await engine.complete(handle)
+    clock.advance(4)
+    assert await engine.trim_retention(LANE) == 0
+    clock.advance(1)
+    assert await engine.trim_retention(LANE) == 1
+
+
+async def test_an_id_that_was_trimmed_may_be_used_again(engine: Engine, clock: ManualClock) -> None:
+    ident, _ = await completed(engine)
+    await engine.trim_retention(LANE, 0)
+    await create(engine, execution_id=ident)
+    assert (await outbox(engine, "ff_lease_event", ident)) == []

@@ -1,0 +1,270 @@
+"""The public surface: the protocol, the exported names, the flags, and nothing secret in sight."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import flowfabric
+from flowfabric.connect import connect, memory_engine
+from flowfabric.engine.backend import EngineBackend
+from flowfabric.engine.engine import FLAGS, Engine
+from flowfabric.errors import ConfigError, EngineError, RequiresDevMode, Unavailable
+from flowfabric.loops.supervisor import Supervisor
+from flowfabric.model.attempt import FailureClass
+from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, ReplayExecutionArgs
+from flowfabric.model.lease import RevokeLeaseArgs
+from flowfabric.testing import ManualClock
+
+from .helpers import (
+    HOLDER_CALLS,
+    LANE,
+    TTL_MS,
+    claim,
+    completed,
+    create,
+    fence,
+    fields,
+    forged,
+    grant_args,
+    lost,
+    new_id,
+    other_uuid,
+    registration,
+    running,
+    two_stores,
+)
+
+MEMBERS = sorted(name for name in vars(EngineBackend) if not name.startswith("_"))
+
+
+# ---- the protocol
+
+
+@pytest.mark.parametrize("name", MEMBERS)
+def test_the_engine_implements_every_member_with_the_same_parameters(name: str) -> None:
+    declared, made = inspect.getattr_static(EngineBackend, name), inspect.getattr_static(Engine, name)
+    if isinstance(declared, property):
+        assert isinstance(made, property)
+        return
+    ours, theirs = inspect.signature(made), inspect.signature(declared)
+    assert [(p.name, p.kind, p.default) for p in ours.parameters.values()] == [
+        (p.name, p.kind, p.default) for p in theirs.parameters.values()
+    ]
+    assert str(ours.return_annotation).split(".")[-1] == str(theirs.return_annotation).split(".")[-1]
+    assert inspect.iscoroutinefunction(made) is inspect.iscoroutinefunction(declared)
+
+
+def test_every_public_operation_of_the_engine_is_in_the_protocol() -> None:
+    internal = {"by_holder", "decide", "execution", "facts", "fields", "forget", "handle", "live_workers", "settle", "snapshot"}
+    public = {n for n, v in inspect.getmembers(Engine) if not n.startswith("_") and (callable(v) or isinstance(v, property))}
+    assert public - internal == set(MEMBERS)
+
+
+def test_the_engine_is_usable_where_the_protocol_is_asked_for(clock: ManualClock) -> None:
+    backend: EngineBackend = memory_engine(clock)
+    assert backend.backend_label == "memory"
+
+
+# ---- the names
+
+
+def test_the_exported_names_are_sorted_unique_and_there() -> None:
+    assert flowfabric.__all__ == sorted(set(flowfabric.__all__))
+    for name in flowfabric.__all__:
+        assert getattr(flowfabric, name) is not None
+
+
+def test_a_star_import_gives_exactly_the_exported_names() -> None:
+    found: dict[str, Any] = {}
+    exec("from flowfabric import *", found)
+    assert set(found) - {"__builtins__"} == set(flowfabric.__all__)
+
+
+def test_importing_the_package_needs_no_server_or_console() -> None:
+    code = "import sys, flowfabric; print([m for m in ('starlette', 'typer', 'rich', 'asyncpg', 'pytest') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "[]"
+
+
+# ---- opening
+
+
+async def test_sqlite_opens_only_when_somebody_says_so(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("FF_DEV_MODE", raising=False)
+    path = str(tmp_path / "x.db")
+    with pytest.raises(RequiresDevMode) as caught:
+        await flowfabric.SqliteBackend.new(path)
+    text = str(caught.value)
+    assert text.startswith("sqlite requires FF_DEV_MODE=1: ") and "dev=True" in text and "flowfabric dev" in text
+    for value in ("", "0", "true"):
+        monkeypatch.setenv("FF_DEV_MODE", value)
+        with pytest.raises(RequiresDevMode):
+            await connect(f"sqlite:///{path}")
+    monkeypatch.setenv("FF_DEV_MODE", "1")
+    await (await connect(f"sqlite:///{path}")).close()
+    monkeypatch.delenv("FF_DEV_MODE")
+    await (await connect(path, dev=True)).close()
+
+
+@pytest.mark.parametrize("url", ["", None, 5, "mysql://x", "postgres://x", "http://x"])
+async def test_a_url_nobody_serves_is_a_config_error(url: Any) -> None:
+    with pytest.raises(ConfigError, match="url"):
+        await connect(url, dev=True)
+
+
+@pytest.mark.parametrize("tuning", [{"pool_size": 0}, {"pool_size": "4"}, {"synchronous": "OFF"}, {"nonsense": 1}])
+async def test_a_bad_tuning_is_a_config_error_that_names_it(tmp_path: Any, tuning: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match=next(iter(tuning))):
+        await flowfabric.SqliteBackend.new(str(tmp_path / "x.db"), dev=True, **tuning)
+
+
+# ---- the flags
+
+PROOFS: dict[str, Any] = {
+    "cancel_execution": lambda e, i, h: e.cancel_execution(CancelExecutionArgs(execution_id=i)),
+    "change_priority": lambda e, i, h: _fresh(e, lambda n: e.change_priority(ChangePriorityArgs(execution_id=n, new_priority=1))),
+    "replay_execution": lambda e, i, h: _ended(e, h, lambda: e.replay_execution(ReplayExecutionArgs(execution_id=i))),
+    "revoke_lease": lambda e, i, h: e.revoke_lease(RevokeLeaseArgs(execution_id=i)),
+    "read_execution_state": lambda e, i, h: e.read_execution_state(i),
+    "read_execution_info": lambda e, i, h: e.read_execution_info(i),
+    "get_execution_result": lambda e, i, h: _ended(e, h, lambda: e.get_execution_result(i)),
+    "claim_for_worker": lambda e, i, h: e.claim_for_worker(LANE, "w", "i", (), 9),
+    "issue_reclaim_grant": lambda e, i, h: e.issue_reclaim_grant(grant_args(i)),
+    "prepare": lambda e, i, h: _always(e.prepare()),
+    "subscribe_lease_history": lambda e, i, h: e.subscribe_lease_history(),
+    "subscribe_completion": lambda e, i, h: e.subscribe_completion(),
+    "register_worker": lambda e, i, h: e.register_worker(registration()),
+    "heartbeat_worker": lambda e, i, h: e.heartbeat_worker("w1-i1"),
+    "mark_worker_dead": lambda e, i, h: e.mark_worker_dead("w1-i1"),
+    "list_expired_leases": lambda e, i, h: e.list_expired_leases(),
+    "list_workers": lambda e, i, h: e.list_workers(),
+}
+
+
+async def _fresh(engine: Engine, call: Any) -> Any:
+    return await call(await create(engine, lane_id="elsewhere"))
+
+
+async def _ended(engine: Engine, handle: Any, call: Any) -> Any:
+    await engine.complete(handle, b"r")
+    return await call()
+
+
+async def _always(call: Any) -> Any:
+    await call
+    return True
+
+
+@two_stores
+@pytest.mark.parametrize("flag", FLAGS)
+async def test_a_flag_is_true_exactly_when_the_operation_works(engine: Engine, flag: str) -> None:
+    supported = engine.capabilities().supports[flag]
+    assert supported is (flag in PROOFS)
+    ident, handle = await running(engine)
+    if supported:
+        assert await PROOFS[flag](engine, ident, handle) is not None
+    elif (op := getattr(engine, flag, None)) is not None:
+        with pytest.raises(Unavailable):
+            await op()
+
+
+def test_the_flags_come_in_their_documented_order(clock: ManualClock) -> None:
+    found = memory_engine(clock).capabilities()
+    assert tuple(found.supports) == FLAGS and len(FLAGS) == 34
+    assert set(found.identity) == {"family", "version", "rfc017_stage"}
+    assert set(found.identity["version"]) == {"major", "minor", "patch"}
+
+
+async def test_the_family_is_the_store(engine: Engine) -> None:
+    assert engine.capabilities().identity["family"] == engine.backend_label
+
+
+# ---- nothing secret in sight
+
+
+def secrets_of(handle: Any) -> list[str]:
+    held = fields(handle)
+    return [str(held.lease_id), held.lease_id.hex, repr(handle.opaque)[2:40], handle.opaque.hex()]
+
+
+async def test_a_handle_never_shows_its_bytes(engine: Engine) -> None:
+    _, handle = await running(engine)
+    work = (await engine.claim_many(LANE, (), flowfabric.ClaimPolicy("w", "i"), 1)) or [handle]
+    for shown in (repr(handle), str(handle), f"{handle}", repr([handle]), repr(work)):
+        for secret in secrets_of(handle):
+            assert secret not in shown
+    assert "bytes" in repr(handle)
+
+
+async def test_work_never_shows_the_bytes_of_its_handle(engine: Engine) -> None:
+    await create(engine)
+    (work,) = await engine.claim_many(LANE, (), flowfabric.ClaimPolicy("w", "i"), 1)
+    for secret in secrets_of(work.handle):
+        assert secret not in repr(work)
+
+
+async def test_no_error_and_no_log_line_carries_a_lease_id(
+    engine: Engine, clock: ManualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Every way a holder's call is refused, and a pass of every loop, at the most talkative level."""
+    caplog.set_level(logging.DEBUG)
+    said: list[str] = []
+    handles: list[Any] = []
+
+    async def provoke(handle: Any) -> None:
+        for call in HOLDER_CALLS.values():
+            try:
+                await call(engine, handle)
+            except EngineError as error:
+                said.append(f"{error} {error!r} {vars(error)}")
+
+    ident, handle = await running(engine)
+    wrong = [forged(handle, lease_epoch=9), forged(handle, lease_id=other_uuid()), forged(handle, execution_id=new_id())]
+    wrong += [forged(handle, attempt_index=3), type(handle)("Valkey", handle.kind, handle.opaque)]
+    wrong += [type(handle)(handle.backend, handle.kind, handle.opaque[:-3])]
+    handles += [handle, *wrong]
+    for shown in wrong[:-2]:
+        await provoke(shown)
+    await provoke(wrong[-2])
+    await provoke(wrong[-1])
+    await engine.cancel_execution(CancelExecutionArgs(execution_id=ident))
+    await provoke(handle)
+    done, ended = await completed(engine, lane_id="b")
+    await provoke(ended)
+    gone, silent = await lost(engine, clock, lane_id="c")
+    await provoke(silent)
+    handles += [ended, silent]
+    stale = CancelExecutionArgs(execution_id=gone, source="x", lease_epoch=5, lease_id=fence(silent).lease_id)
+    await engine.cancel_execution(stale)
+    clock.advance(TTL_MS)
+    await Supervisor(engine).run_once()
+    last, held = await running(engine, lane_id="d")
+    handles.append(held)
+    with pytest.raises(EngineError) as caught:
+        await engine.cancel_execution(CancelExecutionArgs(execution_id=last, source="x", lease_epoch=5))
+    said.append(str(caught.value))
+    await engine.fail(held, "boom", FailureClass.PERMANENT)
+    assert len(said) > 30 and done
+    heard = "\n".join(said) + caplog.text
+    for shown in handles[:1] + handles[-3:]:
+        for secret in secrets_of(shown):
+            assert secret not in heard
+
+
+async def test_listings_leave_the_lease_ids_out(engine: Engine) -> None:
+    ident, handle = await running(engine)
+    page = await engine.list_attempts(ident)
+    assert fields(handle).lease_id.hex not in repr(page).replace("-", "")
+    assert (await engine.read_exec_core_fields(0, ident, ["current_lease_id"]))["current_lease_id"] is None
+
+
+async def test_an_engine_is_a_context_manager(clock: ManualClock) -> None:
+    async with memory_engine(clock) as engine:
+        await claim(engine) if await create(engine) else None
+        assert await engine.read_total_attempt_count((await engine.list_executions(0)).items[0]) == 1

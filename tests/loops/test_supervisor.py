@@ -1,0 +1,223 @@
+"""The loops for real: on the system clock and a SQLite file, woken at the due time, stopped in peace."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowfabric.connect import SqliteBackend, memory_engine
+from flowfabric.engine.engine import Engine
+from flowfabric.engine.kernel import Settings
+from flowfabric.loops.loop import LoopSettings
+from flowfabric.loops.supervisor import Supervisor
+from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
+from flowfabric.store.sqlite.registry import open_store
+from tests.engine.helpers import LANE, attempt, claim, create, fields, registration, running, state, worker
+
+LONG_MS = 60_000
+SLOW = LoopSettings(*(LONG_MS,) * 7)
+"""No loop looks by itself within a test: whatever happens in time happened because it was due."""
+SOON_S = 10.0
+
+
+@asynccontextmanager
+async def live(folder: Path, settings: LoopSettings = SLOW, **engine: Any) -> AsyncIterator[SqliteBackend]:
+    """A backend on a file of its own with its loops running."""
+    made = SqliteBackend(open_store(str(folder / "live.db")), Settings(**engine))
+    assert made.with_scanners(settings)
+    try:
+        yield made
+    finally:
+        await made.close()
+
+
+async def until(check: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(SOON_S):
+        while not await check():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def test_a_delayed_execution_is_claimable_at_its_time(tmp_path: Path) -> None:
+    async with live(tmp_path) as engine:
+        waiting = asyncio.create_task(engine.claim(LANE, (), worker(max_wait_ms=int(SOON_S * 1000))))
+        at = now_ms() + 50
+        ident = await create(engine, delay_until=at)
+        handle = await waiting
+        assert handle is not None and fields(handle).execution_id == ident
+        assert now_ms() >= at
+
+
+async def test_an_earlier_due_time_wakes_a_loop_that_sleeps_for_a_later_one(tmp_path: Path) -> None:
+    async with live(tmp_path) as engine:
+        await create(engine, delay_until=now_ms() + LONG_MS)
+        await asyncio.sleep(0.15)
+        soon = await create(engine, delay_until=now_ms() + 50)
+        handle = await engine.claim(LANE, (), worker(max_wait_ms=int(SOON_S * 1000)))
+        assert handle is not None and fields(handle).execution_id == soon
+
+
+async def test_a_retry_comes_back_by_itself(tmp_path: Path) -> None:
+    policy = ExecutionPolicy(retry_policy=RetryPolicy(backoff={"type": "fixed", "delay_ms": 40}))
+    async with live(tmp_path) as engine:
+        ident, handle = await running(engine, policy=policy)
+        await engine.fail(handle, "boom")
+        again = await engine.claim(LANE, (), worker(max_wait_ms=int(SOON_S * 1000)))
+        assert again is not None and fields(again).attempt_index == 1
+        assert (await attempt(engine, ident)).attempt_type == "retry"
+
+
+async def test_a_dead_workers_execution_comes_back_by_itself(tmp_path: Path) -> None:
+    async with live(tmp_path, lease_reclaim_grace_ms=20) as engine:
+        ident, before = await running(engine, worker(ttl_ms=50))
+        again = await engine.claim(LANE, (), worker(2, max_wait_ms=int(SOON_S * 1000)))
+        assert again is not None and fields(again).execution_id == ident
+        assert fields(again).lease_epoch == fields(before).lease_epoch + 1
+
+
+async def test_time_limits_end_what_takes_too_long(tmp_path: Path) -> None:
+    policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=40))
+    async with live(tmp_path) as engine:
+        slow, _ = await running(engine, policy=policy)
+        late = await create(engine, execution_deadline_at=now_ms() + 40)
+
+        async def both_ended() -> bool:
+            return [await state(engine, i) for i in (slow, late)] == ["ENDED(expired)"] * 2
+
+        await until(both_ended)
+
+
+async def test_silent_workers_leave_at_their_time(tmp_path: Path) -> None:
+    async with live(tmp_path) as engine:
+        await engine.register_worker(registration(liveness_ttl_ms=40))
+
+        async def gone() -> bool:
+            return not await engine.store.execute_for_test("SELECT 1 FROM ff_worker_registry")
+
+        await until(gone)
+
+
+# ---- starting and stopping
+
+
+async def test_the_loops_run_once_per_database(tmp_path: Path) -> None:
+    path = str(tmp_path / "one.db")
+    first, second = SqliteBackend(open_store(path)), SqliteBackend(open_store(path))
+    assert first.store is second.store
+    assert first.with_scanners(SLOW)
+    assert not first.with_scanners(SLOW)
+    assert not second.with_scanners(SLOW)
+    await second.close()
+    assert first.store.loops is not None
+    await first.shutdown_prepare()
+    assert first.store.loops is None
+    assert first.with_scanners(SLOW), "after a shutdown they may be started again"
+    await first.close()
+
+
+async def test_two_databases_have_loops_of_their_own(tmp_path: Path) -> None:
+    one, two = (SqliteBackend(open_store(str(tmp_path / name))) for name in ("a.db", "b.db"))
+    assert one.with_scanners(SLOW) and two.with_scanners(SLOW)
+    await one.close()
+    await two.close()
+
+
+async def test_stop_wakes_sleeping_loops_and_leaves_no_task(tmp_path: Path) -> None:
+    before = len(asyncio.all_tasks())
+    async with live(tmp_path) as engine:
+        await claim(engine) if await create(engine) else None
+        assert len(asyncio.all_tasks()) == before + 7
+        started = time.monotonic()
+        await engine.shutdown_prepare(SOON_S)
+        assert time.monotonic() - started < SOON_S / 2
+        assert len(asyncio.all_tasks()) == before
+        await engine.ping()
+
+
+class Stubborn:
+    """A loop whose pass does not end in time, or ends badly."""
+
+    name, topic, interval_ms = "stubborn", "stubborn", LONG_MS
+
+    def __init__(self, seconds: float, error: Exception | None = None) -> None:
+        self.seconds, self.error, self.finished, self.entered = seconds, error, False, asyncio.Event()
+
+    async def run(self, engine: Engine) -> int:
+        self.entered.set()
+        await asyncio.sleep(self.seconds)
+        if self.error is not None:
+            raise self.error
+        self.finished = True
+        return 1
+
+    async def next_due(self, engine: Engine) -> int | None:
+        return None
+
+
+def supervised(engine: Engine, loop: Stubborn) -> Supervisor:
+    supervisor = Supervisor(engine, SLOW)
+    supervisor.loops = [loop]
+    supervisor.start()
+    return supervisor
+
+
+async def test_stop_lets_a_running_pass_finish() -> None:
+    loop = Stubborn(0.05)
+    supervisor = supervised(memory_engine(), loop)
+    await loop.entered.wait()
+    await supervisor.stop(SOON_S)
+    assert loop.finished
+
+
+async def test_stop_ends_a_pass_that_outlasts_the_grace_and_does_not_raise() -> None:
+    loop = Stubborn(600)
+    supervisor = supervised(memory_engine(), loop)
+    await loop.entered.wait()
+    async with asyncio.timeout(SOON_S):
+        await supervisor.stop(0.02)
+    assert not loop.finished
+
+
+async def test_stop_without_a_start_and_twice_is_fine() -> None:
+    supervisor = Supervisor(memory_engine(), SLOW)
+    await supervisor.stop(0)
+    supervisor.start()
+    await supervisor.stop(1)
+    await supervisor.stop(1)
+
+
+async def test_a_pass_that_fails_is_logged_and_tried_again(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flowfabric.loops.supervisor.AFTER_ERROR_MS", 10)
+    loop = Stubborn(0, RuntimeError("injected"))
+    with caplog.at_level(logging.ERROR, "flowfabric.loops"):
+        supervisor = supervised(memory_engine(), loop)
+        await loop.entered.wait()
+        await asyncio.sleep(0)
+        loop.entered.clear()
+        loop.error = None
+        async with asyncio.timeout(SOON_S):
+            await loop.entered.wait()
+    await supervisor.stop(SOON_S)
+    assert "stubborn: this pass failed" in caplog.text
+    assert loop.finished
+
+
+async def test_an_idle_supervisor_sleeps(tmp_path: Path) -> None:
+    """No due time, no work: no loop runs again within its interval."""
+    async with live(tmp_path) as engine:
+        await asyncio.sleep(0.15)
+        jobs = engine.store._writer.jobs
+        await asyncio.sleep(0.3)
+        assert engine.store._writer.jobs - jobs <= 1

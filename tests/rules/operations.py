@@ -1,0 +1,193 @@
+"""Every operation on one execution in one shape: what it decides from a snapshot, and which errors it declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.model.execution import CancelExecutionArgs
+from flowfabric.model.lease import (
+    BackendTag,
+    ClaimExecutionArgs,
+    ClaimResumedArgs,
+    HandleFields,
+    IssueGrantArgs,
+    LeaseFence,
+    ReclaimExecutionArgs,
+    ResumeGrant,
+    ResumeToken,
+    RevokeLeaseArgs,
+)
+from flowfabric.model.state import ExpirePhase
+from flowfabric.plan import Plan
+from flowfabric.rules import attempts, claims, executions, grants, leases, operators, retention
+from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
+from flowfabric.rules.fence import SWEEP_EXPIRED, check_fence
+from flowfabric.rules.states import is_ended
+
+from .factory import FLOW_ID, IDENT, NOW, TTL, WORKER
+
+MISSING = "execution_not_found"
+_FENCED = {MISSING, "attempt_not_found", "lease_conflict", "execution_not_active", "lease_revoked", "lease_expired"}
+_TYPED = {MISSING, "invalid_input", "execution_not_active", "lease_revoked", "lease_expired", "stale_lease"}
+
+
+class Shown(Struct, frozen=True):
+    """What a caller shows of the lease it believes to hold."""
+
+    handle: HandleFields
+    fence: LeaseFence | None
+
+
+class Op(Struct, frozen=True):
+    """An operation that loads, decides and commits."""
+
+    decide: Callable[[Snapshot, Shown], Decision]
+    declared: frozenset[str] = frozenset()
+    fenced: bool = False
+
+
+class HolderOp(Struct, frozen=True):
+    """An operation of a lease holder: it commits under its fence at once and asks only when refused."""
+
+    plan: Callable[[HandleFields], Plan]
+    outcome: str | None = None
+    declared: frozenset[str] = frozenset(_FENCED)
+    repeatable: bool = False
+
+
+class SweepOp(Struct, frozen=True):
+    plan: Plan
+
+
+def _op(rule: Callable[[Snapshot], Decision], *codes: str) -> Op:
+    return Op(lambda snapshot, _: rule(snapshot), frozenset(codes))
+
+
+def _new(rule: Callable[..., Decision], args: Any) -> Callable[[Snapshot], Decision]:
+    """Each claim brings ids of its own."""
+    made = iter(range(0x1000, 10**9))
+    return lambda snapshot: rule(snapshot, args, lease_id=UUID(int=next(made)), attempt_id=UUID(int=next(made)))
+
+
+_WORKER: dict[str, Any] = {"execution_id": IDENT, "worker_id": WORKER, "worker_instance_id": "i-2"}
+_ISSUE = IssueGrantArgs(**_WORKER, grant_ttl_ms=900)
+_TOKEN = ResumeToken(ResumeGrant(IDENT, "{fp:7}", "g", NOW + 60_000, "default"), WORKER, "i-2", TTL)
+
+
+def _cancel(snapshot: Snapshot, shown: Shown) -> Decision:
+    fence = shown.fence
+    epoch, lease = (None, None) if fence is None else (fence.lease_epoch, fence.lease_id)
+    args = CancelExecutionArgs(execution_id=IDENT, reason="r", source="lease_holder", lease_epoch=epoch, lease_id=lease)
+    return executions.cancel(snapshot, args)
+
+
+def _typed(ending: Callable[[HandleFields], Act], source: str | None) -> Op:
+    def decide(snapshot: Snapshot, shown: Shown) -> Decision:
+        refused = check_fence(snapshot, shown.fence, shown.handle.attempt_index, source)
+        if refused is not None:
+            return refused
+        assert snapshot.execution is not None
+        return ending(attempts.holder(snapshot.execution, BackendTag.SQLITE, TTL))
+
+    return Op(decide, frozenset(_TYPED), fenced=True)
+
+
+def _trim(snapshot: Snapshot) -> Decision:
+    execution = snapshot.execution
+    if execution is None or not is_ended(execution) or not retention.is_due(execution, 0, snapshot.now_ms):
+        return Done("kept")
+    return Act(retention.trim(execution), "trimmed")
+
+
+def _replay(snapshot: Snapshot) -> Decision:
+    return operators.replay(snapshot, attempt_id=UUID(int=0xE), now_ms=None)
+
+
+def _replay_member(snapshot: Snapshot) -> Decision:
+    return operators.replay(snapshot, attempt_id=UUID(int=0xE), now_ms=NOW, reason="r", requested_by=str(FLOW_ID))
+
+
+_CLAIMING = (MISSING, "execution_not_leaseable", "lease_conflict")
+
+RULES: dict[str, Op] = {
+    "cancel": _op(lambda s: executions.cancel(s, CancelExecutionArgs(execution_id=IDENT, reason="r")), MISSING, "invalid_input"),
+    "cancel_fenced": Op(_cancel, frozenset({MISSING, "invalid_input", "stale_lease"}), fenced=True),
+    "change_priority": _op(lambda s: executions.change_priority(s, 5, None), MISSING, "execution_not_eligible"),
+    "promote": _op(lambda s: executions.promote(s, None)),
+    "set_tags": _op(lambda s: executions.set_tags(s, {"a.b": "c"}), MISSING, "invalid_input"),
+    "replay": _op(_replay, MISSING, "execution_not_terminal", "max_replays_exhausted"),
+    "replay_by_request": _op(_replay_member, MISSING, "execution_not_terminal", "max_replays_exhausted"),
+    "expire_attempt": _op(lambda s: operators.expire(s, ExpirePhase.ATTEMPT_TIMEOUT, None)),
+    "expire_deadline": _op(lambda s: operators.expire(s, ExpirePhase.EXECUTION_DEADLINE, None)),
+    "claim_execution": _op(
+        _new(claims.claim_execution, ClaimExecutionArgs(**_WORKER, lease_ttl_ms=TTL)),
+        *_CLAIMING,
+        "active_attempt_exists",
+        "use_claim_resumed_execution",
+        "invalid_claim_grant",
+        "claim_grant_expired",
+    ),
+    "claim_resumed": _op(
+        _new(claims.claim_resumed, ClaimResumedArgs(**_WORKER, lease_ttl_ms=TTL)),
+        *_CLAIMING,
+        "not_a_resumed_execution",
+        "invalid_claim_grant",
+        "claim_grant_expired",
+    ),
+    "issue_grant_and_claim": _op(
+        _new(lambda s, lane, **ids: claims.issue_grant_and_claim(s, lane, TTL, **ids), "default"),
+        MISSING,
+        "invalid_input",
+        "lease_conflict",
+        "execution_not_eligible",
+        "active_attempt_exists",
+        "grant_already_exists",
+    ),
+    "claim_from_resume_grant": _op(
+        _new(leases.claim_from_resume_grant, _TOKEN), MISSING, "attempt_not_found", "claim_grant_expired"
+    ),
+    "issue_claim_grant": _op(
+        lambda s: grants.issue_claim_grant(s, _ISSUE, grant_id="g-2"),
+        MISSING,
+        "execution_not_eligible",
+        "grant_already_exists",
+        "invalid_capabilities",
+        "capability_mismatch",
+    ),
+    "block": _op(lambda s: grants.block(s, "waiting_for_budget", "d", None), MISSING),
+    "block_route": _op(lambda s: grants.block(s, "waiting_for_capable_worker", "d", None), MISSING),
+    "unblock": _op(lambda s: grants.unblock(s, "", None), "execution_not_eligible"),
+    "revoke": _op(lambda s: leases.revoke(s, RevokeLeaseArgs(execution_id=IDENT, reason="r"), "sqlite"), MISSING),
+    "mark_expired": _op(leases.mark_if_due),
+    "requeue": _op(lambda s: leases.requeue(s, 0)),
+    "issue_reclaim_grant": _op(lambda s: leases.issue_reclaim_grant(s, _ISSUE, grant_id="g-3"), MISSING, "grant_already_exists"),
+    "reclaim": _op(_new(leases.reclaim, ReclaimExecutionArgs(**_WORKER, lease_ttl_ms=TTL)), MISSING, "invalid_input"),
+    "trim": _op(_trim),
+    "renew_lease": _typed(attempts.renew, None),
+    "complete_execution": _typed(lambda h: Act(attempts.complete(h, b"typed")), "operator_override"),
+    "fail_execution": _typed(lambda h: attempts.fail(h, "r", "c", None), "lease_holder"),
+    "delay_execution": _typed(lambda h: attempts.delay(h, NOW + 5), "operator_override"),
+}
+HOLDERS: dict[str, HolderOp] = {
+    "renew": HolderOp(lambda h: attempts.renew(h).plan, repeatable=True),
+    "progress": HolderOp(lambda h: attempts.progress(h, 5, "m"), repeatable=True),
+    "complete": HolderOp(lambda h: attempts.complete(h, b"r"), "success"),
+    "fail_for_good": HolderOp(lambda h: attempts.fail(h, "r", "c", None).plan, "failed"),
+    "fail_retry_now": HolderOp(lambda h: attempts.fail(h, "r", "c", 0).plan, "failed"),
+    "fail_retry_later": HolderOp(lambda h: attempts.fail(h, "r", "c", 9).plan, "failed"),
+    "delay": HolderOp(lambda h: attempts.delay(h, NOW + 5).plan),
+    "give_up": HolderOp(lambda h: attempts.give_up(h, "r"), "cancelled"),
+}
+SWEEPS: dict[str, SweepOp] = {
+    "claim": SweepOp(claims.claim(0, lane="default", capabilities=(), worker_id=WORKER, instance="i-3", ttl_ms=TTL)),
+    "sweep_delayed": SweepOp(executions.SWEEP_DELAYED(0)),
+    "sweep_expired": SweepOp(SWEEP_EXPIRED(0)),
+}
+
+
+def why(op: HolderOp, snapshot: Snapshot, shown: Shown) -> Done | Refuse | None:
+    return attempts.explain(snapshot, shown.handle, op.outcome)

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from flowfabric.model.execution import AlreadyTerminal, Execution, Expired, Replayed
+from flowfabric.model.policy import encode_policy, parse_policy
+from flowfabric.model.state import ExpirePhase, PublicState
+from flowfabric.rules.decision import Act, Decision
+from flowfabric.rules.operators import expire, replay
+from flowfabric.rules.states import VECTORS, name_of, vector_of
+
+from .factory import (
+    ATTEMPT_ID,
+    FLOW_ID,
+    IDENT,
+    LEASE_ID,
+    NEW_ATTEMPT_ID,
+    NOW,
+    answer,
+    applied,
+    attempt,
+    events,
+    execution,
+    grant,
+    load,
+    refusal,
+    snapshot,
+    stored,
+    stored_attempt,
+    told,
+)
+
+LIVE = [name for name in VECTORS if name != "ENDED"]
+
+
+def replayed(of: Execution | None, now: int | None = None, **around: Any) -> Decision:
+    return replay(snapshot(of, **around), attempt_id=NEW_ATTEMPT_ID, now_ms=now, reason="again", requested_by="op")
+
+
+# ---- replay
+
+
+def test_replaying_what_does_not_exist() -> None:
+    assert refusal(replayed(None)) == "execution_not_found"
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_only_an_ended_execution_is_replayed(name: str) -> None:
+    assert refusal(replayed(execution(name, replay_count=99))) == "execution_not_terminal"
+
+
+@pytest.mark.parametrize(
+    ("limit", "count", "allowed"),
+    [(None, 9, True), (None, 10, False), (None, 11, False), (2, 1, True), (2, 2, False), (0, 0, False)],
+)
+def test_the_replay_cap(limit: int | None, count: int, allowed: bool) -> None:
+    policy = None if limit is None else json.dumps({"max_replay_count": limit})
+    decision = replayed(execution("ENDED", replay_count=count, policy=policy))
+    if allowed:
+        assert isinstance(decision, Act)
+    else:
+        assert refusal(decision) == "max_replays_exhausted"
+
+
+def test_a_stored_policy_without_a_cap_allows_ten() -> None:
+    assert isinstance(replayed(execution("ENDED", replay_count=9, policy="{}")), Act)
+    assert refusal(replayed(execution("ENDED", replay_count=10, policy="{}"))) == "max_replays_exhausted"
+
+
+@pytest.mark.parametrize("outcome", VECTORS["ENDED"].outcomes)
+def test_every_outcome_is_replayable_and_starts_clean(outcome: str) -> None:
+    before = execution(
+        "ENDED",
+        outcome=outcome,
+        result=b"r",
+        result_encoding="raw",
+        cancellation_reason="c",
+        cancelled_by="w",
+        failure_reason="f",
+        retain_until_ms=NOW + 1,
+        retry_count=2,
+        lease_reclaim_count=3,
+        attempt_timeout_ms=800,
+        raw_fields='{"keep":1}',
+    )
+    decision = replayed(before, NOW - 9)
+    assert isinstance(decision, Act) and decision.result == Replayed(PublicState.WAITING)
+    store = applied(decision, before, attempt(before))
+    after = stored(store)
+    assert (name_of(vector_of(after)), after.attempt_state, after.public_state) == ("READY", "pending_replay_attempt", "waiting")
+    assert (after.replay_count, after.lease_epoch) == (1, before.lease_epoch + 1)
+    assert json.loads(after.raw_fields) == {"keep": 1, "replay_count": 1}
+    cleared = ("terminal_at_ms", "result", "result_encoding", "cancellation_reason", "cancelled_by", "failure_reason")
+    assert [getattr(after, c) for c in (*cleared, "closing_epoch", "closing_attempt_index", "retain_until_ms")] == [None] * 9
+    assert (after.retry_count, after.lease_reclaim_count) == (2, 3)
+    assert (after.attempt_index, after.total_attempt_count, after.pending_previous_attempt_index) == (0, 1, 0)
+    assert (after.pending_replay_reason, after.pending_replay_requested_by) == ("again", "op")
+    assert (after.last_transition_at, after.last_mutation_at, after.attempt_timeout_remaining_ms) == (NOW - 9, NOW - 9, 800)
+    assert told(store) == ([], [], ["replayed"])
+    (event,) = events(store, "ff_operator_event")
+    assert (json.loads(event["details"]), event["occurred_at_ms"]) == ({"branch": "normal"}, NOW - 9)
+
+
+def test_the_last_attempt_is_reopened_under_a_new_id_and_epoch() -> None:
+    before = execution("ENDED", outcome="failed")
+    store = applied(replayed(before), before, attempt(before))
+    row = stored_attempt(store)
+    assert (row.attempt_state, row.attempt_type, row.attempt_id) == ("created", "replay", NEW_ATTEMPT_ID)
+    assert (row.outcome, row.terminal_at_ms, row.worker_id, row.worker_instance_id, row.lease_expires_at_ms) == (None,) * 5
+    assert (row.lease_epoch, row.replayed_from_attempt_index) == (before.lease_epoch + 1, 0)
+    assert (row.replay_reason, row.replay_requested_by) == ("again", "op")
+    assert stored(store).current_attempt_id == NEW_ATTEMPT_ID != ATTEMPT_ID
+
+
+def test_what_was_never_claimed_is_replayed_without_an_attempt() -> None:
+    before = execution("ENDED", "pending_first_attempt", outcome="cancelled")
+    store = applied(replayed(before), before)
+    assert (stored(store).current_attempt_id, load(store).attempt) == (None, None)
+    assert stored(store).attempt_state == "pending_replay_attempt"
+
+
+@pytest.mark.parametrize(
+    ("flow_id", "outcome", "attempt_outcome", "skipped"),
+    [
+        (FLOW_ID, "skipped", None, True),
+        (FLOW_ID, "failed", "skipped", True),
+        (FLOW_ID, "failed", "failed", False),
+        (None, "skipped", "skipped", False),
+    ],
+)
+def test_only_a_skipped_member_waits_for_its_dependencies_again(
+    flow_id: UUID | None, outcome: str, attempt_outcome: str | None, skipped: bool
+) -> None:
+    before = execution("ENDED", outcome=outcome, flow_id=flow_id)
+    tried = None if attempt_outcome is None else attempt(before, outcome=attempt_outcome)
+    decision = replayed(before, attempt=tried, edge_groups=(UUID(int=1), UUID(int=2)))
+    assert isinstance(decision, Act)
+    store = applied(decision, before, tried)
+    after, (event,) = stored(store), events(store, "ff_operator_event")
+    if not skipped:
+        assert (decision.result, name_of(vector_of(after))) == (Replayed(PublicState.WAITING), "READY")
+        return
+    assert (decision.result, name_of(vector_of(after))) == (Replayed(PublicState.WAITING_CHILDREN), "DEPS")
+    assert after.blocking_detail == "2 dep(s) unsatisfied after replay"
+    assert json.loads(event["details"]) == {"branch": "skipped_flow_member", "groups_reset": 2}
+
+
+POLICY = parse_policy({"timeout_policy": {"execution_deadline_ms": 1_000}})
+assert POLICY is not None
+
+
+@pytest.mark.parametrize(
+    ("deadline", "origin", "policy", "kept"),
+    [
+        (None, None, None, (None, None)),
+        (NOW - 5, "policy", encode_policy(POLICY), (NOW + 1_000, "policy")),
+        (NOW + 5, "policy", encode_policy(POLICY), (NOW + 1_000, "policy")),
+        (NOW + 5, "policy", None, (None, None)),
+        (NOW + 5, "policy", "{}", (None, None)),
+        (NOW + 1, "argument", encode_policy(POLICY), (NOW + 1, "argument")),
+        (NOW, "argument", None, (None, None)),
+        (NOW - 1, "argument", None, (None, None)),
+    ],
+)
+def test_the_deadline_of_a_replay(deadline: int | None, origin: str | None, policy: str | None, kept: tuple[Any, Any]) -> None:
+    before = execution("ENDED", deadline_at_ms=deadline, deadline_origin=origin, policy=policy)
+    after = stored(applied(replayed(before, NOW), before))
+    assert (after.deadline_at_ms, after.deadline_origin) == kept
+
+
+# ---- time limits
+
+TIMEOUT, DEADLINE = ExpirePhase.ATTEMPT_TIMEOUT, ExpirePhase.EXECUTION_DEADLINE
+
+
+@pytest.mark.parametrize("phase", ExpirePhase)
+def test_expiring_what_does_not_exist_or_is_over_changes_nothing(phase: ExpirePhase) -> None:
+    assert answer(expire(snapshot(None), phase, None)) is None
+    for outcome in VECTORS["ENDED"].outcomes:
+        over = execution("ENDED", outcome=outcome, deadline_at_ms=NOW, attempt_timeout_at_ms=NOW)
+        assert answer(expire(snapshot(over), phase, None)) == AlreadyTerminal()
+
+
+@pytest.mark.parametrize("name", LIVE)
+def test_an_attempt_times_out_only_while_its_clock_runs(name: str) -> None:
+    due = execution(name, attempt_timeout_at_ms=NOW)
+    decision = expire(snapshot(due), TIMEOUT, None)
+    if name in ("RUNNING", "LOST"):
+        assert isinstance(decision, Act)
+    else:
+        assert answer(decision) is None
+
+
+@pytest.mark.parametrize(("column", "phase"), [("attempt_timeout_at_ms", TIMEOUT), ("deadline_at_ms", DEADLINE)])
+@pytest.mark.parametrize(
+    ("at", "now", "due"),
+    [(None, None, False), (NOW + 1, None, False), (NOW, None, True), (NOW + 9, NOW + 9, True), (NOW, NOW - 1, False)],
+)
+def test_a_limit_is_due_when_its_time_has_come(
+    column: str, phase: ExpirePhase, at: int | None, now: int | None, due: bool
+) -> None:
+    decision = expire(snapshot(execution("RUNNING", **{column: at})), phase, now)
+    if due:
+        assert isinstance(decision, Act) and decision.result == Expired(IDENT)
+    else:
+        assert answer(decision) is None
+
+
+@pytest.mark.parametrize("column", ["attempt_timeout_at_ms", "deadline_at_ms"])
+def test_each_phase_looks_at_its_own_limit(column: str) -> None:
+    other = TIMEOUT if column == "deadline_at_ms" else DEADLINE
+    assert answer(expire(snapshot(execution("RUNNING", **{column: NOW})), other, None)) is None
+
+
+@pytest.mark.parametrize(("name", "state"), [(name, state) for name in LIVE for state in VECTORS[name].attempt_states])
+def test_a_missed_deadline_ends_any_live_execution(name: str, state: str) -> None:
+    before = execution(name, state, deadline_at_ms=NOW - 50, retention_ttl_ms=10)
+    store = applied(expire(snapshot(before), DEADLINE, NOW - 7), before, attempt(before), grant())
+    after = stored(store)
+    assert (name_of(vector_of(after)), after.terminal_outcome, after.public_state) == ("ENDED", "expired", "expired")
+    assert (after.failure_reason, after.terminal_at_ms, after.last_transition_at) == ("execution_deadline", NOW - 7, NOW - 7)
+    assert (after.lease_epoch, after.closing_epoch, after.closing_attempt_index) == (before.lease_epoch, before.lease_epoch, 0)
+    assert (after.current_lease_id, after.lease_expires_at_ms, after.delay_until_ms) == (None, None, None)
+    assert load(store).grant is None
+    assert after.attempt_state == ("attempt_terminal" if before.total_attempt_count else "pending_first_attempt")
+    assert told(store) == (["revoked"] if name == "RUNNING" else [], ["expired"], [])
+    if before.current_attempt_id is not None:
+        closed = stored_attempt(store)
+        assert (closed.attempt_state, closed.outcome) == ("ended_failure", "expired")
+        assert (closed.failure_reason, closed.terminal_at_ms, closed.lease_expires_at_ms) == ("execution_deadline", NOW - 7, None)
+    else:
+        assert load(store).attempt == attempt(before)
+
+
+def test_the_lease_event_of_a_timeout_names_the_lease_and_why() -> None:
+    before = execution("RUNNING", attempt_timeout_at_ms=NOW)
+    store = applied(expire(snapshot(before), TIMEOUT, None), before, attempt(before))
+    (event,) = events(store, "ff_lease_event")
+    assert (event["event_type"], event["reason"], event["lease_id"]) == ("revoked", "expired", LEASE_ID)
+    assert stored(store).failure_reason == stored_attempt(store).failure_reason == "attempt_timeout"

@@ -1,0 +1,167 @@
+"""Every condition: when it holds, and that null never matches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowfabric.plan import Absent, AnyOf, Applied, Arg, Cond, Covered, Form, Guard, Now, Op, Pick, Refused, Update
+from flowfabric.store.port import Store
+from flowfabric.testing import ManualClock
+
+from .helpers import EXEC, KEY, KEYS, LANE, execution, get_execution, image, insert, put, uid
+
+_COLUMN = "delay_until_ms"
+
+
+def guarded(name: str, *guards: Guard) -> Form:
+    return Form(f"t_if {name}", Update(EXEC, (*KEY, *guards), {"public_state": "done"}))
+
+
+def swept(name: str, *guards: Guard) -> Form:
+    pick = Pick("ready", {"lane_id": "lane"}, where=guards)
+    return Form(f"t_sweep_if {name}", Update(EXEC, (), {"public_state": "done"}), pick=pick, returning=("execution_id",))
+
+
+async def holds(store: Store, guards: tuple[Guard, ...], row: dict[str, Any], *, n: int = 1, **args: Any) -> bool:
+    """Whether a row under these guards is changed: by a plan, and by a sweep, which must agree."""
+    await put(store, execution(n, **row))
+    before = await image(store)
+    rows = await store.sweep(swept("x", *guards)(0, **args), 10)
+    assert rows in ([], [(uid(n),)])
+    assert (await get_execution(store, n))["public_state"] == ("done" if rows else "waiting")
+    if not rows:
+        assert await image(store) == before
+    answer = await store.commit(guarded("x", *guards)(0, partition_key=0, execution_id=uid(n), **args))
+    assert isinstance(answer, Applied) == bool(rows)
+    assert isinstance(answer, Applied) or answer == Refused()
+    return bool(rows)
+
+
+COMPARED: list[tuple[Op, int, int, bool]] = [
+    ("=", 5, 5, True),
+    ("=", 5, 6, False),
+    ("!=", 5, 6, True),
+    ("!=", 5, 5, False),
+    ("<", 4, 5, True),
+    ("<", 5, 5, False),
+    ("<=", 5, 5, True),
+    ("<=", 6, 5, False),
+    (">", 6, 5, True),
+    (">", 5, 5, False),
+    (">=", 5, 5, True),
+    (">=", 4, 5, False),
+]
+
+
+@pytest.mark.parametrize(("op", "stored", "given", "expected"), COMPARED)
+async def test_a_comparison_holds_as_it_reads(store: Store, op: Op, stored: int, given: int, expected: bool) -> None:
+    assert await holds(store, (Cond(_COLUMN, op, Arg("given")),), {_COLUMN: stored}, given=given) is expected
+
+
+@pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">="])
+async def test_null_never_matches(store: Store, op: Op) -> None:
+    for n, (stored, given) in enumerate(((None, 5), (5, None), (None, None)), 1):
+        assert not await holds(store, (Cond(_COLUMN, op, Arg("given")),), {_COLUMN: stored}, n=n, given=given), (stored, given)
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"), [("red", True), ("blue", True), ("gre", False), ("", False), (None, False), ("it's", True)]
+)
+async def test_in_holds_for_one_of_the_constants(store: Store, stored: str | None, expected: bool) -> None:
+    assert await holds(store, (Cond("cancelled_by", "in", ("red", "blue", "it's")),), {"cancelled_by": stored}) is expected
+
+
+@pytest.mark.parametrize(("op", "stored", "expected"), [("is null", None, True), ("is null", 0, False), ("not null", 0, True)])
+async def test_null_is_asked_for_by_name(store: Store, op: Op, stored: int | None, expected: bool) -> None:
+    assert await holds(store, (Cond(_COLUMN, op),), {_COLUMN: stored}) is expected
+
+
+async def test_not_null_does_not_hold_for_null(store: Store) -> None:
+    assert not await holds(store, (Cond(_COLUMN, "not null"),), {_COLUMN: None})
+
+
+@pytest.mark.parametrize(
+    ("column", "stored"), [("flow_id", uid(7)), ("execution_kind", "Ünï"), ("payload", b"\0\xff"), ("priority", -1)]
+)
+@pytest.mark.parametrize("same", [True, False])
+async def test_equality_holds_for_every_kind_of_column(store: Store, column: str, stored: Any, same: bool) -> None:
+    other = {"flow_id": uid(8), "execution_kind": "ünï", "payload": b"\0", "priority": 1}[column]
+    guard = Cond(column, "=", Arg("given"))
+    assert await holds(store, (guard,), {column: stored}, given=stored if same else other) is same
+
+
+@pytest.mark.parametrize(("stored", "expected"), [(-1, True), (0, True), (1, False), (None, False)])
+async def test_a_time_is_compared_with_the_stores_clock(
+    store: Store, clock: ManualClock, stored: int | None, expected: bool
+) -> None:
+    row = {_COLUMN: None if stored is None else clock.now_ms + stored}
+    assert await holds(store, (Cond(_COLUMN, "<=", Now()),), row) is expected
+
+
+async def test_all_conditions_must_hold(store: Store) -> None:
+    guards = (Cond("priority", ">", 1), Cond("execution_kind", "=", "a"))
+    assert not await holds(store, guards, {"priority": 2, "execution_kind": "b"})
+
+
+_EITHER = AnyOf((Cond(_COLUMN, "is null"), Cond(_COLUMN, "<", Now()), Cond("reserved_for", "=", Arg("me"))))
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        ({}, True),
+        ({_COLUMN: 1}, True),
+        ({_COLUMN: 10**14}, False),
+        ({_COLUMN: 10**14, "reserved_for": "me"}, True),
+        ({_COLUMN: 10**14, "reserved_for": "you"}, False),
+    ],
+)
+async def test_any_of_several_is_enough(store: Store, row: dict[str, Any], expected: bool) -> None:
+    assert await holds(store, (_EITHER,), row, me="me") is expected
+
+
+async def test_any_of_is_one_condition_among_others(store: Store) -> None:
+    assert not await holds(store, (_EITHER, Cond("priority", "=", 1)), {"priority": 2}, me="me")
+
+
+@pytest.mark.parametrize(
+    ("needed", "offered", "expected"),
+    [
+        ((), (), True),
+        ((), ("gpu",), True),
+        (("gpu",), (), False),
+        (("gpu",), ("gpu",), True),
+        (("gpu",), ("cpu", "gpu"), True),
+        (("cpu", "gpu"), ("gpu",), False),
+        (("cpu", "gpu"), ("gpu", "cpu"), True),
+        (("gp",), ("gpu",), False),
+        (('a"b', "ü\\"), ("ü\\", 'a"b'), True),
+    ],
+)
+async def test_covered_when_everything_needed_is_offered(
+    store: Store, needed: tuple[str, ...], offered: tuple[str, ...], expected: bool
+) -> None:
+    guard = Covered("required_capabilities", Arg("offered"))
+    assert await holds(store, (guard,), {"required_capabilities": needed}, offered=offered) is expected
+
+
+_OPEN = Absent(LANE, (Cond("lane_id", "=", Arg("lane")), Cond("state", "in", ("paused", "disabled"))))
+
+
+@pytest.mark.parametrize(("state", "expected"), [(None, True), ("active", True), ("paused", False), ("disabled", False)])
+async def test_absent_when_no_row_of_another_table_fits(store: Store, state: str | None, expected: bool) -> None:
+    await put(store, insert(LANE, lane_id="other", state="paused"))
+    if state is not None:
+        await put(store, insert(LANE, lane_id="l", state=state))
+    assert await holds(store, (_OPEN,), {}, lane="l") is expected
+
+
+@pytest.mark.parametrize(("expires", "expected"), [(-1, True), (0, True), (1, False)])
+async def test_absent_compares_with_the_clock_without_naming_a_key(
+    store: Store, clock: ManualClock, expires: int, expected: bool
+) -> None:
+    await put(store, insert(KEYS, namespace="n", idempotency_key="k", expires_at_ms=clock.now_ms + expires))
+    guard = Absent(KEYS, (Cond("namespace", "=", "n"), Cond("expires_at_ms", ">", Now())))
+    assert await holds(store, (guard,), {}) is expected

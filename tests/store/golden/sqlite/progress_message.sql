@@ -1,0 +1,14 @@
+-- progress_message(partition_key, execution_id, lease_epoch, attempt_index, lease_id, message)
+
+UPDATE ff_exec_core
+    SET progress_updated_at = ?,
+    last_mutation_at = ?,
+    progress_message = ?
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND lease_epoch = ?
+    AND attempt_index = ?
+    AND current_lease_id = ?
+    AND lifecycle_phase = 'active'
+    AND ownership_state = 'leased'
+    AND lease_expires_at_ms > ?;

@@ -1,0 +1,22 @@
+-- promote(partition_key, execution_id, version, now)
+
+SELECT lane_id
+    FROM ff_exec_core
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND version = ?;
+
+UPDATE ff_exec_core
+    SET version = version + 1,
+    last_mutation_at = ?,
+    last_transition_at = ?,
+    lifecycle_phase = 'runnable',
+    ownership_state = 'unowned',
+    eligibility_state = 'eligible_now',
+    blocking_reason = 'waiting_for_worker',
+    blocking_detail = '',
+    terminal_outcome = 'none',
+    public_state = 'waiting',
+    delay_until_ms = NULL
+    WHERE partition_key = ?
+    AND execution_id = ?;

@@ -1,0 +1,51 @@
+-- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, lease_ttl_ms, renew_within_ms, worker_instance_id)
+
+SELECT partition_key,
+    execution_id,
+    attempt_index,
+    namespace,
+    instance_tag,
+    lease_epoch
+    FROM ff_exec_core
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND lease_epoch = ?
+    AND attempt_index = ?
+    AND current_lease_id = ?
+    AND lifecycle_phase = 'active'
+    AND ownership_state = 'leased'
+    AND lease_expires_at_ms > ?;
+
+UPDATE ff_exec_core
+    SET lease_expires_at_ms = ?,
+    lease_last_renewed_at = ?,
+    lease_renewal_deadline = (? + ?)
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+UPDATE ff_attempt
+    SET lease_expires_at_ms = ?
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND attempt_index = ?;
+
+INSERT INTO ff_lease_event (event_type,
+    occurred_at_ms,
+    execution_id,
+    partition_key,
+    namespace,
+    instance_tag,
+    lease_id,
+    lease_epoch,
+    worker_instance_id,
+    reason)
+    VALUES ('renewed',
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    NULL);

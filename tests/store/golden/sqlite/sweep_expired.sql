@@ -1,0 +1,55 @@
+-- sweep_expired()
+
+SELECT execution_id,
+    partition_key,
+    namespace,
+    instance_tag,
+    current_lease_id,
+    lease_epoch,
+    current_worker_instance_id,
+    lease_expires_at_ms
+    FROM ff_exec_core
+    WHERE ownership_state = 'leased'
+    AND lease_expires_at_ms <= ?
+    AND ownership_state = 'leased'
+    AND lease_expires_at_ms <= ?
+    ORDER BY lease_expires_at_ms,
+    execution_id LIMIT ?;
+
+UPDATE ff_exec_core
+    SET version = version + 1,
+    last_mutation_at = ?,
+    last_transition_at = ?,
+    lifecycle_phase = 'active',
+    ownership_state = 'lease_expired_reclaimable',
+    eligibility_state = 'not_applicable',
+    blocking_reason = 'waiting_for_worker',
+    blocking_detail = 'lease expired,
+    awaiting reclaim',
+    terminal_outcome = 'none',
+    public_state = 'active',
+    attempt_state = 'attempt_interrupted',
+    lease_expired_at = ?,
+    expired_epoch = lease_epoch,
+    interrupt_cause = 'lease_expired'
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+INSERT INTO ff_lease_event (event_type,
+    occurred_at_ms,
+    execution_id,
+    partition_key,
+    namespace,
+    instance_tag,
+    lease_id,
+    lease_epoch,
+    worker_instance_id)
+    VALUES ('expired',
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?);

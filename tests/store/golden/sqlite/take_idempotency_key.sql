@@ -1,0 +1,13 @@
+-- take_idempotency_key(namespace, idempotency_key, partition_key, execution_id, expires_at_ms)
+
+INSERT INTO ff_idempotency (namespace,
+    idempotency_key,
+    partition_key,
+    execution_id,
+    expires_at_ms)
+    VALUES (?,
+    ?,
+    ?,
+    ?,
+    ?)
+    ON CONFLICT DO NOTHING;

@@ -1,0 +1,60 @@
+-- trim(partition_key, execution_id, version)
+
+DELETE
+    FROM ff_exec_core
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND version = ?
+    AND lifecycle_phase IN ('terminal', 'cancelled');
+
+DELETE
+    FROM ff_attempt
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+DELETE
+    FROM ff_claim_grant
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+INSERT INTO ff_outbox_trim (channel,
+    event_id) SELECT 'ff_lease_event',
+    highest
+    FROM (SELECT max(event_id) AS highest FROM ff_lease_event WHERE partition_key = ? AND execution_id = ?)
+    WHERE highest IS NOT NULL
+    ON CONFLICT (channel) DO UPDATE
+    SET event_id = max(event_id,
+    excluded.event_id);
+
+DELETE
+    FROM ff_lease_event
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+INSERT INTO ff_outbox_trim (channel,
+    event_id) SELECT 'ff_completion_event',
+    highest
+    FROM (SELECT max(event_id) AS highest FROM ff_completion_event WHERE partition_key = ? AND execution_id = ?)
+    WHERE highest IS NOT NULL
+    ON CONFLICT (channel) DO UPDATE
+    SET event_id = max(event_id,
+    excluded.event_id);
+
+DELETE
+    FROM ff_completion_event
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+INSERT INTO ff_outbox_trim (channel,
+    event_id) SELECT 'ff_operator_event',
+    highest
+    FROM (SELECT max(event_id) AS highest FROM ff_operator_event WHERE partition_key = ? AND execution_id = ?)
+    WHERE highest IS NOT NULL
+    ON CONFLICT (channel) DO UPDATE
+    SET event_id = max(event_id,
+    excluded.event_id);
+
+DELETE
+    FROM ff_operator_event
+    WHERE partition_key = ?
+    AND execution_id = ?;

@@ -1,0 +1,44 @@
+"""Every form the rules declare, and what SQLite is told for it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import flowfabric.rules
+from flowfabric.plan import Form
+from flowfabric.store.sql.script import script
+
+
+def _inside(value: Any) -> Iterator[Form]:
+    if isinstance(value, Form):
+        yield value
+    elif isinstance(value, Mapping):
+        yield from _among(value.values())
+    elif isinstance(value, tuple | list | set | frozenset):
+        yield from _among(value)
+
+
+def _among(values: Iterable[Any]) -> Iterator[Form]:
+    for value in values:
+        yield from _inside(value)
+
+
+def declared() -> list[Form]:
+    """Each form once, wherever it is kept: by a name of a module or in a table of one."""
+    modules = [importlib.import_module(m.name) for m in pkgutil.walk_packages(flowfabric.rules.__path__, "flowfabric.rules.")]
+    return list(dict.fromkeys(form for module in modules for form in _among(vars(module).values())))
+
+
+ALL: dict[str, Form] = {form.name: form for form in declared()}
+
+
+def statements(form: Form) -> list[str]:
+    """The texts SQLite runs, the selection of a sweep with its limit."""
+    text = script(form)
+    found = []
+    if text.select is not None:
+        found.append(text.select.sql + ("?" if form.pick is not None else ""))
+    return [*found, text.head.sql, *(s.sql for s in text.rest)]

@@ -1,0 +1,113 @@
+"""Statements walk their index: no sorting, and no reading of whole tables, however many rows wait."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flowfabric.plan import Form
+from flowfabric.rules.claims import CLAIM
+from flowfabric.rules.executions import SWEEP_DELAYED
+from flowfabric.rules.fence import SWEEP_EXPIRED
+from flowfabric.store.port import Scan
+from flowfabric.store.schema import INDEXES, TABLES, Index
+from flowfabric.store.sql.ddl import index_name, sqlite_schema
+from flowfabric.store.sql.script import script
+from flowfabric.store.sqlite.reader import get_sql, scan_sql
+from flowfabric.store.sqlite.target import new_uuid_bytes
+
+from .forms import ALL, statements
+
+ROWS = 5_000
+_SOME = {"int": 1, "text": "lane", "uuid": b"\1" * 16, "uuidtext": b"\1" * 16, "auto": 1}
+
+_FILL = f"""
+WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})
+INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, ownership_state,
+    attempt_state, public_state, priority, created_at_ms, delay_until_ms, lease_expires_at_ms, attempt_timeout_at_ms,
+    deadline_at_ms, terminal_at_ms, required_capabilities)
+SELECT 0, randomblob(16), CASE i % 3 WHEN 0 THEN 'lane' ELSE 'other' END,
+    CASE i % 5 WHEN 0 THEN 'active' WHEN 1 THEN 'terminal' ELSE 'runnable' END,
+    CASE i % 7 WHEN 0 THEN 'not_eligible_until_time' ELSE 'eligible_now' END,
+    CASE i % 5 WHEN 0 THEN 'leased' ELSE 'unowned' END, 'x', 'x', i % 4, i, i, i, i, i, i, '["gpu"]' FROM n
+"""
+
+
+@pytest.fixture(scope="module", params=["no statistics", "statistics"])
+def db(request: pytest.FixtureRequest) -> Iterator[sqlite3.Connection]:
+    made = sqlite3.connect(":memory:", isolation_level=None)
+    made.create_function("new_uuid", 0, new_uuid_bytes)
+    made.executescript(sqlite_schema())
+    made.execute(_FILL)
+    if request.param == "statistics":
+        made.execute("ANALYZE")
+    yield made
+    made.close()
+
+
+def plan_of(db: sqlite3.Connection, sql: str) -> list[str]:
+    return [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", (1,) * sql.count("?"))]
+
+
+def _whole_tables(steps: list[str]) -> list[str]:
+    return [step for step in steps if re.match(r"SCAN ff_\w+$", step)]
+
+
+@pytest.mark.parametrize(
+    ("form", "index"),
+    [(CLAIM, "ready"), (SWEEP_EXPIRED, "leased"), (SWEEP_DELAYED, "delayed")],
+    ids=["claim", "expired", "delayed"],
+)
+def test_a_sweep_walks_its_index_without_sorting(db: sqlite3.Connection, form: Form, index: str) -> None:
+    select = script(form).select
+    assert select is not None
+    steps = plan_of(db, f"{select.sql}10")
+    assert any(f"USING INDEX {index_name(INDEXES[index])} " in f"{step} " for step in steps), steps
+    assert not [step for step in steps if "TEMP B-TREE" in step], steps
+
+
+def _scans(index: Index) -> Iterator[Scan]:
+    kinds = TABLES[index.table].kinds
+    group: dict[str, Any] = {c: _SOME[kinds[c]] for c in index.group}
+    after = tuple(_SOME[kinds[c]] for c in index.order)
+    yield Scan(index.name, group)
+    yield Scan(index.name, group, after)
+    if kinds[index.order[0]] == "int" and index.order[0] not in index.descending:
+        yield Scan(index.name, group, None, 5)
+        yield Scan(index.name, group, after, 5)
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_a_scan_walks_its_index_without_sorting(db: sqlite3.Connection, name: str) -> None:
+    index = INDEXES[name]
+    for scan in _scans(index):
+        sql, params = scan_sql(scan)
+        steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", params)]
+        wanted = f"sqlite_autoindex_{index.table}_1" if index.primary else index_name(index)
+        assert any(f"INDEX {wanted}" in step for step in steps), (scan, steps)
+        assert not [step for step in steps if "TEMP B-TREE" in step], (scan, steps)
+        if scan.after is not None or scan.group:
+            assert all(step.startswith("SEARCH") for step in steps), (scan, steps)
+
+
+@pytest.mark.parametrize("table", [t for t in TABLES if TABLES[t].columns[0].kind != "auto"])
+def test_a_get_searches_by_key(db: sqlite3.Connection, table: str) -> None:
+    steps = plan_of(db, get_sql(table))
+    assert len(steps) == 1 and steps[0].startswith("SEARCH"), steps
+    assert all(f"{column}=?" in steps[0] for column in TABLES[table].key)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_no_statement_of_a_form_reads_a_whole_table(db: sqlite3.Connection, name: str) -> None:
+    for sql in statements(ALL[name]):
+        steps = plan_of(db, sql)
+        assert not _whole_tables(steps), (sql, steps)
+
+
+def test_the_guard_itself_notices_a_whole_table(db: sqlite3.Connection) -> None:
+    assert _whole_tables(plan_of(db, "SELECT 1 FROM ff_attempt WHERE worker_id = ?"))
+    assert "TEMP B-TREE" in " ".join(plan_of(db, "SELECT 1 FROM ff_exec_core ORDER BY execution_kind"))
