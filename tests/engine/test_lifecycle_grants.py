@@ -10,6 +10,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ContentionKind, NotFound, StateKind, ValidationKind
 from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import ReplayExecutionArgs
 from flowfabric.model.lease import (
     ClaimExecutionArgs,
     ClaimGrant,
@@ -362,3 +363,20 @@ async def test_expired_grants_are_dropped_and_live_ones_kept(engine: Engine, clo
     clock.advance(1)
     assert await engine.drop_expired_grants() == 1
     assert await grant_count(engine) == 1
+
+
+@pytest.mark.parametrize("way", ["initial", "retry", "replay"])
+async def test_a_resumed_attempt_keeps_its_type(engine: Engine, clock: ManualClock, way: str) -> None:
+    ident, handle = await running(engine)
+    if way == "retry":
+        await engine.fail(handle, "again")
+        clock.advance(1_000)
+        await engine.promote_delayed(ident)
+    elif way == "replay":
+        await engine.complete(handle)
+        await engine.replay_execution(ReplayExecutionArgs(execution_id=ident))
+    if way != "initial":
+        await claim(engine)
+    await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident))
+    args = ClaimResumedArgs(execution_id=ident, worker_id="w", worker_instance_id="i", lease_ttl_ms=9)
+    assert (await engine.claim_resumed_execution(args)).attempt_type == way

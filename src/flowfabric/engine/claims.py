@@ -13,6 +13,7 @@ from flowfabric.engine import checks
 from flowfabric.engine.executions import Executions
 from flowfabric.errors import Contention, ErrorClass, StateError, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id, partition_key, partition_tag
+from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import (
     MAX_CLAIM_BATCH,
@@ -94,13 +95,15 @@ class Claims(Executions):
         ident = ExecutionId.of(row[0], row[1])
         return HandleFields(self.store.tag, ident, row[2], row[3], row[4], row[5], ttl_ms, row[7], instance), row[13]
 
-    def _granted(self, applied: Applied, ttl_ms: int, instance: str, kind: HandleKind | None = None) -> Claimed:
+    def _granted(self, applied: Applied, ttl_ms: int, instance: str, attempt: Attempt | None, kind: HandleKind | None) -> Claimed:
         row = applied.row
         fields, was = self._claimed_fields(row, ttl_ms, instance)
         handle = self.handle(fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9])
         word = {"pending_retry_attempt": "retry", "pending_replay_attempt": "replay"}.get(was, "initial")
         if kind is HandleKind.RECLAIMED:
             word = "reclaim"
+        elif was == "attempt_interrupted" and attempt is not None:
+            word = attempt.attempt_type
         return Claimed(fields.execution_id, row[4], row[5], row[2], row[3], word, row[6], handle)
 
     async def claim_execution(self, args: ClaimExecutionArgs) -> Claimed:
@@ -177,7 +180,7 @@ class Claims(Executions):
         def decided(snapshot: Snapshot) -> Decision:
             decision: Decision = rule(snapshot)
             if isinstance(decision, Act) and decision.result is None:
-                return Act(decision.plan, lambda applied: self._granted(applied, ttl_ms, instance, kind))
+                return Act(decision.plan, lambda applied: self._granted(applied, ttl_ms, instance, snapshot.attempt, kind))
             return decision
 
         return await self.decide(ident, decided, grant=True, lane=await self._lane_of(ident))

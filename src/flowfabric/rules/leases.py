@@ -187,7 +187,13 @@ REQUEUE = Form(
     UpdateMany(
         ATTEMPT,
         THIS_ATTEMPT,
-        {"attempt_state": "suspended", "suspended_at_ms": Now(), "lease_expires_at_ms": None, "outcome": None},
+        {
+            "attempt_state": "suspended",
+            "suspended_at_ms": Now(),
+            "lease_expires_at_ms": None,
+            "outcome": None,
+            "attempt_timeout_remaining_ms": Ref("attempt_timeout_remaining_ms"),
+        },
     ),
     Wake("ready", Ref("lane_id")),
 )

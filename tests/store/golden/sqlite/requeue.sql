@@ -1,6 +1,7 @@
 -- requeue(partition_key, execution_id, version)
 
-SELECT partition_key,
+SELECT attempt_timeout_at_ms,
+    partition_key,
     execution_id,
     attempt_index,
     lane_id
@@ -30,7 +31,7 @@ UPDATE ff_exec_core
     terminal_outcome = 'none',
     public_state = 'waiting',
     attempt_state = 'attempt_interrupted',
-    attempt_timeout_remaining_ms = max(attempt_timeout_at_ms - ?, 1)
+    attempt_timeout_remaining_ms = ?
     WHERE partition_key = ?
     AND execution_id = ?;
 
@@ -38,7 +39,8 @@ UPDATE ff_attempt
     SET attempt_state = 'suspended',
     suspended_at_ms = ?,
     lease_expires_at_ms = NULL,
-    outcome = NULL
+    outcome = NULL,
+    attempt_timeout_remaining_ms = ?
     WHERE partition_key = ?
     AND execution_id = ?
     AND attempt_index = ?;

@@ -1,0 +1,244 @@
+"""The engine and the specification side by side: one event loop, one clock, and every answer and row compared."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+import tempfile
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from typing import Any
+
+from flowfabric.codec.handle import decode_fields, encode_handle
+from flowfabric.connect import SqliteBackend
+from flowfabric.engine.engine import Engine
+from flowfabric.engine.kernel import Settings
+from flowfabric.errors import EngineError
+from flowfabric.model.lease import Claimed, Handle, HandleFields, IssuedAndClaimed, ReclaimGrant, Work
+from flowfabric.plan import Answer, Plan
+from flowfabric.store.memory import MemoryStore
+from flowfabric.store.port import Loaded, Read, Row
+from flowfabric.store.sqlite.registry import open_store
+from flowfabric.testing import ManualClock
+from flowfabric.verify.invariants import check, ends_do_not_change, timers_are_kept
+from flowfabric.verify.world import world_of
+
+from .fleet import Fleet
+from .ops import Op
+from .picture import DUMPED, differences
+from .shapes import Err, Held, Lease
+
+LANES = ("one", "two")
+SETTINGS = Settings(lease_reclaim_grace_ms=500, retention_ms=2_000)
+WRITES_ALTHOUGH_REFUSED = ("lease_expired", "capability_mismatch")
+_names = itertools.count()
+
+
+class RacingMemory(MemoryStore):
+    """While a race is on, every call first lets the other side go."""
+
+    racing = False
+
+    async def commit(self, plan: Plan) -> Answer:
+        await self._yield()
+        return await super().commit(plan)
+
+    async def load(self, reads: Sequence[Read]) -> Loaded:
+        await self._yield()
+        return await super().load(reads)
+
+    async def sweep(self, plan: Plan, limit: int) -> list[Row]:
+        await self._yield()
+        return await super().sweep(plan, limit)
+
+    async def _yield(self) -> None:
+        if self.racing:
+            await asyncio.sleep(0)
+
+
+class Mismatch(AssertionError):
+    """The engine and the specification disagree."""
+
+
+class Bench:
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.loop = asyncio.new_event_loop()
+        self.clock = ManualClock()
+        self._folder = tempfile.TemporaryDirectory() if kind == "sqlite-file" else None
+        self._path = str(Path(self._folder.name) / "ff.db") if self._folder else f"file:model-{next(_names)}?mode=memory"
+        self.engine = self._open()
+        self.spec = Fleet(self.clock(), self.engine.store.label, LANES, SETTINGS.lease_reclaim_grace_ms, SETTINGS.retention_ms)
+        for lane in LANES:
+            self.run(self.engine.set_lane_state(lane, "active"))
+        self.tables = self.run(self.engine.store.dump(DUMPED))
+        self.world = world_of(self.tables)
+        self.handles: list[Held] = []
+        self.story: list[str] = []
+
+    def _open(self) -> Engine:
+        if self.kind == "memory":
+            return Engine(RacingMemory(self.clock), SETTINGS, seed=1)
+        tuning = {"synchronous": "NORMAL"} if self._folder else {}
+        return SqliteBackend(open_store(self._path, clock=self.clock, **tuning), SETTINGS, seed=1)
+
+    def close(self) -> None:
+        try:
+            self.run(self.engine.close())
+            self.run(self.loop.shutdown_default_executor())
+        finally:
+            self.loop.close()
+            if self._folder:
+                self._folder.cleanup()
+
+    def reopen(self) -> None:
+        """A process dies and another goes on: nothing survives but the store."""
+        if self.kind == "sqlite-file":
+            self.run(self.engine.close())
+            self.engine = self._open()
+        else:
+            self.engine = type(self.engine)(self.engine.store, SETTINGS, seed=1)
+        self.story.append("crash and reopen")
+        self.compare()
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self.loop.run_until_complete(work)
+
+    def to(self, now_ms: int) -> None:
+        self.clock.now_ms = self.spec.now = max(now_ms, self.clock.now_ms)
+        self.story.append(f"clock +{self.clock.now_ms - 1_800_000_000_000}")
+
+    # ---- one call
+
+    def do(self, op: Op) -> Any:
+        """Runs one operation on both sides; everything must agree afterwards."""
+        expected = _predicted(self.spec, op)
+        answer, tables = self.run(self._answer_and_dump(op))
+        self.story.append(f"{op.name} -> {answer!r}")
+        problem = self._disagreement(self.spec, expected, answer)
+        if problem:
+            self._fail(op.name, [problem])
+        self.compare(op.name, answer, tables)
+        return answer
+
+    async def _answer_and_dump(self, op: Op) -> tuple[Any, dict[str, list[Row]]]:
+        return await _answered(self.engine, op), await self.engine.store.dump(DUMPED)
+
+    def race(self, first: Op, second: Op) -> None:
+        """Both at once: the outcome must be that of one order or the other. The mark of an expired lease may come too late."""
+        answers = self.run(self._together(first, second))
+        self.story.append(f"race {first.name}, {second.name} -> {answers!r}")
+        said: list[str] = []
+        for order, marks in itertools.product(((0, 1), (1, 0)), (True, False)):
+            spec, problems = copy.deepcopy(self.spec), []
+            spec.marks = marks
+            for at in order:
+                problem = self._disagreement(spec, _predicted(spec, (first, second)[at]), answers[at])
+                problems += [problem] if problem else []
+            if not problems:
+                tables = self.run(self.engine.store.dump(DUMPED))
+                problems = differences(spec, world_of(tables), tables)
+            if not problems:
+                self.spec, spec.marks = spec, True
+                self.compare()
+                return
+            said += [f"as {(first, second)[order[0]].name} first:", *problems]
+        self._fail(f"{first.name} racing {second.name}", said)
+
+    async def _together(self, first: Op, second: Op) -> list[Any]:
+        store: Any = self.engine.store
+        store.racing = True
+        try:
+            return list(await asyncio.gather(_answered(self.engine, first), _answered(self.engine, second)))
+        finally:
+            store.racing = False
+
+    # ---- comparing
+
+    def compare(self, name: str | None = None, answer: Any = None, tables: dict[str, list[Row]] | None = None) -> None:
+        before, past = self.tables, self.world
+        self.tables = self.run(self.engine.store.dump(DUMPED)) if tables is None else tables
+        problems: list[str] = []
+        if self.tables != before:
+            self.world = world_of(self.tables)
+            problems += [str(v) for v in check(self.world)]
+            problems += [str(v) for v in ends_do_not_change(past, self.world)]
+            if isinstance(answer, EngineError) and answer.code not in WRITES_ALTHOUGH_REFUSED:
+                problems.append(f"I17: refused with {answer.code}, yet something was written")
+        problems = differences(self.spec, self.world, self.tables) + problems
+        if problems:
+            self._fail(name or "the stored rows", problems)
+
+    def timers(self) -> None:
+        late = [str(v) for v in timers_are_kept(self.world, self.clock(), 0)]
+        if late:
+            self._fail("timers", late)
+
+    def _fail(self, what: str, problems: list[str]) -> None:
+        raise Mismatch("\n".join([f"{what}:", *problems, "after:", *self.story]))
+
+    def _disagreement(self, spec: Fleet, expected: Any, answer: Any) -> str:
+        if isinstance(expected, Err) or isinstance(answer, EngineError):
+            wanted = expected.codes if isinstance(expected, Err) else (repr(expected),)
+            got = answer.code if isinstance(answer, EngineError) else repr(answer)
+            return "" if got in wanted else f"specified {' or '.join(wanted)}, answered {got}"
+        if isinstance(answer, ReclaimGrant):
+            answer = answer.expires_at_ms
+        leases = _leases(answer)
+        if leases is not None:
+            wanted_leases = expected if isinstance(expected, list) else [expected]
+            told = [_lease(fields, kind, expires) for fields, kind, expires in leases]
+            if told != [_without(w, t) for w, t in zip(wanted_leases, told, strict=False)] or len(told) != len(wanted_leases):
+                return f"specified {expected!r}, answered {told!r}"
+            for fields, kind, _ in leases:
+                spec.bind(fields.execution_id, fields.lease_id)
+                self._keep(fields, Handle(self.engine.store.tag.label, kind, encode_handle(fields)))
+            return ""
+        if expected == "done" and answer is None:
+            return ""
+        return "" if expected == answer else f"specified {expected!r}, answered {answer!r}"
+
+    def _keep(self, fields: HandleFields, handle: Handle) -> None:
+        held = Held(fields.execution_id, fields.attempt_index, fields.lease_epoch, fields.lease_id, fields.lease_ttl_ms, handle)
+        if held not in self.handles:
+            self.handles = [*self.handles[-5:], held]
+
+
+def _predicted(spec: Fleet, op: Op) -> Any:
+    try:
+        return op.expect(spec)
+    except Err as refusal:
+        return refusal
+
+
+async def _answered(engine: Engine, op: Op) -> Any:
+    try:
+        return await op.call(engine)
+    except EngineError as refusal:
+        return refusal
+
+
+def _leases(answer: Any) -> list[tuple[HandleFields, Any, int | None]] | None:
+    """The leases an answer hands out, as (fields, handle kind, expiry if told); None when it is no claim."""
+    match answer:
+        case Handle():
+            return [(decode_fields(answer.opaque), answer.kind, None)]
+        case Claimed():
+            return [(decode_fields(answer.handle.opaque), answer.handle.kind, answer.lease_expires_at)]
+        case IssuedAndClaimed():
+            return [(decode_fields(answer.handle.opaque), answer.handle.kind, None)]
+        case [*found] if all(isinstance(w, Work) for w in found):
+            return [(decode_fields(w.handle.opaque), w.handle.kind, w.lease_expires_at) for w in found]
+    return None
+
+
+def _lease(fields: HandleFields, kind: str, expires: int | None) -> Lease:
+    return Lease(fields.execution_id, fields.attempt_index, fields.lease_epoch, -1 if expires is None else expires, str(kind))
+
+
+def _without(wanted: Any, told: Lease) -> Any:
+    """An answer that does not tell the expiry is compared without it; the row has it."""
+    if isinstance(wanted, Lease) and told.expires == -1:
+        return Lease(wanted.ident, wanted.index, wanted.epoch, -1, wanted.kind)
+    return wanted

@@ -1,0 +1,104 @@
+"""The surroundings of the specification: what holds work back, workers, retention and the loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowfabric.ids import ExecutionId
+from flowfabric.model import execution, worker
+
+from .shapes import BLOCKS, Exec, no
+from .spec import Spec
+
+
+class Fleet(Spec):
+    def __init__(self, now: int, label: str, lanes: tuple[str, ...], grace: int, retention: int) -> None:
+        super().__init__(now, label, lanes, grace, retention)
+        self.workers: dict[tuple[str, str], dict[str, Any]] = {}
+        self.worker_events: list[tuple[str, str, str, int]] = []
+
+    def times(self) -> list[int]:
+        """Every moment ahead at which something changes by itself or becomes possible."""
+        found: list[int | None] = [until for _, until in self.keys.values()]
+        for e in self.execs.values():
+            kept = self.retention if e.policy.retain is None else e.policy.retain
+            found += [e.expiry, e.delay, e.deadline, e.timeout_at, e.grant.until if e.grant else None]
+            found += [e.lost_at + self.grace if e.lost_at else None, e.ended + kept if e.ended else None]
+        found += [w["seen"] + w["ttl"] for w in self.workers.values()]
+        return sorted({t for t in found if t is not None and t > self.now})
+
+    def block(self, ident: ExecutionId, reason: str) -> Any:
+        e = self.of(ident)
+        if e.state == "ENDED":
+            return execution.LuaRejected("execution_not_active")
+        if e.state not in ("READY", BLOCKS[reason]):
+            return execution.LuaRejected("execution_not_eligible")
+        e.state, e.why = BLOCKS[reason], reason
+        return execution.Blocked(ident, reason)
+
+    def unblock(self, ident: ExecutionId, expected: str) -> None:
+        e = self.execs.get(ident)
+        no(e is None or e.state not in BLOCKS.values() or expected not in ("", e.why), "execution_not_eligible")
+        e.state, e.why = "READY", ""
+
+    def lane(self, lane: str, state: str) -> None:
+        self.lanes[lane] = state
+
+    def trim(self, lane: str, kept: int) -> int:
+        def is_due(e: Exec) -> bool:
+            return e.ended is not None and e.ended + (kept if e.policy.retain is None else e.policy.retain) <= self.now
+
+        gone = [i for i, e in self.execs.items() if e.lane == lane and is_due(e)]
+        for ident in gone:
+            del self.execs[ident]
+        return len(gone)
+
+    def register(self, namespace: str, instance: str, name: str, caps: frozenset[str], ttl: int) -> Any:
+        held = self.workers.get((namespace, instance))
+        no(held is not None and held["name"] != name, "invalid_input")
+        self.workers[namespace, instance] = {"name": name, "caps": caps, "seen": self.now, "ttl": ttl}
+        self.worker_events.append((namespace, instance, "registered", self.now))
+        self.release_routed()
+        return worker.Registered() if held is None else worker.Refreshed(self.now + ttl)
+
+    def heartbeat(self, namespace: str, instance: str) -> Any:
+        held = self.workers.get((namespace, instance))
+        if held is None or held["seen"] + held["ttl"] <= self.now:
+            return worker.NotRegistered()
+        held["seen"] = self.now
+        self.worker_events.append((namespace, instance, "heartbeat", self.now))
+        return worker.Refreshed(self.now + held["ttl"])
+
+    def bury(self, namespace: str, instance: str, word: str = "marked_dead") -> Any:
+        if self.workers.pop((namespace, instance), None) is None:
+            return worker.NotRegistered()
+        self.worker_events.append((namespace, instance, word, self.now))
+        return worker.Marked()
+
+    def release_routed(self) -> None:
+        alive = [(ns, w["caps"]) for (ns, _), w in self.workers.items() if w["seen"] + w["ttl"] > self.now]
+        for e in self.execs.values():
+            if e.state == "ROUTE" and any(ns == e.namespace and e.policy.caps <= caps for ns, caps in alive):
+                self.unblock(e.ident, "")
+
+    def loop(self, name: str) -> None:
+        """One pass of a background loop."""
+        for ident, e in list(self.execs.items()):
+            if name == "lease_expiry":
+                self.mark(ident)
+                self.requeue(ident, self.grace)
+                e.grant = self.live(e)
+            elif name == "delayed_promoter":
+                self.promote(ident)
+            elif name in ("attempt_timeout", "execution_deadline"):
+                self.expire(ident, name)
+        if name == "route_releaser":
+            self.release_routed()
+        elif name == "retention_trimmer":
+            for lane in self.lanes:
+                self.trim(lane, self.retention)
+            self.keys = {k: v for k, v in self.keys.items() if v[1] > self.now}
+        elif name == "worker_reaper":
+            for key in [k for k, w in self.workers.items() if w["seen"] + w["ttl"] < self.now]:
+                self.bury(*key, "ttl_swept")
+            self.worker_events = [event for event in self.worker_events if event[3] > self.now - self.retention]

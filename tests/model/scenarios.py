@@ -1,0 +1,284 @@
+"""The composite rules: short stories that random steps would rarely find, such as a takeover with the old handle in play."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import msgspec
+from hypothesis import strategies as st
+from hypothesis.stateful import rule
+
+from flowfabric.codec.handle import decode_fields, encode_handle
+from flowfabric.ids import ExecutionId
+from flowfabric.model.lease import Handle
+
+from . import ops
+from .bench import LANES
+from .machine import (
+    FAILURES,
+    GPU,
+    HOLDER_OPS,
+    IDENTS,
+    NAMESPACES,
+    NOTHING,
+    OUTSIDE_OPS,
+    PHASES,
+    EngineMachine,
+    caps,
+    holder_ops,
+    lanes,
+    nearby,
+    outside_ops,
+    policies,
+    prios,
+    ttls,
+    who,
+    workers,
+)
+from .shapes import NO_POLICY, Policy
+from .spec import OVERRIDE
+
+ENDS = ("complete", "end", "give up", "cancel")
+ENDING = ("complete", "end", "fail", "give up", "delay")
+
+
+class Stories(EngineMachine):
+    @rule(prios=st.tuples(prios, prios), lane=lanes, worker=workers)
+    def claim_in_order(self, prios: tuple[int, int], lane: str, worker: str) -> None:
+        """The better of two goes first."""
+        for i, prio in enumerate(prios):
+            self.do(ops.create(IDENTS[i], lane, NAMESPACES[i], prio, "", NO_POLICY, None))
+            self.do(ops.change_priority(IDENTS[i], prio))
+        self.do(ops.claim(lane, GPU, worker, 1_000))
+
+    @rule(i=who, granted=workers, claimer=workers, off=nearby, ttl=ttls, sweep=st.booleans())
+    def grant_then_claim(self, i: int, granted: str, claimer: str, off: int, ttl: int, sweep: bool) -> None:
+        """A reservation keeps others away until it runs out."""
+        self.make_ready(i, NO_POLICY)
+        lane = self.lane_of(IDENTS[i])
+        self.do(ops.issue_claim_grant(IDENTS[i], granted, GPU, 300))
+        self.do(ops.claim(lane, GPU, "cyd", ttl))
+        self.step_to(self.now + 300, off)
+        if sweep:
+            self.do(ops.loop("lease_expiry"))
+        self.do(ops.claim_execution(IDENTS[i], claimer, ttl))
+        self.do(ops.claim(lane, GPU, claimer, ttl))
+
+    @rule(i=who, policy=policies, what=holder_ops)
+    def forged(self, i: int, policy: Policy, what: str) -> None:
+        """Everything right but the lease id, which nobody else was told."""
+        true = self.lease_on(i, policy)
+        if true is not None:
+            fields, lease = decode_fields(true.handle.opaque), UUID(int=99)
+            opaque = encode_handle(msgspec.structs.replace(fields, lease_id=lease))
+            made = replace(true, lease=lease, handle=Handle(true.handle.backend, true.handle.kind, opaque))
+            self.do(HOLDER_OPS[what](made, self.now))
+
+    @rule(i=who, worker=workers, state=st.sampled_from(("paused", "draining", "disabled")))
+    def closed_lane(self, i: int, worker: str, state: str) -> None:
+        """What a lane takes in and hands out while it is not active."""
+        self.make_ready(i, NO_POLICY)
+        lane, other = self.lane_of(IDENTS[i]), (i + 1) % len(IDENTS)
+        self.clear(other)
+        self.do(ops.lane(lane, state))
+        self.do(ops.create(IDENTS[other], lane, NAMESPACES[other], 0, "", NO_POLICY, None))
+        self.do(ops.issue_claim_grant(IDENTS[i], worker, GPU, 300))
+        self.do(ops.claim(lane, GPU, worker, 1_000))
+        self.do(ops.claim_execution(IDENTS[i], worker, 400))
+        self.do(ops.resume(IDENTS[i], worker, 400, self.now))
+        self.do(ops.lane(lane, "active"))
+
+    @rule(i=who, worker=workers, ttl=ttls, how=st.sampled_from(("claim", "claim", "grant", "reclaim")))
+    def unfit(self, i: int, worker: str, ttl: int, how: str) -> None:
+        """A worker that lacks what is required gets nothing, and the next in line is not hidden from it."""
+        self.clear(i)
+        self.make_ready(i, Policy(caps=GPU))
+        lane = self.lane_of(IDENTS[i])
+        if how == "claim":
+            self.do(ops.claim(lane, NOTHING, worker, ttl, 2))
+        elif how == "grant":
+            self.do(ops.issue_claim_grant(IDENTS[i], worker, NOTHING, 300))
+        else:
+            self.do(ops.grant_and_claim(IDENTS[i], lane, 400))
+            self.step_to(self.now + 400, 0)
+            self.do(ops.issue_reclaim_grant(IDENTS[i], worker, NOTHING, 300))
+
+    @rule(i=who, policy=policies, offered=caps, live=st.booleans())
+    def routed(self, i: int, policy: Policy, offered: frozenset[str], live: bool) -> None:
+        """What waits for a capable worker goes on when one comes, and only then."""
+        self.do(ops.create(IDENTS[i], LANES[0], NAMESPACES[i], 0, "", policy, None))
+        self.do(ops.block(IDENTS[i], "waiting_for_capable_worker"))
+        self.do(ops.register(NAMESPACES[i], "ann", "ann", offered, 700))
+        self.step_to(self.now + 700, -1 if live else 0)
+        self.do(ops.block(IDENTS[i], "waiting_for_capable_worker"))
+        self.do(ops.loop("route_releaser"))
+
+    @rule(
+        i=who,
+        policy=policies,
+        off=nearby,
+        how=st.sampled_from(("requeue", "loop", "mark", "resume", "resume", "reclaim", "reclaim", "revoke")),
+        grace=nearby,
+        write=holder_ops,
+        again=holder_ops,
+    )
+    def takeover(self, i: int, policy: Policy, off: int, how: str, grace: int, write: str, again: str) -> None:
+        """The lease lapses, somebody else takes over, and the old handle stays in play."""
+        old = self.lease_on(i, policy, 400)
+        if old is None:
+            return
+        self.step_to(self.bench.spec.execs[old.ident].expiry, off)
+        self.hand_over(old.ident, how, grace)
+        self.do(HOLDER_OPS[write](old, self.now))
+        self.do(HOLDER_OPS[again](self.held(0), self.now))
+        self.do(HOLDER_OPS[again](old, self.now))
+
+    def hand_over(self, ident: ExecutionId, how: str, grace: int) -> None:
+        lane = self.lane_of(ident)
+        if how in ("requeue", "mark"):
+            self.do(ops.mark(ident))
+        if how == "loop":
+            self.do(ops.loop("lease_expiry"))
+        if how in ("requeue", "loop"):
+            self.step_to(self.now + 500, grace)
+            self.do(ops.loop("lease_expiry") if how == "loop" else ops.requeue(ident, 500))
+            self.do(ops.claim(lane, GPU, "bob", 1_000))
+        elif how == "resume":
+            self.do(ops.resume(ident, "bob", 1_000, self.now + 100))
+        elif how == "reclaim":
+            self.do(ops.issue_reclaim_grant(ident, "bob", GPU, 300))
+            self.step_to(self.now + (300 if grace else 0), grace)
+            self.do(ops.requeue(ident, 0))
+            self.do(ops.reclaim(ident, "bob", 1_000))
+        elif how == "revoke":
+            self.do(ops.revoke(ident))
+            self.do(ops.claim(lane, GPU, "bob", 1_000))
+
+    @rule(i=who, policy=policies, how=st.lists(st.sampled_from(("requeue", "resume", "reclaim")), min_size=2, max_size=3))
+    def lost_again(self, i: int, policy: Policy, how: list[str]) -> None:
+        """Lost as often as its policy allows, and once more."""
+        h = self.lease_on(i, policy, 400)
+        for each in how if h is not None else ():
+            e = self.bench.spec.execs[IDENTS[i]]
+            self.step_to(e.expiry, 0)
+            self.hand_over(IDENTS[i], each, 0)
+
+    @rule(
+        i=who,
+        policy=policies,
+        by=st.sampled_from(("delay", "revoke")),
+        off=nearby,
+        then=st.sampled_from(("claim", "resumed", "execution", "take", "resume", "reclaim", "replay", "cancel", "grant")),
+        write=holder_ops,
+    )
+    def interrupted(self, i: int, policy: Policy, by: str, off: int, then: str, write: str) -> None:
+        """An attempt stops halfway and is continued, in one of the ways there are."""
+        h = self.lease_on(i, policy)
+        if h is None:
+            return
+        ident, lane = h.ident, self.lane_of(h.ident)
+        self.bench.to(self.now + 150)
+        if by == "delay":
+            self.do(ops.delay(h, self.now + 200))
+            self.step_to(self.now + 200, off)
+            self.do(ops.loop("delayed_promoter"))
+        else:
+            self.do(ops.revoke(ident))
+        if then in ("grant", "reclaim"):
+            make = ops.issue_claim_grant if then == "grant" else ops.issue_reclaim_grant
+            self.do(make(ident, "bob", GPU, 100))
+            self.step_to(self.now + 100, off)
+        self.do(
+            {
+                "claim": ops.claim(lane, GPU, "bob", 400),
+                "execution": ops.claim_execution(ident, "bob", 400),
+                "take": ops.grant_and_claim(ident, lane, 400),
+                "resume": ops.resume(ident, "bob", 400, self.now),
+                "reclaim": ops.reclaim(ident, "bob", 400),
+                "replay": ops.replay(ident),
+                "cancel": ops.cancel(ident, OVERRIDE),
+            }.get(then, ops.claim_resumed(ident, "ann" if off else "bob", 400))
+        )
+        self.do(HOLDER_OPS[write](h, self.now))
+
+    @rule(i=who, policy=policies, kinds=st.lists(st.sampled_from(FAILURES), min_size=2, max_size=4), off=nearby)
+    def fail_again(self, i: int, policy: Policy, kinds: list[str], off: int) -> None:
+        """Fails, waits out the backoff, and fails again until there is no retry left."""
+        for kind in kinds:
+            h = self.lease_on(i, policy)
+            if h is None:
+                return
+            self.do(ops.fail(h, kind))
+            e = self.bench.spec.execs[h.ident]
+            self.step_to(e.delay, off)
+            self.do(ops.loop("delayed_promoter"))
+
+    @rule(i=who, policy=policies, phase=st.sampled_from(PHASES), off=nearby, by_loop=st.booleans(), lost=st.booleans())
+    def time_out(self, i: int, policy: Policy, phase: str, off: int, by_loop: bool, lost: bool) -> None:
+        """Held until just before, at or after its time limit."""
+        h = self.lease_on(i, policy)
+        if h is not None:
+            e = self.bench.spec.execs[h.ident]
+            if lost:
+                self.step_to(e.expiry, 0)
+                self.do(ops.mark(h.ident))
+            self.step_to(e.timeout_at if phase == PHASES[0] else e.deadline, off)
+            self.do(ops.loop(phase) if by_loop else ops.expire(h.ident, phase))
+            self.do(ops.complete(h))
+
+    @rule(i=who, policy=policies, end=st.sampled_from(ENDS), write=holder_ops, between=outside_ops)
+    def ended_and_replayed(self, i: int, policy: Policy, end: str, write: str, between: str) -> None:
+        """A new generation; the handle of the old one must not reach it."""
+        h = self.lease_on(i, policy)
+        if h is not None:
+            self.do(ops.cancel(h.ident, OVERRIDE) if end == "cancel" else HOLDER_OPS[end](h, self.now))
+            self.do(ops.replay(h.ident))
+            self.do(OUTSIDE_OPS[between](h.ident, self.lane_of(h.ident)))
+            self.do(HOLDER_OPS[write](h, self.now))
+
+    @rule(i=who, policy=policies, end=st.sampled_from(ENDS), off=nearby, by_loop=st.booleans())
+    def forgotten(self, i: int, policy: Policy, end: str, off: int, by_loop: bool) -> None:
+        """Kept until its time is over, then gone with all that belongs to it."""
+        h = self.lease_on(i, policy)
+        if h is not None:
+            self.do(ops.cancel(h.ident, OVERRIDE) if end == "cancel" else HOLDER_OPS[end](h, self.now))
+            e = self.bench.spec.execs[h.ident]
+            self.step_to(self.now + (2_000 if e.policy.retain is None else e.policy.retain), off)
+            self.do(ops.loop("retention_trimmer") if by_loop else ops.trim(e.lane, 2_000))
+
+    @rule(i=who, policy=policies, inside=holder_ops, outside=outside_ops, swapped=st.booleans(), late=st.booleans())
+    def race(self, i: int, policy: Policy, inside: str, outside: str, swapped: bool, late: bool) -> None:
+        """A holder and somebody outside at once, such as cancel against complete."""
+        h = self.lease_on(i, policy)
+        if h is not None:
+            self.step_to(self.bench.spec.execs[h.ident].expiry if late else None, 0)
+            pair = HOLDER_OPS[inside](h, self.now), OUTSIDE_OPS[outside](h.ident, self.lane_of(h.ident))
+            self.bench.race(*reversed(pair) if swapped else pair)
+
+    @rule(i=who, policy=policies, inside=st.sampled_from(ENDING), outside=st.sampled_from(("cancel", "revoke")))
+    def race_to_end(self, i: int, policy: Policy, inside: str, outside: str) -> None:
+        """Whoever decided on what it had read must not overwrite what came in between."""
+        h = self.lease_on(i, policy)
+        if h is not None:
+            self.bench.race(OUTSIDE_OPS[outside](h.ident, self.lane_of(h.ident)), HOLDER_OPS[inside](h, self.now))
+
+    @rule(i=who, first=outside_ops, second=outside_ops)
+    def race_outside(self, i: int, first: str, second: str) -> None:
+        lane = self.lane_of(IDENTS[i])
+        self.bench.race(OUTSIDE_OPS[first](IDENTS[i], lane), OUTSIDE_OPS[second](IDENTS[i], lane))
+
+    @rule(i=who, policy=policies, what=holder_ops, crash=st.booleans())
+    def reply_lost(self, i: int, policy: Policy, what: str, crash: bool) -> None:
+        """The call went through, its answer did not arrive, and it is sent again."""
+        h = self.lease_on(i, policy)
+        if h is not None:
+            op = HOLDER_OPS[what](h, self.now)
+            self.do(op)
+            if crash:
+                self.bench.reopen()
+            self.do(op)
+
+
+def machine_on(store: str) -> type[Stories]:
+    return type(f"{store.title().replace('-', '')}Machine", (Stories,), {"kind": store})

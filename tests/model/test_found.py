@@ -1,0 +1,113 @@
+"""What the machine found, told as short plain stories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from flowfabric.errors import EngineError
+
+from . import ops
+from .bench import Bench
+from .machine import GPU, IDENTS
+from .shapes import NO_POLICY, Held, Policy
+
+IDENT = IDENTS[0]
+
+
+@pytest.fixture(params=("memory", "sqlite-memory"))
+def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    made = Bench(request.param)
+    yield made
+    made.close()
+
+
+def leased(bench: Bench, policy: Policy = NO_POLICY) -> Held:
+    """One execution under a lease of ann that lasts a second."""
+    bench.do(ops.create(IDENT, "one", "a", 0, "", policy, None))
+    bench.do(ops.claim("one", GPU, "ann", 1_000))
+    return bench.handles[-1]
+
+
+def test_resuming_what_somebody_holds_is_not_leaseable(bench: Bench) -> None:
+    """Only a suspended execution has an answer of its own; every other phase that is not runnable has this one."""
+    leased(bench)
+    answer = bench.do(ops.claim_resumed(IDENT, "bob", 1_000))
+    assert isinstance(answer, EngineError) and answer.code == "execution_not_leaseable"
+
+
+@pytest.mark.parametrize("granted", ["ann", "bob"])
+def test_grant_that_ran_out_does_not_stand_in_the_way_of_resuming(bench: Bench, granted: str) -> None:
+    leased(bench)
+    bench.do(ops.revoke(IDENT))
+    bench.do(ops.issue_claim_grant(IDENT, granted, GPU, 100))
+    bench.to(bench.clock() + 101)
+    bench.do(ops.claim_resumed(IDENT, "bob", 1_000))
+    assert bench.spec.execs[IDENT].state == "RUNNING"
+
+
+def test_own_reclaim_grant_does_not_stand_in_the_way_of_resuming(bench: Bench) -> None:
+    leased(bench)
+    bench.do(ops.revoke(IDENT))
+    bench.do(ops.issue_reclaim_grant(IDENT, "bob", GPU, 100))
+    bench.do(ops.claim_resumed(IDENT, "bob", 1_000))
+    assert bench.spec.execs[IDENT].state == "RUNNING"
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_late_call_says_expired_although_somebody_resumed_it(bench: Bench, marked: bool) -> None:
+    """Whether anybody had noticed the expiry before the takeover makes no difference to the old holder."""
+    old = leased(bench)
+    bench.to(bench.clock() + 1_000)
+    if marked:
+        bench.do(ops.mark(IDENT))
+    bench.do(ops.resume(IDENT, "bob", 1_000, bench.clock()))
+    answer = bench.do(ops.complete(old))
+    assert isinstance(answer, EngineError) and answer.code == "lease_expired"
+    bench.do(ops.complete(bench.handles[-1]))
+
+
+@pytest.mark.parametrize("marked", [False, True])
+def test_resuming_counts_against_the_cap_on_losses(bench: Bench, marked: bool) -> None:
+    """With a limit of 0 the first loss is fatal, however the execution would have been taken over."""
+    leased(bench, Policy(losses=0))
+    bench.to(bench.clock() + 1_000)
+    if marked:
+        bench.do(ops.mark(IDENT))
+    assert bench.do(ops.resume(IDENT, "bob", 1_000, bench.clock())) is None
+    assert bench.spec.execs[IDENT].outcome == "failed"
+
+
+@pytest.mark.parametrize("outside", ["cancel", "expire"])
+def test_mark_of_an_expired_lease_may_lose_a_race(bench: Bench, outside: str) -> None:
+    """The late holder is refused either way; the end that came in between stands, told once."""
+    old = leased(bench, Policy(deadline=1_000))
+    bench.to(bench.clock() + 1_000)
+    other = ops.cancel(IDENT, "operator_override") if outside == "cancel" else ops.expire(IDENT, "execution_deadline")
+    bench.race(ops.renew(old), other)
+    assert bench.spec.execs[IDENT].state == "ENDED"
+
+
+@pytest.mark.parametrize("how", ["requeued", "ended"])
+def test_late_call_says_expired_although_nobody_took_over(bench: Bench, how: str) -> None:
+    """Neither going back to the lane nor ending for too many losses raises the epoch; the lease still ran out."""
+    old = leased(bench, Policy(losses=0 if how == "ended" else 1))
+    bench.to(bench.clock() + 1_000)
+    bench.do(ops.mark(IDENT))
+    bench.do(ops.requeue(IDENT, 0))
+    answer = bench.do(ops.complete(old))
+    assert isinstance(answer, EngineError) and answer.code == "lease_expired"
+
+
+def test_held_lane_grants_nothing(bench: Bench) -> None:
+    """Neither a grant, nor a resumption, nor a reclaim, until it is active again."""
+    leased(bench)
+    bench.to(bench.clock() + 1_000)
+    bench.do(ops.issue_reclaim_grant(IDENT, "bob", GPU, 500))
+    bench.do(ops.lane("one", "paused"))
+    bench.do(ops.reclaim(IDENT, "bob", 1_000))
+    assert bench.do(ops.resume(IDENT, "bob", 1_000, bench.clock())) is None
+    bench.do(ops.lane("one", "active"))
+    bench.do(ops.reclaim(IDENT, "bob", 1_000))
+    assert bench.spec.execs[IDENT].state == "RUNNING"
