@@ -30,6 +30,7 @@ from .helpers import (
     TTL_MS,
     attempt,
     attempts,
+    claim,
     completed,
     create,
     dump,
