@@ -9,13 +9,12 @@ from flowfabric import ClaimPolicy, CreateExecutionArgs, ExecutionId, connect
 
 async def main(path: str) -> None:
     async with await connect(f"sqlite:///{path}", dev=True) as engine:
-        job = ExecutionId.solo("default")
-        await engine.create_execution(CreateExecutionArgs(execution_id=job, input_payload=b"hello"))
+        job = ExecutionId.solo("greetings")
+        await engine.create_execution(CreateExecutionArgs(execution_id=job, lane_id="greetings", input_payload=b"hello"))
 
-        handle = await engine.claim("default", (), ClaimPolicy("worker", "worker-1", lease_ttl_ms=30_000))
-        assert handle is not None
-        context = await engine.read_execution_context(job)
-        await engine.complete(handle, context.input_payload.upper())
+        policy = ClaimPolicy("worker", "worker-1", lease_ttl_ms=30_000)
+        for work in await engine.claim_many("greetings", (), policy, 10):
+            await engine.complete(work.handle, work.input_payload.upper())
 
         print(await engine.get_execution_result(job))
 

@@ -45,14 +45,19 @@ class SqliteBackend(Engine):
         """Starts the background loops, at most once per database and process; whether this call did."""
         if self.store.loops is not None:
             return False
-        self.loops = self.store.loops = Supervisor(self, settings)
-        self.loops.start()
+        self.store.loops = Supervisor(Engine(self.store, self.settings), settings)
+        self.store.loops.start()
         return True
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
-        if self.loops is not None:
-            await self.loops.stop(grace_s)
-            self.loops = self.store.loops = None
+        """Stops the loops of this database, whoever started them."""
+        loops, self.store.loops = self.store.loops, None
+        if loops is not None:
+            await loops.stop(grace_s)
+
+    async def _let_go(self) -> None:
+        if self.store.users <= 1:
+            await self.shutdown_prepare()
 
 
 def _checked(tuning: dict[str, Any]) -> dict[str, Any]:
@@ -68,9 +73,26 @@ def _checked(tuning: dict[str, Any]) -> dict[str, Any]:
     return tuning
 
 
-def memory_engine(clock: Clock = system_clock, settings: Settings | None = None) -> Engine:
+class MemoryBackend(Engine):
     """The engine on the in-memory reference store."""
-    return Engine(MemoryStore(clock), settings)
+
+    _loops: Supervisor | None = None
+
+    def with_scanners(self, settings: LoopSettings | None = None) -> bool:
+        if self._loops is not None:
+            return False
+        self._loops = Supervisor(self, settings)
+        self._loops.start()
+        return True
+
+    async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
+        loops, self._loops = self._loops, None
+        if loops is not None:
+            await loops.stop(grace_s)
+
+
+def memory_engine(clock: Clock = system_clock, settings: Settings | None = None) -> MemoryBackend:
+    return MemoryBackend(MemoryStore(clock), settings)
 
 
 def read_tables(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
@@ -98,10 +120,21 @@ def sqlite_path(url: str) -> str:
     return rest if rest.startswith((":memory:", "file:")) else rest.removeprefix("/") or ":memory:"
 
 
-async def connect(url: str, *, dev: bool = False, settings: Settings | None = None, **tuning: Any) -> Engine:
-    """`memory://`, `sqlite:///file.db`, `sqlite://:memory:` or a plain path."""
+async def connect(
+    url: str, *, dev: bool = False, loops: bool | LoopSettings = True, settings: Settings | None = None, **tuning: Any
+) -> Engine:
+    """`memory://`, `sqlite:///file.db`, `sqlite://:memory:` or a plain path, with the background loops running.
+
+    The loops move what waits for a time: retries, delays, expired leases, deadlines, retention. One process is enough;
+    `loops=False` leaves them to another.
+    """
     if not isinstance(url, str) or not url:
         raise ConfigError("url: expected memory://, sqlite:///path or a file path")
+    engine: SqliteBackend | MemoryBackend
     if url == "memory://":
-        return memory_engine(tuning.get("clock", system_clock), settings)
-    return await SqliteBackend.new(sqlite_path(url), dev=dev, settings=settings, **tuning)
+        engine = memory_engine(tuning.get("clock", system_clock), settings)
+    else:
+        engine = await SqliteBackend.new(sqlite_path(url), dev=dev, settings=settings, **tuning)
+    if loops:
+        engine.with_scanners(loops if isinstance(loops, LoopSettings) else None)
+    return engine

@@ -9,11 +9,9 @@ FlowFabricError
     ├── Contention           the world moved; reload and try again
     ├── Conflict             it contradicts what is already there
     ├── StateError           the subject is not in a state that allows it
-    ├── Bug                  an invariant of ours is broken
     ├── TransportError       the store cannot be reached or answered badly
     ├── Unavailable          this store does not offer the operation
     ├── ResourceExhausted    a pool, a disk or a limit is full
-    ├── TimedOut             it took longer than allowed
     ├── StreamDisconnected   a subscription ended; resume from its cursor
     └── StreamBackpressure   events before the cursor are gone; read the state, then go on
 """
@@ -40,17 +38,14 @@ class RequiresDevMode(ConfigError):
         super().__init__(
             "sqlite requires FF_DEV_MODE=1: it is embedded and single-machine, so opening it is a statement. "
             "Either set FF_DEV_MODE=1 in the environment, or say dev=True in code "
-            "(SqliteBackend.new(path, dev=True)), or run it through `flowfabric dev` or `flowfabric demo`. "
-            "For production use Postgres."
+            "(SqliteBackend.new(path, dev=True), connect(url, dev=True)), or let `flowfabric demo` say it for its own process."
         )
 
 
 class ErrorClass(StrEnum):
     TERMINAL = "terminal"
     RETRYABLE = "retryable"
-    COOPERATIVE = "cooperative"
     INFORMATIONAL = "informational"
-    BUG = "bug"
 
 
 class EngineError(FlowFabricError):
@@ -169,11 +164,6 @@ class StateError(EngineError):
         super().__init__(f"{kind.value}: {_STATE_HINTS[kind]}" + (f" ({detail})" if detail else ""))
 
 
-class Bug(EngineError):
-    code = "bug"
-    error_class = ErrorClass.BUG
-
-
 class TransportError(EngineError):
     """The store could not be reached, or answered in a way it never should."""
 
@@ -202,14 +192,6 @@ class ResourceExhausted(EngineError):
     def __init__(self, pool: str, maximum: int, retry_after_ms: int | None = None) -> None:
         self.pool, self.maximum, self.retry_after_ms = pool, maximum, retry_after_ms
         super().__init__(f"{pool} is full (maximum {maximum})")
-
-
-class TimedOut(EngineError):
-    code = "timeout"
-
-    def __init__(self, op: str, elapsed_ms: int) -> None:
-        self.op, self.elapsed_ms = op, elapsed_ms
-        super().__init__(f"{op} took longer than {elapsed_ms} ms")
 
 
 class StreamDisconnected(EngineError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import hashlib
 import re
 import secrets
 import time
@@ -178,6 +179,11 @@ def time_ordered_uuid() -> UUID:
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
     return UUID(int=value)
+
+
+def lease_mark(lease: UUID | None) -> UUID | None:
+    """What observers see of a lease id: it tells leases apart, but it opens nothing."""
+    return None if lease is None else UUID(bytes=hashlib.sha256(lease.bytes).digest()[:16])
 
 
 def new_lease_id() -> LeaseId:

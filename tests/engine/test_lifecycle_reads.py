@@ -7,6 +7,7 @@ import pytest
 from flowfabric.connect import SqliteBackend
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound, TransportError, ValidationKind
+from flowfabric.ids import lease_mark
 from flowfabric.model.execution import AttemptRef, CancelExecutionArgs, ExecutionContext, LeaseView
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 from flowfabric.model.state import PublicState
@@ -52,7 +53,7 @@ async def test_describe_before_during_and_after_a_lease(engine: Engine, clock: M
     found = await engine.describe_execution(ident)
     assert found is not None and found.blocking_reason is None
     assert found.current_attempt == AttemptRef(held.attempt_id, 0)
-    assert found.current_lease == LeaseView(1, "w1-i1", clock() + 30_000, held.lease_id, 0, clock())
+    assert found.current_lease == LeaseView(1, "w1-i1", clock() + 30_000, lease_mark(held.lease_id), 0, clock())
     await engine.complete(handle)
     found = await engine.describe_execution(ident)
     assert found is not None and (found.current_lease, found.total_attempt_count) == (None, 1)

@@ -11,7 +11,7 @@ from flowfabric.connect import memory_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.kernel import Settings
 from flowfabric.errors import NotFound, StateKind
-from flowfabric.ids import ExecutionId
+from flowfabric.ids import ExecutionId, lease_mark
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.lease import (
     AlreadySatisfied,
@@ -311,7 +311,7 @@ async def test_expired_leases_are_listed_oldest_first_and_paged(engine: Engine, 
     assert page.next_cursor is None
     ident, handle = made[100]
     expires = clock() - 200
-    assert page.items[0] == ExpiredLeaseInfo(ident, fields(handle).lease_id, 1, "w1-i1", expires, 0)
+    assert page.items[0] == ExpiredLeaseInfo(ident, lease_mark(fields(handle).lease_id), 1, "w1-i1", expires, 0)
     first = await engine.list_expired_leases(limit=2)
     assert first.next_cursor == (expires + 100, made[200][0])
     rest = await engine.list_expired_leases(after=first.next_cursor, limit=2)

@@ -101,7 +101,7 @@ async def test_sqlite_opens_only_when_somebody_says_so(tmp_path: Any, monkeypatc
     with pytest.raises(RequiresDevMode) as caught:
         await flowfabric.SqliteBackend.new(path)
     text = str(caught.value)
-    assert text.startswith("sqlite requires FF_DEV_MODE=1: ") and "dev=True" in text and "flowfabric dev" in text
+    assert text.startswith("sqlite requires FF_DEV_MODE=1: ") and "dev=True" in text and "flowfabric demo" in text
     for value in ("", "0", "true"):
         monkeypatch.setenv("FF_DEV_MODE", value)
         with pytest.raises(RequiresDevMode):

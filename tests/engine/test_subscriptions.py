@@ -11,7 +11,7 @@ from flowfabric.codec.cursor import BEGINNING, encode_cursor
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.subscriptions import Subscription
 from flowfabric.errors import StreamBackpressure, StreamDisconnected, TransportError
-from flowfabric.ids import ExecutionId
+from flowfabric.ids import ExecutionId, lease_mark
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.event import CompletionEvent, LeaseEvent, OperatorEvent, ScannerFilter
 from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, CreateExecutionArgs
@@ -110,7 +110,12 @@ async def test_lease_events_carry_the_lease(engine: Engine, clock: ManualClock) 
     first, second = await take(engine.subscribe_lease_history(BEGINNING), 2)
     held = fields(handle)
     assert isinstance(first, LeaseEvent)
-    assert (first.execution_id, first.kind, first.lease_id, first.lease_epoch) == (ident, "acquired", held.lease_id, 1)
+    assert (first.execution_id, first.kind, first.lease_id, first.lease_epoch) == (
+        ident,
+        "acquired",
+        lease_mark(held.lease_id),
+        1,
+    )
     assert (second.kind, second.worker_instance_id, second.at) == ("renewed", "w1-i1", clock())
 
 

@@ -13,7 +13,7 @@ import pytest
 from flowfabric.engine.retention import Retention
 from flowfabric.loops import delayed_promoter, lease_expiry
 from flowfabric.plan import Absent, AnyOf, Covered, Form, Guard, Insert, Update
-from flowfabric.rules import attempts, claims, executions, fence, grants, leases, operators, retention, retries, workers
+from flowfabric.rules import attempts, claims, executions, fence, grants, leases, operators, retries, workers
 from flowfabric.rules.decision import Done
 from flowfabric.store.schema import INDEXES
 
@@ -311,7 +311,12 @@ def retention_forgets_too_early(patch: Patch) -> None:
 
 @mutant
 def own_retention_ignored(patch: Patch) -> None:
-    patch.setattr(retention, "is_due", lambda execution, kept, now: execution.terminal_at_ms + kept <= now)
+    real = Retention._due
+
+    async def due(engine: Retention, index: str, *said: Any) -> list[Any]:
+        return [] if index == "retained" else await real(engine, index, *said)
+
+    patch.setattr(Retention, "_due", due)
 
 
 # ---- who gets what

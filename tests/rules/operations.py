@@ -98,7 +98,7 @@ def _typed(ending: Callable[[HandleFields], Act], source: str | None) -> Op:
 
 def _trim(snapshot: Snapshot) -> Decision:
     execution = snapshot.execution
-    if execution is None or not is_ended(execution) or not retention.is_due(execution, 0, snapshot.now_ms):
+    if execution is None or not is_ended(execution):
         return Done("kept")
     return Act(retention.trim(execution), "trimmed")
 

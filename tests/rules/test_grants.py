@@ -216,4 +216,4 @@ def test_a_block_is_lifted_only_for_the_reason_expected() -> None:
 
 
 def test_the_reasons_accepted_are_the_documented_five() -> None:
-    assert set(grants.BLOCKING_REASONS) == {reason for reason, _, _ in REASONS}
+    assert set(grants.BLOCK) == {reason for reason, _, _ in REASONS}

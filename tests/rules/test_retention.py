@@ -13,24 +13,6 @@ from flowfabric.testing import ManualClock
 from .factory import IDENT, NOW, applied, attempt, commit, execution, grant, handle, load, run, seeded, stored, told
 
 
-@pytest.mark.parametrize(
-    ("ended_at", "own", "due"),
-    [
-        (NOW - 100, None, True),
-        (NOW - 99, None, False),
-        (NOW - 99, 50, True),
-        (NOW - 50, 50, True),
-        (NOW - 49, 50, False),
-        (NOW - 500, 1_000, False),
-        (NOW, 0, True),
-        (None, None, False),
-        (None, 0, False),
-    ],
-)
-def test_an_execution_is_kept_for_its_own_time_else_for_the_lanes(ended_at: int | None, own: int | None, due: bool) -> None:
-    assert retention.is_due(execution("ENDED", terminal_at_ms=ended_at, retention_ttl_ms=own), 100, NOW) is due
-
-
 @pytest.mark.parametrize("outcome", VECTORS["ENDED"].outcomes)
 def test_trimming_takes_everything_that_belongs_to_it(outcome: str) -> None:
     before = execution("ENDED", outcome=outcome)

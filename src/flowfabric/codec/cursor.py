@@ -6,7 +6,6 @@ from flowfabric.errors import ValidationError, ValidationKind
 
 _SQL_FAMILY = 0x02
 _MAX_EVENT = 2**63 - 1
-TAIL = b""
 BEGINNING = bytes((_SQL_FAMILY,)) + bytes(8)
 
 

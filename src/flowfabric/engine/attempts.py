@@ -9,7 +9,7 @@ from flowfabric.engine import checks
 from flowfabric.engine.claims import Claims
 from flowfabric.errors import EngineError, StateError, StateKind, invalid
 from flowfabric.ids import execution_id, name
-from flowfabric.model.attempt import Delayed, FailOutcome, FailureClass, FailureReason, RetryScheduled, TerminalFailed
+from flowfabric.model.attempt import Delayed, FailOutcome, FailureClass, FailureReason
 from flowfabric.model.lease import (
     Completed,
     CompleteExecutionArgs,
@@ -24,11 +24,11 @@ from flowfabric.model.lease import (
     UpdateProgressArgs,
 )
 from flowfabric.model.policy import parse_retry_policy, stored_policy
-from flowfabric.plan import Applied
+from flowfabric.plan import Applied, Plan
 from flowfabric.rules import attempts, retries
 from flowfabric.rules.claims import policy_text
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
-from flowfabric.rules.fence import check_fence, closed_by, retry_scheduled_by
+from flowfabric.rules.fence import check_fence, check_handle
 
 MAX_COMPLETE_MANY = 1_000
 
@@ -49,6 +49,11 @@ class Attempts(Claims):
         checks.optional_text(message, "message")
         if percent is not None or message is not None:
             await self.by_holder(fields, Act(attempts.progress(fields, percent, message)), marks=False)
+            return
+        snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
+        refused = check_handle(snapshot, fields, marks=False)
+        if refused is not None:
+            raise refused.error
 
     async def complete(self, handle: Handle, payload: bytes | None = None) -> None:
         """Ends the execution with success. Sent again by the same lease, it answers the same."""
@@ -60,22 +65,23 @@ class Attempts(Claims):
     async def complete_many(self, many: Sequence[tuple[Handle, bytes | None]]) -> list[EngineError | None]:
         """Each as `complete` would answer it: None, or the error for that one."""
         checks.whole(len(many), "completions", 0, MAX_COMPLETE_MANY)
-        ready = []
-        for handle, payload in many:
-            fields = self.fields(handle)
-            result = None if payload is None else checks.payload(payload, "payload")
-            ready.append((handle, fields, attempts.complete(fields, result)))
-        answers: list[EngineError | None] = []
-        for (handle, fields, plan), answer in zip(
-            ready, await self.store.commit_many([plan for _, _, plan in ready]), strict=True
-        ):
+        ready: dict[int, tuple[Handle, HandleFields, Plan]] = {}
+        answers: list[EngineError | None] = [None] * len(many)
+        for at, (handle, payload) in enumerate(many):
+            try:
+                fields = self.fields(handle)
+                result = None if payload is None else checks.payload(payload, "payload")
+                ready[at] = (handle, fields, attempts.complete(fields, result))
+            except EngineError as error:
+                answers[at] = error
+        done = await self.store.commit_many([plan for _, _, plan in ready.values()]) if ready else []
+        for (at, (handle, fields, plan)), answer in zip(ready.items(), done, strict=True):
             try:
                 if not isinstance(answer, Applied):
                     await self.by_holder(fields, Act(plan), "success")
                 self.forget(handle)
-                answers.append(None)
             except EngineError as error:
-                answers.append(error)
+                answers[at] = error
         return answers
 
     async def fail(
@@ -218,10 +224,9 @@ class Attempts(Claims):
             shown = HandleFields(
                 self.store.tag, stored.id, args.attempt_index, fence.attempt_id, fence.lease_id, fence.lease_epoch, 0, "", ""
             )
-            if outcome is not None and closed_by(snapshot, shown, outcome):
-                return Done(Completed(stored.id) if outcome == "success" else TerminalFailed())
-            if outcome == "failed" and retry_scheduled_by(snapshot, shown):
-                return Done(RetryScheduled(stored.delay_until_ms or stored.last_transition_at, stored.total_attempt_count))
+            repeated = attempts.repeated(snapshot, shown, outcome)
+            if repeated is not None:
+                return repeated
         refused = check_fence(snapshot, fence, args.attempt_index, args.source)
         if refused is not None:
             return refused

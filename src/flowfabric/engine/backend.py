@@ -92,7 +92,8 @@ class EngineBackend(Protocol):
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         """Stops background work and waits for what is under way, at most this long. Never raises."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Once; a second call does nothing."""
 
     # ---- executions and lanes
 

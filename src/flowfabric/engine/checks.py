@@ -92,7 +92,7 @@ def tags(value: object) -> dict[str, str]:
 
 def optional_uuid(value: object, field: str) -> UUID | None:
     if value is not None and not isinstance(value, UUID):
-        raise invalid(field, "a UUID", value)
+        raise invalid(field, f"a UUID, not {type(value).__name__}")
     return value
 
 

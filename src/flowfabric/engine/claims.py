@@ -11,6 +11,7 @@ import msgspec
 
 from flowfabric.engine import checks
 from flowfabric.engine.executions import Executions
+from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.errors import Contention, ErrorClass, StateError, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id, partition_key, partition_tag
 from flowfabric.model.attempt import Attempt
@@ -204,12 +205,12 @@ class Claims(Executions):
     async def _ready(self, lane: str) -> Any:
         after = None
         while True:
-            loaded = await self.store.load((Scan("ready", {"lane_id": lane}, after, limit=SCAN_PAGE),))
+            loaded = await self.store.load((Scan("ready", {"lane_id": lane}, after, limit=SCAN_PAGE, columns=LIGHT),))
             for row in loaded.rows[0]:
-                yield Execution(*row)
+                yield light(row)
             if len(loaded.rows[0]) < SCAN_PAGE:
                 return
-            last = Execution(*loaded.rows[0][-1])
+            last = light(loaded.rows[0][-1])
             after = (last.priority, last.created_at_ms, last.execution_id)
 
     async def issue_claim_grant(self, args: IssueGrantArgs) -> Granted:
@@ -251,7 +252,7 @@ class Claims(Executions):
         tokens = frozenset(check_worker_capabilities(worker_capabilities, "worker_capabilities"))
         checks.ttl_ms(grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
         held = await self.read_lane(checked)
-        if held is not None and held.state in ("paused", "disabled"):
+        if held is not None and held.is_held:
             return NoWork()
         live: list[WorkerInfo] | None = None
         async for execution in self._ready(checked):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
 
 from flowfabric.engine.kernel import Settings
 from flowfabric.engine.retention import Retention
@@ -53,7 +52,7 @@ class Engine(Retention):
 
     def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
         super().__init__(store, settings, seed=seed)
-        self.loops: Any = None
+        self._closed = False
 
     @property
     def backend_label(self) -> str:
@@ -65,7 +64,7 @@ class Engine(Retention):
 
     async def ping(self) -> None:
         """Raises when the store cannot be reached."""
-        await self.store.load(())
+        await self.read_lane("default")
 
     async def server_time_ms(self) -> int:
         return await self.store.now_ms()
@@ -81,12 +80,16 @@ class Engine(Retention):
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         """Stops background work and waits for what is under way, at most this long. Never raises."""
-        if self.loops is not None:
-            await self.loops.stop(grace_s)
 
     async def close(self) -> None:
+        """Once; a second call does nothing."""
+        if not self._closed:
+            self._closed = True
+            await self._let_go()
+            await self.store.close()
+
+    async def _let_go(self) -> None:
         await self.shutdown_prepare()
-        await self.store.close()
 
     async def __aenter__(self) -> Engine:
         await self.prepare()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import count, groupby
 from typing import Any
 
 from flowfabric.engine import checks
-from flowfabric.engine.kernel import MAX_TRIES, Kernel
-from flowfabric.errors import Contention, ContentionKind, StateError, StateKind, ValidationError, ValidationKind, invalid
+from flowfabric.engine.kernel import Kernel
+from flowfabric.errors import StateError, StateKind, ValidationError, ValidationKind, invalid
 from flowfabric.ids import (
     ExecutionId,
     execution_id,
@@ -43,15 +43,21 @@ from flowfabric.model.state import ExpirePhase, LaneState
 from flowfabric.plan import Applied
 from flowfabric.rules import executions, grants, operators
 from flowfabric.rules.executions import Creation
-from flowfabric.store.port import Get, Scan
+from flowfabric.store.port import Get, Read, Scan
 
-_CLOSED = (LaneState.DRAINING.value, LaneState.DISABLED.value)
+_POLICY_ERRORS = (ValidationKind.INVALID_POLICY_JSON, ValidationKind.INVALID_CAPABILITIES)
 
 
 class Executions(Kernel):
     async def create_execution(self, args: CreateExecutionArgs) -> Created | Duplicate:
         """Registers work. Afterwards it can be claimed, or waits for its time."""
-        creation = await self._creation(args)
+        try:
+            creation = await self._creation(args)
+        except ValidationError as error:
+            known = await self._duplicate_of(args) if error.kind in _POLICY_ERRORS else None
+            if known is None:
+                raise
+            return known
         plans = (creation.plan,) if creation.key is None else (creation.key, creation.plan)
         answer = await (self.store.commit(creation.plan) if len(plans) == 1 else self.store.commit_together(plans))
         if isinstance(answer, Applied):
@@ -90,6 +96,12 @@ class Executions(Kernel):
         checked = checks.creation(args)
         return executions.create(checked, parse_policy(checked.policy), now)
 
+    async def _duplicate_of(self, args: CreateExecutionArgs) -> Duplicate | None:
+        """What a create with an unacceptable policy would have met first."""
+        checked = checks.creation(args)
+        creation = executions.create(checked, None, await self.store.now_ms())
+        return await self._taken(creation, checked)
+
     async def _creation(self, args: CreateExecutionArgs) -> Creation:
         creation = self._made(args, await self.store.now_ms())
         await self._know_lane(args.lane_id, "create_execution")
@@ -97,28 +109,32 @@ class Executions(Kernel):
 
     async def _settle_creation(self, creation: Creation, args: CreateExecutionArgs) -> Created | Duplicate:
         """Why a create was refused: the key or the id is taken, or the lane is closed. An outdated key is taken over."""
-        ident = creation.result.execution_id
-        for tries in range(1, MAX_TRIES + 1):
-            reads: list[Any] = [
-                Get("ff_exec_core", (ident.partition_index, ident.uuid)),
-                Get("ff_lane_registry", (args.lane_id,)),
-            ]
-            if args.idempotency_key:
-                reads.append(Get("ff_idempotency", (args.namespace, args.idempotency_key)))
-            loaded = await self.store.load(reads)
-            entry = loaded.rows[2][0] if args.idempotency_key and loaded.rows[2] else None
-            if entry is not None and entry[4] > loaded.now_ms:
-                return Duplicate(ExecutionId.of(entry[2], entry[3]))
-            if loaded.rows[0]:
-                return Duplicate(ident)
-            if loaded.rows[1] and Lane(*loaded.rows[1][0]).state in _CLOSED:
-                raise StateError(StateKind.LANE_CLOSED, f"lane {args.lane_id!r} is {Lane(*loaded.rows[1][0]).state}")
-            first = creation.rekey if entry is not None else creation.key
-            plans = (creation.plan,) if first is None else (first, creation.plan)
-            if isinstance(await self.store.commit_together(plans), Applied):
-                return creation.result
+        for tries in count(1):
+            known = await self._taken(creation, args)
+            if known is not None:
+                return known
+            lane = await self.read_lane(args.lane_id)
+            if lane is not None and lane.is_closed:
+                raise StateError(StateKind.LANE_CLOSED, f"lane {args.lane_id!r} is {lane.state}")
+            for first in (creation.key, creation.rekey):
+                plans = (creation.plan,) if first is None else (first, creation.plan)
+                if isinstance(await self.store.commit_together(plans), Applied):
+                    return creation.result
             await self._pause(tries)
-        raise Contention(ContentionKind.RETRY_EXHAUSTED)
+        raise AssertionError("the last pause raises")
+
+    async def _taken(self, creation: Creation, args: CreateExecutionArgs) -> Duplicate | None:
+        """Who has the key, while it holds, or the id."""
+        ident = creation.result.execution_id
+        reads: list[Read] = [Get("ff_exec_core", (ident.partition_index, ident.uuid), ("execution_id",))]
+        if args.idempotency_key:
+            reads.append(Get("ff_idempotency", (args.namespace, args.idempotency_key)))
+        loaded = await self.store.load(reads)
+        if args.idempotency_key and loaded.rows[1]:
+            _, _, partition, holder, expires_at = loaded.rows[1][0]
+            if expires_at > loaded.now_ms:
+                return Duplicate(ExecutionId.of(partition, holder))
+        return Duplicate(ident) if loaded.rows[0] else None
 
     # ---- the operator's hand
 

@@ -22,11 +22,21 @@ from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse, Snapsh
 from flowfabric.rules.retention import DEFAULT_RETENTION_MS
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
 from flowfabric.store.port import Get, Read, Row, Scan, Store
+from flowfabric.store.schema import TABLES
 
 MAX_TRIES = 3
 FIRST_PAUSE_S = 0.005
 MAX_FACTS = 50_000
 MAX_EPOCH = 2**63 - 1
+
+
+LIGHT = TABLES["ff_exec_core"].names[:-2]
+"""All columns of an execution but its payload and result, which come last and may be large."""
+
+
+def light(row: Row) -> Execution:
+    """An execution read without its payload and result."""
+    return Execution(*(*row, None, None))
 
 
 class Settings(Struct, frozen=True):
@@ -69,7 +79,7 @@ class Kernel:
         """The execution with its current attempt, or the attempt asked for, and what else a rule needs."""
         key = (ident.partition_index, ident.uuid)
         owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        reads: list[Read] = [Get("ff_exec_core", key)]
+        reads: list[Read] = [Get("ff_exec_core", key, LIGHT)]
         if attempt_index is None:
             reads.append(Scan("last_attempt", owner, limit=1))
         else:
@@ -84,7 +94,7 @@ class Kernel:
         found = iter(loaded.rows)
         return Snapshot(
             loaded.now_ms,
-            _first(Execution, next(found)),
+            next((light(row) for row in next(found)), None),
             _first(Attempt, next(found)),
             _first(Grant, next(found)) if grant else None,
             _first(Lane, next(found)) if lane is not None else None,
@@ -97,8 +107,8 @@ class Kernel:
 
     async def _lane_of(self, ident: ExecutionId) -> str:
         """The lane to read beside an execution; it is only known once the execution is read."""
-        stored = await self.execution(ident)
-        return "" if stored is None else stored.lane_id
+        loaded = await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), ("lane_id",)),))
+        return str(loaded.rows[0][0][0]) if loaded.rows[0] else ""
 
     # ---- decisions
 

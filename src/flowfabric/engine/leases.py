@@ -7,8 +7,9 @@ from typing import Any
 
 from flowfabric.engine import checks
 from flowfabric.engine.attempts import Attempts
+from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.errors import invalid
-from flowfabric.ids import ExecutionId, execution_id, name, new_attempt_id, new_lease_id
+from flowfabric.ids import ExecutionId, execution_id, lease_mark, name, new_attempt_id, new_lease_id
 from flowfabric.model.execution import Execution, Page
 from flowfabric.model.lease import (
     AlreadySatisfied,
@@ -27,6 +28,7 @@ from flowfabric.model.lease import (
 )
 from flowfabric.model.policy import check_worker_capabilities
 from flowfabric.rules import leases
+from flowfabric.rules.decision import Decision, Snapshot
 from flowfabric.store.port import Scan
 
 MAX_EXPIRED_LEASES = 10_000
@@ -40,7 +42,14 @@ class Leases(Attempts):
         checks.text(args.reason, "reason")
         checks.text(args.worker_instance_id, "worker_instance_id")
         label = _COMPOSITE_LABELS.get(self.store.label, self.store.label)
-        result: Revoked | AlreadySatisfied = await self.decide(ident, lambda snapshot: leases.revoke(snapshot, args, label))
+        seen: list[int] = []
+
+        def rule(snapshot: Snapshot) -> Decision:
+            if snapshot.execution is not None:
+                seen.append(snapshot.execution.lease_epoch)
+            return leases.revoke(snapshot, args, label, seen[0] if seen else None)
+
+        result: Revoked | AlreadySatisfied = await self.decide(ident, rule)
         return result
 
     async def mark_lease_expired_if_due(
@@ -125,8 +134,8 @@ class Leases(Attempts):
     ) -> list[Execution]:
         found: list[Execution] = []
         while len(found) < wanted:
-            loaded = await self.store.load((Scan(index, after=after, upto=bound, limit=wanted),))
-            page = [Execution(*row) for row in loaded.rows[0]]
+            loaded = await self.store.load((Scan(index, after=after, upto=bound, limit=wanted, columns=LIGHT),))
+            page = [light(row) for row in loaded.rows[0]]
             found += [e for e in page if namespace is None or e.namespace == namespace]
             if len(page) < wanted:
                 break
@@ -137,7 +146,7 @@ class Leases(Attempts):
 def _expired_info(execution: Execution) -> ExpiredLeaseInfo:
     return ExpiredLeaseInfo(
         execution.id,
-        execution.current_lease_id,
+        lease_mark(execution.current_lease_id),
         execution.lease_epoch,
         execution.current_worker_instance_id,
         execution.lease_expires_at_ms or 0,

@@ -12,7 +12,7 @@ from msgspec import structs
 from flowfabric.engine import checks
 from flowfabric.engine.leases import Leases
 from flowfabric.errors import ValidationError, ValidationKind, invalid
-from flowfabric.ids import ExecutionId, execution_id, partition_key, tag_key
+from flowfabric.ids import ExecutionId, execution_id, lease_mark, partition_key, tag_key
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import (
     AttemptRef,
@@ -173,7 +173,7 @@ def _lease(execution: Execution) -> LeaseView | None:
         execution.lease_epoch,
         execution.current_worker_instance_id or "",
         expires,
-        execution.current_lease_id,
+        lease_mark(execution.current_lease_id),
         execution.attempt_index,
         execution.lease_last_renewed_at,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from flowfabric.engine import checks
 from flowfabric.engine.filters import checked_filter, passes
+from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.engine.subscriptions import Subscriptions
 from flowfabric.ids import lane_id, partition_key
 from flowfabric.model.event import ScannerFilter
@@ -35,7 +36,7 @@ class Retention(Subscriptions):
         for index, upto in (("ended", at - kept), ("retained", at)):
             due += await self._due(index, checked, upto, size, where, wanted)
         due.sort(key=lambda e: (e.terminal_at_ms or 0, e.execution_id))
-        plans = [retention.trim(e) for e in due[:size] if retention.is_due(e, kept, at)]
+        plans = [retention.trim(e) for e in due[:size]]
         return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
 
     async def _due(
@@ -44,8 +45,8 @@ class Retention(Subscriptions):
         found: list[Execution] = []
         after = None
         while len(found) < size:
-            loaded = await self.store.load((Scan(index, {"lane_id": lane}, after, upto, limit=size),))
-            page = [Execution(*row) for row in loaded.rows[0]]
+            loaded = await self.store.load((Scan(index, {"lane_id": lane}, after, upto, size, LIGHT),))
+            page = [light(row) for row in loaded.rows[0]]
             found += [e for e in page if (partition is None or e.partition_key == partition) and passes(e, wanted)]
             if len(page) < size:
                 break

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator
 from typing import Any, Generic, TypeVar
@@ -13,7 +14,7 @@ from flowfabric.codec.cursor import decode_cursor, encode_cursor
 from flowfabric.engine.filters import checked_filter
 from flowfabric.engine.workers import Workers
 from flowfabric.errors import StreamBackpressure, StreamDisconnected, TransportError
-from flowfabric.ids import INSTANCE_TAG_KEY, ExecutionId
+from flowfabric.ids import INSTANCE_TAG_KEY, ExecutionId, lease_mark
 from flowfabric.model.event import (
     COMPLETION_EVENTS,
     LEASE_EVENTS,
@@ -26,6 +27,8 @@ from flowfabric.model.event import (
 from flowfabric.store.port import EVENT_PAGE, Get, Row, Store
 from flowfabric.store.schema import TABLES
 
+log = logging.getLogger("flowfabric.subscriptions")
+
 IDLE_POLL_S = 5.0
 FIRST_RETRY_S, LAST_RETRY_S, MAX_RETRIES = 0.2, 1.0, 10
 _OUTCOMES = {"success": "Success", "failed": "Failure", "failure": "Failure", "cancelled": "Cancelled"}
@@ -33,13 +36,17 @@ Event = TypeVar("Event")
 
 
 class Subscription(Generic[Event]):
-    """An async iterator of events. `await` it once to fix its starting point; it resumes where it stood after an error."""
+    """An async iterator of events. Without a cursor it starts at the call: what is committed afterwards is seen.
+
+    `await` it to be sure that it stands. After an error it goes on where it stood.
+    """
 
     def __init__(
         self, store: Store, channel: str, after: int | None, wanted: ScannerFilter, decode: Callable[[dict[str, Any]], Event]
     ) -> None:
         self._store, self._channel, self._wanted, self._decode = store, channel, wanted, decode
         self._after = after
+        self._opening = store.last_event(channel) if after is None else None
         self._resumed = after is not None
         self._ready: deque[tuple[int, Event]] = deque()
         self._columns = TABLES[channel].names
@@ -54,8 +61,9 @@ class Subscription(Generic[Event]):
         return self._start().__await__()
 
     async def _start(self) -> Subscription[Event]:
-        if self._after is None:
-            self._after = await self._store.last_event(self._channel)
+        if self._opening is not None:
+            opening, self._opening = self._opening, None
+            self._after = await opening
         return self
 
     def __aiter__(self) -> AsyncIterator[Event]:
@@ -94,12 +102,13 @@ class Subscription(Generic[Event]):
         assert self._after is not None
         rows = await self._read(self._after)
         named = [dict(zip(self._columns, row, strict=True)) for row in rows]
-        kept = await self._filtered(named)
-        self._ready.extend((row["event_id"], self._decode(row)) for row in kept)
-        if named and not kept:
+        for row in await self._filtered(named):
+            try:
+                self._ready.append((row["event_id"], self._decode(row)))
+            except (ValueError, TypeError):
+                log.warning("%s: event %s cannot be read and is passed over", self._channel, row["event_id"])
+        if named and not self._ready:
             self._after = named[-1]["event_id"]
-        elif named and kept[-1]["event_id"] != named[-1]["event_id"]:
-            pass  # the rest of the page is read again; it is filtered out again
         return bool(named)
 
     async def _read(self, after: int) -> list[Row]:
@@ -162,7 +171,7 @@ def _lease_event(row: dict[str, Any]) -> LeaseEvent:
         encode_cursor(row["event_id"]),
         _subject(row),
         row["event_type"],
-        row["lease_id"],
+        lease_mark(row["lease_id"]),
         row["lease_epoch"],
         row["worker_instance_id"],
         row["reason"],

@@ -6,11 +6,12 @@ from typing import Any
 
 from flowfabric.engine import checks
 from flowfabric.engine.filters import passes
+from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.engine.reads import Reads
 from flowfabric.errors import Contention, ValidationError, ValidationKind, invalid
 from flowfabric.ids import lane_id, name
 from flowfabric.model.event import ScannerFilter
-from flowfabric.model.execution import Execution, Page
+from flowfabric.model.execution import Page
 from flowfabric.model.policy import check_worker_capabilities
 from flowfabric.model.worker import (
     MAX_DEAD_REASON_BYTES,
@@ -27,6 +28,7 @@ from flowfabric.rules import workers
 from flowfabric.store.port import Get, Scan
 
 MAX_WORKERS_PAGE = 1_000
+MAX_WORKER_LANES = 256
 ROUTE_PAGE = 100
 
 
@@ -36,6 +38,8 @@ class Workers(Reads):
         name(args.worker_id, "worker_id")
         name(args.worker_instance_id, "worker_instance_id")
         name(args.namespace, "namespace")
+        if not isinstance(args.lanes, set | frozenset | tuple | list) or len(args.lanes) > MAX_WORKER_LANES:
+            raise invalid("lanes", f"a set of at most {MAX_WORKER_LANES} lanes")
         for lane in args.lanes:
             lane_id(lane, "lanes")
         check_worker_capabilities(args.capabilities)
@@ -122,8 +126,8 @@ class Workers(Reads):
         live: list[WorkerInfo] | None = None
         released = 0
         while released < size:
-            loaded = await self.store.load((Scan("routed", after=after, limit=ROUTE_PAGE),))
-            waiting = [Execution(*row) for row in loaded.rows[0]]
+            loaded = await self.store.load((Scan("routed", after=after, limit=ROUTE_PAGE, columns=LIGHT),))
+            waiting = [light(row) for row in loaded.rows[0]]
             if waiting and live is None:
                 live = await self.live_workers()
             for execution in (e for e in waiting if passes(e, wanted)):

@@ -37,8 +37,8 @@ class LeaseExpiry:
                 return done
 
     async def next_due(self, engine: Engine) -> int | None:
-        leased = await engine.store.next_due("leased")
-        lost = await engine.store.next_due("lost")
+        leased, lost, granted = [await engine.store.next_due(index) for index in ("leased", "lost", "grants")]
         grace = engine.settings.lease_reclaim_grace_ms
-        times = [t for t in (leased, None if lost is None or grace < 0 else lost + grace) if t is not None]
-        return min(times, default=None)
+        requeue = None if lost is None or grace < 0 else lost + grace
+        lapse = None if granted is None else granted + 1
+        return min((t for t in (leased, requeue, lapse) if t is not None), default=None)

@@ -11,9 +11,9 @@ from msgspec import Struct
 
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.filters import passes
+from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
-from flowfabric.model.execution import Execution
 from flowfabric.store.port import Scan
 from flowfabric.store.schema import INDEXES
 
@@ -68,8 +68,8 @@ class Worklist:
         self._skipped = {ident: left - 1 for ident, left in self._skipped.items() if left > 1}
         done, after = 0, None
         while True:
-            loaded = await engine.store.load((Scan(index, group or {}, after, upto, BATCH),))
-            page = [Execution(*row) for row in loaded.rows[0]]
+            loaded = await engine.store.load((Scan(index, group or {}, after, upto, BATCH, LIGHT),))
+            page = [light(row) for row in loaded.rows[0]]
             due = [e.id for e in page if passes(e, self._wanted) and e.id not in self._skipped]
             done += sum(await asyncio.gather(*(self._one(ident, work) for ident in due)))
             if len(page) < BATCH:

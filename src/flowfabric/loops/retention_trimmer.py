@@ -23,7 +23,9 @@ class RetentionTrimmer:
                     done += trimmed
             cursor = page.next_cursor
             if cursor is None:
-                return done + await engine.forget_idempotency_keys()
+                while (forgotten := await engine.forget_idempotency_keys()) > 0:
+                    done += forgotten
+                return done
 
     async def next_due(self, engine: Engine) -> int | None:
         return None

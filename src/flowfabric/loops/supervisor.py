@@ -70,15 +70,18 @@ class Supervisor:
             self._bells.append(bell)
             while not self._stopping:
                 bell.arm()
+                hub.listen(loop.topic)
                 try:
+                    began = await self._engine.store.now_ms()
                     await loop.run(self._engine)
-                    now = await self._engine.store.now_ms()
                     due = await loop.next_due(self._engine)
+                    now = await self._engine.store.now_ms()
                 except Exception:
                     log.exception("%s: this pass failed; the next one tries again", loop.name)
                     await bell.wait(AFTER_ERROR_MS / 1000)
                     continue
-                sleep_ms = min(loop.interval_ms, max((due or now + loop.interval_ms) - now, SHORTEST_SLEEP_MS))
-                hub.plan(loop.topic, now + sleep_ms)
+                later = now + loop.interval_ms
+                soon = later if due is None or due <= began else due  # what this pass left behind waits for something else
+                wake_at = hub.plan(loop.topic, min(soon, later))
                 if not self._stopping:
-                    await bell.wait(sleep_ms / 1000)
+                    await bell.wait(max(wake_at - now, SHORTEST_SLEEP_MS) / 1000)

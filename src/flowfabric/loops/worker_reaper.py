@@ -17,7 +17,8 @@ class WorkerReaper:
         done = 0
         while (dropped := await engine.drop_silent_workers(BATCH)) > 0:
             done += dropped
-        await engine.forget_worker_events(BATCH)
+        while await engine.forget_worker_events() > 0:
+            pass
         return done
 
     async def next_due(self, engine: Engine) -> int | None:

@@ -26,7 +26,7 @@ class ScannerFilter(Struct, frozen=True):
 
 
 class LeaseEvent(Struct, frozen=True):
-    """`kind` is acquired, renewed, expired, reclaimed or revoked."""
+    """`kind` is acquired, renewed, expired, reclaimed or revoked; `lease_id` is the lease's mark, not the id itself."""
 
     cursor: bytes
     execution_id: ExecutionId

@@ -227,10 +227,12 @@ class AttemptRef(Struct, frozen=True):
 
 
 class LeaseView(Struct, frozen=True):
+    """`lease_id` is the lease's mark, not the id itself: that one is a credential of its holder."""
+
     lease_epoch: int
     worker_instance_id: str
     expires_at: int
-    lease_id: UUID
+    lease_id: UUID | None
     attempt_index: int
     last_heartbeat_at: int | None
 
@@ -273,3 +275,13 @@ class Lane(Struct, frozen=True):
     registered_by: str
     state: str
     updated_at_ms: int
+
+    @property
+    def is_held(self) -> bool:
+        """It grants nothing."""
+        return self.state in ("paused", "disabled")
+
+    @property
+    def is_closed(self) -> bool:
+        """It takes no new work."""
+        return self.state in ("draining", "disabled")

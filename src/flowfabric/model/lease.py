@@ -13,7 +13,7 @@ from flowfabric.model.state import OPERATOR_OVERRIDE
 
 MAX_LEASE_TTL_MS = 86_400_000
 MAX_GRANT_TTL_MS = 86_400_000
-MAX_CLAIM_BATCH = 1_000
+MAX_CLAIM_BATCH = 256
 MAX_WAIT_MS = 600_000
 
 
@@ -306,6 +306,8 @@ class Completed(Struct, frozen=True):
 
 
 class ExpiredLeaseInfo(Struct, frozen=True):
+    """`lease_id` is the lease's mark, not the id itself."""
+
     execution_id: ExecutionId
     lease_id: UUID | None
     lease_epoch: int

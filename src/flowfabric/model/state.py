@@ -88,18 +88,6 @@ class PublicState(StrEnum):
     SKIPPED = "skipped"
 
 
-class AttemptPhase(StrEnum):
-    """The life of one attempt row."""
-
-    CREATED = "created"
-    STARTED = "started"
-    SUSPENDED = "suspended"
-    ENDED_SUCCESS = "ended_success"
-    ENDED_FAILURE = "ended_failure"
-    ENDED_CANCELLED = "ended_cancelled"
-    INTERRUPTED_RECLAIMED = "interrupted_reclaimed"
-
-
 class LaneState(StrEnum):
     """active: takes and runs work; paused: takes, runs none; draining: takes none, runs what is there; disabled: neither."""
 
@@ -115,3 +103,5 @@ class ExpirePhase(StrEnum):
 
 
 OPERATOR_OVERRIDE = "operator_override"
+ENDED_PHASES = ("terminal", "cancelled")
+"""What the phase column of an ended execution holds; through the API both read `terminal`."""

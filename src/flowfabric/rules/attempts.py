@@ -212,7 +212,6 @@ def _held(handle: HandleFields) -> dict[str, Any]:
         "attempt_index": handle.attempt_index,
         "lease_epoch": handle.lease_epoch,
         "lease_id": handle.lease_id,
-        "worker_instance_id": handle.worker_instance_id,
     }
 
 
@@ -272,6 +271,11 @@ def give_up(handle: HandleFields, reason: str) -> Plan:
 
 def explain(snapshot: Snapshot, handle: HandleFields, outcome: str | None = None, *, marks: bool = True) -> Done | Refuse | None:
     """The answer of a refused call: success when it had gone through before, the exact error, or None to try again."""
+    return repeated(snapshot, handle, outcome) or check_handle(snapshot, handle, marks=marks)
+
+
+def repeated(snapshot: Snapshot, handle: HandleFields, outcome: str | None) -> Done | None:
+    """The answer to a call that went through before and whose answer got lost."""
     if outcome is not None and closed_by(snapshot, handle, outcome):
         return Done(_ANSWERS[outcome](handle))
     if outcome == "failed" and retry_scheduled_by(snapshot, handle):
@@ -279,7 +283,7 @@ def explain(snapshot: Snapshot, handle: HandleFields, outcome: str | None = None
         assert execution is not None
         since = execution.last_transition_at  # once promoted, the delay itself is forgotten
         return Done(RetryScheduled(execution.delay_until_ms or since, execution.total_attempt_count))
-    return check_handle(snapshot, handle, marks=marks)
+    return None
 
 
 _ANSWERS: dict[str, Any] = {

@@ -28,6 +28,7 @@ from flowfabric.plan import (
     Covered,
     Form,
     Fresh,
+    Guard,
     Now,
     Once,
     Pick,
@@ -40,7 +41,18 @@ from flowfabric.plan import (
     When,
 )
 from flowfabric.rules.decision import Act, Decision, Refuse, Snapshot
-from flowfabric.rules.parts import ATTEMPT, EXEC, LANE, MOVED, UNCHANGED, UNRESERVED, drop_grant, granted_event, named
+from flowfabric.rules.parts import (
+    ATTEMPT,
+    EXEC,
+    LANE,
+    LEASE_IS_OVER,
+    MOVED,
+    UNCHANGED,
+    UNRESERVED,
+    drop_grant,
+    granted_event,
+    named,
+)
 from flowfabric.rules.states import canonical, entering
 
 _STARTS_ANEW = Cond("current_attempt_id", "is null")
@@ -180,13 +192,13 @@ CLAIM = Form(
 )
 
 
-def _claim_one(name: str, event: str) -> Form:
+def _claim_one(name: str, event: str, *guards: Guard) -> Form:
     """The claim of a particular execution, decided from its snapshot."""
     return Form(
         name,
         Update(
             EXEC,
-            UNCHANGED,
+            (*UNCHANGED, *guards),
             {
                 **_acquired(Arg("lease_id"), Arg("attempt_id"), Arg("timeout_ms")),
                 "lease_reclaim_count": Arg("lease_reclaim_count"),
@@ -205,7 +217,7 @@ def _claim_one(name: str, event: str) -> Form:
 
 
 CLAIM_ONE = _claim_one("claim_one", "acquired")
-RECLAIM_SAME = _claim_one("reclaim_same_attempt", "reclaimed")
+RECLAIM_SAME = _claim_one("reclaim_same_attempt", "reclaimed", LEASE_IS_OVER)
 
 
 def claim(partition: int, *, lane: str, capabilities: tuple[str, ...], worker_id: str, instance: str, ttl_ms: int) -> Plan:

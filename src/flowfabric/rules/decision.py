@@ -33,7 +33,7 @@ class Snapshot(Struct, frozen=True):
     @property
     def lane_is_held(self) -> bool:
         """A paused or disabled lane grants nothing."""
-        return self.lane is not None and self.lane.state in ("paused", "disabled")
+        return self.lane is not None and self.lane.is_held
 
 
 class Act(Struct, frozen=True, gc=False):

@@ -48,7 +48,6 @@ from flowfabric.rules.parts import (
     completion_event,
     drop_grant,
     lease_event,
-    lease_of,
     named,
     operator_event,
 )
@@ -282,7 +281,7 @@ def cancel(snapshot: Snapshot, args: CancelExecutionArgs) -> Decision:
     at = execution.partition_key
     attempted = {"attempt_reason": f"cancelled: {args.reason}"}
     if leased:
-        plan = CANCEL_LEASED(at, **values, **attempted, **lease_of(execution))
+        plan = CANCEL_LEASED(at, **values, **attempted)
     elif execution.current_attempt_id is not None:
         plan = CANCEL_INTERRUPTED(at, **values, **attempted)
     elif execution.total_attempt_count:

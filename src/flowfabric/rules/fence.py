@@ -25,13 +25,13 @@ MARK_EXPIRED = Form(
     "mark_expired",
     Update(EXEC, (*UNCHANGED, *_RAN_OUT), _LOSE),
     granted_event("expired"),
-    Wake("lost", at=Ref("lease_expires_at_ms")),
+    Wake("leased", at=Ref("lease_expires_at_ms")),
 )
 SWEEP_EXPIRED = Form(
     "sweep_expired",
     Update(EXEC, _RAN_OUT, _LOSE),
     granted_event("expired"),
-    Wake("lost", at=Ref("lease_expires_at_ms")),
+    Wake("leased", at=Ref("lease_expires_at_ms")),
     pick=Pick("leased", upto=Now()),
     returning=("partition_key", "execution_id"),
 )

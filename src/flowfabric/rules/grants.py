@@ -33,7 +33,7 @@ ISSUE_GRANT = Form(
     "issue_grant",
     Update(EXEC, UNCHANGED, {**MUTATED, "reserved_for": Arg("worker_id"), "reserved_until_ms": Now(Arg("grant_ttl_ms"))}),
     Upsert(GRANT, {"partition_key": Ref("partition_key"), "execution_id": Ref("execution_id"), **_GRANTED}, _GRANTED),
-    Wake("grants", at=Ref("reserved_until_ms")),
+    Wake("leased", at=Ref("reserved_until_ms")),
     returning=GRANT_RETURNS,
 )
 NOTE_MISMATCH = Form("note_mismatch", Update(EXEC, UNCHANGED, {**MUTATED, "last_capability_mismatch_at": Now()}))
@@ -92,7 +92,6 @@ _HELD_BACK = {
     "paused_by_operator": "OPBLOCK",
     "paused_by_policy": "LANEBLOCK",
 }
-BLOCKING_REASONS = tuple(_HELD_BACK)
 
 
 def _block_form(reason: str, vector: str) -> Form:

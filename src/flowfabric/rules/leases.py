@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 from flowfabric.errors import Contention, ContentionKind, NotFound, StateError, StateKind, ValidationError, ValidationKind
-from flowfabric.ids import partition_tag
+from flowfabric.ids import lease_mark, partition_tag
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import (
     AlreadySatisfied,
@@ -32,6 +32,7 @@ from flowfabric.rules.parts import (
     GRANT,
     KEPT_UNTIL,
     KEY,
+    LEASE_IS_OVER,
     MOVED,
     RELEASED,
     THIS_ATTEMPT,
@@ -43,7 +44,6 @@ from flowfabric.rules.parts import (
     drop_grant,
     granted_event,
     lease_event,
-    lease_of,
     named,
 )
 from flowfabric.rules.states import canonical, entering, is_ended
@@ -82,7 +82,8 @@ REVOKE = Form(
 )
 
 
-def revoke(snapshot: Snapshot, args: RevokeLeaseArgs, label: str) -> Decision:
+def revoke(snapshot: Snapshot, args: RevokeLeaseArgs, label: str, seen_epoch: int | None = None) -> Decision:
+    """`seen_epoch` is the epoch this call first met; a lease granted since then is not the one it was asked to take."""
     execution = snapshot.execution
     if execution is None:
         return Refuse(NotFound("execution", args.execution_id))
@@ -90,15 +91,17 @@ def revoke(snapshot: Snapshot, args: RevokeLeaseArgs, label: str) -> Decision:
         return Done(AlreadySatisfied("already_expired"))
     if execution.ownership_state != "leased":
         return Done(AlreadySatisfied("no_active_lease"))
+    if seen_epoch is not None and seen_epoch != execution.lease_epoch:
+        return Done(AlreadySatisfied("epoch_moved"))
     if args.worker_instance_id and args.worker_instance_id != execution.current_worker_instance_id:
         return Done(AlreadySatisfied("different_worker_instance_id"))
     composite = f"{label}:{execution.execution_id}:{execution.attempt_index}:{execution.lease_epoch}"
-    if args.expected_lease_id and str(args.expected_lease_id) not in (str(execution.current_lease_id), composite):
+    known = (str(execution.current_lease_id), str(lease_mark(execution.current_lease_id)), composite)
+    if args.expected_lease_id and str(args.expected_lease_id) not in known:
         return Done(AlreadySatisfied("lease_id_mismatch"))
     plan = REVOKE(
         execution.partition_key,
         **named(execution),
-        **lease_of(execution),
         lease_epoch=execution.lease_epoch,
         blocking_detail=f"lease revoked: {args.reason}",
     )
@@ -139,7 +142,7 @@ _TOO_OFTEN: dict[str, Any] = {
 }
 TOO_MANY_LOSSES = Form(
     "too_many_losses",
-    Update(EXEC, UNCHANGED, _TOO_OFTEN),
+    Update(EXEC, (*UNCHANGED, LEASE_IS_OVER), _TOO_OFTEN),
     close_attempt("interrupted_reclaimed", "interrupted_reclaimed"),
     drop_grant(),
     lease_event("revoked", "max_reclaims_exceeded"),
@@ -162,7 +165,6 @@ def _give_it_up(execution: Execution) -> Act:
     plan = TOO_MANY_LOSSES(
         execution.partition_key,
         **named(execution),
-        **lease_of(execution),
         lease_epoch=execution.lease_epoch,
         attempt_index=execution.attempt_index,
     )
@@ -359,7 +361,11 @@ RECLAIM = Form(
     Wake("attempt_timeout", at=Ref("attempt_timeout_at_ms")),
     returning=CLAIMED,
 )
-DROP_EXPIRED_GRANT = Form("drop_expired_grant", Delete(GRANT, (*KEY, Cond("expires_at_ms", "<", Now()))))
+DROP_EXPIRED_GRANT = Form(
+    "drop_expired_grant",
+    Delete(GRANT, (*KEY, Cond("expires_at_ms", "<", Now()))),
+    Wake("ready", Ref("lane_id")),
+)
 
 
 def reclaim(snapshot: Snapshot, args: ReclaimExecutionArgs, *, lease_id: UUID, attempt_id: UUID) -> Decision:

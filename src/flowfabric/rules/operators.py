@@ -25,7 +25,6 @@ from flowfabric.rules.parts import (
     completion_event,
     drop_grant,
     lease_event,
-    lease_of,
     named,
     operator_event,
 )
@@ -204,7 +203,7 @@ def expire(snapshot: Snapshot, phase: ExpirePhase, now_ms: int | None) -> Decisi
     values = {**named(execution), "phase": phase.value, "now": now}
     at = execution.partition_key
     if execution.ownership_state == "leased":
-        plan = EXPIRE_LEASED(at, **values, **lease_of(execution))
+        plan = EXPIRE_LEASED(at, **values)
     elif execution.current_attempt_id is not None:
         plan = EXPIRE_OPEN(at, **values)
     elif execution.total_attempt_count:

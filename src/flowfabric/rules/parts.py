@@ -6,7 +6,7 @@ from typing import Any
 
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS, OPERATOR_EVENTS
 from flowfabric.model.execution import Execution
-from flowfabric.plan import Add, Arg, Cond, Delete, Emit, Insert, Now, Ref, UpdateMany, Was
+from flowfabric.plan import Add, AnyOf, Arg, Cond, Delete, Emit, Insert, Now, Ref, UpdateMany, Was
 
 EXEC, ATTEMPT, GRANT, LANE = "ff_exec_core", "ff_attempt", "ff_claim_grant", "ff_lane_registry"
 
@@ -21,6 +21,7 @@ HELD = (
     Cond("ownership_state", "=", "leased"),
     Cond("lease_expires_at_ms", ">", Now()),
 )
+LEASE_IS_OVER = AnyOf((Cond("ownership_state", "!=", "leased"), Cond("lease_expires_at_ms", "<=", Now())))
 THIS_ROW = (Cond("partition_key", "=", Ref("partition_key")), Cond("execution_id", "=", Ref("execution_id")))
 THIS_ATTEMPT = (*THIS_ROW, Cond("attempt_index", "=", Ref("attempt_index")))
 
@@ -57,15 +58,15 @@ _ABOUT: dict[str, Any] = {
 
 
 def lease_event(kind: str, reason: str | None = None, *, at: Any = Now()) -> Insert:  # noqa: B008
-    """The lease as the caller names it: by the time of the event the row may have let go of it."""
+    """The lease as the row held it before: the change being told of may have let go of it."""
     return Emit(
         LEASE_EVENTS,
         kind,
         {
             **_ABOUT,
-            "lease_id": Arg("lease_id"),
+            "lease_id": Was("current_lease_id"),
             "lease_epoch": Ref("lease_epoch"),
-            "worker_instance_id": Arg("worker_instance_id"),
+            "worker_instance_id": Was("current_worker_instance_id"),
             "reason": reason,
         },
         at,
@@ -109,11 +110,4 @@ def named(execution: Execution) -> dict[str, Any]:
         "partition_key": execution.partition_key,
         "execution_id": execution.execution_id,
         "version": execution.version,
-    }
-
-
-def lease_of(execution: Execution) -> dict[str, Any]:
-    return {
-        "lease_id": execution.current_lease_id,
-        "worker_instance_id": execution.current_worker_instance_id,
     }

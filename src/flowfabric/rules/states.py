@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from flowfabric.model.execution import Execution, StateVector
 from flowfabric.model.state import (
+    ENDED_PHASES,
     AttemptState,
     BlockingReason,
     EligibilityState,
@@ -240,7 +241,7 @@ def canonical(column: str, stored: str) -> str:
 
 
 def is_ended(execution: Execution) -> bool:
-    return execution.lifecycle_phase in ("terminal", "cancelled")
+    return execution.lifecycle_phase in ENDED_PHASES
 
 
 def vector_of(execution: Execution) -> StateVector:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 Topic = tuple[str, Any]
@@ -43,7 +44,8 @@ class Waiter:
             running = None
         if running is self._loop:
             self._event.set()
-        elif not self._loop.is_closed():
+            return
+        with suppress(RuntimeError):  # that loop is closed; nobody waits there any more
             self._loop.call_soon_threadsafe(self._event.set)
 
     async def wait(self, timeout_s: float | None) -> bool:
@@ -62,6 +64,7 @@ class Hub:
     def __init__(self) -> None:
         self.waiters: dict[Topic, set[Waiter]] = {}
         self._planned: dict[str, float] = {}
+        self._heard: dict[str, float] = {}
 
     def waiter(self, *topics: Topic) -> Waiter:
         return Waiter(self, topics)
@@ -74,9 +77,15 @@ class Hub:
     def ring_all(self) -> None:
         self.ring(tuple(self.waiters))
 
-    def plan(self, timer: str, at_ms: float) -> None:
-        """The loop behind a timer will look again at this time; only something earlier has to wake it."""
-        self._planned[timer] = at_ms
+    def listen(self, timer: str) -> None:
+        """A pass of the loop behind a timer begins: what is said from now on is kept for its end."""
+        self._planned[timer] = float("-inf")
+        self._heard[timer] = float("inf")
+
+    def plan(self, timer: str, at_ms: float) -> float:
+        """The pass is over and the loop will look again at this time, or at one it was told of meanwhile."""
+        self._planned[timer] = min(at_ms, self._heard.pop(timer, at_ms))
+        return self._planned[timer]
 
     def announce(self, topics: Iterable[Topic], dues: dict[str, int]) -> None:
         """What a commit touched."""
@@ -85,6 +94,9 @@ class Hub:
         self.ring(topics)
 
     def due(self, timer: str, at_ms: float) -> None:
+        """Only something earlier than planned has to wake the loop."""
+        if timer in self._heard:
+            self._heard[timer] = min(self._heard[timer], at_ms)
         if at_ms < self._planned.get(timer, float("inf")):
             self._planned[timer] = at_ms
             self.ring(((timer, None),))

@@ -3,112 +3,35 @@
 from __future__ import annotations
 
 import bisect
-import json
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from flowfabric.errors import TransportError
 from flowfabric.model.lease import BackendTag
 from flowfabric.plan import (
     Absent,
-    Add,
     Answer,
     AnyOf,
     Applied,
-    Arg,
     Cond,
     Covered,
     Delete,
     Form,
-    Fresh,
     Guard,
     Insert,
-    Now,
-    Once,
     Plan,
-    Ref,
     Refused,
     Step,
-    Text,
-    Until,
     Update,
     UpdateMany,
     Upsert,
     Wake,
-    Was,
-    When,
 )
 from flowfabric.store.clock import Clock, Ratchet, system_clock
+from flowfabric.store.evaluate import TESTS, Call, Key, Record, RefusedAt, changed, default_of, key_of
 from flowfabric.store.hub import Hub, Topic
 from flowfabric.store.port import Get, Loaded, Read, Row
-from flowfabric.store.schema import INDEXES, TABLES, Column, Index, Table
-
-Record = dict[str, Any]
-Key = tuple[Any, ...]
-
-_TESTS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": lambda a, b: a is not None and b is not None and a == b,
-    "!=": lambda a, b: a is not None and b is not None and a != b,
-    "<": lambda a, b: a is not None and b is not None and a < b,
-    "<=": lambda a, b: a is not None and b is not None and a <= b,
-    ">": lambda a, b: a is not None and b is not None and a > b,
-    ">=": lambda a, b: a is not None and b is not None and a >= b,
-    "in": lambda a, b: a in b,
-    "is null": lambda a, b: a is None,
-    "not null": lambda a, b: a is not None,
-}
-
-
-class _RefusedAt(Exception):
-    def __init__(self, step: int) -> None:
-        self.step = step
-
-
-class _Call:
-    """One plan being applied: its values, the clock, and the guarded row before and after."""
-
-    __slots__ = ("after", "args", "before", "now")
-
-    def __init__(self, form: Form, values: Sequence[Any], now: int) -> None:
-        self.args = dict(zip(form.args, values, strict=True))
-        self.now = now
-        self.before: Record = {}
-        self.after: Record = {}
-
-    def value(self, value: Any, own: Any = None) -> Any:
-        match value:
-            case Arg(name=name):
-                return self.args[name]
-            case Was(column=column):
-                return self.before[column]
-            case Ref(column=column):
-                return self.after[column]
-            case Now(plus=plus):
-                extra = self.value(plus)
-                return None if extra is None else self.now + extra
-            case Until(column=column):
-                at = self.before[column]
-                return None if at is None else max(at - self.now, 1)
-            case Add(n=n):
-                return own + n
-            case Once(value=inner):
-                return self.value(inner) if own is None else own
-            case Fresh():
-                return uuid.uuid4()
-            case Text(parts=parts):
-                said = [self.value(p) for p in parts]
-                return None if None in said else "".join(map(str, said))
-            case When(cond=cond, then=then, otherwise=otherwise):
-                return self.value(then if self.cond(cond, self.before) else otherwise, own)
-            case _:
-                return value
-
-    def returned(self, form: Form) -> Row:
-        return tuple(self.before[c.column] if isinstance(c, Was) else self.after[c] for c in form.returning)
-
-    def cond(self, cond: Cond, row: Record) -> bool:
-        wanted = cond.value if cond.op == "in" else self.value(cond.value)
-        return _TESTS[cond.op](row[cond.column], wanted)
+from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 
 
 class MemoryStore:
@@ -127,14 +50,19 @@ class MemoryStore:
         self._indexes: dict[str, dict[Key, list[tuple[Key, Key]]]] = {name: {} for name in INDEXES}
         self._undo: list[tuple[Table, Key, Record | None]] = []
         self._indexes_of = {t: [i for i in INDEXES.values() if i.table == t] for t in TABLES}
-        self._prepared = False
+        self._prepared = self._closed = False
 
     async def prepare(self) -> str | None:
         first, self._prepared = not self._prepared, True
         return "memory tables" if first else None
 
     async def close(self) -> None:
+        self._closed = True
         self.hub.ring_all()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise TransportError("memory", "the database was closed", backend_kind="protocol")
 
     async def now_ms(self) -> int:
         return self.clock()
@@ -155,8 +83,9 @@ class MemoryStore:
             return error
 
     async def sweep(self, plan: Plan, limit: int) -> list[Row]:
+        self._check_open()
         form, now = plan.form, self.clock()
-        pick, call = form.pick, _Call(form, plan.values, now)
+        pick, call = form.pick, Call(form, plan.values, now)
         assert pick is not None
         index = INDEXES[pick.index]
         group = {c: call.value(v) for c, v in pick.group.items()}
@@ -170,19 +99,25 @@ class MemoryStore:
             if all(self._holds(g, call, row) for g in (*pick.where, *head.where)):
                 found.append((key, row))
         rows, rung = [], []
-        for key, row in found:
-            one = _Call(form, plan.values, now)
-            one.before = dict(row)
-            self._run(form, one, key)
-            rows.append(one.returned(form))
-            rung.append((form, one))
+        try:
+            for key, row in found:
+                one = Call(form, plan.values, now)
+                one.before = dict(row)
+                self._run(form, one, key)
+                rows.append(one.returned(form))
+                rung.append((form, one))
+        except BaseException:
+            self._roll_back()
+            raise
         self._settle(rung)
         return rows
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
+        self._check_open()
         return Loaded(self.clock(), [self._read(read) for read in reads])
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
+        self._check_open()
         rows = self._tables[channel]
         found = []
         for number in range(after + 1, self._last_event[channel] + 1):
@@ -193,8 +128,9 @@ class MemoryStore:
                     break
         return found
 
-    async def last_event(self, channel: str) -> int:
-        return self._last_event[channel]
+    def last_event(self, channel: str) -> Awaitable[int]:
+        """Fixed when it is asked for, not when it is awaited."""
+        return _known(self._last_event[channel])
 
     async def next_due(self, index: str) -> int | None:
         lists = self._indexes[index].values()
@@ -207,14 +143,15 @@ class MemoryStore:
     # ---- applying
 
     def _commit(self, plans: Sequence[Plan]) -> Answer:
+        self._check_open()
         rung = []
         call = None
         now = self.clock()
         for at, plan in enumerate(plans):
-            call = _Call(plan.form, plan.values, now)
+            call = Call(plan.form, plan.values, now)
             try:
                 self._run(plan.form, call, None)
-            except _RefusedAt as refused:
+            except RefusedAt as refused:
                 self._roll_back()
                 return Refused(at, refused.step)
             except BaseException:
@@ -225,20 +162,20 @@ class MemoryStore:
         assert call is not None
         return Applied(now, call.returned(plans[-1].form))
 
-    def _run(self, form: Form, call: _Call, key: Key | None) -> None:
+    def _run(self, form: Form, call: Call, key: Key | None) -> None:
         for at, step in enumerate(form.steps):
             self._step(step, call, at, key if at == 0 else None)
 
-    def _step(self, step: Step, call: _Call, at: int, picked: Key | None) -> None:
+    def _step(self, step: Step, call: Call, at: int, picked: Key | None) -> None:
         table, head = TABLES[step.table], at == 0
         match step:
             case Insert(row=row, unless=unless):
                 if not all(self._holds(guard, call, {}) for guard in unless):
-                    raise _RefusedAt(at)
+                    raise RefusedAt(at)
                 made = self._made(table, row, call)
                 key = tuple(made[k] for k in table.key)
                 if key in self._tables[step.table]:
-                    raise _RefusedAt(at)
+                    raise RefusedAt(at)
                 self._put(table, key, made)
                 if head:
                     call.after = made
@@ -246,33 +183,33 @@ class MemoryStore:
                 made = self._made(table, row, call)
                 key = tuple(made[k] for k in table.key)
                 stored = self._tables[step.table].get(key)
-                after = made if stored is None else _changed(table, stored, changes, call)
+                after = made if stored is None else changed(table, stored, changes, call)
                 self._put(table, key, after)
                 if head:
                     call.before, call.after = stored or {}, after
             case Update(where=where, set=changes):
-                key = picked or _key(table, where, call)
+                key = picked or key_of(table, where, call)
                 found = self._tables[step.table].get(key)
                 if found is None or not all(self._holds(g, call, found) for g in where):
-                    raise _RefusedAt(at)
+                    raise RefusedAt(at)
                 if head:
                     call.before = found
-                after = _changed(table, found, changes, call)
+                after = changed(table, found, changes, call)
                 self._put(table, key, after)
                 if head:
                     call.after = after
             case UpdateMany(where=where, set=changes):
                 for key, row in self._matching(table, where, call):
-                    self._put(table, key, _changed(table, row, changes, call))
+                    self._put(table, key, changed(table, row, changes, call))
             case Delete(where=where):
                 if not head:
                     for key, _ in self._matching(table, where, call):
                         self._put(table, key, None)
                     return
-                key = _key(table, where, call)
+                key = key_of(table, where, call)
                 found = self._tables[step.table].get(key)
                 if found is None or not all(self._holds(g, call, found) for g in where):
-                    raise _RefusedAt(at)
+                    raise RefusedAt(at)
                 call.before = call.after = found
                 for child in table.children:
                     self._delete_children(TABLES[child.table], {k: found[k] for k in table.key})
@@ -290,7 +227,7 @@ class MemoryStore:
         for key in gone:
             self._put(child, key, None)
 
-    def _made(self, table: Table, row: Mapping[str, Any], call: _Call) -> Record:
+    def _made(self, table: Table, row: Mapping[str, Any], call: Call) -> Record:
         made: Record = {}
         for column in table.columns:
             if column.kind == "auto":
@@ -303,7 +240,7 @@ class MemoryStore:
             assert made[column.name] is not None or column.null, f"{table.name}.{column.name} is null"
         return made
 
-    def _holds(self, guard: Guard, call: _Call, row: Record) -> bool:
+    def _holds(self, guard: Guard, call: Call, row: Record) -> bool:
         match guard:
             case Cond():
                 return call.cond(guard, row)
@@ -314,7 +251,7 @@ class MemoryStore:
             case Absent(table=table, where=where):
                 return not any(True for _ in self._matching(TABLES[table], where, call))
 
-    def _matching(self, table: Table, where: tuple[Guard, ...], call: _Call) -> list[tuple[Key, Record]]:
+    def _matching(self, table: Table, where: tuple[Guard, ...], call: Call) -> list[tuple[Key, Record]]:
         rows = self._tables[table.name]
         named = {c.column: c.value for c in where if isinstance(c, Cond) and c.op == "="}
         if all(k in named for k in table.key):
@@ -354,7 +291,7 @@ class MemoryStore:
             self._write(*self._undo.pop())
         self._last_event.update(self._settled_events)
 
-    def _settle(self, applied: Sequence[tuple[Form, _Call]]) -> None:
+    def _settle(self, applied: Sequence[tuple[Form, Call]]) -> None:
         self._undo.clear()
         self._settled_events = dict(self._last_event)
         topics: dict[Topic, None] = {}
@@ -366,7 +303,7 @@ class MemoryStore:
                 self._wake(wake, call, topics)
         self.hub.ring(topics)
 
-    def _wake(self, wake: Wake, call: _Call, topics: dict[Topic, None]) -> None:
+    def _wake(self, wake: Wake, call: Call, topics: dict[Topic, None]) -> None:
         if wake.at is None:
             topics[wake.topic, call.value(wake.key)] = None
             return
@@ -377,7 +314,7 @@ class MemoryStore:
     def _read(self, read: Read) -> list[Row]:
         if isinstance(read, Get):
             row = self._tables[read.table].get(read.key)
-            return [] if row is None else [_tuple(TABLES[read.table], row)]
+            return [] if row is None else [tuple(row[c] for c in read.columns or TABLES[read.table].names)]
         index = INDEXES[read.index]
         table, found = TABLES[index.table], []
         if read.limit > 0:
@@ -402,26 +339,8 @@ class MemoryStore:
             yield key, rows[key]
 
 
-def default_of(column: Column) -> Any:
-    if column.kind == "list" and column.default is not None:
-        return tuple(json.loads(column.default))
-    return column.default
-
-
-def _changed(table: Table, row: Record, changes: Mapping[str, Any], call: _Call) -> Record:
-    changed = {**row, **{c: call.value(v, row[c]) for c, v in changes.items()}}
-    for column in table.columns:
-        assert changed[column.name] is not None or column.null, f"{table.name}.{column.name} is null"
-    return changed
-
-
-def _key(table: Table, where: tuple[Guard, ...], call: _Call) -> Key:
-    named = {c.column: c.value for c in where if isinstance(c, Cond) and c.op == "="}
-    return tuple(call.value(named[k]) for k in table.key)
-
-
 def _entry(index: Index, key: Key, row: Record | None) -> tuple[Key, Key] | None:
-    if row is None or not all(_TESTS[c.op](row[c.column], c.value) for c in index.where):
+    if row is None or not all(TESTS[c.op](row[c.column], c.value) for c in index.where):
         return None
     order = tuple(_signed(index, c, row[c]) for c in index.order)
     return tuple(row[c] for c in index.group), order
@@ -433,3 +352,7 @@ def _signed(index: Index, column: str, value: Any) -> Any:
 
 def _tuple(table: Table, row: Record) -> Row:
     return tuple(row[c] for c in table.names)
+
+
+async def _known(value: int) -> int:
+    return value

@@ -13,16 +13,15 @@ from flowfabric.store.hub import Hub
 
 Row = tuple[Any, ...]
 
-MAX_SWEEP = 1_000
-MAX_SCAN = 10_001
 EVENT_PAGE = 256
 
 
 class Get(Struct, frozen=True):
-    """One row by its key."""
+    """One row by its key; `columns` narrows it."""
 
     table: str
     key: tuple[Any, ...]
+    columns: tuple[str, ...] = ()
 
 
 class Scan(Struct, frozen=True):

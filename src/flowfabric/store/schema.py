@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Cond
 
 
@@ -159,7 +160,6 @@ TABLES: dict[str, Table] = {
 }
 
 _RUNNABLE = Cond("lifecycle_phase", "=", "runnable")
-ENDED_PHASES = ("terminal", "cancelled")
 _ENDED = Cond("lifecycle_phase", "in", ENDED_PHASES)
 
 INDEXES: dict[str, Index] = {

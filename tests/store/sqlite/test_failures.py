@@ -11,7 +11,6 @@ from types import SimpleNamespace
 import pytest
 
 from flowfabric.errors import (
-    Bug,
     Contention,
     ContentionKind,
     EngineError,
@@ -77,7 +76,7 @@ def test_other_errors_are_transport_errors(code: int, retryable: bool) -> None:
 @pytest.mark.parametrize("code", [19, 275, 787, 1299, 3091])
 def test_a_broken_constraint_is_a_bug_or_corruption_and_never_tried_again(code: int) -> None:
     error = as_engine_error(coded(code, sqlite3.IntegrityError))
-    assert isinstance(error, Bug) or (isinstance(error, ValidationError) and error.kind is ValidationKind.CORRUPTION), repr(error)
+    assert isinstance(error, ValidationError) and error.kind is ValidationKind.CORRUPTION, repr(error)
     assert not error.retryable
 
 

@@ -232,7 +232,7 @@ async def test_the_banner_is_said_once_per_store(tmp_path: Path, caplog: pytest.
     first, second = open_store(path), open_store(path)
     said = [r for r in caplog.records if r.name == "flowfabric.sqlite"]
     assert [r.levelno for r in said] == [logging.WARNING]
-    assert "not for production" in said[0].getMessage() and "Durability: full" in said[0].getMessage()
+    assert "not meant for production" in said[0].getMessage() and "Durability: full" in said[0].getMessage()
     await first.close()
     await second.close()
     await open_store(path).close()

@@ -29,15 +29,14 @@ def run_reads(db: sqlite3.Connection, reads: Sequence[Read]) -> list[list[Row]]:
 def _read(db: sqlite3.Connection, read: Read) -> list[Row]:
     if isinstance(read, Get):
         table = TABLES[read.table]
-        sql, params = get_sql(read.table), [_encode(table, k, v) for k, v in zip(table.key, read.key, strict=True)]
+        sql = get_sql(read.table, read.columns)
+        params = [_encode(table, k, v) for k, v in zip(table.key, read.key, strict=True)]
     else:
         if read.limit <= 0:
             return []
         table = TABLES[INDEXES[read.index].table]
         sql, params = scan_sql(read)
-        if read.columns:
-            return decode_rows(table, db.execute(sql, params).fetchall(), read.columns)
-    return decode_rows(table, db.execute(sql, params).fetchall())
+    return decode_rows(table, db.execute(sql, params).fetchall(), read.columns)
 
 
 def _encode(table: Table, column: str, value: Any) -> Any:
@@ -46,9 +45,9 @@ def _encode(table: Table, column: str, value: Any) -> Any:
 
 
 @cache
-def get_sql(table: str) -> str:
+def get_sql(table: str, columns: tuple[str, ...] = ()) -> str:
     named = " AND ".join(f"{k} = ?" for k in TABLES[table].key)
-    return f"SELECT {', '.join(TABLES[table].names)} FROM {table} WHERE {named}"
+    return f"SELECT {', '.join(columns or TABLES[table].names)} FROM {table} WHERE {named}"
 
 
 def scan_sql(read: Scan) -> tuple[str, list[Any]]:

@@ -6,6 +6,7 @@ import threading
 import weakref
 from typing import Any
 
+from flowfabric.errors import ConfigError
 from flowfabric.store.sqlite.store import SqliteStore
 from flowfabric.store.sqlite.target import parse_target
 
@@ -21,4 +22,7 @@ def open_store(path: str, **settings: Any) -> SqliteStore:
         if found is None or found.closed:
             found = SqliteStore(target, **settings)
             _live[parse_target(path).key] = found
+        for name, wanted in settings.items():
+            if found.asked.get(name, wanted) != wanted:
+                raise ConfigError(f"{path} is open in this process with {name}={found.asked[name]!r}, not {wanted!r}")
         return found.retain()

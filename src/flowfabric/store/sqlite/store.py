@@ -31,8 +31,8 @@ log = logging.getLogger("flowfabric.sqlite")
 WATCH_INTERVAL_S = 0.05
 DEFAULT_POOL_SIZE = 4
 BANNER = (
-    "FlowFabric is running on SQLite (development opt-in): one machine, one writer, not for production. "
-    "Move to Postgres by changing the URL. Durability: %s."
+    "FlowFabric is running on SQLite (development opt-in): one machine, one writer at a time, not meant for production. "
+    "Durability: %s."
 )
 T = TypeVar("T")
 
@@ -58,13 +58,14 @@ class SqliteStore:
         self.clock = Ratchet(clock)
         self.durability = "none (memory)" if target.in_memory else "full" if synchronous == "FULL" else "process"
         self._settings: dict[str, Any] = {"synchronous": synchronous, "wal": wal}
-        self._users = 0
+        self.asked: dict[str, Any] = {**self._settings, "pool_size": pool_size}
+        self.users = 0
         self.closed = False
         self.loops: Any = None
         db = self._open()
         self._writer = Writer(db, self.clock, self.hub)
         self._readers = None if target.in_memory else _Readers(target, max(pool_size - 1, 1), self._settings)
-        self._watch = None if target.in_memory else _Watch(target, self.hub, self._settings)
+        self._watch = None if target.in_memory else _Watch(target, self.hub, self._writer, self._settings)
         self._finalizer = weakref.finalize(self, _stop, self._writer, self._readers, self._watch, self._sentinel)
         log.warning(BANNER, self.durability)
 
@@ -90,7 +91,7 @@ class SqliteStore:
         return connect(self.target, **self._settings)
 
     def retain(self) -> SqliteStore:
-        self._users += 1
+        self.users += 1
         return self
 
     async def prepare(self) -> str | None:
@@ -98,8 +99,8 @@ class SqliteStore:
 
     async def close(self) -> None:
         """The last user closes the database; what was queued is written first."""
-        self._users -= 1
-        if self._users <= 0 and not self.closed:
+        self.users -= 1
+        if self.users <= 0 and not self.closed:
             self.closed = True
             await asyncio.to_thread(self._finalizer)
             self.hub.ring_all()
@@ -120,18 +121,18 @@ class SqliteStore:
         return self._writer.submit("sweep", plan, limit)
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
-        rows = await self.read(lambda db: run_reads(db, reads))
-        return Loaded(self.clock(), rows)
+        now = self.clock()  # before the rows: a renewal that this time could have seen is in them
+        return Loaded(now, await self.read(lambda db: run_reads(db, reads)))
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
         table = TABLES[channel]
         sql = f"SELECT {', '.join(table.names)} FROM {channel} WHERE event_id > ? ORDER BY event_id LIMIT ?"
         return await self.read(lambda db: decode_rows(table, db.execute(sql, (after, limit)).fetchall()))
 
-    async def last_event(self, channel: str) -> int:
-        sql = "SELECT seq FROM sqlite_sequence WHERE name = ?"
-        found = await self.read(lambda db: db.execute(sql, (channel,)).fetchone())
-        return found[0] if found else 0
+    def last_event(self, channel: str) -> Awaitable[int]:
+        """In line with the commits: whatever is submitted after this call comes behind the answer."""
+        sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
+        return self._writer.submit("read", lambda db: db.execute(sql, (channel,)).fetchone()[0])
 
     async def next_due(self, index: str) -> int | None:
         found = INDEXES[index]
@@ -184,10 +185,10 @@ class _Readers:
 
 
 class _Watch:
-    """Notices commits of other processes, and only while somebody here waits."""
+    """Notices that somebody committed, while anybody here waits; the writer knows whether it was another process."""
 
-    def __init__(self, target: Target, hub: Hub, settings: dict[str, Any]) -> None:
-        self._hub = hub
+    def __init__(self, target: Target, hub: Hub, writer: Writer, settings: dict[str, Any]) -> None:
+        self._hub, self._writer = hub, writer
         self._end = threading.Event()
         self._db = connect(target, read_only=True, **settings)
         self._thread = threading.Thread(target=self._run, name="flowfabric-sqlite-watch", daemon=True)
@@ -206,7 +207,7 @@ class _Watch:
                 continue
             if version != seen:
                 seen = version
-                self._hub.ring_all()
+                self._writer.look()
         self._db.close()
 
     def stop(self) -> None:

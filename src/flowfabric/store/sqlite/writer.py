@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from flowfabric.errors import TransportError
+from flowfabric.errors import ResourceExhausted, TransportError
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.clock import Clock
 from flowfabric.store.hub import Hub, Topic
@@ -28,6 +28,8 @@ from flowfabric.store.sqlite.failures import (
 )
 
 MAX_GROUP = 500
+MAX_QUEUE = 100_000
+LOOK = object()
 _UNIQUE = ("SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_ROWID")
 Row = tuple[Any, ...]
 
@@ -52,7 +54,8 @@ class Writer:
     def __init__(self, db: sqlite3.Connection, clock: Clock, hub: Hub) -> None:
         self._db, self._clock, self._hub = db, clock, hub
         self._cursor = db.cursor()
-        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._version = db.execute("PRAGMA data_version").fetchone()[0]
         self._entry = threading.Lock()
         self._open = True
         self._ending = False
@@ -67,12 +70,19 @@ class Writer:
 
     def submit(self, kind: str, items: Any, limit: int = 0) -> asyncio.Future[Any]:
         job = _Job(kind, items, limit)
+        if self._queue.qsize() >= MAX_QUEUE:
+            job.future.set_exception(ResourceExhausted("sqlite writer queue", MAX_QUEUE))
+            return job.future
         with self._entry:
             if self._open:
                 self._queue.put(job)
                 return job.future
         job.future.set_exception(TransportError("sqlite", "the database was closed", backend_kind="protocol"))
         return job.future
+
+    def look(self) -> None:
+        """Whether another process has committed; rings everybody here if so."""
+        self._queue.put(LOOK)
 
     def stop(self) -> None:
         """Finishes what is queued, then ends the thread."""
@@ -100,9 +110,18 @@ class Writer:
                 break
             if job is None:
                 self._ending = True
-            else:
+            elif job is LOOK:
+                self._notice_others()
+            elif not job.future.cancelled():
                 group.append(job)
         return group
+
+    def _notice_others(self) -> None:
+        """On this connection the version moves only when somebody else commits."""
+        version = self._cursor.execute("PRAGMA data_version").fetchone()[0]
+        if version != self._version:
+            self._version = version
+            self._hub.ring_all()
 
     def _answer(self, group: list[_Job], answers: list[Any]) -> None:
         """One wake-up per event loop and group carries the answers and rings the hub."""
@@ -381,7 +400,6 @@ def _run_key(job: _Job) -> tuple[str, Any]:
 
 
 def _deliver(pairs: list[tuple[_Job, Any]], hub: Hub, topics: dict[Topic, None], dues: dict[str, int]) -> None:
-    hub.announce(topics, dues)
     for job, answer in pairs:
         if job.future.done():
             continue
@@ -389,3 +407,4 @@ def _deliver(pairs: list[tuple[_Job, Any]], hub: Hub, topics: dict[Topic, None],
             job.future.set_exception(answer)
         else:
             job.future.set_result(answer)
+    hub.announce(topics, dues)

@@ -1,6 +1,8 @@
--- cancel_leased(partition_key, execution_id, version, now, reason, source, lease_epoch, attempt_index, attempt_reason, lease_id, worker_instance_id)
+-- cancel_leased(partition_key, execution_id, version, now, reason, source, lease_epoch, attempt_index, attempt_reason)
 
-SELECT lease_epoch,
+SELECT current_lease_id,
+    current_worker_instance_id,
+    lease_epoch,
     partition_key,
     execution_id,
     attempt_index,

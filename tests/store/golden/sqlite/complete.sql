@@ -1,6 +1,8 @@
--- complete(partition_key, execution_id, lease_epoch, attempt_index, lease_id, result, result_encoding, worker_instance_id)
+-- complete(partition_key, execution_id, lease_epoch, attempt_index, lease_id, result, result_encoding)
 
-SELECT partition_key,
+SELECT current_lease_id,
+    current_worker_instance_id,
+    partition_key,
     execution_id,
     attempt_index,
     namespace,

@@ -1,6 +1,8 @@
--- expire_leased(partition_key, execution_id, version, now, phase, lease_id, worker_instance_id)
+-- expire_leased(partition_key, execution_id, version, now, phase)
 
-SELECT partition_key,
+SELECT current_lease_id,
+    current_worker_instance_id,
+    partition_key,
     execution_id,
     attempt_index,
     namespace,

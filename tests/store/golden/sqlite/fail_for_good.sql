@@ -1,6 +1,8 @@
--- fail_for_good(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, category, worker_instance_id)
+-- fail_for_good(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, category)
 
-SELECT partition_key,
+SELECT current_lease_id,
+    current_worker_instance_id,
+    partition_key,
     execution_id,
     attempt_index,
     namespace,

@@ -1,6 +1,8 @@
--- give_up(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, attempt_reason, worker_instance_id)
+-- give_up(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, attempt_reason)
 
-SELECT lease_epoch,
+SELECT current_lease_id,
+    current_worker_instance_id,
+    lease_epoch,
     partition_key,
     execution_id,
     attempt_index,

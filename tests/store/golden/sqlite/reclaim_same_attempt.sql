@@ -22,7 +22,8 @@ SELECT attempt_state,
     FROM ff_exec_core
     WHERE partition_key = ?
     AND execution_id = ?
-    AND version = ?;
+    AND version = ?
+    AND (ownership_state != 'leased' OR lease_expires_at_ms <= ?);
 
 UPDATE ff_exec_core
     SET version = version + 1,

@@ -1,6 +1,8 @@
--- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, lease_ttl_ms, renew_within_ms, worker_instance_id)
+-- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, lease_ttl_ms, renew_within_ms)
 
-SELECT partition_key,
+SELECT current_lease_id,
+    current_worker_instance_id,
+    partition_key,
     execution_id,
     attempt_index,
     namespace,

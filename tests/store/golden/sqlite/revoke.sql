@@ -1,6 +1,8 @@
--- revoke(partition_key, execution_id, version, lease_epoch, blocking_detail, lease_id, worker_instance_id)
+-- revoke(partition_key, execution_id, version, lease_epoch, blocking_detail)
 
-SELECT lease_epoch,
+SELECT current_lease_id,
+    current_worker_instance_id,
+    lease_epoch,
     attempt_timeout_at_ms,
     partition_key,
     execution_id,

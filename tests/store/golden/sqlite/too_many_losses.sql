@@ -1,6 +1,8 @@
--- too_many_losses(partition_key, execution_id, version, lease_epoch, attempt_index, lease_id, worker_instance_id)
+-- too_many_losses(partition_key, execution_id, version, lease_epoch, attempt_index)
 
-SELECT partition_key,
+SELECT current_lease_id,
+    current_worker_instance_id,
+    partition_key,
     execution_id,
     attempt_index,
     namespace,
@@ -10,7 +12,8 @@ SELECT partition_key,
     FROM ff_exec_core
     WHERE partition_key = ?
     AND execution_id = ?
-    AND version = ?;
+    AND version = ?
+    AND (ownership_state != 'leased' OR lease_expires_at_ms <= ?);
 
 UPDATE ff_exec_core
     SET version = version + 1,

@@ -1,0 +1,97 @@
+"""What the words of a plan mean, in plain Python: values, conditions and changes over rows that are dictionaries."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from flowfabric.plan import Add, Arg, Cond, Form, Fresh, Guard, Now, Once, Ref, Text, Until, Was, When
+from flowfabric.store.port import Row
+from flowfabric.store.schema import Column, Table
+
+Record = dict[str, Any]
+Key = tuple[Any, ...]
+
+TESTS: dict[str, Callable[[Any, Any], bool]] = {
+    "=": lambda a, b: a is not None and b is not None and a == b,
+    "!=": lambda a, b: a is not None and b is not None and a != b,
+    "<": lambda a, b: a is not None and b is not None and a < b,
+    "<=": lambda a, b: a is not None and b is not None and a <= b,
+    ">": lambda a, b: a is not None and b is not None and a > b,
+    ">=": lambda a, b: a is not None and b is not None and a >= b,
+    "in": lambda a, b: a in b,
+    "is null": lambda a, b: a is None,
+    "not null": lambda a, b: a is not None,
+}
+
+
+class RefusedAt(Exception):
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+
+class Call:
+    """One plan being applied: its values, the clock, and the guarded row before and after."""
+
+    __slots__ = ("after", "args", "before", "now")
+
+    def __init__(self, form: Form, values: Sequence[Any], now: int) -> None:
+        self.args = dict(zip(form.args, values, strict=True))
+        self.now = now
+        self.before: Record = {}
+        self.after: Record = {}
+
+    def value(self, value: Any, own: Any = None) -> Any:
+        match value:
+            case Arg(name=name):
+                return self.args[name]
+            case Was(column=column):
+                return self.before[column]
+            case Ref(column=column):
+                return self.after[column]
+            case Now(plus=plus):
+                extra = self.value(plus)
+                return None if extra is None else self.now + extra
+            case Until(column=column):
+                at = self.before[column]
+                return None if at is None else max(at - self.now, 1)
+            case Add(n=n):
+                return own + n
+            case Once(value=inner):
+                return self.value(inner) if own is None else own
+            case Fresh():
+                return uuid.uuid4()
+            case Text(parts=parts):
+                said = [self.value(p) for p in parts]
+                return None if None in said else "".join(map(str, said))
+            case When(cond=cond, then=then, otherwise=otherwise):
+                return self.value(then if self.cond(cond, self.before) else otherwise, own)
+            case _:
+                return value
+
+    def returned(self, form: Form) -> Row:
+        return tuple(self.before[c.column] if isinstance(c, Was) else self.after[c] for c in form.returning)
+
+    def cond(self, cond: Cond, row: Record) -> bool:
+        wanted = cond.value if cond.op == "in" else self.value(cond.value)
+        return TESTS[cond.op](row[cond.column], wanted)
+
+
+def default_of(column: Column) -> Any:
+    if column.kind == "list" and column.default is not None:
+        return tuple(json.loads(column.default))
+    return column.default
+
+
+def changed(table: Table, row: Record, changes: Mapping[str, Any], call: Call) -> Record:
+    after = {**row, **{c: call.value(v, row[c]) for c, v in changes.items()}}
+    for column in table.columns:
+        assert after[column.name] is not None or column.null, f"{table.name}.{column.name} is null"
+    return after
+
+
+def key_of(table: Table, where: tuple[Guard, ...], call: Call) -> Key:
+    named = {c.column: c.value for c in where if isinstance(c, Cond) and c.op == "="}
+    return tuple(call.value(named[k]) for k in table.key)
