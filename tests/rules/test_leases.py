@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+from flowfabric.ids import lease_mark
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import (
     AlreadySatisfied,
@@ -115,6 +116,18 @@ def test_what_is_left_of_the_attempts_time_is_kept(at: int | None, left: int | N
     for before, decide in ((execution("RUNNING", attempt_timeout_at_ms=at), revoked), (lost(attempt_timeout_at_ms=at), requeued)):
         store = applied(decide(before), before, attempt(before))  # type: ignore[operator]
         assert (stored(store).attempt_timeout_remaining_ms, stored(store).attempt_timeout_at_ms) == (left, None)
+
+
+@pytest.mark.parametrize(("seen", "moved"), [(RUNNING.lease_epoch, False), (RUNNING.lease_epoch - 1, True), (None, False)])
+def test_a_lease_granted_since_the_revoke_was_asked_for_is_left_alone(seen: int | None, moved: bool) -> None:
+    decision = leases.revoke(snapshot(RUNNING), RevokeLeaseArgs(execution_id=IDENT), "sqlite", seen)
+    assert isinstance(decision, Act) is not moved
+    if moved:
+        assert answer(decision) == AlreadySatisfied("epoch_moved")
+
+
+def test_the_mark_of_a_lease_names_it_in_a_revoke() -> None:
+    assert isinstance(revoked(RUNNING, expected_lease_id=lease_mark(LEASE_ID)), Act)
 
 
 def test_a_revoke_that_lost_the_race_is_refused() -> None:

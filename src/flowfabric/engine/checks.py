@@ -126,10 +126,10 @@ def creation(args: object) -> CreateExecutionArgs:
     ident = execution_id(args.execution_id)
     partition_matches(args.partition_id, ident.partition_index, "partition_id")
     lane_id(args.lane_id)
-    text(name(args.namespace, "namespace"), "namespace")
-    text(name(args.execution_kind, "execution_kind"), "execution_kind")
+    name(args.namespace, "namespace")
+    name(args.execution_kind, "execution_kind")
     if args.creator_identity != "":
-        text(name(args.creator_identity, "creator_identity"), "creator_identity")
+        name(args.creator_identity, "creator_identity")
     whole(args.priority, "priority", -_I32, _I32 - 1)
     if args.payload_encoding is not None:
         text(args.payload_encoding, "payload_encoding", 64)

@@ -258,7 +258,7 @@ class Writer:
             return [self._alone(text, values) for values in rows]
         if text.select is not None:
             applied = self._read_then_write(text, text.select, rows)
-        elif form.is_insert:
+        elif form.is_insert and len(rows) > 1:
             applied = self._inserts(text, rows)
         else:
             full = [text.extend(values, ()) for values in rows]
