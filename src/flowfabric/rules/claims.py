@@ -74,7 +74,8 @@ CLAIMED = (
 )
 
 
-def _acquired(lease_id: Any, attempt_id: Any, timeout: Any) -> dict[str, Any]:
+def acquired(lease_id: Any, attempt_id: Any, timeout: Any) -> dict[str, Any]:
+    """What every new lease writes on the execution."""
     return {
         **MOVED,
         **UNRESERVED,
@@ -109,7 +110,8 @@ def _acquired(lease_id: Any, attempt_id: Any, timeout: Any) -> dict[str, Any]:
     }
 
 
-def _leased_attempt() -> dict[str, Any]:
+def leased_attempt() -> dict[str, Any]:
+    """What every new lease writes on its attempt."""
     return {
         "attempt_state": "started",
         "worker_id": Arg("worker_id"),
@@ -136,7 +138,7 @@ def _attempt(policy: Any) -> Upsert:
             "attempt_index": Ref("attempt_index"),
             "attempt_id": Ref("current_attempt_id"),
             "attempt_type": kind,
-            **_leased_attempt(),
+            **leased_attempt(),
             "created_at_ms": Now(),
             "started_at_ms": Now(),
             "retry_reason": Was("pending_retry_reason"),
@@ -146,7 +148,7 @@ def _attempt(policy: Any) -> Upsert:
             "policy": policy,
         },
         {
-            **_leased_attempt(),
+            **leased_attempt(),
             "attempt_id": Ref("current_attempt_id"),
             "started_at_ms": Once(Now()),
             "resumed_at_ms": Now(),
@@ -155,7 +157,7 @@ def _attempt(policy: Any) -> Upsert:
     )
 
 
-_TIMERS = (Wake("leased", at=Ref("lease_expires_at_ms")), Wake("attempt_timeout", at=Ref("attempt_timeout_at_ms")))
+TIMERS = (Wake("leased", at=Ref("lease_expires_at_ms")), Wake("attempt_timeout", at=Ref("attempt_timeout_at_ms")))
 
 CLAIM = Form(
     "claim",
@@ -163,7 +165,7 @@ CLAIM = Form(
         EXEC,
         (),
         {
-            **_acquired(
+            **acquired(
                 Fresh(), Once(Fresh()), When(_STARTS_ANEW, Was("attempt_timeout_ms"), Was("attempt_timeout_remaining_ms"))
             ),
             "lease_reclaim_count": When(Cond("interrupt_cause", "=", "lease_expired"), Add(1), Add(0)),
@@ -172,7 +174,7 @@ CLAIM = Form(
     _attempt(Was("pending_attempt_policy")),
     drop_grant(),
     granted_event("acquired"),
-    *_TIMERS,
+    *TIMERS,
     pick=Pick(
         "ready",
         group={"lane_id": Arg("lane_id")},
@@ -200,7 +202,7 @@ def _claim_one(name: str, event: str, *guards: Guard) -> Form:
             EXEC,
             (*UNCHANGED, *guards),
             {
-                **_acquired(Arg("lease_id"), Arg("attempt_id"), Arg("timeout_ms")),
+                **acquired(Arg("lease_id"), Arg("attempt_id"), Arg("timeout_ms")),
                 "lease_reclaim_count": Arg("lease_reclaim_count"),
                 "expired_epoch": Arg("expired_epoch"),
                 "deadline_at_ms": Arg("deadline_at_ms"),
@@ -210,7 +212,7 @@ def _claim_one(name: str, event: str, *guards: Guard) -> Form:
         _attempt(Arg("attempt_policy")),
         drop_grant(),
         granted_event(event),
-        *_TIMERS,
+        *TIMERS,
         Wake("deadline", at=Ref("deadline_at_ms")),
         returning=CLAIMED,
     )

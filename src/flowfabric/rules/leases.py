@@ -22,7 +22,17 @@ from flowfabric.model.lease import (
     RevokeLeaseArgs,
 )
 from flowfabric.plan import Add, Applied, Arg, Cond, Delete, Form, Insert, Now, Plan, Ref, Until, Update, UpdateMany, Wake, Was
-from flowfabric.rules.claims import CLAIMED, RECLAIM_SAME, left, one, policy_text, renew_within_ms
+from flowfabric.rules.claims import (
+    CLAIMED,
+    RECLAIM_SAME,
+    TIMERS,
+    acquired,
+    leased_attempt,
+    left,
+    one,
+    policy_text,
+    renew_within_ms,
+)
 from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.fence import mark_expired
 from flowfabric.rules.grants import grant_plan, mismatch_plan, missing_capabilities
@@ -300,26 +310,10 @@ RECLAIM = Form(
         EXEC,
         UNCHANGED,
         {
-            **MOVED,
-            **UNRESERVED,
-            **entering("RUNNING"),
-            "attempt_state": "running_attempt",
-            "lease_epoch": Add(1),
-            "lease_reclaim_count": Add(1),
+            **acquired(Arg("lease_id"), Arg("attempt_id"), Was("attempt_timeout_ms")),
             "attempt_index": Was("total_attempt_count"),
             "total_attempt_count": Add(1),
-            "current_attempt_id": Arg("attempt_id"),
-            "current_lease_id": Arg("lease_id"),
-            "current_worker_id": Arg("worker_id"),
-            "current_worker_instance_id": Arg("worker_instance_id"),
-            "lease_acquired_at": Now(),
-            "lease_last_renewed_at": Now(),
-            "lease_expires_at_ms": Now(Arg("lease_ttl_ms")),
-            "lease_renewal_deadline": Now(Arg("renew_within_ms")),
-            "attempt_timeout_at_ms": Now(Was("attempt_timeout_ms")),
-            "attempt_timeout_remaining_ms": None,
-            "lease_expired_at": None,
-            "interrupt_cause": None,
+            "lease_reclaim_count": Add(1),
         },
     ),
     UpdateMany(
@@ -341,13 +335,7 @@ RECLAIM = Form(
             "attempt_index": Ref("attempt_index"),
             "attempt_id": Ref("current_attempt_id"),
             "attempt_type": "reclaim",
-            "attempt_state": "started",
-            "worker_id": Arg("worker_id"),
-            "worker_instance_id": Arg("worker_instance_id"),
-            "lease_id": Ref("current_lease_id"),
-            "lease_epoch": Ref("lease_epoch"),
-            "lease_expires_at_ms": Ref("lease_expires_at_ms"),
-            "attempt_timeout_at_ms": Ref("attempt_timeout_at_ms"),
+            **leased_attempt(),
             "created_at_ms": Now(),
             "started_at_ms": Now(),
             "reclaim_reason": Arg("reclaim_reason"),
@@ -357,8 +345,7 @@ RECLAIM = Form(
     ),
     drop_grant(),
     granted_event("reclaimed"),
-    Wake("leased", at=Ref("lease_expires_at_ms")),
-    Wake("attempt_timeout", at=Ref("attempt_timeout_at_ms")),
+    *TIMERS,
     returning=CLAIMED,
 )
 DROP_EXPIRED_GRANT = Form(

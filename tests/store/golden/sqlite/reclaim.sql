@@ -1,4 +1,4 @@
--- reclaim(partition_key, execution_id, version, attempt_id, lease_id, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms, old_attempt_index, reclaim_reason, attempt_policy)
+-- reclaim(partition_key, execution_id, version, lease_id, attempt_id, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms, old_attempt_index, reclaim_reason, attempt_policy)
 
 SELECT attempt_state,
     partition_key,
@@ -34,21 +34,28 @@ UPDATE ff_exec_core
     public_state = 'active',
     attempt_state = 'running_attempt',
     lease_epoch = ?,
-    lease_reclaim_count = lease_reclaim_count + 1,
+    current_lease_id = ?,
+    current_attempt_id = ?,
     attempt_index = ?,
     total_attempt_count = total_attempt_count + 1,
-    current_attempt_id = ?,
-    current_lease_id = ?,
     current_worker_id = ?,
     current_worker_instance_id = ?,
+    started_at_ms = coalesce(started_at_ms, ?),
     lease_acquired_at = ?,
     lease_last_renewed_at = ?,
     lease_expires_at_ms = ?,
     lease_renewal_deadline = (? + ?),
     attempt_timeout_at_ms = ?,
-    attempt_timeout_remaining_ms = NULL,
     lease_expired_at = NULL,
-    interrupt_cause = NULL
+    attempt_timeout_remaining_ms = NULL,
+    interrupt_cause = NULL,
+    delay_until_ms = NULL,
+    pending_retry_reason = NULL,
+    pending_replay_reason = NULL,
+    pending_replay_requested_by = NULL,
+    pending_previous_attempt_index = NULL,
+    pending_attempt_policy = NULL,
+    lease_reclaim_count = lease_reclaim_count + 1
     WHERE partition_key = ?
     AND execution_id = ?;
 
