@@ -105,7 +105,7 @@ def acknowledged_writes_are_recorded(seen: Evidence) -> Iterator[Violation]:
 def is_borrowed(seen: Evidence, call: Call) -> bool:
     """The closing pair answers yes to a late holder who asks for the end that somebody else already gave the execution.
 
-    lifecycle.md 2.3 allows it: an operator's cancel or too many losses close the execution in the name of the last lease.
+    This is allowed: an operator's cancel or too many losses close the execution in the name of the last lease.
     """
     wanted = {"give_up": "cancelled", "fail": "failed"}.get(call.op)
     execution = seen.execution(call.execution)

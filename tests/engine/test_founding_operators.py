@@ -190,7 +190,7 @@ async def test_change_priority_happy_path(engine: Engine, clock: ManualClock) ->
 
 
 async def test_change_priority_of_an_ineligible_execution_is_not_eligible(engine: Engine, clock: ManualClock) -> None:
-    """The founding default was unclaimable; with ruling 3 a delayed execution stands for it."""
+    """The founding default was unclaimable; ours is claimable at once, so a delayed execution stands for it."""
     ident, lane = await create_runnable(engine, clock, delay_until=clock() + 60_000)
     args = ChangePriorityArgs(execution_id=ident, new_priority=10, lane_id=lane, now=clock())
     await refused(engine.change_priority(args), ContentionKind.EXECUTION_NOT_ELIGIBLE)
