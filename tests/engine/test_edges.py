@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,8 @@ from msgspec import structs
 from flowfabric import ClaimPolicy, LoopSettings, Settings, SqliteBackend, connect, memory_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, ContentionKind, EngineError, TransportError
-from flowfabric.model.execution import CreateExecutionArgs, Duplicate, PublicState
-from flowfabric.model.lease import AlreadySatisfied, ResumeGrant, ResumeToken, RevokeLeaseArgs
+from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, CreateExecutionArgs, Duplicate, PublicState
+from flowfabric.model.lease import AlreadySatisfied, ClaimExecutionArgs, ResumeGrant, ResumeToken, RevokeLeaseArgs
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules import leases
 from flowfabric.store.hub import Hub
@@ -79,17 +81,17 @@ async def test_a_revoke_takes_only_the_lease_it_met_first(engine: Engine, clock:
         snapshot = await real(*said, **more)
         if not met:
             met.append(1)
-            assert isinstance(await engine.store.commit((leases.revoke(snapshot, ASKED(ident), "x")).plan), Applied)  # type: ignore[union-attr]
+            assert isinstance(await engine.store.commit((leases.revoke(snapshot, asked(ident), "x")).plan), Applied)  # type: ignore[union-attr]
             assert await engine.claim(LANE, (), worker(2)) is not None
         return snapshot
 
     engine.snapshot = moving  # type: ignore[method-assign]
-    assert await engine.revoke_lease(ASKED(ident)) == AlreadySatisfied("epoch_moved")
+    assert await engine.revoke_lease(asked(ident)) == AlreadySatisfied("epoch_moved")
     engine.snapshot = real  # type: ignore[method-assign]
     assert await state(engine, ident) == "RUNNING"
 
 
-def ASKED(ident: Any) -> RevokeLeaseArgs:
+def asked(ident: Any) -> RevokeLeaseArgs:
     return RevokeLeaseArgs(execution_id=ident)
 
 
@@ -117,17 +119,17 @@ async def test_a_text_lease_id_is_refused_without_being_repeated(engine: Engine)
 
 
 def claiming(ident: Any, lease_id: Any) -> Any:
-    from flowfabric.model.lease import ClaimExecutionArgs
-
     return ClaimExecutionArgs(execution_id=ident, worker_id="w", worker_instance_id="i", lease_ttl_ms=9, lease_id=lease_id)
 
 
 async def test_a_claim_cancelled_before_its_turn_takes_nothing(sqlite: SqliteBackend) -> None:
     ident = await create(sqlite)
-    blocker = sqlite.store._writer.submit("read", lambda db: __import__("time").sleep(0.05))
+    gate = threading.Event()
+    blocker = sqlite.store._writer.submit("read", lambda db: gate.wait(5))
     task = asyncio.create_task(sqlite.claim(LANE, (), worker()))
     await asyncio.sleep(0)
     task.cancel()
+    gate.set()
     await blocker
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -157,14 +159,10 @@ async def test_an_event_that_cannot_be_read_is_passed_over(sqlite: SqliteBackend
 
 
 def cancelling(ident: Any) -> Any:
-    from flowfabric.model.execution import CancelExecutionArgs
-
     return CancelExecutionArgs(execution_id=ident)
 
 
 def prioritising(ident: Any, priority: int) -> Any:
-    from flowfabric.model.execution import ChangePriorityArgs
-
     return ChangePriorityArgs(execution_id=ident, new_priority=priority)
 
 
@@ -240,7 +238,42 @@ async def test_a_closed_memory_engine_says_so_and_ends_its_subscriptions() -> No
         await create(engine)
 
 
+class Failing:
+    """A cursor whose disk is gone for some statements."""
+
+    def __init__(self, real: Any, *words: str) -> None:
+        self._real, self._words = real, words
+
+    def execute(self, sql: str, *said: Any) -> Any:
+        if sql.startswith(self._words):
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = 10
+            raise error
+        return self._real.execute(sql, *said)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+async def test_a_disk_error_reaches_every_caller_and_the_thread_lives_on(sqlite: SqliteBackend) -> None:
+    writer: Any = sqlite.store._writer
+    writer._cursor = Failing(writer._cursor, "COMMIT", "ROLLBACK", "PRAGMA data_version")
+    writer.look()
+    for _ in range(2):
+        with pytest.raises(TransportError, match="writing stopped"):
+            await asyncio.wait_for(create(sqlite), 5)
+
+
 # ---- wake-ups
+
+
+def test_a_change_nobody_described_wakes_those_who_wait_but_no_timer() -> None:
+    hub, rung = Hub(), []
+    hub.plan("delayed", 1_000)
+    hub.waiters = {("delayed", None): set(), ("ready", "a"): set(), ("ff_lease_event", None): set()}
+    hub.ring = rung.extend  # type: ignore[method-assign,assignment]
+    hub.ring_all_but_timers()
+    assert sorted(topic for topic, _ in rung) == ["ff_lease_event", "ready"]
 
 
 def test_a_time_said_during_a_pass_is_kept_for_its_end() -> None:

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from flowfabric.cli import verify
 from flowfabric.cli.demo_worker import LEASE_MS
+from flowfabric.codec.cursor import BEGINNING
 from flowfabric.connect import SqliteBackend
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
@@ -101,7 +102,7 @@ async def _show(jobs: int, path: Path, console: Console) -> int:
 async def _drive(engine: SqliteBackend, fleet: Fleet, jobs: int, console: Console) -> bool:
     for name in ("worker-1", "worker-2", "worker-3"):
         await fleet.start(name)
-    events = await engine.subscribe_completion(b"\x02" + bytes(8))
+    events = await engine.subscribe_completion(BEGINNING)
     deadline = time.monotonic() + DEADLINE_S
     killed = frozen = thawed = False
     thaw_at = float("inf")

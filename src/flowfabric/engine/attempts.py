@@ -99,7 +99,8 @@ class Attempts(Claims):
             snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
             why = attempts.explain(snapshot, fields, "failed")
             if isinstance(why, Done):
-                return why.result  # type: ignore[no-any-return]
+                repeated: FailOutcome = why.result
+                return repeated
             if why is not None:
                 await self._refuse(why)
             assert snapshot.execution is not None

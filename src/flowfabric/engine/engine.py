@@ -75,7 +75,7 @@ class Engine(Retention):
 
     def capabilities(self) -> Capabilities:
         """A flag is true exactly when the operation works here."""
-        identity = {"family": self.store.label, "version": _version(), "rfc017_stage": "E"}
+        identity = {"family": self.store.label, "version": _version(), "rfc017_stage": "unknown"}
         return Capabilities(identity, {flag: callable(getattr(self, flag, None)) for flag in FLAGS})
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:

@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -81,7 +82,7 @@ class Writer:
         return job.future
 
     def look(self) -> None:
-        """Whether another process has committed; rings everybody here if so."""
+        """Whether another process has committed; whoever waits here for work or events looks again if so."""
         self._queue.put(LOOK)
 
     def stop(self) -> None:
@@ -118,10 +119,13 @@ class Writer:
 
     def _notice_others(self) -> None:
         """On this connection the version moves only when somebody else commits."""
-        version = self._cursor.execute("PRAGMA data_version").fetchone()[0]
+        try:
+            version = self._cursor.execute("PRAGMA data_version").fetchone()[0]
+        except sqlite3.Error:
+            return  # a hint is not worth the thread; whoever waits polls as well
         if version != self._version:
             self._version = version
-            self._hub.ring_all()
+            self._hub.ring_all_but_timers()
 
     def _answer(self, group: list[_Job], answers: list[Any]) -> None:
         """One wake-up per event loop and group carries the answers and rings the hub."""
@@ -176,7 +180,8 @@ class Writer:
     def _roll_back(self) -> None:
         self._topics, self._dues = {}, {}
         if self._db.in_transaction:
-            self._cursor.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # the error that led here is the one to tell
+                self._cursor.execute("ROLLBACK")
 
     def _together(self, group: list[_Job]) -> list[Any]:
         """Runs of one form in the order sent; a refusal by a deciding step costs nothing."""
