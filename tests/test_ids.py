@@ -270,7 +270,16 @@ def test_time_ordered_uuids_are_version_7_and_sort_by_their_millisecond(monkeypa
     assert {(u.version, u.variant) for u in made} == {(7, "specified in RFC 4122")}
 
 
-def test_uuids_of_one_millisecond_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uuids_of_one_millisecond_sort_by_when_they_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    for ns in range(0, 1_000_000, 1_000):
+        monkeypatch.setattr(time, "time_ns", lambda ns=ns: 1_800_000_000_000_000_000 + ns)
+        made.append(ids.time_ordered_uuid())
+    assert made == sorted(made)
+    assert {(u.int >> 80, u.version, u.variant) for u in made} == {(1_800_000_000_000, 7, "specified in RFC 4122")}
+
+
+def test_uuids_of_one_instant_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time_ns", lambda: 1_800_000_000_000_000_000)
     assert len({ids.time_ordered_uuid() for _ in range(1_000)}) == 1_000
 

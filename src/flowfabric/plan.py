@@ -193,6 +193,10 @@ class Form:
     def __call__(self, partition: int, /, **args: Any) -> Plan:
         return Plan(self, partition, self._values(args))
 
+    def given(self, partition: int, args: dict[str, Any]) -> Plan:
+        """As a call, without copying the arguments."""
+        return Plan(self, partition, self._values(args))
+
     def __repr__(self) -> str:
         return f"Form({self.name})"
 

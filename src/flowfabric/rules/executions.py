@@ -184,7 +184,7 @@ def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now
         later = {"delay_until_ms": delay_until, "blocking_detail": f"delayed until {delay_until}"}
         plan, state = CREATE_DELAYED(ident.partition_index, **values, **later), PublicState.DELAYED
     else:
-        plan, state = CREATE_READY(ident.partition_index, **values), PublicState.WAITING
+        plan, state = CREATE_READY.given(ident.partition_index, values), PublicState.WAITING
     if not args.idempotency_key:
         return Creation(plan, None, None, Created(ident, state))
     key = {

@@ -54,7 +54,23 @@ from .helpers import (
 _TOLD = Emit(LEASES, "acquired", {"execution_id": Ref("execution_id"), "lease_epoch": Ref("lease_epoch")})
 _THIS = {"partition_key": Ref("partition_key"), "execution_id": Ref("execution_id")}
 
+_WAITING = {
+    "lifecycle_phase": "runnable",
+    "eligibility_state": "eligible_now",
+    "attempt_state": "pending_first_attempt",
+    "public_state": "waiting",
+    "created_at_ms": 1,
+}
+
 MOVE = Form("t_move", Update(EXEC, VERSIONED, {**BUMP, "priority": Arg("priority")}), _TOLD, returning=("version", "priority"))
+ENTER = Form(
+    "t_enter",
+    Insert(
+        EXEC,
+        {**{c: Arg(c) for c in ("partition_key", "execution_id", "lane_id")}, **_WAITING},
+        (Absent(LANE, (Cond("lane_id", "=", Arg("lane_id")), Cond("state", "=", "disabled"))),),
+    ),
+)
 RENAME = Form("t_rename", Update(EXEC, KEY, {"execution_kind": Arg("kind")}))
 COUNT = Form("t_count", Update(EXEC, KEY, {"retry_count": Add(1)}), returning=("retry_count",))
 REMOVE = Form("t_remove", Delete(EXEC, VERSIONED))
@@ -232,6 +248,21 @@ async def test_many_inserts_with_duplicates_inside_keep_the_first_of_each(store:
     answers = await store.commit_many([execution(n, priority=at) for at, n in enumerate(numbers)])
     assert [isinstance(a, Applied) for a in answers] == [True, True, False, True, False, True]
     assert [(await get_execution(store, n))["priority"] for n in (1, 2, 3, 4)] == [0, 1, 3, 5]
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 31, 32, 33, 127])
+async def test_many_inserts_of_any_number_are_all_there(store: Store, n: int) -> None:
+    answers = await store.commit_many([execution(k, priority=k) for k in range(n)])
+    assert all(isinstance(a, Applied) for a in answers)
+    assert [(await get_execution(store, k))["priority"] for k in range(n)] == list(range(n))
+
+
+async def test_many_inserts_are_refused_one_by_one_where_another_row_forbids(store: Store) -> None:
+    await put(store, insert(LANE, lane_id="shut", state="disabled"))
+    plans = [ENTER(0, partition_key=0, execution_id=uid(n), lane_id="shut" if n % 3 == 0 else "open") for n in range(1, 40)]
+    answers = await store.commit_many(plans)
+    assert [isinstance(a, Applied) for a in answers] == [n % 3 != 0 for n in range(1, 40)]
+    assert await count(store, EXEC) == sum(n % 3 != 0 for n in range(1, 40))
 
 
 async def test_many_inserts_of_events_number_them_in_order(store: Store) -> None:

@@ -56,6 +56,7 @@ class Script(Struct, frozen=True):
 
     `bind` lays out the clock and the arguments; `extend` puts the row before and after behind them; `answer` picks what
     the caller is told. `select` decides when there is one: no row, no change. Otherwise `head` decides by what it touched.
+    `bulk` is an insert in two: what must hold, asked once for many rows, and the bare insert.
     """
 
     bind: Callable[[int, Sequence[Any]], Values]
@@ -64,6 +65,7 @@ class Script(Struct, frozen=True):
     select: Statement | None
     key: Picker
     head: Statement
+    bulk: tuple[Statement, Statement] | None
     rest: tuple[Statement, ...]
     rung: tuple[RungBy, ...]
     channels: tuple[str, ...]
@@ -84,7 +86,8 @@ def script(form: Form) -> Script:
         needed += [Slot("was", k) for k in subject.key]
     reads_first = any(s.source == "was" for s in needed)
     writing = _writing(form, subject, after, reads_first=reads_first)
-    needed += writing.used
+    bulk = _bulk(subject, _computed(head, after)) if isinstance(head, Insert) and head.unless else ()
+    needed += [s for draft in (writing, *bulk) for s in draft.used]
     before = list(dict.fromkeys(s.name for s in needed if s.source == "was"))
     select = _selection(form, subject, before) if reads_first else None
     needed += select.used if select else []
@@ -98,6 +101,7 @@ def script(form: Form) -> Script:
         select=select.finished(place) if select else None,
         key=_key(head, subject, place),
         head=writing.finished(place),
+        bulk=(bulk[0].finished(place), bulk[1].finished(place)) if bulk else None,
         rest=tuple(draft.finished(place) for draft in rest),
         rung=tuple(_rung(w, subject, place) for w in form.wakes),
         channels=tuple(dict.fromkeys(s.table for s in form.steps if TABLES[s.table].outbox)),
@@ -139,7 +143,7 @@ def _writing(form: Form, subject: Table, computed: list[str], *, reads_first: bo
     head = form.steps[0]
     draft = Draft(subject, subject, inside=True)
     if isinstance(head, Insert):
-        draft.sql = draft.step(Insert(head.table, {c: Ref(c) if c in computed else v for c, v in head.row.items()}, head.unless))
+        draft.sql = draft.step(_computed(head, computed))
         return draft
     assert isinstance(head, Update | Delete)
     if isinstance(head, Delete):
@@ -152,6 +156,17 @@ def _writing(form: Form, subject: Table, computed: list[str], *, reads_first: bo
     else:
         draft.sql += draft.where(_named(head, subject) if reads_first else head.where)
     return draft
+
+
+def _computed(head: Insert, computed: list[str]) -> Insert:
+    return Insert(head.table, {c: Ref(c) if c in computed else v for c, v in head.row.items()}, head.unless)
+
+
+def _bulk(subject: Table, head: Insert) -> tuple[Draft, Draft]:
+    asked, bare = Draft(subject, subject, inside=True), Draft(subject, subject, inside=True)
+    asked.sql = f"SELECT 1 WHERE {asked.where(head.unless)}"
+    bare.sql = bare.step(Insert(head.table, head.row))
+    return asked, bare
 
 
 def _named(step: Update | Delete, subject: Table) -> list[Cond]:

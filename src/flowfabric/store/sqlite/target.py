@@ -69,7 +69,7 @@ def connect(target: Target, *, synchronous: str, wal: bool, read_only: bool = Fa
         target.uri,
         uri=True,
         isolation_level=None,
-        cached_statements=256,
+        cached_statements=1024,
         check_same_thread=False,
         timeout=BUSY_TIMEOUT_MS / 1000,
     )

@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -326,13 +327,20 @@ class Writer:
         full = [text.extend(values, ()) for values in rows]
         kept: list[Values | None] = list(full)
         execute("SAVEPOINT bulk")
-        self._run(text.head, full)
-        if self._cursor.rowcount != len(rows):
+        if self._run(self._bare(text, full), full) != len(rows):
             execute("ROLLBACK TO bulk")
             kept = [values if self._write(text.head, values) else None for values in full]
         execute("RELEASE bulk")
         self._follow(text, kept)
         return kept
+
+    def _bare(self, text: Script, rows: list[Values]) -> Statement:
+        """The insert without its questions, once they are answered for all rows; usually there is one answer for all."""
+        if text.bulk is None:
+            return text.head
+        asked, bare = text.bulk
+        holds = all(self._cursor.execute(asked.sql, args).fetchone() for args in set(map(asked.pick, rows)))
+        return bare if holds else text.head
 
     def _sweeps(self, jobs: list[_Job]) -> list[list[Row]]:
         """Equal selections share one; each job then applies its own values to its share of the rows."""
@@ -355,11 +363,20 @@ class Writer:
     def _write(self, statement: Statement, values: Values) -> bool:
         return self._cursor.execute(statement.sql, statement.pick(values)).rowcount == 1
 
-    def _run(self, statement: Statement, rows: list[Values]) -> None:
+    def _run(self, statement: Statement, rows: list[Values]) -> int:
+        """How many rows it touched."""
+        execute = self._cursor.execute
         if len(rows) == 1:
-            self._cursor.execute(statement.sql, statement.pick(rows[0]))
-        else:
-            self._cursor.executemany(statement.sql, list(map(statement.pick, rows)))
+            return execute(statement.sql, statement.pick(rows[0])).rowcount
+        picked = list(map(statement.pick, rows))
+        if not statement.wide:
+            return self._cursor.executemany(statement.sql, picked).rowcount
+        at = touched = 0
+        for width, sql in (*statement.wide.items(), (1, statement.sql)):
+            while len(picked) - at >= width:
+                touched += execute(sql, tuple(chain.from_iterable(picked[at : at + width]))).rowcount
+                at += width
+        return touched
 
     def _follow(self, text: Script, rows: list[Values | None]) -> None:
         """The further steps of what was applied."""
