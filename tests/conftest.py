@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,32 +14,48 @@ from flowfabric.connect import SqliteBackend
 from flowfabric.engine.engine import Engine
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.port import Store
+from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.store.sqlite.registry import open_store
+from flowfabric.store.sqlite.store import SqliteStore
 from flowfabric.testing import ManualClock
+from tests.postgres import clean_database
 
-STORES = ("memory", "sqlite-memory", "sqlite-file")
+STORES = ("memory", "sqlite-memory", "sqlite-file", "postgres")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    wanted = inspect.signature(pyfuncitem.obj).parameters
-    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in wanted}))
+    wanted = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    asyncio.run(on_one_loop(pyfuncitem.obj(**wanted), wanted.values()))
     return True
+
+
+async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> None:
+    """Connections belong to the event loop they were opened on, so they open and close with the test."""
+    stores = [getattr(each, "store", each) for each in used]
+    opened = [await store.open(check=False) for store in stores if isinstance(store, PostgresStore)]
+    try:
+        await test
+    finally:
+        for store in opened:
+            await store.close()
 
 
 def make_store(kind: str, clock: ManualClock, folder: Path) -> Store:
     """A fresh, empty store of the kind named."""
     if kind == "memory":
         return MemoryStore(clock)
+    if kind == "postgres":
+        return PostgresStore(clean_database(), clock=clock)
     path = f"file:{folder.name}-{id(clock)}?mode=memory&cache=shared" if kind == "sqlite-memory" else str(folder / "ff.db")
     return open_store(path, clock=clock)
 
 
 def make_engine(kind: str, clock: ManualClock, folder: Path) -> Engine:
     store = make_store(kind, clock, folder)
-    return Engine(store, seed=1) if kind == "memory" else SqliteBackend(store, seed=1)
+    return SqliteBackend(store, seed=1) if isinstance(store, SqliteStore) else Engine(store, seed=1)
 
 
 @pytest.fixture
@@ -56,6 +73,14 @@ def store(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) ->
 @pytest.fixture(params=STORES)
 def engine(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[Engine]:
     """The engine on each store, with a clock that stands still and no loops running."""
+    made = make_engine(request.param, clock, tmp_path)
+    yield made
+    asyncio.run(made.close())
+
+
+@pytest.fixture(params=["sqlite-file", "postgres"])
+def in_sql(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -> Iterator[Engine]:
+    """The engine on each store that can be asked in SQL."""
     made = make_engine(request.param, clock, tmp_path)
     yield made
     asyncio.run(made.close())

@@ -1,6 +1,6 @@
 """FlowFabric: durable execution for Python, on SQLite to begin with and on Postgres in production."""
 
-from flowfabric.connect import SqliteBackend, connect, memory_engine
+from flowfabric.connect import PostgresBackend, SqliteBackend, connect, memory_engine
 from flowfabric.engine.backend import EngineBackend
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.kernel import Settings
@@ -26,6 +26,7 @@ __all__ = [
     "FlowFabricError",
     "Handle",
     "LoopSettings",
+    "PostgresBackend",
     "RetryPolicy",
     "ScannerFilter",
     "Settings",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.kernel import Settings
 from flowfabric.errors import ConfigError, RequiresDevMode
+from flowfabric.loops.led import Led
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.store.clock import Clock, system_clock
@@ -22,7 +24,12 @@ from flowfabric.store.sqlite.store import DEFAULT_POOL_SIZE, SqliteStore
 from flowfabric.store.sqlite.target import connect as connect_sqlite
 from flowfabric.store.sqlite.target import parse_target
 
+if TYPE_CHECKING:
+    from flowfabric.store.postgres.connections import Options
+    from flowfabric.store.postgres.store import PostgresStore
+
 DEV_MODE = "FF_DEV_MODE"
+POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
 
 class SqliteBackend(Engine):
@@ -91,12 +98,88 @@ class MemoryBackend(Engine):
             await loops.stop(grace_s)
 
 
+class PostgresBackend(Engine):
+    """The engine on Postgres. One per event loop."""
+
+    store: PostgresStore
+    _loops: Led | Supervisor | None = None
+
+    @classmethod
+    async def connect(
+        cls, url: str, *, migrate: bool = False, settings: Settings | None = None, clock: Clock | None = None, **tuning: Any
+    ) -> PostgresBackend:
+        """Opens postgresql://user@host/database. The schema must be there (`flowfabric migrate URL`), or say migrate=True.
+
+        Tuning: schema (the Postgres schema, "public"), writers (2) and readers (8) at most this many connections, and
+        pooler=True behind a transaction-mode pooler.
+        """
+        options = postgres_options(url, **tuning)
+        from flowfabric.store.postgres.store import PostgresStore
+
+        store = PostgresStore(options, clock=clock)
+        if migrate:
+            await store.prepare()
+        return cls(await store.open(), settings)
+
+    def with_scanners(self, settings: LoopSettings | None = None) -> bool:
+        """Starts the background loops; of all processes on this database the elected one runs them."""
+        if self._loops is not None:
+            return False
+        if self.store.options.pooler:
+            self._loops = Supervisor(self, settings)
+        else:
+            from flowfabric.store.postgres.leader import Election
+
+            self._loops = Led(Election(self.store.options), lambda: Supervisor(self, settings))
+        self._loops.start()
+        return True
+
+    async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
+        loops, self._loops = self._loops, None
+        if loops is not None:
+            await loops.stop(grace_s)
+
+
+def postgres_options(url: str, **tuning: Any) -> Options:
+    try:
+        from flowfabric.store.postgres.connections import Options
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise ConfigError("Postgres needs one more library: pip install 'flowfabric[postgres]'") from None
+    known = set(Options.__struct_fields__) - {"url"}
+    unknown = set(tuning) - known
+    if unknown:
+        raise ConfigError(f"unknown Postgres setting {sorted(unknown)[0]!r}; known are {', '.join(sorted(known))}")
+    return Options(url, **tuning).checked()
+
+
+def is_postgres(url: str) -> bool:
+    return url.startswith(POSTGRES_SCHEMES)
+
+
+async def migrate_postgres(url: str, kind: Any = None, **tuning: Any) -> list[str]:
+    """Applies what is missing; the titles of what was applied."""
+    options = postgres_options(url, **tuning)
+    from flowfabric.store.postgres.store import PostgresStore
+
+    return await PostgresStore(options).migrate(kind)
+
+
+def migration_script(kind: Any = None) -> str:
+    from flowfabric.store.postgres.migrate import as_script
+
+    return as_script(kind)
+
+
 def memory_engine(clock: Clock = system_clock, settings: Settings | None = None) -> MemoryBackend:
     return MemoryBackend(MemoryStore(clock), settings)
 
 
 def read_tables(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
     """Whole tables of a live or closed database, on one snapshot, without writing to it."""
+    if is_postgres(url):
+        return asyncio.run(_read_postgres(postgres_options(url), tables))
     target = parse_target(sqlite_path(url))
     if not target.in_memory and not Path(target.key).is_file():
         raise ConfigError(f"{target.shown}: no such database file")
@@ -110,29 +193,41 @@ def read_tables(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
         raise ConfigError(f"{target.shown}: not a FlowFabric database ({error})") from error
 
 
+async def _read_postgres(options: Options, tables: Iterable[str]) -> dict[str, list[Row]]:
+    from flowfabric.store.postgres.store import PostgresStore
+
+    store = await PostgresStore(options).open()
+    try:
+        return await store.dump(tables)
+    finally:
+        await store.close()
+
+
 def sqlite_path(url: str) -> str:
     """The path, URI or `:memory:` inside a sqlite:// URL; anything without a scheme is a path already."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme == "file":
         return url
     if scheme != "sqlite":
-        raise ConfigError(f"url: {scheme}:// is not supported here; use memory:// or sqlite:///path")
+        raise ConfigError(f"url: {scheme}:// is not supported here; use memory://, sqlite:///path or postgresql://host/database")
     return rest if rest.startswith((":memory:", "file:")) else rest.removeprefix("/") or ":memory:"
 
 
 async def connect(
     url: str, *, dev: bool = False, loops: bool | LoopSettings = True, settings: Settings | None = None, **tuning: Any
 ) -> Engine:
-    """`memory://`, `sqlite:///file.db`, `sqlite://:memory:` or a plain path, with the background loops running.
+    """`memory://`, `sqlite:///file.db`, a plain path, or `postgresql://host/database`, with the background loops running.
 
     The loops move what waits for a time: retries, delays, expired leases, deadlines, retention. One process is enough;
     `loops=False` leaves them to another.
     """
     if not isinstance(url, str) or not url:
-        raise ConfigError("url: expected memory://, sqlite:///path or a file path")
-    engine: SqliteBackend | MemoryBackend
+        raise ConfigError("url: expected memory://, sqlite:///path, a file path or postgresql://host/database")
+    engine: SqliteBackend | MemoryBackend | PostgresBackend
     if url == "memory://":
         engine = memory_engine(tuning.get("clock", system_clock), settings)
+    elif is_postgres(url):
+        engine = await PostgresBackend.connect(url, settings=settings, **tuning)
     else:
         engine = await SqliteBackend.new(sqlite_path(url), dev=dev, settings=settings, **tuning)
     if loops:

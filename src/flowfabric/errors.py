@@ -11,6 +11,7 @@ FlowFabricError
     ├── StateError           the subject is not in a state that allows it
     ├── TransportError       the store cannot be reached or answered badly
     ├── Unavailable          this store does not offer the operation
+    ├── TimedOut             the store gave up on a statement
     ├── ResourceExhausted    a pool, a disk or a limit is full
     ├── StreamDisconnected   a subscription ended; resume from its cursor
     └── StreamBackpressure   events before the cursor are gone; read the state, then go on
@@ -125,13 +126,14 @@ class Contention(EngineError):
 
 class ConflictKind(StrEnum):
     ACTIVE_ATTEMPT_EXISTS = "active_attempt_exists"
+    UNIQUE = "unique_violation"
 
 
 class Conflict(EngineError):
-    def __init__(self, kind: ConflictKind) -> None:
-        self.kind = kind
+    def __init__(self, kind: ConflictKind, detail: str = "") -> None:
+        self.kind, self.detail = kind, detail
         self.code = kind.value
-        super().__init__(kind.value)
+        super().__init__(f"{kind.value}: {detail}" if detail else kind.value)
 
 
 class StateKind(StrEnum):
@@ -169,8 +171,9 @@ class TransportError(EngineError):
 
     RETRYABLE_KINDS = frozenset({"transport", "timeout", "cluster", "busy_loading"})
 
-    def __init__(self, backend: str, detail: str, *, backend_kind: str = "transport") -> None:
-        self.backend, self.backend_kind = backend, backend_kind
+    def __init__(self, backend: str, detail: str, *, backend_kind: str = "transport", doubtful: bool = False) -> None:
+        """`doubtful` means that the change may or may not have been made."""
+        self.backend, self.backend_kind, self.doubtful = backend, backend_kind, doubtful
         self.code = "transport_error"
         if backend_kind in self.RETRYABLE_KINDS:
             self.error_class = ErrorClass.RETRYABLE
@@ -183,6 +186,14 @@ class Unavailable(EngineError):
     def __init__(self, op: str) -> None:
         self.op = op
         super().__init__(f"unavailable: {op}")
+
+
+class TimedOut(EngineError):
+    code = "timeout"
+
+    def __init__(self, op: str, detail: str) -> None:
+        self.op = op
+        super().__init__(f"timeout: {op}: {detail}")
 
 
 class ResourceExhausted(EngineError):

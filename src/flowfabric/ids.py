@@ -9,7 +9,7 @@ import secrets
 import time
 import uuid
 from typing import NewType
-from uuid import UUID
+from uuid import UUID, SafeUUID
 
 from flowfabric.errors import invalid
 
@@ -119,8 +119,8 @@ def name(value: object, field: str, *, empty: bool = False) -> str:
         raise invalid(field, f"text of 1 to {MAX_NAME_BYTES} bytes", value)
     if len(value) > MAX_NAME_BYTES or len(value.encode(errors="surrogatepass")) > MAX_NAME_BYTES:
         raise invalid(field, f"text of at most {MAX_NAME_BYTES} bytes", value)
-    if any("\ud800" <= ch <= "\udfff" for ch in value):
-        raise invalid(field, "valid Unicode text")
+    if any("\ud800" <= ch <= "\udfff" or ch == "\0" for ch in value):
+        raise invalid(field, "valid Unicode text without NUL")
     return value
 
 
@@ -178,6 +178,17 @@ def time_ordered_uuid() -> UUID:
     ms, ns = divmod(time.time_ns(), 1_000_000)
     fraction = ns * 4096 // 1_000_000
     return UUID(int=ms << 80 | 0x7 << 76 | fraction << 64 | 0x2 << 62 | secrets.randbits(62))
+
+
+_UNKNOWN = SafeUUID.unknown
+
+
+def uuid_of(number: int) -> UUID:
+    """As `UUID(int=number)`, at a third of its price: the number is ours and needs no checking."""
+    made = UUID.__new__(UUID)
+    object.__setattr__(made, "int", number)
+    object.__setattr__(made, "is_safe", _UNKNOWN)
+    return made
 
 
 def lease_mark(lease: UUID | None) -> UUID | None:

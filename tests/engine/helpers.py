@@ -209,3 +209,8 @@ async def invalid(call: Awaitable[Any], text: str = "") -> ValidationError:
 
 def other_uuid() -> UUID:
     return uuid4()
+
+
+def lease_label(engine: Engine) -> str:
+    """How the composite name of a lease begins."""
+    return "pg" if engine.backend_label == "postgres" else engine.backend_label

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
 
-from flowfabric.connect import SqliteBackend
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ContentionKind, StateKind, ValidationKind
 from flowfabric.ids import ExecutionId
@@ -27,7 +27,7 @@ from flowfabric.model.lease import AlreadySatisfied, ClaimPolicy, Handle, Revoke
 from flowfabric.model.state import PublicState
 from flowfabric.testing import ManualClock
 
-from .helpers import attempt, fields, invalid, refused, row, told
+from .helpers import attempt, fields, invalid, lease_label, refused, row, told
 
 
 def create_args(ident: ExecutionId, lane: str, clock: ManualClock, **more: Any) -> CreateExecutionArgs:
@@ -69,30 +69,34 @@ def cancel_args(ident: ExecutionId, clock: ManualClock, **more: Any) -> CancelEx
     return CancelExecutionArgs(execution_id=ident, now=clock(), **more)
 
 
-async def sql(b: SqliteBackend, text: str, *params: Any) -> list[tuple[Any, ...]]:
-    return await b.store.execute_for_test(text, params)
+async def sql(b: Engine, text: str, *params: Any) -> list[tuple[Any, ...]]:
+    """The same text on every SQL store; only how a parameter is written and a uuid is passed differs."""
+    store: Any = b.store
+    if b.backend_label == "postgres":
+        return await store.execute_for_test(re.sub(r"\?(\d)", r"$\1", text), params)
+    return await store.execute_for_test(text, [p.bytes if isinstance(p, UUID) else p for p in params])
 
 
-async def count_outbox(b: SqliteBackend, table: str, ident: UUID) -> int:
+async def count_outbox(b: Engine, table: str, ident: UUID) -> int:
     text = f"SELECT COUNT(*) FROM {table} WHERE execution_id = ?1 AND partition_key = 0"
     return int((await sql(b, text, str(ident)))[0][0])
 
 
-async def read_lifecycle_phase(b: SqliteBackend, ident: UUID) -> str:
+async def read_lifecycle_phase(b: Engine, ident: UUID) -> str:
     text = "SELECT lifecycle_phase FROM ff_exec_core WHERE partition_key=0 AND execution_id=?1"
-    return str((await sql(b, text, ident.bytes))[0][0])
+    return str((await sql(b, text, ident))[0][0])
 
 
 # ---- cancel_execution
 
 
-async def test_cancel_execution_happy_path_in_sql(sqlite: SqliteBackend, clock: ManualClock) -> None:
-    ident, _ = await create_and_claim(sqlite, clock)
-    result = await sqlite.cancel_execution(cancel_args(ident, clock, reason="operator test"))
+async def test_cancel_execution_happy_path_in_sql(in_sql: Engine, clock: ManualClock) -> None:
+    ident, _ = await create_and_claim(in_sql, clock)
+    result = await in_sql.cancel_execution(cancel_args(ident, clock, reason="operator test"))
     assert result == Cancelled(ident, PublicState.CANCELLED)
-    assert await read_lifecycle_phase(sqlite, ident.uuid) == "cancelled"
-    assert await count_outbox(sqlite, "ff_operator_event", ident.uuid) == 0
-    assert await count_outbox(sqlite, "ff_lease_event", ident.uuid) == 2
+    assert await read_lifecycle_phase(in_sql, ident.uuid) == "cancelled"
+    assert await count_outbox(in_sql, "ff_operator_event", ident.uuid) == 0
+    assert await count_outbox(in_sql, "ff_lease_event", ident.uuid) == 2
 
 
 async def test_cancel_execution_happy_path(engine: Engine, clock: ManualClock) -> None:
@@ -136,21 +140,21 @@ async def test_cancel_execution_with_the_true_epoch_is_accepted(engine: Engine, 
 # ---- revoke_lease
 
 
-async def test_revoke_lease_happy_path_in_sql(sqlite: SqliteBackend, clock: ManualClock) -> None:
-    ident, _ = await create_and_claim(sqlite, clock)
+async def test_revoke_lease_happy_path_in_sql(in_sql: Engine, clock: ManualClock) -> None:
+    ident, _ = await create_and_claim(in_sql, clock)
     args = RevokeLeaseArgs(execution_id=ident, worker_instance_id="w1-i1", reason="operator revoke")
-    assert isinstance(await sqlite.revoke_lease(args), Revoked)
-    assert await count_outbox(sqlite, "ff_lease_event", ident.uuid) == 2
-    assert await read_lifecycle_phase(sqlite, ident.uuid) == "runnable"
+    assert isinstance(await in_sql.revoke_lease(args), Revoked)
+    assert await count_outbox(in_sql, "ff_lease_event", ident.uuid) == 2
+    assert await read_lifecycle_phase(in_sql, ident.uuid) == "runnable"
     text = "SELECT worker_instance_id, lease_epoch FROM ff_attempt WHERE partition_key=0 AND execution_id=?1"
-    assert await sql(sqlite, text, ident.uuid.bytes) == [(None, 2)]
+    assert await sql(in_sql, text, ident.uuid) == [(None, 2)]
 
 
 async def test_revoke_lease_happy_path(engine: Engine, clock: ManualClock) -> None:
     ident, _ = await create_and_claim(engine, clock)
     args = RevokeLeaseArgs(execution_id=ident, worker_instance_id="w1-i1", reason="operator revoke")
     revoked = await engine.revoke_lease(args)
-    assert revoked == Revoked(f"{engine.backend_label}:{ident.uuid}:0:1", "2")
+    assert revoked == Revoked(f"{lease_label(engine)}:{ident.uuid}:0:1", "2")
     assert (await row(engine, ident)).lifecycle_phase == "runnable"
     assert (await attempt(engine, ident)).worker_instance_id is None
     assert await engine.revoke_lease(args) == AlreadySatisfied("no_active_lease")
@@ -173,13 +177,13 @@ async def test_revoke_lease_of_a_different_worker_is_already_satisfied(engine: E
 # ---- change_priority
 
 
-async def test_change_priority_happy_path_in_sql(sqlite: SqliteBackend, clock: ManualClock) -> None:
-    ident, _ = await create_runnable(sqlite, clock)
+async def test_change_priority_happy_path_in_sql(in_sql: Engine, clock: ManualClock) -> None:
+    ident, _ = await create_runnable(in_sql, clock)
     args = ChangePriorityArgs(execution_id=ident, new_priority=42, lane_id="lane-ignored-on-sqlite", now=clock())
-    assert await sqlite.change_priority(args) == Changed(ident)
+    assert await in_sql.change_priority(args) == Changed(ident)
     text = "SELECT priority FROM ff_exec_core WHERE partition_key=0 AND execution_id=?1"
-    assert await sql(sqlite, text, ident.uuid.bytes) == [(42,)]
-    assert await count_outbox(sqlite, "ff_operator_event", ident.uuid) == 1
+    assert await sql(in_sql, text, ident.uuid) == [(42,)]
+    assert await count_outbox(in_sql, "ff_operator_event", ident.uuid) == 1
 
 
 async def test_change_priority_happy_path(engine: Engine, clock: ManualClock) -> None:
@@ -206,17 +210,14 @@ async def test_change_priority_of_a_claimed_execution_is_not_eligible(engine: En
 # ---- replay_execution
 
 
-async def test_replay_execution_normal_branch_in_sql(sqlite: SqliteBackend, clock: ManualClock) -> None:
-    ident = await create_complete_terminal(sqlite, clock)
-    assert await read_lifecycle_phase(sqlite, ident.uuid) == "terminal"
-    assert await sqlite.replay_execution(ReplayExecutionArgs(execution_id=ident, now=clock())) == Replayed(PublicState.WAITING)
-    assert await read_lifecycle_phase(sqlite, ident.uuid) == "runnable"
-    text = (
-        "SELECT json_extract(raw_fields, '$.replay_count'), json_type(raw_fields, '$.replay_count') "
-        "FROM ff_exec_core WHERE partition_key=0 AND execution_id=?1"
-    )
-    assert await sql(sqlite, text, ident.uuid.bytes) == [(1, "integer")]
-    assert await count_outbox(sqlite, "ff_operator_event", ident.uuid) == 1
+async def test_replay_execution_normal_branch_in_sql(in_sql: Engine, clock: ManualClock) -> None:
+    ident = await create_complete_terminal(in_sql, clock)
+    assert await read_lifecycle_phase(in_sql, ident.uuid) == "terminal"
+    assert await in_sql.replay_execution(ReplayExecutionArgs(execution_id=ident, now=clock())) == Replayed(PublicState.WAITING)
+    assert await read_lifecycle_phase(in_sql, ident.uuid) == "runnable"
+    text = "SELECT raw_fields FROM ff_exec_core WHERE partition_key=0 AND execution_id=?1"
+    assert json.loads((await sql(in_sql, text, ident.uuid))[0][0])["replay_count"] == 1
+    assert await count_outbox(in_sql, "ff_operator_event", ident.uuid) == 1
 
 
 async def test_replay_execution_normal_branch(engine: Engine, clock: ManualClock) -> None:
@@ -227,49 +228,49 @@ async def test_replay_execution_normal_branch(engine: Engine, clock: ManualClock
     assert (await told(engine, ident))["OPER"] == ["replayed"]
 
 
-async def test_replay_of_a_skipped_flow_member_resets_its_edge_group_counters(sqlite: SqliteBackend, clock: ManualClock) -> None:
-    ident = await create_complete_terminal(sqlite, clock)
+async def test_replay_of_a_skipped_flow_member_resets_its_edge_group_counters(in_sql: Engine, clock: ManualClock) -> None:
+    ident = await create_complete_terminal(in_sql, clock)
     flow, edge, upstream, neighbour = uuid4(), uuid4(), uuid4(), uuid4()
-    me = ident.uuid.bytes
-    await sql(sqlite, "UPDATE ff_exec_core SET flow_id=?1 WHERE partition_key=0 AND execution_id=?2", flow.bytes, me)
-    await sql(sqlite, "UPDATE ff_attempt SET outcome='skipped' WHERE partition_key=0 AND execution_id=?1", me)
+    me = ident.uuid
+    await sql(in_sql, "UPDATE ff_exec_core SET flow_id=?1 WHERE partition_key=0 AND execution_id=?2", flow, me)
+    await sql(in_sql, "UPDATE ff_attempt SET outcome='skipped' WHERE partition_key=0 AND execution_id=?1", me)
     await sql(
-        sqlite,
+        in_sql,
         "INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy, policy_version) "
         "VALUES (0, ?1, ?2, ?3, ?4, '{}', 0)",
-        flow.bytes,
-        edge.bytes,
-        upstream.bytes,
+        flow,
+        edge,
+        upstream,
         me,
     )
-    for downstream in (me, neighbour.bytes):
+    for downstream in (me, neighbour):
         await sql(
-            sqlite,
+            in_sql,
             "INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid, policy, k_target, success_count, fail_count, "
             "skip_count, running_count) VALUES (0, ?1, ?2, '{}', 1, 3, 5, 7, 2)",
-            flow.bytes,
+            flow,
             downstream,
         )
-    result = await sqlite.replay_execution(ReplayExecutionArgs(execution_id=ident, now=clock()))
+    result = await in_sql.replay_execution(ReplayExecutionArgs(execution_id=ident, now=clock()))
     assert result == Replayed(PublicState.WAITING_CHILDREN)
     counters = (
         "SELECT success_count, fail_count, skip_count, running_count FROM ff_edge_group "
         "WHERE partition_key=0 AND flow_id=?1 AND downstream_eid=?2"
     )
-    assert await sql(sqlite, counters, flow.bytes, me) == [(3, 0, 0, 0)]
-    assert await sql(sqlite, counters, flow.bytes, neighbour.bytes) == [(3, 5, 7, 2)]
+    assert await sql(in_sql, counters, flow, me) == [(3, 0, 0, 0)]
+    assert await sql(in_sql, counters, flow, neighbour) == [(3, 5, 7, 2)]
     details = "SELECT details FROM ff_operator_event WHERE execution_id=?1 AND event_type='replayed'"
-    found = await sql(sqlite, details, str(ident.uuid))
+    found = await sql(in_sql, details, str(ident.uuid))
     assert json.loads(found[0][0]) == {"branch": "skipped_flow_member", "groups_reset": 1}
-    after = await row(sqlite, ident)
+    after = await row(in_sql, ident)
     assert (after.eligibility_state, after.attempt_state) == ("blocked_by_dependencies", "pending_replay_attempt")
     assert after.blocking_detail == "1 dep(s) unsatisfied after replay"
 
 
-async def test_replay_of_a_skipped_execution_outside_a_flow_is_a_normal_one(sqlite: SqliteBackend, clock: ManualClock) -> None:
-    ident = await create_complete_terminal(sqlite, clock)
-    await sql(sqlite, "UPDATE ff_attempt SET outcome='skipped' WHERE execution_id=?1", ident.uuid.bytes)
-    assert await sqlite.replay_execution(ReplayExecutionArgs(execution_id=ident)) == Replayed(PublicState.WAITING)
+async def test_replay_of_a_skipped_execution_outside_a_flow_is_a_normal_one(in_sql: Engine, clock: ManualClock) -> None:
+    ident = await create_complete_terminal(in_sql, clock)
+    await sql(in_sql, "UPDATE ff_attempt SET outcome='skipped' WHERE execution_id=?1", ident.uuid)
+    assert await in_sql.replay_execution(ReplayExecutionArgs(execution_id=ident)) == Replayed(PublicState.WAITING)
 
 
 async def test_replay_of_a_live_execution_is_not_terminal(engine: Engine, clock: ManualClock) -> None:

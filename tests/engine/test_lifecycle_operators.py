@@ -34,6 +34,7 @@ from .helpers import (
     grant_args,
     grant_count,
     invalid,
+    lease_label,
     lost,
     new_id,
     outbox,
@@ -159,7 +160,7 @@ async def test_revoke_hands_the_attempt_back_to_its_lane(engine: Engine, clock: 
 async def test_revoke_accepts_the_lease_by_any_of_its_names(engine: Engine, form: str) -> None:
     ident, handle = await running(engine)
     lease = fields(handle).lease_id
-    composite = f"{engine.backend_label}:{ident.uuid}:0:1"
+    composite = f"{lease_label(engine)}:{ident.uuid}:0:1"
     name = {"uuid": lease, "text": str(lease), "composite": composite, "": ""}[form]
     assert await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident, expected_lease_id=name)) == Revoked(composite, "2")
 
@@ -168,7 +169,7 @@ async def test_revoke_answers_why_there_is_nothing_to_do(engine: Engine, clock: 
     ident, _ = await running(engine)
     wrong = RevokeLeaseArgs(execution_id=ident, expected_lease_id=uuid4())
     assert await engine.revoke_lease(wrong) == AlreadySatisfied("lease_id_mismatch")
-    stale = RevokeLeaseArgs(execution_id=ident, expected_lease_id=f"{engine.backend_label}:{ident.uuid}:0:9")
+    stale = RevokeLeaseArgs(execution_id=ident, expected_lease_id=f"{lease_label(engine)}:{ident.uuid}:0:9")
     assert await engine.revoke_lease(stale) == AlreadySatisfied("lease_id_mismatch")
     clock.advance(TTL_MS)
     await engine.mark_lease_expired_if_due(ident)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 from uuid import UUID
 
 from flowfabric.engine.subscriptions import Subscription
@@ -97,10 +97,12 @@ class EngineBackend(Protocol):
 
     # ---- executions and lanes
 
-    async def create_execution(self, args: CreateExecutionArgs) -> Created | Duplicate:
+    async def create_execution(self, args: CreateExecutionArgs, *, connection: Any = None) -> Created | Duplicate:
         """Registers work. Afterwards it can be claimed, or waits for its time."""
 
-    async def create_executions(self, many: Sequence[CreateExecutionArgs]) -> list[Created | Duplicate]:
+    async def create_executions(
+        self, many: Sequence[CreateExecutionArgs], *, connection: Any = None
+    ) -> list[Created | Duplicate]:
         """Many at once, each as `create_execution` would answer it, in the order given. Nothing is written if one is invalid."""
 
     async def cancel_execution(self, args: CancelExecutionArgs) -> Cancelled:

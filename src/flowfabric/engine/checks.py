@@ -42,14 +42,14 @@ def optional_timestamp(value: object, field: str) -> int | None:
 
 
 def text(value: object, field: str, most: int = MAX_REASON_BYTES) -> str:
-    if type(value) is str and len(value) <= most and value.isascii():
+    if type(value) is str and len(value) <= most and value.isascii() and "\0" not in value:
         return value
     if not isinstance(value, str):
         raise invalid(field, "text", value)
     if len(value) > most or len(value.encode(errors="surrogatepass")) > most:
         raise invalid(field, f"text of at most {most} bytes")
     if not is_storable(value):
-        raise invalid(field, "valid Unicode text")
+        raise invalid(field, "valid Unicode text without NUL")
     return value
 
 
@@ -58,6 +58,9 @@ def optional_text(value: object, field: str, most: int = MAX_REASON_BYTES) -> st
 
 
 def is_storable(value: str) -> bool:
+    """Not every store takes a NUL or half a surrogate pair, so none does."""
+    if "\0" in value:
+        return False
     try:
         value.encode()
     except UnicodeEncodeError:

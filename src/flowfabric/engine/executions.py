@@ -9,7 +9,7 @@ from typing import Any
 
 from flowfabric.engine import checks
 from flowfabric.engine.kernel import Kernel
-from flowfabric.errors import StateError, StateKind, ValidationError, ValidationKind, invalid
+from flowfabric.errors import StateError, StateKind, TransportError, ValidationError, ValidationKind, invalid
 from flowfabric.ids import (
     ExecutionId,
     execution_id,
@@ -40,7 +40,7 @@ from flowfabric.model.execution import (
 )
 from flowfabric.model.policy import parse_policy
 from flowfabric.model.state import ExpirePhase, LaneState
-from flowfabric.plan import Applied
+from flowfabric.plan import Applied, Refused
 from flowfabric.rules import executions, grants, operators
 from flowfabric.rules.executions import Creation
 from flowfabric.store.port import Get, Read, Scan
@@ -49,8 +49,14 @@ _POLICY_ERRORS = (ValidationKind.INVALID_POLICY_JSON, ValidationKind.INVALID_CAP
 
 
 class Executions(Kernel):
-    async def create_execution(self, args: CreateExecutionArgs) -> Created | Duplicate:
-        """Registers work. Afterwards it can be claimed, or waits for its time."""
+    async def create_execution(self, args: CreateExecutionArgs, *, connection: Any = None) -> Created | Duplicate:
+        """Registers work. Afterwards it can be claimed, or waits for its time.
+
+        On Postgres, `connection` is a connection of yours: the work then exists from your commit on, or never.
+        """
+        if connection is not None:
+            await self._know_lane(checks.creation(args).lane_id, "create_execution")
+            return await self._inside(connection).create_execution(args)
         try:
             creation = await self._creation(args)
         except ValidationError as error:
@@ -59,13 +65,22 @@ class Executions(Kernel):
                 raise
             return known
         plans = (creation.plan,) if creation.key is None else (creation.key, creation.plan)
-        answer = await (self.store.commit(creation.plan) if len(plans) == 1 else self.store.commit_together(plans))
-        if isinstance(answer, Applied):
-            return creation.result
-        return await self._settle_creation(creation, args)
+        try:
+            answer = await (self.store.commit(creation.plan) if len(plans) == 1 else self.store.commit_together(plans))
+        except TransportError as error:
+            if not error.doubtful:
+                raise
+            answer = Applied(0) if await self._landed(creation, args) else Refused()
+        return creation.result if isinstance(answer, Applied) else await self._settle_creation(creation, args)
 
-    async def create_executions(self, many: Sequence[CreateExecutionArgs]) -> list[Created | Duplicate]:
+    async def create_executions(
+        self, many: Sequence[CreateExecutionArgs], *, connection: Any = None
+    ) -> list[Created | Duplicate]:
         """Many at once, each as `create_execution` would answer it, in the order given. Nothing is written if one is invalid."""
+        if connection is not None:
+            for lane in {checks.creation(args).lane_id for args in many}:
+                await self._know_lane(lane, "create_execution")
+            return await self._inside(connection).create_executions(many)
         if len(many) > MAX_BULK_CREATE:
             raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(many))
         now = await self.store.now_ms()
@@ -87,6 +102,9 @@ class Executions(Kernel):
             return [creation.result for creation in made]
         results: list[Created | Duplicate] = []
         for creation, args, answer in zip(made, many, answers, strict=True):
+            if isinstance(answer, TransportError) and answer.doubtful and await self._landed(creation, args):
+                results.append(creation.result)
+                continue
             if isinstance(answer, Exception):
                 raise answer
             results.append(creation.result if isinstance(answer, Applied) else await self._settle_creation(creation, args))
@@ -122,6 +140,12 @@ class Executions(Kernel):
                     return creation.result
             await self._pause(tries)
         raise AssertionError("the last pause raises")
+
+    async def _landed(self, creation: Creation, args: CreateExecutionArgs) -> bool:
+        """Whether a create whose answer was lost was carried out: the row is there, of that very moment and with that payload."""
+        ident = creation.result.execution_id
+        read = Get("ff_exec_core", (ident.partition_index, ident.uuid), ("created_at_ms", "payload"))
+        return (await self.store.load((read,))).rows[0] == [(creation.created_at_ms, args.input_payload)]
 
     async def _taken(self, creation: Creation, args: CreateExecutionArgs) -> Duplicate | None:
         """Who has the key, while it holds, or the id."""

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import random
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
 from msgspec import Struct
 
 from flowfabric.codec.handle import decode_handle, encode_handle
-from flowfabric.errors import Contention, ContentionKind
+from flowfabric.errors import Contention, ContentionKind, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.lease import Grant, Handle, HandleFields, HandleKind
 from flowfabric.model.policy import RetryPolicy
-from flowfabric.plan import Applied
+from flowfabric.plan import Answer, Applied, Plan, Refused
 from flowfabric.rules import attempts
 from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.retention import DEFAULT_RETENTION_MS
@@ -137,7 +138,7 @@ class Kernel:
         """A call of a lease holder: commit under the fence at once; only a refusal is looked into."""
         tries = 0
         while True:
-            answer = await self.store.commit(act.plan)
+            answer = await self._sent(act.plan)
             if isinstance(answer, Applied):
                 return _result(act, answer)
             snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
@@ -148,6 +149,21 @@ class Kernel:
                 await self._refuse(why)
             tries += 1
             await self._pause(tries)
+
+    async def _sent(self, plan: Plan) -> Answer:
+        """A commit whose answer was lost is looked into like a refused one: sent twice, it is refused, and the rows tell why."""
+        try:
+            return await self.store.commit(plan)
+        except TransportError as error:
+            if not error.doubtful:
+                raise
+            return Refused()
+
+    def _inside(self, connection: Any) -> Self:
+        """This engine in the transaction of a user's own connection."""
+        bound = copy.copy(self)
+        bound.store = self.store.inside(connection)
+        return bound
 
     async def _refuse(self, refusal: Refuse) -> None:
         if refusal.mark is not None:

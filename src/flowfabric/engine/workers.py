@@ -71,9 +71,9 @@ class Workers(Reads):
         if not isinstance(reason, str) or len(reason.encode(errors="replace")) > MAX_DEAD_REASON_BYTES:
             size = len(reason.encode(errors="replace")) if isinstance(reason, str) else 0
             raise ValidationError(ValidationKind.INVALID_INPUT, f"reason: exceeds {MAX_DEAD_REASON_BYTES} bytes (got {size})")
-        checks.text(reason, "reason")
         if any(ord(ch) < 32 or ord(ch) == 127 for ch in reason):
             raise ValidationError(ValidationKind.INVALID_INPUT, "reason: must not contain control characters")
+        checks.text(reason, "reason")
         at = await self._now(now)
         load = self._worker_loader(namespace, worker_instance_id)
         result: Marked | NotRegistered = await self.settle(load, lambda stored: workers.mark_dead(stored, reason, at))

@@ -148,6 +148,7 @@ class Creation(Struct, frozen=True, gc=False):
     key: Plan | None
     rekey: Plan | None
     result: Created
+    created_at_ms: int
 
 
 def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now_ms: int) -> Creation:
@@ -186,7 +187,7 @@ def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now
     else:
         plan, state = CREATE_READY.given(ident.partition_index, values), PublicState.WAITING
     if not args.idempotency_key:
-        return Creation(plan, None, None, Created(ident, state))
+        return Creation(plan, None, None, Created(ident, state), now)
     key = {
         "namespace": args.namespace,
         "idempotency_key": args.idempotency_key,
@@ -194,7 +195,8 @@ def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now
         "execution_id": ident.uuid,
         "expires_at_ms": now + (plain.dedup_window_ms or DEFAULT_DEDUP_WINDOW_MS),
     }
-    return Creation(plan, TAKE_KEY(ident.partition_index, **key), RETAKE_KEY(ident.partition_index, **key), Created(ident, state))
+    take, retake = TAKE_KEY(ident.partition_index, **key), RETAKE_KEY(ident.partition_index, **key)
+    return Creation(plan, take, retake, Created(ident, state), now)
 
 
 def clamp_priority(priority: int) -> int:

@@ -6,7 +6,7 @@ import bisect
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from flowfabric.errors import TransportError
+from flowfabric.errors import TransportError, Unavailable
 from flowfabric.model.lease import BackendTag
 from flowfabric.plan import (
     Absent,
@@ -30,7 +30,7 @@ from flowfabric.plan import (
 from flowfabric.store.clock import Clock, Ratchet, system_clock
 from flowfabric.store.evaluate import TESTS, Call, Key, Record, RefusedAt, changed, default_of, key_of
 from flowfabric.store.hub import Hub, Topic
-from flowfabric.store.port import Get, Loaded, Read, Row
+from flowfabric.store.port import Get, Loaded, Read, Row, Store
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 
 
@@ -63,6 +63,9 @@ class MemoryStore:
     def _check_open(self) -> None:
         if self._closed:
             raise TransportError("memory", "the database was closed", backend_kind="protocol")
+
+    def inside(self, connection: Any) -> Store:
+        raise Unavailable("connection: only Postgres takes work into your own transaction")
 
     async def now_ms(self) -> int:
         return self.clock()

@@ -49,7 +49,7 @@ class Loaded(Struct, frozen=True):
 
 
 class Store(Protocol):
-    """A store applies plans atomically, hands out rows, and rings the hub after each commit."""
+    """A store applies plans atomically, hands out rows, and rings the hub after each commit. Texts hold no NUL."""
 
     @property
     def label(self) -> str: ...
@@ -69,6 +69,9 @@ class Store(Protocol):
     def close(self) -> Awaitable[None]: ...
 
     def now_ms(self) -> Awaitable[int]: ...
+
+    def inside(self, connection: Any) -> Store:
+        """This store in the transaction of a user's own connection, where there is such a thing."""
 
     def commit(self, plan: Plan) -> Awaitable[Answer]: ...
 

@@ -36,7 +36,7 @@ REMOVE = Form("t_remove_all", Delete(EXEC, VERSIONED), returning=("execution_id"
 REMOVE_NOTED = Form(
     "t_remove_noted",
     Delete(EXEC, VERSIONED),
-    Emit(OPERATIONS, "removed", {"execution_id": Ref("execution_id"), "details": Was("lane_id")}),
+    Emit(OPERATIONS, "removed", {"execution_id": Ref("execution_id"), "details": Was("tags")}),
 )
 _CHILDREN = (ATTEMPT, GRANT, LEASES, COMPLETIONS, OPERATIONS)
 
@@ -46,7 +46,12 @@ def remove(n: int, version: int = 0, form: Form = REMOVE) -> Plan:
 
 
 async def _with_children(store: Store, n: int) -> None:
-    await put(store, execution(n, lane_id=f"l{n}"), insert(ATTEMPT, execution_id=uid(n)), insert(GRANT, execution_id=uid(n)))
+    await put(
+        store,
+        execution(n, lane_id=f"l{n}", tags=f'{{"a.b":"l{n}"}}'),
+        insert(ATTEMPT, execution_id=uid(n)),
+        insert(GRANT, execution_id=uid(n)),
+    )
     await put(store, insert(ATTEMPT, execution_id=uid(n), attempt_index=1))
     await put(store, *(insert(channel, execution_id=uid(n)) for channel in OUTBOXES for _ in range(2)))
 
@@ -109,7 +114,7 @@ async def test_an_event_told_by_a_delete_outlives_the_row(store: Store) -> None:
     await _with_children(store, 1)
     await put(store, remove(1, form=REMOVE_NOTED))
     told = await events(store, OPERATIONS)
-    assert [(e["event_type"], e["execution_id"], e["details"]) for e in told] == [("removed", uid(1), "l1")]
+    assert [(e["event_type"], e["execution_id"], e["details"]) for e in told] == [("removed", uid(1), '{"a.b":"l1"}')]
     assert (await get(store, "ff_outbox_trim", OPERATIONS))["event_id"] < told[0]["event_id"]
 
 

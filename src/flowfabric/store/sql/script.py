@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from os import urandom
 from typing import Any
-from uuid import UUID, SafeUUID
+from uuid import UUID
 
 import msgspec
 from msgspec import Struct
 
+from flowfabric.ids import uuid_of
 from flowfabric.plan import (
     Add,
     Arg,
@@ -117,18 +118,11 @@ def new_uuid_bytes() -> bytes:
     return bytes(raw)
 
 
-_SafeUnknown = SafeUUID.unknown
 _json_list = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def decode_uuid(raw: bytes | None) -> UUID | None:
-    """As `UUID(bytes=raw)`, at a third of its price: the bytes are ours and need no checking."""
-    if raw is None:
-        return None
-    made = UUID.__new__(UUID)
-    object.__setattr__(made, "int", int.from_bytes(raw, "big"))
-    object.__setattr__(made, "is_safe", _SafeUnknown)
-    return made
+    return None if raw is None else uuid_of(int.from_bytes(raw, "big"))
 
 
 def decode_list(raw: str) -> tuple[str, ...]:

@@ -12,12 +12,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import Any, TypeVar
 
-from flowfabric.errors import TransportError
+from flowfabric.errors import TransportError, Unavailable
 from flowfabric.model.lease import BackendTag
 from flowfabric.plan import Answer, Plan
 from flowfabric.store.clock import Clock, Ratchet, system_clock
 from flowfabric.store.hub import Hub
-from flowfabric.store.port import Loaded, Read, Row
+from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.schema import INDEXES, TABLES
 from flowfabric.store.sql.ddl import index_order, index_predicate
 from flowfabric.store.sqlite.failures import as_engine_error, patiently
@@ -104,6 +104,9 @@ class SqliteStore:
             self.closed = True
             await asyncio.to_thread(self._finalizer)
             self.hub.ring_all()
+
+    def inside(self, connection: Any) -> Store:
+        raise Unavailable("connection: only Postgres takes work into your own transaction")
 
     async def now_ms(self) -> int:
         return self.clock()

@@ -1,0 +1,191 @@
+"""Plans as statements on one connection: what is sent, what the answers mean, and whom they wake."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+from uuid import UUID
+
+from flowfabric.ids import uuid_of
+from flowfabric.plan import Answer, Applied, Form, Plan, Refused
+from flowfabric.store.hub import Topic
+from flowfabric.store.port import Row
+from flowfabric.store.sql.pg import PgForm, statement
+
+Decoder = Callable[[Any], Any]
+DECODERS: dict[str, Decoder] = {
+    "list": tuple,
+    "uuid": lambda raw: None if raw is None else uuid_of(raw.int),
+    "uuidtext": lambda raw: None if raw is None else UUID(raw),
+}
+
+
+class Session(Protocol):
+    """A connection, ours or a user's. A transaction inside a transaction is a savepoint."""
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Any]: ...
+
+    def transaction(self) -> AbstractAsyncContextManager[Any]: ...
+
+
+class Effects:
+    """What a commit touched: topics to ring now, and when each timer is due."""
+
+    __slots__ = ("dues", "topics")
+
+    def __init__(self) -> None:
+        self.topics: dict[Topic, None] = {}
+        self.dues: dict[str, int] = {}
+
+    def add(self, text: PgForm, values: Sequence[Any], row: Sequence[Any]) -> None:
+        for wake in text.wakes:
+            if wake.at is None:
+                self.topics[wake.topic, _at(wake.key, values, row)] = None
+                continue
+            at = _at(wake.at, values, row)
+            if at is not None:
+                self.dues[wake.topic] = min(at, self.dues.get(wake.topic, at))
+
+
+def _at(place: int | None, values: Sequence[Any], row: Sequence[Any]) -> Any:
+    if place is None:
+        return None
+    return values[place] if place >= 0 else row[place]
+
+
+class Late(Exception):
+    """A plan was refused after something of its transaction was written."""
+
+    def __init__(self, answer: Refused) -> None:
+        self.answer = answer
+
+
+_TEXTS: dict[Form, PgForm] = {}
+
+
+def text_of(form: Form) -> PgForm:
+    found = _TEXTS.get(form)
+    if found is None:
+        found = _TEXTS[form] = statement(form)
+    return found
+
+
+def key_of(plan: Plan) -> tuple[Any, ...]:
+    """The row a plan is decided by; empty when it is a new numbered one."""
+    places = text_of(plan.form).key
+    return (plan.form.steps[0].table, *(plan.values[at] for at in places)) if places else ()
+
+
+async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> list[Answer]:
+    """Plans of one form about different rows, in one statement. Locks are taken in the order of the keys."""
+    text = text_of(plans[0].form)
+    if text.musts:
+        return [await _run_alone(session, text, plan, now_ms, effects) for plan in plans]
+    order = range(len(plans))
+    if text.key and len(plans) > 1:
+        places = text.key
+        order = sorted(order, key=lambda at: tuple(plans[at].values[k] for k in places))  # type: ignore[assignment]
+    rows = await session.fetch(text.sql, now_ms, *_arrays(text, [plans[at] for at in order]))
+    answers: list[Answer] = [Refused()] * len(plans)
+    for at, row in zip(_whose(text, plans, order, rows), rows, strict=True):
+        answers[at] = Applied(row[0], returned(text, row))
+        effects.add(text, plans[at].values, row)
+    if rows:
+        effects.topics.update(dict.fromkeys((channel, None) for channel in text.channels))
+    return answers
+
+
+def _whose(text: PgForm, plans: Sequence[Plan], order: Sequence[int], rows: Sequence[Any]) -> list[int]:
+    """Which plan each answer belongs to."""
+    if text.by_key:
+        ends = 1 + text.by_key
+        by_key = {tuple(plans[at].values[k] for k in text.key): at for at in order}
+        return [by_key[tuple(row)[1:ends]] for row in rows]
+    if not text.key:
+        return list(order)
+    return [order[row[1] - 1] for row in rows]
+
+
+async def _run_alone(session: Session, text: PgForm, plan: Plan, now_ms: int | None, effects: Effects) -> Answer:
+    """A later step may refuse this one, so it gets a transaction to take back."""
+    try:
+        async with session.transaction():
+            rows = await session.fetch(text.sql, now_ms, *_arrays(text, [plan]))
+            if not rows:
+                return Refused()
+            counts = rows[0][text.returned[1] : text.returned[1] + len(text.musts)]
+            for step, count in zip(text.musts, counts, strict=True):
+                if count != 1:
+                    raise Late(Refused(0, step))
+    except Late as late:
+        return late.answer
+    effects.add(text, plan.values, rows[0])
+    effects.topics.update(dict.fromkeys((channel, None) for channel in text.channels))
+    return Applied(rows[0][0], returned(text, rows[0]))
+
+
+async def run_together(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> Answer:
+    """All in order in one transaction, or none."""
+    answer: Answer = Refused()
+    mine = Effects()
+    try:
+        async with session.transaction():
+            for at, plan in enumerate(plans):
+                answer = (await run_plans(session, [plan], now_ms, mine))[0]
+                if isinstance(answer, Refused):
+                    raise Late(Refused(at, answer.step))
+    except Late as late:
+        return late.answer
+    effects.topics.update(mine.topics)
+    for timer, at_ms in mine.dues.items():
+        effects.dues[timer] = min(at_ms, effects.dues.get(timer, at_ms))
+    return answer
+
+
+async def run_sweeps(
+    session: Session, wanted: Sequence[tuple[Plan, int]], now_ms: int | None, effects: Effects
+) -> list[list[Row]]:
+    """Equal selections share one; each request gets its share of the rows in turn."""
+    form = wanted[0][0].form
+    text = text_of(form)
+    limits = [limit for _, limit in wanted]
+    chosen = [wanted[0][0].values[form.args.index(name)] for name in form.choosing]
+    arrays = _arrays(text, [plan for plan, _ in wanted]) if text.kinds else []
+    rows = await session.fetch(text.sql, now_ms, *arrays, limits, *chosen)
+    shares: list[list[Row]] = [[] for _ in wanted]
+    for row in rows:
+        shares[row[1] - 1].append(returned(text, row))
+        effects.add(text, wanted[row[1] - 1][0].values, row)
+    if rows:
+        effects.topics.update(dict.fromkeys((channel, None) for channel in text.channels))
+    return shares
+
+
+def returned(text: PgForm, row: Sequence[Any]) -> Row:
+    first, last = text.returned
+    if first == last:
+        return ()
+    values = tuple(row)[first:last]
+    return tuple(DECODERS[k](v) if k in DECODERS else v for k, v in zip(text.returned_kinds, values, strict=True))
+
+
+def _arrays(text: PgForm, plans: Sequence[Plan]) -> list[Sequence[Any]]:
+    """One array per argument; where a form has none, one that only counts the plans."""
+    if not text.kinds:
+        return [[1] * len(plans)]
+    columns: list[Sequence[Any]] = list(zip(*(plan.values for plan in plans), strict=True))
+    for at, kind in enumerate(text.kinds):
+        if kind == "list":
+            columns[at] = [array_text(items) for items in columns[at]]
+    return columns
+
+
+def array_text(items: Sequence[str] | None) -> str | None:
+    """A list as Postgres writes it; an array of lists would have to be rectangular."""
+    if items is None:
+        return None
+    if not items:
+        return "{}"
+    quoted = (item.replace("\\", "\\\\").replace('"', '\\"') for item in items)
+    return "{" + ",".join(f'"{item}"' for item in quoted) + "}"

@@ -1,0 +1,126 @@
+"""Wake-ups between processes: after commits, at most one notification at a time, from a connection of its own.
+
+NOTIFY inside a writing transaction makes commits wait for each other, so it stays out of them. What is lost here costs
+time only: whoever waits also looks now and then by himself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import msgspec
+
+from flowfabric.store.hub import Hub, Topic
+from flowfabric.store.postgres.apply import Effects
+
+log = logging.getLogger("flowfabric.postgres")
+
+PAUSE_S = 0.01
+FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
+MAX_TOPICS = 100
+MAX_BYTES = 7_500
+NOTIFY = "SELECT pg_notify($1, $2)"
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Bell:
+    """Tells other processes what was committed here, and rings the hub for what was committed there."""
+
+    def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection]], hub: Hub, channel: str) -> None:
+        self._connect, self._hub, self._channel = connect, hub, channel
+        self._me = secrets.token_hex(4)
+        self._pending = Effects()
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.sent = self.heard = 0
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="flowfabric-postgres-bell")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    def tell(self, effects: Effects) -> None:
+        """To be told to the others as soon as the last telling is through."""
+        if not effects.topics and not effects.dues:
+            return
+        self._pending.topics.update(effects.topics)
+        for timer, at_ms in effects.dues.items():
+            self._pending.dues[timer] = min(at_ms, self._pending.dues.get(timer, at_ms))
+        self._wanted.set()
+
+    async def _run(self) -> None:
+        retry = FIRST_RETRY_S
+        while True:
+            try:
+                connection = await self._connect()
+                try:
+                    await connection.add_listener(self._channel, self._on_notice)
+                    self._hub.ring_all_but_timers()  # whatever was said while nobody listened
+                    retry = FIRST_RETRY_S
+                    await self._tell_on(connection)
+                finally:
+                    with suppress(Exception):
+                        await connection.close(timeout=1)
+            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+                log.info("no wake-ups between processes for now (%s); looking now and then instead", type(error).__name__)
+            await asyncio.sleep(retry)
+            retry = min(retry * 2, LAST_RETRY_S)
+
+    async def _tell_on(self, connection: asyncpg.Connection) -> None:
+        """Until the connection is lost, which wakes this like anything else there is to tell."""
+        connection.add_termination_listener(self._on_lost)
+        while True:
+            await self._wanted.wait()
+            self._wanted.clear()
+            if connection.is_closed():
+                return
+            pending, self._pending = self._pending, Effects()
+            if pending.topics or pending.dues:
+                await connection.execute(NOTIFY, self._channel, message(self._me, pending))
+                self.sent += 1
+                await asyncio.sleep(PAUSE_S)
+
+    def _on_lost(self, _connection: Any) -> None:
+        self._wanted.set()
+
+    def _on_notice(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
+        try:
+            sender, topics, dues = _decode(str(payload))
+        except (msgspec.DecodeError, ValueError):
+            return
+        if sender == self._me:
+            return
+        self.heard += 1
+        if topics is None:
+            self._hub.ring_all_but_timers()
+        self._hub.announce([_topic(*topic) for topic in topics or ()], dues)
+
+
+def message(sender: str, effects: Effects) -> str:
+    """Topics by name; when there are too many to say, everybody looks."""
+    topics: list[Topic] | None = list(effects.topics)
+    if topics is not None and len(topics) > MAX_TOPICS:
+        topics = None
+    text = _encode((sender, topics, effects.dues))
+    return (text if len(text) <= MAX_BYTES else _encode((sender, None, effects.dues))).decode()
+
+
+def _topic(name: str, key: Any) -> Topic:
+    """Keys that look like a uuid were one."""
+    if isinstance(key, str) and len(key) == 36:
+        with suppress(ValueError):
+            return name, UUID(key)
+    return name, key

@@ -1,0 +1,119 @@
+"""Natural group commit: what queued up while the last statement was in flight goes together in the next one.
+
+Plans that name the same row stand in line for it: the second is queued when the first is answered. That keeps one caller's
+order, and it keeps a row from standing twice in a batch, where `UPDATE ... FROM unnest` would drop one in silence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from typing import Any
+
+MAX_BATCH = 100
+Key = tuple[Any, ...]
+Run = Callable[[Any, Hashable, list[Any]], Awaitable[list[Any]]]
+
+
+class _Job:
+    __slots__ = ("ahead", "future", "item", "keys", "shape", "size")
+
+    def __init__(self, shape: Hashable, item: Any, keys: tuple[Key, ...], size: int, future: asyncio.Future[Any]) -> None:
+        self.shape, self.item, self.keys, self.size, self.future = shape, item, keys, size, future
+        self.ahead = 0
+
+
+class Coalescer:
+    """Jobs of one shape ride together, shapes take turns, and each carrier (a connection) has one batch at a time.
+
+    A shape is on the road once at a time: the next batch of it is the larger for it.
+    """
+
+    def __init__(self, run: Run, carriers: Sequence[Any], max_batch: int = MAX_BATCH) -> None:
+        self._run, self._free, self._max = run, list(carriers), max_batch
+        self._ready: dict[Hashable, deque[_Job]] = {}
+        self._held: dict[Hashable, deque[_Job]] = {}
+        self._lines: dict[Key, deque[_Job]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.batches = self.jobs = 0
+
+    def submit(self, shape: Hashable, item: Any, keys: Iterable[Key] = (), size: int = 1) -> asyncio.Future[Any]:
+        job = _Job(shape, item, tuple(dict.fromkeys(keys)), size, asyncio.get_running_loop().create_future())
+        for key in job.keys:
+            line = self._lines.get(key)
+            if line is None:
+                self._lines[key] = deque((job,))
+            else:
+                line.append(job)
+                job.ahead += 1
+        if not job.ahead:
+            self._enqueue(job)
+        return job.future
+
+    async def drain(self) -> None:
+        """Waits until everything submitted so far is answered."""
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    def _enqueue(self, job: _Job) -> None:
+        held = self._held.get(job.shape)
+        if held is not None:
+            held.append(job)
+            return
+        self._ready.setdefault(job.shape, deque()).append(job)
+        if self._free:
+            task = asyncio.create_task(self._drive(self._free.pop()))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def _take(self) -> list[_Job]:
+        shape = next(iter(self._ready))
+        queue = self._ready.pop(shape)
+        group = [queue.popleft()]
+        size = group[0].size
+        while queue and size + queue[0].size <= self._max:
+            size += queue[0].size
+            group.append(queue.popleft())
+        self._held[shape] = queue
+        return group
+
+    async def _drive(self, carrier: Any) -> None:
+        try:
+            while self._ready:
+                group = self._take()
+                self.batches += 1
+                self.jobs += len(group)
+                try:
+                    answers = await self._run(carrier, group[0].shape, [job.item for job in group])
+                except BaseException as error:  # the runner isolates bad plans; what arrives here concerns the whole group
+                    answers = [error] * len(group)
+                waiting = self._held.pop(group[0].shape)
+                if waiting:
+                    self._ready[group[0].shape] = waiting  # to the back of the turn
+                for job, answer in zip(group, answers, strict=True):
+                    self._release(job)
+                    _answer(job.future, answer)
+        finally:
+            self._free.append(carrier)
+
+    def _release(self, job: _Job) -> None:
+        for key in job.keys:
+            line = self._lines[key]
+            line.popleft()
+            if not line:
+                del self._lines[key]
+                continue
+            line[0].ahead -= 1
+            if not line[0].ahead:
+                self._enqueue(line[0])
+
+
+def _answer(future: asyncio.Future[Any], answer: Any) -> None:
+    """A caller that gave up harms nobody: the commit stands."""
+    if future.done():
+        return
+    if isinstance(answer, BaseException):
+        future.set_exception(answer)
+    else:
+        future.set_result(answer)

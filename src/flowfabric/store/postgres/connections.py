@@ -1,0 +1,155 @@
+"""Connections: how they are opened, what is set on them, and what a lost one means."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+from msgspec import Struct
+
+from flowfabric.errors import ConfigError
+from flowfabric.store.postgres.failures import is_gone, unreachable
+
+CONNECT_TIMEOUT_S = 10.0
+COMMAND_TIMEOUT_S = 60.0
+RECONNECT_FOR_S = 10.0
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.02, 0.5
+STATEMENTS_KEPT = 1_000
+OURS = {
+    "application_name": "flowfabric",
+    "default_transaction_isolation": "read committed",
+    "idle_in_transaction_session_timeout": "5000",
+    "jit": "off",
+    "timezone": "UTC",
+}
+WRITING = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+}
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
+
+
+class Options(Struct, frozen=True):
+    """`pooler` is for a transaction-mode pooler in between: nothing is kept on a session, and nobody listens."""
+
+    url: str
+    schema: str = "public"
+    writers: int = 2
+    readers: int = 8
+    pooler: bool = False
+
+    def checked(self) -> Options:
+        scheme = self.url.partition("://")[0]
+        if scheme not in ("postgresql", "postgres"):
+            raise ConfigError("url: expected postgresql://user@host:port/database")
+        if not _SCHEMA.match(self.schema):
+            raise ConfigError(f"schema: lower case letters, digits and underscores, got {self.schema!r:.60}")
+        for name, value, most in (("writers", self.writers, 16), ("readers", self.readers, 100)):
+            if not isinstance(value, int) or not 1 <= value <= most:
+                raise ConfigError(f"{name}: a whole number from 1 to {most}, got {value!r}")
+        return self
+
+    @property
+    def shown(self) -> str:
+        """Where, without who and with which password."""
+        parts = urlsplit(self.url)
+        try:
+            port = parts.port or 5432
+        except ValueError:
+            raise ConfigError("url: the port is not a number") from None
+        return f"postgresql://{parts.hostname or 'localhost'}:{port}{parts.path or '/'}"
+
+
+async def connect(options: Options, more: dict[str, str] | None = None) -> asyncpg.Connection:
+    """One connection, or an error that says what to do."""
+    settings = {**OURS, **(more or {})}
+    if options.schema != "public":
+        settings["search_path"] = options.schema
+    try:
+        return await asyncpg.connect(
+            options.url,
+            timeout=CONNECT_TIMEOUT_S,
+            command_timeout=COMMAND_TIMEOUT_S,
+            statement_cache_size=0 if options.pooler else STATEMENTS_KEPT,
+            max_cached_statement_lifetime=0,
+            server_settings={} if options.pooler else settings,
+        )
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise unreachable(error, options.shown) from error
+
+
+class Link:
+    """A connection that is made when needed and made again when lost."""
+
+    def __init__(self, options: Options, settings: dict[str, str] | None = None) -> None:
+        self._options, self._settings = options, settings
+        self._connection: asyncpg.Connection | None = None
+
+    async def get(self) -> asyncpg.Connection:
+        """While the server is away, tries again for a while; nothing was sent yet."""
+        if self._connection is not None and not self._connection.is_closed():
+            return self._connection
+        give_up = time.monotonic() + RECONNECT_FOR_S
+        pause = FIRST_PAUSE_S
+        while True:
+            try:
+                self._connection = await connect(self._options, self._settings)
+                return self._connection
+            except Exception as error:
+                if not getattr(error, "retryable", False) or time.monotonic() + pause > give_up:
+                    raise
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LAST_PAUSE_S)
+
+    def adopt(self, connection: asyncpg.Connection) -> None:
+        self._connection = connection
+
+    def drop(self) -> None:
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+    async def close(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None and not connection.is_closed():
+            try:
+                await connection.close(timeout=2)
+            except Exception:
+                connection.terminate()
+
+
+class Links:
+    """A few of them, each lent to one at a time."""
+
+    def __init__(self, options: Options, count: int) -> None:
+        self._all = [Link(options) for _ in range(count)]
+        self._free = list(self._all)
+        self._turn = asyncio.Semaphore(count)
+
+    @asynccontextmanager
+    async def one(self) -> AsyncIterator[Any]:
+        async with self._turn:
+            link = self._free.pop()
+            try:
+                yield await link.get()
+            except BaseException as error:
+                if is_gone(error) or isinstance(error, asyncio.CancelledError):
+                    link.drop()
+                raise
+            finally:
+                self._free.append(link)
+
+    async def close(self) -> None:
+        for link in self._all:
+            await link.close()

@@ -1,0 +1,92 @@
+"""Reading an outbox without losing events.
+
+A number is drawn when a row is inserted but seen when its transaction commits, so a gap below a number may still fill. A gap is
+dead once every transaction that was running when it was seen has ended: then its number belongs to one that was rolled back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from flowfabric.store.port import Row
+from flowfabric.store.postgres.apply import Session
+from flowfabric.store.postgres.reader import decode_rows
+from flowfabric.store.schema import TABLES
+
+_HORIZON = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+_FENCE = "SELECT pg_current_xact_id()::text::bigint"
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.001, 0.05
+MAX_PAUSES = 100
+TAIL = 1_000
+
+
+class GapReader:
+    """One per channel and process. Every gap up to `settled` is known to be dead."""
+
+    def __init__(self, channel: str) -> None:
+        self._channel = channel
+        self._settled = 0
+        self._fence: tuple[int, int] | None = None
+        names = ", ".join(TABLES[channel].names)
+        self._page = f"SELECT {_HORIZON}, {names} FROM {channel} WHERE event_id > $1 ORDER BY event_id LIMIT $2"
+        trimmed = f"coalesce((SELECT event_id FROM ff_outbox_trim WHERE channel = '{channel}'), 0)"
+        self._tail = f"SELECT {trimmed}, ARRAY(SELECT event_id FROM {channel} ORDER BY event_id DESC LIMIT {TAIL})"
+        self._between = f"SELECT event_id FROM {channel} WHERE event_id >= $1 AND event_id < $2"
+
+    async def read(self, session: Session, after: int, limit: int) -> list[Row]:
+        """Committed events above a number, up to the first gap that may still fill; waits where that gap comes first."""
+        pause = FIRST_PAUSE_S
+        for _ in range(MAX_PAUSES):
+            rows = await session.fetch(self._page, after, limit)
+            if not rows:
+                return []
+            self._decide(rows[0][0])
+            page = self._up_to_gap(rows, after)
+            if len(page) == len(rows):
+                return decode_rows(self._channel, page)
+            if self._fence is None:
+                self._fence = (rows[-1][1], (await session.fetch(_FENCE))[0][0])
+            if page:
+                return decode_rows(self._channel, page)
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LAST_PAUSE_S)
+        return []
+
+    async def last(self, session: Session, noted: Callable[[], None]) -> int:
+        """A position behind everything committed so far and before everything that is not; in doubt rather too early.
+
+        `noted` is called once nothing that is committed from then on can be missed.
+        """
+        trimmed, numbers = (await session.fetch(self._tail))[0]
+        noted()
+        highest: int = max((trimmed, *numbers))
+        lowest = min(numbers, default=highest)
+        if highest - lowest == len(numbers) - 1 or highest <= self._settled:
+            return highest
+        fence = (await session.fetch(_FENCE))[0][0]
+        pause = FIRST_PAUSE_S
+        for _ in range(MAX_PAUSES):
+            if (await session.fetch(f"SELECT {_HORIZON}"))[0][0] >= fence:
+                break
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LAST_PAUSE_S)
+        arrived: set[int] = {row[0] for row in await session.fetch(self._between, lowest, highest)} - set(numbers)
+        return min(arrived) - 1 if arrived else highest
+
+    def _up_to_gap(self, rows: Any, after: int) -> list[Any]:
+        page: list[Any] = []
+        for row in rows:
+            number = row[1]
+            if number != after + 1 and number - 1 > self._settled:
+                break
+            page.append(tuple(row)[1:])
+            after = number
+        return page
+
+    def _decide(self, horizon: int) -> None:
+        """The fence was drawn after the gap was seen: whoever could still fill it has a smaller transaction id."""
+        if self._fence is not None and horizon >= self._fence[1]:
+            self._settled = max(self._settled, self._fence[0])
+            self._fence = None

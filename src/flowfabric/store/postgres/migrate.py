@@ -1,0 +1,124 @@
+"""Numbered `.sql` files, applied once each under an advisory lock, in one transaction, and recorded with their checksum.
+
+A `pre` migration goes before the new code, a `post` one after the last old process has stopped.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib.resources import files
+from typing import Any, Literal
+
+import asyncpg
+from msgspec import Struct
+
+from flowfabric.errors import ConfigError, TransportError, Unavailable
+
+Kind = Literal["pre", "post"]
+LOCK = 0x0F10_FAB1
+LEDGER = """CREATE TABLE IF NOT EXISTS ff_migration_annotation (
+    version bigint PRIMARY KEY, name text NOT NULL, applied_at_ms bigint NOT NULL,
+    backward_compatible boolean NOT NULL DEFAULT true, checksum text NOT NULL)"""
+_RECORD = """INSERT INTO ff_migration_annotation (version, name, applied_at_ms, backward_compatible, checksum)
+    VALUES ($1, $2, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, $3, $4)"""
+
+
+class Migration(Struct, frozen=True):
+    version: int
+    kind: Kind
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def title(self) -> str:
+        return f"{self.version:04}_{self.kind}_{self.name}"
+
+
+def shipped() -> list[Migration]:
+    folder = files("flowfabric.store.postgres").joinpath("migrations")
+    return [
+        _parsed(f.name, f.read_text(encoding="utf-8"))
+        for f in sorted(folder.iterdir(), key=lambda f: f.name)
+        if f.name.endswith(".sql")
+    ]
+
+
+def _parsed(file: str, sql: str) -> Migration:
+    number, kind, name = file.removesuffix(".sql").split("_", 2)
+    assert kind in ("pre", "post"), f"{file}: a migration is pre or post"
+    return Migration(int(number), "pre" if kind == "pre" else "post", name, sql)
+
+
+def as_script(kind: Kind | None = None) -> str:
+    """Everything as one script for psql or another tool."""
+    parts = ["BEGIN;", f"SELECT pg_advisory_xact_lock({LOCK});", f"{LEDGER};"]
+    for migration in shipped():
+        if kind in (None, migration.kind):
+            record = (
+                "INSERT INTO ff_migration_annotation (version, name, applied_at_ms, checksum) VALUES "
+                f"({migration.version}, '{migration.title}', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, "
+                f"'{migration.checksum}');"
+            )
+            parts += [f"-- {migration.title}", migration.sql.rstrip(), record]
+    return "\n\n".join([*parts, "COMMIT;"]) + "\n"
+
+
+async def migrate(connection: asyncpg.Connection, kind: Kind | None = None) -> list[str]:
+    """Applies what is missing; the titles of what was applied."""
+    async with connection.transaction():
+        await connection.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
+        await _check_encoding(connection)
+        await connection.execute(LEDGER)
+        known = await _ledger(connection)
+        _check_ahead(known)
+        fresh = []
+        for migration in shipped():
+            if migration.version in known:
+                _check_same(migration, known[migration.version])
+            elif kind in (None, migration.kind):
+                await connection.execute(migration.sql)
+                await connection.execute(_RECORD, migration.version, migration.title, migration.kind == "pre", migration.checksum)
+                fresh.append(migration.title)
+    return fresh
+
+
+async def check_schema(connection: asyncpg.Connection) -> None:
+    """Refuses a database this release cannot work on."""
+    await _check_encoding(connection)
+    try:
+        known = await _ledger(connection)
+    except asyncpg.UndefinedTableError:
+        known = {}
+    _check_ahead(known)
+    missing = [m.title for m in shipped() if m.kind == "pre" and m.version not in known]
+    if missing:
+        found = f"at {max(known)}" if known else "without a FlowFabric schema"
+        raise Unavailable(f"schema_version: the database is {found} and needs {missing[0]}; run `flowfabric migrate URL`")
+
+
+async def _check_encoding(connection: asyncpg.Connection) -> None:
+    encoding = await connection.fetchval("SHOW server_encoding")
+    if encoding != "UTF8":
+        raise ConfigError(f"the database is encoded in {encoding}; FlowFabric needs UTF8 (CREATE DATABASE ... ENCODING 'UTF8')")
+
+
+async def _ledger(connection: asyncpg.Connection) -> dict[int, Any]:
+    rows = await connection.fetch("SELECT version, checksum, backward_compatible FROM ff_migration_annotation")
+    return {row["version"]: row for row in rows}
+
+
+def _check_ahead(known: dict[int, Any]) -> None:
+    newest = shipped()[-1].version
+    ahead = [version for version, row in known.items() if version > newest and not row["backward_compatible"]]
+    if ahead:
+        raise Unavailable(f"schema_version: the database is at {max(known)}, this release knows {newest}; upgrade flowfabric")
+
+
+def _check_same(migration: Migration, row: Any) -> None:
+    if row["checksum"] != migration.checksum:
+        text = f"migration {migration.title} differs from the one applied to this database"
+        raise TransportError("postgres", text, backend_kind="protocol")

@@ -1,0 +1,283 @@
+CREATE TABLE ff_exec_core (
+    partition_key bigint NOT NULL,
+    execution_id uuid NOT NULL,
+    flow_id uuid,
+    lane_id text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL DEFAULT 'default',
+    instance_tag text COLLATE "C",
+    execution_kind text COLLATE "C" NOT NULL DEFAULT '',
+    creator_identity text COLLATE "C" NOT NULL DEFAULT '',
+    idempotency_key text COLLATE "C",
+    payload_encoding text COLLATE "C",
+    required_capabilities text[] NOT NULL DEFAULT '{}',
+    budget_ids text[] NOT NULL DEFAULT '{}',
+    quota_policy_id uuid,
+    lifecycle_phase text COLLATE "C" NOT NULL,
+    ownership_state text COLLATE "C" NOT NULL DEFAULT 'unowned',
+    eligibility_state text COLLATE "C" NOT NULL,
+    blocking_reason text COLLATE "C" NOT NULL DEFAULT 'none',
+    blocking_detail text COLLATE "C" NOT NULL DEFAULT '',
+    terminal_outcome text COLLATE "C" NOT NULL DEFAULT 'none',
+    attempt_state text COLLATE "C" NOT NULL,
+    public_state text COLLATE "C" NOT NULL,
+    priority bigint NOT NULL DEFAULT 0,
+    created_at_ms bigint NOT NULL,
+    started_at_ms bigint,
+    terminal_at_ms bigint,
+    last_transition_at bigint NOT NULL DEFAULT 0,
+    last_mutation_at bigint NOT NULL DEFAULT 0,
+    delay_until_ms bigint,
+    deadline_at_ms bigint,
+    deadline_origin text COLLATE "C",
+    attempt_index bigint NOT NULL DEFAULT 0,
+    total_attempt_count bigint NOT NULL DEFAULT 0,
+    retry_count bigint NOT NULL DEFAULT 0,
+    replay_count bigint NOT NULL DEFAULT 0,
+    lease_reclaim_count bigint NOT NULL DEFAULT 0,
+    max_reclaim_count bigint,
+    attempt_timeout_ms bigint,
+    attempt_timeout_at_ms bigint,
+    attempt_timeout_remaining_ms bigint,
+    retention_ttl_ms bigint,
+    retain_until_ms bigint,
+    current_attempt_id uuid,
+    current_lease_id uuid,
+    lease_epoch bigint NOT NULL DEFAULT 0,
+    version bigint NOT NULL DEFAULT 0,
+    current_worker_id text COLLATE "C",
+    current_worker_instance_id text COLLATE "C",
+    lease_acquired_at bigint,
+    lease_expires_at_ms bigint,
+    lease_last_renewed_at bigint,
+    lease_renewal_deadline bigint,
+    lease_expired_at bigint,
+    expired_epoch bigint,
+    interrupt_cause text COLLATE "C",
+    closing_epoch bigint,
+    closing_attempt_index bigint,
+    pending_retry_reason text COLLATE "C",
+    pending_replay_reason text COLLATE "C",
+    pending_replay_requested_by text COLLATE "C",
+    pending_previous_attempt_index bigint,
+    pending_attempt_policy json,
+    reserved_for text COLLATE "C",
+    reserved_until_ms bigint,
+    failure_reason text COLLATE "C",
+    last_failure_message text COLLATE "C",
+    cancellation_reason text COLLATE "C",
+    cancelled_by text COLLATE "C",
+    progress_pct bigint,
+    progress_message text COLLATE "C",
+    progress_updated_at bigint,
+    last_capability_mismatch_at bigint,
+    current_suspension_id uuid,
+    current_waitpoint_id uuid,
+    result_encoding text COLLATE "C",
+    tags json NOT NULL DEFAULT '{}',
+    raw_fields json NOT NULL DEFAULT '{}',
+    policy json,
+    payload bytea,
+    result bytea,
+    PRIMARY KEY (partition_key, execution_id)
+) WITH (fillfactor = 80, toast_tuple_target = 512, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+CREATE TABLE ff_attempt (
+    partition_key bigint NOT NULL,
+    execution_id uuid NOT NULL,
+    attempt_index bigint NOT NULL,
+    attempt_id uuid,
+    attempt_type text COLLATE "C" NOT NULL DEFAULT 'initial',
+    attempt_state text COLLATE "C" NOT NULL DEFAULT 'created',
+    worker_id text COLLATE "C",
+    worker_instance_id text COLLATE "C",
+    lease_id uuid,
+    lease_epoch bigint NOT NULL DEFAULT 0,
+    lease_expires_at_ms bigint,
+    created_at_ms bigint NOT NULL DEFAULT 0,
+    started_at_ms bigint,
+    resumed_at_ms bigint,
+    suspended_at_ms bigint,
+    suspension_id text COLLATE "C",
+    terminal_at_ms bigint,
+    outcome text COLLATE "C",
+    failure_reason text COLLATE "C",
+    failure_category text COLLATE "C",
+    retry_reason text COLLATE "C",
+    replay_reason text COLLATE "C",
+    replay_requested_by text COLLATE "C",
+    reclaim_reason text COLLATE "C",
+    previous_attempt_index bigint,
+    replayed_from_attempt_index bigint,
+    attempt_timeout_at_ms bigint,
+    attempt_timeout_remaining_ms bigint,
+    usage json NOT NULL DEFAULT '{"last_usage_report_seq":0}',
+    policy json,
+    raw_fields json NOT NULL DEFAULT '{}',
+    PRIMARY KEY (partition_key, execution_id, attempt_index)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+CREATE TABLE ff_claim_grant (
+    partition_key bigint NOT NULL,
+    execution_id uuid NOT NULL,
+    grant_id text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    worker_id text COLLATE "C" NOT NULL,
+    worker_instance_id text COLLATE "C" NOT NULL,
+    lane_id text COLLATE "C" NOT NULL,
+    capability_hash text COLLATE "C",
+    worker_capabilities text[] NOT NULL DEFAULT '{}',
+    route_snapshot_json json,
+    admission_summary text COLLATE "C",
+    grant_ttl_ms bigint NOT NULL,
+    issued_at_ms bigint NOT NULL,
+    expires_at_ms bigint NOT NULL,
+    PRIMARY KEY (partition_key, execution_id)
+);
+
+CREATE TABLE ff_lane_registry (
+    lane_id text COLLATE "C" NOT NULL,
+    registered_at_ms bigint NOT NULL,
+    registered_by text COLLATE "C" NOT NULL,
+    state text COLLATE "C" NOT NULL DEFAULT 'active',
+    updated_at_ms bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (lane_id)
+);
+
+CREATE TABLE ff_idempotency (
+    namespace text COLLATE "C" NOT NULL,
+    idempotency_key text COLLATE "C" NOT NULL,
+    partition_key bigint NOT NULL,
+    execution_id uuid NOT NULL,
+    expires_at_ms bigint NOT NULL,
+    PRIMARY KEY (namespace, idempotency_key)
+);
+
+CREATE TABLE ff_worker_registry (
+    namespace text COLLATE "C" NOT NULL,
+    worker_instance_id text COLLATE "C" NOT NULL,
+    worker_id text COLLATE "C" NOT NULL,
+    lanes text[] NOT NULL DEFAULT '{}',
+    capabilities text[] NOT NULL DEFAULT '{}',
+    last_heartbeat_ms bigint NOT NULL,
+    liveness_ttl_ms bigint NOT NULL,
+    expires_at_ms bigint NOT NULL,
+    registered_at_ms bigint NOT NULL,
+    version bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (namespace, worker_instance_id)
+);
+
+CREATE TABLE ff_worker_registry_event (
+    event_id bigint GENERATED BY DEFAULT AS IDENTITY (CACHE 1),
+    namespace text COLLATE "C" NOT NULL,
+    worker_instance_id text COLLATE "C" NOT NULL,
+    event_kind text COLLATE "C" NOT NULL,
+    event_at_ms bigint NOT NULL,
+    reason text COLLATE "C",
+    PRIMARY KEY (event_id)
+);
+
+CREATE TABLE ff_edge (
+    partition_key bigint NOT NULL,
+    flow_id uuid NOT NULL,
+    edge_id uuid NOT NULL,
+    upstream_eid uuid NOT NULL,
+    downstream_eid uuid NOT NULL,
+    policy json NOT NULL DEFAULT '{}',
+    policy_version bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (partition_key, flow_id, edge_id)
+);
+
+CREATE TABLE ff_edge_group (
+    partition_key bigint NOT NULL,
+    flow_id uuid NOT NULL,
+    downstream_eid uuid NOT NULL,
+    policy json NOT NULL DEFAULT '{}',
+    k_target bigint NOT NULL DEFAULT 0,
+    success_count bigint NOT NULL DEFAULT 0,
+    fail_count bigint NOT NULL DEFAULT 0,
+    skip_count bigint NOT NULL DEFAULT 0,
+    running_count bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (partition_key, flow_id, downstream_eid)
+);
+
+CREATE TABLE ff_lease_event (
+    event_id bigint GENERATED BY DEFAULT AS IDENTITY (CACHE 1),
+    execution_id text COLLATE "C" NOT NULL,
+    lease_id text COLLATE "C",
+    lease_epoch bigint,
+    worker_instance_id text COLLATE "C",
+    event_type text COLLATE "C" NOT NULL,
+    reason text COLLATE "C",
+    occurred_at_ms bigint NOT NULL,
+    partition_key bigint NOT NULL DEFAULT 0,
+    namespace text COLLATE "C",
+    instance_tag text COLLATE "C",
+    PRIMARY KEY (event_id)
+);
+
+CREATE TABLE ff_completion_event (
+    event_id bigint GENERATED BY DEFAULT AS IDENTITY (CACHE 1),
+    execution_id uuid NOT NULL,
+    flow_id uuid,
+    outcome text COLLATE "C" NOT NULL,
+    occurred_at_ms bigint NOT NULL,
+    committed_at_ms bigint NOT NULL DEFAULT 0,
+    dispatched_at_ms bigint,
+    partition_key bigint NOT NULL DEFAULT 0,
+    namespace text COLLATE "C",
+    instance_tag text COLLATE "C",
+    PRIMARY KEY (event_id)
+);
+
+CREATE TABLE ff_operator_event (
+    event_id bigint GENERATED BY DEFAULT AS IDENTITY (CACHE 1),
+    execution_id text COLLATE "C" NOT NULL,
+    event_type text COLLATE "C" NOT NULL,
+    details json,
+    occurred_at_ms bigint NOT NULL,
+    partition_key bigint NOT NULL DEFAULT 0,
+    namespace text COLLATE "C",
+    instance_tag text COLLATE "C",
+    PRIMARY KEY (event_id)
+);
+
+CREATE TABLE ff_outbox_trim (
+    channel text COLLATE "C" NOT NULL,
+    event_id bigint NOT NULL,
+    PRIMARY KEY (channel)
+);
+
+CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
+
+CREATE INDEX ff_exec_core_delayed_idx ON ff_exec_core (delay_until_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'not_eligible_until_time';
+
+CREATE INDEX ff_exec_core_leased_idx ON ff_exec_core (lease_expires_at_ms, execution_id) WHERE ownership_state = 'leased';
+
+CREATE INDEX ff_exec_core_lost_idx ON ff_exec_core (lease_expires_at_ms, execution_id) WHERE ownership_state = 'lease_expired_reclaimable';
+
+CREATE INDEX ff_exec_core_attempt_timeout_idx ON ff_exec_core (attempt_timeout_at_ms, execution_id) WHERE attempt_timeout_at_ms IS NOT NULL AND lifecycle_phase = 'active';
+
+CREATE INDEX ff_exec_core_deadline_idx ON ff_exec_core (deadline_at_ms, execution_id) WHERE deadline_at_ms IS NOT NULL AND lifecycle_phase IN ('submitted', 'runnable', 'active', 'suspended');
+
+CREATE INDEX ff_exec_core_routed_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'blocked_by_route';
+
+CREATE INDEX ff_exec_core_ended_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL;
+
+CREATE INDEX ff_exec_core_retained_idx ON ff_exec_core (lane_id, retain_until_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NOT NULL;
+
+CREATE INDEX ff_claim_grant_grants_idx ON ff_claim_grant (expires_at_ms, execution_id);
+
+CREATE INDEX ff_idempotency_idempotency_idx ON ff_idempotency (expires_at_ms, namespace, idempotency_key);
+
+CREATE INDEX ff_worker_registry_worker_expiry_idx ON ff_worker_registry (expires_at_ms, namespace, worker_instance_id);
+
+CREATE INDEX ff_worker_registry_event_worker_events_idx ON ff_worker_registry_event (event_at_ms, event_id);
+
+CREATE INDEX ff_edge_group_edge_groups_idx ON ff_edge_group (partition_key, downstream_eid, flow_id);
+
+CREATE INDEX ff_lease_event_lease_events_of_idx ON ff_lease_event (execution_id, event_id);
+
+CREATE INDEX ff_completion_event_completion_events_of_idx ON ff_completion_event (execution_id, event_id);
+
+CREATE INDEX ff_operator_event_operator_events_of_idx ON ff_operator_event (execution_id, event_id);
+

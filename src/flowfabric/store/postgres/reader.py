@@ -1,0 +1,98 @@
+"""Reads: any number of keys and index ranges in one statement, so on one snapshot and in one round trip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+from flowfabric.store.port import Get, Read, Row, Scan
+from flowfabric.store.postgres.apply import DECODERS, Session
+from flowfabric.store.schema import INDEXES, TABLES, Index, Table
+from flowfabric.store.sql.ddl import PG_TYPES, index_order, index_predicate
+
+MAX_READS = 200
+
+
+async def run_reads(session: Session, reads: Sequence[Read]) -> list[list[Row]]:
+    rows: list[list[Row]] = []
+    for at in range(0, len(reads), MAX_READS):
+        rows += await _run_some(session, reads[at : at + MAX_READS])
+    return rows
+
+
+async def _run_some(session: Session, reads: Sequence[Read]) -> list[list[Row]]:
+    if not reads:
+        return []
+    params: list[Any] = []
+    parts = [_select(read, params) for read in reads]
+    if len(parts) == 1:
+        return [_decoded(reads[0], await session.fetch(parts[0], *params))]
+    answer = (await session.fetch("SELECT " + ", ".join(f"ARRAY(SELECT x FROM ({part}) AS x)" for part in parts), *params))[0]
+    return [_decoded(read, found) for read, found in zip(reads, answer, strict=True)]
+
+
+def _select(read: Read, params: list[Any]) -> str:
+    if isinstance(read, Get):
+        table = TABLES[read.table]
+        tests = [f"{k} = {_param(params, table, k, v)}" for k, v in zip(table.key, read.key, strict=True)]
+        return f"SELECT {', '.join(read.columns or table.names)} FROM {table.name} WHERE {' AND '.join(tests)}"
+    return scan_sql(read, params)
+
+
+def scan_sql(read: Scan, params: list[Any]) -> str:
+    index = INDEXES[read.index]
+    table = TABLES[index.table]
+    tests = [index_predicate(index)] if index.where else []
+    tests += [f"{c} = {_param(params, table, c, read.group[c])}" for c in index.group]
+    if read.upto is not None:
+        assert index.order[0] not in index.descending, f"{index.name}: a bound is for ascending indexes"
+        tests.append(f"{index.order[0]} <= {_param(params, table, index.order[0], read.upto)}")
+    if read.after is not None:
+        tests.append(_after(index, table, read.after, params))
+    where = f" WHERE {' AND '.join(tests)}" if tests else ""
+    columns = ", ".join(read.columns or table.names)
+    return f"SELECT {columns} FROM {table.name}{where} ORDER BY {index_order(index)} LIMIT {max(read.limit, 0):d}"
+
+
+def _after(index: Index, table: Table, position: tuple[Any, ...], params: list[Any]) -> str:
+    """Strictly behind a position; the first column is also bounded by itself, so that the index is entered there."""
+    values = [_param(params, table, c, v) for c, v in zip(index.order, position, strict=True)]
+    if not index.descending:
+        return f"({', '.join(index.order)}) > ({', '.join(values)})"
+    branches = []
+    for at, column in enumerate(index.order):
+        same = [f"{c} = {v}" for c, v in zip(index.order[:at], values, strict=False)]
+        beyond = "<" if column in index.descending else ">"
+        branches.append("(" + " AND ".join([*same, f"{column} {beyond} {values[at]}"]) + ")")
+    first = index.order[0]
+    edge = "<=" if first in index.descending else ">="
+    return f"{first} {edge} {values[0]} AND ({' OR '.join(branches)})"
+
+
+def _param(params: list[Any], table: Table, column: str, value: Any) -> str:
+    kind = table.kinds[column]
+    params.append(str(value) if kind == "uuidtext" else value)
+    return f"${len(params)}::{PG_TYPES[kind]}"
+
+
+def _decoded(read: Read, rows: Iterable[Any]) -> list[Row]:
+    table = TABLES[read.table if isinstance(read, Get) else INDEXES[read.index].table]
+    return decode_rows(table.name, rows, read.columns)
+
+
+@cache
+def _decoders(table: str, columns: tuple[str, ...]) -> tuple[tuple[int, Any], ...]:
+    kinds = TABLES[table].kinds
+    return tuple((at, DECODERS[kinds[c]]) for at, c in enumerate(columns) if kinds[c] in DECODERS)
+
+
+def decode_rows(table: str, rows: Iterable[Any], columns: tuple[str, ...] = ()) -> list[Row]:
+    decoders = _decoders(table, columns or TABLES[table].names)
+    decoded = []
+    for row in rows:
+        values = list(row)
+        for at, decode in decoders:
+            values[at] = decode(values[at])
+        decoded.append(tuple(values))
+    return decoded

@@ -1,0 +1,298 @@
+"""The Postgres store: writes ride together on a few connections, reads have their own, wake-ups a third kind."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from typing import Any, TypeVar, cast
+
+import asyncpg
+
+from flowfabric.errors import TransportError
+from flowfabric.model.lease import BackendTag
+from flowfabric.plan import Answer, Plan
+from flowfabric.store.clock import Clock, Ratchet
+from flowfabric.store.hub import Hub
+from flowfabric.store.port import Loaded, Read, Row, Store
+from flowfabric.store.postgres import connections
+from flowfabric.store.postgres.apply import Effects, Session, key_of, run_plans, run_sweeps, run_together, text_of
+from flowfabric.store.postgres.bell import Bell
+from flowfabric.store.postgres.bound import BoundStore
+from flowfabric.store.postgres.coalescer import MAX_BATCH, Coalescer, Key
+from flowfabric.store.postgres.connections import Link, Links, Options
+from flowfabric.store.postgres.events import GapReader
+from flowfabric.store.postgres.failures import (
+    FIRST_PAUSE_S,
+    MAX_TRIES,
+    as_engine_error,
+    concerns_one,
+    is_conflict,
+    is_gone,
+)
+from flowfabric.store.postgres.migrate import Kind, check_schema, migrate
+from flowfabric.store.postgres.reader import decode_rows, run_reads
+from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES
+from flowfabric.store.sql.ddl import index_order, index_predicate
+
+CHUNK = 500
+CLOCK_CHECK_S = 10.0
+_CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+T = TypeVar("T")
+
+
+class PostgresStore:
+    """One per engine and event loop. Nothing is sent before `open`."""
+
+    label = "postgres"
+    tag = BackendTag.POSTGRES
+    durability = "full"
+
+    def __init__(self, options: Options, *, clock: Clock | None = None) -> None:
+        self.options = options.checked()
+        self.hub = Hub()
+        self.channel = "ff_wake" if options.schema == "public" else f"ff_wake_{options.schema}"
+        self.clock = None if clock is None else Ratchet(clock)
+        self.closed = True
+        self._gaps = {channel: GapReader(channel) for channel in OUTBOXES}
+        self._noting: set[asyncio.Future[None]] = set()
+        self._offset_ms, self._offset_until, self._latest = 0, float("-inf"), 0
+
+    async def open(self, *, check: bool = True) -> PostgresStore:
+        """Connects and, unless told otherwise, refuses a database whose schema does not fit."""
+        settings = None if self.options.pooler else connections.WRITING
+        self._writers = [Link(self.options, settings) for _ in range(self.options.writers)]
+        self._readers = Links(self.options, self.options.readers)
+        self._coalescer = Coalescer(self._run, self._writers)
+        self._bell = Bell(lambda: connections.connect(self.options), self.hub, self.channel)
+        first = await connections.connect(self.options, settings)
+        try:
+            if check:
+                await check_schema(first)
+        except BaseException:
+            first.terminate()
+            raise
+        self._writers[-1].adopt(first)
+        self.closed = False
+        if not self.options.pooler:
+            self._bell.start()
+        return self
+
+    async def prepare(self) -> str | None:
+        """Applies the migrations that are missing; what was applied, or None."""
+        return ", ".join(await self.migrate()) or None
+
+    async def migrate(self, kind: Kind | None = None) -> list[str]:
+        connection = await connections.connect(self.options)
+        try:
+            return await migrate(connection, kind)
+        except asyncpg.PostgresError as error:
+            raise as_engine_error(error) from error
+        finally:
+            await connection.close()
+
+    async def close(self) -> None:
+        """Once; what was submitted is finished first."""
+        if self.closed:
+            return
+        self.closed = True
+        await self._coalescer.drain()
+        await self._bell.stop()
+        for link in self._writers:
+            await link.close()
+        await self._readers.close()
+        self.hub.ring_all()
+
+    async def now_ms(self) -> int:
+        """The server's clock: asked now and then, carried forward by our own in between, and never running back."""
+        if self.clock is not None:
+            return self.clock()
+        if time.monotonic() > self._offset_until:
+            before = time.time_ns() // 1_000_000
+            said = (await self._read(lambda session: session.fetch(_CLOCK)))[0][0]
+            self._offset_ms = said - (before + time.time_ns() // 1_000_000) // 2
+            self._offset_until = time.monotonic() + CLOCK_CHECK_S
+        self._latest = max(self._latest, time.time_ns() // 1_000_000 + self._offset_ms)
+        return self._latest
+
+    def inside(self, connection: Any) -> Store:
+        return cast(Store, BoundStore(self, connection))
+
+    # ---- commits
+
+    def commit(self, plan: Plan) -> Awaitable[Answer]:
+        return _only(self._submit(plan.form, [plan]))
+
+    async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
+        """Runs of one form, none of which holds a row twice; one run after the other, as far as they share rows."""
+        chunks: list[list[Plan]] = []
+        seen: set[Key] = set()
+        for plan in plans:
+            key = key_of(plan)
+            if not chunks or chunks[-1][0].form is not plan.form or key in seen or len(chunks[-1]) >= CHUNK:
+                chunks.append([])
+                seen = set()
+            chunks[-1].append(plan)
+            if key:
+                seen.add(key)
+        waiting = [self._submit(chunk[0].form, chunk) for chunk in chunks]
+        done = await asyncio.gather(*waiting, return_exceptions=True)
+        answers: list[Any] = []
+        for chunk, said in zip(chunks, done, strict=True):
+            answers += said if isinstance(said, list) else [said] * len(chunk)
+        return answers
+
+    async def commit_together(self, plans: Sequence[Plan]) -> Answer:
+        keys = [key for plan in plans if (key := key_of(plan))]
+        answer: Answer = await self._to_writers(("together", object()), plans, keys, MAX_BATCH)
+        return answer
+
+    async def sweep(self, plan: Plan, limit: int) -> list[Row]:
+        if limit <= 0:
+            return []
+        chosen = plan.form.chosen_by(plan.values)
+        rows: list[Row] = await self._to_writers(("sweep", plan.form, chosen), (plan, limit), (), 1)
+        return rows
+
+    def _submit(self, form: Any, plans: list[Plan]) -> asyncio.Future[list[Answer]]:
+        size = MAX_BATCH if text_of(form).alone else len(plans)
+        return self._to_writers(form, plans, [key for plan in plans if (key := key_of(plan))], size)
+
+    def _to_writers(self, shape: Hashable, item: Any, keys: Iterable[Key], size: int) -> asyncio.Future[Any]:
+        if self.closed:
+            refused: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            refused.set_exception(TransportError("postgres", "the database was closed", backend_kind="protocol"))
+            return refused
+        return self._coalescer.submit(shape, item, keys, size)
+
+    async def _run(self, link: Link, shape: Hashable, items: list[Any]) -> list[Any]:
+        """One batch; a conflict is tried again, a value that does not fit costs only its own plan."""
+        for attempt in range(MAX_TRIES):
+            effects = Effects()
+            connection = await link.get()
+            if self._noting:
+                await asyncio.wait(tuple(self._noting))
+            try:
+                answers = await self._perform(connection, shape, items, effects)
+            except Exception as error:
+                if is_conflict(error) and attempt < MAX_TRIES - 1:
+                    await asyncio.sleep(FIRST_PAUSE_S * 2**attempt)
+                    continue
+                if is_gone(error) or connection.is_closed():
+                    link.drop()
+                elif concerns_one(error) and _can_split(shape, items):
+                    return await self._one_by_one(link, shape, items)
+                raise as_engine_error(error) from error
+            self.hub.announce(effects.topics, effects.dues)
+            self._bell.tell(effects)
+            return answers
+        raise AssertionError("the last try returns or raises")
+
+    async def _perform(self, session: Session, shape: Any, items: list[Any], effects: Effects) -> list[Any]:
+        now = None if self.clock is None else self.clock()
+        if isinstance(shape, tuple) and shape[0] == "sweep":
+            return await run_sweeps(session, items, now, effects)
+        if isinstance(shape, tuple):
+            return [await run_together(session, items[0], now, effects)]
+        flat = [plan for plans in items for plan in plans]
+        if text_of(shape).alone and len(flat) > 1:
+            answers = [(await run_plans(session, [plan], now, effects))[0] for plan in flat]
+        else:
+            answers = await run_plans(session, flat, now, effects)
+        shared, at = [], 0
+        for plans in items:
+            shared.append(answers[at : at + len(plans)])
+            at += len(plans)
+        return shared
+
+    async def _one_by_one(self, link: Link, shape: Hashable, items: list[Any]) -> list[Any]:
+        """The neighbours of a plan that does not fit are applied; it alone is told why not."""
+        if isinstance(shape, tuple):
+            return [await self._told(self._run(link, shape, [item])) for item in items]
+        answers = []
+        for plans in items:
+            singly = [await self._told(self._run(link, shape, [[plan]])) for plan in plans]
+            answers.append([answer[0] if isinstance(answer, list) else answer for answer in singly])
+        return answers
+
+    @staticmethod
+    async def _told(running: Awaitable[list[Any]]) -> Any:
+        try:
+            answers = await running
+        except Exception as error:
+            return error
+        return answers[0]
+
+    # ---- reads
+
+    async def load(self, reads: Sequence[Read]) -> Loaded:
+        now = await self.now_ms()  # before the rows: a renewal that this time could have seen is in them
+        return Loaded(now, await self._read(lambda session: run_reads(session, reads)))
+
+    async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
+        return await self._read(lambda session: self._gaps[channel].read(session, after, limit))
+
+    def last_event(self, channel: str) -> Awaitable[int]:
+        """Commits wait until it is noted, so that whatever is submitted after this call comes behind the answer."""
+        noted = asyncio.get_running_loop().create_future()
+        self._noting.add(noted)
+        noted.add_done_callback(self._noting.discard)
+        asked = asyncio.ensure_future(self._read(lambda session: self._gaps[channel].last(session, lambda: _done(noted))))
+        asked.add_done_callback(lambda _: _done(noted))
+        return asked
+
+    async def next_due(self, index: str) -> int | None:
+        found = INDEXES[index]
+        where = f" WHERE {index_predicate(found)}" if found.where else ""
+        sql = f"SELECT {found.order[0]} FROM {found.table}{where} ORDER BY {index_order(found)} LIMIT 1"
+        rows = await self._read(lambda session: session.fetch(sql))
+        return rows[0][0] if rows else None
+
+    async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
+        return await self._read(lambda connection: dump_tables(connection, tables))
+
+    async def execute_for_test(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
+        """Plain SQL, for tests that look or meddle behind the engine's back."""
+        return [tuple(row) for row in await self._read(lambda session: session.fetch(sql, *params))]
+
+    async def _read(self, work: Callable[[Any], Awaitable[T]]) -> T:
+        """Reading again after a lost connection harms nobody."""
+        if self.closed:
+            raise TransportError("postgres", "the database was closed", backend_kind="protocol")
+        for attempt in range(MAX_TRIES):
+            try:
+                async with self._readers.one() as connection:
+                    return await work(connection)
+            except Exception as error:
+                if attempt < MAX_TRIES - 1 and (is_gone(error) or is_conflict(error)):
+                    continue
+                raise as_engine_error(error) from error
+        raise AssertionError("the last try returns or raises")
+
+
+def _done(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def _only(running: Awaitable[list[Answer]]) -> Answer:
+    answer = (await running)[0]
+    if isinstance(answer, BaseException):
+        raise answer
+    return answer
+
+
+def _can_split(shape: Hashable, items: list[Any]) -> bool:
+    if len(items) > 1:
+        return True
+    return not isinstance(shape, tuple) and len(items[0]) > 1
+
+
+async def dump_tables(connection: asyncpg.Connection, tables: Iterable[str]) -> dict[str, list[Row]]:
+    """Whole tables on one snapshot."""
+    found: dict[str, list[Row]] = {}
+    async with connection.transaction(isolation="repeatable_read", readonly=True):
+        for table in tables:
+            rows = await connection.fetch(f"SELECT {', '.join(TABLES[table].names)} FROM {table}")
+            found[table] = decode_rows(table, rows)
+    return found

@@ -1,0 +1,307 @@
+"""A form as one Postgres statement, the same text for one plan and for many.
+
+Arguments travel as arrays and are numbered; the deciding step returns what it applied together with everything later
+steps need, and the rest reads from that. Guards are hidden from the planner: a visible `lifecycle_phase = 'active'` invites
+a walk of a partial index whose statistics say it is empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from flowfabric.plan import (
+    Add,
+    Arg,
+    Cond,
+    Delete,
+    Form,
+    Guard,
+    Insert,
+    Now,
+    Once,
+    Ref,
+    Step,
+    Until,
+    Update,
+    UpdateMany,
+    Upsert,
+    Wake,
+    Was,
+    When,
+    guard_values,
+    walk,
+)
+from flowfabric.store.schema import INDEXES, TABLES, Table
+from flowfabric.store.sql.ddl import PG_TYPES, index_order, index_predicate, literal
+from flowfabric.store.sql.lite import refusable
+from flowfabric.store.sql.pg_words import NOW, Scalars, Scope, argument_kinds
+
+_CLOCK = (
+    "clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms)"
+)
+
+
+class WokenBy(Struct, frozen=True):
+    """Where the key and the time of a wake-up stand: among the arguments, or from the end of the answer when negative."""
+
+    topic: str
+    key: int | None
+    at: int | None
+
+
+class PgForm(Struct, frozen=True):
+    """The statement of a form and how to call it.
+
+    `kinds` are those of its arguments, `key` the positions that name its row. An answer row begins with the time and the plan's
+    ordinal (for a sweep the request's, for a plain insert the new row's key), then come `returning`, counts of the steps in
+    `musts`, and the columns its wake-ups need.
+    """
+
+    sql: str
+    kinds: tuple[str, ...]
+    key: tuple[int, ...]
+    returned: tuple[int, int]
+    returned_kinds: tuple[str, ...]
+    musts: tuple[int, ...]
+    wakes: tuple[WokenBy, ...]
+    channels: tuple[str, ...]
+    by_key: int
+    alone: bool
+
+
+def statement(form: Form) -> PgForm:
+    kinds = argument_kinds(form)
+    subject, head = TABLES[form.steps[0].table], form.steps[0]
+    plain_insert = isinstance(head, Insert) and len(form.steps) == 1
+    musts = tuple(at for at, step in enumerate(form.steps[1:], 1) if refusable(step))
+    key = _key_positions(form, head, subject)
+    leading = [k for k in subject.key if isinstance(getattr(head, "row", {}).get(k), Arg)] if plain_insert else []
+    waking = _wake_columns(form)
+    shown = ["(SELECT now_ms FROM clk)", *(f"g.r_{k}" for k in leading)]
+    if not leading:
+        shown.append("1" if plain_insert else "g.request_" if form.pick is not None else "g.n_")
+    first = len(shown)
+    shown += [f"g.w_{c.column}" if isinstance(c, Was) else f"g.r_{c}" for c in form.returning]
+    shown += [f"(SELECT count(*) FROM w{at})" for at in musts]
+    shown += [f"g.r_{c}" for c in waking]
+    order = "" if plain_insert else " ORDER BY g.place_" if form.pick is not None else " ORDER BY g.n_"
+    parts = [_CLOCK, _arguments(form, kinds), *_deciding(form, subject, kinds, plain_insert=plain_insert)]
+    rest = Scope(subject, kinds, "g", "g.w_")
+    later = list(enumerate(form.steps[1:], 1))
+    later.reverse()  # what nobody reads from is run last to first, and events are numbered as they are told
+    parts += [f"w{at} AS ({_following(step, rest, counted=at in musts)})" for at, step in later]
+    if isinstance(head, Delete):
+        parts += _children(subject)
+    return PgForm(
+        sql="WITH " + ",\n".join(parts) + f"\nSELECT {', '.join(shown)} FROM g{order}",
+        kinds=tuple(kinds[a] for a in form.args),
+        key=key,
+        returned=(first, first + len(form.returning)),
+        returned_kinds=tuple(subject.kinds[c.column if isinstance(c, Was) else c] for c in form.returning),
+        musts=musts,
+        wakes=tuple(_woken_by(w, form, waking) for w in form.wakes),
+        channels=tuple(dict.fromkeys(s.table for s in form.steps if TABLES[s.table].outbox)),
+        by_key=len(leading),
+        alone=form.reads_itself or bool(musts) or (form.pick is None and not key and subject.key[0] in getattr(head, "row", {})),
+    )
+
+
+def _deciding(form: Form, subject: Table, kinds: Mapping[str, str], *, plain_insert: bool) -> list[str]:
+    head, (refs, was) = form.steps[0], _needs(form)
+    if form.pick is not None:
+        return [*_picked(form, subject, kinds, was), _changed(head, subject, Scope(subject, kinds, "p", "t."), refs, "p.w_")]
+    if isinstance(head, Insert):
+        return _inserted(head, subject, Scope(subject, kinds, "a", ""), refs, plain=plain_insert)
+    if was:
+        return [_locked(head, subject, kinds, was), _changed(head, subject, Scope(subject, kinds, "l", "t."), refs, "l.w_")]
+    return [_changed(head, subject, Scope(subject, kinds, "a", "t."), refs)]
+
+
+def _needs(form: Form) -> tuple[list[str], list[str]]:
+    """Columns of the guarded row that later steps, answers and wake-ups need: as it is left, and as it was."""
+    head, subject = form.steps[0], TABLES[form.steps[0].table]
+    values = [v for step in form.steps[1:] for v in _step_values(step)]
+    refs = [v.column for v in values if isinstance(v, Ref)]
+    was = [v.column for v in values if isinstance(v, Was | Until)] + [v.cond.column for v in values if isinstance(v, When)]
+    refs += [c for c in form.returning if isinstance(c, str)]
+    was += [c.column for c in form.returning if isinstance(c, Was)]
+    refs += _wake_columns(form)
+    if isinstance(head, Delete) or (isinstance(head, Insert) and subject.kinds[subject.key[0]] != "auto"):
+        refs += subject.key
+    if form.pick is not None or was:
+        was += subject.key
+    return list(dict.fromkeys(refs)), list(dict.fromkeys(was))
+
+
+def _step_values(step: Step) -> Iterator[Any]:
+    for guard in (*getattr(step, "where", ()), *getattr(step, "unless", ())):
+        yield from guard_values(guard)
+    for part in ("row", "set"):
+        for value in getattr(step, part, {}).values():
+            yield from walk(value)
+
+
+def _wake_columns(form: Form) -> list[str]:
+    return list(dict.fromkeys(v.column for w in form.wakes for v in (w.key, w.at) if isinstance(v, Ref)))
+
+
+def _woken_by(wake: Wake, form: Form, waking: list[str]) -> WokenBy:
+    def place(value: Any) -> int | None:
+        if isinstance(value, Arg):
+            return form.args.index(value.name)
+        return waking.index(value.column) - len(waking) if isinstance(value, Ref) else None
+
+    return WokenBy(wake.topic, place(wake.key), place(wake.at))
+
+
+def _arguments(form: Form, kinds: Mapping[str, str]) -> str:
+    arrays = [f"${at}::{_transport(kinds[name])}[]" for at, name in enumerate(form.args, 2)]
+    names = list(form.args)
+    if form.pick is not None or not arrays:
+        arrays.append(f"${len(form.args) + 2}::bigint[]")
+        names.append("wanted_")
+    given = f"unnest({', '.join(arrays)}) WITH ORDINALITY AS u({', '.join((*names, 'n_'))})"
+    return f"a AS MATERIALIZED (SELECT u.*, clk.now_ms AS now_ms_ FROM clk, {given})"
+
+
+def _transport(kind: str) -> str:
+    """A list inside an array would be flattened, so it travels as its text; JSON as text too."""
+    return "text" if kind in ("list", "json", "text", "uuidtext") else PG_TYPES[kind]
+
+
+def _key_positions(form: Form, head: Step, subject: Table) -> tuple[int, ...]:
+    """Positions of the arguments that name the guarded row; plans that share it must not share a batch."""
+    if form.pick is not None:
+        return ()
+    named: Mapping[str, Any]
+    if isinstance(head, Insert | Upsert):
+        named = head.row
+    else:
+        named = {c.column: c.value for c in head.where if isinstance(c, Cond) and c.op == "="}
+    return tuple(form.args.index(named[k].name) for k in subject.key if isinstance(named.get(k), Arg))
+
+
+def _picked(form: Form, subject: Table, kinds: Mapping[str, str], was: list[str]) -> list[str]:
+    """Rows in index order, locked as they are met, and dealt out to the requests in turn."""
+    head = form.steps[0]
+    assert form.pick is not None and isinstance(head, Update)
+    first = len(form.args) + 3
+    scope = Scalars(subject, kinds, {name: first + at for at, name in enumerate(form.choosing)})
+    index = INDEXES[form.pick.index]
+    tests = [index_predicate(index, "t.")] if index.where else []
+    tests += [f"t.{c} = {scope.value(v, subject.kinds[c])}" for c, v in form.pick.group.items()]
+    if form.pick.upto is not None:
+        tests.append(f"t.{index.order[0]} <= {scope.value(form.pick.upto, 'int')}")
+    tests += [scope.guard(g, subject) for g in (*form.pick.where, *head.where)]
+    columns = ", ".join(f"t.{c} AS w_{c}" for c in was)
+    return [
+        f"q AS MATERIALIZED (SELECT {columns} FROM {subject.name} AS t WHERE {' AND '.join(tests)} "
+        f"ORDER BY {index_order(index, 't.')} LIMIT (SELECT sum(wanted_) FROM a) FOR UPDATE OF t SKIP LOCKED)",
+        "p AS MATERIALIZED (SELECT r.*, d.*, r.n_ AS request_ FROM "
+        "(SELECT q.*, row_number() OVER () AS place_ FROM q) AS d JOIN "
+        "(SELECT a.*, sum(wanted_) OVER (ORDER BY n_) AS upto_ FROM a) AS r "
+        "ON d.place_ > r.upto_ - r.wanted_ AND d.place_ <= r.upto_)",
+    ]
+
+
+def _changed(head: Step, subject: Table, scope: Scope, refs: list[str], found_by: str = "") -> str:
+    """The deciding update or delete. Where the row is locked already, its key is all that is asked."""
+    assert isinstance(head, Update | Delete)
+    found = " AND ".join(f"t.{k} = {found_by}{k}" for k in subject.key)
+    where = found if found_by else _guarded(head, subject, scope)
+    kept = ", ".join([f"{scope.args}.*", *(f"t.{c} AS r_{c}" for c in refs)])
+    if isinstance(head, Delete):
+        return f"g AS (DELETE FROM {subject.name} AS t USING {scope.args} WHERE {where} RETURNING {kept})"
+    sets = scope.sets(head.set, subject)
+    return f"g AS (UPDATE {subject.name} AS t SET {sets} FROM {scope.args} WHERE {where} RETURNING {kept})"
+
+
+def _locked(head: Step, subject: Table, kinds: Mapping[str, str], was: list[str]) -> str:
+    """Reads what the row was under its lock, in key order, before anything changes it."""
+    assert isinstance(head, Update | Delete)
+    where = _guarded(head, subject, Scope(subject, kinds, "a", "t."))
+    columns = ", ".join(f"t.{c} AS w_{c}" for c in was)
+    order = ", ".join(f"t.{k}" for k in subject.key)
+    return f"l AS MATERIALIZED (SELECT a.*, {columns} FROM a, {subject.name} AS t WHERE {where} ORDER BY {order} FOR UPDATE OF t)"
+
+
+def _guarded(head: Update | Delete, subject: Table, scope: Scope) -> str:
+    """Found by its key alone; the other guards stand where the planner cannot see them."""
+    named = " AND ".join(scope.guard(g, subject) for g in head.where if _names_key(g, subject))
+    others = " AND ".join(scope.guard(g, subject) for g in head.where if not _names_key(g, subject))
+    return f"{named} AND CASE WHEN {others} THEN true ELSE false END" if others else named
+
+
+def _names_key(guard: Guard, subject: Table) -> bool:
+    return isinstance(guard, Cond) and guard.op == "=" and guard.column in subject.key
+
+
+def _inserted(head: Insert, subject: Table, scope: Scope, refs: list[str], *, plain: bool) -> list[str]:
+    """INSERT cannot return the ordinal of its plan, so where later steps need it the plans are found again by their keys."""
+    numbered = subject.kinds[subject.key[0]] == "auto"
+    assert plain or not numbered, f"{subject.name}: an event is not followed by other steps"
+    where = " AND ".join(scope.guard(g, subject, "") for g in head.unless) or "true"
+    kept = ", ".join(f"t.{c} AS r_{c}" for c in refs) or "1"
+    insert = (
+        f"INSERT INTO {subject.name} AS t ({', '.join(head.row)}) SELECT {scope.row(head.row, subject)} FROM a WHERE {where} "
+        f"ORDER BY a.n_{'' if numbered else ' ON CONFLICT DO NOTHING'} RETURNING {kept}"
+    )
+    if plain:
+        return [f"g AS ({insert})"]
+    same = " AND ".join(f"i.r_{k} = {scope.value(head.row[k], subject.kinds[k])}" for k in subject.key)
+    return [f"i AS ({insert})", f"g AS MATERIALIZED (SELECT a.*, i.* FROM a JOIN i ON {same})"]
+
+
+def _following(step: Step, scope: Scope, *, counted: bool) -> str:
+    table, tail = TABLES[step.table], " RETURNING 1" if counted else ""
+    match step:
+        case Insert(row=row, unless=unless):
+            where = f" WHERE {' AND '.join(scope.guard(g, table, '') for g in unless)}" if unless else ""
+            skip = " ON CONFLICT DO NOTHING" if counted else ""
+            return f"INSERT INTO {table.name} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM g{where}{skip}{tail}"
+        case Upsert(row=row, set=changes):
+            sets = ", ".join(f"{c} = {_conflict(c, v, row)}" for c, v in changes.items())
+            return (
+                f"INSERT INTO {table.name} AS t ({', '.join(row)}) SELECT {scope.row(row, table)} FROM g "
+                f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {sets}"
+            )
+        case Update(where=where_all, set=changes) | UpdateMany(where=where_all, set=changes):
+            tests = " AND ".join(scope.guard(c, table) for c in where_all)
+            return f"UPDATE {table.name} AS t SET {scope.sets(changes, table)} FROM g WHERE {tests}{tail}"
+        case Delete(where=where_all):
+            return f"DELETE FROM {table.name} AS t USING g WHERE {' AND '.join(scope.guard(c, table) for c in where_all)}"
+
+
+def _conflict(column: str, value: Any, row: Mapping[str, Any]) -> str:
+    """Inside ON CONFLICT only the rejected row and constants can be named."""
+    if column in row and row[column] == value:
+        return f"EXCLUDED.{column}"
+    match value:
+        case Now(plus=0):
+            return NOW
+        case Add(n=n):
+            return f"t.{column} + {n}"
+        case Once(value=inner):
+            return f"coalesce(t.{column}, {_conflict(column, inner, row)})"
+        case None | int() | str():
+            return literal(value)
+    raise AssertionError(f"{column}: an upsert's change repeats its row, or is a constant or the clock")
+
+
+def _children(subject: Table) -> list[str]:
+    """Rows that go with their owner; an outbox notes the highest number it loses."""
+    parts = []
+    for at, child in enumerate(subject.children):
+        table = TABLES[child.table]
+        owned = " AND ".join(f"t.{k} = g.r_{k}{'::text' if table.kinds[k] == 'uuidtext' else ''}" for k in subject.key)
+        parts.append(f"c{at} AS (DELETE FROM {table.name} AS t USING g WHERE {owned})")
+        if table.outbox:
+            parts.append(
+                f"o{at} AS (INSERT INTO ff_outbox_trim AS x (channel, event_id) SELECT '{table.name}', max(t.event_id) "
+                f"FROM {table.name} AS t JOIN g ON {owned} HAVING max(t.event_id) IS NOT NULL "
+                "ON CONFLICT (channel) DO UPDATE SET event_id = greatest(x.event_id, EXCLUDED.event_id))"
+            )
+    return parts
