@@ -112,7 +112,7 @@ async def test_sqlite_opens_only_when_somebody_says_so(tmp_path: Any, monkeypatc
     await (await connect(path, dev=True)).close()
 
 
-@pytest.mark.parametrize("url", ["", None, 5, "mysql://x", "mysql://x", "http://x"])
+@pytest.mark.parametrize("url", ["", None, 5, "mysql://x", "http://x"])
 async def test_a_url_nobody_serves_is_a_config_error(url: Any) -> None:
     with pytest.raises(ConfigError, match="url"):
         await connect(url, dev=True)
