@@ -24,7 +24,7 @@ async def _measure(scenario: Scenario, store: str, n: int, workers: int) -> list
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks", description="Measure FlowFabric on this machine.")
     parser.add_argument("scenario", choices=sorted(SCENARIOS))
-    parser.add_argument("--store", choices=("sqlite", "memory"), default="sqlite")
+    parser.add_argument("--store", choices=("sqlite", "postgres", "memory"), default="sqlite")
     parser.add_argument("--n", type=int, help="how many executions (each scenario has its own default)")
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--json", action="store_true", help="one JSON object per measured system and line")

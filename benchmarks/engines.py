@@ -3,29 +3,67 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Protocol
 
-from benchmarks.raw import PAYLOAD
-from flowfabric import CreateExecutionArgs, Engine, ExecutionId, SqliteBackend, memory_engine
+import asyncpg
+
+from benchmarks.raw import PAYLOAD, RawLives
+from benchmarks.raw_postgres import RawPostgresLives
+from flowfabric import CreateExecutionArgs, Engine, ExecutionId, PostgresBackend, SqliteBackend, memory_engine
+from flowfabric.testing.postgres import PostgresServer
 
 LANE = "bench"
 BULK = 1_000
 
 
+class Rival(Protocol):
+    """The raw limit: the same rows without rules."""
+
+    async def lives(self, n: int) -> float: ...
+
+    async def one_by_one(self, n: int) -> list[float]: ...
+
+    async def close(self) -> None: ...
+
+
+OpenRival = Callable[[], Awaitable[Rival | None]]
+
+
 @asynccontextmanager
-async def opened(store: str) -> AsyncIterator[tuple[Engine, Path]]:
-    """A fresh engine, and the folder beside it for a raw rival. The folder is on the working disk, not in memory."""
+async def opened(store: str) -> AsyncIterator[tuple[Engine, OpenRival]]:
+    """A fresh engine, and how to open its raw rival on the same storage."""
     logging.getLogger("flowfabric").setLevel(logging.ERROR)
-    with TemporaryDirectory(prefix="flowfabric-bench-", dir=".") as folder:
-        path = Path(folder)
-        engine = memory_engine() if store == "memory" else await SqliteBackend.new(str(path / "engine.db"), dev=True)
-        try:
-            yield engine, path
-        finally:
-            await engine.close()
+    async with AsyncExitStack() as stack:
+        if store == "postgres":
+            server = stack.enter_context(PostgresServer())
+            engine: Engine = await PostgresBackend.connect(await new_database(server, "engine"), migrate=True)
+            opening: OpenRival = partial(_raw_postgres, server)
+        else:
+            path = Path(stack.enter_context(TemporaryDirectory(prefix="flowfabric-bench-", dir=".")))
+            engine = memory_engine() if store == "memory" else await SqliteBackend.new(str(path / "engine.db"), dev=True)
+            opening = partial(_raw_sqlite, path / "raw.db" if store == "sqlite" else None)
+        stack.push_async_callback(engine.close)
+        yield engine, opening
+
+
+async def new_database(server: PostgresServer, name: str) -> str:
+    connection = await asyncpg.connect(server.url)
+    await connection.execute(f'CREATE DATABASE "{name}"')
+    await connection.close()
+    return server.url_of(name)
+
+
+async def _raw_postgres(server: PostgresServer) -> Rival:
+    return await RawPostgresLives.open(await new_database(server, "raw"))
+
+
+async def _raw_sqlite(path: Path | None) -> Rival | None:
+    return None if path is None else RawLives(path)
 
 
 def creations(n: int) -> list[CreateExecutionArgs]:

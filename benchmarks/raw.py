@@ -65,10 +65,10 @@ class RawLives:
         self._db = open_raw(path)
         self._now = time.time_ns() // 1_000_000
 
-    def close(self) -> None:
+    async def close(self) -> None:
         self._db.close()
 
-    def lives(self, n: int, group: int = GROUP) -> float:
+    async def lives(self, n: int, group: int = GROUP) -> float:
         """Seconds for n executions, each phase group-committed."""
         idents = [uuid4() for _ in range(n)]
         idents.sort()
@@ -79,7 +79,7 @@ class RawLives:
                 self._commit(phase, idents[at : at + group], leases[at : at + group])
         return time.perf_counter() - started
 
-    def one_by_one(self, n: int) -> list[float]:
+    async def one_by_one(self, n: int) -> list[float]:
         """Seconds for each of n lives, three transactions a life."""
         samples = []
         for _ in range(n):

@@ -11,14 +11,14 @@ from statistics import median
 
 from msgspec import Struct
 
-from benchmarks.engines import BULK, LANE, creations, opened
-from benchmarks.raw import RawLives
+from benchmarks.engines import BULK, LANE, Rival, creations, opened
 from benchmarks.report import Measured, percentile
 from flowfabric import ClaimPolicy, Engine
 
 NAME = "submit-claim-complete"
 ROUNDS = 5
 SEQUENTIAL = 100
+RAW = {"sqlite": "raw sqlite3", "postgres": "raw asyncpg"}
 
 
 class Round(Struct):
@@ -33,11 +33,11 @@ class Round(Struct):
 
 
 async def run(store: str, n: int, workers: int) -> list[Measured]:
-    async with opened(store) as (engine, folder):
-        raw = RawLives(folder / "raw.db") if store == "sqlite" else None
+    async with opened(store) as (engine, open_raw):
+        raw = await open_raw()
         rounds = [await _round(engine, raw, n // ROUNDS, workers) for _ in range(ROUNDS)]
         if raw is not None:
-            raw.close()
+            await raw.close()
     raw_rate = median(r.raw_rate for r in rounds if r.raw_rate) if raw is not None else None
     rate = median(r.rate for r in rounds)
     samples = [s for r in rounds for s in r.samples]
@@ -65,12 +65,12 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
         _alone("flowfabric", store, alone, raw_alone),
     ]
     if raw_alone:
-        results.append(Measured(scenario=NAME, store=store, system="raw sqlite3", n=n, ops_per_s=raw_rate))
-        results.append(_alone("raw sqlite3", store, raw_alone, []))
+        results.append(Measured(scenario=NAME, store=store, system=RAW[store], n=n, ops_per_s=raw_rate))
+        results.append(_alone(RAW[store], store, raw_alone, []))
     return results
 
 
-async def _round(engine: Engine, raw: RawLives | None, n: int, workers: int) -> Round:
+async def _round(engine: Engine, raw: Rival | None, n: int, workers: int) -> Round:
     batches = [creations(min(BULK, n - at)) for at in range(0, n, BULK)]
     submitted = time.perf_counter()
     for batch in batches:
@@ -81,8 +81,8 @@ async def _round(engine: Engine, raw: RawLives | None, n: int, workers: int) -> 
     assert len(samples) == n, f"{len(samples)} of {n} completed"
     done = Round(n / (finished - submitted), n / (created - submitted), samples, await _sequential(engine))
     if raw is not None:
-        done.raw_rate = n / raw.lives(n)
-        done.raw_alone = raw.one_by_one(SEQUENTIAL)
+        done.raw_rate = n / await raw.lives(n)
+        done.raw_alone = await raw.one_by_one(SEQUENTIAL)
     return done
 
 
