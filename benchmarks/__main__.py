@@ -6,13 +6,14 @@ import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from benchmarks import backlog_growth, memory_use, submit_claim_complete
+from benchmarks import backlog_growth, idle, memory_use, submit_claim_complete
 from benchmarks.report import Measured, show
 
 Scenario = Callable[[str, int, int], Awaitable[list[Measured]]]
 SCENARIOS: dict[str, tuple[Scenario, int]] = {
     submit_claim_complete.NAME: (submit_claim_complete.run, 10_000),
     backlog_growth.NAME: (backlog_growth.run, 200_000),
+    idle.NAME: (idle.run, 20),
     memory_use.NAME: (memory_use.run, 100_000),
 }
 

@@ -147,7 +147,7 @@ async def test_stop_wakes_sleeping_loops_and_leaves_no_task(tmp_path: Path) -> N
 class Stubborn:
     """A loop whose pass does not end in time, or ends badly."""
 
-    name, topic, interval_ms = "stubborn", "stubborn", LONG_MS
+    name, topic, timed, interval_ms = "stubborn", "stubborn", False, LONG_MS
 
     def __init__(self, seconds: float, error: Exception | None = None) -> None:
         self.seconds, self.error, self.finished, self.entered = seconds, error, False, asyncio.Event()

@@ -10,6 +10,7 @@ from flowfabric.rules.executions import SWEEP_DELAYED
 class DelayedPromoter:
     name = "delayed_promoter"
     topic = "delayed"
+    timed = True
 
     def __init__(self, settings: LoopSettings) -> None:
         self.interval_ms = settings.delayed_promoter_ms

@@ -5,11 +5,15 @@ from __future__ import annotations
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.loop import BATCH, LoopSettings, Worklist
 from flowfabric.rules.fence import SWEEP_EXPIRED
+from flowfabric.store.port import Scan
+
+_DUE = (("leased", "lease_expires_at_ms"), ("lost", "lease_expires_at_ms"), ("grants", "expires_at_ms"))
 
 
 class LeaseExpiry:
     name = "lease_expiry"
     topic = "leased"
+    timed = True
 
     def __init__(self, settings: LoopSettings) -> None:
         self.interval_ms = settings.lease_expiry_ms
@@ -37,7 +41,8 @@ class LeaseExpiry:
                 return done
 
     async def next_due(self, engine: Engine) -> int | None:
-        leased, lost, granted = [await engine.store.next_due(index) for index in ("leased", "lost", "grants")]
+        loaded = await engine.store.load([Scan(index, limit=1, columns=(column,)) for index, column in _DUE])
+        leased, lost, granted = (rows[0][0] if rows else None for rows in loaded.rows)
         grace = engine.settings.lease_reclaim_grace_ms
         requeue = None if lost is None or grace < 0 else lost + grace
         lapse = None if granted is None else granted + 1

@@ -38,10 +38,14 @@ class LoopSettings(Struct, frozen=True):
 
 
 class Loop(Protocol):
-    """`run` does what is due and says how much that was; `next_due` says when to look again, None for the interval."""
+    """`run` does what is due and says how much that was; `next_due` says when to look again, None for the interval.
+
+    A `timed` loop has nothing to do before its next due time, and does not even try.
+    """
 
     name: str
     topic: str
+    timed: bool
     interval_ms: int
 
     async def run(self, engine: Engine) -> int: ...

@@ -9,6 +9,7 @@ from flowfabric.loops.loop import BATCH, LoopSettings
 class RetentionTrimmer:
     name = "retention_trimmer"
     topic = "retention"
+    timed = False
 
     def __init__(self, settings: LoopSettings) -> None:
         self.interval_ms = settings.retention_ms

@@ -9,6 +9,7 @@ from flowfabric.loops.loop import LoopSettings
 class RouteReleaser:
     name = "route_releaser"
     topic = "worker_registered"
+    timed = False
 
     def __init__(self, settings: LoopSettings) -> None:
         self.interval_ms = settings.route_ms

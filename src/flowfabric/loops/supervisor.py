@@ -73,8 +73,10 @@ class Supervisor:
                 hub.listen(loop.topic)
                 try:
                     began = await self._engine.store.now_ms()
-                    await loop.run(self._engine)
-                    due = await loop.next_due(self._engine)
+                    due = await loop.next_due(self._engine) if loop.timed else began
+                    if due is not None and due <= began:
+                        await loop.run(self._engine)
+                        due = await loop.next_due(self._engine)
                     now = await self._engine.store.now_ms()
                 except Exception:
                     log.exception("%s: this pass failed; the next one tries again", loop.name)

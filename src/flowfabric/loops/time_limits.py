@@ -14,6 +14,7 @@ class _TimeLimit:
     name: str
     topic: str
     phase: ExpirePhase
+    timed = True
 
     def __init__(self, settings: LoopSettings, interval_ms: int) -> None:
         self.interval_ms = interval_ms

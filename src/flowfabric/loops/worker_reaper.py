@@ -9,6 +9,7 @@ from flowfabric.loops.loop import BATCH, LoopSettings
 class WorkerReaper:
     name = "worker_reaper"
     topic = "worker_expiry"
+    timed = False
 
     def __init__(self, settings: LoopSettings) -> None:
         self.interval_ms = settings.worker_reaper_ms

@@ -41,6 +41,10 @@ class PostgresServer:
     def url_of(self, database: str) -> str:
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
+    @property
+    def log(self) -> str:
+        return (self._folder / "log").read_text(errors="replace")
+
     def start(self) -> PostgresServer:
         options = {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": "", **self._settings}
         command = [str(self._bin / "postgres"), "-D", str(self._data)]
@@ -107,7 +111,7 @@ class PostgresServer:
             if status.exists() and status.read_text().rstrip().endswith("ready"):
                 return
             time.sleep(0.01)
-        raise RuntimeError(f"postgres did not start:\n{(self._folder / 'log').read_text(errors='replace')[-2000:]}")
+        raise RuntimeError(f"postgres did not start:\n{self.log[-2000:]}")
 
 
 def find_binaries() -> Path:
