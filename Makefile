@@ -6,6 +6,7 @@ STAMP := $(VENV)/.ready
 STORE ?= sqlite
 KILLS ?= 20
 SCENARIO ?= submit-claim-complete
+WORKLOAD ?=
 
 .PHONY: venv demo test check bench chaos docs clean
 
@@ -13,7 +14,7 @@ venv: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev,bench]'
 	touch $@
 
 demo: venv
@@ -32,7 +33,7 @@ check: venv
 	$(BIN)/python -m docs.generate --check
 
 bench: venv
-	$(BIN)/python -m benchmarks $(SCENARIO) --store $(STORE)
+	$(BIN)/python -m benchmarks $(SCENARIO) --store $(STORE) $(if $(WORKLOAD),--workload $(WORKLOAD))
 
 chaos: venv
 	$(BIN)/python -m tests.chaos --store $(STORE) --kills $(KILLS)

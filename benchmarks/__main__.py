@@ -1,4 +1,4 @@
-"""`python -m benchmarks SCENARIO [--store S] [--n N] [--workers W] [--json]`"""
+"""`python -m benchmarks SCENARIO [--store S] [--workload W] [--n N] [--workers W] [--json]`"""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from benchmarks import backlog_growth, idle, memory_use, submit_claim_complete
+from benchmarks import backlog_growth, enqueue, idle, memory_use, submit_claim_complete
+from benchmarks.peers import run as peers
 from benchmarks.report import Measured, show
 
 Scenario = Callable[[str, int, int], Awaitable[list[Measured]]]
@@ -15,6 +16,11 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     backlog_growth.NAME: (backlog_growth.run, 200_000),
     idle.NAME: (idle.run, 20),
     memory_use.NAME: (memory_use.run, 100_000),
+    enqueue.NAME: (enqueue.run, 10_000),
+}
+PEER_WORKLOADS: dict[str, tuple[Scenario, int]] = {
+    "drain": (peers.run_drain, 5_000),
+    "latency": (peers.run_latency, 100),
 }
 
 
@@ -24,13 +30,16 @@ async def _measure(scenario: Scenario, store: str, n: int, workers: int) -> list
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks", description="Measure FlowFabric on this machine.")
-    parser.add_argument("scenario", choices=sorted(SCENARIOS))
-    parser.add_argument("--store", choices=("sqlite", "postgres", "memory"), default="sqlite")
+    parser.add_argument("scenario", choices=sorted((*SCENARIOS, peers.NAME)))
+    parser.add_argument("--store", choices=("sqlite", "memory", "postgres"), default="sqlite")
+    parser.add_argument("--workload", choices=sorted(PEER_WORKLOADS), help=f"of the scenario {peers.NAME}; drain unless told")
     parser.add_argument("--n", type=int, help="how many executions (each scenario has its own default)")
     parser.add_argument("--workers", type=int, default=16)
     parser.add_argument("--json", action="store_true", help="one JSON object per measured system and line")
     args = parser.parse_args()
-    scenario, default = SCENARIOS[args.scenario]
+    if args.workload and args.scenario != peers.NAME:
+        parser.error(f"--workload goes with the scenario {peers.NAME}")
+    scenario, default = PEER_WORKLOADS[args.workload or "drain"] if args.scenario == peers.NAME else SCENARIOS[args.scenario]
     show(asyncio.run(_measure(scenario, args.store, args.n or default, args.workers)), as_json=args.json)
 
 

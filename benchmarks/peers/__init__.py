@@ -1,0 +1,1 @@
+"""FlowFabric's peers on the same Postgres: the same no-op job, each system used as its own documentation recommends."""

@@ -1,0 +1,92 @@
+"""FlowFabric itself, as its users would run it: leases, fences, attempts and events included."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from benchmarks.peers.protocol import PAYLOAD, Tally, batches, sampled
+from flowfabric import ClaimPolicy, CreateExecutionArgs, ExecutionId, PostgresBackend
+
+LANE = "bench"
+DRAIN_BATCH = 100
+DRAIN_SETTINGS = f"claims and completes {DRAIN_BATCH} at a time"
+LATENCY_SETTINGS = "waits in claim, caller follows completions"
+POLICY = ClaimPolicy("bench", "bench-1", 30_000, max_wait_ms=60_000)
+
+
+async def prepare(url: str) -> None:
+    await (await PostgresBackend.connect(url, migrate=True)).close()
+
+
+async def enqueue_many(url: str, n: int) -> float:
+    async with _engine(url) as engine:
+        started = time.perf_counter()
+        for size in batches(n):
+            await engine.create_executions([_job() for _ in range(size)])
+        return time.perf_counter() - started
+
+
+async def enqueue_each(url: str, n: int) -> float:
+    async with _engine(url) as engine:
+        started = time.perf_counter()
+        for _ in range(n):
+            await engine.create_execution(_job())
+        return time.perf_counter() - started
+
+
+async def completed(url: str) -> int:
+    async with _engine(url) as engine:
+        sql = "SELECT count(*) FROM ff_exec_core WHERE public_state = 'completed'"
+        return int((await engine.store.execute_for_test(sql))[0][0])
+
+
+async def drain(url: str, n: int) -> float:
+    """The next claim runs beside the last completion."""
+    tally = Tally(n)
+    policy = ClaimPolicy("bench", "bench-1", 30_000)
+    async with _engine(url) as engine:
+        work = await engine.claim_many(LANE, (), policy, DRAIN_BATCH)
+        tally.start()
+        while work:
+            done = engine.complete_many([(each.handle, b"ok") for each in work])
+            following = engine.claim_many(LANE, (), policy, DRAIN_BATCH)
+            errors, work = await asyncio.gather(done, following)
+            tally.finish(errors.count(None))
+    return tally.seconds
+
+
+async def serve(url: str) -> None:
+    async with _engine(url) as engine:
+        while True:
+            handle = await engine.claim(LANE, (), POLICY)
+            if handle is not None:
+                await engine.complete(handle, b"ok")
+
+
+async def roundtrip(url: str, n: int) -> list[float]:
+    async with _engine(url) as engine:
+        done = await engine.subscribe_completion()
+
+        async def once() -> None:
+            job = _job()
+            await engine.create_execution(job)
+            if (await anext(done)).execution_id != job.execution_id:
+                raise RuntimeError(f"waited for {job.execution_id}, but another one was done")
+
+        return await sampled(once, n)
+
+
+def _job() -> CreateExecutionArgs:
+    return CreateExecutionArgs(execution_id=ExecutionId.solo(LANE), lane_id=LANE, execution_kind="bench", input_payload=PAYLOAD)
+
+
+@asynccontextmanager
+async def _engine(url: str) -> AsyncIterator[PostgresBackend]:
+    engine = await PostgresBackend.connect(url)
+    try:
+        yield engine
+    finally:
+        await engine.close()
