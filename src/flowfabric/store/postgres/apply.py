@@ -38,6 +38,17 @@ class Effects:
         self.topics: dict[Topic, None] = {}
         self.dues: dict[str, int] = {}
 
+    def add_all(self, text: PgForm, plans: Sequence[Plan]) -> None:
+        """For forms whose wake-ups are all told by the arguments."""
+        for wake in text.wakes:
+            if wake.at is None:
+                keys = {None if wake.key is None else plan.values[wake.key] for plan in plans}
+                self.topics.update(dict.fromkeys((wake.topic, key) for key in keys))
+                continue
+            times = [at for plan in plans if (at := plan.values[wake.at]) is not None]
+            if times:
+                self.dues[wake.topic] = min(min(times), self.dues.get(wake.topic, times[0]))
+
     def add(self, text: PgForm, values: Sequence[Any], row: Sequence[Any]) -> None:
         for wake in text.wakes:
             if wake.at is None:
@@ -87,6 +98,8 @@ async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None,
         places = text.key
         order = sorted(order, key=lambda at: tuple(plans[at].values[k] for k in places))  # type: ignore[assignment]
     rows = await session.fetch(text.sql, now_ms, *_arrays(text, [plans[at] for at in order]))
+    if text.counted:
+        return _counted(text, plans, rows[0], effects)
     answers: list[Answer] = [Refused()] * len(plans)
     for at, row in zip(_whose(text, plans, order, rows), rows, strict=True):
         answers[at] = Applied(row[0], returned(text, row))
@@ -94,6 +107,18 @@ async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None,
     if rows:
         effects.topics.update(dict.fromkeys((channel, None) for channel in text.channels))
     return answers
+
+
+def _counted(text: PgForm, plans: Sequence[Plan], row: Sequence[Any], effects: Effects) -> list[Answer]:
+    """Usually all of them went in; otherwise the keys say which."""
+    applied = Applied(row[0])
+    if row[1] == len(plans):
+        effects.add_all(text, plans)
+        return [applied] * len(plans)
+    new = set(zip(*row[2:], strict=True)) if row[1] else set()
+    there = [tuple(plan.values[k] for k in text.key) in new for plan in plans]
+    effects.add_all(text, [plan for plan, is_there in zip(plans, there, strict=True) if is_there])
+    return [applied if is_there else Refused() for is_there in there]
 
 
 def _whose(text: PgForm, plans: Sequence[Plan], order: Sequence[int], rows: Sequence[Any]) -> list[int]:
@@ -175,9 +200,13 @@ def _arrays(text: PgForm, plans: Sequence[Plan]) -> list[Sequence[Any]]:
     if not text.kinds:
         return [[1] * len(plans)]
     columns: list[Sequence[Any]] = list(zip(*(plan.values for plan in plans), strict=True))
+    whole = text.key or (0,)  # at least one array says how many plans there are
     for at, kind in enumerate(text.kinds):
+        column = columns[at]
+        if text.packed and at not in whole and column[0] == column[-1] and column.count(column[0]) == len(column):
+            column = columns[at] = column[:1]
         if kind == "list":
-            columns[at] = [array_text(items) for items in columns[at]]
+            columns[at] = [array_text(items) for items in column]
     return columns
 
 

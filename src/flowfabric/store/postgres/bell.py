@@ -1,4 +1,4 @@
-"""Wake-ups between processes: after commits, at most one notification at a time, from a connection of its own.
+"""Wake-ups between processes: after commits, together where they come often, from a connection of their own.
 
 NOTIFY inside a writing transaction makes commits wait for each other, so it stays out of them. What is lost here costs
 time only: whoever waits also looks now and then by himself.
@@ -23,6 +23,8 @@ from flowfabric.store.postgres.apply import Effects
 log = logging.getLogger("flowfabric.postgres")
 
 PAUSE_S = 0.01
+BURST = 10.0
+SOON_MS = 5_000
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 MAX_TOPICS = 100
 MAX_BYTES = 7_500
@@ -52,12 +54,13 @@ class Bell:
                 await self._task
             self._task = None
 
-    def tell(self, effects: Effects) -> None:
-        """To be told to the others as soon as the last telling is through."""
-        if not effects.topics and not effects.dues:
+    def tell(self, effects: Effects, now_ms: int) -> None:
+        """To be told to the others as soon as the last telling is through. Loops see by themselves what is far away."""
+        soon = {timer: at_ms for timer, at_ms in effects.dues.items() if at_ms - now_ms < SOON_MS}
+        if not effects.topics and not soon:
             return
         self._pending.topics.update(effects.topics)
-        for timer, at_ms in effects.dues.items():
+        for timer, at_ms in soon.items():
             self._pending.dues[timer] = min(at_ms, self._pending.dues.get(timer, at_ms))
         self._wanted.set()
 
@@ -82,6 +85,7 @@ class Bell:
     async def _tell_on(self, connection: asyncpg.Connection) -> None:
         """Until the connection is lost, which wakes this like anything else there is to tell."""
         connection.add_termination_listener(self._on_lost)
+        spared, last = BURST, 0.0
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -91,7 +95,10 @@ class Bell:
             if pending.topics or pending.dues:
                 await connection.execute(NOTIFY, self._channel, message(self._me, pending))
                 self.sent += 1
-                await asyncio.sleep(PAUSE_S)
+                now = asyncio.get_running_loop().time()
+                spared, last = min(spared + (now - last) / PAUSE_S, BURST) - 1, now
+                if spared < 1:
+                    await asyncio.sleep(PAUSE_S)
 
     def _on_lost(self, _connection: Any) -> None:
         self._wanted.set()

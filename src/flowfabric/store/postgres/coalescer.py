@@ -13,7 +13,7 @@ from typing import Any
 
 MAX_BATCH = 100
 Key = tuple[Any, ...]
-Run = Callable[[Any, Hashable, list[Any]], Awaitable[list[Any]]]
+Run = Callable[[Any, Any, list[Any]], Awaitable[list[Any]]]
 
 
 class _Job:

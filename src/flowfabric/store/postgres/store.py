@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 import asyncpg
 
 from flowfabric.errors import TransportError
 from flowfabric.model.lease import BackendTag
-from flowfabric.plan import Answer, Plan
+from flowfabric.plan import Answer, Form, Plan
 from flowfabric.store.clock import Clock, Ratchet
 from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row, Store
@@ -35,9 +35,10 @@ from flowfabric.store.postgres.reader import decode_rows, run_reads
 from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES
 from flowfabric.store.sql.ddl import index_order, index_predicate
 
-CHUNK = 500
+CHUNK = 250
 CLOCK_CHECK_S = 10.0
 _CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+Shape = tuple[Any, ...]
 T = TypeVar("T")
 
 
@@ -135,7 +136,8 @@ class PostgresStore:
             chunks[-1].append(plan)
             if key:
                 seen.add(key)
-        waiting = [self._submit(chunk[0].form, chunk) for chunk in chunks]
+        roads = self.options.writers if plans and plans[0].form.is_insert and key_of(plans[0]) else 1
+        waiting = [self._submit(chunk[0].form, chunk, at % roads) for at, chunk in enumerate(chunks)]
         done = await asyncio.gather(*waiting, return_exceptions=True)
         answers: list[Any] = []
         for chunk, said in zip(chunks, done, strict=True):
@@ -154,18 +156,18 @@ class PostgresStore:
         rows: list[Row] = await self._to_writers(("sweep", plan.form, chosen), (plan, limit), (), 1)
         return rows
 
-    def _submit(self, form: Any, plans: list[Plan]) -> asyncio.Future[list[Answer]]:
+    def _submit(self, form: Form, plans: list[Plan], road: int = 0) -> asyncio.Future[list[Answer]]:
         size = MAX_BATCH if text_of(form).alone else len(plans)
-        return self._to_writers(form, plans, [key for plan in plans if (key := key_of(plan))], size)
+        return self._to_writers(("plans", form, road), plans, [key for plan in plans if (key := key_of(plan))], size)
 
-    def _to_writers(self, shape: Hashable, item: Any, keys: Iterable[Key], size: int) -> asyncio.Future[Any]:
+    def _to_writers(self, shape: Shape, item: Any, keys: Iterable[Key], size: int) -> asyncio.Future[Any]:
         if self.closed:
             refused: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             refused.set_exception(TransportError("postgres", "the database was closed", backend_kind="protocol"))
             return refused
         return self._coalescer.submit(shape, item, keys, size)
 
-    async def _run(self, link: Link, shape: Hashable, items: list[Any]) -> list[Any]:
+    async def _run(self, link: Link, shape: Shape, items: list[Any]) -> list[Any]:
         """One batch; a conflict is tried again, a value that does not fit costs only its own plan."""
         for attempt in range(MAX_TRIES):
             effects = Effects()
@@ -184,18 +186,18 @@ class PostgresStore:
                     return await self._one_by_one(link, shape, items)
                 raise as_engine_error(error) from error
             self.hub.announce(effects.topics, effects.dues)
-            self._bell.tell(effects)
+            self._bell.tell(effects, time.time_ns() // 1_000_000 + self._offset_ms if self.clock is None else self.clock())
             return answers
         raise AssertionError("the last try returns or raises")
 
-    async def _perform(self, session: Session, shape: Any, items: list[Any], effects: Effects) -> list[Any]:
+    async def _perform(self, session: Session, shape: Shape, items: list[Any], effects: Effects) -> list[Any]:
         now = None if self.clock is None else self.clock()
-        if isinstance(shape, tuple) and shape[0] == "sweep":
+        if shape[0] == "sweep":
             return await run_sweeps(session, items, now, effects)
-        if isinstance(shape, tuple):
+        if shape[0] == "together":
             return [await run_together(session, items[0], now, effects)]
         flat = [plan for plans in items for plan in plans]
-        if text_of(shape).alone and len(flat) > 1:
+        if text_of(shape[1]).alone and len(flat) > 1:
             answers = [(await run_plans(session, [plan], now, effects))[0] for plan in flat]
         else:
             answers = await run_plans(session, flat, now, effects)
@@ -205,9 +207,9 @@ class PostgresStore:
             at += len(plans)
         return shared
 
-    async def _one_by_one(self, link: Link, shape: Hashable, items: list[Any]) -> list[Any]:
+    async def _one_by_one(self, link: Link, shape: Shape, items: list[Any]) -> list[Any]:
         """The neighbours of a plan that does not fit are applied; it alone is told why not."""
-        if isinstance(shape, tuple):
+        if shape[0] != "plans":
             return [await self._told(self._run(link, shape, [item])) for item in items]
         answers = []
         for plans in items:
@@ -282,10 +284,8 @@ async def _only(running: Awaitable[list[Answer]]) -> Answer:
     return answer
 
 
-def _can_split(shape: Hashable, items: list[Any]) -> bool:
-    if len(items) > 1:
-        return True
-    return not isinstance(shape, tuple) and len(items[0]) > 1
+def _can_split(shape: Shape, items: list[Any]) -> bool:
+    return len(items) > 1 or (shape[0] == "plans" and len(items[0]) > 1)
 
 
 async def dump_tables(connection: asyncpg.Connection, tables: Iterable[str]) -> dict[str, list[Row]]:

@@ -57,7 +57,8 @@ class PgForm(Struct, frozen=True):
 
     `kinds` are those of its arguments, `key` the positions that name its row. An answer row begins with the time and the plan's
     ordinal (for a sweep the request's, for a plain insert the new row's key), then come `returning`, counts of the steps in
-    `musts`, and the columns its wake-ups need.
+    `musts`, and the columns its wake-ups need. A `counted` insert answers with one row instead: the time, how many went in
+    and, unless all did, the keys of those. A `packed` one takes arguments that are the same for all plans as arrays of one.
     """
 
     sql: str
@@ -69,6 +70,8 @@ class PgForm(Struct, frozen=True):
     wakes: tuple[WokenBy, ...]
     channels: tuple[str, ...]
     by_key: int
+    counted: bool
+    packed: bool
     alone: bool
 
 
@@ -80,6 +83,7 @@ def statement(form: Form) -> PgForm:
     key = _key_positions(form, head, subject)
     leading = [k for k in subject.key if isinstance(getattr(head, "row", {}).get(k), Arg)] if plain_insert else []
     waking = _wake_columns(form)
+    counted = bool(leading) and not form.returning and not waking
     shown = ["(SELECT now_ms FROM clk)", *(f"g.r_{k}" for k in leading)]
     if not leading:
         shown.append("1" if plain_insert else "g.request_" if form.pick is not None else "g.n_")
@@ -88,7 +92,11 @@ def statement(form: Form) -> PgForm:
     shown += [f"(SELECT count(*) FROM w{at})" for at in musts]
     shown += [f"g.r_{c}" for c in waking]
     order = "" if plain_insert else " ORDER BY g.place_" if form.pick is not None else " ORDER BY g.n_"
-    parts = [_CLOCK, _arguments(form, kinds), *_deciding(form, subject, kinds, plain_insert=plain_insert)]
+    if counted:
+        missing = "count(*) < (SELECT count(*) FROM a)"
+        shown = ["(SELECT now_ms FROM clk)", "count(*)"]
+        shown += [f"CASE WHEN {missing} THEN array_agg(g.r_{k}) END" for k in leading]
+    parts = [_CLOCK, *_arguments(form, kinds, packed=plain_insert), *_deciding(form, subject, kinds, plain_insert=plain_insert)]
     rest = Scope(subject, kinds, "g", "g.w_")
     later = list(enumerate(form.steps[1:], 1))
     later.reverse()  # what nobody reads from is run last to first, and events are numbered as they are told
@@ -105,6 +113,8 @@ def statement(form: Form) -> PgForm:
         wakes=tuple(_woken_by(w, form, waking) for w in form.wakes),
         channels=tuple(dict.fromkeys(s.table for s in form.steps if TABLES[s.table].outbox)),
         by_key=len(leading),
+        counted=counted,
+        packed=plain_insert,
         alone=form.reads_itself or bool(musts) or (form.pick is None and not key and subject.key[0] in getattr(head, "row", {})),
     )
 
@@ -157,19 +167,28 @@ def _woken_by(wake: Wake, form: Form, waking: list[str]) -> WokenBy:
     return WokenBy(wake.topic, place(wake.key), place(wake.at))
 
 
-def _arguments(form: Form, kinds: Mapping[str, str]) -> str:
-    arrays = [f"${at}::{_transport(kinds[name])}[]" for at, name in enumerate(form.args, 2)]
+def _arguments(form: Form, kinds: Mapping[str, str], *, packed: bool) -> list[str]:
+    """The calls as rows of `a`, numbered. What all have in common is unpacked and cast once, in `s`."""
+    arrays = [f"${at}::{_TRANSPORT.get(kinds[name], PG_TYPES[kinds[name]])}[]" for at, name in enumerate(form.args, 2)]
+    casts = {name: f"::{PG_TYPES[kinds[name]]}" if kinds[name] in _TRANSPORT else "" for name in form.args}
     names = list(form.args)
     if form.pick is not None or not arrays:
         arrays.append(f"${len(form.args) + 2}::bigint[]")
         names.append("wanted_")
     given = f"unnest({', '.join(arrays)}) WITH ORDINALITY AS u({', '.join((*names, 'n_'))})"
-    return f"a AS MATERIALIZED (SELECT u.*, clk.now_ms AS now_ms_ FROM clk, {given})"
+    shown = [f"u.{name}{casts.get(name, '')} AS {name}" for name in names]
+    if not packed or not form.args:
+        return [f"a AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, clk.now_ms AS now_ms_ FROM clk, {given})"]
+    common = [f"cardinality({array}) = 1 AS one_{name}" for name, array in zip(names, arrays, strict=True)]
+    common += [f"({array})[1]{casts[name]} AS {name}" for name, array in zip(names, arrays, strict=True)]
+    shown = [f"CASE WHEN s.one_{name} THEN s.{name} ELSE u.{name}{casts[name]} END AS {name}" for name in names]
+    return [
+        f"s AS MATERIALIZED (SELECT {', '.join(common)})",
+        f"a AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, clk.now_ms AS now_ms_ FROM clk, s, {given})",
+    ]
 
 
-def _transport(kind: str) -> str:
-    """A list inside an array would be flattened, so it travels as its text; JSON as text too."""
-    return "text" if kind in ("list", "json", "text", "uuidtext") else PG_TYPES[kind]
+_TRANSPORT = {"list": "text", "json": "text", "uuidtext": "text"}  # an array of lists would be flattened, so they travel as text
 
 
 def _key_positions(form: Form, head: Step, subject: Table) -> tuple[int, ...]:
@@ -247,7 +266,7 @@ def _inserted(head: Insert, subject: Table, scope: Scope, refs: list[str], *, pl
     kept = ", ".join(f"t.{c} AS r_{c}" for c in refs) or "1"
     insert = (
         f"INSERT INTO {subject.name} AS t ({', '.join(head.row)}) SELECT {scope.row(head.row, subject)} FROM a WHERE {where} "
-        f"ORDER BY a.n_{'' if numbered else ' ON CONFLICT DO NOTHING'} RETURNING {kept}"
+        f"{'ORDER BY a.n_' if numbered else 'ON CONFLICT DO NOTHING'} RETURNING {kept}"
     )
     if plain:
         return [f"g AS ({insert})"]

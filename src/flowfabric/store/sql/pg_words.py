@@ -128,9 +128,7 @@ class Scope:
                 return f"{literal(value)}::{PG_TYPES[kind]}"
 
     def argument(self, name: str, kind: str) -> str:
-        have = self.kinds[name]
-        cast = "::text[]" if have == "list" else "::json" if have == "json" else ""
-        return self._as(f"{self.args}.{name}{cast}", have, kind)
+        return self._as(f"{self.args}.{name}", self.kinds[name], kind)
 
     @staticmethod
     def _as(text: str, have: str, want: str) -> str:
