@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import binascii
 import hashlib
+import os
 import re
-import secrets
 import time
 import uuid
+from random import Random
 from typing import NewType
 from uuid import UUID, SafeUUID
 
@@ -173,11 +174,16 @@ def fnv1a_xor8hex(text: str) -> str:
     return f"{(value & 0xFFFFFFFF) ^ (value >> 32):08x}"
 
 
+_dice = Random()  # noqa: S311 - names, not secrets
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_dice.seed)
+
+
 def time_ordered_uuid() -> UUID:
     """A version 7 uuid whose first random bits are fractions of the millisecond: made later, sorted later."""
     ms, ns = divmod(time.time_ns(), 1_000_000)
     fraction = ns * 4096 // 1_000_000
-    return UUID(int=ms << 80 | 0x7 << 76 | fraction << 64 | 0x2 << 62 | secrets.randbits(62))
+    return uuid_of(ms << 80 | 0x7 << 76 | fraction << 64 | 0x2 << 62 | _dice.getrandbits(62))
 
 
 _UNKNOWN = SafeUUID.unknown

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -73,19 +75,50 @@ class Late(Exception):
 
 
 _TEXTS: dict[Form, PgForm] = {}
+_KEYS: dict[Form, Callable[[Sequence[Any]], Any]] = {}
 
 
 def text_of(form: Form) -> PgForm:
     found = _TEXTS.get(form)
     if found is None:
         found = _TEXTS[form] = statement(form)
+        _KEYS[form] = itemgetter(*found.key) if found.key else lambda values: ()
     return found
 
 
 def key_of(plan: Plan) -> tuple[Any, ...]:
     """The row a plan is decided by; empty when it is a new numbered one."""
-    places = text_of(plan.form).key
-    return (plan.form.steps[0].table, *(plan.values[at] for at in places)) if places else ()
+    form = plan.form
+    return (form.steps[0].table, _KEYS[form](plan.values)) if text_of(form).key else ()
+
+
+def distinct(plans: Sequence[Plan]) -> bool:
+    """Whether plans of one form are all about different rows, as far as they name one."""
+    form = plans[0].form
+    if not text_of(form).key:
+        return True
+    key = _KEYS[form]
+    return len({key(plan.values) for plan in plans}) == len(plans)
+
+
+def runs_of(plans: Sequence[Plan], most: int) -> list[list[Plan]]:
+    """In order, cut where the form changes, where a row comes again, and where a run gets too long."""
+    runs: list[list[Plan]] = []
+    for _, same in groupby(plans, key=lambda plan: plan.form):
+        several = list(same)
+        if distinct(several):
+            runs += [several[at : at + most] for at in range(0, len(several), most)]
+            continue
+        seen: set[Any] = set()
+        runs.append([])
+        for plan in several:
+            key = key_of(plan)
+            if key in seen or len(runs[-1]) >= most:
+                runs.append([])
+                seen = set()
+            runs[-1].append(plan)
+            seen.add(key)
+    return runs
 
 
 async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> list[Answer]:
@@ -93,10 +126,12 @@ async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None,
     text = text_of(plans[0].form)
     if text.musts:
         return [await _run_alone(session, text, plan, now_ms, effects) for plan in plans]
-    order = range(len(plans))
+    if text.single is not None and len(plans) == 1:
+        return await _run_single(session, text, text.single, plans[0], now_ms, effects)
+    order: Sequence[int] = range(len(plans))
     if text.key and len(plans) > 1:
-        places = text.key
-        order = sorted(order, key=lambda at: tuple(plans[at].values[k] for k in places))  # type: ignore[assignment]
+        key = _KEYS[plans[0].form]
+        order = sorted(order, key=lambda at: key(plans[at].values))
     rows = await session.fetch(text.sql, now_ms, *_arrays(text, [plans[at] for at in order]))
     if text.counted:
         return _counted(text, plans, rows[0], effects)
@@ -109,14 +144,23 @@ async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None,
     return answers
 
 
+async def _run_single(session: Session, text: PgForm, sql: str, plan: Plan, now_ms: int | None, effects: Effects) -> list[Answer]:
+    rows = await session.fetch(sql, now_ms, *plan.values)
+    if not rows:
+        return [Refused()]
+    effects.add_all(text, [plan])
+    return [Applied(rows[0][0])]
+
+
 def _counted(text: PgForm, plans: Sequence[Plan], row: Sequence[Any], effects: Effects) -> list[Answer]:
     """Usually all of them went in; otherwise the keys say which."""
     applied = Applied(row[0])
     if row[1] == len(plans):
         effects.add_all(text, plans)
         return [applied] * len(plans)
-    new = set(zip(*row[2:], strict=True)) if row[1] else set()
-    there = [tuple(plan.values[k] for k in text.key) in new for plan in plans]
+    new = set(row[2] if text.by_key == 1 else zip(*row[2:], strict=True)) if row[1] else set()
+    key = _KEYS[plans[0].form]
+    there = [key(plan.values) in new for plan in plans]
     effects.add_all(text, [plan for plan, is_there in zip(plans, there, strict=True) if is_there])
     return [applied if is_there else Refused() for is_there in there]
 
@@ -125,8 +169,9 @@ def _whose(text: PgForm, plans: Sequence[Plan], order: Sequence[int], rows: Sequ
     """Which plan each answer belongs to."""
     if text.by_key:
         ends = 1 + text.by_key
-        by_key = {tuple(plans[at].values[k] for k in text.key): at for at in order}
-        return [by_key[tuple(row)[1:ends]] for row in rows]
+        key = _KEYS[plans[0].form]
+        by_key = {key(plans[at].values): at for at in order}
+        return [by_key[row[1] if text.by_key == 1 else tuple(row)[1:ends]] for row in rows]
     if not text.key:
         return list(order)
     return [order[row[1] - 1] for row in rows]

@@ -11,8 +11,9 @@ from typing import Any
 from flowfabric.errors import invalid
 from flowfabric.plan import Answer, Plan
 from flowfabric.store.port import Loaded, Read
-from flowfabric.store.postgres.apply import Effects, Session, key_of, run_plans, run_together
+from flowfabric.store.postgres.apply import Effects, Session, run_plans, run_together, runs_of
 from flowfabric.store.postgres.bell import NOTIFY, message
+from flowfabric.store.postgres.coalescer import MAX_BATCH
 from flowfabric.store.postgres.failures import as_engine_error
 from flowfabric.store.postgres.reader import run_reads
 
@@ -35,7 +36,7 @@ class BoundStore:
 
     async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
         effects, answers = Effects(), list[Answer]()
-        for run in _runs(plans):
+        for run in runs_of(plans, MAX_BATCH):
             answers += await self._guarded(run_plans(self._session, run, self._given(), effects))
         await self._tell(effects)
         return answers
@@ -64,20 +65,6 @@ class BoundStore:
             return await work
         except Exception as error:
             raise as_engine_error(error) from error
-
-
-def _runs(plans: Sequence[Plan]) -> list[list[Plan]]:
-    """One form each, and no row twice."""
-    runs: list[list[Plan]] = []
-    seen: set[Any] = set()
-    for plan in plans:
-        key = key_of(plan)
-        if not runs or runs[-1][0].form is not plan.form or key in seen:
-            runs.append([])
-            seen = set()
-        runs[-1].append(plan)
-        seen.add(key)
-    return runs
 
 
 def session_on(connection: Any) -> Session:

@@ -16,7 +16,17 @@ from flowfabric.store.clock import Clock, Ratchet
 from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.postgres import connections
-from flowfabric.store.postgres.apply import Effects, Session, key_of, run_plans, run_sweeps, run_together, text_of
+from flowfabric.store.postgres.apply import (
+    Effects,
+    Session,
+    distinct,
+    key_of,
+    run_plans,
+    run_sweeps,
+    run_together,
+    runs_of,
+    text_of,
+)
 from flowfabric.store.postgres.bell import Bell
 from flowfabric.store.postgres.bound import BoundStore
 from flowfabric.store.postgres.coalescer import MAX_BATCH, Coalescer, Key
@@ -126,17 +136,9 @@ class PostgresStore:
 
     async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
         """Runs of one form, none of which holds a row twice; one run after the other, as far as they share rows."""
-        chunks: list[list[Plan]] = []
-        seen: set[Key] = set()
-        for plan in plans:
-            key = key_of(plan)
-            if not chunks or chunks[-1][0].form is not plan.form or key in seen or len(chunks[-1]) >= CHUNK:
-                chunks.append([])
-                seen = set()
-            chunks[-1].append(plan)
-            if key:
-                seen.add(key)
-        roads = self.options.writers if plans and plans[0].form.is_insert and key_of(plans[0]) else 1
+        chunks = runs_of(plans, CHUNK)
+        numbered = bool(plans) and not text_of(plans[0].form).key
+        roads = self.options.writers if plans and plans[0].form.is_insert and not numbered else 1
         waiting = [self._submit(chunk[0].form, chunk, at % roads) for at, chunk in enumerate(chunks)]
         done = await asyncio.gather(*waiting, return_exceptions=True)
         answers: list[Any] = []
@@ -158,7 +160,8 @@ class PostgresStore:
 
     def _submit(self, form: Form, plans: list[Plan], road: int = 0) -> asyncio.Future[list[Answer]]:
         size = MAX_BATCH if text_of(form).alone else len(plans)
-        return self._to_writers(("plans", form, road), plans, [key for plan in plans if (key := key_of(plan))], size)
+        keys = () if form.is_insert else [key for plan in plans if (key := key_of(plan))]
+        return self._to_writers(("plans", form, road), plans, keys, size)
 
     def _to_writers(self, shape: Shape, item: Any, keys: Iterable[Key], size: int) -> asyncio.Future[Any]:
         if self.closed:
@@ -169,6 +172,8 @@ class PostgresStore:
 
     async def _run(self, link: Link, shape: Shape, items: list[Any]) -> list[Any]:
         """One batch; a conflict is tried again, a value that does not fit costs only its own plan."""
+        if shape[0] == "plans" and _must_split(items):
+            return await self._one_by_one(link, shape, items)
         for attempt in range(MAX_TRIES):
             effects = Effects()
             connection = await link.get()
@@ -196,11 +201,7 @@ class PostgresStore:
             return await run_sweeps(session, items, now, effects)
         if shape[0] == "together":
             return [await run_together(session, items[0], now, effects)]
-        flat = [plan for plans in items for plan in plans]
-        if text_of(shape[1]).alone and len(flat) > 1:
-            answers = [(await run_plans(session, [plan], now, effects))[0] for plan in flat]
-        else:
-            answers = await run_plans(session, flat, now, effects)
+        answers = await run_plans(session, [plan for plans in items for plan in plans], now, effects)
         shared, at = [], 0
         for plans in items:
             shared.append(answers[at : at + len(plans)])
@@ -282,6 +283,12 @@ async def _only(running: Awaitable[list[Answer]]) -> Answer:
     if isinstance(answer, BaseException):
         raise answer
     return answer
+
+
+def _must_split(items: list[Any]) -> bool:
+    """Plans that may be refused late, that read what they write, or that name one row twice do not share a statement."""
+    flat = [plan for plans in items for plan in plans]
+    return len(flat) > 1 and (text_of(flat[0].form).alone or (len(items) > 1 and not distinct(flat)))
 
 
 def _can_split(shape: Shape, items: list[Any]) -> bool:

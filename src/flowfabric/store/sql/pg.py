@@ -39,9 +39,8 @@ from flowfabric.store.sql.ddl import PG_TYPES, index_order, index_predicate, lit
 from flowfabric.store.sql.lite import refusable
 from flowfabric.store.sql.pg_words import NOW, Scalars, Scope, argument_kinds
 
-_CLOCK = (
-    "clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms)"
-)
+_NOW_MS = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
+_CLOCK = f"clk AS MATERIALIZED (SELECT {_NOW_MS} AS now_ms)"
 
 
 class WokenBy(Struct, frozen=True):
@@ -58,10 +57,12 @@ class PgForm(Struct, frozen=True):
     `kinds` are those of its arguments, `key` the positions that name its row. An answer row begins with the time and the plan's
     ordinal (for a sweep the request's, for a plain insert the new row's key), then come `returning`, counts of the steps in
     `musts`, and the columns its wake-ups need. A `counted` insert answers with one row instead: the time, how many went in
-    and, unless all did, the keys of those. A `packed` one takes arguments that are the same for all plans as arrays of one.
+    and, unless all did, the keys of those; `single` is the same for one plan, with plain parameters and the time as its answer.
+    A `packed` one takes arguments that are the same for all plans as arrays of one.
     """
 
     sql: str
+    single: str | None
     kinds: tuple[str, ...]
     key: tuple[int, ...]
     returned: tuple[int, int]
@@ -105,6 +106,7 @@ def statement(form: Form) -> PgForm:
         parts += _children(subject)
     return PgForm(
         sql="WITH " + ",\n".join(parts) + f"\nSELECT {', '.join(shown)} FROM g{order}",
+        single=_single(head, subject, form, kinds) if counted and isinstance(head, Insert) else None,
         kinds=tuple(kinds[a] for a in form.args),
         key=key,
         returned=(first, first + len(form.returning)),
@@ -272,6 +274,15 @@ def _inserted(head: Insert, subject: Table, scope: Scope, refs: list[str], *, pl
         return [f"g AS ({insert})"]
     same = " AND ".join(f"i.r_{k} = {scope.value(head.row[k], subject.kinds[k])}" for k in subject.key)
     return [f"i AS ({insert})", f"g AS MATERIALIZED (SELECT a.*, i.* FROM a JOIN i ON {same})"]
+
+
+def _single(head: Insert, subject: Table, form: Form, kinds: Mapping[str, str]) -> str:
+    scope = Scalars(subject, kinds, {name: at for at, name in enumerate(form.args, 2)}, _NOW_MS)
+    where = f" WHERE {' AND '.join(scope.guard(g, subject, '') for g in head.unless)}" if head.unless else ""
+    return (
+        f"INSERT INTO {subject.name} ({', '.join(head.row)}) SELECT {scope.row(head.row, subject)}{where} "
+        f"ON CONFLICT DO NOTHING RETURNING {_NOW_MS}"
+    )
 
 
 def _following(step: Step, scope: Scope, *, counted: bool) -> str:

@@ -170,14 +170,14 @@ class Scope:
 
 
 class Scalars(Scope):
-    """The selection of a sweep: what it chooses by is a plain parameter, so that the index can give the order."""
+    """Arguments as plain parameters: in the selection of a sweep, so that the index can give the order, and in single inserts."""
 
-    def __init__(self, subject: Table, kinds: Mapping[str, str], places: Mapping[str, int]) -> None:
+    def __init__(self, subject: Table, kinds: Mapping[str, str], places: Mapping[str, int], now: str = NOW) -> None:
         super().__init__(subject, kinds, "", "t.")
-        self._places = places
+        self._places, self._now = places, now
 
     def argument(self, name: str, kind: str) -> str:
         return self._as(f"${self._places[name]}::{PG_TYPES[self.kinds[name]]}", self.kinds[name], kind)
 
     def now(self) -> str:
-        return NOW
+        return self._now
