@@ -104,7 +104,7 @@ w3 AS (INSERT INTO ff_lease_event (event_type,
     g.r_current_worker_instance_id
     FROM g),
 w2 AS (DELETE
-    FROM ff_claim_grant AS t USING g
+    FROM ff_claim_grant AS t USING (SELECT * FROM g ORDER BY g.w_partition_key, g.w_execution_id) AS g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id),
 w1 AS (INSERT INTO ff_attempt AS t (partition_key,
