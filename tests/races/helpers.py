@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager
+from typing import Any
 from uuid import UUID
 
 from flowfabric.engine.engine import Engine
@@ -43,3 +45,10 @@ async def sound_world(engine: Engine) -> World:
     world = world_of(await engine.store.dump(TABLES_READ))
     assert [str(violation) for violation in check(world)] == []
     return world
+
+
+async def until(holds: Callable[[], Awaitable[Any]]) -> None:
+    """Asks the server again and again; a test that depends on it fails rather than hangs."""
+    async with asyncio.timeout(10):
+        while not await holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)

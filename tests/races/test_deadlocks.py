@@ -1,4 +1,4 @@
-"""Statements lock rows in one order, whatever order they were asked for in: a server that looks for deadlocks at once finds none."""
+"""Statements lock rows in one order, whatever order they are asked for in: a server that looks for deadlocks finds none."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flowfabric.testing import ManualClock
 from flowfabric.testing.postgres import PostgresServer
 from tests.postgres import FAST
 
-from .helpers import create_all, engines, ident, sound_world
+from .helpers import create_all, engines, ident, sound_world, until
 
 ROWS = 60
 STORES = 4
@@ -57,9 +57,7 @@ async def deadlocks(options: Options) -> int:
     db = await asyncpg.connect(options.url)
     try:
         others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        async with asyncio.timeout(10):
-            while await db.fetchval(others):
-                await asyncio.sleep(0.005)
+        await until(lambda: db.fetchval(f"SELECT ({others}) = 0"))
         return int(await db.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
     finally:
         await db.close()
@@ -90,32 +88,20 @@ async def test_the_hunt_would_notice_a_deadlock(options: Options) -> None:
     assert await deadlocks(options) == 1
 
 
-def _plans(kind: int, execution: Execution, now: int) -> Plan:
-    values = named(execution)
-    match kind % 3:
-        case 0:
-            return NOTE_MISMATCH(0, **values)
-        case 1:
-            return SET_TAGS(0, **values, tags=f'{{"round":"{now}"}}', instance_tag=None)
-    return CANCEL_PENDING(0, **values, now=now, reason="x", source="operator_override")
-
-
 @asynccontextmanager
 async def gate(options: Options, table: str, who: ExecutionId) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
     """Somebody holds one row, so that whoever locks several stops half way. Call it to wait until so many have stopped."""
     db = await asyncpg.connect(options.url)
-    stopped = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-
-    async def until(count: int) -> None:
-        async with asyncio.timeout(10):
-            while await watcher.fetchval(stopped) < count:
-                await asyncio.sleep(0.002)
-
     watcher = await asyncpg.connect(options.url)
+    waiting = "SELECT count(*) >= $1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+    async def stopped(count: int) -> None:
+        await until(lambda: watcher.fetchval(waiting, count))
+
     try:
         async with db.transaction():
             await db.execute(f"SELECT 1 FROM {table} WHERE execution_id = $1 FOR UPDATE", who.uuid)
-            yield until
+            yield stopped
     finally:
         await db.close()
         await watcher.close()
