@@ -122,7 +122,7 @@ class Link:
 
     async def replan(self) -> None:
         """A plan made while a table was empty walks the whole of it, and would be kept until somebody runs ANALYZE."""
-        if self._connection is not None and time.monotonic() >= self._plans_until:
+        if self._settings is not None and self._connection is not None and time.monotonic() >= self._plans_until:
             self._plans_for_s = min(self._plans_for_s * 2, LAST_PLANS_S)
             self._plans_until = time.monotonic() + self._plans_for_s
             await self._connection.execute("DISCARD PLANS")
@@ -154,7 +154,9 @@ class Links:
         async with self._turn:
             link = self._free.pop()
             try:
-                yield await link.get()
+                connection = await link.get()
+                await link.replan()
+                yield connection
             except BaseException as error:
                 if is_gone(error) or isinstance(error, asyncio.CancelledError):
                     link.drop()

@@ -33,7 +33,7 @@ class GapReader:
         self._page = f"SELECT {_HORIZON}, {names} FROM {channel} WHERE event_id > $1 ORDER BY event_id LIMIT $2"
         trimmed = f"coalesce((SELECT event_id FROM ff_outbox_trim WHERE channel = '{channel}'), 0)"
         self._tail = f"SELECT {trimmed}, ARRAY(SELECT event_id FROM {channel} ORDER BY event_id DESC LIMIT {TAIL})"
-        self._between = f"SELECT event_id FROM {channel} WHERE event_id >= $1 AND event_id < $2"
+        self._between = f"SELECT event_id FROM {channel} WHERE event_id >= $1 AND event_id < $2 ORDER BY event_id"
 
     async def read(self, session: Session, after: int, limit: int) -> list[Row]:
         """Committed events above a number, up to the first gap that may still fill; waits where that gap comes first."""

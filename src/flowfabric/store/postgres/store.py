@@ -173,8 +173,7 @@ class PostgresStore:
             if self._noting:
                 await asyncio.wait(tuple(self._noting))
             try:
-                if not self.options.pooler:
-                    await link.replan()
+                await link.replan()
                 answers = await self._perform(connection, shape, items, effects)
             except Exception as error:
                 if is_conflict(error) and attempt < MAX_TRIES - 1:
