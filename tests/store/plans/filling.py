@@ -31,7 +31,7 @@ INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase,
     priority, created_at_ms, deadline_at_ms)
 SELECT i % 4, {_ID}, '{LANE}', 'runnable', 'eligible_now', 'pending_first_attempt', 'waiting', i % 5, i,
     CASE WHEN i % 10 = 0 THEN i END
-FROM generate_series(1, {QUEUED}) AS i;
+FROM generate_series(1, QUEUED) AS i;
 
 INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, ownership_state,
     attempt_state, public_state, created_at_ms, delay_until_ms, lease_expires_at_ms, attempt_timeout_at_ms, terminal_at_ms,
@@ -67,9 +67,9 @@ def empty(name: str, *, analyzed: bool) -> str:
     return url
 
 
-def fill(url: str) -> None:
+def fill(url: str, queued: int = QUEUED) -> None:
     with psycopg.connect(url, autocommit=True) as db:
-        db.execute(_FILL)
+        db.execute(_FILL.replace("QUEUED", str(queued)))
 
 
 def filled(state: str) -> str:
