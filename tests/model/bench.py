@@ -19,10 +19,13 @@ from flowfabric.model.lease import Claimed, Handle, HandleFields, IssuedAndClaim
 from flowfabric.plan import Answer, Plan
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.port import Loaded, Read, Row
+from flowfabric.store.postgres.connections import Options
+from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check, ends_do_not_change, timers_are_kept
 from flowfabric.verify.world import world_of
+from tests.postgres import clean_database
 
 from .fleet import Fleet
 from .ops import Op
@@ -66,10 +69,12 @@ class Bench:
         self.kind = kind
         self.loop = asyncio.new_event_loop()
         self.clock = ManualClock()
+        self._options: Options | None = None
         self._folder = tempfile.TemporaryDirectory() if kind == "sqlite-file" else None
         self._path = str(Path(self._folder.name) / "ff.db") if self._folder else f"file:model-{next(_names)}?mode=memory"
         self.engine = self._open()
-        self.spec = Fleet(self.clock(), self.engine.store.label, LANES, SETTINGS.lease_reclaim_grace_ms, SETTINGS.retention_ms)
+        prefix = "pg" if kind == "postgres" else self.engine.store.label
+        self.spec = Fleet(self.clock(), prefix, LANES, SETTINGS.lease_reclaim_grace_ms, SETTINGS.retention_ms)
         for lane in LANES:
             self.run(self.engine.set_lane_state(lane, "active"))
         self.tables = self.run(self.engine.store.dump(DUMPED))
@@ -80,8 +85,15 @@ class Bench:
     def _open(self) -> Engine:
         if self.kind == "memory":
             return Engine(RacingMemory(self.clock), SETTINGS, seed=1)
+        if self.kind == "postgres":
+            return self.run(self._connect(clean_database() if self._options is None else self._options))
         tuning = {"synchronous": "NORMAL"} if self._folder else {}
         return SqliteBackend(open_store(self._path, clock=self.clock, **tuning), SETTINGS, seed=1)
+
+    async def _connect(self, options: Options) -> Engine:
+        """Connections belong to this bench's loop, on which everything runs."""
+        self._options = options
+        return Engine(await PostgresStore(options, clock=self.clock).open(check=False), SETTINGS, seed=1)
 
     def close(self) -> None:
         try:
@@ -94,7 +106,7 @@ class Bench:
 
     def reopen(self) -> None:
         """A process dies and another goes on: nothing survives but the store."""
-        if self.kind == "sqlite-file":
+        if self.kind in ("sqlite-file", "postgres"):
             self.run(self.engine.close())
             self.engine = self._open()
         else:

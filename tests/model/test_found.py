@@ -16,7 +16,7 @@ from .shapes import NO_POLICY, Held, Policy
 IDENT = IDENTS[0]
 
 
-@pytest.fixture(params=("memory", "sqlite-memory"))
+@pytest.fixture(params=("memory", "sqlite-memory", "postgres"))
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     made = Bench(request.param)
     yield made

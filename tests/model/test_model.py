@@ -14,7 +14,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from .scenarios import machine_on
 
 STEPS = int(os.environ.get("FF_MODEL_STEPS", "30"))
-EXAMPLES = {"memory": 300, "sqlite-memory": 200, "sqlite-file": 20}
+EXAMPLES = {"memory": 300, "sqlite-memory": 200, "sqlite-file": 20, "postgres": 25}
 
 
 def budget(count: int, steps: int = STEPS) -> settings:

@@ -16,21 +16,38 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.lease import Grant
 from flowfabric.model.worker import WorkerInfo
+from flowfabric.plan import Form
 from flowfabric.store.schema import TABLES
+from flowfabric.store.sql.pg import statement
 from flowfabric.store.sqlite.target import MINIMUM_SQLITE
 
 from .sqlite import forms
 
-GOLDEN = Path(__file__).parent / "golden" / "sqlite"
+GOLDEN = Path(__file__).parent / "golden"
+STORES = ("postgres", "sqlite")
 UPDATE = os.environ.get("FF_UPDATE_GOLDEN") == "1"
 _CLAUSE = re.compile(r"(?:SET|FROM|WHERE|ORDER BY|VALUES|ON CONFLICT|HAVING|AND) ")
 
 
-def golden_text(name: str) -> str:
+def golden_text(store: str, name: str) -> str:
     form = forms.ALL[name]
     parts = [f"-- {name}({', '.join(form.args)})\n"]
-    parts += [f"{_laid_out(sql)};\n" for sql in forms.statements(form)]
+    parts += [f"{sql};\n" for sql in _statements(store, form)]
     return "\n".join(parts)
+
+
+def _statements(store: str, form: Form) -> list[str]:
+    if store == "sqlite":
+        return [_laid_out(sql) for sql in forms.statements(form)]
+    *parts, answer = statement(form).sql.splitlines()
+    return ["\n".join([*(_part_laid_out(part) for part in parts), _laid_out(answer)])]
+
+
+def _part_laid_out(part: str) -> str:
+    """`name AS (statement),` with the statement laid out inside."""
+    opening, bracket, rest = part.partition("(")
+    inner, closing, comma = rest.rpartition(")")
+    return f"{opening}{bracket}{_laid_out(inner)}{closing}{comma}"
 
 
 def _laid_out(sql: str) -> str:
@@ -45,25 +62,27 @@ def _laid_out(sql: str) -> str:
     return text
 
 
+@pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("name", forms.ALL)
-def test_the_statements_of_a_form_are_the_golden_ones(name: str) -> None:
-    path, text = GOLDEN / f"{name}.sql", golden_text(name)
+def test_the_statements_of_a_form_are_the_golden_ones(name: str, store: str) -> None:
+    path, text = GOLDEN / store / f"{name}.sql", golden_text(store, name)
     if UPDATE:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return
-    assert path.exists(), f"{path.name} is new: run FF_UPDATE_GOLDEN=1 pytest {Path(__file__).name} and read it"
+    assert path.exists(), f"{store}/{path.name} is new: run FF_UPDATE_GOLDEN=1 pytest {Path(__file__).name} and read it"
     stored = path.read_text(encoding="utf-8")
     diff = "".join(difflib.unified_diff(stored.splitlines(True), text.splitlines(True), "golden", "now", n=2))
     if diff:
         pytest.fail(f"{name} changed (FF_UPDATE_GOLDEN=1 accepts it):\n{diff}", pytrace=False)
 
 
-def test_no_golden_file_outlives_its_form() -> None:
-    left = {path.stem for path in GOLDEN.glob("*.sql")} - set(forms.ALL)
+@pytest.mark.parametrize("store", STORES)
+def test_no_golden_file_outlives_its_form(store: str) -> None:
+    left = {path.stem for path in (GOLDEN / store).glob("*.sql")} - set(forms.ALL)
     if UPDATE:
         for name in left:
-            (GOLDEN / f"{name}.sql").unlink()
+            (GOLDEN / store / f"{name}.sql").unlink()
         return
     assert not left
 

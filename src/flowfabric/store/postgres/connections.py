@@ -35,6 +35,8 @@ WRITING = {
     "enable_mergejoin": "off",
     "enable_bitmapscan": "off",
 }
+READING = {"enable_seqscan": "off", "enable_sort": "off", "enable_bitmapscan": "off"}
+FIRST_PLANS_S, LAST_PLANS_S = 0.25, 10.0
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
 
 
@@ -95,6 +97,7 @@ class Link:
     def __init__(self, options: Options, settings: dict[str, str] | None = None) -> None:
         self._options, self._settings = options, settings
         self._connection: asyncpg.Connection | None = None
+        self._plans_for_s, self._plans_until = FIRST_PLANS_S, 0.0
 
     async def get(self) -> asyncpg.Connection:
         """While the server is away, tries again for a while; nothing was sent yet."""
@@ -104,7 +107,8 @@ class Link:
         pause = FIRST_PAUSE_S
         while True:
             try:
-                self._connection = await connect(self._options, self._settings)
+                self.adopt(await connect(self._options, self._settings))
+                assert self._connection is not None
                 return self._connection
             except Exception as error:
                 if not getattr(error, "retryable", False) or time.monotonic() + pause > give_up:
@@ -114,6 +118,14 @@ class Link:
 
     def adopt(self, connection: asyncpg.Connection) -> None:
         self._connection = connection
+        self._plans_for_s, self._plans_until = FIRST_PLANS_S, time.monotonic() + FIRST_PLANS_S
+
+    async def replan(self) -> None:
+        """A plan made while a table was empty walks the whole of it, and would be kept until somebody runs ANALYZE."""
+        if self._settings is not None and self._connection is not None and time.monotonic() >= self._plans_until:
+            self._plans_for_s = min(self._plans_for_s * 2, LAST_PLANS_S)
+            self._plans_until = time.monotonic() + self._plans_for_s
+            await self._connection.execute("DISCARD PLANS")
 
     def drop(self) -> None:
         if self._connection is not None:
@@ -133,7 +145,7 @@ class Links:
     """A few of them, each lent to one at a time."""
 
     def __init__(self, options: Options, count: int) -> None:
-        self._all = [Link(options) for _ in range(count)]
+        self._all = [Link(options, None if options.pooler else READING) for _ in range(count)]
         self._free = list(self._all)
         self._turn = asyncio.Semaphore(count)
 
@@ -142,7 +154,9 @@ class Links:
         async with self._turn:
             link = self._free.pop()
             try:
-                yield await link.get()
+                connection = await link.get()
+                await link.replan()
+                yield connection
             except BaseException as error:
                 if is_gone(error) or isinstance(error, asyncio.CancelledError):
                     link.drop()

@@ -33,17 +33,17 @@ class GapReader:
         self._page = f"SELECT {_HORIZON}, {names} FROM {channel} WHERE event_id > $1 ORDER BY event_id LIMIT $2"
         trimmed = f"coalesce((SELECT event_id FROM ff_outbox_trim WHERE channel = '{channel}'), 0)"
         self._tail = f"SELECT {trimmed}, ARRAY(SELECT event_id FROM {channel} ORDER BY event_id DESC LIMIT {TAIL})"
-        self._between = f"SELECT event_id FROM {channel} WHERE event_id >= $1 AND event_id < $2"
+        self._between = f"SELECT event_id FROM {channel} WHERE event_id >= $1 AND event_id < $2 ORDER BY event_id"
 
     async def read(self, session: Session, after: int, limit: int) -> list[Row]:
         """Committed events above a number, up to the first gap that may still fill; waits where that gap comes first."""
         pause = FIRST_PAUSE_S
         for _ in range(MAX_PAUSES):
+            dead = self._settled  # what others settle while this page is under way may be missing from it
             rows = await session.fetch(self._page, after, limit)
             if not rows:
                 return []
-            self._decide(rows[0][0])
-            page = self._up_to_gap(rows, after)
+            page = _up_to_gap(rows, after, max(dead, self._decided(rows[0][0])))
             if len(page) == len(rows):
                 return decode_rows(self._channel, page)
             if self._fence is None:
@@ -59,11 +59,12 @@ class GapReader:
 
         `noted` is called once nothing that is committed from then on can be missed.
         """
+        dead = self._settled
         trimmed, numbers = (await session.fetch(self._tail))[0]
         noted()
         highest: int = max((trimmed, *numbers))
-        lowest = min(numbers, default=highest)
-        if highest - lowest == len(numbers) - 1 or highest <= self._settled:
+        gap = _first_gap(numbers[::-1], max(dead + 1, numbers[-1] if len(numbers) == TAIL else 1))
+        if gap > highest:
             return highest
         fence = (await session.fetch(_FENCE))[0][0]
         pause = FIRST_PAUSE_S
@@ -72,21 +73,37 @@ class GapReader:
                 break
             await asyncio.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE_S)
-        arrived: set[int] = {row[0] for row in await session.fetch(self._between, lowest, highest)} - set(numbers)
+        else:
+            return gap - 1
+        arrived: set[int] = {row[0] for row in await session.fetch(self._between, gap, highest)} - set(numbers)
+        self._settled = max(self._settled, highest)
         return min(arrived) - 1 if arrived else highest
 
-    def _up_to_gap(self, rows: Any, after: int) -> list[Any]:
-        page: list[Any] = []
-        for row in rows:
-            number = row[1]
-            if number != after + 1 and number - 1 > self._settled:
-                break
-            page.append(tuple(row)[1:])
-            after = number
-        return page
-
-    def _decide(self, horizon: int) -> None:
+    def _decided(self, horizon: int) -> int:
         """The fence was drawn after the gap was seen: whoever could still fill it has a smaller transaction id."""
-        if self._fence is not None and horizon >= self._fence[1]:
-            self._settled = max(self._settled, self._fence[0])
-            self._fence = None
+        if self._fence is None or horizon < self._fence[1]:
+            return 0
+        (number, _), self._fence = self._fence, None
+        self._settled = max(self._settled, number)
+        return number
+
+
+def _up_to_gap(rows: Any, after: int, dead: int) -> list[Any]:
+    page: list[Any] = []
+    for row in rows:
+        number = row[1]
+        if number != after + 1 and number - 1 > dead:
+            break
+        page.append(tuple(row)[1:])
+        after = number
+    return page
+
+
+def _first_gap(numbers: list[int], first: int) -> int:
+    """The first number missing from a rising list."""
+    for number in numbers:
+        if number > first:
+            break
+        if number == first:
+            first += 1
+    return first

@@ -180,6 +180,7 @@ class PostgresStore:
             if self._noting:
                 await asyncio.wait(tuple(self._noting))
             try:
+                await link.replan()
                 answers = await self._perform(connection, shape, items, effects)
             except Exception as error:
                 if is_conflict(error) and attempt < MAX_TRIES - 1:

@@ -101,7 +101,8 @@ def statement(form: Form) -> PgForm:
     rest = Scope(subject, kinds, "g", "g.w_")
     later = list(enumerate(form.steps[1:], 1))
     later.reverse()  # what nobody reads from is run last to first, and events are numbered as they are told
-    parts += [f"w{at} AS ({_following(step, rest, counted=at in musts)})" for at, step in later]
+    rows = "g" if form.pick is None else _in_key_order(subject)
+    parts += [f"w{at} AS ({_following(step, rest, rows, counted=at in musts)})" for at, step in later]
     if isinstance(head, Delete):
         parts += _children(subject)
     return PgForm(
@@ -285,7 +286,12 @@ def _single(head: Insert, subject: Table, form: Form, kinds: Mapping[str, str]) 
     )
 
 
-def _following(step: Step, scope: Scope, *, counted: bool) -> str:
+def _in_key_order(subject: Table) -> str:
+    """What a sweep picked, in the order in which everybody else locks rows of other tables."""
+    return f"(SELECT * FROM g ORDER BY {', '.join(f'g.w_{k}' for k in subject.key)}) AS g"
+
+
+def _following(step: Step, scope: Scope, rows: str, *, counted: bool) -> str:
     table, tail = TABLES[step.table], " RETURNING 1" if counted else ""
     match step:
         case Insert(row=row, unless=unless):
@@ -300,9 +306,10 @@ def _following(step: Step, scope: Scope, *, counted: bool) -> str:
             )
         case Update(where=where_all, set=changes) | UpdateMany(where=where_all, set=changes):
             tests = " AND ".join(scope.guard(c, table) for c in where_all)
-            return f"UPDATE {table.name} AS t SET {scope.sets(changes, table)} FROM g WHERE {tests}{tail}"
+            return f"UPDATE {table.name} AS t SET {scope.sets(changes, table)} FROM {rows} WHERE {tests}{tail}"
         case Delete(where=where_all):
-            return f"DELETE FROM {table.name} AS t USING g WHERE {' AND '.join(scope.guard(c, table) for c in where_all)}"
+            tests = " AND ".join(scope.guard(c, table) for c in where_all)
+            return f"DELETE FROM {table.name} AS t USING {rows} WHERE {tests}"
 
 
 def _conflict(column: str, value: Any, row: Mapping[str, Any]) -> str:

@@ -1,0 +1,54 @@
+"""Several engines on one database, each with connections of its own, so that races are between sessions of the server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+from flowfabric.engine.engine import Engine
+from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import Created, CreateExecutionArgs
+from flowfabric.store.postgres.connections import Options
+from flowfabric.store.postgres.store import PostgresStore
+from flowfabric.testing import ManualClock
+from flowfabric.verify.invariants import check
+from flowfabric.verify.world import TABLES_READ, World, world_of
+
+
+@asynccontextmanager
+async def engines(options: Options, count: int, clock: ManualClock | None = None) -> AsyncIterator[list[Engine]]:
+    stores = [PostgresStore(options, clock=clock) for _ in range(count)]
+    opened: list[PostgresStore] = []
+    try:
+        opened = [await store.open(check=False) for store in stores]
+        yield [Engine(store, seed=at) for at, store in enumerate(opened)]
+    finally:
+        for store in opened:
+            await store.close()
+
+
+def ident(n: int, partition: int | None = None) -> ExecutionId:
+    """The n-th execution of a test; neighbours are in different partitions unless one is named."""
+    return ExecutionId.of(n % 7 if partition is None else partition, UUID(int=n + 1))
+
+
+async def create_all(engine: Engine, wanted: Iterable[CreateExecutionArgs]) -> None:
+    for answer in await engine.create_executions(list(wanted)):
+        assert isinstance(answer, Created)
+
+
+async def sound_world(engine: Engine) -> World:
+    """What is stored, after every invariant was found to hold."""
+    world = world_of(await engine.store.dump(TABLES_READ))
+    assert [str(violation) for violation in check(world)] == []
+    return world
+
+
+async def until(holds: Callable[[], Awaitable[Any]]) -> None:
+    """Asks the server again and again; a test that depends on it fails rather than hangs."""
+    async with asyncio.timeout(10):
+        while not await holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)

@@ -1,0 +1,239 @@
+"""Statements lock rows in one order, whatever order they are asked for in: a server that looks for deadlocks finds none."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import psycopg
+import pytest
+
+from flowfabric.engine.engine import Engine
+from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs, Execution
+from flowfabric.model.lease import ClaimPolicy, IssueGrantArgs
+from flowfabric.plan import Applied, Plan
+from flowfabric.rules.executions import CANCEL_LEASED, SET_TAGS
+from flowfabric.rules.fence import SWEEP_EXPIRED
+from flowfabric.rules.grants import NOTE_MISMATCH
+from flowfabric.rules.parts import named
+from flowfabric.store.postgres.connections import Options
+from flowfabric.store.postgres.migrate import as_script
+from flowfabric.testing import ManualClock
+from flowfabric.testing.postgres import PostgresServer
+from tests.postgres import FAST
+
+from .helpers import create_all, engines, ident, sound_world, until
+
+ROWS = 60
+STORES = 4
+MIDDLE = ident(ROWS // 2, 0)
+_databases = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer(settings={**FAST, "deadlock_timeout": "50ms"}) as made:
+        yield made
+
+
+@pytest.fixture
+def options(server: PostgresServer) -> Options:
+    name = f"hunt{next(_databases)}"
+    with psycopg.connect(server.url, autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+    with psycopg.connect(server.url_of(name), autocommit=True) as db:
+        db.execute(as_script())
+    return Options(server.url_of(name))
+
+
+async def deadlocks(options: Options) -> int:
+    """Sessions report what they met when they end, so this is asked after they were closed."""
+    db = await asyncpg.connect(options.url)
+    try:
+        others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        await until(lambda: db.fetchval(f"SELECT ({others}) = 0"))
+        return int(await db.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
+    finally:
+        await db.close()
+
+
+async def all_rows(engine: Engine) -> list[Execution]:
+    return [Execution(*row) for row in (await engine.store.dump(["ff_exec_core"]))["ff_exec_core"]]
+
+
+async def fresh(engine: Engine, count: int = ROWS) -> None:
+    """Priorities fall as keys rise, so a claim meets rows in the order opposite to that of their keys."""
+    await create_all(engine, (CreateExecutionArgs(execution_id=ident(n, 0), priority=n) for n in range(count)))
+
+
+async def test_the_hunt_would_notice_a_deadlock(options: Options) -> None:
+    async with engines(options, 1) as (engine,):
+        await fresh(engine, 2)
+    first, second = await asyncpg.connect(options.url), await asyncpg.connect(options.url)
+    lock = "SELECT 1 FROM ff_exec_core WHERE execution_id = $1 FOR UPDATE"
+    await first.execute("BEGIN")
+    await second.execute("BEGIN")
+    await first.fetch(lock, ident(0, 0).uuid)
+    await second.fetch(lock, ident(1, 0).uuid)
+    both = await asyncio.gather(first.fetch(lock, ident(1, 0).uuid), second.fetch(lock, ident(0, 0).uuid), return_exceptions=True)
+    assert sum(isinstance(each, asyncpg.DeadlockDetectedError) for each in both) == 1
+    await first.close()
+    await second.close()
+    assert await deadlocks(options) == 1
+
+
+@asynccontextmanager
+async def gate(options: Options, table: str, who: ExecutionId) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
+    """Somebody holds one row, so that whoever locks several stops half way. Call it to wait until so many have stopped."""
+    db = await asyncpg.connect(options.url)
+    watcher = await asyncpg.connect(options.url)
+    waiting = "SELECT count(*) >= $1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+    async def stopped(count: int) -> None:
+        await until(lambda: watcher.fetchval(waiting, count))
+
+    try:
+        async with db.transaction():
+            await db.execute(f"SELECT 1 FROM {table} WHERE execution_id = $1 FOR UPDATE", who.uuid)
+            yield stopped
+    finally:
+        await db.close()
+        await watcher.close()
+
+
+def _mismatch(execution: Execution, now: int) -> Plan:
+    """Locks as it updates."""
+    return NOTE_MISMATCH(0, **named(execution))
+
+
+def _tags(execution: Execution, now: int) -> Plan:
+    return SET_TAGS(0, **named(execution), tags=f'{{"at":"{now}"}}', instance_tag=None)
+
+
+def _cancel(execution: Execution, now: int) -> Plan:
+    """Locks first and then updates, and changes rows of other tables."""
+    values = {"lease_epoch": execution.lease_epoch, "attempt_index": 0, "attempt_reason": "x", "now": now}
+    return CANCEL_LEASED(0, **named(execution), **values, reason="x", source="operator_override")
+
+
+def _orders(rows: list[Execution]) -> list[list[Execution]]:
+    rising = sorted(rows, key=lambda e: e.execution_id)
+    shuffled = random.Random(1).sample(rising, len(rising))
+    return [rising, rising[::-1], shuffled, shuffled[::-1]]
+
+
+@pytest.mark.parametrize(
+    "forms",
+    [(_mismatch,), (_cancel,), (_mismatch, _tags), (_tags, _cancel)],
+    ids=lambda several: " and ".join(form.__name__.strip("_") for form in several),
+)
+async def test_batches_in_opposite_orders(options: Options, clock: ManualClock, forms: tuple[Any, ...]) -> None:
+    async with engines(options, STORES, clock) as several:
+        await fresh(several[0])
+        await several[0].claim_many("default", (), ClaimPolicy("w", "w-1", 60_000, None), ROWS)
+        rows = await all_rows(several[0])
+        batches = [[forms[at % len(forms)](e, clock()) for e in order] for at, order in enumerate(_orders(rows))]
+        async with gate(options, "ff_exec_core", MIDDLE) as stopped:
+            running = asyncio.gather(*(e.store.commit_many(plans) for e, plans in zip(several, batches, strict=True)))
+            await stopped(STORES)
+        answers = [answer for each in await running for answer in each]
+        await sound_world(several[0])
+    assert sum(isinstance(answer, Applied) for answer in answers) == ROWS, "of four that want a version one gets it"
+    assert await deadlocks(options) == 0
+
+
+async def granted(engine: Engine, clock: ManualClock) -> None:
+    """Every row under a grant that has run out."""
+    await fresh(engine)
+    args = (
+        IssueGrantArgs(execution_id=ident(n, 0), worker_id="w", worker_instance_id="w-1", grant_ttl_ms=10) for n in range(ROWS)
+    )
+    await asyncio.gather(*map(engine.issue_claim_grant, args))
+    clock.advance(11)
+
+
+async def test_a_claim_beside_grants_that_are_dropped(options: Options, clock: ManualClock) -> None:
+    """A claim meets its rows in the order of claiming, and takes their grants away in the order of keys like everybody else."""
+    async with engines(options, 2, clock) as several:
+        await granted(several[0], clock)
+        async with gate(options, "ff_claim_grant", MIDDLE) as stopped:
+            claim = several[0].claim_many("default", (), ClaimPolicy("other", "other-1", 1_000, None), ROWS)
+            running = asyncio.gather(claim, several[1].drop_expired_grants())
+            await stopped(2)
+        taken, _ = await running
+        world = await sound_world(several[0])
+    assert [work.execution_id for work in taken] == [ident(n, 0) for n in reversed(range(ROWS))]
+    assert world.grants == []
+    assert await deadlocks(options) == 0
+
+
+async def test_claims_and_sweeps_pass_by_what_others_hold(options: Options, clock: ManualClock) -> None:
+    """Nobody waits for a locked row where another would do."""
+    async with engines(options, STORES, clock) as several:
+        await fresh(several[0])
+        async with gate(options, "ff_exec_core", MIDDLE):
+            policy = ClaimPolicy("w", "w-1", 1_000, None)
+            taken = await asyncio.gather(*(engine.claim_many("default", (), policy, ROWS) for engine in several))
+            assert sum(map(len, taken)) == ROWS - 1
+            clock.advance(1_000)
+            swept = await asyncio.gather(*(engine.store.sweep(SWEEP_EXPIRED(0), ROWS) for engine in several))
+            assert sum(map(len, swept)) == ROWS - 1
+        await sound_world(several[0])
+    assert await deadlocks(options) == 0
+
+
+async def test_trims_beside_cancels(options: Options, clock: ManualClock) -> None:
+    """Everybody trims the same executions with all that belongs to them, while others are being cancelled."""
+    async with engines(options, STORES, clock) as several:
+        trimmed = 0
+        for _ in range(6):
+            await fresh(several[0])
+            await several[0].claim_many("default", (), ClaimPolicy("w", "w-1", 60_000, None), ROWS // 2)
+            who = [ident(n, 0) for n in range(ROWS)]
+            cancels = [
+                several[at].cancel_execution(CancelExecutionArgs(execution_id=each))
+                for at, order in enumerate((who[::2], who[::-1][::2]))
+                for each in order
+            ]
+            trims = [engine.trim_retention("default", 0, batch=1_000) for engine in several for _ in range(3)]
+            done = await asyncio.gather(*cancels[:50], *trims[:4], *cancels[50:], *trims[4:])
+            trimmed += sum(each for each in done if isinstance(each, int))
+            trimmed += await several[0].trim_retention("default", 0, batch=1_000)
+        world = await sound_world(several[0])
+    assert trimmed == 6 * ROWS and world.executions == {}
+    assert await deadlocks(options) == 0
+
+
+async def test_the_same_keys_taken_by_everybody(options: Options, clock: ManualClock) -> None:
+    """A key and its execution are written together; who comes second is told the first."""
+    keys = [f"key-{n}" for n in range(40)]
+    async with engines(options, STORES, clock) as several:
+        for turn in range(4):
+
+            async def create(at: int, turn: int = turn) -> dict[str, str]:
+                order = list(enumerate(keys))
+                random.Random(at + turn).shuffle(order)
+                args = [
+                    CreateExecutionArgs(
+                        execution_id=ident(1_000 * turn + 100 * at + n, 0), idempotency_key=key, policy={"dedup_window_ms": 500}
+                    )
+                    for n, key in order
+                ]
+                if at % 2:
+                    made = await several[at].create_executions(args)
+                else:
+                    made = list(await asyncio.gather(*map(several[at].create_execution, args)))
+                return {key: str(answer.execution_id) for (_, key), answer in zip(order, made, strict=True)}
+
+            told = await asyncio.gather(*map(create, range(STORES)))
+            assert all(each == told[0] for each in told)
+            clock.advance(500)
+            await asyncio.gather(*(engine.forget_idempotency_keys() for engine in several))
+        await sound_world(several[0])
+    assert await deadlocks(options) == 0

@@ -1,0 +1,43 @@
+-- change_priority(partition_key, execution_id, version, now, priority, details)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
+    u.execution_id AS execution_id,
+    u.version AS version,
+    u.now AS now,
+    u.priority AS priority,
+    u.details::json AS details,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, priority, details, n_)),
+g AS (UPDATE ff_exec_core AS t
+    SET version = t.version + 1,
+    last_mutation_at = a.now,
+    priority = a.priority
+    FROM a
+    WHERE t.partition_key = a.partition_key
+    AND t.execution_id = a.execution_id
+    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.*,
+    t.execution_id AS r_execution_id,
+    t.partition_key AS r_partition_key,
+    t.namespace AS r_namespace,
+    t.instance_tag AS r_instance_tag),
+w1 AS (INSERT INTO ff_operator_event (event_type,
+    occurred_at_ms,
+    execution_id,
+    partition_key,
+    namespace,
+    instance_tag,
+    details) SELECT 'priority_changed'::text,
+    g.now,
+    g.r_execution_id::text,
+    g.r_partition_key,
+    g.r_namespace,
+    g.r_instance_tag,
+    g.details
+    FROM g)
+SELECT (SELECT now_ms FROM clk),
+    g.n_
+    FROM g
+    ORDER BY g.n_;

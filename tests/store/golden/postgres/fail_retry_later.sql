@@ -1,0 +1,111 @@
+-- fail_retry_later(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, next_policy, delay_ms, because, category)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
+    u.execution_id AS execution_id,
+    u.lease_epoch AS lease_epoch,
+    u.attempt_index AS attempt_index,
+    u.lease_id AS lease_id,
+    u.reason AS reason,
+    u.next_policy::json AS next_policy,
+    u.delay_ms AS delay_ms,
+    u.because AS because,
+    u.category AS category,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::text[], $9::bigint[], $10::text[], $11::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, next_policy, delay_ms, because, category, n_)),
+l AS MATERIALIZED (SELECT a.*,
+    t.current_lease_id AS w_current_lease_id,
+    t.current_worker_instance_id AS w_current_worker_instance_id,
+    t.partition_key AS w_partition_key,
+    t.execution_id AS w_execution_id
+    FROM a,
+    ff_exec_core AS t
+    WHERE t.partition_key = a.partition_key
+    AND t.execution_id = a.execution_id
+    AND CASE WHEN t.lease_epoch = a.lease_epoch
+    AND t.attempt_index = a.attempt_index
+    AND t.current_lease_id = a.lease_id
+    AND t.lifecycle_phase = 'active'::text
+    AND t.ownership_state = 'leased'::text
+    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END
+    ORDER BY t.partition_key,
+    t.execution_id FOR UPDATE OF t),
+g AS (UPDATE ff_exec_core AS t
+    SET version = t.version + 1,
+    last_mutation_at = l.now_ms_,
+    last_transition_at = l.now_ms_,
+    current_lease_id = NULL::uuid,
+    current_worker_id = NULL::text,
+    current_worker_instance_id = NULL::text,
+    lease_expires_at_ms = NULL::bigint,
+    lease_last_renewed_at = NULL::bigint,
+    lease_renewal_deadline = NULL::bigint,
+    lease_expired_at = NULL::bigint,
+    attempt_timeout_at_ms = NULL::bigint,
+    failure_reason = l.reason,
+    last_failure_message = l.reason,
+    attempt_state = 'pending_retry_attempt'::text,
+    retry_count = t.retry_count + 1,
+    current_attempt_id = NULL::uuid,
+    pending_retry_reason = l.reason,
+    pending_previous_attempt_index = l.attempt_index,
+    pending_attempt_policy = l.next_policy,
+    lifecycle_phase = 'runnable'::text,
+    ownership_state = 'unowned'::text,
+    eligibility_state = 'not_eligible_until_time'::text,
+    blocking_reason = 'waiting_for_retry_backoff'::text,
+    blocking_detail = ('retry backoff until '::text::text || (l.now_ms_ + l.delay_ms)::text || l.because::text),
+    terminal_outcome = 'none'::text,
+    public_state = 'delayed'::text,
+    delay_until_ms = (l.now_ms_ + l.delay_ms)
+    FROM l
+    WHERE t.partition_key = l.w_partition_key
+    AND t.execution_id = l.w_execution_id RETURNING l.*,
+    t.partition_key AS r_partition_key,
+    t.execution_id AS r_execution_id,
+    t.attempt_index AS r_attempt_index,
+    t.namespace AS r_namespace,
+    t.instance_tag AS r_instance_tag,
+    t.lease_epoch AS r_lease_epoch,
+    t.delay_until_ms AS r_delay_until_ms,
+    t.total_attempt_count AS r_total_attempt_count),
+w2 AS (INSERT INTO ff_lease_event (event_type,
+    occurred_at_ms,
+    execution_id,
+    partition_key,
+    namespace,
+    instance_tag,
+    lease_id,
+    lease_epoch,
+    worker_instance_id,
+    reason) SELECT 'revoked'::text,
+    g.now_ms_,
+    g.r_execution_id::text,
+    g.r_partition_key,
+    g.r_namespace,
+    g.r_instance_tag,
+    g.w_current_lease_id::text,
+    g.r_lease_epoch,
+    g.w_current_worker_instance_id,
+    'retry'::text
+    FROM g),
+w1 AS (UPDATE ff_attempt AS t
+    SET attempt_state = 'ended_failure'::text,
+    outcome = 'retry'::text,
+    terminal_at_ms = g.now_ms_,
+    lease_expires_at_ms = NULL::bigint,
+    failure_reason = g.reason,
+    failure_category = g.category
+    FROM g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id
+    AND t.attempt_index = g.r_attempt_index)
+SELECT (SELECT now_ms FROM clk),
+    g.n_,
+    g.r_delay_until_ms,
+    g.r_total_attempt_count,
+    g.r_delay_until_ms
+    FROM g
+    ORDER BY g.n_;

@@ -1,0 +1,31 @@
+-- mark_worker_dead(namespace, worker_instance_id, now, reason)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.namespace AS namespace,
+    u.worker_instance_id AS worker_instance_id,
+    u.now AS now,
+    u.reason AS reason,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::text[], $3::text[], $4::bigint[], $5::text[]) WITH ORDINALITY AS u(namespace, worker_instance_id, now, reason, n_)),
+g AS (DELETE
+    FROM ff_worker_registry AS t USING a
+    WHERE t.namespace = a.namespace
+    AND t.worker_instance_id = a.worker_instance_id RETURNING a.*,
+    t.namespace AS r_namespace,
+    t.worker_instance_id AS r_worker_instance_id),
+w1 AS (INSERT INTO ff_worker_registry_event (namespace,
+    worker_instance_id,
+    event_kind,
+    event_at_ms,
+    reason) SELECT g.r_namespace,
+    g.r_worker_instance_id,
+    'marked_dead'::text,
+    g.now,
+    g.reason
+    FROM g)
+SELECT (SELECT now_ms FROM clk),
+    g.n_
+    FROM g
+    ORDER BY g.n_;

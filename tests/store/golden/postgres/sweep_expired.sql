@@ -1,0 +1,74 @@
+-- sweep_expired()
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.wanted_ AS wanted_,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::bigint[]) WITH ORDINALITY AS u(wanted_, n_)),
+q AS MATERIALIZED (SELECT t.partition_key AS w_partition_key,
+    t.execution_id AS w_execution_id
+    FROM ff_exec_core AS t
+    WHERE t.ownership_state = 'leased'
+    AND t.lease_expires_at_ms <= (SELECT now_ms FROM clk)
+    AND t.ownership_state = 'leased'::text
+    AND t.lease_expires_at_ms <= (SELECT now_ms FROM clk)
+    ORDER BY t.lease_expires_at_ms,
+    t.execution_id LIMIT (SELECT sum(wanted_) FROM a) FOR UPDATE OF t SKIP LOCKED),
+p AS MATERIALIZED (SELECT r.*,
+    d.*,
+    r.n_ AS request_
+    FROM (SELECT q.*, row_number() OVER () AS place_ FROM q) AS d JOIN (SELECT a.*, sum(wanted_) OVER (ORDER BY n_) AS upto_ FROM a) AS r ON d.place_ > r.upto_ - r.wanted_
+    AND d.place_ <= r.upto_),
+g AS (UPDATE ff_exec_core AS t
+    SET version = t.version + 1,
+    last_mutation_at = p.now_ms_,
+    last_transition_at = p.now_ms_,
+    lifecycle_phase = 'active'::text,
+    ownership_state = 'lease_expired_reclaimable'::text,
+    eligibility_state = 'not_applicable'::text,
+    blocking_reason = 'waiting_for_worker'::text,
+    blocking_detail = 'lease expired,
+    awaiting reclaim'::text,
+    terminal_outcome = 'none'::text,
+    public_state = 'active'::text,
+    attempt_state = 'attempt_interrupted'::text,
+    lease_expired_at = p.now_ms_,
+    expired_epoch = t.lease_epoch,
+    interrupt_cause = 'lease_expired'::text
+    FROM p
+    WHERE t.partition_key = p.w_partition_key
+    AND t.execution_id = p.w_execution_id RETURNING p.*,
+    t.execution_id AS r_execution_id,
+    t.partition_key AS r_partition_key,
+    t.namespace AS r_namespace,
+    t.instance_tag AS r_instance_tag,
+    t.current_lease_id AS r_current_lease_id,
+    t.lease_epoch AS r_lease_epoch,
+    t.current_worker_instance_id AS r_current_worker_instance_id,
+    t.lease_expires_at_ms AS r_lease_expires_at_ms),
+w1 AS (INSERT INTO ff_lease_event (event_type,
+    occurred_at_ms,
+    execution_id,
+    partition_key,
+    namespace,
+    instance_tag,
+    lease_id,
+    lease_epoch,
+    worker_instance_id) SELECT 'expired'::text,
+    g.now_ms_,
+    g.r_execution_id::text,
+    g.r_partition_key,
+    g.r_namespace,
+    g.r_instance_tag,
+    g.r_current_lease_id::text,
+    g.r_lease_epoch,
+    g.r_current_worker_instance_id
+    FROM g)
+SELECT (SELECT now_ms FROM clk),
+    g.request_,
+    g.r_partition_key,
+    g.r_execution_id,
+    g.r_lease_expires_at_ms
+    FROM g
+    ORDER BY g.place_;

@@ -1,0 +1,69 @@
+-- trim(partition_key, execution_id, version)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
+    u.execution_id AS execution_id,
+    u.version AS version,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::bigint[], $3::uuid[], $4::bigint[]) WITH ORDINALITY AS u(partition_key, execution_id, version, n_)),
+g AS (DELETE
+    FROM ff_exec_core AS t USING a
+    WHERE t.partition_key = a.partition_key
+    AND t.execution_id = a.execution_id
+    AND CASE WHEN t.version = a.version
+    AND t.lifecycle_phase IN ('terminal', 'cancelled') THEN true ELSE false END RETURNING a.*,
+    t.partition_key AS r_partition_key,
+    t.execution_id AS r_execution_id),
+c0 AS (DELETE
+    FROM ff_attempt AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+c1 AS (DELETE
+    FROM ff_claim_grant AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+c2 AS (DELETE
+    FROM ff_lease_event AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id::text),
+o2 AS (INSERT INTO ff_outbox_trim AS x (channel,
+    event_id) SELECT 'ff_lease_event',
+    max(t.event_id)
+    FROM ff_lease_event AS t JOIN g ON t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id::text
+    HAVING max(t.event_id) IS NOT NULL
+    ON CONFLICT (channel) DO UPDATE
+    SET event_id = greatest(x.event_id,
+    EXCLUDED.event_id)),
+c3 AS (DELETE
+    FROM ff_completion_event AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+o3 AS (INSERT INTO ff_outbox_trim AS x (channel,
+    event_id) SELECT 'ff_completion_event',
+    max(t.event_id)
+    FROM ff_completion_event AS t JOIN g ON t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id
+    HAVING max(t.event_id) IS NOT NULL
+    ON CONFLICT (channel) DO UPDATE
+    SET event_id = greatest(x.event_id,
+    EXCLUDED.event_id)),
+c4 AS (DELETE
+    FROM ff_operator_event AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id::text),
+o4 AS (INSERT INTO ff_outbox_trim AS x (channel,
+    event_id) SELECT 'ff_operator_event',
+    max(t.event_id)
+    FROM ff_operator_event AS t JOIN g ON t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id::text
+    HAVING max(t.event_id) IS NOT NULL
+    ON CONFLICT (channel) DO UPDATE
+    SET event_id = greatest(x.event_id,
+    EXCLUDED.event_id))
+SELECT (SELECT now_ms FROM clk),
+    g.n_
+    FROM g
+    ORDER BY g.n_;

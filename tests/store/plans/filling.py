@@ -1,0 +1,87 @@
+"""Databases with a long queue, in every state statistics can be in."""
+
+from __future__ import annotations
+
+import psycopg
+
+from flowfabric.store.postgres.migrate import as_script
+from flowfabric.store.schema import TABLES
+from tests.postgres import database, server_url
+
+QUEUED = 100_000
+OTHERS = 10_000
+LANE = "lane"
+BIG = (
+    "ff_exec_core",
+    "ff_attempt",
+    "ff_claim_grant",
+    "ff_idempotency",
+    "ff_lease_event",
+    "ff_completion_event",
+    "ff_operator_event",
+    "ff_worker_registry_event",
+)
+STATES = ("never analyzed", "analyzed", "analyzed while empty")
+
+_ID = "lpad(to_hex(i), 32, '0')::uuid"
+_OTHER = f"lpad(to_hex(i + {QUEUED}), 32, '0')::uuid"
+_SOME = f"FROM generate_series(1, {OTHERS}) AS i"
+_FILL = f"""
+INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, attempt_state, public_state,
+    priority, created_at_ms, deadline_at_ms)
+SELECT i % 4, {_ID}, '{LANE}', 'runnable', 'eligible_now', 'pending_first_attempt', 'waiting', i % 5, i,
+    CASE WHEN i % 10 = 0 THEN i END
+FROM generate_series(1, QUEUED) AS i;
+
+INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, ownership_state,
+    attempt_state, public_state, created_at_ms, delay_until_ms, lease_expires_at_ms, attempt_timeout_at_ms, terminal_at_ms,
+    retain_until_ms, lease_epoch, last_transition_at)
+SELECT i % 4, {_OTHER}, '{LANE}',
+    CASE i % 5 WHEN 0 THEN 'active' WHEN 1 THEN 'active' WHEN 2 THEN 'terminal' ELSE 'runnable' END,
+    CASE i % 5 WHEN 3 THEN 'not_eligible_until_time' WHEN 4 THEN 'blocked_by_route' ELSE 'not_applicable' END,
+    CASE i % 5 WHEN 0 THEN 'leased' WHEN 1 THEN 'lease_expired_reclaimable' ELSE 'unowned' END, 'x', 'x', i, i, i, i, i,
+    CASE WHEN i % 10 < 5 THEN i END, 1, i {_SOME};
+
+INSERT INTO ff_attempt (partition_key, execution_id, attempt_index) SELECT i % 4, {_OTHER}, 0 {_SOME};
+INSERT INTO ff_claim_grant (partition_key, execution_id, grant_id, kind, worker_id, worker_instance_id, lane_id, grant_ttl_ms,
+    issued_at_ms, expires_at_ms)
+SELECT i % 4, {_ID}, 'x', 'claim', 'w', 'w', '{LANE}', 1, i, i {_SOME};
+INSERT INTO ff_idempotency SELECT 'ns', 'key-' || i, i % 4, {_ID}, i {_SOME};
+INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms) SELECT {_ID}::text, 'x', i {_SOME};
+INSERT INTO ff_completion_event (execution_id, outcome, occurred_at_ms) SELECT {_ID}, 'x', i {_SOME};
+INSERT INTO ff_operator_event (execution_id, event_type, occurred_at_ms) SELECT {_ID}::text, 'x', i {_SOME};
+INSERT INTO ff_worker_registry_event (namespace, worker_instance_id, event_kind, event_at_ms) SELECT 'ns', 'w', 'x', i {_SOME};
+INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) VALUES ('{LANE}', 0, 'x');
+"""
+
+
+def empty(name: str, *, analyzed: bool) -> str:
+    """The url of a new database without rows, whose statistics nobody changes behind our back."""
+    url = database(f"plans_{name.replace(' ', '_')}")
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute(as_script())
+        for table in TABLES:
+            db.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = off)")
+        if analyzed:
+            db.execute("ANALYZE")
+    return url
+
+
+def fill(url: str, queued: int = QUEUED) -> None:
+    with psycopg.connect(url, autocommit=True) as db:
+        db.execute(_FILL.replace("QUEUED", str(queued)))
+
+
+def filled(state: str) -> str:
+    """The url of a new database in this state."""
+    url = empty(state, analyzed=state == "analyzed while empty")
+    fill(url)
+    if state == "analyzed":
+        with psycopg.connect(url, autocommit=True) as db:
+            db.execute("ANALYZE")
+    return url
+
+
+def drop(url: str) -> None:
+    with psycopg.connect(server_url(), autocommit=True) as db:
+        db.execute(f'DROP DATABASE "{url.rpartition("/")[2]}" WITH (FORCE)')

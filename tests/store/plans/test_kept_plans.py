@@ -1,0 +1,85 @@
+"""A connection that began on an empty database is as good as a new one soon after the rows have come."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flowfabric.engine.engine import Engine
+from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.lease import ClaimPolicy
+from flowfabric.store.port import Get
+from flowfabric.store.postgres.connections import Link, Options
+from flowfabric.store.postgres.store import PostgresStore
+from tests.races.helpers import create_all, ident
+
+from .explained import nodes, offences
+from .filling import drop, empty, fill
+
+RUNS = 50
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    made = empty("kept", analyzed=True)
+    yield made
+    drop(made)
+
+
+async def a_day_of_work(engine: Engine, first: int) -> None:
+    """Everything a worker calls, fifty times, on a lane of its own."""
+    wanted = range(first, first + RUNS)
+    await create_all(engine, (CreateExecutionArgs(execution_id=ident(n), lane_id="own") for n in wanted))
+    for at in wanted:
+        handle = await engine.claim("own", (), ClaimPolicy("w", "w-1", 60_000, None))
+        assert handle is not None
+        await engine.renew(handle)
+        await (engine.complete(handle) if at % 2 else engine.fail(handle, "no"))
+
+
+async def kept_plans(link: Link) -> dict[str, list[str]]:
+    """What is wrong with the plans of the statements this connection has prepared, by their text."""
+    connection: Any = await link.get()
+    found = {}
+    listed = await connection.fetch("SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements")
+    for name, sql, count in listed:
+        if "ff_" in sql:
+            given = f"({', '.join(['NULL'] * count)})" if count else ""
+            plan = await connection.fetchval(f'EXPLAIN (FORMAT JSON) EXECUTE "{name}"{given}')
+            found[sql] = offences(list(nodes(json.loads(plan)[0]["Plan"])))
+    return found
+
+
+async def test_plans_made_while_there_was_nothing_do_not_outlive_it_for_long(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = await PostgresStore(Options(url, writers=1, readers=1)).open()
+    try:
+        engine = Engine(store, seed=1)
+        (writer,), (reader,) = store._writers, store._readers._all
+        for link in (writer, reader):
+            await (await link.get()).execute("SET plan_cache_mode = force_generic_plan")
+        await look_at_nothing(engine)
+        await a_day_of_work(engine, 1_000_000)
+        fill(url, 10_000)
+        later = time.monotonic() + 60
+        monkeypatch.setattr("flowfabric.store.postgres.connections.time.monotonic", lambda: later)
+        await look_at_nothing(engine)
+        plans = {**await kept_plans(writer), **await kept_plans(reader)}
+        assert len(plans) >= 7
+        assert [wrong for wrong in plans.values() if wrong] == []
+        await a_day_of_work(engine, 2_000_000)
+    finally:
+        await store.close()
+
+
+async def look_at_nothing(engine: Engine) -> None:
+    for table, key in (
+        ("ff_exec_core", (0, ident(0).uuid)),
+        ("ff_claim_grant", (0, ident(0).uuid)),
+        ("ff_idempotency", ("a", "b")),
+    ):
+        assert (await engine.store.load((Get(table, key),))).rows == [[]]
+    await engine.set_lane_state("own", "active")

@@ -1,0 +1,166 @@
+"""Statements on Postgres walk their index, however many rows wait and whatever the statistics say."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from flowfabric.plan import Form
+from flowfabric.store.port import Get, Scan
+from flowfabric.store.postgres import connections
+from flowfabric.store.postgres.events import GapReader
+from flowfabric.store.postgres.reader import run_reads
+from flowfabric.store.postgres.store import PostgresStore
+from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES, Index, Table
+from flowfabric.store.sql.ddl import index_name
+from flowfabric.store.sql.pg import statement
+from tests.store.sqlite.forms import ALL
+
+from .explained import Node, Recorder, Session, both_ways, explained, offences, prepared, sent, session
+from .filling import LANE, STATES, drop, empty, filled
+
+SWEEPS = {name: form for name, form in ALL.items() if form.pick is not None}
+FEW_BUFFERS = 200
+_UUID = "00000000-0000-0000-0000-000000000007"
+_SOME = {"int": 7, "text": LANE, "uuid": _UUID, "uuidtext": _UUID, "auto": 7}
+
+
+@pytest.fixture(params=STATES)
+def url(request: pytest.FixtureRequest) -> Iterator[str]:
+    made = filled(request.param)
+    yield made
+    drop(made)
+
+
+def test_every_statement_walks_its_index(url: str) -> None:
+    """One test for each state of the statistics: making the database takes longer than looking at all plans."""
+    with session(url, connections.WRITING) as writer:
+        for form in ALL.values():
+            check_form(writer, form)
+        for form in SWEEPS.values():
+            check_sweep(writer, form)
+    with session(url, connections.READING) as reader:
+        check_reads(reader)
+        for table in TABLES.values():
+            check_get(reader, table)
+    with session(url, connections.WRITING) as writer:
+        check_claims(writer)
+
+
+def test_a_range_that_was_planned_while_there_was_nothing_to_read_walks_its_index_too() -> None:
+    """A plan may be kept for as long as the connection."""
+    url = empty("nothing", analyzed=True)
+    with session(url, connections.READING) as reader:
+        check_reads(reader)
+        assert offences(prepared(reader, "SELECT 1 FROM ff_attempt WHERE worker_id = $1", ["w"])), "the guard notices"
+        sorting = prepared(reader, "SELECT 1 FROM ff_exec_core WHERE lane_id = $1 ORDER BY execution_kind", [LANE])
+        assert sorts(sorting), "and it notices sorting"
+    drop(url)
+
+
+def test_there_are_statements_to_look_at() -> None:
+    assert len(ALL) > 30 and {"claim", "sweep_expired", "sweep_delayed"} <= set(SWEEPS)
+
+
+def sorts(found: list[Node]) -> list[str]:
+    return [node["Node Type"] for node in found if "Sort" in node["Node Type"]]
+
+
+def nothing_for(sql: str) -> list[None]:
+    """A general plan is the same for all values."""
+    return [None] * max(map(int, re.findall(r"\$(\d+)", sql)), default=0)
+
+
+def check_form(writer: Session, form: Form) -> None:
+    sql = statement(form).sql
+    found = prepared(writer, sql, nothing_for(sql))
+    assert offences(found) == [], form
+    joins = {node["Node Type"] for node in found} & {"Hash Join", "Merge Join"}
+    assert not joins, f"{form}: rows are locked in the order of the arguments only when these are what is walked"
+
+
+def check_sweep(writer: Session, form: Form) -> None:
+    assert form.pick is not None
+    sql = statement(form).sql
+    picking = [node for node in prepared(writer, sql, nothing_for(sql)) if node["Part"] == "CTE q"]
+    assert not sorts(picking), form
+    assert [node["Index Name"] for node in picking if "Index Name" in node] == [index_name(INDEXES[form.pick.index])]
+
+
+def check_reads(reader: Session) -> None:
+    for index in INDEXES.values():
+        check_scans(reader, index)
+        check_next_due(reader, index)
+    for channel in OUTBOXES:
+        check_outbox(reader, channel)
+
+
+def _scans(index: Index) -> Iterator[Scan]:
+    kinds = TABLES[index.table].kinds
+    group: dict[str, Any] = {c: _SOME[kinds[c]] for c in index.group}
+    after = tuple(_SOME[kinds[c]] for c in index.order)
+    yield Scan(index.name, group)
+    yield Scan(index.name, group, after)
+    if kinds[index.order[0]] == "int" and index.order[0] not in index.descending:
+        yield Scan(index.name, group, None, 5)
+        yield Scan(index.name, group, after, 5)
+
+
+def check_scans(reader: Session, index: Index) -> None:
+    wanted = f"{index.table}_pkey" if index.primary else index_name(index)
+    for scan in _scans(index):
+        bounded = bool(scan.group or scan.after or scan.upto)
+        for reads in ([scan], [scan, scan]):
+            for found in both_ways(reader, *sent(run_reads(Recorder(), reads))):
+                assert offences(found, bounded=bounded) == [], scan
+                assert not sorts(found), scan
+                assert {node["Index Name"] for node in found if "Index Name" in node} == {wanted}, scan
+
+
+def check_next_due(reader: Session, index: Index) -> None:
+    if index.group or TABLES[index.table].kinds[index.order[0]] != "int":
+        return
+    store: Any = PostgresStore(connections.Options("postgresql://nowhere"))
+    store._read = lambda work: work(Recorder())
+    for found in both_ways(reader, *sent(store.next_due(index.name))):
+        assert {node.get("Index Name") for node in found} == {None, index_name(index)}, index
+        assert not sorts(found), index
+
+
+def check_get(reader: Session, table: Table) -> None:
+    get = Get(table.name, tuple(_SOME[table.kinds[k]] for k in table.key))
+    for (node,) in both_ways(reader, *sent(run_reads(Recorder(), [get]))):
+        assert all(column in node["Index Cond"] for column in table.key), table.name
+
+
+def check_outbox(reader: Session, channel: str) -> None:
+    gaps = GapReader(channel)
+    for sql, params in ((gaps._page, (5, 10)), (gaps._tail, ()), (gaps._between, (1, 5))):
+        for found in both_ways(reader, sql, params):
+            assert offences(found, bounded=bool(params)) == [], sql
+            assert not sorts(found), sql
+            assert f"{channel}_pkey" in {node.get("Index Name") for node in found}, sql
+
+
+def _claim(writer: Session, count: int) -> int:
+    """Claims rows for good; how many pages that took, counting what later steps touch as well."""
+    params = [None, [LANE], ["{}"], ["w"], ["w-1"], [1_000], [500], [count], LANE, "{}", "w"]
+    found = explained(writer, "claim", params, "ANALYZE, BUFFERS, ")
+    assert found[0]["Actual Rows"] == count
+    apart = [found[0], *(node for node in found if re.fullmatch(r"CTE w\d+", node.get("Subplan Name", "")))]
+    return sum(node["Shared Hit Blocks"] + node["Shared Read Blocks"] for node in apart)
+
+
+def check_claims(writer: Session) -> None:
+    """Few pages at the start, for fifty runs of one plan, and behind thousands that were claimed and still stand in the index."""
+    writer.execute(f"PREPARE claim AS {statement(SWEEPS['claim']).sql}")
+    touched = [_claim(writer, 1) for _ in range(50)]
+    assert max(touched) < FEW_BUFFERS, touched
+    for _ in range(10):
+        _claim(writer, 500)
+    assert _claim(writer, 1) < 2 * FEW_BUFFERS, "it looks at what the last batch left, once"
+    behind = [_claim(writer, 1) for _ in range(50)]
+    assert max(behind) < FEW_BUFFERS, behind
