@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncpg
 
 from flowfabric.errors import (
+    ConfigError,
     Conflict,
     ConflictKind,
     Contention,
@@ -72,7 +73,7 @@ def as_engine_error(error: BaseException) -> BaseException:
         return Conflict(ConflictKind.UNIQUE, str(getattr(error, "constraint_name", None) or _said(error)))
     if state[:2] in ("22", "23"):
         return ValidationError(ValidationKind.CORRUPTION, f"postgres {state}: {_said(error)}")
-    if state or isinstance(error, asyncpg.PostgresError):
+    if state or isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError):
         return TransportError("postgres", f"{state}: {_said(error)}", backend_kind="other")
     return error
 
@@ -88,6 +89,8 @@ def unreachable(error: BaseException, shown: str) -> BaseException:
         return ResourceExhausted(_FULL[state], 0)
     if is_gone(error) or isinstance(error, TimeoutError):
         return TransportError("postgres", f"cannot reach {shown}: {_said(error)}; is the server running there?")
+    if isinstance(error, ValueError):
+        return ConfigError(f"url: {_said(error)}")
     return as_engine_error(error)
 
 
