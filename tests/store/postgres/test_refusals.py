@@ -27,6 +27,8 @@ from tests.postgres import database
 from .helpers import INSERT_LANE, as_user, asking_for, lane, lanes, meddled, one, opened, plain, until_somebody_waits
 
 TOO_LARGE = 2**70
+END_THE_WAITING = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE wait_event_type = 'Lock' AND datname = current_database()"""
 
 
 @contextmanager
@@ -119,7 +121,7 @@ async def test_a_missing_column_is_told_as_a_schema_that_does_not_fit(options: O
 async def test_too_few_rights_are_named(options: Options) -> None:
     with role(options, READING) as reader:
         async with opened(reader) as store:
-            with pytest.raises(TransportError, match="too few rights.*ff_lane_registry") as caught:
+            with pytest.raises(TransportError, match=r"too few rights.*ff_lane_registry") as caught:
                 await store.commit(lane("a"))
             assert caught.value.backend_kind == "auth" and not caught.value.retryable
             assert await lanes(store) == []
@@ -185,10 +187,7 @@ async def test_ending_a_writer_in_the_middle_of_a_statement_leaves_a_doubt(optio
         async with opened(options) as store:
             waiting = asyncio.ensure_future(store.commit(lane("a")))
             await until_somebody_waits(db)
-            assert one(
-                db,
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()",
-            )
+            assert one(db, END_THE_WAITING)
             with pytest.raises(TransportError) as caught:
                 await waiting
             assert caught.value.doubtful and caught.value.retryable
