@@ -93,8 +93,8 @@ async def until(holds: Callable[[], Any]) -> None:
             await asyncio.sleep(0.005)
 
 
-async def until_somebody_waits(db: psycopg.Connection[Any]) -> None:
-    await until(lambda: one(db, WAITERS))
+async def until_somebody_waits(db: psycopg.Connection[Any], how_many: int = 1) -> None:
+    await until(lambda: one(db, WAITERS) >= how_many)
 
 
 def one(db: psycopg.Connection[Any], sql: str, *params: Any) -> Any:
