@@ -17,7 +17,6 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from flowfabric.errors import EngineError
 from flowfabric.store.hub import Hub, Topic
 from flowfabric.store.postgres.apply import Effects
 
@@ -75,7 +74,7 @@ class Bell:
                 finally:
                     with suppress(Exception):
                         await connection.close(timeout=1)
-            except (EngineError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            except Exception as error:
                 log.info("no wake-ups between processes for now (%s); looking now and then instead", type(error).__name__)
             await asyncio.sleep(retry)
             retry = min(retry * 2, LAST_RETRY_S)

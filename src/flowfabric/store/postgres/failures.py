@@ -39,7 +39,9 @@ def is_gone(error: BaseException) -> bool:
     state = state_of(error)
     if state:
         return state.startswith("08") or state in ("57P01", "57P02", "57P03")
-    return isinstance(error, OSError | EOFError) or (isinstance(error, asyncpg.InterfaceError) and "clos" in str(error))
+    if isinstance(error, OSError | EOFError | asyncpg.InternalClientError):  # the last: told of its end, but not yet at it
+        return True
+    return isinstance(error, asyncpg.InterfaceError) and "clos" in str(error)
 
 
 def concerns_one(error: BaseException) -> bool:
