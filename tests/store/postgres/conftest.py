@@ -29,11 +29,11 @@ def own_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def on_own_server(own_server: PostgresServer) -> Iterator[Options]:
+def on_own_server(own_server: PostgresServer) -> Options:
     """A migrated database there."""
     with psycopg.connect(own_server.url, autocommit=True) as db:
         db.execute("DROP DATABASE IF EXISTS ff_own WITH (FORCE)")
         db.execute("CREATE DATABASE ff_own ENCODING 'UTF8' TEMPLATE template0")
     with psycopg.connect(own_server.url_of("ff_own"), autocommit=True) as db:
         db.execute(as_script())
-    yield Options(own_server.url_of("ff_own"))
+    return Options(own_server.url_of("ff_own"))

@@ -128,7 +128,8 @@ async def worked_off(engine: PostgresBackend, number: int, done: dict[ExecutionI
                 await engine.complete(work.handle, work.input_payload)
                 done[work.execution_id] = work.input_payload
         except EngineError as error:
-            assert error.retryable or "lease" in error.code, error
+            if not error.retryable and "lease" not in error.code:
+                raise
             await asyncio.sleep(0.01)
 
 
