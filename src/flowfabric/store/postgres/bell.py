@@ -54,7 +54,7 @@ class Bell:
 
     def tell(self, effects: Effects) -> None:
         """To be told to the others as soon as the last telling is through."""
-        if not effects.topics and not effects.dues:
+        if self._task is None or (not effects.topics and not effects.dues):
             return
         self._pending.topics.update(effects.topics)
         for timer, at_ms in effects.dues.items():

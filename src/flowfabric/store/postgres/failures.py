@@ -41,7 +41,7 @@ def is_gone(error: BaseException) -> bool:
         return state.startswith("08") or state in ("57P01", "57P02", "57P03")
     if isinstance(error, OSError | EOFError | asyncpg.InternalClientError):  # the last: told of its end, but not yet at it
         return True
-    return isinstance(error, asyncpg.InterfaceError) and "clos" in str(error) or _of_psycopg(error, "OperationalError")
+    return (isinstance(error, asyncpg.InterfaceError) and "clos" in str(error)) or _of_psycopg(error, "OperationalError")
 
 
 def concerns_one(error: BaseException) -> bool:

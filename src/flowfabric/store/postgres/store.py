@@ -104,13 +104,16 @@ class PostgresStore:
         self.hub.ring_all()
 
     async def now_ms(self) -> int:
-        """The server's clock: asked now and then, carried forward by our own in between, and never running back."""
+        """The server's clock: asked now and then, carried forward by our own in between, and never running back.
+
+        Rather behind than ahead: who looks before the server's time has come finds nothing due, and sleeps on.
+        """
         if self.clock is not None:
             return self.clock()
         if time.monotonic() > self._offset_until:
-            before = time.time_ns() // 1_000_000
             said = (await self._read(lambda session: session.fetch(_CLOCK)))[0][0]
-            self._offset_ms = said - (before + time.time_ns() // 1_000_000) // 2
+            heard = -(-time.time_ns() // 1_000_000)
+            self._offset_ms = said - heard
             self._offset_until = time.monotonic() + CLOCK_CHECK_S
         self._latest = max(self._latest, time.time_ns() // 1_000_000 + self._offset_ms)
         return self._latest
