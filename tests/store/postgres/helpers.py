@@ -98,7 +98,7 @@ async def until_somebody_waits(db: psycopg.Connection[Any], how_many: int = 1) -
 
 
 def one(db: psycopg.Connection[Any], sql: str, *params: Any) -> Any:
-    found = db.execute(sql, params).fetchone()
+    found = db.execute(sql, params or None).fetchone()
     return None if found is None else found[0]
 
 
