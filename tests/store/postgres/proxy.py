@@ -18,7 +18,6 @@ class Proxy:
         self._parts = urlsplit(url)
         self._word, self._how = b"", ""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._kept: list[asyncio.StreamWriter] = []
         self.lost = 0
 
     async def __aenter__(self) -> Proxy:
@@ -30,8 +29,6 @@ class Proxy:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for writer in self._kept:
-            await _end(writer)
 
     @property
     def url(self) -> str:
@@ -49,9 +46,8 @@ class Proxy:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         up_reader, up_writer = await asyncio.open_connection(self._parts.hostname, self._parts.port)
-        cut = asyncio.Event()
         down = _Answers(up_reader, writer)
-        asked = asyncio.create_task(self._ask(reader, up_writer, down, cut))
+        asked = asyncio.create_task(self._ask(reader, up_writer, down))
         answered = asyncio.create_task(down.run())
         try:
             await asyncio.wait((asked, answered), return_when=asyncio.FIRST_COMPLETED)
@@ -60,14 +56,9 @@ class Proxy:
                 part.cancel()
             await asyncio.gather(asked, answered, return_exceptions=True)
             await _end(writer)
-            if cut.is_set():
-                self._kept.append(up_writer)
-            else:
-                await _end(up_writer)
+            await _end(up_writer)
 
-    async def _ask(
-        self, reader: asyncio.StreamReader, up: asyncio.StreamWriter, down: _Answers, still_at_it: asyncio.Event
-    ) -> None:
+    async def _ask(self, reader: asyncio.StreamReader, up: asyncio.StreamWriter, down: _Answers) -> None:
         texts: dict[bytes, bytes] = {}
         up.write(await _startup(reader))
         losing = ""
@@ -84,9 +75,8 @@ class Proxy:
             await up.drain()
             if losing and kind in (b"S", b"Q"):
                 if losing == "patience":
-                    still_at_it.set()
-                else:
-                    await down.swallowed.wait()
+                    await down.hang_up()
+                await down.swallowed.wait()
                 return
 
 
@@ -106,6 +96,9 @@ class _Answers:
                 await self._writer.drain()
             elif kind == b"Z":
                 self.swallowed.set()
+
+    async def hang_up(self) -> None:
+        await _end(self._writer)
 
 
 def _said(kind: bytes, body: bytes, texts: dict[bytes, bytes]) -> bytes:

@@ -70,7 +70,7 @@ async def test_nobody_is_woken_by_a_write_that_failed(options: Options) -> None:
         async with opened(options) as store:
             rung: list[object] = []
             store.hub.announce = lambda topics, dues: rung.extend([*topics, *dues])  # type: ignore[method-assign]
-            answers = await store.commit_many([lane("a"), lane("b")])
+            answers: list[object] = [*await store.commit_many([lane("a"), lane("b")])]
             assert [type(answer) for answer in answers] == [Contention, Contention]
             assert rung == []
 

@@ -12,6 +12,7 @@ from flowfabric.connect import PostgresBackend
 from flowfabric.engine.kernel import Settings
 from flowfabric.errors import EngineError, TransportError
 from flowfabric.ids import ExecutionId
+from flowfabric.loops.led import Led
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.store.postgres import bell, connections, leader
@@ -150,7 +151,7 @@ async def test_a_server_that_comes_back_finds_the_engine_at_work(
         found = await world(engine)
         assert [*acknowledged_exist(found, done), *acknowledged_ends_stand(found, done)] == []
         assert [e.terminal_outcome for e in found.executions.values()] == ["success"] * JOBS
-        await until(lambda: engine._loops is not None and engine._loops.leads)
+        await until(lambda: isinstance(engine._loops, Led) and engine._loops.leads)
 
 
 async def test_a_listener_that_found_nobody_listens_again(

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -50,7 +51,7 @@ async def a_whole_life(engine: PostgresBackend) -> None:
     await world(engine)
 
 
-async def on_every_session(engine: PostgresBackend, sql: str) -> list[object]:
+async def on_every_session(engine: PostgresBackend, sql: str) -> list[Any]:
     links = [*engine.store._writers, *engine.store._readers._all]
     return [await link._connection.fetchval(sql) for link in links if link._connection is not None]
 
@@ -70,7 +71,7 @@ async def test_nothing_is_kept_on_a_session(pooled: Options, options: Options) -
             assert one(db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
     async with engine_on(options) as engine:
         await create(engine)
-        assert max(await on_every_session(engine, prepared)) > 0  # type: ignore[type-var]
+        assert max(await on_every_session(engine, prepared)) > 0
         assert WRITING["plan_cache_mode"] in await on_every_session(engine, chosen)
 
 
