@@ -166,10 +166,11 @@ async def migrate_postgres(url: str, kind: Any = None, **tuning: Any) -> list[st
     return await PostgresStore(options).migrate(kind)
 
 
-def migration_script(kind: Any = None) -> str:
+def migration_script(kind: Any = None, schema: str = "public") -> str:
+    options = postgres_options("postgresql://localhost/", schema=schema)
     from flowfabric.store.postgres.migrate import as_script
 
-    return as_script(kind)
+    return as_script(kind, options.schema)
 
 
 def memory_engine(clock: Clock = system_clock, settings: Settings | None = None) -> MemoryBackend:

@@ -16,7 +16,7 @@ def run(url: str, kind: str | None, console: Console, *, as_sql: bool, schema: s
     if kind is not None and kind not in KINDS:
         raise ConfigError(f"kind: pre or post, got {kind!r}")
     if as_sql:
-        print(migration_script(kind), end="")
+        print(migration_script(kind, schema), end="")
         return 0
     if not url:
         raise ConfigError("url: expected postgresql://user@host/database, or --sql to print the script")

@@ -40,7 +40,7 @@ from flowfabric.model.execution import (
 )
 from flowfabric.model.policy import parse_policy
 from flowfabric.model.state import ExpirePhase, LaneState
-from flowfabric.plan import Applied, Refused
+from flowfabric.plan import Applied
 from flowfabric.rules import executions, grants, operators
 from flowfabric.rules.executions import Creation
 from flowfabric.store.port import Get, Read, Scan
@@ -70,7 +70,7 @@ class Executions(Kernel):
         except TransportError as error:
             if not error.doubtful:
                 raise
-            answer = Applied(0) if await self._landed(creation, args) else Refused()
+            return await self._settle_creation(creation, args, doubtful=True)
         return creation.result if isinstance(answer, Applied) else await self._settle_creation(creation, args)
 
     async def create_executions(
@@ -102,12 +102,11 @@ class Executions(Kernel):
             return [creation.result for creation in made]
         results: list[Created | Duplicate] = []
         for creation, args, answer in zip(made, many, answers, strict=True):
-            if isinstance(answer, TransportError) and answer.doubtful and await self._landed(creation, args):
-                results.append(creation.result)
-                continue
-            if isinstance(answer, Exception):
+            doubtful = isinstance(answer, TransportError) and answer.doubtful
+            if isinstance(answer, Exception) and not doubtful:
                 raise answer
-            results.append(creation.result if isinstance(answer, Applied) else await self._settle_creation(creation, args))
+            applied = isinstance(answer, Applied)
+            results.append(creation.result if applied else await self._settle_creation(creation, args, doubtful=doubtful))
         return results
 
     def _made(self, args: CreateExecutionArgs, now: int) -> Creation:
@@ -125,12 +124,17 @@ class Executions(Kernel):
         await self._know_lane(args.lane_id, "create_execution")
         return creation
 
-    async def _settle_creation(self, creation: Creation, args: CreateExecutionArgs) -> Created | Duplicate:
-        """Why a create was refused: the key or the id is taken, or the lane is closed. An outdated key is taken over."""
+    async def _settle_creation(
+        self, creation: Creation, args: CreateExecutionArgs, *, doubtful: bool = False
+    ) -> Created | Duplicate:
+        """Why a create was refused: the key or the id is taken, or the lane is closed. An outdated key is taken over.
+
+        A create whose answer was lost may land at any time, so whoever has the id is looked at: it may be this very call.
+        """
         for tries in count(1):
             known = await self._taken(creation, args)
             if known is not None:
-                return known
+                return creation.result if doubtful and await self._landed(creation, args) else known
             lane = await self.read_lane(args.lane_id)
             if lane is not None and lane.is_closed:
                 raise StateError(StateKind.LANE_CLOSED, f"lane {args.lane_id!r} is {lane.state}")

@@ -57,7 +57,7 @@ class Bell:
     def tell(self, effects: Effects, now_ms: int) -> None:
         """To be told to the others as soon as the last telling is through. Loops see by themselves what is far away."""
         soon = {timer: at_ms for timer, at_ms in effects.dues.items() if at_ms - now_ms < SOON_MS}
-        if not effects.topics and not soon:
+        if self._task is None or (not effects.topics and not soon):
             return
         self._pending.topics.update(effects.topics)
         for timer, at_ms in soon.items():
@@ -77,7 +77,7 @@ class Bell:
                 finally:
                     with suppress(Exception):
                         await connection.close(timeout=1)
-            except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, TimeoutError) as error:
+            except Exception as error:
                 log.info("no wake-ups between processes for now (%s); looking now and then instead", type(error).__name__)
             await asyncio.sleep(retry)
             retry = min(retry * 2, LAST_RETRY_S)

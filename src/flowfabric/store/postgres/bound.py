@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ class BoundStore:
     def __init__(self, store: Any, connection: Any) -> None:
         self._store, self._session = store, session_on(connection)
         self.label, self.tag, self.durability, self.hub = store.label, store.tag, store.durability, store.hub
+        self._turn = asyncio.Lock()
 
     def now_ms(self) -> Awaitable[int]:
         now: Awaitable[int] = self._store.now_ms()
@@ -59,40 +60,72 @@ class BoundStore:
         if effects.topics or effects.dues:
             await self._guarded(self._session.fetch(NOTIFY, self._store.channel, message(_SENDER, effects)))
 
-    @staticmethod
-    async def _guarded(work: Awaitable[Any]) -> Any:
-        try:
-            return await work
-        except Exception as error:
-            raise as_engine_error(error) from error
+    async def _guarded(self, work: Awaitable[Any]) -> Any:
+        """One at a time: a connection has one conversation."""
+        async with self._turn:
+            try:
+                return await work
+            except Exception as error:
+                raise as_engine_error(error) from error
 
 
 def session_on(connection: Any) -> Session:
     """A user's connection as ours: asyncpg, or psycopg 3 of either kind."""
     module = type(connection).__module__.partition(".")[0]
     if module == "asyncpg" and hasattr(connection, "fetch") and hasattr(connection, "transaction"):
-        session: Session = connection
-        return session
+        return _AsyncpgSession(connection)
     if module == "psycopg" and hasattr(connection, "transaction"):
         awaited = inspect.iscoroutinefunction(connection.execute)
         return _PsycopgSession(connection) if awaited else _BlockingPsycopgSession(connection)
-    raise invalid("connection", "an asyncpg connection or a psycopg 3 connection", connection)
+    raise invalid("connection", "an asyncpg connection or a psycopg 3 connection", type(connection))
+
+
+Run = Callable[[str], Awaitable[Any]]
+_OWN = ("BEGIN", "COMMIT", "ROLLBACK")
+_INNER = ("SAVEPOINT ff_work", "RELEASE SAVEPOINT ff_work", "ROLLBACK TO SAVEPOINT ff_work; RELEASE SAVEPOINT ff_work")
+
+
+@asynccontextmanager
+async def _transaction(run: Run, *, inside: bool) -> AsyncIterator[None]:
+    """In plain words: a library's own would not nest in a transaction begun by hand, and psycopg's would commit the user's."""
+    begin, end, undo = _INNER if inside else _OWN
+    await run(begin)
+    try:
+        yield
+    except BaseException:
+        await run(undo)
+        raise
+    await run(end)
+
+
+class _AsyncpgSession:
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
+        rows: Sequence[Any] = await self._connection.fetch(sql, *args)
+        return rows
+
+    def transaction(self) -> AbstractAsyncContextManager[Any]:
+        return _transaction(self._connection.execute, inside=self._connection.is_in_transaction())
 
 
 class _PsycopgSession:
+    """Binary answers, since in text the parts of a record have no types."""
+
     def __init__(self, connection: Any) -> None:
         self._connection = connection
 
     async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
         from psycopg import AsyncRawCursor
+        from psycopg.rows import tuple_row
 
-        async with AsyncRawCursor(self._connection) as cursor:
-            await cursor.execute(sql, _listed(args))
+        async with AsyncRawCursor(self._connection, row_factory=tuple_row) as cursor:
+            await cursor.execute(sql, _listed(args), binary=True)
             return await cursor.fetchall()
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
-        savepoint: AbstractAsyncContextManager[Any] = self._connection.transaction()
-        return savepoint
+        return _transaction(self._connection.execute, inside=_begins_by_itself(self._connection))
 
 
 class _BlockingPsycopgSession:
@@ -106,20 +139,21 @@ class _BlockingPsycopgSession:
 
     def _fetch(self, sql: str, args: Sequence[Any]) -> Sequence[Any]:
         from psycopg import RawCursor
+        from psycopg.rows import tuple_row
 
-        with RawCursor(self._connection) as cursor:
-            return cursor.execute(sql, args).fetchall()
+        with RawCursor(self._connection, row_factory=tuple_row) as cursor:
+            return cursor.execute(sql, args, binary=True).fetchall()
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
-        savepoint = self._connection.transaction()
-        await asyncio.to_thread(savepoint.__enter__)
-        try:
-            yield
-        except BaseException as error:
-            await asyncio.to_thread(savepoint.__exit__, type(error), error, error.__traceback__)
-            raise
-        await asyncio.to_thread(savepoint.__exit__, None, None, None)
+    def transaction(self) -> AbstractAsyncContextManager[Any]:
+        def run(sql: str) -> Awaitable[Any]:
+            return asyncio.to_thread(self._connection.execute, sql)
+
+        return _transaction(run, inside=_begins_by_itself(self._connection))
+
+
+def _begins_by_itself(connection: Any) -> bool:
+    """psycopg's connections are in a transaction, or will be with the first statement, unless they commit each one."""
+    return not connection.autocommit or connection.info.transaction_status.name != "IDLE"
 
 
 def _listed(args: Sequence[Any]) -> list[Any]:

@@ -38,6 +38,7 @@ WRITING = {
 READING = {"enable_seqscan": "off", "enable_sort": "off", "enable_bitmapscan": "off"}
 FIRST_PLANS_S, LAST_PLANS_S = 0.25, 10.0
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
+_HOST = re.compile(r"(?:\[[^\]]*\]|[^:\[\]]*)(?::(\d{1,5}))?")
 
 
 class Options(Struct, frozen=True):
@@ -50,25 +51,50 @@ class Options(Struct, frozen=True):
     pooler: bool = False
 
     def checked(self) -> Options:
-        scheme = self.url.partition("://")[0]
-        if scheme not in ("postgresql", "postgres"):
+        if not isinstance(self.url, str) or self.url.partition("://")[0] not in ("postgresql", "postgres"):
             raise ConfigError("url: expected postgresql://user@host:port/database")
-        if not _SCHEMA.match(self.schema):
+        _where(self.url)
+        if not isinstance(self.schema, str) or not _SCHEMA.match(self.schema):
             raise ConfigError(f"schema: lower case letters, digits and underscores, got {self.schema!r:.60}")
         for name, value, most in (("writers", self.writers, 16), ("readers", self.readers, 100)):
-            if not isinstance(value, int) or not 1 <= value <= most:
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
                 raise ConfigError(f"{name}: a whole number from 1 to {most}, got {value!r}")
+        if not isinstance(self.pooler, bool):
+            raise ConfigError(f"pooler: True or False, got {self.pooler!r:.60}")
+        if self.pooler and self.schema != "public":
+            raise ConfigError("schema: behind a pooler, set search_path on the role or the database instead")
         return self
 
     @property
     def shown(self) -> str:
         """Where, without who and with which password."""
-        parts = urlsplit(self.url)
+        return _where(self.url)
+
+    def __repr__(self) -> str:
+        return f"Options({', '.join(f'{name}={value!r}' for name, value in self.__rich_repr__())})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
         try:
-            port = parts.port or 5432
-        except ValueError:
-            raise ConfigError("url: the port is not a number") from None
-        return f"postgresql://{parts.hostname or 'localhost'}:{port}{parts.path or '/'}"
+            shown = self.shown
+        except ConfigError as error:
+            shown = str(error)
+        return [("url", shown), *((name, getattr(self, name)) for name in self.__struct_fields__[1:])]
+
+
+def _where(url: str) -> str:
+    """Hosts and database as they were given, without what stands before them."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise ConfigError("url: the brackets of the host do not match") from None
+    if "@" in parts.path + parts.query.partition("=")[0] or parts.fragment:
+        raise ConfigError("url: in a password, /, ? and # are written %2F, %3F and %23")
+    hosts = parts.netloc.rpartition("@")[2]
+    for host in hosts.split(","):
+        found = _HOST.fullmatch(host)
+        if found is None or not 1 <= int(found[1] or 1) <= 65_535:
+            raise ConfigError("url: the port is not a number from 1 to 65535")
+    return f"postgresql://{hosts or 'localhost'}{parts.path or '/'}"
 
 
 async def connect(options: Options, more: dict[str, str] | None = None) -> asyncpg.Connection:

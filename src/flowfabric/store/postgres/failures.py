@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncpg
 
 from flowfabric.errors import (
+    ConfigError,
     Conflict,
     ConflictKind,
     Contention,
@@ -38,7 +39,9 @@ def is_gone(error: BaseException) -> bool:
     state = state_of(error)
     if state:
         return state.startswith("08") or state in ("57P01", "57P02", "57P03")
-    return isinstance(error, OSError | EOFError) or (isinstance(error, asyncpg.InterfaceError) and "clos" in str(error))
+    if isinstance(error, OSError | EOFError | asyncpg.InternalClientError):  # the last: told of its end, but not yet at it
+        return True
+    return (isinstance(error, asyncpg.InterfaceError) and "clos" in str(error)) or _of_psycopg(error, "OperationalError")
 
 
 def concerns_one(error: BaseException) -> bool:
@@ -72,7 +75,7 @@ def as_engine_error(error: BaseException) -> BaseException:
         return Conflict(ConflictKind.UNIQUE, str(getattr(error, "constraint_name", None) or _said(error)))
     if state[:2] in ("22", "23"):
         return ValidationError(ValidationKind.CORRUPTION, f"postgres {state}: {_said(error)}")
-    if state or isinstance(error, asyncpg.PostgresError):
+    if state or isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError) or _of_psycopg(error):
         return TransportError("postgres", f"{state}: {_said(error)}", backend_kind="other")
     return error
 
@@ -88,7 +91,14 @@ def unreachable(error: BaseException, shown: str) -> BaseException:
         return ResourceExhausted(_FULL[state], 0)
     if is_gone(error) or isinstance(error, TimeoutError):
         return TransportError("postgres", f"cannot reach {shown}: {_said(error)}; is the server running there?")
+    if isinstance(error, ValueError):
+        return ConfigError(f"url: {_said(error)}")
     return as_engine_error(error)
+
+
+def _of_psycopg(error: BaseException, kind: str = "Error") -> bool:
+    """By name: psycopg is there only if the user brought it."""
+    return any(base.__name__ == kind and base.__module__.startswith("psycopg") for base in type(error).__mro__)
 
 
 def _said(error: BaseException) -> str:

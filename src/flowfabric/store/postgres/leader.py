@@ -8,7 +8,6 @@ from contextlib import suppress
 
 import asyncpg
 
-from flowfabric.errors import EngineError
 from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.connections import Options
 
@@ -49,5 +48,5 @@ class Election:
                 self._connection.add_termination_listener(lambda _: self._ended.set())
             place = zlib.crc32(self._options.schema.encode()) & 0x7FFFFFFF
             return bool(await self._connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", _CLASS, place))
-        except (EngineError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except Exception:
             return False

@@ -53,15 +53,17 @@ def _parsed(file: str, sql: str) -> Migration:
     return Migration(int(number), "pre" if kind == "pre" else "post", name, sql)
 
 
-def as_script(kind: Kind | None = None) -> str:
+def as_script(kind: Kind | None = None, schema: str = "public") -> str:
     """Everything as one script for psql or another tool."""
     parts = ["BEGIN;", f"SELECT pg_advisory_xact_lock({LOCK});", f"{LEDGER};"]
+    if schema != "public":
+        parts.insert(1, f"SET LOCAL search_path TO {schema};")
     for migration in shipped():
         if kind in (None, migration.kind):
             record = (
-                "INSERT INTO ff_migration_annotation (version, name, applied_at_ms, checksum) VALUES "
+                "INSERT INTO ff_migration_annotation (version, name, applied_at_ms, backward_compatible, checksum) VALUES "
                 f"({migration.version}, '{migration.title}', floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint, "
-                f"'{migration.checksum}');"
+                f"{str(migration.kind == 'pre').lower()}, '{migration.checksum}');"
             )
             parts += [f"-- {migration.title}", migration.sql.rstrip(), record]
     return "\n\n".join([*parts, "COMMIT;"]) + "\n"

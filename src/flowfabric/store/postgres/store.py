@@ -80,9 +80,9 @@ class PostgresStore:
         try:
             if check:
                 await check_schema(first)
-        except BaseException:
+        except BaseException as error:
             first.terminate()
-            raise
+            raise as_engine_error(error) from error
         self._writers[-1].adopt(first)
         self.closed = False
         if not self.options.pooler:
@@ -97,7 +97,7 @@ class PostgresStore:
         connection = await connections.connect(self.options)
         try:
             return await migrate(connection, kind)
-        except asyncpg.PostgresError as error:
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
             raise as_engine_error(error) from error
         finally:
             await connection.close()
@@ -115,13 +115,16 @@ class PostgresStore:
         self.hub.ring_all()
 
     async def now_ms(self) -> int:
-        """The server's clock: asked now and then, carried forward by our own in between, and never running back."""
+        """The server's clock: asked now and then, carried forward by our own in between, and never running back.
+
+        Rather behind than ahead: who looks before the server's time has come finds nothing due, and sleeps on.
+        """
         if self.clock is not None:
             return self.clock()
         if time.monotonic() > self._offset_until:
-            before = time.time_ns() // 1_000_000
             said = (await self._read(lambda session: session.fetch(_CLOCK)))[0][0]
-            self._offset_ms = said - (before + time.time_ns() // 1_000_000) // 2
+            heard = -(-time.time_ns() // 1_000_000)
+            self._offset_ms = said - heard
             self._offset_until = time.monotonic() + CLOCK_CHECK_S
         self._latest = max(self._latest, time.time_ns() // 1_000_000 + self._offset_ms)
         return self._latest

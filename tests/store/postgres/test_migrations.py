@@ -1,0 +1,242 @@
+"""The schema is brought up to date once, whole or not at all, by whoever comes first."""
+
+from __future__ import annotations
+
+import asyncio
+from importlib.resources import files
+from typing import Any
+
+import psycopg
+import pytest
+from typer.testing import CliRunner, Result
+
+from flowfabric.cli.app import app
+from flowfabric.connect import PostgresBackend, migrate_postgres, migration_script
+from flowfabric.errors import TransportError, Unavailable
+from flowfabric.store.postgres import migrate as migrate_module
+from flowfabric.store.postgres.migrate import LOCK, Migration, shipped
+from flowfabric.store.schema import INDEXES, TABLES
+from flowfabric.store.sql.ddl import index_name, postgres_schema
+from tests.postgres import database, server_url
+
+from .helpers import one, plain, until_somebody_waits
+
+SHIPPED = shipped()
+TITLES = [m.title for m in SHIPPED]
+NEXT = SHIPPED[-1].version + 1
+PRE = Migration(NEXT, "pre", "wider", "CREATE TABLE ff_wider (x bigint);\n")
+POST = Migration(NEXT + 1, "post", "narrower", "CREATE TABLE ff_narrower (x bigint);\n")
+BAD = Migration(NEXT, "pre", "bad", "CREATE TABLE ff_half (x bigint);\nCREATE TABEL ff_other (x bigint);\n")
+LEDGER = "SELECT version, name, backward_compatible, checksum FROM ff_migration_annotation ORDER BY version"
+SHAPE = """SELECT table_name, column_name, ordinal_position, data_type, udt_name, is_nullable, column_default, is_identity,
+    identity_generation, collation_name FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 3"""
+MORE = (
+    "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY 1",
+    "SELECT relname, reloptions FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY 1",
+    "SELECT conrelid::regclass::text, pg_get_constraintdef(oid) FROM pg_constraint"
+    " WHERE connamespace = 'public'::regnamespace ORDER BY 1, 2",
+)
+
+
+@pytest.fixture
+def url() -> str:
+    return database("migrations")
+
+
+@pytest.fixture
+def ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The release after this one."""
+    monkeypatch.setattr(migrate_module, "shipped", lambda: [*SHIPPED, PRE, POST])
+
+
+def shape(url: str) -> list[Any]:
+    """Everything that can be asked about a schema, and what its ledger says."""
+    with plain(url) as db:
+        return [db.execute(sql).fetchall() for sql in (SHAPE, *MORE, LEDGER)]
+
+
+def tables(url: str) -> set[str]:
+    with plain(url) as db:
+        return {row[0] for row in db.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")}
+
+
+def test_the_shipped_baseline_is_the_declared_schema() -> None:
+    text = files("flowfabric.store.postgres").joinpath("migrations/0001_pre_baseline.sql").read_text(encoding="utf-8")
+    assert text == postgres_schema()
+
+
+def test_migrations_are_numbered_without_gaps_and_begin_with_the_baseline() -> None:
+    assert [m.version for m in SHIPPED] == list(range(1, len(SHIPPED) + 1))
+    assert SHIPPED[0].title == "0001_pre_baseline"
+
+
+async def test_an_empty_database_gets_every_table_and_index(url: str) -> None:
+    assert await migrate_postgres(url) == TITLES
+    assert tables(url) == {*TABLES, "ff_migration_annotation"}
+    with plain(url) as db:
+        found = {row[0] for row in db.execute("SELECT indexname FROM pg_indexes WHERE schemaname = 'public'")}
+    assert {index_name(i) for i in INDEXES.values() if not i.primary} <= found
+
+
+async def test_again_there_is_nothing_to_do(url: str) -> None:
+    await migrate_postgres(url)
+    before = shape(url)
+    assert await migrate_postgres(url) == []
+    engine = await PostgresBackend.connect(url, migrate=True)
+    assert await engine.prepare() is None
+    await engine.close()
+    assert shape(url) == before
+
+
+async def test_of_many_at_once_one_applies(url: str) -> None:
+    applied = await asyncio.gather(*(migrate_postgres(url) for _ in range(5)))
+    assert sorted(applied) == [[]] * 4 + [TITLES]
+
+
+async def test_who_comes_second_waits_for_the_first(url: str) -> None:
+    with plain(url, autocommit=False) as first, plain(url) as looking:
+        first.execute(f"SELECT pg_advisory_xact_lock({LOCK})")
+        waiting = asyncio.ensure_future(migrate_postgres(url))
+        await until_somebody_waits(looking)
+        assert tables(url) == set()
+        first.rollback()
+        assert await waiting == TITLES
+
+
+async def test_the_script_gives_the_same_schema_and_the_same_ledger(url: str, ahead: None) -> None:
+    await migrate_postgres(url)
+    by_migrate = shape(url)
+    scripted = database("scripted")
+    with plain(scripted) as db:
+        db.execute(migration_script())
+    assert shape(scripted) == by_migrate
+    assert await migrate_postgres(scripted) == []
+
+
+async def test_a_script_that_runs_twice_changes_nothing(url: str) -> None:
+    with plain(url) as db:
+        db.execute(migration_script())
+        before = shape(url)
+        with pytest.raises(psycopg.Error):
+            db.execute(migration_script())
+        db.execute("ROLLBACK")
+    assert shape(url) == before
+
+
+async def test_a_changed_migration_is_refused(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    await migrate_postgres(url)
+    before = shape(url)
+    changed = Migration(1, "pre", "baseline", SHIPPED[0].sql + "\n-- one more thought\n")
+    monkeypatch.setattr(migrate_module, "shipped", lambda: [changed, PRE])
+    with pytest.raises(TransportError, match="0001_pre_baseline differs") as caught:
+        await migrate_postgres(url)
+    assert not caught.value.retryable
+    assert shape(url) == before
+
+
+async def test_a_migration_that_fails_leaves_nothing_behind(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migrate_module, "shipped", lambda: [*SHIPPED, BAD])
+    with pytest.raises(TransportError, match="42601"):
+        await migrate_postgres(url)
+    assert tables(url) == set()
+    monkeypatch.setattr(migrate_module, "shipped", lambda: [*SHIPPED, PRE])
+    assert await migrate_postgres(url) == [*TITLES, PRE.title]
+
+
+async def test_before_and_after_are_applied_apart(url: str, ahead: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await migrate_postgres(url, "pre") == [*TITLES, PRE.title]
+    assert "ff_wider" in tables(url) and "ff_narrower" not in tables(url)
+    monkeypatch.setattr(migrate_module, "shipped", lambda: SHIPPED)
+    old = await PostgresBackend.connect(url)
+    await old.close()
+    monkeypatch.setattr(migrate_module, "shipped", lambda: [*SHIPPED, PRE, POST])
+    new = await PostgresBackend.connect(url)
+    await new.close()
+    assert await migrate_postgres(url, "post") == [POST.title]
+    monkeypatch.setattr(migrate_module, "shipped", lambda: SHIPPED)
+    with pytest.raises(Unavailable, match="schema_version"):
+        await PostgresBackend.connect(url)
+
+
+async def test_new_code_asks_for_what_goes_before_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    await migrate_postgres(url)
+    monkeypatch.setattr(migrate_module, "shipped", lambda: [*SHIPPED, PRE, POST])
+    with pytest.raises(Unavailable, match=f"is at {SHIPPED[-1].version} and needs {PRE.title}"):
+        await PostgresBackend.connect(url)
+
+
+@pytest.mark.parametrize("kind", ["pre", "post"])
+def test_a_script_holds_only_its_kind(ahead: None, kind: str) -> None:
+    script = migration_script(kind)
+    assert (PRE.sql in script) == (kind == "pre")
+    assert (POST.sql in script) == (kind == "post")
+
+
+async def test_post_by_script_shuts_old_code_out(url: str, ahead: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with plain(url) as db:
+        db.execute(migration_script("pre"))
+        db.execute(migration_script("post"))
+        assert one(db, "SELECT backward_compatible FROM ff_migration_annotation WHERE version = %s", POST.version) is False
+    monkeypatch.setattr(migrate_module, "shipped", lambda: SHIPPED)
+    with pytest.raises(Unavailable, match="schema_version"):
+        await PostgresBackend.connect(url)
+
+
+# ---- the command
+
+
+def command(*args: str) -> Result:
+    return CliRunner().invoke(app, ["migrate", *args])
+
+
+def test_the_command_migrates_and_then_has_nothing_to_do(url: str) -> None:
+    first, second = command(url), command(url)
+    assert (first.exit_code, first.output) == (0, "".join(f"applied {title}\n" for title in TITLES))
+    assert (second.exit_code, second.output) == (0, "nothing to do: the database is up to date\n")
+
+
+def test_the_command_prints_a_script_that_works(url: str) -> None:
+    done = command("--sql")
+    assert done.exit_code == 0 and done.output == migration_script()
+    with plain(url) as db:
+        db.execute(done.output)
+    assert command(url).output.startswith("nothing to do")
+
+
+def test_the_command_takes_a_schema_and_a_kind(url: str) -> None:
+    with plain(url) as db:
+        db.execute("CREATE SCHEMA mine")
+    assert command(url, "--schema", "mine", "--kind", "pre").exit_code == 0
+    assert command(url, "--schema", "mine", "--kind", "post").output.startswith("nothing to do")
+    assert tables(url) == set()
+
+
+def test_a_printed_script_is_for_the_schema_that_was_named(url: str) -> None:
+    with plain(url) as db:
+        db.execute("CREATE SCHEMA mine")
+        db.execute(command("--sql", "--schema", "mine").output)
+    assert command(url, "--schema", "mine").output.startswith("nothing to do")
+    assert tables(url) == set()
+
+
+@pytest.mark.parametrize(
+    ("args", "says"),
+    [
+        ((), "url:"),
+        (("mysql://host/any",), "url:"),
+        (("postgresql://keeper:hunter2@127.0.0.1:1/any",), "cannot reach postgresql://127.0.0.1:1/any"),
+        (("postgresql://keeper:hunter2@127.0.0.1:1/any", "--kind", "during"), "kind: pre or post"),
+        (("--sql", "--kind", "during"), "kind: pre or post"),
+        (("postgresql://keeper:hunter2@127.0.0.1:1/any", "--schema", "No"), "schema:"),
+        (("--sql", "--schema", "No"), "schema:"),
+    ],
+)
+def test_the_command_says_what_is_wrong(args: tuple[str, ...], says: str) -> None:
+    done = command(*args)
+    assert done.exit_code == 2 and done.exception.__class__ is SystemExit
+    assert says in " ".join(done.output.split()) and "hunter2" not in done.output
+
+
+def test_the_command_names_an_unknown_database() -> None:
+    done = command(server_url().rpartition("/")[0] + "/ff_never_made")
+    assert done.exit_code == 2 and "no such database" in " ".join(done.output.split())
