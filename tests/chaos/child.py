@@ -15,9 +15,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from flowfabric import Engine
+from flowfabric import Engine, PostgresBackend
+from flowfabric.connect import is_postgres
+from flowfabric.errors import TransportError
 
 from .logs import Log
+from .plan import LOOPS
 from .stores import open_engine
 
 CALM = "calm"
@@ -55,7 +58,16 @@ def begin(role: str, setup: Setup) -> None:
     for stream in (1, 2):
         os.dup2(errors, stream)
     logging.basicConfig(level=logging.ERROR, format="%(name)s: %(message)s")
+    if is_postgres(setup.url):
+        logging.getLogger().handlers[0].addFilter(_is_no_outage)
     asyncio.run(_live(setup, importlib.import_module(f"{__package__}.{role}").main))
+
+
+def _is_no_outage(record: logging.LogRecord) -> bool:
+    """That the server is away is planned, and no complaint when ours says so; a task that dies of it is one."""
+    error = record.exc_info[1] if record.exc_info else None
+    planned = isinstance(error, TransportError) and error.retryable
+    return not (planned and record.name.startswith("flowfabric."))
 
 
 def _end_with_the_run() -> None:
@@ -75,6 +87,8 @@ async def _live(setup: Setup, main: Main) -> None:
     log = Log(Path(setup.folder), setup.instance)
     engine = await open_engine(setup.url)
     log.write("note", "born", pid=os.getpid())
+    if isinstance(engine, PostgresBackend):
+        engine.with_scanners(LOOPS)  # everybody stands for election, so that a dead leader is followed
     try:
         await main(setup, engine, log, stop)
     finally:

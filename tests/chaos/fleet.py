@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from flowfabric.connect import is_postgres
+
 from .child import Setup, begin
 
 ROLES = {"worker0": "worker", "worker1": "worker", "worker2": "worker", "driver": "driver", "subscriber": "subscriber"}
@@ -44,7 +46,8 @@ class Fleet:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._nursery = multiprocessing.get_context("forkserver")
-        self._nursery.set_forkserver_preload([f"{__package__}.{module}" for module in sorted(set(ROLES.values()))])
+        stores = ["flowfabric.store.postgres.store"] if is_postgres(setup.url) else []
+        self._nursery.set_forkserver_preload([*(f"{__package__}.{module}" for module in sorted(set(ROLES.values()))), *stores])
         self._folder = Path(setup.folder)
         self.members = {role: Member(role) for role in ROLES}
         self.faults: list[tuple[str, str]] = []
