@@ -69,9 +69,9 @@ class PostgresStore:
         try:
             if check:
                 await check_schema(first)
-        except BaseException:
+        except BaseException as error:
             first.terminate()
-            raise
+            raise as_engine_error(error) from error
         self._writers[-1].adopt(first)
         self.closed = False
         if not self.options.pooler:
@@ -86,7 +86,7 @@ class PostgresStore:
         connection = await connections.connect(self.options)
         try:
             return await migrate(connection, kind)
-        except asyncpg.PostgresError as error:
+        except Exception as error:
             raise as_engine_error(error) from error
         finally:
             await connection.close()
