@@ -24,6 +24,7 @@ from .plan import LOOPS
 from .stores import open_engine
 
 CALM = "calm"
+DRIVER_SAYS = "unexpected connection_lost() call"
 _PR_SET_PDEATHSIG = 1
 
 
@@ -64,10 +65,10 @@ def begin(role: str, setup: Setup) -> None:
 
 
 def _is_no_outage(record: logging.LogRecord) -> bool:
-    """That the server is away is planned, and no complaint when ours says so; a task that dies of it is one."""
+    """That the server is away is planned: no complaint when ours or the driver says so. A task that dies of it is one."""
     error = record.exc_info[1] if record.exc_info else None
-    planned = isinstance(error, TransportError) and error.retryable
-    return not (planned and record.name.startswith("flowfabric."))
+    ours = isinstance(error, TransportError) and error.retryable and record.name.startswith("flowfabric.")
+    return not ours and str(error) != DRIVER_SAYS
 
 
 def _end_with_the_run() -> None:

@@ -10,6 +10,7 @@ from .logs import Log
 from .stores import StoreCase
 
 AWAY_S = (0.0, 1.5)
+AT_WORK_S = 1.0
 
 
 class Outages:
@@ -21,6 +22,7 @@ class Outages:
         self._due = [kills * (number + 0.5) / restarts for number in range(restarts)]
         self._beside = ThreadPoolExecutor(1)
         self._under_way: Future[None] | None = None
+        self._not_before = 0.0
         self.done = {"crash": 0, "shutdown": 0}
 
     @property
@@ -32,7 +34,8 @@ class Outages:
         if self._under_way is not None and self._under_way.done():
             self._under_way.result()
             self._under_way = None
-        if self._under_way is None and self._due and kills >= self._due[0]:
+            self._not_before = time.monotonic() + AT_WORK_S
+        if self._under_way is None and self._due and kills >= self._due[0] and time.monotonic() >= self._not_before:
             del self._due[0]
             how = "shutdown" if sum(self.done.values()) % 2 else "crash"
             self.done[how] += 1
