@@ -53,7 +53,7 @@ class Run:
         self._case: StoreCase = case_of(options.store, folder)
         rate = options.executions / options.kills * KILLS_PER_S
         setup = Setup(self._case.url, str(folder), "", options.seed, options.executions, rate)
-        self._fleet = Fleet(setup)
+        self._fleet = Fleet(setup, self._case.url_of)
         self._outages = Outages(self._case, options.restarts, options.kills, options.seed, Log(folder, "outages-1"))
         self._nemesis = Nemesis(self._fleet, self._outages, options.seed, Log(folder, "nemesis-1"))
         self._told = 0.0
@@ -151,6 +151,7 @@ class Run:
             "stops": done["stop"],
             "graceful ends": done["term"],
             "server restarts": ", ".join(f"{count} by {how}" for how, count in self._outages.done.items()),
+            "connections cut": self._outages.cut,
             "reconnects": reconnects(seen),
             "calls": ", ".join(f"{count} {word}" for word, count in verdicts.items()),
             "unknown outcomes told": sum(call.verdict == "unknown" and call.answered_ns > 0 for call in history.calls),

@@ -23,6 +23,7 @@ from flowfabric.verify.invariants import Violation
 from flowfabric.verify.world import TABLES_READ, world_of
 
 from .plan import SETTINGS
+from .wire import Wire
 
 CUTS = 3
 FRAME_HEADER, WAL_HEADER = 24, 32
@@ -30,6 +31,7 @@ PAUSE_S = 0.05
 QUIET_S = 10.0
 DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
 STORES = ("sqlite", "postgres")
+WIRED = ("worker0", "worker1", "driver")
 
 
 async def open_engine(url: str) -> Engine:
@@ -47,6 +49,12 @@ async def open_engine(url: str) -> Engine:
 
 class StoreCase(Protocol):
     url: str
+
+    def url_of(self, role: str) -> str:
+        """Where a process of this role reaches it."""
+
+    def cut(self) -> int:
+        """Takes the answers from those who reach it over a wire; how many connections that were."""
 
     def take_down(self, *, crash: bool) -> None:
         """Ends the server by force or in order, where there is one."""
@@ -68,6 +76,12 @@ class SqliteCase:
         self.path = folder / "chaos.db"
         self.url = f"sqlite:///{self.path}"
         self.images = 0
+
+    def url_of(self, role: str) -> str:
+        return self.url
+
+    def cut(self) -> int:
+        raise ValueError("SQLite has no server")
 
     def take_down(self, *, crash: bool) -> None:
         raise ValueError("SQLite has no server")
@@ -154,18 +168,25 @@ def _sound(path: Path, what: str) -> Iterator[Violation]:
 
 
 class PostgresCase:
-    """A server of its own, as durable as a server is unless told otherwise."""
+    """A server of its own, as durable as a server is unless told otherwise. Some reach it over a wire that is cut at times."""
 
     def __init__(self, folder: Path) -> None:
         folder.chmod(0o755)  # the server may have to run as somebody else
         self._server = PostgresServer(folder)
         self.url = self._server.url
+        self._wire = Wire(self._server.port)
         try:
             self._server.start()
             asyncio.run(migrate_postgres(self.url))
         except BaseException:
-            self._server.close()
+            self.close(keep=False)
             raise
+
+    def url_of(self, role: str) -> str:
+        return self.url.replace(f":{self._server.port}/", f":{self._wire.port}/") if role in WIRED else self.url
+
+    def cut(self) -> int:
+        return self._wire.cut()
 
     def take_down(self, *, crash: bool) -> None:
         if crash:
@@ -177,6 +198,7 @@ class PostgresCase:
         self._server.start()
 
     def close(self, *, keep: bool) -> None:
+        self._wire.close()
         if keep:
             self._server.stop()
         else:
