@@ -9,7 +9,7 @@ from typing import Any
 
 from flowfabric.engine import checks
 from flowfabric.engine.kernel import Kernel
-from flowfabric.errors import StateError, StateKind, TransportError, ValidationError, ValidationKind, invalid
+from flowfabric.errors import EngineError, StateError, StateKind, TransportError, ValidationError, ValidationKind, invalid
 from flowfabric.ids import (
     ExecutionId,
     execution_id,
@@ -40,7 +40,7 @@ from flowfabric.model.execution import (
 )
 from flowfabric.model.policy import parse_policy
 from flowfabric.model.state import ExpirePhase, LaneState
-from flowfabric.plan import Applied, Refused
+from flowfabric.plan import Applied
 from flowfabric.rules import executions, grants, operators
 from flowfabric.rules.executions import Creation
 from flowfabric.store.port import Get, Read, Scan
@@ -70,7 +70,7 @@ class Executions(Kernel):
         except TransportError as error:
             if not error.doubtful:
                 raise
-            answer = Applied(0) if await self._landed(creation, args) else Refused()
+            return await self._look_into(creation, args, error)
         return creation.result if isinstance(answer, Applied) else await self._settle_creation(creation, args)
 
     async def create_executions(
@@ -90,10 +90,16 @@ class Executions(Kernel):
         results: list[Created | Duplicate] = []
         for plain, run in groupby(range(len(made)), key=lambda at: made[at].key is None):
             several = list(run)
-            if plain:
-                results += await self._create_plain([made[at] for at in several], [many[at] for at in several])
-            else:
-                results += await asyncio.gather(*(self.create_execution(many[at]) for at in several))
+            try:
+                if plain:
+                    results += await self._create_plain([made[at] for at in several], [many[at] for at in several])
+                else:
+                    results += await asyncio.gather(*(self.create_execution(many[at]) for at in several))
+            except TransportError as error:
+                if error.doubtful or len(made) == 1:
+                    raise
+                text = f"{error}; whether all or some of them were created is not known"
+                raise TransportError(error.backend, text, backend_kind=error.backend_kind, doubtful=True) from error
         return results
 
     async def _create_plain(self, made: list[Creation], many: list[CreateExecutionArgs]) -> list[Created | Duplicate]:
@@ -102,8 +108,8 @@ class Executions(Kernel):
             return [creation.result for creation in made]
         results: list[Created | Duplicate] = []
         for creation, args, answer in zip(made, many, answers, strict=True):
-            if isinstance(answer, TransportError) and answer.doubtful and await self._landed(creation, args):
-                results.append(creation.result)
+            if isinstance(answer, TransportError) and answer.doubtful:
+                results.append(await self._look_into(creation, args, answer))
                 continue
             if isinstance(answer, Exception):
                 raise answer
@@ -140,6 +146,13 @@ class Executions(Kernel):
                     return creation.result
             await self._pause(tries)
         raise AssertionError("the last pause raises")
+
+    async def _look_into(self, creation: Creation, args: CreateExecutionArgs, lost: TransportError) -> Created | Duplicate:
+        """What became of a create whose answer was lost; where that cannot be found out, the doubt stays."""
+        try:
+            return creation.result if await self._landed(creation, args) else await self._settle_creation(creation, args)
+        except EngineError as error:
+            raise lost from error
 
     async def _landed(self, creation: Creation, args: CreateExecutionArgs) -> bool:
         """Whether a create whose answer was lost was carried out: the row is there, of that very moment and with that payload."""
