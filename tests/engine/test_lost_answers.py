@@ -53,7 +53,7 @@ class Lossy:
 async def leased() -> tuple[Engine, Lossy, Work]:
     engine = memory_engine()
     store = Lossy(engine.store)
-    engine.store = store  # type: ignore[assignment]
+    engine.store = store
     await engine.create_execution(CreateExecutionArgs(execution_id=IDENT))
     (work,) = await engine.claim_many("default", (), ClaimPolicy("w", "w-1", lease_ttl_ms=30_000), 1)
     store.sent = 0
@@ -110,11 +110,11 @@ async def test_what_came_after_the_lost_answer_is_no_refusal() -> None:
     store.loses = 1
 
     async def replayed_meanwhile(reads: Any) -> Any:
-        del store.load  # type: ignore[attr-defined]
+        del store.load
         await engine.replay_execution(ReplayExecutionArgs(execution_id=IDENT))
         return await store.store.load(reads)
 
-    store.load = replayed_meanwhile  # type: ignore[method-assign]
+    store.load = replayed_meanwhile
     with pytest.raises(TransportError) as told:
         await engine.complete(work.handle, b"done")
     assert told.value.doubtful
@@ -136,7 +136,7 @@ async def test_a_create_is_found_to_be_made(key: str | None) -> None:
     args = CreateExecutionArgs(execution_id=IDENT, idempotency_key=key)
     await engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId.solo("default")))
     store = Lossy(engine.store)
-    engine.store = store  # type: ignore[assignment]
+    engine.store = store
     store.loses = 1
     assert isinstance(await engine.create_execution(args), Created)
     assert isinstance(await engine.create_execution(args), Duplicate)
@@ -150,12 +150,12 @@ async def test_a_bulk_that_broke_off_is_in_doubt_as_a_whole() -> None:
     engine = memory_engine()
     await engine.create_execution(CreateExecutionArgs(execution_id=IDENT))
     store = Lossy(engine.store)
-    engine.store = store  # type: ignore[assignment]
+    engine.store = store
 
     async def out_of_reach(plans: Sequence[Plan]) -> Answer:
         raise TransportError("test", "out of reach")
 
-    store.commit_together = out_of_reach  # type: ignore[method-assign]
+    store.commit_together = out_of_reach
     plain, keyed = (CreateExecutionArgs(execution_id=ExecutionId.solo("default"), idempotency_key=key) for key in (None, "k"))
     with pytest.raises(TransportError) as told:
         await engine.create_executions([plain, keyed])
