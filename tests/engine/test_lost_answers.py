@@ -114,7 +114,7 @@ async def test_what_came_after_the_lost_answer_is_no_refusal() -> None:
         await engine.replay_execution(ReplayExecutionArgs(execution_id=IDENT))
         return await store.store.load(reads)
 
-    store.load = replayed_meanwhile
+    store.load = replayed_meanwhile  # type: ignore[method-assign]
     with pytest.raises(TransportError) as told:
         await engine.complete(work.handle, b"done")
     assert told.value.doubtful
@@ -155,7 +155,7 @@ async def test_a_bulk_that_broke_off_is_in_doubt_as_a_whole() -> None:
     async def out_of_reach(plans: Sequence[Plan]) -> Answer:
         raise TransportError("test", "out of reach")
 
-    store.commit_together = out_of_reach
+    store.commit_together = out_of_reach  # type: ignore[method-assign]
     plain, keyed = (CreateExecutionArgs(execution_id=ExecutionId.solo("default"), idempotency_key=key) for key in (None, "k"))
     with pytest.raises(TransportError) as told:
         await engine.create_executions([plain, keyed])
