@@ -5,6 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
 STORE ?= sqlite
 KILLS ?= 20
+RESTARTS ?= $(if $(filter postgres,$(STORE)),3,0)
 SCENARIO ?= submit-claim-complete
 WORKLOAD ?=
 
@@ -36,7 +37,7 @@ bench: venv
 	$(BIN)/python -m benchmarks $(SCENARIO) --store $(STORE) $(if $(WORKLOAD),--workload $(WORKLOAD))
 
 chaos: venv
-	$(BIN)/python -m tests.chaos --store $(STORE) --kills $(KILLS)
+	$(BIN)/python -m tests.chaos --store $(STORE) --kills $(KILLS) --restarts $(RESTARTS)
 
 docs: venv
 	$(BIN)/python -m docs.generate

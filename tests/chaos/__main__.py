@@ -1,4 +1,4 @@
-"""`python -m tests.chaos --store sqlite --kills 20 [--seed N] [--executions N] [--keep]`"""
+"""`python -m tests.chaos --store postgres --kills 20 [--restarts N] [--seed N] [--executions N] [--keep]`"""
 
 from __future__ import annotations
 
@@ -25,15 +25,18 @@ from .child import CALM, Setup
 from .evidence import FENCED, GRANTS, Evidence
 from .fences import is_borrowed
 from .fleet import Fleet
-from .logs import Call, Log, read_history
+from .logs import Call, History, Log, read_history
 from .nemesis import Nemesis
+from .outages import Outages
 from .plan import LANES
-from .stores import StoreCase, case_of, open_engine
+from .stores import STORES, StoreCase, case_of, open_engine
 from .subscriber import saved_cursor
+from .survivors import reconnects
 
 KILLS_PER_S = 2.0
 EXECUTIONS_PER_KILL = 40
 TELL_EVERY_S = 2.0
+POSTGRES_RESTARTS = 3
 LATE = ("lease_conflict", "lease_expired", "lease_revoked", "stale_lease", "execution_not_active")
 
 
@@ -44,19 +47,28 @@ class OutOfTime(Exception):
 class Run:
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         self._options, self._folder = options, folder
-        self._case: StoreCase = case_of(options.store, folder)
         self._began = time.monotonic()
-        self._deadline = self._began + (options.deadline or 60 + 1.5 * options.kills + 0.02 * options.executions)
+        work = 1.5 * options.kills + 0.02 * options.executions + 5 * options.restarts
+        self._deadline = self._began + (options.deadline or 60 + work)
+        self._case: StoreCase = case_of(options.store, folder)
         rate = options.executions / options.kills * KILLS_PER_S
         setup = Setup(self._case.url, str(folder), "", options.seed, options.executions, rate)
-        self._fleet = Fleet(setup)
-        self._nemesis = Nemesis(self._fleet, options.seed, Log(folder, "nemesis-1"))
+        self._fleet = Fleet(setup, self._case.url_of)
+        self._outages = Outages(self._case, options.restarts, options.kills, options.seed, Log(folder, "outages-1"))
+        self._nemesis = Nemesis(self._fleet, self._outages, options.seed, Log(folder, "nemesis-1"))
         self._told = 0.0
 
     def __call__(self) -> int:
         for number in (signal.SIGTERM, signal.SIGALRM):
             signal.signal(number, _out_of_time)
         signal.alarm(int(self._deadline - self._began) + 30)
+        try:
+            return self._run()
+        finally:
+            self._outages.close()
+            self._case.close(keep=self._options.keep)
+
+    def _run(self) -> int:
         violations: list[Violation] = []
         try:
             if not self._nemesis.run(self._options.kills, self._deadline, self._tell):
@@ -119,7 +131,7 @@ class Run:
             ended = decode_cursor(saved_cursor(self._folder, COMPLETION_EVENTS), "chaos")
             self._say(
                 f"kills {done['kill']}/{self._options.kills}, stops {done['stop']}, terms {done['term']}, "
-                f"self-kills {self._fleet.self_kills}, ends seen {ended}"
+                f"self-kills {self._fleet.self_kills}, restarts {sum(self._outages.done.values())}, ends seen {ended}"
             )
 
     def _say(self, text: str) -> None:
@@ -138,7 +150,12 @@ class Run:
             "self-kills at named points": self._fleet.self_kills,
             "stops": done["stop"],
             "graceful ends": done["term"],
+            "server restarts": ", ".join(f"{count} by {how}" for how, count in self._outages.done.items()),
+            "connections cut": self._outages.cut,
+            "reconnects": reconnects(seen),
             "calls": ", ".join(f"{count} {word}" for word, count in verdicts.items()),
+            "unknown outcomes told": sum(call.verdict == "unknown" and call.answered_ns > 0 for call in history.calls),
+            "told it is out of reach": sum(call.reply["code"] == "transport_error" for call in _refused(history)),
             "claims": sum(event["event_type"] in GRANTS for event in leases),
             "completes acknowledged": sum(1 for _ in history.of("complete")),
             "takeovers": sum(execution.lease_reclaim_count for execution in seen.world.executions.values()),
@@ -162,9 +179,13 @@ class Run:
         return 1
 
     def command(self) -> str:
-        told = {name: getattr(self._options, name) for name in ("store", "kills", "seed", "executions")}
+        told = {name: getattr(self._options, name) for name in ("store", "kills", "restarts", "seed", "executions")}
         words = " ".join(f"--{name} {value}" for name, value in told.items())
         return f"{sys.executable} -m tests.chaos {words} --keep"
+
+
+def _refused(history: History) -> list[Call]:
+    return [call for call in history.calls if call.verdict == "refused"]
 
 
 def _was_late(call: Call) -> bool:
@@ -178,14 +199,21 @@ def _out_of_time(number: int, _: object) -> None:
 
 def options_of(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m tests.chaos", description="Kills processes at random and checks what is left.")
-    parser.add_argument("--store", default="sqlite", choices=("sqlite",))
+    parser.add_argument("--store", default="sqlite", choices=STORES)
     parser.add_argument("--kills", type=_positive, default=20)
+    parser.add_argument("--restarts", type=int, default=None, help=f"of the server; {POSTGRES_RESTARTS} on postgres unless given")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--executions", type=_positive, default=None, help=f"{EXECUTIONS_PER_KILL} per kill unless given")
     parser.add_argument("--deadline", type=float, default=None, help="seconds; grows with the work unless given")
     parser.add_argument("--keep", action="store_true", help="keep the folder with the database and the logs")
     options = parser.parse_args(words)
     options.seed = SystemRandom().randrange(2**31) if options.seed is None else options.seed
+    if options.restarts is None:
+        options.restarts = POSTGRES_RESTARTS if options.store == "postgres" else 0
+    if options.restarts < 0:
+        parser.error(f"--restarts {options.restarts}: at least 0")
+    if options.restarts and options.store == "sqlite":
+        parser.error(f"--restarts {options.restarts}: SQLite has no server to restart; leave it out, or use --store postgres")
     options.executions = options.executions or EXECUTIONS_PER_KILL * options.kills
     return options
 
@@ -200,7 +228,10 @@ def main(words: list[str]) -> int:
     options = options_of(words)
     logging.getLogger("flowfabric").setLevel(logging.ERROR)
     folder = Path(tempfile.mkdtemp(prefix="flowfabric-chaos-"))
-    print(f"seed {options.seed}, {options.executions} executions, {options.kills} kills, {folder}", flush=True)
+    print(
+        f"seed {options.seed}, {options.executions} executions, {options.kills} kills, {options.restarts} restarts, {folder}",
+        flush=True,
+    )
     run = Run(options, folder)
     try:
         return run()

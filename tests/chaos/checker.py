@@ -23,9 +23,11 @@ from .fences import (
     nothing_accepted_twice,
     nothing_stale_accepted,
     refusals_changed_nothing,
+    refusals_left_no_event,
     starts_are_bounded,
 )
 from .plan import result
+from .survivors import nobody_is_stuck
 
 OUTCOME_WORDS = {"success": "Success", "failed": "Failure", "cancelled": "Cancelled"}
 
@@ -47,6 +49,15 @@ def creations_stand(seen: Evidence) -> Iterator[Violation]:
     for ident, times in Counter(ident for ident, new in made if new).items():
         if times > 1:
             yield Violation("created twice", ident, f"{times} callers were told they created it")
+
+
+def creations_were_asked_for(seen: Evidence) -> Iterator[Violation]:
+    """Whatever is there was made by a call that was told so, or by one whose answer nobody heard."""
+    makers = {ident for call in seen.history.of("create") for ident, new in call.reply["made"] if new}
+    makers |= {ident for call in seen.history.of("create", verdict="unknown") for ident, _ in call.facts["asked"]}
+    for execution in seen.world.executions.values():
+        if execution.id not in makers:
+            yield Violation("I17", execution.id, "everybody was told that it was there before or that it was not made")
 
 
 def keys_are_unique(seen: Evidence) -> Iterator[Violation]:
@@ -144,6 +155,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[Violation]], ...] = (
     invariants_hold,
     everything_ended,
     creations_stand,
+    creations_were_asked_for,
     keys_are_unique,
     ends_stand,
     replays_count,
@@ -153,9 +165,11 @@ CHECKS: tuple[Callable[[Evidence], Iterator[Violation]], ...] = (
     grants_are_recorded,
     acknowledged_writes_are_recorded,
     refusals_changed_nothing,
+    refusals_left_no_event,
     starts_are_bounded,
     streams_are_whole,
     no_surprises,
+    nobody_is_stuck,
 )
 
 

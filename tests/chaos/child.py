@@ -15,12 +15,16 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from flowfabric import Engine
+from flowfabric import Engine, PostgresBackend
+from flowfabric.connect import is_postgres
+from flowfabric.errors import TransportError
 
 from .logs import Log
+from .plan import LOOPS
 from .stores import open_engine
 
 CALM = "calm"
+DRIVER_SAYS = "unexpected connection_lost() call"
 _PR_SET_PDEATHSIG = 1
 
 
@@ -55,7 +59,16 @@ def begin(role: str, setup: Setup) -> None:
     for stream in (1, 2):
         os.dup2(errors, stream)
     logging.basicConfig(level=logging.ERROR, format="%(name)s: %(message)s")
+    if is_postgres(setup.url):
+        logging.getLogger().handlers[0].addFilter(_is_no_outage)
     asyncio.run(_live(setup, importlib.import_module(f"{__package__}.{role}").main))
+
+
+def _is_no_outage(record: logging.LogRecord) -> bool:
+    """That the server is away is planned: no complaint when ours or the driver says so. A task that dies of it is one."""
+    error = record.exc_info[1] if record.exc_info else None
+    ours = isinstance(error, TransportError) and error.retryable and record.name.startswith("flowfabric.")
+    return not ours and str(error) != DRIVER_SAYS
 
 
 def _end_with_the_run() -> None:
@@ -75,6 +88,8 @@ async def _live(setup: Setup, main: Main) -> None:
     log = Log(Path(setup.folder), setup.instance)
     engine = await open_engine(setup.url)
     log.write("note", "born", pid=os.getpid())
+    if isinstance(engine, PostgresBackend):
+        engine.with_scanners(LOOPS)  # everybody stands for election, so that a dead leader is followed
     try:
         await main(setup, engine, log, stop)
     finally:

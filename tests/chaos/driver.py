@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 
 from flowfabric import CreateExecutionArgs, Engine, EngineError, ExecutionId
+from flowfabric.errors import TransportError
 from flowfabric.model.execution import CancelExecutionArgs, Created, Duplicate, ReplayExecutionArgs
 from flowfabric.model.lease import Revoked, RevokeLeaseArgs
 from flowfabric.store.clock import system_clock
@@ -87,33 +88,49 @@ class Driver:
     async def _afterwards(self, each: Job) -> None:
         """The execution under a key may be the twin; only one of the two is there."""
         ident = each.execution
-        if each.twin is not None and await self._engine.read_execution_state(ident) is None:
+        if each.twin is not None and await self._state(ident) is None:
             ident = each.twin
         if each.revoke_after_s is not None:
             await asyncio.sleep(each.revoke_after_s)
-            await self._try("revoke", ident, self._engine.revoke_lease(RevokeLeaseArgs(execution_id=ident)), _revoked)
+            revoke = RevokeLeaseArgs(execution_id=ident)
+            await self._try("revoke", ident, lambda: self._engine.revoke_lease(revoke), _revoked)
         if each.cancel_after_s is not None:
             await asyncio.sleep(each.cancel_after_s)
-            args = CancelExecutionArgs(execution_id=ident, reason="by plan")
+            cancel = CancelExecutionArgs(execution_id=ident, reason="by plan")
             for _ in range(2):
-                await self._try("cancel", ident, self._engine.cancel_execution(args))
+                await self._try("cancel", ident, lambda: self._engine.cancel_execution(cancel))
         if each.replays and ident not in self._replayed:
-            while await self._engine.read_execution_state(ident) not in ENDED:
+            while await self._state(ident) not in ENDED:
                 if self._stop.is_set():
                     return
                 await asyncio.sleep(PAUSE_S)
-            await self._try("replay", ident, self._engine.replay_execution(ReplayExecutionArgs(execution_id=ident)))
+            replay = ReplayExecutionArgs(execution_id=ident)
+            await self._try("replay", ident, lambda: self._engine.replay_execution(replay))
         self._log.write("note", "finished", ordinal=each.ordinal)
 
     async def _try(
-        self, op: str, ident: ExecutionId, asked: Awaitable[Any], saw: Callable[[Any], dict[str, Any]] | None = None
+        self,
+        op: str,
+        ident: ExecutionId,
+        asked: Callable[[], Awaitable[Any]],
+        saw: Callable[[Any], dict[str, Any]] | None = None,
     ) -> None:
-        try:
-            await self._log.call(op, asked, saw, execution=ident)
-        except EngineError:
-            return  # refused and written down
+        """Until there is an answer; yes or no, it is written down."""
 
-    async def _insist(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
+        async def once() -> None:
+            try:
+                await self._log.call(op, asked(), saw, execution=ident)
+            except TransportError:
+                raise
+            except EngineError:
+                return
+
+        await self._insist(op, once)
+
+    async def _state(self, ident: ExecutionId) -> Any:
+        return await self._insist("read", lambda: self._engine.read_execution_state(ident))
+
+    async def _insist(self, what: str, work: Callable[[], Awaitable[Any]]) -> Any:
         while True:
             try:
                 return await work()

@@ -16,6 +16,7 @@ from .logs import History
 
 GRANTS = ("acquired", "reclaimed")
 FENCED = ("renew", "progress", "complete", "fail", "delay", "give_up")
+ENDS = ("complete", "fail", "delay", "give_up")
 
 
 class Evidence(Struct, frozen=True):

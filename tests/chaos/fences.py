@@ -9,9 +9,11 @@ from flowfabric.model.policy import stored_policy
 from flowfabric.rules.leases import reclaim_limit
 from flowfabric.verify.invariants import Violation
 
-from .evidence import FENCED, GRANTS, Evidence, key_of
+from .evidence import ENDS, FENCED, GRANTS, Evidence, key_of
 from .logs import Call
 from .plan import SETTINGS, result
+
+REASONS = {"complete": ("completed",), "fail": ("retry", "failed"), "delay": ("delayed",), "give_up": ("cancelled",)}
 
 
 def nothing_accepted_twice(seen: Evidence) -> Iterator[Violation]:
@@ -36,27 +38,38 @@ def nothing_stale_accepted(seen: Evidence) -> Iterator[Violation]:
     for call in seen.history.of("revoke"):
         if "epoch" in call.reply:
             raised[call.execution].append((call.reply["epoch"], call.answered_ns))
-    for call, repeated in _in_turn(seen):
+    for call, sent_ms in _in_turn(seen):
         by_logs = [epoch for epoch, at_ns in raised[call.execution] if epoch > call.epoch and at_ns < call.asked_ns]
-        granted = (e for e in seen.leases(call.execution) if e["event_type"] in GRANTS and not repeated)
-        by_events = [e["lease_epoch"] for e in granted if e["lease_epoch"] > call.epoch and e["occurred_at_ms"] < call.asked_ms]
+        granted = (e for e in seen.leases(call.execution) if e["event_type"] in GRANTS and sent_ms is not None)
+        by_events = [e["lease_epoch"] for e in granted if e["lease_epoch"] > call.epoch and e["occurred_at_ms"] < (sent_ms or 0)]
         if by_logs or by_events:
             says = f"{call.op} of epoch {call.epoch} by {call.instance} accepted after {max(by_logs + by_events)} was granted"
             yield Violation("stale accepted", call.execution, says)
 
 
-def _in_turn(seen: Evidence) -> Iterator[tuple[Call, bool]]:
-    """Acknowledged writes, and whether each only repeats an end that was acknowledged before.
+def _in_turn(seen: Evidence) -> Iterator[tuple[Call, int | None]]:
+    """Acknowledged writes, and when each was sent; None when it only repeats an end that was acknowledged before.
 
     A repetition is answered from a read. A grant dates from the start of its transaction, so such a read may still come
-    before its commit: the time of the event says nothing about it, and neither does the end of the lease.
+    before its commit: the time of the event says nothing about it, and neither does the end of the lease. After an unknown
+    outcome the first try may be the one that went through, so the event tells when that was.
     """
-    ended: set[tuple[str, str, int]] = set()
-    for call in seen.history.of(*FENCED):
+    ended: dict[tuple[str, str, int], str] = {}
+    for call in seen.history.calls:
+        if call.op not in FENCED or call.verdict == "refused":
+            continue
         said = (call.op, call.execution, call.epoch)
-        yield call, said in ended
-        if call.op in ("complete", "fail", "give_up"):
-            ended.add(said)
+        before = ended.get(said)
+        if call.acknowledged:
+            yield call, None if before == "acknowledged" else _made_ms(seen, call) if before else call.asked_ms
+        if call.op in ENDS and before != "acknowledged":
+            ended[said] = call.verdict
+
+
+def _made_ms(seen: Evidence, call: Call) -> int:
+    kind, reason, epoch = _trace(call)
+    told = (e for e in seen.leases(call.execution) if (e["event_type"], e["lease_epoch"], e["reason"]) == (kind, epoch, reason))
+    return next((int(e["occurred_at_ms"]) for e in told), call.asked_ms)
 
 
 def nothing_accepted_too_late(seen: Evidence) -> Iterator[Violation]:
@@ -68,9 +81,9 @@ def nothing_accepted_too_late(seen: Evidence) -> Iterator[Violation]:
         if call.op == "renew" and call.verdict != "refused":
             told = call.reply["until"] if call.acknowledged else float("inf")
             until[call.execution, call.epoch] = max(told, until.get((call.execution, call.epoch), 0))
-    for call, repeated in _in_turn(seen):
-        late = call.asked_ms - until.get((call.execution, call.epoch), float("inf"))
-        if late > 0 and not repeated and not is_borrowed(seen, call):
+    for call, sent_ms in _in_turn(seen):
+        late = (sent_ms or 0) - until.get((call.execution, call.epoch), float("inf"))
+        if late > 0 and not is_borrowed(seen, call):
             says = f"{call.op} of epoch {call.epoch} by {call.instance} accepted, sent {late} ms after its lease ran out"
             yield Violation("late accepted", call.execution, says)
 
@@ -151,6 +164,25 @@ def refusals_changed_nothing(seen: Evidence) -> Iterator[Violation]:
             if not tried - {"refused"}:
                 says = f"its result was {'refused' if tried else 'never sent'}, yet it is stored"
                 yield Violation("I17", execution.id, says)
+
+
+def refusals_left_no_event(seen: Evidence) -> Iterator[Violation]:
+    """No event tells of an end that everybody who asked for it was refused."""
+    said: dict[tuple[str, str, int], set[str]] = defaultdict(set)
+    for call in seen.history.calls:
+        if call.op in ENDS:
+            said[call.op, call.execution, call.epoch].add(call.verdict)
+    cancelled = {call.execution for call in seen.history.calls if call.op == "cancel"}
+    for (op, ident, epoch), verdicts in said.items():
+        if verdicts != {"refused"} or (op == "give_up" and ident in cancelled):  # that leaves the same event
+            continue
+        left = [
+            e["reason"]
+            for e in seen.leases(ident)
+            if e["event_type"] == "revoked" and e["lease_epoch"] == epoch + (op == "give_up")
+        ]
+        if set(left) & set(REASONS[op]):
+            yield Violation("I17", ident, f"{op} of epoch {epoch} was refused, yet the events tell of it: {left}")
 
 
 def starts_are_bounded(seen: Evidence) -> Iterator[Violation]:

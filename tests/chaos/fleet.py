@@ -9,10 +9,13 @@ import multiprocessing
 import os
 import signal
 import time
+from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import msgspec
+
+from flowfabric.connect import is_postgres
 
 from .child import Setup, begin
 
@@ -41,10 +44,11 @@ class Member:
 
 
 class Fleet:
-    def __init__(self, setup: Setup) -> None:
-        self._setup = setup
+    def __init__(self, setup: Setup, url_of: Callable[[str], str]) -> None:
+        self._setup, self._url_of = setup, url_of
         self._nursery = multiprocessing.get_context("forkserver")
-        self._nursery.set_forkserver_preload([f"{__package__}.{module}" for module in sorted(set(ROLES.values()))])
+        stores = ["flowfabric.store.postgres.store"] if is_postgres(setup.url) else []
+        self._nursery.set_forkserver_preload([*(f"{__package__}.{module}" for module in sorted(set(ROLES.values()))), *stores])
         self._folder = Path(setup.folder)
         self.members = {role: Member(role) for role in ROLES}
         self.faults: list[tuple[str, str]] = []
@@ -54,7 +58,7 @@ class Fleet:
     def start(self, member: Member) -> None:
         member.lives += 1
         member.resumes_at = member.asked_to_end_at = None
-        setup = msgspec.structs.replace(self._setup, instance=member.instance)
+        setup = msgspec.structs.replace(self._setup, url=self._url_of(member.role), instance=member.instance)
         member.process = self._nursery.Process(target=begin, args=(ROLES[member.role], setup), name=member.instance)
         member.process.start()
         assert member.process.pid is not None

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from msgspec import Struct
 
-from flowfabric.errors import EngineError
+from flowfabric.errors import EngineError, TransportError
 
 T = TypeVar("T")
 SUFFIX = ".log"
@@ -45,7 +45,8 @@ class Log:
         try:
             result = await work
         except EngineError as error:
-            self.write("refused", op, call=number, code=error.code, says=str(error))
+            doubtful = isinstance(error, TransportError) and error.doubtful
+            self.write("unknown" if doubtful else "refused", op, call=number, code=error.code, says=str(error))
             raise
         if after is not None:
             after()
@@ -54,7 +55,7 @@ class Log:
 
 
 class Call(Struct):
-    """One request. `verdict` is acknowledged, refused, or unknown when its process died first."""
+    """One request. `verdict` is acknowledged, refused, or unknown: its process died first, or was told that nobody knows."""
 
     instance: str
     op: str
@@ -85,6 +86,7 @@ class Life(Struct):
     channel: str
     resumed: str
     events: list[dict[str, Any]] = []
+    seen_ns: list[int] = []
 
 
 class History(Struct):
@@ -132,14 +134,15 @@ def _add(history: History, instance: str, lines: Iterable[dict[str, Any]]) -> No
         match kind:
             case "ask":
                 calls[seq] = Call(instance, op, line, at_ns, at_ms)
-            case "ack" | "refused":
+            case "ack" | "refused" | "unknown":
                 call = calls[line.pop("call")]
-                call.verdict = "acknowledged" if kind == "ack" else "refused"
+                call.verdict = "acknowledged" if kind == "ack" else kind
                 call.answered_ns, call.reply = at_ns, line
             case "resume":
-                lives[op] = Life(instance, op, line["cursor"], [])
+                lives[op] = Life(instance, op, line["cursor"], [], [])
             case "event":
                 lives[op].events.append(line)
+                lives[op].seen_ns.append(at_ns)
             case _:
                 history.notes.append({"instance": instance, "op": op, "t": at_ns, **line})
     history.calls += calls.values()

@@ -9,6 +9,7 @@ from random import Random
 
 from .fleet import Fleet, Member
 from .logs import Log
+from .outages import Outages
 from .plan import LEASE_MS
 
 PAUSE_S = (0.15, 0.45)
@@ -26,20 +27,21 @@ ACTS = {
 
 
 class Nemesis:
-    def __init__(self, fleet: Fleet, seed: int, log: Log) -> None:
-        self._fleet, self._log = fleet, log
+    def __init__(self, fleet: Fleet, outages: Outages, seed: int, log: Log) -> None:
+        self._fleet, self._outages, self._log = fleet, outages, log
         self._rng = Random(f"{seed}/nemesis")
         self.done = {"kill": 0, "stop": 0, "term": 0}
 
     def run(self, kills: int, deadline: float, tell: Callable[[], None]) -> bool:
-        """Until so many were killed; False when time ran out first."""
+        """Until so many were killed and every outage is over; False when time ran out first."""
         strikes_at = time.monotonic() + 1.0
-        while self.done["kill"] < kills:
+        while self.done["kill"] < kills or not self._outages.over:
             now = time.monotonic()
             if now > deadline:
                 return False
             self._fleet.tend()
-            if now >= strikes_at and self._strike():
+            self._outages.tend(self.done["kill"])
+            if now >= strikes_at and self.done["kill"] < kills and self._strike():
                 strikes_at = now + self._rng.uniform(*PAUSE_S)
             tell()
             time.sleep(TICK_S)

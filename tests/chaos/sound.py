@@ -1,9 +1,10 @@
-"""A short run without a fault, for the tests of the checker to damage."""
+"""A short run without a fault, for the tests of the checker to damage, and how they do it."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from flowfabric.engine.subscriptions import Subscription
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.lease import Work
+from flowfabric.store.schema import TABLES
 from flowfabric.verify.world import TABLES_READ
 
 from .driver import made
@@ -93,3 +95,30 @@ class Sound:
                     event = await anext(events)
                     log.write("event", channel, **as_line(event))
                     cursor = event.cursor if number < saves else cursor
+
+
+def alter(tables: Tables, table: str, ident: ExecutionId, **changes: Any) -> None:
+    """Rewrites an execution's rows behind everybody's back."""
+    names = TABLES[table].names
+    for at, row in enumerate(tables[table]):
+        if row[names.index("execution_id")] == ident.uuid:
+            tables[table][at] = tuple(changes.get(name, value) for name, value in zip(names, row, strict=True))
+
+
+def rows_of(tables: Tables, table: str, ident: ExecutionId) -> list[Any]:
+    return [row for row in tables[table] if row[TABLES[table].names.index("execution_id")] == ident.uuid]
+
+
+def call_of(history: History, op: str, ident: ExecutionId, verdict: str = "acknowledged") -> Any:
+    return next(call for call in history.of(op, verdict=verdict) if call.execution == ident)
+
+
+def again(history: History, op: str, ident: ExecutionId, **changes: Any) -> None:
+    """Another call like one there is, but for these facts."""
+    copy = deepcopy(call_of(history, op, ident))
+    copy.facts.update(changes)
+    history.calls.append(copy)
+
+
+def create_call(history: History, ident: ExecutionId) -> Any:
+    return next(call for call in history.of("create") if call.facts["asked"][0][0] == ident)

@@ -5,31 +5,63 @@ from __future__ import annotations
 import asyncio
 import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
-from flowfabric import Engine, FlowFabricError, SqliteBackend
-from flowfabric.connect import read_tables, sqlite_path
+import psycopg
+
+from flowfabric import Engine, FlowFabricError, PostgresBackend, SqliteBackend
+from flowfabric.connect import is_postgres, migrate_postgres, read_tables, sqlite_path
+from flowfabric.errors import TransportError
 from flowfabric.store.port import Row
+from flowfabric.testing.postgres import PostgresServer
 from flowfabric.verify import invariants
 from flowfabric.verify.invariants import Violation
 from flowfabric.verify.world import TABLES_READ, world_of
 
 from .plan import SETTINGS
+from .wire import Wire
 
 CUTS = 3
 FRAME_HEADER, WAL_HEADER = 24, 32
+PAUSE_S = 0.05
+QUIET_S = 10.0
+DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
+STORES = ("sqlite", "postgres")
+WIRED = ("worker0", "worker1", "driver")
 
 
 async def open_engine(url: str) -> Engine:
-    """The one way every process of a run opens its database."""
-    return await SqliteBackend.new(sqlite_path(url), dev=True, settings=SETTINGS)
+    """The one way every process of a run opens its database. A server that is away is waited for."""
+    if not is_postgres(url):
+        return await SqliteBackend.new(sqlite_path(url), dev=True, settings=SETTINGS)
+    while True:
+        try:
+            return await PostgresBackend.connect(url, settings=SETTINGS)
+        except TransportError as error:
+            if not error.retryable:
+                raise
+        await asyncio.sleep(PAUSE_S)
 
 
 class StoreCase(Protocol):
     url: str
+
+    def url_of(self, role: str) -> str:
+        """Where a process of this role reaches it."""
+
+    def cut(self) -> int:
+        """Takes the answers from those who reach it over a wire; how many connections that were."""
+
+    def take_down(self, *, crash: bool) -> None:
+        """Ends the server by force or in order, where there is one."""
+
+    def bring_up(self) -> None: ...
+
+    def close(self, *, keep: bool) -> None: ...
 
     def tables(self) -> dict[str, list[Row]]:
         """Everything the checker reads, on one snapshot."""
@@ -44,6 +76,21 @@ class SqliteCase:
         self.path = folder / "chaos.db"
         self.url = f"sqlite:///{self.path}"
         self.images = 0
+
+    def url_of(self, role: str) -> str:
+        return self.url
+
+    def cut(self) -> int:
+        raise ValueError("SQLite has no server")
+
+    def take_down(self, *, crash: bool) -> None:
+        raise ValueError("SQLite has no server")
+
+    def bring_up(self) -> None:
+        raise ValueError("SQLite has no server")
+
+    def close(self, *, keep: bool) -> None:
+        """The folder is the run's."""
 
     def tables(self) -> dict[str, list[Row]]:
         return read_tables(self.url, TABLES_READ)
@@ -120,7 +167,71 @@ def _sound(path: Path, what: str) -> Iterator[Violation]:
         db.close()
 
 
+class PostgresCase:
+    """A server of its own, as durable as a server is unless told otherwise. Some reach it over a wire that is cut at times."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.chmod(0o755)  # the server may have to run as somebody else
+        self._server = PostgresServer(folder)
+        self.url = self._server.url
+        self._wire = Wire(self._server.port)
+        try:
+            self._server.start()
+            asyncio.run(migrate_postgres(self.url))
+        except BaseException:
+            self.close(keep=False)
+            raise
+
+    def url_of(self, role: str) -> str:
+        return self.url.replace(f":{self._server.port}/", f":{self._wire.port}/") if role in WIRED else self.url
+
+    def cut(self) -> int:
+        return self._wire.cut()
+
+    def take_down(self, *, crash: bool) -> None:
+        if crash:
+            self._server.crash()
+        else:
+            self._server.stop()
+
+    def bring_up(self) -> None:
+        self._server.start()
+
+    def close(self, *, keep: bool) -> None:
+        self._wire.close()
+        if keep:
+            self._server.stop()
+        else:
+            self._server.close()
+
+    def tables(self) -> dict[str, list[Row]]:
+        return read_tables(self.url, TABLES_READ)
+
+    def survives(self, rng: Random) -> Iterator[Violation]:
+        """What is there when the last statements have ended is there after one more crash, and keeps the rules."""
+        with psycopg.connect(self.url, autocommit=True) as db:
+            for name in DURABLE:
+                if db.execute(f"SHOW {name}").fetchone() != ("on",):
+                    yield Violation("durability", name, "is switched off, so this run proves nothing")
+            if not _is_quiet(db):
+                yield Violation("recovery", "server", f"statements of dead processes run on after {QUIET_S:.0f} s")
+        before = self.tables()
+        self.take_down(crash=True)
+        self.bring_up()
+        after = self.tables()
+        if {t: set(r) for t, r in before.items()} != {t: set(r) for t, r in after.items()}:
+            yield Violation("recovery", "server", "what was there before the last crash differs from what is there after it")
+
+
+def _is_quiet(db: psycopg.Connection[Any]) -> bool:
+    others = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+    until = time.monotonic() + QUIET_S
+    while db.execute(others).fetchone() != (0,):
+        if time.monotonic() > until:
+            return False
+        time.sleep(PAUSE_S)
+    return True
+
+
 def case_of(store: str, folder: Path) -> StoreCase:
-    if store == "sqlite":
-        return SqliteCase(folder)
-    raise ValueError(f"--store {store}: only sqlite so far")
+    return SqliteCase(folder) if store == "sqlite" else PostgresCase(folder)

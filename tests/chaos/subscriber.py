@@ -11,12 +11,14 @@ from typing import Any
 from flowfabric import Engine
 from flowfabric.codec.cursor import BEGINNING
 from flowfabric.engine.subscriptions import Subscription
+from flowfabric.errors import EngineError, StreamDisconnected
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS, CompletionEvent, LeaseEvent
 
 from .child import Setup, die
 from .logs import Log
 
 SAVE_EVERY_S = 0.03
+PAUSE_S = 0.1
 
 
 def cursor_file(folder: str | Path, channel: str) -> Path:
@@ -53,6 +55,16 @@ class Follower:
             subscription = engine.subscribe_completion(self._seen)
         else:
             subscription = engine.subscribe_lease_history(self._seen)
+        while True:
+            try:
+                await self._receive(subscription)
+            except EngineError as error:
+                if not error.retryable and not isinstance(error, StreamDisconnected):
+                    raise
+                self._log.write("note", "again", what=self._channel)
+                await asyncio.sleep(PAUSE_S)
+
+    async def _receive(self, subscription: Subscription[Any]) -> None:
         async for event in subscription:
             self._log.write("event", self._channel, **as_line(event))
             self._dies_after -= 1

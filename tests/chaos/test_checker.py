@@ -8,56 +8,22 @@ from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from flowfabric import CreateExecutionArgs, ExecutionId
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
-from flowfabric.store.schema import TABLES
 
 from .checker import check
 from .evidence import Evidence
 from .logs import History, Life, Log, read_history
-from .sound import CANCELLED, DONE, KEYED, LOST, REPLAYED, TWIN, Sound, Tables
+from .sound import CANCELLED, DONE, KEYED, LOST, REPLAYED, TWIN, Tables, again, alter, call_of, create_call, rows_of
 from .stores import SqliteCase, open_engine
-
-
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tables, History]:
-    return asyncio.run(Sound(tmp_path_factory.mktemp("sound")).run())
 
 
 def test_a_sound_run_passes(sound: tuple[Tables, History]) -> None:
     assert check(Evidence.of(*sound)) == []
     assert {call.verdict for call in sound[1].calls} == {"acknowledged", "refused"}
-
-
-def alter(tables: Tables, table: str, ident: ExecutionId, **changes: Any) -> None:
-    """Rewrites an execution's rows behind everybody's back."""
-    names = TABLES[table].names
-    for at, row in enumerate(tables[table]):
-        if row[names.index("execution_id")] == ident.uuid:
-            tables[table][at] = tuple(changes.get(name, value) for name, value in zip(names, row, strict=True))
-
-
-def rows_of(tables: Tables, table: str, ident: ExecutionId) -> list[Any]:
-    return [row for row in tables[table] if row[TABLES[table].names.index("execution_id")] == ident.uuid]
-
-
-def call_of(history: History, op: str, ident: ExecutionId, verdict: str = "acknowledged") -> Any:
-    return next(call for call in history.of(op, verdict=verdict) if call.execution == ident)
-
-
-def again(history: History, op: str, ident: ExecutionId, **changes: Any) -> None:
-    """Another call like one there is, but for these facts."""
-    copy = deepcopy(call_of(history, op, ident))
-    copy.facts.update(changes)
-    history.calls.append(copy)
-
-
-def create_call(history: History, ident: ExecutionId) -> Any:
-    return next(call for call in history.of("create") if call.facts["asked"][0][0] == ident)
 
 
 def acknowledged_create_is_missing(tables: Tables, history: History) -> None:

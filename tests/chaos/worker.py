@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import hashlib
 import threading
+from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
-from flowfabric import ClaimPolicy, Engine, EngineError, FailureClass, SqliteBackend
+from flowfabric import ClaimPolicy, Engine, EngineError, FailureClass, PostgresBackend, SqliteBackend
+from flowfabric.errors import TransportError
 from flowfabric.model.attempt import RetryScheduled
 from flowfabric.model.lease import Handle, LeaseRenewal, Work
 from flowfabric.store.clock import system_clock
@@ -21,6 +23,7 @@ from .plan import LANES, LEASE_MS, LOOPS, Step, ordinal_of, result, step
 SLOTS = 8
 CLAIM_WAIT_MS = 60
 FINISH_S = 2.0
+PAUSE_S = 0.05
 POINTS = ("before_complete", "during_complete", "after_complete", "after_claim", "after_fail", "after_renew")
 
 
@@ -87,7 +90,7 @@ class Worker:
         try:
             return await self._log.call("claim", claimed, granted, after=lambda: self._trap("after_claim"))
         except EngineError:
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(PAUSE_S)
             return []
 
     async def _renew(self) -> None:
@@ -97,7 +100,7 @@ class Worker:
 
     async def _renew_one(self, work: Work) -> None:
         try:
-            await self._call("renew", work, self._engine.renew(work.handle), renewed, "after_renew")
+            await self._call("renew", work, lambda: self._engine.renew(work.handle), renewed, "after_renew")
         except EngineError:
             self._renewed.pop(work.handle, None)  # lost; the work goes on and finds out at its end
 
@@ -108,7 +111,8 @@ class Worker:
         try:
             with contextlib.suppress(EngineError):
                 if planned.progress is not None:
-                    await self._call("progress", work, self._engine.progress(work.handle, planned.progress, "under way"))
+                    percent = planned.progress
+                    await self._call("progress", work, lambda: self._engine.progress(work.handle, percent, "under way"))
             await asyncio.sleep(planned.seconds if planned.brink_ms is None else _until(work.lease_expires_at + planned.brink_ms))
             with contextlib.suppress(EngineError):
                 await self._end(work, planned)
@@ -123,13 +127,13 @@ class Worker:
             case "fail" | "fail_for_good":
                 how = FailureClass.TRANSIENT if planned.end == "fail" else FailureClass.PERMANENT
                 for _ in range(1 + planned.again):
-                    await self._call("fail", work, engine.fail(handle, "by plan", how), failed, "after_fail")
+                    await self._call("fail", work, lambda: engine.fail(handle, "by plan", how), failed, "after_fail")
             case "delay":
-                until = await engine.server_time_ms() + planned.delay_ms
-                await self._call("delay", work, engine.delay(handle, until))
+                until = await self._insist(engine.server_time_ms) + planned.delay_ms
+                await self._call("delay", work, lambda: engine.delay(handle, until))
             case "give_up":
                 for _ in range(1 + planned.again):
-                    await self._call("give_up", work, engine.cancel(handle, "by plan"))
+                    await self._call("give_up", work, lambda: engine.cancel(handle, "by plan"))
             case "vanish":
                 self._log.write("note", "vanish", execution=work.execution_id, epoch=work.lease_epoch)
 
@@ -137,15 +141,30 @@ class Worker:
         self._results += 1
         token = hashlib.sha256(f"{self._setup.instance}/{self._results}".encode()).hexdigest()
         payload = result(token, planned.size)
+
+        def complete() -> Awaitable[None]:
+            self._trap("during_complete")
+            return self._engine.complete(work.handle, payload)
+
         for _ in range(1 + planned.again):
             self._trap("before_complete")
-            done = self._engine.complete(work.handle, payload)
-            self._trap("during_complete")
-            await self._call("complete", work, done, None, "after_complete", digest=token, size=planned.size)
+            await self._call("complete", work, complete, None, "after_complete", digest=token, size=planned.size)
 
-    async def _call(self, op: str, work: Work, asked: Any, saw: Any = None, point: str = "", **facts: Any) -> Any:
+    async def _call(
+        self, op: str, work: Work, asked: Callable[[], Awaitable[Any]], saw: Any = None, point: str = "", **facts: Any
+    ) -> Any:
         facts |= {"execution": work.execution_id, "epoch": work.lease_epoch, "attempt": work.attempt_index}
-        return await self._log.call(op, asked, saw, after=lambda: self._trap(point), **facts)
+        return await self._insist(lambda: self._log.call(op, asked(), saw, after=lambda: self._trap(point), **facts))
+
+    async def _insist(self, work: Callable[[], Awaitable[Any]]) -> Any:
+        """While the store is away; every call of a holder may be repeated."""
+        while True:
+            try:
+                return await work()
+            except TransportError as error:
+                if not error.retryable or self._stop.is_set():
+                    raise
+                await asyncio.sleep(PAUSE_S)
 
 
 def _until(at_ms: int) -> float:
@@ -165,6 +184,6 @@ def failed(outcome: Any) -> dict[str, Any]:
 
 
 async def main(setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> None:
-    assert isinstance(engine, SqliteBackend)
+    assert isinstance(engine, SqliteBackend | PostgresBackend)
     engine.with_scanners(LOOPS)
     await Worker(setup, engine, log, stop).run()

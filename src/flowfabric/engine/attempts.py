@@ -7,7 +7,7 @@ from typing import Any
 
 from flowfabric.engine import checks
 from flowfabric.engine.claims import Claims
-from flowfabric.errors import EngineError, StateError, StateKind, invalid
+from flowfabric.errors import EngineError, StateError, StateKind, TransportError, invalid
 from flowfabric.ids import execution_id, name
 from flowfabric.model.attempt import Delayed, FailOutcome, FailureClass, FailureReason
 from flowfabric.model.lease import (
@@ -78,7 +78,8 @@ class Attempts(Claims):
         for (at, (handle, fields, plan)), answer in zip(ready.items(), done, strict=True):
             try:
                 if not isinstance(answer, Applied):
-                    await self.by_holder(fields, Act(plan), "success")
+                    lost = answer if isinstance(answer, TransportError) and answer.doubtful else None
+                    await self.by_holder(fields, Act(plan), "success", lost=lost)
                 self.forget(handle)
             except EngineError as error:
                 answers[at] = error

@@ -9,7 +9,7 @@ from typing import Any
 
 from flowfabric.engine import checks
 from flowfabric.engine.kernel import Kernel
-from flowfabric.errors import StateError, StateKind, TransportError, ValidationError, ValidationKind, invalid
+from flowfabric.errors import EngineError, StateError, StateKind, TransportError, ValidationError, ValidationKind, invalid
 from flowfabric.ids import (
     ExecutionId,
     execution_id,
@@ -70,7 +70,7 @@ class Executions(Kernel):
         except TransportError as error:
             if not error.doubtful:
                 raise
-            return await self._settle_creation(creation, args, doubtful=True)
+            return await self._look_into(creation, args, error)
         return creation.result if isinstance(answer, Applied) else await self._settle_creation(creation, args)
 
     async def create_executions(
@@ -90,10 +90,16 @@ class Executions(Kernel):
         results: list[Created | Duplicate] = []
         for plain, run in groupby(range(len(made)), key=lambda at: made[at].key is None):
             several = list(run)
-            if plain:
-                results += await self._create_plain([made[at] for at in several], [many[at] for at in several])
-            else:
-                results += await asyncio.gather(*(self.create_execution(many[at]) for at in several))
+            try:
+                if plain:
+                    results += await self._create_plain([made[at] for at in several], [many[at] for at in several])
+                else:
+                    results += await asyncio.gather(*(self.create_execution(many[at]) for at in several))
+            except TransportError as error:
+                if error.doubtful or len(made) == 1:
+                    raise
+                text = f"{error}; whether all or some of them were created is not known"
+                raise TransportError(error.backend, text, backend_kind=error.backend_kind, doubtful=True) from error
         return results
 
     async def _create_plain(self, made: list[Creation], many: list[CreateExecutionArgs]) -> list[Created | Duplicate]:
@@ -102,11 +108,12 @@ class Executions(Kernel):
             return [creation.result for creation in made]
         results: list[Created | Duplicate] = []
         for creation, args, answer in zip(made, many, answers, strict=True):
-            doubtful = isinstance(answer, TransportError) and answer.doubtful
-            if isinstance(answer, Exception) and not doubtful:
+            if isinstance(answer, TransportError) and answer.doubtful:
+                results.append(await self._look_into(creation, args, answer))
+                continue
+            if isinstance(answer, Exception):
                 raise answer
-            applied = isinstance(answer, Applied)
-            results.append(creation.result if applied else await self._settle_creation(creation, args, doubtful=doubtful))
+            results.append(creation.result if isinstance(answer, Applied) else await self._settle_creation(creation, args))
         return results
 
     def _made(self, args: CreateExecutionArgs, now: int) -> Creation:
@@ -144,6 +151,13 @@ class Executions(Kernel):
                     return creation.result
             await self._pause(tries)
         raise AssertionError("the last pause raises")
+
+    async def _look_into(self, creation: Creation, args: CreateExecutionArgs, lost: TransportError) -> Created | Duplicate:
+        """What became of a create whose answer was lost; where that cannot be found out, the doubt stays."""
+        try:
+            return await self._settle_creation(creation, args, doubtful=True)
+        except EngineError as error:
+            raise lost from error
 
     async def _landed(self, creation: Creation, args: CreateExecutionArgs) -> bool:
         """Whether a create whose answer was lost was carried out: the row is there, of that very moment and with that payload."""

@@ -11,13 +11,13 @@ from typing import Any, Self
 from msgspec import Struct
 
 from flowfabric.codec.handle import decode_handle, encode_handle
-from flowfabric.errors import Contention, ContentionKind, TransportError
+from flowfabric.errors import Contention, ContentionKind, EngineError, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.lease import Grant, Handle, HandleFields, HandleKind
 from flowfabric.model.policy import RetryPolicy
-from flowfabric.plan import Answer, Applied, Plan, Refused
+from flowfabric.plan import Applied
 from flowfabric.rules import attempts
 from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.retention import DEFAULT_RETENTION_MS
@@ -134,30 +134,45 @@ class Kernel:
             tries += 1
             await self._pause(tries)
 
-    async def by_holder(self, fields: HandleFields, act: Act, outcome: str | None = None, *, marks: bool = True) -> Any:
-        """A call of a lease holder: commit under the fence at once; only a refusal is looked into."""
+    async def by_holder(
+        self,
+        fields: HandleFields,
+        act: Act,
+        outcome: str | None = None,
+        *,
+        marks: bool = True,
+        lost: TransportError | None = None,
+    ) -> Any:
+        """A call of a lease holder: commit under the fence at once; only a refusal is looked into, or a lost answer.
+
+        What ends an execution is known by its outcome, so it is sent again and, had it gone through, found to be done. What
+        has none is not: the caller is told of the doubt. So he is when something else is found, for it may have come later.
+        """
         tries = 0
         while True:
-            answer = await self._sent(act.plan)
-            if isinstance(answer, Applied):
-                return _result(act, answer)
-            snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
-            why = attempts.explain(snapshot, fields, outcome, marks=marks)
-            if isinstance(why, Done):
-                return why.result
-            if why is not None:
-                await self._refuse(why)
-            tries += 1
-            await self._pause(tries)
-
-    async def _sent(self, plan: Plan) -> Answer:
-        """A commit whose answer was lost is looked into like a refused one: sent twice, it is refused, and the rows tell why."""
-        try:
-            return await self.store.commit(plan)
-        except TransportError as error:
-            if not error.doubtful:
-                raise
-            return Refused()
+            try:
+                answer = await self.store.commit(act.plan)
+                if isinstance(answer, Applied):
+                    return _result(act, answer)
+            except TransportError as error:
+                if not error.doubtful and lost is not None:
+                    raise lost from error
+                if not error.doubtful or outcome is None:
+                    raise
+                lost = error
+            try:
+                snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
+                why = attempts.explain(snapshot, fields, outcome, marks=marks)
+                if isinstance(why, Done):
+                    return why.result
+                if why is not None:
+                    await self._refuse(why)
+                tries += 1
+                await self._pause(tries)
+            except EngineError as error:
+                if lost is None:
+                    raise
+                raise lost from error
 
     def _inside(self, connection: Any) -> Self:
         """This engine in the transaction of a user's own connection."""

@@ -91,8 +91,8 @@ class Subscription(Generic[Event]):
         """A cursor below what retention removed is told once that something is missing."""
         if not self._resumed:
             return
-        self._resumed = False
         loaded = await self._store.load((Get("ff_outbox_trim", (self._channel,)),))
+        self._resumed = False
         assert self._after is not None
         if loaded.rows[0] and loaded.rows[0][0][1] > self._after > 0:
             raise StreamBackpressure

@@ -42,6 +42,9 @@ class Led:
             with suppress(asyncio.CancelledError):
                 await self._task
             self._task = None
+        if self._running is not None:  # it was stepping down when we came
+            await self._running.stop(grace_s)
+            self._running = None
         await self._election.resign()
 
     async def _run(self) -> None:
@@ -52,5 +55,5 @@ class Led:
             try:
                 await self._election.lost()
             finally:
-                running, self._running = self._running, None
-                await running.stop(self._grace_s)
+                await self._running.stop(self._grace_s)
+                self._running = None

@@ -62,11 +62,14 @@ class PostgresServer:
             process.wait(START_TIMEOUT_S)
 
     def crash(self) -> None:
-        """kill -9 of the postmaster and of every backend."""
+        """kill -9 of every backend and of the postmaster, who is held still so that he neither notices nor starts another."""
         process, self._process = self._process, None
         assert process is not None, "not running"
+        process.send_signal(signal.SIGSTOP)
+        while _state(process.pid) not in ("T", "Z"):
+            time.sleep(0.001)
         children = _children_of(process.pid)
-        for pid in (process.pid, *children):
+        for pid in (*children, process.pid):
             _kill(pid)
         process.wait()
         while any(_alive(pid) for pid in children):
@@ -165,7 +168,12 @@ def _kill(pid: int) -> None:
 
 
 def _alive(pid: int) -> bool:
+    return _state(pid) not in ("Z", "")
+
+
+def _state(pid: int) -> str:
+    """The letter the system has for what a process does; nothing when there is none."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except FileNotFoundError:
-        return False
+        return ""

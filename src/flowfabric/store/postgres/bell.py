@@ -19,6 +19,7 @@ import msgspec
 
 from flowfabric.store.hub import Hub, Topic
 from flowfabric.store.postgres.apply import Effects
+from flowfabric.store.postgres.failures import TROUBLE
 
 log = logging.getLogger("flowfabric.postgres")
 
@@ -77,7 +78,7 @@ class Bell:
                 finally:
                     with suppress(Exception):
                         await connection.close(timeout=1)
-            except Exception as error:
+            except TROUBLE as error:
                 log.info("no wake-ups between processes for now (%s); looking now and then instead", type(error).__name__)
             await asyncio.sleep(retry)
             retry = min(retry * 2, LAST_RETRY_S)

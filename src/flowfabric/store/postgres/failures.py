@@ -21,6 +21,8 @@ from flowfabric.errors import (
 
 MAX_TRIES = 3
 FIRST_PAUSE_S = 0.005
+TROUBLE = (EngineError, OSError, asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
+"""Whatever a connection in the background may meet, before it tries again."""
 _CONFLICTS = ("40001", "40P01", "55P03")
 _FULL = {"53300": "postgres connections", "53100": "postgres disk", "53200": "postgres memory", "53400": "a postgres setting"}
 
@@ -35,7 +37,10 @@ def is_conflict(error: BaseException) -> bool:
 
 
 def is_gone(error: BaseException) -> bool:
-    """The connection is lost; whether the statement was applied is not known."""
+    """The connection is lost; whether the statement was applied is not known.
+
+    The driver complains about its own state when the server said goodbye and the connection is not yet known to be closed.
+    """
     state = state_of(error)
     if state:
         return state.startswith("08") or state in ("57P01", "57P02", "57P03")

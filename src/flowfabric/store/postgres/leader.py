@@ -10,6 +10,7 @@ import asyncpg
 
 from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.connections import Options
+from flowfabric.store.postgres.failures import TROUBLE
 
 ASK_EVERY_S = 2.0
 _CLASS = 0x0F10FA
@@ -48,5 +49,5 @@ class Election:
                 self._connection.add_termination_listener(lambda _: self._ended.set())
             place = zlib.crc32(self._options.schema.encode()) & 0x7FFFFFFF
             return bool(await self._connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", _CLASS, place))
-        except Exception:
+        except TROUBLE:
             return False

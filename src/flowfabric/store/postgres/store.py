@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import count
 from typing import Any, TypeVar, cast
 
 import asyncpg
@@ -66,6 +67,7 @@ class PostgresStore:
         self.clock = None if clock is None else Ratchet(clock)
         self.closed = True
         self._gaps = {channel: GapReader(channel) for channel in OUTBOXES}
+        self._together = count()
         self._noting: set[asyncio.Future[None]] = set()
         self._offset_ms, self._offset_until, self._latest = 0, float("-inf"), 0
 
@@ -97,7 +99,7 @@ class PostgresStore:
         connection = await connections.connect(self.options)
         try:
             return await migrate(connection, kind)
-        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        except Exception as error:
             raise as_engine_error(error) from error
         finally:
             await connection.close()
@@ -151,7 +153,8 @@ class PostgresStore:
 
     async def commit_together(self, plans: Sequence[Plan]) -> Answer:
         keys = [key for plan in plans if (key := key_of(plan))]
-        answer: Answer = await self._to_writers(("together", object()), plans, keys, MAX_BATCH)
+        lane = next(self._together) % self.options.writers  # as many shapes as writers, so that others get their turn
+        answer: Answer = await self._to_writers(("together", lane), plans, keys, MAX_BATCH)
         return answer
 
     async def sweep(self, plan: Plan, limit: int) -> list[Row]:

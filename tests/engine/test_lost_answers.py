@@ -1,0 +1,171 @@
+"""A commit was made and its answer got lost: the caller is told what happened or that nobody knows, never that nothing did."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, EngineError, ExecutionId, memory_engine
+from flowfabric.errors import TransportError
+from flowfabric.model.execution import Created, Duplicate, ReplayExecutionArgs
+from flowfabric.model.lease import Work
+from flowfabric.plan import Answer, Plan
+
+IDENT = ExecutionId.solo("default")
+FAR = 2**41
+
+
+class Lossy:
+    """Carries out everything, and loses the answers of so many commits; afterwards it may be out of reach."""
+
+    def __init__(self, store: Any) -> None:
+        self.store, self.loses, self.sent, self.away = store, 0, 0, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    async def commit(self, plan: Plan) -> Answer:
+        return await self._told(await self.store.commit(plan))
+
+    async def commit_together(self, plans: Sequence[Plan]) -> Answer:
+        return await self._told(await self.store.commit_together(plans))
+
+    async def commit_many(self, plans: Sequence[Plan]) -> list[Any]:
+        lost, answers = self.loses > 0, await self.store.commit_many(plans)
+        self.loses -= lost
+        return [TransportError("test", "lost", doubtful=True)] * len(plans) if lost else answers
+
+    async def load(self, reads: Any) -> Any:
+        if self.away:
+            raise TransportError("test", "out of reach")
+        return await self.store.load(reads)
+
+    async def _told(self, answer: Answer) -> Answer:
+        self.sent += 1
+        if self.loses:
+            self.loses -= 1
+            raise TransportError("test", "lost", doubtful=True)
+        return answer
+
+
+async def leased() -> tuple[Engine, Lossy, Work]:
+    engine = memory_engine()
+    store = Lossy(engine.store)
+    engine.store = store
+    await engine.create_execution(CreateExecutionArgs(execution_id=IDENT))
+    (work,) = await engine.claim_many("default", (), ClaimPolicy("w", "w-1", lease_ttl_ms=30_000), 1)
+    store.sent = 0
+    return engine, store, work
+
+
+Call = Callable[[Engine, Work], Awaitable[Any]]
+ENDS: dict[str, Call] = {
+    "complete": lambda engine, work: engine.complete(work.handle, b"done"),
+    "fail": lambda engine, work: engine.fail(work.handle, "no"),
+    "cancel": lambda engine, work: engine.cancel(work.handle),
+}
+NO_ENDS: dict[str, Call] = {
+    "renew": lambda engine, work: engine.renew(work.handle),
+    "progress": lambda engine, work: engine.progress(work.handle, 50),
+    "delay": lambda engine, work: engine.delay(work.handle, FAR),
+}
+
+
+async def events(engine: Engine) -> list[str]:
+    return [row[5] for row in (await engine.store.dump(("ff_lease_event",)))["ff_lease_event"]]
+
+
+@pytest.mark.parametrize("call", ENDS.values(), ids=ENDS)
+async def test_an_end_is_found_to_be_done(call: Call) -> None:
+    engine, store, work = await leased()
+    store.loses = 1
+    await call(engine, work)
+    assert (store.sent, await events(engine)) == (1, ["acquired", "revoked"])
+
+
+@pytest.mark.parametrize("call", NO_ENDS.values(), ids=NO_ENDS)
+async def test_what_cannot_be_found_out_is_told_as_such_and_made_once(call: Call) -> None:
+    engine, store, work = await leased()
+    store.loses = 1
+    with pytest.raises(TransportError) as told:
+        await call(engine, work)
+    assert (told.value.doubtful, store.sent) == (True, 1)
+    assert len(await events(engine)) <= 2
+
+
+@pytest.mark.parametrize("call", ENDS.values(), ids=ENDS)
+async def test_an_end_that_cannot_be_looked_into_stays_in_doubt(call: Call) -> None:
+    engine, store, work = await leased()
+    store.loses, store.away = 1, True
+    with pytest.raises(TransportError) as told:
+        await call(engine, work)
+    assert told.value.doubtful
+
+
+async def test_what_came_after_the_lost_answer_is_no_refusal() -> None:
+    """The execution was replayed before anybody looked: it did complete."""
+    engine, store, work = await leased()
+    store.loses = 1
+
+    async def replayed_meanwhile(reads: Any) -> Any:
+        del store.load
+        await engine.replay_execution(ReplayExecutionArgs(execution_id=IDENT))
+        return await store.store.load(reads)
+
+    store.load = replayed_meanwhile  # type: ignore[method-assign]
+    with pytest.raises(TransportError) as told:
+        await engine.complete(work.handle, b"done")
+    assert told.value.doubtful
+    with pytest.raises(EngineError) as refused:
+        await engine.complete(work.handle, b"done")
+    assert not isinstance(refused.value, TransportError)
+
+
+async def test_many_completions_are_found_to_be_done() -> None:
+    engine, store, work = await leased()
+    store.loses = 1
+    assert await engine.complete_many([(work.handle, b"done")]) == [None]
+    assert await engine.get_execution_result(IDENT) == b"done"
+
+
+@pytest.mark.parametrize("key", [None, "k"])
+async def test_a_create_is_found_to_be_made(key: str | None) -> None:
+    engine = memory_engine()
+    args = CreateExecutionArgs(execution_id=IDENT, idempotency_key=key)
+    await engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId.solo("default")))
+    store = Lossy(engine.store)
+    engine.store = store
+    store.loses = 1
+    assert isinstance(await engine.create_execution(args), Created)
+    assert isinstance(await engine.create_execution(args), Duplicate)
+    store.loses, store.away = 1, True
+    with pytest.raises(TransportError) as told:
+        await engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId.solo("default"), idempotency_key=key))
+    assert told.value.doubtful
+
+
+async def test_a_bulk_that_broke_off_is_in_doubt_as_a_whole() -> None:
+    engine = memory_engine()
+    await engine.create_execution(CreateExecutionArgs(execution_id=IDENT))
+    store = Lossy(engine.store)
+    engine.store = store
+
+    async def out_of_reach(plans: Sequence[Plan]) -> Answer:
+        raise TransportError("test", "out of reach")
+
+    store.commit_together = out_of_reach  # type: ignore[method-assign]
+    plain, keyed = (CreateExecutionArgs(execution_id=ExecutionId.solo("default"), idempotency_key=key) for key in (None, "k"))
+    with pytest.raises(TransportError) as told:
+        await engine.create_executions([plain, keyed])
+    assert told.value.doubtful
+    assert isinstance(await engine.create_execution(plain), Duplicate)
+
+
+async def test_a_refusal_that_nothing_was_lost_before_stays_exact() -> None:
+    engine, _, work = await leased()
+    await engine.delay(work.handle, FAR)
+    with pytest.raises(EngineError) as refused:
+        await engine.complete(work.handle)
+    assert refused.value.code == "execution_not_active"
