@@ -52,6 +52,7 @@ async def a_whole_life(engine: PostgresBackend) -> None:
 
 
 async def on_every_session(engine: PostgresBackend, sql: str) -> list[Any]:
+    """Asked on the engine's own connections, so nothing else may be under way on them."""
     links = [*engine.store._writers, *engine.store._readers._all]
     return [await link._connection.fetchval(sql) for link in links if link._connection is not None]
 
@@ -62,13 +63,14 @@ async def test_nothing_is_kept_on_a_session(pooled: Options, options: Options) -
     async with engine_on(pooled) as engine:
         engine.with_scanners(LoopSettings(delayed_promoter_ms=50))
         await a_whole_life(engine)
-        assert set(await on_every_session(engine, prepared)) == {0}
-        assert set(await on_every_session(engine, chosen)) == {"auto"}
         with plain(options) as db:
             names = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'flowfabric'"
             assert one(db, names) == 0
             assert one(db, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'") == 0
             assert one(db, "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'") == 0
+        await engine.shutdown_prepare()
+        assert set(await on_every_session(engine, prepared)) == {0}
+        assert set(await on_every_session(engine, chosen)) == {"auto"}
     async with engine_on(options) as engine:
         await create(engine)
         assert max(await on_every_session(engine, prepared)) > 0
