@@ -92,8 +92,8 @@ async def roundtrip(url: str, n: int) -> list[float]:
 
         async def once() -> None:
             job = await task.defer_async(**ARGUMENTS)
-            status = Status.TODO
-            while status in (Status.TODO, Status.DOING):
+            status = Status("todo")
+            while status in (Status("todo"), Status.DOING):
                 await asyncio.sleep(STATUS_POLL_S)
                 status = await app.job_manager.get_job_status_async(job)
             if status != Status.SUCCEEDED:

@@ -73,10 +73,13 @@ async def test_giving_up_is_settled(options: Options, how: Lost) -> None:
 
 
 @BEFORE_OR_AFTER
-async def test_a_renewal_is_settled(options: Options, how: Lost) -> None:
+async def test_a_renewal_leaves_a_doubt_and_can_be_asked_again(options: Options, how: Lost) -> None:
     async with behind_a_proxy(options) as (proxy, engine):
         ident, handle = await running(engine)
         proxy.lose(how, CHANGES)
+        with pytest.raises(TransportError) as lost:
+            await engine.renew(handle)
+        assert lost.value.doubtful and lost.value.retryable
         await engine.renew(handle)
         await engine.complete(handle)
         assert await state(engine, ident) == "ENDED(success)"

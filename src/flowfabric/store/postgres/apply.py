@@ -101,6 +101,12 @@ def distinct(plans: Sequence[Plan]) -> bool:
     return len({key(plan.values) for plan in plans}) == len(plans)
 
 
+def are_new(plans: Sequence[Plan]) -> bool:
+    """Whether all of them insert, by one form, under keys that differ: then their order does not matter."""
+    form = plans[0].form
+    return form.is_insert and bool(text_of(form).key) and all(plan.form is form for plan in plans) and distinct(plans)
+
+
 def runs_of(plans: Sequence[Plan], most: int) -> list[list[Plan]]:
     """In order, cut where the form changes, where a row comes again, and where a run gets too long."""
     runs: list[list[Plan]] = []

@@ -20,6 +20,7 @@ from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.apply import (
     Effects,
     Session,
+    are_new,
     distinct,
     key_of,
     run_plans,
@@ -140,10 +141,9 @@ class PostgresStore:
         return _only(self._submit(plan.form, [plan]))
 
     async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
-        """Runs of one form, none of which holds a row twice; one run after the other, as far as they share rows."""
+        """Runs of one form, none of which holds a row twice. New rows of different keys are written side by side."""
         chunks = runs_of(plans, CHUNK)
-        numbered = bool(plans) and not text_of(plans[0].form).key
-        roads = self.options.writers if plans and plans[0].form.is_insert and not numbered else 1
+        roads = self.options.writers if len(plans) > CHUNK and are_new(plans) else 1
         waiting = [self._submit(chunk[0].form, chunk, at % roads) for at, chunk in enumerate(chunks)]
         done = await asyncio.gather(*waiting, return_exceptions=True)
         answers: list[Any] = []
