@@ -65,6 +65,7 @@ class Kernel:
         self._random = random.Random(seed)  # noqa: S311 - jitter, not a secret
         self._facts: dict[bytes, Facts] = {}
         self._lanes: set[str] = set()
+        self._label = store.tag.label
 
     # ---- snapshots
 
@@ -198,10 +199,10 @@ class Kernel:
         if len(self._facts) >= MAX_FACTS:
             del self._facts[next(iter(self._facts))]
         self._facts[opaque] = Facts(fields, retry_count, policy)
-        return Handle(self.store.tag.label, kind, opaque)
+        return Handle(self._label, kind, opaque)
 
     def facts(self, handle: Handle) -> Facts | None:
-        return self._facts.get(handle.opaque) if type(handle) is Handle and handle.backend == self.store.tag.label else None
+        return self._facts.get(handle.opaque) if type(handle) is Handle and handle.backend == self._label else None
 
     def fields(self, handle: Handle) -> HandleFields:
         known = self.facts(handle)

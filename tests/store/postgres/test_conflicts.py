@@ -121,7 +121,7 @@ async def test_the_victim_of_a_deadlock_tries_again(options: Options) -> None:
     with trigger(options, _CLOSES_THE_CIRCLE) as looking, plain(options, autocommit=False) as other:
         other.execute("SET deadlock_timeout = '60s'")
         other.execute("SELECT pg_advisory_xact_lock(7)")
-        async with opened(asking_for(options, deadlock_timeout="10ms")) as store:
+        async with opened(asking_for(options, deadlock_timeout="500ms")) as store:
             commit = asyncio.ensure_future(store.commit(lane("a")))
             await until(lambda: one(looking, _IN_THE_TRIGGER))
             await asyncio.to_thread(other.execute, INSERT_LANE, ("a",))

@@ -21,6 +21,7 @@ from flowfabric.store.postgres.apply import (
     Effects,
     Session,
     are_new,
+    cut,
     distinct,
     key_of,
     run_plans,
@@ -78,7 +79,7 @@ class PostgresStore:
         self._writers = [Link(self.options, settings) for _ in range(self.options.writers)]
         self._readers = Links(self.options, self.options.readers)
         self._coalescer = Coalescer(self._run, self._writers)
-        self._bell = Bell(lambda: connections.connect(self.options), self.hub, self.channel)
+        self._bell = Bell(lambda: connections.connect(self.options, connections.TELLING), self.hub, self.channel)
         first = await connections.connect(self.options, settings)
         try:
             if check:
@@ -137,13 +138,17 @@ class PostgresStore:
 
     # ---- commits
 
-    def commit(self, plan: Plan) -> Awaitable[Answer]:
-        return _only(self._submit(plan.form, [plan]))
+    async def commit(self, plan: Plan) -> Answer:
+        answer: Any = (await self._submit(plan.form, [plan]))[0]
+        if isinstance(answer, BaseException):
+            raise answer
+        return cast(Answer, answer)
 
     async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
         """Runs of one form, none of which holds a row twice. New rows of different keys are written side by side."""
-        chunks = runs_of(plans, CHUNK)
-        roads = self.options.writers if len(plans) > CHUNK and are_new(plans) else 1
+        new = len(plans) > CHUNK and are_new(plans)
+        chunks = cut(plans, CHUNK) if new else runs_of(plans, CHUNK)
+        roads = self.options.writers if new else 1
         waiting = [self._submit(chunk[0].form, chunk, at % roads) for at, chunk in enumerate(chunks)]
         done = await asyncio.gather(*waiting, return_exceptions=True)
         answers: list[Any] = []
@@ -172,7 +177,7 @@ class PostgresStore:
     def _to_writers(self, shape: Shape, item: Any, keys: Iterable[Key], size: int) -> asyncio.Future[Any]:
         if self.closed:
             refused: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            refused.set_exception(TransportError("postgres", "the database was closed", backend_kind="protocol"))
+            refused.set_exception(closed())
             return refused
         return self._coalescer.submit(shape, item, keys, size)
 
@@ -268,7 +273,7 @@ class PostgresStore:
     async def _read(self, work: Callable[[Any], Awaitable[T]]) -> T:
         """Reading again after a lost connection harms nobody."""
         if self.closed:
-            raise TransportError("postgres", "the database was closed", backend_kind="protocol")
+            raise closed()
         for attempt in range(MAX_TRIES):
             try:
                 async with self._readers.one() as connection:
@@ -285,11 +290,8 @@ def _done(future: asyncio.Future[None]) -> None:
         future.set_result(None)
 
 
-async def _only(running: Awaitable[list[Answer]]) -> Answer:
-    answer = (await running)[0]
-    if isinstance(answer, BaseException):
-        raise answer
-    return answer
+def closed() -> TransportError:
+    return TransportError("postgres", "the database was closed", backend_kind="protocol")
 
 
 def _must_split(items: list[Any]) -> bool:
