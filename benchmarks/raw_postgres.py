@@ -13,6 +13,7 @@ from flowfabric.store.postgres.connections import WRITING
 from flowfabric.store.sql.ddl import postgres_schema
 
 BATCH = 100
+WARM_UP = 1_000
 Phase = Callable[[list[UUID], list[UUID]], Awaitable[None]]
 
 _CREATE = """INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, namespace, execution_kind, creator_identity,
@@ -60,13 +61,20 @@ class RawPostgresLives:
         """With the planner settings that serve these statements best, which are the engine's own."""
         connection = await asyncpg.connect(url, server_settings=WRITING)
         await connection.execute(postgres_schema())
-        return cls(connection)
+        made = cls(connection)
+        await made._all(WARM_UP, BATCH)
+        return made
 
     async def close(self) -> None:
         await self._db.close()
 
     async def lives(self, n: int, batch: int = BATCH) -> float:
-        """Seconds for n executions, each phase in batches."""
+        """Seconds for n executions, each phase in batches. Plans made on smaller tables are made anew before."""
+        await self._db.execute("ANALYZE")
+        await self._db.execute("DISCARD PLANS")
+        return await self._all(n, batch)
+
+    async def _all(self, n: int, batch: int) -> float:
         idents, leases = sorted(uuid4() for _ in range(n)), [uuid4() for _ in range(n)]
         started = time.perf_counter()
         for phase in (self.create, self.claim, self.complete):
