@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 
 from benchmarks import backlog_growth, enqueue, idle, memory_use, submit_claim_complete
 from benchmarks.peers import run as peers
@@ -40,7 +41,20 @@ def main() -> None:
     if args.workload and args.scenario != peers.NAME:
         parser.error(f"--workload goes with the scenario {peers.NAME}")
     scenario, default = PEER_WORKLOADS[args.workload or "drain"] if args.scenario == peers.NAME else SCENARIOS[args.scenario]
-    show(asyncio.run(_measure(scenario, args.store, args.n or default, args.workers)), as_json=args.json)
+    runner = asyncio.Runner(loop_factory=_loop_factory(args.store))
+    with runner:
+        results = runner.run(_measure(scenario, args.store, args.n or default, args.workers))
+    show(results, as_json=args.json)
+
+
+def _loop_factory(store: str) -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """On Postgres everybody runs on uvloop, as the peers do; on SQLite the work is elsewhere."""
+    if store != "postgres" or find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from flowfabric.store.hub import Topic
 from flowfabric.store.port import Row
 from flowfabric.store.sql.pg import PgForm, statement
 
+MAX_LOOKS = 3
 Decoder = Callable[[Any], Any]
 DECODERS: dict[str, Decoder] = {
     "list": tuple,
@@ -239,13 +240,20 @@ async def run_together(session: Session, plans: Sequence[Plan], now_ms: int | No
 async def run_sweeps(
     session: Session, wanted: Sequence[tuple[Plan, int]], now_ms: int | None, effects: Effects
 ) -> list[list[Row]]:
-    """Equal selections share one; each request gets its share of the rows in turn."""
+    """Equal selections share one; each request gets its share of the rows in turn.
+
+    Rows that others took between our looking and our locking are passed over, which may leave nothing although there is more:
+    then it is looked again.
+    """
     form = wanted[0][0].form
     text = text_of(form)
     limits = [limit for _, limit in wanted]
     chosen = [wanted[0][0].values[form.args.index(name)] for name in form.choosing]
     arrays = _arrays(text, [plan for plan, _ in wanted]) if text.kinds else []
-    rows = await session.fetch(text.sql, now_ms, *arrays, limits, *chosen)
+    for _ in range(MAX_LOOKS):
+        rows = await session.fetch(text.sql, now_ms, *arrays, limits, *chosen)
+        if rows or text.probe is None or not await session.fetch(text.probe, now_ms, *chosen):
+            break
     shares: list[list[Row]] = [[] for _ in wanted]
     answer = _ANSWERS[form]
     for row in rows:

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 MAX_BATCH = 100
+SMALLEST_SHARE = 8
 Key = tuple[Any, ...]
 Run = Callable[[Any, Any, list[Any]], Awaitable[list[Any]]]
 
@@ -27,13 +28,13 @@ class _Job:
 class Coalescer:
     """Jobs of one shape ride together, shapes take turns, and each carrier (a connection) has one batch at a time.
 
-    A shape is on the road once at a time: the next batch of it is the larger for it.
+    Carriers that are free share what waits, so that the database works on all of them at once.
     """
 
     def __init__(self, run: Run, carriers: Sequence[Any], max_batch: int = MAX_BATCH) -> None:
         self._run, self._free, self._max = run, list(carriers), max_batch
+        self._idle = len(carriers)
         self._ready: dict[Hashable, deque[_Job]] = {}
-        self._held: dict[Hashable, deque[_Job]] = {}
         self._lines: dict[Key, deque[_Job]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.batches = self.jobs = 0
@@ -57,12 +58,11 @@ class Coalescer:
             await asyncio.wait(tuple(self._tasks))
 
     def _enqueue(self, job: _Job) -> None:
-        held = self._held.get(job.shape)
-        if held is not None:
-            held.append(job)
-            return
         self._ready.setdefault(job.shape, deque()).append(job)
-        if self._free:
+        self._start()
+
+    def _start(self) -> None:
+        if self._free and self._ready:
             task = asyncio.create_task(self._drive(self._free.pop()))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
@@ -70,12 +70,15 @@ class Coalescer:
     def _take(self) -> list[_Job]:
         shape = next(iter(self._ready))
         queue = self._ready.pop(shape)
+        share = max(-(-len(queue) // self._idle), SMALLEST_SHARE)
         group = [queue.popleft()]
         size = group[0].size
-        while queue and size + queue[0].size <= self._max:
+        while queue and len(group) < share and size + queue[0].size <= self._max:
             size += queue[0].size
             group.append(queue.popleft())
-        self._held[shape] = queue
+        if queue:
+            self._ready[shape] = queue  # to the back of the turn
+            self._start()
         return group
 
     async def _drive(self, carrier: Any) -> None:
@@ -84,13 +87,12 @@ class Coalescer:
                 group = self._take()
                 self.batches += 1
                 self.jobs += len(group)
+                self._idle -= 1
                 try:
                     answers = await self._run(carrier, group[0].shape, [job.item for job in group])
                 except BaseException as error:  # the runner isolates bad plans; what arrives here concerns the whole group
                     answers = [error] * len(group)
-                waiting = self._held.pop(group[0].shape)
-                if waiting:
-                    self._ready[group[0].shape] = waiting  # to the back of the turn
+                self._idle += 1
                 for job, answer in zip(group, answers, strict=True):
                     self._release(job)
                     _answer(job.future, answer)

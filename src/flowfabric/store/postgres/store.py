@@ -146,11 +146,12 @@ class PostgresStore:
 
     async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
         """Runs of one form, none of which holds a row twice. New rows of different keys are written side by side."""
-        new = len(plans) > CHUNK and are_new(plans)
-        chunks = cut(plans, CHUNK) if new else runs_of(plans, CHUNK)
-        roads = self.options.writers if new else 1
-        waiting = [self._submit(chunk[0].form, chunk, at % roads) for at, chunk in enumerate(chunks)]
-        done = await asyncio.gather(*waiting, return_exceptions=True)
+        if len(plans) > CHUNK and are_new(plans):
+            chunks = cut(plans, CHUNK)
+            done = await asyncio.gather(*(self._submit(chunk[0].form, chunk) for chunk in chunks), return_exceptions=True)
+        else:
+            chunks = runs_of(plans, CHUNK)
+            done = [await _settled(self._submit(chunk[0].form, chunk)) for chunk in chunks]
         answers: list[Any] = []
         for chunk, said in zip(chunks, done, strict=True):
             answers += said if isinstance(said, list) else [said] * len(chunk)
@@ -169,10 +170,10 @@ class PostgresStore:
         rows: list[Row] = await self._to_writers(("sweep", plan.form, chosen), (plan, limit), (), 1)
         return rows
 
-    def _submit(self, form: Form, plans: list[Plan], road: int = 0) -> asyncio.Future[list[Answer]]:
+    def _submit(self, form: Form, plans: list[Plan]) -> asyncio.Future[list[Answer]]:
         size = MAX_BATCH if text_of(form).alone else len(plans)
         keys = () if form.is_insert else [key for plan in plans if (key := key_of(plan))]
-        return self._to_writers(("plans", form, road), plans, keys, size)
+        return self._to_writers(("plans", form), plans, keys, size)
 
     def _to_writers(self, shape: Shape, item: Any, keys: Iterable[Key], size: int) -> asyncio.Future[Any]:
         if self.closed:
@@ -288,6 +289,13 @@ class PostgresStore:
 def _done(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
+
+
+async def _settled(running: Awaitable[list[Answer]]) -> list[Answer] | BaseException:
+    try:
+        return await running
+    except Exception as error:
+        return error
 
 
 def closed() -> TransportError:

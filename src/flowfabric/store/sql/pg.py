@@ -7,7 +7,7 @@ a walk of a partial index whose statistics say it is empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -58,11 +58,13 @@ class PgForm(Struct, frozen=True):
     ordinal (for a sweep the request's, for a plain insert the new row's key), then come `returning`, counts of the steps in
     `musts`, and the columns its wake-ups need. A `counted` insert answers with one row instead: the time, how many went in
     and, unless all did, the keys of those; `single` is the same for one plan, with plain parameters and the time as its answer.
+    `probe` asks, by what a sweep chooses by, whether there is anything for it.
     A `packed` one takes arguments that are the same for all plans as arrays of one.
     """
 
     sql: str
     single: str | None
+    probe: str | None
     kinds: tuple[str, ...]
     key: tuple[int, ...]
     returned: tuple[int, int]
@@ -108,6 +110,7 @@ def statement(form: Form) -> PgForm:
     return PgForm(
         sql="WITH " + ",\n".join(parts) + f"\nSELECT {', '.join(shown)} FROM g{order}",
         single=_single(head, subject, form, kinds) if counted and isinstance(head, Insert) else None,
+        probe=_probe(form, subject, kinds) if form.pick is not None else None,
         kinds=tuple(kinds[a] for a in form.args),
         key=key,
         returned=(first, first + len(form.returning)),
@@ -124,13 +127,22 @@ def statement(form: Form) -> PgForm:
 
 def _deciding(form: Form, subject: Table, kinds: Mapping[str, str], *, plain_insert: bool) -> list[str]:
     head, (refs, was) = form.steps[0], _needs(form)
-    if form.pick is not None:
-        return [*_picked(form, subject, kinds, was), _changed(head, subject, Scope(subject, kinds, "p", "t."), refs, "p.w_")]
     if isinstance(head, Insert):
         return _inserted(head, subject, Scope(subject, kinds, "a", ""), refs, plain=plain_insert)
+    later = _arguments_in(v for step in form.steps[1:] for v in _step_values(step))
+    kept = ["now_ms_", *later, *(f"w_{c}" for c in was)]
+    used = list(dict.fromkeys((*later, *_arguments_in(_step_values(head)))))
+    if form.pick is not None:
+        changed = _changed(head, subject, Scope(subject, kinds, "p", "t."), ["request_", "place_", *kept], refs, "p.w_")
+        return [*_picked(form, subject, kinds, was, used), changed]
     if was:
-        return [_locked(head, subject, kinds, was), _changed(head, subject, Scope(subject, kinds, "l", "t."), refs, "l.w_")]
-    return [_changed(head, subject, Scope(subject, kinds, "a", "t."), refs)]
+        changed = _changed(head, subject, Scope(subject, kinds, "l", "t."), ["n_", *kept], refs, "l.w_")
+        return [_locked(head, subject, kinds, was, used), changed]
+    return [_changed(head, subject, Scope(subject, kinds, "a", "t."), ["n_", *kept], refs)]
+
+
+def _arguments_in(values: Iterable[Any]) -> list[str]:
+    return list(dict.fromkeys(v.name for v in values if isinstance(v, Arg)))
 
 
 def _needs(form: Form) -> tuple[list[str], list[str]]:
@@ -206,48 +218,63 @@ def _key_positions(form: Form, head: Step, subject: Table) -> tuple[int, ...]:
     return tuple(form.args.index(named[k].name) for k in subject.key if isinstance(named.get(k), Arg))
 
 
-def _picked(form: Form, subject: Table, kinds: Mapping[str, str], was: list[str]) -> list[str]:
+def _picked(form: Form, subject: Table, kinds: Mapping[str, str], was: list[str], used: list[str]) -> list[str]:
     """Rows in index order, locked as they are met, and dealt out to the requests in turn."""
-    head = form.steps[0]
-    assert form.pick is not None and isinstance(head, Update)
-    first = len(form.args) + 3
+    assert form.pick is not None
+    index, first = INDEXES[form.pick.index], len(form.args) + 3
     scope = Scalars(subject, kinds, {name: first + at for at, name in enumerate(form.choosing)})
-    index = INDEXES[form.pick.index]
-    tests = [index_predicate(index, "t.")] if index.where else []
-    tests += [f"t.{c} = {scope.value(v, subject.kinds[c])}" for c, v in form.pick.group.items()]
-    if form.pick.upto is not None:
-        tests.append(f"t.{index.order[0]} <= {scope.value(form.pick.upto, 'int')}")
-    tests += [scope.guard(g, subject) for g in (*form.pick.where, *head.where)]
     columns = ", ".join(f"t.{c} AS w_{c}" for c in was)
+    dealt = ", ".join(["r.n_ AS request_", "d.*", "r.now_ms_", *(f"r.{name}" for name in used)])
     return [
-        f"q AS MATERIALIZED (SELECT {columns} FROM {subject.name} AS t WHERE {' AND '.join(tests)} "
+        f"q AS MATERIALIZED (SELECT {columns} FROM {subject.name} AS t WHERE {_wanted(form, subject, scope)} "
         f"ORDER BY {index_order(index, 't.')} LIMIT (SELECT sum(wanted_) FROM a) FOR UPDATE OF t SKIP LOCKED)",
-        "p AS MATERIALIZED (SELECT r.*, d.*, r.n_ AS request_ FROM "
+        f"p AS MATERIALIZED (SELECT {dealt} FROM "
         "(SELECT q.*, row_number() OVER () AS place_ FROM q) AS d JOIN "
         "(SELECT a.*, sum(wanted_) OVER (ORDER BY n_) AS upto_ FROM a) AS r "
         "ON d.place_ > r.upto_ - r.wanted_ AND d.place_ <= r.upto_)",
     ]
 
 
-def _changed(head: Step, subject: Table, scope: Scope, refs: list[str], found_by: str = "") -> str:
-    """The deciding update or delete. Where the row is locked already, its key is all that is asked."""
+def _wanted(form: Form, subject: Table, scope: Scope) -> str:
+    """Which rows a sweep wants."""
+    head = form.steps[0]
+    assert form.pick is not None and isinstance(head, Update)
+    index = INDEXES[form.pick.index]
+    tests = [index_predicate(index, "t.")] if index.where else []
+    tests += [f"t.{c} = {scope.value(v, subject.kinds[c])}" for c, v in form.pick.group.items()]
+    if form.pick.upto is not None:
+        tests.append(f"t.{index.order[0]} <= {scope.value(form.pick.upto, 'int')}")
+    tests += [scope.guard(g, subject) for g in (*form.pick.where, *head.where)]
+    return " AND ".join(tests)
+
+
+def _probe(form: Form, subject: Table, kinds: Mapping[str, str]) -> str:
+    """In the index's own order, so that no statistics can lead elsewhere."""
+    assert form.pick is not None
+    scope = Scalars(subject, kinds, {name: at for at, name in enumerate(form.choosing, 2)}, _NOW_MS)
+    order = index_order(INDEXES[form.pick.index], "t.")
+    return f"SELECT $1::bigint FROM {subject.name} AS t WHERE {_wanted(form, subject, scope)} ORDER BY {order} LIMIT 1"
+
+
+def _changed(head: Step, subject: Table, scope: Scope, keep: list[str], refs: list[str], found_by: str = "") -> str:
+    """The deciding update or delete, and what is handed on. Where the row is locked already, its key is all that is asked."""
     assert isinstance(head, Update | Delete)
     found = " AND ".join(f"t.{k} = {found_by}{k}" for k in subject.key)
     where = found if found_by else _guarded(head, subject, scope)
-    kept = ", ".join([f"{scope.args}.*", *(f"t.{c} AS r_{c}" for c in refs)])
+    kept = ", ".join([*(f"{scope.args}.{c}" for c in keep), *(f"t.{c} AS r_{c}" for c in refs)])
     if isinstance(head, Delete):
         return f"g AS (DELETE FROM {subject.name} AS t USING {scope.args} WHERE {where} RETURNING {kept})"
     sets = scope.sets(head.set, subject)
     return f"g AS (UPDATE {subject.name} AS t SET {sets} FROM {scope.args} WHERE {where} RETURNING {kept})"
 
 
-def _locked(head: Step, subject: Table, kinds: Mapping[str, str], was: list[str]) -> str:
+def _locked(head: Step, subject: Table, kinds: Mapping[str, str], was: list[str], used: list[str]) -> str:
     """Reads what the row was under its lock, in key order, before anything changes it."""
     assert isinstance(head, Update | Delete)
     where = _guarded(head, subject, Scope(subject, kinds, "a", "t."))
-    columns = ", ".join(f"t.{c} AS w_{c}" for c in was)
+    columns = ", ".join(["a.n_", "a.now_ms_", *(f"a.{name}" for name in used), *(f"t.{c} AS w_{c}" for c in was)])
     order = ", ".join(f"t.{k}" for k in subject.key)
-    return f"l AS MATERIALIZED (SELECT a.*, {columns} FROM a, {subject.name} AS t WHERE {where} ORDER BY {order} FOR UPDATE OF t)"
+    return f"l AS MATERIALIZED (SELECT {columns} FROM a, {subject.name} AS t WHERE {where} ORDER BY {order} FOR UPDATE OF t)"
 
 
 def _guarded(head: Update | Delete, subject: Table, scope: Scope) -> str:

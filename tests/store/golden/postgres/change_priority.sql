@@ -18,7 +18,10 @@ g AS (UPDATE ff_exec_core AS t
     FROM a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id
-    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.*,
+    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.now,
+    a.details,
     t.execution_id AS r_execution_id,
     t.partition_key AS r_partition_key,
     t.namespace AS r_namespace,

@@ -30,9 +30,13 @@ q AS MATERIALIZED (SELECT t.pending_retry_reason AS w_pending_retry_reason,
     ORDER BY t.priority DESC,
     t.created_at_ms,
     t.execution_id LIMIT (SELECT sum(wanted_) FROM a) FOR UPDATE OF t SKIP LOCKED),
-p AS MATERIALIZED (SELECT r.*,
+p AS MATERIALIZED (SELECT r.n_ AS request_,
     d.*,
-    r.n_ AS request_
+    r.now_ms_,
+    r.worker_id,
+    r.worker_instance_id,
+    r.lease_ttl_ms,
+    r.renew_within_ms
     FROM (SELECT q.*, row_number() OVER () AS place_ FROM q) AS d JOIN (SELECT a.*, sum(wanted_) OVER (ORDER BY n_) AS upto_ FROM a) AS r ON d.place_ > r.upto_ - r.wanted_
     AND d.place_ <= r.upto_),
 g AS (UPDATE ff_exec_core AS t
@@ -74,7 +78,19 @@ g AS (UPDATE ff_exec_core AS t
     lease_reclaim_count = CASE WHEN t.interrupt_cause = 'lease_expired'::text THEN t.lease_reclaim_count + 1 ELSE t.lease_reclaim_count + 0 END
     FROM p
     WHERE t.partition_key = p.w_partition_key
-    AND t.execution_id = p.w_execution_id RETURNING p.*,
+    AND t.execution_id = p.w_execution_id RETURNING p.request_,
+    p.place_,
+    p.now_ms_,
+    p.worker_id,
+    p.worker_instance_id,
+    p.w_pending_retry_reason,
+    p.w_pending_replay_reason,
+    p.w_pending_replay_requested_by,
+    p.w_pending_previous_attempt_index,
+    p.w_pending_attempt_policy,
+    p.w_attempt_state,
+    p.w_partition_key,
+    p.w_execution_id,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id,
     t.attempt_index AS r_attempt_index,

@@ -11,7 +11,8 @@ g AS (DELETE
     FROM ff_claim_grant AS t USING a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id
-    AND CASE WHEN t.expires_at_ms < a.now_ms_ THEN true ELSE false END RETURNING a.*,
+    AND CASE WHEN t.expires_at_ms < a.now_ms_ THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
     t.lane_id AS r_lane_id,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id)

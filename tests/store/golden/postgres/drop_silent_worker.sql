@@ -13,7 +13,9 @@ g AS (DELETE
     FROM ff_worker_registry AS t USING a
     WHERE t.namespace = a.namespace
     AND t.worker_instance_id = a.worker_instance_id
-    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.*,
+    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.now,
     t.namespace AS r_namespace,
     t.worker_instance_id AS r_worker_instance_id),
 w1 AS (INSERT INTO ff_worker_registry_event (namespace,

@@ -12,7 +12,8 @@ g AS (DELETE
     FROM ff_idempotency AS t USING a
     WHERE t.namespace = a.namespace
     AND t.idempotency_key = a.idempotency_key
-    AND CASE WHEN t.expires_at_ms <= a.now THEN true ELSE false END RETURNING a.*,
+    AND CASE WHEN t.expires_at_ms <= a.now THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
     t.namespace AS r_namespace,
     t.idempotency_key AS r_idempotency_key)
 SELECT (SELECT now_ms FROM clk),

@@ -8,7 +8,8 @@ a AS MATERIALIZED (SELECT u.event_id AS event_id,
     unnest($2::bigint[]) WITH ORDINALITY AS u(event_id, n_)),
 g AS (DELETE
     FROM ff_worker_registry_event AS t USING a
-    WHERE t.event_id = a.event_id RETURNING a.*,
+    WHERE t.event_id = a.event_id RETURNING a.n_,
+    a.now_ms_,
     t.event_id AS r_event_id)
 SELECT (SELECT now_ms FROM clk),
     g.n_

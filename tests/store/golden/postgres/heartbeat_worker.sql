@@ -18,7 +18,9 @@ g AS (UPDATE ff_worker_registry AS t
     WHERE t.namespace = a.namespace
     AND t.worker_instance_id = a.worker_instance_id
     AND CASE WHEN t.version = a.version
-    AND t.expires_at_ms > a.now THEN true ELSE false END RETURNING a.*,
+    AND t.expires_at_ms > a.now THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.now,
     t.namespace AS r_namespace,
     t.worker_instance_id AS r_worker_instance_id),
 w1 AS (INSERT INTO ff_worker_registry_event (namespace,

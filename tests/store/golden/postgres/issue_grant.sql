@@ -26,7 +26,18 @@ g AS (UPDATE ff_exec_core AS t
     FROM a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id
-    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.*,
+    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.grant_id,
+    a.kind,
+    a.worker_id,
+    a.worker_instance_id,
+    a.lane_id,
+    a.capability_hash,
+    a.worker_capabilities,
+    a.route_snapshot_json,
+    a.admission_summary,
+    a.grant_ttl_ms,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id,
     t.reserved_until_ms AS r_reserved_until_ms),

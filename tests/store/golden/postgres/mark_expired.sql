@@ -29,7 +29,8 @@ g AS (UPDATE ff_exec_core AS t
     AND t.execution_id = a.execution_id
     AND CASE WHEN t.version = a.version
     AND t.ownership_state = 'leased'::text
-    AND t.lease_expires_at_ms <= a.now_ms_ THEN true ELSE false END RETURNING a.*,
+    AND t.lease_expires_at_ms <= a.now_ms_ THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
     t.execution_id AS r_execution_id,
     t.partition_key AS r_partition_key,
     t.namespace AS r_namespace,

@@ -12,7 +12,10 @@ a AS MATERIALIZED (SELECT u.namespace AS namespace,
 g AS (DELETE
     FROM ff_worker_registry AS t USING a
     WHERE t.namespace = a.namespace
-    AND t.worker_instance_id = a.worker_instance_id RETURNING a.*,
+    AND t.worker_instance_id = a.worker_instance_id RETURNING a.n_,
+    a.now_ms_,
+    a.now,
+    a.reason,
     t.namespace AS r_namespace,
     t.worker_instance_id AS r_worker_instance_id),
 w1 AS (INSERT INTO ff_worker_registry_event (namespace,

@@ -15,7 +15,8 @@ g AS (UPDATE ff_exec_core AS t
     FROM a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id
-    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.*)
+    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_)
 SELECT (SELECT now_ms FROM clk),
     g.n_
     FROM g

@@ -33,7 +33,8 @@ g AS (UPDATE ff_exec_core AS t
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id
     AND CASE WHEN t.version = a.version
-    AND t.ownership_state = 'lease_expired_reclaimable'::text THEN true ELSE false END RETURNING a.*,
+    AND t.ownership_state = 'lease_expired_reclaimable'::text THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id,
     t.attempt_index AS r_attempt_index,

@@ -17,7 +17,8 @@ g AS (UPDATE ff_idempotency AS t
     FROM a
     WHERE t.namespace = a.namespace
     AND t.idempotency_key = a.idempotency_key
-    AND CASE WHEN t.expires_at_ms <= a.now_ms_ THEN true ELSE false END RETURNING a.*)
+    AND CASE WHEN t.expires_at_ms <= a.now_ms_ THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_)
 SELECT (SELECT now_ms FROM clk),
     g.n_
     FROM g

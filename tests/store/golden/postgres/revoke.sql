@@ -10,7 +10,13 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     clk.now_ms AS now_ms_
     FROM clk,
     unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, lease_epoch, blocking_detail, n_)),
-l AS MATERIALIZED (SELECT a.*,
+l AS MATERIALIZED (SELECT a.n_,
+    a.now_ms_,
+    a.partition_key,
+    a.execution_id,
+    a.version,
+    a.lease_epoch,
+    a.blocking_detail,
     t.current_lease_id AS w_current_lease_id,
     t.current_worker_instance_id AS w_current_worker_instance_id,
     t.partition_key AS w_partition_key,
@@ -49,7 +55,12 @@ g AS (UPDATE ff_exec_core AS t
     attempt_timeout_remaining_ms = CASE WHEN t.attempt_timeout_at_ms IS NULL THEN NULL ELSE greatest(t.attempt_timeout_at_ms - l.now_ms_, 1) END
     FROM l
     WHERE t.partition_key = l.w_partition_key
-    AND t.execution_id = l.w_execution_id RETURNING l.*,
+    AND t.execution_id = l.w_execution_id RETURNING l.n_,
+    l.now_ms_,
+    l.w_current_lease_id,
+    l.w_current_worker_instance_id,
+    l.w_partition_key,
+    l.w_execution_id,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id,
     t.attempt_index AS r_attempt_index,

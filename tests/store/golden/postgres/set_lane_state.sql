@@ -11,7 +11,8 @@ g AS (UPDATE ff_lane_registry AS t
     SET state = a.state,
     updated_at_ms = a.now_ms_
     FROM a
-    WHERE t.lane_id = a.lane_id RETURNING a.*)
+    WHERE t.lane_id = a.lane_id RETURNING a.n_,
+    a.now_ms_)
 SELECT (SELECT now_ms FROM clk),
     g.n_
     FROM g

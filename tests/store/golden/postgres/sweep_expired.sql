@@ -15,9 +15,9 @@ q AS MATERIALIZED (SELECT t.partition_key AS w_partition_key,
     AND t.lease_expires_at_ms <= (SELECT now_ms FROM clk)
     ORDER BY t.lease_expires_at_ms,
     t.execution_id LIMIT (SELECT sum(wanted_) FROM a) FOR UPDATE OF t SKIP LOCKED),
-p AS MATERIALIZED (SELECT r.*,
+p AS MATERIALIZED (SELECT r.n_ AS request_,
     d.*,
-    r.n_ AS request_
+    r.now_ms_
     FROM (SELECT q.*, row_number() OVER () AS place_ FROM q) AS d JOIN (SELECT a.*, sum(wanted_) OVER (ORDER BY n_) AS upto_ FROM a) AS r ON d.place_ > r.upto_ - r.wanted_
     AND d.place_ <= r.upto_),
 g AS (UPDATE ff_exec_core AS t
@@ -38,7 +38,11 @@ g AS (UPDATE ff_exec_core AS t
     interrupt_cause = 'lease_expired'::text
     FROM p
     WHERE t.partition_key = p.w_partition_key
-    AND t.execution_id = p.w_execution_id RETURNING p.*,
+    AND t.execution_id = p.w_execution_id RETURNING p.request_,
+    p.place_,
+    p.now_ms_,
+    p.w_partition_key,
+    p.w_execution_id,
     t.execution_id AS r_execution_id,
     t.partition_key AS r_partition_key,
     t.namespace AS r_namespace,

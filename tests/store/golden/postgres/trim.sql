@@ -13,7 +13,8 @@ g AS (DELETE
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id
     AND CASE WHEN t.version = a.version
-    AND t.lifecycle_phase IN ('terminal', 'cancelled') THEN true ELSE false END RETURNING a.*,
+    AND t.lifecycle_phase IN ('terminal', 'cancelled') THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id),
 c0 AS (DELETE
