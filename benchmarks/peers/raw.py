@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import asyncpg
 
 from benchmarks.peers.protocol import PAYLOAD, Tally, batches, sampled
+from flowfabric.store.sql.ddl import postgres_schema
 
 if TYPE_CHECKING:
     Connection = asyncpg.Connection[asyncpg.Record]
@@ -67,9 +68,17 @@ _COMPLETE = """UPDATE raw_job SET version = version + 1, phase = 'terminal', own
 _REPORT = f"WITH done AS ({_COMPLETE} RETURNING job_id) SELECT pg_notify('{DONE}', job_id::text) FROM done"
 
 
+_SAME_ROW = """INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, namespace, execution_kind, creator_identity,
+ required_capabilities, budget_ids, priority, tags, payload, attempt_state, created_at_ms, last_transition_at, last_mutation_at,
+ lifecycle_phase, ownership_state, eligibility_state, blocking_reason, blocking_detail, terminal_outcome, public_state)
+ VALUES (86, $1, 'bench', 'default', 'bench', '', '{}', '{}', 0, '{}', $3, 'pending_first_attempt', $2, $2, $2,
+ 'runnable', 'unowned', 'eligible_now', 'waiting_for_worker', '', 'none', 'waiting')"""
+
+
 async def prepare(url: str) -> None:
     async with _connected(url) as db:
         await db.execute(_SCHEMA)
+        await db.execute(postgres_schema())
 
 
 async def enqueue_many(url: str, n: int) -> float:
@@ -82,8 +91,9 @@ async def enqueue_many(url: str, n: int) -> float:
 
 
 async def enqueue_each(url: str, n: int) -> float:
+    """A bare prepared insert of the very row that FlowFabric writes."""
     async with _connected(url) as db:
-        insert = await db.prepare(_INSERT)
+        insert = await db.prepare(_SAME_ROW)
         started = time.perf_counter()
         for _ in range(n):
             await insert.fetch(uuid4(), _now(), PAYLOAD)

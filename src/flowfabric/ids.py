@@ -8,6 +8,7 @@ import os
 import re
 import time
 import uuid
+from functools import lru_cache
 from random import Random
 from typing import NewType
 from uuid import UUID, SafeUUID
@@ -64,14 +65,14 @@ class ExecutionId(str):
 
     @classmethod
     def of(cls, partition: int, ident: UUID) -> ExecutionId:
-        made = str.__new__(cls, f"{{fp:{partition}}}:{ident}")
+        made = str.__new__(cls, f"{{fp:{partition}}}:{uuid_text(ident)}")
         made.partition_index, made.uuid = partition, ident
         return made
 
     @classmethod
     def solo(cls, lane: str, ident: UUID | None = None, partitions: int = FLOW_PARTITIONS) -> ExecutionId:
         """A new id for work outside any flow; its lane chooses the partition."""
-        return cls.of(crc16(lane.encode()) % partitions, ident or time_ordered_uuid())
+        return cls.of(_lane_partition(lane, partitions), ident or time_ordered_uuid())
 
     @classmethod
     def for_flow(cls, flow_id: UUID, ident: UUID | None = None, partitions: int = FLOW_PARTITIONS) -> ExecutionId:
@@ -95,11 +96,24 @@ def execution_id(value: object, field: str = "execution_id") -> ExecutionId:
 
 
 _PLAIN = re.compile(r"[ -~]{1,64}\Z")
+_seen: set[str] = set()
+MAX_SEEN = 1_000
+
+
+def _is_plain(value: str) -> bool:
+    """Short printable ASCII, which nearly every name is, and nearly always one seen before."""
+    if value in _seen:
+        return True
+    if not _PLAIN.match(value):
+        return False
+    if len(_seen) < MAX_SEEN:
+        _seen.add(value)
+    return True
 
 
 def lane_id(value: object, field: str = "lane_id") -> LaneId:
     """1 to 64 bytes of printable ASCII."""
-    if type(value) is str and _PLAIN.match(value):
+    if type(value) is str and (value in _seen or _is_plain(value)):
         return LaneId(value)
     if not isinstance(value, str) or not value:
         raise invalid(field, f"1 to {MAX_LANE_BYTES} printable ASCII characters (Empty)", value)
@@ -114,7 +128,7 @@ def lane_id(value: object, field: str = "lane_id") -> LaneId:
 
 def name(value: object, field: str, *, empty: bool = False) -> str:
     """A worker, namespace, kind or identity: bounded text."""
-    if type(value) is str and _PLAIN.match(value):
+    if type(value) is str and (value in _seen or _is_plain(value)):
         return value
     if not isinstance(value, str) or (not value and not empty):
         raise invalid(field, f"text of 1 to {MAX_NAME_BYTES} bytes", value)
@@ -158,6 +172,11 @@ def partition_of(ident: UUID, partitions: int) -> int:
     return crc16(ident.bytes) % partitions
 
 
+@lru_cache(maxsize=1_024)
+def _lane_partition(lane: str, partitions: int) -> int:
+    return crc16(lane.encode()) % partitions
+
+
 def fnv1a_u64(data: bytes) -> int:
     value = 0xCBF29CE484222325
     for byte in data:
@@ -187,6 +206,12 @@ def time_ordered_uuid() -> UUID:
 
 
 _UNKNOWN = SafeUUID.unknown
+
+
+def uuid_text(ident: UUID) -> str:
+    """As `str(ident)`, at a third of its price."""
+    digits = f"{ident.int:032x}"
+    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
 def uuid_of(number: int) -> UUID:

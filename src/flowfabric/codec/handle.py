@@ -6,7 +6,7 @@ import struct
 from uuid import UUID
 
 from flowfabric.errors import ValidationError, ValidationKind
-from flowfabric.ids import ExecutionId, ExecutionIdError
+from flowfabric.ids import ExecutionId, ExecutionIdError, uuid_text
 from flowfabric.model.lease import BackendTag, Handle, HandleFields
 
 _V1, _V2, _WIRE_VERSION = 0x01, 0x02, 0x01
@@ -25,7 +25,7 @@ def encode_handle(fields: HandleFields) -> bytes:
             _HEADS[fields.tag],
             _U32.pack(len(ident)),
             ident,
-            _IDS.pack(fields.attempt_index, 36, str(fields.attempt_id).encode(), 36, str(fields.lease_id).encode()),
+            _IDS.pack(fields.attempt_index, 36, uuid_text(fields.attempt_id).encode(), 36, uuid_text(fields.lease_id).encode()),
             _LEASE.pack(fields.lease_epoch, fields.lease_ttl_ms, len(lane)),
             lane,
             _U32.pack(len(worker)),

@@ -87,22 +87,28 @@ class Executions(Kernel):
         made = [self._made(args, now) for args in many]
         for lane in {args.lane_id for args in many}:
             await self._know_lane(lane, "create_execution")
+        try:
+            return await self._create_all(made, many)
+        except TransportError as error:
+            if error.doubtful or len(made) == 1:
+                raise
+            text = f"{error}; whether all or some of them were created is not known"
+            raise TransportError(error.backend, text, backend_kind=error.backend_kind, doubtful=True) from error
+
+    async def _create_all(self, made: list[Creation], many: Sequence[CreateExecutionArgs]) -> list[Created | Duplicate]:
+        """Runs of those without a key go together, those with one each take theirs first."""
+        if all(creation.key is None for creation in made):
+            return await self._create_plain(made, many)
         results: list[Created | Duplicate] = []
         for plain, run in groupby(range(len(made)), key=lambda at: made[at].key is None):
             several = list(run)
-            try:
-                if plain:
-                    results += await self._create_plain([made[at] for at in several], [many[at] for at in several])
-                else:
-                    results += await asyncio.gather(*(self.create_execution(many[at]) for at in several))
-            except TransportError as error:
-                if error.doubtful or len(made) == 1:
-                    raise
-                text = f"{error}; whether all or some of them were created is not known"
-                raise TransportError(error.backend, text, backend_kind=error.backend_kind, doubtful=True) from error
+            if plain:
+                results += await self._create_plain([made[at] for at in several], [many[at] for at in several])
+            else:
+                results += await asyncio.gather(*(self.create_execution(many[at]) for at in several))
         return results
 
-    async def _create_plain(self, made: list[Creation], many: list[CreateExecutionArgs]) -> list[Created | Duplicate]:
+    async def _create_plain(self, made: list[Creation], many: Sequence[CreateExecutionArgs]) -> list[Created | Duplicate]:
         answers = await self.store.commit_many([creation.plan for creation in made])
         if all(isinstance(answer, Applied) for answer in answers):
             return [creation.result for creation in made]

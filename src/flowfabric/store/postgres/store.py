@@ -48,7 +48,7 @@ from flowfabric.store.postgres.reader import decode_rows, run_reads
 from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES
 from flowfabric.store.sql.ddl import index_order, index_predicate
 
-CHUNK = 250
+CHUNK = 500
 CLOCK_CHECK_S = 10.0
 _CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 Shape = tuple[Any, ...]
