@@ -1,0 +1,157 @@
+"""What rides together, who waits for whom, and that nobody is left behind. No database: the carriers are told when to arrive."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from flowfabric.store.postgres.coalescer import MAX_BATCH, SMALLEST_SHARE, Coalescer
+
+Batch = tuple[str, Any, list[Any]]
+
+
+class Road:
+    """Batches under way, each until it is let through."""
+
+    def __init__(self) -> None:
+        self.begun: list[Batch] = []
+        self._gates: list[asyncio.Future[None]] = []
+
+    async def run(self, carrier: str, shape: Any, items: list[Any]) -> list[Any]:
+        self.begun.append((carrier, shape, items))
+        gate: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._gates.append(gate)
+        await gate
+        return [f"{item} done" for item in items]
+
+    async def through(self, count: int = 1) -> None:
+        for gate in self._gates[:count]:
+            gate.set_result(None)
+        del self._gates[:count]
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    def fail(self, error: Exception) -> None:
+        self._gates.pop(0).set_exception(error)
+
+
+async def turn() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_free_carriers_share_what_waits() -> None:
+    road = Road()
+    coalescer = Coalescer(road.run, ["a", "b"])
+    waiting = [coalescer.submit("claim", n) for n in range(2 * SMALLEST_SHARE)]
+    await turn()
+    assert sorted(len(items) for _, _, items in road.begun) == [SMALLEST_SHARE, SMALLEST_SHARE]
+    assert {carrier for carrier, _, _ in road.begun} == {"a", "b"}
+    await road.through(2)
+    assert await asyncio.gather(*waiting) == [f"{n} done" for n in range(2 * SMALLEST_SHARE)]
+
+
+async def test_a_few_ride_together_rather_than_apart() -> None:
+    road = Road()
+    coalescer = Coalescer(road.run, ["a", "b"])
+    waiting = [coalescer.submit("claim", n) for n in range(SMALLEST_SHARE)]
+    await turn()
+    assert [len(items) for _, _, items in road.begun] == [SMALLEST_SHARE]
+    await road.through()
+    await asyncio.gather(*waiting)
+
+
+async def test_what_comes_while_all_are_under_way_goes_together_next() -> None:
+    road = Road()
+    coalescer = Coalescer(road.run, ["a"])
+    first = coalescer.submit("claim", 0)
+    await turn()
+    later = [coalescer.submit("claim", n) for n in range(1, 20)]
+    await turn()
+    assert len(road.begun) == 1
+    await road.through()
+    assert await first == "0 done"
+    assert road.begun[1][2] == list(range(1, 20))
+    await road.through()
+    await asyncio.gather(*later)
+
+
+async def test_a_batch_has_a_largest_size() -> None:
+    road = Road()
+    coalescer = Coalescer(road.run, ["a"])
+    waiting = [coalescer.submit("bulk", n, size=MAX_BATCH // 2) for n in range(5)]
+    await turn()
+    for left in (2, 2, 1):
+        assert len(road.begun[-1][2]) == left
+        await road.through()
+    await asyncio.gather(*waiting)
+
+
+async def test_a_row_is_never_twice_in_a_batch_and_keeps_its_order() -> None:
+    road = Road()
+    coalescer = Coalescer(road.run, ["a", "b"])
+    waiting = [coalescer.submit("update", word, [("row", 1)]) for word in ("first", "second", "third")]
+    other = coalescer.submit("update", "elsewhere", [("row", 2)])
+    await turn()
+    assert [items for _, _, items in road.begun] == [["first", "elsewhere"]]
+    await road.through()
+    assert road.begun[1][2] == ["second"]
+    await road.through()
+    assert road.begun[2][2] == ["third"]
+    await road.through()
+    assert await asyncio.gather(*waiting, other) == ["first done", "second done", "third done", "elsewhere done"]
+
+
+async def test_shapes_take_turns() -> None:
+    road = Road()
+    coalescer = Coalescer(road.run, ["a"], max_batch=2)
+    waiting = [coalescer.submit("much", n) for n in range(6)]
+    await turn()
+    waiting.append(coalescer.submit("little", "x"))
+    await road.through()
+    await road.through()
+    assert [shape for _, shape, _ in road.begun] == ["much", "much", "little"]
+    for _ in range(3):
+        await road.through()
+    await asyncio.gather(*waiting)
+
+
+async def test_a_batch_that_fails_fails_for_all_of_it_and_the_carrier_goes_on() -> None:
+    road = Road()
+    coalescer = Coalescer(road.run, ["a"])
+    waiting = [coalescer.submit("claim", n, [("row", n)]) for n in range(3)]
+    await turn()
+    road.fail(OSError("gone"))
+    await turn()
+    for each in waiting:
+        with pytest.raises(OSError, match="gone"):
+            await each
+    again = coalescer.submit("claim", 0, [("row", 0)])
+    await turn()
+    await road.through()
+    assert await again == "0 done"
+
+
+async def test_who_gives_up_harms_nobody() -> None:
+    road = Road()
+    coalescer = Coalescer(road.run, ["a"])
+    waiting = [coalescer.submit("claim", n, [("row", 1)] if n else []) for n in range(2)]
+    await turn()
+    waiting[0].cancel()
+    await road.through()
+    assert await waiting[1] == "1 done"
+
+
+async def test_draining_waits_for_everything_submitted() -> None:
+    road = Road()
+    coalescer = Coalescer(road.run, ["a"])
+    waiting = [coalescer.submit("update", n, [("row", 1)]) for n in range(3)]
+    await turn()
+    draining = asyncio.ensure_future(coalescer.drain())
+    for _ in range(3):
+        assert not draining.done()
+        await road.through()
+    await draining
+    assert all(each.done() for each in waiting)
