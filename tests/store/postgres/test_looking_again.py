@@ -39,9 +39,9 @@ class Answers:
 @pytest.mark.parametrize(
     ("claims", "more", "found", "asked"),
     [
-        ([[(5, 1, 7)]], [], [(7,)], 0),
+        ([[(5, 1, 1, 7)]], [], [(7,)], 0),
         ([[]], [False], [], 1),
-        ([[], [(5, 1, 7)]], [True], [(7,)], 1),
+        ([[], [(5, 1, 1, 7)]], [True], [(7,)], 1),
         ([[] for _ in range(MAX_LOOKS)], [True] * MAX_LOOKS, [], MAX_LOOKS),
     ],
 )

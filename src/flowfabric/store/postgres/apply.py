@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -256,7 +257,7 @@ async def run_sweeps(
             break
     shares: list[list[Row]] = [[] for _ in wanted]
     answer = _ANSWERS[form]
-    for row in rows:
+    for row in sorted(rows, key=itemgetter(2)):
         shares[row[1] - 1].append(answer(row))
         effects.add(text, wanted[row[1] - 1][0].values, row)
     if rows:

@@ -23,7 +23,7 @@ from flowfabric.store.postgres.failures import TROUBLE
 
 log = logging.getLogger("flowfabric.postgres")
 
-PAUSE_S = 0.01
+PAUSE_S = 0.02
 BURST = 10.0
 SOON_MS = 5_000
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0

@@ -16,6 +16,7 @@ from flowfabric.store.postgres.reader import decode_rows
 from flowfabric.store.schema import TABLES
 
 _HORIZON = "pg_snapshot_xmin(pg_current_snapshot())::text::bigint"
+_NEXT = "pg_snapshot_xmax(pg_current_snapshot())::text::bigint"
 _FENCE = "SELECT pg_current_xact_id()::text::bigint"
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.001, 0.05
 MAX_PAUSES = 100
@@ -30,7 +31,7 @@ class GapReader:
         self._settled = 0
         self._fence: tuple[int, int] | None = None
         names = ", ".join(TABLES[channel].names)
-        self._page = f"SELECT {_HORIZON}, {names} FROM {channel} WHERE event_id > $1 ORDER BY event_id LIMIT $2"
+        self._page = f"SELECT {_HORIZON}, {_NEXT}, {names} FROM {channel} WHERE event_id > $1 ORDER BY event_id LIMIT $2"
         trimmed = f"coalesce((SELECT event_id FROM ff_outbox_trim WHERE channel = '{channel}'), 0)"
         self._tail = f"SELECT {trimmed}, ARRAY(SELECT event_id FROM {channel} ORDER BY event_id DESC LIMIT {TAIL})"
         self._between = f"SELECT event_id FROM {channel} WHERE event_id >= $1 AND event_id < $2 ORDER BY event_id"
@@ -43,11 +44,11 @@ class GapReader:
             rows = await session.fetch(self._page, after, limit)
             if not rows:
                 return []
-            page = _up_to_gap(rows, after, max(dead, self._decided(rows[0][0])))
+            page = _up_to_gap(rows, after, max(dead, self._decided(rows[0][0], rows[0][1])))
             if len(page) == len(rows):
                 return decode_rows(self._channel, page)
             if self._fence is None:
-                self._fence = (rows[-1][1], (await session.fetch(_FENCE))[0][0])
+                self._fence = (rows[-1][2], (await session.fetch(_FENCE))[0][0])
             if page:
                 return decode_rows(self._channel, page)
             await asyncio.sleep(pause)
@@ -79,11 +80,19 @@ class GapReader:
         self._settled = max(self._settled, highest)
         return min(arrived) - 1 if arrived else highest
 
-    def _decided(self, horizon: int) -> int:
-        """The fence was drawn after the gap was seen: whoever could still fill it has a smaller transaction id."""
-        if self._fence is None or horizon < self._fence[1]:
+    def _decided(self, horizon: int, following: int) -> int:
+        """The fence was drawn after the gap was seen: whoever could still fill it has a smaller transaction id.
+
+        It wrote nothing, so a crash may have forgotten it; then its id lies ahead, and another fence is drawn.
+        """
+        if self._fence is None:
             return 0
-        (number, _), self._fence = self._fence, None
+        number, drawn = self._fence
+        if horizon < drawn:
+            if following <= drawn:
+                self._fence = None
+            return 0
+        self._fence = None
         self._settled = max(self._settled, number)
         return number
 
@@ -91,10 +100,10 @@ class GapReader:
 def _up_to_gap(rows: Any, after: int, dead: int) -> list[Any]:
     page: list[Any] = []
     for row in rows:
-        number = row[1]
+        number = row[2]
         if number != after + 1 and number - 1 > dead:
             break
-        page.append(tuple(row)[1:])
+        page.append(tuple(row)[2:])
         after = number
     return page
 

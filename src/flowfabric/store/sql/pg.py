@@ -55,11 +55,11 @@ class PgForm(Struct, frozen=True):
     """The statement of a form and how to call it.
 
     `kinds` are those of its arguments, `key` the positions that name its row. An answer row begins with the time and the plan's
-    ordinal (for a sweep the request's, for a plain insert the new row's key), then come `returning`, counts of the steps in
-    `musts`, and the columns its wake-ups need. A `counted` insert answers with one row instead: the time, how many went in
-    and, unless all did, the keys of those; `single` is the same for one plan, with plain parameters and the time as its answer.
-    `probe` asks, by what a sweep chooses by, whether there is anything for it.
-    A `packed` one takes arguments that are the same for all plans as arrays of one.
+    ordinal (for a sweep the request's and the row's place, for a plain insert the new row's key), then come `returning`, counts
+    of the steps in `musts`, and the columns its wake-ups need. A `counted` insert answers with one row instead: the time, how
+    many went in and, unless all did, the keys of those; `single` is the same for one plan, with plain parameters and the time
+    as its answer. `probe` asks, by what a sweep chooses by, whether there is anything for it. A `packed` insert takes arguments
+    that are the same for all plans as arrays of one.
     """
 
     sql: str
@@ -89,12 +89,11 @@ def statement(form: Form) -> PgForm:
     counted = bool(leading) and not form.returning and not waking
     shown = ["(SELECT now_ms FROM clk)", *(f"g.r_{k}" for k in leading)]
     if not leading:
-        shown.append("1" if plain_insert else "g.request_" if form.pick is not None else "g.n_")
+        shown += ["1"] if plain_insert else ["g.request_", "g.place_"] if form.pick is not None else ["g.n_"]
     first = len(shown)
     shown += [f"g.w_{c.column}" if isinstance(c, Was) else f"g.r_{c}" for c in form.returning]
     shown += [f"(SELECT count(*) FROM w{at})" for at in musts]
     shown += [f"g.r_{c}" for c in waking]
-    order = "" if plain_insert else " ORDER BY g.place_" if form.pick is not None else " ORDER BY g.n_"
     if counted:
         missing = "count(*) < (SELECT count(*) FROM a)"
         shown = ["(SELECT now_ms FROM clk)", "count(*)"]
@@ -108,7 +107,7 @@ def statement(form: Form) -> PgForm:
     if isinstance(head, Delete):
         parts += _children(subject)
     return PgForm(
-        sql="WITH " + ",\n".join(parts) + f"\nSELECT {', '.join(shown)} FROM g{order}",
+        sql="WITH " + ",\n".join(parts) + f"\nSELECT {', '.join(shown)} FROM g",
         single=_single(head, subject, form, kinds) if counted and isinstance(head, Insert) else None,
         probe=_probe(form, subject, kinds) if form.pick is not None else None,
         kinds=tuple(kinds[a] for a in form.args),

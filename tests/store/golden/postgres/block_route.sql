@@ -28,5 +28,4 @@ g AS (UPDATE ff_exec_core AS t
     a.now_ms_)
 SELECT (SELECT now_ms FROM clk),
     g.n_
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

@@ -74,5 +74,4 @@ w1 AS (DELETE
     AND t.execution_id = g.r_execution_id)
 SELECT (SELECT now_ms FROM clk),
     g.n_
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

@@ -42,5 +42,4 @@ w1 AS (INSERT INTO ff_operator_event (event_type,
     FROM g)
 SELECT (SELECT now_ms FROM clk),
     g.n_
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

@@ -189,6 +189,7 @@ w1 AS (INSERT INTO ff_attempt AS t (partition_key,
     attempt_timeout_remaining_ms = NULL)
 SELECT (SELECT now_ms FROM clk),
     g.request_,
+    g.place_,
     g.r_partition_key,
     g.r_execution_id,
     g.r_attempt_index,
@@ -205,5 +206,4 @@ SELECT (SELECT now_ms FROM clk),
     g.w_attempt_state,
     g.r_lease_expires_at_ms,
     g.r_attempt_timeout_at_ms
-    FROM g
-    ORDER BY g.place_;
+    FROM g;

@@ -221,5 +221,4 @@ SELECT (SELECT now_ms FROM clk),
     g.r_lease_expires_at_ms,
     g.r_attempt_timeout_at_ms,
     g.r_deadline_at_ms
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

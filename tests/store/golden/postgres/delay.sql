@@ -109,5 +109,4 @@ w1 AS (UPDATE ff_attempt AS t
 SELECT (SELECT now_ms FROM clk),
     g.n_,
     g.r_delay_until_ms
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

@@ -19,5 +19,4 @@ g AS (DELETE
 SELECT (SELECT now_ms FROM clk),
     g.n_,
     g.r_lane_id
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

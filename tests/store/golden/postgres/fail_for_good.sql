@@ -129,5 +129,4 @@ w1 AS (UPDATE ff_attempt AS t
     AND t.attempt_index = g.r_attempt_index)
 SELECT (SELECT now_ms FROM clk),
     g.n_
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

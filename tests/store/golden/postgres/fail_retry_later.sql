@@ -125,5 +125,4 @@ SELECT (SELECT now_ms FROM clk),
     g.r_delay_until_ms,
     g.r_total_attempt_count,
     g.r_delay_until_ms
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

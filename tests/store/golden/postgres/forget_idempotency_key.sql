@@ -18,5 +18,4 @@ g AS (DELETE
     t.idempotency_key AS r_idempotency_key)
 SELECT (SELECT now_ms FROM clk),
     g.n_
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

@@ -13,5 +13,4 @@ g AS (DELETE
     t.event_id AS r_event_id)
 SELECT (SELECT now_ms FROM clk),
     g.n_
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

@@ -87,5 +87,4 @@ SELECT (SELECT now_ms FROM clk),
     g.n_,
     g.r_reserved_until_ms,
     g.r_reserved_until_ms
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

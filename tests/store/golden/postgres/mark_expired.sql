@@ -60,5 +60,4 @@ w1 AS (INSERT INTO ff_lease_event (event_type,
 SELECT (SELECT now_ms FROM clk),
     g.n_,
     g.r_lease_expires_at_ms
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

@@ -30,5 +30,4 @@ g AS (UPDATE ff_exec_core AS t
 SELECT (SELECT now_ms FROM clk),
     g.n_,
     g.r_lane_id
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

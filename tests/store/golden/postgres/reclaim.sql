@@ -193,5 +193,4 @@ SELECT (SELECT now_ms FROM clk),
     (SELECT count(*) FROM w2),
     g.r_lease_expires_at_ms,
     g.r_attempt_timeout_at_ms
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

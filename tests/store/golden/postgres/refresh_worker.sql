@@ -42,5 +42,4 @@ w1 AS (INSERT INTO ff_worker_registry_event (namespace,
     FROM g)
 SELECT (SELECT now_ms FROM clk),
     g.n_
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

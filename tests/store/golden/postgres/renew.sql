@@ -87,5 +87,4 @@ SELECT (SELECT now_ms FROM clk),
     g.r_lease_expires_at_ms,
     g.r_lease_epoch,
     g.r_lease_expires_at_ms
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

@@ -102,5 +102,4 @@ SELECT (SELECT now_ms FROM clk),
     g.n_,
     g.r_lane_id,
     g.r_deadline_at_ms
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

@@ -108,5 +108,4 @@ w1 AS (UPDATE ff_attempt AS t
 SELECT (SELECT now_ms FROM clk),
     g.n_,
     g.r_deadline_at_ms
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

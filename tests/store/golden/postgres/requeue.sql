@@ -53,5 +53,4 @@ w1 AS (UPDATE ff_attempt AS t
 SELECT (SELECT now_ms FROM clk),
     g.n_,
     g.r_lane_id
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

@@ -21,5 +21,4 @@ g AS (UPDATE ff_idempotency AS t
     a.now_ms_)
 SELECT (SELECT now_ms FROM clk),
     g.n_
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

@@ -15,5 +15,4 @@ g AS (UPDATE ff_lane_registry AS t
     a.now_ms_)
 SELECT (SELECT now_ms FROM clk),
     g.n_
-    FROM g
-    ORDER BY g.n_;
+    FROM g;

@@ -44,8 +44,8 @@ g AS (UPDATE ff_exec_core AS t
     t.lane_id AS r_lane_id)
 SELECT (SELECT now_ms FROM clk),
     g.request_,
+    g.place_,
     g.r_partition_key,
     g.r_execution_id,
     g.r_lane_id
-    FROM g
-    ORDER BY g.place_;
+    FROM g;

@@ -71,8 +71,8 @@ w1 AS (INSERT INTO ff_lease_event (event_type,
     FROM g)
 SELECT (SELECT now_ms FROM clk),
     g.request_,
+    g.place_,
     g.r_partition_key,
     g.r_execution_id,
     g.r_lease_expires_at_ms
-    FROM g
-    ORDER BY g.place_;
+    FROM g;

@@ -66,5 +66,4 @@ o4 AS (INSERT INTO ff_outbox_trim AS x (channel,
     EXCLUDED.event_id))
 SELECT (SELECT now_ms FROM clk),
     g.n_
-    FROM g
-    ORDER BY g.n_;
+    FROM g;
