@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 DEV_MODE = "FF_DEV_MODE"
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+POSTGRES_LOOPS = LoopSettings(lease_expiry_ms=3_000, delayed_promoter_ms=3_000, attempt_timeout_ms=3_000)
+"""Other processes tell what is due soon, so looking by oneself can be rarer there than on SQLite."""
 
 
 class SqliteBackend(Engine):
@@ -125,6 +127,7 @@ class PostgresBackend(Engine):
         """Starts the background loops; of all processes on this database the elected one runs them."""
         if self._loops is not None:
             return False
+        settings = settings or POSTGRES_LOOPS
         if self.store.options.pooler:
             self._loops = Supervisor(self, settings)
         else:
