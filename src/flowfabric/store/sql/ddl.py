@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from typing import Any
 
 from flowfabric.plan import Cond
 from flowfabric.store.schema import INDEXES, TABLES, Column, Index, Table
@@ -99,20 +101,20 @@ def index_order(index: Index, prefix: str = "") -> str:
 
 
 def index_predicate(index: Index, prefix: str = "") -> str:
-    return " AND ".join(_constant_cond(c, prefix) for c in index.where)
+    return " AND ".join(comparison(prefix + c.column, c, literal) for c in index.where)
 
 
-def _constant_cond(cond: Cond, prefix: str) -> str:
-    column = prefix + cond.column
+def comparison(left: str, cond: Cond, right: Callable[[Any], str]) -> str:
+    """A condition on what stands on the left; how its value is written depends on where it comes from."""
     match cond.op:
         case "is null":
-            return f"{column} IS NULL"
+            return f"{left} IS NULL"
         case "not null":
-            return f"{column} IS NOT NULL"
+            return f"{left} IS NOT NULL"
         case "in":
-            return f"{column} IN ({', '.join(literal(v) for v in cond.value)})"
+            return f"{left} IN ({', '.join(literal(v) for v in cond.value)})"
         case op:
-            return f"{column} {op} {literal(cond.value)}"
+            return f"{left} {op} {right(cond.value)}"
 
 
 def literal(value: object) -> str:

@@ -34,7 +34,7 @@ from flowfabric.plan import (
     When,
 )
 from flowfabric.store.schema import TABLES, Table
-from flowfabric.store.sql.ddl import literal
+from flowfabric.store.sql.ddl import comparison, literal
 
 Values = tuple[Any, ...]
 Picker = Callable[[Values], Values]
@@ -148,15 +148,7 @@ class Draft:
                 return literal(value)
 
     def _cond(self, left: str, kind: str, cond: Cond) -> str:
-        match cond.op:
-            case "is null":
-                return f"{left} IS NULL"
-            case "not null":
-                return f"{left} IS NOT NULL"
-            case "in":
-                return f"{left} IN ({', '.join(literal(v) for v in cond.value)})"
-            case op:
-                return f"{left} {op} {self.value(cond.value, kind)}"
+        return comparison(left, cond, lambda value: self.value(value, kind))
 
     def guard(self, guard: Guard, table: Table | None = None) -> str:
         of = table or self.table

@@ -24,7 +24,7 @@ from flowfabric.plan import (
     When,
 )
 from flowfabric.store.schema import TABLES, Table
-from flowfabric.store.sql.ddl import PG_TYPES, literal
+from flowfabric.store.sql.ddl import PG_TYPES, comparison, literal
 
 NOW = "(SELECT now_ms FROM clk)"
 
@@ -140,15 +140,7 @@ class Scope:
         return f"{self.args}.now_ms_"
 
     def cond(self, cond: Cond, left: str, kind: str) -> str:
-        match cond.op:
-            case "is null":
-                return f"{left} IS NULL"
-            case "not null":
-                return f"{left} IS NOT NULL"
-            case "in":
-                return f"{left} IN ({', '.join(literal(v) for v in cond.value)})"
-            case op:
-                return f"{left} {op} {self.value(cond.value, kind)}"
+        return comparison(left, cond, lambda value: self.value(value, kind))
 
     def guard(self, guard: Guard, table: Table, row: str = "t.") -> str:
         match guard:
