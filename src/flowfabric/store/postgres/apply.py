@@ -52,6 +52,17 @@ class Effects:
             if times:
                 self.dues[wake.topic] = min(min(times), self.dues.get(wake.topic, times[0]))
 
+    def add_rows(self, text: PgForm, wanted: Sequence[tuple[Plan, int]], rows: Sequence[Any]) -> None:
+        """For sweeps: a time of the rows themselves is the earliest of them."""
+        if any(wake.at is None or wake.at >= 0 for wake in text.wakes):
+            for row in rows:
+                self.add(text, wanted[row[1] - 1][0].values, row)
+            return
+        for wake in text.wakes:
+            times = [row[wake.at] for row in rows if row[wake.at] is not None]
+            if times:
+                self.dues[wake.topic] = min(min(times), self.dues.get(wake.topic, times[0]))
+
     def add(self, text: PgForm, values: Sequence[Any], row: Sequence[Any]) -> None:
         for wake in text.wakes:
             if wake.at is None:
@@ -259,8 +270,8 @@ async def run_sweeps(
     answer = _ANSWERS[form]
     for row in sorted(rows, key=itemgetter(2)):
         shares[row[1] - 1].append(answer(row))
-        effects.add(text, wanted[row[1] - 1][0].values, row)
     if rows:
+        effects.add_rows(text, wanted, rows)
         effects.topics.update(dict.fromkeys((channel, None) for channel in text.channels))
     return shares
 

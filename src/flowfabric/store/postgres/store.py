@@ -303,9 +303,14 @@ def closed() -> TransportError:
 
 
 def _must_split(items: list[Any]) -> bool:
-    """Plans that may be refused late, that read what they write, or that name one row twice do not share a statement."""
-    flat = [plan for plans in items for plan in plans]
-    return len(flat) > 1 and (text_of(flat[0].form).alone or (len(items) > 1 and not distinct(flat)))
+    """Plans that may be refused late, that read what they write, or that name one row twice do not share a statement.
+
+    Only inserts can name one twice here; the others stand in line for their rows.
+    """
+    form = items[0][0].form
+    if text_of(form).alone:
+        return len(items) > 1 or len(items[0]) > 1
+    return form.is_insert and len(items) > 1 and not distinct([plan for plans in items for plan in plans])
 
 
 def _can_split(shape: Shape, items: list[Any]) -> bool:
