@@ -11,6 +11,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from msgspec import structs
 
 from flowfabric.engine.engine import Engine
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
@@ -220,14 +221,28 @@ async def test_what_one_reader_found_out_is_not_applied_to_an_older_page_of_anot
         (late,) = await slow.draw()
         (early,) = await fast.draw()
         await fast.end()
-        prompt = asyncio.create_task(reader.read(quick._connection, 0, 10))
+        prompt = asyncio.create_task(reader.read(lambda work: work(quick._connection), 0, 10))
         session = HeldBack(held._connection)
-        behind = asyncio.create_task(reader.read(session, 0, 10))
+        behind = asyncio.create_task(reader.read(lambda work: work(session), 0, 10))
         await session.arrived.wait()
         await slow.end()
         assert [row[0] for row in await prompt] == [late, early]
         session.let_go.set()
         assert [row[0] for row in await behind] == [late, early]
+
+
+async def test_a_reader_that_waits_at_a_gap_holds_no_connection() -> None:
+    options = structs.replace(clean_database(), readers=1)
+    async with engines(options, 1) as (engine,), writers(options.url, 2) as (slow, fast):
+        await slow.draw()
+        await fast.draw()
+        await fast.end()
+        reading = asyncio.create_task(engine.store.read_events(CHANNEL, 0, 10))
+        for _ in range(3):
+            await asyncio.wait_for(engine.list_lanes(), 2)
+        assert not reading.done()
+        await slow.end()
+        assert len(await reading) == 2
 
 
 async def test_a_reader_goes_on_as_soon_as_a_gap_is_dead() -> None:

@@ -44,7 +44,7 @@ def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def read(reader: GapReader, server: Server, after: int) -> list[int]:
-    return [row[0] for row in await reader.read(server, after, 10)]
+    return [row[0] for row in await reader.read(lambda work: work(server), after, 10)]
 
 
 async def test_a_gap_holds_back_what_follows_while_an_older_transaction_runs() -> None:

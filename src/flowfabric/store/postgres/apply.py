@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import groupby
 from operator import itemgetter
@@ -41,6 +41,15 @@ class Effects:
         self.topics: dict[Topic, None] = {}
         self.dues: dict[str, int] = {}
 
+    def due(self, timer: str, at_ms: int) -> None:
+        """Of several times the earliest counts."""
+        self.dues[timer] = min(at_ms, self.dues.get(timer, at_ms))
+
+    def merge(self, topics: Iterable[Topic], dues: Mapping[str, int]) -> None:
+        self.topics.update(dict.fromkeys(topics))
+        for timer, at_ms in dues.items():
+            self.due(timer, at_ms)
+
     def add_all(self, text: PgForm, plans: Sequence[Plan]) -> None:
         """For forms whose wake-ups are all told by the arguments."""
         for wake in text.wakes:
@@ -50,7 +59,7 @@ class Effects:
                 continue
             times = [at for plan in plans if (at := plan.values[wake.at]) is not None]
             if times:
-                self.dues[wake.topic] = min(min(times), self.dues.get(wake.topic, times[0]))
+                self.due(wake.topic, min(times))
 
     def add_rows(self, text: PgForm, wanted: Sequence[tuple[Plan, int]], rows: Sequence[Any]) -> None:
         """For sweeps: a time of the rows themselves is the earliest of them."""
@@ -61,7 +70,7 @@ class Effects:
         for wake in text.wakes:
             times = [row[wake.at] for row in rows if row[wake.at] is not None]
             if times:
-                self.dues[wake.topic] = min(min(times), self.dues.get(wake.topic, times[0]))
+                self.due(wake.topic, min(times))
 
     def add(self, text: PgForm, values: Sequence[Any], row: Sequence[Any]) -> None:
         for wake in text.wakes:
@@ -70,7 +79,7 @@ class Effects:
                 continue
             at = _at(wake.at, values, row)
             if at is not None:
-                self.dues[wake.topic] = min(at, self.dues.get(wake.topic, at))
+                self.due(wake.topic, at)
 
 
 def _at(place: int | None, values: Sequence[Any], row: Sequence[Any]) -> Any:
@@ -243,9 +252,7 @@ async def run_together(session: Session, plans: Sequence[Plan], now_ms: int | No
                     raise Late(Refused(at, answer.step))
     except Late as late:
         return late.answer
-    effects.topics.update(mine.topics)
-    for timer, at_ms in mine.dues.items():
-        effects.dues[timer] = min(at_ms, effects.dues.get(timer, at_ms))
+    effects.merge(mine.topics, mine.dues)
     return answer
 
 

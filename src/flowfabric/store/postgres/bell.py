@@ -60,9 +60,7 @@ class Bell:
         soon = {timer: at_ms for timer, at_ms in effects.dues.items() if at_ms - now_ms < SOON_MS}
         if self._task is None or (not effects.topics and not soon):
             return
-        self._pending.topics.update(effects.topics)
-        for timer, at_ms in soon.items():
-            self._pending.dues[timer] = min(at_ms, self._pending.dues.get(timer, at_ms))
+        self._pending.merge(effects.topics, soon)
         self._wanted.set()
 
     async def _run(self) -> None:

@@ -7,7 +7,7 @@ dead once every transaction that was running when it was seen has ended: then it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from flowfabric.store.port import Row
@@ -21,6 +21,7 @@ _FENCE = "SELECT pg_current_xact_id()::text::bigint"
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.001, 0.05
 MAX_PAUSES = 100
 TAIL = 1_000
+Run = Callable[[Callable[[Session], Awaitable[Any]]], Awaitable[Any]]
 
 
 class GapReader:
@@ -36,47 +37,55 @@ class GapReader:
         self._tail = f"SELECT {trimmed}, ARRAY(SELECT event_id FROM {channel} ORDER BY event_id DESC LIMIT {TAIL})"
         self._between = f"SELECT event_id FROM {channel} WHERE event_id >= $1 AND event_id < $2 ORDER BY event_id"
 
-    async def read(self, session: Session, after: int, limit: int) -> list[Row]:
-        """Committed events above a number, up to the first gap that may still fill; waits where that gap comes first."""
+    async def read(self, run: Run, after: int, limit: int) -> list[Row]:
+        """Committed events above a number, up to the first gap that may still fill; waits where that gap comes first.
+
+        No connection is held meanwhile: `run` lends one for each look.
+        """
         pause = FIRST_PAUSE_S
         for _ in range(MAX_PAUSES):
-            dead = self._settled  # what others settle while this page is under way may be missing from it
-            rows = await session.fetch(self._page, after, limit)
-            if not rows:
-                return []
-            page = _up_to_gap(rows, after, max(dead, self._decided(rows[0][0], rows[0][1])))
-            if len(page) == len(rows):
-                return decode_rows(self._channel, page)
-            if self._fence is None:
-                self._fence = (rows[-1][2], (await session.fetch(_FENCE))[0][0])
-            if page:
+            page = await run(lambda session: self._look(session, after, limit))
+            if page is not None:
                 return decode_rows(self._channel, page)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE_S)
         return []
 
-    async def last(self, session: Session, noted: Callable[[], None]) -> int:
+    async def _look(self, session: Session, after: int, limit: int) -> list[Any] | None:
+        """A page, or None when a gap comes first."""
+        dead = self._settled  # what others settle while this page is under way may be missing from it
+        rows = await session.fetch(self._page, after, limit)
+        if not rows:
+            return []
+        page = _up_to_gap(rows, after, max(dead, self._decided(rows[0][0], rows[0][1])))
+        if len(page) < len(rows) and self._fence is None:
+            self._fence = (rows[-1][2], (await session.fetch(_FENCE))[0][0])
+        return page or None
+
+    async def last(self, run: Run, noted: Callable[[], None]) -> int:
         """A position behind everything committed so far and before everything that is not; in doubt rather too early.
 
         `noted` is called once nothing that is committed from then on can be missed.
         """
         dead = self._settled
-        trimmed, numbers = (await session.fetch(self._tail))[0]
+        trimmed, numbers = (await run(lambda session: session.fetch(self._tail)))[0]
         noted()
         highest: int = max((trimmed, *numbers))
         gap = _first_gap(numbers[::-1], max(dead + 1, numbers[-1] if len(numbers) == TAIL else 1))
         if gap > highest:
             return highest
-        fence = (await session.fetch(_FENCE))[0][0]
+        fence = (await run(lambda session: session.fetch(_FENCE)))[0][0]
         pause = FIRST_PAUSE_S
         for _ in range(MAX_PAUSES):
-            if (await session.fetch(f"SELECT {_HORIZON}"))[0][0] >= fence:
+            if (await run(lambda session: session.fetch(f"SELECT {_HORIZON}")))[0][0] >= fence:
                 break
             await asyncio.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE_S)
         else:
             return gap - 1
-        arrived: set[int] = {row[0] for row in await session.fetch(self._between, gap, highest)} - set(numbers)
+        arrived: set[int] = {row[0] for row in await run(lambda session: session.fetch(self._between, gap, highest))} - set(
+            numbers
+        )
         self._settled = max(self._settled, highest)
         return min(arrived) - 1 if arrived else highest
 

@@ -46,7 +46,7 @@ from flowfabric.store.postgres.failures import (
 from flowfabric.store.postgres.migrate import Kind, check_schema, migrate
 from flowfabric.store.postgres.reader import decode_rows, run_reads
 from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES
-from flowfabric.store.sql.ddl import index_order, index_predicate
+from flowfabric.store.sql.ddl import first_of
 
 CHUNK = 500
 CLOCK_CHECK_S = 10.0
@@ -246,22 +246,19 @@ class PostgresStore:
         return Loaded(now, await self._read(lambda session: run_reads(session, reads)))
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
-        return await self._read(lambda session: self._gaps[channel].read(session, after, limit))
+        return await self._gaps[channel].read(self._read, after, limit)
 
     def last_event(self, channel: str) -> Awaitable[int]:
         """Commits wait until it is noted, so that whatever is submitted after this call comes behind the answer."""
         noted = asyncio.get_running_loop().create_future()
         self._noting.add(noted)
         noted.add_done_callback(self._noting.discard)
-        asked = asyncio.ensure_future(self._read(lambda session: self._gaps[channel].last(session, lambda: _done(noted))))
+        asked = asyncio.ensure_future(self._gaps[channel].last(self._read, lambda: _done(noted)))
         asked.add_done_callback(lambda _: _done(noted))
         return asked
 
     async def next_due(self, index: str) -> int | None:
-        found = INDEXES[index]
-        where = f" WHERE {index_predicate(found)}" if found.where else ""
-        sql = f"SELECT {found.order[0]} FROM {found.table}{where} ORDER BY {index_order(found)} LIMIT 1"
-        rows = await self._read(lambda session: session.fetch(sql))
+        rows = await self._read(lambda session: session.fetch(first_of(INDEXES[index])))
         return rows[0][0] if rows else None
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:

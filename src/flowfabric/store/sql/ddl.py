@@ -104,6 +104,12 @@ def index_predicate(index: Index, prefix: str = "") -> str:
     return " AND ".join(comparison(prefix + c.column, c, literal) for c in index.where)
 
 
+def first_of(index: Index) -> str:
+    """The first column of the first row of an index."""
+    where = f" WHERE {index_predicate(index)}" if index.where else ""
+    return f"SELECT {index.order[0]} FROM {index.table}{where} ORDER BY {index_order(index)} LIMIT 1"
+
+
 def comparison(left: str, cond: Cond, right: Callable[[Any], str]) -> str:
     """A condition on what stands on the left; how its value is written depends on where it comes from."""
     match cond.op:

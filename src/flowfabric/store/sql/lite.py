@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
+from flowfabric.ids import hyphenated
 from flowfabric.plan import (
     Absent,
     Add,
@@ -47,8 +48,7 @@ def uuid_text(raw: bytes | UUID | None) -> str | None:
     """The hyphenated text of a uuid, from its bytes."""
     if raw is None:
         return None
-    digits = raw.hex() if isinstance(raw, bytes) else raw.hex
-    return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
+    return hyphenated(raw.hex() if isinstance(raw, bytes) else raw.hex)
 
 
 def list_text(items: Any) -> str:

@@ -19,7 +19,7 @@ from flowfabric.store.clock import Clock, Ratchet, system_clock
 from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.schema import INDEXES, TABLES
-from flowfabric.store.sql.ddl import index_order, index_predicate
+from flowfabric.store.sql.ddl import first_of
 from flowfabric.store.sqlite.failures import as_engine_error, patiently
 from flowfabric.store.sqlite.migrate import migrate
 from flowfabric.store.sqlite.reader import decode_rows, dump_tables, run_reads
@@ -138,10 +138,7 @@ class SqliteStore:
         return self._writer.submit("read", lambda db: db.execute(sql, (channel,)).fetchone()[0])
 
     async def next_due(self, index: str) -> int | None:
-        found = INDEXES[index]
-        where = f" WHERE {index_predicate(found)}" if found.where else ""
-        sql = f"SELECT {found.order[0]} FROM {found.table}{where} ORDER BY {index_order(found)} LIMIT 1"
-        row = await self.read(lambda db: db.execute(sql).fetchone())
+        row = await self.read(lambda db: db.execute(first_of(INDEXES[index])).fetchone())
         return row[0] if row else None
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
