@@ -77,6 +77,7 @@ class ValidationKind(StrEnum):
     INVALID_TAG_KEY = "invalid_tag_key"
     CORRUPTION = "corruption"
     HANDLE_FROM_OTHER_BACKEND = "handle_from_other_backend"
+    INVALID_DEPENDENCY = "invalid_dependency"
 
 
 class ValidationError(EngineError):
@@ -98,6 +99,7 @@ class ContentionKind(StrEnum):
     EXECUTION_NOT_ACTIVE = "execution_not_active"
     EXECUTION_NOT_ELIGIBLE = "execution_not_eligible"
     RETRY_EXHAUSTED = "retry_exhausted"
+    STALE_GRAPH_REVISION = "stale_graph_revision"
 
 
 _CONTENTION_HINTS = {
@@ -109,6 +111,7 @@ _CONTENTION_HINTS = {
     ContentionKind.CLAIM_GRANT_EXPIRED: "the grant ran out before it was used; ask for a new one",
     ContentionKind.EXECUTION_NOT_ACTIVE: "the execution is not running any more; drop the task",
     ContentionKind.EXECUTION_NOT_ELIGIBLE: "it is not runnable and eligible now",
+    ContentionKind.STALE_GRAPH_REVISION: "the graph changed since it was read; read its revision again",
     ContentionKind.RETRY_EXHAUSTED: "the store stayed busy through 3 tries; try again later",
 }
 
@@ -126,12 +129,17 @@ class Contention(EngineError):
 
 class ConflictKind(StrEnum):
     ACTIVE_ATTEMPT_EXISTS = "active_attempt_exists"
+    CYCLE_DETECTED = "cycle_detected"
+    DEPENDENCY_ALREADY_EXISTS = "dependency_already_exists"
+    EXECUTION_ALREADY_IN_FLOW = "execution_already_in_flow"
     UNIQUE = "unique_violation"
 
 
 class Conflict(EngineError):
-    def __init__(self, kind: ConflictKind, detail: str = "") -> None:
-        self.kind, self.detail = kind, detail
+    """`existing` is what stands in the way, where there is such a thing."""
+
+    def __init__(self, kind: ConflictKind, detail: str = "", *, existing: object = None) -> None:
+        self.kind, self.detail, self.existing = kind, detail, existing
         self.code = kind.value
         super().__init__(f"{kind.value}: {detail}" if detail else kind.value)
 
@@ -144,6 +152,10 @@ class StateKind(StrEnum):
     MAX_REPLAYS_EXHAUSTED = "max_replays_exhausted"
     GRANT_ALREADY_EXISTS = "grant_already_exists"
     LANE_CLOSED = "lane_closed"
+    NOT_RUNNABLE = "not_runnable"
+    NOT_BLOCKED_BY_DEPS = "not_blocked_by_deps"
+    DEPS_NOT_SATISFIED = "deps_not_satisfied"
+    TERMINAL = "terminal"
 
 
 _STATE_HINTS = {
@@ -154,6 +166,10 @@ _STATE_HINTS = {
     StateKind.MAX_REPLAYS_EXHAUSTED: "it has been replayed as often as its policy allows",
     StateKind.GRANT_ALREADY_EXISTS: "an unexpired grant exists; wait until it is used or runs out",
     StateKind.LANE_CLOSED: "the lane takes no new work; resume it or use another lane",
+    StateKind.NOT_RUNNABLE: "only a runnable execution can be promoted",
+    StateKind.NOT_BLOCKED_BY_DEPS: "it does not wait for other executions",
+    StateKind.DEPS_NOT_SATISFIED: "other executions it waits for have not ended",
+    StateKind.TERMINAL: "it is over",
 }
 
 

@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
+COMPLETIONS = "ff_completion_event"
+
 
 class Arg(Struct, frozen=True):
     """A value of the call."""
@@ -95,7 +97,14 @@ class Absent(Struct, frozen=True):
     where: tuple[Cond, ...]
 
 
-Guard = Cond | AnyOf | Covered | Absent
+class Among(Struct, frozen=True):
+    """The row's id is one of the caller's."""
+
+    column: str
+    by: Arg
+
+
+Guard = Cond | AnyOf | Covered | Among | Absent
 
 
 class When(Struct, frozen=True):
@@ -134,7 +143,7 @@ class UpdateMany(Struct, frozen=True):
     """Changes what it matches, be it nothing."""
 
     table: str
-    where: tuple[Cond, ...]
+    where: tuple[Cond | Among, ...]
     set: Mapping[str, Any]
 
 
@@ -158,7 +167,7 @@ Step = Insert | Upsert | Update | UpdateMany | Delete
 
 def Emit(channel: str, kind: str, data: Mapping[str, Any], at: Any = Now()) -> Insert:  # noqa: N802, B008
     """An event is a row of an outbox."""
-    word = "outcome" if channel == "ff_completion_event" else "event_type"
+    word = "outcome" if channel == COMPLETIONS else "event_type"
     return Insert(channel, {word: kind, "occurred_at_ms": at, **data})
 
 
@@ -186,6 +195,7 @@ class Form:
         at = tuple(self.args.index(name) for name in self.choosing)
         self.chosen_by: Callable[[tuple[Any, ...]], Any] = itemgetter(*at) if at else (lambda values: ())
         self.is_insert = isinstance(self.steps[0], Insert)
+        self.ends = any(isinstance(step, Insert) and step.table == COMPLETIONS for step in self.steps)
         self.reads_itself = bool(_tables_asked(self) & {step.table for step in self.steps})
         self._values = _getter(self.args)
         _check(self)

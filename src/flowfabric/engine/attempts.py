@@ -8,8 +8,8 @@ from typing import Any
 from flowfabric.engine import checks
 from flowfabric.engine.claims import Claims
 from flowfabric.errors import EngineError, StateError, StateKind, TransportError, invalid
-from flowfabric.ids import execution_id, name
-from flowfabric.model.attempt import Delayed, FailOutcome, FailureClass, FailureReason
+from flowfabric.ids import ExecutionId, execution_id, name
+from flowfabric.model.attempt import Delayed, FailOutcome, FailureClass, FailureReason, TerminalFailed
 from flowfabric.model.lease import (
     Completed,
     CompleteExecutionArgs,
@@ -60,7 +60,7 @@ class Attempts(Claims):
         fields = self.fields(handle)
         result = None if payload is None else checks.payload(payload, "payload")
         await self.by_holder(fields, Act(attempts.complete(fields, result)), "success")
-        self.forget(handle)
+        await self._ended(handle, fields)
 
     async def complete_many(self, many: Sequence[tuple[Handle, bytes | None]]) -> list[EngineError | None]:
         """Each as `complete` would answer it: None, or the error for that one."""
@@ -75,14 +75,18 @@ class Attempts(Claims):
             except EngineError as error:
                 answers[at] = error
         done = await self.store.commit_many([plan for _, _, plan in ready.values()]) if ready else []
+        ended: list[ExecutionId] = []
         for (at, (handle, fields, plan)), answer in zip(ready.items(), done, strict=True):
             try:
                 if not isinstance(answer, Applied):
                     lost = answer if isinstance(answer, TransportError) and answer.doubtful else None
                     await self.by_holder(fields, Act(plan), "success", lost=lost)
-                self.forget(handle)
+                if self.forget(handle):
+                    ended.append(fields.execution_id)
             except EngineError as error:
                 answers[at] = error
+        if ended:
+            await self._cascade.ended(ended)
         return answers
 
     async def fail(
@@ -118,6 +122,8 @@ class Attempts(Claims):
             self._random.random(),
         )
         outcome: FailOutcome = await self.by_holder(fields, attempts.fail(fields, message, category, delay_ms), "failed")
+        if isinstance(outcome, TerminalFailed):
+            await self._ended(handle, fields)
         self.forget(handle)
         return outcome
 
@@ -133,7 +139,7 @@ class Attempts(Claims):
         fields = self.fields(handle)
         checks.text(reason, "reason")
         await self.by_holder(fields, Act(attempts.give_up(fields, reason)), "cancelled")
-        self.forget(handle)
+        await self._ended(handle, fields)
 
     # ---- without a handle
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
+from flowfabric.engine.flow_backend import FlowBackend
 from flowfabric.engine.subscriptions import Subscription
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
@@ -67,7 +68,7 @@ from flowfabric.model.state import ExpirePhase, LaneState, PublicState
 from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs
 
 
-class EngineBackend(Protocol):
+class EngineBackend(FlowBackend, Protocol):
     """`Engine` implements it over a store. Operations raise `EngineError`s; a refused call changed nothing."""
 
     # ---- the backend itself

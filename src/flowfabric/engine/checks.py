@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
 from flowfabric.errors import ValidationError, ValidationKind, invalid
-from flowfabric.ids import execution_id, lane_id, name, partition_key
+from flowfabric.ids import execution_id, lane_id, name, partition_key, tag_key_is_valid
 from flowfabric.model.execution import (
     MAX_PAYLOAD_BYTES,
     MAX_REASON_BYTES,
@@ -97,6 +98,31 @@ def optional_uuid(value: object, field: str) -> UUID | None:
     if value is not None and not isinstance(value, UUID):
         raise invalid(field, f"a UUID, not {type(value).__name__}")
     return value
+
+
+def flow_id(value: object, field: str = "flow_id") -> UUID:
+    """A UUID, or its text."""
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(value if isinstance(value, str) else "")
+    except ValueError:
+        raise invalid(field, "a UUID", value) from None
+
+
+_FLOW_TAG = re.compile(r"[a-z][a-z0-9_]*\.")
+
+
+def is_flow_tag(key: str) -> bool:
+    return _FLOW_TAG.match(key) is not None
+
+
+def flow_tag_key(key: object) -> str:
+    if not isinstance(key, str) or not tag_key_is_valid(key):
+        shown = key if isinstance(key, str) else type(key).__name__
+        detail = f'invalid tag key: "{shown:.80}" (must match ^[a-z][a-z0-9_]*\\.[a-z0-9_][a-z0-9_.]*$)'
+        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+    return key
 
 
 def limit(value: object, most: int, field: str = "limit") -> int:

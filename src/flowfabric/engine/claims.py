@@ -87,7 +87,7 @@ class Claims(Executions):
 
     def _work(self, row: Row, policy: ClaimPolicy) -> Work:
         fields, was = self._claimed_fields(row, policy.lease_ttl_ms, policy.worker_instance_id)
-        handle = self.handle(fields, claims.kind_after(was), retry_count=row[8], policy=row[9])
+        handle = self.handle(fields, claims.kind_after(was), retry_count=row[8], policy=row[9], in_flow=row[14] is not None)
         tags = {} if row[12] == "{}" else _tags(row[12])
         return Work(handle, fields.execution_id, row[2], row[5], row[6], row[10], row[11] or b"", tags)
 
@@ -99,7 +99,8 @@ class Claims(Executions):
     def _granted(self, applied: Applied, ttl_ms: int, instance: str, attempt: Attempt | None, kind: HandleKind | None) -> Claimed:
         row = applied.row
         fields, was = self._claimed_fields(row, ttl_ms, instance)
-        handle = self.handle(fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9])
+        in_flow = row[14] is not None
+        handle = self.handle(fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9], in_flow=in_flow)
         word = {"pending_retry_attempt": "retry", "pending_replay_attempt": "replay"}.get(was, "initial")
         if kind is HandleKind.RECLAIMED:
             word = "reclaim"

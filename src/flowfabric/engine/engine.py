@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+from flowfabric.engine.flow_cancels import FlowCancels
 from flowfabric.engine.kernel import Settings
-from flowfabric.engine.retention import Retention
 from flowfabric.model.lease import Capabilities
 from flowfabric.store.port import Store
 
@@ -47,7 +47,10 @@ FLAGS = (
 )
 
 
-class Engine(Retention):
+_OFFERED_BY = {"cancel_flow_wait_timeout": "cancel_flow", "cancel_flow_wait_indefinite": "cancel_flow"}
+
+
+class Engine(FlowCancels):
     """Load, decide, commit, for every operation; the store is the only thing that differs."""
 
     def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
@@ -76,7 +79,7 @@ class Engine(Retention):
     def capabilities(self) -> Capabilities:
         """A flag is true exactly when the operation works here."""
         identity = {"family": self.store.label, "version": _version(), "rfc017_stage": "unknown"}
-        return Capabilities(identity, {flag: callable(getattr(self, flag, None)) for flag in FLAGS})
+        return Capabilities(identity, {flag: callable(getattr(self, _OFFERED_BY.get(flag, flag), None)) for flag in FLAGS})
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         """Stops background work and waits for what is under way, at most this long. Never raises."""
@@ -86,6 +89,7 @@ class Engine(Retention):
         if not self._closed:
             self._closed = True
             await self._let_go()
+            await self._cascade.finish()
             await self.store.close()
 
     async def _let_go(self) -> None:

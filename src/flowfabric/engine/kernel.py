@@ -7,14 +7,18 @@ import copy
 import random
 from collections.abc import Callable
 from typing import Any, Self
+from uuid import UUID
 
 from msgspec import Struct
 
 from flowfabric.codec.handle import decode_handle, encode_handle
+from flowfabric.engine.cascade import Cascade
+from flowfabric.engine.turns import Turns
 from flowfabric.errors import Contention, ContentionKind, EngineError, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
+from flowfabric.model.flow import MAX_GRAPH_EDGES, Edge, EdgeGroup
 from flowfabric.model.lease import Grant, Handle, HandleFields, HandleKind
 from flowfabric.model.policy import RetryPolicy
 from flowfabric.plan import Applied
@@ -22,7 +26,7 @@ from flowfabric.rules import attempts
 from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.retention import DEFAULT_RETENTION_MS
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
-from flowfabric.store.port import Get, Read, Row, Scan, Store
+from flowfabric.store.port import Get, GetAll, Read, Row, Scan, Store
 from flowfabric.store.schema import TABLES
 
 MAX_TRIES = 3
@@ -54,6 +58,7 @@ class Facts(Struct, frozen=True, gc=False):
     fields: HandleFields
     retry_count: int
     policy: str | None
+    in_flow: bool = False
 
 
 class Kernel:
@@ -66,6 +71,8 @@ class Kernel:
         self._facts: dict[bytes, Facts] = {}
         self._lanes: set[str] = set()
         self._label = store.tag.label
+        self._cascade = Cascade(store)
+        self._turns = Turns()
 
     # ---- snapshots
 
@@ -78,7 +85,10 @@ class Kernel:
         lane: str | None = None,
         groups: bool = False,
     ) -> Snapshot:
-        """The execution with its current attempt, or the attempt asked for, and what else a rule needs."""
+        """The execution with its current attempt, or the attempt asked for, and what else a rule needs.
+
+        Its inbound group is found by its flow, which never changes once it has one.
+        """
         key = (ident.partition_index, ident.uuid)
         owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
         reads: list[Read] = [Get("ff_exec_core", key, LIGHT)]
@@ -91,7 +101,10 @@ class Kernel:
         if lane is not None:
             reads.append(Get("ff_lane_registry", (lane,)))
         if groups:
-            reads.append(Scan("edge_groups", {"partition_key": ident.partition_index, "downstream_eid": ident.uuid}))
+            inbound = {"partition_key": ident.partition_index, "downstream_eid": ident.uuid}
+            flow = await self._flow_of(ident)
+            reads.append(GetAll("ff_edge_group", [] if flow is None else [(ident.partition_index, flow, ident.uuid)]))
+            reads.append(Scan("edges_in", inbound, limit=MAX_GRAPH_EDGES))
         loaded = await self.store.load(reads)
         found = iter(loaded.rows)
         return Snapshot(
@@ -100,12 +113,17 @@ class Kernel:
             _first(Attempt, next(found)),
             _first(Grant, next(found)) if grant else None,
             _first(Lane, next(found)) if lane is not None else None,
-            tuple(row[1] for row in next(found)) if groups else (),
+            tuple(EdgeGroup(*row) for row in next(found)) if groups else (),
+            tuple(Edge(*row) for row in next(found)) if groups else (),
         )
 
     async def execution(self, ident: ExecutionId) -> Execution | None:
         loaded = await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid)),))
         return Execution(*loaded.rows[0][0]) if loaded.rows[0] else None
+
+    async def _flow_of(self, ident: ExecutionId) -> UUID | None:
+        rows = (await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), ("flow_id",)),))).rows[0]
+        return rows[0][0] if rows else None
 
     async def _lane_of(self, ident: ExecutionId) -> str:
         """The lane to read beside an execution; it is only known once the execution is read."""
@@ -121,14 +139,20 @@ class Kernel:
     async def settle(self, load: Callable[[], Any], rule: Callable[[Any], Decision]) -> Any:
         tries = 0
         while True:
-            decision = rule(await load())
+            loaded = await load()
+            decision = rule(loaded)
             if isinstance(decision, Done):
                 return decision.result
             if isinstance(decision, Refuse):
                 await self._refuse(decision)
             assert isinstance(decision, Act)
-            answer = await self.store.commit(decision.plan)
+            if decision.first:
+                answer = await self.store.commit_together((*decision.first, decision.plan))
+            else:
+                answer = await self.store.commit(decision.plan)
             if isinstance(answer, Applied):
+                if decision.plan.form.ends and loaded.execution.flow_id is not None:
+                    await self._cascade.ended((loaded.execution.id,))
                 if decision.result is not AGAIN:
                     return _result(decision, answer)
                 continue
@@ -193,12 +217,14 @@ class Kernel:
 
     # ---- handles
 
-    def handle(self, fields: HandleFields, kind: HandleKind, *, retry_count: int, policy: str | None) -> Handle:
+    def handle(
+        self, fields: HandleFields, kind: HandleKind, *, retry_count: int, policy: str | None, in_flow: bool = False
+    ) -> Handle:
         """A handle for a lease just granted; what its epoch froze is kept at hand."""
         opaque = encode_handle(fields)
         if len(self._facts) >= MAX_FACTS:
             del self._facts[next(iter(self._facts))]
-        self._facts[opaque] = Facts(fields, retry_count, policy)
+        self._facts[opaque] = Facts(fields, retry_count, policy, in_flow)
         return Handle(self._label, kind, opaque)
 
     def facts(self, handle: Handle) -> Facts | None:
@@ -213,8 +239,15 @@ class Kernel:
             raise Contention(ContentionKind.LEASE_CONFLICT)  # no store ever granted it
         return fields
 
-    def forget(self, handle: Handle) -> None:
-        self._facts.pop(handle.opaque, None)
+    def forget(self, handle: Handle) -> bool:
+        """The lease is over. Whether its execution may be a member of a flow: where that is not known, it may."""
+        known = self._facts.pop(handle.opaque, None)
+        return known is None or known.in_flow
+
+    async def _ended(self, handle: Handle, fields: HandleFields) -> None:
+        """The holder ended the execution: those that wait for it hear of it before the holder does."""
+        if self.forget(handle):
+            await self._cascade.ended((fields.execution_id,))
 
 
 def _first(kind: Any, rows: list[Row]) -> Any:

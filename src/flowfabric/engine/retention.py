@@ -6,12 +6,17 @@ from flowfabric.engine import checks
 from flowfabric.engine.filters import checked_filter, passes
 from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.engine.subscriptions import Subscriptions
-from flowfabric.ids import lane_id, partition_key
+from flowfabric.ids import ExecutionId, lane_id, partition_key
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Execution
+from flowfabric.model.flow import MAX_GRAPH_EDGES
 from flowfabric.plan import Applied
 from flowfabric.rules import leases, retention
-from flowfabric.store.port import Scan
+from flowfabric.store.port import Scan, ScanAll
+
+MAX_EVENTS = 100
+_TOLD = ("event_id", "execution_id", "dispatched_at_ms")
+_WAITING = ("edge_id", "upstream_eid", "dep_state")
 
 
 class Retention(Subscriptions):
@@ -47,12 +52,24 @@ class Retention(Subscriptions):
         while len(found) < size:
             loaded = await self.store.load((Scan(index, {"lane_id": lane}, after, upto, size, LIGHT),))
             page = [light(row) for row in loaded.rows[0]]
-            found += [e for e in page if (partition is None or e.partition_key == partition) and passes(e, wanted)]
+            held = await self._waited_for([e for e in page if e.flow_id is not None])
+            here = [e for e in page if partition is None or e.partition_key == partition]
+            found += [e for e in here if passes(e, wanted) and e.id not in held]
             if len(page) < size:
                 break
             last = page[-1]
             after = (last.retain_until_ms if index == "retained" else last.terminal_at_ms, last.execution_id)
         return found
+
+    async def _waited_for(self, members: list[Execution]) -> set[ExecutionId]:
+        """Members of flows of whose end not everybody has heard."""
+        if not members:
+            return set()
+        told = ScanAll("completion_events_of", [(e.execution_id,) for e in members], MAX_EVENTS, _TOLD)
+        waiting = ScanAll("edges_out", [(e.partition_key, e.execution_id) for e in members], MAX_GRAPH_EDGES, _WAITING)
+        events, edges = (await self.store.load((told, waiting))).rows
+        unheard = {row[1] for row in events if row[2] is None} | {row[1] for row in edges if row[2] == "unsatisfied"}
+        return {e.id for e in members if e.execution_id in unheard}
 
     async def forget_idempotency_keys(self, limit: int = 1_000) -> int:
         """Drops keys past their window; how many."""

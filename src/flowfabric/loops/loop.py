@@ -34,6 +34,11 @@ class LoopSettings(Struct, frozen=True):
     route_ms: int = 5_000
     retention_ms: int = 60_000
     worker_reaper_ms: int = 30_000
+    dependency_reconciler_ms: int = 15_000
+    edge_cancel_dispatcher_ms: int = 1_000
+    edge_cancel_reconciler_ms: int = 10_000
+    cancel_reconciler_ms: int = 15_000
+    flow_projector_ms: int = 15_000
     wanted: ScannerFilter = ScannerFilter()
 
 

@@ -7,6 +7,13 @@ import logging
 
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.delayed_promoter import DelayedPromoter
+from flowfabric.loops.flows import (
+    CancelReconciler,
+    DependencyReconciler,
+    EdgeCancelDispatcher,
+    EdgeCancelReconciler,
+    FlowProjector,
+)
 from flowfabric.loops.lease_expiry import LeaseExpiry
 from flowfabric.loops.loop import Loop, LoopSettings
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
@@ -30,6 +37,11 @@ def all_loops(settings: LoopSettings) -> list[Loop]:
         RouteReleaser(settings),
         RetentionTrimmer(settings),
         WorkerReaper(settings),
+        DependencyReconciler(settings),
+        EdgeCancelDispatcher(settings),
+        EdgeCancelReconciler(settings),
+        CancelReconciler(settings),
+        FlowProjector(settings),
     ]
 
 

@@ -204,7 +204,7 @@ def holder(execution: Execution, tag: BackendTag, ttl_ms: int = 0) -> HandleFiel
     )
 
 
-def _held(handle: HandleFields) -> dict[str, Any]:
+def held_by(handle: HandleFields) -> dict[str, Any]:
     ident = handle.execution_id
     return {
         "partition_key": ident.partition_index,
@@ -217,12 +217,12 @@ def _held(handle: HandleFields) -> dict[str, Any]:
 
 def renew(handle: HandleFields) -> Act:
     ttl = handle.lease_ttl_ms
-    plan = RENEW(handle.execution_id.partition_index, **_held(handle), lease_ttl_ms=ttl, renew_within_ms=renew_within_ms(ttl))
+    plan = RENEW(handle.execution_id.partition_index, **held_by(handle), lease_ttl_ms=ttl, renew_within_ms=renew_within_ms(ttl))
     return Act(plan, lambda applied: LeaseRenewal(*applied.row))
 
 
 def progress(handle: HandleFields, percent: int | None, message: str | None) -> Plan:
-    at, held = handle.execution_id.partition_index, _held(handle)
+    at, held = handle.execution_id.partition_index, held_by(handle)
     if message is None:
         return PROGRESS_PERCENT(at, **held, percent=percent)
     if percent is None:
@@ -231,13 +231,13 @@ def progress(handle: HandleFields, percent: int | None, message: str | None) -> 
 
 
 def complete(handle: HandleFields, result: bytes | None, encoding: str | None = None) -> Plan:
-    return COMPLETE(handle.execution_id.partition_index, **_held(handle), result=result, result_encoding=encoding)
+    return COMPLETE(handle.execution_id.partition_index, **held_by(handle), result=result, result_encoding=encoding)
 
 
 def fail(handle: HandleFields, reason: str, category: str, delay_ms: int | None, next_policy: str | None = None) -> Act:
     """`delay_ms` is the retry decision: None for no retry."""
     at = handle.execution_id.partition_index
-    values = {**_held(handle), "reason": reason, "category": category}
+    values = {**held_by(handle), "reason": reason, "category": category}
     if delay_ms is None:
         return Act(FAIL_FOR_GOOD(at, **values), TerminalFailed())
     if delay_ms == 0:
@@ -255,7 +255,7 @@ def _scheduled(applied: Applied) -> FailOutcome:
 def delay(handle: HandleFields, delay_until: int) -> Act:
     plan = DELAY(
         handle.execution_id.partition_index,
-        **_held(handle),
+        **held_by(handle),
         delay_until_ms=delay_until,
         blocking_detail=f"delayed until {delay_until}",
     )
@@ -263,7 +263,7 @@ def delay(handle: HandleFields, delay_until: int) -> Act:
 
 
 def give_up(handle: HandleFields, reason: str) -> Plan:
-    return GIVE_UP(handle.execution_id.partition_index, **_held(handle), reason=reason, attempt_reason=f"cancelled: {reason}")
+    return GIVE_UP(handle.execution_id.partition_index, **held_by(handle), reason=reason, attempt_reason=f"cancelled: {reason}")
 
 
 # ---- why a holder's call did not go through

@@ -71,6 +71,7 @@ CLAIMED = (
     "payload",
     "tags",
     Was("attempt_state"),
+    "flow_id",
 )
 
 

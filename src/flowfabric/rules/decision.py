@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 from msgspec import Struct
 
 from flowfabric.errors import EngineError
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
+from flowfabric.model.flow import Edge, EdgeGroup
 from flowfabric.model.lease import Grant
 from flowfabric.plan import Applied, Plan
 
@@ -23,7 +23,8 @@ class Snapshot(Struct, frozen=True):
     attempt: Attempt | None = None
     grant: Grant | None = None
     lane: Lane | None = None
-    edge_groups: tuple[UUID, ...] = ()
+    edge_groups: tuple[EdgeGroup, ...] = ()
+    edges: tuple[Edge, ...] = ()
 
     @property
     def live_grant(self) -> Grant | None:
@@ -37,10 +38,11 @@ class Snapshot(Struct, frozen=True):
 
 
 class Act(Struct, frozen=True, gc=False):
-    """Commit this; then the answer is `result`, or what it makes of the commit."""
+    """Commit this; then the answer is `result`, or what it makes of the commit. What is in `first` goes before, or none of it."""
 
     plan: Plan
     result: Any | Callable[[Applied], Any] = None
+    first: tuple[Plan, ...] = ()
 
 
 class Done(Struct, frozen=True, gc=False):

@@ -32,7 +32,7 @@ from flowfabric.model.execution import (
 )
 from flowfabric.model.policy import DEFAULT_DEDUP_WINDOW_MS, ExecutionPolicy, encode_policy
 from flowfabric.model.state import OPERATOR_OVERRIDE, PublicState
-from flowfabric.plan import Absent, Add, Arg, Cond, Form, Insert, Now, Once, Pick, Plan, Ref, Update, Wake
+from flowfabric.plan import Absent, Add, Arg, Cond, Form, Insert, Now, Once, Pick, Plan, Ref, Step, Update, Wake
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.parts import (
     EXEC,
@@ -75,18 +75,18 @@ _GIVEN = (
     "policy",
     "payload",
 )
-_NEW: dict[str, Any] = {
+NEW: dict[str, Any] = {
     **{column: Arg(column) for column in _GIVEN},
     "attempt_state": "pending_first_attempt",
     "created_at_ms": Arg("now"),
     "last_transition_at": Arg("now"),
     "last_mutation_at": Arg("now"),
 }
-_LANE_IS_OPEN = (Absent(LANE, (Cond("lane_id", "=", Arg("lane_id")), Cond("state", "in", ("draining", "disabled")))),)
+LANE_IS_OPEN = (Absent(LANE, (Cond("lane_id", "=", Arg("lane_id")), Cond("state", "in", ("draining", "disabled")))),)
 
 CREATE_READY = Form(
     "create_ready",
-    Insert(EXEC, {**_NEW, **entering("READY")}, _LANE_IS_OPEN),
+    Insert(EXEC, {**NEW, **entering("READY")}, LANE_IS_OPEN),
     Wake("ready", Arg("lane_id")),
     Wake("deadline", at=Arg("deadline_at_ms")),
 )
@@ -94,8 +94,8 @@ CREATE_DELAYED = Form(
     "create_delayed",
     Insert(
         EXEC,
-        {**_NEW, **entering("DELAYED", detail=Arg("blocking_detail")), "delay_until_ms": Arg("delay_until_ms")},
-        _LANE_IS_OPEN,
+        {**NEW, **entering("DELAYED", detail=Arg("blocking_detail")), "delay_until_ms": Arg("delay_until_ms")},
+        LANE_IS_OPEN,
     ),
     Wake("delayed", at=Arg("delay_until_ms")),
     Wake("deadline", at=Arg("deadline_at_ms")),
@@ -151,8 +151,10 @@ class Creation(Struct, frozen=True, gc=False):
     created_at_ms: int
 
 
-def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now_ms: int) -> Creation:
-    """`args` are checked already. Delayed only when the time lies ahead of the engine's clock."""
+def creation_values(
+    args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now_ms: int
+) -> tuple[dict[str, Any], int | None]:
+    """The columns of a new execution, and when it may start at the earliest. `args` are checked already."""
     now = engine_now_ms if args.now is None else args.now
     ident = args.execution_id
     plain = policy or _NO_POLICY
@@ -181,6 +183,14 @@ def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now
         "payload": args.input_payload,
         "now": now,
     }
+    return values, delay_until
+
+
+def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now_ms: int) -> Creation:
+    """Delayed only when the time lies ahead of the engine's clock."""
+    ident = args.execution_id
+    values, delay_until = creation_values(args, policy, engine_now_ms)
+    now = values["now"]
     if delay_until is not None and delay_until > engine_now_ms:
         later = {"delay_until_ms": delay_until, "blocking_detail": f"delayed until {delay_until}"}
         plan, state = CREATE_DELAYED(ident.partition_index, **values, **later), PublicState.DELAYED
@@ -193,7 +203,7 @@ def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now
         "idempotency_key": args.idempotency_key,
         "partition_key": ident.partition_index,
         "execution_id": ident.uuid,
-        "expires_at_ms": now + (plain.dedup_window_ms or DEFAULT_DEDUP_WINDOW_MS),
+        "expires_at_ms": now + ((policy or _NO_POLICY).dedup_window_ms or DEFAULT_DEDUP_WINDOW_MS),
     }
     take, retake = TAKE_KEY(ident.partition_index, **key), RETAKE_KEY(ident.partition_index, **key)
     return Creation(plan, take, retake, Created(ident, state), now)
@@ -237,27 +247,28 @@ _CLOSE_CANCELLED = close_attempt(
 )
 _DONE_CANCELLED = completion_event("cancelled", at=Arg("now"))
 
-CANCEL_LEASED = Form(
-    "cancel_leased",
-    Update(EXEC, UNCHANGED, _CANCEL_OPEN),
-    _CLOSE_CANCELLED,
-    drop_grant(),
-    lease_event("revoked", "cancelled", at=Arg("now")),
-    _DONE_CANCELLED,
-)
-CANCEL_INTERRUPTED = Form(
-    "cancel_interrupted", Update(EXEC, UNCHANGED, _CANCEL_OPEN), _CLOSE_CANCELLED, drop_grant(), _DONE_CANCELLED
-)
-CANCEL_PENDING = Form("cancel_pending", Update(EXEC, UNCHANGED, _ENDED_CANCELLED), drop_grant(), _DONE_CANCELLED)
-CANCEL_BETWEEN = Form(
-    "cancel_between_attempts",
-    Update(EXEC, UNCHANGED, {**_ENDED_CANCELLED, "attempt_state": "attempt_terminal"}),
-    drop_grant(),
-    _DONE_CANCELLED,
-)
+_LEASE_OVER = lease_event("revoked", "cancelled", at=Arg("now"))
+_CANCEL_BETWEEN = {**_ENDED_CANCELLED, "attempt_state": "attempt_terminal"}
 
 
-def cancel(snapshot: Snapshot, args: CancelExecutionArgs) -> Decision:
+def _cancelling(name: str, changes: dict[str, Any], *steps: Step) -> Form:
+    return Form(name, Update(EXEC, UNCHANGED, changes), *steps, _DONE_CANCELLED)
+
+
+CANCEL_LEASED = _cancelling("cancel_leased", _CANCEL_OPEN, _CLOSE_CANCELLED, drop_grant(), _LEASE_OVER)
+CANCEL_INTERRUPTED = _cancelling("cancel_interrupted", _CANCEL_OPEN, _CLOSE_CANCELLED, drop_grant())
+CANCEL_PENDING = _cancelling("cancel_pending", _ENDED_CANCELLED, drop_grant())
+CANCEL_BETWEEN = _cancelling("cancel_between_attempts", _CANCEL_BETWEEN, drop_grant())
+_TOLD = {
+    CANCEL_LEASED: CANCEL_LEASED,
+    CANCEL_INTERRUPTED: _cancelling("cancel_interrupted_member", _CANCEL_OPEN, _CLOSE_CANCELLED, drop_grant(), _LEASE_OVER),
+    CANCEL_PENDING: _cancelling("cancel_pending_member", _ENDED_CANCELLED, drop_grant(), _LEASE_OVER),
+    CANCEL_BETWEEN: _cancelling("cancel_member_between_attempts", _CANCEL_BETWEEN, drop_grant(), _LEASE_OVER),
+}
+
+
+def cancel(snapshot: Snapshot, args: CancelExecutionArgs, *, by: str | None = None, told: bool = False) -> Decision:
+    """`by` is who is noted to have done it, if not the source. `told`: the end of a lease is told of even without one."""
     execution = snapshot.execution
     if execution is None:
         return Refuse(NotFound("execution", args.execution_id))
@@ -276,21 +287,20 @@ def cancel(snapshot: Snapshot, args: CancelExecutionArgs) -> Decision:
         **named(execution),
         "now": now,
         "reason": args.reason,
-        "source": args.source,
+        "source": by or args.source,
         "lease_epoch": execution.lease_epoch,
         "attempt_index": execution.attempt_index,
     }
     at = execution.partition_key
-    attempted = {"attempt_reason": f"cancelled: {args.reason}"}
     if leased:
-        plan = CANCEL_LEASED(at, **values, **attempted)
+        form = CANCEL_LEASED
     elif execution.current_attempt_id is not None:
-        plan = CANCEL_INTERRUPTED(at, **values, **attempted)
-    elif execution.total_attempt_count:
-        plan = CANCEL_BETWEEN(at, **values)
+        form = CANCEL_INTERRUPTED
     else:
-        plan = CANCEL_PENDING(at, **values)
-    return Act(plan, Cancelled(execution.id))
+        form = CANCEL_BETWEEN if execution.total_attempt_count else CANCEL_PENDING
+    if form in (CANCEL_LEASED, CANCEL_INTERRUPTED):
+        values["attempt_reason"] = f"cancelled: {args.reason}"
+    return Act((_TOLD[form] if told else form)(at, **values), Cancelled(execution.id))
 
 
 def _stale(execution: Execution, args: CancelExecutionArgs) -> EngineError | None:

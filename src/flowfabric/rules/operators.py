@@ -11,6 +11,7 @@ from flowfabric.model.execution import AlreadyTerminal, Execution, Expired, Repl
 from flowfabric.model.policy import stored_policy
 from flowfabric.model.state import ExpirePhase, PublicState
 from flowfabric.plan import Add, Arg, Cond, Form, Ref, Update, UpdateMany, Wake, Was
+from flowfabric.rules.children import reset_groups
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.parts import (
     ATTEMPT,
@@ -89,11 +90,6 @@ REPLAY_SKIPPED = Form(
     "replay_skipped_member",
     Update(EXEC, UNCHANGED, {**_RESTART, **entering("DEPS", detail=Arg("blocking_detail"))}),
     _REOPEN_ATTEMPT,
-    UpdateMany(
-        "ff_edge_group",
-        (Cond("partition_key", "=", Ref("partition_key")), Cond("downstream_eid", "=", Ref("execution_id"))),
-        {"fail_count": 0, "skip_count": 0, "running_count": 0},
-    ),
     operator_event("replayed", Arg("details")),
     Wake("deadline", at=Ref("deadline_at_ms")),
 )
@@ -129,12 +125,11 @@ def replay(
     if not skipped:
         plan = REPLAY(execution.partition_key, **values, details='{"branch":"normal"}')
         return Act(plan, Replayed(PublicState.WAITING))
-    groups = len(snapshot.edge_groups)
-    details = json.dumps({"branch": "skipped_flow_member", "groups_reset": groups}, separators=(",", ":"))
-    plan = REPLAY_SKIPPED(
-        execution.partition_key, **values, details=details, blocking_detail=f"{groups} dep(s) unsatisfied after replay"
-    )
-    return Act(plan, Replayed(PublicState.WAITING_CHILDREN))
+    reset, unsatisfied = reset_groups(snapshot.edge_groups, snapshot.edges, now)
+    details = json.dumps({"branch": "skipped_flow_member", "groups_reset": len(reset)}, separators=(",", ":"))
+    detail = f"{unsatisfied} dep(s) unsatisfied after replay"
+    plan = REPLAY_SKIPPED(execution.partition_key, **values, details=details, blocking_detail=detail)
+    return Act(plan, Replayed(PublicState.WAITING_CHILDREN), first=reset)
 
 
 def _rearmed(execution: Execution, now: int) -> tuple[int | None, str | None]:

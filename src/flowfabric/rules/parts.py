@@ -95,6 +95,12 @@ def operator_event(kind: str, details: Any) -> Insert:
     return Emit(OPERATOR_EVENTS, kind, {**_ABOUT, "details": details}, Arg("now"))
 
 
+def flow_event(kind: str, details: Any, namespace: Any) -> Insert:
+    """An operator's event about a flow: its id stands where an execution's would."""
+    about = {"execution_id": Ref("flow_id"), "partition_key": Ref("partition_key"), "namespace": namespace}
+    return Emit(OPERATOR_EVENTS, kind, {**about, "details": details}, Arg("now"))
+
+
 def close_attempt(phase: str, outcome: str, *, at: Any = Now(), **more: Any) -> UpdateMany:  # noqa: B008
     changes = {"attempt_state": phase, "outcome": outcome, "terminal_at_ms": at, "lease_expires_at_ms": None, **more}
     return UpdateMany(ATTEMPT, THIS_ATTEMPT, changes)

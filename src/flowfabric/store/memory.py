@@ -10,6 +10,7 @@ from flowfabric.errors import TransportError, Unavailable
 from flowfabric.model.lease import BackendTag
 from flowfabric.plan import (
     Absent,
+    Among,
     Answer,
     AnyOf,
     Applied,
@@ -30,8 +31,8 @@ from flowfabric.plan import (
 from flowfabric.store.clock import Clock, Ratchet, system_clock
 from flowfabric.store.evaluate import TESTS, Call, Key, Record, RefusedAt, changed, default_of, key_of
 from flowfabric.store.hub import Hub, Topic
-from flowfabric.store.port import Get, Loaded, Read, Row, Store
-from flowfabric.store.schema import INDEXES, TABLES, Index, Table
+from flowfabric.store.port import Get, GetAll, Loaded, Read, Row, ScanAll, Store
+from flowfabric.store.schema import INDEXES, TABLES, Index, Table, channels_of
 
 
 class MemoryStore:
@@ -50,6 +51,7 @@ class MemoryStore:
         self._indexes: dict[str, dict[Key, list[tuple[Key, Key]]]] = {name: {} for name in INDEXES}
         self._undo: list[tuple[Table, Key, Record | None]] = []
         self._indexes_of = {t: [i for i in INDEXES.values() if i.table == t] for t in TABLES}
+        self._serving = {t: [i for i in found if i.group and not i.where] for t, found in self._indexes_of.items()}
         self._prepared = self._closed = False
 
     async def prepare(self) -> str | None:
@@ -251,6 +253,8 @@ class MemoryStore:
                 return any(call.cond(c, row) for c in conds)
             case Covered(column=column, by=by):
                 return set(row[column]) <= set(call.value(by))
+            case Among(column=column, by=by):
+                return row[column] in call.value(by)
             case Absent(table=table, where=where):
                 return not any(True for _ in self._matching(TABLES[table], where, call))
 
@@ -260,6 +264,8 @@ class MemoryStore:
         if all(k in named for k in table.key):
             key = tuple(call.value(named[k]) for k in table.key)
             candidates: Iterable[tuple[Key, Record]] = [(key, rows[key])] if key in rows else []
+        elif serving := next((i for i in self._serving[table.name] if all(c in named for c in i.group)), None):
+            candidates = list(self._walk(serving, {c: call.value(named[c]) for c in serving.group}, None, None))
         else:
             candidates = list(rows.items())
         return [(k, row) for k, row in candidates if all(self._holds(c, call, row) for c in where)]
@@ -299,9 +305,7 @@ class MemoryStore:
         self._settled_events = dict(self._last_event)
         topics: dict[Topic, None] = {}
         for form, call in applied:
-            for step in form.steps:
-                if TABLES[step.table].outbox:
-                    topics[step.table, None] = None
+            topics.update(dict.fromkeys((channel, None) for channel in channels_of(form)))
             for wake in form.wakes:
                 self._wake(wake, call, topics)
         self.hub.ring(topics)
@@ -315,6 +319,10 @@ class MemoryStore:
             self.hub.due(wake.topic, at)
 
     def _read(self, read: Read) -> list[Row]:
+        if isinstance(read, GetAll):
+            return [row for key in read.keys for row in self._read(Get(read.table, tuple(key), read.columns))]
+        if isinstance(read, ScanAll):
+            return [row for scan in read.scans() for row in self._read(scan)]
         if isinstance(read, Get):
             row = self._tables[read.table].get(read.key)
             return [] if row is None else [tuple(row[c] for c in read.columns or TABLES[read.table].names)]

@@ -10,6 +10,7 @@ from msgspec import Struct
 from flowfabric.model.lease import BackendTag
 from flowfabric.plan import Answer, Plan
 from flowfabric.store.hub import Hub
+from flowfabric.store.schema import INDEXES
 
 Row = tuple[Any, ...]
 
@@ -38,7 +39,31 @@ class Scan(Struct, frozen=True):
     columns: tuple[str, ...] = ()
 
 
-Read = Get | Scan
+class GetAll(Struct, frozen=True):
+    """Many rows of one table by their keys: those that exist, in no particular order."""
+
+    table: str
+    keys: Sequence[tuple[Any, ...]]
+    columns: tuple[str, ...] = ()
+
+
+class ScanAll(Struct, frozen=True):
+    """The first rows of many groups of a declared index, group after group in no particular order."""
+
+    index: str
+    groups: Sequence[tuple[Any, ...]]
+    limit: int = 100
+    columns: tuple[str, ...] = ()
+
+    def scans(self) -> list[Scan]:
+        names = INDEXES[self.index].group
+        return [
+            Scan(self.index, dict(zip(names, group, strict=True)), limit=self.limit, columns=self.columns)
+            for group in self.groups
+        ]
+
+
+Read = Get | Scan | GetAll | ScanAll
 
 
 class Loaded(Struct, frozen=True):

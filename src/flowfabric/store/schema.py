@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from flowfabric.model.state import ENDED_PHASES
-from flowfabric.plan import Cond
+from flowfabric.plan import Cond, Form, Insert
 
 
 class Column(Struct, frozen=True):
@@ -129,14 +129,39 @@ TABLES: dict[str, Table] = {
             "event_id auto!, namespace text, worker_instance_id text, event_kind text, event_at_ms int, reason text?",
         ),
         _table(
+            "ff_flow_core",
+            """partition_key int!, flow_id uuid!, graph_revision int=0, public_flow_state text='open', created_at_ms int,
+            terminal_at_ms int?, version int=0, settled_at_ms int?, raw_fields json='{}'""",
+        ),
+        _table(
             "ff_edge",
-            """partition_key int!, flow_id uuid!, edge_id uuid!, upstream_eid uuid, downstream_eid uuid, policy json='{}',
-            policy_version int=0""",
+            """partition_key int!, flow_id uuid!, edge_id uuid!, upstream_eid uuid, downstream_eid uuid,
+            edge_state text='pending', dep_state text?, applied_at_ms int?, last_resolved_at_ms int?, reset_at_ms int?,
+            policy json='{}', policy_version int=0""",
         ),
         _table(
             "ff_edge_group",
             """partition_key int!, flow_id uuid!, downstream_eid uuid!, policy json='{}', k_target int=0, success_count int=0,
-            fail_count int=0, skip_count int=0, running_count int=0""",
+            fail_count int=0, skip_count int=0, running_count int=0, group_state text='pending', satisfied_at_ms int?,
+            cancel_siblings_pending_flag int=0, cancel_siblings_pending_members json='[]', cancel_siblings_reason text?,
+            version int=0""",
+        ),
+        _table(
+            "ff_pending_cancel_groups",
+            "partition_key int!, flow_id uuid!, downstream_eid uuid!, enqueued_at_ms int",
+        ),
+        _table(
+            "ff_cancel_backlog",
+            """partition_key int!, flow_id uuid!, requested_at_ms int, requester text='', reason text='', grace_until_ms int?,
+            cancellation_policy text, status text='pending'""",
+        ),
+        _table("ff_cancel_backlog_member", "partition_key int!, flow_id uuid!, execution_id text!"),
+        _table(
+            "ff_flow_summary",
+            """partition_key int!, flow_id uuid!, total_members int=0, sampled_members int=0, members_completed int=0,
+            members_failed int=0, members_cancelled int=0, members_expired int=0, members_skipped int=0, members_active int=0,
+            members_suspended int=0, members_waiting int=0, members_delayed int=0, members_rate_limited int=0,
+            members_waiting_children int=0, public_flow_state text, last_summary_update_at int""",
         ),
         _table(
             "ff_lease_event",
@@ -249,11 +274,49 @@ INDEXES: dict[str, Index] = {
         Index("all_workers", "ff_worker_registry", ("namespace", "worker_instance_id"), primary=True),
         Index("worker_expiry", "ff_worker_registry", ("expires_at_ms", "namespace", "worker_instance_id")),
         Index("worker_events", "ff_worker_registry_event", ("event_at_ms", "event_id")),
-        Index("edge_groups", "ff_edge_group", ("flow_id",), ("partition_key", "downstream_eid")),
+        Index("members", "ff_exec_core", ("execution_id",), ("partition_key", "flow_id"), (Cond("flow_id", "not null"),)),
+        Index(
+            "dependent",
+            "ff_exec_core",
+            ("last_transition_at", "execution_id"),
+            (),
+            (_RUNNABLE, Cond("eligibility_state", "=", "blocked_by_dependencies")),
+        ),
+        Index("flows", "ff_flow_core", ("flow_id",), ("partition_key",), primary=True),
+        Index("unsettled_flows", "ff_flow_core", ("created_at_ms", "flow_id"), (), (Cond("settled_at_ms", "is null"),)),
+        Index("edges", "ff_edge", ("edge_id",), ("partition_key", "flow_id"), primary=True),
+        Index("edges_out", "ff_edge", ("edge_id",), ("partition_key", "upstream_eid")),
+        Index("edges_in", "ff_edge", ("edge_id",), ("partition_key", "downstream_eid")),
+        Index("groups_of_flow", "ff_edge_group", ("downstream_eid",), ("partition_key", "flow_id"), primary=True),
+        Index("cancel_groups", "ff_pending_cancel_groups", ("enqueued_at_ms", "flow_id", "downstream_eid")),
+        Index("cancel_backlog", "ff_cancel_backlog", ("grace_until_ms", "flow_id"), (), (Cond("grace_until_ms", "not null"),)),
+        Index(
+            "cancel_backlog_since",
+            "ff_cancel_backlog",
+            ("requested_at_ms", "flow_id"),
+            (),
+            (Cond("grace_until_ms", "is null"),),
+        ),
+        Index(
+            "cancel_backlog_members", "ff_cancel_backlog_member", ("execution_id",), ("partition_key", "flow_id"), primary=True
+        ),
+        Index(
+            "undispatched",
+            "ff_completion_event",
+            ("committed_at_ms", "event_id"),
+            (),
+            (Cond("dispatched_at_ms", "is null"), Cond("flow_id", "not null"), Cond("outcome", "!=", "resumable")),
+        ),
         Index("lease_events_of", "ff_lease_event", ("event_id",), ("execution_id",)),
         Index("completion_events_of", "ff_completion_event", ("event_id",), ("execution_id",)),
         Index("operator_events_of", "ff_operator_event", ("event_id",), ("execution_id",)),
     )
 }
+
+
+def channels_of(form: Form) -> tuple[str, ...]:
+    """The outboxes a form tells something in."""
+    return tuple(dict.fromkeys(s.table for s in form.steps if isinstance(s, Insert) and TABLES[s.table].outbox))
+
 
 OUTBOXES = tuple(t.name for t in TABLES.values() if t.outbox)

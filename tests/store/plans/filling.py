@@ -20,6 +20,13 @@ BIG = (
     "ff_completion_event",
     "ff_operator_event",
     "ff_worker_registry_event",
+    "ff_flow_core",
+    "ff_edge",
+    "ff_edge_group",
+    "ff_pending_cancel_groups",
+    "ff_cancel_backlog",
+    "ff_cancel_backlog_member",
+    "ff_flow_summary",
 )
 STATES = ("never analyzed", "analyzed", "analyzed while empty")
 
@@ -51,6 +58,16 @@ INSERT INTO ff_lease_event (execution_id, event_type, occurred_at_ms) SELECT {_I
 INSERT INTO ff_completion_event (execution_id, outcome, occurred_at_ms) SELECT {_ID}, 'x', i {_SOME};
 INSERT INTO ff_operator_event (execution_id, event_type, occurred_at_ms) SELECT {_ID}::text, 'x', i {_SOME};
 INSERT INTO ff_worker_registry_event (namespace, worker_instance_id, event_kind, event_at_ms) SELECT 'ns', 'w', 'x', i {_SOME};
+INSERT INTO ff_flow_core (partition_key, flow_id, created_at_ms) SELECT i % 4, {_ID}, i {_SOME};
+INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid)
+SELECT i % 4, {_ID}, {_OTHER}, {_ID}, {_OTHER} {_SOME};
+INSERT INTO ff_edge_group (partition_key, flow_id, downstream_eid) SELECT i % 4, {_ID}, {_OTHER} {_SOME};
+INSERT INTO ff_pending_cancel_groups SELECT i % 4, {_ID}, {_OTHER}, i {_SOME};
+INSERT INTO ff_cancel_backlog (partition_key, flow_id, requested_at_ms, grace_until_ms, cancellation_policy)
+SELECT i % 4, {_ID}, i, CASE WHEN i % 10 > 0 THEN i END, 'x' {_SOME};
+INSERT INTO ff_cancel_backlog_member SELECT i % 4, {_ID}, 'e-' || i {_SOME};
+INSERT INTO ff_flow_summary (partition_key, flow_id, public_flow_state, last_summary_update_at)
+SELECT i % 4, {_ID}, 'x', i {_SOME};
 INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) VALUES ('{LANE}', 0, 'x');
 """
 

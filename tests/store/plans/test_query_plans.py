@@ -25,7 +25,7 @@ from .filling import LANE, STATES, drop, empty, filled
 SWEEPS = {name: form for name, form in ALL.items() if form.pick is not None}
 FEW_BUFFERS = 200
 _UUID = "00000000-0000-0000-0000-000000000007"
-_SOME = {"int": 7, "text": LANE, "uuid": _UUID, "uuidtext": _UUID, "auto": 7}
+_SOME = {"int": 3, "text": LANE, "uuid": _UUID, "uuidtext": _UUID, "auto": 7}
 
 
 @pytest.fixture(params=STATES)

@@ -41,6 +41,7 @@ SELECT 0, randomblob(16), CASE i % 3 WHEN 0 THEN 'lane' ELSE 'other' END,
 def db(request: pytest.FixtureRequest) -> Iterator[sqlite3.Connection]:
     made = sqlite3.connect(":memory:", isolation_level=None)
     made.create_function("new_uuid", 0, new_uuid_bytes)
+    made.create_function("uuid_blob", 1, bytes.fromhex, deterministic=True)
     made.executescript(sqlite_schema())
     made.execute(_FILL)
     if request.param == "statistics":

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol
 from uuid import UUID
 
-from flowfabric.ids import uuid_of
+from flowfabric.ids import uuid_of, uuid_text
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.hub import Topic
 from flowfabric.store.port import Row
 from flowfabric.store.sql.pg import PgForm, statement
 
 MAX_LOOKS = 3
+MOST_TOGETHER = 500
 Decoder = Callable[[Any], Any]
 DECODERS: dict[str, Decoder] = {
     "list": tuple,
@@ -240,16 +241,26 @@ async def _run_alone(session: Session, text: PgForm, plan: Plan, now_ms: int | N
     return Applied(rows[0][0], _ANSWERS[plan.form](rows[0]))
 
 
+def _runs_together(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
+    """What one statement can carry, in order."""
+    for run in runs_of(plans, MOST_TOGETHER):
+        yield from (cut(run, 1) if text_of(run[0].form).alone else (run,))
+
+
 async def run_together(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> Answer:
     """All in order in one transaction, or none."""
     answer: Answer = Refused()
     mine = Effects()
     try:
         async with session.transaction():
-            for at, plan in enumerate(plans):
-                answer = (await run_plans(session, [plan], now_ms, mine))[0]
-                if isinstance(answer, Refused):
-                    raise Late(Refused(at, answer.step))
+            at = 0
+            for run in _runs_together(plans):
+                answers = await run_plans(session, run, now_ms, mine)
+                refused = next((n for n, said in enumerate(answers) if isinstance(said, Refused)), None)
+                if refused is not None:
+                    raise Late(Refused(at + refused, getattr(answers[refused], "step", 0)))
+                answer = answers[-1]
+                at += len(run)
     except Late as late:
         return late.answer
     effects.merge(mine.topics, mine.dues)
@@ -304,6 +315,8 @@ def _arrays(text: PgForm, plans: Sequence[Plan]) -> list[Sequence[Any]]:
             column = columns[at] = column[:1]
         if kind == "list":
             columns[at] = [array_text(items) for items in column]
+        elif kind == "uuids":
+            columns[at] = ["{" + ",".join(map(uuid_text, items)) + "}" for items in column]
     return columns
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from flowfabric.store.port import Get, Read, Row, Scan
+from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
 from flowfabric.store.postgres.apply import DECODERS, Session
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import PG_TYPES, index_order, index_predicate
@@ -37,7 +37,29 @@ def _select(read: Read, params: list[Any]) -> str:
         table = TABLES[read.table]
         tests = [f"{k} = {_param(params, table, k, v)}" for k, v in zip(table.key, read.key, strict=True)]
         return f"SELECT {', '.join(read.columns or table.names)} FROM {table.name} WHERE {' AND '.join(tests)}"
+    if isinstance(read, GetAll):
+        table = TABLES[read.table]
+        named = " AND ".join(f"{k} = k.{k}" for k in table.key)
+        one = f"SELECT {', '.join(read.columns or table.names)} FROM {table.name} WHERE {named} LIMIT 1"
+        return _for_each(table, table.key, read.keys, one, params)
+    if isinstance(read, ScanAll):
+        index = INDEXES[read.index]
+        table = TABLES[index.table]
+        tests = [index_predicate(index)] if index.where else []
+        tests += [f"{c} = k.{c}" for c in index.group]
+        some = f"SELECT {', '.join(read.columns or table.names)} FROM {table.name} WHERE {' AND '.join(tests)}"
+        limited = f"{some} ORDER BY {index_order(index)} LIMIT {max(read.limit, 0):d}"
+        return _for_each(table, index.group, read.groups, limited, params)
     return scan_sql(read, params)
+
+
+def _for_each(table: Table, names: tuple[str, ...], keys: Sequence[tuple[Any, ...]], one: str, params: list[Any]) -> str:
+    """The same text for any number of keys; a limit inside keeps the planner to one look at the index per key."""
+    arrays = []
+    for column, values in zip(names, zip(*keys, strict=True) if keys else [()] * len(names), strict=True):
+        params.append(list(values))
+        arrays.append(f"${len(params)}::{PG_TYPES[table.kinds[column]]}[]")
+    return f"SELECT x.* FROM unnest({', '.join(arrays)}) AS k({', '.join(names)}) CROSS JOIN LATERAL ({one}) AS x"
 
 
 def scan_sql(read: Scan, params: list[Any]) -> str:
@@ -77,7 +99,7 @@ def _param(params: list[Any], table: Table, column: str, value: Any) -> str:
 
 
 def _decoded(read: Read, rows: Iterable[Any]) -> list[Row]:
-    table = TABLES[read.table if isinstance(read, Get) else INDEXES[read.index].table]
+    table = TABLES[read.table if isinstance(read, Get | GetAll) else INDEXES[read.index].table]
     return decode_rows(table.name, rows, read.columns)
 
 

@@ -28,6 +28,7 @@ PG_TYPES = {
     "bytes": "bytea",
     "json": "json",
     "list": "text[]",
+    "uuids": "uuid[]",
 }
 _OFTEN_VACUUMED = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0"
 _PG_STORAGE = {

@@ -14,6 +14,7 @@ from flowfabric.ids import hyphenated
 from flowfabric.plan import (
     Absent,
     Add,
+    Among,
     AnyOf,
     Arg,
     Cond,
@@ -59,7 +60,11 @@ def _blob(value: UUID | bytes | None) -> bytes | None:
     return value.bytes if isinstance(value, UUID) else value
 
 
-ENCODERS: dict[str, Encoder] = {"uuid": _blob, "uuidtext": uuid_text, "list": list_text}
+def uuids_text(items: Iterable[UUID]) -> str:
+    return list_text([item.hex for item in items])
+
+
+ENCODERS: dict[str, Encoder] = {"uuid": _blob, "uuidtext": uuid_text, "list": list_text, "uuids": uuids_text}
 
 
 class Statement(Struct, frozen=True):
@@ -162,6 +167,8 @@ class Draft:
                     f"({column} = '[]' OR NOT EXISTS (SELECT 1 FROM json_each({column}) AS needed "
                     f"WHERE needed.value NOT IN (SELECT value FROM json_each({self.value(by, 'list')}))))"
                 )
+            case Among(column=column, by=by):
+                return f"{column} IN (SELECT uuid_blob(value) FROM json_each({self.value(by, 'uuids')}))"
             case Absent(table=other, where=where):
                 return f"NOT EXISTS (SELECT 1 FROM {other} WHERE {self.where(where, TABLES[other])})"
 

@@ -7,13 +7,14 @@ a walk of a partial index whose statistics say it is empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
 
 from flowfabric.plan import (
     Add,
+    Among,
     Arg,
     Cond,
     Delete,
@@ -34,7 +35,7 @@ from flowfabric.plan import (
     guard_values,
     walk,
 )
-from flowfabric.store.schema import INDEXES, TABLES, Table
+from flowfabric.store.schema import INDEXES, TABLES, Table, channels_of
 from flowfabric.store.sql.ddl import PG_TYPES, index_order, index_predicate, literal
 from flowfabric.store.sql.lite import refusable
 from flowfabric.store.sql.pg_words import NOW, Scalars, Scope, argument_kinds
@@ -116,7 +117,7 @@ def statement(form: Form) -> PgForm:
         returned_kinds=tuple(subject.kinds[c.column if isinstance(c, Was) else c] for c in form.returning),
         musts=musts,
         wakes=tuple(_woken_by(w, form, waking) for w in form.wakes),
-        channels=tuple(dict.fromkeys(s.table for s in form.steps if TABLES[s.table].outbox)),
+        channels=channels_of(form),
         by_key=len(leading),
         counted=counted,
         packed=plain_insert,
@@ -202,7 +203,8 @@ def _arguments(form: Form, kinds: Mapping[str, str], *, packed: bool) -> list[st
     ]
 
 
-_TRANSPORT = {"list": "text", "json": "text", "uuidtext": "text"}  # an array of lists would be flattened, so they travel as text
+# an array of lists would be flattened, so they travel as text
+_TRANSPORT = {"list": "text", "uuids": "text", "json": "text", "uuidtext": "text"}
 
 
 def _key_positions(form: Form, head: Step, subject: Table) -> tuple[int, ...]:
@@ -283,6 +285,16 @@ def _guarded(head: Update | Delete, subject: Table, scope: Scope) -> str:
     return f"{named} AND CASE WHEN {others} THEN true ELSE false END" if others else named
 
 
+def _matched(where: Sequence[Guard], table: Table, scope: Scope) -> str:
+    """Where the key is given, it alone finds the rows, as above."""
+    keyed = [g for g in where if _names_key(g, table) or (isinstance(g, Among) and g.column in table.key)]
+    if {g.column for g in keyed if isinstance(g, Cond | Among)} != set(table.key):
+        return " AND ".join(scope.guard(g, table) for g in where)
+    others = " AND ".join(scope.guard(g, table) for g in where if g not in keyed)
+    found = " AND ".join(scope.guard(g, table) for g in keyed)
+    return f"{found} AND CASE WHEN {others} THEN true ELSE false END" if others else found
+
+
 def _names_key(guard: Guard, subject: Table) -> bool:
     return isinstance(guard, Cond) and guard.op == "=" and guard.column in subject.key
 
@@ -331,7 +343,7 @@ def _following(step: Step, scope: Scope, rows: str, *, counted: bool) -> str:
                 f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {sets}"
             )
         case Update(where=where_all, set=changes) | UpdateMany(where=where_all, set=changes):
-            tests = " AND ".join(scope.guard(c, table) for c in where_all)
+            tests = _matched(where_all, table, scope)
             return f"UPDATE {table.name} AS t SET {scope.sets(changes, table)} FROM {rows} WHERE {tests}{tail}"
         case Delete(where=where_all):
             tests = " AND ".join(scope.guard(c, table) for c in where_all)

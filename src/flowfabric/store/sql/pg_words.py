@@ -8,6 +8,7 @@ from typing import Any
 from flowfabric.plan import (
     Absent,
     Add,
+    Among,
     AnyOf,
     Arg,
     Cond,
@@ -68,12 +69,16 @@ def _guarded(table: str, guards: Iterable[Guard]) -> Iterator[tuple[str, str, An
                 yield from _guarded(other, where)
             case Covered(column=column, by=by):
                 yield table, column, by
+            case Among(column=column):
+                yield table, column, guard
 
 
 def _typed(value: Any, kind: str, subject: Table) -> Iterator[tuple[str, str]]:
     match value:
         case Arg(name=name):
             yield name, kind
+        case Among(by=by):
+            yield by.name, f"{kind}s"
         case Now(plus=plus):
             yield from _typed(plus, "int", subject)
         case Once(value=inner):
@@ -150,6 +155,8 @@ class Scope:
                 return "(" + " OR ".join(self.guard(c, table, row) for c in conds) + ")"
             case Covered(column=column, by=by):
                 return f"{row}{column} <@ {self.value(by, 'list')}"
+            case Among(column=column, by=by):
+                return f"{row}{column} = ANY({self.value(by, 'uuids')})"
             case Absent(table=other, where=where):
                 inner = " AND ".join(self.guard(c, TABLES[other], "o.") for c in where)
                 return f"NOT EXISTS (SELECT 1 FROM {other} AS o WHERE {inner})"

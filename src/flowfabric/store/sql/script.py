@@ -34,7 +34,7 @@ from flowfabric.plan import (
     Was,
     When,
 )
-from flowfabric.store.schema import INDEXES, TABLES, Table
+from flowfabric.store.schema import INDEXES, TABLES, Table, channels_of
 from flowfabric.store.sql.ddl import index_order, index_predicate
 from flowfabric.store.sql.lite import ENCODERS, NOW, Draft, Picker, Slot, Statement, picker, refusable, slot, uuid_text
 
@@ -105,7 +105,7 @@ def script(form: Form) -> Script:
         bulk=(bulk[0].finished(place), bulk[1].finished(place)) if bulk else None,
         rest=tuple(draft.finished(place) for draft in rest),
         rung=tuple(_rung(w, subject, place) for w in form.wakes),
-        channels=tuple(dict.fromkeys(s.table for s in form.steps if TABLES[s.table].outbox)),
+        channels=channels_of(form),
         alone=form.reads_itself or any(refusable(step) for step in form.steps[1:]),
     )
 
@@ -297,12 +297,13 @@ def _slots_in(value: Any, subject: Table, column: str) -> Iterator[Slot]:
 _NAMES: dict[str, Any] = {
     "uuid_bytes": ENCODERS["uuid"],
     "list_text": ENCODERS["list"],
+    "uuids_text": ENCODERS["uuids"],
     "uuid_text": uuid_text,
     "new_uuid_bytes": new_uuid_bytes,
     "decode_uuid": decode_uuid,
     "decode_list": decode_list,
 }
-_ENCODE = {"uuid": "uuid_bytes({})", "list": "list_text({})", "uuidtext": "uuid_text({})"}
+_ENCODE = {"uuid": "uuid_bytes({})", "list": "list_text({})", "uuidtext": "uuid_text({})", "uuids": "uuids_text({})"}
 _DECODE = {"uuid": "decode_uuid({})", "list": "decode_list({})"}
 
 

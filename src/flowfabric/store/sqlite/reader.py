@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from flowfabric.store.port import Get, Read, Row, Scan
+from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_order, index_predicate
 from flowfabric.store.sql.lite import ENCODERS
@@ -27,6 +27,15 @@ def run_reads(db: sqlite3.Connection, reads: Sequence[Read]) -> list[list[Row]]:
 
 
 def _read(db: sqlite3.Connection, read: Read) -> list[Row]:
+    if isinstance(read, GetAll):
+        table, sql = TABLES[read.table], get_sql(read.table, read.columns)
+        encode = [ENCODERS.get(table.kinds[k], _same) for k in table.key]
+        found: list[Row] = []
+        for key in read.keys:
+            found += db.execute(sql, [make(part) for make, part in zip(encode, key, strict=True)]).fetchall()
+        return decode_rows(table, found, read.columns)
+    if isinstance(read, ScanAll):
+        return [row for scan in read.scans() for row in _read(db, scan)]
     if isinstance(read, Get):
         table = TABLES[read.table]
         sql = get_sql(read.table, read.columns)
@@ -37,6 +46,10 @@ def _read(db: sqlite3.Connection, read: Read) -> list[Row]:
         table = TABLES[INDEXES[read.index].table]
         sql, params = scan_sql(read)
     return decode_rows(table, db.execute(sql, params).fetchall(), read.columns)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _encode(table: Table, column: str, value: Any) -> Any:

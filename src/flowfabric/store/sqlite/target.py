@@ -83,6 +83,7 @@ def connect(target: Target, *, synchronous: str, wal: bool, read_only: bool = Fa
         pragmas.append("query_only = ON")
     else:
         db.create_function("new_uuid", 0, new_uuid_bytes)
+        db.create_function("uuid_blob", 1, bytes.fromhex, deterministic=True)
     try:
         for pragma in pragmas:
             db.execute(f"PRAGMA {pragma}").fetchall()

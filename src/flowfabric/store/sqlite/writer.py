@@ -241,12 +241,15 @@ class Writer:
 
     def _all_or_none(self, plans: Sequence[Plan]) -> Answer:
         answer: Answer = Refused()
-        for at, plan in enumerate(plans):
-            answer = self._plans([plan])[0]
-            if isinstance(answer, Refused):
-                if at:
-                    raise _Late(Refused(at, answer.step))
-                return Refused(at, answer.step)
+        at = 0
+        for _, run in itertools.groupby(plans, key=lambda p: p.form):
+            same = list(run)
+            for answer in self._plans(same):
+                if isinstance(answer, Refused):
+                    if at or len(same) > 1:
+                        raise _Late(Refused(at, answer.step))
+                    return answer
+                at += 1
         return answer
 
     def _many(self, plans: Sequence[Plan]) -> list[Answer]:

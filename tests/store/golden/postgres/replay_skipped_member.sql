@@ -67,7 +67,7 @@ g AS (UPDATE ff_exec_core AS t
     t.namespace AS r_namespace,
     t.instance_tag AS r_instance_tag,
     t.deadline_at_ms AS r_deadline_at_ms),
-w3 AS (INSERT INTO ff_operator_event (event_type,
+w2 AS (INSERT INTO ff_operator_event (event_type,
     occurred_at_ms,
     execution_id,
     partition_key,
@@ -81,13 +81,6 @@ w3 AS (INSERT INTO ff_operator_event (event_type,
     g.r_instance_tag,
     g.details
     FROM g),
-w2 AS (UPDATE ff_edge_group AS t
-    SET fail_count = 0,
-    skip_count = 0,
-    running_count = 0
-    FROM g
-    WHERE t.partition_key = g.r_partition_key
-    AND t.downstream_eid = g.r_execution_id),
 w1 AS (UPDATE ff_attempt AS t
     SET attempt_state = 'created'::text,
     attempt_type = 'replay'::text,

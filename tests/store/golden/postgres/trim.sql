@@ -1,22 +1,31 @@
--- trim(partition_key, execution_id, version)
+-- trim(partition_key, execution_id, version, wire_id)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.execution_id AS execution_id,
     u.version AS version,
+    u.wire_id AS wire_id,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[]) WITH ORDINALITY AS u(partition_key, execution_id, version, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, wire_id, n_)),
 g AS (DELETE
     FROM ff_exec_core AS t USING a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id
     AND CASE WHEN t.version = a.version
-    AND t.lifecycle_phase IN ('terminal', 'cancelled') THEN true ELSE false END RETURNING a.n_,
+    AND t.lifecycle_phase IN ('terminal', 'cancelled')
+    AND NOT EXISTS (SELECT 1 FROM ff_edge AS o WHERE o.partition_key = a.partition_key AND o.upstream_eid = a.execution_id AND o.dep_state = 'unsatisfied'::text) THEN true ELSE false END RETURNING a.n_,
     a.now_ms_,
+    a.wire_id,
     t.partition_key AS r_partition_key,
+    t.flow_id AS r_flow_id,
     t.execution_id AS r_execution_id),
+w1 AS (DELETE
+    FROM ff_cancel_backlog_member AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.flow_id = g.r_flow_id
+    AND t.execution_id = g.wire_id),
 c0 AS (DELETE
     FROM ff_attempt AS t USING g
     WHERE t.partition_key = g.r_partition_key

@@ -21,7 +21,8 @@ SELECT attempt_state,
     policy,
     execution_kind,
     payload,
-    tags
+    tags,
+    flow_id
     FROM ff_exec_core
     WHERE lifecycle_phase = 'runnable'
     AND eligibility_state = 'eligible_now'

@@ -18,7 +18,8 @@ SELECT attempt_state,
     policy,
     execution_kind,
     payload,
-    tags
+    tags,
+    flow_id
     FROM ff_exec_core
     WHERE partition_key = ?
     AND execution_id = ?

@@ -64,13 +64,6 @@ UPDATE ff_attempt
     AND execution_id = ?
     AND attempt_index = ?;
 
-UPDATE ff_edge_group
-    SET fail_count = 0,
-    skip_count = 0,
-    running_count = 0
-    WHERE partition_key = ?
-    AND downstream_eid = ?;
-
 INSERT INTO ff_operator_event (event_type,
     occurred_at_ms,
     execution_id,

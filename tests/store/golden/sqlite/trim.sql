@@ -1,11 +1,18 @@
--- trim(partition_key, execution_id, version)
+-- trim(partition_key, execution_id, version, wire_id)
 
-DELETE
+SELECT partition_key,
+    flow_id
     FROM ff_exec_core
     WHERE partition_key = ?
     AND execution_id = ?
     AND version = ?
-    AND lifecycle_phase IN ('terminal', 'cancelled');
+    AND lifecycle_phase IN ('terminal', 'cancelled')
+    AND NOT EXISTS (SELECT 1 FROM ff_edge WHERE partition_key = ? AND upstream_eid = ? AND dep_state = 'unsatisfied');
+
+DELETE
+    FROM ff_exec_core
+    WHERE partition_key = ?
+    AND execution_id = ?;
 
 DELETE
     FROM ff_attempt
@@ -57,4 +64,10 @@ INSERT INTO ff_outbox_trim (channel,
 DELETE
     FROM ff_operator_event
     WHERE partition_key = ?
+    AND execution_id = ?;
+
+DELETE
+    FROM ff_cancel_backlog_member
+    WHERE partition_key = ?
+    AND flow_id = ?
     AND execution_id = ?;

@@ -176,12 +176,30 @@ CREATE TABLE ff_worker_registry_event (
     PRIMARY KEY (event_id)
 );
 
+CREATE TABLE ff_flow_core (
+    partition_key bigint NOT NULL,
+    flow_id uuid NOT NULL,
+    graph_revision bigint NOT NULL DEFAULT 0,
+    public_flow_state text COLLATE "C" NOT NULL DEFAULT 'open',
+    created_at_ms bigint NOT NULL,
+    terminal_at_ms bigint,
+    version bigint NOT NULL DEFAULT 0,
+    settled_at_ms bigint,
+    raw_fields json NOT NULL DEFAULT '{}',
+    PRIMARY KEY (partition_key, flow_id)
+);
+
 CREATE TABLE ff_edge (
     partition_key bigint NOT NULL,
     flow_id uuid NOT NULL,
     edge_id uuid NOT NULL,
     upstream_eid uuid NOT NULL,
     downstream_eid uuid NOT NULL,
+    edge_state text COLLATE "C" NOT NULL DEFAULT 'pending',
+    dep_state text COLLATE "C",
+    applied_at_ms bigint,
+    last_resolved_at_ms bigint,
+    reset_at_ms bigint,
     policy json NOT NULL DEFAULT '{}',
     policy_version bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (partition_key, flow_id, edge_id)
@@ -197,7 +215,61 @@ CREATE TABLE ff_edge_group (
     fail_count bigint NOT NULL DEFAULT 0,
     skip_count bigint NOT NULL DEFAULT 0,
     running_count bigint NOT NULL DEFAULT 0,
+    group_state text COLLATE "C" NOT NULL DEFAULT 'pending',
+    satisfied_at_ms bigint,
+    cancel_siblings_pending_flag bigint NOT NULL DEFAULT 0,
+    cancel_siblings_pending_members json NOT NULL DEFAULT '[]',
+    cancel_siblings_reason text COLLATE "C",
+    version bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (partition_key, flow_id, downstream_eid)
+);
+
+CREATE TABLE ff_pending_cancel_groups (
+    partition_key bigint NOT NULL,
+    flow_id uuid NOT NULL,
+    downstream_eid uuid NOT NULL,
+    enqueued_at_ms bigint NOT NULL,
+    PRIMARY KEY (partition_key, flow_id, downstream_eid)
+);
+
+CREATE TABLE ff_cancel_backlog (
+    partition_key bigint NOT NULL,
+    flow_id uuid NOT NULL,
+    requested_at_ms bigint NOT NULL,
+    requester text COLLATE "C" NOT NULL DEFAULT '',
+    reason text COLLATE "C" NOT NULL DEFAULT '',
+    grace_until_ms bigint,
+    cancellation_policy text COLLATE "C" NOT NULL,
+    status text COLLATE "C" NOT NULL DEFAULT 'pending',
+    PRIMARY KEY (partition_key, flow_id)
+);
+
+CREATE TABLE ff_cancel_backlog_member (
+    partition_key bigint NOT NULL,
+    flow_id uuid NOT NULL,
+    execution_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (partition_key, flow_id, execution_id)
+);
+
+CREATE TABLE ff_flow_summary (
+    partition_key bigint NOT NULL,
+    flow_id uuid NOT NULL,
+    total_members bigint NOT NULL DEFAULT 0,
+    sampled_members bigint NOT NULL DEFAULT 0,
+    members_completed bigint NOT NULL DEFAULT 0,
+    members_failed bigint NOT NULL DEFAULT 0,
+    members_cancelled bigint NOT NULL DEFAULT 0,
+    members_expired bigint NOT NULL DEFAULT 0,
+    members_skipped bigint NOT NULL DEFAULT 0,
+    members_active bigint NOT NULL DEFAULT 0,
+    members_suspended bigint NOT NULL DEFAULT 0,
+    members_waiting bigint NOT NULL DEFAULT 0,
+    members_delayed bigint NOT NULL DEFAULT 0,
+    members_rate_limited bigint NOT NULL DEFAULT 0,
+    members_waiting_children bigint NOT NULL DEFAULT 0,
+    public_flow_state text COLLATE "C" NOT NULL,
+    last_summary_update_at bigint NOT NULL,
+    PRIMARY KEY (partition_key, flow_id)
 );
 
 CREATE TABLE ff_lease_event (
@@ -273,7 +345,23 @@ CREATE INDEX ff_worker_registry_worker_expiry_idx ON ff_worker_registry (expires
 
 CREATE INDEX ff_worker_registry_event_worker_events_idx ON ff_worker_registry_event (event_at_ms, event_id);
 
-CREATE INDEX ff_edge_group_edge_groups_idx ON ff_edge_group (partition_key, downstream_eid, flow_id);
+CREATE INDEX ff_exec_core_members_idx ON ff_exec_core (partition_key, flow_id, execution_id) WHERE flow_id IS NOT NULL;
+
+CREATE INDEX ff_exec_core_dependent_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'blocked_by_dependencies';
+
+CREATE INDEX ff_flow_core_unsettled_flows_idx ON ff_flow_core (created_at_ms, flow_id) WHERE settled_at_ms IS NULL;
+
+CREATE INDEX ff_edge_edges_out_idx ON ff_edge (partition_key, upstream_eid, edge_id);
+
+CREATE INDEX ff_edge_edges_in_idx ON ff_edge (partition_key, downstream_eid, edge_id);
+
+CREATE INDEX ff_pending_cancel_groups_cancel_groups_idx ON ff_pending_cancel_groups (enqueued_at_ms, flow_id, downstream_eid);
+
+CREATE INDEX ff_cancel_backlog_cancel_backlog_idx ON ff_cancel_backlog (grace_until_ms, flow_id) WHERE grace_until_ms IS NOT NULL;
+
+CREATE INDEX ff_cancel_backlog_cancel_backlog_since_idx ON ff_cancel_backlog (requested_at_ms, flow_id) WHERE grace_until_ms IS NULL;
+
+CREATE INDEX ff_completion_event_undispatched_idx ON ff_completion_event (committed_at_ms, event_id) WHERE dispatched_at_ms IS NULL AND flow_id IS NOT NULL AND outcome != 'resumable';
 
 CREATE INDEX ff_lease_event_lease_events_of_idx ON ff_lease_event (execution_id, event_id);
 

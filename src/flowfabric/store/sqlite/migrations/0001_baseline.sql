@@ -175,12 +175,30 @@ CREATE TABLE ff_worker_registry_event (
     reason TEXT
 );
 
+CREATE TABLE ff_flow_core (
+    partition_key INTEGER NOT NULL,
+    flow_id BLOB NOT NULL,
+    graph_revision INTEGER NOT NULL DEFAULT 0,
+    public_flow_state TEXT NOT NULL DEFAULT 'open',
+    created_at_ms INTEGER NOT NULL,
+    terminal_at_ms INTEGER,
+    version INTEGER NOT NULL DEFAULT 0,
+    settled_at_ms INTEGER,
+    raw_fields TEXT NOT NULL DEFAULT '{}',
+    PRIMARY KEY (partition_key, flow_id)
+);
+
 CREATE TABLE ff_edge (
     partition_key INTEGER NOT NULL,
     flow_id BLOB NOT NULL,
     edge_id BLOB NOT NULL,
     upstream_eid BLOB NOT NULL,
     downstream_eid BLOB NOT NULL,
+    edge_state TEXT NOT NULL DEFAULT 'pending',
+    dep_state TEXT,
+    applied_at_ms INTEGER,
+    last_resolved_at_ms INTEGER,
+    reset_at_ms INTEGER,
     policy TEXT NOT NULL DEFAULT '{}',
     policy_version INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (partition_key, flow_id, edge_id)
@@ -196,7 +214,61 @@ CREATE TABLE ff_edge_group (
     fail_count INTEGER NOT NULL DEFAULT 0,
     skip_count INTEGER NOT NULL DEFAULT 0,
     running_count INTEGER NOT NULL DEFAULT 0,
+    group_state TEXT NOT NULL DEFAULT 'pending',
+    satisfied_at_ms INTEGER,
+    cancel_siblings_pending_flag INTEGER NOT NULL DEFAULT 0,
+    cancel_siblings_pending_members TEXT NOT NULL DEFAULT '[]',
+    cancel_siblings_reason TEXT,
+    version INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (partition_key, flow_id, downstream_eid)
+);
+
+CREATE TABLE ff_pending_cancel_groups (
+    partition_key INTEGER NOT NULL,
+    flow_id BLOB NOT NULL,
+    downstream_eid BLOB NOT NULL,
+    enqueued_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (partition_key, flow_id, downstream_eid)
+);
+
+CREATE TABLE ff_cancel_backlog (
+    partition_key INTEGER NOT NULL,
+    flow_id BLOB NOT NULL,
+    requested_at_ms INTEGER NOT NULL,
+    requester TEXT NOT NULL DEFAULT '',
+    reason TEXT NOT NULL DEFAULT '',
+    grace_until_ms INTEGER,
+    cancellation_policy TEXT NOT NULL,
+    status TEXT NOT NULL DEFAULT 'pending',
+    PRIMARY KEY (partition_key, flow_id)
+);
+
+CREATE TABLE ff_cancel_backlog_member (
+    partition_key INTEGER NOT NULL,
+    flow_id BLOB NOT NULL,
+    execution_id TEXT NOT NULL,
+    PRIMARY KEY (partition_key, flow_id, execution_id)
+);
+
+CREATE TABLE ff_flow_summary (
+    partition_key INTEGER NOT NULL,
+    flow_id BLOB NOT NULL,
+    total_members INTEGER NOT NULL DEFAULT 0,
+    sampled_members INTEGER NOT NULL DEFAULT 0,
+    members_completed INTEGER NOT NULL DEFAULT 0,
+    members_failed INTEGER NOT NULL DEFAULT 0,
+    members_cancelled INTEGER NOT NULL DEFAULT 0,
+    members_expired INTEGER NOT NULL DEFAULT 0,
+    members_skipped INTEGER NOT NULL DEFAULT 0,
+    members_active INTEGER NOT NULL DEFAULT 0,
+    members_suspended INTEGER NOT NULL DEFAULT 0,
+    members_waiting INTEGER NOT NULL DEFAULT 0,
+    members_delayed INTEGER NOT NULL DEFAULT 0,
+    members_rate_limited INTEGER NOT NULL DEFAULT 0,
+    members_waiting_children INTEGER NOT NULL DEFAULT 0,
+    public_flow_state TEXT NOT NULL,
+    last_summary_update_at INTEGER NOT NULL,
+    PRIMARY KEY (partition_key, flow_id)
 );
 
 CREATE TABLE ff_lease_event (
@@ -269,7 +341,23 @@ CREATE INDEX ff_worker_registry_worker_expiry_idx ON ff_worker_registry (expires
 
 CREATE INDEX ff_worker_registry_event_worker_events_idx ON ff_worker_registry_event (event_at_ms, event_id);
 
-CREATE INDEX ff_edge_group_edge_groups_idx ON ff_edge_group (partition_key, downstream_eid, flow_id);
+CREATE INDEX ff_exec_core_members_idx ON ff_exec_core (partition_key, flow_id, execution_id) WHERE flow_id IS NOT NULL;
+
+CREATE INDEX ff_exec_core_dependent_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'blocked_by_dependencies';
+
+CREATE INDEX ff_flow_core_unsettled_flows_idx ON ff_flow_core (created_at_ms, flow_id) WHERE settled_at_ms IS NULL;
+
+CREATE INDEX ff_edge_edges_out_idx ON ff_edge (partition_key, upstream_eid, edge_id);
+
+CREATE INDEX ff_edge_edges_in_idx ON ff_edge (partition_key, downstream_eid, edge_id);
+
+CREATE INDEX ff_pending_cancel_groups_cancel_groups_idx ON ff_pending_cancel_groups (enqueued_at_ms, flow_id, downstream_eid);
+
+CREATE INDEX ff_cancel_backlog_cancel_backlog_idx ON ff_cancel_backlog (grace_until_ms, flow_id) WHERE grace_until_ms IS NOT NULL;
+
+CREATE INDEX ff_cancel_backlog_cancel_backlog_since_idx ON ff_cancel_backlog (requested_at_ms, flow_id) WHERE grace_until_ms IS NULL;
+
+CREATE INDEX ff_completion_event_undispatched_idx ON ff_completion_event (committed_at_ms, event_id) WHERE dispatched_at_ms IS NULL AND flow_id IS NOT NULL AND outcome != 'resumable';
 
 CREATE INDEX ff_lease_event_lease_events_of_idx ON ff_lease_event (execution_id, event_id);
 

@@ -1,0 +1,204 @@
+"""Dependencies as operations: applying an edge, counting an end by hand, waiting for children, repairing what a crash left."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from flowfabric.engine import checks
+from flowfabric.engine.cascade import MEMBER_COLUMNS
+from flowfabric.engine.flows import Flows
+from flowfabric.errors import EngineError, ValidationError, ValidationKind
+from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
+from flowfabric.model.event import ScannerFilter
+from flowfabric.model.execution import Replayed, ReplayExecutionArgs
+from flowfabric.model.flow import (
+    AlreadyApplied,
+    ApplyDependencyArgs,
+    Cascaded,
+    DependencyApplied,
+    Edge,
+    EdgeGroup,
+    Flow,
+    Member,
+    Resolved,
+    ResolveDependencyArgs,
+)
+from flowfabric.model.lease import Handle
+from flowfabric.model.state import PublicState
+from flowfabric.plan import Applied
+from flowfabric.rules import children, edges
+from flowfabric.rules.edges import Applying, Child
+from flowfabric.rules.flows import UNSETTLE, passes_data
+from flowfabric.store.port import Get, GetAll, Read, Scan, ScanAll
+
+MAX_EVENTS = 1_000
+MAX_BLOCKED = 500
+MAX_INBOUND = 20
+DISPATCH_GRACE_MS = 1_000
+
+
+class Dependencies(Flows):
+    async def apply_dependency_to_child(self, args: ApplyDependencyArgs) -> DependencyApplied | AlreadyApplied:
+        """A staged edge takes effect: from now on the child waits for its upstream."""
+        up = execution_id(args.upstream_execution_id, "upstream_execution_id")
+        down = execution_id(args.downstream_execution_id, "downstream_execution_id")
+        flow, edge = checks.flow_id(args.flow_id), checks.flow_id(args.edge_id, "edge_id")
+        checks.optional_timestamp(args.now, "now")
+        async with self._turns.of(("group", down)):
+            result: DependencyApplied | AlreadyApplied = await self.settle(
+                lambda: self._applying(flow, edge, down), lambda around: edges.apply(around, args)
+            )
+        if isinstance(result, DependencyApplied):
+            await self._cascade.ended((up,))  # it may have ended already, and whoever ended it did not know of this edge
+        return result
+
+    async def _applying(self, flow_id: UUID, edge: UUID, down: ExecutionId) -> Applying:
+        flow = await self._flow(flow_id)
+        partition = flow.partition_key if flow is not None else partition_of(flow_id, FLOW_PARTITIONS)
+        reads: list[Read] = [
+            Get("ff_flow_core", (partition, flow_id)),
+            Get("ff_edge", (partition, flow_id, edge)),
+            Get("ff_edge_group", (partition, flow_id, down.uuid)),
+            Get("ff_exec_core", (down.partition_index, down.uuid), MEMBER_COLUMNS),
+        ]
+        loaded = await self.store.load(reads)
+        flows, staged, groups, members = loaded.rows
+        return Applying(
+            loaded.now_ms,
+            partition,
+            Flow(*flows[0]) if flows else None,
+            Edge(*staged[0]) if staged else None,
+            EdgeGroup(*groups[0]) if groups else None,
+            Member(*members[0]) if members else None,
+        )
+
+    async def resolve_dependency(self, args: ResolveDependencyArgs) -> Resolved:
+        """Counts one upstream's end for one edge. The engine does this by itself; here is the same by hand."""
+        execution_id(args.upstream_execution_id, "upstream_execution_id")
+        down = execution_id(args.downstream_execution_id, "downstream_execution_id")
+        flow, edge_id = checks.flow_id(args.flow_id), checks.flow_id(args.edge_id, "edge_id")
+        checks.text(args.upstream_outcome, "upstream_outcome")
+        tries = 0
+        while True:
+            around = await self._applying(flow, edge_id, down)
+            edge, group, child = around.edge, around.group, around.child
+            if edge is None or edge.applied_at_ms is None or group is None or edge.downstream_eid != down.uuid:
+                raise ValidationError(ValidationKind.INVALID_DEPENDENCY, "no applied edge of that name")
+            if not edge.is_open:
+                return Resolved("already_resolved", group.group_state)
+            end = await self._end_of(edge, args.upstream_outcome)
+            counted = edges.count(group, (end,), around.now_ms)
+            siblings = await self._cascade.siblings(group, counted.by) if counted.cancels else []
+            plans = edges.settle(counted, child, siblings, around.now_ms, since=group.version)
+            if isinstance(await self.store.commit_together(plans), Applied):
+                break
+            tries += 1
+            await self._pause(tries)
+        skipped = any(plan.form.ends for plan in plans)
+        if counted.cancels:
+            await self._cascade.ended(await self._cascade.cancel_siblings(counted.group))
+        if skipped:
+            await self._cascade.ended((down,))
+        status = "satisfied" if end.outcome == "success" else "impossible"
+        return Resolved(status, counted.group.group_state, counted.gives and child is not None, skipped)
+
+    async def _end_of(self, edge: Edge, outcome: str) -> edges.Ended:
+        passes = outcome == "success" and passes_data(edge)
+        if not passes:
+            return edges.Ended(edge.edge_id, edge.upstream_eid, outcome)
+        rows = (await self.store.load((Get("ff_exec_core", (edge.partition_key, edge.upstream_eid), ("result",)),))).rows[0]
+        return edges.Ended(edge.edge_id, edge.upstream_eid, outcome, True, rows[0][0] if rows else None)
+
+    async def cascade_completion(self, execution: ExecutionId) -> Cascaded:
+        """Counts an ended execution for everything that waits for it. Again is fine."""
+        return await self._cascade.ended((execution_id(execution),))
+
+    # ---- the child's side
+
+    async def wait_children(self, handle: Handle) -> None:
+        """Parks the holder's attempt until the executions it depends on are over; the same attempt goes on then."""
+        fields = self.fields(handle)
+        await self.settle(
+            lambda: self.snapshot(fields.execution_id, attempt_index=fields.attempt_index, groups=True),
+            lambda snapshot: children.wait_children(snapshot, fields),
+        )
+        self.forget(handle)
+
+    async def evaluate_flow_eligibility(self, execution: ExecutionId) -> str:
+        """Whether it could run now as far as its dependencies go, in a word."""
+        return edges.eligibility(await self._child(execution_id(execution)))
+
+    async def promote_blocked_to_eligible(self, execution: ExecutionId) -> str:
+        """Lets go of an execution that has nothing left to wait for."""
+        ident = execution_id(execution)
+        result: str = await self.settle(lambda: self._child(ident), edges.promote)
+        return result
+
+    async def _child(self, ident: ExecutionId) -> Child:
+        flow = await self._flow_of(ident)
+        inbound = GetAll("ff_edge_group", [] if flow is None else [(ident.partition_index, flow, ident.uuid)])
+        loaded = await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), MEMBER_COLUMNS), inbound))
+        members, groups = loaded.rows
+        return Child(loaded.now_ms, Member(*members[0]) if members else None, EdgeGroup(*groups[0]) if groups else None)
+
+    async def replay_execution(self, args: ReplayExecutionArgs) -> Replayed:
+        """Starts an ended execution again, as a new generation; a skipped member of a flow waits for its upstreams again."""
+        replayed = await super().replay_execution(args)
+        ident = execution_id(args.execution_id)
+        flow = await self.resolve_execution_flow_id(ident)
+        if flow is not None:
+            await self.store.commit(UNSETTLE(ident.partition_index, partition_key=ident.partition_index, flow_id=flow))
+        if replayed.public_state is PublicState.WAITING_CHILDREN:
+            await self._look_again(ident)
+        return replayed
+
+    async def _look_again(self, ident: ExecutionId) -> None:
+        """What a blocked execution waits for may be over already; then it waits for nothing."""
+        owner = (ident.partition_index, ident.uuid)
+        rows = (await self.store.load((ScanAll("edges_in", [owner], MAX_EVENTS),))).rows[0]
+        waiting = [edge for edge in (Edge(*row) for row in rows) if edge.is_open]
+        if waiting:
+            await self._cascade.ended([ExecutionId.of(ident.partition_index, edge.upstream_eid) for edge in waiting])
+        try:
+            await self.promote_blocked_to_eligible(ident)
+        except EngineError:
+            return  # it waits for somebody, or has gone on
+
+    # ---- after a crash
+
+    async def dispatch_completions(self, wanted: ScannerFilter | None = None, grace_ms: int = DISPATCH_GRACE_MS) -> int:
+        """Completion events of flow members whose consequences nobody saw to; how many."""
+        upto = await self.store.now_ms() - grace_ms
+        columns = ("partition_key", "execution_id", "namespace", "instance_tag")
+        rows = (await self.store.load((Scan("undispatched", upto=upto, limit=MAX_EVENTS, columns=columns),))).rows[0]
+        if wanted is not None and wanted.namespace is not None:
+            rows = [row for row in rows if row[2] == wanted.namespace]
+        if wanted is not None and wanted.instance_tag is not None:
+            rows = [row for row in rows if row[3] == wanted.instance_tag[1]]
+        if rows:
+            await self._cascade.ended([ExecutionId.of(row[0], row[1]) for row in rows])
+        return len(rows)
+
+    async def recheck_blocked(self, after: tuple[int, UUID] | None = None) -> tuple[int, tuple[int, UUID] | None]:
+        """A page of blocked executions that may wait for what is over; how many went on, and where the next page begins."""
+        columns = ("partition_key", "execution_id", "last_transition_at", "flow_id")
+        rows = (await self.store.load((Scan("dependent", {}, after, limit=MAX_BLOCKED, columns=columns),))).rows[0]
+        if not rows:
+            return 0, None
+        owners = [(row[0], row[1]) for row in rows]
+        groups = GetAll("ff_edge_group", [(row[0], row[3], row[1]) for row in rows if row[3] is not None])
+        found = (await self.store.load((ScanAll("edges_in", owners, MAX_INBOUND), groups))).rows
+        waiting = [edge for edge in (Edge(*row) for row in found[0]) if edge.is_open]
+        ups = {(edge.partition_key, edge.upstream_eid) for edge in waiting}
+        cascaded = await self._cascade.ended([ExecutionId.of(*up) for up in sorted(ups)]) if ups else Cascaded()
+        done = cascaded.resolved
+        held = {group.downstream_eid for group in (EdgeGroup(*row) for row in found[1]) if edges.is_waiting(group)}
+        for partition, uid in owners:
+            if uid not in held:
+                try:
+                    await self.promote_blocked_to_eligible(ExecutionId.of(partition, uid))
+                except EngineError:
+                    continue
+                done += 1
+        last = rows[-1]
+        return done, (last[2], last[1]) if len(rows) == MAX_BLOCKED else None

@@ -1,0 +1,256 @@
+"""Cancelling flows: the operator's call, the header that remembers who is owed, and the siblings of a group that has fired."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import cast
+from uuid import UUID
+
+from flowfabric.engine import checks
+from flowfabric.engine.cascade import MEMBER_COLUMNS
+from flowfabric.engine.dependencies import Dependencies
+from flowfabric.engine.kernel import LIGHT, light
+from flowfabric.errors import EngineError, NotFound, TimedOut, TransportError, ValidationError, ValidationKind, invalid
+from flowfabric.ids import ExecutionId, execution_id
+from flowfabric.model.execution import CancelExecutionArgs
+from flowfabric.model.flow import (
+    LONGEST_CANCEL_WAIT_MS,
+    CancelFlowArgs,
+    CancelFlowPolicy,
+    EdgeGroup,
+    Flow,
+    FlowAlreadyTerminal,
+    FlowCancelled,
+    Member,
+    Reconciled,
+    WaitTimeout,
+)
+from flowfabric.plan import Applied
+from flowfabric.rules import flow_cancels
+from flowfabric.rules.decision import Done
+from flowfabric.rules.flow_cancels import Cancelling, FlowCancel, owed_siblings
+from flowfabric.store.port import Get, GetAll, Scan
+
+MAX_TOGETHER = 1_000
+MAX_GROUPS = 50
+MAX_FLOWS = 50
+MAX_OWED = 500
+POLL_S = 0.1
+
+
+class FlowCancels(Dependencies):
+    async def cancel_flow(
+        self,
+        flow_id: UUID,
+        policy: CancelFlowPolicy | str = CancelFlowPolicy.CANCEL_ALL,
+        wait: WaitTimeout | None = None,
+    ) -> FlowCancelled:
+        """Cancels a flow and, as the policy says, its members. Doing it again sweeps up what has come since."""
+        ident = checks.flow_id(flow_id)
+        word = checks.text(str(policy), "policy", 256)
+        said = CancelFlowPolicy.FLOW_ONLY.value if word == "flow_only" else word
+        if wait is not None and not isinstance(wait, WaitTimeout):
+            raise invalid("wait", "None or a WaitTimeout", wait)
+        flow = await self._flow(ident)
+        if flow is None:
+            return FlowCancelled(said, [])
+        async with self._turns.of(ident):
+            done = await self._cancel(ident, lambda around: flow_cancels.cancel_flow(around, said), said)
+        if said == CancelFlowPolicy.CANCEL_PENDING:
+            await self._queue_waiting_groups(flow)
+        if done:
+            await self._cascade.ended(done)
+        if wait is not None:
+            await self._wait_cancelled(ident, wait.timeout_ms)
+        return FlowCancelled(said, done)
+
+    async def cancel_flow_header(self, args: CancelFlowArgs) -> FlowCancelled | FlowAlreadyTerminal:
+        """Cancels a flow as an operator's request, with its reason, and remembers which members are owed an answer."""
+        ident = checks.flow_id(args.flow_id)
+        checks.text(args.reason, "reason")
+        policy = checks.text(args.cancellation_policy, "cancellation_policy", 256)
+        checks.optional_timestamp(args.now, "now")
+        async with self._turns.of(ident):
+            flow = await self._flow(ident)
+            if flow is None:
+                raise NotFound("flow")
+            if flow.is_terminal:
+                return flow_cancels.already_terminal(flow, await self._owed(flow))
+            done = await self._cancel(ident, lambda around: flow_cancels.cancel_flow_header(around, args), policy)
+        if done:
+            await self._cascade.ended(done)
+        return FlowCancelled(policy, done)
+
+    async def _cancel(self, ident: UUID, rule: Callable[[Cancelling], FlowCancel], policy: str) -> list[ExecutionId]:
+        """The flow and its members in one transaction.
+
+        Where members keep moving, or are very many, the flow goes first, and each member as it is found.
+        """
+        tries = 0
+        while True:
+            around = await self._cancelling(ident)
+            plan = rule(around)
+            plans = [cancel for _, cancel in sorted(plan.members, key=lambda pair: pair[1].form.name)]
+            few = len(plans) <= MAX_TOGETHER and tries < 2
+            answer = await self.store.commit_together([*plan.head, *plans] if few else plan.head)
+            if isinstance(answer, Applied) and few:
+                return [member.id for member, _ in plan.members]
+            if isinstance(answer, Applied):
+                return await self._cancel_one_by_one(around, plan, policy)
+            tries += 1
+            if tries >= 2:
+                await self._pause(tries - 1)
+
+    async def _cancel_one_by_one(self, around: Cancelling, plan: FlowCancel, policy: str) -> list[ExecutionId]:
+        flow, members = around.flow, [member.id for member, _ in plan.members]
+        if not plan.owed and members:  # this process may end before it is done
+            await self.store.commit(flow_cancels.owe(flow, plan.reason, policy, around.now_ms))
+            await self.store.commit_many(flow_cancels.owe_members(flow, members))
+        done: list[ExecutionId] = []
+        for at in range(0, len(members), MAX_OWED):
+            some = [member.uuid for member in members[at : at + MAX_OWED]]
+            done += (await self._cascade.cancel_members(flow.partition_key, some, plan.reason, plan.by, told=not plan.owed))[0]
+        if not plan.owed:
+            await self.store.commit_many([acked for member in members for acked in flow_cancels.ack(flow.flow_id, member)[:1]])
+            await self.store.commit(flow_cancels.forget_backlog(flow.partition_key, flow.flow_id))
+        return done
+
+    async def _cancelling(self, ident: UUID) -> Cancelling:
+        flow = await self._flow(ident)
+        assert flow is not None
+        owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
+        rows = await self._all("members", owner, lambda row: (row[1],), LIGHT)
+        return Cancelling(await self.store.now_ms(), flow, [light(row) for row in rows])
+
+    async def _queue_waiting_groups(self, flow: Flow) -> None:
+        owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
+        groups = [EdgeGroup(*row) for row in await self._all("groups_of_flow", owner, lambda row: (row[2],))]
+        now = await self.store.now_ms()
+        plans = [flow_cancels.enter_queue(group, now) for group in groups if group.running_count > 0]
+        if plans:
+            await self.store.commit_many(plans)
+
+    async def _wait_cancelled(self, ident: UUID, timeout_ms: int) -> None:
+        clock = asyncio.get_running_loop().time
+        until = clock() + min(timeout_ms, LONGEST_CANCEL_WAIT_MS) / 1000
+        while True:
+            flow = await self._flow(ident)
+            if flow is None or flow.public_flow_state == "cancelled":
+                return
+            if clock() >= until:
+                raise TimedOut("cancel_flow", f"not cancelled within {min(timeout_ms, LONGEST_CANCEL_WAIT_MS)} ms")
+            await asyncio.sleep(POLL_S)
+
+    async def _owed(self, flow: Flow) -> list[ExecutionId]:
+        """Members owed a cancel; where none were noted, all there are."""
+        owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
+        rows = await self._all("cancel_backlog_members", owner, lambda row: (row[2],))
+        if rows:
+            return [ExecutionId(row[2]) for row in rows]
+        return [member.id for member in await self.flow_members(flow.flow_id)]
+
+    async def ack_cancel_member(self, flow_id: UUID, execution: ExecutionId) -> None:
+        """A member that was owed a cancel has had it. Again is fine."""
+        await self.store.commit_many(flow_cancels.ack(checks.flow_id(flow_id), execution_id(execution)))
+
+    # ---- the backlog
+
+    async def reconcile_cancel_backlog(self, limit: int = MAX_FLOWS) -> int:
+        """Finishes cancels that somebody began; how many members were seen to."""
+        now = await self.store.now_ms()
+        size = checks.limit(limit, MAX_FLOWS)
+        reads = (
+            Scan("cancel_backlog", upto=now, limit=size),
+            Scan("cancel_backlog_since", upto=now - flow_cancels.GRACE_MS, limit=size),
+        )
+        found = (await self.store.load(reads)).rows
+        done = 0
+        for row in [*found[0], *found[1]][:size]:
+            done += await self._finish_cancels(row[0], row[1], row[4] or "flow_cancelled")
+        return done
+
+    async def _finish_cancels(self, partition: int, flow_id: UUID, reason: str) -> int:
+        owner = {"partition_key": partition, "flow_id": flow_id}
+        loaded = await self.store.load(
+            (Scan("cancel_backlog_members", owner, limit=MAX_OWED), Get("ff_flow_core", (partition, flow_id)))
+        )
+        members = [ExecutionId(row[2]) for row in loaded.rows[0]]
+        for member in members:
+            try:
+                if loaded.rows[1]:
+                    await self.cancel_execution(CancelExecutionArgs(execution_id=member, reason=reason))
+            except TransportError:
+                continue
+            except EngineError as error:
+                if error.retryable:
+                    continue
+            await self.store.commit_many(flow_cancels.ack(flow_id, member))
+        if not members:
+            await self.store.commit(flow_cancels.forget_backlog(partition, flow_id))
+        return len(members)
+
+    # ---- siblings
+
+    async def dispatch_sibling_cancels(self, limit: int = MAX_GROUPS) -> dict[str, int]:
+        """Groups that have fired cancel whom they listed; how many groups met which fate."""
+        rows = (await self.store.load((Scan("cancel_groups", limit=checks.limit(limit, MAX_GROUPS)),))).rows[0]
+        groups = (await self.store.load((GetAll("ff_edge_group", [row[:3] for row in rows]),))).rows[0]
+        known = {row[:3]: EdgeGroup(*row) for row in groups}
+        fates = dict.fromkeys(("orphaned", "skipped_for_reconciler", "dispatched"), 0)
+        for row in rows:
+            group = known.get(row[:3])
+            if group is None:
+                await self.store.commit(flow_cancels.leave_queue(*row[:3]))
+                fates["orphaned"] += 1
+            elif not group.cancel_siblings_pending_flag:
+                fates["skipped_for_reconciler"] += 1
+            else:
+                cancelled = await self._cascade.cancel_siblings(group)
+                if cancelled:
+                    await self._cascade.ended(cancelled)
+                fates["dispatched"] += 1
+        return fates
+
+    async def drain_sibling_cancel_group(self, flow_id: UUID, downstream: UUID) -> str:
+        """Takes a group off the queue of those whose siblings are to be cancelled."""
+        flow, down, queued, group = await self._queued(flow_id, downstream)
+        if not queued:
+            return "already_drained"
+        if group is None:
+            await self.store.commit(flow_cancels.leave_queue(flow.partition_key, flow.flow_id, down))
+            return "drained_sans_group"
+        await self.settle(lambda: self._queued(flow_id, downstream), lambda found: flow_cancels.drained(found[3]))
+        return "drained"
+
+    async def reconcile_sibling_cancel_group(self, flow_id: UUID, downstream: UUID) -> Reconciled:
+        """Tidies what a dispatcher left behind; never cancels anything."""
+        flow, down, queued, group = await self._queued(flow_id, downstream)
+        running = group is not None and await self._any_running(group)
+        key = flow_cancels.group_key(flow.partition_key, flow.flow_id, down)
+        decision = flow_cancels.reconcile(queued, group, running, key)
+        if not isinstance(decision, Done):
+            await self.store.commit(decision.plan)
+        return cast(Reconciled, decision.result)
+
+    async def reconcile_sibling_cancels(self, limit: int = MAX_GROUPS) -> int:
+        """A pass over the queue; how many groups were taken off it."""
+        rows = (await self.store.load((Scan("cancel_groups", limit=checks.limit(limit, MAX_GROUPS)),))).rows[0]
+        found = [await self.reconcile_sibling_cancel_group(row[1], row[2]) for row in rows]
+        return sum(one.action != "no_op" for one in found)
+
+    async def _queued(self, flow_id: UUID, downstream: UUID) -> tuple[Flow, UUID, bool, EdgeGroup | None]:
+        if not flow_id or not downstream:
+            raise ValidationError(ValidationKind.INVALID_INPUT, "flow_id and downstream_eid required")
+        ident, down = checks.flow_id(flow_id), checks.flow_id(downstream, "downstream_eid")
+        flow = await self._flow(ident)
+        if flow is None:
+            raise NotFound("flow")
+        key = (flow.partition_key, ident, down)
+        queued, groups = (await self.store.load((Get("ff_pending_cancel_groups", key), Get("ff_edge_group", key)))).rows
+        return flow, down, bool(queued), EdgeGroup(*groups[0]) if groups else None
+
+    async def _any_running(self, group: EdgeGroup) -> bool:
+        keys = [(group.partition_key, uid) for uid in owed_siblings(group)]
+        rows = (await self.store.load((GetAll("ff_exec_core", keys, MEMBER_COLUMNS),))).rows[0]
+        return any(not Member(*row).is_ended for row in rows)

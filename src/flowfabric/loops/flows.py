@@ -1,0 +1,102 @@
+"""What keeps flows going when somebody crashed in the middle: lost completions, siblings, owed cancels, and the summaries."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from flowfabric.engine.engine import Engine
+from flowfabric.loops.loop import LoopSettings
+
+MAX_PROJECTED = 200
+
+
+class DependencyReconciler:
+    """Completions whose consequences nobody saw to, then a page of what is blocked."""
+
+    name = topic = "dependency_reconciler"
+    timed = False
+
+    def __init__(self, settings: LoopSettings) -> None:
+        self.interval_ms = settings.dependency_reconciler_ms
+        self._wanted = settings.wanted
+        self._after: tuple[int, UUID] | None = None
+
+    async def run(self, engine: Engine) -> int:
+        done = await engine.dispatch_completions(self._wanted)
+        rechecked, self._after = await engine.recheck_blocked(self._after)
+        return done + rechecked
+
+    async def next_due(self, engine: Engine) -> int | None:
+        return None
+
+
+class EdgeCancelDispatcher:
+    """Groups that have fired and whose siblings still run."""
+
+    name = "edge_cancel_dispatcher"
+    topic = "cancel_groups"
+    timed = True
+
+    def __init__(self, settings: LoopSettings) -> None:
+        self.interval_ms = settings.edge_cancel_dispatcher_ms
+
+    async def run(self, engine: Engine) -> int:
+        return (await engine.dispatch_sibling_cancels())["dispatched"]
+
+    async def next_due(self, engine: Engine) -> int | None:
+        return await engine.store.next_due("cancel_groups")
+
+
+class EdgeCancelReconciler:
+    """Groups on the queue that have nothing left to cancel."""
+
+    name = topic = "edge_cancel_reconciler"
+    timed = False
+
+    def __init__(self, settings: LoopSettings) -> None:
+        self.interval_ms = settings.edge_cancel_reconciler_ms
+
+    async def run(self, engine: Engine) -> int:
+        return await engine.reconcile_sibling_cancels()
+
+    async def next_due(self, engine: Engine) -> int | None:
+        return None
+
+
+class CancelReconciler:
+    """Cancels that a flow owes its members."""
+
+    name = "cancel_reconciler"
+    topic = "cancel_backlog"
+    timed = False
+
+    def __init__(self, settings: LoopSettings) -> None:
+        self.interval_ms = settings.cancel_reconciler_ms
+
+    async def run(self, engine: Engine) -> int:
+        return await engine.reconcile_cancel_backlog()
+
+    async def next_due(self, engine: Engine) -> int | None:
+        return None
+
+
+class FlowProjector:
+    """Summaries of flows that still move, some at a time."""
+
+    name = topic = "flow_projector"
+    timed = False
+
+    def __init__(self, settings: LoopSettings) -> None:
+        self.interval_ms = settings.flow_projector_ms
+        self._after: tuple[int, UUID] | None = None
+
+    async def run(self, engine: Engine) -> int:
+        flows = await engine.unsettled_flows(self._after, MAX_PROJECTED)
+        done = 0
+        for flow in flows:
+            done += await engine.project_flow_summary(flow.flow_id)
+        self._after = (flows[-1].created_at_ms, flows[-1].flow_id) if len(flows) == MAX_PROJECTED else None
+        return done
+
+    async def next_due(self, engine: Engine) -> int | None:
+        return None

@@ -1,0 +1,440 @@
+"""Flows, the edges between their members, and the groups that combine a member's inbound edges."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.state import ENDED_PHASES
+
+MAX_GRAPH_NODES = 10_000
+MAX_GRAPH_EDGES = 50_000
+MAX_CYCLE_NODES = 1_000
+MAX_QUORUM = 2**31 - 1
+MAX_EDGE_TEXT_BYTES = 4_096
+LONGEST_CANCEL_WAIT_MS = 300_000
+TERMINAL_FLOW_STATES = ("cancelled", "completed", "failed", "terminal")
+
+
+class OnSatisfied(StrEnum):
+    """What becomes of the siblings that still run when a group has fired."""
+
+    CANCEL_REMAINING = "cancel_remaining"
+    LET_RUN = "let_run"
+
+
+class EdgePolicy(Struct, frozen=True):
+    """How the inbound edges of one execution combine: all of them, any one, or a quorum of k."""
+
+    kind: str = "all_of"
+    k: int = 0
+    on_satisfied: str | None = None
+
+    @classmethod
+    def all_of(cls) -> EdgePolicy:
+        return cls()
+
+    @classmethod
+    def any_of(cls, on_satisfied: OnSatisfied | str = OnSatisfied.CANCEL_REMAINING) -> EdgePolicy:
+        return cls("any_of", 1, str(on_satisfied))
+
+    @classmethod
+    def quorum(cls, k: int, on_satisfied: OnSatisfied | str = OnSatisfied.CANCEL_REMAINING) -> EdgePolicy:
+        return cls("quorum", k, str(on_satisfied))
+
+    @property
+    def cancels(self) -> bool:
+        """Whether siblings are cancelled once the group has fired."""
+        return self.kind != "all_of" and self.on_satisfied == OnSatisfied.CANCEL_REMAINING
+
+    def encoded(self) -> str:
+        said: dict[str, Any] = {"kind": self.kind}
+        if self.kind == "quorum":
+            said["k"] = self.k
+        if self.kind != "all_of":
+            said["on_satisfied"] = self.on_satisfied
+        return json.dumps(said, separators=(",", ":"))
+
+
+def stored_edge_policy(text: str) -> EdgePolicy:
+    """What is not understood reads as the least surprising: all of them."""
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = {}
+    kind = said.get("kind") if isinstance(said, dict) else None
+    if kind not in ("any_of", "quorum"):
+        return EdgePolicy()
+    on = said.get("on_satisfied")
+    on = on if on in tuple(OnSatisfied) else OnSatisfied.CANCEL_REMAINING.value
+    k = said.get("k", 1)
+    return EdgePolicy(kind, 1 if kind == "any_of" or not isinstance(k, int) else k, on)
+
+
+# ---- rows
+
+
+class Flow(Struct, frozen=True):
+    """A row of `ff_flow_core`."""
+
+    partition_key: int
+    flow_id: UUID
+    graph_revision: int
+    public_flow_state: str
+    created_at_ms: int
+    terminal_at_ms: int | None
+    version: int
+    settled_at_ms: int | None
+    raw_fields: str
+
+    @property
+    def is_terminal(self) -> bool:
+        return self.public_flow_state in TERMINAL_FLOW_STATES
+
+
+class Edge(Struct, frozen=True):
+    """A row of `ff_edge`: `downstream_eid` waits for `upstream_eid`."""
+
+    partition_key: int
+    flow_id: UUID
+    edge_id: UUID
+    upstream_eid: UUID
+    downstream_eid: UUID
+    edge_state: str
+    dep_state: str | None
+    applied_at_ms: int | None
+    last_resolved_at_ms: int | None
+    reset_at_ms: int | None
+    policy: str
+    policy_version: int
+
+    @property
+    def is_open(self) -> bool:
+        """Applied, and its upstream's end not counted yet."""
+        return self.applied_at_ms is not None and self.dep_state == "unsatisfied"
+
+
+class EdgeGroup(Struct, frozen=True):
+    """A row of `ff_edge_group`: the inbound edges of one execution, counted."""
+
+    partition_key: int
+    flow_id: UUID
+    downstream_eid: UUID
+    policy: str
+    k_target: int
+    success_count: int
+    fail_count: int
+    skip_count: int
+    running_count: int
+    group_state: str
+    satisfied_at_ms: int | None
+    cancel_siblings_pending_flag: int
+    cancel_siblings_pending_members: str
+    cancel_siblings_reason: str | None
+    version: int
+
+    @property
+    def total(self) -> int:
+        """Inbound edges applied so far."""
+        return self.success_count + self.fail_count + self.skip_count + self.running_count
+
+
+class Member(Struct, frozen=True):
+    """As much of an execution as its dependencies ask for."""
+
+    partition_key: int
+    execution_id: UUID
+    flow_id: UUID | None
+    lane_id: str
+    lifecycle_phase: str
+    ownership_state: str
+    eligibility_state: str
+    terminal_outcome: str
+    attempt_state: str
+    public_state: str
+    total_attempt_count: int
+    terminal_at_ms: int | None
+    delay_until_ms: int | None
+    version: int
+
+    @property
+    def id(self) -> ExecutionId:
+        return ExecutionId.of(self.partition_key, self.execution_id)
+
+    @property
+    def is_ended(self) -> bool:
+        return self.lifecycle_phase in ENDED_PHASES
+
+    @property
+    def is_blocked(self) -> bool:
+        return self.lifecycle_phase == "runnable" and self.eligibility_state == "blocked_by_dependencies"
+
+
+# ---- requests and answers
+
+
+class CreateFlowArgs(Struct, frozen=True, kw_only=True):
+    flow_id: UUID
+    flow_kind: str = "dag"
+    namespace: str = "default"
+    now: int | None = None
+
+
+class FlowCreated(Struct, frozen=True):
+    flow_id: UUID
+
+
+class FlowAlreadyExists(Struct, frozen=True):
+    """Nothing was written: the flow is there already."""
+
+    flow_id: UUID
+
+
+class AddExecutionToFlowArgs(Struct, frozen=True, kw_only=True):
+    flow_id: UUID
+    execution_id: ExecutionId
+    now: int | None = None
+
+
+class Added(Struct, frozen=True):
+    execution_id: ExecutionId
+    new_node_count: int
+
+
+class AlreadyMember(Struct, frozen=True):
+    execution_id: ExecutionId
+    node_count: int
+
+
+class StageDependencyEdgeArgs(Struct, frozen=True, kw_only=True):
+    flow_id: UUID
+    edge_id: UUID
+    upstream_execution_id: ExecutionId
+    downstream_execution_id: ExecutionId
+    expected_graph_revision: int
+    dependency_kind: str = "success_only"
+    data_passing_ref: str | None = None
+    now: int | None = None
+
+
+class Staged(Struct, frozen=True):
+    edge_id: UUID
+    new_graph_revision: int
+
+
+class ApplyDependencyArgs(Struct, frozen=True, kw_only=True):
+    """`graph_revision`, kind and reference are accepted and not looked at: the staged edge is what counts."""
+
+    flow_id: UUID
+    edge_id: UUID
+    upstream_execution_id: ExecutionId
+    downstream_execution_id: ExecutionId
+    graph_revision: int = 0
+    dependency_kind: str = "success_only"
+    data_passing_ref: str | None = None
+    now: int | None = None
+
+
+class DependencyApplied(Struct, frozen=True):
+    unsatisfied_count: int
+
+
+class AlreadyApplied(Struct, frozen=True):
+    pass
+
+
+class ResolveDependencyArgs(Struct, frozen=True, kw_only=True):
+    flow_id: UUID
+    edge_id: UUID
+    upstream_execution_id: ExecutionId
+    downstream_execution_id: ExecutionId
+    upstream_outcome: str
+    now: int | None = None
+
+
+class Resolved(Struct, frozen=True):
+    """`status` is satisfied, impossible or already_resolved, for the edge; the rest tells what it led to."""
+
+    status: str
+    group_state: str = "pending"
+    data_injected: bool = False
+    child_skipped: bool = False
+
+
+class Cascaded(Struct, frozen=True):
+    """Edges resolved, and children descended into."""
+
+    resolved: int = 0
+    cascaded_children: int = 0
+    synchronous: bool = True
+
+
+class CancelFlowPolicy(StrEnum):
+    FLOW_ONLY = "cancel_flow_only"
+    CANCEL_ALL = "cancel_all"
+    CANCEL_PENDING = "cancel_pending"
+
+
+class CancelFlowArgs(Struct, frozen=True, kw_only=True):
+    flow_id: UUID
+    reason: str = ""
+    cancellation_policy: str = CancelFlowPolicy.CANCEL_ALL.value
+    now: int | None = None
+
+
+class WaitTimeout(Struct, frozen=True):
+    """Wait at most this long for a flow to be cancelled."""
+
+    timeout_ms: int
+
+
+class Reconciled(Struct, frozen=True):
+    """`action` is no_op, sremmed_stale or completed_drain."""
+
+    action: str
+    detail: str = ""
+
+
+class FlowCancelled(Struct, frozen=True):
+    """The members listed were cancelled by this very call."""
+
+    cancellation_policy: str
+    member_execution_ids: list[ExecutionId]
+
+
+class FlowAlreadyTerminal(Struct, frozen=True):
+    stored_cancellation_policy: str | None
+    stored_cancel_reason: str | None
+    member_execution_ids: list[ExecutionId]
+
+
+# ---- a whole graph
+
+
+class GraphEdge(Struct, frozen=True, gc=False):
+    """`downstream` waits for `upstream`. With a `data_passing_ref`, the upstream's result becomes the downstream's input."""
+
+    upstream: ExecutionId
+    downstream: ExecutionId
+    data_passing_ref: str | None = None
+    dependency_kind: str = "success_only"
+    edge_id: UUID | None = None
+
+
+class SubmitFlowArgs(Struct, frozen=True, kw_only=True):
+    """Nodes, edges, and for each node that wants another policy than all_of, that."""
+
+    flow_id: UUID
+    nodes: Sequence[CreateExecutionArgs]
+    edges: Sequence[GraphEdge] = ()
+    policies: Mapping[ExecutionId, EdgePolicy] = {}
+    flow_kind: str = "dag"
+    namespace: str = "default"
+    tags: Mapping[str, str] = {}
+    now: int | None = None
+
+
+class FlowSubmitted(Struct, frozen=True):
+    flow_id: UUID
+    graph_revision: int
+    node_count: int
+    edge_count: int
+
+
+# ---- what readers see
+
+
+class EdgeGroupSnapshot(Struct, frozen=True):
+    downstream_execution_id: ExecutionId
+    policy: EdgePolicy
+    total_deps: int
+    satisfied_count: int
+    failed_count: int
+    skipped_count: int
+    running_count: int
+    group_state: str
+
+
+class FlowSnapshot(Struct, frozen=True):
+    flow_id: UUID
+    flow_kind: str
+    namespace: str
+    public_flow_state: str
+    graph_revision: int
+    node_count: int
+    edge_count: int
+    created_at: int
+    last_mutation_at: int
+    cancelled_at: int | None
+    cancel_reason: str | None
+    cancellation_policy: str | None
+    tags: dict[str, str]
+    edge_groups: list[EdgeGroupSnapshot]
+
+
+class FlowStatus(StrEnum):
+    ACTIVE = "Active"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+    UNKNOWN = "Unknown"
+
+
+class FlowListed(Struct, frozen=True):
+    flow_id: UUID
+    created_at: int
+    status: FlowStatus
+
+
+class EdgeSnapshot(Struct, frozen=True):
+    edge_id: UUID
+    flow_id: UUID
+    upstream_execution_id: ExecutionId
+    downstream_execution_id: ExecutionId
+    dependency_kind: str
+    satisfaction_condition: str
+    data_passing_ref: str | None
+    edge_state: str
+    created_at: int
+    created_by: str
+
+
+class Outgoing(Struct, frozen=True):
+    """Edges that leave this node."""
+
+    from_node: ExecutionId
+
+
+class Incoming(Struct, frozen=True):
+    """Edges that arrive at this node."""
+
+    to_node: ExecutionId
+
+
+class FlowSummary(Struct, frozen=True):
+    """A row of `ff_flow_summary`: how many members are in which state, and what that makes of the flow."""
+
+    partition_key: int
+    flow_id: UUID
+    total_members: int
+    sampled_members: int
+    members_completed: int
+    members_failed: int
+    members_cancelled: int
+    members_expired: int
+    members_skipped: int
+    members_active: int
+    members_suspended: int
+    members_waiting: int
+    members_delayed: int
+    members_rate_limited: int
+    members_waiting_children: int
+    public_flow_state: str
+    last_summary_update_at: int

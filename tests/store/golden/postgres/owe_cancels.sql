@@ -1,0 +1,50 @@
+-- owe_cancels(partition_key, flow_id, now, reason, grace_until_ms, cancellation_policy)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+s AS MATERIALIZED (SELECT cardinality($2::bigint[]) = 1 AS one_partition_key,
+    cardinality($3::uuid[]) = 1 AS one_flow_id,
+    cardinality($4::bigint[]) = 1 AS one_now,
+    cardinality($5::text[]) = 1 AS one_reason,
+    cardinality($6::bigint[]) = 1 AS one_grace_until_ms,
+    cardinality($7::text[]) = 1 AS one_cancellation_policy,
+    ($2::bigint[])[1] AS partition_key,
+    ($3::uuid[])[1] AS flow_id,
+    ($4::bigint[])[1] AS now,
+    ($5::text[])[1] AS reason,
+    ($6::bigint[])[1] AS grace_until_ms,
+    ($7::text[])[1] AS cancellation_policy),
+a AS MATERIALIZED (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
+    CASE WHEN s.one_flow_id THEN s.flow_id ELSE u.flow_id END AS flow_id,
+    CASE WHEN s.one_now THEN s.now ELSE u.now END AS now,
+    CASE WHEN s.one_reason THEN s.reason ELSE u.reason END AS reason,
+    CASE WHEN s.one_grace_until_ms THEN s.grace_until_ms ELSE u.grace_until_ms END AS grace_until_ms,
+    CASE WHEN s.one_cancellation_policy THEN s.cancellation_policy ELSE u.cancellation_policy END AS cancellation_policy,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    s,
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::bigint[], $7::text[]) WITH ORDINALITY AS u(partition_key, flow_id, now, reason, grace_until_ms, cancellation_policy, n_)),
+g AS (INSERT INTO ff_cancel_backlog AS t (partition_key,
+    flow_id,
+    requested_at_ms,
+    requester,
+    reason,
+    grace_until_ms,
+    cancellation_policy,
+    status) SELECT a.partition_key,
+    a.flow_id,
+    a.now,
+    ''::text,
+    a.reason,
+    a.grace_until_ms,
+    a.cancellation_policy,
+    'pending'::text
+    FROM a
+    WHERE true
+    ON CONFLICT DO NOTHING RETURNING t.partition_key AS r_partition_key,
+    t.flow_id AS r_flow_id)
+SELECT (SELECT now_ms FROM clk),
+    count(*),
+    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_partition_key) END,
+    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_flow_id) END
+    FROM g;

@@ -1,0 +1,78 @@
+-- resolve_edges_and_queue(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
+    u.flow_id AS flow_id,
+    u.downstream_eid AS downstream_eid,
+    u.version AS version,
+    u.success_count AS success_count,
+    u.fail_count AS fail_count,
+    u.skip_count AS skip_count,
+    u.running_count AS running_count,
+    u.group_state AS group_state,
+    u.satisfied_at_ms AS satisfied_at_ms,
+    u.cancel_siblings_pending_flag AS cancel_siblings_pending_flag,
+    u.cancel_siblings_pending_members::json AS cancel_siblings_pending_members,
+    u.cancel_siblings_reason AS cancel_siblings_reason,
+    u.satisfied::uuid[] AS satisfied,
+    u.now AS now,
+    u.impossible::uuid[] AS impossible,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::text[]) WITH ORDINALITY AS u(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible, n_)),
+g AS (UPDATE ff_edge_group AS t
+    SET success_count = a.success_count,
+    fail_count = a.fail_count,
+    skip_count = a.skip_count,
+    running_count = a.running_count,
+    group_state = a.group_state,
+    satisfied_at_ms = a.satisfied_at_ms,
+    cancel_siblings_pending_flag = a.cancel_siblings_pending_flag,
+    cancel_siblings_pending_members = a.cancel_siblings_pending_members,
+    cancel_siblings_reason = a.cancel_siblings_reason,
+    version = t.version + 1
+    FROM a
+    WHERE t.partition_key = a.partition_key
+    AND t.flow_id = a.flow_id
+    AND t.downstream_eid = a.downstream_eid
+    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.partition_key,
+    a.flow_id,
+    a.satisfied,
+    a.now,
+    a.impossible,
+    t.partition_key AS r_partition_key,
+    t.flow_id AS r_flow_id,
+    t.downstream_eid AS r_downstream_eid),
+w3 AS (INSERT INTO ff_pending_cancel_groups AS t (partition_key,
+    flow_id,
+    downstream_eid,
+    enqueued_at_ms) SELECT g.r_partition_key,
+    g.r_flow_id,
+    g.r_downstream_eid,
+    g.now_ms_
+    FROM g
+    ON CONFLICT (partition_key,
+    flow_id,
+    downstream_eid) DO UPDATE
+    SET enqueued_at_ms = coalesce(t.enqueued_at_ms,
+    EXCLUDED.enqueued_at_ms)),
+w2 AS (UPDATE ff_edge AS t
+    SET dep_state = 'impossible'::text,
+    last_resolved_at_ms = g.now
+    FROM g
+    WHERE t.partition_key = g.partition_key
+    AND t.flow_id = g.flow_id
+    AND t.edge_id = ANY(g.impossible)),
+w1 AS (UPDATE ff_edge AS t
+    SET dep_state = 'satisfied'::text,
+    last_resolved_at_ms = g.now
+    FROM g
+    WHERE t.partition_key = g.partition_key
+    AND t.flow_id = g.flow_id
+    AND t.edge_id = ANY(g.satisfied))
+SELECT (SELECT now_ms FROM clk),
+    g.n_
+    FROM g;

@@ -1,0 +1,45 @@
+-- set_edge_policy(partition_key, flow_id, version, downstream_eid, group_version, policy, k_target)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
+    u.flow_id AS flow_id,
+    u.version AS version,
+    u.downstream_eid AS downstream_eid,
+    u.group_version AS group_version,
+    u.policy::json AS policy,
+    u.k_target AS k_target,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], $6::bigint[], $7::text[], $8::bigint[]) WITH ORDINALITY AS u(partition_key, flow_id, version, downstream_eid, group_version, policy, k_target, n_)),
+g AS (UPDATE ff_flow_core AS t
+    SET version = t.version + 1
+    FROM a
+    WHERE t.partition_key = a.partition_key
+    AND t.flow_id = a.flow_id
+    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.partition_key,
+    a.flow_id,
+    a.downstream_eid,
+    a.group_version,
+    a.policy,
+    a.k_target),
+w1 AS (UPDATE ff_edge_group AS t
+    SET policy = g.policy,
+    k_target = g.k_target,
+    success_count = 0,
+    fail_count = 0,
+    skip_count = 0,
+    running_count = 0,
+    group_state = 'pending'::text,
+    version = t.version + 1
+    FROM g
+    WHERE t.partition_key = g.partition_key
+    AND t.flow_id = g.flow_id
+    AND t.downstream_eid = g.downstream_eid
+    AND CASE WHEN t.version = g.group_version THEN true ELSE false END RETURNING 1)
+SELECT (SELECT now_ms FROM clk),
+    g.n_,
+    (SELECT count(*) FROM w1)
+    FROM g;

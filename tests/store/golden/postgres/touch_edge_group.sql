@@ -1,0 +1,22 @@
+-- touch_edge_group(partition_key, flow_id, downstream_eid, version)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
+    u.flow_id AS flow_id,
+    u.downstream_eid AS downstream_eid,
+    u.version AS version,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::bigint[]) WITH ORDINALITY AS u(partition_key, flow_id, downstream_eid, version, n_)),
+g AS (UPDATE ff_edge_group AS t
+    SET version = t.version + 1
+    FROM a
+    WHERE t.partition_key = a.partition_key
+    AND t.flow_id = a.flow_id
+    AND t.downstream_eid = a.downstream_eid
+    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_)
+SELECT (SELECT now_ms FROM clk),
+    g.n_
+    FROM g;

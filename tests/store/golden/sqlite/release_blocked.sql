@@ -1,0 +1,13 @@
+-- release_blocked(partition_key, execution_id, version, eligibility_state, blocking_reason, public_state, lane_id, delayed_until_ms)
+
+UPDATE ff_exec_core
+    SET version = version + 1,
+    last_mutation_at = ?,
+    last_transition_at = ?,
+    eligibility_state = ?,
+    blocking_reason = ?,
+    public_state = ?,
+    blocking_detail = ''
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND version = ?;

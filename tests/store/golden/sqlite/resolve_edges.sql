@@ -1,0 +1,31 @@
+-- resolve_edges(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible)
+
+UPDATE ff_edge_group
+    SET success_count = ?,
+    fail_count = ?,
+    skip_count = ?,
+    running_count = ?,
+    group_state = ?,
+    satisfied_at_ms = ?,
+    cancel_siblings_pending_flag = ?,
+    cancel_siblings_pending_members = ?,
+    cancel_siblings_reason = ?,
+    version = version + 1
+    WHERE partition_key = ?
+    AND flow_id = ?
+    AND downstream_eid = ?
+    AND version = ?;
+
+UPDATE ff_edge
+    SET dep_state = 'satisfied',
+    last_resolved_at_ms = ?
+    WHERE partition_key = ?
+    AND flow_id = ?
+    AND edge_id IN (SELECT uuid_blob(value) FROM json_each(?));
+
+UPDATE ff_edge
+    SET dep_state = 'impossible',
+    last_resolved_at_ms = ?
+    WHERE partition_key = ?
+    AND flow_id = ?
+    AND edge_id IN (SELECT uuid_blob(value) FROM json_each(?));

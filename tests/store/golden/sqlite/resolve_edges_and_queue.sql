@@ -1,0 +1,53 @@
+-- resolve_edges_and_queue(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible)
+
+SELECT partition_key,
+    flow_id,
+    downstream_eid
+    FROM ff_edge_group
+    WHERE partition_key = ?
+    AND flow_id = ?
+    AND downstream_eid = ?
+    AND version = ?;
+
+UPDATE ff_edge_group
+    SET success_count = ?,
+    fail_count = ?,
+    skip_count = ?,
+    running_count = ?,
+    group_state = ?,
+    satisfied_at_ms = ?,
+    cancel_siblings_pending_flag = ?,
+    cancel_siblings_pending_members = ?,
+    cancel_siblings_reason = ?,
+    version = version + 1
+    WHERE partition_key = ?
+    AND flow_id = ?
+    AND downstream_eid = ?;
+
+UPDATE ff_edge
+    SET dep_state = 'satisfied',
+    last_resolved_at_ms = ?
+    WHERE partition_key = ?
+    AND flow_id = ?
+    AND edge_id IN (SELECT uuid_blob(value) FROM json_each(?));
+
+UPDATE ff_edge
+    SET dep_state = 'impossible',
+    last_resolved_at_ms = ?
+    WHERE partition_key = ?
+    AND flow_id = ?
+    AND edge_id IN (SELECT uuid_blob(value) FROM json_each(?));
+
+INSERT INTO ff_pending_cancel_groups (partition_key,
+    flow_id,
+    downstream_eid,
+    enqueued_at_ms)
+    VALUES (?,
+    ?,
+    ?,
+    ?)
+    ON CONFLICT (partition_key,
+    flow_id,
+    downstream_eid) DO UPDATE
+    SET enqueued_at_ms = coalesce(enqueued_at_ms,
+    ?);
