@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 
-from benchmarks import backlog_growth, enqueue, idle, memory_use, submit_claim_complete
+from benchmarks import backlog_growth, enqueue, flows, idle, memory_use, submit_claim_complete
 from benchmarks.peers import run as peers
 from benchmarks.report import Measured, show
 
@@ -18,6 +18,10 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     idle.NAME: (idle.run, 20),
     memory_use.NAME: (memory_use.run, 100_000),
     enqueue.NAME: (enqueue.run, 10_000),
+    flows.CHAIN: (flows.run_chain, 100),
+    flows.FAN_OUT: (flows.run_fan_out, 30),
+    flows.QUORUM: (flows.run_quorum, 1_000),
+    flows.GRAPH: (flows.run_graph, flows.LARGE),
 }
 PEER_WORKLOADS: dict[str, tuple[Scenario, int]] = {
     "drain": (peers.run_drain, 5_000),

@@ -14,9 +14,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
-from flowfabric.model.flow import MAX_GRAPH_EDGES, Cascaded, Edge, EdgeGroup, Member
+from flowfabric.model.flow import MAX_GRAPH_EDGES, Cascaded, Edge, EdgeGroup, Member, Upstream
+from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Applied, Form, Plan
 from flowfabric.rules import edges, flow_cancels
 from flowfabric.rules.flows import passes_data
@@ -29,9 +31,11 @@ MAX_ROUND = 500
 MAX_TRIES = 10
 FIRST_PAUSE_S = 0.002
 MAX_SIBLINGS = 1_024
+MAX_EVENTS = 100
 MEMBER_COLUMNS = Member.__struct_fields__
 _LIGHT = Execution.__struct_fields__[:-2]
-_EVENT_COLUMNS = ("execution_id", "event_id", "outcome", "dispatched_at_ms")
+_EVENT_COLUMNS = ("event_id", "dispatched_at_ms", "outcome")
+_UPSTREAM_COLUMNS = Upstream.__struct_fields__
 _EDGE_STATE = ("edge_id", "dep_state")
 GroupKey = tuple[int, UUID, UUID]
 
@@ -42,11 +46,38 @@ class _Job(Struct):
 
 
 class _Ending(Struct):
-    """An execution found ended, its outgoing edges that wait for that, and the events that told of it."""
+    """An execution found ended, and its outgoing edges that wait for that."""
 
-    member: Member
+    upstream: Upstream
     open_edges: list[Edge]
-    events: list[int]
+
+    @property
+    def groups(self) -> set[GroupKey]:
+        return {_group_of(edge) for edge in self.open_edges}
+
+
+class _Round(Struct):
+    """What a round has led to: who ended by it, which groups have siblings to cancel, of whose end everybody has heard."""
+
+    over: list[ExecutionId] = []
+    fired: list[EdgeGroup] = []
+    told: set[UUID] = set()
+
+
+class _Try(Struct):
+    """What is to be committed for one group."""
+
+    key: GroupKey
+    plans: list[Plan]
+    counted: edges.Count
+    told: list[UUID]
+
+
+Ends = dict[GroupKey, list[tuple[_Ending, Edge]]]
+
+
+def _group_of(edge: Edge) -> GroupKey:
+    return edge.partition_key, edge.flow_id, edge.downstream_eid
 
 
 class Cascade:
@@ -56,7 +87,7 @@ class Cascade:
         self._store = store
         self._waiting: list[_Job] = []
         self._task: asyncio.Task[None] | None = None
-        self._marks: list[Plan] = []
+        self._untold: list[UUID] = []
 
     def ended(self, idents: Sequence[ExecutionId]) -> asyncio.Future[Cascaded]:
         """Never fails: what could not be done is left to the reconciler."""
@@ -72,7 +103,7 @@ class Cascade:
             await asyncio.wait((self._task,))
 
     async def _drain(self) -> None:
-        while self._waiting or self._marks:
+        while self._waiting or self._untold:
             if not self._waiting:
                 await self._mark()
                 continue
@@ -87,11 +118,16 @@ class Cascade:
                     job.answer.set_result(tally)
 
     async def _mark(self) -> None:
-        marks, self._marks = self._marks, []
+        """Completion events whose consequences have been seen to are told to be; that may wait until there is time."""
+        ended, self._untold = self._untold[:MAX_ROUND], self._untold[MAX_ROUND:]
         try:
-            await self._store.commit_many(marks)
+            read = ScanAll("completion_events_of", [(uid,) for uid in ended], MAX_EVENTS, _EVENT_COLUMNS)
+            rows = (await self._store.load((read,))).rows[0]
+            marks = [edges.MARK_DISPATCHED(0, event_id=row[0]) for row in rows if row[1] is None and row[2] != "resumable"]
+            if marks:
+                await self._store.commit_many(marks)
         except Exception:
-            log.warning("%d completion events stay undispatched for now", len(marks), exc_info=True)
+            log.warning("%d completion events stay undispatched for now", len(ended), exc_info=True)
 
     async def _run(self, idents: Sequence[ExecutionId]) -> Cascaded:
         resolved = cascaded = 0
@@ -111,148 +147,136 @@ class Cascade:
     async def _round(self, idents: Sequence[ExecutionId]) -> tuple[int, list[ExecutionId]]:
         """All edges that leave these executions; how many, and which executions ended because of it."""
         endings = await self._endings(idents)
-        ends: dict[GroupKey, list[tuple[_Ending, Edge]]] = {}
+        ends: Ends = {}
         for ending in endings:
             for edge in ending.open_edges:
-                ends.setdefault((edge.partition_key, edge.flow_id, edge.downstream_eid), []).append((ending, edge))
-        over: list[ExecutionId] = []
-        fired: list[EdgeGroup] = []
-        left: set[GroupKey] = set(ends)
+                ends.setdefault(_group_of(edge), []).append((ending, edge))
+        done = _Round()
+        left = list(ends)
         for tries in range(MAX_TRIES):
             if not left:
                 break
             if tries:
                 await asyncio.sleep(FIRST_PAUSE_S * tries)
-            left = await self._settle({key: ends[key] for key in left}, over, fired)
-        for group in fired:
-            over += await self.cancel_siblings(group)
-        for ending in endings:
-            if not any((e.partition_key, e.flow_id, e.downstream_eid) in left for e in ending.open_edges):
-                self._marks += [edges.MARK_DISPATCHED(ending.member.partition_key, event_id=event) for event in ending.events]
+            again: list[GroupKey] = []
+            for at in range(0, len(left), MAX_ROUND):
+                again += await self._settle({key: ends[key] for key in left[at : at + MAX_ROUND]}, done)
+            left = again
+        for group in done.fired:
+            done.over += await self.cancel_siblings(group)
         if left:
             log.warning("%d groups kept changing; the reconciler counts their edges", len(left))
-        return sum(len(ending.open_edges) for ending in endings), over
+        behind = set(left)
+        self._untold += [
+            ending.upstream.execution_id
+            for ending in endings
+            if ending.upstream.execution_id not in done.told and not ending.groups & behind
+        ]
+        return sum(len(ending.open_edges) for ending in endings), done.over
 
     async def _endings(self, idents: Sequence[ExecutionId]) -> list[_Ending]:
         keys = [(ident.partition_index, ident.uuid) for ident in idents]
-        loaded = await self._store.load(
-            (
-                GetAll("ff_exec_core", keys, MEMBER_COLUMNS),
-                ScanAll("edges_out", keys, MAX_GRAPH_EDGES),
-                ScanAll("completion_events_of", [(key[1],) for key in keys], 100, _EVENT_COLUMNS),
-            )
-        )
-        members = {row[1]: Member(*row) for row in loaded.rows[0]}
-        found = {uid: _Ending(member, [], []) for uid, member in members.items() if member.flow_id is not None}
-        for row in loaded.rows[1]:
+        reads = (GetAll("ff_exec_core", keys, _UPSTREAM_COLUMNS), ScanAll("edges_out", keys, MAX_GRAPH_EDGES))
+        members, leaving = (await self._store.load(reads)).rows
+        found = {row[1]: _Ending(Upstream(*row), []) for row in members if row[2] is not None}
+        for row in leaving:
             edge = Edge(*row)
             ending = found.get(edge.upstream_eid)
-            if ending is not None and ending.member.is_ended and edge.is_open and edges.counts_again(edge, ending.member):
+            over = ending is not None and ending.upstream.lifecycle_phase in ENDED_PHASES
+            if ending is not None and over and edge.is_open and edges.counts_again(edge, ending.upstream):
                 ending.open_edges.append(edge)
-        for uid, event, outcome, dispatched in loaded.rows[2]:
-            if dispatched is None and outcome != "resumable" and uid in found:
-                found[uid].events.append(event)
         return list(found.values())
 
-    async def _settle(
-        self, ends: dict[GroupKey, list[tuple[_Ending, Edge]]], over: list[ExecutionId], fired: list[EdgeGroup]
-    ) -> set[GroupKey]:
+    async def _settle(self, ends: Ends, done: _Round) -> list[GroupKey]:
         """One try at each group; those that moved meanwhile are to be tried again."""
         keys = list(ends)
-        results = [
-            (ending.member.partition_key, ending.member.execution_id)
-            for several in ends.values()
-            for ending, edge in several
-            if ending.member.terminal_outcome == "success" and passes_data(edge)
-        ]
+        pairs = [pair for several in ends.values() for pair in several]
+        good = [edge for ending, edge in pairs if ending.upstream.terminal_outcome == "success" and passes_data(edge)]
+        wanted = [(edge.partition_key, edge.upstream_eid) for edge in good]
         loaded = await self._store.load(
             (
                 GetAll("ff_edge_group", keys),
                 GetAll("ff_exec_core", [(key[0], key[2]) for key in keys], MEMBER_COLUMNS),
-                GetAll("ff_exec_core", results, ("execution_id", "result")),
-                GetAll("ff_edge", [(e.partition_key, e.flow_id, e.edge_id) for s in ends.values() for _, e in s], _EDGE_STATE),
+                GetAll("ff_edge", [(e.partition_key, e.flow_id, e.edge_id) for _, e in pairs], _EDGE_STATE),
+                *((GetAll("ff_exec_core", wanted, ("execution_id", "result")),) if wanted else ()),
             )
         )
         groups = {row[:3]: EdgeGroup(*row) for row in loaded.rows[0]}
         children = {row[1]: Member(*row) for row in loaded.rows[1]}
-        payloads: dict[UUID, bytes | None] = {row[0]: row[1] for row in loaded.rows[2]}
-        still_open = {row[0] for row in loaded.rows[3] if row[1] == "unsatisfied"}
-        left: set[GroupKey] = set()
-        singles: list[tuple[GroupKey, Plan]] = []
-        several_plans: list[tuple[GroupKey, list[Plan]]] = []
-        counted: dict[GroupKey, edges.Count] = {}
+        still_open = {row[0] for row in loaded.rows[2] if row[1] == "unsatisfied"}
+        results: dict[UUID, bytes | None] = {row[0]: row[1] for row in loaded.rows[3]} if wanted else {}
+        tried: list[_Try] = []
         for key in keys:
-            group = groups.get(key)
-            if group is None:
+            here = [(ending, edge) for ending, edge in ends[key] if edge.edge_id in still_open]
+            counted = self._count(groups[key], here, results, loaded.now_ms) if key in groups and here else None
+            if counted is None:
                 continue
-            counts = self._count(group, [(a, e) for a, e in ends[key] if e.edge_id in still_open], payloads, loaded.now_ms)
-            if counts is None:
-                continue
-            siblings = await self.siblings(group, counts.by) if counts.cancels else []
-            plans = edges.settle(counts, children.get(key[2]), siblings, loaded.now_ms, since=group.version)
-            counted[key] = counts
-            if len(plans) == 1:
-                singles.append((key, plans[0]))
-            else:
-                several_plans.append((key, plans))
-        for key, plans, answer in await self._commit(singles, several_plans):
+            siblings = await self.siblings(groups[key], counted.by) if counted.cancels else ()
+            told = [ending.upstream.execution_id for ending, _ in here if len(ending.groups) == 1]
+            plans = edges.settle(
+                counted, children.get(key[2]), loaded.now_ms, since=groups[key].version, siblings=siblings, told=told
+            )
+            tried.append(_Try(key, plans, counted, told))
+        again: list[GroupKey] = []
+        for one, answer in await self._commit(tried):
             if not isinstance(answer, Applied):
-                left.add(key)
+                again.append(one.key)
                 continue
-            over += [children[key[2]].id for plan in plans if plan.form.ends]
-            if counted[key].cancels:
-                fired.append(counted[key].group)
-        return left
+            done.told.update(one.told)
+            done.over += [children[one.key[2]].id for plan in one.plans if plan.form.ends]
+            if one.counted.cancels:
+                done.fired.append(one.counted.group)
+        return again
 
     def _count(
-        self, group: EdgeGroup, several: list[tuple[_Ending, Edge]], payloads: dict[UUID, bytes | None], now_ms: int
+        self, group: EdgeGroup, here: list[tuple[_Ending, Edge]], results: dict[UUID, bytes | None], now_ms: int
     ) -> edges.Count | None:
-        if not several:
-            return None
-        several = sorted(several, key=lambda pair: (pair[0].member.terminal_at_ms or 0, pair[1].edge_id))
+        """In the order in which they ended."""
+        if len(here) > 1:
+            here = sorted(here, key=lambda pair: (pair[0].upstream.terminal_at_ms or 0, pair[1].edge_id))
         ended = [
             edges.Ended(
                 edge.edge_id,
                 edge.upstream_eid,
-                ending.member.terminal_outcome,
-                edge.upstream_eid in payloads and passes_data(edge),
-                payloads.get(edge.upstream_eid),
+                ending.upstream.terminal_outcome,
+                edge.upstream_eid in results and passes_data(edge),
+                results.get(edge.upstream_eid),
             )
-            for ending, edge in several
+            for ending, edge in here
         ]
         try:
             return edges.count(group, ended, now_ms)
-        except Exception:
+        except EngineError:
             log.exception("group of %s in flow %s cannot be counted", group.downstream_eid, group.flow_id)
             return None
 
-    async def _commit(
-        self, singles: list[tuple[GroupKey, Plan]], together: list[tuple[GroupKey, list[Plan]]]
-    ) -> list[tuple[GroupKey, list[Plan], Any]]:
+    async def _commit(self, tried: list[_Try]) -> list[tuple[_Try, Any]]:
         """Plans of one form ride together; those that are several go each in a transaction of its own."""
-        by_form: dict[Form, list[tuple[GroupKey, Plan]]] = {}
-        for key, plan in singles:
-            by_form.setdefault(plan.form, []).append((key, plan))
-        runs = [self._store.commit_many([plan for _, plan in run]) for run in by_form.values()]
-        alone = [self._store.commit_together(plans) for _, plans in together]
-        said = await asyncio.gather(*runs, *alone, return_exceptions=True)
-        done: list[tuple[GroupKey, list[Plan], Any]] = []
-        for run, answers in zip(by_form.values(), said, strict=False):
-            each = answers if isinstance(answers, list) else [answers] * len(run)
-            done += [(key, [plan], answer) for (key, plan), answer in zip(run, each, strict=True)]
-        done += [(key, plans, answer) for (key, plans), answer in zip(together, said[len(runs) :], strict=True)]
-        return done
+        runs: dict[Form, list[_Try]] = {}
+        for one in tried:
+            if len(one.plans) == 1:
+                runs.setdefault(one.plans[0].form, []).append(one)
+        several = [one for one in tried if len(one.plans) > 1]
+        said = await asyncio.gather(
+            *(self._store.commit_many([one.plans[0] for one in run]) for run in runs.values()),
+            *(self._store.commit_together(one.plans) for one in several),
+            return_exceptions=True,
+        )
+        answers: list[tuple[_Try, Any]] = []
+        for run, each in zip(runs.values(), said, strict=False):
+            answers += zip(run, each if isinstance(each, list) else [each] * len(run), strict=True)
+        return answers + list(zip(several, said[len(runs) :], strict=True))
 
     # ---- siblings of a group that has fired
 
     async def siblings(self, group: EdgeGroup, by: UUID | None) -> list[UUID]:
         """Upstreams of a group that are not over yet."""
-        inbound = ScanAll("edges_in", [(group.partition_key, group.downstream_eid)], MAX_GRAPH_EDGES)
-        found = [Edge(*row) for row in (await self._store.load((inbound,))).rows[0]]
-        others = dict.fromkeys(e.upstream_eid for e in found if e.flow_id == group.flow_id and e.upstream_eid != by)
+        inbound = ScanAll("edges_in", [(group.partition_key, group.downstream_eid)], MAX_GRAPH_EDGES, ("flow_id", "upstream_eid"))
+        rows = (await self._store.load((inbound,))).rows[0]
+        others = dict.fromkeys(upstream for flow, upstream in rows if flow == group.flow_id and upstream != by)
         keys = [(group.partition_key, other) for other in others]
-        loaded = await self._store.load((GetAll("ff_exec_core", keys, MEMBER_COLUMNS),))
-        return [member.execution_id for row in loaded.rows[0] if not (member := Member(*row)).is_ended]
+        states = (await self._store.load((GetAll("ff_exec_core", keys, ("execution_id", "lifecycle_phase")),))).rows[0]
+        return [uid for uid, phase in states if phase not in ENDED_PHASES]
 
     async def cancel_siblings(self, group: EdgeGroup) -> list[ExecutionId]:
         """Cancels whom a fired group has listed and takes it off the queue; who was cancelled by this call."""
@@ -284,7 +308,7 @@ class Cascade:
         for tries in range(MAX_TRIES):
             loaded = await self._store.load((GetAll("ff_exec_core", [(partition, uid) for uid in wanted], _LIGHT),))
             alive = [Execution(*(*row, None, None)) for row in loaded.rows[0]]
-            alive = [member for member in alive if member.lifecycle_phase not in ("terminal", "cancelled")]
+            alive = [member for member in alive if member.lifecycle_phase not in ENDED_PHASES]
             if not alive:
                 return done, False
             if tries:

@@ -89,7 +89,7 @@ class Dependencies(Flows):
             end = await self._end_of(edge, args.upstream_outcome)
             counted = edges.count(group, (end,), around.now_ms)
             siblings = await self._cascade.siblings(group, counted.by) if counted.cancels else []
-            plans = edges.settle(counted, child, siblings, around.now_ms, since=group.version)
+            plans = edges.settle(counted, child, around.now_ms, since=group.version, siblings=siblings)
             if isinstance(await self.store.commit_together(plans), Applied):
                 break
             tries += 1

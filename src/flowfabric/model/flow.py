@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
@@ -63,6 +64,7 @@ class EdgePolicy(Struct, frozen=True):
         return json.dumps(said, separators=(",", ":"))
 
 
+@lru_cache(maxsize=1_024)
 def stored_edge_policy(text: str) -> EdgePolicy:
     """What is not understood reads as the least surprising: all of them."""
     try:
@@ -177,6 +179,17 @@ class Member(Struct, frozen=True):
         return self.lifecycle_phase == "runnable" and self.eligibility_state == "blocked_by_dependencies"
 
 
+class Upstream(Struct, frozen=True, gc=False):
+    """As much of an execution as those ask for who wait for its end."""
+
+    partition_key: int
+    execution_id: UUID
+    flow_id: UUID | None
+    lifecycle_phase: str
+    terminal_outcome: str
+    terminal_at_ms: int | None
+
+
 # ---- requests and answers
 
 
@@ -192,8 +205,6 @@ class FlowCreated(Struct, frozen=True):
 
 
 class FlowAlreadyExists(Struct, frozen=True):
-    """Nothing was written: the flow is there already."""
-
     flow_id: UUID
 
 
@@ -407,8 +418,6 @@ class EdgeSnapshot(Struct, frozen=True):
 
 
 class Outgoing(Struct, frozen=True):
-    """Edges that leave this node."""
-
     from_node: ExecutionId
 
 

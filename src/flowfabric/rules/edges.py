@@ -32,6 +32,7 @@ from flowfabric.model.flow import (
     EdgePolicy,
     Flow,
     Member,
+    Upstream,
     stored_edge_policy,
 )
 from flowfabric.model.state import ENDED_PHASES
@@ -152,7 +153,15 @@ def _ended(state: str, which: str) -> UpdateMany:
     return UpdateMany(EDGE, where, {"dep_state": state, "last_resolved_at_ms": Arg("now")})
 
 
-_EDGES = (_ended("satisfied", "satisfied"), _ended("impossible", "impossible"))
+_EDGES = (
+    _ended("satisfied", "satisfied"),
+    _ended("impossible", "impossible"),
+    UpdateMany(
+        COMPLETION_EVENTS,
+        (Among("execution_id", Arg("told")), Cond("dispatched_at_ms", "is null")),
+        {"dispatched_at_ms": Now()},
+    ),
+)
 _QUEUED = Upsert(
     CANCEL_QUEUE,
     {**{c: Ref(c) for c in ("partition_key", "flow_id", "downstream_eid")}, "enqueued_at_ms": Now()},
@@ -282,10 +291,13 @@ def _count_one(counted: Count, end: Ended, now_ms: int) -> Count:
     return structs.replace(counted, group=structs.replace(group, group_state=says, **stamped), fired=says, by=end.upstream)
 
 
-def settle(counted: Count, child: Member | None, siblings: Sequence[UUID], now_ms: int, *, since: int) -> list[Plan]:
+def settle(
+    counted: Count, child: Member | None, now_ms: int, *, since: int, siblings: Sequence[UUID] = (), told: Sequence[UUID] = ()
+) -> list[Plan]:
     """The group and its edges, and what becomes of the child. One plan is the rule; several go together.
 
-    `since` is the version at which the group was read; `siblings` are upstreams to cancel when the group has fired for good.
+    `since` is the version at which the group was read; `siblings` are upstreams to cancel when the group has fired for good;
+    of the ends in `told` nobody else has to hear.
     """
     group = counted.group
     cancels = counted.cancels
@@ -302,6 +314,7 @@ def settle(counted: Count, child: Member | None, siblings: Sequence[UUID], now_m
         "version": since,
         "satisfied": counted.satisfied,
         "impossible": counted.impossible,
+        "told": told,
         "now": now_ms,
     }
     at = group.partition_key
@@ -343,7 +356,7 @@ def release(child: Member, now_ms: int, payload: bytes | None = None) -> Plan:
     return RELEASE_WITH_INPUT(child.partition_key, **values, payload=payload)
 
 
-def counts_again(edge: Edge, upstream: Member) -> bool:
+def counts_again(edge: Edge, upstream: Upstream) -> bool:
     """After a replay of the child, an upstream that had failed before does not count again until it ends anew."""
     if edge.reset_at_ms is None or upstream.terminal_outcome == "success":
         return True

@@ -1,4 +1,4 @@
--- resolve_edges_and_queue(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible)
+-- resolve_edges_and_queue(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible, told)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -17,10 +17,11 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.satisfied::uuid[] AS satisfied,
     u.now AS now,
     u.impossible::uuid[] AS impossible,
+    u.told::uuid[] AS told,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::text[]) WITH ORDINALITY AS u(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::text[], $18::text[]) WITH ORDINALITY AS u(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible, told, n_)),
 g AS (UPDATE ff_edge_group AS t
     SET success_count = a.success_count,
     fail_count = a.fail_count,
@@ -43,10 +44,11 @@ g AS (UPDATE ff_edge_group AS t
     a.satisfied,
     a.now,
     a.impossible,
+    a.told,
     t.partition_key AS r_partition_key,
     t.flow_id AS r_flow_id,
     t.downstream_eid AS r_downstream_eid),
-w3 AS (INSERT INTO ff_pending_cancel_groups AS t (partition_key,
+w4 AS (INSERT INTO ff_pending_cancel_groups AS t (partition_key,
     flow_id,
     downstream_eid,
     enqueued_at_ms) SELECT g.r_partition_key,
@@ -59,6 +61,11 @@ w3 AS (INSERT INTO ff_pending_cancel_groups AS t (partition_key,
     downstream_eid) DO UPDATE
     SET enqueued_at_ms = coalesce(t.enqueued_at_ms,
     EXCLUDED.enqueued_at_ms)),
+w3 AS (UPDATE ff_completion_event AS t
+    SET dispatched_at_ms = g.now_ms_
+    FROM g
+    WHERE t.execution_id = ANY(g.told)
+    AND t.dispatched_at_ms IS NULL),
 w2 AS (UPDATE ff_edge AS t
     SET dep_state = 'impossible'::text,
     last_resolved_at_ms = g.now

@@ -1,4 +1,4 @@
--- resolve_edges_and_release(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible, eligibility_state, blocking_reason, public_state, lane_id, delayed_until_ms)
+-- resolve_edges_and_release(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible, told, eligibility_state, blocking_reason, public_state, lane_id, delayed_until_ms)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -17,6 +17,7 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.satisfied::uuid[] AS satisfied,
     u.now AS now,
     u.impossible::uuid[] AS impossible,
+    u.told::uuid[] AS told,
     u.eligibility_state AS eligibility_state,
     u.blocking_reason AS blocking_reason,
     u.public_state AS public_state,
@@ -25,7 +26,7 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[]) WITH ORDINALITY AS u(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible, eligibility_state, blocking_reason, public_state, lane_id, delayed_until_ms, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::uuid[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::bigint[]) WITH ORDINALITY AS u(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible, told, eligibility_state, blocking_reason, public_state, lane_id, delayed_until_ms, n_)),
 g AS (UPDATE ff_edge_group AS t
     SET success_count = a.success_count,
     fail_count = a.fail_count,
@@ -48,12 +49,13 @@ g AS (UPDATE ff_edge_group AS t
     a.satisfied,
     a.now,
     a.impossible,
+    a.told,
     a.eligibility_state,
     a.blocking_reason,
     a.public_state,
     t.partition_key AS r_partition_key,
     t.downstream_eid AS r_downstream_eid),
-w3 AS (UPDATE ff_exec_core AS t
+w4 AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
     last_mutation_at = g.now_ms_,
     last_transition_at = g.now_ms_,
@@ -66,6 +68,11 @@ w3 AS (UPDATE ff_exec_core AS t
     AND t.execution_id = g.r_downstream_eid
     AND CASE WHEN t.lifecycle_phase = 'runnable'::text
     AND t.eligibility_state = 'blocked_by_dependencies'::text THEN true ELSE false END),
+w3 AS (UPDATE ff_completion_event AS t
+    SET dispatched_at_ms = g.now_ms_
+    FROM g
+    WHERE t.execution_id = ANY(g.told)
+    AND t.dispatched_at_ms IS NULL),
 w2 AS (UPDATE ff_edge AS t
     SET dep_state = 'impossible'::text,
     last_resolved_at_ms = g.now

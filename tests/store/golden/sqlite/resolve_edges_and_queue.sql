@@ -1,4 +1,4 @@
--- resolve_edges_and_queue(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible)
+-- resolve_edges_and_queue(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible, told)
 
 SELECT partition_key,
     flow_id,
@@ -37,6 +37,11 @@ UPDATE ff_edge
     WHERE partition_key = ?
     AND flow_id = ?
     AND edge_id IN (SELECT uuid_blob(value) FROM json_each(?));
+
+UPDATE ff_completion_event
+    SET dispatched_at_ms = ?
+    WHERE execution_id IN (SELECT uuid_blob(value) FROM json_each(?))
+    AND dispatched_at_ms IS NULL;
 
 INSERT INTO ff_pending_cancel_groups (partition_key,
     flow_id,

@@ -1,4 +1,4 @@
--- resolve_edges_and_release(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible, eligibility_state, blocking_reason, public_state, lane_id, delayed_until_ms)
+-- resolve_edges_and_release(partition_key, flow_id, downstream_eid, version, success_count, fail_count, skip_count, running_count, group_state, satisfied_at_ms, cancel_siblings_pending_flag, cancel_siblings_pending_members, cancel_siblings_reason, satisfied, now, impossible, told, eligibility_state, blocking_reason, public_state, lane_id, delayed_until_ms)
 
 SELECT partition_key,
     downstream_eid
@@ -36,6 +36,11 @@ UPDATE ff_edge
     WHERE partition_key = ?
     AND flow_id = ?
     AND edge_id IN (SELECT uuid_blob(value) FROM json_each(?));
+
+UPDATE ff_completion_event
+    SET dispatched_at_ms = ?
+    WHERE execution_id IN (SELECT uuid_blob(value) FROM json_each(?))
+    AND dispatched_at_ms IS NULL;
 
 UPDATE ff_exec_core
     SET version = version + 1,
