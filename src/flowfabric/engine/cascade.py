@@ -28,6 +28,7 @@ log = logging.getLogger("flowfabric.flows")
 
 MAX_DEPTH = 50
 MAX_ROUND = 500
+MAX_BATCHES = 2
 MAX_TRIES = 10
 FIRST_PAUSE_S = 0.002
 MAX_SIBLINGS = 1_024
@@ -86,36 +87,45 @@ class Cascade:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: list[_Job] = []
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._draining = 0
+        self._busy: set[GroupKey] = set()
+        self._freed = asyncio.Event()
         self._untold: list[UUID] = []
 
     def ended(self, idents: Sequence[ExecutionId]) -> asyncio.Future[Cascaded]:
         """Never fails: what could not be done is left to the reconciler."""
         job = _Job(idents, asyncio.get_running_loop().create_future())
         self._waiting.append(job)
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._drain())
+        if self._draining < MAX_BATCHES:
+            self._draining += 1
+            task = asyncio.create_task(self._drain())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         return job.answer
 
     async def finish(self) -> None:
         """Waits until nothing is under way."""
-        while self._task is not None and not self._task.done():
-            await asyncio.wait((self._task,))
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
 
     async def _drain(self) -> None:
-        while self._waiting or self._untold:
-            if not self._waiting:
-                await self._mark()
-                continue
-            jobs, self._waiting = self._waiting, []
-            tally = Cascaded()
-            try:
-                tally = await self._run([ident for job in jobs for ident in job.idents])
-            except Exception:
-                log.exception("dependencies of %d ended executions are left to the reconciler", len(jobs))
-            for job in jobs:
-                if not job.answer.done():
-                    job.answer.set_result(tally)
+        try:
+            while self._waiting or self._untold:
+                if not self._waiting:
+                    await self._mark()
+                    continue
+                jobs, self._waiting = self._waiting, []
+                tally = Cascaded()
+                try:
+                    tally = await self._run([ident for job in jobs for ident in job.idents])
+                except Exception:
+                    log.exception("dependencies of %d ended executions are left to the reconciler", len(jobs))
+                for job in jobs:
+                    if not job.answer.done():
+                        job.answer.set_result(tally)
+        finally:
+            self._draining -= 1  # in the same breath as finding nothing, or a job that comes now would wait for nobody
 
     async def _mark(self) -> None:
         """Completion events whose consequences have been seen to are told to be; that may wait until there is time."""
@@ -152,16 +162,23 @@ class Cascade:
             for edge in ending.open_edges:
                 ends.setdefault(_group_of(edge), []).append((ending, edge))
         done = _Round()
-        left = list(ends)
-        for tries in range(MAX_TRIES):
-            if not left:
-                break
-            if tries:
+        left, tries = list(ends), 0
+        while left and tries < MAX_TRIES:
+            mine = [key for key in left if key not in self._busy][:MAX_ROUND]
+            if not mine:
+                self._freed.clear()
+                await self._freed.wait()
+                continue
+            self._busy.update(mine)
+            try:
+                again = await self._settle({key: ends[key] for key in mine}, done)
+            finally:
+                self._busy.difference_update(mine)
+                self._freed.set()
+            left = [*again, *(key for key in left if key not in set(mine))]
+            if again:
+                tries += 1
                 await asyncio.sleep(FIRST_PAUSE_S * tries)
-            again: list[GroupKey] = []
-            for at in range(0, len(left), MAX_ROUND):
-                again += await self._settle({key: ends[key] for key in left[at : at + MAX_ROUND]}, done)
-            left = again
         for group in done.fired:
             done.over += await self.cancel_siblings(group)
         if left:

@@ -23,11 +23,13 @@ from flowfabric.model.flow import (
     Resolved,
     ResolveDependencyArgs,
 )
-from flowfabric.model.lease import Handle
+from flowfabric.model.lease import EndArgs, Handle
 from flowfabric.model.state import PublicState
 from flowfabric.plan import Applied
-from flowfabric.rules import children, edges
+from flowfabric.rules import attempts, children, edges
+from flowfabric.rules.decision import Decision, Snapshot
 from flowfabric.rules.edges import Applying, Child
+from flowfabric.rules.fence import check_fence
 from flowfabric.rules.flows import UNSETTLE, passes_data
 from flowfabric.store.port import Get, GetAll, Read, Scan, ScanAll
 
@@ -123,6 +125,18 @@ class Dependencies(Flows):
             lambda snapshot: children.wait_children(snapshot, fields),
         )
         self.forget(handle)
+
+    async def move_to_waiting_children(self, args: EndArgs) -> None:
+        """As `wait_children`, for callers who name the lease instead of holding a handle."""
+
+        def rule(snapshot: Snapshot) -> Decision:
+            refused = check_fence(snapshot, args.fence, args.attempt_index, args.source)
+            if refused is not None:
+                return refused
+            assert snapshot.execution is not None
+            return children.park(snapshot, attempts.holder(snapshot.execution, self.store.tag))
+
+        await self.decide(execution_id(args.execution_id), rule, groups=True)
 
     async def evaluate_flow_eligibility(self, execution: ExecutionId) -> str:
         """Whether it could run now as far as its dependencies go, in a word."""

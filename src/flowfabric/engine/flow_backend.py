@@ -41,7 +41,7 @@ from flowfabric.model.flow import (
     SubmitFlowArgs,
     WaitTimeout,
 )
-from flowfabric.model.lease import Handle
+from flowfabric.model.lease import EndArgs, Handle
 
 
 class FlowBackend(Protocol):
@@ -79,6 +79,9 @@ class FlowBackend(Protocol):
 
     async def wait_children(self, handle: Handle) -> None:
         """Parks the holder's attempt until the executions it depends on are over; the same attempt goes on then."""
+
+    async def move_to_waiting_children(self, args: EndArgs) -> None:
+        """As `wait_children`, for callers who name the lease instead of holding a handle."""
 
     async def evaluate_flow_eligibility(self, execution: ExecutionId) -> str:
         """Whether it could run now as far as its dependencies go, in a word."""
@@ -146,11 +149,11 @@ class FlowBackend(Protocol):
     async def recheck_blocked(self, after: tuple[int, UUID] | None = None) -> tuple[int, tuple[int, UUID] | None]:
         """A page of blocked executions that may wait for what is over; how many went on, and where the next page begins."""
 
-    async def dispatch_sibling_cancels(self, limit: int = 50) -> dict[str, int]:
+    async def dispatch_sibling_cancels(self, limit: int = 50, wanted: ScannerFilter | None = None) -> dict[str, int]:
         """Groups that have fired cancel whom they listed; how many groups met which fate."""
 
-    async def reconcile_sibling_cancels(self, limit: int = 50) -> int:
+    async def reconcile_sibling_cancels(self, limit: int = 50, wanted: ScannerFilter | None = None) -> int:
         """A pass over the queue; how many groups were taken off it."""
 
-    async def reconcile_cancel_backlog(self, limit: int = 50) -> int:
+    async def reconcile_cancel_backlog(self, limit: int = 50, wanted: ScannerFilter | None = None) -> int:
         """Finishes cancels that somebody began; how many members were seen to."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import cast
 from uuid import UUID
@@ -12,7 +13,8 @@ from flowfabric.engine.cascade import MEMBER_COLUMNS
 from flowfabric.engine.dependencies import Dependencies
 from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.errors import EngineError, NotFound, TimedOut, TransportError, ValidationError, ValidationKind, invalid
-from flowfabric.ids import ExecutionId, execution_id
+from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
+from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.flow import (
     LONGEST_CANCEL_WAIT_MS,
@@ -30,7 +32,10 @@ from flowfabric.plan import Applied
 from flowfabric.rules import flow_cancels
 from flowfabric.rules.decision import Done
 from flowfabric.rules.flow_cancels import Cancelling, FlowCancel, owed_siblings
-from flowfabric.store.port import Get, GetAll, Scan
+from flowfabric.rules.flows import fields_of
+from flowfabric.store.port import Get, GetAll, Row, Scan
+
+log = logging.getLogger("flowfabric.flows")
 
 MAX_TOGETHER = 1_000
 MAX_GROUPS = 50
@@ -156,7 +161,7 @@ class FlowCancels(Dependencies):
 
     # ---- the backlog
 
-    async def reconcile_cancel_backlog(self, limit: int = MAX_FLOWS) -> int:
+    async def reconcile_cancel_backlog(self, limit: int = MAX_FLOWS, wanted: ScannerFilter | None = None) -> int:
         """Finishes cancels that somebody began; how many members were seen to."""
         now = await self.store.now_ms()
         size = checks.limit(limit, MAX_FLOWS)
@@ -166,9 +171,21 @@ class FlowCancels(Dependencies):
         )
         found = (await self.store.load(reads)).rows
         done = 0
-        for row in [*found[0], *found[1]][:size]:
-            done += await self._finish_cancels(row[0], row[1], row[4] or "flow_cancelled")
+        for row in (await self._wanted([*found[0], *found[1]], wanted))[:size]:
+            try:
+                done += await self._finish_cancels(row[0], row[1], row[4] or "flow_cancelled")
+            except EngineError:
+                log.exception("owed cancels of flow %s have to wait", row[1])
         return done
+
+    async def _wanted(self, rows: list[Row], wanted: ScannerFilter | None) -> list[Row]:
+        """Rows, beginning with a flow's key, of the flows a scanner was told to work on. A flow carries no instance tag."""
+        if wanted is None or wanted.empty or not rows:
+            return rows
+        keys = list(dict.fromkeys(row[:2] for row in rows))
+        known = {flow[:2]: Flow(*flow) for flow in (await self.store.load((GetAll("ff_flow_core", keys),))).rows[0]}
+        spaces = {key: fields_of(flow).get("namespace", "default") for key, flow in known.items()}
+        return [row for row in rows if wanted.instance_tag is None and spaces.get(row[:2]) == wanted.namespace]
 
     async def _finish_cancels(self, partition: int, flow_id: UUID, reason: str) -> int:
         owner = {"partition_key": partition, "flow_id": flow_id}
@@ -192,63 +209,71 @@ class FlowCancels(Dependencies):
 
     # ---- siblings
 
-    async def dispatch_sibling_cancels(self, limit: int = MAX_GROUPS) -> dict[str, int]:
+    async def dispatch_sibling_cancels(self, limit: int = MAX_GROUPS, wanted: ScannerFilter | None = None) -> dict[str, int]:
         """Groups that have fired cancel whom they listed; how many groups met which fate."""
-        rows = (await self.store.load((Scan("cancel_groups", limit=checks.limit(limit, MAX_GROUPS)),))).rows[0]
-        groups = (await self.store.load((GetAll("ff_edge_group", [row[:3] for row in rows]),))).rows[0]
-        known = {row[:3]: EdgeGroup(*row) for row in groups}
         fates = dict.fromkeys(("orphaned", "skipped_for_reconciler", "dispatched"), 0)
-        for row in rows:
-            group = known.get(row[:3])
-            if group is None:
-                await self.store.commit(flow_cancels.leave_queue(*row[:3]))
-                fates["orphaned"] += 1
-            elif not group.cancel_siblings_pending_flag:
-                fates["skipped_for_reconciler"] += 1
-            else:
-                cancelled = await self._cascade.cancel_siblings(group)
-                if cancelled:
-                    await self._cascade.ended(cancelled)
-                fates["dispatched"] += 1
+        for partition, flow, downstream in await self._queue(limit, wanted):
+            try:
+                fates[await self._dispatch(partition, flow, downstream)] += 1
+            except EngineError:
+                log.exception("siblings upstream of %s have to wait", downstream)
         return fates
+
+    async def _queue(self, limit: int, wanted: ScannerFilter | None) -> list[Row]:
+        rows = (await self.store.load((Scan("cancel_groups", limit=checks.limit(limit, MAX_GROUPS)),))).rows[0]
+        return [row[:3] for row in await self._wanted(rows, wanted)]
+
+    async def _dispatch(self, partition: int, flow: UUID, downstream: UUID) -> str:
+        rows = (await self.store.load((Get("ff_edge_group", (partition, flow, downstream)),))).rows[0]
+        if not rows:
+            await self.store.commit(flow_cancels.leave_queue(partition, flow, downstream))
+            return "orphaned"
+        group = EdgeGroup(*rows[0])
+        if not group.cancel_siblings_pending_flag:
+            return "skipped_for_reconciler"
+        cancelled = await self._cascade.cancel_siblings(group)
+        if cancelled:
+            await self._cascade.ended(cancelled)
+        return "dispatched"
 
     async def drain_sibling_cancel_group(self, flow_id: UUID, downstream: UUID) -> str:
         """Takes a group off the queue of those whose siblings are to be cancelled."""
-        flow, down, queued, group = await self._queued(flow_id, downstream)
+        key, queued, group = await self._queued(flow_id, downstream)
         if not queued:
             return "already_drained"
         if group is None:
-            await self.store.commit(flow_cancels.leave_queue(flow.partition_key, flow.flow_id, down))
+            await self.store.commit(flow_cancels.leave_queue(*key))
             return "drained_sans_group"
-        await self.settle(lambda: self._queued(flow_id, downstream), lambda found: flow_cancels.drained(found[3]))
+        await self.settle(lambda: self._queued(flow_id, downstream), lambda found: flow_cancels.drained(found[2]))
         return "drained"
 
     async def reconcile_sibling_cancel_group(self, flow_id: UUID, downstream: UUID) -> Reconciled:
         """Tidies what a dispatcher left behind; never cancels anything."""
-        flow, down, queued, group = await self._queued(flow_id, downstream)
+        key, queued, group = await self._queued(flow_id, downstream)
         running = group is not None and await self._any_running(group)
-        key = flow_cancels.group_key(flow.partition_key, flow.flow_id, down)
-        decision = flow_cancels.reconcile(queued, group, running, key)
+        decision = flow_cancels.reconcile(queued, group, running, flow_cancels.group_key(*key))
         if not isinstance(decision, Done):
             await self.store.commit(decision.plan)
         return cast(Reconciled, decision.result)
 
-    async def reconcile_sibling_cancels(self, limit: int = MAX_GROUPS) -> int:
+    async def reconcile_sibling_cancels(self, limit: int = MAX_GROUPS, wanted: ScannerFilter | None = None) -> int:
         """A pass over the queue; how many groups were taken off it."""
-        rows = (await self.store.load((Scan("cancel_groups", limit=checks.limit(limit, MAX_GROUPS)),))).rows[0]
-        found = [await self.reconcile_sibling_cancel_group(row[1], row[2]) for row in rows]
-        return sum(one.action != "no_op" for one in found)
+        done = 0
+        for _, flow, downstream in await self._queue(limit, wanted):
+            try:
+                done += (await self.reconcile_sibling_cancel_group(flow, downstream)).action != "no_op"
+            except EngineError:
+                log.exception("the queued group of %s has to wait", downstream)
+        return done
 
-    async def _queued(self, flow_id: UUID, downstream: UUID) -> tuple[Flow, UUID, bool, EdgeGroup | None]:
+    async def _queued(self, flow_id: UUID, downstream: UUID) -> tuple[tuple[int, UUID, UUID], bool, EdgeGroup | None]:
         if not flow_id or not downstream:
             raise ValidationError(ValidationKind.INVALID_INPUT, "flow_id and downstream_eid required")
         ident, down = checks.flow_id(flow_id), checks.flow_id(downstream, "downstream_eid")
         flow = await self._flow(ident)
-        if flow is None:
-            raise NotFound("flow")
-        key = (flow.partition_key, ident, down)
+        key = (partition_of(ident, FLOW_PARTITIONS) if flow is None else flow.partition_key, ident, down)
         queued, groups = (await self.store.load((Get("ff_pending_cancel_groups", key), Get("ff_edge_group", key)))).rows
-        return flow, down, bool(queued), EdgeGroup(*groups[0]) if groups else None
+        return key, bool(queued), EdgeGroup(*groups[0]) if groups else None
 
     async def _any_running(self, group: EdgeGroup) -> bool:
         keys = [(group.partition_key, uid) for uid in owed_siblings(group)]

@@ -39,9 +39,10 @@ class EdgeCancelDispatcher:
 
     def __init__(self, settings: LoopSettings) -> None:
         self.interval_ms = settings.edge_cancel_dispatcher_ms
+        self._wanted = settings.wanted
 
     async def run(self, engine: Engine) -> int:
-        return (await engine.dispatch_sibling_cancels())["dispatched"]
+        return (await engine.dispatch_sibling_cancels(wanted=self._wanted))["dispatched"]
 
     async def next_due(self, engine: Engine) -> int | None:
         return await engine.store.next_due("cancel_groups")
@@ -55,9 +56,10 @@ class EdgeCancelReconciler:
 
     def __init__(self, settings: LoopSettings) -> None:
         self.interval_ms = settings.edge_cancel_reconciler_ms
+        self._wanted = settings.wanted
 
     async def run(self, engine: Engine) -> int:
-        return await engine.reconcile_sibling_cancels()
+        return await engine.reconcile_sibling_cancels(wanted=self._wanted)
 
     async def next_due(self, engine: Engine) -> int | None:
         return None
@@ -72,9 +74,10 @@ class CancelReconciler:
 
     def __init__(self, settings: LoopSettings) -> None:
         self.interval_ms = settings.cancel_reconciler_ms
+        self._wanted = settings.wanted
 
     async def run(self, engine: Engine) -> int:
-        return await engine.reconcile_cancel_backlog()
+        return await engine.reconcile_cancel_backlog(wanted=self._wanted)
 
     async def next_due(self, engine: Engine) -> int | None:
         return None

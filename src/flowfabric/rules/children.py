@@ -56,9 +56,11 @@ CHILDREN_ARE_OVER = Form(
 
 def wait_children(snapshot: Snapshot, fields: HandleFields) -> Decision:
     """Parked until its group is decided; at once claimable or skipped when it is."""
-    refused = check_handle(snapshot, fields)
-    if refused is not None:
-        return refused
+    return check_handle(snapshot, fields) or park(snapshot, fields)
+
+
+def park(snapshot: Snapshot, fields: HandleFields) -> Act:
+    """For a holder whose fence was found right."""
     assert snapshot.execution is not None
     at = fields.execution_id.partition_index
     states = {state_of(group) for group in snapshot.edge_groups}

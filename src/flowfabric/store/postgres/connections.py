@@ -35,7 +35,7 @@ WRITING = {
     "enable_mergejoin": "off",
     "enable_bitmapscan": "off",
 }
-READING = {"enable_seqscan": "off", "enable_sort": "off", "enable_bitmapscan": "off"}
+READING = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_sort": "off", "enable_bitmapscan": "off"}
 FIRST_PLANS_S, LAST_PLANS_S = 0.25, 60.0
 TELLING = {"synchronous_commit": "off"}  # a lost wake-up costs time only
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
