@@ -277,11 +277,11 @@ async def run_sweeps(
     """
     form = wanted[0][0].form
     text = text_of(form)
-    limits = [limit for _, limit in wanted]
+    whose = [request for request, (_, limit) in enumerate(wanted, 1) for _ in range(limit)]
     chosen = [wanted[0][0].values[form.args.index(name)] for name in form.choosing]
-    arrays = _arrays(text, [plan for plan, _ in wanted]) if text.kinds else []
+    arrays = _arrays(text, [plan for plan, _ in wanted]) if text.sent else []
     for _ in range(MAX_LOOKS):
-        rows = await session.fetch(text.sql, now_ms, *arrays, limits, *chosen)
+        rows = await session.fetch(text.sql, now_ms, *arrays, whose, *chosen)
         if rows or text.probe is None or not await session.fetch(text.probe, now_ms, *chosen):
             break
     shares: list[list[Row]] = [[] for _ in wanted]
@@ -309,15 +309,14 @@ def _arrays(text: PgForm, plans: Sequence[Plan]) -> list[Sequence[Any]]:
         return [[1] * len(plans)]
     columns: list[Sequence[Any]] = list(zip(*(plan.values for plan in plans), strict=True))
     whole = text.key or (0,)  # at least one array says how many plans there are
-    for at, kind in enumerate(text.kinds):
+    arrays = []
+    for at in text.sent:
         column = columns[at]
         if text.packed and at not in whole and column[0] == column[-1] and column.count(column[0]) == len(column):
-            column = columns[at] = column[:1]
-        if kind == "list":
-            columns[at] = [array_text(items) for items in column]
-        elif kind == "uuids":
-            columns[at] = ["{" + ",".join(map(uuid_text, items)) + "}" for items in column]
-    return columns
+            column = column[:1]
+        packing = _PACKED_AS.get(text.kinds[at])
+        arrays.append(column if packing is None else [packing(items) for items in column])
+    return arrays
 
 
 def array_text(items: Sequence[str] | None) -> str | None:
@@ -328,3 +327,10 @@ def array_text(items: Sequence[str] | None) -> str | None:
         return "{}"
     quoted = (item.replace("\\", "\\\\").replace('"', '\\"') for item in items)
     return "{" + ",".join(f'"{item}"' for item in quoted) + "}"
+
+
+def uuids_text(items: Sequence[UUID]) -> str:
+    return "{" + ",".join(map(uuid_text, items)) + "}"
+
+
+_PACKED_AS: dict[str, Callable[[Any], str | None]] = {"list": array_text, "uuids": uuids_text}

@@ -55,18 +55,19 @@ class WokenBy(Struct, frozen=True):
 class PgForm(Struct, frozen=True):
     """The statement of a form and how to call it.
 
-    `kinds` are those of its arguments, `key` the positions that name its row. An answer row begins with the time and the plan's
-    ordinal (for a sweep the request's and the row's place, for a plain insert the new row's key), then come `returning`, counts
-    of the steps in `musts`, and the columns its wake-ups need. A `counted` insert answers with one row instead: the time, how
-    many went in and, unless all did, the keys of those; `single` is the same for one plan, with plain parameters and the time
-    as its answer. `probe` asks, by what a sweep chooses by, whether there is anything for it. A `packed` insert takes arguments
-    that are the same for all plans as arrays of one.
+    `kinds` are those of its arguments, `sent` the positions of those that travel as arrays, `key` of those that name its row.
+    An answer row begins with the time and the plan's ordinal (for a sweep the request's and the row's place, for a plain insert
+    the new row's key), then come `returning`, counts of the steps in `musts`, and the columns its wake-ups need. A `counted`
+    insert answers with one row instead: the time, how many went in and, unless all did, the keys of those; `single` is the same
+    for one plan, with plain parameters and the time as its answer. `probe` asks, by what a sweep chooses by, whether there is
+    anything for it. A `packed` insert takes arguments that are the same for all plans as arrays of one.
     """
 
     sql: str
     single: str | None
     probe: str | None
     kinds: tuple[str, ...]
+    sent: tuple[int, ...]
     key: tuple[int, ...]
     returned: tuple[int, int]
     returned_kinds: tuple[str, ...]
@@ -99,7 +100,8 @@ def statement(form: Form) -> PgForm:
         missing = "count(*) < (SELECT count(*) FROM a)"
         shown = ["(SELECT now_ms FROM clk)", "count(*)"]
         shown += [f"CASE WHEN {missing} THEN array_agg(g.r_{k}) END" for k in leading]
-    parts = [_CLOCK, *_arguments(form, kinds, packed=plain_insert), *_deciding(form, subject, kinds, plain_insert=plain_insert)]
+    parts = [_CLOCK, *([] if form.pick is not None else _arguments(form, kinds, packed=plain_insert))]
+    parts += _deciding(form, subject, kinds, plain_insert=plain_insert)
     rest = Scope(subject, kinds, "g", "g.w_")
     later = list(enumerate(form.steps[1:], 1))
     later.reverse()  # what nobody reads from is run last to first, and events are numbered as they are told
@@ -112,6 +114,7 @@ def statement(form: Form) -> PgForm:
         single=_single(head, subject, form, kinds) if counted and isinstance(head, Insert) else None,
         probe=_probe(form, subject, kinds) if form.pick is not None else None,
         kinds=tuple(kinds[a] for a in form.args),
+        sent=tuple(form.args.index(a) for a in (form.args if form.pick is None else _used(form))),
         key=key,
         returned=(first, first + len(form.returning)),
         returned_kinds=tuple(subject.kinds[c.column if isinstance(c, Was) else c] for c in form.returning),
@@ -131,14 +134,18 @@ def _deciding(form: Form, subject: Table, kinds: Mapping[str, str], *, plain_ins
         return _inserted(head, subject, Scope(subject, kinds, "a", ""), refs, plain=plain_insert)
     later = _arguments_in(v for step in form.steps[1:] for v in _step_values(step))
     kept = ["now_ms_", *later, *(f"w_{c}" for c in was)]
-    used = list(dict.fromkeys((*later, *_arguments_in(_step_values(head)))))
     if form.pick is not None:
         changed = _changed(head, subject, Scope(subject, kinds, "p", "t."), ["request_", "place_", *kept], refs, "p.w_")
-        return [*_picked(form, subject, kinds, was, used), changed]
+        return [*_picked(form, subject, kinds, was), changed]
     if was:
         changed = _changed(head, subject, Scope(subject, kinds, "l", "t."), ["n_", *kept], refs, "l.w_")
-        return [_locked(head, subject, kinds, was, used), changed]
+        return [_locked(head, subject, kinds, was, _used(form)), changed]
     return [_changed(head, subject, Scope(subject, kinds, "a", "t."), ["n_", *kept], refs)]
+
+
+def _used(form: Form) -> list[str]:
+    """The arguments of the steps. Those a sweep chooses by stand apart: all its requests have them in common."""
+    return _arguments_in(v for step in form.steps for v in _step_values(step))
 
 
 def _arguments_in(values: Iterable[Any]) -> list[str]:
@@ -184,12 +191,12 @@ def _woken_by(wake: Wake, form: Form, waking: list[str]) -> WokenBy:
 
 def _arguments(form: Form, kinds: Mapping[str, str], *, packed: bool) -> list[str]:
     """The calls as rows of `a`, numbered. What all have in common is unpacked and cast once, in `s`."""
-    arrays = [f"${at}::{_TRANSPORT.get(kinds[name], PG_TYPES[kinds[name]])}[]" for at, name in enumerate(form.args, 2)]
-    casts = {name: f"::{PG_TYPES[kinds[name]]}" if kinds[name] in _TRANSPORT else "" for name in form.args}
+    arrays = _arrays(form.args, kinds)
+    casts = {name: _cast(kinds[name]) for name in form.args}
     names = list(form.args)
-    if form.pick is not None or not arrays:
-        arrays.append(f"${len(form.args) + 2}::bigint[]")
-        names.append("wanted_")
+    if not arrays:
+        arrays.append("$2::bigint[]")
+        names.append("one_")
     given = f"unnest({', '.join(arrays)}) WITH ORDINALITY AS u({', '.join((*names, 'n_'))})"
     shown = [f"u.{name}{casts.get(name, '')} AS {name}" for name in names]
     if not packed or not form.args:
@@ -201,6 +208,14 @@ def _arguments(form: Form, kinds: Mapping[str, str], *, packed: bool) -> list[st
         f"s AS MATERIALIZED (SELECT {', '.join(common)})",
         f"a AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, clk.now_ms AS now_ms_ FROM clk, s, {given})",
     ]
+
+
+def _arrays(names: Iterable[str], kinds: Mapping[str, str]) -> list[str]:
+    return [f"${at}::{_TRANSPORT.get(kinds[name], PG_TYPES[kinds[name]])}[]" for at, name in enumerate(names, 2)]
+
+
+def _cast(kind: str) -> str:
+    return f"::{PG_TYPES[kind]}" if kind in _TRANSPORT else ""
 
 
 # an array of lists would be flattened, so they travel as text
@@ -219,20 +234,20 @@ def _key_positions(form: Form, head: Step, subject: Table) -> tuple[int, ...]:
     return tuple(form.args.index(named[k].name) for k in subject.key if isinstance(named.get(k), Arg))
 
 
-def _picked(form: Form, subject: Table, kinds: Mapping[str, str], was: list[str], used: list[str]) -> list[str]:
-    """Rows in index order, locked as they are met, and dealt out to the requests in turn."""
+def _picked(form: Form, subject: Table, kinds: Mapping[str, str], was: list[str]) -> list[str]:
+    """Rows in index order, locked as they are met. The last array says for each which request gets it."""
     assert form.pick is not None
-    index, first = INDEXES[form.pick.index], len(form.args) + 3
-    scope = Scalars(subject, kinds, {name: first + at for at, name in enumerate(form.choosing)})
+    index, used = INDEXES[form.pick.index], _used(form)
+    whose = f"(${len(used) + 2}::int[])"
+    scope = Scalars(subject, kinds, {name: at for at, name in enumerate(form.choosing, len(used) + 3)})
     columns = ", ".join(f"t.{c} AS w_{c}" for c in was)
-    dealt = ", ".join(["r.n_ AS request_", "d.*", "r.now_ms_", *(f"r.{name}" for name in used)])
+    given = [f"({array})[d.request_]{_cast(kinds[a])} AS {a}" for a, array in zip(used, _arrays(used, kinds), strict=True)]
     return [
         f"q AS MATERIALIZED (SELECT {columns} FROM {subject.name} AS t WHERE {_wanted(form, subject, scope)} "
-        f"ORDER BY {index_order(index, 't.')} LIMIT (SELECT sum(wanted_) FROM a) FOR UPDATE OF t SKIP LOCKED)",
-        f"p AS MATERIALIZED (SELECT {dealt} FROM "
-        "(SELECT q.*, row_number() OVER () AS place_ FROM q) AS d JOIN "
-        "(SELECT a.*, sum(wanted_) OVER (ORDER BY n_) AS upto_ FROM a) AS r "
-        "ON d.place_ > r.upto_ - r.wanted_ AND d.place_ <= r.upto_)",
+        f"ORDER BY {index_order(index, 't.')} LIMIT cardinality{whose} FOR UPDATE OF t SKIP LOCKED)",
+        f"p AS MATERIALIZED (SELECT {', '.join(['d.*', 'clk.now_ms AS now_ms_', *given])} FROM clk, "
+        f"(SELECT o.*, {whose}[o.place_] AS request_ FROM "
+        "(SELECT q.*, (row_number() OVER ())::int AS place_ FROM q) AS o) AS d)",
     ]
 
 

@@ -1,17 +1,6 @@
 -- claim(lane_id, capabilities, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
-a AS MATERIALIZED (SELECT u.lane_id AS lane_id,
-    u.capabilities::text[] AS capabilities,
-    u.worker_id AS worker_id,
-    u.worker_instance_id AS worker_instance_id,
-    u.lease_ttl_ms AS lease_ttl_ms,
-    u.renew_within_ms AS renew_within_ms,
-    u.wanted_ AS wanted_,
-    u.n_,
-    clk.now_ms AS now_ms_
-    FROM clk,
-    unnest($2::text[], $3::text[], $4::text[], $5::text[], $6::bigint[], $7::bigint[], $8::bigint[]) WITH ORDINALITY AS u(lane_id, capabilities, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms, wanted_, n_)),
 q AS MATERIALIZED (SELECT t.pending_retry_reason AS w_pending_retry_reason,
     t.pending_replay_reason AS w_pending_replay_reason,
     t.pending_replay_requested_by AS w_pending_replay_requested_by,
@@ -23,22 +12,21 @@ q AS MATERIALIZED (SELECT t.pending_retry_reason AS w_pending_retry_reason,
     FROM ff_exec_core AS t
     WHERE t.lifecycle_phase = 'runnable'
     AND t.eligibility_state = 'eligible_now'
-    AND t.lane_id = $9::text
-    AND t.required_capabilities <@ $10::text[]
-    AND (t.reserved_until_ms IS NULL OR t.reserved_until_ms < (SELECT now_ms FROM clk) OR t.reserved_for = $11::text)
-    AND NOT EXISTS (SELECT 1 FROM ff_lane_registry AS o WHERE o.lane_id = $9::text AND o.state IN ('paused', 'disabled'))
+    AND t.lane_id = $7::text
+    AND t.required_capabilities <@ $8::text[]
+    AND (t.reserved_until_ms IS NULL OR t.reserved_until_ms < (SELECT now_ms FROM clk) OR t.reserved_for = $9::text)
+    AND NOT EXISTS (SELECT 1 FROM ff_lane_registry AS o WHERE o.lane_id = $7::text AND o.state IN ('paused', 'disabled'))
     ORDER BY t.priority DESC,
     t.created_at_ms,
-    t.execution_id LIMIT (SELECT sum(wanted_) FROM a) FOR UPDATE OF t SKIP LOCKED),
-p AS MATERIALIZED (SELECT r.n_ AS request_,
-    d.*,
-    r.now_ms_,
-    r.worker_id,
-    r.worker_instance_id,
-    r.lease_ttl_ms,
-    r.renew_within_ms
-    FROM (SELECT q.*, row_number() OVER () AS place_ FROM q) AS d JOIN (SELECT a.*, sum(wanted_) OVER (ORDER BY n_) AS upto_ FROM a) AS r ON d.place_ > r.upto_ - r.wanted_
-    AND d.place_ <= r.upto_),
+    t.execution_id LIMIT cardinality($6::int[]) FOR UPDATE OF t SKIP LOCKED),
+p AS MATERIALIZED (SELECT d.*,
+    clk.now_ms AS now_ms_,
+    ($2::text[])[d.request_] AS worker_id,
+    ($3::text[])[d.request_] AS worker_instance_id,
+    ($4::bigint[])[d.request_] AS lease_ttl_ms,
+    ($5::bigint[])[d.request_] AS renew_within_ms
+    FROM clk,
+    (SELECT o.*, ($6::int[])[o.place_] AS request_ FROM (SELECT q.*, (row_number() OVER ())::int AS place_ FROM q) AS o) AS d),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
     last_mutation_at = p.now_ms_,

@@ -1,11 +1,6 @@
 -- sweep_expired()
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
-a AS MATERIALIZED (SELECT u.wanted_ AS wanted_,
-    u.n_,
-    clk.now_ms AS now_ms_
-    FROM clk,
-    unnest($2::bigint[]) WITH ORDINALITY AS u(wanted_, n_)),
 q AS MATERIALIZED (SELECT t.partition_key AS w_partition_key,
     t.execution_id AS w_execution_id
     FROM ff_exec_core AS t
@@ -14,12 +9,11 @@ q AS MATERIALIZED (SELECT t.partition_key AS w_partition_key,
     AND t.ownership_state = 'leased'::text
     AND t.lease_expires_at_ms <= (SELECT now_ms FROM clk)
     ORDER BY t.lease_expires_at_ms,
-    t.execution_id LIMIT (SELECT sum(wanted_) FROM a) FOR UPDATE OF t SKIP LOCKED),
-p AS MATERIALIZED (SELECT r.n_ AS request_,
-    d.*,
-    r.now_ms_
-    FROM (SELECT q.*, row_number() OVER () AS place_ FROM q) AS d JOIN (SELECT a.*, sum(wanted_) OVER (ORDER BY n_) AS upto_ FROM a) AS r ON d.place_ > r.upto_ - r.wanted_
-    AND d.place_ <= r.upto_),
+    t.execution_id LIMIT cardinality($2::int[]) FOR UPDATE OF t SKIP LOCKED),
+p AS MATERIALIZED (SELECT d.*,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    (SELECT o.*, ($2::int[])[o.place_] AS request_ FROM (SELECT q.*, (row_number() OVER ())::int AS place_ FROM q) AS o) AS d),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
     last_mutation_at = p.now_ms_,
