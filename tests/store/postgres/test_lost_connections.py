@@ -56,6 +56,20 @@ async def test_idle_sessions_that_were_ended_are_replaced(options: Options) -> N
         await world(engine)
 
 
+async def test_a_statement_that_is_not_answered_is_given_up(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "COMMAND_TIMEOUT_S", 0.2)
+    async with opened(options) as store:
+        with plain(options, autocommit=False) as other:
+            other.execute("LOCK TABLE ff_lane_registry")
+            for waiting in (store.commit(lane("a")), store.dump(["ff_lane_registry"])):
+                with pytest.raises(TransportError) as caught:
+                    await waiting
+                assert caught.value.doubtful and caught.value.retryable
+        await store.commit(lane("a"))  # on a new connection
+        await until(lambda: all(link.watch._timer is None for link in links(store)))
+        assert await lanes(store) == ["a"], "and who has nothing to do is not late"
+
+
 async def test_sessions_ended_behind_the_clients_back_are_replaced(options: Options) -> None:
     """The very next statement meets the dead session, before the event loop has heard of it."""
     async with engine_on(options) as engine:

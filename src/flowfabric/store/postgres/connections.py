@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -98,8 +98,8 @@ def _where(url: str) -> str:
     return f"postgresql://{hosts or 'localhost'}{parts.path or '/'}"
 
 
-async def connect(options: Options, more: dict[str, str] | None = None) -> asyncpg.Connection:
-    """One connection, or an error that says what to do."""
+async def connect(options: Options, more: dict[str, str] | None = None, *, watched: bool = False) -> asyncpg.Connection:
+    """One connection, or an error that says what to do. Unless it is watched, the driver limits how long a statement takes."""
     settings = {**OURS, **(more or {})}
     if options.schema != "public":
         settings["search_path"] = options.schema
@@ -107,7 +107,7 @@ async def connect(options: Options, more: dict[str, str] | None = None) -> async
         return await asyncpg.connect(
             options.url,
             timeout=CONNECT_TIMEOUT_S,
-            command_timeout=COMMAND_TIMEOUT_S,
+            command_timeout=None if watched else COMMAND_TIMEOUT_S,
             statement_cache_size=0 if options.pooler else STATEMENTS_KEPT,
             max_cached_statement_lifetime=0,
             server_settings={} if options.pooler else settings,
@@ -118,12 +118,45 @@ async def connect(options: Options, more: dict[str, str] | None = None) -> async
         raise unreachable(error, options.shown) from error
 
 
-class Link:
-    """A connection that is made when needed and made again when lost."""
+class Watch:
+    """Ends what takes too long. One timer serves all statements of a connection: one for each costs as much as sending it."""
 
-    def __init__(self, options: Options, settings: dict[str, str] | None = None) -> None:
-        self._options, self._settings = options, settings
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
+        self._since: float | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> None:
+        self._since = time.monotonic()
+        if self._timer is None:
+            self._look()
+
+    def __exit__(self, *_: object) -> None:
+        self._since = None
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._since is None:
+            return
+        left = self._since + COMMAND_TIMEOUT_S - time.monotonic()
+        if left > 0:
+            self._timer = asyncio.get_running_loop().call_later(left, self._look)
+        else:
+            self._end()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class Link:
+    """A connection that is made when needed and made again when lost. One that is watched is used under its `watch`."""
+
+    def __init__(self, options: Options, settings: dict[str, str] | None = None, *, watched: bool = False) -> None:
+        self._options, self._settings, self._watched = options, settings, watched
         self._connection: asyncpg.Connection | None = None
+        self.watch = Watch(self.drop)
         self._plans_for_s, self._plans_until = FIRST_PLANS_S, 0.0
 
     async def get(self) -> asyncpg.Connection:
@@ -134,7 +167,7 @@ class Link:
         pause = FIRST_PAUSE_S
         while True:
             try:
-                self.adopt(await connect(self._options, self._settings))
+                self.adopt(await connect(self._options, self._settings, watched=self._watched))
                 assert self._connection is not None
                 return self._connection
             except Exception as error:
@@ -155,11 +188,13 @@ class Link:
             await self._connection.execute("DISCARD PLANS")
 
     def drop(self) -> None:
+        self.watch.stop()
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
 
     async def close(self) -> None:
+        self.watch.stop()
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed():
             try:

@@ -76,18 +76,19 @@ class PostgresStore:
     async def open(self, *, check: bool = True) -> PostgresStore:
         """Connects and, unless told otherwise, refuses a database whose schema does not fit."""
         settings = None if self.options.pooler else connections.WRITING
-        self._writers = [Link(self.options, settings) for _ in range(self.options.writers)]
+        self._writers = [Link(self.options, settings, watched=True) for _ in range(self.options.writers)]
         self._readers = Links(self.options, self.options.readers)
         self._coalescer = Coalescer(self._run, self._writers)
         self._bell = Bell(lambda: connections.connect(self.options, connections.TELLING), self.hub, self.channel)
-        first = await connections.connect(self.options, settings)
+        first, link = await connections.connect(self.options, settings, watched=True), self._writers[-1]
+        link.adopt(first)
         try:
             if check:
-                await check_schema(first)
+                with link.watch:
+                    await check_schema(first)
         except BaseException as error:
-            first.terminate()
+            link.drop()
             raise as_engine_error(error) from error
-        self._writers[-1].adopt(first)
         self.closed = False
         if not self.options.pooler:
             self._bell.start()
@@ -192,8 +193,9 @@ class PostgresStore:
             if self._noting:
                 await asyncio.wait(tuple(self._noting))
             try:
-                await link.replan()
-                answers = await self._perform(connection, shape, items, effects)
+                with link.watch:
+                    await link.replan()
+                    answers = await self._perform(connection, shape, items, effects)
             except Exception as error:
                 if is_conflict(error) and attempt < MAX_TRIES - 1:
                     await asyncio.sleep(FIRST_PAUSE_S * 2**attempt)
