@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Sequence
 from typing import Any
 
 MAX_BATCH = 100
@@ -20,7 +20,7 @@ Run = Callable[[Any, Any, list[Any]], Awaitable[list[Any]]]
 class _Job:
     __slots__ = ("ahead", "future", "item", "keys", "shape", "size")
 
-    def __init__(self, shape: Hashable, item: Any, keys: tuple[Key, ...], size: int, future: asyncio.Future[Any]) -> None:
+    def __init__(self, shape: Hashable, item: Any, keys: Sequence[Key], size: int, future: asyncio.Future[Any]) -> None:
         self.shape, self.item, self.keys, self.size, self.future = shape, item, keys, size, future
         self.ahead = 0
 
@@ -33,14 +33,16 @@ class Coalescer:
 
     def __init__(self, run: Run, carriers: Sequence[Any], max_batch: int = MAX_BATCH) -> None:
         self._run, self._free, self._max = run, list(carriers), max_batch
+        self._loop = asyncio.get_running_loop()
         self._idle = len(carriers)
         self._ready: dict[Hashable, deque[_Job]] = {}
         self._lines: dict[Key, deque[_Job]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.batches = self.jobs = 0
 
-    def submit(self, shape: Hashable, item: Any, keys: Iterable[Key] = (), size: int = 1) -> asyncio.Future[Any]:
-        job = _Job(shape, item, tuple(dict.fromkeys(keys)), size, asyncio.get_running_loop().create_future())
+    def submit(self, shape: Hashable, item: Any, keys: Sequence[Key] = (), size: int = 1) -> asyncio.Future[Any]:
+        apart = keys if len(keys) < 2 else list(dict.fromkeys(keys))
+        job = _Job(shape, item, apart, size, self._loop.create_future())
         for key in job.keys:
             line = self._lines.get(key)
             if line is None:
@@ -58,12 +60,15 @@ class Coalescer:
             await asyncio.wait(tuple(self._tasks))
 
     def _enqueue(self, job: _Job) -> None:
-        self._ready.setdefault(job.shape, deque()).append(job)
+        queue = self._ready.get(job.shape)
+        if queue is None:
+            queue = self._ready[job.shape] = deque()
+        queue.append(job)
         self._start()
 
     def _start(self) -> None:
         if self._free and self._ready:
-            task = asyncio.create_task(self._drive(self._free.pop()))
+            task = self._loop.create_task(self._drive(self._free.pop()))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 

@@ -176,7 +176,7 @@ class PostgresStore:
         keys = () if form.is_insert else [key for plan in plans if (key := key_of(plan))]
         return self._to_writers(("plans", form), plans, keys, size)
 
-    def _to_writers(self, shape: Shape, item: Any, keys: Iterable[Key], size: int) -> asyncio.Future[Any]:
+    def _to_writers(self, shape: Shape, item: Any, keys: Sequence[Key], size: int) -> asyncio.Future[Any]:
         if self.closed:
             refused: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             refused.set_exception(closed())
