@@ -125,7 +125,7 @@ def encode_fields(fields: Mapping[str, Any]) -> str:
 def number_in(fields: Mapping[str, Any], name: str, default: int = 0) -> int:
     """A count, as a number or as its digits."""
     found = fields.get(name, default)
-    return int(found) if isinstance(found, int) or (isinstance(found, str) and found.isdigit()) else default
+    return int(found) if isinstance(found, int) or (isinstance(found, str) and found.isdecimal()) else default
 
 
 def named_flow(flow: Flow) -> dict[str, Any]:
