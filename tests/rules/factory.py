@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterable
 from typing import Any, TypeVar
 from uuid import UUID
 
@@ -11,6 +11,7 @@ import msgspec
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
+from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.model.lease import BackendTag, Grant, HandleFields, LeaseFence
 from flowfabric.plan import Answer, Applied, Arg, Form, Insert, Plan
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
@@ -31,11 +32,11 @@ WORKER, INSTANCE = "worker", "worker-1"
 T = TypeVar("T")
 
 
-def _defaults(table: str) -> dict[str, Any]:
+def defaults(table: str) -> dict[str, Any]:
     return {column.name: default_of(column) for column in TABLES[table].columns}
 
 
-_EXECUTION, _ATTEMPT, _GRANT = _defaults("ff_exec_core"), _defaults("ff_attempt"), _defaults("ff_claim_grant")
+_EXECUTION, _ATTEMPT, _GRANT = defaults("ff_exec_core"), defaults("ff_attempt"), defaults("ff_claim_grant")
 _LEASE: dict[str, Any] = {
     "current_lease_id": LEASE_ID,
     "current_worker_id": WORKER,
@@ -176,10 +177,16 @@ def fence(of: Execution, **fields: Any) -> LeaseFence:
 
 # ---- a store that holds the rows
 
-_SEEDS = {
-    t: Form(f"seed_{t}", Insert(t, {c: Arg(c) for c in TABLES[t].names}))
-    for t in ("ff_exec_core", "ff_attempt", "ff_claim_grant")
+Row = Execution | Attempt | Grant | Flow | Edge | EdgeGroup
+TABLE_OF: dict[type[Any], str] = {
+    Execution: "ff_exec_core",
+    Attempt: "ff_attempt",
+    Grant: "ff_claim_grant",
+    Flow: "ff_flow_core",
+    Edge: "ff_edge",
+    EdgeGroup: "ff_edge_group",
 }
+_SEEDS = {t: Form(f"seed_{t}", Insert(t, {c: Arg(c) for c in TABLES[t].names})) for t in TABLE_OF.values()}
 
 
 def run(call: Coroutine[Any, Any, T]) -> T:
@@ -191,12 +198,11 @@ def run(call: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a call on the memory store waited")
 
 
-def seeded(*rows: Execution | Attempt | Grant | None, clock: ManualClock | None = None) -> MemoryStore:
+def seeded(*rows: Row | None, clock: ManualClock | None = None) -> MemoryStore:
     store = MemoryStore(clock or ManualClock(NOW))
-    tables = {Execution: "ff_exec_core", Attempt: "ff_attempt", Grant: "ff_claim_grant"}
     for row in rows:
         if row is not None:
-            plan = _SEEDS[tables[type(row)]](row.partition_key, **msgspec.structs.asdict(row))
+            plan = _SEEDS[TABLE_OF[type(row)]](row.partition_key, **msgspec.structs.asdict(row))
             assert isinstance(run(store.commit(plan)), Applied)
     return store
 
@@ -251,11 +257,16 @@ def told(store: MemoryStore) -> tuple[list[str], list[str], list[str]]:
     )
 
 
-def applied(decision: Decision, *rows: Execution | Attempt | Grant | None, clock: ManualClock | None = None) -> MemoryStore:
-    """The store after the decision's plan was committed to these rows."""
+def commit_all(store: MemoryStore, plans: Iterable[Plan]) -> Answer:
+    """All of them or none."""
+    return run(store.commit_together(tuple(plans)))
+
+
+def applied(decision: Decision, *rows: Row | None, clock: ManualClock | None = None) -> MemoryStore:
+    """The store after the decision's plan, and what goes before it, was committed to these rows."""
     assert isinstance(decision, Act), decision
     store = seeded(*rows, clock=clock)
-    assert isinstance(commit(store, decision.plan), Applied)
+    assert isinstance(commit_all(store, (*decision.first, decision.plan)), Applied)
     return store
 
 
