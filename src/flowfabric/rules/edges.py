@@ -244,7 +244,7 @@ _BUCKETS = {"success": "success_count", "skipped": "skip_count"}
 
 
 def evaluate(group: EdgeGroup) -> str:
-    """What a group's counters say, whatever is stored as its state."""
+    """What a group's counters say, whatever is stored as its state. Until an end is counted, more edges may be applied."""
     policy, lost = stored_edge_policy(group.policy), group.fail_count + group.skip_count
     if policy.kind == "all_of":
         if lost:
@@ -252,7 +252,7 @@ def evaluate(group: EdgeGroup) -> str:
         return "satisfied" if group.total and group.success_count == group.total else "pending"
     if group.success_count >= policy.k:
         return "satisfied"
-    return "impossible" if group.total and lost > group.total - policy.k else "pending"
+    return "impossible" if group.total > group.running_count and lost > group.total - policy.k else "pending"
 
 
 def state_of(group: EdgeGroup) -> str:
