@@ -35,7 +35,6 @@ from flowfabric.model.flow import (
     Upstream,
     stored_edge_policy,
 )
-from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Add, Among, Arg, Cond, Form, Insert, Now, Once, Plan, Ref, Update, UpdateMany, Upsert, Wake
 from flowfabric.rules.decision import Act, Decision, Done, Refuse
 from flowfabric.rules.flows import EDGE, FLOW_KEY, GROUP, GROUP_KEY, partition_mismatch, refused
@@ -384,12 +383,12 @@ def promote(around: Child) -> Decision:
     problem: EngineError | None = None
     if child is None:
         problem = NotFound("execution")
-    elif child.lifecycle_phase in ENDED_PHASES:
-        problem = StateError(StateKind.TERMINAL)
     elif child.lifecycle_phase != "runnable":
         problem = StateError(StateKind.NOT_RUNNABLE, f"it is {child.lifecycle_phase}")
     elif not child.is_blocked:
         problem = StateError(StateKind.NOT_BLOCKED_BY_DEPS)
+    elif child.terminal_outcome != "none":
+        problem = StateError(StateKind.TERMINAL)
     elif is_waiting(group):
         problem = StateError(StateKind.DEPS_NOT_SATISFIED)
     if problem is not None:
