@@ -239,6 +239,7 @@ class Count(Struct, frozen=True):
         return bool(self.fired) and stored_edge_policy(self.group.policy).cancels
 
 
+_DECIDED = ("satisfied", "impossible", "cancelled")
 _BUCKETS = {"success": "success_count", "skipped": "skip_count"}
 
 
@@ -256,9 +257,7 @@ def evaluate(group: EdgeGroup) -> str:
 
 def state_of(group: EdgeGroup) -> str:
     """As stored; a row from elsewhere that never had a state is read by its counters."""
-    if group.group_state not in ("satisfied", "impossible", "cancelled"):
-        return evaluate(group)
-    return group.group_state
+    return group.group_state if group.group_state in _DECIDED else evaluate(group)
 
 
 def count(group: EdgeGroup, ends: Iterable[Ended], now_ms: int) -> Count:
@@ -280,7 +279,7 @@ def _count_one(counted: Count, end: Ended, now_ms: int) -> Count:
     good = end.outcome == "success"
     ended = {"satisfied": (*counted.satisfied, end.edge_id)} if good else {"impossible": (*counted.impossible, end.edge_id)}
     counted = structs.replace(counted, **ended, group=group)
-    says = evaluate(group) if group.group_state == "pending" else ""
+    says = "" if group.group_state in _DECIDED else evaluate(group)
     policy = stored_edge_policy(group.policy)
     if good and end.passes and end.result is not None and (policy.kind == "all_of" or says == "satisfied"):
         counted = structs.replace(counted, payload=end.result, gives=True)
