@@ -281,7 +281,8 @@ def _count_one(counted: Count, end: Ended, now_ms: int) -> Count:
     counted = structs.replace(counted, **ended, group=group)
     says = "" if group.group_state in _DECIDED else evaluate(group)
     policy = stored_edge_policy(group.policy)
-    if good and end.passes and end.result is not None and (policy.kind == "all_of" or says == "satisfied"):
+    wanted = says == "satisfied" or (says and policy.kind == "all_of")
+    if good and end.passes and end.result is not None and wanted:
         counted = structs.replace(counted, payload=end.result, gives=True)
     if says not in ("satisfied", "impossible"):
         return counted
@@ -323,12 +324,13 @@ def settle(
     if not alive:
         return plans
     assert child is not None
+    if counted.fired == "satisfied" and child.is_blocked:
+        return [*plans, release(child, now_ms, counted.payload if counted.gives else None)]
+    if counted.gives:
+        plans.append(GIVE_INPUT(at, **_named(child), payload=counted.payload))
+        child = structs.replace(child, version=child.version + 1)
     if counted.fired == "impossible":
         plans.append(skip(child))
-    elif counted.fired == "satisfied" and child.is_blocked:
-        plans.append(release(child, now_ms, counted.payload if counted.gives else None))
-    elif counted.gives:
-        plans.append(GIVE_INPUT(at, **_named(child), payload=counted.payload))
     return plans
 
 
