@@ -199,7 +199,7 @@ def owed_siblings(group: EdgeGroup) -> list[UUID]:
     found = []
     for text in json.loads(group.cancel_siblings_pending_members):
         try:
-            found.append(UUID(text))
+            found.append(UUID(str(text)))
         except ValueError:
             continue
     return found
