@@ -169,6 +169,7 @@ _QUEUED = Upsert(
 _LET_GO: dict[str, Any] = {
     **MOVED,
     **{c: Arg(c) for c in ("eligibility_state", "blocking_reason", "public_state")},
+    "ownership_state": "unowned",
     "blocking_detail": "",
 }
 _WOKEN = (Wake("ready", Arg("lane_id")), Wake("delayed", at=Arg("delayed_until_ms")))

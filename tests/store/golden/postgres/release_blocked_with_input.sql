@@ -21,6 +21,7 @@ g AS (UPDATE ff_exec_core AS t
     eligibility_state = a.eligibility_state,
     blocking_reason = a.blocking_reason,
     public_state = a.public_state,
+    ownership_state = 'unowned'::text,
     blocking_detail = ''::text,
     payload = a.payload
     FROM a

@@ -62,6 +62,7 @@ w4 AS (UPDATE ff_exec_core AS t
     eligibility_state = g.eligibility_state,
     blocking_reason = g.blocking_reason,
     public_state = g.public_state,
+    ownership_state = 'unowned'::text,
     blocking_detail = ''::text
     FROM g
     WHERE t.partition_key = g.r_partition_key

@@ -7,6 +7,7 @@ UPDATE ff_exec_core
     eligibility_state = ?,
     blocking_reason = ?,
     public_state = ?,
+    ownership_state = 'unowned',
     blocking_detail = '',
     payload = ?
     WHERE partition_key = ?

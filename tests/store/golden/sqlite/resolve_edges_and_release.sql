@@ -49,6 +49,7 @@ UPDATE ff_exec_core
     eligibility_state = ?,
     blocking_reason = ?,
     public_state = ?,
+    ownership_state = 'unowned',
     blocking_detail = ''
     WHERE partition_key = ?
     AND execution_id = ?
