@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.lease import (
@@ -23,9 +24,11 @@ from flowfabric.model.lease import (
 )
 from flowfabric.model.state import ExpirePhase
 from flowfabric.plan import Plan
-from flowfabric.rules import attempts, claims, executions, grants, leases, operators, retention
+from flowfabric.rules import attempts, children, claims, edges, executions, grants, leases, operators, retention
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.fence import SWEEP_EXPIRED, check_fence
+from flowfabric.rules.flows import member_of
+from flowfabric.rules.skips import skip
 from flowfabric.rules.states import is_ended
 
 from .factory import FLOW_ID, IDENT, NOW, TTL, WORKER
@@ -111,6 +114,25 @@ def _replay_member(snapshot: Snapshot) -> Decision:
     return operators.replay(snapshot, attempt_id=UUID(int=0xE), now_ms=NOW, reason="r", requested_by=str(FLOW_ID))
 
 
+def _replay_skipped(snapshot: Snapshot) -> Decision:
+    """As if it were a member of a flow; in these worlds nothing is."""
+    execution = snapshot.execution
+    member = None if execution is None else replace(execution, flow_id=FLOW_ID)
+    return operators.replay(replace(snapshot, execution=member), attempt_id=UUID(int=0xE), now_ms=None)
+
+
+def _skip(snapshot: Snapshot) -> Decision:
+    execution = snapshot.execution
+    if execution is None or is_ended(execution):
+        return Done("over")
+    return Act(skip(member_of(execution)), "skipped")
+
+
+def _release(snapshot: Snapshot) -> Decision:
+    execution = snapshot.execution
+    return edges.promote(edges.Child(snapshot.now_ms, None if execution is None else member_of(execution), None))
+
+
 _CLAIMING = (MISSING, "execution_not_leaseable", "lease_conflict")
 
 RULES: dict[str, Op] = {
@@ -121,6 +143,10 @@ RULES: dict[str, Op] = {
     "set_tags": _op(lambda s: executions.set_tags(s, {"a.b": "c"}), MISSING, "invalid_input"),
     "replay": _op(_replay, MISSING, "execution_not_terminal", "max_replays_exhausted"),
     "replay_by_request": _op(_replay_member, MISSING, "execution_not_terminal", "max_replays_exhausted"),
+    "replay_skipped": _op(_replay_skipped, MISSING, "execution_not_terminal", "max_replays_exhausted"),
+    "skip": _op(_skip),
+    "release": _op(_release, MISSING, "not_runnable", "not_blocked_by_deps"),
+    "wait_children": Op(lambda s, shown: children.wait_children(s, shown.handle), frozenset(_FENCED), fenced=True),
     "expire_attempt": _op(lambda s: operators.expire(s, ExpirePhase.ATTEMPT_TIMEOUT, None)),
     "expire_deadline": _op(lambda s: operators.expire(s, ExpirePhase.EXECUTION_DEADLINE, None)),
     "claim_execution": _op(

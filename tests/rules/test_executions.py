@@ -163,6 +163,29 @@ def test_a_cancel_without_a_time_uses_the_stores() -> None:
     assert stored(applied(cancelled(RUNNING, now=0), RUNNING)).terminal_at_ms == 0
 
 
+@pytest.mark.parametrize(("name", "state"), CANCEL_CASES)
+def test_a_cancel_tells_of_a_lease_when_asked_to_and_names_who_did_it(name: str, state: str) -> None:
+    before = execution(name, state)
+    quiet, told_of = (
+        cancel(snapshot(before), CancelExecutionArgs(execution_id=IDENT, reason="r"), by="cancel_flow", told=told)
+        for told in (False, True)
+    )
+    stores = [applied(decision, before, attempt(before), grant()) for decision in (quiet, told_of)]
+    assert stored(stores[0]) == stored(stores[1])
+    assert stored(stores[0]).cancelled_by == "cancel_flow"
+    assert load(stores[0]) == load(stores[1])
+    leased = ["revoked"] if name == "RUNNING" else []
+    assert [told(store) for store in stores] == [(leased, ["cancelled"], []), (["revoked"], ["cancelled"], [])]
+    (event,) = events(stores[1], "ff_lease_event")
+    assert (event["reason"], event["lease_id"]) == ("cancelled", before.current_lease_id)
+
+
+def test_who_did_it_is_the_source_unless_named() -> None:
+    named = cancel(snapshot(RUNNING), CancelExecutionArgs(execution_id=IDENT, source="operator_override"), by="somebody")
+    assert stored(applied(named, RUNNING)).cancelled_by == "somebody"
+    assert stored(applied(cancelled(RUNNING), RUNNING)).cancelled_by == "operator_override"
+
+
 def test_an_own_retention_starts_at_the_end() -> None:
     kept = execution(retention_ttl_ms=500)
     assert stored(applied(cancelled(kept), kept)).retain_until_ms == NOW + 500

@@ -31,7 +31,9 @@ STARTS: dict[str, tuple[Execution, Grant | None]] = {
     "lost, old grant": (execution("LOST"), grant("reclaim", expires_in=-1)),
     "lost once too often": (execution("LOST", max_reclaim_count=0), None),
     "suspended": (execution("SUSPENDED", deadline_at_ms=NOW), None),
+    "dependent": (execution("DEPS", deadline_at_ms=NOW), None),
     "ended": (execution("ENDED", outcome="failed"), None),
+    "skipped": (execution("ENDED", outcome="skipped"), None),
 }
 ALIKE = ("replay_by_request", "block_route", "expire_attempt")  # each goes the way of another in the list
 OPERATIONS = tuple(name for name in (*RULES, *HOLDERS, *SWEEPS) if name not in ALIKE)

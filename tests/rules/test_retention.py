@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import pytest
 
+from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import attempts, retention
+from flowfabric.rules import attempts, flow_cancels, retention
 from flowfabric.rules.decision import Act
 from flowfabric.rules.executions import TAKE_KEY
 from flowfabric.rules.states import VECTORS
 from flowfabric.store.memory import MemoryStore
 from flowfabric.testing import ManualClock
 
-from .factory import IDENT, NOW, applied, attempt, commit, execution, grant, handle, load, run, seeded, stored, told
+from .factory import FLOW_ID, IDENT, NOW, applied, attempt, commit, execution, grant, handle, load, run, seeded, stored, told
+from .flow_factory import OTHER_FLOW, edge, flow, group, ident, kept, rows, waiting
 
 
 @pytest.mark.parametrize("outcome", VECTORS["ENDED"].outcomes)
@@ -43,6 +45,47 @@ def test_a_replay_in_between_rescues_the_row() -> None:
     before = execution("ENDED")
     store = seeded(execution("ENDED", version=before.version + 1))
     assert commit(store, retention.trim(before)) == Refused()
+
+
+OUT = {"upstream_eid": IDENT.uuid, "downstream_eid": ident(0).uuid}
+
+
+@pytest.mark.parametrize(
+    ("outgoing", "trimmed"),
+    [
+        (edge(0, **OUT), False),
+        (edge(0, **OUT, flow_id=OTHER_FLOW), False),
+        (edge(0, **OUT, applied=False), True),
+        (edge(0, **{**OUT, "dep_state": "satisfied"}), True),
+        (edge(0, **{**OUT, "dep_state": "impossible"}), True),
+        (edge(0, **OUT, partition_key=IDENT.partition_index + 1), True),
+        (edge(0), True),
+    ],
+)
+def test_what_somebody_waits_for_is_kept(outgoing: Edge, trimmed: bool) -> None:
+    before = waiting("ENDED", outcome="failed")
+    store = seeded(before, outgoing)
+    assert isinstance(commit(store, retention.trim(before)), Applied) is trimmed
+    assert (load(store).execution is None) is trimmed
+    assert kept(store, Edge) == [outgoing]
+
+
+def test_one_open_edge_among_many_is_enough() -> None:
+    before = waiting("ENDED")
+    settled = [edge(n, **{**OUT, "dep_state": "satisfied"}) for n in (1, 2)]
+    assert isinstance(commit(seeded(before, *settled, edge(3, **OUT)), retention.trim(before)), Refused)
+
+
+def test_trimming_a_member_leaves_the_flow_and_takes_what_it_was_owed() -> None:
+    before, resolved = waiting("ENDED"), edge(0, **{**OUT, "dep_state": "satisfied"})
+    store = seeded(flow(), before, resolved, group())
+    commit(store, flow_cancels.owe(flow(), "r", "cancel_all", NOW))
+    for plan in flow_cancels.owe_members(flow(), [IDENT, ident(5)]):
+        commit(store, plan)
+    assert isinstance(commit(store, retention.trim(before)), Applied)
+    assert (kept(store, Flow), kept(store, Edge), kept(store, EdgeGroup)) == ([flow()], [resolved], [group()])
+    assert [row["execution_id"] for row in rows(store, "ff_cancel_backlog_member")] == [str(ident(5))]
+    assert [row["flow_id"] for row in rows(store, "ff_cancel_backlog")] == [FLOW_ID]
 
 
 @pytest.mark.parametrize(("expires", "forgotten"), [(NOW, True), (NOW - 1, True), (NOW + 1, False)])

@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+import pytest
+from msgspec.structs import replace
+
+from flowfabric.errors import ValidationError
+from flowfabric.model.execution import Execution
+from flowfabric.model.flow import CancelFlowArgs, EdgeGroup, Flow, FlowAlreadyTerminal, Reconciled
+from flowfabric.plan import Applied, Refused
+from flowfabric.rules import flow_cancels
+from flowfabric.rules.attempts import explain
+from flowfabric.rules.decision import Act, Refuse
+from flowfabric.rules.flow_cancels import Cancelling, FlowCancel
+from flowfabric.rules.states import VECTORS, name_of, vector_of
+from flowfabric.store.memory import MemoryStore
+
+from .factory import FLOW_ID, IDENT, NOW, answer, applied, attempt, commit, commit_all, events, handle, load, seeded, told
+from .flow_factory import ANY_OF, P, at, flow, group, ident, kept, only, rows, upstream, waiting
+
+ALL, PENDING, ONLY = "cancel_all", "cancel_pending", "cancel_flow_only"
+BACKLOG, OWED, QUEUE = "ff_cancel_backlog", "ff_cancel_backlog_member", "ff_pending_cancel_groups"
+LEGACY = ("submitted", "pending", "blocked", "eligible")
+MEMBERS = [
+    *(upstream(n, name) for n, name in enumerate(VECTORS)),
+    *(upstream(100 + n, "READY", lifecycle_phase=phase) for n, phase in enumerate(LEGACY)),
+    upstream(200, "ENDED", outcome="cancelled"),
+]
+PENDING_NAMES = {name for name, v in VECTORS.items() if v.lifecycle_phase == "runnable"}
+
+
+def fields(of: Flow) -> dict[str, Any]:
+    found = json.loads(of.raw_fields)
+    assert isinstance(found, dict)
+    return found
+
+
+# ---- who is cancelled
+
+
+@pytest.mark.parametrize(
+    ("text", "policy"),
+    [(ALL, ALL), (PENDING, PENDING), (ONLY, ONLY), ("flow_only", ONLY), ("", ONLY), ("CANCEL_ALL", ONLY), ("nonsense", ONLY)],
+)
+def test_a_policy_that_is_not_known_does_the_least(text: str, policy: str) -> None:
+    assert flow_cancels.wanted_policy(text) == policy
+
+
+@pytest.mark.parametrize("policy", [ALL, PENDING, ONLY, "nonsense"])
+def test_each_policy_selects_its_members(policy: str) -> None:
+    chosen = {member.execution_id for member in flow_cancels.selected(MEMBERS, policy)}
+    alive = {m.execution_id for m in MEMBERS if m.lifecycle_phase not in ("terminal", "cancelled")}
+    waiting_ones = {m.execution_id for m in MEMBERS if m.lifecycle_phase in ("runnable", *LEGACY)}
+    assert chosen == {ALL: alive, PENDING: waiting_ones}.get(policy, set())
+    assert len(waiting_ones) == len(PENDING_NAMES) + len(LEGACY)
+
+
+# ---- the operator's cancel
+
+
+def done(plan: FlowCancel, before: Flow, members: Sequence[Execution]) -> MemoryStore:
+    store = seeded(before, *members, *map(attempt, members))
+    assert isinstance(commit_all(store, [*plan.head, *(cancel for _, cancel in plan.members)]), Applied)
+    return store
+
+
+@pytest.mark.parametrize("policy", [ALL, PENDING, ONLY, "nonsense"])
+@pytest.mark.parametrize("state", ["open", "cancelled"])
+def test_cancelling_a_flow(policy: str, state: str) -> None:
+    members = [upstream(n, name) for n, name in enumerate(VECTORS)]
+    before = flow(public_flow_state=state, terminal_at_ms=None if state == "open" else 5, settled_at_ms=1)
+    plan = flow_cancels.cancel_flow(Cancelling(NOW, before, members), policy)
+    chosen = flow_cancels.selected(members, policy)
+    assert ([member for member, _ in plan.members], plan.owed) == (chosen, False)
+    assert (plan.reason, plan.by) == ("flow_cancelled", "cancel_flow")
+    store = done(plan, before, members)
+    after = only(store, Flow)
+    assert (after.public_flow_state, after.terminal_at_ms) == ("cancelled", NOW if state == "open" else 5)
+    assert (after.settled_at_ms, after.version, after.graph_revision) == (None, before.version + 1, before.graph_revision)
+    assert fields(after) == {**fields(before), "cancellation_policy": policy, "last_mutation_at_ms": NOW}
+    for member in members:
+        row = at(store, member.id)
+        if member not in chosen:
+            assert row == member
+            continue
+        assert (name_of(vector_of(row)), row.public_state) == ("ENDED", "cancelled")
+        assert (row.cancellation_reason, row.cancelled_by, row.terminal_at_ms) == ("flow_cancelled", "cancel_flow", NOW)
+        assert row.lease_epoch == member.lease_epoch + (member.current_attempt_id is not None)
+    assert told(store) == (["revoked"] * len(chosen), ["cancelled"] * len(chosen), [])
+    assert {event["flow_id"] for event in events(store, "ff_completion_event")} <= {FLOW_ID}
+    assert rows(store, BACKLOG) == rows(store, OWED) == []
+
+
+def test_a_second_sweep_overwrites_the_policy_and_keeps_the_time() -> None:
+    before = flow(public_flow_state="cancelled", terminal_at_ms=9, fields={"cancellation_policy": ONLY, "a.b": "c"})
+    store = done(flow_cancels.cancel_flow(Cancelling(NOW, before, ()), ALL, NOW - 2), before, ())
+    after = only(store, Flow)
+    assert fields(after) == {"cancellation_policy": ALL, "a.b": "c", "last_mutation_at_ms": NOW - 2}
+    assert after.terminal_at_ms == 9
+
+
+def test_a_time_given_with_the_cancel_is_the_one_recorded() -> None:
+    member = upstream(0)
+    store = done(flow_cancels.cancel_flow(Cancelling(NOW, flow(), [member]), ALL, NOW - 8), flow(), [member])
+    assert (only(store, Flow).terminal_at_ms, at(store, member.id).terminal_at_ms) == (NOW - 8, NOW - 8)
+
+
+def test_three_fresh_members() -> None:
+    members = [upstream(n) for n in range(3)]
+    store = done(flow_cancels.cancel_flow(Cancelling(NOW, flow(), members), ALL), flow(), members)
+    assert told(store) == (["revoked"] * 3, ["cancelled"] * 3, [])
+    assert {one.public_state for one in kept(store, Execution)} == {"cancelled"}
+    assert {event["lease_id"] for event in events(store, "ff_lease_event")} == {None}
+
+
+def test_a_member_that_moved_meanwhile_refuses_the_whole() -> None:
+    plan = flow_cancels.cancel_flow(Cancelling(NOW, flow(), [upstream(0)]), ALL)
+    store = seeded(flow(), upstream(0, "RUNNING"))
+    assert isinstance(commit_all(store, [*plan.head, *(cancel for _, cancel in plan.members)]), Refused)
+    assert only(store, Flow) == flow()
+
+
+@pytest.mark.parametrize("header", [True, False])
+def test_the_worker_of_a_cancelled_member_is_fenced(header: bool) -> None:
+    before = waiting("RUNNING")
+    around = Cancelling(NOW, flow(), [before])
+    plan = flow_cancels.cancel_flow_header(around, asking(ALL)) if header else flow_cancels.cancel_flow(around, ALL)
+    store = done(plan, flow(), [before])
+    for outcome in (None, "success", "failed"):
+        reason = explain(load(store, 0), handle(before), outcome)
+        assert isinstance(reason, Refuse)
+        assert reason.error.code == "lease_conflict"
+
+
+# ---- the header
+
+
+def asking(policy: str, now: int | None = None) -> CancelFlowArgs:
+    return CancelFlowArgs(flow_id=FLOW_ID, reason="no more", cancellation_policy=policy, now=now)
+
+
+@pytest.mark.parametrize("policy", [ALL, PENDING, ONLY, "flow_only", "nonsense"])
+def test_the_header_remembers_whom_it_owes(policy: str) -> None:
+    members = [upstream(n, name) for n, name in enumerate(VECTORS)]
+    before = flow(settled_at_ms=1)
+    plan = flow_cancels.cancel_flow_header(Cancelling(NOW, before, members), asking(policy, NOW - 6))
+    chosen = flow_cancels.selected(members, policy)
+    owes = policy in (ALL, PENDING)
+    assert (plan.owed, plan.reason, plan.by, len(plan.members)) == (owes, "no more", "cancel_flow_header", len(chosen))
+    store = done(plan, before, members)
+    after = only(store, Flow)
+    assert (after.public_flow_state, after.terminal_at_ms, after.settled_at_ms) == ("cancelled", NOW - 6, None)
+    said = {"cancellation_policy": policy, "cancel_reason": "no more", "last_mutation_at_ms": NOW - 6}
+    assert fields(after) == {**fields(before), **said}
+    assert [row["execution_id"] for row in rows(store, OWED)] == sorted(str(member.id) for member in chosen)
+    header = {
+        "partition_key": P,
+        "flow_id": FLOW_ID,
+        "requested_at_ms": NOW - 6,
+        "requester": "",
+        "reason": "no more",
+        "grace_until_ms": NOW - 6 + 30_000,
+        "cancellation_policy": policy,
+        "status": "pending",
+    }
+    assert rows(store, BACKLOG) == ([header] if owes else [])
+    revoked = [member for member in chosen if member.ownership_state == "leased"]
+    assert told(store) == (["revoked"] * len(revoked), ["cancelled"] * len(chosen), ["flow_cancel_requested"])
+    for member in chosen:
+        row = at(store, member.id)
+        assert (row.public_state, row.cancellation_reason, row.cancelled_by) == ("cancelled", "no more", "cancel_flow_header")
+    (event,) = events(store, "ff_operator_event")
+    assert (event["execution_id"], event["namespace"], event["instance_tag"]) == (FLOW_ID, "ns", None)
+    details = {"flow_id": str(FLOW_ID), "cancellation_policy": policy, "reason": "no more", "member_count": len(chosen)}
+    assert json.loads(event["details"]) == details
+
+
+def test_a_header_without_a_time_or_a_namespace() -> None:
+    before = flow(fields={})
+    store = done(flow_cancels.cancel_flow_header(Cancelling(NOW, before, ()), asking(ALL)), before, ())
+    (event,), (owed,) = events(store, "ff_operator_event"), rows(store, BACKLOG)
+    assert (event["namespace"], owed["requested_at_ms"], owed["grace_until_ms"]) == ("default", NOW, NOW + 30_000)
+
+
+def test_a_header_there_already_stays() -> None:
+    plan = flow_cancels.cancel_flow_header(Cancelling(NOW, flow(), ()), asking(ALL))
+    store = seeded(flow())
+    commit(store, flow_cancels.owe(flow(), "first", PENDING, NOW - 99))
+    assert isinstance(commit_all(store, plan.head), Applied)
+    (owed,) = rows(store, BACKLOG)
+    assert (owed["requested_at_ms"], owed["reason"], owed["cancellation_policy"]) == (NOW - 99, "first", PENDING)
+
+
+@pytest.mark.parametrize(
+    ("stored", "policy", "reason"),
+    [({}, None, None), ({"cancellation_policy": "flow_only", "cancel_reason": "prior"}, "flow_only", "prior")],
+)
+def test_a_flow_that_is_over_tells_how(stored: dict[str, Any], policy: str | None, reason: str | None) -> None:
+    told_of = flow_cancels.already_terminal(flow(fields=stored), (IDENT,))
+    assert told_of == FlowAlreadyTerminal(policy, reason, [IDENT])
+
+
+def test_a_flow_that_cannot_be_read_does_not_tell() -> None:
+    with pytest.raises(ValidationError, match="corruption: flow_core: raw_fields not valid JSON: "):
+        flow_cancels.already_terminal(flow(fields="{"), ())
+
+
+# ---- the backlog
+
+
+def owing(*members: int) -> MemoryStore:
+    store = seeded(flow())
+    commit(store, flow_cancels.owe(flow(), "r", ALL, NOW))
+    for plan in flow_cancels.owe_members(flow(), [ident(n) for n in members]):
+        assert isinstance(commit(store, plan), Applied)
+    return store
+
+
+def acked(store: MemoryStore, n: int) -> list[bool]:
+    return [isinstance(commit(store, plan), Applied) for plan in flow_cancels.ack(FLOW_ID, ident(n))]
+
+
+def test_the_last_member_takes_the_header_along() -> None:
+    store = owing(0, 1)
+    assert acked(store, 0) == [True, False]
+    assert (len(rows(store, BACKLOG)), len(rows(store, OWED))) == (1, 1)
+    assert acked(store, 7) == [False, False]
+    assert acked(store, 1) == [True, True]
+    assert (rows(store, BACKLOG), rows(store, OWED)) == ([], [])
+    assert acked(store, 1) == [False, False]
+
+
+def test_a_header_that_owes_nobody_is_forgotten() -> None:
+    assert acked(owing(), 0) == [False, True]
+    assert isinstance(commit(owing(), flow_cancels.forget_backlog(P, FLOW_ID)), Applied)
+    assert isinstance(commit(owing(3), flow_cancels.forget_backlog(P, FLOW_ID)), Refused)
+
+
+# ---- siblings
+
+FLAGGED = group(
+    ANY_OF,
+    1,
+    success_count=1,
+    group_state="satisfied",
+    satisfied_at_ms=NOW - 1,
+    cancel_siblings_pending_flag=1,
+    cancel_siblings_pending_members=json.dumps([str(ident(1).uuid)]),
+    cancel_siblings_reason="sibling_quorum_satisfied",
+)
+KEY = flow_cancels.group_key(P, FLOW_ID, IDENT.uuid)
+
+
+def queued(*groups: EdgeGroup) -> MemoryStore:
+    store = seeded(*groups)
+    assert isinstance(commit(store, flow_cancels.enter_queue(FLAGGED, NOW)), Applied)
+    return store
+
+
+def test_a_group_enters_the_queue_once() -> None:
+    store = queued()
+    assert isinstance(commit(store, flow_cancels.enter_queue(FLAGGED, NOW + 5)), Refused)
+    assert rows(store, QUEUE) == [{**KEY, "enqueued_at_ms": NOW}]
+    assert isinstance(commit(store, flow_cancels.leave_queue(P, FLOW_ID, IDENT.uuid)), Applied)
+    assert isinstance(commit(store, flow_cancels.leave_queue(P, FLOW_ID, IDENT.uuid)), Refused)
+
+
+def test_draining_keeps_why_and_when() -> None:
+    store = queued(FLAGGED)
+    decision = flow_cancels.drained(FLAGGED)
+    assert isinstance(decision, Act)
+    assert isinstance(commit(store, decision.plan), Applied)
+    cleared = {"cancel_siblings_pending_flag": 0, "cancel_siblings_pending_members": "[]", "version": FLAGGED.version + 1}
+    assert only(store, EdgeGroup) == replace(FLAGGED, **cleared)
+    assert rows(store, QUEUE) == []
+    assert isinstance(commit(store, decision.plan), Refused)
+    assert answer(flow_cancels.drained(None)) is None
+
+
+@pytest.mark.parametrize("running", [True, False])
+@pytest.mark.parametrize(
+    ("is_queued", "found", "action", "detail"),
+    [
+        (False, None, "no_op", "not_in_set"),
+        (False, FLAGGED, "no_op", "not_in_set"),
+        (True, None, "sremmed_stale", "missing_edgegroup"),
+        (True, group(ANY_OF, 1), "sremmed_stale", "flag_cleared"),
+        (True, FLAGGED, "completed_drain", ""),
+    ],
+)
+def test_reconciling_a_group(is_queued: bool, found: EdgeGroup | None, action: str, detail: str, running: bool) -> None:
+    decision = flow_cancels.reconcile(is_queued, found, running, KEY)
+    if found is FLAGGED and is_queued and running:
+        action, detail = "no_op", "siblings_running"
+    assert decision.result == Reconciled(action, detail)
+    assert isinstance(decision, Act) is (action != "no_op")
+    if isinstance(decision, Act):
+        store = queued(*([] if found is None else [found]))
+        assert isinstance(commit(store, decision.plan), Applied)
+        assert rows(store, QUEUE) == []
+        assert all(not one.cancel_siblings_pending_flag for one in kept(store, EdgeGroup))
+
+
+@pytest.mark.parametrize(
+    ("text", "owed"),
+    [
+        ("[]", []),
+        (json.dumps([str(ident(0).uuid), str(ident(1).uuid)]), [ident(0).uuid, ident(1).uuid]),
+        (json.dumps(["", "nonsense", str(ident(0)), str(ident(2).uuid)]), [ident(2).uuid]),
+        (json.dumps([5, None, {}, str(ident(2).uuid)]), [ident(2).uuid]),
+    ],
+)
+def test_a_sibling_that_cannot_be_read_is_nobody(text: str, owed: list[UUID]) -> None:
+    assert flow_cancels.owed_siblings(group(ANY_OF, cancel_siblings_pending_members=text)) == owed
+
+
+def test_a_cancelled_sibling_names_the_reason() -> None:
+    member = upstream(0, "RUNNING")
+    plan = flow_cancels.cancel_member(member, "sibling_quorum_satisfied", "operator_override", NOW)
+    store = applied(Act(plan), member, attempt(member))
+    row = at(store, member.id)
+    assert (row.cancellation_reason, row.cancelled_by) == ("sibling_quorum_satisfied", "operator_override")
+    assert told(store) == (["revoked"], ["cancelled"], [])
