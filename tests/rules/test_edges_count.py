@@ -16,7 +16,7 @@ from flowfabric.model.flow import Edge, EdgeGroup, EdgePolicy
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules import edges
 from flowfabric.rules.edges import Count, Ended
-from flowfabric.rules.states import name_of, vector_of
+from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
 from .factory import NOW, attempt, commit_all, found, seeded, stored, told
@@ -221,13 +221,14 @@ def test_a_child_that_moved_meanwhile_refuses_the_whole() -> None:
         assert run_rows(store) == before
 
 
-def test_a_child_that_ended_meanwhile_is_not_woken() -> None:
-    over = waiting("ENDED", outcome="cancelled")
-    store = world(ALL_OF, 1, over)
+@pytest.mark.parametrize("name", [name for name in VECTORS if name != "DEPS"])
+def test_a_child_that_has_gone_on_meanwhile_is_not_woken(name: str) -> None:
+    moved = waiting(name)
+    store = world(ALL_OF, 1, moved)
     counted = edges.count(only(store, EdgeGroup), [ended(0)], NOW)
     (plan,) = edges.settle(counted, as_member(waiting()), NOW, since=counted.group.version)
     assert isinstance(commit_all(store, [plan]), Applied)
-    assert stored(store) == over
+    assert stored(store) == moved
     assert only(store, EdgeGroup).group_state == "satisfied"
 
 
