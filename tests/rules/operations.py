@@ -99,6 +99,14 @@ def _typed(ending: Callable[[HandleFields], Act], source: str | None) -> Op:
     return Op(decide, frozenset(_TYPED), fenced=True)
 
 
+def _park(snapshot: Snapshot, shown: Shown) -> Decision:
+    refused = check_fence(snapshot, shown.fence, shown.handle.attempt_index, "operator_override")
+    if refused is not None:
+        return refused
+    assert snapshot.execution is not None
+    return children.park(snapshot, attempts.holder(snapshot.execution, BackendTag.SQLITE, TTL))
+
+
 def _trim(snapshot: Snapshot) -> Decision:
     execution = snapshot.execution
     if execution is None or not is_ended(execution):
@@ -196,6 +204,7 @@ RULES: dict[str, Op] = {
     "renew_lease": _typed(attempts.renew, None),
     "complete_execution": _typed(lambda h: Act(attempts.complete(h, b"typed")), "operator_override"),
     "fail_execution": _typed(lambda h: attempts.fail(h, "r", "c", None), "lease_holder"),
+    "wait_for_children": Op(_park, frozenset(_TYPED), fenced=True),
     "delay_execution": _typed(lambda h: attempts.delay(h, NOW + 5), "operator_override"),
 }
 HOLDERS: dict[str, HolderOp] = {
