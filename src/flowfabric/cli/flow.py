@@ -90,7 +90,12 @@ def listed(url: str, limit: int, console: Console) -> int:
     for name in ("flow", "state", "created (UTC)", "nodes", *(name.removeprefix("flow_") for name, _ in named)):
         table.add_column(name, justify="right" if name == "nodes" else "left", no_wrap=name in ("flow", "state", "created (UTC)"))
     for at, (flow, state) in enumerate(rows):
-        cells = (str(flow.flow_id), Text(state, FLOW_STYLES.get(state, "")), when(flow.created_at)[:16], str(flow.node_count))
+        cells = (
+            str(flow.flow_id),
+            Text(state, FLOW_STYLES.get(state, "")),
+            when(flow.created_at).removesuffix(" UTC"),
+            str(flow.node_count),
+        )
         table.add_row(*cells, *(Text(said[at]) for _, said in named))
     console.print(table)
     if found > len(rows):

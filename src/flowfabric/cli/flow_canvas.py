@@ -35,7 +35,7 @@ class Box(Struct, frozen=True):
 
     @property
     def inner(self) -> int:
-        return max(cell_len(self.title) + 1, cell_len(self.first) + 1, cell_len(self.second) + 1)
+        return max(cell_len(self.title), cell_len(self.first), cell_len(self.second)) + 2
 
 
 class _Track(Struct):
@@ -108,14 +108,14 @@ def draw(plan: Layout, boxes: Mapping[str, Box]) -> list[Text]:
     before: list[_Track] = []
     for layer, tracks in zip(plan.layers, gaps, strict=True):
         _side_by_side(tracks, rows, tall)
-        right = left + 3 + max((boxes[spot.node].inner for spot in layer if not spot.is_bend), default=1)
+        right = left + 1 + max((boxes[spot.node].inner for spot in layer if not spot.is_bend), default=1)
         for spot in layer:
             y = rows[spot] * tall
             if spot.is_bend:
                 _bend(canvas, y + ENTERS, [out for t in tracks for s, out in _outs(t) if s == spot], (left, right))
             else:
                 _box(canvas, boxes[spot.node], (left, right), (y, y + tall - 1), arrives=any(spot in t.targets for t in before))
-        gap = max((track.column for track in tracks), default=0) * 2 + 5
+        gap = max((track.column for track in tracks), default=0) * 2 + 4
         for track in tracks:
             _route(canvas, track, tracks, right + 1, right + gap)
         before, left = tracks, right + gap + 1

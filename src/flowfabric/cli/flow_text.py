@@ -11,11 +11,12 @@ from rich.table import Table
 from rich.text import Text
 
 from flowfabric.cli.flow_canvas import Box, draw
-from flowfabric.cli.flow_layout import depths, layout
+from flowfabric.cli.flow_layout import Layout, depths, layout
 from flowfabric.cli.flow_view import FLOW_STYLES, LOOKS, FlowView, Node, look
 
 MAX_NODES_DRAWN = 60
 MAX_LAYER_ROWS = 60
+USUAL_KINDS = ("", "dag")
 
 
 def print_flow(view: FlowView, console: Console) -> None:
@@ -27,12 +28,14 @@ def print_flow(view: FlowView, console: Console) -> None:
     if len(view.nodes) > MAX_NODES_DRAWN:
         console.print(layer_table(view))
         return
-    lines = [] if plain else picture(view)
-    if lines and max(line.cell_len for line in lines) <= console.width:
-        for line in lines:
-            console.print(line, highlight=False, crop=True, overflow="crop")
-    else:
-        console.print(node_table(view, plain=plain))
+    plan = layout(list(view.nodes), view.pairs)
+    for compact in () if plain else (False, True):
+        lines = picture(view, plan, compact=compact)
+        if lines and max(line.cell_len for line in lines) <= console.width:
+            for line in lines:
+                console.print(line, highlight=False, crop=True, overflow="crop")
+            return
+    console.print(node_table(view, plain=plain))
 
 
 def is_rich(console: Console) -> bool:
@@ -41,7 +44,7 @@ def is_rich(console: Console) -> bool:
 
 
 def when(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def words(state: str) -> str:
@@ -52,8 +55,9 @@ def header(view: FlowView, *, plain: bool = False) -> list[Text]:
     bar = "  " if plain else " · "
     first = Text.assemble("flow ", (str(view.flow_id), "bold"))
     state = Text(view.shown_state, FLOW_STYLES.get(view.shown_state, ""))
-    facts = [f"namespace {view.namespace}", f"kind {view.kind or '-'}", f"created {when(view.created_at)}"]
-    facts += [f"{len(view.nodes)} nodes", f"{len(view.lines)} edges"]
+    facts = [f"namespace {view.namespace}", f"{len(view.nodes)} nodes", f"{len(view.lines)} edges"]
+    facts += [f"kind {view.kind}"] if view.kind not in USUAL_KINDS else []
+    facts.append(f"created {when(view.created_at)}")
     found = [first, Text(bar).join([state, *(Text(fact) for fact in facts)])]
     if view.cancellation_policy is not None or view.cancel_reason is not None:
         reason = f": {view.cancel_reason}" if view.cancel_reason else ""
@@ -69,20 +73,27 @@ def state_text(state: str, said: str, *, plain: bool) -> Text:
 
 def tally_text(node: Node, *, plain: bool = False) -> str:
     """How its dependencies combine and how they ended so far: `2 of 3: 1✔ 1✖`."""
-    if not node.policy:
-        return ""
+    said = _tally(node, plain=plain)
+    return f"{node.policy}: {said}" if node.policy and said else node.policy
+
+
+def _tally(node: Node, *, plain: bool = False) -> str:
     ok, lost = node.tally
     good, bad = ("+", "x") if plain else (LOOKS["completed"].symbol, LOOKS["failed"].symbol)
-    said = " ".join(text for text in (f"{ok}{good}" if ok else "", f"{lost}{bad}" if lost else "") if text)
-    return f"{node.policy}: {said}" if said else node.policy
+    return " ".join(text for text in (f"{ok}{good}" if ok else "", f"{lost}{bad}" if lost else "") if text)
 
 
-def picture(view: FlowView) -> list[Text]:
+def picture(view: FlowView, plan: Layout, *, compact: bool = False) -> list[Text]:
+    """Compact says the state by its symbol alone; the header tells what the symbols mean."""
     boxes = {}
     for key, node in view.nodes.items():
         seen = look(node.state)
-        boxes[key] = Box(tally_text(node), f"{seen.symbol} {node.label}", words(node.state), seen.style)
-    return draw(layout(list(view.nodes), view.pairs), boxes)
+        name = f"{seen.symbol} {node.label}"
+        if compact:
+            boxes[key] = Box(node.policy, name, _tally(node) if node.policy else "", seen.style)
+        else:
+            boxes[key] = Box(tally_text(node), name, words(node.state), seen.style)
+    return draw(plan, boxes)
 
 
 def node_table(view: FlowView, *, plain: bool = False) -> Table:
