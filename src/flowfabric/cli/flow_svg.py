@@ -17,8 +17,8 @@ HIGH, ROW, GAP, MARGIN, TOP = 48, 76, 72, 24, 74
 CHAR, NARROWEST = 7.6, 116
 LEGEND = 34
 
-_PLAIN = ("#ffffff", "#1f2328", "#59636e", "#d1d9e0", "#f6f8fa")
-_DARK = ("#0d1117", "#e6edf3", "#9198a1", "#3d444d", "#161b22")
+_PLAIN = ("#ffffff", "#1f2328", "#59636e", "#8c959f", "#f6f8fa")
+_DARK = ("#0d1117", "#e6edf3", "#9198a1", "#6e7681", "#161b22")
 _LINES = {"satisfied": "s-completed", "impossible": "s-failed"}
 
 
@@ -36,6 +36,7 @@ def svg(view: FlowView) -> str:
         raise ConfigError(f"--svg: draws at most {MAX_NODES} nodes, this flow has {len(view.nodes)}; use --dot")
     plan = layout(list(view.nodes), view.pairs)
     places = _places(view, plan)
+    decided_last = sorted(view.lines, key=lambda line: line.state in _LINES)
     title = f"flow {view.flow_id}: {view.shown_state}"
     size = f'width="{places.width:.0f}" height="{places.height:.0f}" viewBox="0 0 {places.width:.0f} {places.height:.0f}"'
     parts = [
@@ -44,7 +45,7 @@ def svg(view: FlowView) -> str:
         f"<style>{_style(view)}</style>",
         f'<rect class="page" width="{places.width:.0f}" height="{places.height:.0f}" rx="10"/>',
         *_header(view),
-        *(_line(line, plan, places) for line in view.lines if (line.up, line.down) in plan.paths),
+        *(_line(line, plan, places) for line in decided_last if (line.up, line.down) in plan.paths),
     ]
     for layer in plan.layers:
         parts += [_box(view.nodes[spot.node], spot, places) for spot in layer if not spot.is_bend]
