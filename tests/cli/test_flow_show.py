@@ -272,6 +272,19 @@ async def test_the_newest_come_first_and_the_rest_is_told(sqlite: SqliteBackend)
     assert "the newest 2 of 5 flows" in said and "namespace" in said and "shop" in said
 
 
+async def test_a_very_large_flow_is_listed_as_it_was_last_summed_up(
+    sqlite: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "MAX_COUNTED", 3)
+    await race(sqlite)
+    assert [state for _, state in (await command._newest(sqlite, 9))[1]] == ["open"]
+    await sqlite.project_flow_summary(FLOW)
+    await complete(sqlite, 1)
+    assert [state for _, state in (await command._newest(sqlite, 9))[1]] == ["open"]
+    monkeypatch.setattr(command, "MAX_COUNTED", 4)
+    assert [state for _, state in (await command._newest(sqlite, 9))[1]] == ["failed"]
+
+
 def test_no_flows(path: Path) -> None:
     async def make() -> None:
         await (await SqliteBackend.new(str(path), dev=True)).close()

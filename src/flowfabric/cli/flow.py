@@ -137,8 +137,10 @@ async def _state(engine: Engine, flow: FlowSnapshot) -> str:
     """As its members are now; for very large flows, as they were when they were last summed up."""
     if flow.public_flow_state == "cancelled":
         return "cancelled"
-    members = await engine.flow_members(flow.flow_id) if flow.node_count <= MAX_COUNTED else []
+    summary = await engine.read_flow_summary(flow.flow_id)
+    if summary is not None and flow.node_count > MAX_COUNTED:
+        return summary.public_flow_state
+    members = await engine.flow_members(flow.flow_id)
     if members:
         return derived_state(count_members(member.public_state for member in members))
-    summary = await engine.read_flow_summary(flow.flow_id)
     return flow.public_flow_state if summary is None else summary.public_flow_state
