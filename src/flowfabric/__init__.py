@@ -10,12 +10,15 @@ from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.attempt import FailureClass, FailureReason
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.flow import CancelFlowPolicy, EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 
 __all__ = [
+    "CancelFlowPolicy",
     "ClaimPolicy",
     "CreateExecutionArgs",
+    "EdgePolicy",
     "Engine",
     "EngineBackend",
     "EngineError",
@@ -24,13 +27,16 @@ __all__ = [
     "FailureClass",
     "FailureReason",
     "FlowFabricError",
+    "GraphEdge",
     "Handle",
     "LoopSettings",
+    "OnSatisfied",
     "PostgresBackend",
     "RetryPolicy",
     "ScannerFilter",
     "Settings",
     "SqliteBackend",
+    "SubmitFlowArgs",
     "connect",
     "memory_engine",
 ]

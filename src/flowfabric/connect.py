@@ -6,7 +6,6 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Iterable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from flowfabric.engine.engine import Engine
@@ -18,6 +17,7 @@ from flowfabric.loops.supervisor import Supervisor
 from flowfabric.store.clock import Clock, system_clock
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.port import Row
+from flowfabric.store.sqlite.looking import SqliteLook, existing
 from flowfabric.store.sqlite.reader import dump_tables
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import DEFAULT_POOL_SIZE, SqliteStore
@@ -186,9 +186,7 @@ def read_tables(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
     """Whole tables of a live or closed database, on one snapshot, without writing to it."""
     if is_postgres(url):
         return asyncio.run(_read_postgres(postgres_options(url), tables))
-    target = parse_target(sqlite_path(url))
-    if not target.in_memory and not Path(target.key).is_file():
-        raise ConfigError(f"{target.shown}: no such database file")
+    target = existing(parse_target(sqlite_path(url)))
     try:
         db = connect_sqlite(target, synchronous="FULL", wal=False, read_only=True)
         try:
@@ -239,3 +237,17 @@ async def connect(
     if loops:
         engine.with_scanners(loops if isinstance(loops, LoopSettings) else None)
     return engine
+
+
+async def look_at(url: str) -> Engine:
+    """An engine for reads only, on a database that is there: nothing is created, migrated or started. Close it; do not enter it.
+
+    On Postgres it is `connect(url, loops=False)`, which leaves the schema alone until the engine is entered.
+    """
+    if not isinstance(url, str) or not url:
+        raise ConfigError("url: expected sqlite:///path, a file path or postgresql://host/database")
+    if is_postgres(url):
+        return await connect(url, loops=False)
+    if url == "memory://":
+        raise ConfigError("url: memory:// is seen by its own process only; use sqlite:///path or postgresql://host/database")
+    return Engine(SqliteLook(parse_target(sqlite_path(url))))

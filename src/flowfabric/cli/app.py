@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
+from typer.core import TyperCommand
 
 from flowfabric.cli import demo as demo_run
+from flowfabric.cli import flow as flow_run
 from flowfabric.cli import migrate as migrate_run
 from flowfabric.cli import verify as verify_run
 from flowfabric.errors import FlowFabricError
@@ -17,6 +21,8 @@ from flowfabric.errors import FlowFabricError
 app = typer.Typer(
     help="FlowFabric: durable execution for Python.", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
 )
+flow = typer.Typer(help="Graphs of executions: look at them.", no_args_is_help=True)
+app.add_typer(flow, name="flow")
 console = Console()
 
 
@@ -56,6 +62,44 @@ def migrate(
         raise typer.Exit(migrate_run.run(url, kind, console, as_sql=sql, schema=schema))
     except FlowFabricError as error:
         console.print(f"[red]{error}[/red]", highlight=False)
+        raise typer.Exit(2) from None
+
+
+class _FileIsOptional(TyperCommand):
+    """`--svg` without a file means standard output."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        bare = [i for i, arg in enumerate(args) if arg == "--svg" and (i + 1 == len(args) or args[i + 1].startswith("--"))]
+        return super().parse_args(ctx, [f"--svg={flow_run.STDOUT}" if i in bare else arg for i, arg in enumerate(args)])
+
+
+@flow.command(name="show", cls=_FileIsOptional)
+def show_flow(
+    flow_id: Annotated[str, typer.Argument(metavar="ID", help="The flow's UUID; `flowfabric flow list URL` shows them.")],
+    url: Annotated[str, typer.Argument(help="sqlite:///path, a path or postgresql://host/database; it is only read.")],
+    dot: Annotated[bool, typer.Option("--dot", help="Print Graphviz text instead.")] = False,
+    svg: Annotated[
+        str | None, typer.Option("--svg", metavar="[FILE]", help="Write an SVG picture to this file, or print it.")
+    ] = None,
+) -> None:
+    """Draws a flow: its nodes with their states, and what waits for what."""
+    _told(lambda: flow_run.show(flow_id, url, console, as_dot=dot, svg_to=svg))
+
+
+@flow.command(name="list")
+def list_flows(
+    url: Annotated[str, typer.Argument(help="sqlite:///path, a path or postgresql://host/database; it is only read.")],
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most this many, the newest first.")] = 20,
+) -> None:
+    """Lists the flows of a database, the newest first."""
+    _told(lambda: flow_run.listed(url, limit, console))
+
+
+def _told(run: Callable[[], int]) -> None:
+    try:
+        raise typer.Exit(run())
+    except FlowFabricError as error:
+        console.print(Text(str(error), "red"), highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
 
 

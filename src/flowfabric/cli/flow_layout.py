@@ -1,0 +1,171 @@
+"""Where the nodes of a graph go: layers by longest path, few crossings, and lines that bend around what lies between.
+
+Pure: names and pairs in, places out.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from msgspec import Struct
+
+SWEEPS = 8
+PLACEMENTS = 6
+MAX_BENDS = 5_000
+
+
+class Spot(NamedTuple):
+    """A place in a layer: a node, or the bend of a line that leaves this node and goes further."""
+
+    layer: int
+    node: str
+    is_bend: bool = False
+
+
+class Layout(Struct, frozen=True):
+    """Spots of each layer from top to bottom, how high each lies, and the spots that each edge goes through."""
+
+    layers: list[list[Spot]]
+    heights: dict[Spot, float]
+    paths: dict[tuple[str, str], list[Spot]]
+
+    def rows(self) -> dict[Spot, int]:
+        """Heights as whole numbers from 0, still in order and apart."""
+        found: dict[Spot, int] = {}
+        for layer in self.layers:
+            last = None
+            for spot in layer:
+                row = round(self.heights[spot])
+                last = found[spot] = row if last is None else max(row, last + 1)
+        lowest = min(found.values(), default=0)
+        return {spot: row - lowest for spot, row in found.items()}
+
+
+def layout(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> Layout:
+    pairs = list(dict.fromkeys(edges))
+    depth = depths(nodes, pairs)
+    forward = [(up, down) for up, down in pairs if depth[up] < depth[down]]
+    paths = _paths(forward, depth)
+    layers: list[list[Spot]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
+    seen: set[Spot] = set()
+    for spot in [*(Spot(depth[n], n) for n in nodes), *(spot for path in paths.values() for spot in path)]:
+        if spot not in seen:
+            seen.add(spot)
+            layers[spot.layer].append(spot)
+    steps = list(dict.fromkeys(step for path in paths.values() for step in pairwise(path)))
+    layers = ordered(layers, steps)
+    return Layout(layers, _heights(layers, steps), paths)
+
+
+def depths(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> dict[str, int]:
+    """The length of the longest way to each node. What waits for itself, which no flow should, comes last."""
+    leads_to: dict[str, list[str]] = {node: [] for node in nodes}
+    waits = dict.fromkeys(nodes, 0)
+    for up, down in edges:
+        leads_to[up].append(down)
+        waits[down] += 1
+    depth = dict.fromkeys(nodes, 0)
+    free = [node for node in nodes if not waits[node]]
+    for node in free:
+        for after in leads_to[node]:
+            depth[after] = max(depth[after], depth[node] + 1)
+            waits[after] -= 1
+            if not waits[after]:
+                free.append(after)
+    done = set(free)
+    last = max((depth[node] for node in free), default=-1) + 1
+    return {node: depth[node] if node in done else last for node in nodes}
+
+
+def _paths(edges: Sequence[tuple[str, str]], depth: dict[str, int]) -> dict[tuple[str, str], list[Spot]]:
+    """Lines of one node share their bends. Where that would be too many, lines go straight."""
+    farthest: dict[str, int] = {}
+    for up, down in edges:
+        farthest[up] = max(farthest.get(up, 0), depth[down])
+    bends = sum(max(last - depth[up] - 1, 0) for up, last in farthest.items())
+    found = {}
+    for up, down in edges:
+        between = range(depth[up] + 1, depth[down]) if bends <= MAX_BENDS else ()
+        found[up, down] = [Spot(depth[up], up), *(Spot(at, up, True) for at in between), Spot(depth[down], down)]
+    return found
+
+
+def ordered(layers: list[list[Spot]], steps: Sequence[tuple[Spot, Spot]]) -> list[list[Spot]]:
+    """Each layer by the middle of its neighbours, forth and back; the order with the fewest crossings wins."""
+    before, after = _neighbours(steps)
+    best, fewest = [list(layer) for layer in layers], crossings(layers, steps)
+    now = [list(layer) for layer in layers]
+    for sweep in range(SWEEPS):
+        if not fewest:
+            break
+        forth = sweep % 2 == 0
+        place = {spot: index for layer in now for index, spot in enumerate(layer)}
+        for layer in now if forth else reversed(now):
+            layer.sort(key=_middle(before if forth else after, place))
+            place.update((spot, index) for index, spot in enumerate(layer))
+        count = crossings(now, steps)
+        if count < fewest:
+            best, fewest = [list(layer) for layer in now], count
+    return best
+
+
+def _middle(neighbours: dict[Spot, list[Spot]], place: dict[Spot, int]) -> Callable[[Spot], float]:
+    def middle(spot: Spot) -> float:
+        near = neighbours.get(spot)
+        return sum(place[other] for other in near) / len(near) if near else place[spot]
+
+    return middle
+
+
+def _neighbours(steps: Iterable[tuple[Spot, Spot]]) -> tuple[dict[Spot, list[Spot]], dict[Spot, list[Spot]]]:
+    before: dict[Spot, list[Spot]] = {}
+    after: dict[Spot, list[Spot]] = {}
+    for up, down in steps:
+        before.setdefault(down, []).append(up)
+        after.setdefault(up, []).append(down)
+    return before, after
+
+
+def crossings(layers: Sequence[Sequence[Spot]], steps: Iterable[tuple[Spot, Spot]]) -> int:
+    """How many pairs of lines between neighbouring layers cross."""
+    place = {spot: index for layer in layers for index, spot in enumerate(layer)}
+    between: dict[int, list[tuple[int, int]]] = {}
+    for up, down in steps:
+        between.setdefault(up.layer, []).append((place[up], place[down]))
+    found = 0
+    for lines in between.values():
+        lines.sort()
+        passed: list[int] = []
+        for _, end in lines:
+            found += len(passed) - bisect_right(passed, end)
+            insort(passed, end)
+    return found
+
+
+def _heights(layers: Sequence[Sequence[Spot]], steps: Iterable[tuple[Spot, Spot]]) -> dict[Spot, float]:
+    """Near the middle of the neighbours, at least one apart, in the given order."""
+    before, after = _neighbours(steps)
+    heights = {spot: index - (len(layer) - 1) / 2 for layer in layers for index, spot in enumerate(layer)}
+    for turn in range(PLACEMENTS):
+        neighbours = before if turn % 2 == 0 else after
+        for layer in layers if turn % 2 == 0 else reversed(layers):
+            wanted = []
+            for spot in layer:
+                near = neighbours.get(spot)
+                wanted.append(sum(heights[other] for other in near) / len(near) if near else heights[spot])
+            heights.update(zip(layer, _apart(wanted), strict=True))
+    return heights
+
+
+def _apart(wanted: Sequence[float]) -> list[float]:
+    """Between pushing everything down and pushing everything up, which both keep the order and the distance."""
+    down: list[float] = []
+    for value in wanted:
+        down.append(max(value, down[-1] + 1) if down else value)
+    up: list[float] = []
+    for value in reversed(wanted):
+        up.append(min(value, up[-1] - 1) if up else value)
+    return [(a + b) / 2 for a, b in zip(down, reversed(up), strict=True)]

@@ -1,0 +1,191 @@
+"""A flow as it is shown: read through an engine, named and counted, before anything is drawn."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import NotFound
+from flowfabric.model.flow import Edge, EdgeGroupSnapshot, FlowSnapshot, Member
+from flowfabric.rules.flows import count_members, derived_state, passes_data
+from flowfabric.store.port import GetAll
+
+GONE = "gone"
+MAX_LABEL = 24
+NAMES_AT_ONCE = 500
+
+
+class Look(Struct, frozen=True):
+    """How a state looks: a symbol, one in plain ASCII, a colour for terminals, and one for light and one for dark pages."""
+
+    symbol: str
+    plain: str
+    style: str
+    light: str
+    dark: str
+
+
+LOOKS = {
+    "completed": Look("✔", "+", "green", "#1a7f37", "#3fb950"),
+    "active": Look("●", "*", "cyan", "#0969da", "#58a6ff"),
+    "waiting": Look("○", "o", "blue", "#57606a", "#a8b3bf"),
+    "resumable": Look("◐", "r", "blue", "#57606a", "#a8b3bf"),
+    "waiting_children": Look("…", ".", "bright_black", "#8c959f", "#768390"),
+    "delayed": Look("◷", "d", "blue", "#8250df", "#bc8cff"),
+    "rate_limited": Look("≈", "q", "blue", "#8250df", "#bc8cff"),
+    "suspended": Look("‖", "=", "magenta", "#8250df", "#bc8cff"),
+    "failed": Look("✖", "x", "bold red", "#cf222e", "#f85149"),
+    "expired": Look("!", "!", "red", "#cf222e", "#f85149"),
+    "cancelled": Look("⊘", "/", "yellow", "#9a6700", "#d29922"),
+    "skipped": Look("↷", "~", "yellow", "#9a6700", "#d29922"),
+    GONE: Look("∅", "-", "bright_black", "#8c959f", "#768390"),
+}
+FLOW_STYLES = {
+    "completed": "green",
+    "running": "cyan",
+    "open": "blue",
+    "blocked": "blue",
+    "failed": "bold red",
+    "cancelled": "yellow",
+}
+
+
+def look(state: str) -> Look:
+    return LOOKS.get(state, Look("?", "?", "bright_black", "#8c959f", "#768390"))
+
+
+def clean(text: str) -> str:
+    """Without anything that could steer a terminal or break a document."""
+    return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
+
+
+def shortened(text: str, size: int = MAX_LABEL) -> str:
+    return text if len(text) <= size else text[: size - 1] + "…"
+
+
+class Node(Struct, frozen=True):
+    key: str
+    label: str
+    state: str
+    policy: str = ""
+    tally: tuple[int, int] = (0, 0)
+    """Upstreams that succeeded, and upstreams that did not."""
+
+
+class Line(Struct, frozen=True):
+    """`state` is staged, unsatisfied, satisfied or impossible."""
+
+    up: str
+    down: str
+    state: str
+    passes: bool
+
+
+class FlowView(Struct, frozen=True):
+    flow_id: UUID
+    kind: str
+    namespace: str
+    state: str
+    stored_state: str
+    cancel_reason: str | None
+    cancellation_policy: str | None
+    created_at: int
+    nodes: dict[str, Node]
+    lines: list[Line]
+
+    @property
+    def counts(self) -> Counter[str]:
+        found = Counter(node.state for node in self.nodes.values())
+        return Counter({state: found[state] for state in [*LOOKS, *found] if found[state]})
+
+    @property
+    def shown_state(self) -> str:
+        """Cancelled when somebody said so, else what its members add up to."""
+        return "cancelled" if self.stored_state == "cancelled" else self.state
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        return [(line.up, line.down) for line in self.lines]
+
+
+async def view_flow(engine: Engine, flow_id: UUID) -> FlowView:
+    flow = await engine.describe_flow(flow_id)
+    if flow is None:
+        raise NotFound("flow", flow_id)
+    members = await engine.flow_members(flow_id)
+    edges = await engine.flow_edges(flow_id)
+    summary = None if members else await engine.read_flow_summary(flow_id)
+    last_seen = summary.public_flow_state if summary is not None else "open"
+    return assemble(flow, members, edges, await _kinds(engine, members), last_seen)
+
+
+async def _kinds(engine: Engine, members: list[Member]) -> dict[UUID, str]:
+    kinds: dict[UUID, str] = {}
+    for at in range(0, len(members), NAMES_AT_ONCE):
+        keys = [(member.partition_key, member.execution_id) for member in members[at : at + NAMES_AT_ONCE]]
+        read = GetAll("ff_exec_core", keys, ("execution_id", "execution_kind"))
+        kinds.update((row[0], row[1]) for row in (await engine.store.load((read,))).rows[0])
+    return kinds
+
+
+def assemble(
+    flow: FlowSnapshot, members: Iterable[Member], edges: Iterable[Edge], kinds: Mapping[UUID, str], last_seen: str = "open"
+) -> FlowView:
+    """`last_seen` is what a flow is called whose members are all gone."""
+    states = {member.execution_id: next(iter(count_members([member.public_state]))) for member in members}
+    lines = []
+    for edge in edges:
+        for end in (edge.upstream_eid, edge.downstream_eid):
+            states.setdefault(end, GONE)
+        state = "staged" if edge.applied_at_ms is None else edge.dep_state or "unsatisfied"
+        lines.append(Line(str(edge.upstream_eid), str(edge.downstream_eid), state, passes_data(edge)))
+    groups = {group.downstream_execution_id.uuid: group for group in flow.edge_groups}
+    labels = named({ident: kinds.get(ident, "") for ident in states})
+    nodes = {
+        str(ident): Node(str(ident), labels[ident], state, *_waits(groups.get(ident)))
+        for ident, state in sorted(states.items(), key=lambda item: item[0].bytes)
+    }
+    counted = Counter(state for state in states.values() if state != GONE)
+    derived = derived_state(counted) if counted else last_seen
+    return FlowView(
+        flow.flow_id,
+        clean(flow.flow_kind),
+        clean(flow.namespace),
+        derived,
+        flow.public_flow_state,
+        None if flow.cancel_reason is None else clean(flow.cancel_reason),
+        None if flow.cancellation_policy is None else clean(flow.cancellation_policy),
+        flow.created_at,
+        nodes,
+        lines,
+    )
+
+
+def named(kinds: Mapping[UUID, str]) -> dict[UUID, str]:
+    """The kind where it says something, and the end of the id where the kind alone does not tell two apart."""
+    times = Counter(kinds.values())
+    found = {}
+    for ident, kind in kinds.items():
+        tail = ident.hex[-6:]
+        if kind in ("", "default"):
+            found[ident] = tail
+        elif times[kind] == 1:
+            found[ident] = shortened(clean(kind))
+        else:
+            found[ident] = f"{shortened(clean(kind), MAX_LABEL - 5)} {ident.hex[-4:]}"
+    return found
+
+
+def _waits(group: EdgeGroupSnapshot | None) -> tuple[str, tuple[int, int]]:
+    if group is None or not group.total_deps:
+        return "", (0, 0)
+    tally = (group.satisfied_count, group.failed_count + group.skipped_count)
+    if group.policy.kind == "any_of":
+        return f"any of {group.total_deps}", tally
+    if group.policy.kind == "quorum":
+        return f"{group.policy.k} of {group.total_deps}", tally
+    return (f"all of {group.total_deps}" if group.total_deps > 1 else ""), tally

@@ -1,0 +1,31 @@
+"""The examples about flows say what they should; that they run at all is looked at with all the others."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+def said_by(name: str) -> str:
+    env = {"PATH": "", "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
+    run = [sys.executable, str(EXAMPLES / name)]
+    done = subprocess.run(run, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False, env=env)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_race_calls_the_losers_off() -> None:
+    said = said_by("race.py")
+    assert "has the file from mirror-b" in said
+    assert all(f"stops asking {mirror}: lease_conflict" in said for mirror in ("mirror-a", "mirror-c"))
+    assert "╭ any of 3: 1✔ 2✖ ╮" in said and "✔ 2 completed  ⊘ 2 cancelled" in said
+
+
+def test_the_pipeline_passes_data_on() -> None:
+    said = said_by("pipeline.py")
+    assert 'shop-a   was given {"pieces": 4}' in said
+    assert 'book     was given {"shop": "shop-b", "total": 100}' in said
+    assert "╭ 2 of 3 ──╮" in said and "│ 2✔ 1✖    │" in said
