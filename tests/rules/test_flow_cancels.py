@@ -75,7 +75,7 @@ def test_cancelling_a_flow(policy: str, state: str) -> None:
     before = flow(public_flow_state=state, terminal_at_ms=None if state == "open" else 5, settled_at_ms=1)
     plan = flow_cancels.cancel_flow(Cancelling(NOW, before, members), policy)
     chosen = flow_cancels.selected(members, policy)
-    assert ([member for member, _ in plan.members], plan.owed) == (chosen, False)
+    assert ([member for member, _ in plan.members], plan.told) == (chosen, True)
     assert (plan.reason, plan.by) == ("flow_cancelled", "cancel_flow")
     store = done(plan, before, members)
     after = only(store, Flow)
@@ -150,7 +150,8 @@ def test_the_header_remembers_whom_it_owes(policy: str) -> None:
     plan = flow_cancels.cancel_flow_header(Cancelling(NOW, before, members), asking(policy, NOW - 6))
     chosen = flow_cancels.selected(members, policy)
     owes = policy in (ALL, PENDING)
-    assert (plan.owed, plan.reason, plan.by, len(plan.members)) == (owes, "no more", "cancel_flow_header", len(chosen))
+    assert (plan.told, plan.reason, plan.by, len(plan.members)) == (False, "no more", "cancel_flow_header", len(chosen))
+    assert plan.owing == plan.head
     store = done(plan, before, members)
     after = only(store, Flow)
     assert (after.public_flow_state, after.terminal_at_ms, after.settled_at_ms) == ("cancelled", NOW - 6, None)
@@ -187,12 +188,22 @@ def test_a_header_without_a_time_or_a_namespace() -> None:
 
 
 def test_a_header_there_already_stays() -> None:
-    plan = flow_cancels.cancel_flow_header(Cancelling(NOW, flow(), ()), asking(ALL))
     store = seeded(flow())
-    commit(store, flow_cancels.owe(flow(), "first", PENDING, NOW - 99))
-    assert isinstance(commit_all(store, plan.head), Applied)
+    assert isinstance(commit_all(store, flow_cancels.cancel_flow(Cancelling(NOW - 99, flow(), ()), PENDING).owing), Applied)
+    again = only(store, Flow)
+    assert isinstance(commit_all(store, flow_cancels.cancel_flow_header(Cancelling(NOW, again, ()), asking(ALL)).head), Applied)
     (owed,) = rows(store, BACKLOG)
-    assert (owed["requested_at_ms"], owed["reason"], owed["cancellation_policy"]) == (NOW - 99, "first", PENDING)
+    assert (owed["requested_at_ms"], owed["reason"], owed["cancellation_policy"]) == (NOW - 99, "flow_cancelled", PENDING)
+
+
+def test_who_is_owed_already_is_not_noted_twice() -> None:
+    members = [upstream(n) for n in range(3)]
+    store = seeded(flow(), *members)
+    assert isinstance(commit_all(store, flow_cancels.cancel_flow(Cancelling(NOW, flow(), members[:2]), ALL).owing), Applied)
+    known = frozenset(str(member.id) for member in members[:2])
+    around = Cancelling(NOW, only(store, Flow), members, known)
+    assert isinstance(commit_all(store, flow_cancels.cancel_flow(around, ALL).owing), Applied)
+    assert sorted(row["execution_id"] for row in rows(store, OWED)) == sorted(str(member.id) for member in members)
 
 
 @pytest.mark.parametrize(
@@ -214,9 +225,8 @@ def test_a_flow_that_cannot_be_read_does_not_tell() -> None:
 
 def owing(*members: int) -> MemoryStore:
     store = seeded(flow())
-    commit(store, flow_cancels.owe(flow(), "r", ALL, NOW))
-    for plan in flow_cancels.owe_members(flow(), [ident(n) for n in members]):
-        assert isinstance(commit(store, plan), Applied)
+    plan = flow_cancels.cancel_flow(Cancelling(NOW, flow(), [upstream(n) for n in members]), ALL)
+    assert isinstance(commit_all(store, plan.owing), Applied)
     return store
 
 

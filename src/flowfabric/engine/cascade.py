@@ -17,7 +17,7 @@ from msgspec import Struct
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
-from flowfabric.model.flow import MAX_GRAPH_EDGES, Cascaded, Edge, EdgeGroup, Member, Upstream
+from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, Cascaded, Edge, EdgeGroup, Member, Upstream
 from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Applied, Form, Plan
 from flowfabric.rules import edges, flow_cancels
@@ -302,8 +302,8 @@ class Cascade:
             return []
         owed = flow_cancels.owed_siblings(stored)
         reason = stored.cancel_siblings_reason or "sibling_quorum_satisfied"
-        done, unsettled = await self.cancel_members(stored.partition_key, owed[:MAX_SIBLINGS], reason)
-        if unsettled or len(owed) > MAX_SIBLINGS:
+        done, left = await self.cancel_members(stored.partition_key, owed[:MAX_SIBLINGS], reason)
+        if left or len(owed) > MAX_SIBLINGS:
             return done
         for _ in range(MAX_TRIES):
             stored = await self._group(group)
@@ -317,23 +317,29 @@ class Cascade:
         return EdgeGroup(*rows[0]) if rows else None
 
     async def cancel_members(
-        self, partition: int, members: Iterable[UUID], reason: str, by: str = "operator_override", *, told: bool = False
-    ) -> tuple[list[ExecutionId], bool]:
-        """Cancels those that are not over, however they move meanwhile; whom, and whether any could not be settled."""
-        wanted = list(members)
+        self,
+        partition: int,
+        members: Iterable[UUID],
+        reason: str,
+        by: str = "operator_override",
+        *,
+        told: bool = False,
+        policy: str = CancelFlowPolicy.CANCEL_ALL,
+    ) -> tuple[list[ExecutionId], set[UUID]]:
+        """Cancels those the policy is about, however they move meanwhile; whom, and who could not be settled."""
+        left = set(members)
         done: list[ExecutionId] = []
         for tries in range(MAX_TRIES):
-            loaded = await self._store.load((GetAll("ff_exec_core", [(partition, uid) for uid in wanted], _LIGHT),))
-            alive = [Execution(*(*row, None, None)) for row in loaded.rows[0]]
-            alive = [member for member in alive if member.lifecycle_phase not in ENDED_PHASES]
+            loaded = await self._store.load((GetAll("ff_exec_core", [(partition, uid) for uid in left], _LIGHT),))
+            alive = flow_cancels.selected([Execution(*(*row, None, None)) for row in loaded.rows[0]], policy)
             if not alive:
-                return done, False
+                return done, set()
             if tries:
                 await asyncio.sleep(FIRST_PAUSE_S * tries)
-            plans = [flow_cancels.cancel_member(m, reason, by, loaded.now_ms, told=told) for m in alive]
-            order = sorted(range(len(plans)), key=lambda at: plans[at].form.name)
-            answers = await self._store.commit_many([plans[at] for at in order])
-            done += [alive[at].id for at, answer in zip(order, answers, strict=True) if isinstance(answer, Applied)]
-            gone = {ident.uuid for ident in done}
-            wanted = [member.execution_id for member in alive if member.execution_id not in gone]
-        return done, bool(wanted)
+            plans = [(m.id, flow_cancels.cancel_member(m, reason, by, loaded.now_ms, told=told)) for m in alive]
+            plans.sort(key=lambda pair: pair[1].form.name)
+            answers = await self._store.commit_many([plan for _, plan in plans])
+            gone = [ident for (ident, _), answer in zip(plans, answers, strict=True) if isinstance(answer, Applied)]
+            done += gone
+            left = {member.execution_id for member in alive}.difference(ident.uuid for ident in gone)
+        return done, left

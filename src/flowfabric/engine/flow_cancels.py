@@ -90,7 +90,8 @@ class FlowCancels(Dependencies):
     async def _cancel(self, ident: UUID, rule: Callable[[Cancelling], FlowCancel], policy: str) -> list[ExecutionId]:
         """The flow and its members in one transaction.
 
-        Where members keep moving, or are very many, the flow goes first, and each member as it is found.
+        Where members keep moving, or are very many, the flow goes first with a note of who is owed, and each member as it is
+        found.
         """
         tries = 0
         while True:
@@ -98,26 +99,29 @@ class FlowCancels(Dependencies):
             plan = rule(around)
             plans = [cancel for _, cancel in sorted(plan.members, key=lambda pair: pair[1].form.name)]
             few = len(plans) <= MAX_TOGETHER and tries < 2
-            answer = await self.store.commit_together([*plan.head, *plans] if few else plan.head)
+            answer = await self.store.commit_together([*plan.head, *plans] if few else plan.owing)
             if isinstance(answer, Applied) and few:
                 return [member.id for member, _ in plan.members]
             if isinstance(answer, Applied):
-                return await self._cancel_one_by_one(around, plan, policy)
+                return await self._cancel_one_by_one(around.flow, plan, policy)
             tries += 1
             if tries >= 2:
                 await self._pause(tries - 1)
 
-    async def _cancel_one_by_one(self, around: Cancelling, plan: FlowCancel, policy: str) -> list[ExecutionId]:
-        flow, members = around.flow, [member.id for member, _ in plan.members]
-        if not plan.owed and members:  # this process may end before it is done
-            await self.store.commit(flow_cancels.owe(flow, plan.reason, policy, around.now_ms))
-            await self.store.commit_many(flow_cancels.owe_members(flow, members))
+    async def _cancel_one_by_one(self, flow: Flow, plan: FlowCancel, policy: str) -> list[ExecutionId]:
+        """Whoever could not be settled stays owed."""
+        members = [member.id for member, _ in plan.members]
         done: list[ExecutionId] = []
         for at in range(0, len(members), MAX_OWED):
-            some = [member.uuid for member in members[at : at + MAX_OWED]]
-            done += (await self._cascade.cancel_members(flow.partition_key, some, plan.reason, plan.by, told=not plan.owed))[0]
-        if not plan.owed:
-            await self.store.commit_many([acked for member in members for acked in flow_cancels.ack(flow.flow_id, member)[:1]])
+            some = members[at : at + MAX_OWED]
+            cancelled, left = await self._cascade.cancel_members(
+                flow.partition_key, [member.uuid for member in some], plan.reason, plan.by, told=plan.told, policy=policy
+            )
+            done += cancelled
+            if plan.told:
+                settled = [member for member in some if member.uuid not in left]
+                await self.store.commit_many([flow_cancels.ack(flow.flow_id, member)[0] for member in settled])
+        if plan.told:
             await self.store.commit(flow_cancels.forget_backlog(flow.partition_key, flow.flow_id))
         return done
 
@@ -126,7 +130,8 @@ class FlowCancels(Dependencies):
         assert flow is not None
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
         rows = await self._all("members", owner, lambda row: (row[1],), LIGHT)
-        return Cancelling(await self.store.now_ms(), flow, [light(row) for row in rows])
+        owed = await self._all("cancel_backlog_members", owner, lambda row: (row[2],))
+        return Cancelling(await self.store.now_ms(), flow, [light(row) for row in rows], frozenset(row[2] for row in owed))
 
     async def _queue_waiting_groups(self, flow: Flow) -> None:
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}

@@ -52,31 +52,33 @@ CANCEL_FLOW_HEADER = Form("cancel_flow_header", _FLIPPED, _REQUESTED)
 CANCEL_FLOW_AND_OWE = Form(
     "cancel_flow_and_owe", _FLIPPED, Upsert(BACKLOG, _OWED, {"requested_at_ms": Once(Now())}), _REQUESTED, _RECONCILED
 )
-OWE = Form("owe_cancels", Insert(BACKLOG, _OWED), _RECONCILED)
+OWE_AND_CANCEL_FLOW = Form("owe_and_cancel_flow", _FLIPPED, Upsert(BACKLOG, _OWED, {"requested_at_ms": Once(Now())}), _RECONCILED)
 OWE_MEMBER = Form("owe_cancel_member", Insert(BACKLOG_MEMBER, {**_OWNER, "execution_id": Arg("execution_id")}))
 ACK_MEMBER = Form("ack_cancel_member", Delete(BACKLOG_MEMBER, (*FLOW_KEY, Cond("execution_id", "=", Arg("execution_id")))))
 FORGET_BACKLOG = Form("forget_cancel_backlog", Delete(BACKLOG, (*FLOW_KEY, Absent(BACKLOG_MEMBER, FLOW_KEY))))
 
 
 class Cancelling(Struct, frozen=True):
-    """A flow with the members it had when it was read, those over left out."""
+    """A flow with the members it had when it was read, and those owed a cancel already."""
 
     now_ms: int
     flow: Flow
     members: Sequence[Execution]
+    owed: frozenset[str] = frozenset()
 
 
 class FlowCancel(Struct, frozen=True):
-    """`head` flips the flow and what belongs to that; `members` are the executions to cancel, each with the plan that does it.
+    """`head` flips the flow; `owing` does so too and notes whom it owes a cancel, for when members follow one by one.
 
-    `owed` says that the head notes whom it owes a cancel.
+    `members` are the executions to cancel, each with the plan that does it. `told`: of a lease's end in any case.
     """
 
     head: list[Plan]
+    owing: list[Plan]
     members: list[tuple[Execution, Plan]]
     reason: str
     by: str
-    owed: bool = False
+    told: bool = False
 
 
 def wanted_policy(text: str) -> str:
@@ -106,10 +108,14 @@ def cancel_flow(around: Cancelling, policy: str, now_ms: int | None = None) -> F
     flow = around.flow
     now = around.now_ms if now_ms is None else now_ms
     fields = {**fields_of(flow), "cancellation_policy": policy, "last_mutation_at_ms": now}
-    head = CANCEL_FLOW(flow.partition_key, **named_flow(flow), now=now, raw_fields=encode_fields(fields))
+    values = {**named_flow(flow), "now": now, "raw_fields": encode_fields(fields)}
     chosen = selected(around.members, policy)
-    plans = [(member, cancel_member(member, "flow_cancelled", "cancel_flow", now, told=True)) for member in chosen]
-    return FlowCancel([head], plans, "flow_cancelled", "cancel_flow")
+    reason, by = "flow_cancelled", "cancel_flow"
+    plans = [(member, cancel_member(member, reason, by, now, told=True)) for member in chosen]
+    owing = OWE_AND_CANCEL_FLOW(flow.partition_key, **values, **_owed(reason, policy, now))
+    return FlowCancel(
+        [CANCEL_FLOW(flow.partition_key, **values)], [owing, *_owe_members(around, chosen)], plans, reason, by, told=True
+    )
 
 
 def cancel_flow_header(around: Cancelling, args: CancelFlowArgs) -> FlowCancel:
@@ -132,25 +138,24 @@ def cancel_flow_header(around: Cancelling, args: CancelFlowArgs) -> FlowCancel:
         "namespace": fields.get("namespace", "default"),
     }
     if wanted_policy(policy) == CancelFlowPolicy.FLOW_ONLY:
-        return FlowCancel([CANCEL_FLOW_HEADER(flow.partition_key, **values)], [], args.reason, by)
-    head = CANCEL_FLOW_AND_OWE(flow.partition_key, **values, **_owed(args.reason, policy, now))
+        head = [CANCEL_FLOW_HEADER(flow.partition_key, **values)]
+    else:
+        head = [CANCEL_FLOW_AND_OWE(flow.partition_key, **values, **_owed(args.reason, policy, now))]
+        head += _owe_members(around, chosen)
     plans = [(member, cancel_member(member, args.reason, by, now)) for member in chosen]
-    return FlowCancel([head, *owe_members(flow, [member.id for member in chosen])], plans, args.reason, by, owed=True)
+    return FlowCancel(head, head, plans, args.reason, by)
 
 
 def _owed(reason: str, policy: str, now: int) -> dict[str, Any]:
     return {"reason": reason, "cancellation_policy": policy, "grace_until_ms": now + GRACE_MS}
 
 
-def owe(flow: Flow, reason: str, policy: str, now: int) -> Plan:
-    """Remembers that members are to be cancelled, so that somebody else can finish what this process began."""
-    owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-    return OWE(flow.partition_key, **owner, now=now, **_owed(reason, policy, now))
-
-
-def owe_members(flow: Flow, members: Sequence[ExecutionId]) -> list[Plan]:
-    owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-    return [OWE_MEMBER(flow.partition_key, **owner, execution_id=str(member)) for member in members]
+def _owe_members(around: Cancelling, members: Sequence[Execution]) -> list[Plan]:
+    """Remembers who is to be cancelled, so that somebody else can finish what this process began."""
+    at = around.flow.partition_key
+    owner = {"partition_key": at, "flow_id": around.flow.flow_id}
+    wanted = [str(member.id) for member in members]
+    return [OWE_MEMBER(at, **owner, execution_id=ident) for ident in wanted if ident not in around.owed]
 
 
 def already_terminal(flow: Flow, members: Sequence[ExecutionId]) -> FlowAlreadyTerminal:

@@ -158,7 +158,7 @@ async def test_equal_sweeps_at_once_get_rows_of_their_own_and_their_own_values(s
 
 
 async def test_sweeps_that_offer_different_things_at_once_do_not_mix(store: Store) -> None:
-    for n in range(1, 13):
+    for n in range(1, 25):
         await put(store, execution(n, required_capabilities=("gpu",) if n % 3 == 0 else ("cpu",)))
     offers = [("gpu",), ("cpu",), ("gpu",), ("cpu", "gpu"), ("cpu",)]
     got = await asyncio.gather(*(store.sweep(TAKE_CAPABLE(0, lane="lane", worker="w", offered=o), 2) for o in offers))

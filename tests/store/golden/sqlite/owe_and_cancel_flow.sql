@@ -1,0 +1,32 @@
+-- owe_and_cancel_flow(partition_key, flow_id, version, now, raw_fields, reason, grace_until_ms, cancellation_policy)
+
+UPDATE ff_flow_core
+    SET version = version + 1,
+    public_flow_state = 'cancelled',
+    terminal_at_ms = coalesce(terminal_at_ms, ?),
+    raw_fields = ?,
+    settled_at_ms = NULL
+    WHERE partition_key = ?
+    AND flow_id = ?
+    AND version = ?;
+
+INSERT INTO ff_cancel_backlog (partition_key,
+    flow_id,
+    requested_at_ms,
+    requester,
+    reason,
+    grace_until_ms,
+    cancellation_policy,
+    status)
+    VALUES (?,
+    ?,
+    ?,
+    '',
+    ?,
+    ?,
+    ?,
+    'pending')
+    ON CONFLICT (partition_key,
+    flow_id) DO UPDATE
+    SET requested_at_ms = coalesce(requested_at_ms,
+    ?);
