@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from msgspec import structs
+
 from flowfabric.engine import checks
 from flowfabric.engine.cascade import MEMBER_COLUMNS
 from flowfabric.engine.flows import Flows
@@ -44,9 +46,11 @@ class Dependencies(Flows):
         down = execution_id(args.downstream_execution_id, "downstream_execution_id")
         flow, edge = checks.flow_id(args.flow_id), checks.flow_id(args.edge_id, "edge_id")
         checks.optional_timestamp(args.now, "now")
+        ids = {"flow_id": flow, "edge_id": edge, "upstream_execution_id": up, "downstream_execution_id": down}
+        said = structs.replace(args, **ids)
         async with self._turns.of(("group", down)):
             result: DependencyApplied | AlreadyApplied = await self.settle(
-                lambda: self._applying(flow, edge, down), lambda around: edges.apply(around, args)
+                lambda: self._applying(flow, edge, down), lambda around: edges.apply(around, said)
             )
         if isinstance(result, DependencyApplied):
             await self._cascade.ended((up,))  # it may have ended already, and whoever ended it did not know of this edge

@@ -77,7 +77,8 @@ class Flows(Retention):
         checks.optional_timestamp(args.now, "now")
         if await self._flow(ident) is not None:
             return FlowAlreadyExists(ident)
-        plan = flows.create_flow(args, partition_of(ident, FLOW_PARTITIONS), await self.store.now_ms())
+        said = structs.replace(args, flow_id=ident)
+        plan = flows.create_flow(said, partition_of(ident, FLOW_PARTITIONS), await self.store.now_ms())
         return FlowCreated(ident) if isinstance(await self.store.commit(plan), Applied) else FlowAlreadyExists(ident)
 
     async def add_execution_to_flow(self, args: AddExecutionToFlowArgs) -> Added | AlreadyMember:
@@ -85,9 +86,10 @@ class Flows(Retention):
         ident = execution_id(args.execution_id)
         flow = checks.flow_id(args.flow_id)
         checks.optional_timestamp(args.now, "now")
+        said = structs.replace(args, flow_id=flow, execution_id=ident)
         async with self._turns.of(flow):
             result: Added | AlreadyMember = await self.settle(
-                lambda: self._around(flow, members=(ident,)), lambda around: flows.add_member(around, args)
+                lambda: self._around(flow, members=(ident,)), lambda around: flows.add_member(around, said)
             )
         return result
 
@@ -108,8 +110,10 @@ class Flows(Retention):
                 return found
             return structs.replace(found, cyclic=await self._leads_to(found.flow, down.uuid, up.uuid))
 
+        ids = {"flow_id": flow, "edge_id": edge, "upstream_execution_id": up, "downstream_execution_id": down}
+        said = structs.replace(args, **ids)
         async with self._turns.of(flow):
-            result: Staged = await self.settle(around, lambda found: flows.stage_edge(found, args))
+            result: Staged = await self.settle(around, lambda found: flows.stage_edge(found, said))
         return result
 
     async def _leads_to(self, flow: Flow, start: UUID, wanted: UUID) -> bool:
@@ -191,7 +195,9 @@ class Flows(Retention):
             raise problem
         nodes = [(checked, parse_policy(checked.policy)) for checked in map(checks.creation, args.nodes)]
         partition = partition_of(ident, FLOW_PARTITIONS)
-        whole = structs.replace(args, nodes=[node for node, _ in nodes], edges=[_checked_edge(e) for e in args.edges])
+        whole = structs.replace(
+            args, flow_id=ident, nodes=[node for node, _ in nodes], edges=[_checked_edge(e) for e in args.edges]
+        )
         problem = graphs.check_graph(whole, partition)
         if problem is not None:
             raise problem
