@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -160,7 +161,7 @@ async def chain_of(engine: Engine, length: int) -> Graph:
     graph = Graph()
     names = [f"n{n}" for n in range(length)]
     nodes = [CreateExecutionArgs(execution_id=graph.mint(name)) for name in names]
-    edges = [GraphEdge(graph[a], graph[b]) for a, b in zip(names, names[1:], strict=False)]
+    edges = [GraphEdge(graph[a], graph[b]) for a, b in pairwise(names)]
     args = SubmitFlowArgs(flow_id=graph.flow, nodes=nodes, edges=edges)
     assert isinstance(await engine.submit_flow(args), FlowSubmitted)
     return graph
