@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -405,7 +405,3 @@ def _group_snapshot(group: EdgeGroup) -> EdgeGroupSnapshot:
         group.running_count,
         edge_rules.state_of(group),
     )
-
-
-def members_of(rows: Iterable[Any]) -> dict[UUID, Member]:
-    return {row[1]: Member(*row) for row in rows}

@@ -354,7 +354,11 @@ def counts_again(edge: Edge, upstream: Member) -> bool:
 
 
 def is_waiting(group: EdgeGroup | None) -> bool:
-    return group is not None and group.running_count > 0 and state_of(group) == "pending"
+    """While nothing is counted more edges may come, so that a quorum of fewer edges than it asks for waits as well."""
+    if group is None or group.running_count == 0:
+        return False
+    uncounted = group.group_state == "pending" and group.running_count == group.total
+    return uncounted or state_of(group) == "pending"
 
 
 class Child(Struct, frozen=True):
