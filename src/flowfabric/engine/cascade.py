@@ -117,17 +117,18 @@ class Cascade:
                 ends.setdefault((edge.partition_key, edge.flow_id, edge.downstream_eid), []).append((ending, edge))
         over: list[ExecutionId] = []
         fired: list[EdgeGroup] = []
+        broken: set[GroupKey] = set()
         left: set[GroupKey] = set(ends)
         for tries in range(MAX_TRIES):
             if not left:
                 break
             if tries:
                 await asyncio.sleep(FIRST_PAUSE_S * tries)
-            left = await self._settle({key: ends[key] for key in left}, over, fired)
+            left = await self._settle({key: ends[key] for key in left}, over, fired, broken)
         for group in fired:
             over += await self.cancel_siblings(group)
         for ending in endings:
-            if not any((e.partition_key, e.flow_id, e.downstream_eid) in left for e in ending.open_edges):
+            if not any((e.partition_key, e.flow_id, e.downstream_eid) in left | broken for e in ending.open_edges):
                 self._marks += [edges.MARK_DISPATCHED(ending.member.partition_key, event_id=event) for event in ending.events]
         if left:
             log.warning("%d groups kept changing; the reconciler counts their edges", len(left))
@@ -155,9 +156,13 @@ class Cascade:
         return list(found.values())
 
     async def _settle(
-        self, ends: dict[GroupKey, list[tuple[_Ending, Edge]]], over: list[ExecutionId], fired: list[EdgeGroup]
+        self,
+        ends: dict[GroupKey, list[tuple[_Ending, Edge]]],
+        over: list[ExecutionId],
+        fired: list[EdgeGroup],
+        broken: set[GroupKey],
     ) -> set[GroupKey]:
-        """One try at each group; those that moved meanwhile are to be tried again."""
+        """One try at each group; those that moved meanwhile are to be tried again, and those in `broken` never."""
         keys = list(ends)
         results = [
             (ending.member.partition_key, ending.member.execution_id)
@@ -185,8 +190,12 @@ class Cascade:
             group = groups.get(key)
             if group is None:
                 continue
-            counts = self._count(group, [(a, e) for a, e in ends[key] if e.edge_id in still_open], payloads, loaded.now_ms)
+            waiting = [(ending, edge) for ending, edge in ends[key] if edge.edge_id in still_open]
+            if not waiting:
+                continue
+            counts = self._count(group, waiting, payloads, loaded.now_ms)
             if counts is None:
+                broken.add(key)
                 continue
             siblings = await self.siblings(group, counts.by) if counts.cancels else []
             plans = edges.settle(counts, children.get(key[2]), siblings, loaded.now_ms, since=group.version)
@@ -207,8 +216,7 @@ class Cascade:
     def _count(
         self, group: EdgeGroup, several: list[tuple[_Ending, Edge]], payloads: dict[UUID, bytes | None], now_ms: int
     ) -> edges.Count | None:
-        if not several:
-            return None
+        """None when its counters make no sense."""
         several = sorted(several, key=lambda pair: (pair[0].member.terminal_at_ms or 0, pair[1].edge_id))
         ended = [
             edges.Ended(

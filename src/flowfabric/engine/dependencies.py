@@ -104,7 +104,8 @@ class Dependencies(Flows):
         if skipped:
             await self._cascade.ended((down,))
         status = "satisfied" if end.outcome == "success" else "impossible"
-        return Resolved(status, counted.group.group_state, counted.gives and child is not None, skipped)
+        given = counted.gives and child is not None and not child.is_ended
+        return Resolved(status, counted.group.group_state, given, skipped)
 
     async def _end_of(self, edge: Edge, outcome: str) -> edges.Ended:
         passes = outcome == "success" and passes_data(edge)
