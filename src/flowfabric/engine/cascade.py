@@ -127,8 +127,9 @@ class Cascade:
             left = await self._settle({key: ends[key] for key in left}, over, fired, broken)
         for group in fired:
             over += await self.cancel_siblings(group)
+        open_still = left | broken
         for ending in endings:
-            if not any((e.partition_key, e.flow_id, e.downstream_eid) in left | broken for e in ending.open_edges):
+            if not any((e.partition_key, e.flow_id, e.downstream_eid) in open_still for e in ending.open_edges):
                 self._marks += [edges.MARK_DISPATCHED(ending.member.partition_key, event_id=event) for event in ending.events]
         if left:
             log.warning("%d groups kept changing; the reconciler counts their edges", len(left))

@@ -56,6 +56,7 @@ from flowfabric.model.policy import parse_policy
 from flowfabric.plan import Applied
 from flowfabric.rules import edges as edge_rules
 from flowfabric.rules import flows, graphs
+from flowfabric.rules.decision import Decision
 from flowfabric.rules.flows import Surroundings, number_in
 from flowfabric.store.port import Get, GetAll, Read, Scan, ScanAll
 
@@ -87,10 +88,15 @@ class Flows(Retention):
         flow = checks.flow_id(args.flow_id)
         checks.optional_timestamp(args.now, "now")
         said = structs.replace(args, flow_id=flow, execution_id=ident)
+
+        def rule(around: Surroundings) -> Decision:
+            member = around.members.get(ident.uuid)
+            if member is not None and member.ownership_state == "leased":
+                self.forget_facts(ident)
+            return flows.add_member(around, said)
+
         async with self._turns.of(flow):
-            result: Added | AlreadyMember = await self.settle(
-                lambda: self._around(flow, members=(ident,)), lambda around: flows.add_member(around, said)
-            )
+            result: Added | AlreadyMember = await self.settle(lambda: self._around(flow, members=(ident,)), rule)
         return result
 
     async def stage_dependency_edge(self, args: StageDependencyEdgeArgs) -> Staged:
