@@ -25,6 +25,7 @@ from flowfabric.model.flow import (
     FlowCreated,
     FlowSubmitted,
     GraphEdge,
+    ResolveDependencyArgs,
     StageDependencyEdgeArgs,
     SubmitFlowArgs,
 )
@@ -142,6 +143,17 @@ async def connect(engine: Engine, graph: Graph, *words: str) -> None:
     for word in words:
         await stage(engine, graph, word)
         await apply(engine, graph, word)
+
+
+def resolving(graph: Graph, word: str, outcome: str = "success") -> ResolveDependencyArgs:
+    up, down = word.split(">")
+    return ResolveDependencyArgs(
+        flow_id=graph.flow,
+        edge_id=graph.edges[word],
+        upstream_execution_id=graph[up],
+        downstream_execution_id=graph[down],
+        upstream_outcome=outcome,
+    )
 
 
 # ---- ending nodes

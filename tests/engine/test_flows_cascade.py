@@ -11,7 +11,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import ValidationKind
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
-from flowfabric.model.flow import Cascaded, EdgePolicy, Resolved, ResolveDependencyArgs
+from flowfabric.model.flow import Cascaded, EdgePolicy, Resolved
 from flowfabric.model.lease import CompleteExecutionArgs, FailExecutionArgs
 from flowfabric.model.policy import ExecutionPolicy, TimeoutPolicy
 from flowfabric.testing import ManualClock
@@ -28,13 +28,14 @@ from .flow_helpers import (
     finish,
     group_key,
     hold,
+    resolving,
     stage,
     states,
     still,
     submit,
     undispatched,
 )
-from .helpers import GRACE_MS, TTL_MS, claim, create, fence, fields, invalid, row, state, told, two_stores
+from .helpers import GRACE_MS, TTL_MS, claim, create, fence, invalid, row, state, told, two_stores
 
 End = Callable[[Engine, Graph, ManualClock], Awaitable[None]]
 
@@ -289,17 +290,6 @@ async def test_a_cascade_goes_on_in_a_cancelled_flow(engine: Engine) -> None:
     assert await state(engine, graph["b"]) == "READY"
 
 
-def resolving(graph: Graph, word: str, outcome: str = "success") -> ResolveDependencyArgs:
-    up, down = word.split(">")
-    return ResolveDependencyArgs(
-        flow_id=graph.flow,
-        edge_id=graph.edges[word],
-        upstream_execution_id=graph[up],
-        downstream_execution_id=graph[down],
-        upstream_outcome=outcome,
-    )
-
-
 async def test_an_edge_resolved_by_hand_says_what_came_of_it(engine: Engine) -> None:
     graph = await submit(engine, "a>c b>c c>d", policies={"c": EdgePolicy.quorum(2, "let_run")}, refs={"b>c": "r"})
     assert await engine.resolve_dependency(resolving(graph, "a>c")) == Resolved("satisfied", "pending")
@@ -340,62 +330,6 @@ async def test_an_edge_that_fails_stops_no_other_and_its_event_stays_open(engine
     assert await engine.dispatch_completions(grace_ms=0) == 1
     assert await state(engine, graph["b"]) == "READY"
     assert await undispatched(engine) == []
-
-
-# ---- data passing
-
-
-async def test_a_result_becomes_the_childs_input(engine: Engine) -> None:
-    graph = await submit(engine, "a>b a>c", refs={"a>b": "anything"}, nodes={n: {"input_payload": b"own"} for n in "bc"})
-    await finish(engine, graph, "a", result=b"from a")
-    assert (await row(engine, graph["b"])).payload == b"from a"
-    assert (await row(engine, graph["c"])).payload == b"own"
-
-
-@pytest.mark.parametrize(("outcome", "result"), [("success", None), ("failed", b"")])
-async def test_no_result_leaves_the_childs_input(engine: Engine, outcome: str, result: bytes | None) -> None:
-    policies = {"c": EdgePolicy.any_of("let_run")}
-    graph = await submit(engine, "a>c b>c", policies=policies, refs={"a>c": "r"}, nodes={"c": {"input_payload": b"own"}})
-    await finish(engine, graph, "a", outcome, result)
-    assert (await row(engine, graph["c"])).payload == b"own"
-
-
-async def test_an_empty_result_is_a_result(engine: Engine) -> None:
-    graph = await submit(engine, "a>b", refs={"a>b": "r"}, nodes={"b": {"input_payload": b"own"}})
-    await finish(engine, graph, "a", result=b"")
-    assert (await row(engine, graph["b"])).payload == b""
-
-
-async def test_under_all_of_each_success_overwrites_the_one_before(engine: Engine) -> None:
-    graph = await submit(engine, "a>c b>c", refs={"a>c": "r", "b>c": "r"})
-    await finish(engine, graph, "b", result=b"from b")
-    assert (await row(engine, graph["c"])).payload == b"from b"
-    assert await state(engine, graph["c"]) == "DEPS"
-    await finish(engine, graph, "a", result=b"from a")
-    assert (await row(engine, graph["c"])).payload == b"from a"
-    held = await hold(engine, graph, "c")
-    assert fields(held).execution_id == graph["c"]
-
-
-async def test_under_a_quorum_only_the_edge_that_fires_passes(engine: Engine) -> None:
-    graph = await submit(
-        engine, "a>d b>d c>d", policies={"d": EdgePolicy.quorum(2, "let_run")}, refs={"a>d": "r", "b>d": "r", "c>d": "r"}
-    )
-    await finish(engine, graph, "a", result=b"1")
-    assert (await row(engine, graph["d"])).payload == b""
-    await finish(engine, graph, "b", result=b"2")
-    assert (await row(engine, graph["d"])).payload == b"2"
-    await finish(engine, graph, "c", result=b"3")
-    assert (await row(engine, graph["d"])).payload == b"2"
-
-
-async def test_a_child_that_is_over_is_given_nothing(engine: Engine) -> None:
-    graph = await submit(engine, "a>b", refs={"a>b": "r"}, nodes={"b": {"input_payload": b"own"}})
-    await finish(engine, graph, "b", "cancelled")
-    with crashing(engine):
-        await finish(engine, graph, "a", result=b"from a")
-    assert await engine.resolve_dependency(resolving(graph, "a>b")) == Resolved("satisfied", "satisfied", data_injected=False)
-    assert (await row(engine, graph["b"])).payload == b"own"
 
 
 async def test_an_upstream_started_again_leaves_its_resolved_edge(engine: Engine) -> None:
