@@ -8,11 +8,11 @@ from typing import cast
 from uuid import UUID
 
 from flowfabric.engine import checks
-from flowfabric.engine.cascade import MEMBER_COLUMNS
+from flowfabric.engine.cascade import MEMBER_COLUMNS, GroupKey
 from flowfabric.engine.dependencies import Dependencies
 from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.errors import EngineError, NotFound, TimedOut, TransportError, ValidationError, ValidationKind, invalid
-from flowfabric.ids import ExecutionId, execution_id
+from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
 from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.flow import (
     LONGEST_CANCEL_WAIT_MS,
@@ -214,21 +214,20 @@ class FlowCancels(Dependencies):
 
     async def drain_sibling_cancel_group(self, flow_id: UUID, downstream: UUID) -> str:
         """Takes a group off the queue of those whose siblings are to be cancelled."""
-        flow, down, queued, group = await self._queued(flow_id, downstream)
+        key, queued, group = await self._queued(flow_id, downstream)
         if not queued:
             return "already_drained"
         if group is None:
-            await self.store.commit(flow_cancels.leave_queue(flow.partition_key, flow.flow_id, down))
+            await self.store.commit(flow_cancels.leave_queue(*key))
             return "drained_sans_group"
-        await self.settle(lambda: self._queued(flow_id, downstream), lambda found: flow_cancels.drained(found[3]))
+        await self.settle(lambda: self._queued(flow_id, downstream), lambda found: flow_cancels.drained(found[2]))
         return "drained"
 
     async def reconcile_sibling_cancel_group(self, flow_id: UUID, downstream: UUID) -> Reconciled:
         """Tidies what a dispatcher left behind; never cancels anything."""
-        flow, down, queued, group = await self._queued(flow_id, downstream)
+        key, queued, group = await self._queued(flow_id, downstream)
         running = group is not None and await self._any_running(group)
-        key = flow_cancels.group_key(flow.partition_key, flow.flow_id, down)
-        decision = flow_cancels.reconcile(queued, group, running, key)
+        decision = flow_cancels.reconcile(queued, group, running, flow_cancels.group_key(*key))
         if not isinstance(decision, Done):
             await self.store.commit(decision.plan)
         return cast(Reconciled, decision.result)
@@ -239,16 +238,15 @@ class FlowCancels(Dependencies):
         found = [await self.reconcile_sibling_cancel_group(row[1], row[2]) for row in rows]
         return sum(one.action != "no_op" for one in found)
 
-    async def _queued(self, flow_id: UUID, downstream: UUID) -> tuple[Flow, UUID, bool, EdgeGroup | None]:
+    async def _queued(self, flow_id: UUID, downstream: UUID) -> tuple[GroupKey, bool, EdgeGroup | None]:
+        """Whether a group is on the queue, and the group. Neither needs its flow to be there."""
         if not flow_id or not downstream:
             raise ValidationError(ValidationKind.INVALID_INPUT, "flow_id and downstream_eid required")
         ident, down = checks.flow_id(flow_id), checks.flow_id(downstream, "downstream_eid")
         flow = await self._flow(ident)
-        if flow is None:
-            raise NotFound("flow")
-        key = (flow.partition_key, ident, down)
+        key = (partition_of(ident, FLOW_PARTITIONS) if flow is None else flow.partition_key, ident, down)
         queued, groups = (await self.store.load((Get("ff_pending_cancel_groups", key), Get("ff_edge_group", key)))).rows
-        return flow, down, bool(queued), EdgeGroup(*groups[0]) if groups else None
+        return key, bool(queued), EdgeGroup(*groups[0]) if groups else None
 
     async def _any_running(self, group: EdgeGroup) -> bool:
         keys = [(group.partition_key, uid) for uid in owed_siblings(group)]
