@@ -56,7 +56,7 @@ class FlowCancels(Dependencies):
         if flow is None:
             return FlowCancelled(said, [])
         async with self._turns.of(ident):
-            done = await self._cancel(ident, lambda around: flow_cancels.cancel_flow(around, said), said)
+            done = await self._cancel(ident, lambda around: flow_cancels.cancel_flow(around, said), said) or []
         if said == CancelFlowPolicy.CANCEL_PENDING:
             await self._queue_waiting_groups(flow)
         if done:
@@ -72,18 +72,21 @@ class FlowCancels(Dependencies):
         policy = checks.text(args.cancellation_policy, "cancellation_policy", 256)
         checks.optional_timestamp(args.now, "now")
         async with self._turns.of(ident):
-            flow = await self._flow(ident)
-            if flow is None:
+            if await self._flow(ident) is None:
                 raise NotFound("flow")
-            if flow.is_terminal:
-                return flow_cancels.already_terminal(flow, await self._owed(flow))
             done = await self._cancel(ident, lambda around: flow_cancels.cancel_flow_header(around, args), policy)
+        if done is None:
+            flow = await self._flow(ident)
+            assert flow is not None
+            return flow_cancels.already_terminal(flow, await self._owed(flow))
         if done:
             await self._cascade.ended(done)
         return FlowCancelled(policy, done)
 
-    async def _cancel(self, ident: UUID, rule: Callable[[Cancelling], FlowCancel], policy: str) -> list[ExecutionId]:
-        """The flow and its members in one transaction.
+    async def _cancel(
+        self, ident: UUID, rule: Callable[[Cancelling], FlowCancel | None], policy: str
+    ) -> list[ExecutionId] | None:
+        """The flow and its members in one transaction; None when the rule finds nothing to do any more.
 
         Where members keep moving, or are very many, the flow goes first, and each member as it is found.
         """
@@ -91,6 +94,8 @@ class FlowCancels(Dependencies):
         while True:
             around = await self._cancelling(ident)
             plan = rule(around)
+            if plan is None:
+                return None
             plans = [cancel for _, cancel in sorted(plan.members, key=lambda pair: pair[1].form.name)]
             few = len(plans) <= MAX_TOGETHER and tries < 2
             answer = await self.store.commit_together([*plan.head, *plans] if few else plan.head)
