@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
-from flowfabric.model.flow import MAX_GRAPH_EDGES, Cascaded, Edge, EdgeGroup, Member
+from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, Cascaded, Edge, EdgeGroup, Member
 from flowfabric.plan import Applied, Form, Plan
 from flowfabric.rules import edges, flow_cancels
 from flowfabric.rules.flows import passes_data
@@ -285,15 +285,21 @@ class Cascade:
         return EdgeGroup(*rows[0]) if rows else None
 
     async def cancel_members(
-        self, partition: int, members: Iterable[UUID], reason: str, by: str = "operator_override", *, told: bool = False
+        self,
+        partition: int,
+        members: Iterable[UUID],
+        reason: str,
+        by: str = "operator_override",
+        *,
+        policy: str = CancelFlowPolicy.CANCEL_ALL,
+        told: bool = False,
     ) -> tuple[list[ExecutionId], bool]:
-        """Cancels those that are not over, however they move meanwhile; whom, and whether any could not be settled."""
+        """Cancels those whom the policy reaches, however they move meanwhile; whom, and whether any could not be settled."""
         wanted = list(members)
         done: list[ExecutionId] = []
         for tries in range(MAX_TRIES):
             loaded = await self._store.load((GetAll("ff_exec_core", [(partition, uid) for uid in wanted], _LIGHT),))
-            alive = [Execution(*(*row, None, None)) for row in loaded.rows[0]]
-            alive = [member for member in alive if member.lifecycle_phase not in ("terminal", "cancelled")]
+            alive = flow_cancels.selected([Execution(*(*row, None, None)) for row in loaded.rows[0]], policy)
             if not alive:
                 return done, False
             if tries:

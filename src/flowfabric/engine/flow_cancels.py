@@ -113,11 +113,17 @@ class FlowCancels(Dependencies):
             await self.store.commit(flow_cancels.owe(flow, plan.reason, policy, around.now_ms))
             await self.store.commit_many(flow_cancels.owe_members(flow, members))
         done: list[ExecutionId] = []
+        unsettled = False
         for at in range(0, len(members), MAX_OWED):
             some = [member.uuid for member in members[at : at + MAX_OWED]]
-            done += (await self._cascade.cancel_members(flow.partition_key, some, plan.reason, plan.by, told=not plan.owed))[0]
-        if not plan.owed:
-            await self.store.commit_many([acked for member in members for acked in flow_cancels.ack(flow.flow_id, member)[:1]])
+            cancelled, left = await self._cascade.cancel_members(
+                flow.partition_key, some, plan.reason, plan.by, policy=policy, told=not plan.owed
+            )
+            done += cancelled
+            unsettled |= left
+        if not unsettled:
+            kept = set(done) if plan.owed else set()
+            await self.store.commit_many([flow_cancels.ack(flow.flow_id, m)[0] for m in members if m not in kept])
             await self.store.commit(flow_cancels.forget_backlog(flow.partition_key, flow.flow_id))
         return done
 
