@@ -8,7 +8,9 @@ from msgspec import structs
 
 from flowfabric.engine import checks
 from flowfabric.engine.cascade import MEMBER_COLUMNS
+from flowfabric.engine.filters import checked_filter, passes
 from flowfabric.engine.flows import Flows
+from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.errors import EngineError, ValidationError, ValidationKind
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
 from flowfabric.model.event import ScannerFilter
@@ -173,13 +175,14 @@ class Dependencies(Flows):
 
     async def dispatch_completions(self, wanted: ScannerFilter | None = None, grace_ms: int = DISPATCH_GRACE_MS) -> int:
         """Completion events of flow members whose consequences nobody saw to; how many."""
-        upto = await self.store.now_ms() - grace_ms
-        columns = ("partition_key", "execution_id", "namespace", "instance_tag")
+        checked_filter(wanted)
+        upto = await self.store.now_ms() - checks.timestamp(grace_ms, "grace_ms")
+        columns = ("partition_key", "execution_id")
         rows = (await self.store.load((Scan("undispatched", upto=upto, limit=MAX_EVENTS, columns=columns),))).rows[0]
-        if wanted is not None and wanted.namespace is not None:
-            rows = [row for row in rows if row[2] == wanted.namespace]
-        if wanted is not None and wanted.instance_tag is not None:
-            rows = [row for row in rows if row[3] == wanted.instance_tag[1]]
+        if rows and wanted is not None and not wanted.empty:
+            found = (await self.store.load((GetAll("ff_exec_core", rows, LIGHT),))).rows[0]
+            chosen = {each.execution_id for each in map(light, found) if passes(each, wanted)}
+            rows = [row for row in rows if row[1] in chosen]
         if rows:
             await self._cascade.ended([ExecutionId.of(row[0], row[1]) for row in rows])
         return len(rows)
