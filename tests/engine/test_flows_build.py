@@ -22,7 +22,7 @@ from flowfabric.model.flow import (
 )
 from flowfabric.testing import ManualClock
 
-from .bad_values import TAG_KEYS
+from .bad_common import TAG_KEYS
 from .flow_helpers import Graph, apply_args, change_row, empty_flow, finish, flow_key, rows_of, stage, stage_args, still, submit
 from .helpers import create, invalid, row
 
