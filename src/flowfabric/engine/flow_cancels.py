@@ -48,10 +48,12 @@ class FlowCancels(Dependencies):
     ) -> FlowCancelled:
         """Cancels a flow and, as the policy says, its members. Doing it again sweeps up what has come since."""
         ident = checks.flow_id(flow_id)
-        word = checks.text(str(policy), "policy", 256)
+        word = str(checks.text(policy, "policy", 256))
         said = CancelFlowPolicy.FLOW_ONLY.value if word == "flow_only" else word
         if wait is not None and not isinstance(wait, WaitTimeout):
             raise invalid("wait", "None or a WaitTimeout", wait)
+        if wait is not None:
+            checks.timestamp(wait.timeout_ms, "timeout_ms")
         flow = await self._flow(ident)
         if flow is None:
             return FlowCancelled(said, [])
