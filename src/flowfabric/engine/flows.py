@@ -92,7 +92,7 @@ class Flows(Retention):
         def rule(around: Surroundings) -> Decision:
             member = around.members.get(ident.uuid)
             if member is not None and member.ownership_state == "leased":
-                self.forget_facts(ident)
+                self._forget_facts(ident)
             return flows.add_member(around, said)
 
         async with self._turns.of(flow):
