@@ -21,7 +21,8 @@ from flowfabric.model.worker import RegisterWorkerArgs
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.testing import ManualClock
 
-from .bad_values import GROUPS, Subject
+from .bad_common import Subject
+from .bad_values import GROUPS
 from .helpers import HOLDER_CALLS, claim, create, dump, fields, forged, invalid, running
 
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from flowfabric.errors import ValidationError
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import CancelFlowArgs, EdgeGroup, Flow, FlowAlreadyTerminal, Reconciled
-from flowfabric.plan import Applied, Refused
+from flowfabric.plan import Applied, Arg, Form, Insert, Refused
 from flowfabric.rules import flow_cancels
 from flowfabric.rules.attempts import explain
 from flowfabric.rules.decision import Act, Refuse
@@ -189,11 +189,17 @@ def test_a_header_without_a_time_or_a_namespace() -> None:
 
 def test_a_header_there_already_stays() -> None:
     store = seeded(flow())
-    assert isinstance(commit_all(store, flow_cancels.cancel_flow(Cancelling(NOW - 99, flow(), ()), PENDING).owing), Applied)
-    again = only(store, Flow)
-    assert isinstance(commit_all(store, flow_cancels.cancel_flow_header(Cancelling(NOW, again, ()), asking(ALL)).head), Applied)
+    row = {"partition_key": P, "flow_id": FLOW_ID, "requested_at_ms": NOW - 99, "reason": "first", "cancellation_policy": PENDING}
+    commit(store, Form("noted_before", Insert(BACKLOG, {column: Arg(column) for column in row}))(P, **row))
+    plan = flow_cancels.cancel_flow_header(Cancelling(NOW, flow(), ()), asking(ALL))
+    assert plan is not None and isinstance(commit_all(store, plan.head), Applied)
     (owed,) = rows(store, BACKLOG)
-    assert (owed["requested_at_ms"], owed["reason"], owed["cancellation_policy"]) == (NOW - 99, "flow_cancelled", PENDING)
+    assert (owed["requested_at_ms"], owed["reason"], owed["cancellation_policy"]) == (NOW - 99, "first", PENDING)
+
+
+def test_a_header_on_a_flow_that_is_over_changes_nothing() -> None:
+    over = flow(public_flow_state="cancelled", terminal_at_ms=5)
+    assert flow_cancels.cancel_flow_header(Cancelling(NOW, over, ()), asking(ALL)) is None
 
 
 def test_who_is_owed_already_is_not_noted_twice() -> None:

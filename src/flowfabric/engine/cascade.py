@@ -58,11 +58,15 @@ class _Ending(Struct):
 
 
 class _Round(Struct):
-    """What a round has led to: who ended by it, which groups have siblings to cancel, of whose end everybody has heard."""
+    """What a round has led to: who ended by it, which groups have siblings to cancel, of whose end everybody has heard.
+
+    Groups in `broken` cannot be counted.
+    """
 
     over: list[ExecutionId] = []
     fired: list[EdgeGroup] = []
     told: set[UUID] = set()
+    broken: set[GroupKey] = set()
 
 
 class _Try(Struct):
@@ -183,7 +187,7 @@ class Cascade:
             done.over += await self.cancel_siblings(group)
         if left:
             log.warning("%d groups kept changing; the reconciler counts their edges", len(left))
-        behind = set(left)
+        behind = {*left, *done.broken}
         self._untold += [
             ending.upstream.execution_id
             for ending in endings
@@ -225,8 +229,11 @@ class Cascade:
         tried: list[_Try] = []
         for key in keys:
             here = [(ending, edge) for ending, edge in ends[key] if edge.edge_id in still_open]
-            counted = self._count(groups[key], here, results, loaded.now_ms) if key in groups and here else None
+            if key not in groups or not here:
+                continue
+            counted = self._count(groups[key], here, results, loaded.now_ms)
             if counted is None:
+                done.broken.add(key)
                 continue
             siblings = await self.siblings(groups[key], counted.by) if counted.cancels else ()
             told = [ending.upstream.execution_id for ending, _ in here if len(ending.groups) == 1]
@@ -248,7 +255,7 @@ class Cascade:
     def _count(
         self, group: EdgeGroup, here: list[tuple[_Ending, Edge]], results: dict[UUID, bytes | None], now_ms: int
     ) -> edges.Count | None:
-        """In the order in which they ended."""
+        """In the order in which they ended; None when the group's counters make no sense."""
         if len(here) > 1:
             here = sorted(here, key=lambda pair: (pair[0].upstream.terminal_at_ms or 0, pair[1].edge_id))
         ended = [

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from uuid import UUID
 
+from msgspec import structs
+
 from flowfabric.engine import checks
 from flowfabric.engine.cascade import MEMBER_COLUMNS
+from flowfabric.engine.filters import checked_filter, passes
 from flowfabric.engine.flows import Flows
+from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.errors import EngineError, ValidationError, ValidationKind
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
 from flowfabric.model.event import ScannerFilter
@@ -46,9 +50,11 @@ class Dependencies(Flows):
         down = execution_id(args.downstream_execution_id, "downstream_execution_id")
         flow, edge = checks.flow_id(args.flow_id), checks.flow_id(args.edge_id, "edge_id")
         checks.optional_timestamp(args.now, "now")
+        ids = {"flow_id": flow, "edge_id": edge, "upstream_execution_id": up, "downstream_execution_id": down}
+        said = structs.replace(args, **ids)
         async with self._turns.of(("group", down)):
             result: DependencyApplied | AlreadyApplied = await self.settle(
-                lambda: self._applying(flow, edge, down), lambda around: edges.apply(around, args)
+                lambda: self._applying(flow, edge, down), lambda around: edges.apply(around, said)
             )
         if isinstance(result, DependencyApplied):
             await self._cascade.ended((up,))  # it may have ended already, and whoever ended it did not know of this edge
@@ -102,7 +108,8 @@ class Dependencies(Flows):
         if skipped:
             await self._cascade.ended((down,))
         status = "satisfied" if end.outcome == "success" else "impossible"
-        return Resolved(status, counted.group.group_state, counted.gives and child is not None, skipped)
+        given = counted.gives and child is not None and not child.is_ended
+        return Resolved(status, counted.group.group_state, given, skipped)
 
     async def _end_of(self, edge: Edge, outcome: str) -> edges.Ended:
         passes = outcome == "success" and passes_data(edge)
@@ -182,13 +189,14 @@ class Dependencies(Flows):
 
     async def dispatch_completions(self, wanted: ScannerFilter | None = None, grace_ms: int = DISPATCH_GRACE_MS) -> int:
         """Completion events of flow members whose consequences nobody saw to; how many."""
-        upto = await self.store.now_ms() - grace_ms
-        columns = ("partition_key", "execution_id", "namespace", "instance_tag")
+        checked_filter(wanted)
+        upto = await self.store.now_ms() - checks.timestamp(grace_ms, "grace_ms")
+        columns = ("partition_key", "execution_id")
         rows = (await self.store.load((Scan("undispatched", upto=upto, limit=MAX_EVENTS, columns=columns),))).rows[0]
-        if wanted is not None and wanted.namespace is not None:
-            rows = [row for row in rows if row[2] == wanted.namespace]
-        if wanted is not None and wanted.instance_tag is not None:
-            rows = [row for row in rows if row[3] == wanted.instance_tag[1]]
+        if rows and wanted is not None and not wanted.empty:
+            found = (await self.store.load((GetAll("ff_exec_core", rows, LIGHT),))).rows[0]
+            chosen = {each.execution_id for each in map(light, found) if passes(each, wanted)}
+            rows = [row for row in rows if row[1] in chosen]
         if rows:
             await self._cascade.ended([ExecutionId.of(row[0], row[1]) for row in rows])
         return len(rows)

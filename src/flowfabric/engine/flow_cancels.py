@@ -53,15 +53,17 @@ class FlowCancels(Dependencies):
     ) -> FlowCancelled:
         """Cancels a flow and, as the policy says, its members. Doing it again sweeps up what has come since."""
         ident = checks.flow_id(flow_id)
-        word = checks.text(str(policy), "policy", 256)
+        word = str(checks.text(policy, "policy", 256))
         said = CancelFlowPolicy.FLOW_ONLY.value if word == "flow_only" else word
         if wait is not None and not isinstance(wait, WaitTimeout):
             raise invalid("wait", "None or a WaitTimeout", wait)
+        if wait is not None:
+            checks.timestamp(wait.timeout_ms, "timeout_ms")
         flow = await self._flow(ident)
         if flow is None:
             return FlowCancelled(said, [])
         async with self._turns.of(ident):
-            done = await self._cancel(ident, lambda around: flow_cancels.cancel_flow(around, said), said)
+            done = await self._cancel(ident, lambda around: flow_cancels.cancel_flow(around, said), said) or []
         if said == CancelFlowPolicy.CANCEL_PENDING:
             await self._queue_waiting_groups(flow)
         if done:
@@ -77,18 +79,21 @@ class FlowCancels(Dependencies):
         policy = checks.text(args.cancellation_policy, "cancellation_policy", 256)
         checks.optional_timestamp(args.now, "now")
         async with self._turns.of(ident):
-            flow = await self._flow(ident)
-            if flow is None:
+            if await self._flow(ident) is None:
                 raise NotFound("flow")
-            if flow.is_terminal:
-                return flow_cancels.already_terminal(flow, await self._owed(flow))
             done = await self._cancel(ident, lambda around: flow_cancels.cancel_flow_header(around, args), policy)
+        if done is None:
+            flow = await self._flow(ident)
+            assert flow is not None
+            return flow_cancels.already_terminal(flow, await self._owed(flow))
         if done:
             await self._cascade.ended(done)
         return FlowCancelled(policy, done)
 
-    async def _cancel(self, ident: UUID, rule: Callable[[Cancelling], FlowCancel], policy: str) -> list[ExecutionId]:
-        """The flow and its members in one transaction.
+    async def _cancel(
+        self, ident: UUID, rule: Callable[[Cancelling], FlowCancel | None], policy: str
+    ) -> list[ExecutionId] | None:
+        """The flow and its members in one transaction; None when the rule finds nothing to do any more.
 
         Where members keep moving, or are very many, the flow goes first with a note of who is owed, and each member as it is
         found.
@@ -97,6 +102,8 @@ class FlowCancels(Dependencies):
         while True:
             around = await self._cancelling(ident)
             plan = rule(around)
+            if plan is None:
+                return None
             plans = [cancel for _, cancel in sorted(plan.members, key=lambda pair: pair[1].form.name)]
             few = len(plans) <= MAX_TOGETHER and tries < 2
             answer = await self.store.commit_together([*plan.head, *plans] if few else plan.owing)
@@ -118,11 +125,10 @@ class FlowCancels(Dependencies):
                 flow.partition_key, [member.uuid for member in some], plan.reason, plan.by, told=plan.told, policy=policy
             )
             done += cancelled
-            if plan.told:
-                settled = [member for member in some if member.uuid not in left]
-                await self.store.commit_many([flow_cancels.ack(flow.flow_id, member)[0] for member in settled])
-        if plan.told:
-            await self.store.commit(flow_cancels.forget_backlog(flow.partition_key, flow.flow_id))
+            kept = set() if plan.told else set(cancelled)  # whom a header cancelled is for its caller to acknowledge
+            settled = [member for member in some if member.uuid not in left and member not in kept]
+            await self.store.commit_many([flow_cancels.ack(flow.flow_id, member)[0] for member in settled])
+        await self.store.commit(flow_cancels.forget_backlog(flow.partition_key, flow.flow_id))
         return done
 
     async def _cancelling(self, ident: UUID) -> Cancelling:

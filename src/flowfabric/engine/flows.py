@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -56,6 +56,7 @@ from flowfabric.model.policy import parse_policy
 from flowfabric.plan import Applied
 from flowfabric.rules import edges as edge_rules
 from flowfabric.rules import flows, graphs
+from flowfabric.rules.decision import Decision
 from flowfabric.rules.flows import Surroundings, number_in
 from flowfabric.store.port import Get, GetAll, Read, Scan, ScanAll
 
@@ -77,7 +78,8 @@ class Flows(Retention):
         checks.optional_timestamp(args.now, "now")
         if await self._flow(ident) is not None:
             return FlowAlreadyExists(ident)
-        plan = flows.create_flow(args, partition_of(ident, FLOW_PARTITIONS), await self.store.now_ms())
+        said = structs.replace(args, flow_id=ident)
+        plan = flows.create_flow(said, partition_of(ident, FLOW_PARTITIONS), await self.store.now_ms())
         return FlowCreated(ident) if isinstance(await self.store.commit(plan), Applied) else FlowAlreadyExists(ident)
 
     async def add_execution_to_flow(self, args: AddExecutionToFlowArgs) -> Added | AlreadyMember:
@@ -85,10 +87,16 @@ class Flows(Retention):
         ident = execution_id(args.execution_id)
         flow = checks.flow_id(args.flow_id)
         checks.optional_timestamp(args.now, "now")
+        said = structs.replace(args, flow_id=flow, execution_id=ident)
+
+        def rule(around: Surroundings) -> Decision:
+            member = around.members.get(ident.uuid)
+            if member is not None and member.ownership_state == "leased":
+                self._forget_facts(ident)
+            return flows.add_member(around, said)
+
         async with self._turns.of(flow):
-            result: Added | AlreadyMember = await self.settle(
-                lambda: self._around(flow, members=(ident,)), lambda around: flows.add_member(around, args)
-            )
+            result: Added | AlreadyMember = await self.settle(lambda: self._around(flow, members=(ident,)), rule)
         return result
 
     async def stage_dependency_edge(self, args: StageDependencyEdgeArgs) -> Staged:
@@ -108,8 +116,10 @@ class Flows(Retention):
                 return found
             return structs.replace(found, cyclic=await self._leads_to(found.flow, down.uuid, up.uuid))
 
+        ids = {"flow_id": flow, "edge_id": edge, "upstream_execution_id": up, "downstream_execution_id": down}
+        said = structs.replace(args, **ids)
         async with self._turns.of(flow):
-            result: Staged = await self.settle(around, lambda found: flows.stage_edge(found, args))
+            result: Staged = await self.settle(around, lambda found: flows.stage_edge(found, said))
         return result
 
     async def _leads_to(self, flow: Flow, start: UUID, wanted: UUID) -> bool:
@@ -191,7 +201,9 @@ class Flows(Retention):
             raise problem
         nodes = [(checked, parse_policy(checked.policy)) for checked in map(checks.creation, args.nodes)]
         partition = partition_of(ident, FLOW_PARTITIONS)
-        whole = structs.replace(args, nodes=[node for node, _ in nodes], edges=[_checked_edge(e) for e in args.edges])
+        whole = structs.replace(
+            args, flow_id=ident, nodes=[node for node, _ in nodes], edges=[_checked_edge(e) for e in args.edges]
+        )
         problem = graphs.check_graph(whole, partition)
         if problem is not None:
             raise problem
@@ -399,7 +411,3 @@ def _group_snapshot(group: EdgeGroup) -> EdgeGroupSnapshot:
         group.running_count,
         edge_rules.state_of(group),
     )
-
-
-def members_of(rows: Iterable[Any]) -> dict[UUID, Member]:
-    return {row[1]: Member(*row) for row in rows}

@@ -244,6 +244,11 @@ class Kernel:
         known = self._facts.pop(handle.opaque, None)
         return known is None or known.in_flow
 
+    def _forget_facts(self, ident: ExecutionId) -> None:
+        """It is about to join a flow, and what is kept at hand about its lease says that it is in none."""
+        for opaque in [opaque for opaque, known in self._facts.items() if known.fields.execution_id == ident]:
+            del self._facts[opaque]
+
     async def _ended(self, handle: Handle, fields: HandleFields) -> None:
         """The holder ended the execution: those that wait for it hear of it before the holder does."""
         if self.forget(handle):

@@ -118,8 +118,11 @@ def cancel_flow(around: Cancelling, policy: str, now_ms: int | None = None) -> F
     )
 
 
-def cancel_flow_header(around: Cancelling, args: CancelFlowArgs) -> FlowCancel:
+def cancel_flow_header(around: Cancelling, args: CancelFlowArgs) -> FlowCancel | None:
+    """None when the flow is over already: then what was said first stands."""
     flow, policy, by = around.flow, args.cancellation_policy, "cancel_flow_header"
+    if flow.is_terminal:
+        return None
     now = around.now_ms if args.now is None else args.now
     fields = fields_of(flow)
     said = {"cancellation_policy": policy, "cancel_reason": args.reason, "last_mutation_at_ms": now}

@@ -66,6 +66,9 @@ CREATE_GROUP = Form(
 
 
 def check_size(args: SubmitFlowArgs) -> EngineError | None:
+    for field, wanted in (("nodes", Sequence), ("edges", Sequence), ("policies", Mapping)):
+        if not isinstance(getattr(args, field), wanted):
+            return invalid(field, f"a {wanted.__name__.lower()}", getattr(args, field))
     if not 1 <= len(args.nodes) <= MAX_GRAPH_NODES:
         return invalid("nodes", f"1 to {MAX_GRAPH_NODES} nodes", len(args.nodes))
     if len(args.edges) > MAX_GRAPH_EDGES:
@@ -108,7 +111,7 @@ def _check_policies(args: SubmitFlowArgs, nodes: set[ExecutionId]) -> EngineErro
     for ident, policy in args.policies.items():
         if ident not in nodes:
             return ValidationError(ValidationKind.INVALID_INPUT, f"execution_not_in_flow: {ident} is not among the nodes")
-        problem = check_policy(policy)
+        problem = check_policy(policy) if isinstance(policy, EdgePolicy) else invalid("policies", "an EdgePolicy", policy)
         if problem is not None:
             return problem
         if not inbound[ident]:

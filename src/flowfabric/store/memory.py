@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from flowfabric.errors import TransportError, Unavailable
@@ -259,13 +260,22 @@ class MemoryStore:
                 return not any(True for _ in self._matching(TABLES[table], where, call))
 
     def _matching(self, table: Table, where: tuple[Guard, ...], call: Call) -> list[tuple[Key, Record]]:
+        """By the key where it is named, else by an index whose group is, else one by one."""
         rows = self._tables[table.name]
-        named = {c.column: c.value for c in where if isinstance(c, Cond) and c.op == "="}
+        named: dict[str, Iterable[Any]] = {}
+        for guard in where:
+            if isinstance(guard, Cond) and guard.op == "=":
+                named[guard.column] = (call.value(guard.value),)
+            elif isinstance(guard, Among):
+                named[guard.column] = call.value(guard.by)
+        serving = next((i for i in self._serving[table.name] if all(c in named for c in i.group)), None)
         if all(k in named for k in table.key):
-            key = tuple(call.value(named[k]) for k in table.key)
-            candidates: Iterable[tuple[Key, Record]] = [(key, rows[key])] if key in rows else []
-        elif serving := next((i for i in self._serving[table.name] if all(c in named for c in i.group)), None):
-            candidates = list(self._walk(serving, {c: call.value(named[c]) for c in serving.group}, None, None))
+            keys = product(*(named[k] for k in table.key))
+            candidates: Iterable[tuple[Key, Record]] = [(key, rows[key]) for key in keys if key in rows]
+        elif serving is not None:
+            groups = product(*(named[c] for c in serving.group))
+            named_groups = (dict(zip(serving.group, group, strict=True)) for group in groups)
+            candidates = [found for group in named_groups for found in self._walk(serving, group, None, None)]
         else:
             candidates = list(rows.items())
         return [(k, row) for k, row in candidates if all(self._holds(c, call, row) for c in where)]

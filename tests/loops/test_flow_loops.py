@@ -1,0 +1,118 @@
+"""The loops of flows: each does its work when it is due, once, and keeps to its filter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowfabric.engine.engine import Engine
+from flowfabric.loops.flows import (
+    CancelReconciler,
+    DependencyReconciler,
+    EdgeCancelDispatcher,
+    EdgeCancelReconciler,
+    FlowProjector,
+)
+from flowfabric.loops.loop import LoopSettings
+from flowfabric.model.event import ScannerFilter
+from flowfabric.model.flow import CancelFlowArgs, EdgePolicy
+from flowfabric.testing import ManualClock
+from tests.engine.flow_helpers import crashing, finish, group_key, put_row, rows_of, siblings_left, states, still, submit
+from tests.engine.helpers import state
+
+
+async def test_the_dependency_reconciler_sees_to_lost_events_and_blocked_executions(engine: Engine, clock: ManualClock) -> None:
+    graph = await submit(engine, "a>b")
+    loop = DependencyReconciler(LoopSettings())
+    assert await loop.run(engine) == 0
+    with crashing(engine):
+        await finish(engine, graph, "a")
+    clock.advance(1_000)
+    assert await loop.run(engine) >= 1
+    assert await state(engine, graph["b"]) == "READY"
+    settled = await still(engine)
+    assert await loop.run(engine) == 0
+    assert await still(engine) == settled
+    assert await loop.next_due(engine) is None
+
+
+FILTERS: dict[str, ScannerFilter] = {
+    "namespace": ScannerFilter(namespace="mine"),
+    "instance": ScannerFilter(instance_tag=("cairn.instance_id", "blue")),
+    "tag": ScannerFilter(instance_tag=("app.x", "1")),
+}
+
+
+@pytest.mark.parametrize("wanted", FILTERS.values(), ids=FILTERS.keys())
+async def test_lost_events_are_dispatched_as_the_filter_says(engine: Engine, clock: ManualClock, wanted: ScannerFilter) -> None:
+    said: dict[str, dict[str, Any]] = {
+        "mine": {"namespace": "mine", "tags": {"cairn.instance_id": "blue", "app.x": "1"}},
+        "other": {"namespace": "other", "tags": {"cairn.instance_id": "1", "app.x": "blue"}},
+    }
+    graph = await submit(engine, "mine>b other>c", nodes=said)
+    with crashing(engine):
+        await finish(engine, graph, "mine")
+        await finish(engine, graph, "other")
+    clock.advance(1_000)
+    assert await engine.dispatch_completions(wanted) == 1
+    assert await states(engine, graph, "b c") == {"b": "READY", "c": "DEPS"}
+
+
+async def test_the_dispatcher_cancels_the_siblings_a_crash_left(engine: Engine, clock: ManualClock) -> None:
+    graph = await submit(engine, "a>c b>c", policies={"c": EdgePolicy.any_of()})
+    loop = EdgeCancelDispatcher(LoopSettings())
+    assert (await loop.next_due(engine), await loop.run(engine)) == (None, 0)
+    with siblings_left(engine):
+        await finish(engine, graph, "a")
+    assert await loop.next_due(engine) == clock()
+    assert await loop.run(engine) == 1
+    assert await state(engine, graph["b"]) == "ENDED(cancelled)"
+    assert (await loop.next_due(engine), await loop.run(engine)) == (None, 0)
+
+
+async def test_the_edge_reconciler_takes_off_the_queue_what_has_nothing_to_cancel(engine: Engine) -> None:
+    graph = await submit(engine, "a>b")
+    loop = EdgeCancelReconciler(LoopSettings())
+    assert await loop.run(engine) == 0
+    await put_row(engine, "ff_pending_cancel_groups", **group_key(graph, "b"), enqueued_at_ms=1)
+    assert await loop.run(engine) == 1
+    assert await rows_of(engine, "ff_pending_cancel_groups") == []
+    assert await loop.next_due(engine) is None
+
+
+async def test_the_cancel_reconciler_finishes_what_a_header_began(engine: Engine, clock: ManualClock) -> None:
+    graph = await submit(engine, "a b")
+    await engine.cancel_flow_header(CancelFlowArgs(flow_id=graph.flow, reason="r"))
+    loop = CancelReconciler(LoopSettings())
+    clock.advance(29_999)
+    assert await loop.run(engine) == 0
+    clock.advance(1)
+    assert await loop.run(engine) == 2
+    assert await rows_of(engine, "ff_cancel_backlog") == []
+    assert (await loop.run(engine), await loop.next_due(engine)) == (0, None)
+
+
+async def test_the_projector_follows_a_flow_until_it_is_over(engine: Engine, clock: ManualClock) -> None:
+    graph = await submit(engine, "a>b")
+    loop = FlowProjector(LoopSettings())
+    for name, word in (("a", "blocked"), ("b", "open"), ("", "completed")):
+        clock.advance(10)
+        assert await loop.run(engine) == 1
+        found = await engine.read_flow_summary(graph.flow)
+        assert found is not None and (found.public_flow_state, found.last_summary_update_at) == (word, clock())
+        if name:
+            await finish(engine, graph, name)
+    settled = await still(engine)
+    assert await loop.run(engine) == 0
+    assert await still(engine) == settled
+    assert await loop.next_due(engine) is None
+
+
+async def test_the_projector_works_through_all_flows_some_at_a_time(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowfabric.loops.flows.MAX_PROJECTED", 2)
+    graphs = [await submit(engine, "a") for _ in range(5)]
+    loop = FlowProjector(LoopSettings())
+    assert [await loop.run(engine) for _ in range(3)] == [2, 2, 1]
+    for graph in graphs:
+        assert await engine.read_flow_summary(graph.flow) is not None
