@@ -243,7 +243,8 @@ def evaluate(group: EdgeGroup) -> str:
         return "satisfied" if group.total and group.success_count == group.total else "pending"
     if group.success_count >= policy.k:
         return "satisfied"
-    return "impossible" if group.total and lost > group.total - policy.k else "pending"
+    decided = bool(group.success_count or lost)  # before the first end, more edges may still be applied
+    return "impossible" if decided and lost > group.total - policy.k else "pending"
 
 
 def state_of(group: EdgeGroup) -> str:
