@@ -51,7 +51,7 @@ class Graph:
         await self.engine.complete(handle)
 
     async def state(self, ident: ExecutionId) -> str:
-        return str((await self.engine.read_execution_state(ident)))
+        return str(await self.engine.read_execution_state(ident))
 
 
 async def quiet(engine: Engine, clock: ManualClock) -> None:
