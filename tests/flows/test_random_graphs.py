@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,8 +18,9 @@ from tests.conftest import make_store, on_one_loop
 
 from .driver import SETTINGS, Run
 from .graphs import Shape, shapes
+from .replays import Replays
 
-EXAMPLES = {"memory": 60, "sqlite-memory": 8, "postgres": 3}
+EXAMPLES = {"memory": 60, "sqlite-memory": 10, "postgres": 4}
 
 
 def budget(store: str) -> settings:
@@ -31,11 +33,11 @@ def budget(store: str) -> settings:
     )
 
 
-def played(store: str, shape: Shape, *, together: bool) -> None:
+def played(store: str, made: Callable[[Engine, ManualClock], Run]) -> None:
     with TemporaryDirectory() as folder:
         clock = ManualClock()
         engine = Engine(make_store(store, clock, Path(folder)), SETTINGS, seed=1)
-        asyncio.run(on_one_loop(Run(engine, clock, shape, together=together).to_the_end(), (engine,)))
+        asyncio.run(on_one_loop(made(engine, clock).to_the_end(), (engine,)))
         if store != "postgres":
             asyncio.run(engine.close())
 
@@ -46,6 +48,17 @@ def test_every_member_ends_as_foretold(store: str) -> None:
     @budget(store)
     @given(shape=shapes(200), together=st.booleans())
     def play(shape: Shape, together: bool) -> None:
-        played(store, shape, together=together)
+        played(store, lambda engine, clock: Run(engine, clock, shape, together=together))
+
+    play()
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("store", sorted(EXAMPLES))
+def test_every_flow_ends_whatever_is_started_again(store: str) -> None:
+    @budget(store)
+    @given(shape=shapes(60))
+    def play(shape: Shape) -> None:
+        played(store, lambda engine, clock: Replays(engine, clock, shape))
 
     play()
