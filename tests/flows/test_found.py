@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID, uuid4
 
+import pytest
+
+from flowfabric.engine import cascade
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.loops.supervisor import Supervisor
-from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.attempt import FailureClass
+from flowfabric.model.execution import CreateExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.flow import (
     AddExecutionToFlowArgs,
     ApplyDependencyArgs,
-    Cascaded,
+    CancelFlowPolicy,
     CreateFlowArgs,
     EdgePolicy,
     StageDependencyEdgeArgs,
 )
-from flowfabric.model.lease import ClaimPolicy
+from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.testing import ManualClock
+
+from .crashes import Dead, Halfway
 
 
 class Graph:
@@ -45,10 +52,13 @@ class Graph:
         self.revision += 1
         return ApplyDependencyArgs(**said)
 
-    async def complete(self, number: int) -> None:
-        handle = await self.engine.claim(str(number), (), ClaimPolicy("w", "w-1"))
+    async def claim(self, number: int) -> Handle:
+        handle = await self.engine.claim(str(number), (), ClaimPolicy("w", "w-1", 600_000))
         assert handle is not None
-        await self.engine.complete(handle)
+        return handle
+
+    async def complete(self, number: int) -> None:
+        await self.engine.complete(await self.claim(number))
 
     async def state(self, ident: ExecutionId) -> str:
         return str(await self.engine.read_execution_state(ident))
@@ -87,18 +97,78 @@ async def test_last_of_many_edges_is_seen_after_a_crash(engine: Engine, clock: M
     await quiet(engine, clock)
     for one in staged[:-1]:
         await engine.apply_dependency_to_child(one)
-    honest, engine._cascade = engine._cascade, Dead()
+    honest, engine._cascade = engine._cascade, Dead(engine.store)
     await engine.apply_dependency_to_child(staged[-1])
     engine._cascade = honest
     await quiet(engine, clock)
     assert await graph.state(child) == "waiting"
 
 
-class Dead:
-    """A cascade of a process that was killed before it began."""
+async def quorum_of_three(engine: Engine) -> tuple[Graph, list[ExecutionId], list[Handle]]:
+    """Two of three, the three of them held by workers."""
+    graph = await Graph(engine).start()
+    members = [await graph.member() for _ in range(4)]
+    await engine.set_edge_group_policy(graph.flow, members[3], EdgePolicy.quorum(2))
+    for up in members[:3]:
+        await engine.apply_dependency_to_child(await graph.stage(up, members[3]))
+    return graph, members, [await graph.claim(number) for number in (1, 2, 3)]
 
-    async def ended(self, idents: object) -> Cascaded:
-        return Cascaded()
 
-    async def finish(self) -> None:
-        return None
+async def test_more_losers_than_go_in_one_pass(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cascade, "MAX_SIBLINGS", 2)
+    graph = await Graph(engine).start()
+    ups = [await graph.member() for _ in range(6)]
+    child = await graph.member()
+    await engine.set_edge_group_policy(graph.flow, child, EdgePolicy.any_of())
+    for up in ups:
+        await engine.apply_dependency_to_child(await graph.stage(up, child))
+    await graph.complete(1)
+    await quiet(engine, clock)
+    assert [await graph.state(up) for up in ups] == ["completed", *["cancelled"] * 5]
+
+
+async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(engine: Engine, clock: ManualClock) -> None:
+    """It saw that there was nobody to cancel; then the group fires in a process that dies at once."""
+    graph, members, handles = await quorum_of_three(engine)
+    await engine.cancel_flow(graph.flow, CancelFlowPolicy.CANCEL_PENDING)
+    other = Engine(engine.store, seed=2)
+    other._cascade = Halfway(engine.store)
+    honest = engine._any_running
+
+    async def slowly(group: Any) -> bool:
+        running = await honest(group)
+        for handle in handles[:2]:
+            await other.complete(handle)
+        return running
+
+    engine._any_running = slowly  # type: ignore[method-assign]
+    await engine.reconcile_sibling_cancel_group(graph.flow, members[3].uuid)
+    engine._any_running = honest  # type: ignore[method-assign]
+    await quiet(engine, clock)
+    assert await graph.state(members[2]) == "cancelled"
+
+
+async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(engine: Engine, clock: ManualClock) -> None:
+    """Between the cancel of the losers and the note that it is done, everything is started again, and the group fires anew."""
+    graph, members, handles = await quorum_of_three(engine)
+    other = Engine(engine.store, seed=2)
+    other._cascade = Halfway(engine.store)
+    honest = engine._cascade.cancel_members
+    again: list[Handle] = []
+
+    async def slowly(*said: Any, **more: Any) -> Any:
+        done = await honest(*said, **more)
+        if not again:
+            clock.advance(1)
+            for member in (members[3], *members[:3]):
+                await other.replay_execution(ReplayExecutionArgs(execution_id=member))
+            again.extend([await graph.claim(number) for number in (1, 2, 3)])
+            for handle in again[:2]:
+                await other.complete(handle)
+        return done
+
+    engine._cascade.cancel_members = slowly  # type: ignore[method-assign]
+    for handle in handles[:2]:
+        await engine.fail(handle, "no", FailureClass.PERMANENT)
+    await quiet(engine, clock)
+    assert [await graph.state(member) for member in members] == ["completed", "completed", "cancelled", "waiting"]
