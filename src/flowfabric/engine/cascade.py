@@ -256,17 +256,20 @@ class Cascade:
 
     async def cancel_siblings(self, group: EdgeGroup) -> list[ExecutionId]:
         """Cancels whom a fired group has listed and takes it off the queue; who was cancelled by this call."""
-        stored = await self._group(group)
-        if stored is None or not stored.cancel_siblings_pending_flag:
-            return []
-        owed = flow_cancels.owed_siblings(stored)
-        reason = stored.cancel_siblings_reason or "sibling_quorum_satisfied"
-        done, unsettled = await self.cancel_members(stored.partition_key, owed[:MAX_SIBLINGS], reason)
-        if unsettled or len(owed) > MAX_SIBLINGS:
-            return done
+        done: list[ExecutionId] = []
         for _ in range(MAX_TRIES):
             stored = await self._group(group)
-            if stored is None or isinstance(await self._store.commit(flow_cancels.drain(stored)), Applied):
+            if stored is None or not stored.cancel_siblings_pending_flag:
+                break
+            owed = flow_cancels.owed_siblings(stored)
+            reason = stored.cancel_siblings_reason or "sibling_quorum_satisfied"
+            for at in range(0, len(owed), MAX_SIBLINGS):
+                some, unsettled = await self.cancel_members(stored.partition_key, owed[at : at + MAX_SIBLINGS], reason)
+                done += some
+                if unsettled:
+                    return done
+            # As it was before the cancels: a group that has fired anew since has others on its list.
+            if isinstance(await self._store.commit(flow_cancels.drain(stored)), Applied):
                 break
         return done
 
