@@ -172,3 +172,19 @@ async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(en
         await engine.fail(handle, "no", FailureClass.PERMANENT)
     await quiet(engine, clock)
     assert [await graph.state(member) for member in members] == ["completed", "completed", "cancelled", "waiting"]
+
+
+@pytest.mark.parametrize("first", ["child", "upstream"])
+async def test_failure_in_the_very_moment_of_a_replay_counts(engine: Engine, clock: ManualClock, first: str) -> None:
+    """The old failure does not count again, a new one does, even when the clock shows the same time for all of it."""
+    graph = await Graph(engine).start()
+    up, child = await graph.member(), await graph.member()
+    await engine.apply_dependency_to_child(await graph.stage(up, child))
+    await engine.fail(await graph.claim(1), "no", FailureClass.PERMANENT)
+    assert await graph.state(child) == "skipped"
+    for member in (child, up) if first == "child" else (up, child):
+        await engine.replay_execution(ReplayExecutionArgs(execution_id=member))
+    assert await graph.state(child) == "waiting_children"
+    await engine.fail(await graph.claim(1), "no", FailureClass.PERMANENT)
+    await quiet(engine, clock)
+    assert await graph.state(child) == "skipped"
