@@ -86,7 +86,7 @@ def ends_of_a_dead_process_not_dispatched(patch: Patch) -> None:
 
 @mutant
 def old_failure_counts_again_after_a_replay(patch: Patch) -> None:
-    patch.setattr(edges, "counts_again", lambda *_: True)
+    patch.setattr(edges, "counts_again", lambda *_, **__: True)
 
 
 @mutant

@@ -144,14 +144,16 @@ class Cascade:
         )
         members = {row[1]: Member(*row) for row in loaded.rows[0]}
         found = {uid: _Ending(member, [], []) for uid, member in members.items() if member.flow_id is not None}
-        for row in loaded.rows[1]:
-            edge = Edge(*row)
-            ending = found.get(edge.upstream_eid)
-            if ending is not None and ending.member.is_ended and edge.is_open and edges.counts_again(edge, ending.member):
-                ending.open_edges.append(edge)
         for uid, event, outcome, dispatched in loaded.rows[2]:
             if dispatched is None and outcome != "resumable" and uid in found:
                 found[uid].events.append(event)
+        for row in loaded.rows[1]:
+            edge = Edge(*row)
+            ending = found.get(edge.upstream_eid)
+            if ending is None or not ending.member.is_ended or not edge.is_open:
+                continue
+            if edges.counts_again(edge, ending.member, unheard=bool(ending.events)):
+                ending.open_edges.append(edge)
         return list(found.values())
 
     async def _settle(

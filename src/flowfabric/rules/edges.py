@@ -344,11 +344,15 @@ def release(child: Member, now_ms: int, payload: bytes | None = None) -> Plan:
     return RELEASE_WITH_INPUT(child.partition_key, **values, payload=payload)
 
 
-def counts_again(edge: Edge, upstream: Member) -> bool:
-    """After a replay of the child, an upstream that had failed before does not count again until it ends anew."""
+def counts_again(edge: Edge, upstream: Member, *, unheard: bool) -> bool:
+    """After a replay of the child, an upstream that had failed before does not count again until it ends anew.
+
+    Where both happened in the same moment, an end is new if it is `unheard`: nobody has seen to what follows from it.
+    """
     if edge.reset_at_ms is None or upstream.terminal_outcome == "success":
         return True
-    return upstream.terminal_at_ms is not None and upstream.terminal_at_ms > edge.reset_at_ms
+    ended = upstream.terminal_at_ms or 0
+    return ended > edge.reset_at_ms or (unheard and ended == edge.reset_at_ms)
 
 
 # ---- the child's own questions
