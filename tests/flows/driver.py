@@ -78,6 +78,7 @@ class Run:
         return SHOWN.get(outcome, outcome)
 
     async def sound(self) -> World:
+        await self.engine._cascade.finish()
         world = world_of(await self.engine.store.dump(TABLES_READ))
         assert [str(violation) for violation in check(world)] == []
         return world

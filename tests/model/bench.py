@@ -197,7 +197,9 @@ class Bench:
             self._fail(name or "the stored rows", problems)
 
     def quiet(self) -> None:
-        """Nothing of the flows is under way."""
+        """Nothing of the flows is under way. That ends were dispatched is noted after those who ended them have their answer."""
+        self.run(self.engine._cascade.finish())
+        self.compare()
         left = [str(v) for v in drained(self.world)]
         if left:
             self._fail("what should be over", left)
