@@ -17,6 +17,7 @@ from typing import Any
 from flowfabric import FlowFabricError
 from flowfabric.codec.cursor import decode_cursor, encode_cursor
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
+from flowfabric.store.port import Scan
 from flowfabric.verify.invariants import Violation
 from flowfabric.verify.world import TABLES_READ
 
@@ -116,7 +117,8 @@ class Run:
     async def _idle(self, engine: Any) -> bool:
         waiting = [await engine.store.next_due(index) for index in ("leased", "lost", "delayed")]
         ready = [await engine.scan_eligible_executions(lane, limit=1) for lane in LANES]
-        return not any(due is not None for due in waiting) and not any(ready)
+        flows = (await engine.store.load([Scan(index, limit=1) for index in ("dependent", "undispatched", "cancel_groups")])).rows
+        return not any(due is not None for due in waiting) and not any(ready) and not any(flows)
 
     async def _caught_up(self, engine: Any) -> bool:
         for channel in (COMPLETION_EVENTS, LEASE_EVENTS):
@@ -146,6 +148,11 @@ class Run:
             "seed": self._options.seed,
             "seconds": f"{time.monotonic() - self._began:.1f}",
             "executions": len(seen.world.executions),
+            "flows": len(seen.world.flows),
+            "members skipped": sum(e.terminal_outcome == "skipped" for e in seen.world.executions.values()),
+            "losers cancelled": sum(
+                (e.cancellation_reason or "").startswith("sibling_quorum") for e in seen.world.executions.values()
+            ),
             "kills": done["kill"],
             "self-kills at named points": self._fleet.self_kills,
             "stops": done["stop"],

@@ -13,6 +13,7 @@ from flowfabric.rules.states import is_ended
 from flowfabric.store.port import Row
 from flowfabric.store.schema import TABLES
 from flowfabric.verify import invariants
+from flowfabric.verify.flows import drained
 from flowfabric.verify.invariants import Violation
 
 from .evidence import Evidence, key_of
@@ -34,6 +35,10 @@ OUTCOME_WORDS = {"success": "Success", "failed": "Failure", "cancelled": "Cancel
 
 def invariants_hold(seen: Evidence) -> Iterator[Violation]:
     yield from invariants.check(seen.world)
+
+
+def flows_are_settled(seen: Evidence) -> Iterator[Violation]:
+    yield from drained(seen.world)
 
 
 def everything_ended(seen: Evidence) -> Iterator[Violation]:
@@ -153,6 +158,7 @@ def no_surprises(seen: Evidence) -> Iterator[Violation]:
 
 CHECKS: tuple[Callable[[Evidence], Iterator[Violation]], ...] = (
     invariants_hold,
+    flows_are_settled,
     everything_ended,
     creations_stand,
     creations_were_asked_for,

@@ -1,4 +1,4 @@
-"""The client: creates the planned executions, some twice, and cancels, revokes and replays a few. Ends when all is asked."""
+"""The client: creates the planned executions, some twice, and flows, and cancels, revokes and replays a few, to the end."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from typing import Any
 from flowfabric import CreateExecutionArgs, Engine, EngineError, ExecutionId
 from flowfabric.errors import TransportError
 from flowfabric.model.execution import CancelExecutionArgs, Created, Duplicate, ReplayExecutionArgs
+from flowfabric.model.flow import FlowAlreadyExists, FlowSubmitted
 from flowfabric.model.lease import Revoked, RevokeLeaseArgs
 from flowfabric.store.clock import system_clock
 
 from .child import Setup
 from .logs import Log, read_history
-from .plan import Job, job
+from .plan import EXECUTIONS_PER_FLOW, Job, flow, job
 
 BULK = 6
 PAUSE_S = 0.1
@@ -49,6 +50,9 @@ class Driver:
         await asyncio.gather(*running)
 
     async def _see_through(self, jobs: list[Job]) -> None:
+        """Every so many jobs, one comes with a flow."""
+        flows = [each.ordinal // EXECUTIONS_PER_FLOW for each in jobs if each.ordinal % EXECUTIONS_PER_FLOW == 0]
+        await asyncio.gather(*(self._submit(number) for number in flows))
         await self._create(jobs)
         await asyncio.gather(*(self._afterwards(each) for each in jobs))
 
@@ -63,6 +67,18 @@ class Driver:
                 await self._insist("create_many", partial(self._bulk, asked))
             else:
                 await asyncio.gather(*(self._insist("create", partial(self._one, *one)) for one in asked))
+
+    async def _submit(self, number: int) -> None:
+        args = flow(self._setup.seed, number)
+        idents = [node.execution_id for node in args.nodes]
+
+        def told(answer: FlowSubmitted | FlowAlreadyExists) -> dict[str, Any]:
+            return {"made": [(ident, isinstance(answer, FlowSubmitted)) for ident in idents]}
+
+        async def once() -> None:
+            await self._log.call("create", self._engine.submit_flow(args), told, asked=[(ident, None) for ident in idents])
+
+        await self._insist("submit_flow", once)
 
     async def _one(self, ident: ExecutionId, each: Job) -> None:
         created = self._engine.create_execution(self._args(ident, each))

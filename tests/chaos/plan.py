@@ -9,7 +9,9 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric import LoopSettings, RetryPolicy, Settings
-from flowfabric.ids import ExecutionId
+from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
+from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.flow import EdgePolicy, GraphEdge, SubmitFlowArgs
 
 LANES = ("alpha", "beta")
 LEASE_MS = (400, 600)
@@ -23,7 +25,13 @@ LOOPS = LoopSettings(
     execution_deadline_ms=300,
     route_ms=1_000,
     worker_reaper_ms=1_000,
+    dependency_reconciler_ms=300,
+    edge_cancel_dispatcher_ms=200,
+    edge_cancel_reconciler_ms=500,
+    flow_projector_ms=1_000,
 )
+EXECUTIONS_PER_FLOW = 12
+FIRST_OF_FLOWS = 1_000_000
 
 
 class Job(Struct, frozen=True):
@@ -74,6 +82,25 @@ def job(seed: int, ordinal: int) -> Job:
         rng.uniform(0, 0.8) if 0.04 <= fate < 0.10 else None,
         0.08 <= fate < 0.15,
     )
+
+
+def flow(seed: int, number: int) -> SubmitFlowArgs:
+    """A chain of three, or three of whom the fourth needs two; its members have ordinals that no job has."""
+    rng = Random(f"{seed}/flow/{number}")
+    ident = UUID(int=rng.getrandbits(128), version=4)
+    chain = rng.random() < 0.4
+    nodes = [
+        CreateExecutionArgs(
+            execution_id=ExecutionId.of(partition_of(ident, FLOW_PARTITIONS), UUID(int=rng.getrandbits(128), version=4)),
+            lane_id=rng.choice(LANES),
+            input_payload=f"{FIRST_OF_FLOWS + 4 * number + at}:".encode(),
+        )
+        for at in range(3 if chain else 4)
+    ]
+    ids = [node.execution_id for node in nodes]
+    pairs = [(0, 1), (1, 2)] if chain else [(0, 3), (1, 3), (2, 3)]
+    edges = [GraphEdge(ids[up], ids[down], edge_id=UUID(int=rng.getrandbits(128), version=4)) for up, down in pairs]
+    return SubmitFlowArgs(flow_id=ident, nodes=nodes, edges=edges, policies={} if chain else {ids[3]: EdgePolicy.quorum(2)})
 
 
 def _ident(rng: Random) -> ExecutionId:

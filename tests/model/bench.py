@@ -23,11 +23,14 @@ from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.testing import ManualClock
+from flowfabric.verify.flows import drained
 from flowfabric.verify.invariants import check, ends_do_not_change, timers_are_kept
 from flowfabric.verify.world import world_of
 from tests.postgres import clean_database
 
 from .fleet import Fleet
+from .flow_picture import flow_differences
+from .flow_spec import Flows
 from .ops import Op
 from .picture import DUMPED, differences
 from .shapes import Err, Held, Lease
@@ -47,6 +50,14 @@ class RacingMemory(MemoryStore):
         await self._yield()
         return await super().commit(plan)
 
+    async def commit_together(self, plans: Sequence[Plan]) -> Answer:
+        await self._yield()
+        return await super().commit_together(plans)
+
+    async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
+        await self._yield()
+        return await super().commit_many(plans)
+
     async def load(self, reads: Sequence[Read]) -> Loaded:
         await self._yield()
         return await super().load(reads)
@@ -65,7 +76,7 @@ class Mismatch(AssertionError):
 
 
 class Bench:
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, spec: type[Fleet] = Fleet) -> None:
         self.kind = kind
         self.loop = asyncio.new_event_loop()
         self.clock = ManualClock()
@@ -74,12 +85,13 @@ class Bench:
         self._path = str(Path(self._folder.name) / "ff.db") if self._folder else f"file:model-{next(_names)}?mode=memory"
         self.engine = self._open()
         prefix = "pg" if kind == "postgres" else self.engine.store.label
-        self.spec = Fleet(self.clock(), prefix, LANES, SETTINGS.lease_reclaim_grace_ms, SETTINGS.retention_ms)
+        self.spec = spec(self.clock(), prefix, LANES, SETTINGS.lease_reclaim_grace_ms, SETTINGS.retention_ms)
         for lane in LANES:
             self.run(self.engine.set_lane_state(lane, "active"))
         self.tables = self.run(self.engine.store.dump(DUMPED))
         self.world = world_of(self.tables)
         self.handles: list[Held] = []
+        self.kept = 5
         self.story: list[str] = []
 
     def _open(self) -> Engine:
@@ -179,8 +191,18 @@ class Bench:
             if isinstance(answer, EngineError) and answer.code not in WRITES_ALTHOUGH_REFUSED:
                 problems.append(f"I17: refused with {answer.code}, yet something was written")
         problems = differences(self.spec, self.world, self.tables) + problems
+        if isinstance(self.spec, Flows):
+            problems += flow_differences(self.spec, self.world)
         if problems:
             self._fail(name or "the stored rows", problems)
+
+    def quiet(self) -> None:
+        """Nothing of the flows is under way. That ends were dispatched is noted after those who ended them have their answer."""
+        self.run(self.engine._cascade.finish())
+        self.compare()
+        left = [str(v) for v in drained(self.world)]
+        if left:
+            self._fail("what should be over", left)
 
     def timers(self) -> None:
         late = [str(v) for v in timers_are_kept(self.world, self.clock(), 0)]
@@ -214,7 +236,7 @@ class Bench:
     def _keep(self, fields: HandleFields, handle: Handle) -> None:
         held = Held(fields.execution_id, fields.attempt_index, fields.lease_epoch, fields.lease_id, fields.lease_ttl_ms, handle)
         if held not in self.handles:
-            self.handles = [*self.handles[-5:], held]
+            self.handles = [*self.handles[-self.kept :], held]
 
 
 def _predicted(spec: Fleet, op: Op) -> Any:

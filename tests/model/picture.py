@@ -22,6 +22,7 @@ _VECTORS = {
     "ROUTE": ("runnable", "unowned", "blocked_by_route", "", "waiting"),
     "OPBLOCK": ("runnable", "unowned", "blocked_by_operator", "", "waiting"),
     "LANEBLOCK": ("runnable", "unowned", "blocked_by_lane_state", "", "waiting"),
+    "DEPS": ("runnable", "unowned", "blocked_by_dependencies", "", "waiting_children"),
     "RUNNING": ("active", "leased", "not_applicable", "none", "active"),
     "LOST": ("active", "lease_expired_reclaimable", "not_applicable", "waiting_for_worker", "active"),
     "ENDED": ("terminal", "unowned", "not_applicable", "none", ""),

@@ -6,12 +6,14 @@ import contextlib
 import sys
 
 import pytest
-from hypothesis.stateful import run_state_machine_as_test
+from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
 
 from .bench import Mismatch
+from .flow_machine import FlowMachine
+from .flow_mutants import FLOW_MUTANTS
 from .mutants import MUTANTS
 from .scenarios import Stories
-from .test_model import budget
+from .test_model import FLOW_STEPS, budget
 
 WITHIN = 300
 CONTROL = 100
@@ -20,7 +22,7 @@ STEPS = 30
 pytestmark = pytest.mark.timeout(600)
 
 
-class Watched(Stories):
+class Counting(RuleBasedStateMachine):
     """Counts the sequences that were begun, and notes which one failed first."""
 
     begun = 0
@@ -36,18 +38,35 @@ class Watched(Stories):
         super().teardown()
 
 
-def sequences_until_caught(most: int = WITHIN) -> int | None:
+class Watched(Counting, Stories):
+    pass
+
+
+class WatchedFlows(Counting, FlowMachine):
+    pass
+
+
+def sequences_until_caught(most: int = WITHIN, machine: type[Counting] = Watched, steps: int = STEPS) -> int | None:
     """How many sequences it took, or None when all of them agreed. A crash of the engine is not a catch: it is raised."""
-    Watched.begun, Watched.failed = 0, None
+    machine.begun, machine.failed = 0, None
     with contextlib.suppress(Mismatch):
-        run_state_machine_as_test(Watched, settings=budget(most, STEPS))
-    return Watched.failed
+        run_state_machine_as_test(machine, settings=budget(most, steps))
+    return machine.failed
 
 
 @pytest.mark.parametrize("name", sorted(MUTANTS))
 def test_planted_bug_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     MUTANTS[name](monkeypatch)
     took = sequences_until_caught()
+    with capsys.disabled():
+        print(f"\n{name}: {took or 'not noticed'}", end="")
+    assert took is not None, f"{name} survived {WITHIN} sequences"
+
+
+@pytest.mark.parametrize("name", sorted(FLOW_MUTANTS))
+def test_planted_bug_of_flows_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    FLOW_MUTANTS[name](monkeypatch)
+    took = sequences_until_caught(machine=WatchedFlows, steps=FLOW_STEPS)
     with capsys.disabled():
         print(f"\n{name}: {took or 'not noticed'}", end="")
     assert took is not None, f"{name} survived {WITHIN} sequences"

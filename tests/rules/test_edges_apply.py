@@ -295,4 +295,7 @@ def test_whether_it_could_run(child: Execution | None, found: EdgeGroup | None, 
 def test_an_upstream_that_had_failed_before_a_replay_must_end_anew(outcome: str, reset: int | None, ended: int | None) -> None:
     found = Upstream(P, ident(0).uuid, FLOW_ID, "terminal", outcome, ended)
     newer = reset is None or (ended is not None and ended > reset)
-    assert edges.counts_again(edge(reset_at_ms=reset), found) is (outcome == "success" or newer)
+    for unheard in (False, True):
+        same_moment = unheard and reset == found.terminal_at_ms
+        counts = edges.counts_again(edge(reset_at_ms=reset), found, unheard=unheard)
+        assert counts is (outcome == "success" or newer or same_moment)

@@ -22,7 +22,7 @@ from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Applied, Form, Plan
 from flowfabric.rules import edges, flow_cancels
 from flowfabric.rules.flows import passes_data
-from flowfabric.store.port import GetAll, ScanAll, Store
+from flowfabric.store.port import GetAll, Row, ScanAll, Store
 
 log = logging.getLogger("flowfabric.flows")
 
@@ -79,6 +79,10 @@ class _Try(Struct):
 
 
 Ends = dict[GroupKey, list[tuple[_Ending, Edge]]]
+
+
+def _edge(row: Row) -> Edge:
+    return Edge(*row)
 
 
 def _group_of(edge: Edge) -> GroupKey:
@@ -200,13 +204,22 @@ class Cascade:
         reads = (GetAll("ff_exec_core", keys, _UPSTREAM_COLUMNS), ScanAll("edges_out", keys, MAX_GRAPH_EDGES))
         members, leaving = (await self._store.load(reads)).rows
         found = {row[1]: _Ending(Upstream(*row), []) for row in members if row[2] is not None}
-        for row in leaving:
-            edge = Edge(*row)
-            ending = found.get(edge.upstream_eid)
-            over = ending is not None and ending.upstream.lifecycle_phase in ENDED_PHASES
-            if ending is not None and over and edge.is_open and edges.counts_again(edge, ending.upstream):
+        over = {uid for uid, ending in found.items() if ending.upstream.lifecycle_phase in ENDED_PHASES}
+        waiting = [edge for edge in map(_edge, leaving) if edge.upstream_eid in over and edge.is_open]
+        unheard = await self._unheard({e.upstream_eid for e in waiting if e.reset_at_ms is not None})
+        for edge in waiting:
+            ending = found[edge.upstream_eid]
+            if edges.counts_again(edge, ending.upstream, unheard=edge.upstream_eid in unheard):
                 ending.open_edges.append(edge)
         return list(found.values())
+
+    async def _unheard(self, ended: set[UUID]) -> set[UUID]:
+        """Those of whose end nobody has seen to what follows."""
+        if not ended:
+            return set()
+        read = ScanAll("completion_events_of", [(uid,) for uid in ended], MAX_EVENTS, ("execution_id", *_EVENT_COLUMNS))
+        rows = (await self._store.load((read,))).rows[0]
+        return {row[0] for row in rows if row[2] is None and row[3] != "resumable"}
 
     async def _settle(self, ends: Ends, done: _Round) -> list[GroupKey]:
         """One try at each group; those that moved meanwhile are to be tried again."""
@@ -304,17 +317,20 @@ class Cascade:
 
     async def cancel_siblings(self, group: EdgeGroup) -> list[ExecutionId]:
         """Cancels whom a fired group has listed and takes it off the queue; who was cancelled by this call."""
-        stored = await self._group(group)
-        if stored is None or not stored.cancel_siblings_pending_flag:
-            return []
-        owed = flow_cancels.owed_siblings(stored)
-        reason = stored.cancel_siblings_reason or "sibling_quorum_satisfied"
-        done, left = await self.cancel_members(stored.partition_key, owed[:MAX_SIBLINGS], reason)
-        if left or len(owed) > MAX_SIBLINGS:
-            return done
+        done: list[ExecutionId] = []
         for _ in range(MAX_TRIES):
             stored = await self._group(group)
-            if stored is None or isinstance(await self._store.commit(flow_cancels.drain(stored)), Applied):
+            if stored is None or not stored.cancel_siblings_pending_flag:
+                break
+            owed = flow_cancels.owed_siblings(stored)
+            reason = stored.cancel_siblings_reason or "sibling_quorum_satisfied"
+            for at in range(0, len(owed), MAX_SIBLINGS):
+                some, left = await self.cancel_members(stored.partition_key, owed[at : at + MAX_SIBLINGS], reason)
+                done += some
+                if left:
+                    return done
+            # As it was before the cancels: a group that has fired anew since has others on its list.
+            if isinstance(await self._store.commit(flow_cancels.drain(stored)), Applied):
                 break
         return done
 

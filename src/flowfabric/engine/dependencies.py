@@ -16,6 +16,7 @@ from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Replayed, ReplayExecutionArgs
 from flowfabric.model.flow import (
+    MAX_GRAPH_EDGES,
     AlreadyApplied,
     ApplyDependencyArgs,
     Cascaded,
@@ -39,7 +40,6 @@ from flowfabric.store.port import Get, GetAll, Read, Scan, ScanAll
 
 MAX_EVENTS = 1_000
 MAX_BLOCKED = 500
-MAX_INBOUND = 20
 DISPATCH_GRACE_MS = 1_000
 
 
@@ -176,7 +176,7 @@ class Dependencies(Flows):
     async def _look_again(self, ident: ExecutionId) -> None:
         """What a blocked execution waits for may be over already; then it waits for nothing."""
         owner = (ident.partition_index, ident.uuid)
-        rows = (await self.store.load((ScanAll("edges_in", [owner], MAX_EVENTS),))).rows[0]
+        rows = (await self.store.load((ScanAll("edges_in", [owner], MAX_GRAPH_EDGES),))).rows[0]
         waiting = [edge for edge in (Edge(*row) for row in rows) if edge.is_open]
         if waiting:
             await self._cascade.ended([ExecutionId.of(ident.partition_index, edge.upstream_eid) for edge in waiting])
@@ -209,10 +209,12 @@ class Dependencies(Flows):
             return 0, None
         owners = [(row[0], row[1]) for row in rows]
         groups = GetAll("ff_edge_group", [(row[0], row[3], row[1]) for row in rows if row[3] is not None])
-        found = (await self.store.load((ScanAll("edges_in", owners, MAX_INBOUND), groups))).rows
-        waiting = [edge for edge in (Edge(*row) for row in found[0]) if edge.is_open]
-        ups = {(edge.partition_key, edge.upstream_eid) for edge in waiting}
-        cascaded = await self._cascade.ended([ExecutionId.of(*up) for up in sorted(ups)]) if ups else Cascaded()
+        inbound = ScanAll("edges_in", owners, MAX_GRAPH_EDGES, ("partition_key", "upstream_eid", "dep_state"))
+        found = (await self.store.load((inbound, groups))).rows
+        ups = sorted({row[:2] for row in found[0] if row[2] == "unsatisfied"})
+        members = (await self.store.load((GetAll("ff_exec_core", ups, MEMBER_COLUMNS),))).rows[0]
+        over = [member.id for member in (Member(*row) for row in members) if member.is_ended]
+        cascaded = await self._cascade.ended(over) if over else Cascaded()
         done = cascaded.resolved
         held = {group.downstream_eid for group in (EdgeGroup(*row) for row in found[1]) if edges.is_waiting(group)}
         for partition, uid in owners:

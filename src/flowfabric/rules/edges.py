@@ -245,7 +245,7 @@ _BUCKETS = {"success": "success_count", "skipped": "skip_count"}
 
 
 def evaluate(group: EdgeGroup) -> str:
-    """What a group's counters say, whatever is stored as its state. Until an end is counted, more edges may be applied."""
+    """What a group's counters say, whatever is stored as its state."""
     policy, lost = stored_edge_policy(group.policy), group.fail_count + group.skip_count
     if policy.kind == "all_of":
         if lost:
@@ -253,7 +253,8 @@ def evaluate(group: EdgeGroup) -> str:
         return "satisfied" if group.total and group.success_count == group.total else "pending"
     if group.success_count >= policy.k:
         return "satisfied"
-    return "impossible" if group.total > group.running_count and lost > group.total - policy.k else "pending"
+    decided = bool(group.success_count or lost)  # before the first end, more edges may still be applied
+    return "impossible" if decided and lost > group.total - policy.k else "pending"
 
 
 def state_of(group: EdgeGroup) -> str:
@@ -357,11 +358,15 @@ def release(child: Member, now_ms: int, payload: bytes | None = None) -> Plan:
     return RELEASE_WITH_INPUT(child.partition_key, **values, payload=payload)
 
 
-def counts_again(edge: Edge, upstream: Upstream) -> bool:
-    """After a replay of the child, an upstream that had failed before does not count again until it ends anew."""
+def counts_again(edge: Edge, upstream: Upstream, *, unheard: bool) -> bool:
+    """After a replay of the child, an upstream that had failed before does not count again until it ends anew.
+
+    Where both happened in the same moment, an end is new if it is `unheard`: nobody has seen to what follows from it.
+    """
     if edge.reset_at_ms is None or upstream.terminal_outcome == "success":
         return True
-    return upstream.terminal_at_ms is not None and upstream.terminal_at_ms > edge.reset_at_ms
+    ended = upstream.terminal_at_ms or 0
+    return ended > edge.reset_at_ms or (unheard and ended == edge.reset_at_ms)
 
 
 # ---- the child's own questions

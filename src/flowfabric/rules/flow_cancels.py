@@ -228,7 +228,7 @@ def reconcile(queued: bool, group: EdgeGroup | None, running: bool, key: dict[st
     if group is None:
         return Act(LEAVE_QUEUE(key["partition_key"], **key), Reconciled("sremmed_stale", "missing_edgegroup"))
     if not group.cancel_siblings_pending_flag:
-        return Act(LEAVE_QUEUE(key["partition_key"], **key), Reconciled("sremmed_stale", "flag_cleared"))
+        return Act(drain(group), Reconciled("sremmed_stale", "flag_cleared"))  # unless it fires meanwhile
     if running:
         return Done(Reconciled("no_op", "siblings_running"))
     return Act(drain(group), Reconciled("completed_drain"))

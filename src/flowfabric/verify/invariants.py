@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
-
-from msgspec import Struct
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
 from flowfabric.rules.states import is_ended, name_of, public_state, vector_of
+from flowfabric.verify.flows import FLOW_CHECKS
+from flowfabric.verify.violation import Check, Violation, about
 from flowfabric.verify.world import Event, Key, World
 
+__all__ = ["CHECKS", "Violation", "check"]
+
 OPEN_PHASES = ("created", "started", "suspended")
-
-
-class Violation(Struct, frozen=True):
-    invariant: str
-    subject: str
-    says: str
-
-
-Check = Callable[[World], Iterator[Violation]]
-
-
-def _about(key: Key) -> str:
-    return str(ExecutionId.of(*key))
 
 
 def one_end_per_generation(world: World) -> Iterator[Violation]:
@@ -34,9 +23,9 @@ def one_end_per_generation(world: World) -> Iterator[Violation]:
         events = world.completions.get(key, [])
         expected = execution.replay_count + is_ended(execution)
         if len(events) != expected:
-            yield Violation("I2", _about(key), f"{len(events)} completion events, expected {expected}")
+            yield Violation("I2", about(key), f"{len(events)} completion events, expected {expected}")
         elif is_ended(execution) and events[-1]["outcome"] != execution.terminal_outcome:
-            yield Violation("I2", _about(key), f"ended {execution.terminal_outcome}, the event says {events[-1]['outcome']}")
+            yield Violation("I2", about(key), f"ended {execution.terminal_outcome}, the event says {events[-1]['outcome']}")
 
 
 def epochs_rise(world: World) -> Iterator[Violation]:
@@ -45,12 +34,12 @@ def epochs_rise(world: World) -> Iterator[Violation]:
         events = world.leases.get(key, [])
         granted = [e["lease_epoch"] for e in events if e["event_type"] in ("acquired", "reclaimed")]
         if any(b <= a for a, b in pairwise(granted)):
-            yield Violation("I4", _about(key), f"grants do not raise the epoch: {granted}")
-        revoked = sum(e["event_type"] == "revoked" and e["reason"] == "lease_revoked" for e in events)
+            yield Violation("I4", about(key), f"grants do not raise the epoch: {granted}")
+        revoked = sum(e["event_type"] == "revoked" and e["reason"] in ("lease_revoked", "waiting_children") for e in events)
         least = len(granted) + revoked + execution.replay_count
         most = least + sum(e["outcome"] == "cancelled" for e in world.completions.get(key, []))
         if not least <= execution.lease_epoch <= most:
-            yield Violation("I4", _about(key), f"epoch {execution.lease_epoch}, recorded changes give {least} to {most}")
+            yield Violation("I4", about(key), f"epoch {execution.lease_epoch}, recorded changes give {least} to {most}")
 
 
 def writes_carry_the_epoch(world: World) -> Iterator[Violation]:
@@ -61,18 +50,20 @@ def writes_carry_the_epoch(world: World) -> Iterator[Violation]:
             kind, epoch = event["event_type"], event["lease_epoch"]
             if kind in ("acquired", "reclaimed"):
                 if kind == "acquired" and held is not None:
-                    yield Violation("I6", _about(key), f"lease {epoch} granted while {held['lease_epoch']} was open")
+                    yield Violation("I6", about(key), f"lease {epoch} granted while {held['lease_epoch']} was open")
                 held = event
                 continue
             if kind == "revoked" and event["reason"] == "max_reclaims_exceeded":
                 held = None
                 continue
+            if held is None and kind == "revoked" and event["reason"] == "cancelled":
+                continue  # a cancelled flow tells so of every member, whether it held a lease or not
             if held is None:
-                yield Violation("I5", _about(key), f"{kind} at epoch {epoch} without an open lease")
+                yield Violation("I5", about(key), f"{kind} at epoch {epoch} without an open lease")
                 continue
             allowed = {held["lease_epoch"], held["lease_epoch"] + 1} if kind == "revoked" else {held["lease_epoch"]}
             if epoch not in allowed or event["lease_id"] != held["lease_id"]:
-                yield Violation("I5", _about(key), f"{kind} at epoch {epoch}, the open lease is {held['lease_epoch']}")
+                yield Violation("I5", about(key), f"{kind} at epoch {epoch}, the open lease is {held['lease_epoch']}")
             if kind in ("revoked", "expired"):
                 held = None
 
@@ -82,13 +73,13 @@ def attempts_are_dense_and_bounded(world: World) -> Iterator[Violation]:
     for key, execution in world.executions.items():
         rows = world.attempts.get(key, [])
         if [a.attempt_index for a in rows] != list(range(execution.total_attempt_count)):
-            yield Violation("I7", _about(key), f"attempts {[a.attempt_index for a in rows]} of {execution.total_attempt_count}")
+            yield Violation("I7", about(key), f"attempts {[a.attempt_index for a in rows]} of {execution.total_attempt_count}")
         most = 1 + execution.retry_count + execution.lease_reclaim_count
         if execution.total_attempt_count > most:
-            yield Violation("I7", _about(key), f"{execution.total_attempt_count} attempts, {most} explained")
+            yield Violation("I7", about(key), f"{execution.total_attempt_count} attempts, {most} explained")
         still_open = [a.attempt_index for a in rows if a.attempt_state in OPEN_PHASES]
         if len(still_open) > 1 or (still_open and is_ended(execution)):
-            yield Violation("I7", _about(key), f"open attempts {still_open} while {execution.public_state}")
+            yield Violation("I7", about(key), f"open attempts {still_open} while {execution.public_state}")
 
 
 def vectors_are_legal(world: World) -> Iterator[Violation]:
@@ -97,11 +88,11 @@ def vectors_are_legal(world: World) -> Iterator[Violation]:
         vector = vector_of(execution)
         name = name_of(vector)
         if name is None:
-            yield Violation("I8", _about(key), f"no such state: {vector}")
+            yield Violation("I8", about(key), f"no such state: {vector}")
             continue
         shown = public_state(vector.lifecycle_phase, vector.eligibility_state, vector.terminal_outcome)
         if execution.public_state != shown:
-            yield Violation("I8", _about(key), f"shows {execution.public_state}, means {shown}")
+            yield Violation("I8", about(key), f"shows {execution.public_state}, means {shown}")
         yield from _consistent(key, execution, name, world)
 
 
@@ -109,16 +100,16 @@ def _consistent(key: Key, execution: Execution, name: str, world: World) -> Iter
     lease = (execution.current_lease_id, execution.current_worker_instance_id, execution.lease_expires_at_ms)
     if name == "RUNNING":
         if None in lease:
-            yield Violation("I8", _about(key), "running without a complete lease")
+            yield Violation("I8", about(key), "running without a complete lease")
         current = [a for a in world.attempts.get(key, []) if a.attempt_index == execution.attempt_index]
         if not current or current[0].attempt_state != "started" or current[0].lease_epoch != execution.lease_epoch:
-            yield Violation("I8", _about(key), "running, but its attempt does not say so")
+            yield Violation("I8", about(key), "running, but its attempt does not say so")
     elif name != "LOST" and any(part is not None for part in lease):
-        yield Violation("I8", _about(key), f"{name} still names a lease")
+        yield Violation("I8", about(key), f"{name} still names a lease")
     if (execution.terminal_at_ms is not None) != is_ended(execution):
-        yield Violation("I8", _about(key), f"{name} with terminal_at_ms={execution.terminal_at_ms}")
+        yield Violation("I8", about(key), f"{name} with terminal_at_ms={execution.terminal_at_ms}")
     if name == "DELAYED" and execution.delay_until_ms is None:
-        yield Violation("I8", _about(key), "delayed without a time: nobody would wake it")
+        yield Violation("I8", about(key), "delayed without a time: nobody would wake it")
 
 
 def events_tell_the_state(world: World) -> Iterator[Violation]:
@@ -128,11 +119,11 @@ def events_tell_the_state(world: World) -> Iterator[Violation]:
         open_lease = bool(last) and last[0]["event_type"] in ("acquired", "reclaimed", "renewed")
         if open_lease != (execution.ownership_state == "leased"):
             said = last[0]["event_type"] if last else "nothing"
-            yield Violation("I11", _about(key), f"{execution.ownership_state}, but the last lease event is {said}")
+            yield Violation("I11", about(key), f"{execution.ownership_state}, but the last lease event is {said}")
         for channel in (world.leases, world.completions, world.operations):
             for event in channel.get(key, []):
                 if event["namespace"] != execution.namespace:
-                    yield Violation("I12", _about(key), f"event {event['event_id']} has namespace {event['namespace']!r}")
+                    yield Violation("I12", about(key), f"event {event['event_id']} has namespace {event['namespace']!r}")
 
 
 def keys_name_one_execution(world: World) -> Iterator[Violation]:
@@ -142,7 +133,7 @@ def keys_name_one_execution(world: World) -> Iterator[Violation]:
         named = entries.get((execution.namespace, execution.idempotency_key or ""))
         other = None if named is None or named == key else world.executions.get(named)
         if execution.idempotency_key and other is not None and other.created_at_ms <= execution.created_at_ms:
-            yield Violation("I15", _about(key), f"shares its key with {other.id}")
+            yield Violation("I15", about(key), f"shares its key with {other.id}")
 
 
 def nothing_is_orphaned(world: World) -> Iterator[Violation]:
@@ -156,7 +147,7 @@ def nothing_is_orphaned(world: World) -> Iterator[Violation]:
     for what, keys in owners:
         for key in keys:
             if key not in world.executions:
-                yield Violation("I16", _about(key), f"{what} without an execution")
+                yield Violation("I16", about(key), f"{what} without an execution")
 
 
 CHECKS: dict[str, Check] = {
@@ -168,6 +159,7 @@ CHECKS: dict[str, Check] = {
     "I11, I12": events_tell_the_state,
     "I15": keys_name_one_execution,
     "I16": nothing_is_orphaned,
+    **FLOW_CHECKS,
 }
 
 
@@ -203,12 +195,12 @@ def ends_do_not_change(before: World, after: World) -> Iterator[Violation]:
         if new is None:
             continue
         if new.lease_epoch < old.lease_epoch:
-            yield Violation("I4", _about(key), f"epoch fell from {old.lease_epoch} to {new.lease_epoch}")
+            yield Violation("I4", about(key), f"epoch fell from {old.lease_epoch} to {new.lease_epoch}")
         if is_ended(old) and new.replay_count == old.replay_count:
             kept = ("terminal_outcome", "lifecycle_phase", "result", "terminal_at_ms", "failure_reason")
             changed = [f for f in kept if getattr(old, f) != getattr(new, f)]
             if changed:
-                yield Violation("I3", _about(key), f"changed after its end: {', '.join(changed)}")
+                yield Violation("I3", about(key), f"changed after its end: {', '.join(changed)}")
 
 
 def timers_are_kept(world: World, now_ms: int, slack_ms: int) -> Iterator[Violation]:
@@ -220,4 +212,4 @@ def timers_are_kept(world: World, now_ms: int, slack_ms: int) -> Iterator[Violat
         elif execution.eligibility_state == "not_eligible_until_time":
             due = execution.delay_until_ms
         if due is not None and due + slack_ms < now_ms:
-            yield Violation("I9", _about(key), f"{execution.public_state}, overdue by {now_ms - due} ms")
+            yield Violation("I9", about(key), f"{execution.public_state}, overdue by {now_ms - due} ms")

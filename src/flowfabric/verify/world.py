@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution
+from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.model.lease import Grant
 from flowfabric.store.port import Row
 from flowfabric.store.schema import TABLES
@@ -22,13 +23,22 @@ TABLES_READ = (
     "ff_lease_event",
     "ff_completion_event",
     "ff_operator_event",
+    "ff_flow_core",
+    "ff_edge",
+    "ff_edge_group",
+    "ff_pending_cancel_groups",
+    "ff_cancel_backlog",
 )
 Key = tuple[int, UUID]
+GroupKey = tuple[int, UUID, UUID]
 Event = dict[str, Any]
 
 
 class World(Struct, frozen=True):
-    """Executions by key, and what hangs off them; events in the order they were numbered."""
+    """Executions by key, and what hangs off them; events in the order they were numbered.
+
+    `inbound` holds edges by the group they belong to; `cancelling` are groups with siblings to cancel, `owed` flows with members.
+    """
 
     executions: dict[Key, Execution]
     attempts: dict[Key, list[Attempt]]
@@ -37,6 +47,11 @@ class World(Struct, frozen=True):
     leases: dict[Key, list[Event]]
     completions: dict[Key, list[Event]]
     operations: dict[Key, list[Event]]
+    flows: dict[Key, Flow]
+    groups: dict[GroupKey, EdgeGroup]
+    inbound: dict[GroupKey, list[Edge]]
+    cancelling: set[GroupKey]
+    owed: set[Key]
 
 
 def world_of(tables: Mapping[str, list[Row]]) -> World:
@@ -47,6 +62,10 @@ def world_of(tables: Mapping[str, list[Row]]) -> World:
         attempts.setdefault((attempt.partition_key, attempt.execution_id), []).append(attempt)
     for several in attempts.values():
         several.sort(key=lambda a: a.attempt_index)
+    inbound: dict[GroupKey, list[Edge]] = {}
+    for row in tables["ff_edge"]:
+        edge = Edge(*row)
+        inbound.setdefault((edge.partition_key, edge.flow_id, edge.downstream_eid), []).append(edge)
     return World(
         {(e.partition_key, e.execution_id): e for e in executions},
         attempts,
@@ -55,6 +74,11 @@ def world_of(tables: Mapping[str, list[Row]]) -> World:
         _events(tables, "ff_lease_event"),
         _events(tables, "ff_completion_event"),
         _events(tables, "ff_operator_event"),
+        {(row[0], row[1]): Flow(*row) for row in tables["ff_flow_core"]},
+        {(row[0], row[1], row[2]): EdgeGroup(*row) for row in tables["ff_edge_group"]},
+        inbound,
+        {(row[0], row[1], row[2]) for row in tables["ff_pending_cancel_groups"]},
+        {(row[0], row[1]) for row in tables["ff_cancel_backlog"]},
     )
 
 

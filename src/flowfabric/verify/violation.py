@@ -1,0 +1,23 @@
+"""What a check yields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from msgspec import Struct
+
+from flowfabric.ids import ExecutionId
+from flowfabric.verify.world import Key, World
+
+
+class Violation(Struct, frozen=True):
+    invariant: str
+    subject: str
+    says: str
+
+
+Check = Callable[[World], Iterator[Violation]]
+
+
+def about(key: Key) -> str:
+    return str(ExecutionId.of(*key))

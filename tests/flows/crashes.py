@@ -1,0 +1,61 @@
+"""Cascades that die: before they begin, or halfway. And one that lives, and notes which groups fire."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flowfabric.engine.cascade import Cascade, GroupKey
+from flowfabric.engine.engine import Engine
+from flowfabric.ids import ExecutionId
+from flowfabric.model.flow import Cascaded, EdgeGroup
+from flowfabric.plan import Applied
+
+
+class Firings:
+    """How often each group fired since it was last reset: never more than once."""
+
+    def __init__(self) -> None:
+        self.fired: set[GroupKey] = set()
+
+    def watch(self, engine: Engine, kind: type[Cascade] = Cascade) -> Engine:
+        """From now on this engine's ends are seen to by that kind of cascade."""
+        cascade = engine._cascade = kind(engine.store)
+        honest = cascade._commit
+
+        async def commit(*plans: Any) -> Any:
+            done = await honest(*plans)
+            for key, several, answer in done:
+                if isinstance(answer, Applied):
+                    self._note(key, several)
+            return done
+
+        cascade._commit = commit  # type: ignore[method-assign]
+        return engine
+
+    def _note(self, key: GroupKey, plans: list[Any]) -> None:
+        said = dict(zip(plans[0].form.args, plans[0].values, strict=True))
+        moves = len(plans) > 1 and plans[1].form.name != "give_input"
+        if key in self.fired:
+            assert plans[0].form.name == "resolve_edges" and not moves, f"group of {key[2]} fired twice"
+        elif said["group_state"] != "pending":
+            self.fired.add(key)
+        else:
+            assert plans[0].form.name == "resolve_edges" and not moves, f"group of {key[2]} did not fire, yet it acted"
+
+    def forget(self, wanted: Callable[[GroupKey], bool]) -> None:
+        self.fired = {key for key in self.fired if not wanted(key)}
+
+
+class Dead(Cascade):
+    """Of a process that was killed right after its commit."""
+
+    async def ended(self, idents: Any) -> Cascaded:  # type: ignore[override]
+        return Cascaded()
+
+
+class Halfway(Cascade):
+    """Of a process that is killed once a group has fired, before it cancels the losers."""
+
+    async def cancel_siblings(self, group: EdgeGroup) -> list[ExecutionId]:
+        raise RuntimeError("killed")

@@ -1,0 +1,190 @@
+"""What reading and the random graphs found, told as short plain stories."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from flowfabric.engine import cascade
+from flowfabric.engine.engine import Engine
+from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
+from flowfabric.loops.supervisor import Supervisor
+from flowfabric.model.attempt import FailureClass
+from flowfabric.model.execution import CreateExecutionArgs, ReplayExecutionArgs
+from flowfabric.model.flow import (
+    AddExecutionToFlowArgs,
+    ApplyDependencyArgs,
+    CancelFlowPolicy,
+    CreateFlowArgs,
+    EdgePolicy,
+    StageDependencyEdgeArgs,
+)
+from flowfabric.model.lease import ClaimPolicy, Handle
+from flowfabric.testing import ManualClock
+
+from .crashes import Dead, Halfway
+
+
+class Graph:
+    """A flow that is built one call at a time. Each member has a lane of its own."""
+
+    def __init__(self, engine: Engine, flow: UUID | None = None) -> None:
+        self.engine, self.flow, self.revision = engine, flow or uuid4(), 0
+        self.made = 0
+
+    async def start(self) -> Graph:
+        await self.engine.create_flow(CreateFlowArgs(flow_id=self.flow))
+        return self
+
+    async def member(self) -> ExecutionId:
+        self.made += 1
+        ident = ExecutionId.of(partition_of(self.flow, FLOW_PARTITIONS), UUID(int=self.flow.int ^ self.made))
+        await self.engine.create_execution(CreateExecutionArgs(execution_id=ident, lane_id=str(self.made)))
+        await self.engine.add_execution_to_flow(AddExecutionToFlowArgs(flow_id=self.flow, execution_id=ident))
+        self.revision += 1
+        return ident
+
+    async def stage(self, up: ExecutionId, down: ExecutionId, edge: UUID | None = None) -> ApplyDependencyArgs:
+        said = {"flow_id": self.flow, "edge_id": edge or uuid4(), "upstream_execution_id": up, "downstream_execution_id": down}
+        await self.engine.stage_dependency_edge(StageDependencyEdgeArgs(**said, expected_graph_revision=self.revision))
+        self.revision += 1
+        return ApplyDependencyArgs(**said)
+
+    async def claim(self, number: int) -> Handle:
+        handle = await self.engine.claim(str(number), (), ClaimPolicy("w", "w-1", 600_000))
+        assert handle is not None
+        return handle
+
+    async def complete(self, number: int) -> None:
+        await self.engine.complete(await self.claim(number))
+
+    async def state(self, ident: ExecutionId) -> str:
+        return str(await self.engine.read_execution_state(ident))
+
+
+async def quiet(engine: Engine, clock: ManualClock) -> None:
+    loops = Supervisor(engine)
+    for _ in range(4):
+        clock.advance(20_000)
+        await loops.run_once()
+
+
+async def test_quorum_whose_edges_are_not_all_applied_yet_is_left_alone(engine: Engine, clock: ManualClock) -> None:
+    """With fewer edges than the quorum asks for it cannot be met yet, but nothing has ended that could decide it."""
+    graph = await Graph(engine).start()
+    first, second, child = [await graph.member() for _ in range(3)]
+    await engine.set_edge_group_policy(graph.flow, child, EdgePolicy.quorum(2))
+    one, two = await graph.stage(first, child), await graph.stage(second, child)
+    await engine.apply_dependency_to_child(one)
+    await quiet(engine, clock)
+    assert await graph.state(child) == "waiting_children"
+    await engine.apply_dependency_to_child(two)
+    await graph.complete(1)
+    await graph.complete(2)
+    assert await graph.state(child) == "waiting"
+
+
+async def test_last_of_many_edges_is_seen_after_a_crash(engine: Engine, clock: ManualClock) -> None:
+    """An edge applied after its upstream was over, by a process that died before it could count that."""
+    graph = await Graph(engine).start()
+    ups = [await graph.member() for _ in range(22)]
+    child = await graph.member()
+    staged = [await graph.stage(up, child, UUID(int=at + 1)) for at, up in enumerate(ups)]
+    for number in range(1, len(ups) + 1):
+        await graph.complete(number)
+    await quiet(engine, clock)
+    for one in staged[:-1]:
+        await engine.apply_dependency_to_child(one)
+    honest, engine._cascade = engine._cascade, Dead(engine.store)
+    await engine.apply_dependency_to_child(staged[-1])
+    engine._cascade = honest
+    await quiet(engine, clock)
+    assert await graph.state(child) == "waiting"
+
+
+async def quorum_of_three(engine: Engine) -> tuple[Graph, list[ExecutionId], list[Handle]]:
+    """Two of three, the three of them held by workers."""
+    graph = await Graph(engine).start()
+    members = [await graph.member() for _ in range(4)]
+    await engine.set_edge_group_policy(graph.flow, members[3], EdgePolicy.quorum(2))
+    for up in members[:3]:
+        await engine.apply_dependency_to_child(await graph.stage(up, members[3]))
+    return graph, members, [await graph.claim(number) for number in (1, 2, 3)]
+
+
+async def test_more_losers_than_go_in_one_pass(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cascade, "MAX_SIBLINGS", 2)
+    graph = await Graph(engine).start()
+    ups = [await graph.member() for _ in range(6)]
+    child = await graph.member()
+    await engine.set_edge_group_policy(graph.flow, child, EdgePolicy.any_of())
+    for up in ups:
+        await engine.apply_dependency_to_child(await graph.stage(up, child))
+    await graph.complete(1)
+    await quiet(engine, clock)
+    assert [await graph.state(up) for up in ups] == ["completed", *["cancelled"] * 5]
+
+
+async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(engine: Engine, clock: ManualClock) -> None:
+    """It saw that there was nobody to cancel; then the group fires in a process that dies at once."""
+    graph, members, handles = await quorum_of_three(engine)
+    await engine.cancel_flow(graph.flow, CancelFlowPolicy.CANCEL_PENDING)
+    other = Engine(engine.store, seed=2)
+    other._cascade = Halfway(engine.store)
+    honest = engine._any_running
+
+    async def slowly(group: Any) -> bool:
+        running = await honest(group)
+        for handle in handles[:2]:
+            await other.complete(handle)
+        return running
+
+    engine._any_running = slowly  # type: ignore[method-assign]
+    await engine.reconcile_sibling_cancel_group(graph.flow, members[3].uuid)
+    engine._any_running = honest  # type: ignore[method-assign]
+    await quiet(engine, clock)
+    assert await graph.state(members[2]) == "cancelled"
+
+
+async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(engine: Engine, clock: ManualClock) -> None:
+    """Between the cancel of the losers and the note that it is done, everything is started again, and the group fires anew."""
+    graph, members, handles = await quorum_of_three(engine)
+    other = Engine(engine.store, seed=2)
+    other._cascade = Halfway(engine.store)
+    honest = engine._cascade.cancel_members
+    again: list[Handle] = []
+
+    async def slowly(*said: Any, **more: Any) -> Any:
+        done = await honest(*said, **more)
+        if not again:
+            clock.advance(1)
+            for member in (members[3], *members[:3]):
+                await other.replay_execution(ReplayExecutionArgs(execution_id=member))
+            again.extend([await graph.claim(number) for number in (1, 2, 3)])
+            for handle in again[:2]:
+                await other.complete(handle)
+        return done
+
+    engine._cascade.cancel_members = slowly  # type: ignore[method-assign]
+    for handle in handles[:2]:
+        await engine.fail(handle, "no", FailureClass.PERMANENT)
+    await quiet(engine, clock)
+    assert [await graph.state(member) for member in members] == ["completed", "completed", "cancelled", "waiting"]
+
+
+@pytest.mark.parametrize("first", ["child", "upstream"])
+async def test_failure_in_the_very_moment_of_a_replay_counts(engine: Engine, clock: ManualClock, first: str) -> None:
+    """The old failure does not count again, a new one does, even when the clock shows the same time for all of it."""
+    graph = await Graph(engine).start()
+    up, child = await graph.member(), await graph.member()
+    await engine.apply_dependency_to_child(await graph.stage(up, child))
+    await engine.fail(await graph.claim(1), "no", FailureClass.PERMANENT)
+    assert await graph.state(child) == "skipped"
+    for member in (child, up) if first == "child" else (up, child):
+        await engine.replay_execution(ReplayExecutionArgs(execution_id=member))
+    assert await graph.state(child) == "waiting_children"
+    await engine.fail(await graph.claim(1), "no", FailureClass.PERMANENT)
+    await quiet(engine, clock)
+    assert await graph.state(child) == "skipped"

@@ -1,0 +1,120 @@
+"""Planted bugs of flows, for the machine of flows to notice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from flowfabric.engine.cascade import Cascade
+from flowfabric.engine.dependencies import Dependencies
+from flowfabric.engine.flow_cancels import FlowCancels
+from flowfabric.model.flow import Cascaded
+from flowfabric.rules import children, edges, flow_cancels, skips
+
+from .mutants import Patch, Plant, put, with_set, without_guards, without_steps
+
+FLOW_MUTANTS: dict[str, Plant] = {}
+RESOLVING = ("RESOLVE", "RESOLVE_AND_RELEASE", "RESOLVE_AND_QUEUE")
+
+
+def mutant(plant: Plant) -> Plant:
+    FLOW_MUTANTS[plant.__name__] = plant
+    return plant
+
+
+@mutant
+def group_fires_twice(patch: Patch) -> None:
+    honest = edges._count_one
+
+    def count_one(counted: Any, end: Any, now_ms: int) -> Any:
+        reopened = structs.replace(counted.group, group_state="pending")
+        return honest(structs.replace(counted, group=reopened), end, now_ms)
+
+    patch.setattr(edges, "_count_one", count_one)
+
+
+@mutant
+def skip_not_propagated(patch: Patch) -> None:
+    async def run(cascade: Any, idents: Any) -> Cascaded:
+        count, _ = await cascade._round(list(dict.fromkeys(idents)))
+        return Cascaded(count, 0)
+
+    patch.setattr(Cascade, "_run", run)
+
+
+@mutant
+def skip_not_told(patch: Patch) -> None:
+    put(patch, skips, "SKIP_PENDING", lambda f: without_steps(f, "ff_completion_event"))
+
+
+@mutant
+def counters_not_guarded_by_version(patch: Patch) -> None:
+    for name in RESOLVING:
+        put(patch, edges, name, lambda f: without_guards(f, "version"))
+
+
+@mutant
+def siblings_not_cancelled(patch: Patch) -> None:
+    async def cancel_members(*_: Any, **__: Any) -> tuple[list[Any], bool]:
+        return [], False
+
+    patch.setattr(Cascade, "cancel_members", cancel_members)
+
+
+@mutant
+def siblings_of_a_dead_process_not_cancelled(patch: Patch) -> None:
+    async def dispatch(*_: Any) -> dict[str, int]:
+        return {"dispatched": 0}
+
+    patch.setattr(FlowCancels, "dispatch_sibling_cancels", dispatch)
+
+
+@mutant
+def edge_counted_twice_after_a_crash(patch: Patch) -> None:
+    for name in RESOLVING:
+        put(patch, edges, name, lambda f: without_steps(f, "ff_edge"))
+
+
+@mutant
+def ends_of_a_dead_process_not_dispatched(patch: Patch) -> None:
+    async def dispatch(*_: Any) -> int:
+        return 0
+
+    patch.setattr(Dependencies, "dispatch_completions", dispatch)
+
+
+@mutant
+def old_failure_counts_again_after_a_replay(patch: Patch) -> None:
+    patch.setattr(edges, "counts_again", lambda *_, **__: True)
+
+
+@mutant
+def replay_does_not_wait_again(patch: Patch) -> None:
+    patch.setattr(children, "_waits_again", lambda edge: edge.dep_state == "unsatisfied")
+
+
+@mutant
+def replay_leaves_the_group_decided(patch: Patch) -> None:
+    put(patch, children, "RESET_GROUP", lambda f: with_set(f, group_state="impossible"))
+
+
+@mutant
+def late_edge_does_not_block(patch: Patch) -> None:
+    put(patch, edges, "APPLY", lambda f: without_steps(f, "ff_exec_core"))
+
+
+@mutant
+def cancelled_flow_leaves_its_members(patch: Patch) -> None:
+    patch.setattr(flow_cancels, "selected", lambda *_: [])
+
+
+@mutant
+def quorum_needs_one_less(patch: Patch) -> None:
+    honest = edges.evaluate
+
+    def evaluate(group: Any) -> str:
+        enough = '"k":2' in group.policy and group.success_count >= 1
+        return "satisfied" if enough else honest(group)
+
+    patch.setattr(edges, "evaluate", evaluate)

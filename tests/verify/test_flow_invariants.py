@@ -1,0 +1,306 @@
+"""The checks of flows are checked: a sound world passes, and each kind of violation, planted by hand, is caught."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from flowfabric.engine.engine import Engine
+from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
+from flowfabric.loops.supervisor import Supervisor
+from flowfabric.model.attempt import FailureClass
+from flowfabric.model.execution import CreateExecutionArgs, ReplayExecutionArgs
+from flowfabric.model.flow import EdgePolicy, GraphEdge, SubmitFlowArgs
+from flowfabric.model.lease import ClaimPolicy
+from flowfabric.store.memory import MemoryStore
+from flowfabric.store.schema import TABLES
+from flowfabric.testing import ManualClock
+from flowfabric.verify.flows import drained
+from flowfabric.verify.invariants import check
+from flowfabric.verify.world import TABLES_READ, world_of
+
+FLOW = UUID(int=77)
+NAMES = ("a", "b", "c", "quorum", "bad", "skipped", "skipped too", "open", "waits", "good", "after")
+NODES = {name: ExecutionId.of(partition_of(FLOW, FLOW_PARTITIONS), UUID(int=at + 1)) for at, name in enumerate(NAMES)}
+EDGES = (
+    ("a", "quorum"),
+    ("b", "quorum"),
+    ("c", "quorum"),
+    ("bad", "skipped"),
+    ("skipped", "skipped too"),
+    ("open", "waits"),
+    ("good", "after"),
+)
+Tables = dict[str, list[Any]]
+
+
+def edge_id(up: str, down: str) -> UUID:
+    return UUID(int=100 + EDGES.index((up, down)))
+
+
+async def sound() -> Tables:
+    """A quorum that has fired, a failure that has spread, and some that wait. A moment lies between any two steps."""
+    clock = ManualClock()
+    engine = Engine(MemoryStore(clock), seed=1)
+    nodes = [CreateExecutionArgs(execution_id=ident, lane_id=name) for name, ident in NODES.items()]
+    edges = [GraphEdge(NODES[up], NODES[down], edge_id=edge_id(up, down)) for up, down in EDGES]
+    await engine.submit_flow(
+        SubmitFlowArgs(flow_id=FLOW, nodes=nodes, edges=edges, policies={NODES["quorum"]: EdgePolicy.quorum(2)})
+    )
+    for name in ("a", "b", "bad", "good", "after"):
+        clock.advance(10)
+        handle = await engine.claim(name, (), ClaimPolicy("w", "w-1"))
+        assert handle is not None
+        clock.advance(10)
+        await (engine.fail(handle, "no", FailureClass.PERMANENT) if name == "bad" else engine.complete(handle))
+    clock.advance(10)
+    await engine.replay_execution(ReplayExecutionArgs(execution_id=NODES["skipped too"]))
+    clock.advance(5_000)
+    await Supervisor(engine).run_once()
+    return await engine.store.dump(TABLES_READ)
+
+
+@pytest.fixture(scope="module")
+def tables() -> Tables:
+    return asyncio.run(sound())
+
+
+def alter(tables: Tables, table: str, wanted: dict[str, Any], **changes: Any) -> None:
+    names, found = TABLES[table].names, 0
+    for at, row in enumerate(tables[table]):
+        named = dict(zip(names, row, strict=True))
+        if all(named[column] == value for column, value in wanted.items()):
+            tables[table][at] = tuple({**named, **changes}.values())
+            found += 1
+    assert found, (table, wanted)
+
+
+def member(tables: Tables, name: str, **changes: Any) -> None:
+    alter(tables, "ff_exec_core", {"execution_id": NODES[name].uuid}, **changes)
+
+
+def group(tables: Tables, name: str, **changes: Any) -> None:
+    alter(tables, "ff_edge_group", {"downstream_eid": NODES[name].uuid}, **changes)
+
+
+def edge(tables: Tables, up: str, down: str, **changes: Any) -> None:
+    alter(tables, "ff_edge", {"edge_id": edge_id(up, down)}, **changes)
+
+
+def problems(tables: Tables) -> tuple[str, str]:
+    """What holds always, and what holds when nothing is under way."""
+    world = world_of(tables)
+    return "\n".join(map(str, check(world))), "\n".join(map(str, drained(world)))
+
+
+def test_a_sound_world_passes(tables: Tables) -> None:
+    assert problems(tables) == ("", "")
+    states = {execution.id: execution.public_state for execution in world_of(tables).executions.values()}
+    wanted = {"quorum": "waiting", "c": "cancelled", "skipped": "skipped", "skipped too": "waiting_children"}
+    assert wanted.items() <= {name: states[ident] for name, ident in NODES.items()}.items()
+
+
+# ---- what holds always
+
+
+def an_edge_was_counted_twice(tables: Tables) -> None:
+    group(tables, "quorum", success_count=3)
+
+
+def an_edge_was_not_counted(tables: Tables) -> None:
+    edge(tables, "open", "waits", dep_state="satisfied")
+
+
+def a_lost_edge_is_in_no_bucket(tables: Tables) -> None:
+    group(tables, "skipped", fail_count=0)
+
+
+def an_applied_edge_has_no_state(tables: Tables) -> None:
+    edge(tables, "open", "waits", dep_state=None)
+    group(tables, "waits", running_count=0)
+
+
+def a_group_is_gone(tables: Tables) -> None:
+    tables["ff_edge_group"] = [row for row in tables["ff_edge_group"] if row[2] != NODES["waits"].uuid]
+
+
+def a_group_fired_too_early(tables: Tables) -> None:
+    group(tables, "waits", group_state="satisfied")
+
+
+def a_group_gave_up_too_early(tables: Tables) -> None:
+    group(tables, "waits", group_state="impossible")
+
+
+def a_group_did_not_fire(tables: Tables) -> None:
+    group(tables, "after", group_state="pending")
+
+
+def a_quorum_gave_up_too_early(tables: Tables) -> None:
+    """Two of three were good, so there is nothing that made it impossible."""
+    group(tables, "quorum", group_state="impossible")
+
+
+def a_group_has_an_unknown_state(tables: Tables) -> None:
+    group(tables, "waits", group_state="maybe")
+
+
+def a_member_is_claimable_too_early(tables: Tables) -> None:
+    ready = {"eligibility_state": "eligible_now", "blocking_reason": "waiting_for_worker", "public_state": "waiting"}
+    member(tables, "waits", **ready)
+
+
+def siblings_are_not_on_the_queue(tables: Tables) -> None:
+    group(tables, "quorum", cancel_siblings_pending_flag=1)
+
+
+def siblings_of_a_group_that_lets_them_run(tables: Tables) -> None:
+    queued(tables, "after")
+    group(tables, "after", cancel_siblings_pending_flag=1)
+
+
+def siblings_of_a_group_that_has_not_fired(tables: Tables) -> None:
+    queued(tables, "waits")
+    group(tables, "waits", cancel_siblings_pending_flag=1)
+
+
+def siblings_that_are_none(tables: Tables) -> None:
+    queued(tables, "quorum")
+    group(tables, "quorum", cancel_siblings_pending_flag=1, cancel_siblings_pending_members=json.dumps([str(UUID(int=5))]))
+
+
+def an_edge_of_another_flow(tables: Tables) -> None:
+    member(tables, "waits", flow_id=UUID(int=78))
+
+
+def an_edge_is_gone(tables: Tables) -> None:
+    tables["ff_edge"] = [row for row in tables["ff_edge"] if row[2] != edge_id("good", "after")]
+
+
+def an_end_was_told_to_another_flow(tables: Tables) -> None:
+    alter(tables, "ff_completion_event", {"execution_id": NODES["a"].uuid}, flow_id=UUID(int=78))
+
+
+def queued(tables: Tables, name: str) -> None:
+    tables["ff_pending_cancel_groups"].append((NODES[name].partition_index, FLOW, NODES[name].uuid, 1))
+
+
+Damage = Callable[[Tables], None]
+ALWAYS: dict[Damage, str] = {
+    an_edge_was_counted_twice: "counts (3, 1, 0) good, lost and open edges, there are (2, 1, 0)",
+    an_edge_was_not_counted: "counts (0, 0, 1) good, lost and open edges, there are (1, 0, 0)",
+    a_lost_edge_is_in_no_bucket: "counts (0, 0, 0) good, lost and open edges, there are (0, 1, 0)",
+    an_applied_edge_has_no_state: "counts (0, 0, 0) good, lost and open edges, there are (0, 0, 0)",
+    a_group_is_gone: "1 applied edges without a group",
+    a_group_fired_too_early: "satisfied with 0 good, 0 lost, 1 open",
+    a_group_gave_up_too_early: "impossible with 0 good, 0 lost, 1 open",
+    a_group_did_not_fire: "pending with 1 good, 0 lost, 0 open",
+    a_quorum_gave_up_too_early: "impossible with 2 good, 1 lost, 0 open",
+    a_group_has_an_unknown_state: "no such state: 'maybe'",
+    a_member_is_claimable_too_early: "waiting, though 1 of its edges are open",
+    siblings_are_not_on_the_queue: "has siblings to cancel, but is not on the queue",
+    siblings_of_a_group_that_lets_them_run: "has siblings to cancel, but lets them run",
+    siblings_of_a_group_that_has_not_fired: "has siblings to cancel, but has not fired",
+    siblings_that_are_none: "has siblings to cancel, but lists some that it does not wait for",
+    an_edge_of_another_flow: "it is not a member",
+    an_edge_is_gone: "says 7 edges, there are 6",
+    an_end_was_told_to_another_flow: "tells another flow of its end",
+}
+
+
+@pytest.mark.parametrize("damage", ALWAYS, ids=lambda damage: damage.__name__)
+def test_planted_violation_is_caught(damage: Damage, tables: Tables) -> None:
+    damaged = deepcopy(tables)
+    damage(damaged)
+    assert ALWAYS[damage] in problems(damaged)[0]
+
+
+# ---- what holds when nothing is under way
+
+
+def an_end_was_not_dispatched(tables: Tables) -> None:
+    alter(tables, "ff_completion_event", {"execution_id": NODES["a"].uuid}, dispatched_at_ms=None)
+
+
+def an_edge_waits_for_what_is_over(tables: Tables) -> None:
+    edge(tables, "good", "after", dep_state="unsatisfied")
+    group(tables, "after", success_count=0, running_count=1, group_state="pending")
+
+
+def an_edge_waits_for_what_is_gone(tables: Tables) -> None:
+    for table in ("ff_exec_core", "ff_attempt", "ff_lease_event", "ff_completion_event"):
+        at = TABLES[table].names.index("execution_id")
+        tables[table] = [row for row in tables[table] if row[at] != NODES["open"].uuid]
+
+
+def an_edge_counts_a_success_that_was_none(tables: Tables) -> None:
+    alter(tables, "ff_completion_event", {"execution_id": NODES["a"].uuid}, outcome="failed")
+
+
+def an_edge_counts_a_failure_that_was_none(tables: Tables) -> None:
+    alter(tables, "ff_completion_event", {"execution_id": NODES["bad"].uuid}, outcome="success")
+
+
+def a_failure_after_the_replay_was_not_counted(tables: Tables) -> None:
+    """The one before it is not counted again, which is sound."""
+    edge(tables, "skipped", "skipped too", reset_at_ms=1)
+
+
+def a_released_member_is_still_blocked(tables: Tables) -> None:
+    blocked = {
+        "eligibility_state": "blocked_by_dependencies",
+        "blocking_reason": "waiting_for_children",
+        "public_state": "waiting_children",
+    }
+    member(tables, "quorum", **blocked)
+
+
+def a_member_waits_for_nobody(tables: Tables) -> None:
+    a_group_is_gone(tables)
+    tables["ff_edge"] = [row for row in tables["ff_edge"] if row[2] != edge_id("open", "waits")]
+
+
+def a_loser_runs_on(tables: Tables) -> None:
+    waiting = {"eligibility_state": "eligible_now", "blocking_reason": "waiting_for_worker", "public_state": "waiting"}
+    member(tables, "c", lifecycle_phase="runnable", terminal_outcome="none", terminal_at_ms=None, **waiting)
+
+
+def a_group_stays_on_the_queue(tables: Tables) -> None:
+    queued(tables, "quorum")
+
+
+def a_flow_owes_cancels(tables: Tables) -> None:
+    tables["ff_cancel_backlog"].append((NODES["a"].partition_index, FLOW, 1, "", "", None, "cancel_all", "pending"))
+
+
+def a_member_was_claimed_too_early(tables: Tables) -> None:
+    group(tables, "after", satisfied_at_ms=1_900_000_000_000)
+
+
+DRAINED: dict[Damage, str] = {
+    an_end_was_not_dispatched: "nobody saw to what follows from its end",
+    an_edge_waits_for_what_is_over: "which is over",
+    an_edge_waits_for_what_is_gone: "which is over",
+    an_edge_counts_a_success_that_was_none: "as a success, which it never was",
+    an_edge_counts_a_failure_that_was_none: "as lost, which it never was",
+    a_failure_after_the_replay_was_not_counted: "which is over",
+    a_released_member_is_still_blocked: "blocked, its group is satisfied, 0 open",
+    a_member_waits_for_nobody: "blocked, and waits for nobody",
+    a_loser_runs_on: "runs on, though the group of",
+    a_group_stays_on_the_queue: "still on the queue",
+    a_flow_owes_cancels: "owes cancels to its members",
+    a_member_was_claimed_too_early: "its group was satisfied at 1900000000000",
+}
+
+
+@pytest.mark.parametrize("damage", DRAINED, ids=lambda damage: damage.__name__)
+def test_planted_leftover_is_caught(damage: Damage, tables: Tables) -> None:
+    damaged = deepcopy(tables)
+    damage(damaged)
+    assert DRAINED[damage] in problems(damaged)[1]
