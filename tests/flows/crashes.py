@@ -23,11 +23,11 @@ class Firings:
         cascade = engine._cascade = kind(engine.store)
         honest = cascade._commit
 
-        async def commit(*plans: Any) -> Any:
-            done = await honest(*plans)
-            for key, several, answer in done:
+        async def commit(tried: Any) -> Any:
+            done = await honest(tried)
+            for one, answer in done:
                 if isinstance(answer, Applied):
-                    self._note(key, several)
+                    self._note(one.key, one.plans)
             return done
 
         cascade._commit = commit  # type: ignore[method-assign]

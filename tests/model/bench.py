@@ -147,7 +147,12 @@ class Bench:
         return answer
 
     async def _answer_and_dump(self, op: Op) -> tuple[Any, dict[str, list[Row]]]:
-        return await _answered(self.engine, op), await self.engine.store.dump(DUMPED)
+        return await _answered(self.engine, op), await self._dump()
+
+    async def _dump(self) -> dict[str, list[Row]]:
+        """That an end was dispatched is noted after its caller has the answer, so that is waited for."""
+        await self.engine._cascade.finish()
+        return await self.engine.store.dump(DUMPED)
 
     def race(self, first: Op, second: Op) -> None:
         """Both at once: the outcome must be that of one order or the other. The mark of an expired lease may come too late."""
@@ -182,7 +187,7 @@ class Bench:
 
     def compare(self, name: str | None = None, answer: Any = None, tables: dict[str, list[Row]] | None = None) -> None:
         before, past = self.tables, self.world
-        self.tables = self.run(self.engine.store.dump(DUMPED)) if tables is None else tables
+        self.tables = self.run(self._dump()) if tables is None else tables
         problems: list[str] = []
         if self.tables != before:
             self.world = world_of(self.tables)

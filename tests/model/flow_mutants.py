@@ -64,7 +64,7 @@ def siblings_not_cancelled(patch: Patch) -> None:
 
 @mutant
 def siblings_of_a_dead_process_not_cancelled(patch: Patch) -> None:
-    async def dispatch(*_: Any) -> dict[str, int]:
+    async def dispatch(*_: Any, **__: Any) -> dict[str, int]:
         return {"dispatched": 0}
 
     patch.setattr(FlowCancels, "dispatch_sibling_cancels", dispatch)
