@@ -20,6 +20,7 @@ WIDTH = 100
 SIBLINGS = ((10, 100), (100, 40), (1_000, 10))
 SMALL, LARGE = 100, 10_000
 LAYER = 10
+WARM_UP = 3
 ROUNDS = 3
 
 
@@ -94,6 +95,8 @@ async def run_quorum(store: str, n: int, workers: int) -> list[Measured]:
         for siblings, rounds in SIBLINGS:
             if siblings > n:
                 continue
+            for _ in range(WARM_UP):
+                await _race(engine, siblings)
             samples = [await _race(engine, siblings) for _ in range(rounds)]
             p50, p99 = percentile(samples, 0.5), percentile(samples, 0.99)
             results.append(

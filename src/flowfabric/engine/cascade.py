@@ -34,7 +34,22 @@ FIRST_PAUSE_S = 0.002
 MAX_SIBLINGS = 1_024
 MAX_EVENTS = 100
 MEMBER_COLUMNS = Member.__struct_fields__
-_LIGHT = Execution.__struct_fields__[:-2]
+_COLUMNS = Execution.__struct_fields__
+_CANCELLED_BY = (
+    "partition_key",
+    "execution_id",
+    "lifecycle_phase",
+    "ownership_state",
+    "terminal_outcome",
+    "public_state",
+    "attempt_index",
+    "total_attempt_count",
+    "current_attempt_id",
+    "current_lease_id",
+    "lease_epoch",
+    "version",
+)
+_AT = tuple(_COLUMNS.index(column) for column in _CANCELLED_BY)
 _EVENT_COLUMNS = ("event_id", "dispatched_at_ms", "outcome")
 _UPSTREAM_COLUMNS = Upstream.__struct_fields__
 _EDGE_STATE = ("edge_id", "dep_state")
@@ -79,6 +94,14 @@ class _Try(Struct):
 
 
 Ends = dict[GroupKey, list[tuple[_Ending, Edge]]]
+
+
+def _narrow(row: Row) -> Execution:
+    """An execution of which only what a cancel asks for was read."""
+    values: list[Any] = [None] * len(_COLUMNS)
+    for at, value in zip(_AT, row, strict=True):
+        values[at] = value
+    return Execution(*values)
 
 
 def _edge(row: Row) -> Edge:
@@ -353,8 +376,8 @@ class Cascade:
         left = set(members)
         done: list[ExecutionId] = []
         for tries in range(MAX_TRIES):
-            loaded = await self._store.load((GetAll("ff_exec_core", [(partition, uid) for uid in left], _LIGHT),))
-            alive = flow_cancels.selected([Execution(*(*row, None, None)) for row in loaded.rows[0]], policy)
+            loaded = await self._store.load((GetAll("ff_exec_core", [(partition, uid) for uid in left], _CANCELLED_BY),))
+            alive = flow_cancels.selected([_narrow(row) for row in loaded.rows[0]], policy)
             if not alive:
                 return done, set()
             if tries:

@@ -70,7 +70,8 @@ ENCODERS: dict[str, Encoder] = {"uuid": _blob, "uuidtext": uuid_text, "list": li
 class Statement(Struct, frozen=True):
     """`must` means that it touches exactly one row or the whole plan is refused at `step`.
 
-    `wide` holds the texts of a plain insert for several rows at once, by how many: fewer trips through the driver.
+    `wide` holds the texts of a plain insert for several rows at once, by how many: fewer trips through the driver. `among` is
+    where a list of ids stands without which it has nothing to do.
     """
 
     sql: str
@@ -78,6 +79,7 @@ class Statement(Struct, frozen=True):
     step: int = 0
     must: bool = False
     wide: dict[int, str] = {}
+    among: int | None = None
 
 
 class Slot(Struct, frozen=True):
@@ -111,9 +113,11 @@ class Draft:
         self.wide: dict[int, str] = {}
         self.at = 0
         self.must = False
+        self.among: Slot | None = None
 
     def finished(self, place: Mapping[Slot, int]) -> Statement:
-        return Statement(self.sql, picker(place[s] for s in self.used), self.at, self.must, self.wide)
+        among = None if self.among is None else place[self.among]
+        return Statement(self.sql, picker(place[s] for s in self.used), self.at, self.must, self.wide, among)
 
     def param(self, source: str, name: str, kind: str) -> str:
         self.used.append(slot(self.subject, source, name, kind))
@@ -168,6 +172,7 @@ class Draft:
                     f"WHERE needed.value NOT IN (SELECT value FROM json_each({self.value(by, 'list')}))))"
                 )
             case Among(column=column, by=by):
+                self.among = slot(self.subject, "arg", by.name, "uuids")
                 return f"{column} IN (SELECT uuid_blob(value) FROM json_each({self.value(by, 'uuids')}))"
             case Absent(table=other, where=where):
                 return f"NOT EXISTS (SELECT 1 FROM {other} WHERE {self.where(where, TABLES[other])})"

@@ -14,6 +14,9 @@ from flowfabric.store.sql.ddl import index_order, index_predicate
 from flowfabric.store.sql.lite import ENCODERS
 from flowfabric.store.sql.script import decode_list, decode_uuid
 
+MOST_KEYS = 256
+WHOLE_GROUPS = 1_000
+
 
 def run_reads(db: sqlite3.Connection, reads: Sequence[Read]) -> list[list[Row]]:
     """All of them on one snapshot."""
@@ -28,14 +31,12 @@ def run_reads(db: sqlite3.Connection, reads: Sequence[Read]) -> list[list[Row]]:
 
 def _read(db: sqlite3.Connection, read: Read) -> list[Row]:
     if isinstance(read, GetAll):
-        table, sql = TABLES[read.table], get_sql(read.table, read.columns)
-        encode = [ENCODERS.get(table.kinds[k], _same) for k in table.key]
-        found: list[Row] = []
-        for key in read.keys:
-            found += db.execute(sql, [make(part) for make, part in zip(encode, key, strict=True)]).fetchall()
-        return decode_rows(table, found, read.columns)
+        return _joined(db, TABLES[read.table], TABLES[read.table].key, read.keys, read.columns, "")
     if isinstance(read, ScanAll):
-        return [row for scan in read.scans() for row in _read(db, scan)]
+        index = INDEXES[read.index]
+        if read.limit < WHOLE_GROUPS:
+            return [row for scan in read.scans() for row in _read(db, scan)]
+        return _joined(db, TABLES[index.table], index.group, read.groups, read.columns, index_predicate(index, "t."))
     if isinstance(read, Get):
         table = TABLES[read.table]
         sql = get_sql(read.table, read.columns)
@@ -50,6 +51,35 @@ def _read(db: sqlite3.Connection, read: Read) -> list[Row]:
 
 def _same(value: Any) -> Any:
     return value
+
+
+def _joined(
+    db: sqlite3.Connection,
+    table: Table,
+    names: tuple[str, ...],
+    keys: Sequence[tuple[Any, ...]],
+    columns: tuple[str, ...],
+    predicate: str,
+) -> list[Row]:
+    """One statement for many keys: each one sent costs a fight for the interpreter's lock. Lengths are rounded up to few."""
+    encode = [ENCODERS.get(table.kinds[name], _same) for name in names]
+    found: list[Row] = []
+    for at in range(0, len(keys), MOST_KEYS):
+        some = keys[at : at + MOST_KEYS]
+        size = 1 << (len(some) - 1).bit_length()
+        values = [make(part) for key in some for make, part in zip(encode, key, strict=True)]
+        values += [None] * (size * len(names) - len(values))
+        found += db.execute(_joined_sql(table.name, names, size, columns, predicate), values).fetchall()
+    return decode_rows(table, found, columns)
+
+
+@cache
+def _joined_sql(table: str, names: tuple[str, ...], size: int, columns: tuple[str, ...], predicate: str) -> str:
+    """A cross join, so that it is the keys that are walked and the table that is searched."""
+    rows = ", ".join([f"({', '.join('?' * len(names))})"] * size)
+    wanted = " AND ".join([f"t.{name} = k.{name}" for name in names] + ([predicate] if predicate else []))
+    shown = ", ".join(f"t.{column}" for column in columns or TABLES[table].names)
+    return f"WITH k({', '.join(names)}) AS (VALUES {rows}) SELECT {shown} FROM k CROSS JOIN {table} AS t ON {wanted}"
 
 
 def _encode(table: Table, column: str, value: Any) -> Any:

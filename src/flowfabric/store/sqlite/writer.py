@@ -17,7 +17,7 @@ from flowfabric.errors import ResourceExhausted, TransportError
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.clock import Clock
 from flowfabric.store.hub import Hub, Topic
-from flowfabric.store.sql.lite import Statement, Values
+from flowfabric.store.sql.lite import Statement, Values, list_text
 from flowfabric.store.sql.script import Script, decode_uuid, script
 from flowfabric.store.sqlite.failures import (
     FIRST_PAUSE_MS,
@@ -32,6 +32,7 @@ from flowfabric.store.sqlite.failures import (
 MAX_GROUP = 500
 MAX_QUEUE = 100_000
 LOOK = object()
+NOBODY = list_text(())
 _UNIQUE = ("SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_ROWID")
 Row = tuple[Any, ...]
 
@@ -369,6 +370,10 @@ class Writer:
     def _run(self, statement: Statement, rows: list[Values]) -> int:
         """How many rows it touched."""
         execute = self._cursor.execute
+        if statement.among is not None:
+            rows = [values for values in rows if values[statement.among] != NOBODY]
+            if not rows:
+                return 0
         if len(rows) == 1:
             return execute(statement.sql, statement.pick(rows[0])).rowcount
         picked = list(map(statement.pick, rows))
