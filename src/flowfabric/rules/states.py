@@ -140,6 +140,13 @@ VECTORS: dict[str, Vector] = {
 TRANSITIONS: tuple[tuple[str, str, str], ...] = (
     ("", "create", "READY"),
     ("", "create, later", "DELAYED"),
+    ("", "create, with dependencies", "DEPS"),
+    ("READY", "apply a dependency", "DEPS"),
+    ("DELAYED", "apply a dependency", "DEPS"),
+    ("RUNNING", "wait for children", "DEPS"),
+    ("DEPS", "dependencies met", "READY"),
+    ("DEPS", "dependencies met, later", "DELAYED"),
+    ("DEPS", "dependencies impossible", "ENDED"),
     ("READY", "claim", "RUNNING"),
     ("READY", "block", "ROUTE"),
     ("READY", "block", "BUDGET"),
