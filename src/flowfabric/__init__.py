@@ -13,11 +13,28 @@ from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import CancelFlowPolicy, EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
+from flowfabric.model.waitpoint import (
+    AllOf,
+    Count,
+    CountKind,
+    DeliverSignalArgs,
+    FreshWaitpoint,
+    ReasonCode,
+    Single,
+    SuspendArgs,
+    Suspended,
+    TimeoutBehavior,
+    UsePending,
+)
 
 __all__ = [
+    "AllOf",
     "CancelFlowPolicy",
     "ClaimPolicy",
+    "Count",
+    "CountKind",
     "CreateExecutionArgs",
+    "DeliverSignalArgs",
     "EdgePolicy",
     "Engine",
     "EngineBackend",
@@ -27,16 +44,23 @@ __all__ = [
     "FailureClass",
     "FailureReason",
     "FlowFabricError",
+    "FreshWaitpoint",
     "GraphEdge",
     "Handle",
     "LoopSettings",
     "OnSatisfied",
     "PostgresBackend",
+    "ReasonCode",
     "RetryPolicy",
     "ScannerFilter",
     "Settings",
+    "Single",
     "SqliteBackend",
     "SubmitFlowArgs",
+    "SuspendArgs",
+    "Suspended",
+    "TimeoutBehavior",
+    "UsePending",
     "connect",
     "memory_engine",
 ]

@@ -31,7 +31,12 @@ if TYPE_CHECKING:
 DEV_MODE = "FF_DEV_MODE"
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 POSTGRES_LOOPS = LoopSettings(
-    lease_expiry_ms=3_000, delayed_promoter_ms=3_000, attempt_timeout_ms=3_000, edge_cancel_dispatcher_ms=15_000
+    lease_expiry_ms=3_000,
+    delayed_promoter_ms=3_000,
+    attempt_timeout_ms=3_000,
+    edge_cancel_dispatcher_ms=15_000,
+    suspension_timeout_ms=10_000,
+    pending_waitpoint_ms=15_000,
 )
 """Other processes tell what is due soon, so looking by oneself can be rarer there than on SQLite."""
 

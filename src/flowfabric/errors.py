@@ -78,6 +78,13 @@ class ValidationKind(StrEnum):
     CORRUPTION = "corruption"
     HANDLE_FROM_OTHER_BACKEND = "handle_from_other_backend"
     INVALID_DEPENDENCY = "invalid_dependency"
+    INVALID_TOKEN = "invalid_token"  # noqa: S105 - the name of an error
+    INVALID_KID = "invalid_kid"
+    INVALID_SECRET_HEX = "invalid_secret_hex"  # noqa: S105
+    INVALID_GRACE_MS = "invalid_grace_ms"
+    INVALID_WAITPOINT_FOR_EXECUTION = "invalid_waitpoint_for_execution"
+    WAITPOINT_NOT_TOKEN_BOUND = "waitpoint_not_token_bound"  # noqa: S105
+    SIGNAL_LIMIT_EXCEEDED = "signal_limit_exceeded"
 
 
 class ValidationError(EngineError):
@@ -100,6 +107,7 @@ class ContentionKind(StrEnum):
     EXECUTION_NOT_ELIGIBLE = "execution_not_eligible"
     RETRY_EXHAUSTED = "retry_exhausted"
     STALE_GRAPH_REVISION = "stale_graph_revision"
+    WAITPOINT_NOT_FOUND = "waitpoint_not_found"
 
 
 _CONTENTION_HINTS = {
@@ -112,6 +120,7 @@ _CONTENTION_HINTS = {
     ContentionKind.EXECUTION_NOT_ACTIVE: "the execution is not running any more; drop the task",
     ContentionKind.EXECUTION_NOT_ELIGIBLE: "it is not runnable and eligible now",
     ContentionKind.STALE_GRAPH_REVISION: "the graph changed since it was read; read its revision again",
+    ContentionKind.WAITPOINT_NOT_FOUND: "there is no such waitpoint of this execution",
     ContentionKind.RETRY_EXHAUSTED: "the store stayed busy through 3 tries; try again later",
 }
 
@@ -132,6 +141,8 @@ class ConflictKind(StrEnum):
     CYCLE_DETECTED = "cycle_detected"
     DEPENDENCY_ALREADY_EXISTS = "dependency_already_exists"
     EXECUTION_ALREADY_IN_FLOW = "execution_already_in_flow"
+    WAITPOINT_ALREADY_EXISTS = "waitpoint_already_exists"
+    ROTATION_CONFLICT = "rotation_conflict"
     UNIQUE = "unique_violation"
 
 
@@ -156,6 +167,14 @@ class StateKind(StrEnum):
     NOT_BLOCKED_BY_DEPS = "not_blocked_by_deps"
     DEPS_NOT_SATISFIED = "deps_not_satisfied"
     TERMINAL = "terminal"
+    ALREADY_SUSPENDED = "already_suspended"
+    ALREADY_SATISFIED = "already_satisfied"
+    EXECUTION_NOT_SUSPENDED = "execution_not_suspended"
+    TARGET_NOT_SIGNALABLE = "target_not_signalable"
+    WAITPOINT_CLOSED = "waitpoint_closed"
+    WAITPOINT_NOT_PENDING = "waitpoint_not_pending"
+    WAITPOINT_NOT_OPEN = "waitpoint_not_open"
+    PENDING_WAITPOINT_EXPIRED = "pending_waitpoint_expired"
 
 
 _STATE_HINTS = {
@@ -170,6 +189,14 @@ _STATE_HINTS = {
     StateKind.NOT_BLOCKED_BY_DEPS: "it does not wait for other executions",
     StateKind.DEPS_NOT_SATISFIED: "other executions it waits for have not ended",
     StateKind.TERMINAL: "it is over",
+    StateKind.ALREADY_SUSPENDED: "it is suspended; this handle can only observe its signals",
+    StateKind.ALREADY_SATISFIED: "what it would wait for has arrived; go on",
+    StateKind.EXECUTION_NOT_SUSPENDED: "only a suspended execution can be resumed",
+    StateKind.TARGET_NOT_SIGNALABLE: "the execution does not wait for signals now",
+    StateKind.WAITPOINT_CLOSED: "the waitpoint takes no more signals",
+    StateKind.WAITPOINT_NOT_PENDING: "it was used by a suspension or closed already",
+    StateKind.WAITPOINT_NOT_OPEN: "only a pending or active waitpoint can be closed",
+    StateKind.PENDING_WAITPOINT_EXPIRED: "it was not used in time; create another",
 }
 
 

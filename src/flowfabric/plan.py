@@ -195,7 +195,9 @@ class Form:
         at = tuple(self.args.index(name) for name in self.choosing)
         self.chosen_by: Callable[[tuple[Any, ...]], Any] = itemgetter(*at) if at else (lambda values: ())
         self.is_insert = isinstance(self.steps[0], Insert)
-        self.ends = any(isinstance(step, Insert) and step.table == COMPLETIONS for step in self.steps)
+        self.ends = any(
+            isinstance(s, Insert) and s.table == COMPLETIONS and s.row.get("outcome") != "resumable" for s in self.steps
+        )
         self.reads_itself = bool(_tables_asked(self) & {step.table for step in self.steps})
         self._values = _getter(self.args)
         _check(self)
@@ -212,9 +214,14 @@ class Form:
 
 
 class Plan(Struct, frozen=True, gc=False):
+    """A form and its values. They may hold tokens and secrets, so its text names none of them."""
+
     form: Form
     partition: int
     values: tuple[Any, ...]
+
+    def __repr__(self) -> str:
+        return f"Plan({self.form.name}, {self.partition})"
 
 
 class Applied(Struct, frozen=True, gc=False):

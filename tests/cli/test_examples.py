@@ -1,4 +1,4 @@
-"""The examples about flows say what they should; that they run at all is looked at with all the others."""
+"""The examples about flows and suspension say what they should; that they run at all is looked at with all the others."""
 
 from __future__ import annotations
 
@@ -29,3 +29,11 @@ def test_the_pipeline_passes_data_on() -> None:
     assert 'shop-a   was given {"pieces": 4}' in said
     assert 'book     was given {"shop": "shop-b", "total": 100}' in said
     assert "╭ 2 of 3 ──╮" in said and "│ 2✔ 1✖    │" in said
+
+
+def test_the_deployment_waits_for_two_people() -> None:
+    said = said_by("deploy_approval.py")
+    assert "mallory  is refused: invalid_token" in said
+    assert "alice    approves: already counted" in said
+    assert "goes on with the same attempt, approved by alice and bob" in said
+    assert "nobody   else answers in time: release 43 has failed" in said

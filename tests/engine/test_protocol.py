@@ -16,6 +16,7 @@ from flowfabric.connect import connect, memory_engine
 from flowfabric.engine.backend import EngineBackend
 from flowfabric.engine.engine import FLAGS, Engine
 from flowfabric.engine.flow_backend import FlowBackend
+from flowfabric.engine.suspension_backend import SuspensionBackend
 from flowfabric.errors import ConfigError, EngineError, RequiresDevMode, Unavailable
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass
@@ -43,7 +44,7 @@ from .helpers import (
     two_stores,
 )
 
-MEMBERS = sorted({n for kind in (EngineBackend, FlowBackend) for n in vars(kind) if not n.startswith("_")})
+MEMBERS = sorted({n for kind in (EngineBackend, FlowBackend, SuspensionBackend) for n in vars(kind) if not n.startswith("_")})
 
 
 # ---- the protocol
@@ -148,6 +149,10 @@ PROOFS: dict[str, Any] = {
     "cancel_flow_wait_timeout": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow(f, wait=WaitTimeout(1_000))),
     "cancel_flow_wait_indefinite": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow(f, wait=WaitTimeout(300_000))),
     "ack_cancel_member": lambda e, i, h: _always(e.ack_cancel_member(uuid4(), i)),
+    "rotate_waitpoint_hmac_secret_all": lambda e, i, h: e.rotate_waitpoint_hmac_secret_all("k1", "ab" * 32, 0),
+    "seed_waitpoint_hmac_secret": lambda e, i, h: e.seed_waitpoint_hmac_secret("k1", "ab" * 32),
+    "list_pending_waitpoints": lambda e, i, h: e.list_pending_waitpoints(i),
+    "subscribe_signal_delivery": lambda e, i, h: e.subscribe_signal_delivery(),
     "claim_for_worker": lambda e, i, h: e.claim_for_worker(LANE, "w", "i", (), 9),
     "issue_reclaim_grant": lambda e, i, h: e.issue_reclaim_grant(grant_args(i)),
     "prepare": lambda e, i, h: _always(e.prepare()),

@@ -13,6 +13,7 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.model.lease import BackendTag, Grant, HandleFields, LeaseFence
+from flowfabric.model.waitpoint import HmacKey, Signal, Suspension, Waitpoint
 from flowfabric.plan import Answer, Applied, Arg, Form, Insert, Plan
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.states import VECTORS, entering
@@ -177,7 +178,7 @@ def fence(of: Execution, **fields: Any) -> LeaseFence:
 
 # ---- a store that holds the rows
 
-Row = Execution | Attempt | Grant | Flow | Edge | EdgeGroup
+Row = Execution | Attempt | Grant | Flow | Edge | EdgeGroup | Suspension | Waitpoint | Signal | HmacKey
 TABLE_OF: dict[type[Any], str] = {
     Execution: "ff_exec_core",
     Attempt: "ff_attempt",
@@ -185,6 +186,10 @@ TABLE_OF: dict[type[Any], str] = {
     Flow: "ff_flow_core",
     Edge: "ff_edge",
     EdgeGroup: "ff_edge_group",
+    Suspension: "ff_suspension_current",
+    Waitpoint: "ff_waitpoint_pending",
+    Signal: "ff_signal",
+    HmacKey: "ff_waitpoint_hmac",
 }
 _SEEDS = {t: Form(f"seed_{t}", Insert(t, {c: Arg(c) for c in TABLES[t].names})) for t in TABLE_OF.values()}
 
@@ -202,7 +207,7 @@ def seeded(*rows: Row | None, clock: ManualClock | None = None) -> MemoryStore:
     store = MemoryStore(clock or ManualClock(NOW))
     for row in rows:
         if row is not None:
-            plan = _SEEDS[TABLE_OF[type(row)]](row.partition_key, **msgspec.structs.asdict(row))
+            plan = _SEEDS[TABLE_OF[type(row)]](getattr(row, "partition_key", 0), **msgspec.structs.asdict(row))
             assert isinstance(run(store.commit(plan)), Applied)
     return store
 

@@ -24,7 +24,21 @@ from flowfabric.model.lease import (
 )
 from flowfabric.model.state import ExpirePhase
 from flowfabric.plan import Plan
-from flowfabric.rules import attempts, children, claims, edges, executions, grants, leases, operators, retention
+from flowfabric.rules import (
+    attempts,
+    children,
+    claims,
+    edges,
+    executions,
+    grants,
+    leases,
+    operators,
+    retention,
+    signals,
+    suspension_timeouts,
+    suspensions,
+    waitpoints,
+)
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.fence import SWEEP_EXPIRED, check_fence
 from flowfabric.rules.flows import member_of
@@ -32,6 +46,7 @@ from flowfabric.rules.skips import skip
 from flowfabric.rules.states import is_ended
 
 from .factory import FLOW_ID, IDENT, NOW, TTL, WORKER
+from .wait_factory import KEY, around, bound_to, suspend_args, suspension
 
 MISSING = "execution_not_found"
 _FENCED = {MISSING, "attempt_not_found", "lease_conflict", "execution_not_active", "lease_revoked", "lease_expired"}
@@ -141,6 +156,28 @@ def _release(snapshot: Snapshot) -> Decision:
     return edges.promote(edges.Child(snapshot.now_ms, None if execution is None else member_of(execution), None))
 
 
+_made = iter(range(0x2000, 10**9))
+
+
+def _resume(delay_ms: int) -> Callable[[Snapshot], Decision]:
+    return lambda snapshot: signals.resume(snapshot.execution, suspension(), delay_ms, snapshot.now_ms)
+
+
+def _time_out(behavior: str) -> Op:
+    """As if a suspension that is due were stored with the execution; in these worlds it stands alone."""
+    due = suspension(timeout_at_ms=NOW, timeout_behavior=behavior)
+    return _op(lambda s: suspension_timeouts.expire(s.execution, due, s.now_ms, UUID(int=next(_made))))
+
+
+def _suspend(holder: HandleFields) -> Plan:
+    args = suspend_args()
+    return suspensions.suspend(holder, args, around(), bound_to(args, around()), suspensions.Replayed(), KEY.kid)[0]
+
+
+def _ahead(holder: HandleFields) -> Plan:
+    return waitpoints.create_waitpoint(holder, UUID(int=next(_made)), "a", "k1:x", KEY.kid, NOW, NOW + 5)
+
+
 _CLAIMING = (MISSING, "execution_not_leaseable", "lease_conflict")
 
 RULES: dict[str, Op] = {
@@ -200,6 +237,13 @@ RULES: dict[str, Op] = {
     "requeue": _op(lambda s: leases.requeue(s, 0)),
     "issue_reclaim_grant": _op(lambda s: leases.issue_reclaim_grant(s, _ISSUE, grant_id="g-3"), MISSING, "grant_already_exists"),
     "reclaim": _op(_new(leases.reclaim, ReclaimExecutionArgs(**_WORKER, lease_ttl_ms=TTL)), MISSING, "invalid_input"),
+    "resume": _op(_resume(0), MISSING, "execution_not_suspended"),
+    "resume_later": _op(_resume(5), MISSING, "execution_not_suspended"),
+    "time_out_failed": _time_out("fail"),
+    "time_out_cancelled": _time_out("cancel"),
+    "time_out_expired": _time_out("expire"),
+    "time_out_resumed": _time_out("auto_resume"),
+    "time_out_escalated": _time_out("escalate"),
     "trim": _op(_trim),
     "renew_lease": _typed(attempts.renew, None),
     "complete_execution": _typed(lambda h: Act(attempts.complete(h, b"typed")), "operator_override"),
@@ -215,6 +259,8 @@ HOLDERS: dict[str, HolderOp] = {
     "fail_retry_now": HolderOp(lambda h: attempts.fail(h, "r", "c", 0).plan, "failed"),
     "fail_retry_later": HolderOp(lambda h: attempts.fail(h, "r", "c", 9).plan, "failed"),
     "delay": HolderOp(lambda h: attempts.delay(h, NOW + 5).plan),
+    "suspend": HolderOp(_suspend),
+    "create_waitpoint": HolderOp(_ahead),
     "give_up": HolderOp(lambda h: attempts.give_up(h, "r"), "cancelled"),
 }
 SWEEPS: dict[str, SweepOp] = {

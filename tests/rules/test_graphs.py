@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 
 from flowfabric.errors import Conflict, EngineError
@@ -74,6 +75,12 @@ def test_a_graph_has_limits(nodes: int, edges: int, problem: str | None) -> None
     args = SubmitFlowArgs(flow_id=FLOW_ID, nodes=[node(A)] * nodes, edges=[GraphEdge(A, B)] * edges)
     found = graphs.check_size(args)
     assert (found is None) if problem is None else (detail(found) == problem)
+
+
+@pytest.mark.parametrize("field", ["nodes", "edges", "policies"])
+def test_a_graph_is_made_of_lists_and_a_mapping(field: str) -> None:
+    problem = graphs.check_size(msgspec.structs.replace(graph(()), **{field: 7}))
+    assert field in detail(problem)
 
 
 def test_nodes_live_with_their_flow_under_ids_of_their_own() -> None:

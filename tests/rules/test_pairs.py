@@ -35,7 +35,13 @@ STARTS: dict[str, tuple[Execution, Grant | None]] = {
     "ended": (execution("ENDED", outcome="failed"), None),
     "skipped": (execution("ENDED", outcome="skipped"), None),
 }
-ALIKE = ("replay_by_request", "block_route", "expire_attempt")  # each goes the way of another in the list
+ALIKE = (
+    "replay_by_request",
+    "block_route",
+    "expire_attempt",
+    "time_out_cancelled",
+    "time_out_expired",
+)  # each goes the way of another in the list
 OPERATIONS = tuple(name for name in (*RULES, *HOLDERS, *SWEEPS) if name not in ALIKE)
 EVENTS = ("ff_lease_event", "ff_completion_event", "ff_operator_event")
 

@@ -145,7 +145,7 @@ def check_refused(code: str, declared: frozenset[str], mark: Plan | None, world:
 def test_the_small_world_holds_every_legal_state() -> None:
     legal = {name_of(vector_of(w.execution)) for w in WORLDS}
     assert legal == {*VECTORS, None}
-    assert len(WORLDS) == 81 * len(LEASES)
+    assert len(WORLDS) == 82 * len(LEASES)
     assert all(name_of(vector_of(w.execution)) or w.name.endswith("lease=revoked") for w in WORLDS)
 
 

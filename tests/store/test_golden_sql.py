@@ -16,6 +16,7 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import Edge, EdgeGroup, Flow, FlowSummary
 from flowfabric.model.lease import Grant
+from flowfabric.model.waitpoint import HmacKey, Signal, Suspension, Waitpoint
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.plan import Form
 from flowfabric.store.schema import TABLES
@@ -116,6 +117,10 @@ def test_every_statement_runs_on_the_oldest_sqlite_allowed() -> None:
         (Edge, "ff_edge"),
         (EdgeGroup, "ff_edge_group"),
         (FlowSummary, "ff_flow_summary"),
+        (Suspension, "ff_suspension_current"),
+        (Waitpoint, "ff_waitpoint_pending"),
+        (Signal, "ff_signal"),
+        (HmacKey, "ff_waitpoint_hmac"),
     ],
 )
 def test_a_struct_has_exactly_the_columns_of_its_table_in_order(struct: type[Struct], table: str) -> None:

@@ -12,9 +12,11 @@ from rich.console import Console
 from rich.text import Text
 from typer.core import TyperCommand
 
+from flowfabric.cli import approvals as approvals_run
 from flowfabric.cli import demo as demo_run
 from flowfabric.cli import flow as flow_run
 from flowfabric.cli import migrate as migrate_run
+from flowfabric.cli import signal as signal_run
 from flowfabric.cli import verify as verify_run
 from flowfabric.errors import FlowFabricError
 
@@ -93,6 +95,35 @@ def list_flows(
 ) -> None:
     """Lists the flows of a database, the newest first."""
     _told(lambda: flow_run.listed(url, limit, console))
+
+
+@app.command()
+def approvals(
+    url: Annotated[str, typer.Argument(help="sqlite:///path, a path or postgresql://host/database; it is only read.")],
+    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most this many, the oldest first.")] = 50,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Shows the open waitpoints: who waits, what for, and until when. Never a token."""
+    _told(lambda: approvals_run.run(url, limit, console, as_json=as_json))
+
+
+@app.command(context_settings={"allow_extra_args": True})
+def signal(
+    ctx: typer.Context,
+    execution: Annotated[str, typer.Argument(help="The execution that waits; `flowfabric approvals URL` shows it.")],
+    waitpoint: Annotated[str, typer.Argument(help="The waitpoint's UUID.")],
+    url: Annotated[str, typer.Argument(help="sqlite:///path, a path or postgresql://host/database.")],
+    name: Annotated[str, typer.Option(help="The signal's name.")] = "approved",
+    payload: Annotated[str | None, typer.Option(metavar="JSON", help="What the worker is to read with it.")] = None,
+    source: Annotated[str | None, typer.Option(metavar="WHO", help="Who signals.")] = None,
+    token: Annotated[
+        str | None, typer.Option(help="The waitpoint's token; else FF_WAITPOINT_TOKEN, else a line on standard input.")
+    ] = None,
+    operator: Annotated[bool, typer.Option("--operator", help="Decide as an operator, without a token.")] = False,
+) -> None:
+    """Delivers a signal to a waitpoint."""
+    given = signal_run.Given(execution, waitpoint, name, payload, source, token, operator, bool(ctx.args))
+    _told(lambda: signal_run.run(given, url, console))
 
 
 def _told(run: Callable[[], int]) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
 from uuid import UUID
 
 from rich.console import Console
@@ -16,7 +14,7 @@ from flowfabric.cli.flow_dot import dot
 from flowfabric.cli.flow_svg import svg
 from flowfabric.cli.flow_text import print_flow, when
 from flowfabric.cli.flow_view import FLOW_STYLES, clean, view_flow
-from flowfabric.connect import look_at
+from flowfabric.cli.looking import looking
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import FLOW_PARTITIONS
@@ -29,7 +27,6 @@ PAGE = 1_000
 AT_ONCE = 8
 MAX_COUNTED = 1_000
 USUAL = {"default", "dag", ""}
-T = TypeVar("T")
 
 
 def flow_id(text: str) -> UUID:
@@ -43,7 +40,7 @@ def show(text: str, url: str, console: Console, *, as_dot: bool, svg_to: str | N
     if as_dot and svg_to is not None:
         raise ConfigError("--dot and --svg: one of them at a time")
     ident = flow_id(text)
-    view = asyncio.run(_looking(url, lambda engine: view_flow(engine, ident)))
+    view = asyncio.run(looking(url, lambda engine: view_flow(engine, ident)))
     if as_dot:
         console.file.write(dot(view))
     elif svg_to == STDOUT:
@@ -68,19 +65,11 @@ def _write(path: str, text: str) -> None:
         raise ConfigError(f"--svg: cannot write {path}: {error.strerror}") from None
 
 
-async def _looking(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
-    engine = await look_at(url)
-    try:
-        return await work(engine)
-    finally:
-        await engine.close()
-
-
 # ---- the list
 
 
 def listed(url: str, limit: int, console: Console) -> int:
-    found, rows = asyncio.run(_looking(url, lambda engine: _newest(engine, limit)))
+    found, rows = asyncio.run(looking(url, lambda engine: _newest(engine, limit)))
     if not found:
         console.print("no flows", highlight=False)
         return 0

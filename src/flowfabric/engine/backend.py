@@ -8,6 +8,7 @@ from uuid import UUID
 
 from flowfabric.engine.flow_backend import FlowBackend
 from flowfabric.engine.subscriptions import Subscription
+from flowfabric.engine.suspension_backend import SuspensionBackend
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Delayed, FailOutcome, FailureClass, FailureReason
@@ -68,7 +69,7 @@ from flowfabric.model.state import ExpirePhase, LaneState, PublicState
 from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs
 
 
-class EngineBackend(FlowBackend, Protocol):
+class EngineBackend(FlowBackend, SuspensionBackend, Protocol):
     """`Engine` implements it over a store. Operations raise `EngineError`s; a refused call changed nothing."""
 
     # ---- the backend itself

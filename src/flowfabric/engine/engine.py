@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from flowfabric.engine.flow_cancels import FlowCancels
 from flowfabric.engine.kernel import Settings
+from flowfabric.engine.signals import Signals
 from flowfabric.model.lease import Capabilities
 from flowfabric.store.port import Store
 
@@ -50,7 +50,7 @@ FLAGS = (
 _OFFERED_BY = {"cancel_flow_wait_timeout": "cancel_flow", "cancel_flow_wait_indefinite": "cancel_flow"}
 
 
-class Engine(FlowCancels):
+class Engine(Signals):
     """Load, decide, commit, for every operation; the store is the only thing that differs."""
 
     def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:

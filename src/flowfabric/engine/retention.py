@@ -15,7 +15,7 @@ from flowfabric.rules import leases, retention
 from flowfabric.store.port import Scan, ScanAll
 
 MAX_EVENTS = 100
-_TOLD = ("event_id", "execution_id", "dispatched_at_ms")
+_TOLD = ("event_id", "execution_id", "dispatched_at_ms", "outcome")
 _WAITING = ("edge_id", "upstream_eid", "dep_state")
 
 
@@ -68,7 +68,9 @@ class Retention(Subscriptions):
         told = ScanAll("completion_events_of", [(e.execution_id,) for e in members], MAX_EVENTS, _TOLD)
         waiting = ScanAll("edges_out", [(e.partition_key, e.execution_id) for e in members], MAX_GRAPH_EDGES, _WAITING)
         events, edges = (await self.store.load((told, waiting))).rows
-        unheard = {row[1] for row in events if row[2] is None} | {row[1] for row in edges if row[2] == "unsatisfied"}
+        unheard = {row[1] for row in events if row[2] is None and row[3] != "resumable"} | {
+            row[1] for row in edges if row[2] == "unsatisfied"
+        }
         return {e.id for e in members if e.execution_id in unheard}
 
     async def forget_idempotency_keys(self, limit: int = 1_000) -> int:

@@ -19,10 +19,12 @@ from flowfabric.model.event import (
     COMPLETION_EVENTS,
     LEASE_EVENTS,
     OPERATOR_EVENTS,
+    SIGNAL_EVENTS,
     CompletionEvent,
     LeaseEvent,
     OperatorEvent,
     ScannerFilter,
+    SignalEvent,
 )
 from flowfabric.store.port import EVENT_PAGE, Get, Row, Store
 from flowfabric.store.schema import TABLES
@@ -154,6 +156,10 @@ class Subscriptions(Workers):
         """What operators did."""
         return self._subscribe(OPERATOR_EVENTS, "subscribe_operator_events", cursor, wanted, _operator_event)
 
+    def subscribe_signal_delivery(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[SignalEvent]:
+        """Every signal that was accepted, and what it did."""
+        return self._subscribe(SIGNAL_EVENTS, "subscribe_signal_delivery", cursor, wanted, _signal_event)
+
     def _subscribe(
         self, channel: str, op: str, cursor: bytes, wanted: ScannerFilter | None, decode: Callable[[dict[str, Any]], Event]
     ) -> Subscription[Event]:
@@ -175,6 +181,20 @@ def _lease_event(row: dict[str, Any]) -> LeaseEvent:
         row["lease_epoch"],
         row["worker_instance_id"],
         row["reason"],
+        row["occurred_at_ms"],
+    )
+
+
+def _signal_event(row: dict[str, Any]) -> SignalEvent:
+    word = row["event_type"]
+    effect = "Satisfied" if word == "resume_condition_satisfied" else "Buffered" if word.startswith("buffered") else word
+    return SignalEvent(
+        encode_cursor(row["event_id"]),
+        _subject(row),
+        row["signal_id"],
+        row["waitpoint_id"],
+        row["source_identity"],
+        effect,
         row["occurred_at_ms"],
     )
 

@@ -14,7 +14,7 @@ from flowfabric.engine.filters import passes
 from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
-from flowfabric.store.port import Scan
+from flowfabric.store.port import GetAll, Scan
 from flowfabric.store.schema import INDEXES
 
 log = logging.getLogger("flowfabric.loops")
@@ -39,6 +39,8 @@ class LoopSettings(Struct, frozen=True):
     edge_cancel_reconciler_ms: int = 10_000
     cancel_reconciler_ms: int = 15_000
     flow_projector_ms: int = 15_000
+    suspension_timeout_ms: int = 2_000
+    pending_waitpoint_ms: int = 5_000
     wanted: ScannerFilter = ScannerFilter()
 
 
@@ -79,11 +81,23 @@ class Worklist:
         while True:
             loaded = await engine.store.load((Scan(index, group or {}, after, upto, BATCH, LIGHT),))
             page = [light(row) for row in loaded.rows[0]]
-            due = [e.id for e in page if passes(e, self._wanted) and e.id not in self._skipped]
-            done += sum(await asyncio.gather(*(self._one(ident, work) for ident in due)))
+            done += await self._all([e.id for e in page if passes(e, self._wanted)], work)
             if len(page) < BATCH:
                 return done
             after = tuple(getattr(page[-1], column) for column in INDEXES[index].order)
+
+    async def several(self, engine: Engine, idents: list[ExecutionId], work: Callable[[ExecutionId], Awaitable[Any]]) -> int:
+        """As `each`, for executions found some other way."""
+        self._skipped = {ident: left - 1 for ident, left in self._skipped.items() if left > 1}
+        if idents and not self._wanted.empty:
+            keys = [(ident.partition_index, ident.uuid) for ident in idents]
+            found = [light(row) for row in (await engine.store.load((GetAll("ff_exec_core", keys, LIGHT),))).rows[0]]
+            idents = [e.id for e in found if passes(e, self._wanted)]
+        return await self._all(idents, work)
+
+    async def _all(self, idents: list[ExecutionId], work: Callable[[ExecutionId], Awaitable[Any]]) -> int:
+        due = [ident for ident in idents if ident not in self._skipped]
+        return sum(await asyncio.gather(*(self._one(ident, work) for ident in due)))
 
     async def _one(self, ident: ExecutionId, work: Callable[[ExecutionId], Awaitable[Any]]) -> int:
         try:

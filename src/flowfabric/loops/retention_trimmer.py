@@ -24,8 +24,9 @@ class RetentionTrimmer:
                     done += trimmed
             cursor = page.next_cursor
             if cursor is None:
-                while (forgotten := await engine.forget_idempotency_keys()) > 0:
-                    done += forgotten
+                for forget in (engine.forget_idempotency_keys, engine.forget_signal_keys):
+                    while (forgotten := await forget()) > 0:
+                        done += forgotten
                 return done
 
     async def next_due(self, engine: Engine) -> int | None:

@@ -18,6 +18,7 @@ from flowfabric.loops.lease_expiry import LeaseExpiry
 from flowfabric.loops.loop import Loop, LoopSettings
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.loops.route_releaser import RouteReleaser
+from flowfabric.loops.suspensions import PendingWaitpointExpiry, SuspensionTimeout
 from flowfabric.loops.time_limits import AttemptTimeout, ExecutionDeadline
 from flowfabric.loops.worker_reaper import WorkerReaper
 from flowfabric.store.hub import Waiter
@@ -42,6 +43,8 @@ def all_loops(settings: LoopSettings) -> list[Loop]:
         EdgeCancelReconciler(settings),
         CancelReconciler(settings),
         FlowProjector(settings),
+        SuspensionTimeout(settings),
+        PendingWaitpointExpiry(settings),
     ]
 
 

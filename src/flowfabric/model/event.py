@@ -12,6 +12,7 @@ from flowfabric.ids import ExecutionId
 LEASE_EVENTS = "ff_lease_event"
 COMPLETION_EVENTS = "ff_completion_event"
 OPERATOR_EVENTS = "ff_operator_event"
+SIGNAL_EVENTS = "ff_signal_event"
 
 
 class ScannerFilter(Struct, frozen=True):
@@ -45,6 +46,18 @@ class CompletionEvent(Struct, frozen=True):
     execution_id: ExecutionId
     outcome: str
     flow_id: UUID | None
+    at: int
+
+
+class SignalEvent(Struct, frozen=True):
+    """`effect` is Satisfied, Buffered, or the stored word for anything else."""
+
+    cursor: bytes
+    execution_id: ExecutionId
+    signal_id: UUID
+    waitpoint_id: UUID
+    source_identity: str | None
+    effect: str
     at: int
 
 

@@ -96,6 +96,7 @@ class Execution(Struct, frozen=True):
     last_capability_mismatch_at: int | None
     current_suspension_id: UUID | None
     current_waitpoint_id: UUID | None
+    last_hmac_validation_failed_at: int | None
     result_encoding: str | None
     tags: str
     raw_fields: str

@@ -41,10 +41,12 @@ from flowfabric.rules.parts import (
     MOVED,
     MOVED_AT_ARG,
     MUTATED,
+    NOT_WAITING,
     RELEASED,
     UNCHANGED,
     UNRESERVED,
     close_attempt,
+    close_waits,
     completion_event,
     drop_grant,
     lease_event,
@@ -256,12 +258,14 @@ def _cancelling(name: str, changes: dict[str, Any], *steps: Step) -> Form:
 
 
 CANCEL_LEASED = _cancelling("cancel_leased", _CANCEL_OPEN, _CLOSE_CANCELLED, drop_grant(), _LEASE_OVER)
-CANCEL_INTERRUPTED = _cancelling("cancel_interrupted", _CANCEL_OPEN, _CLOSE_CANCELLED, drop_grant())
+_CANCEL_WAIT = {**_CANCEL_OPEN, **NOT_WAITING}
+_CLOSE_WAITS = (_CLOSE_CANCELLED, *close_waits("cancelled", Arg("now")), drop_grant())
+CANCEL_INTERRUPTED = _cancelling("cancel_interrupted", _CANCEL_WAIT, *_CLOSE_WAITS)
 CANCEL_PENDING = _cancelling("cancel_pending", _ENDED_CANCELLED, drop_grant())
 CANCEL_BETWEEN = _cancelling("cancel_between_attempts", _CANCEL_BETWEEN, drop_grant())
 _TOLD = {
     CANCEL_LEASED: CANCEL_LEASED,
-    CANCEL_INTERRUPTED: _cancelling("cancel_interrupted_member", _CANCEL_OPEN, _CLOSE_CANCELLED, drop_grant(), _LEASE_OVER),
+    CANCEL_INTERRUPTED: _cancelling("cancel_interrupted_member", _CANCEL_WAIT, *_CLOSE_WAITS, _LEASE_OVER),
     CANCEL_PENDING: _cancelling("cancel_pending_member", _ENDED_CANCELLED, drop_grant(), _LEASE_OVER),
     CANCEL_BETWEEN: _cancelling("cancel_member_between_attempts", _CANCEL_BETWEEN, drop_grant(), _LEASE_OVER),
 }

@@ -10,7 +10,7 @@ from flowfabric.errors import NotFound, StateError, StateKind
 from flowfabric.model.execution import AlreadyTerminal, Execution, Expired, Replayed
 from flowfabric.model.policy import stored_policy
 from flowfabric.model.state import ExpirePhase, PublicState
-from flowfabric.plan import Add, Arg, Cond, Form, Ref, Update, UpdateMany, Wake, Was
+from flowfabric.plan import Add, Arg, Cond, Form, Ref, Text, Update, UpdateMany, Wake, Was
 from flowfabric.rules.children import reset_groups
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.parts import (
@@ -18,11 +18,13 @@ from flowfabric.rules.parts import (
     EXEC,
     KEPT_UNTIL,
     MOVED_AT_ARG,
+    NOT_WAITING,
     RELEASED,
     THIS_ATTEMPT,
     UNCHANGED,
     UNRESERVED,
     close_attempt,
+    close_waits,
     completion_event,
     drop_grant,
     lease_event,
@@ -176,7 +178,14 @@ EXPIRE_LEASED = Form(
     lease_event("revoked", "expired", at=Arg("now")),
     _DONE_EXPIRED,
 )
-EXPIRE_OPEN = Form("expire_open", Update(EXEC, UNCHANGED, _EXPIRE_OPEN), _CLOSE_EXPIRED, drop_grant(), _DONE_EXPIRED)
+EXPIRE_OPEN = Form(
+    "expire_open",
+    Update(EXEC, UNCHANGED, {**_EXPIRE_OPEN, **NOT_WAITING}),
+    _CLOSE_EXPIRED,
+    *close_waits(Text(("expired:", Arg("phase"))), Arg("now")),
+    drop_grant(),
+    _DONE_EXPIRED,
+)
 EXPIRE_PENDING = Form("expire_pending", Update(EXEC, UNCHANGED, _ENDED_EXPIRED), drop_grant(), _DONE_EXPIRED)
 EXPIRE_BETWEEN = Form("expire_between_attempts", Update(EXEC, UNCHANGED, _EXPIRE_OPEN), drop_grant(), _DONE_EXPIRED)
 

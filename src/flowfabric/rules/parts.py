@@ -6,9 +6,11 @@ from typing import Any
 
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS, OPERATOR_EVENTS
 from flowfabric.model.execution import Execution
+from flowfabric.model.waitpoint import OPEN_STATES
 from flowfabric.plan import Add, AnyOf, Arg, Cond, Delete, Emit, Insert, Now, Ref, UpdateMany, Was
 
 EXEC, ATTEMPT, GRANT, LANE = "ff_exec_core", "ff_attempt", "ff_claim_grant", "ff_lane_registry"
+SUSPENSION, WAITPOINT, SIGNAL = "ff_suspension_current", "ff_waitpoint_pending", "ff_signal"
 
 KEY = (Cond("partition_key", "=", Arg("partition_key")), Cond("execution_id", "=", Arg("execution_id")))
 UNCHANGED = (*KEY, Cond("version", "=", Arg("version")))
@@ -40,6 +42,7 @@ RELEASED: dict[str, Any] = dict.fromkeys(
         "attempt_timeout_at_ms",
     )
 )
+NOT_WAITING: dict[str, Any] = {"current_suspension_id": None, "current_waitpoint_id": None}
 UNRESERVED: dict[str, Any] = {"reserved_for": None, "reserved_until_ms": None}
 KEPT_UNTIL: dict[str, Any] = {"retain_until_ms": Now(Was("retention_ttl_ms"))}
 CLOSED_BY_HOLDER: dict[str, Any] = {
@@ -104,6 +107,20 @@ def flow_event(kind: str, details: Any, namespace: Any) -> Insert:
 def close_attempt(phase: str, outcome: str, *, at: Any = Now(), **more: Any) -> UpdateMany:  # noqa: B008
     changes = {"attempt_state": phase, "outcome": outcome, "terminal_at_ms": at, "lease_expires_at_ms": None, **more}
     return UpdateMany(ATTEMPT, THIS_ATTEMPT, changes)
+
+
+def close_waits(
+    reason: Any,
+    at: Any = Now(),  # noqa: B008
+    states: tuple[str, ...] = OPEN_STATES,
+    **more: Any,
+) -> tuple[UpdateMany, UpdateMany]:
+    """Whatever an execution waited for is closed with it; `states`: of its waitpoints only these."""
+    closed = {"closed_at_ms": at, "close_reason": reason, "version": Add(1)}
+    return (
+        UpdateMany(SUSPENSION, (*THIS_ROW, Cond("closed_at_ms", "is null")), closed),
+        UpdateMany(WAITPOINT, (*THIS_ROW, Cond("state", "in", states)), {"state": "closed", **closed, **more}),
+    )
 
 
 def drop_grant() -> Delete:

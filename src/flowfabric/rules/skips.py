@@ -10,10 +10,12 @@ from flowfabric.rules.parts import (
     EXEC,
     KEPT_UNTIL,
     MOVED,
+    NOT_WAITING,
     RELEASED,
     UNCHANGED,
     UNRESERVED,
     close_attempt,
+    close_waits,
     completion_event,
     drop_grant,
     lease_event,
@@ -44,7 +46,14 @@ SKIP_LEASED = Form(
     lease_event("revoked", REASON),
     _TOLD,
 )
-SKIP_INTERRUPTED = Form("skip_interrupted", Update(EXEC, UNCHANGED, _SKIPPED_OPEN), _CLOSED, drop_grant(), _TOLD)
+SKIP_INTERRUPTED = Form(
+    "skip_interrupted",
+    Update(EXEC, UNCHANGED, {**_SKIPPED_OPEN, **NOT_WAITING}),
+    _CLOSED,
+    *close_waits(REASON),
+    drop_grant(),
+    _TOLD,
+)
 SKIP_BETWEEN = Form("skip_between_attempts", Update(EXEC, UNCHANGED, _SKIPPED_OPEN), drop_grant(), _TOLD)
 SKIP_PENDING = Form("skip_pending", Update(EXEC, UNCHANGED, _SKIPPED), drop_grant(), _TOLD)
 

@@ -114,6 +114,7 @@ VECTORS: dict[str, Vector] = {
                 "waiting_for_approval",
                 "waiting_for_callback",
                 "waiting_for_tool_result",
+                "waiting_for_budget",
                 "paused_by_operator",
                 "paused_by_policy",
             ),
@@ -169,6 +170,10 @@ TRANSITIONS: tuple[tuple[str, str, str], ...] = (
     ("LOST", "reclaim", "RUNNING"),
     ("LOST", "requeue", "READY"),
     ("LOST", "too many losses", "ENDED"),
+    ("RUNNING", "suspend", "SUSPENDED"),
+    ("SUSPENDED", "signal, operator or timeout", "READY"),
+    ("SUSPENDED", "resume, later", "DELAYED"),
+    ("SUSPENDED", "timeout or cancel", "ENDED"),
     ("ENDED", "replay", "READY"),
     ("ENDED", "replay of a skipped member", "DEPS"),
 )

@@ -9,18 +9,21 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
 from flowfabric.rules.states import is_ended, name_of, public_state, vector_of
 from flowfabric.verify.flows import FLOW_CHECKS
+from flowfabric.verify.suspensions import SUSPENSION_CHECKS
 from flowfabric.verify.violation import Check, Violation, about
 from flowfabric.verify.world import Event, Key, World
 
 __all__ = ["CHECKS", "Violation", "check"]
 
 OPEN_PHASES = ("created", "started", "suspended")
+RAISING = ("lease_revoked", "waiting_children", "suspended")
+"""Why a lease is revoked with its epoch, so that the next grant is two further on."""
 
 
 def one_end_per_generation(world: World) -> Iterator[Violation]:
     """I2: a completion event for each time it ended, and the last one says how."""
     for key, execution in world.executions.items():
-        events = world.completions.get(key, [])
+        events = [event for event in world.completions.get(key, []) if event["outcome"] != "resumable"]
         expected = execution.replay_count + is_ended(execution)
         if len(events) != expected:
             yield Violation("I2", about(key), f"{len(events)} completion events, expected {expected}")
@@ -29,13 +32,13 @@ def one_end_per_generation(world: World) -> Iterator[Violation]:
 
 
 def epochs_rise(world: World) -> Iterator[Violation]:
-    """I4: every grant raises the epoch, and the epoch is accounted for by what was granted, revoked, cancelled and replayed."""
+    """I4: every grant raises the epoch, and what was granted, revoked, suspended, cancelled and replayed accounts for it."""
     for key, execution in world.executions.items():
         events = world.leases.get(key, [])
         granted = [e["lease_epoch"] for e in events if e["event_type"] in ("acquired", "reclaimed")]
         if any(b <= a for a, b in pairwise(granted)):
             yield Violation("I4", about(key), f"grants do not raise the epoch: {granted}")
-        revoked = sum(e["event_type"] == "revoked" and e["reason"] in ("lease_revoked", "waiting_children") for e in events)
+        revoked = sum(e["event_type"] == "revoked" and e["reason"] in RAISING for e in events)
         least = len(granted) + revoked + execution.replay_count
         most = least + sum(e["outcome"] == "cancelled" for e in world.completions.get(key, []))
         if not least <= execution.lease_epoch <= most:
@@ -122,7 +125,7 @@ def events_tell_the_state(world: World) -> Iterator[Violation]:
         if open_lease != (execution.ownership_state == "leased"):
             said = last[0]["event_type"] if last else "nothing"
             yield Violation("I11", about(key), f"{execution.ownership_state}, but the last lease event is {said}")
-        for channel in (world.leases, world.completions, world.operations):
+        for channel in (world.leases, world.completions, world.operations, world.heard):
             for event in channel.get(key, []):
                 if event["namespace"] != execution.namespace:
                     yield Violation("I12", about(key), f"event {event['event_id']} has namespace {event['namespace']!r}")
@@ -139,12 +142,16 @@ def keys_name_one_execution(world: World) -> Iterator[Violation]:
 
 
 def nothing_is_orphaned(world: World) -> Iterator[Violation]:
-    """I16: no attempt, grant or event without its execution."""
+    """I16: no attempt, grant, suspension, waitpoint, signal or event without its execution."""
     owners: Iterable[tuple[str, Iterable[Key]]] = (
         ("attempt", world.attempts),
         ("grant", [(g.partition_key, g.execution_id) for g in world.grants]),
         ("lease event", world.leases),
         ("completion event", world.completions),
+        ("suspension", world.suspensions),
+        ("waitpoint", world.waitpoints),
+        ("signal", world.signals),
+        ("signal event", world.heard),
     )
     for what, keys in owners:
         for key in keys:
@@ -162,6 +169,7 @@ CHECKS: dict[str, Check] = {
     "I15": keys_name_one_execution,
     "I16": nothing_is_orphaned,
     **FLOW_CHECKS,
+    **SUSPENSION_CHECKS,
 }
 
 

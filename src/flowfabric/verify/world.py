@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.model.lease import Grant
+from flowfabric.model.waitpoint import Signal, Suspension, Waitpoint
 from flowfabric.store.port import Row
 from flowfabric.store.schema import TABLES
 
@@ -28,16 +29,22 @@ TABLES_READ = (
     "ff_edge_group",
     "ff_pending_cancel_groups",
     "ff_cancel_backlog",
+    "ff_suspension_current",
+    "ff_waitpoint_pending",
+    "ff_signal",
+    "ff_signal_event",
 )
 Key = tuple[int, UUID]
 GroupKey = tuple[int, UUID, UUID]
 Event = dict[str, Any]
+Owned = TypeVar("Owned", Waitpoint, Signal)
 
 
 class World(Struct, frozen=True):
     """Executions by key, and what hangs off them; events in the order they were numbered.
 
     `inbound` holds edges by the group they belong to; `cancelling` are groups with siblings to cancel, `owed` flows with members.
+    `heard` are the events that tell of signals.
     """
 
     executions: dict[Key, Execution]
@@ -52,6 +59,10 @@ class World(Struct, frozen=True):
     inbound: dict[GroupKey, list[Edge]]
     cancelling: set[GroupKey]
     owed: set[Key]
+    suspensions: dict[Key, Suspension]
+    waitpoints: dict[Key, list[Waitpoint]]
+    signals: dict[Key, list[Signal]]
+    heard: dict[Key, list[Event]]
 
 
 def world_of(tables: Mapping[str, list[Row]]) -> World:
@@ -79,7 +90,18 @@ def world_of(tables: Mapping[str, list[Row]]) -> World:
         inbound,
         {(row[0], row[1], row[2]) for row in tables["ff_pending_cancel_groups"]},
         {(row[0], row[1]) for row in tables["ff_cancel_backlog"]},
+        {(row[0], row[1]): Suspension(*row) for row in tables["ff_suspension_current"]},
+        _by_execution(Waitpoint(*row) for row in tables["ff_waitpoint_pending"]),
+        _by_execution(Signal(*row) for row in tables["ff_signal"]),
+        _events(tables, "ff_signal_event"),
     )
+
+
+def _by_execution(rows: Iterable[Owned]) -> dict[Key, list[Owned]]:
+    grouped: dict[Key, list[Owned]] = {}
+    for row in rows:
+        grouped.setdefault((row.partition_key, row.execution_id), []).append(row)
+    return grouped
 
 
 def _events(tables: Mapping[str, list[Row]], channel: str) -> dict[Key, list[Event]]:

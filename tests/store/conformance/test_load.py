@@ -68,8 +68,10 @@ def _unfitting(index: Index) -> list[dict[str, Any]]:
 
 
 def _told_by(index: Index) -> str:
-    """The column by which rows outside the index are known."""
-    return "execution_id" if "execution_id" in TABLES[index.table].names else "flow_id"
+    """The column by which rows outside the index are known: a uuid that makes them differ."""
+    table = TABLES[index.table]
+    keys = [column for column in reversed(table.key) if table.kinds[column] == "uuid"]
+    return next(iter([*keys, *(c for c in ("execution_id", "flow_id") if c in table.names)]), table.key[0])
 
 
 async def _fill(store: Store, index: Index) -> None:

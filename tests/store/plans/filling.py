@@ -27,6 +27,12 @@ BIG = (
     "ff_cancel_backlog",
     "ff_cancel_backlog_member",
     "ff_flow_summary",
+    "ff_suspension_current",
+    "ff_waitpoint_pending",
+    "ff_signal",
+    "ff_signal_dedup",
+    "ff_suspend_dedup",
+    "ff_signal_event",
 )
 STATES = ("never analyzed", "analyzed", "analyzed while empty")
 
@@ -68,6 +74,17 @@ SELECT i % 4, {_ID}, i, CASE WHEN i % 10 > 0 THEN i END, 'x' {_SOME};
 INSERT INTO ff_cancel_backlog_member SELECT i % 4, {_ID}, 'e-' || i {_SOME};
 INSERT INTO ff_flow_summary (partition_key, flow_id, public_flow_state, last_summary_update_at)
 SELECT i % 4, {_ID}, 'x', i {_SOME};
+INSERT INTO ff_suspension_current
+    (partition_key, execution_id, suspension_id, suspended_at_ms, timeout_at_ms, reason_code, condition)
+SELECT i % 4, {_ID}, {_ID}, i, i, 'x', '{{}}' {_SOME};
+INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms, expires_at_ms)
+SELECT i % 4, {_OTHER}, {_ID}, 'k', 't', i, i {_SOME};
+INSERT INTO ff_signal (partition_key, execution_id, signal_id, waitpoint_id, created_at_ms, accepted_at_ms, observed_effect)
+SELECT i % 4, {_ID}, {_OTHER}, {_OTHER}, i, i, 'x' {_SOME};
+INSERT INTO ff_signal_dedup SELECT i % 4, {_OTHER}, 'k-' || i, {_ID}, {_OTHER}, i {_SOME};
+INSERT INTO ff_suspend_dedup SELECT i % 4, 'k-' || i, {_ID}, 'x', i, i {_SOME};
+INSERT INTO ff_signal_event (execution_id, signal_id, waitpoint_id, event_type, occurred_at_ms)
+SELECT {_ID}::text, 's', 'w', 'x', i {_SOME};
 INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) VALUES ('{LANE}', 0, 'x');
 """
 

@@ -37,7 +37,9 @@ g AS (UPDATE ff_exec_core AS t
     terminal_at_ms = a.now,
     closing_epoch = t.lease_epoch,
     closing_attempt_index = t.attempt_index,
-    attempt_state = 'attempt_terminal'::text
+    attempt_state = 'attempt_terminal'::text,
+    current_suspension_id = NULL::uuid,
+    current_waitpoint_id = NULL::uuid
     FROM a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id
@@ -51,7 +53,7 @@ g AS (UPDATE ff_exec_core AS t
     t.namespace AS r_namespace,
     t.instance_tag AS r_instance_tag,
     t.flow_id AS r_flow_id),
-w3 AS (INSERT INTO ff_completion_event (outcome,
+w5 AS (INSERT INTO ff_completion_event (outcome,
     occurred_at_ms,
     execution_id,
     partition_key,
@@ -67,10 +69,27 @@ w3 AS (INSERT INTO ff_completion_event (outcome,
     g.r_flow_id,
     g.now_ms_
     FROM g),
-w2 AS (DELETE
+w4 AS (DELETE
     FROM ff_claim_grant AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id),
+w3 AS (UPDATE ff_waitpoint_pending AS t
+    SET state = 'closed'::text,
+    closed_at_ms = g.now,
+    close_reason = ('expired:'::text::text || g.phase::text),
+    version = t.version + 1
+    FROM g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id
+    AND t.state IN ('pending', 'active')),
+w2 AS (UPDATE ff_suspension_current AS t
+    SET closed_at_ms = g.now,
+    close_reason = ('expired:'::text::text || g.phase::text),
+    version = t.version + 1
+    FROM g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id
+    AND CASE WHEN t.closed_at_ms IS NULL THEN true ELSE false END),
 w1 AS (UPDATE ff_attempt AS t
     SET attempt_state = 'ended_failure'::text,
     outcome = 'expired'::text,

@@ -35,10 +35,30 @@ c1 AS (DELETE
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id),
 c2 AS (DELETE
+    FROM ff_suspension_current AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+c3 AS (DELETE
+    FROM ff_waitpoint_pending AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+c4 AS (DELETE
+    FROM ff_signal AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+c5 AS (DELETE
+    FROM ff_signal_dedup AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+c6 AS (DELETE
+    FROM ff_suspend_dedup AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+c7 AS (DELETE
     FROM ff_lease_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id::text),
-o2 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o7 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_lease_event',
     max(t.event_id)
     FROM ff_lease_event AS t JOIN g ON t.partition_key = g.r_partition_key
@@ -47,11 +67,11 @@ o2 AS (INSERT INTO ff_outbox_trim AS x (channel,
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
     EXCLUDED.event_id)),
-c3 AS (DELETE
+c8 AS (DELETE
     FROM ff_completion_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id),
-o3 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o8 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_completion_event',
     max(t.event_id)
     FROM ff_completion_event AS t JOIN g ON t.partition_key = g.r_partition_key
@@ -60,14 +80,27 @@ o3 AS (INSERT INTO ff_outbox_trim AS x (channel,
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
     EXCLUDED.event_id)),
-c4 AS (DELETE
+c9 AS (DELETE
     FROM ff_operator_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id::text),
-o4 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o9 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_operator_event',
     max(t.event_id)
     FROM ff_operator_event AS t JOIN g ON t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id::text
+    HAVING max(t.event_id) IS NOT NULL
+    ON CONFLICT (channel) DO UPDATE
+    SET event_id = greatest(x.event_id,
+    EXCLUDED.event_id)),
+c10 AS (DELETE
+    FROM ff_signal_event AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id::text),
+o10 AS (INSERT INTO ff_outbox_trim AS x (channel,
+    event_id) SELECT 'ff_signal_event',
+    max(t.event_id)
+    FROM ff_signal_event AS t JOIN g ON t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id::text
     HAVING max(t.event_id) IS NOT NULL
     ON CONFLICT (channel) DO UPDATE

@@ -41,7 +41,9 @@ UPDATE ff_exec_core
     closing_epoch = ?,
     closing_attempt_index = ?,
     attempt_state = 'attempt_terminal',
-    lease_epoch = ?
+    lease_epoch = ?,
+    current_suspension_id = NULL,
+    current_waitpoint_id = NULL
     WHERE partition_key = ?
     AND execution_id = ?;
 
@@ -56,6 +58,23 @@ UPDATE ff_attempt
     WHERE partition_key = ?
     AND execution_id = ?
     AND attempt_index = ?;
+
+UPDATE ff_suspension_current
+    SET closed_at_ms = ?,
+    close_reason = 'cancelled',
+    version = version + 1
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND closed_at_ms IS NULL;
+
+UPDATE ff_waitpoint_pending
+    SET state = 'closed',
+    closed_at_ms = ?,
+    close_reason = 'cancelled',
+    version = version + 1
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND state IN ('pending', 'active');
 
 DELETE
     FROM ff_claim_grant

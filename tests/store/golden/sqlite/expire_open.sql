@@ -38,7 +38,9 @@ UPDATE ff_exec_core
     terminal_at_ms = ?,
     closing_epoch = lease_epoch,
     closing_attempt_index = attempt_index,
-    attempt_state = 'attempt_terminal'
+    attempt_state = 'attempt_terminal',
+    current_suspension_id = NULL,
+    current_waitpoint_id = NULL
     WHERE partition_key = ?
     AND execution_id = ?;
 
@@ -51,6 +53,23 @@ UPDATE ff_attempt
     WHERE partition_key = ?
     AND execution_id = ?
     AND attempt_index = ?;
+
+UPDATE ff_suspension_current
+    SET closed_at_ms = ?,
+    close_reason = ('expired:' || ?),
+    version = version + 1
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND closed_at_ms IS NULL;
+
+UPDATE ff_waitpoint_pending
+    SET state = 'closed',
+    closed_at_ms = ?,
+    close_reason = ('expired:' || ?),
+    version = version + 1
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND state IN ('pending', 'active');
 
 DELETE
     FROM ff_claim_grant

@@ -24,6 +24,31 @@ DELETE
     WHERE partition_key = ?
     AND execution_id = ?;
 
+DELETE
+    FROM ff_suspension_current
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+DELETE
+    FROM ff_waitpoint_pending
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+DELETE
+    FROM ff_signal
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+DELETE
+    FROM ff_signal_dedup
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+DELETE
+    FROM ff_suspend_dedup
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
 INSERT INTO ff_outbox_trim (channel,
     event_id) SELECT 'ff_lease_event',
     highest
@@ -63,6 +88,20 @@ INSERT INTO ff_outbox_trim (channel,
 
 DELETE
     FROM ff_operator_event
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+INSERT INTO ff_outbox_trim (channel,
+    event_id) SELECT 'ff_signal_event',
+    highest
+    FROM (SELECT max(event_id) AS highest FROM ff_signal_event WHERE partition_key = ? AND execution_id = ?)
+    WHERE highest IS NOT NULL
+    ON CONFLICT (channel) DO UPDATE
+    SET event_id = max(event_id,
+    excluded.event_id);
+
+DELETE
+    FROM ff_signal_event
     WHERE partition_key = ?
     AND execution_id = ?;
 

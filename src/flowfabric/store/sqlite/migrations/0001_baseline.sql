@@ -72,6 +72,7 @@ CREATE TABLE ff_exec_core (
     last_capability_mismatch_at INTEGER,
     current_suspension_id BLOB,
     current_waitpoint_id BLOB,
+    last_hmac_validation_failed_at INTEGER,
     result_encoding TEXT,
     tags TEXT NOT NULL DEFAULT '{}',
     raw_fields TEXT NOT NULL DEFAULT '{}',
@@ -309,6 +310,120 @@ CREATE TABLE ff_operator_event (
     instance_tag TEXT
 );
 
+CREATE TABLE ff_suspension_current (
+    partition_key INTEGER NOT NULL,
+    execution_id BLOB NOT NULL,
+    suspension_id BLOB NOT NULL,
+    suspended_at_ms INTEGER NOT NULL,
+    timeout_at_ms INTEGER,
+    reason_code TEXT NOT NULL,
+    condition TEXT NOT NULL,
+    satisfied_set TEXT NOT NULL DEFAULT '[]',
+    timeout_behavior TEXT,
+    attempt_index INTEGER NOT NULL DEFAULT 0,
+    requested_by TEXT NOT NULL DEFAULT 'worker',
+    resume_policy TEXT NOT NULL DEFAULT '{}',
+    continuation_metadata_pointer TEXT,
+    primary_waitpoint_id BLOB,
+    last_signal_at_ms INTEGER,
+    closer_signal_id BLOB,
+    satisfier_signal_ids TEXT NOT NULL DEFAULT '[]',
+    closed_at_ms INTEGER,
+    close_reason TEXT,
+    version INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (partition_key, execution_id)
+);
+
+CREATE TABLE ff_waitpoint_pending (
+    partition_key INTEGER NOT NULL,
+    waitpoint_id BLOB NOT NULL,
+    execution_id BLOB NOT NULL,
+    token_kid TEXT NOT NULL,
+    token TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    expires_at_ms INTEGER,
+    waitpoint_key TEXT NOT NULL DEFAULT '',
+    state TEXT NOT NULL DEFAULT 'pending',
+    required_signal_names TEXT NOT NULL DEFAULT '[]',
+    activated_at_ms INTEGER,
+    attempt_index INTEGER NOT NULL DEFAULT 0,
+    suspension_id BLOB,
+    signal_count INTEGER NOT NULL DEFAULT 0,
+    matched_signal_count INTEGER NOT NULL DEFAULT 0,
+    last_signal_at_ms INTEGER,
+    satisfied_at_ms INTEGER,
+    closed_at_ms INTEGER,
+    close_reason TEXT,
+    version INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (partition_key, waitpoint_id)
+);
+
+CREATE TABLE ff_signal (
+    partition_key INTEGER NOT NULL,
+    execution_id BLOB NOT NULL,
+    signal_id BLOB NOT NULL,
+    waitpoint_id BLOB NOT NULL,
+    waitpoint_key TEXT NOT NULL DEFAULT '',
+    suspension_id BLOB,
+    attempt_index INTEGER NOT NULL DEFAULT 0,
+    signal_name TEXT NOT NULL DEFAULT '',
+    signal_category TEXT NOT NULL DEFAULT '',
+    source_type TEXT NOT NULL DEFAULT '',
+    source_identity TEXT NOT NULL DEFAULT '',
+    correlation_id TEXT NOT NULL DEFAULT '',
+    payload_encoding TEXT,
+    target_scope TEXT NOT NULL DEFAULT '',
+    idempotency_key TEXT,
+    created_at_ms INTEGER NOT NULL,
+    accepted_at_ms INTEGER NOT NULL,
+    observed_effect TEXT NOT NULL,
+    matched INTEGER NOT NULL DEFAULT 0,
+    payload BLOB,
+    PRIMARY KEY (partition_key, execution_id, signal_id)
+);
+
+CREATE TABLE ff_signal_dedup (
+    partition_key INTEGER NOT NULL,
+    waitpoint_id BLOB NOT NULL,
+    idempotency_key TEXT NOT NULL,
+    execution_id BLOB NOT NULL,
+    signal_id BLOB NOT NULL,
+    expires_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (partition_key, waitpoint_id, idempotency_key)
+);
+
+CREATE TABLE ff_suspend_dedup (
+    partition_key INTEGER NOT NULL,
+    idempotency_key TEXT NOT NULL,
+    execution_id BLOB NOT NULL,
+    outcome_json TEXT NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    expires_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (partition_key, idempotency_key)
+);
+
+CREATE TABLE ff_waitpoint_hmac (
+    kid TEXT NOT NULL,
+    rotated_at_ms INTEGER NOT NULL,
+    active INTEGER NOT NULL DEFAULT 0,
+    expires_at_ms INTEGER,
+    secret BLOB NOT NULL,
+    PRIMARY KEY (kid)
+);
+
+CREATE TABLE ff_signal_event (
+    event_id INTEGER PRIMARY KEY AUTOINCREMENT,
+    execution_id TEXT NOT NULL,
+    signal_id TEXT NOT NULL,
+    waitpoint_id TEXT NOT NULL,
+    source_identity TEXT,
+    event_type TEXT NOT NULL,
+    occurred_at_ms INTEGER NOT NULL,
+    partition_key INTEGER NOT NULL DEFAULT 0,
+    namespace TEXT,
+    instance_tag TEXT
+);
+
 CREATE TABLE ff_outbox_trim (
     channel TEXT NOT NULL,
     event_id INTEGER NOT NULL,
@@ -358,6 +473,28 @@ CREATE INDEX ff_cancel_backlog_cancel_backlog_idx ON ff_cancel_backlog (grace_un
 CREATE INDEX ff_cancel_backlog_cancel_backlog_since_idx ON ff_cancel_backlog (requested_at_ms, flow_id) WHERE grace_until_ms IS NULL;
 
 CREATE INDEX ff_completion_event_undispatched_idx ON ff_completion_event (committed_at_ms, event_id) WHERE dispatched_at_ms IS NULL AND flow_id IS NOT NULL AND outcome != 'resumable';
+
+CREATE INDEX ff_suspension_current_suspended_idx ON ff_suspension_current (partition_key, suspended_at_ms, execution_id) WHERE closed_at_ms IS NULL;
+
+CREATE INDEX ff_suspension_current_suspension_timeout_idx ON ff_suspension_current (timeout_at_ms, execution_id) WHERE closed_at_ms IS NULL AND timeout_at_ms IS NOT NULL;
+
+CREATE INDEX ff_waitpoint_pending_waitpoints_of_idx ON ff_waitpoint_pending (partition_key, execution_id, waitpoint_id);
+
+CREATE INDEX ff_waitpoint_pending_waitpoint_expiry_idx ON ff_waitpoint_pending (expires_at_ms, waitpoint_id) WHERE state = 'pending' AND expires_at_ms IS NOT NULL;
+
+CREATE INDEX ff_waitpoint_pending_open_waitpoints_idx ON ff_waitpoint_pending (created_at_ms, waitpoint_id) WHERE state IN ('pending', 'active');
+
+CREATE INDEX ff_signal_signals_of_idx ON ff_signal (partition_key, execution_id, accepted_at_ms, signal_id);
+
+CREATE INDEX ff_signal_dedup_signal_dedup_expiry_idx ON ff_signal_dedup (expires_at_ms, waitpoint_id, idempotency_key);
+
+CREATE INDEX ff_suspend_dedup_suspend_dedup_expiry_idx ON ff_suspend_dedup (expires_at_ms, idempotency_key);
+
+CREATE INDEX ff_signal_dedup_signal_dedup_of_idx ON ff_signal_dedup (partition_key, execution_id, waitpoint_id, idempotency_key);
+
+CREATE INDEX ff_suspend_dedup_suspend_dedup_of_idx ON ff_suspend_dedup (partition_key, execution_id, idempotency_key);
+
+CREATE INDEX ff_signal_event_signal_events_of_idx ON ff_signal_event (execution_id, event_id);
 
 CREATE INDEX ff_lease_event_lease_events_of_idx ON ff_lease_event (execution_id, event_id);
 

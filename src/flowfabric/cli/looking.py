@@ -1,0 +1,30 @@
+"""Opening a database to read it and to put one thing into it, for a command's length."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from flowfabric.connect import connect, look_at
+from flowfabric.engine.engine import Engine
+
+T = TypeVar("T")
+
+
+async def looking(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
+    engine = await look_at(url)
+    try:
+        return await work(engine)
+    finally:
+        await engine.close()
+
+
+async def writing(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
+    """Look at it first: this one would create what is not there."""
+    logging.getLogger("flowfabric").setLevel(logging.ERROR)
+    engine = await connect(url, dev=True, loops=False)
+    try:
+        return await work(engine)
+    finally:
+        await engine.close()

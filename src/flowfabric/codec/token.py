@@ -1,0 +1,71 @@
+"""Waitpoint tokens: `kid:hex`, where hex is HMAC-SHA256 over kid, execution and waitpoint. Whoever has one may signal."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Sequence
+from uuid import UUID
+
+from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.ids import ExecutionId
+from flowfabric.model.waitpoint import HmacKey
+
+MAX_TOKEN_BYTES = 512
+_SHAPE = re.compile(r"([^:\ud800-\udfff]+):([0-9a-fA-F]{64})\Z")  # a lone surrogate is no text: it has no bytes to compare
+FINGERPRINT_DIGITS = 16
+
+
+def mint(key: HmacKey, execution: ExecutionId, waitpoint: UUID) -> str:
+    return f"{key.kid}:{_digest(key, execution, waitpoint)}"
+
+
+def _digest(key: HmacKey, execution: ExecutionId, waitpoint: UUID) -> str:
+    return hmac.new(key.secret, f"{key.kid}:{execution}:{waitpoint}".encode(), hashlib.sha256).hexdigest()
+
+
+def active_key(keys: Sequence[HmacKey]) -> HmacKey | None:
+    return next((key for key in keys if key.active), None)
+
+
+def signing_key(keys: Sequence[HmacKey]) -> HmacKey:
+    found = active_key(keys)
+    if found is None:
+        raise ValidationError(ValidationKind.INVALID_INPUT, "hmac_secret_not_initialized: ff_waitpoint_hmac empty")
+    return found
+
+
+def verify(token: str, execution: ExecutionId, waitpoint: UUID, stored: str | None, keys: Sequence[HmacKey], now_ms: int) -> None:
+    """Raises unless the token is the stored one and made by a key that still counts. Nothing is parsed before that."""
+    if not token:
+        raise _refused("missing_token")
+    shape = _SHAPE.match(token) if len(token) <= MAX_TOKEN_BYTES else None
+    if shape is None:
+        raise _refused("invalid_token")
+    if active_key(keys) is None:
+        raise _refused("hmac_secret_not_initialized")
+    key = next((key for key in keys if hmac.compare_digest(key.kid.encode(), shape[1].encode())), None)
+    if key is None:
+        raise _refused("invalid_token")
+    if not key.active and (key.expires_at_ms is None or key.expires_at_ms <= 0 or key.expires_at_ms < now_ms):
+        raise _refused("token_expired")
+    good = hmac.compare_digest(_digest(key, execution, waitpoint).encode(), shape[2].lower().encode())
+    same = hmac.compare_digest((stored or "").encode(), token.encode())
+    if not (good and same):
+        raise _refused("invalid_token")
+
+
+def _refused(code: str) -> ValidationError:
+    return ValidationError(ValidationKind.INVALID_TOKEN, code)
+
+
+def fingerprint(token: str) -> tuple[str, str]:
+    """The key's id and the first digits: enough to tell tokens apart, and of no use to anybody else."""
+    shape = _SHAPE.match(token)
+    return (shape[1], shape[2][:FINGERPRINT_DIGITS]) if shape else ("", "")
+
+
+def redacted(token: str) -> str:
+    shape = _SHAPE.match(token)
+    return f"{shape[1]}:<REDACTED:len={len(shape[2])}>" if shape else "<REDACTED:malformed>"

@@ -1,0 +1,339 @@
+"""Signals from outside, and the other ways a suspension ends; who waits for what."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from uuid import UUID
+
+from flowfabric.codec import token as tokens
+from flowfabric.engine import checks
+from flowfabric.engine.kernel import LIGHT, light
+from flowfabric.engine.keys import KEYS
+from flowfabric.engine.suspensions import MAX_KEY_BYTES, MAX_TEXT_BYTES, Suspensions
+from flowfabric.errors import NotFound, ValidationError, ValidationKind, invalid
+from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key
+from flowfabric.model.execution import Execution, Page
+from flowfabric.model.waitpoint import (
+    MAX_SIGNAL_BYTES,
+    ApprovalSignalArgs,
+    DeliverSignalArgs,
+    HmacKey,
+    Resumed,
+    SignalAccepted,
+    SignalDuplicate,
+    SuspendedListed,
+    Suspension,
+    Waitpoint,
+    WaitpointListed,
+)
+from flowfabric.plan import Applied
+from flowfabric.rules import signals, suspension_timeouts, waitpoints
+from flowfabric.rules.decision import Decision
+from flowfabric.rules.signals import Delivery
+from flowfabric.store.port import Get, Read, Scan
+
+MAX_WAITPOINTS = 1_000
+MAX_PAGE = 1_000
+MAX_FORGOTTEN = 1_000
+_TEXTS = ("signal_name", "signal_category", "source_type", "source_identity", "correlation_id", "target_scope")
+
+
+class Signals(Suspensions):
+    async def deliver_signal(self, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
+        """One signal to one waitpoint: its token is checked before anything else is looked at."""
+        ident = _check(args)
+        result: SignalAccepted | SignalDuplicate = await self.settle(
+            lambda: self._delivery(ident, args), lambda around: signals.deliver(around, args)
+        )
+        return result
+
+    async def _delivery(self, ident: ExecutionId, args: DeliverSignalArgs) -> Delivery:
+        key, at = (ident.partition_index, ident.uuid), ident.partition_index
+        reads: list[Read] = [
+            Get("ff_exec_core", key, LIGHT),
+            Get("ff_waitpoint_pending", (at, args.waitpoint_id)),
+            KEYS,
+            Get("ff_suspension_current", key),
+            Scan(
+                "waitpoints_of",
+                {"partition_key": at, "execution_id": ident.uuid},
+                limit=MAX_WAITPOINTS,
+                columns=("signal_count",),
+            ),
+        ]
+        if args.idempotency_key and args.dedup_ttl_ms > 0:
+            reads.append(Get("ff_signal_dedup", (at, args.waitpoint_id, args.idempotency_key), ("signal_id", "expires_at_ms")))
+        loaded = await self.store.load(reads)
+        rows = loaded.rows
+        if not rows[0]:
+            raise NotFound("execution")
+        waitpoint = Waitpoint(*rows[1][0]) if rows[1] and rows[1][0][2] == ident.uuid else None
+        try:
+            keys = [HmacKey(*row) for row in rows[2]]
+            stored = None if waitpoint is None else waitpoint.token
+            tokens.verify(args.waitpoint_token, ident, args.waitpoint_id, stored, keys, loaded.now_ms)
+            if waitpoint is None:
+                raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
+        except ValidationError:
+            owner = {"partition_key": at, "execution_id": ident.uuid}
+            await self.store.commit(signals.stamp_failure(owner, loaded.now_ms))
+            raise
+        received, most = sum(row[0] for row in rows[4]), args.max_signals_per_execution
+        if 0 < most <= received:
+            received = await self._different(ident, most)
+        known = rows[5][0] if len(rows) > 5 and rows[5] and rows[5][0][1] > loaded.now_ms else None
+        return Delivery(
+            loaded.now_ms,
+            light(rows[0][0]),
+            waitpoint,
+            Suspension(*rows[3][0]) if rows[3] else None,
+            None if known is None else known[0],
+            received,
+        )
+
+    async def _different(self, ident: ExecutionId, most: int) -> int:
+        """The waitpoints count every delivery; where that is too many, a signal that came twice counts once."""
+        owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+        read = Scan("signals_of", owner, limit=most, columns=("signal_id",))
+        return len((await self.store.load((read,))).rows[0])
+
+    async def deliver_approval_signal(self, args: ApprovalSignalArgs) -> SignalAccepted | SignalDuplicate:
+        """An operator's decision; the engine shows the token itself."""
+        if not isinstance(args, ApprovalSignalArgs):
+            raise invalid("args", "ApprovalSignalArgs", type(args).__name__)
+        ident = execution_id(args.execution_id)
+        lane = lane_id(args.lane_id)
+        wanted = checks.flow_id(args.waitpoint_id, "waitpoint_id")
+        name = checks.text(args.signal_name, "signal_name", MAX_KEY_BYTES)
+        suffix = checks.text(args.idempotency_suffix, "idempotency_suffix", MAX_KEY_BYTES)
+        reads = (
+            Get("ff_exec_core", (ident.partition_index, ident.uuid), ("lane_id",)),
+            Get("ff_waitpoint_pending", (ident.partition_index, wanted)),
+        )
+        loaded = await self.store.load(reads)
+        if not loaded.rows[0]:
+            raise NotFound("execution")
+        stored_lane = loaded.rows[0][0][0]
+        if lane != stored_lane:
+            detail = f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={stored_lane}"
+            raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+        waitpoint = Waitpoint(*loaded.rows[1][0]) if loaded.rows[1] else None
+        if waitpoint is None or waitpoint.execution_id != ident.uuid or not waitpoint.token:
+            raise NotFound("waitpoint")
+        return await self.deliver_signal(
+            DeliverSignalArgs(
+                execution_id=ident,
+                waitpoint_id=wanted,
+                signal_id=uuid.uuid4(),
+                waitpoint_token=waitpoint.token,
+                signal_name=name,
+                signal_category="approval",
+                source_type="operator",
+                payload_encoding="",
+                target_scope="execution",
+                idempotency_key=f"approval:{name}:{suffix}",
+                dedup_ttl_ms=args.signal_dedup_ttl_ms,
+                signal_maxlen=args.maxlen,
+                max_signals_per_execution=args.max_signals_per_execution,
+                created_at=loaded.now_ms,
+                now=loaded.now_ms,
+            )
+        )
+
+    # ---- without a signal
+
+    async def resume_execution(self, execution: ExecutionId, trigger_type: str = "signal", resume_delay_ms: int = 0) -> Resumed:
+        """Ends a suspension whatever it waits for."""
+        ident = execution_id(execution)
+        checks.text(trigger_type, "trigger_type", MAX_KEY_BYTES)
+        delay = checks.whole(resume_delay_ms, "resume_delay_ms", 0, checks.MAX_TIMESTAMP_MS)
+
+        def rule(around: _Suspended) -> Decision:
+            return signals.resume(around.execution, around.suspension, delay, around.now_ms)
+
+        result: Resumed = await self.settle(lambda: self._suspended(ident), rule)
+        return result
+
+    async def expire_suspension(
+        self, execution: ExecutionId, *, partition: int | str | None = None, now: int | None = None
+    ) -> str:
+        """Does what was said for the case that nobody signals in time; the answer says what was found."""
+        ident = execution_id(execution)
+        checks.partition_matches(partition, ident.partition_index)
+        checks.optional_timestamp(now, "now")
+        signal = uuid.uuid4()
+
+        def rule(around: _Suspended) -> Decision:
+            at = around.now_ms if now is None else now
+            return suspension_timeouts.expire(around.execution, around.suspension, at, signal)
+
+        result: str = await self.settle(lambda: self._suspended(ident), rule)
+        return result
+
+    async def _suspended(self, ident: ExecutionId) -> _Suspended:
+        key = (ident.partition_index, ident.uuid)
+        loaded = await self.store.load((Get("ff_exec_core", key, LIGHT), Get("ff_suspension_current", key)))
+        found, waits = loaded.rows
+        return _Suspended(loaded.now_ms, light(found[0]) if found else None, Suspension(*waits[0]) if waits else None)
+
+    async def close_waitpoint(self, execution: ExecutionId, waitpoint_id: UUID, reason: str = "proactive_close") -> str:
+        """Takes no more signals; a suspension that listens on it goes on waiting."""
+        ident, wanted = execution_id(execution), checks.flow_id(waitpoint_id, "waitpoint_id")
+        checks.text(reason, "reason", MAX_KEY_BYTES)
+        result: str = await self.settle(
+            lambda: self._waitpoint(ident.partition_index, wanted), lambda found: waitpoints.close(found, ident.uuid, reason)
+        )
+        return result
+
+    async def _waitpoint(self, partition: int, ident: UUID) -> Waitpoint | None:
+        rows = (await self.store.load((Get("ff_waitpoint_pending", (partition, ident)),))).rows[0]
+        return Waitpoint(*rows[0]) if rows else None
+
+    async def expire_waitpoints(self, limit: int = 100) -> int:
+        """Closes waitpoints that no suspension used in time; how many."""
+        now, size = await self.store.now_ms(), checks.limit(limit, MAX_PAGE)
+        rows = (await self.store.load((Scan("waitpoint_expiry", upto=now, limit=size),))).rows[0]
+        due = [Waitpoint(*row) for row in rows]
+        plans = [
+            waitpoints.CLOSE_WAITPOINT(
+                w.partition_key,
+                partition_key=w.partition_key,
+                waitpoint_id=w.waitpoint_id,
+                version=w.version,
+                reason="never_committed",
+            )
+            for w in due
+        ]
+        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+
+    async def forget_signal_keys(self) -> int:
+        """Drops what is remembered of signals and suspends past its time; how many."""
+        now = await self.store.now_ms()
+        reads = (
+            Scan("signal_dedup_expiry", upto=now, limit=MAX_FORGOTTEN),
+            Scan("suspend_dedup_expiry", upto=now, limit=MAX_FORGOTTEN),
+        )
+        heard, asked = (await self.store.load(reads)).rows
+        plans = [signals.forget_key(row, now) for row in heard] + [signals.forget_suspend(row, now) for row in asked]
+        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+
+    # ---- who waits
+
+    async def read_waitpoint_token(self, partition: int | str, waitpoint_id: UUID) -> str | None:
+        """The credential itself, of an open waitpoint. For those who may hand it out."""
+        found = await self._waitpoint(partition_key(partition), checks.flow_id(waitpoint_id, "waitpoint_id"))
+        return found.token if found is not None and found.is_open and found.token else None
+
+    async def list_pending_waitpoints(self, execution: ExecutionId, after: UUID | None = None, limit: int = 100) -> Page:
+        """Open waitpoints of an execution by id; a fingerprint stands for the token."""
+        ident = execution_id(execution)
+        size = min(max(checks.limit(limit, MAX_PAGE), 1), MAX_PAGE)
+        position = None if after is None else (checks.flow_id(after, "after"),)
+        owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+        found: list[Waitpoint] = []
+        first = True
+        while len(found) <= size:
+            reads: list[Read] = [Scan("waitpoints_of", owner, position, limit=size + 1)]
+            if first:
+                reads.append(Get("ff_exec_core", (ident.partition_index, ident.uuid), ("execution_id",)))
+            rows = (await self.store.load(reads)).rows
+            if first and not rows[1]:
+                raise NotFound("execution")
+            first = False
+            page = [Waitpoint(*row) for row in rows[0]]
+            found += [waitpoint for waitpoint in page if waitpoint.is_open]
+            if len(page) <= size:
+                break
+            position = (page[-1].waitpoint_id,)
+        items = [_listed(waitpoint) for waitpoint in found[:size]]
+        return Page(items, items[-1].waitpoint_id if len(found) > size else None)
+
+    async def list_open_waitpoints(self, after: tuple[int, UUID] | None = None, limit: int = 100) -> Page:
+        """Open waitpoints of all executions, oldest first: what people are being asked."""
+        size = checks.limit(limit, MAX_PAGE)
+        position = None if after is None else _position(after)
+        rows = (await self.store.load((Scan("open_waitpoints", {}, position, limit=size + 1),))).rows[0]
+        found = [Waitpoint(*row) for row in rows]
+        cursor = (found[size - 1].created_at_ms, found[size - 1].waitpoint_id) if size and len(found) > size else None
+        return Page([_listed(waitpoint) for waitpoint in found[:size]], cursor)
+
+    async def list_suspended(self, partition: int | str, cursor: ExecutionId | None = None, limit: int = 100) -> Page:
+        """Suspended executions of a partition, by when that was."""
+        try:
+            at = partition_key(partition, "partition")
+        except ValidationError as error:
+            raise ValidationError(ValidationKind.INVALID_INPUT, f"list_suspended: {error.detail}") from None
+        size = checks.limit(limit, MAX_PAGE)
+        after = None if cursor is None else await self._suspended_at(execution_id(cursor, "cursor"))
+        if not size:
+            return Page([])
+        columns = ("execution_id", "suspended_at_ms", "reason_code")
+        read = Scan("suspended", {"partition_key": at}, after, limit=size + 1, columns=columns)
+        rows = (await self.store.load((read,))).rows[0]
+        items = [SuspendedListed(ExecutionId.of(at, row[0]), row[1], row[2]) for row in rows[:size]]
+        return Page(items, items[-1].execution_id if len(rows) > size else None)
+
+    async def _suspended_at(self, ident: ExecutionId) -> tuple[int, UUID]:
+        """Where a page ended; one that has gone on since is found by when it was suspended last."""
+        read = Get("ff_suspension_current", (ident.partition_index, ident.uuid), ("suspended_at_ms",))
+        rows = (await self.store.load((read,))).rows[0]
+        return (rows[0][0] if rows else 0, ident.uuid)
+
+
+class _Suspended:
+    """An execution and its latest suspension."""
+
+    def __init__(self, now_ms: int, execution: Execution | None, suspension: Suspension | None) -> None:
+        self.now_ms, self.execution, self.suspension = now_ms, execution, suspension
+
+
+def _position(after: object) -> tuple[int, UUID]:
+    """Where a page ended, as its cursor says it."""
+    if not isinstance(after, tuple) or len(after) != 2:
+        raise invalid("after", "the next_cursor of a page", after)
+    return checks.timestamp(after[0], "after"), checks.flow_id(after[1], "after")
+
+
+def _listed(waitpoint: Waitpoint) -> WaitpointListed:
+    kid, digits = tokens.fingerprint(waitpoint.token)
+    return WaitpointListed(
+        waitpoint.waitpoint_id,
+        waitpoint.waitpoint_key,
+        waitpoint.state,
+        tuple(json.loads(waitpoint.required_signal_names)),
+        waitpoint.created_at_ms,
+        waitpoint.activated_at_ms,
+        waitpoint.expires_at_ms,
+        ExecutionId.of(waitpoint.partition_key, waitpoint.execution_id),
+        kid,
+        digits,
+    )
+
+
+def _check(args: object) -> ExecutionId:
+    """The payload is bounded before anything is read."""
+    if not isinstance(args, DeliverSignalArgs):
+        raise invalid("args", "DeliverSignalArgs", type(args).__name__)
+    if args.payload is not None:
+        if not isinstance(args.payload, bytes):
+            raise invalid("payload", "bytes", type(args.payload).__name__)
+        if len(args.payload) > MAX_SIGNAL_BYTES:
+            detail = f"payload: at most {MAX_SIGNAL_BYTES} bytes, got {len(args.payload)}"
+            raise ValidationError(ValidationKind.PAYLOAD_TOO_LARGE, detail)
+    ident = execution_id(args.execution_id)
+    checks.flow_id(args.waitpoint_id, "waitpoint_id")
+    checks.flow_id(args.signal_id, "signal_id")
+    if not isinstance(args.waitpoint_token, str):
+        raise ValidationError(ValidationKind.INVALID_TOKEN, "missing_token")
+    for field in _TEXTS:
+        checks.text(getattr(args, field), field, MAX_TEXT_BYTES)
+    checks.text(args.payload_encoding, "payload_encoding", 64)
+    checks.optional_text(args.idempotency_key, "idempotency_key", MAX_TEXT_BYTES)
+    checks.optional_timestamp(args.created_at, "created_at")
+    checks.optional_timestamp(args.now, "now")
+    for field in ("dedup_ttl_ms", "max_signals_per_execution", "signal_maxlen"):
+        checks.whole(getattr(args, field), field, 0, checks.MAX_TIMESTAMP_MS)
+    if args.resume_delay_ms is not None:
+        checks.whole(args.resume_delay_ms, "resume_delay_ms", 0, checks.MAX_TIMESTAMP_MS)
+    return ident

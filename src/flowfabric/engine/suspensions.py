@@ -1,0 +1,358 @@
+"""Suspending: waitpoints ahead of time, parking an attempt, and what it sees when it goes on."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from flowfabric.codec import token as tokens
+from flowfabric.codec.handle import decode_fields, encode_handle
+from flowfabric.engine import checks
+from flowfabric.engine.keys import KEYS, Keys
+from flowfabric.errors import EngineError, StateError, StateKind, ValidationError, ValidationKind, invalid
+from flowfabric.ids import ExecutionId, execution_id
+from flowfabric.model.lease import Handle, HandleFields, HandleKind, LeaseFence
+from flowfabric.model.waitpoint import (
+    MAX_BINDINGS,
+    AllOf,
+    BoundWaitpoint,
+    ConditionMet,
+    Count,
+    CountKind,
+    FreshWaitpoint,
+    HmacKey,
+    OperatorOnly,
+    PendingWaitpoint,
+    ResumePolicy,
+    ResumeSignal,
+    Signal,
+    Single,
+    SuspendArgs,
+    Suspended,
+    Suspension,
+    SuspensionDetails,
+    TimeoutBehavior,
+    TimeoutOnly,
+    UsePending,
+    Waitpoint,
+)
+from flowfabric.plan import Applied
+from flowfabric.rules import attempts, suspensions, waitpoints
+from flowfabric.rules.decision import Act, Refuse, Snapshot
+from flowfabric.rules.fence import check_fence, check_handle
+from flowfabric.rules.suspensions import Around
+from flowfabric.store.port import Get, GetAll, Read, Scan
+
+MAX_EXPIRY_MS = 2**63 - 1
+MAX_TEXT_BYTES = 4_096
+MAX_KEY_BYTES = 256
+SIGNAL_PAGE = 10_000
+
+
+class _Outcome(Struct):
+    """A suspend as it is remembered under its key."""
+
+    variant: str
+    details: dict[str, Any]
+    handle_opaque_hex: str | None = None
+
+    def __repr__(self) -> str:
+        return f"_Outcome({self.variant})"
+
+
+class Suspensions(Keys):
+    async def create_waitpoint(
+        self, handle: Handle, waitpoint_key: str = "", expires_in_ms: int = 86_400_000
+    ) -> PendingWaitpoint:
+        """A mailbox ahead of the suspension: what arrives in it is kept. The lease stays."""
+        fields = self.fields(handle)
+        checks.text(waitpoint_key, "waitpoint_key", MAX_KEY_BYTES)
+        checks.whole(expires_in_ms, "expires_in_ms", 0, MAX_EXPIRY_MS)
+        snapshot, keys = await self._held(fields)
+        refused = check_handle(snapshot, fields)
+        if refused is not None:
+            await self._refuse(refused)
+        key, ident = tokens.signing_key(keys), uuid.uuid4()
+        token = tokens.mint(key, fields.execution_id, ident)
+        expires = min(snapshot.now_ms + expires_in_ms, MAX_EXPIRY_MS)
+        name = waitpoint_key or f"wpk:{ident}"
+        plan = waitpoints.create_waitpoint(fields, ident, name, token, key.kid, snapshot.now_ms, expires)
+        await self.by_holder(fields, Act(plan))
+        return PendingWaitpoint(ident, token)
+
+    async def _held(self, fields: HandleFields) -> tuple[Snapshot, list[HmacKey]]:
+        snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
+        return snapshot, (await self._keys())[0]
+
+    async def suspend(self, handle: Handle, args: SuspendArgs) -> Suspended | ConditionMet:
+        """Parks the attempt until its condition holds, without holding a worker; or says that it holds already."""
+        if isinstance(handle, Handle) and handle.kind is HandleKind.SUSPENDED:
+            raise StateError(StateKind.ALREADY_SUSPENDED)
+        _check(args)
+        await self._check_now(args)
+        fields = self.fields(handle)
+        known = await self._known(fields.execution_id, args)
+        if known is not None:
+            return known
+        result = await self._suspend(fields, args, lambda snapshot: check_handle(snapshot, fields))
+        if isinstance(result, Suspended):
+            self.forget(handle)
+        return result
+
+    async def suspend_by_triple(self, execution: ExecutionId, fence: LeaseFence, args: SuspendArgs) -> Suspended | ConditionMet:
+        """As `suspend`, for callers who name the lease instead of holding a handle."""
+        ident = execution_id(execution)
+        _check(args)
+        await self._check_now(args)
+        if not isinstance(fence, LeaseFence):
+            raise invalid("fence", "a LeaseFence", type(fence).__name__)
+        known = await self._known(ident, args)
+        if known is not None:
+            return known
+        snapshot = await self.snapshot(ident)
+        stored = snapshot.execution
+        refused = check_fence(snapshot, fence, 0 if stored is None else stored.attempt_index, None)
+        if refused is not None:
+            await self._refuse(refused)
+        assert stored is not None
+        fields = attempts.holder(stored, self.store.tag)
+        return await self._suspend(fields, args, lambda found: check_handle(found, fields))
+
+    async def _check_now(self, args: SuspendArgs) -> None:
+        problem = suspensions.check_args(args, await self.store.now_ms())
+        if problem is not None:
+            raise problem
+
+    async def _suspend(
+        self, fields: HandleFields, args: SuspendArgs, fence: Callable[[Snapshot], Refuse | None]
+    ) -> Suspended | ConditionMet:
+        tries = 0
+        while True:
+            # read before the fence: who lost a race to another suspend has lost the lease, which says more than its suspension
+            around, keys, outdated = await self._around_wait(fields.execution_id, args)
+            snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
+            refused = fence(snapshot)
+            if refused is not None:
+                await self._refuse(refused)
+            problem = suspensions.check_stored(around, fields, args)
+            if problem is not None:
+                raise problem
+            bound, kid = _bound(fields.execution_id, args, around, keys)
+            found = suspensions.replay(args, around.signals)
+            result = self._result(fields, args, bound, found, around)
+            if found.met:
+                stored = around.waitpoints[args.waitpoints[0].waitpoint_id]
+                plans = [waitpoints.consume(stored, around.now_ms if args.now is None else args.now)]
+            else:
+                plans = suspensions.suspend(fields, args, around, bound, found, kid)
+            if args.idempotency_key:
+                plans.append(self._remember(fields.execution_id, args, result, around.now_ms, known=outdated))
+            if isinstance(await self.store.commit_together(plans), Applied):
+                return result
+            tries += 1
+            await self._pause(tries)
+
+    async def _around_wait(self, ident: ExecutionId, args: SuspendArgs) -> tuple[Around, list[HmacKey], bool]:
+        at = ident.partition_index
+        reads: list[Read] = [
+            Get("ff_suspension_current", (at, ident.uuid)),
+            GetAll("ff_waitpoint_pending", [(at, binding.waitpoint_id) for binding in args.waitpoints]),
+            KEYS,
+        ]
+        pending = isinstance(args.waitpoints[0], UsePending)
+        if pending:
+            reads.append(Scan("signals_of", {"partition_key": at, "execution_id": ident.uuid}, limit=SIGNAL_PAGE))
+        if args.idempotency_key:
+            key = suspensions.dedup_key(ident.uuid, args.idempotency_key)
+            reads.append(Get("ff_suspend_dedup", (at, key), ("idempotency_key",)))
+        loaded = await self.store.load(reads)
+        rows = loaded.rows
+        signals = [Signal(*row) for row in rows[3]] if pending else []
+        wanted = args.waitpoints[0].waitpoint_id
+        around = Around(
+            loaded.now_ms,
+            Suspension(*rows[0][0]) if rows[0] else None,
+            {row[1]: Waitpoint(*row) for row in rows[1]},
+            [signal for signal in signals if signal.waitpoint_id == wanted],
+        )
+        return around, [HmacKey(*row) for row in rows[2]], bool(args.idempotency_key and rows[-1])
+
+    def _result(
+        self,
+        fields: HandleFields,
+        args: SuspendArgs,
+        bound: Sequence[BoundWaitpoint],
+        found: suspensions.Replayed,
+        around: Around,
+    ) -> Suspended | ConditionMet:
+        if found.met:
+            heard = tuple(_seen(signal) for signal in around.signals if signal.signal_id in found.satisfiers)
+            return ConditionMet(SuspensionDetails(args.suspension_id, tuple(bound), heard))
+        handle = Handle(self._label, HandleKind.SUSPENDED, encode_handle(fields))
+        return Suspended(SuspensionDetails(args.suspension_id, tuple(bound)), handle)
+
+    # ---- asked again under the same key
+
+    def _remember(self, ident: ExecutionId, args: SuspendArgs, result: Suspended | ConditionMet, now: int, *, known: bool) -> Any:
+        details = result.details
+        first, *others = (
+            {"waitpoint_id": str(w.waitpoint_id), "waitpoint_key": w.waitpoint_key, "token": w.waitpoint_token}
+            for w in details.waitpoints
+        )
+        said = _Outcome(
+            "Suspended" if isinstance(result, Suspended) else "AlreadySatisfied",
+            {
+                "suspension_id": str(details.suspension_id),
+                **first,
+                "extras": others,
+                "signals": [str(heard.signal_id) for heard in details.signals],
+            },
+            result.handle.opaque.hex() if isinstance(result, Suspended) else None,
+        )
+        text = msgspec.json.encode(said).decode()
+        assert args.idempotency_key is not None
+        keep = suspensions.dedup_ms(args.timeout_at, now)
+        return suspensions.remember(ident, args.idempotency_key, text, now, keep, known=known)
+
+    async def _known(self, ident: ExecutionId, args: SuspendArgs) -> Suspended | ConditionMet | None:
+        """What a suspend under this key answered before; one that cannot be read counts as none."""
+        if not args.idempotency_key:
+            return None
+        key = (ident.partition_index, suspensions.dedup_key(ident.uuid, args.idempotency_key))
+        loaded = await self.store.load((Get("ff_suspend_dedup", key, ("outcome_json", "expires_at_ms")),))
+        if not loaded.rows[0] or loaded.rows[0][0][1] <= loaded.now_ms:
+            return None
+        try:
+            said = msgspec.json.decode(loaded.rows[0][0][0], type=_Outcome)
+            listed = [said.details, *said.details["extras"]]
+            bound = tuple(BoundWaitpoint(UUID(w["waitpoint_id"]), w["waitpoint_key"], w["token"]) for w in listed)
+            details = SuspensionDetails(UUID(said.details["suspension_id"]), bound)
+            if said.handle_opaque_hex is None:
+                heard = await self._heard(ident, [UUID(one) for one in said.details.get("signals", ())])
+                return ConditionMet(SuspensionDetails(details.suspension_id, bound, heard))
+            opaque = bytes.fromhex(said.handle_opaque_hex)
+            decode_fields(opaque)
+            return Suspended(details, Handle(self._label, HandleKind.SUSPENDED, opaque))
+        except (msgspec.MsgspecError, EngineError, ValueError, KeyError, TypeError):
+            return None
+
+    # ---- what was heard
+
+    async def _heard(self, ident: ExecutionId, wanted: Sequence[UUID]) -> tuple[ResumeSignal, ...]:
+        keys = [(ident.partition_index, ident.uuid, signal) for signal in wanted]
+        rows = (await self.store.load((GetAll("ff_signal", keys),))).rows[0] if keys else []
+        return tuple(sorted((_seen(Signal(*row)) for row in rows), key=lambda seen: wanted.index(seen.signal_id)))
+
+    async def observe_signals(self, handle: Handle) -> list[ResumeSignal]:
+        """To a suspended handle all signals so far; to any other those that made it go on."""
+        fields = self.fields(handle)
+        owner = {"partition_key": fields.execution_id.partition_index, "execution_id": fields.execution_id.uuid}
+        loaded = await self.store.load(
+            (Get("ff_suspension_current", tuple(owner.values())), Scan("signals_of", owner, limit=SIGNAL_PAGE))
+        )
+        if not loaded.rows[0]:
+            return []
+        suspension = Suspension(*loaded.rows[0][0])
+        if suspension.attempt_index != fields.attempt_index:
+            return []
+        signals = [Signal(*row) for row in loaded.rows[1]]
+        signals = [signal for signal in signals if signal.suspension_id == suspension.suspension_id]
+        if handle.kind is HandleKind.SUSPENDED:
+            return [_seen(signal) for signal in signals]
+        if suspension.close_reason == "timed_out_auto_resume":
+            return [_seen(signal) for signal in signals if signal.source_identity == "suspension_timeout"]
+        satisfiers = {UUID(text) for text in json.loads(suspension.satisfier_signal_ids)}
+        return [_seen(s) for s in signals if s.signal_id in satisfiers] if suspension.close_reason == "resumed" else []
+
+
+def _bound(ident: ExecutionId, args: SuspendArgs, around: Around, keys: Sequence[HmacKey]) -> tuple[list[BoundWaitpoint], str]:
+    """The waitpoints with their tokens; a pending one keeps its own, whatever has rotated since."""
+    bound, kid = [], ""
+    for binding in args.waitpoints:
+        if isinstance(binding, UsePending):
+            stored = around.waitpoints[binding.waitpoint_id]
+            bound.append(BoundWaitpoint(stored.waitpoint_id, stored.waitpoint_key, stored.token))
+            continue
+        key = tokens.signing_key(keys)
+        kid = key.kid
+        token = tokens.mint(key, ident, binding.waitpoint_id)
+        bound.append(BoundWaitpoint(binding.waitpoint_id, suspensions.key_of(binding), token))
+    return bound, kid
+
+
+def _seen(signal: Signal) -> ResumeSignal:
+    return ResumeSignal(
+        signal.signal_id,
+        signal.signal_name,
+        signal.signal_category,
+        signal.source_type,
+        signal.source_identity,
+        signal.correlation_id,
+        signal.accepted_at_ms,
+        signal.payload,
+    )
+
+
+def _check(args: object) -> None:
+    """Types and sizes; what they mean together is a rule."""
+    if not isinstance(args, SuspendArgs):
+        raise invalid("args", "SuspendArgs", type(args).__name__)
+    checks.flow_id(args.suspension_id, "suspension_id")
+    if not isinstance(args.waitpoints, list | tuple):
+        raise invalid("waitpoints", "a list of FreshWaitpoint or UsePending", type(args.waitpoints).__name__)
+    checks.whole(len(args.waitpoints), "waitpoints", 0, MAX_BINDINGS)
+    for binding in args.waitpoints:
+        if not isinstance(binding, FreshWaitpoint | UsePending):
+            raise invalid("waitpoints", "FreshWaitpoint or UsePending", binding)
+        checks.flow_id(binding.waitpoint_id, "waitpoint_id")
+        if isinstance(binding, FreshWaitpoint):
+            checks.text(binding.waitpoint_key, "waitpoint_key", MAX_KEY_BYTES)
+    _check_condition(args.resume_condition, 0)
+    checks.text(str(args.reason_code), "reason_code", MAX_KEY_BYTES)
+    checks.text(args.requested_by, "requested_by", MAX_KEY_BYTES)
+    checks.optional_timestamp(args.timeout_at, "timeout_at")
+    checks.optional_timestamp(args.now, "now")
+    checks.optional_text(args.continuation_metadata_pointer, "continuation_metadata_pointer", MAX_TEXT_BYTES)
+    checks.optional_text(args.idempotency_key, "idempotency_key", MAX_TEXT_BYTES)
+    try:
+        TimeoutBehavior(args.timeout_behavior)
+    except ValueError:
+        raise invalid("timeout_behavior", ", ".join(TimeoutBehavior), args.timeout_behavior) from None
+    if not isinstance(args.resume_policy, ResumePolicy):
+        raise invalid("resume_policy", "a ResumePolicy", args.resume_policy)
+    if args.resume_policy.resume_delay_ms is not None:
+        checks.whole(args.resume_policy.resume_delay_ms, "resume_delay_ms", 0, checks.MAX_TIMESTAMP_MS)
+
+
+MAX_PARSED_DEPTH = 16
+
+
+def _check_condition(condition: object, depth: int) -> None:
+    if depth > MAX_PARSED_DEPTH:
+        raise ValidationError(ValidationKind.INVALID_INPUT, f"depth {depth} exceeds cap 4 at path <root>")
+    match condition:
+        case Single(waitpoint_key=key, name=name):
+            checks.text(key, "waitpoint_key", MAX_KEY_BYTES)
+            checks.optional_text(name, "signal name", MAX_KEY_BYTES)
+        case AllOf(members=several) | Count(waitpoints=several) if not isinstance(several, list | tuple):
+            raise invalid("resume_condition", "a list of members or of waitpoint keys", type(several).__name__)
+        case Count(n=n, count_kind=kind, waitpoints=keys, name=name):
+            checks.whole(n, "n", 0, 2**31 - 1)
+            if not isinstance(kind, CountKind):
+                raise invalid("count_kind", ", ".join(CountKind), kind)
+            for key in keys:
+                checks.text(key, "waitpoint_key", MAX_KEY_BYTES)
+            checks.optional_text(name, "signal name", MAX_KEY_BYTES)
+        case AllOf(members=members):
+            for member in members:
+                _check_condition(member, depth + 1)
+        case OperatorOnly() | TimeoutOnly():
+            return
+        case _:
+            raise invalid("resume_condition", "Single, AllOf, Count, OperatorOnly or TimeoutOnly", type(condition).__name__)

@@ -1,0 +1,229 @@
+"""When a suspension ends: what a condition asks for, whether it is well formed, and what a signal adds to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.model.waitpoint import (
+    MAX_CONDITION_DEPTH,
+    MAX_CONDITION_NODES,
+    AllOf,
+    Condition,
+    Count,
+    CountKind,
+    OperatorOnly,
+    Single,
+    TimeoutOnly,
+)
+
+
+class Arrived(Struct, frozen=True):
+    """As much of a signal as a condition looks at."""
+
+    waitpoint_id: UUID
+    waitpoint_key: str
+    signal_id: UUID
+    signal_name: str
+    source_type: str
+    source_identity: str
+
+
+def refused(detail: str) -> ValidationError:
+    return ValidationError(ValidationKind.INVALID_INPUT, detail)
+
+
+# ---- as JSON
+
+
+def encode(condition: Condition) -> str:
+    return json.dumps(_wire(condition), separators=(",", ":"), ensure_ascii=False)
+
+
+def _matcher(name: str | None) -> Any:
+    return "Wildcard" if name is None else {"ByName": name}
+
+
+def _wire(condition: Condition) -> Any:
+    match condition:
+        case Single(waitpoint_key=key, name=name):
+            return {"Single": {"waitpoint_key": key, "matcher": _matcher(name)}}
+        case OperatorOnly():
+            return "OperatorOnly"
+        case TimeoutOnly():
+            return "TimeoutOnly"
+        case AllOf(members=members):
+            return {"Composite": {"kind": "AllOf", "members": [_wire(member) for member in members]}}
+    said = {"kind": "Count", "n": condition.n, "count_kind": str(condition.count_kind), "waitpoints": list(condition.waitpoints)}
+    return {"Composite": said if condition.name is None else {**said, "matcher": _matcher(condition.name)}}
+
+
+def decode(text: str) -> Condition:
+    try:
+        return _read(json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValidationError(ValidationKind.CORRUPTION, f"suspension condition: {error}") from None
+
+
+def _name(matcher: Any) -> str | None:
+    return None if matcher in (None, "Wildcard") else str(matcher["ByName"])
+
+
+def _read(said: Any) -> Condition:
+    if said == "OperatorOnly":
+        return OperatorOnly()
+    if said == "TimeoutOnly":
+        return TimeoutOnly()
+    if "Single" in said:
+        single = said["Single"]
+        return Single(single["waitpoint_key"], _name(single["matcher"]))
+    composite = said["Composite"]
+    if composite["kind"] == "AllOf":
+        return AllOf(tuple(_read(member) for member in composite["members"]))
+    kind = CountKind(composite["count_kind"])
+    return Count(composite["n"], kind, tuple(composite["waitpoints"]), _name(composite.get("matcher")))
+
+
+# ---- shape
+
+
+def is_composite(condition: Condition) -> bool:
+    return isinstance(condition, AllOf | Count)
+
+
+def nodes(condition: Condition, path: str = "") -> Iterator[tuple[str, Condition]]:
+    yield path, condition
+    if isinstance(condition, AllOf):
+        for at, member in enumerate(condition.members):
+            yield from nodes(member, f"{path}.members[{at}]" if path else f"members[{at}]")
+
+
+def check_shape(condition: Condition) -> None:
+    """Raises for a condition that is too deep, too large, or can never be met."""
+    _check_depth(condition, "", 1)
+    for count, (path, node) in enumerate(nodes(condition), 1):
+        where = f"at path {path or '<root>'}"
+        if count > MAX_CONDITION_NODES:
+            raise refused(f"condition has more than {MAX_CONDITION_NODES} nodes")
+        if isinstance(node, AllOf) and not node.members:
+            raise refused(f"allof_empty_members {where}")
+        if isinstance(node, Count):
+            _check_count(node, where)
+
+
+def _check_depth(condition: Condition, path: str, depth: int) -> None:
+    if not isinstance(condition, AllOf | Count):
+        return
+    if depth > MAX_CONDITION_DEPTH:
+        raise refused(f"depth {depth} exceeds cap {MAX_CONDITION_DEPTH} at path {path or '<root>'}")
+    for at, member in enumerate(condition.members if isinstance(condition, AllOf) else ()):
+        _check_depth(member, f"{path}.members[{at}]" if path else f"members[{at}]", depth + 1)
+
+
+def _check_count(node: Count, where: str) -> None:
+    if node.n < 1:
+        raise refused(f"count_n_zero {where}")
+    if not node.waitpoints:
+        raise refused(f"count_waitpoints_empty {where}")
+    if node.count_kind is CountKind.DISTINCT_WAITPOINTS and node.n > len(node.waitpoints):
+        raise refused(f"count_exceeds_waitpoint_set: n={node.n} > waitpoints.len()={len(node.waitpoints)} {where}")
+
+
+def referenced(condition: Condition) -> list[str]:
+    """Every key a condition listens on, in the order of the tree."""
+    keys: dict[str, None] = {}
+    for _, node in nodes(condition):
+        if isinstance(node, Single):
+            keys[node.waitpoint_key] = None
+        elif isinstance(node, Count):
+            keys.update(dict.fromkeys(node.waitpoints))
+    return list(keys)
+
+
+def required_names(condition: Condition, key: str) -> list[str]:
+    """Names a waitpoint of this key is waiting for; none means any."""
+    names: dict[str, None] = {}
+    for _, node in nodes(condition):
+        match node:
+            case Single(waitpoint_key=wanted, name=str(name)) if wanted == key:
+                names[name] = None
+            case Count(waitpoints=keys, name=str(name)) if key in keys:
+                names[name] = None
+            case OperatorOnly():
+                names["__operator_only__"] = None
+            case TimeoutOnly():
+                names["__timeout_only__"] = None
+    return list(names)
+
+
+# ---- signals
+
+
+class Verdict(Struct, frozen=True):
+    """What a signal did: its effect in a word, the satisfiers from then on, and whether it counted."""
+
+    effect: str
+    satisfied: tuple[str, ...]
+    matched: bool
+    met: bool = False
+
+
+def judge(condition: Condition, satisfied: tuple[str, ...], signal: Arrived) -> Verdict:
+    """One signal more."""
+    heard, tokens = False, []
+    for path, node in nodes(condition):
+        if not _listens(node, signal.waitpoint_key):
+            continue
+        heard = True
+        if _accepts(node, signal.signal_name):
+            tokens.append(_token(path, node, signal))
+    grown = tuple(dict.fromkeys((*satisfied, *tokens)))
+    if tokens and len(grown) > len(satisfied):
+        met = is_met(condition, grown)
+        return Verdict("resume_condition_satisfied" if met else "appended_to_waitpoint", grown, matched=True, met=met)
+    if not is_composite(condition):
+        return Verdict("appended_to_waitpoint", satisfied, matched=bool(tokens))
+    if not heard:
+        return Verdict("signal_ignored_not_in_condition", satisfied, matched=False)
+    if not tokens:
+        return Verdict("signal_ignored_matcher_failed", satisfied, matched=False)
+    return Verdict("appended_to_waitpoint_duplicate", satisfied, matched=True)
+
+
+def _listens(node: Condition, key: str) -> bool:
+    if isinstance(node, Single):
+        return node.waitpoint_key == key
+    return isinstance(node, Count) and key in node.waitpoints
+
+
+def _accepts(node: Condition, name: str) -> bool:
+    wanted = node.name if isinstance(node, Single | Count) else None
+    return wanted is None or wanted == name
+
+
+def _token(path: str, node: Condition, signal: Arrived) -> str:
+    if not isinstance(node, Count):
+        return f"leaf:{path}"
+    if node.count_kind is CountKind.DISTINCT_WAITPOINTS:
+        return f"{path}#wp:{signal.waitpoint_id}"
+    if node.count_kind is CountKind.DISTINCT_SIGNALS:
+        return f"{path}#sig:{signal.signal_id}"
+    return f"{path}#src:{signal.source_type}:{signal.source_identity}"
+
+
+def is_met(condition: Condition, satisfied: tuple[str, ...], path: str = "") -> bool:
+    match condition:
+        case Single():
+            return f"leaf:{path}" in satisfied
+        case Count(n=n):
+            return sum(token.startswith(f"{path}#") for token in satisfied) >= n
+        case AllOf(members=members):
+            inside = [f"{path}.members[{at}]" if path else f"members[{at}]" for at in range(len(members))]
+            return bool(members) and all(is_met(m, satisfied, p) for m, p in zip(members, inside, strict=True))
+        case _:
+            return False

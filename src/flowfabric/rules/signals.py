@@ -1,0 +1,381 @@
+"""What ends a suspension: signals that complete its condition, an operator, or its timeout."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.errors import EngineError, NotFound, StateError, StateKind, ValidationError, ValidationKind
+from flowfabric.model.event import SIGNAL_EVENTS
+from flowfabric.model.execution import Execution
+from flowfabric.model.state import PublicState
+from flowfabric.model.waitpoint import (
+    BOUND_STATES,
+    OPEN_STATES,
+    DeliverSignalArgs,
+    Resumed,
+    SignalAccepted,
+    SignalDuplicate,
+    Suspension,
+    Waitpoint,
+)
+from flowfabric.plan import Add, Arg, Cond, Delete, Emit, Form, Plan, Ref, Step, Update, UpdateMany, Upsert, Wake
+from flowfabric.rules import conditions
+from flowfabric.rules.conditions import Arrived, judge
+from flowfabric.rules.decision import Act, Decision, Done, Refuse
+from flowfabric.rules.parts import (
+    EXEC,
+    MOVED_AT_ARG,
+    NOT_WAITING,
+    SIGNAL,
+    SUSPENSION,
+    THIS_ROW,
+    UNCHANGED,
+    WAITPOINT,
+    close_waits,
+    named,
+)
+from flowfabric.rules.states import entering, is_ended
+
+DEDUP = "ff_signal_dedup"
+COMPLETIONS = "ff_completion_event"
+
+# ---- forms
+
+_SIGNAL_ROW = {
+    column: Arg(column)
+    for column in (
+        "partition_key",
+        "execution_id",
+        "signal_id",
+        "waitpoint_id",
+        "waitpoint_key",
+        "suspension_id",
+        "attempt_index",
+        "signal_name",
+        "signal_category",
+        "source_type",
+        "source_identity",
+        "correlation_id",
+        "payload_encoding",
+        "target_scope",
+        "idempotency_key",
+        "created_at_ms",
+        "observed_effect",
+        "matched",
+        "payload",
+    )
+} | {"accepted_at_ms": Arg("now")}
+_SIGNAL_KEY = ("partition_key", "execution_id", "signal_id")
+_RECORDED = Upsert(SIGNAL, _SIGNAL_ROW, {c: v for c, v in _SIGNAL_ROW.items() if c not in _SIGNAL_KEY})
+_KNOWN_BY = {"execution_id": Arg("execution_id"), "signal_id": Arg("signal_id"), "expires_at_ms": Arg("dedup_until_ms")}
+_KEPT_FROM_DOUBLES = Upsert(
+    DEDUP,
+    {**{c: Arg(c) for c in ("partition_key", "waitpoint_id", "idempotency_key")}, **_KNOWN_BY},
+    _KNOWN_BY,
+)
+_TOLD = Emit(
+    SIGNAL_EVENTS,
+    "delivered",
+    {
+        "execution_id": Arg("execution_id"),
+        "signal_id": Arg("signal_id"),
+        "waitpoint_id": Arg("waitpoint_id"),
+        "source_identity": Arg("source_identity"),
+        "partition_key": Arg("partition_key"),
+        "namespace": Arg("namespace"),
+        "instance_tag": Arg("instance_tag"),
+        "event_type": Arg("observed_effect"),
+    },
+    Arg("now"),
+)
+_WAITPOINT_KEY = (Cond("partition_key", "=", Arg("partition_key")), Cond("waitpoint_id", "=", Arg("waitpoint_id")))
+_HEARD = {"signal_count": Add(1), "last_signal_at_ms": Arg("now"), "version": Add(1)}
+_ADDED = {
+    "satisfied_set": Arg("satisfied_set"),
+    "satisfier_signal_ids": Arg("satisfier_signal_ids"),
+    "last_signal_at_ms": Arg("now"),
+    "version": Add(1),
+}
+_SUSPENSION_UNCHANGED = (
+    Cond("partition_key", "=", Arg("partition_key")),
+    Cond("execution_id", "=", Arg("execution_id")),
+    Cond("version", "=", Arg("suspension_version")),
+)
+
+
+def _pair(name: str, *steps: Step | Wake) -> tuple[Form, Form]:
+    """The form for a signal without a key, and for one with."""
+    return Form(name, *steps), Form(f"{name}_once", *steps, _KEPT_FROM_DOUBLES)
+
+
+BUFFER = _pair(
+    "buffer_signal",
+    Update(WAITPOINT, (*_WAITPOINT_KEY, Cond("version", "=", Arg("waitpoint_version"))), _HEARD),
+    _RECORDED,
+    _TOLD,
+)
+_COUNTED = UpdateMany(WAITPOINT, _WAITPOINT_KEY, _HEARD)
+_MATCHED = UpdateMany(WAITPOINT, _WAITPOINT_KEY, {**_HEARD, "matched_signal_count": Add(1)})
+APPEND = _pair("append_signal", Update(SUSPENSION, _SUSPENSION_UNCHANGED, _ADDED), _COUNTED, _RECORDED, _TOLD)
+APPEND_MATCHED = _pair("append_matched_signal", Update(SUSPENSION, _SUSPENSION_UNCHANGED, _ADDED), _MATCHED, _RECORDED, _TOLD)
+
+_AWAKE: dict[str, Any] = {
+    **MOVED_AT_ARG,
+    **entering("READY", detail=Arg("blocking_detail")),
+    **NOT_WAITING,
+    **{c: Arg(c) for c in ("eligibility_state", "blocking_reason", "public_state", "delay_until_ms")},
+}
+_WOKEN = (Wake("ready", Ref("lane_id")), Wake("delayed", at=Arg("delay_until_ms")))
+_RESUMABLE = Emit(
+    COMPLETIONS,
+    "resumable",
+    {
+        "execution_id": Ref("execution_id"),
+        "partition_key": Ref("partition_key"),
+        "namespace": Ref("namespace"),
+        "instance_tag": Ref("instance_tag"),
+        "committed_at_ms": Arg("now"),
+    },
+    Arg("now"),
+)
+_SATISFIED = {
+    "state": "closed",
+    "close_reason": "resumed",
+    "satisfied_at_ms": Arg("now"),
+    "closed_at_ms": Arg("now"),
+    "version": Add(1),
+}
+# The waitpoint that was signalled and the others are changed apart: one statement changes a row once.
+RESUME_BY_SIGNAL = _pair(
+    "resume_by_signal",
+    Update(EXEC, (*UNCHANGED, Cond("lifecycle_phase", "=", "suspended")), _AWAKE),
+    Update(
+        SUSPENSION,
+        _SUSPENSION_UNCHANGED,
+        {**_ADDED, "closed_at_ms": Arg("now"), "close_reason": "resumed", "closer_signal_id": Arg("signal_id")},
+    ),
+    UpdateMany(WAITPOINT, _WAITPOINT_KEY, {**_HEARD, "matched_signal_count": Add(1), **_SATISFIED}),
+    UpdateMany(
+        WAITPOINT,
+        (
+            *THIS_ROW,
+            Cond("state", "in", OPEN_STATES),
+            Cond("suspension_id", "=", Arg("suspension_id")),
+            Cond("waitpoint_id", "!=", Arg("waitpoint_id")),
+        ),
+        _SATISFIED,
+    ),
+    _RECORDED,
+    _TOLD,
+    _RESUMABLE,
+    *_WOKEN,
+)
+RESUME = Form(
+    "resume_execution",
+    Update(EXEC, (*UNCHANGED, Cond("lifecycle_phase", "=", "suspended")), _AWAKE),
+    *close_waits("resumed", Arg("now"), BOUND_STATES, satisfied_at_ms=Arg("now")),
+    *_WOKEN,
+)
+FORGET_SIGNAL = Form(
+    "forget_signal",
+    Delete(
+        SIGNAL,
+        (
+            Cond("partition_key", "=", Arg("partition_key")),
+            Cond("execution_id", "=", Arg("execution_id")),
+            Cond("signal_id", "=", Arg("signal_id")),
+        ),
+    ),
+)
+STAMP_FAILURE = Form(
+    "stamp_token_failure",
+    Update(
+        EXEC,
+        (Cond("partition_key", "=", Arg("partition_key")), Cond("execution_id", "=", Arg("execution_id"))),
+        {"last_hmac_validation_failed_at": Arg("now")},
+    ),
+)
+
+
+# ---- delivering
+
+
+class Delivery(Struct, frozen=True):
+    """The execution, the waitpoint whose token was found right, the latest suspension, and what is known of earlier signals."""
+
+    now_ms: int
+    execution: Execution
+    waitpoint: Waitpoint
+    suspension: Suspension | None
+    duplicate_of: UUID | None
+    signals: int
+
+
+def deliver(around: Delivery, args: DeliverSignalArgs) -> Decision:
+    """After authentication: duplicates first, then whether anybody listens, then what it does."""
+    execution, waitpoint, suspension = around.execution, around.waitpoint, around.suspension
+    if around.duplicate_of is not None:
+        return Done(SignalDuplicate(around.duplicate_of))
+    if is_ended(execution):
+        return Refuse(StateError(StateKind.TARGET_NOT_SIGNALABLE))
+    pending = waitpoint.state == "pending"
+    problem = _closed(around, pending=pending)
+    if problem is not None:
+        return Refuse(problem)
+    if args.max_signals_per_execution and around.signals >= args.max_signals_per_execution:
+        return Refuse(ValidationError(ValidationKind.SIGNAL_LIMIT_EXCEEDED, f"at most {args.max_signals_per_execution}"))
+    if pending:
+        values = {**_recorded(around, args, "buffered_for_pending_waitpoint", matched=False)}
+        plan = _form(BUFFER, args)(execution.partition_key, **values, waitpoint_version=waitpoint.version)
+        return Act(plan, SignalAccepted(args.signal_id, "buffered_for_pending_waitpoint"))
+    assert suspension is not None
+    return _judged(around, suspension, args)
+
+
+def _closed(around: Delivery, *, pending: bool) -> EngineError | None:
+    waitpoint, suspension = around.waitpoint, around.suspension
+    if pending:
+        expired = waitpoint.expires_at_ms is not None and waitpoint.expires_at_ms <= around.now_ms
+        return StateError(StateKind.WAITPOINT_CLOSED) if expired else None
+    if around.execution.lifecycle_phase != "suspended":
+        return StateError(StateKind.TARGET_NOT_SIGNALABLE)
+    listens = suspension is not None and suspension.is_open and waitpoint.suspension_id == suspension.suspension_id
+    return None if waitpoint.state == "active" and listens else StateError(StateKind.WAITPOINT_CLOSED)
+
+
+def _judged(around: Delivery, suspension: Suspension, args: DeliverSignalArgs) -> Decision:
+    waitpoint, execution = around.waitpoint, around.execution
+    satisfied = tuple(json.loads(suspension.satisfied_set))
+    signal = Arrived(
+        waitpoint.waitpoint_id,
+        waitpoint.waitpoint_key,
+        args.signal_id,
+        args.signal_name,
+        args.source_type,
+        args.source_identity,
+    )
+    verdict = judge(conditions.decode(suspension.condition), satisfied, signal)
+    satisfiers = json.loads(suspension.satisfier_signal_ids)
+    if len(verdict.satisfied) > len(satisfied) and str(args.signal_id) not in satisfiers:
+        satisfiers.append(str(args.signal_id))
+    values = {
+        **_recorded(around, args, verdict.effect, matched=verdict.matched),
+        "suspension_version": suspension.version,
+        "satisfied_set": json.dumps(verdict.satisfied, ensure_ascii=False),
+        "satisfier_signal_ids": json.dumps(satisfiers),
+    }
+    result = SignalAccepted(args.signal_id, verdict.effect)
+    at = execution.partition_key
+    if not verdict.met:
+        return Act(_form(APPEND_MATCHED if verdict.matched else APPEND, args)(at, **values), result)
+    delay = args.resume_delay_ms if args.resume_delay_ms is not None else _policy_delay(suspension)
+    woken = awake(delay, values["now"], f"resume delay {delay}ms after signal {args.signal_name}")
+    return Act(_form(RESUME_BY_SIGNAL, args)(at, **values, **woken, version=execution.version), result)
+
+
+def _form(pair: tuple[Form, Form], args: DeliverSignalArgs) -> Form:
+    return pair[1 if args.idempotency_key and args.dedup_ttl_ms > 0 else 0]
+
+
+def _policy_delay(suspension: Suspension) -> int:
+    return int(json.loads(suspension.resume_policy).get("resume_delay_ms") or 0)
+
+
+def awake(delay_ms: int, now: int, detail: str) -> dict[str, Any]:
+    """Claimable at once, or after a delay."""
+    vector = entering("DELAYED", reason="waiting_for_resume_delay") if delay_ms > 0 else entering("READY")
+    return {
+        **{column: vector[column] for column in ("eligibility_state", "blocking_reason", "public_state")},
+        "blocking_detail": detail if delay_ms > 0 else "",
+        "delay_until_ms": now + delay_ms if delay_ms > 0 else None,
+    }
+
+
+def _recorded(around: Delivery, args: DeliverSignalArgs, effect: str, *, matched: bool) -> dict[str, Any]:
+    now = around.now_ms if args.now is None else args.now
+    execution, waitpoint = around.execution, around.waitpoint
+    return {
+        "partition_key": execution.partition_key,
+        "execution_id": execution.execution_id,
+        "signal_id": args.signal_id,
+        "waitpoint_id": waitpoint.waitpoint_id,
+        "waitpoint_key": waitpoint.waitpoint_key,
+        "suspension_id": waitpoint.suspension_id,
+        "attempt_index": waitpoint.attempt_index,
+        "signal_name": args.signal_name,
+        "signal_category": args.signal_category,
+        "source_type": args.source_type,
+        "source_identity": args.source_identity,
+        "correlation_id": args.correlation_id,
+        "payload_encoding": args.payload_encoding or None,
+        "target_scope": args.target_scope,
+        "idempotency_key": args.idempotency_key or None,
+        "created_at_ms": now if args.created_at is None else args.created_at,
+        "observed_effect": effect,
+        "matched": int(matched),
+        "payload": args.payload,
+        "namespace": execution.namespace,
+        "instance_tag": execution.instance_tag,
+        "dedup_until_ms": around.now_ms + args.dedup_ttl_ms,
+        "now": now,
+    }
+
+
+# ---- by an operator
+
+
+def resume(execution: Execution | None, suspension: Suspension | None, delay_ms: int, now: int) -> Decision:
+    if execution is None:
+        return Refuse(NotFound("execution"))
+    if execution.lifecycle_phase != "suspended" or suspension is None or not suspension.is_open:
+        return Refuse(StateError(StateKind.EXECUTION_NOT_SUSPENDED))
+    woken = awake(delay_ms, now, f"resume delay {delay_ms}ms")
+    plan = RESUME(execution.partition_key, **named(execution), **woken, suspension_id=suspension.suspension_id, now=now)
+    return Act(plan, Resumed(PublicState(woken["public_state"])))
+
+
+def forget(signal_key: Sequence[Any]) -> Plan:
+    partition, execution, signal = signal_key
+    return FORGET_SIGNAL(partition, partition_key=partition, execution_id=execution, signal_id=signal)
+
+
+def stamp_failure(execution: Mapping[str, Any], now: int) -> Plan:
+    return STAMP_FAILURE(execution["partition_key"], **execution, now=now)
+
+
+FORGET_KEY = Form(
+    "forget_signal_key",
+    Delete(
+        DEDUP,
+        (
+            Cond("partition_key", "=", Arg("partition_key")),
+            Cond("waitpoint_id", "=", Arg("waitpoint_id")),
+            Cond("idempotency_key", "=", Arg("idempotency_key")),
+            Cond("expires_at_ms", "<=", Arg("now")),
+        ),
+    ),
+)
+FORGET_SUSPEND = Form(
+    "forget_suspend_key",
+    Delete(
+        "ff_suspend_dedup",
+        (
+            Cond("partition_key", "=", Arg("partition_key")),
+            Cond("idempotency_key", "=", Arg("idempotency_key")),
+            Cond("expires_at_ms", "<=", Arg("now")),
+        ),
+    ),
+)
+
+
+def forget_key(row: Sequence[Any], now: int) -> Plan:
+    return FORGET_KEY(row[0], partition_key=row[0], waitpoint_id=row[1], idempotency_key=row[2], now=now)
+
+
+def forget_suspend(row: Sequence[Any], now: int) -> Plan:
+    return FORGET_SUSPEND(row[0], partition_key=row[0], idempotency_key=row[1], now=now)

@@ -1,0 +1,187 @@
+"""Mailboxes for signals: created ahead or with a suspension, bound to it, closed."""
+
+from __future__ import annotations
+
+import json
+from uuid import UUID
+
+from flowfabric.errors import Contention, ContentionKind, StateError, StateKind
+from flowfabric.model.lease import HandleFields
+from flowfabric.model.waitpoint import Binding, BoundWaitpoint, SuspendArgs, UsePending, Waitpoint
+from flowfabric.plan import Add, Arg, Cond, Form, Insert, Now, Plan, Ref, Update, UpdateMany, Wake
+from flowfabric.rules import conditions
+from flowfabric.rules.attempts import held_by
+from flowfabric.rules.decision import Act, Decision, Done, Refuse
+from flowfabric.rules.parts import EXEC, HELD, SIGNAL, WAITPOINT
+
+_NEW_WAITPOINT = {
+    column: Arg(column)
+    for column in (
+        "partition_key",
+        "waitpoint_id",
+        "execution_id",
+        "token_kid",
+        "token",
+        "created_at_ms",
+        "expires_at_ms",
+        "waitpoint_key",
+        "attempt_index",
+    )
+}
+CREATE_WAITPOINT = Form(
+    "create_waitpoint",
+    Update(EXEC, HELD, {"last_mutation_at": Now()}),
+    Insert(WAITPOINT, {**_NEW_WAITPOINT, "state": "pending"}),
+    Wake("waitpoint_expiry", at=Arg("expires_at_ms")),
+)
+_ACTIVE = {
+    "state": "active",
+    "activated_at_ms": Arg("now"),
+    "suspension_id": Arg("suspension_id"),
+    "required_signal_names": Arg("required_signal_names"),
+}
+BIND_WAITPOINT = Form("bind_waitpoint", Insert(WAITPOINT, {**_NEW_WAITPOINT, **_ACTIVE}))
+_WAITPOINT_KEY = (
+    Cond("partition_key", "=", Arg("partition_key")),
+    Cond("waitpoint_id", "=", Arg("waitpoint_id")),
+)
+WAITPOINT_UNCHANGED = (*_WAITPOINT_KEY, Cond("version", "=", Arg("version")))
+REBIND_WAITPOINT = Form(
+    "rebind_waitpoint",
+    Update(
+        WAITPOINT,
+        WAITPOINT_UNCHANGED,
+        {
+            **_ACTIVE,
+            **{c: Arg(c) for c in ("token_kid", "token", "created_at_ms", "expires_at_ms", "waitpoint_key", "attempt_index")},
+            **dict.fromkeys(("last_signal_at_ms", "satisfied_at_ms", "closed_at_ms", "close_reason")),
+            "version": Add(1),
+        },
+    ),
+)
+ACTIVATE_WAITPOINT = Form(
+    "activate_waitpoint",
+    Update(WAITPOINT, WAITPOINT_UNCHANGED, {**_ACTIVE, "expires_at_ms": Arg("expires_at_ms"), "version": Add(1)}),
+)
+CONSUME_WAITPOINT = Form(
+    "consume_waitpoint",
+    Update(
+        WAITPOINT,
+        WAITPOINT_UNCHANGED,
+        {
+            "state": "closed",
+            "close_reason": "resumed",
+            "satisfied_at_ms": Arg("now"),
+            "closed_at_ms": Arg("now"),
+            "version": Add(1),
+        },
+    ),
+)
+TAG_SIGNALS = Form(
+    "tag_signals",
+    Update(WAITPOINT, WAITPOINT_UNCHANGED, {"version": Add(1)}),
+    UpdateMany(
+        SIGNAL,
+        (
+            Cond("partition_key", "=", Ref("partition_key")),
+            Cond("execution_id", "=", Ref("execution_id")),
+            Cond("waitpoint_id", "=", Ref("waitpoint_id")),
+        ),
+        {"suspension_id": Arg("suspension_id")},
+    ),
+)
+CLOSE_WAITPOINT = Form(
+    "close_waitpoint",
+    Update(
+        WAITPOINT,
+        WAITPOINT_UNCHANGED,
+        {"state": "closed", "closed_at_ms": Now(), "close_reason": Arg("reason"), "version": Add(1)},
+    ),
+)
+
+
+def bind(
+    fields: HandleFields,
+    args: SuspendArgs,
+    binding: Binding,
+    bound: BoundWaitpoint,
+    stored: Waitpoint | None,
+    now: int,
+    kid: str,
+    *,
+    buffered: bool,
+) -> list[Plan]:
+    """A waitpoint takes part in a suspension. `buffered`: signals have arrived on it already."""
+    ident = fields.execution_id
+    names = json.dumps(conditions.required_names(args.resume_condition, bound.waitpoint_key), ensure_ascii=False)
+    values = {
+        "partition_key": ident.partition_index,
+        "waitpoint_id": binding.waitpoint_id,
+        "suspension_id": args.suspension_id,
+        "required_signal_names": names,
+        "expires_at_ms": args.timeout_at,
+        "now": now,
+    }
+    at = ident.partition_index
+    if isinstance(binding, UsePending):
+        assert stored is not None
+        activate = ACTIVATE_WAITPOINT(at, **values, version=stored.version)
+        if not buffered:
+            return [activate]
+        tag = {**values, "version": stored.version + 1}
+        return [activate, TAG_SIGNALS(at, **{name: tag[name] for name in TAG_SIGNALS.args})]
+    fresh = {
+        **values,
+        "execution_id": ident.uuid,
+        "token_kid": kid,
+        "token": bound.waitpoint_token,
+        "created_at_ms": now,
+        "waitpoint_key": bound.waitpoint_key,
+        "attempt_index": fields.attempt_index,
+    }
+    if stored is None:
+        return [BIND_WAITPOINT(at, **fresh)]
+    again = {**fresh, "version": stored.version}
+    return [REBIND_WAITPOINT(at, **{name: again[name] for name in REBIND_WAITPOINT.args})]
+
+
+def create_waitpoint(fields: HandleFields, waitpoint_id: UUID, key: str, token: str, kid: str, now: int, expires_at: int) -> Plan:
+    return CREATE_WAITPOINT(
+        fields.execution_id.partition_index,
+        **held_by(fields),
+        waitpoint_id=waitpoint_id,
+        token_kid=kid,
+        token=token,
+        created_at_ms=now,
+        expires_at_ms=expires_at,
+        waitpoint_key=key,
+    )
+
+
+def consume(stored: Waitpoint, now: int) -> Plan:
+    """A pending waitpoint whose signals were enough; nothing else changes."""
+    return CONSUME_WAITPOINT(
+        stored.partition_key,
+        partition_key=stored.partition_key,
+        waitpoint_id=stored.waitpoint_id,
+        version=stored.version,
+        now=now,
+    )
+
+
+def close(stored: Waitpoint | None, execution: UUID, reason: str) -> Decision:
+    """Ends a waitpoint, not the suspension it may belong to."""
+    if stored is None or stored.execution_id != execution:
+        return Refuse(Contention(ContentionKind.WAITPOINT_NOT_FOUND))
+    if stored.state in ("closed", "expired"):
+        return Done("already_closed")
+    if not stored.is_open:
+        return Refuse(StateError(StateKind.WAITPOINT_NOT_OPEN, stored.state))
+    plan = CLOSE_WAITPOINT(
+        stored.partition_key,
+        partition_key=stored.partition_key,
+        waitpoint_id=stored.waitpoint_id,
+        version=stored.version,
+        reason=reason,
+    )
+    return Act(plan, "closed")

@@ -1,0 +1,29 @@
+-- activate_waitpoint(partition_key, waitpoint_id, version, now, suspension_id, required_signal_names, expires_at_ms)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
+    u.waitpoint_id AS waitpoint_id,
+    u.version AS version,
+    u.now AS now,
+    u.suspension_id AS suspension_id,
+    u.required_signal_names::json AS required_signal_names,
+    u.expires_at_ms AS expires_at_ms,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::bigint[]) WITH ORDINALITY AS u(partition_key, waitpoint_id, version, now, suspension_id, required_signal_names, expires_at_ms, n_)),
+g AS (UPDATE ff_waitpoint_pending AS t
+    SET state = 'active'::text,
+    activated_at_ms = a.now,
+    suspension_id = a.suspension_id,
+    required_signal_names = a.required_signal_names,
+    expires_at_ms = a.expires_at_ms,
+    version = t.version + 1
+    FROM a
+    WHERE t.partition_key = a.partition_key
+    AND t.waitpoint_id = a.waitpoint_id
+    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_)
+SELECT (SELECT now_ms FROM clk),
+    g.n_
+    FROM g;

@@ -1,0 +1,103 @@
+-- suspension_timeout_cancel(partition_key, execution_id, version, now)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
+    u.execution_id AS execution_id,
+    u.version AS version,
+    u.now AS now,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, n_)),
+g AS (UPDATE ff_exec_core AS t
+    SET version = t.version + 1,
+    last_mutation_at = a.now,
+    last_transition_at = a.now,
+    current_lease_id = NULL::uuid,
+    current_worker_id = NULL::text,
+    current_worker_instance_id = NULL::text,
+    lease_expires_at_ms = NULL::bigint,
+    lease_last_renewed_at = NULL::bigint,
+    lease_renewal_deadline = NULL::bigint,
+    lease_expired_at = NULL::bigint,
+    attempt_timeout_at_ms = NULL::bigint,
+    reserved_for = NULL::text,
+    reserved_until_ms = NULL::bigint,
+    retain_until_ms = (a.now_ms_ + t.retention_ttl_ms),
+    current_suspension_id = NULL::uuid,
+    current_waitpoint_id = NULL::uuid,
+    lifecycle_phase = 'cancelled'::text,
+    ownership_state = 'unowned'::text,
+    eligibility_state = 'not_applicable'::text,
+    blocking_reason = 'none'::text,
+    blocking_detail = ''::text,
+    terminal_outcome = 'cancelled'::text,
+    public_state = 'cancelled'::text,
+    attempt_state = 'attempt_terminal'::text,
+    failure_reason = 'suspension_timeout:cancel'::text,
+    terminal_at_ms = a.now,
+    closing_epoch = t.lease_epoch,
+    closing_attempt_index = t.attempt_index
+    FROM a
+    WHERE t.partition_key = a.partition_key
+    AND t.execution_id = a.execution_id
+    AND CASE WHEN t.version = a.version
+    AND t.lifecycle_phase = 'suspended'::text THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.now,
+    t.partition_key AS r_partition_key,
+    t.execution_id AS r_execution_id,
+    t.attempt_index AS r_attempt_index,
+    t.namespace AS r_namespace,
+    t.instance_tag AS r_instance_tag,
+    t.flow_id AS r_flow_id),
+w5 AS (INSERT INTO ff_completion_event (outcome,
+    occurred_at_ms,
+    execution_id,
+    partition_key,
+    namespace,
+    instance_tag,
+    flow_id,
+    committed_at_ms) SELECT 'cancelled'::text,
+    g.now,
+    g.r_execution_id,
+    g.r_partition_key,
+    g.r_namespace,
+    g.r_instance_tag,
+    g.r_flow_id,
+    g.now_ms_
+    FROM g),
+w4 AS (DELETE
+    FROM ff_claim_grant AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+w3 AS (UPDATE ff_waitpoint_pending AS t
+    SET state = 'closed'::text,
+    closed_at_ms = g.now,
+    close_reason = 'timed_out_cancel'::text,
+    version = t.version + 1
+    FROM g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id
+    AND t.state IN ('pending', 'active')),
+w2 AS (UPDATE ff_suspension_current AS t
+    SET closed_at_ms = g.now,
+    close_reason = 'timed_out_cancel'::text,
+    version = t.version + 1
+    FROM g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id
+    AND CASE WHEN t.closed_at_ms IS NULL THEN true ELSE false END),
+w1 AS (UPDATE ff_attempt AS t
+    SET attempt_state = 'ended_cancelled'::text,
+    outcome = 'cancelled'::text,
+    terminal_at_ms = g.now,
+    lease_expires_at_ms = NULL::bigint,
+    failure_reason = 'suspension_timeout:cancel'::text
+    FROM g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id
+    AND t.attempt_index = g.r_attempt_index)
+SELECT (SELECT now_ms FROM clk),
+    g.n_
+    FROM g;

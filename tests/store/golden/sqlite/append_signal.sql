@@ -1,0 +1,97 @@
+-- append_signal(partition_key, execution_id, suspension_version, satisfied_set, satisfier_signal_ids, now, waitpoint_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag)
+
+UPDATE ff_suspension_current
+    SET satisfied_set = ?,
+    satisfier_signal_ids = ?,
+    last_signal_at_ms = ?,
+    version = version + 1
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND version = ?;
+
+UPDATE ff_waitpoint_pending
+    SET signal_count = signal_count + 1,
+    last_signal_at_ms = ?,
+    version = version + 1
+    WHERE partition_key = ?
+    AND waitpoint_id = ?;
+
+INSERT INTO ff_signal (partition_key,
+    execution_id,
+    signal_id,
+    waitpoint_id,
+    waitpoint_key,
+    suspension_id,
+    attempt_index,
+    signal_name,
+    signal_category,
+    source_type,
+    source_identity,
+    correlation_id,
+    payload_encoding,
+    target_scope,
+    idempotency_key,
+    created_at_ms,
+    observed_effect,
+    matched,
+    payload,
+    accepted_at_ms)
+    VALUES (?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?)
+    ON CONFLICT (partition_key,
+    execution_id,
+    signal_id) DO UPDATE
+    SET waitpoint_id = ?,
+    waitpoint_key = ?,
+    suspension_id = ?,
+    attempt_index = ?,
+    signal_name = ?,
+    signal_category = ?,
+    source_type = ?,
+    source_identity = ?,
+    correlation_id = ?,
+    payload_encoding = ?,
+    target_scope = ?,
+    idempotency_key = ?,
+    created_at_ms = ?,
+    observed_effect = ?,
+    matched = ?,
+    payload = ?,
+    accepted_at_ms = ?;
+
+INSERT INTO ff_signal_event (event_type,
+    occurred_at_ms,
+    execution_id,
+    signal_id,
+    waitpoint_id,
+    source_identity,
+    partition_key,
+    namespace,
+    instance_tag)
+    VALUES (?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?);

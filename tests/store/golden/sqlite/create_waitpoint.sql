@@ -1,0 +1,34 @@
+-- create_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key)
+
+UPDATE ff_exec_core
+    SET last_mutation_at = ?
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND lease_epoch = ?
+    AND attempt_index = ?
+    AND current_lease_id = ?
+    AND lifecycle_phase = 'active'
+    AND ownership_state = 'leased'
+    AND lease_expires_at_ms > ?;
+
+INSERT INTO ff_waitpoint_pending (partition_key,
+    waitpoint_id,
+    execution_id,
+    token_kid,
+    token,
+    created_at_ms,
+    expires_at_ms,
+    waitpoint_key,
+    attempt_index,
+    state)
+    VALUES (?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    'pending')
+    ON CONFLICT DO NOTHING;
