@@ -55,12 +55,15 @@ class Attempts(Claims):
         if refused is not None:
             raise refused.error
 
-    async def complete(self, handle: Handle, payload: bytes | None = None) -> None:
-        """Ends the execution with success. Sent again by the same lease, it answers the same."""
+    async def complete(self, handle: Handle, payload: bytes | None = None, *, settle: bool = True) -> None:
+        """Ends the execution with success. Sent again by the same lease, it answers the same.
+
+        Members of its flow that wait for it hear of it before this returns; with settle=False, right afterwards.
+        """
         fields = self.fields(handle)
         result = None if payload is None else checks.payload(payload, "payload")
         await self.by_holder(fields, Act(attempts.complete(fields, result)), "success")
-        await self._ended(handle, fields)
+        await self._ended(handle, fields, settle=settle)
 
     async def complete_many(self, many: Sequence[tuple[Handle, bytes | None]]) -> list[EngineError | None]:
         """Each as `complete` would answer it: None, or the error for that one."""

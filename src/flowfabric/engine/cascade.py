@@ -135,6 +135,11 @@ class Cascade:
             task.add_done_callback(self._tasks.discard)
         return job.answer
 
+    @property
+    def is_behind(self) -> bool:
+        """So many wait that whoever ends more should wait as well."""
+        return len(self._waiting) >= MAX_ROUND
+
     async def finish(self) -> None:
         """Waits until nothing is under way."""
         while self._tasks:

@@ -249,10 +249,13 @@ class Kernel:
         for opaque in [opaque for opaque, known in self._facts.items() if known.fields.execution_id == ident]:
             del self._facts[opaque]
 
-    async def _ended(self, handle: Handle, fields: HandleFields) -> None:
-        """The holder ended the execution: those that wait for it hear of it before the holder does."""
-        if self.forget(handle):
-            await self._cascade.ended((fields.execution_id,))
+    async def _ended(self, handle: Handle, fields: HandleFields, *, settle: bool = True) -> None:
+        """The holder ended the execution: those that wait for it hear of it before the holder does, unless told otherwise."""
+        if not self.forget(handle):
+            return
+        hearing = self._cascade.ended((fields.execution_id,))
+        if settle or self._cascade.is_behind:
+            await hearing
 
 
 def _first(kind: Any, rows: list[Row]) -> Any:
