@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from msgspec import Struct
 
-COMPLETIONS = "ff_completion_event"
+from flowfabric.model.event import COMPLETION_EVENTS
 
 
 class Arg(Struct, frozen=True):
@@ -167,7 +167,7 @@ Step = Insert | Upsert | Update | UpdateMany | Delete
 
 def Emit(channel: str, kind: str, data: Mapping[str, Any], at: Any = Now()) -> Insert:  # noqa: N802, B008
     """An event is a row of an outbox."""
-    word = "outcome" if channel == COMPLETIONS else "event_type"
+    word = "outcome" if channel == COMPLETION_EVENTS else "event_type"
     return Insert(channel, {word: kind, "occurred_at_ms": at, **data})
 
 
@@ -196,7 +196,7 @@ class Form:
         self.chosen_by: Callable[[tuple[Any, ...]], Any] = itemgetter(*at) if at else (lambda values: ())
         self.is_insert = isinstance(self.steps[0], Insert)
         self.ends = any(
-            isinstance(s, Insert) and s.table == COMPLETIONS and s.row.get("outcome") != "resumable" for s in self.steps
+            isinstance(s, Insert) and s.table == COMPLETION_EVENTS and s.row.get("outcome") != "resumable" for s in self.steps
         )
         self.reads_itself = bool(_tables_asked(self) & {step.table for step in self.steps})
         self._values = _getter(self.args)

@@ -233,8 +233,9 @@ async def test_a_member_claimed_meanwhile_is_left_to_drain(
         held.append(await hold(engine, graph, "a"))
         return await cancel_members(*said, **more)
 
-    monkeypatch.setattr(engine._cascade, "cancel_members", late)
-    assert (await cancel(engine, graph)).member_execution_ids == [graph["b"]]
+    with monkeypatch.context() as patch:
+        patch.setattr(engine._cascade, "cancel_members", late)
+        assert (await cancel(engine, graph)).member_execution_ids == [graph["b"]]
     clock.advance(30_000 - 1)
     await engine.renew(held[0])
     clock.advance(1)

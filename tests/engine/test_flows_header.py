@@ -279,20 +279,31 @@ async def test_a_backlog_of_nobody_and_one_without_its_flow_are_dropped(engine: 
 async def test_a_store_out_of_reach_leaves_a_member_owed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     graph = await submit(engine, "a b")
     await owing(engine, graph, "a", "b")
-    cancel = engine.cancel_execution
+    commit_many = engine.store.commit_many
 
-    async def shaky(args: Any) -> Any:
-        if args.execution_id == graph["a"]:
-            raise TransportError("test", "out of reach")
-        return await cancel(args)
+    async def shaky(plans: Any) -> Any:
+        """What concerns one member does not get through."""
+        lost = [graph["a"].uuid in plan.values and plan.form.name.startswith("cancel_") for plan in plans]
+        done = iter(await commit_many([plan for plan, is_lost in zip(plans, lost, strict=True) if not is_lost]))
+        return [TransportError("test", "out of reach") if is_lost else next(done) for is_lost in lost]
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "cancel_execution", shaky)
+        patch.setattr(engine.store, "commit_many", shaky)
         await engine.reconcile_cancel_backlog()
     assert [r["execution_id"] for r in await rows_of(engine, OWED)] == [str(graph["a"])]
     await engine.reconcile_cancel_backlog()
     assert await states(engine, graph) == {"a": "ENDED(cancelled)", "b": "ENDED(cancelled)"}
     assert await rows_of(engine, BACKLOG) == []
+
+
+async def test_what_runs_by_now_is_left_to_drain_where_only_pending_ones_were_owed(engine: Engine) -> None:
+    graph = await submit(engine, "a b")
+    await owing(engine, graph, "a", "b", cancellation_policy="cancel_pending")
+    held = await hold(engine, graph, "a")
+    await engine.reconcile_cancel_backlog()
+    assert await states(engine, graph) == {"a": "RUNNING", "b": "ENDED(cancelled)"}
+    assert await rows_of(engine, BACKLOG) == await rows_of(engine, OWED) == []
+    await engine.complete(held)
 
 
 async def test_creating_a_cancelled_flow_again_does_not_open_it(engine: Engine) -> None:

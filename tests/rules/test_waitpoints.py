@@ -6,7 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from flowfabric import model
 from flowfabric.engine.suspensions import _Outcome
@@ -28,7 +28,7 @@ from flowfabric.rules.keys import Rotation, rotate
 from flowfabric.rules.signals import Delivery
 from flowfabric.rules.waitpoints import CREATE_WAITPOINT, close, consume, create_waitpoint
 
-from .factory import IDENT, NOW, answer, applied, attempt, commit, execution, handle, refusal, seeded, stored, told
+from .factory import IDENT, NOW, answer, applied, attempt, commit, commit_all, execution, handle, refusal, seeded, stored, told
 from .wait_factory import (
     SECOND,
     SUSPENSION_ID,
@@ -84,14 +84,22 @@ def test_only_a_holder_creates_waitpoints(name: str) -> None:
 def test_a_waitpoint_that_was_enough_is_closed_and_nothing_else_changes() -> None:
     of, pending = execution("RUNNING"), waitpoint(state="pending")
     store = seeded(of, attempt(of), pending)
-    assert isinstance(commit(store, consume(pending, NOW - 2)), Applied)
+    assert isinstance(commit_all(store, consume(handle(of), pending, NOW - 2)), Applied)
     row = one(store, Waitpoint)
     assert (row.state, row.close_reason, row.closed_at_ms, row.satisfied_at_ms) == ("closed", "resumed", NOW - 2, NOW - 2)
     assert row.version == pending.version + 1
-    assert stored(store) == of
+    assert stored(store) == structs.replace(of, last_mutation_at=NOW)
     assert rows_of(store, Suspension) == []
     assert told(store) == ([], [], [])
-    assert isinstance(commit(store, consume(pending, NOW)), Refused)
+    assert isinstance(commit_all(store, consume(handle(of), pending, NOW)), Refused)
+
+
+@pytest.mark.parametrize("name", ["READY", "SUSPENDED", "ENDED", "LOST"])
+def test_only_a_holder_uses_up_what_had_arrived(name: str) -> None:
+    of, pending = execution(name), waitpoint(state="pending")
+    store = seeded(of, attempt(of), pending)
+    assert commit_all(store, consume(handle(execution("RUNNING")), pending, NOW)) == Refused(0, 0)
+    assert one(store, Waitpoint) == pending
 
 
 # ---- closed

@@ -62,14 +62,11 @@ class _Job(Struct):
 
 
 class _Ending(Struct):
-    """An execution found ended, and its outgoing edges that wait for that."""
+    """An execution found ended, its outgoing edges that wait for that, and the groups these belong to."""
 
     upstream: Upstream
     open_edges: list[Edge]
-
-    @property
-    def groups(self) -> set[GroupKey]:
-        return {_group_of(edge) for edge in self.open_edges}
+    groups: set[GroupKey]
 
 
 class _Round(Struct):
@@ -211,7 +208,8 @@ class Cascade:
             finally:
                 self._busy.difference_update(mine)
                 self._freed.set()
-            left = [*again, *(key for key in left if key not in set(mine))]
+            taken = set(mine)
+            left = [*again, *(key for key in left if key not in taken)]
             if again:
                 tries += 1
                 await asyncio.sleep(FIRST_PAUSE_S * tries)
@@ -231,7 +229,7 @@ class Cascade:
         keys = [(ident.partition_index, ident.uuid) for ident in idents]
         reads = (GetAll("ff_exec_core", keys, _UPSTREAM_COLUMNS), ScanAll("edges_out", keys, MAX_GRAPH_EDGES))
         members, leaving = (await self._store.load(reads)).rows
-        found = {row[1]: _Ending(Upstream(*row), []) for row in members if row[2] is not None}
+        found = {row[1]: _Ending(Upstream(*row), [], set()) for row in members if row[2] is not None}
         over = {uid for uid, ending in found.items() if ending.upstream.lifecycle_phase in ENDED_PHASES}
         waiting = [edge for edge in map(_edge, leaving) if edge.upstream_eid in over and edge.is_open]
         unheard = await self._unheard({e.upstream_eid for e in waiting if e.reset_at_ms is not None})
@@ -239,6 +237,7 @@ class Cascade:
             ending = found[edge.upstream_eid]
             if edges.counts_again(edge, ending.upstream, unheard=edge.upstream_eid in unheard):
                 ending.open_edges.append(edge)
+                ending.groups.add(_group_of(edge))
         return list(found.values())
 
     async def _unheard(self, ended: set[UUID]) -> set[UUID]:

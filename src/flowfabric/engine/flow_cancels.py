@@ -12,10 +12,9 @@ from flowfabric.engine import checks
 from flowfabric.engine.cascade import MEMBER_COLUMNS
 from flowfabric.engine.dependencies import Dependencies
 from flowfabric.engine.kernel import LIGHT, light
-from flowfabric.errors import EngineError, NotFound, TimedOut, TransportError, ValidationError, ValidationKind, invalid
+from flowfabric.errors import EngineError, NotFound, TimedOut, ValidationError, ValidationKind, invalid
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
 from flowfabric.model.event import ScannerFilter
-from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.flow import (
     LONGEST_CANCEL_WAIT_MS,
     CancelFlowArgs,
@@ -184,7 +183,7 @@ class FlowCancels(Dependencies):
         done = 0
         for row in (await self._wanted([*found[0], *found[1]], wanted))[:size]:
             try:
-                done += await self._finish_cancels(row[0], row[1], row[4] or "flow_cancelled")
+                done += await self._finish_cancels(row[0], row[1], row[4] or "flow_cancelled", row[6])
             except EngineError:
                 log.exception("owed cancels of flow %s have to wait", row[1])
         return done
@@ -198,24 +197,21 @@ class FlowCancels(Dependencies):
         spaces = {key: fields_of(flow).get("namespace", "default") for key, flow in known.items()}
         return [row for row in rows if wanted.instance_tag is None and spaces.get(row[:2]) == wanted.namespace]
 
-    async def _finish_cancels(self, partition: int, flow_id: UUID, reason: str) -> int:
+    async def _finish_cancels(self, partition: int, flow_id: UUID, reason: str, policy: str) -> int:
+        """Those the policy is still about are cancelled; all but those who could not be settled have had what they were owed."""
         owner = {"partition_key": partition, "flow_id": flow_id}
         loaded = await self.store.load(
             (Scan("cancel_backlog_members", owner, limit=MAX_OWED), Get("ff_flow_core", (partition, flow_id)))
         )
         members = [ExecutionId(row[2]) for row in loaded.rows[0]]
-        for member in members:
-            try:
-                if loaded.rows[1]:
-                    await self.cancel_execution(CancelExecutionArgs(execution_id=member, reason=reason))
-            except TransportError:
-                continue
-            except EngineError as error:
-                if error.retryable:
-                    continue
-            await self.store.commit_many(flow_cancels.ack(flow_id, member))
-        if not members:
-            await self.store.commit(flow_cancels.forget_backlog(partition, flow_id))
+        left: set[UUID] = set()
+        if loaded.rows[1] and members:
+            owed = [member.uuid for member in members]
+            cancelled, left = await self._cascade.cancel_members(partition, owed, reason, policy=policy)
+            if cancelled:
+                await self._cascade.ended(cancelled)
+        await self.store.commit_many([flow_cancels.ack(flow_id, m)[0] for m in members if m.uuid not in left])
+        await self.store.commit(flow_cancels.forget_backlog(partition, flow_id))
         return len(members)
 
     # ---- siblings

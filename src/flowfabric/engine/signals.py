@@ -6,6 +6,8 @@ import json
 import uuid
 from uuid import UUID
 
+from msgspec import Struct
+
 from flowfabric.codec import token as tokens
 from flowfabric.engine import checks
 from flowfabric.engine.kernel import LIGHT, light
@@ -194,17 +196,7 @@ class Signals(Suspensions):
         """Closes waitpoints that no suspension used in time; how many."""
         now, size = await self.store.now_ms(), checks.limit(limit, MAX_PAGE)
         rows = (await self.store.load((Scan("waitpoint_expiry", upto=now, limit=size),))).rows[0]
-        due = [Waitpoint(*row) for row in rows]
-        plans = [
-            waitpoints.CLOSE_WAITPOINT(
-                w.partition_key,
-                partition_key=w.partition_key,
-                waitpoint_id=w.waitpoint_id,
-                version=w.version,
-                reason="never_committed",
-            )
-            for w in due
-        ]
+        plans = [waitpoints.closing(Waitpoint(*row), "never_committed") for row in rows]
         return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
 
     async def forget_signal_keys(self) -> int:
@@ -281,11 +273,12 @@ class Signals(Suspensions):
         return (rows[0][0] if rows else 0, ident.uuid)
 
 
-class _Suspended:
+class _Suspended(Struct, frozen=True):
     """An execution and its latest suspension."""
 
-    def __init__(self, now_ms: int, execution: Execution | None, suspension: Suspension | None) -> None:
-        self.now_ms, self.execution, self.suspension = now_ms, execution, suspension
+    now_ms: int
+    execution: Execution | None
+    suspension: Suspension | None
 
 
 def _position(after: object) -> tuple[int, UUID]:

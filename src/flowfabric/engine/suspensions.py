@@ -14,9 +14,11 @@ from msgspec import Struct
 from flowfabric.codec import token as tokens
 from flowfabric.codec.handle import decode_fields, encode_handle
 from flowfabric.engine import checks
+from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.engine.keys import KEYS, Keys
 from flowfabric.errors import EngineError, StateError, StateKind, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id
+from flowfabric.model.attempt import Attempt
 from flowfabric.model.lease import Handle, HandleFields, HandleKind, LeaseFence
 from flowfabric.model.waitpoint import (
     MAX_BINDINGS,
@@ -47,7 +49,7 @@ from flowfabric.rules import attempts, suspensions, waitpoints
 from flowfabric.rules.decision import Act, Refuse, Snapshot
 from flowfabric.rules.fence import check_fence, check_handle
 from flowfabric.rules.suspensions import Around
-from flowfabric.store.port import Get, GetAll, Read, Scan
+from flowfabric.store.port import Get, GetAll, Loaded, Read, Scan
 
 MAX_EXPIRY_MS = 2**63 - 1
 MAX_TEXT_BYTES = 4_096
@@ -74,7 +76,13 @@ class Suspensions(Keys):
         fields = self.fields(handle)
         checks.text(waitpoint_key, "waitpoint_key", MAX_KEY_BYTES)
         checks.whole(expires_in_ms, "expires_in_ms", 0, MAX_EXPIRY_MS)
-        snapshot, keys = await self._held(fields)
+        reads: list[Read] = [
+            Get("ff_exec_core", _key(fields), LIGHT),
+            Get("ff_attempt", (*_key(fields), fields.attempt_index)),
+            KEYS,
+        ]
+        loaded = await self.store.load(reads)
+        snapshot, keys = _held(loaded), [HmacKey(*row) for row in loaded.rows[2]]
         refused = check_handle(snapshot, fields)
         if refused is not None:
             await self._refuse(refused)
@@ -85,10 +93,6 @@ class Suspensions(Keys):
         plan = waitpoints.create_waitpoint(fields, ident, name, token, key.kid, snapshot.now_ms, expires)
         await self.by_holder(fields, Act(plan))
         return PendingWaitpoint(ident, token)
-
-    async def _held(self, fields: HandleFields) -> tuple[Snapshot, list[HmacKey]]:
-        snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
-        return snapshot, (await self._keys())[0]
 
     async def suspend(self, handle: Handle, args: SuspendArgs) -> Suspended | ConditionMet:
         """Parks the attempt until its condition holds, without holding a worker; or says that it holds already."""
@@ -134,9 +138,7 @@ class Suspensions(Keys):
     ) -> Suspended | ConditionMet:
         tries = 0
         while True:
-            # read before the fence: who lost a race to another suspend has lost the lease, which says more than its suspension
-            around, keys, outdated = await self._around_wait(fields.execution_id, args)
-            snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
+            snapshot, around, keys, outdated = await self._around_wait(fields, args)
             refused = fence(snapshot)
             if refused is not None:
                 await self._refuse(refused)
@@ -148,7 +150,7 @@ class Suspensions(Keys):
             result = self._result(fields, args, bound, found, around)
             if found.met:
                 stored = around.waitpoints[args.waitpoints[0].waitpoint_id]
-                plans = [waitpoints.consume(stored, around.now_ms if args.now is None else args.now)]
+                plans = waitpoints.consume(fields, stored, around.now_ms if args.now is None else args.now)
             else:
                 plans = suspensions.suspend(fields, args, around, bound, found, kid)
             if args.idempotency_key:
@@ -158,9 +160,13 @@ class Suspensions(Keys):
             tries += 1
             await self._pause(tries)
 
-    async def _around_wait(self, ident: ExecutionId, args: SuspendArgs) -> tuple[Around, list[HmacKey], bool]:
+    async def _around_wait(self, fields: HandleFields, args: SuspendArgs) -> tuple[Snapshot, Around, list[HmacKey], bool]:
+        """All that a suspend is decided by, in one look."""
+        ident = fields.execution_id
         at = ident.partition_index
         reads: list[Read] = [
+            Get("ff_exec_core", _key(fields), LIGHT),
+            Get("ff_attempt", (*_key(fields), fields.attempt_index)),
             Get("ff_suspension_current", (at, ident.uuid)),
             GetAll("ff_waitpoint_pending", [(at, binding.waitpoint_id) for binding in args.waitpoints]),
             KEYS,
@@ -172,7 +178,7 @@ class Suspensions(Keys):
             key = suspensions.dedup_key(ident.uuid, args.idempotency_key)
             reads.append(Get("ff_suspend_dedup", (at, key), ("idempotency_key",)))
         loaded = await self.store.load(reads)
-        rows = loaded.rows
+        rows = loaded.rows[2:]
         signals = [Signal(*row) for row in rows[3]] if pending else []
         wanted = args.waitpoints[0].waitpoint_id
         around = Around(
@@ -181,7 +187,8 @@ class Suspensions(Keys):
             {row[1]: Waitpoint(*row) for row in rows[1]},
             [signal for signal in signals if signal.waitpoint_id == wanted],
         )
-        return around, [HmacKey(*row) for row in rows[2]], bool(args.idempotency_key and rows[-1])
+        keys = [HmacKey(*row) for row in rows[2]]
+        return _held(loaded), around, keys, bool(args.idempotency_key and rows[-1])
 
     def _result(
         self,
@@ -269,6 +276,16 @@ class Suspensions(Keys):
             return [_seen(signal) for signal in signals if signal.source_identity == "suspension_timeout"]
         satisfiers = {UUID(text) for text in json.loads(suspension.satisfier_signal_ids)}
         return [_seen(s) for s in signals if s.signal_id in satisfiers] if suspension.close_reason == "resumed" else []
+
+
+def _key(fields: HandleFields) -> tuple[int, UUID]:
+    return fields.execution_id.partition_index, fields.execution_id.uuid
+
+
+def _held(loaded: Loaded) -> Snapshot:
+    """From an execution and its attempt, read first."""
+    found, tried = loaded.rows[:2]
+    return Snapshot(loaded.now_ms, light(found[0]) if found else None, Attempt(*tried[0]) if tried else None)
 
 
 def _bound(ident: ExecutionId, args: SuspendArgs, around: Around, keys: Sequence[HmacKey]) -> tuple[list[BoundWaitpoint], str]:

@@ -10,7 +10,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.errors import EngineError, NotFound, StateError, StateKind, ValidationError, ValidationKind
-from flowfabric.model.event import SIGNAL_EVENTS
+from flowfabric.model.event import COMPLETION_EVENTS, SIGNAL_EVENTS
 from flowfabric.model.execution import Execution
 from flowfabric.model.state import PublicState
 from flowfabric.model.waitpoint import (
@@ -42,7 +42,6 @@ from flowfabric.rules.parts import (
 from flowfabric.rules.states import entering, is_ended
 
 DEDUP = "ff_signal_dedup"
-COMPLETIONS = "ff_completion_event"
 
 # ---- forms
 
@@ -132,7 +131,7 @@ _AWAKE: dict[str, Any] = {
 }
 _WOKEN = (Wake("ready", Ref("lane_id")), Wake("delayed", at=Arg("delay_until_ms")))
 _RESUMABLE = Emit(
-    COMPLETIONS,
+    COMPLETION_EVENTS,
     "resumable",
     {
         "execution_id": Ref("execution_id"),
@@ -181,17 +180,6 @@ RESUME = Form(
     *close_waits("resumed", Arg("now"), BOUND_STATES, satisfied_at_ms=Arg("now")),
     *_WOKEN,
 )
-FORGET_SIGNAL = Form(
-    "forget_signal",
-    Delete(
-        SIGNAL,
-        (
-            Cond("partition_key", "=", Arg("partition_key")),
-            Cond("execution_id", "=", Arg("execution_id")),
-            Cond("signal_id", "=", Arg("signal_id")),
-        ),
-    ),
-)
 STAMP_FAILURE = Form(
     "stamp_token_failure",
     Update(
@@ -230,7 +218,7 @@ def deliver(around: Delivery, args: DeliverSignalArgs) -> Decision:
     if args.max_signals_per_execution and around.signals >= args.max_signals_per_execution:
         return Refuse(ValidationError(ValidationKind.SIGNAL_LIMIT_EXCEEDED, f"at most {args.max_signals_per_execution}"))
     if pending:
-        values = {**_recorded(around, args, "buffered_for_pending_waitpoint", matched=False)}
+        values = _recorded(around, args, "buffered_for_pending_waitpoint", matched=False)
         plan = _form(BUFFER, args)(execution.partition_key, **values, waitpoint_version=waitpoint.version)
         return Act(plan, SignalAccepted(args.signal_id, "buffered_for_pending_waitpoint"))
     assert suspension is not None
@@ -335,13 +323,8 @@ def resume(execution: Execution | None, suspension: Suspension | None, delay_ms:
     if execution.lifecycle_phase != "suspended" or suspension is None or not suspension.is_open:
         return Refuse(StateError(StateKind.EXECUTION_NOT_SUSPENDED))
     woken = awake(delay_ms, now, f"resume delay {delay_ms}ms")
-    plan = RESUME(execution.partition_key, **named(execution), **woken, suspension_id=suspension.suspension_id, now=now)
+    plan = RESUME(execution.partition_key, **named(execution), **woken, now=now)
     return Act(plan, Resumed(PublicState(woken["public_state"])))
-
-
-def forget(signal_key: Sequence[Any]) -> Plan:
-    partition, execution, signal = signal_key
-    return FORGET_SIGNAL(partition, partition_key=partition, execution_id=execution, signal_id=signal)
 
 
 def stamp_failure(execution: Mapping[str, Any], now: int) -> Plan:

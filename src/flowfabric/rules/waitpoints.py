@@ -14,6 +14,8 @@ from flowfabric.rules.attempts import held_by
 from flowfabric.rules.decision import Act, Decision, Done, Refuse
 from flowfabric.rules.parts import EXEC, HELD, SIGNAL, WAITPOINT
 
+_STILL_HELD = Update(EXEC, HELD, {"last_mutation_at": Now()})
+HOLD = Form("hold", _STILL_HELD)
 _NEW_WAITPOINT = {
     column: Arg(column)
     for column in (
@@ -30,7 +32,7 @@ _NEW_WAITPOINT = {
 }
 CREATE_WAITPOINT = Form(
     "create_waitpoint",
-    Update(EXEC, HELD, {"last_mutation_at": Now()}),
+    _STILL_HELD,
     Insert(WAITPOINT, {**_NEW_WAITPOINT, "state": "pending"}),
     Wake("waitpoint_expiry", at=Arg("expires_at_ms")),
 )
@@ -158,15 +160,17 @@ def create_waitpoint(fields: HandleFields, waitpoint_id: UUID, key: str, token: 
     )
 
 
-def consume(stored: Waitpoint, now: int) -> Plan:
-    """A pending waitpoint whose signals were enough; nothing else changes."""
-    return CONSUME_WAITPOINT(
+def consume(fields: HandleFields, stored: Waitpoint, now: int) -> list[Plan]:
+    """A pending waitpoint whose signals were enough, if the lease still holds; nothing else changes."""
+    held = HOLD(stored.partition_key, **held_by(fields))
+    consumed = CONSUME_WAITPOINT(
         stored.partition_key,
         partition_key=stored.partition_key,
         waitpoint_id=stored.waitpoint_id,
         version=stored.version,
         now=now,
     )
+    return [held, consumed]
 
 
 def close(stored: Waitpoint | None, execution: UUID, reason: str) -> Decision:
@@ -177,11 +181,14 @@ def close(stored: Waitpoint | None, execution: UUID, reason: str) -> Decision:
         return Done("already_closed")
     if not stored.is_open:
         return Refuse(StateError(StateKind.WAITPOINT_NOT_OPEN, stored.state))
-    plan = CLOSE_WAITPOINT(
+    return Act(closing(stored, reason), "closed")
+
+
+def closing(stored: Waitpoint, reason: str) -> Plan:
+    return CLOSE_WAITPOINT(
         stored.partition_key,
         partition_key=stored.partition_key,
         waitpoint_id=stored.waitpoint_id,
         version=stored.version,
         reason=reason,
     )
-    return Act(plan, "closed")

@@ -1,0 +1,12 @@
+-- hold(partition_key, execution_id, lease_epoch, attempt_index, lease_id)
+
+UPDATE ff_exec_core
+    SET last_mutation_at = ?
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND lease_epoch = ?
+    AND attempt_index = ?
+    AND current_lease_id = ?
+    AND lifecycle_phase = 'active'
+    AND ownership_state = 'leased'
+    AND lease_expires_at_ms > ?;
