@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from flowfabric.model.state import PublicState
-from flowfabric.model.waitpoint import Resumed, Signal, Suspension, Waitpoint
+from flowfabric.model.waitpoint import Resumed, Suspension, Waitpoint
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Act
-from flowfabric.rules.signals import DEDUP, awake, forget, forget_key, forget_suspend, resume, stamp_failure
+from flowfabric.rules.signals import DEDUP, awake, forget_key, forget_suspend, resume, stamp_failure
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.rules.suspensions import remember
 
@@ -29,14 +29,12 @@ from .factory import (
 from .test_signals import delivered
 from .wait_factory import (
     SECOND,
-    SIGNAL_ID,
     THIRD,
     WAITPOINT_ID,
     changed,
     deliver_args,
     one,
     rows_of,
-    signal,
     suspended,
     suspension,
     waitpoint,
@@ -105,10 +103,7 @@ def test_a_failed_token_is_noted_and_nothing_else() -> None:
     assert stored(store) == changed(suspended(), last_hmac_validation_failed_at=NOW)
 
 
-def test_old_signals_and_keys_are_forgotten() -> None:
-    store = seeded(signal())
-    assert isinstance(commit(store, forget((IDENT.partition_index, IDENT.uuid, SIGNAL_ID))), Applied)
-    assert rows_of(store, Signal) == []
+def test_old_keys_are_forgotten() -> None:
     _, store = delivered(args=deliver_args(idempotency_key="k", dedup_ttl_ms=5))
     (row,) = run(store.dump((DEDUP,)))[DEDUP]
     assert isinstance(commit(store, forget_key(row, NOW + 4)), Refused)
