@@ -18,25 +18,28 @@ MOST_KEYS = 256
 WHOLE_GROUPS = 1_000
 
 
-def run_reads(db: sqlite3.Connection, reads: Sequence[Read]) -> list[list[Row]]:
+Fetch = Callable[[sqlite3.Cursor], list[Row]]
+
+
+def run_reads(db: sqlite3.Connection, reads: Sequence[Read], fetch: Fetch = sqlite3.Cursor.fetchall) -> list[list[Row]]:
     """All of them on one snapshot."""
     if len(reads) == 1 or db.in_transaction:
-        return [_read(db, read) for read in reads]
+        return [_read(db, read, fetch) for read in reads]
     db.execute("BEGIN")
     try:
-        return [_read(db, read) for read in reads]
+        return [_read(db, read, fetch) for read in reads]
     finally:
         db.execute("COMMIT")
 
 
-def _read(db: sqlite3.Connection, read: Read) -> list[Row]:
+def _read(db: sqlite3.Connection, read: Read, fetch: Fetch) -> list[Row]:
     if isinstance(read, GetAll):
-        return _joined(db, TABLES[read.table], TABLES[read.table].key, read.keys, read.columns, "")
+        return _joined(db, TABLES[read.table], TABLES[read.table].key, read.keys, read.columns, "", fetch)
     if isinstance(read, ScanAll):
         index = INDEXES[read.index]
         if read.limit < WHOLE_GROUPS:
-            return [row for scan in read.scans() for row in _read(db, scan)]
-        return _joined(db, TABLES[index.table], index.group, read.groups, read.columns, index_predicate(index, "t."))
+            return [row for scan in read.scans() for row in _read(db, scan, fetch)]
+        return _joined(db, TABLES[index.table], index.group, read.groups, read.columns, index_predicate(index, "t."), fetch)
     if isinstance(read, Get):
         table = TABLES[read.table]
         sql = get_sql(read.table, read.columns)
@@ -46,7 +49,7 @@ def _read(db: sqlite3.Connection, read: Read) -> list[Row]:
             return []
         table = TABLES[INDEXES[read.index].table]
         sql, params = scan_sql(read)
-    return decode_rows(table, db.execute(sql, params).fetchall(), read.columns)
+    return decode_rows(table, fetch(db.execute(sql, params)), read.columns)
 
 
 def _same(value: Any) -> Any:
@@ -60,6 +63,7 @@ def _joined(
     keys: Sequence[tuple[Any, ...]],
     columns: tuple[str, ...],
     predicate: str,
+    fetch: Fetch,
 ) -> list[Row]:
     """One statement for many keys: each one sent costs a fight for the interpreter's lock. Lengths are rounded up to few."""
     encode = [ENCODERS.get(table.kinds[name], _same) for name in names]
@@ -69,7 +73,7 @@ def _joined(
         size = 1 << (len(some) - 1).bit_length()
         values = [make(part) for key in some for make, part in zip(encode, key, strict=True)]
         values += [None] * (size * len(names) - len(values))
-        found += db.execute(_joined_sql(table.name, names, size, columns, predicate), values).fetchall()
+        found += fetch(db.execute(_joined_sql(table.name, names, size, columns, predicate), values))
     return decode_rows(table, found, columns)
 
 

@@ -22,6 +22,7 @@ from flowfabric.store.schema import INDEXES, TABLES
 from flowfabric.store.sql.ddl import first_of
 from flowfabric.store.sqlite.failures import as_engine_error, patiently
 from flowfabric.store.sqlite.migrate import migrate
+from flowfabric.store.sqlite.near import Near
 from flowfabric.store.sqlite.reader import decode_rows, dump_tables, run_reads
 from flowfabric.store.sqlite.target import Target, check_version, connect
 from flowfabric.store.sqlite.writer import Writer
@@ -65,8 +66,9 @@ class SqliteStore:
         db = self._open()
         self._writer = Writer(db, self.clock, self.hub)
         self._readers = None if target.in_memory else _Readers(target, max(pool_size - 1, 1), self._settings)
+        self._near = None if target.in_memory or not wal else Near(target, self._settings)
         self._watch = None if target.in_memory else _Watch(target, self.hub, self._writer, self._settings)
-        self._finalizer = weakref.finalize(self, _stop, self._writer, self._readers, self._watch, self._sentinel)
+        self._finalizer = weakref.finalize(self, _stop, self._writer, self._readers, self._near, self._watch, self._sentinel)
         log.warning(BANNER, self.durability)
 
     def _open(self) -> sqlite3.Connection:
@@ -125,7 +127,8 @@ class SqliteStore:
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
         now = self.clock()  # before the rows: a renewal that this time could have seen is in them
-        return Loaded(now, await self.read(lambda db: run_reads(db, reads)))
+        found = None if self._near is None else self._near.run(reads)
+        return Loaded(now, await self.read(lambda db: run_reads(db, reads)) if found is None else found)
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
         table = TABLES[channel]
@@ -215,11 +218,18 @@ class _Watch:
         self._thread.join()
 
 
-def _stop(writer: Writer, readers: _Readers | None, watch: _Watch | None, sentinel: sqlite3.Connection | None) -> None:
+def _stop(
+    writer: Writer,
+    readers: _Readers | None,
+    near: Near | None,
+    watch: _Watch | None,
+    sentinel: sqlite3.Connection | None,
+) -> None:
     if watch is not None:
         watch.stop()
     writer.stop()
-    if readers is not None:
-        readers.stop()
+    for reading in (readers, near):
+        if reading is not None:
+            reading.stop()
     if sentinel is not None:
         sentinel.close()

@@ -1,0 +1,126 @@
+"""Few rows are read where they are asked for, many on a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowfabric.errors import TransportError
+from flowfabric.store.port import Get, GetAll, Read, Scan
+from flowfabric.store.sqlite.near import MOST_ROWS
+from flowfabric.store.sqlite.registry import open_store
+from flowfabric.store.sqlite.store import SqliteStore
+
+from .helpers import lane
+
+FEW: list[Read] = [Get("ff_lane_registry", ("l0",), ("lane_id",)), Scan("lanes", limit=MOST_ROWS - 1, columns=("lane_id",))]
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """What was handed to a reader's thread."""
+    handed: list[Any] = []
+    read = SqliteStore.read
+
+    async def noted(self: SqliteStore, work: Any) -> Any:
+        handed.append(work)
+        return await read(self, work)
+
+    monkeypatch.setattr(SqliteStore, "read", noted)
+    return handed
+
+
+async def filled(path: Path, count: int, **settings: Any) -> SqliteStore:
+    store = open_store(str(path / "ff.db"), **settings)
+    await store.commit_many([lane(f"l{at}") for at in range(count)])
+    return store
+
+
+async def test_few_rows_need_no_thread(tmp_path: Path, threads: list[Any]) -> None:
+    store = await filled(tmp_path, MOST_ROWS)
+    loaded = await store.load(FEW)
+    assert [len(rows) for rows in loaded.rows] == [1, MOST_ROWS - 1]
+    assert threads == []
+    await store.close()
+
+
+async def test_one_row_too_many_goes_to_a_thread_and_the_next_is_near_again(tmp_path: Path, threads: list[Any]) -> None:
+    store = await filled(tmp_path, MOST_ROWS)
+    loaded = await store.load([FEW[0], Scan("lanes", limit=1_000)])
+    assert [len(rows) for rows in loaded.rows] == [1, MOST_ROWS]
+    assert len(threads) == 1
+    await store.commit(lane("another"))
+    assert len((await store.load(FEW)).rows[1]) == MOST_ROWS - 1
+    assert len(threads) == 1
+    await store.close()
+
+
+async def test_many_keys_go_to_a_thread_whatever_they_find(tmp_path: Path, threads: list[Any]) -> None:
+    store = await filled(tmp_path, 1)
+    for count in (MOST_ROWS, MOST_ROWS + 1):
+        loaded = await store.load([GetAll("ff_lane_registry", [(f"l{at}",) for at in range(count)], ("lane_id",))])
+        assert loaded.rows == [[("l0",)]]
+    assert len(threads) == 1
+    await store.close()
+
+
+async def test_what_was_committed_is_read_at_once(tmp_path: Path, threads: list[Any]) -> None:
+    store = await filled(tmp_path, 0)
+    for at in range(20):
+        await store.commit(lane(f"l{at}"))
+        assert len((await store.load([Scan("lanes", limit=100)])).rows[0]) == at + 1
+    assert threads == []
+    await store.close()
+
+
+async def test_another_thread_at_it_is_not_waited_for(tmp_path: Path, threads: list[Any]) -> None:
+    store = await filled(tmp_path, 3)
+    assert store._near is not None
+    with store._near._entry:
+        assert len((await store.load(FEW)).rows[1]) == 3
+    assert len(threads) == 1
+    await store.close()
+
+
+async def test_two_event_loops_read_at_once(tmp_path: Path) -> None:
+    store = await filled(tmp_path, 50)
+    counts: list[int] = []
+
+    def reading() -> None:
+        async def often() -> None:
+            counts.extend([len((await store.load(FEW)).rows[1]) for _ in range(200)])
+
+        asyncio.run(often())
+
+    started = [threading.Thread(target=reading) for _ in range(3)]
+    for thread in started:
+        thread.start()
+    for _ in range(50):
+        assert len((await store.load(FEW)).rows[1]) == 50
+    for thread in started:
+        await asyncio.to_thread(thread.join)
+    assert counts == [50] * 600
+    await store.close()
+
+
+async def test_beside_a_rollback_journal_every_read_has_a_thread(tmp_path: Path, threads: list[Any]) -> None:
+    store = await filled(tmp_path, 3, wal=False)
+    assert len((await store.load(FEW)).rows[1]) == 3
+    assert len(threads) == 1
+    await store.close()
+
+
+async def test_failures_and_a_closed_database_are_told_as_ever(tmp_path: Path) -> None:
+    store = await filled(tmp_path, 3)
+    assert store._near is not None
+    store._near._db.close()
+    with pytest.raises(TransportError, match="closed"):
+        await store.load(FEW)
+    await store.close()
+    with pytest.raises(TransportError, match="the database was closed"):
+        await store.load(FEW)
