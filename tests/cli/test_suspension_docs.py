@@ -69,7 +69,7 @@ def test_the_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_limits_are_the_ones_in_the_code() -> None:
     rows = re.findall(r"\| `([A-Z_]+)` \| ([\d,]+) \|", PAGE)
-    assert len(rows) == 8
+    assert len(rows) == 9
     assert all(getattr(limits, name) == int(number.replace(",", "")) for name, number in rows)
 
 

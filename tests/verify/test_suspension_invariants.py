@@ -145,7 +145,7 @@ PLANTED: dict[str, tuple[Plant, str]] = {
     "timed out twice": (twice(SIGNAL, "timed", signal_id=UUID(int=9)), "ended by 2 signals"),
     "told twice": (twice("ff_completion_event", "resumed", event_id=99), "2 were told"),
     "never told": (drop("ff_completion_event", "resumed"), "0 were told"),
-    "a lost signal": (drop(SIGNAL, "waits"), "was accepted and is gone"),
+    "a lost signal": (drop(SIGNAL, "waits"), "1 accepted signals are gone"),
     "a lost satisfier": (drop(SIGNAL, "goes on"), "counts signals that are gone"),
     "on no waitpoint": (alter(SIGNAL, "waits", waitpoint_id=UUID(int=9)), "on no waitpoint"),
     "epoch not raised": (alter(CORE, "waits", lease_epoch=1), "recorded changes give 2 to 2"),

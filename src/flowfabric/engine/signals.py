@@ -12,7 +12,7 @@ from flowfabric.codec import token as tokens
 from flowfabric.engine import checks
 from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.engine.keys import KEYS
-from flowfabric.engine.suspensions import MAX_KEY_BYTES, MAX_TEXT_BYTES, Suspensions
+from flowfabric.engine.suspensions import MAX_KEY_BYTES, MAX_TEXT_BYTES, SIGNAL_PAGE, Suspensions
 from flowfabric.errors import NotFound, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key
 from flowfabric.model.execution import Execution, Page
@@ -33,7 +33,7 @@ from flowfabric.plan import Applied
 from flowfabric.rules import signals, suspension_timeouts, waitpoints
 from flowfabric.rules.decision import Decision
 from flowfabric.rules.signals import Delivery
-from flowfabric.store.port import Get, Read, Scan
+from flowfabric.store.port import Get, Read, Row, Scan
 
 MAX_WAITPOINTS = 1_000
 MAX_PAGE = 1_000
@@ -61,7 +61,7 @@ class Signals(Suspensions):
                 "waitpoints_of",
                 {"partition_key": at, "execution_id": ident.uuid},
                 limit=MAX_WAITPOINTS,
-                columns=("signal_count",),
+                columns=("signal_count", "signals_trimmed"),
             ),
         ]
         if args.idempotency_key and args.dedup_ttl_ms > 0:
@@ -82,8 +82,10 @@ class Signals(Suspensions):
             await self.store.commit(signals.stamp_failure(owner, loaded.now_ms))
             raise
         received, most = sum(row[0] for row in rows[4]), args.max_signals_per_execution
-        if 0 < most <= received:
-            received = await self._different(ident, most)
+        history: list[Row] = []
+        if 0 < most <= received or signals.is_long(waitpoint, args.signal_maxlen):
+            history = await self._history(ident, max(most, SIGNAL_PAGE))
+            received = len(history) + sum(row[1] for row in rows[4])
         known = rows[5][0] if len(rows) > 5 and rows[5] and rows[5][0][1] > loaded.now_ms else None
         return Delivery(
             loaded.now_ms,
@@ -92,13 +94,14 @@ class Signals(Suspensions):
             Suspension(*rows[3][0]) if rows[3] else None,
             None if known is None else known[0],
             received,
+            history if signals.is_long(waitpoint, args.signal_maxlen) else (),
         )
 
-    async def _different(self, ident: ExecutionId, most: int) -> int:
+    async def _history(self, ident: ExecutionId, limit: int) -> list[Row]:
         """The waitpoints count every delivery; where that is too many, a signal that came twice counts once."""
         owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        read = Scan("signals_of", owner, limit=most, columns=("signal_id",))
-        return len((await self.store.load((read,))).rows[0])
+        read = Scan("signals_of", owner, limit=limit, columns=("signal_id", "waitpoint_id"))
+        return (await self.store.load((read,))).rows[0]
 
     async def deliver_approval_signal(self, args: ApprovalSignalArgs) -> SignalAccepted | SignalDuplicate:
         """An operator's decision; the engine shows the token itself."""

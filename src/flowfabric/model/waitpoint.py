@@ -178,6 +178,7 @@ class Waitpoint(Struct, frozen=True):
     closed_at_ms: int | None
     close_reason: str | None
     version: int
+    signals_trimmed: int
 
     @property
     def is_open(self) -> bool:

@@ -93,7 +93,12 @@ _TOLD = Emit(
     Arg("now"),
 )
 _WAITPOINT_KEY = (Cond("partition_key", "=", Arg("partition_key")), Cond("waitpoint_id", "=", Arg("waitpoint_id")))
-_HEARD = {"signal_count": Add(1), "last_signal_at_ms": Arg("now"), "version": Add(1)}
+_HEARD = {
+    "signal_count": Add(1),
+    "signals_trimmed": Arg("signals_trimmed"),
+    "last_signal_at_ms": Arg("now"),
+    "version": Add(1),
+}
 _ADDED = {
     "satisfied_set": Arg("satisfied_set"),
     "satisfier_signal_ids": Arg("satisfier_signal_ids"),
@@ -180,6 +185,17 @@ RESUME = Form(
     *close_waits("resumed", Arg("now"), BOUND_STATES, satisfied_at_ms=Arg("now")),
     *_WOKEN,
 )
+TRIM = Form(
+    "trim_signal",
+    Delete(
+        SIGNAL,
+        (
+            Cond("partition_key", "=", Arg("partition_key")),
+            Cond("execution_id", "=", Arg("execution_id")),
+            Cond("signal_id", "=", Arg("signal_id")),
+        ),
+    ),
+)
 STAMP_FAILURE = Form(
     "stamp_token_failure",
     Update(
@@ -194,7 +210,10 @@ STAMP_FAILURE = Form(
 
 
 class Delivery(Struct, frozen=True):
-    """The execution, the waitpoint whose token was found right, the latest suspension, and what is known of earlier signals."""
+    """The execution, the waitpoint whose token was found right, the latest suspension, and what is known of earlier signals.
+
+    `history` names signals and their waitpoints, oldest first, where there may be too many.
+    """
 
     now_ms: int
     execution: Execution
@@ -202,6 +221,7 @@ class Delivery(Struct, frozen=True):
     suspension: Suspension | None
     duplicate_of: UUID | None
     signals: int
+    history: Sequence[tuple[UUID, UUID]] = ()
 
 
 def deliver(around: Delivery, args: DeliverSignalArgs) -> Decision:
@@ -220,7 +240,7 @@ def deliver(around: Delivery, args: DeliverSignalArgs) -> Decision:
     if pending:
         values = _recorded(around, args, "buffered_for_pending_waitpoint", matched=False)
         plan = _form(BUFFER, args)(execution.partition_key, **values, waitpoint_version=waitpoint.version)
-        return Act(plan, SignalAccepted(args.signal_id, "buffered_for_pending_waitpoint"))
+        return Act(plan, SignalAccepted(args.signal_id, "buffered_for_pending_waitpoint"), _trims(around, args))
     assert suspension is not None
     return _judged(around, suspension, args)
 
@@ -260,14 +280,35 @@ def _judged(around: Delivery, suspension: Suspension, args: DeliverSignalArgs) -
     result = SignalAccepted(args.signal_id, verdict.effect)
     at = execution.partition_key
     if not verdict.met:
-        return Act(_form(APPEND_MATCHED if verdict.matched else APPEND, args)(at, **values), result)
+        form = _form(APPEND_MATCHED if verdict.matched else APPEND, args)
+        return Act(form(at, **values), result, _trims(around, args))
     delay = args.resume_delay_ms if args.resume_delay_ms is not None else _policy_delay(suspension)
     woken = awake(delay, values["now"], f"resume delay {delay}ms after signal {args.signal_name}")
-    return Act(_form(RESUME_BY_SIGNAL, args)(at, **values, **woken, version=execution.version), result)
+    plan = _form(RESUME_BY_SIGNAL, args)(at, **values, **woken, version=execution.version)
+    return Act(plan, result, _trims(around, args))
 
 
 def _form(pair: tuple[Form, Form], args: DeliverSignalArgs) -> Form:
     return pair[1 if args.idempotency_key and args.dedup_ttl_ms > 0 else 0]
+
+
+def is_long(waitpoint: Waitpoint, most: int) -> bool:
+    """Whether its history is worth trimming: not for each signal over the limit, but for an eighth of it at a time."""
+    return 0 < most <= waitpoint.signal_count - waitpoint.signals_trimmed - most // 8
+
+
+def surplus(around: Delivery, args: DeliverSignalArgs) -> list[UUID]:
+    """The oldest of this waitpoint beyond the limit, counting the one that comes; what its condition counts stays."""
+    suspension = around.suspension
+    counted = set() if suspension is None else set(json.loads(suspension.satisfier_signal_ids))
+    own = [signal for signal, at in around.history if at == around.waitpoint.waitpoint_id and signal != args.signal_id]
+    too_many = max(len(own) + 1 - args.signal_maxlen, 0) if around.history else 0
+    return [signal for signal in own if str(signal) not in counted][:too_many]
+
+
+def _trims(around: Delivery, args: DeliverSignalArgs) -> tuple[Plan, ...]:
+    at, owner = around.execution.partition_key, around.execution.execution_id
+    return tuple(TRIM(at, partition_key=at, execution_id=owner, signal_id=signal) for signal in surplus(around, args))
 
 
 def _policy_delay(suspension: Suspension) -> int:
@@ -310,6 +351,7 @@ def _recorded(around: Delivery, args: DeliverSignalArgs, effect: str, *, matched
         "namespace": execution.namespace,
         "instance_tag": execution.instance_tag,
         "dedup_until_ms": around.now_ms + args.dedup_ttl_ms,
+        "signals_trimmed": waitpoint.signals_trimmed + len(surplus(around, args)),
         "now": now,
     }
 

@@ -205,7 +205,8 @@ TABLES: dict[str, Table] = {
             """partition_key int!, waitpoint_id uuid!, execution_id uuid, token_kid text, token text, created_at_ms int,
             expires_at_ms int?, waitpoint_key text='', state text='pending', required_signal_names json='[]',
             activated_at_ms int?, attempt_index int=0, suspension_id uuid?, signal_count int=0, matched_signal_count int=0,
-            last_signal_at_ms int?, satisfied_at_ms int?, closed_at_ms int?, close_reason text?, version int=0""",
+            last_signal_at_ms int?, satisfied_at_ms int?, closed_at_ms int?, close_reason text?, version int=0,
+            signals_trimmed int=0""",
         ),
         _table(
             "ff_signal",

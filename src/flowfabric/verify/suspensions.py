@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 
 from flowfabric.model.waitpoint import OPEN_STATES, Suspension, Waitpoint
@@ -77,9 +78,13 @@ def signals_are_kept(world: World) -> Iterator[Violation]:
     for key in world.heard.keys() | world.signals.keys():
         stored = {signal.signal_id: signal for signal in world.signals.get(key, [])}
         mailboxes = {w.waitpoint_id: w for w in world.waitpoints.get(key, [])}
-        for event in world.heard.get(key, []):
-            if event["signal_id"] not in stored:
-                yield Violation("I19", about(key), f"signal {event['signal_id']} was accepted and is gone")
+        told = {(event["waitpoint_id"], event["signal_id"]) for event in world.heard.get(key, [])}
+        gone = Counter(waitpoint for waitpoint, signal in told if signal not in stored)
+        for waitpoint, count in gone.items():
+            trimmed = mailboxes[waitpoint].signals_trimmed if waitpoint in mailboxes else 0
+            if count > trimmed:
+                detail = f"waitpoint {waitpoint}: {count} accepted signals are gone, {trimmed} of them trimmed"
+                yield Violation("I19", about(key), detail)
         for signal in stored.values():
             if signal.waitpoint_id not in mailboxes and signal.observed_effect != SYNTHETIC:
                 yield Violation("I19", about(key), f"signal {signal.signal_id} on no waitpoint of its execution")

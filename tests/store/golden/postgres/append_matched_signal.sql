@@ -1,4 +1,4 @@
--- append_matched_signal(partition_key, execution_id, suspension_version, satisfied_set, satisfier_signal_ids, now, waitpoint_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag)
+-- append_matched_signal(partition_key, execution_id, suspension_version, satisfied_set, satisfier_signal_ids, now, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -8,6 +8,7 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.satisfier_signal_ids::json AS satisfier_signal_ids,
     u.now AS now,
     u.waitpoint_id AS waitpoint_id,
+    u.signals_trimmed AS signals_trimmed,
     u.signal_id AS signal_id,
     u.waitpoint_key AS waitpoint_key,
     u.suspension_id AS suspension_id,
@@ -29,7 +30,7 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::uuid[], $9::uuid[], $10::text[], $11::uuid[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::bigint[], $22::text[], $23::bigint[], $24::bytea[], $25::text[], $26::text[]) WITH ORDINALITY AS u(partition_key, execution_id, suspension_version, satisfied_set, satisfier_signal_ids, now, waitpoint_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::uuid[], $9::bigint[], $10::uuid[], $11::text[], $12::uuid[], $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[], $23::text[], $24::bigint[], $25::bytea[], $26::text[], $27::text[]) WITH ORDINALITY AS u(partition_key, execution_id, suspension_version, satisfied_set, satisfier_signal_ids, now, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, n_)),
 g AS (UPDATE ff_suspension_current AS t
     SET satisfied_set = a.satisfied_set,
     satisfier_signal_ids = a.satisfier_signal_ids,
@@ -42,6 +43,7 @@ g AS (UPDATE ff_suspension_current AS t
     a.now_ms_,
     a.partition_key,
     a.waitpoint_id,
+    a.signals_trimmed,
     a.now,
     a.execution_id,
     a.signal_id,
@@ -142,6 +144,7 @@ w2 AS (INSERT INTO ff_signal AS t (partition_key,
     accepted_at_ms = EXCLUDED.accepted_at_ms),
 w1 AS (UPDATE ff_waitpoint_pending AS t
     SET signal_count = t.signal_count + 1,
+    signals_trimmed = g.signals_trimmed,
     last_signal_at_ms = g.now,
     version = t.version + 1,
     matched_signal_count = t.matched_signal_count + 1

@@ -1,9 +1,10 @@
--- buffer_signal_once(partition_key, waitpoint_id, waitpoint_version, now, execution_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
+-- buffer_signal_once(partition_key, waitpoint_id, waitpoint_version, signals_trimmed, now, execution_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.waitpoint_id AS waitpoint_id,
     u.waitpoint_version AS waitpoint_version,
+    u.signals_trimmed AS signals_trimmed,
     u.now AS now,
     u.execution_id AS execution_id,
     u.signal_id AS signal_id,
@@ -28,9 +29,10 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::uuid[], $8::text[], $9::uuid[], $10::bigint[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::bigint[], $20::text[], $21::bigint[], $22::bytea[], $23::text[], $24::text[], $25::bigint[]) WITH ORDINALITY AS u(partition_key, waitpoint_id, waitpoint_version, now, execution_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::uuid[], $8::uuid[], $9::text[], $10::uuid[], $11::bigint[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::bigint[], $21::text[], $22::bigint[], $23::bytea[], $24::text[], $25::text[], $26::bigint[]) WITH ORDINALITY AS u(partition_key, waitpoint_id, waitpoint_version, signals_trimmed, now, execution_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms, n_)),
 g AS (UPDATE ff_waitpoint_pending AS t
     SET signal_count = t.signal_count + 1,
+    signals_trimmed = a.signals_trimmed,
     last_signal_at_ms = a.now,
     version = t.version + 1
     FROM a

@@ -1,4 +1,4 @@
--- resume_by_signal_once(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, suspension_version, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
+-- resume_by_signal_once(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, suspension_version, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, signals_trimmed, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -15,6 +15,7 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.satisfier_signal_ids::json AS satisfier_signal_ids,
     u.signal_id AS signal_id,
     u.waitpoint_id AS waitpoint_id,
+    u.signals_trimmed AS signals_trimmed,
     u.suspension_id AS suspension_id,
     u.waitpoint_key AS waitpoint_key,
     u.attempt_index AS attempt_index,
@@ -36,7 +37,7 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::uuid[], $15::uuid[], $16::uuid[], $17::text[], $18::bigint[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[], $27::bigint[], $28::text[], $29::bigint[], $30::bytea[], $31::text[], $32::text[], $33::bigint[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, suspension_version, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::uuid[], $15::uuid[], $16::bigint[], $17::uuid[], $18::text[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[], $27::text[], $28::bigint[], $29::text[], $30::bigint[], $31::bytea[], $32::text[], $33::text[], $34::bigint[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, suspension_version, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, signals_trimmed, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
     last_mutation_at = a.now,
@@ -65,6 +66,7 @@ g AS (UPDATE ff_exec_core AS t
     a.now,
     a.signal_id,
     a.waitpoint_id,
+    a.signals_trimmed,
     a.suspension_id,
     a.waitpoint_key,
     a.attempt_index,
@@ -212,6 +214,7 @@ w3 AS (UPDATE ff_waitpoint_pending AS t
     AND t.waitpoint_id != g.waitpoint_id),
 w2 AS (UPDATE ff_waitpoint_pending AS t
     SET signal_count = t.signal_count + 1,
+    signals_trimmed = g.signals_trimmed,
     last_signal_at_ms = g.now,
     version = t.version + 1,
     matched_signal_count = t.matched_signal_count + 1,

@@ -1,4 +1,4 @@
--- append_matched_signal_once(partition_key, execution_id, suspension_version, satisfied_set, satisfier_signal_ids, now, waitpoint_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
+-- append_matched_signal_once(partition_key, execution_id, suspension_version, satisfied_set, satisfier_signal_ids, now, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
 
 UPDATE ff_suspension_current
     SET satisfied_set = ?,
@@ -11,6 +11,7 @@ UPDATE ff_suspension_current
 
 UPDATE ff_waitpoint_pending
     SET signal_count = signal_count + 1,
+    signals_trimmed = ?,
     last_signal_at_ms = ?,
     version = version + 1,
     matched_signal_count = matched_signal_count + 1

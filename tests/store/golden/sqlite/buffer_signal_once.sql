@@ -1,7 +1,8 @@
--- buffer_signal_once(partition_key, waitpoint_id, waitpoint_version, now, execution_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
+-- buffer_signal_once(partition_key, waitpoint_id, waitpoint_version, signals_trimmed, now, execution_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
 
 UPDATE ff_waitpoint_pending
     SET signal_count = signal_count + 1,
+    signals_trimmed = ?,
     last_signal_at_ms = ?,
     version = version + 1
     WHERE partition_key = ?

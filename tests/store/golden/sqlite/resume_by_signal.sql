@@ -1,4 +1,4 @@
--- resume_by_signal(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, suspension_version, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag)
+-- resume_by_signal(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, suspension_version, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, signals_trimmed, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag)
 
 SELECT partition_key,
     execution_id,
@@ -42,6 +42,7 @@ UPDATE ff_suspension_current
 
 UPDATE ff_waitpoint_pending
     SET signal_count = signal_count + 1,
+    signals_trimmed = ?,
     last_signal_at_ms = ?,
     version = version + 1,
     matched_signal_count = matched_signal_count + 1,

@@ -359,6 +359,7 @@ CREATE TABLE ff_waitpoint_pending (
     closed_at_ms bigint,
     close_reason text COLLATE "C",
     version bigint NOT NULL DEFAULT 0,
+    signals_trimmed bigint NOT NULL DEFAULT 0,
     PRIMARY KEY (partition_key, waitpoint_id)
 );
 

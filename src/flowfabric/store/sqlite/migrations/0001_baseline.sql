@@ -355,6 +355,7 @@ CREATE TABLE ff_waitpoint_pending (
     closed_at_ms INTEGER,
     close_reason TEXT,
     version INTEGER NOT NULL DEFAULT 0,
+    signals_trimmed INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (partition_key, waitpoint_id)
 );
 
