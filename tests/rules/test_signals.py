@@ -248,10 +248,9 @@ def test_a_key_is_remembered_for_its_time(key: str | None, ttl: int, kept: bool,
 def test_a_key_past_its_time_is_given_to_the_next_signal() -> None:
     seen, rows = around(wait=suspension(OperatorOnly()))
     store = seeded(*rows)
-    for number, version in ((8, 0), (9, 1)):
-        wait = changed(seen.suspension, version=version)
+    for number in (8, 9):
         args = deliver_args(signal_id=UUID(int=number), idempotency_key="k", dedup_ttl_ms=number)
-        decision = deliver(replace(seen, suspension=wait), args)
+        decision = deliver(replace(seen, execution=stored(store)), args)
         assert isinstance(decision, Act)
         assert isinstance(commit(store, decision.plan), Applied)
     assert run(store.dump((DEDUP,)))[DEDUP] == [(IDENT.partition_index, WAITPOINT_ID, "k", IDENT.uuid, UUID(int=9), NOW + 9)]
@@ -287,7 +286,8 @@ def test_every_effect_on_its_rows(condition: Condition, key: str, satisfied: lis
     assert json.loads(wait.satisfier_signal_ids) == ([str(SIGNAL_ID)] if grown else [])
     assert [event["event_type"] for event in events(store, "ff_signal_event")] == [effect]
     if effect != MET:
-        assert stored(store) == suspended(flow_id=FLOW_ID)
+        before = suspended(flow_id=FLOW_ID)
+        assert stored(store) == changed(before, version=before.version + 1, last_mutation_at=NOW)
         assert told(store) == ([], [], [])
 
 
@@ -295,7 +295,7 @@ def test_the_same_signal_again_is_recorded_once_and_does_not_advance_a_count() -
     condition = Count(2, CountKind.DISTINCT_SIGNALS, ("a",))
     first, store = delivered(condition)
     wait, at = one(store, Suspension), one(store, Waitpoint)
-    decision = deliver(around(at=at, wait=wait)[0], deliver_args(payload=b"new"))
+    decision = deliver(around(stored(store), at, wait)[0], deliver_args(payload=b"new"))
     assert isinstance(decision, Act)
     assert isinstance(commit(store, decision.plan), Applied)
     assert (first, decision.result.effect) == (KEPT, "appended_to_waitpoint_duplicate")

@@ -105,11 +105,7 @@ _ADDED = {
     "last_signal_at_ms": Arg("now"),
     "version": Add(1),
 }
-_SUSPENSION_UNCHANGED = (
-    Cond("partition_key", "=", Arg("partition_key")),
-    Cond("execution_id", "=", Arg("execution_id")),
-    Cond("version", "=", Arg("suspension_version")),
-)
+_STILL_SUSPENDED = (*UNCHANGED, Cond("lifecycle_phase", "=", "suspended"))
 
 
 def _pair(name: str, *steps: Step | Wake) -> tuple[Form, Form]:
@@ -125,8 +121,13 @@ BUFFER = _pair(
 )
 _COUNTED = UpdateMany(WAITPOINT, _WAITPOINT_KEY, _HEARD)
 _MATCHED = UpdateMany(WAITPOINT, _WAITPOINT_KEY, {**_HEARD, "matched_signal_count": Add(1)})
-APPEND = _pair("append_signal", Update(SUSPENSION, _SUSPENSION_UNCHANGED, _ADDED), _COUNTED, _RECORDED, _TOLD)
-APPEND_MATCHED = _pair("append_matched_signal", Update(SUSPENSION, _SUSPENSION_UNCHANGED, _ADDED), _MATCHED, _RECORDED, _TOLD)
+# Whatever changes a suspension changes its execution too, so that the version of the one guards both.
+_APPENDED = (
+    Update(EXEC, _STILL_SUSPENDED, {"version": Add(1), "last_mutation_at": Arg("now")}),
+    UpdateMany(SUSPENSION, THIS_ROW, _ADDED),
+)
+APPEND = _pair("append_signal", *_APPENDED, _COUNTED, _RECORDED, _TOLD)
+APPEND_MATCHED = _pair("append_matched_signal", *_APPENDED, _MATCHED, _RECORDED, _TOLD)
 
 _AWAKE: dict[str, Any] = {
     **MOVED_AT_ARG,
@@ -157,10 +158,10 @@ _SATISFIED = {
 # The waitpoint that was signalled and the others are changed apart: one statement changes a row once.
 RESUME_BY_SIGNAL = _pair(
     "resume_by_signal",
-    Update(EXEC, (*UNCHANGED, Cond("lifecycle_phase", "=", "suspended")), _AWAKE),
-    Update(
+    Update(EXEC, _STILL_SUSPENDED, _AWAKE),
+    UpdateMany(
         SUSPENSION,
-        _SUSPENSION_UNCHANGED,
+        THIS_ROW,
         {**_ADDED, "closed_at_ms": Arg("now"), "close_reason": "resumed", "closer_signal_id": Arg("signal_id")},
     ),
     UpdateMany(WAITPOINT, _WAITPOINT_KEY, {**_HEARD, "matched_signal_count": Add(1), **_SATISFIED}),
@@ -181,7 +182,7 @@ RESUME_BY_SIGNAL = _pair(
 )
 RESUME = Form(
     "resume_execution",
-    Update(EXEC, (*UNCHANGED, Cond("lifecycle_phase", "=", "suspended")), _AWAKE),
+    Update(EXEC, _STILL_SUSPENDED, _AWAKE),
     *close_waits("resumed", Arg("now"), BOUND_STATES, satisfied_at_ms=Arg("now")),
     *_WOKEN,
 )
@@ -273,7 +274,7 @@ def _judged(around: Delivery, suspension: Suspension, args: DeliverSignalArgs) -
         satisfiers.append(str(args.signal_id))
     values = {
         **_recorded(around, args, verdict.effect, matched=verdict.matched),
-        "suspension_version": suspension.version,
+        "version": execution.version,
         "satisfied_set": json.dumps(verdict.satisfied, ensure_ascii=False),
         "satisfier_signal_ids": json.dumps(satisfiers),
     }
@@ -284,7 +285,7 @@ def _judged(around: Delivery, suspension: Suspension, args: DeliverSignalArgs) -
         return Act(form(at, **values), result, _trims(around, args))
     delay = args.resume_delay_ms if args.resume_delay_ms is not None else _policy_delay(suspension)
     woken = awake(delay, values["now"], f"resume delay {delay}ms after signal {args.signal_name}")
-    plan = _form(RESUME_BY_SIGNAL, args)(at, **values, **woken, version=execution.version)
+    plan = _form(RESUME_BY_SIGNAL, args)(at, **values, **woken)
     return Act(plan, result, _trims(around, args))
 
 

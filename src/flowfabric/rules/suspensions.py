@@ -43,7 +43,7 @@ from flowfabric.rules.attempts import held_by
 from flowfabric.rules.conditions import Arrived, judge
 from flowfabric.rules.parts import ATTEMPT, EXEC, HELD, MOVED, RELEASED, SUSPENSION, THIS_ATTEMPT, drop_grant, lease_event
 from flowfabric.rules.states import entering
-from flowfabric.rules.waitpoints import bind
+from flowfabric.rules.waitpoints import BIND_WAITPOINT, BOUND, bind
 
 SUSPEND_DEDUP = "ff_suspend_dedup"
 _BLOCKED_BY = {
@@ -84,8 +84,7 @@ _SUSPENSION_ROW: dict[str, Any] = {
     "closed_at_ms": None,
     "close_reason": None,
 }
-SUSPEND = Form(
-    "suspend",
+_SUSPENDED = (
     Update(
         EXEC,
         HELD,
@@ -123,6 +122,8 @@ SUSPEND = Form(
     lease_event("revoked", "suspended"),
     Wake("suspension_timeout", at=Arg("timeout_at_ms")),
 )
+SUSPEND = Form("suspend", *_SUSPENDED)
+SUSPEND_ON_NEW = Form("suspend_on_new_waitpoint", *_SUSPENDED, BOUND)
 _DEDUP = {c: Arg(c) for c in ("partition_key", "idempotency_key", "execution_id", "outcome_json", "expires_at_ms")}
 REMEMBER_SUSPEND = Form("remember_suspend", Insert(SUSPEND_DEDUP, {**_DEDUP, "created_at_ms": Arg("now")}))
 REMEMBER_SUSPEND_AGAIN = Form(
@@ -279,35 +280,38 @@ def arrived(signal: Signal) -> Arrived:
 def suspend(
     fields: HandleFields, args: SuspendArgs, around: Around, bound: Sequence[BoundWaitpoint], found: Replayed, kid: str
 ) -> list[Plan]:
-    """The execution under its fence, then each waitpoint. `bound` are the waitpoints with their tokens, in order."""
+    """The execution under its fence, then each waitpoint; a single new one goes in the same plan.
+
+    `bound` are the waitpoints with their tokens, in order.
+    """
     at, now = fields.execution_id.partition_index, around.now_ms if args.now is None else args.now
     reason = str(args.reason_code)
-    plans = [
-        SUSPEND(
-            at,
-            **held_by(fields),
-            now=now,
-            blocking_reason=_BLOCKED_BY.get(reason, "waiting_for_signal"),
-            blocking_detail=f"suspended: waitpoint {bound[0].waitpoint_id} awaiting {reason}",
-            suspension_id=args.suspension_id,
-            suspension_text=str(args.suspension_id),
-            primary_waitpoint_id=bound[0].waitpoint_id,
-            timeout_at_ms=args.timeout_at,
-            timeout_behavior=str(args.timeout_behavior) if args.timeout_at is not None else None,
-            reason_code=reason,
-            condition=conditions.encode(args.resume_condition),
-            satisfied_set=json.dumps(found.satisfied, ensure_ascii=False),
-            satisfier_signal_ids=json.dumps([str(one) for one in found.satisfiers]),
-            requested_by=args.requested_by,
-            resume_policy=encode_policy(args.resume_policy),
-            continuation_metadata_pointer=args.continuation_metadata_pointer,
-        )
-    ]
+    values = {
+        **held_by(fields),
+        "now": now,
+        "blocking_reason": _BLOCKED_BY.get(reason, "waiting_for_signal"),
+        "blocking_detail": f"suspended: waitpoint {bound[0].waitpoint_id} awaiting {reason}",
+        "suspension_id": args.suspension_id,
+        "suspension_text": str(args.suspension_id),
+        "primary_waitpoint_id": bound[0].waitpoint_id,
+        "timeout_at_ms": args.timeout_at,
+        "timeout_behavior": str(args.timeout_behavior) if args.timeout_at is not None else None,
+        "reason_code": reason,
+        "condition": conditions.encode(args.resume_condition),
+        "satisfied_set": json.dumps(found.satisfied, ensure_ascii=False),
+        "satisfier_signal_ids": json.dumps([str(one) for one in found.satisfiers]),
+        "requested_by": args.requested_by,
+        "resume_policy": encode_policy(args.resume_policy),
+        "continuation_metadata_pointer": args.continuation_metadata_pointer,
+    }
+    binds: list[Plan] = []
     for binding, waitpoint in zip(args.waitpoints, bound, strict=True):
-        plans += bind(
+        binds += bind(
             fields, args, binding, waitpoint, around.waitpoints.get(binding.waitpoint_id), now, kid, buffered=bool(around.signals)
         )
-    return plans
+    if len(binds) == 1 and binds[0].form is BIND_WAITPOINT:
+        return [SUSPEND_ON_NEW(at, **{**values, **dict(zip(BIND_WAITPOINT.args, binds[0].values, strict=True))})]
+    return [SUSPEND(at, **values), *binds]
 
 
 def encode_policy(policy: ResumePolicy) -> str:

@@ -42,7 +42,8 @@ _ACTIVE = {
     "suspension_id": Arg("suspension_id"),
     "required_signal_names": Arg("required_signal_names"),
 }
-BIND_WAITPOINT = Form("bind_waitpoint", Insert(WAITPOINT, {**_NEW_WAITPOINT, **_ACTIVE}))
+BOUND = Insert(WAITPOINT, {**_NEW_WAITPOINT, **_ACTIVE})
+BIND_WAITPOINT = Form("bind_waitpoint", BOUND)
 _WAITPOINT_KEY = (
     Cond("partition_key", "=", Arg("partition_key")),
     Cond("waitpoint_id", "=", Arg("waitpoint_id")),

@@ -17,8 +17,11 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError, StateError, Unavailable, ValidationError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate
+from flowfabric.plan import Applied, Refused
 from flowfabric.store.postgres.connections import Options
 from tests.engine.helpers import claim, fields, new_id, parked, stored, worker
+from tests.store.conformance.helpers import LANE, execution, insert, uid
+from tests.store.conformance.test_late_refusals import add
 
 from .helpers import engine_on, plain, until, world
 
@@ -284,3 +287,18 @@ async def test_a_creation_that_fails_leaves_their_transaction_usable(options: Op
                 await engine.create_execution(args(lane_id="closed", idempotency_key=key), connection=theirs.connection)
         await theirs.commit()
         assert list((await world(engine)).executions) == [(before.partition_index, before.uuid)]
+
+
+@each_kind
+async def test_a_plan_refused_late_leaves_their_transaction_as_it_was(options: Options, kind: Kind) -> None:
+    """Some forms are taken back by an error in the middle of the statement."""
+    async with engine_on(options) as engine, kind(options.url) as theirs:
+        inside = engine.store.inside(theirs.connection)
+        await inside.commit_many([execution(1), execution(2), insert(LANE, lane_id="there", registered_by="x")])
+        answers = await inside.commit_many([add(1, "there"), add(2, "new")])
+        assert answers[0] == Refused(0, 1) and isinstance(answers[1], Applied)
+        assert await inside.commit_together([add(1, "a"), add(2, "there", version=1)]) == Refused(1, 1)
+        await theirs.commit()
+        with plain(options) as db:
+            rows = db.execute("SELECT execution_id, version FROM ff_exec_core ORDER BY 1").fetchall()
+        assert rows == [(uid(1), 0), (uid(2), 1)]

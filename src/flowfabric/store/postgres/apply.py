@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from itertools import groupby
@@ -13,7 +14,8 @@ from flowfabric.ids import uuid_of, uuid_text
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.hub import Topic
 from flowfabric.store.port import Row
-from flowfabric.store.sql.pg import PgForm, statement
+from flowfabric.store.postgres.failures import state_of
+from flowfabric.store.sql.pg import REFUSED_AT, PgForm, statement
 
 MAX_LOOKS = 3
 MOST_TOGETHER = 500
@@ -96,6 +98,7 @@ class Late(Exception):
         self.answer = answer
 
 
+_TRAPPED = re.compile(rf"\b{REFUSED_AT}(\d+)")
 _TEXTS: dict[Form, PgForm] = {}
 _KEYS: dict[Form, Callable[[Sequence[Any]], Any]] = {}
 _ANSWERS: dict[Form, Callable[[Sequence[Any]], Row]] = {}
@@ -164,15 +167,19 @@ def runs_of(plans: Sequence[Plan], most: int) -> list[list[Plan]]:
 async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> list[Answer]:
     """Plans of one form about different rows, in one statement. Locks are taken in the order of the keys."""
     text = text_of(plans[0].form)
-    if text.musts:
-        return [await _run_alone(session, text, plan, now_ms, effects) for plan in plans]
     if text.single is not None and len(plans) == 1:
         return await _run_single(session, text, text.single, plans[0], now_ms, effects)
     order: Sequence[int] = range(len(plans))
     if text.key and len(plans) > 1:
         key = _KEYS[plans[0].form]
         order = sorted(order, key=lambda at: key(plans[at].values))
-    rows = await session.fetch(text.sql, now_ms, *_arrays(text, [plans[at] for at in order]))
+    try:
+        rows = await session.fetch(text.sql, now_ms, *_arrays(text, [plans[at] for at in order]))
+    except Exception as error:
+        step = _refused_at(error) if text.musts and len(plans) == 1 else 0
+        if not step:
+            raise
+        return [Refused(0, step)]
     if text.counted:
         return _counted(text, plans, rows[0], effects)
     answers: list[Answer] = [Refused()] * len(plans)
@@ -223,28 +230,17 @@ def _whose(text: PgForm, plans: Sequence[Plan], order: Sequence[int], rows: Sequ
     return [order[row[1] - 1] for row in rows]
 
 
-async def _run_alone(session: Session, text: PgForm, plan: Plan, now_ms: int | None, effects: Effects) -> Answer:
-    """A later step may refuse this one, so it gets a transaction to take back."""
-    try:
-        async with session.transaction():
-            rows = await session.fetch(text.sql, now_ms, *_arrays(text, [plan]))
-            if not rows:
-                return Refused()
-            counts = rows[0][text.returned[1] : text.returned[1] + len(text.musts)]
-            for step, count in zip(text.musts, counts, strict=True):
-                if count != 1:
-                    raise Late(Refused(0, step))
-    except Late as late:
-        return late.answer
-    effects.add(text, plan.values, rows[0])
-    effects.topics.update(dict.fromkeys((channel, None) for channel in text.channels))
-    return Applied(rows[0][0], _ANSWERS[plan.form](rows[0]))
+def _refused_at(error: Exception) -> int:
+    """The step that sprang its trap, or 0. The statement was taken back; within a transaction, so must that be."""
+    found = _TRAPPED.search(str(error)) if state_of(error) == "22P02" else None
+    return int(found[1]) if found else 0
 
 
-def _runs_together(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
-    """What one statement can carry, in order."""
-    for run in runs_of(plans, MOST_TOGETHER):
-        yield from (cut(run, 1) if text_of(run[0].form).alone else (run,))
+def carried(plans: Sequence[Plan], most: int) -> Iterator[list[Plan]]:
+    """What one statement can carry, in order, so that it is known whose step it was that refused."""
+    for run in runs_of(plans, most):
+        text = text_of(run[0].form)
+        yield from (cut(run, 1) if text.alone or text.musts else (run,))
 
 
 async def run_together(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> Answer:
@@ -254,7 +250,7 @@ async def run_together(session: Session, plans: Sequence[Plan], now_ms: int | No
     try:
         async with session.transaction():
             at = 0
-            for run in _runs_together(plans):
+            for run in carried(plans, MOST_TOGETHER):
                 answers = await run_plans(session, run, now_ms, mine)
                 refused = next((n for n, said in enumerate(answers) if isinstance(said, Refused)), None)
                 if refused is not None:

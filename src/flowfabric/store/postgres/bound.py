@@ -11,7 +11,7 @@ from typing import Any
 from flowfabric.errors import invalid
 from flowfabric.plan import Answer, Plan
 from flowfabric.store.port import Loaded, Read
-from flowfabric.store.postgres.apply import Effects, Session, run_plans, run_together, runs_of
+from flowfabric.store.postgres.apply import Effects, Session, carried, run_plans, run_together, text_of
 from flowfabric.store.postgres.bell import NOTIFY, message
 from flowfabric.store.postgres.coalescer import MAX_BATCH
 from flowfabric.store.postgres.failures import as_engine_error
@@ -37,10 +37,15 @@ class BoundStore:
 
     async def commit_many(self, plans: Sequence[Plan]) -> list[Answer]:
         effects, answers = Effects(), list[Answer]()
-        for run in runs_of(plans, MAX_BATCH):
-            answers += await self._guarded(run_plans(self._session, run, self._given(), effects))
+        for run in carried(plans, MAX_BATCH):
+            answers += await self._guarded(self._run(run, effects))
         await self._tell(effects)
         return answers
+
+    async def _run(self, plans: list[Plan], effects: Effects) -> list[Answer]:
+        if not text_of(plans[0].form).musts:
+            return await run_plans(self._session, plans, self._given(), effects)
+        return [await run_together(self._session, plans, self._given(), effects)]
 
     async def commit_together(self, plans: Sequence[Plan]) -> Answer:
         effects = Effects()

@@ -159,6 +159,8 @@ class PostgresStore:
         return answers
 
     async def commit_together(self, plans: Sequence[Plan]) -> Answer:
+        if len(plans) == 1:
+            return await self.commit(plans[0])
         keys = [key for plan in plans if (key := key_of(plan))]
         lane = next(self._together) % self.options.writers  # as many shapes as writers, so that others get their turn
         answer: Answer = await self._to_writers(("together", lane), plans, keys, MAX_BATCH)
@@ -302,7 +304,7 @@ def closed() -> TransportError:
 
 
 def _must_split(items: list[Any]) -> bool:
-    """Plans that may be refused late, that read what they write, or that name one row twice do not share a statement.
+    """Plans that read what they write, or that name one row twice, do not share a statement.
 
     Only inserts can name one twice here; the others stand in line for their rows.
     """

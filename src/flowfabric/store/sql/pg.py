@@ -44,6 +44,9 @@ _NOW_MS = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 10
 _CLOCK = f"clk AS MATERIALIZED (SELECT {_NOW_MS} AS now_ms)"
 
 
+REFUSED_AT = "ff_refused_at_"
+
+
 class WokenBy(Struct, frozen=True):
     """Where the key and the time of a wake-up stand: among the arguments, or from the end of the answer when negative."""
 
@@ -57,7 +60,7 @@ class PgForm(Struct, frozen=True):
 
     `kinds` are those of its arguments, `sent` the positions of those that travel as arrays, `key` of those that name its row.
     An answer row begins with the time and the plan's ordinal (for a sweep the request's and the row's place, for a plain insert
-    the new row's key), then come `returning`, counts of the steps in `musts`, and the columns its wake-ups need. A `counted`
+    the new row's key), then come `returning`, a trap for each step in `musts`, and the columns its wake-ups need. A `counted`
     insert answers with one row instead: the time, how many went in and, unless all did, the keys of those; `single` is the same
     for one plan, with plain parameters and the time as its answer. `probe` asks, by what a sweep chooses by, whether there is
     anything for it. A `packed` insert takes arguments that are the same for all plans as arrays of one.
@@ -94,7 +97,7 @@ def statement(form: Form) -> PgForm:
         shown += ["1"] if plain_insert else ["g.request_", "g.place_"] if form.pick is not None else ["g.n_"]
     first = len(shown)
     shown += [f"g.w_{c.column}" if isinstance(c, Was) else f"g.r_{c}" for c in form.returning]
-    shown += [f"(SELECT count(*) FROM w{at})" for at in musts]
+    shown += [_trap(at) for at in musts]
     shown += [f"g.r_{c}" for c in waking]
     if counted:
         missing = "count(*) < (SELECT count(*) FROM a)"
@@ -124,8 +127,17 @@ def statement(form: Form) -> PgForm:
         by_key=len(leading),
         counted=counted,
         packed=plain_insert,
-        alone=form.reads_itself or bool(musts) or (form.pick is None and not key and subject.key[0] in getattr(head, "row", {})),
+        alone=form.reads_itself or (form.pick is None and not key and subject.key[0] in getattr(head, "row", {})),
     )
+
+
+def _trap(step: int) -> str:
+    """Takes the whole statement back when a step did not touch a row for each plan: no number is written so.
+
+    The text is made of a count, or it would be read while planning.
+    """
+    wrong = f"('{REFUSED_AT}{step}' || (SELECT left(count(*)::text, 0) FROM g))::int"
+    return f"CASE WHEN (SELECT count(*) FROM w{step}) = (SELECT count(*) FROM g) THEN 0 ELSE {wrong} END"
 
 
 def _deciding(form: Form, subject: Table, kinds: Mapping[str, str], *, plain_insert: bool) -> list[str]:

@@ -1,12 +1,12 @@
--- append_matched_signal(partition_key, execution_id, suspension_version, satisfied_set, satisfier_signal_ids, now, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag)
+-- append_matched_signal(partition_key, execution_id, version, now, satisfied_set, satisfier_signal_ids, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.execution_id AS execution_id,
-    u.suspension_version AS suspension_version,
+    u.version AS version,
+    u.now AS now,
     u.satisfied_set::json AS satisfied_set,
     u.satisfier_signal_ids::json AS satisfier_signal_ids,
-    u.now AS now,
     u.waitpoint_id AS waitpoint_id,
     u.signals_trimmed AS signals_trimmed,
     u.signal_id AS signal_id,
@@ -30,21 +30,22 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::bigint[], $8::uuid[], $9::bigint[], $10::uuid[], $11::text[], $12::uuid[], $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[], $23::text[], $24::bigint[], $25::bytea[], $26::text[], $27::text[]) WITH ORDINALITY AS u(partition_key, execution_id, suspension_version, satisfied_set, satisfier_signal_ids, now, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, n_)),
-g AS (UPDATE ff_suspension_current AS t
-    SET satisfied_set = a.satisfied_set,
-    satisfier_signal_ids = a.satisfier_signal_ids,
-    last_signal_at_ms = a.now,
-    version = t.version + 1
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::uuid[], $9::bigint[], $10::uuid[], $11::text[], $12::uuid[], $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[], $23::text[], $24::bigint[], $25::bytea[], $26::text[], $27::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, satisfied_set, satisfier_signal_ids, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, n_)),
+g AS (UPDATE ff_exec_core AS t
+    SET version = t.version + 1,
+    last_mutation_at = a.now
     FROM a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id
-    AND CASE WHEN t.version = a.suspension_version THEN true ELSE false END RETURNING a.n_,
+    AND CASE WHEN t.version = a.version
+    AND t.lifecycle_phase = 'suspended'::text THEN true ELSE false END RETURNING a.n_,
     a.now_ms_,
+    a.satisfied_set,
+    a.satisfier_signal_ids,
+    a.now,
     a.partition_key,
     a.waitpoint_id,
     a.signals_trimmed,
-    a.now,
     a.execution_id,
     a.signal_id,
     a.waitpoint_key,
@@ -63,8 +64,10 @@ g AS (UPDATE ff_suspension_current AS t
     a.matched,
     a.payload,
     a.namespace,
-    a.instance_tag),
-w3 AS (INSERT INTO ff_signal_event (event_type,
+    a.instance_tag,
+    t.partition_key AS r_partition_key,
+    t.execution_id AS r_execution_id),
+w4 AS (INSERT INTO ff_signal_event (event_type,
     occurred_at_ms,
     execution_id,
     signal_id,
@@ -82,7 +85,7 @@ w3 AS (INSERT INTO ff_signal_event (event_type,
     g.namespace,
     g.instance_tag
     FROM g),
-w2 AS (INSERT INTO ff_signal AS t (partition_key,
+w3 AS (INSERT INTO ff_signal AS t (partition_key,
     execution_id,
     signal_id,
     waitpoint_id,
@@ -142,7 +145,7 @@ w2 AS (INSERT INTO ff_signal AS t (partition_key,
     matched = EXCLUDED.matched,
     payload = EXCLUDED.payload,
     accepted_at_ms = EXCLUDED.accepted_at_ms),
-w1 AS (UPDATE ff_waitpoint_pending AS t
+w2 AS (UPDATE ff_waitpoint_pending AS t
     SET signal_count = t.signal_count + 1,
     signals_trimmed = g.signals_trimmed,
     last_signal_at_ms = g.now,
@@ -150,7 +153,15 @@ w1 AS (UPDATE ff_waitpoint_pending AS t
     matched_signal_count = t.matched_signal_count + 1
     FROM g
     WHERE t.partition_key = g.partition_key
-    AND t.waitpoint_id = g.waitpoint_id)
+    AND t.waitpoint_id = g.waitpoint_id),
+w1 AS (UPDATE ff_suspension_current AS t
+    SET satisfied_set = g.satisfied_set,
+    satisfier_signal_ids = g.satisfier_signal_ids,
+    last_signal_at_ms = g.now,
+    version = t.version + 1
+    FROM g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id)
 SELECT (SELECT now_ms FROM clk),
     g.n_
     FROM g;

@@ -192,7 +192,7 @@ SELECT (SELECT now_ms FROM clk),
     g.r_tags,
     g.w_attempt_state,
     g.r_flow_id,
-    (SELECT count(*) FROM w2),
+    CASE WHEN (SELECT count(*) FROM w2) = (SELECT count(*) FROM g) THEN 0 ELSE ('ff_refused_at_2' || (SELECT left(count(*)::text, 0) FROM g))::int END,
     g.r_lease_expires_at_ms,
     g.r_attempt_timeout_at_ms
     FROM g;

@@ -1,4 +1,4 @@
--- resume_by_signal_once(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, suspension_version, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, signals_trimmed, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
+-- resume_by_signal_once(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, signals_trimmed, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -10,7 +10,6 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.blocking_detail AS blocking_detail,
     u.public_state AS public_state,
     u.delay_until_ms AS delay_until_ms,
-    u.suspension_version AS suspension_version,
     u.satisfied_set::json AS satisfied_set,
     u.satisfier_signal_ids::json AS satisfier_signal_ids,
     u.signal_id AS signal_id,
@@ -37,7 +36,7 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::text[], $13::text[], $14::uuid[], $15::uuid[], $16::bigint[], $17::uuid[], $18::text[], $19::bigint[], $20::text[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[], $27::text[], $28::bigint[], $29::text[], $30::bigint[], $31::bytea[], $32::text[], $33::text[], $34::bigint[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, suspension_version, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, signals_trimmed, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::text[], $12::text[], $13::uuid[], $14::uuid[], $15::bigint[], $16::uuid[], $17::text[], $18::bigint[], $19::text[], $20::text[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::text[], $27::bigint[], $28::text[], $29::bigint[], $30::bytea[], $31::text[], $32::text[], $33::bigint[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, signals_trimmed, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
     last_mutation_at = a.now,
@@ -58,16 +57,15 @@ g AS (UPDATE ff_exec_core AS t
     AND CASE WHEN t.version = a.version
     AND t.lifecycle_phase = 'suspended'::text THEN true ELSE false END RETURNING a.n_,
     a.now_ms_,
-    a.partition_key,
-    a.execution_id,
-    a.suspension_version,
     a.satisfied_set,
     a.satisfier_signal_ids,
     a.now,
     a.signal_id,
+    a.partition_key,
     a.waitpoint_id,
     a.signals_trimmed,
     a.suspension_id,
+    a.execution_id,
     a.waitpoint_key,
     a.attempt_index,
     a.signal_name,
@@ -234,11 +232,9 @@ w1 AS (UPDATE ff_suspension_current AS t
     close_reason = 'resumed'::text,
     closer_signal_id = g.signal_id
     FROM g
-    WHERE t.partition_key = g.partition_key
-    AND t.execution_id = g.execution_id
-    AND CASE WHEN t.version = g.suspension_version THEN true ELSE false END RETURNING 1)
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id)
 SELECT (SELECT now_ms FROM clk),
     g.n_,
-    (SELECT count(*) FROM w1),
     g.r_lane_id
     FROM g;

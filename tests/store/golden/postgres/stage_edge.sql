@@ -44,5 +44,5 @@ w1 AS (INSERT INTO ff_edge (partition_key,
     ON CONFLICT DO NOTHING RETURNING 1)
 SELECT (SELECT now_ms FROM clk),
     g.n_,
-    (SELECT count(*) FROM w1)
+    CASE WHEN (SELECT count(*) FROM w1) = (SELECT count(*) FROM g) THEN 0 ELSE ('ff_refused_at_1' || (SELECT left(count(*)::text, 0) FROM g))::int END
     FROM g;

@@ -91,5 +91,5 @@ w1 AS (UPDATE ff_suspension_current AS t
     AND CASE WHEN t.closed_at_ms IS NULL THEN true ELSE false END)
 SELECT (SELECT now_ms FROM clk),
     g.n_,
-    (SELECT count(*) FROM w3)
+    CASE WHEN (SELECT count(*) FROM w3) = (SELECT count(*) FROM g) THEN 0 ELSE ('ff_refused_at_3' || (SELECT left(count(*)::text, 0) FROM g))::int END
     FROM g;

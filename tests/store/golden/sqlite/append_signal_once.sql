@@ -1,4 +1,18 @@
--- append_signal_once(partition_key, execution_id, suspension_version, satisfied_set, satisfier_signal_ids, now, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
+-- append_signal_once(partition_key, execution_id, version, now, satisfied_set, satisfier_signal_ids, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
+
+SELECT partition_key,
+    execution_id
+    FROM ff_exec_core
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND version = ?
+    AND lifecycle_phase = 'suspended';
+
+UPDATE ff_exec_core
+    SET version = version + 1,
+    last_mutation_at = ?
+    WHERE partition_key = ?
+    AND execution_id = ?;
 
 UPDATE ff_suspension_current
     SET satisfied_set = ?,
@@ -6,8 +20,7 @@ UPDATE ff_suspension_current
     last_signal_at_ms = ?,
     version = version + 1
     WHERE partition_key = ?
-    AND execution_id = ?
-    AND version = ?;
+    AND execution_id = ?;
 
 UPDATE ff_waitpoint_pending
     SET signal_count = signal_count + 1,

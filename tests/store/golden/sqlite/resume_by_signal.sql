@@ -1,4 +1,4 @@
--- resume_by_signal(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, suspension_version, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, signals_trimmed, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag)
+-- resume_by_signal(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, signals_trimmed, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag)
 
 SELECT partition_key,
     execution_id,
@@ -37,8 +37,7 @@ UPDATE ff_suspension_current
     close_reason = 'resumed',
     closer_signal_id = ?
     WHERE partition_key = ?
-    AND execution_id = ?
-    AND version = ?;
+    AND execution_id = ?;
 
 UPDATE ff_waitpoint_pending
     SET signal_count = signal_count + 1,
