@@ -47,9 +47,9 @@ class Until(Struct, frozen=True):
 
 
 class Add(Struct, frozen=True):
-    """The column's own value plus n."""
+    """The column's own value plus n, a number or a value of the call."""
 
-    n: int = 1
+    n: int | Arg = 1
 
 
 class Once(Struct, frozen=True):
@@ -245,7 +245,7 @@ def walk(value: Any) -> Iterator[Any]:
     """A value and everything inside it."""
     yield value
     match value:
-        case Now(plus=inner) | Once(value=inner):
+        case Now(plus=inner) | Once(value=inner) | Add(n=inner):
             yield from walk(inner)
         case Text(parts=parts):
             for part in parts:

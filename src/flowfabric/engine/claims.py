@@ -206,7 +206,7 @@ class Claims(Executions):
     async def _ready(self, lane: str) -> Any:
         after = None
         while True:
-            loaded = await self.store.load((Scan("ready", {"lane_id": lane}, after, limit=SCAN_PAGE, columns=LIGHT),))
+            loaded = await self.store.load((Scan("ready", {"lane_id": lane, "gate": ""}, after, limit=SCAN_PAGE, columns=LIGHT),))
             for row in loaded.rows[0]:
                 yield light(row)
             if len(loaded.rows[0]) < SCAN_PAGE:

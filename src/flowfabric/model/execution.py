@@ -36,6 +36,8 @@ class Execution(Struct, frozen=True):
     required_capabilities: tuple[str, ...]
     budget_ids: tuple[str, ...]
     quota_policy_id: UUID | None
+    gate: str
+    blocked_on: str | None
     lifecycle_phase: str
     ownership_state: str
     eligibility_state: str

@@ -178,7 +178,7 @@ CLAIM = Form(
     *TIMERS,
     pick=Pick(
         "ready",
-        group={"lane_id": Arg("lane_id")},
+        group={"lane_id": Arg("lane_id"), "gate": ""},
         where=(
             Covered("required_capabilities", Arg("capabilities")),
             AnyOf(

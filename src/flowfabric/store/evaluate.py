@@ -58,7 +58,7 @@ class Call:
                 at = self.before[column]
                 return None if at is None else max(at - self.now, 1)
             case Add(n=n):
-                return own + n
+                return own + self.value(n)
             case Once(value=inner):
                 return self.value(inner) if own is None else own
             case Fresh():

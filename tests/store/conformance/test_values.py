@@ -32,7 +32,7 @@ from flowfabric.store.port import Store
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 
-from .helpers import BUMP, EXEC, LANE, LEASES, VERSIONED, events, execution, get, get_execution, put, uid
+from .helpers import BUMP, EXEC, KEY, LANE, LEASES, VERSIONED, events, execution, get, get_execution, put, uid
 
 Expected = Callable[[int], Any]
 
@@ -294,3 +294,10 @@ async def test_a_later_row_uses_the_row_before_and_after(store: Store) -> None:
     await put(store, execution(1), form(0, partition_key=0, execution_id=uid(1), version=0, lane="new"))
     found = await get(store, LANE, "lane->new")
     assert (found["registered_at_ms"], found["registered_by"], found["updated_at_ms"]) == (await store.now_ms() + 1, "first", 0)
+
+
+async def test_a_column_grows_by_a_value_of_the_call(store: Store) -> None:
+    by = Form("t_grow", Update(EXEC, KEY, {"version": Add(Arg("by"))}), returning=("version",))
+    await put(store, execution(1), execution(2, version=5))
+    answers = await store.commit_many([by(0, partition_key=0, execution_id=uid(n), by=b) for n, b in ((1, 3), (2, -7), (1, 4))])
+    assert [answer.row for answer in answers if isinstance(answer, Applied)] == [(3,), (-2,), (7,)]

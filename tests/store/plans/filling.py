@@ -33,6 +33,15 @@ BIG = (
     "ff_signal_dedup",
     "ff_suspend_dedup",
     "ff_signal_event",
+    "ff_budget_policy",
+    "ff_budget_usage",
+    "ff_budget_usage_dedup",
+    "ff_budget_usage_by_exec",
+    "ff_quota_policy",
+    "ff_quota_window",
+    "ff_quota_admitted",
+    "ff_limit_scope",
+    "ff_lane_gate",
 )
 STATES = ("never analyzed", "analyzed", "analyzed while empty")
 
@@ -48,12 +57,12 @@ FROM generate_series(1, QUEUED) AS i;
 
 INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, ownership_state,
     attempt_state, public_state, created_at_ms, delay_until_ms, lease_expires_at_ms, attempt_timeout_at_ms, terminal_at_ms,
-    retain_until_ms, lease_epoch, last_transition_at)
+    retain_until_ms, lease_epoch, last_transition_at, quota_policy_id, reserved_until_ms, blocked_on)
 SELECT i % 4, {_OTHER}, '{LANE}',
     CASE i % 5 WHEN 0 THEN 'active' WHEN 1 THEN 'active' WHEN 2 THEN 'terminal' ELSE 'runnable' END,
     CASE i % 5 WHEN 3 THEN 'not_eligible_until_time' WHEN 4 THEN 'blocked_by_route' ELSE 'not_applicable' END,
     CASE i % 5 WHEN 0 THEN 'leased' WHEN 1 THEN 'lease_expired_reclaimable' ELSE 'unowned' END, 'x', 'x', i, i, i, i, i,
-    CASE WHEN i % 10 < 5 THEN i END, 1, i {_SOME};
+    CASE WHEN i % 10 < 5 THEN i END, 1, i, CASE WHEN i % 2 = 0 THEN {_ID} END, i, 'b-' || i {_SOME};
 
 INSERT INTO ff_attempt (partition_key, execution_id, attempt_index) SELECT i % 4, {_OTHER}, 0 {_SOME};
 INSERT INTO ff_claim_grant (partition_key, execution_id, grant_id, kind, worker_id, worker_instance_id, lane_id, grant_ttl_ms,
@@ -85,6 +94,18 @@ INSERT INTO ff_signal_dedup SELECT i % 4, {_OTHER}, 'k-' || i, {_ID}, {_OTHER}, 
 INSERT INTO ff_suspend_dedup SELECT i % 4, 'k-' || i, {_ID}, 'x', i, i {_SOME};
 INSERT INTO ff_signal_event (execution_id, signal_id, waitpoint_id, event_type, occurred_at_ms)
 SELECT {_ID}::text, 's', 'w', 'x', i {_SOME};
+INSERT INTO ff_budget_policy (budget_id, policy_json, next_reset_at_ms, created_at_ms, updated_at_ms)
+SELECT {_ID}, '{{}}', CASE WHEN i % 10 > 0 THEN i END, i, i {_SOME};
+INSERT INTO ff_budget_usage (budget_id, dimensions_key) SELECT {_ID}, 'tokens' {_SOME};
+INSERT INTO ff_budget_usage_dedup (budget_id, dedup_key, applied_at_ms, expires_at_ms) SELECT {_ID}, 'k-' || i, i, i {_SOME};
+INSERT INTO ff_budget_usage_by_exec (partition_key, execution_id, budget_id, dimensions_key)
+SELECT i % 4, {_ID}, {_OTHER}, 'tokens' {_SOME};
+INSERT INTO ff_quota_policy (quota_policy_id, requests_per_window_seconds, max_requests_per_window, active_concurrency_cap,
+    created_at_ms, updated_at_ms) SELECT {_ID}, 1, 1, 1, i, i {_SOME};
+INSERT INTO ff_quota_window SELECT {_ID}, 'default', i, 'e-' || i {_SOME};
+INSERT INTO ff_quota_admitted (quota_policy_id, execution_id, admitted_at_ms) SELECT {_ID}, 'e-' || i, i {_SOME};
+INSERT INTO ff_limit_scope SELECT 'tag', 't-' || i, 'budget', {_ID}, i {_SOME};
+INSERT INTO ff_lane_gate (lane_id, gate) SELECT '{LANE}-' || i, 'g' {_SOME};
 INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) VALUES ('{LANE}', 0, 'x');
 """
 

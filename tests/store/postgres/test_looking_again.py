@@ -14,7 +14,7 @@ from flowfabric.store.postgres.apply import MAX_LOOKS, Effects, run_sweeps, text
 TAKE = Form(
     "t_look_again",
     Update("ff_exec_core", (), {"priority": 1}),
-    pick=Pick("ready", group={"lane_id": Arg("lane")}),
+    pick=Pick("ready", group={"lane_id": Arg("lane"), "gate": ""}),
     returning=("priority",),
 )
 

@@ -142,7 +142,7 @@ class Draft:
             case Until(column=column):
                 return f"max({self.value(Was(column), 'int')} - {self.now()}, 1)"
             case Add(n=n):
-                return f"{own} + {n}"
+                return f"{own} + {self.value(n, kind)}"
             case Once(value=inner):
                 return f"coalesce({own}, {self.value(inner, kind)})"
             case Fresh():

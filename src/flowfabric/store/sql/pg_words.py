@@ -79,7 +79,7 @@ def _typed(value: Any, kind: str, subject: Table) -> Iterator[tuple[str, str]]:
             yield name, kind
         case Among(by=by):
             yield by.name, f"{kind}s"
-        case Now(plus=plus):
+        case Now(plus=plus) | Add(n=plus):
             yield from _typed(plus, "int", subject)
         case Once(value=inner):
             yield from _typed(inner, kind, subject)
@@ -114,7 +114,7 @@ class Scope:
                 at = f"{self.was}{column}"
                 return f"CASE WHEN {at} IS NULL THEN NULL ELSE greatest({at} - {self.now()}, 1) END"
             case Add(n=n):
-                return f"{own} + {n}"
+                return f"{own} + {self.value(n, kind)}"
             case Once(value=inner):
                 return f"coalesce({own}, {self.value(inner, kind)})"
             case Fresh():

@@ -279,8 +279,9 @@ def _slots_in(value: Any, subject: Table, column: str) -> Iterator[Slot]:
         case Now(plus=plus):
             yield NOW
             yield from _slots_in(plus, subject, column)
-        case Add():
+        case Add(n=n):
             yield Slot("was", column)
+            yield from _slots_in(n, subject, column)
         case Once(value=inner):
             yield Slot("was", column)
             yield from _slots_in(inner, subject, column)
@@ -346,7 +347,7 @@ class _Maker:
             case Until(column=other):
                 return f"(None if {self._was(other)} is None else max({self._was(other)} - v[0], 1))"
             case Add(n=n):
-                return f"({self._was(column)} + {n})"
+                return f"({self._was(column)} + {self._value(n, column)})"
             case Once(value=inner):
                 return f"({self._value(inner, column)} if {self._was(column)} is None else {self._was(column)})"
             case Fresh():

@@ -13,6 +13,7 @@ q AS MATERIALIZED (SELECT t.pending_retry_reason AS w_pending_retry_reason,
     WHERE t.lifecycle_phase = 'runnable'
     AND t.eligibility_state = 'eligible_now'
     AND t.lane_id = $7::text
+    AND t.gate = ''::text
     AND t.required_capabilities <@ $8::text[]
     AND (t.reserved_until_ms IS NULL OR t.reserved_until_ms < (SELECT now_ms FROM clk) OR t.reserved_for = $9::text)
     AND NOT EXISTS (SELECT 1 FROM ff_lane_registry AS o WHERE o.lane_id = $7::text AND o.state IN ('paused', 'disabled'))

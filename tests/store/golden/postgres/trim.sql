@@ -55,10 +55,14 @@ c6 AS (DELETE
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id),
 c7 AS (DELETE
+    FROM ff_budget_usage_by_exec AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+c8 AS (DELETE
     FROM ff_lease_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id::text),
-o7 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o8 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_lease_event',
     max(t.event_id)
     FROM ff_lease_event AS t JOIN g ON t.partition_key = g.r_partition_key
@@ -67,11 +71,11 @@ o7 AS (INSERT INTO ff_outbox_trim AS x (channel,
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
     EXCLUDED.event_id)),
-c8 AS (DELETE
+c9 AS (DELETE
     FROM ff_completion_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id),
-o8 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o9 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_completion_event',
     max(t.event_id)
     FROM ff_completion_event AS t JOIN g ON t.partition_key = g.r_partition_key
@@ -80,11 +84,11 @@ o8 AS (INSERT INTO ff_outbox_trim AS x (channel,
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
     EXCLUDED.event_id)),
-c9 AS (DELETE
+c10 AS (DELETE
     FROM ff_operator_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id::text),
-o9 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o10 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_operator_event',
     max(t.event_id)
     FROM ff_operator_event AS t JOIN g ON t.partition_key = g.r_partition_key
@@ -93,11 +97,11 @@ o9 AS (INSERT INTO ff_outbox_trim AS x (channel,
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
     EXCLUDED.event_id)),
-c10 AS (DELETE
+c11 AS (DELETE
     FROM ff_signal_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id::text),
-o10 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o11 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_signal_event',
     max(t.event_id)
     FROM ff_signal_event AS t JOIN g ON t.partition_key = g.r_partition_key

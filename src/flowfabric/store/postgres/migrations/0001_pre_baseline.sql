@@ -12,6 +12,8 @@ CREATE TABLE ff_exec_core (
     required_capabilities text[] NOT NULL DEFAULT '{}',
     budget_ids text[] NOT NULL DEFAULT '{}',
     quota_policy_id uuid,
+    gate text COLLATE "C" NOT NULL DEFAULT '',
+    blocked_on text COLLATE "C",
     lifecycle_phase text COLLATE "C" NOT NULL,
     ownership_state text COLLATE "C" NOT NULL DEFAULT 'unowned',
     eligibility_state text COLLATE "C" NOT NULL,
@@ -436,7 +438,108 @@ CREATE TABLE ff_outbox_trim (
     PRIMARY KEY (channel)
 );
 
-CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
+CREATE TABLE ff_budget_policy (
+    budget_id uuid NOT NULL,
+    partition_key bigint NOT NULL DEFAULT 0,
+    policy_json json NOT NULL,
+    scope_type text COLLATE "C" NOT NULL DEFAULT '',
+    scope_id text COLLATE "C" NOT NULL DEFAULT '',
+    enforcement_mode text COLLATE "C" NOT NULL DEFAULT '',
+    breach_count bigint NOT NULL DEFAULT 0,
+    soft_breach_count bigint NOT NULL DEFAULT 0,
+    last_breach_at_ms bigint,
+    last_breach_dim text COLLATE "C",
+    next_reset_at_ms bigint,
+    created_at_ms bigint NOT NULL,
+    updated_at_ms bigint NOT NULL,
+    version bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (budget_id)
+);
+
+CREATE TABLE ff_budget_usage (
+    budget_id uuid NOT NULL,
+    dimensions_key text COLLATE "C" NOT NULL,
+    partition_key bigint NOT NULL DEFAULT 0,
+    current_value bigint NOT NULL DEFAULT 0,
+    last_reset_at_ms bigint,
+    updated_at_ms bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (budget_id, dimensions_key)
+);
+
+CREATE TABLE ff_budget_usage_dedup (
+    budget_id uuid NOT NULL,
+    dedup_key text COLLATE "C" NOT NULL,
+    partition_key bigint NOT NULL DEFAULT 0,
+    outcome_json json NOT NULL DEFAULT '{}',
+    applied_at_ms bigint NOT NULL,
+    expires_at_ms bigint NOT NULL,
+    PRIMARY KEY (budget_id, dedup_key)
+);
+
+CREATE TABLE ff_budget_usage_by_exec (
+    partition_key bigint NOT NULL,
+    execution_id uuid NOT NULL,
+    dimensions_key text COLLATE "C" NOT NULL,
+    budget_id uuid NOT NULL,
+    delta_total bigint NOT NULL DEFAULT 0,
+    updated_at_ms bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (partition_key, execution_id, dimensions_key, budget_id)
+);
+
+CREATE TABLE ff_quota_policy (
+    quota_policy_id uuid NOT NULL,
+    partition_key bigint NOT NULL DEFAULT 0,
+    requests_per_window_seconds bigint NOT NULL,
+    max_requests_per_window bigint NOT NULL,
+    active_concurrency_cap bigint NOT NULL,
+    active_concurrency bigint NOT NULL DEFAULT 0,
+    jitter_ms bigint NOT NULL DEFAULT 0,
+    closed_until_ms bigint,
+    created_at_ms bigint NOT NULL,
+    updated_at_ms bigint NOT NULL,
+    version bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (quota_policy_id)
+);
+
+CREATE TABLE ff_quota_window (
+    quota_policy_id uuid NOT NULL,
+    dimension text COLLATE "C" NOT NULL,
+    admitted_at_ms bigint NOT NULL,
+    execution_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (quota_policy_id, dimension, admitted_at_ms, execution_id)
+);
+
+CREATE TABLE ff_quota_admitted (
+    quota_policy_id uuid NOT NULL,
+    execution_id text COLLATE "C" NOT NULL,
+    admitted_at_ms bigint NOT NULL,
+    expires_at_ms bigint,
+    PRIMARY KEY (quota_policy_id, execution_id)
+);
+
+CREATE TABLE ff_limit_scope (
+    scope_type text COLLATE "C" NOT NULL,
+    scope_id text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL,
+    limit_id uuid NOT NULL,
+    attached_at_ms bigint NOT NULL,
+    PRIMARY KEY (scope_type, scope_id, kind, limit_id)
+);
+
+CREATE TABLE ff_lane_gate (
+    lane_id text COLLATE "C" NOT NULL,
+    gate text COLLATE "C" NOT NULL,
+    quota_policy_id uuid,
+    PRIMARY KEY (lane_id, gate)
+);
+
+CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
+
+CREATE INDEX ff_exec_core_held_idx ON ff_exec_core (quota_policy_id, execution_id) WHERE quota_policy_id IS NOT NULL AND ownership_state = 'leased';
+
+CREATE INDEX ff_exec_core_reserved_idx ON ff_exec_core (quota_policy_id, reserved_until_ms, execution_id) WHERE quota_policy_id IS NOT NULL AND reserved_until_ms IS NOT NULL;
+
+CREATE INDEX ff_exec_core_blocked_on_idx ON ff_exec_core (blocked_on, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND blocked_on IS NOT NULL;
 
 CREATE INDEX ff_exec_core_delayed_idx ON ff_exec_core (delay_until_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'not_eligible_until_time';
 
@@ -499,6 +602,12 @@ CREATE INDEX ff_suspend_dedup_suspend_dedup_expiry_idx ON ff_suspend_dedup (expi
 CREATE INDEX ff_signal_dedup_signal_dedup_of_idx ON ff_signal_dedup (partition_key, execution_id, waitpoint_id, idempotency_key);
 
 CREATE INDEX ff_suspend_dedup_suspend_dedup_of_idx ON ff_suspend_dedup (partition_key, execution_id, idempotency_key);
+
+CREATE INDEX ff_budget_policy_budget_resets_idx ON ff_budget_policy (next_reset_at_ms, budget_id) WHERE next_reset_at_ms IS NOT NULL;
+
+CREATE INDEX ff_budget_usage_dedup_usage_dedup_expiry_idx ON ff_budget_usage_dedup (expires_at_ms, budget_id, dedup_key);
+
+CREATE INDEX ff_budget_usage_by_exec_ledger_of_budget_idx ON ff_budget_usage_by_exec (budget_id, partition_key, execution_id, dimensions_key);
 
 CREATE INDEX ff_signal_event_signal_events_of_idx ON ff_signal_event (execution_id, event_id);
 

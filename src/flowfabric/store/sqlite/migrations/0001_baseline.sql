@@ -12,6 +12,8 @@ CREATE TABLE ff_exec_core (
     required_capabilities TEXT NOT NULL DEFAULT '[]',
     budget_ids TEXT NOT NULL DEFAULT '[]',
     quota_policy_id BLOB,
+    gate TEXT NOT NULL DEFAULT '',
+    blocked_on TEXT,
     lifecycle_phase TEXT NOT NULL,
     ownership_state TEXT NOT NULL DEFAULT 'unowned',
     eligibility_state TEXT NOT NULL,
@@ -431,7 +433,108 @@ CREATE TABLE ff_outbox_trim (
     PRIMARY KEY (channel)
 );
 
-CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
+CREATE TABLE ff_budget_policy (
+    budget_id BLOB NOT NULL,
+    partition_key INTEGER NOT NULL DEFAULT 0,
+    policy_json TEXT NOT NULL,
+    scope_type TEXT NOT NULL DEFAULT '',
+    scope_id TEXT NOT NULL DEFAULT '',
+    enforcement_mode TEXT NOT NULL DEFAULT '',
+    breach_count INTEGER NOT NULL DEFAULT 0,
+    soft_breach_count INTEGER NOT NULL DEFAULT 0,
+    last_breach_at_ms INTEGER,
+    last_breach_dim TEXT,
+    next_reset_at_ms INTEGER,
+    created_at_ms INTEGER NOT NULL,
+    updated_at_ms INTEGER NOT NULL,
+    version INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (budget_id)
+);
+
+CREATE TABLE ff_budget_usage (
+    budget_id BLOB NOT NULL,
+    dimensions_key TEXT NOT NULL,
+    partition_key INTEGER NOT NULL DEFAULT 0,
+    current_value INTEGER NOT NULL DEFAULT 0,
+    last_reset_at_ms INTEGER,
+    updated_at_ms INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (budget_id, dimensions_key)
+);
+
+CREATE TABLE ff_budget_usage_dedup (
+    budget_id BLOB NOT NULL,
+    dedup_key TEXT NOT NULL,
+    partition_key INTEGER NOT NULL DEFAULT 0,
+    outcome_json TEXT NOT NULL DEFAULT '{}',
+    applied_at_ms INTEGER NOT NULL,
+    expires_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (budget_id, dedup_key)
+);
+
+CREATE TABLE ff_budget_usage_by_exec (
+    partition_key INTEGER NOT NULL,
+    execution_id BLOB NOT NULL,
+    dimensions_key TEXT NOT NULL,
+    budget_id BLOB NOT NULL,
+    delta_total INTEGER NOT NULL DEFAULT 0,
+    updated_at_ms INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (partition_key, execution_id, dimensions_key, budget_id)
+);
+
+CREATE TABLE ff_quota_policy (
+    quota_policy_id BLOB NOT NULL,
+    partition_key INTEGER NOT NULL DEFAULT 0,
+    requests_per_window_seconds INTEGER NOT NULL,
+    max_requests_per_window INTEGER NOT NULL,
+    active_concurrency_cap INTEGER NOT NULL,
+    active_concurrency INTEGER NOT NULL DEFAULT 0,
+    jitter_ms INTEGER NOT NULL DEFAULT 0,
+    closed_until_ms INTEGER,
+    created_at_ms INTEGER NOT NULL,
+    updated_at_ms INTEGER NOT NULL,
+    version INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (quota_policy_id)
+);
+
+CREATE TABLE ff_quota_window (
+    quota_policy_id BLOB NOT NULL,
+    dimension TEXT NOT NULL,
+    admitted_at_ms INTEGER NOT NULL,
+    execution_id TEXT NOT NULL,
+    PRIMARY KEY (quota_policy_id, dimension, admitted_at_ms, execution_id)
+);
+
+CREATE TABLE ff_quota_admitted (
+    quota_policy_id BLOB NOT NULL,
+    execution_id TEXT NOT NULL,
+    admitted_at_ms INTEGER NOT NULL,
+    expires_at_ms INTEGER,
+    PRIMARY KEY (quota_policy_id, execution_id)
+);
+
+CREATE TABLE ff_limit_scope (
+    scope_type TEXT NOT NULL,
+    scope_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    limit_id BLOB NOT NULL,
+    attached_at_ms INTEGER NOT NULL,
+    PRIMARY KEY (scope_type, scope_id, kind, limit_id)
+);
+
+CREATE TABLE ff_lane_gate (
+    lane_id TEXT NOT NULL,
+    gate TEXT NOT NULL,
+    quota_policy_id BLOB,
+    PRIMARY KEY (lane_id, gate)
+);
+
+CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
+
+CREATE INDEX ff_exec_core_held_idx ON ff_exec_core (quota_policy_id, execution_id) WHERE quota_policy_id IS NOT NULL AND ownership_state = 'leased';
+
+CREATE INDEX ff_exec_core_reserved_idx ON ff_exec_core (quota_policy_id, reserved_until_ms, execution_id) WHERE quota_policy_id IS NOT NULL AND reserved_until_ms IS NOT NULL;
+
+CREATE INDEX ff_exec_core_blocked_on_idx ON ff_exec_core (blocked_on, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND blocked_on IS NOT NULL;
 
 CREATE INDEX ff_exec_core_delayed_idx ON ff_exec_core (delay_until_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'not_eligible_until_time';
 
@@ -494,6 +597,12 @@ CREATE INDEX ff_suspend_dedup_suspend_dedup_expiry_idx ON ff_suspend_dedup (expi
 CREATE INDEX ff_signal_dedup_signal_dedup_of_idx ON ff_signal_dedup (partition_key, execution_id, waitpoint_id, idempotency_key);
 
 CREATE INDEX ff_suspend_dedup_suspend_dedup_of_idx ON ff_suspend_dedup (partition_key, execution_id, idempotency_key);
+
+CREATE INDEX ff_budget_policy_budget_resets_idx ON ff_budget_policy (next_reset_at_ms, budget_id) WHERE next_reset_at_ms IS NOT NULL;
+
+CREATE INDEX ff_budget_usage_dedup_usage_dedup_expiry_idx ON ff_budget_usage_dedup (expires_at_ms, budget_id, dedup_key);
+
+CREATE INDEX ff_budget_usage_by_exec_ledger_of_budget_idx ON ff_budget_usage_by_exec (budget_id, partition_key, execution_id, dimensions_key);
 
 CREATE INDEX ff_signal_event_signal_events_of_idx ON ff_signal_event (execution_id, event_id);
 
