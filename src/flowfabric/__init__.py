@@ -8,6 +8,17 @@ from flowfabric.errors import EngineError, FlowFabricError
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.attempt import FailureClass, FailureReason
+from flowfabric.model.budget import (
+    CreateBudgetArgs,
+    HardBreach,
+    HardLimitAction,
+    RecordSpendArgs,
+    ReportUsageAdminArgs,
+    SoftBreach,
+    UsageAlreadyApplied,
+    UsageDimensions,
+    UsageOk,
+)
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import CancelFlowPolicy, EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
@@ -33,6 +44,7 @@ __all__ = [
     "ClaimPolicy",
     "Count",
     "CountKind",
+    "CreateBudgetArgs",
     "CreateExecutionArgs",
     "DeliverSignalArgs",
     "EdgePolicy",
@@ -47,19 +59,27 @@ __all__ = [
     "FreshWaitpoint",
     "GraphEdge",
     "Handle",
+    "HardBreach",
+    "HardLimitAction",
     "LoopSettings",
     "OnSatisfied",
     "PostgresBackend",
     "ReasonCode",
+    "RecordSpendArgs",
+    "ReportUsageAdminArgs",
     "RetryPolicy",
     "ScannerFilter",
     "Settings",
     "Single",
+    "SoftBreach",
     "SqliteBackend",
     "SubmitFlowArgs",
     "SuspendArgs",
     "Suspended",
     "TimeoutBehavior",
+    "UsageAlreadyApplied",
+    "UsageDimensions",
+    "UsageOk",
     "UsePending",
     "connect",
     "memory_engine",

@@ -33,7 +33,7 @@ BY_HOLDER = (
     "DELAY",
     "GIVE_UP",
 )
-BY_VERSION = ((executions, "CANCEL_LEASED"), (executions, "CANCEL_INTERRUPTED"), (leases, "REVOKE"), (operators, "EXPIRE_LEASED"))
+BY_VERSION = ((executions, "CANCEL_LEASED"), (executions, "CANCEL_INTERRUPTED"), (leases, "REVOKE"))
 
 
 def mutant(plant: Plant) -> Plant:
@@ -124,6 +124,8 @@ def expiry_ignored(patch: Patch) -> None:
 def version_not_compared(patch: Patch) -> None:
     for module, name in BY_VERSION:
         put(patch, module, name, lambda f: without_guards(f, "version", "lease_epoch", "ownership_state"))
+    leased = without_guards(operators.EXPIRE.leased, "version", "lease_epoch", "ownership_state")
+    patch.setattr(operators, "EXPIRE", operators.EXPIRE._replace(leased=leased))
 
 
 @mutant

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
+from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.flow_backend import FlowBackend
 from flowfabric.engine.subscriptions import Subscription
 from flowfabric.engine.suspension_backend import SuspensionBackend
@@ -69,7 +70,7 @@ from flowfabric.model.state import ExpirePhase, LaneState, PublicState
 from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs
 
 
-class EngineBackend(FlowBackend, SuspensionBackend, Protocol):
+class EngineBackend(FlowBackend, SuspensionBackend, BudgetBackend, Protocol):
     """`Engine` implements it over a store. Operations raise `EngineError`s; a refused call changed nothing."""
 
     # ---- the backend itself

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+from flowfabric.engine.budgets import Budgets
 from flowfabric.engine.kernel import Settings
-from flowfabric.engine.signals import Signals
 from flowfabric.model.lease import Capabilities
 from flowfabric.store.port import Store
 
@@ -47,10 +47,14 @@ FLAGS = (
 )
 
 
-_OFFERED_BY = {"cancel_flow_wait_timeout": "cancel_flow", "cancel_flow_wait_indefinite": "cancel_flow"}
+_OFFERED_BY = {
+    "cancel_flow_wait_timeout": "cancel_flow",
+    "cancel_flow_wait_indefinite": "cancel_flow",
+    "budget_admin": "create_budget",
+}
 
 
-class Engine(Signals):
+class Engine(Budgets):
     """Load, decide, commit, for every operation; the store is the only thing that differs."""
 
     def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
@@ -90,6 +94,7 @@ class Engine(Signals):
             self._closed = True
             await self._let_go()
             await self._cascade.finish()
+            await self._meter.finish()
             await self.store.close()
 
     async def _let_go(self) -> None:

@@ -41,6 +41,8 @@ class LoopSettings(Struct, frozen=True):
     flow_projector_ms: int = 15_000
     suspension_timeout_ms: int = 2_000
     pending_waitpoint_ms: int = 5_000
+    budget_reset_ms: int = 15_000
+    budget_reconciler_ms: int = 30_000
     wanted: ScannerFilter = ScannerFilter()
 
 

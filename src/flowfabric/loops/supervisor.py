@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 from flowfabric.engine.engine import Engine
+from flowfabric.loops.budgets import BudgetReconciler, BudgetResets
 from flowfabric.loops.delayed_promoter import DelayedPromoter
 from flowfabric.loops.flows import (
     CancelReconciler,
@@ -45,6 +46,8 @@ def all_loops(settings: LoopSettings) -> list[Loop]:
         FlowProjector(settings),
         SuspensionTimeout(settings),
         PendingWaitpointExpiry(settings),
+        BudgetResets(settings),
+        BudgetReconciler(settings),
     ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CancelExecutionArgs, Execution
@@ -147,6 +147,11 @@ def cancel_flow_header(around: Cancelling, args: CancelFlowArgs) -> FlowCancel |
         head += _owe_members(around, chosen)
     plans = [(member, cancel_member(member, args.reason, by, now)) for member in chosen]
     return FlowCancel(head, head, plans, args.reason, by)
+
+
+def beside(cancel: FlowCancel, plan: Plan) -> FlowCancel:
+    """The same, and this with it."""
+    return structs.replace(cancel, head=[*cancel.head, plan], owing=[*cancel.owing, plan])
 
 
 def _owed(reason: str, policy: str, now: int) -> dict[str, Any]:

@@ -10,24 +10,16 @@ from flowfabric.errors import NotFound, StateError, StateKind
 from flowfabric.model.execution import AlreadyTerminal, Execution, Expired, Replayed
 from flowfabric.model.policy import stored_policy
 from flowfabric.model.state import ExpirePhase, PublicState
-from flowfabric.plan import Add, Arg, Cond, Form, Ref, Text, Update, UpdateMany, Wake, Was
+from flowfabric.plan import Add, Arg, Form, Ref, Update, UpdateMany, Wake, Was
 from flowfabric.rules.children import reset_groups
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
+from flowfabric.rules.endings import endings
 from flowfabric.rules.parts import (
     ATTEMPT,
     EXEC,
-    KEPT_UNTIL,
     MOVED_AT_ARG,
-    NOT_WAITING,
-    RELEASED,
     THIS_ATTEMPT,
     UNCHANGED,
-    UNRESERVED,
-    close_attempt,
-    close_waits,
-    completion_event,
-    drop_grant,
-    lease_event,
     named,
     operator_event,
 )
@@ -153,41 +145,7 @@ def _counted(execution: Execution) -> str:
 
 # ---- time limits
 
-_ENDED_EXPIRED: dict[str, Any] = {
-    **MOVED_AT_ARG,
-    **RELEASED,
-    **UNRESERVED,
-    **KEPT_UNTIL,
-    **entering("ENDED", outcome="expired"),
-    "delay_until_ms": None,
-    "failure_reason": Arg("phase"),
-    "terminal_at_ms": Arg("now"),
-    "closing_epoch": Was("lease_epoch"),
-    "closing_attempt_index": Was("attempt_index"),
-}
-_DONE_EXPIRED = completion_event("expired", at=Arg("now"))
-_CLOSE_EXPIRED = close_attempt("ended_failure", "expired", at=Arg("now"), failure_reason=Arg("phase"))
-_EXPIRE_OPEN = {**_ENDED_EXPIRED, "attempt_state": "attempt_terminal"}
-_STILL_LEASED = Cond("ownership_state", "=", "leased")
-
-EXPIRE_LEASED = Form(
-    "expire_leased",
-    Update(EXEC, (*UNCHANGED, _STILL_LEASED), _EXPIRE_OPEN),
-    _CLOSE_EXPIRED,
-    drop_grant(),
-    lease_event("revoked", "expired", at=Arg("now")),
-    _DONE_EXPIRED,
-)
-EXPIRE_OPEN = Form(
-    "expire_open",
-    Update(EXEC, UNCHANGED, {**_EXPIRE_OPEN, **NOT_WAITING}),
-    _CLOSE_EXPIRED,
-    *close_waits(Text(("expired:", Arg("phase"))), Arg("now")),
-    drop_grant(),
-    _DONE_EXPIRED,
-)
-EXPIRE_PENDING = Form("expire_pending", Update(EXEC, UNCHANGED, _ENDED_EXPIRED), drop_grant(), _DONE_EXPIRED)
-EXPIRE_BETWEEN = Form("expire_between_attempts", Update(EXEC, UNCHANGED, _EXPIRE_OPEN), drop_grant(), _DONE_EXPIRED)
+EXPIRE = endings("expire", "expired")
 
 
 def expire(snapshot: Snapshot, phase: ExpirePhase, now_ms: int | None) -> Decision:
@@ -204,14 +162,4 @@ def expire(snapshot: Snapshot, phase: ExpirePhase, now_ms: int | None) -> Decisi
         due = execution.deadline_at_ms
     if due is None or due > now:
         return Done(None)
-    values = {**named(execution), "phase": phase.value, "now": now}
-    at = execution.partition_key
-    if execution.ownership_state == "leased":
-        plan = EXPIRE_LEASED(at, **values)
-    elif execution.current_attempt_id is not None:
-        plan = EXPIRE_OPEN(at, **values)
-    elif execution.total_attempt_count:
-        plan = EXPIRE_BETWEEN(at, **values)
-    else:
-        plan = EXPIRE_PENDING(at, **values)
-    return Act(plan, Expired(execution.id))
+    return Act(EXPIRE.plan(execution, phase.value, now), Expired(execution.id))

@@ -8,6 +8,7 @@ from itertools import pairwise
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
 from flowfabric.rules.states import is_ended, name_of, public_state, vector_of
+from flowfabric.verify.budgets import BUDGET_CHECKS
 from flowfabric.verify.flows import FLOW_CHECKS
 from flowfabric.verify.suspensions import SUSPENSION_CHECKS
 from flowfabric.verify.violation import Check, Violation, about
@@ -16,7 +17,7 @@ from flowfabric.verify.world import Event, Key, World
 __all__ = ["CHECKS", "Violation", "check"]
 
 OPEN_PHASES = ("created", "started", "suspended")
-RAISING = ("lease_revoked", "waiting_children", "suspended")
+RAISING = ("lease_revoked", "waiting_children", "suspended", "budget")
 """Why a lease is revoked with its epoch, so that the next grant is two further on."""
 
 
@@ -170,6 +171,7 @@ CHECKS: dict[str, Check] = {
     "I16": nothing_is_orphaned,
     **FLOW_CHECKS,
     **SUSPENSION_CHECKS,
+    **BUDGET_CHECKS,
 }
 
 

@@ -9,6 +9,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.model.attempt import Attempt
+from flowfabric.model.budget import BudgetPolicy
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.model.lease import Grant
@@ -33,6 +34,9 @@ TABLES_READ = (
     "ff_waitpoint_pending",
     "ff_signal",
     "ff_signal_event",
+    "ff_budget_policy",
+    "ff_budget_usage",
+    "ff_budget_usage_by_exec",
 )
 Key = tuple[int, UUID]
 GroupKey = tuple[int, UUID, UUID]
@@ -44,7 +48,8 @@ class World(Struct, frozen=True):
     """Executions by key, and what hangs off them; events in the order they were numbered.
 
     `inbound` holds edges by the group they belong to; `cancelling` are groups with siblings to cancel, `owed` flows with members.
-    `heard` are the events that tell of signals.
+    `heard` are the events that tell of signals. `usage` and `accounts` are per budget and dimension: what is used in all, and
+    what of it is on accounts of executions.
     """
 
     executions: dict[Key, Execution]
@@ -63,6 +68,9 @@ class World(Struct, frozen=True):
     waitpoints: dict[Key, list[Waitpoint]]
     signals: dict[Key, list[Signal]]
     heard: dict[Key, list[Event]]
+    budgets: dict[UUID, BudgetPolicy]
+    usage: dict[tuple[UUID, str], int]
+    accounts: dict[tuple[UUID, str], int]
 
 
 def world_of(tables: Mapping[str, list[Row]]) -> World:
@@ -94,7 +102,17 @@ def world_of(tables: Mapping[str, list[Row]]) -> World:
         _by_execution(Waitpoint(*row) for row in tables["ff_waitpoint_pending"]),
         _by_execution(Signal(*row) for row in tables["ff_signal"]),
         _events(tables, "ff_signal_event"),
+        {row[0]: BudgetPolicy(*row) for row in tables["ff_budget_policy"]},
+        {(row[0], row[1]): row[3] for row in tables["ff_budget_usage"]},
+        _accounts(tables["ff_budget_usage_by_exec"]),
     )
+
+
+def _accounts(rows: Iterable[Row]) -> dict[tuple[UUID, str], int]:
+    summed: dict[tuple[UUID, str], int] = {}
+    for row in rows:
+        summed[row[3], row[2]] = summed.get((row[3], row[2]), 0) + row[4]
+    return summed
 
 
 def _by_execution(rows: Iterable[Owned]) -> dict[Key, list[Owned]]:

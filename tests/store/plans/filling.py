@@ -60,7 +60,8 @@ INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase,
     retain_until_ms, lease_epoch, last_transition_at, quota_policy_id, reserved_until_ms, blocked_on)
 SELECT i % 4, {_OTHER}, '{LANE}',
     CASE i % 5 WHEN 0 THEN 'active' WHEN 1 THEN 'active' WHEN 2 THEN 'terminal' ELSE 'runnable' END,
-    CASE i % 5 WHEN 3 THEN 'not_eligible_until_time' WHEN 4 THEN 'blocked_by_route' ELSE 'not_applicable' END,
+    CASE i % 5 WHEN 3 THEN 'not_eligible_until_time'
+        WHEN 4 THEN CASE WHEN i % 10 = 4 THEN 'blocked_by_budget' ELSE 'blocked_by_route' END ELSE 'not_applicable' END,
     CASE i % 5 WHEN 0 THEN 'leased' WHEN 1 THEN 'lease_expired_reclaimable' ELSE 'unowned' END, 'x', 'x', i, i, i, i, i,
     CASE WHEN i % 10 < 5 THEN i END, 1, i, CASE WHEN i % 2 = 0 THEN {_ID} END, i, 'b-' || i {_SOME};
 

@@ -1,22 +1,22 @@
--- expire_leased(partition_key, execution_id, version, now, phase)
+-- expire_leased(partition_key, execution_id, version, now, reason)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.execution_id AS execution_id,
     u.version AS version,
     u.now AS now,
-    u.phase AS phase,
+    u.reason AS reason,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, phase, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, reason, n_)),
 l AS MATERIALIZED (SELECT a.n_,
     a.now_ms_,
     a.partition_key,
     a.execution_id,
     a.version,
     a.now,
-    a.phase,
+    a.reason,
     t.current_lease_id AS w_current_lease_id,
     t.current_worker_instance_id AS w_current_worker_instance_id,
     t.partition_key AS w_partition_key,
@@ -52,7 +52,7 @@ g AS (UPDATE ff_exec_core AS t
     terminal_outcome = 'expired'::text,
     public_state = 'expired'::text,
     delay_until_ms = NULL::bigint,
-    failure_reason = l.phase,
+    failure_reason = l.reason,
     terminal_at_ms = l.now,
     closing_epoch = t.lease_epoch,
     closing_attempt_index = t.attempt_index,
@@ -62,7 +62,7 @@ g AS (UPDATE ff_exec_core AS t
     AND t.execution_id = l.w_execution_id RETURNING l.n_,
     l.now_ms_,
     l.now,
-    l.phase,
+    l.reason,
     l.w_current_lease_id,
     l.w_current_worker_instance_id,
     l.w_partition_key,
@@ -119,7 +119,7 @@ w1 AS (UPDATE ff_attempt AS t
     outcome = 'expired'::text,
     terminal_at_ms = g.now,
     lease_expires_at_ms = NULL::bigint,
-    failure_reason = g.phase
+    failure_reason = g.reason
     FROM g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id

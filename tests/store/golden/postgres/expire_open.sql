@@ -1,15 +1,15 @@
--- expire_open(partition_key, execution_id, version, now, phase)
+-- expire_open(partition_key, execution_id, version, now, reason)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.execution_id AS execution_id,
     u.version AS version,
     u.now AS now,
-    u.phase AS phase,
+    u.reason AS reason,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, phase, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, reason, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
     last_mutation_at = a.now,
@@ -33,7 +33,7 @@ g AS (UPDATE ff_exec_core AS t
     terminal_outcome = 'expired'::text,
     public_state = 'expired'::text,
     delay_until_ms = NULL::bigint,
-    failure_reason = a.phase,
+    failure_reason = a.reason,
     terminal_at_ms = a.now,
     closing_epoch = t.lease_epoch,
     closing_attempt_index = t.attempt_index,
@@ -46,7 +46,7 @@ g AS (UPDATE ff_exec_core AS t
     AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.n_,
     a.now_ms_,
     a.now,
-    a.phase,
+    a.reason,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id,
     t.attempt_index AS r_attempt_index,
@@ -76,7 +76,7 @@ w4 AS (DELETE
 w3 AS (UPDATE ff_waitpoint_pending AS t
     SET state = 'closed'::text,
     closed_at_ms = g.now,
-    close_reason = ('expired:'::text::text || g.phase::text),
+    close_reason = ('expired:'::text::text || g.reason::text),
     version = t.version + 1
     FROM g
     WHERE t.partition_key = g.r_partition_key
@@ -84,7 +84,7 @@ w3 AS (UPDATE ff_waitpoint_pending AS t
     AND t.state IN ('pending', 'active')),
 w2 AS (UPDATE ff_suspension_current AS t
     SET closed_at_ms = g.now,
-    close_reason = ('expired:'::text::text || g.phase::text),
+    close_reason = ('expired:'::text::text || g.reason::text),
     version = t.version + 1
     FROM g
     WHERE t.partition_key = g.r_partition_key
@@ -95,7 +95,7 @@ w1 AS (UPDATE ff_attempt AS t
     outcome = 'expired'::text,
     terminal_at_ms = g.now,
     lease_expires_at_ms = NULL::bigint,
-    failure_reason = g.phase
+    failure_reason = g.reason
     FROM g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id

@@ -1,15 +1,15 @@
--- expire_pending(partition_key, execution_id, version, now, phase)
+-- expire_pending(partition_key, execution_id, version, now, reason)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.execution_id AS execution_id,
     u.version AS version,
     u.now AS now,
-    u.phase AS phase,
+    u.reason AS reason,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, phase, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, reason, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
     last_mutation_at = a.now,
@@ -33,7 +33,7 @@ g AS (UPDATE ff_exec_core AS t
     terminal_outcome = 'expired'::text,
     public_state = 'expired'::text,
     delay_until_ms = NULL::bigint,
-    failure_reason = a.phase,
+    failure_reason = a.reason,
     terminal_at_ms = a.now,
     closing_epoch = t.lease_epoch,
     closing_attempt_index = t.attempt_index

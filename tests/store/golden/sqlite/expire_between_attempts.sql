@@ -1,4 +1,4 @@
--- expire_between_attempts(partition_key, execution_id, version, now, phase)
+-- expire_between_attempts(partition_key, execution_id, version, now, reason)
 
 SELECT partition_key,
     execution_id,

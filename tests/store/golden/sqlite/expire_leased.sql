@@ -1,4 +1,4 @@
--- expire_leased(partition_key, execution_id, version, now, phase)
+-- expire_leased(partition_key, execution_id, version, now, reason)
 
 SELECT current_lease_id,
     current_worker_instance_id,

@@ -1,4 +1,4 @@
--- expire_open(partition_key, execution_id, version, now, phase)
+-- expire_open(partition_key, execution_id, version, now, reason)
 
 SELECT partition_key,
     execution_id,

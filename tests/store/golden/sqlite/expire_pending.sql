@@ -1,4 +1,4 @@
--- expire_pending(partition_key, execution_id, version, now, phase)
+-- expire_pending(partition_key, execution_id, version, now, reason)
 
 SELECT partition_key,
     execution_id,

@@ -534,7 +534,7 @@ CREATE INDEX ff_exec_core_held_idx ON ff_exec_core (quota_policy_id, execution_i
 
 CREATE INDEX ff_exec_core_reserved_idx ON ff_exec_core (quota_policy_id, reserved_until_ms, execution_id) WHERE quota_policy_id IS NOT NULL AND reserved_until_ms IS NOT NULL;
 
-CREATE INDEX ff_exec_core_blocked_on_idx ON ff_exec_core (blocked_on, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND blocked_on IS NOT NULL;
+CREATE INDEX ff_exec_core_blocked_on_idx ON ff_exec_core (blocked_on, priority DESC, created_at_ms, execution_id) WHERE eligibility_state IN ('blocked_by_budget', 'blocked_by_quota') AND blocked_on IS NOT NULL;
 
 CREATE INDEX ff_exec_core_delayed_idx ON ff_exec_core (delay_until_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'not_eligible_until_time';
 

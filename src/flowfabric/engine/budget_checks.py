@@ -1,0 +1,127 @@
+"""What a budget and a report of usage may look like, before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from uuid import UUID
+
+from flowfabric.engine import checks
+from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.ids import ExecutionId
+from flowfabric.model.budget import (
+    MAX_AMOUNT,
+    MAX_DIMENSION_BYTES,
+    MAX_DIMENSIONS,
+    MAX_USAGE_KEY_BYTES,
+    RESERVED_ACTIONS,
+    CreateBudgetArgs,
+    UsageDimensions,
+)
+from flowfabric.rules.budgets import Report
+
+MAX_LABEL_BYTES = 1_024
+_FOLDED = ("input_tokens", "output_tokens", "wall_ms")
+_LABELS = ("scope_type", "scope_id", "enforcement_mode", "on_hard_limit", "on_soft_limit")
+
+
+def budget_id(value: object) -> UUID:
+    return checks.flow_id(value, "budget_id")
+
+
+def listed(value: object, field: str) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise invalid(field, "a list", type(value).__name__)
+    return list(value)
+
+
+def new_budget(args: object) -> CreateBudgetArgs:
+    if not isinstance(args, CreateBudgetArgs):
+        raise invalid("args", "CreateBudgetArgs", type(args).__name__)
+    budget_id(args.budget_id)
+    names = listed(args.dimensions, "dimensions")
+    _count(len(names))
+    limits = {field: listed(getattr(args, field), field) for field in ("hard_limits", "soft_limits")}
+    if any(len(several) != len(names) for several in limits.values()):
+        detail = "create_budget: dimensions / hard_limits / soft_limits length mismatch"
+        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+    for name in names:
+        _dimension(name)
+    for field, several in limits.items():
+        for limit in several:
+            checks.whole(limit, field, 0, MAX_AMOUNT)
+    for field in _LABELS:
+        checks.text(getattr(args, field), field, MAX_LABEL_BYTES)
+    if args.on_hard_limit in RESERVED_ACTIONS:
+        detail = f"on_hard_limit: {args.on_hard_limit} is reserved and does nothing yet"
+        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+    checks.whole(args.reset_interval_ms, "reset_interval_ms", 0, checks.MAX_TIMESTAMP_MS)
+    checks.optional_timestamp(args.now, "now")
+    return args
+
+
+def used(usage: object) -> dict[str, int]:
+    """What a worker has used, tokens and time among it."""
+    if not isinstance(usage, UsageDimensions):
+        raise invalid("usage", "UsageDimensions", type(usage).__name__)
+    amounts = given(usage.custom, "custom")
+    for field in _FOLDED:
+        amount = getattr(usage, field)
+        if amount is None or (amount == 0 and field != "wall_ms"):
+            continue
+        if field in amounts:
+            raise ValidationError(ValidationKind.INVALID_INPUT, f"{field}: given by itself and in custom")
+        amounts[field] = checks.whole(amount, field, 0, MAX_AMOUNT)
+    return amounts
+
+
+def given(amounts: object, field: str) -> dict[str, int]:
+    if not isinstance(amounts, Mapping):
+        raise invalid(field, "a mapping of dimensions to amounts", type(amounts).__name__)
+    return dict(_amounts(amounts.items(), len(amounts), lambda name: f"{field}: {name}"))
+
+
+def spend(amounts: object) -> dict[str, int]:
+    for name, amount in amounts.items() if isinstance(amounts, Mapping) else ():
+        if isinstance(amount, int) and amount > MAX_AMOUNT:
+            detail = f"record_spend: delta for dim={name!s:.80} exceeds i64::MAX ({amount})"
+            raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+    return given(amounts, "deltas")
+
+
+def summed(dimensions: object, deltas: object) -> dict[str, int]:
+    """Of two amounts for one dimension the sum counts."""
+    names, amounts = listed(dimensions, "dimensions"), listed(deltas, "deltas")
+    if len(names) != len(amounts):
+        detail = "report_usage_admin: dimensions and deltas length mismatch"
+        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+    found: dict[str, int] = {}
+    for name, amount in _amounts(zip(names, amounts, strict=True), len(names), lambda name: f"deltas: {name}"):
+        found[name] = checks.whole(found.get(name, 0) + amount, f"deltas: {name}", 0, MAX_AMOUNT)
+    return found
+
+
+def report(
+    amounts: dict[str, int], key: object, field: str, *, by: ExecutionId | None = None, charged: ExecutionId | None = None
+) -> Report:
+    known = checks.optional_text(key, field, MAX_USAGE_KEY_BYTES)
+    _count(len(amounts))
+    return Report(tuple(sorted(amounts.items())), known or None, charged, by)
+
+
+def _count(number: int) -> None:
+    if number > MAX_DIMENSIONS:
+        raise ValidationError(ValidationKind.INVALID_INPUT, f"too_many_dimensions: limit={MAX_DIMENSIONS}, got={number}")
+
+
+def _dimension(name: object) -> str:
+    known = checks.text(name, "dimension", MAX_DIMENSION_BYTES)
+    if not known:
+        raise invalid("dimension", "a name", "''")
+    return known
+
+
+def _amounts(pairs: Iterable[tuple[Any, Any]], number: int, says: Any) -> Iterator[tuple[str, int]]:
+    _count(number)
+    for name, amount in pairs:
+        yield _dimension(name), checks.whole(amount, says(name), 0, MAX_AMOUNT)

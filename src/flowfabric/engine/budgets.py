@@ -1,0 +1,316 @@
+"""Budgets: limits on what executions may use, counted as it is reported."""
+
+from __future__ import annotations
+
+from collections import Counter
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.engine import budget_checks, checks
+from flowfabric.engine.kernel import LIGHT, Settings, light
+from flowfabric.engine.meter import MAX_ROWS, Meter, log, read_books
+from flowfabric.engine.signals import Signals
+from flowfabric.errors import EngineError, NotFound, invalid
+from flowfabric.ids import ExecutionId, execution_id
+from flowfabric.model.budget import (
+    BudgetAlreadySatisfied,
+    BudgetCreated,
+    BudgetReset,
+    BudgetStatus,
+    CreateBudgetArgs,
+    HardBreach,
+    HardLimitAction,
+    Reconciliation,
+    RecordSpendArgs,
+    ReportUsageAdminArgs,
+    UsageAndLimits,
+    UsageDimensions,
+    UsageResult,
+)
+from flowfabric.model.execution import Execution
+from flowfabric.model.flow import CancelFlowArgs, CancelFlowPolicy
+from flowfabric.model.lease import Handle
+from flowfabric.plan import Applied, Plan
+from flowfabric.rules import budget_actions, budget_returns, budgets, flow_cancels, grants
+from flowfabric.rules.budget_actions import waits_on
+from flowfabric.rules.budgets import Books, Report
+from flowfabric.rules.decision import Act, Decision, Snapshot
+from flowfabric.store.port import Get, Scan, Store
+
+MAX_WAITERS = 500
+MAX_FORGOTTEN = 1_000
+MAX_RESETS = 20
+MAX_PAGE = 1_000
+
+
+class _Found(Struct, frozen=True):
+    """A budget, and the execution a decision about it concerns."""
+
+    books: Books
+    execution: Execution | None = None
+
+
+class Budgets(Signals):
+    def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
+        super().__init__(store, settings, seed=seed)
+        self._meter = Meter(store, self._refused_with_consequences)
+
+    async def create_budget(self, args: CreateBudgetArgs) -> BudgetCreated | BudgetAlreadySatisfied:
+        """Limits per dimension, and when they start anew. Creating it again changes nothing."""
+        budget_checks.new_budget(args)
+
+        def rule(found: _Found) -> Decision:
+            return budgets.create_budget(found.books.policy, args, found.books.now_ms)
+
+        result: BudgetCreated | BudgetAlreadySatisfied = await self.settle(lambda: self._books(args.budget_id), rule)
+        return result
+
+    async def _books(self, budget: UUID) -> _Found:
+        return _Found(await read_books(self.store, budget))
+
+    # ---- reports
+
+    async def report_usage(self, handle: Handle, budget_id: UUID, usage: UsageDimensions) -> UsageResult:
+        """What a worker has used, counted whether or not its lease still holds."""
+        who = self.fields(handle).execution_id
+        amounts = budget_checks.used(usage)
+        report = budget_checks.report(amounts, usage.dedup_key, "dedup_key", by=who)
+        return await self._meter.report(budget_checks.budget_id(budget_id), report)
+
+    async def report_usage_admin(self, budget_id: UUID, args: ReportUsageAdminArgs) -> UsageResult:
+        """As `report_usage`, by somebody who holds no lease. The store's clock counts."""
+        if not isinstance(args, ReportUsageAdminArgs):
+            raise invalid("args", "ReportUsageAdminArgs", type(args).__name__)
+        checks.optional_timestamp(args.now, "now")
+        report = budget_checks.report(budget_checks.summed(args.dimensions, args.deltas), args.dedup_key, "dedup_key")
+        return await self._meter.report(budget_checks.budget_id(budget_id), report)
+
+    async def record_spend(self, args: RecordSpendArgs) -> UsageResult:
+        """A report on the account of one execution, which `release_budget` gives back."""
+        if not isinstance(args, RecordSpendArgs):
+            raise invalid("args", "RecordSpendArgs", type(args).__name__)
+        who = execution_id(args.execution_id)
+        amounts = budget_checks.spend(args.deltas)
+        report = budget_checks.report(amounts, args.idempotency_key, "idempotency_key", by=who, charged=who)
+        return await self._meter.report(budget_checks.budget_id(args.budget_id), report)
+
+    async def _refused_with_consequences(self, budget: UUID, report: Report) -> UsageResult:
+        """The refusal is noted and acted upon in one transaction; or there is room after all."""
+        tries = 0
+        while True:
+            found = await self._breached(budget, report)
+            counted = budgets.count(found.books, [report])
+            (result,) = counted.results
+            if isinstance(result, EngineError):
+                raise result
+            if not isinstance(result, HardBreach):
+                plans = budgets.plans(found.books, counted)
+                if not plans or isinstance(await self.store.commit_together(plans), Applied):
+                    return result
+            else:
+                acted = await self._consequence(found, result)
+                if acted is not None:
+                    return acted
+            tries += 1
+            await self._pause(tries)
+
+    async def _breached(self, budget: UUID, report: Report) -> _Found:
+        assert report.by is not None
+        key = (report.by.partition_index, report.by.uuid)
+        rows = (await self.store.load((Get("ff_exec_core", key, LIGHT),))).rows[0]
+        return _Found(await read_books(self.store, budget, [report]), light(rows[0]) if rows else None)
+
+    async def _consequence(self, found: _Found, breach: HardBreach) -> HardBreach | None:
+        """None when the world moved."""
+        books, execution = found.books, found.execution
+        assert books.policy is not None
+        action = books.policy.limits.on_hard_limit
+        noted = budgets.note_hard(books.budget_id, 1, breach.dimension)
+        if action == HardLimitAction.CANCEL_FLOW_PENDING and execution is not None and execution.flow_id is not None:
+            await self._cancel_pending(execution.flow_id, books.budget_id, noted)
+            return _acted(breach, action)
+        plan = budget_actions.consequence(execution, action, books.budget_id, breach, books.now_ms)
+        if plan is None:
+            return breach if isinstance(await self.store.commit(noted), Applied) else None
+        if not isinstance(await self.store.commit_together([plan, noted]), Applied):
+            return None
+        assert execution is not None
+        self._forget_facts(execution.id)
+        if plan.form.ends and execution.flow_id is not None:
+            await self._cascade.ended((execution.id,))
+        return _acted(breach, action)
+
+    async def _cancel_pending(self, flow: UUID, budget: UUID, noted: Plan) -> None:
+        """The members that have not begun, with the note of the refusal; a flow that is over already only gets the note."""
+        policy = CancelFlowPolicy.CANCEL_PENDING
+        args = CancelFlowArgs(flow_id=flow, reason=f"budget_exceeded:{budget}", cancellation_policy=policy)
+
+        def rule(around: flow_cancels.Cancelling) -> flow_cancels.FlowCancel | None:
+            cancel = flow_cancels.cancel_flow_header(around, args)
+            return cancel and flow_cancels.beside(cancel, noted)
+
+        async with self._turns.of(flow):
+            done = await self._cancel(flow, rule, policy)
+        if done is None:
+            await self.store.commit(noted)
+        elif done:
+            await self._cascade.ended(done)
+
+    # ---- giving back and starting anew
+
+    async def release_budget(self, budget_id: UUID, execution: ExecutionId) -> None:
+        """Gives back all that `record_spend` put on the account of this execution. Again does nothing."""
+        budget, who = budget_checks.budget_id(budget_id), execution_id(execution)
+        tries = 0
+        while True:
+            books = await self._account(budget, who)
+            plans = budget_returns.release(books, who)
+            if not plans:
+                return
+            if isinstance(await self.store.commit_together(plans), Applied):
+                break
+            tries += 1
+            await self._pause(tries)
+        await self.release_waiters(budget)
+
+    async def _account(self, budget: UUID, who: ExecutionId) -> Books:
+        owner = {"partition_key": who.partition_index, "execution_id": who.uuid}
+        reads = (
+            Get("ff_budget_policy", (budget,)),
+            Scan("usage_of", {"budget_id": budget}, limit=MAX_ROWS, columns=("dimensions_key", "current_value")),
+            Scan("ledger_of", owner, limit=MAX_ROWS, columns=("dimensions_key", "budget_id", "delta_total")),
+        )
+        loaded = await self.store.load(reads)
+        _, usage, ledger = loaded.rows
+        charges = {(who, name): total for name, of, total in ledger if of == budget}
+        return Books(budget, loaded.now_ms, None, dict(usage), {}, charges)
+
+    async def reset_budget(self, budget_id: UUID, now: int | None = None) -> BudgetReset:
+        """Nothing is used any more, and whoever waited for that goes on."""
+        budget = budget_checks.budget_id(budget_id)
+        checks.optional_timestamp(now, "now")
+        result: BudgetReset = await self.settle(lambda: self._books(budget), lambda found: budget_returns.reset(found.books, now))
+        await self.release_waiters(budget)
+        return result
+
+    async def reset_due_budgets(self, limit: int = MAX_RESETS) -> int:
+        """Those whose time has come; how many."""
+        now, size = await self.store.now_ms(), checks.limit(limit, MAX_RESETS)
+        rows = (await self.store.load((Scan("budget_resets", upto=now, limit=size, columns=("budget_id",)),))).rows[0]
+        done = 0
+        for (budget,) in rows:
+            result = await self.settle(
+                lambda budget=budget: self._books(budget),  # type: ignore[misc]
+                lambda found: budget_returns.reset(found.books, None, only_due=True),
+            )
+            if result is not None:
+                await self.release_waiters(budget)
+                done += 1
+        return done
+
+    async def release_waiters(self, budget: UUID) -> int:
+        """Executions that wait for a budget that has room again can be claimed; how many."""
+        books = await read_books(self.store, budget)
+        if books.policy is not None and budgets.spent(books.policy, books.usage) is not None:
+            return 0
+        done = 0
+        while True:
+            group = {"blocked_on": waits_on(budget)}
+            loaded = await self.store.load((Scan("blocked_on", group, limit=MAX_WAITERS, columns=LIGHT),))
+            plans = [self._unblocking(light(row), loaded.now_ms) for row in loaded.rows[0]]
+            freed = sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+            done += freed
+            if not freed:
+                return done
+
+    def _unblocking(self, execution: Execution, now: int) -> Plan:
+        decision = grants.unblock(Snapshot(now, execution), "waiting_for_budget", now)
+        assert isinstance(decision, Act)
+        return decision.plan
+
+    async def forget_usage_keys(self) -> int:
+        """Drops what is remembered of reports past its time; how many."""
+        now = await self.store.now_ms()
+        columns = ("budget_id", "dedup_key")
+        rows = (await self.store.load((Scan("usage_dedup_expiry", upto=now, limit=MAX_FORGOTTEN, columns=columns),))).rows[0]
+        plans = [budget_returns.forget_key(budget, key, now) for budget, key in rows]
+        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+
+    async def reconcile_budget_counters(self) -> Reconciliation:
+        """Looks for counters that contradict each other, and tells of them; nothing is changed."""
+        wrong, after = 0, None
+        while True:
+            page = (await self.store.load((Scan("budgets", {}, after, limit=MAX_PAGE, columns=("budget_id",)),))).rows[0]
+            for (budget,) in page:
+                wrong += await self._contradicts(budget)
+            if len(page) < MAX_PAGE:
+                return Reconciliation(wrong)
+            after = (page[-1][0],)
+
+    async def _contradicts(self, budget: UUID) -> bool:
+        group = {"budget_id": budget}
+        reads = (
+            Scan("usage_of", group, limit=MAX_ROWS, columns=("dimensions_key", "current_value")),
+            Scan("ledger_of_budget", group, limit=MAX_ROWS, columns=("dimensions_key", "delta_total")),
+        )
+        usage, ledger = (await self.store.load(reads)).rows
+        charged = Counter[str]()
+        for name, total in ledger:
+            charged[name] += total
+        found = budget_returns.contradictions(dict(usage), charged)
+        for name, used, on_accounts in found:
+            log.error("budget %s: %s is %d in all and %d on accounts", budget, name, used, on_accounts)
+        return bool(found)
+
+    # ---- reads
+
+    async def get_budget_status(self, budget_id: UUID) -> BudgetStatus:
+        budget = budget_checks.budget_id(budget_id)
+        books = await read_books(self.store, budget)
+        policy = books.policy
+        if policy is None:
+            raise NotFound("budget", budget)
+        return BudgetStatus(
+            str(budget),
+            policy.scope_type,
+            policy.scope_id,
+            policy.enforcement_mode,
+            {name: max(used, 0) for name, used in books.usage.items()},
+            policy.limits.hard_limits,
+            policy.limits.soft_limits,
+            policy.breach_count,
+            policy.soft_breach_count,
+            _text(policy.last_breach_at_ms),
+            policy.last_breach_dim,
+            _text(policy.next_reset_at_ms),
+            str(policy.created_at_ms),
+        )
+
+    async def read_budget_usage_and_limits(self, budget_id: UUID) -> UsageAndLimits:
+        """Empty for a budget nobody made."""
+        books = await read_books(self.store, budget_checks.budget_id(budget_id))
+        if books.policy is None:
+            return UsageAndLimits({}, {})
+        said = books.policy.limits
+        limits = {f"hard:{name}": str(limit) for name, limit in said.hard_limits.items()}
+        limits |= {f"soft:{name}": str(limit) for name, limit in said.soft_limits.items()}
+        return UsageAndLimits(limits, {name: max(books.usage.get(name, 0), 0) for name in said.hard_limits})
+
+    async def read_budget_ledger(self, execution: ExecutionId) -> dict[UUID, dict[str, int]]:
+        """What is on the account of an execution, by budget and dimension."""
+        who = execution_id(execution)
+        owner = {"partition_key": who.partition_index, "execution_id": who.uuid}
+        read = Scan("ledger_of", owner, limit=MAX_ROWS, columns=("budget_id", "dimensions_key", "delta_total"))
+        found: dict[UUID, dict[str, int]] = {}
+        for budget, name, total in (await self.store.load((read,))).rows[0]:
+            found.setdefault(budget, {})[name] = total
+        return found
+
+
+def _acted(breach: HardBreach, action: str) -> HardBreach:
+    return HardBreach(breach.dimension, breach.current_usage, breach.hard_limit, action)
+
+
+def _text(ms: int | None) -> str | None:
+    return None if ms is None else str(ms)

@@ -1,0 +1,154 @@
+"""Counts what is reported: whatever came in for a budget while the last commit was under way is decided together in the next."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.errors import Contention, ContentionKind, EngineError
+from flowfabric.ids import ExecutionId
+from flowfabric.model.budget import BudgetPolicy, HardBreach, UsageResult
+from flowfabric.plan import Applied
+from flowfabric.rules import budgets
+from flowfabric.rules.budgets import Books, Report
+from flowfabric.store.port import Get, GetAll, Read, Scan, Store
+
+log = logging.getLogger("flowfabric.budgets")
+
+MAX_REPORTS = 256
+MAX_TRIES = 200
+LONGEST_PAUSE_S = 0.05
+WARN_EVERY_S = 60.0
+MAX_ROWS = 10_000
+Act = Callable[[UUID, Report], Awaitable[UsageResult]]
+
+
+class _Job(Struct):
+    report: Report
+    answer: asyncio.Future[UsageResult]
+
+
+async def read_books(store: Store, budget: UUID, reports: Sequence[Report] = ()) -> Books:
+    """A budget with what its reports name: their keys, and the accounts they go on."""
+    keys = list(dict.fromkeys(report.key for report in reports if report.key))
+    charged = [(who, name) for report in reports if (who := report.charged) is not None for name, _ in report.deltas]
+    accounts = list(dict.fromkeys(charged))
+    reads: list[Read] = [
+        Get("ff_budget_policy", (budget,)),
+        Scan("usage_of", {"budget_id": budget}, limit=MAX_ROWS, columns=("dimensions_key", "current_value")),
+    ]
+    if keys:
+        reads.append(GetAll("ff_budget_usage_dedup", [(budget, key) for key in keys], ("dedup_key", "expires_at_ms")))
+    if accounts:
+        wanted = [(who.partition_index, who.uuid, name, budget) for who, name in accounts]
+        columns = ("partition_key", "execution_id", "dimensions_key", "delta_total")
+        reads.append(GetAll("ff_budget_usage_by_exec", wanted, columns))
+    loaded = await store.load(reads)
+    rows = iter(loaded.rows)
+    policy = [BudgetPolicy(*row) for row in next(rows)]
+    return Books(
+        budget,
+        loaded.now_ms,
+        policy[0] if policy else None,
+        dict(next(rows)),
+        dict(next(rows)) if keys else {},
+        {(ExecutionId.of(at, who), name): total for at, who, name, total in next(rows)} if accounts else {},
+    )
+
+
+class Meter:
+    """One per engine. `act` is called for a report that may have consequences for the execution it names."""
+
+    def __init__(self, store: Store, act: Act) -> None:
+        self._store, self._act = store, act
+        self._waiting: dict[UUID, list[_Job]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._warned: dict[UUID, float] = {}
+
+    def report(self, budget: UUID, report: Report) -> asyncio.Future[UsageResult]:
+        job = _Job(report, asyncio.get_running_loop().create_future())
+        queue = self._waiting.get(budget)
+        if queue is not None:
+            queue.append(job)
+            return job.answer
+        self._waiting[budget] = [job]
+        task = asyncio.create_task(self._drain(budget))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return job.answer
+
+    async def finish(self) -> None:
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    async def _drain(self, budget: UUID) -> None:
+        while queue := self._waiting[budget]:
+            jobs, self._waiting[budget] = queue[:MAX_REPORTS], queue[MAX_REPORTS:]
+            try:
+                await self._count(budget, jobs)
+            except Exception as error:
+                for job in jobs:
+                    if not job.answer.done():
+                        job.answer.set_exception(error)
+        del self._waiting[budget]
+
+    async def _count(self, budget: UUID, jobs: list[_Job]) -> None:
+        """What may have consequences is counted on its own, after those that came before it."""
+        tries = 0
+        while jobs:
+            reports = [job.report for job in jobs]
+            books = await read_books(self._store, budget, reports)
+            found = budgets.count(books, reports)
+            alone = self._first_to_act(books, jobs, found.results)
+            if alone == 0:
+                await self._alone(budget, jobs.pop(0))
+                continue
+            if alone:
+                found = budgets.count(books, reports[:alone])
+            plans = budgets.plans(books, found)
+            if plans and not isinstance(await self._store.commit_together(plans), Applied):
+                tries += 1
+                if tries >= MAX_TRIES:
+                    raise Contention(ContentionKind.RETRY_EXHAUSTED)
+                await asyncio.sleep(random.uniform(0, min(0.001 * tries, LONGEST_PAUSE_S)))  # noqa: S311
+                continue
+            for job, result in zip(jobs, found.results, strict=False):
+                self._answer(budget, job, result)
+            jobs = jobs[len(found.results) :]
+
+    def _first_to_act(self, books: Books, jobs: list[_Job], results: Sequence[object]) -> int | None:
+        for at, (job, result) in enumerate(zip(jobs, results, strict=True)):
+            if isinstance(result, HardBreach) and budgets.acts(books.policy, job.report):
+                return at
+        return None
+
+    async def _alone(self, budget: UUID, job: _Job) -> None:
+        try:
+            result: UsageResult | EngineError = await self._act(budget, job.report)
+        except EngineError as error:
+            result = error
+        self._answer(budget, job, result)
+
+    def _answer(self, budget: UUID, job: _Job, result: UsageResult | EngineError) -> None:
+        if isinstance(result, HardBreach):
+            self._warn(budget, result)
+        if job.answer.done():
+            return
+        if isinstance(result, EngineError):
+            job.answer.set_exception(result)
+        else:
+            job.answer.set_result(result)
+
+    def _warn(self, budget: UUID, breach: HardBreach) -> None:
+        """Once a minute and budget."""
+        now = time.monotonic()
+        if now - self._warned.get(budget, -WARN_EVERY_S) >= WARN_EVERY_S:
+            self._warned[budget] = now
+            said = (budget, breach.dimension, breach.current_usage, breach.hard_limit)
+            log.warning("budget %s: a report was refused, %s is at %d of %d", *said)

@@ -1,0 +1,203 @@
+"""Budgets: how much of what may be spent, what was spent, and what a report of spending meets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from functools import lru_cache
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.ids import ExecutionId
+
+MAX_DIMENSIONS = 64
+MAX_AMOUNT = 2**63 - 1
+USAGE_DEDUP_MS = 86_400_000
+MAX_DIMENSION_BYTES = 256
+MAX_USAGE_KEY_BYTES = 1_024
+
+
+class HardLimitAction(StrEnum):
+    """What a refused report does to the execution it names. Any other word refuses the report and no more."""
+
+    REJECT = "reject"
+    FAIL_EXECUTION = "fail_execution"
+    SUSPEND_EXECUTION = "suspend_execution"
+    CANCEL_FLOW_PENDING = "cancel_flow_pending"
+
+
+RESERVED_ACTIONS = ("cancel_execution",)
+ACTIONS = (HardLimitAction.FAIL_EXECUTION, HardLimitAction.SUSPEND_EXECUTION, HardLimitAction.CANCEL_FLOW_PENDING)
+
+
+class CreateBudgetArgs(Struct, frozen=True, kw_only=True):
+    """Limits stand in the order of the dimensions; 0 means none. An interval of 0 never resets by itself."""
+
+    budget_id: UUID
+    scope_type: str = ""
+    scope_id: str = ""
+    enforcement_mode: str = "strict"
+    on_hard_limit: str = HardLimitAction.REJECT
+    on_soft_limit: str = "warn"
+    reset_interval_ms: int = 0
+    dimensions: Sequence[str] = ()
+    hard_limits: Sequence[int] = ()
+    soft_limits: Sequence[int] = ()
+    now: int | None = None
+
+
+class BudgetCreated(Struct, frozen=True):
+    budget_id: UUID
+
+
+class BudgetAlreadySatisfied(Struct, frozen=True):
+    """It exists; nothing was compared or changed."""
+
+    budget_id: UUID
+
+
+class UsageDimensions(Struct, frozen=True, kw_only=True):
+    """What a worker has used. Tokens and time count as dimensions of their names."""
+
+    custom: Mapping[str, int] = {}
+    input_tokens: int = 0
+    output_tokens: int = 0
+    wall_ms: int | None = None
+    dedup_key: str | None = None
+
+
+class ReportUsageAdminArgs(Struct, frozen=True, kw_only=True):
+    dimensions: Sequence[str]
+    deltas: Sequence[int]
+    dedup_key: str | None = None
+    now: int | None = None
+
+
+class RecordSpendArgs(Struct, frozen=True, kw_only=True):
+    """Spending of one execution, which can be given back. An empty key switches deduplication off."""
+
+    budget_id: UUID
+    execution_id: ExecutionId
+    deltas: Mapping[str, int]
+    idempotency_key: str = ""
+
+
+class UsageOk(Struct, frozen=True):
+    pass
+
+
+class SoftBreach(Struct, frozen=True):
+    """Counted, and above the soft limit: `current_usage` is with this report."""
+
+    dimension: str
+    current_usage: int
+    soft_limit: int
+
+
+class HardBreach(Struct, frozen=True):
+    """Not counted. `current_usage` is what is stored; `action` is what was done to the execution, if anything."""
+
+    dimension: str
+    current_usage: int
+    hard_limit: int
+    action: str | None = None
+
+
+class UsageAlreadyApplied(Struct, frozen=True):
+    pass
+
+
+UsageResult = UsageOk | SoftBreach | HardBreach | UsageAlreadyApplied
+
+
+class BudgetReset(Struct, frozen=True):
+    """When it resets next; 0 when it does not by itself."""
+
+    next_reset_at: int
+
+
+class BudgetStatus(Struct, frozen=True):
+    budget_id: str
+    scope_type: str
+    scope_id: str
+    enforcement_mode: str
+    usage: dict[str, int]
+    hard_limits: dict[str, int]
+    soft_limits: dict[str, int]
+    breach_count: int
+    soft_breach_count: int
+    last_breach_at: str | None
+    last_breach_dim: str | None
+    next_reset_at: str | None
+    created_at: str
+
+
+class UsageAndLimits(Struct, frozen=True):
+    limits: dict[str, str]
+    usage: dict[str, int]
+
+    def hard(self) -> list[tuple[str, int, int]]:
+        """Each dimension with a hard limit: its name, what is used, the limit."""
+        found = []
+        for name, text in self.limits.items():
+            kind, _, dimension = name.partition(":")
+            if kind == "hard" and int(text) > 0:
+                found.append((dimension, self.usage.get(dimension, 0), int(text)))
+        return found
+
+
+class Reconciliation(Struct, frozen=True):
+    """`processed` counts what was wrong, not what was looked at."""
+
+    processed: int
+    errors: int = 0
+
+
+# ---- rows
+
+
+class Limits(Struct, frozen=True):
+    """What `policy_json` says."""
+
+    hard_limits: dict[str, int] = {}
+    soft_limits: dict[str, int] = {}
+    reset_interval_ms: int = 0
+    on_hard_limit: str = HardLimitAction.REJECT
+    on_soft_limit: str = "warn"
+
+
+class BudgetPolicy(Struct, frozen=True):
+    """A row of `ff_budget_policy`."""
+
+    budget_id: UUID
+    partition_key: int
+    policy_json: str
+    scope_type: str
+    scope_id: str
+    enforcement_mode: str
+    breach_count: int
+    soft_breach_count: int
+    last_breach_at_ms: int | None
+    last_breach_dim: str | None
+    next_reset_at_ms: int | None
+    created_at_ms: int
+    updated_at_ms: int
+    version: int
+
+    @property
+    def limits(self) -> Limits:
+        return _limits(self.policy_json)
+
+
+@lru_cache(4_096)
+def _limits(text: str) -> Limits:
+    try:
+        return msgspec.json.decode(text, type=Limits)
+    except msgspec.MsgspecError as error:
+        raise ValidationError(ValidationKind.CORRUPTION, f"policy_json of a budget: {error}") from error
+
+
+NO_LIMITS = Limits()

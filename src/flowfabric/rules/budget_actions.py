@@ -1,0 +1,112 @@
+"""What the refusal of a report does to the execution that it names, where its budget says so."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from uuid import UUID
+
+from flowfabric.model.budget import HardBreach, HardLimitAction
+from flowfabric.model.execution import Execution
+from flowfabric.plan import Add, Arg, Cond, Form, Plan, Ref, Until, Update, UpdateMany
+from flowfabric.rules.endings import endings
+from flowfabric.rules.parts import (
+    ATTEMPT,
+    EXEC,
+    MOVED_AT_ARG,
+    RELEASED,
+    THIS_ATTEMPT,
+    UNCHANGED,
+    drop_grant,
+    lease_event,
+    named,
+    operator_event,
+)
+from flowfabric.rules.states import entering, is_ended
+
+BREACHED = "budget_breached"
+_TOLD = operator_event(BREACHED, Arg("details"))
+OVERSPEND = endings("overspend", "failed", told=BREACHED)
+_HELD_BACK = {
+    **entering("BUDGET", detail=Arg("detail")),
+    "blocked_on": Arg("blocked_on"),
+}
+HOLD_RUNNING = Form(
+    "hold_running_for_budget",
+    Update(
+        EXEC,
+        (*UNCHANGED, Cond("ownership_state", "=", "leased")),
+        {
+            **MOVED_AT_ARG,
+            **RELEASED,
+            **_HELD_BACK,
+            "attempt_state": "attempt_interrupted",
+            "interrupt_cause": "budget",
+            "lease_epoch": Add(1),
+            "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
+        },
+    ),
+    UpdateMany(
+        ATTEMPT,
+        THIS_ATTEMPT,
+        {
+            "attempt_state": "suspended",
+            "suspended_at_ms": Arg("now"),
+            "lease_expires_at_ms": None,
+            "lease_epoch": Ref("lease_epoch"),
+            "attempt_timeout_remaining_ms": Ref("attempt_timeout_remaining_ms"),
+        },
+    ),
+    drop_grant(),
+    lease_event("revoked", "budget", at=Arg("now")),
+    _TOLD,
+)
+HOLD_READY = Form(
+    "hold_ready_for_budget",
+    Update(EXEC, (*UNCHANGED, Cond("eligibility_state", "=", "eligible_now")), {**MOVED_AT_ARG, **_HELD_BACK}),
+    drop_grant(),
+    _TOLD,
+)
+
+
+def waits_on(budget: UUID) -> str:
+    """What an execution that waits for a budget is blocked on."""
+    return f"budget:{budget}"
+
+
+def detail(budget: UUID, dimension: str, used: int, limit: int) -> str:
+    return f"budget {budget}: {dimension} {used}/{limit}"
+
+
+def consequence(execution: Execution | None, action: str, budget: UUID, breach: HardBreach, now: int) -> Plan | None:
+    """The plan for the execution itself; None where there is nothing to be done to it."""
+    if execution is None or is_ended(execution):
+        return None
+    told = {"details": _details(budget, breach, action)}
+    if action == HardLimitAction.FAIL_EXECUTION:
+        return OVERSPEND.plan(execution, f"budget_exceeded:{budget}:{breach.dimension}", now, **told)
+    if action != HardLimitAction.SUSPEND_EXECUTION:
+        return None
+    values: dict[str, Any] = {
+        **named(execution),
+        **told,
+        "now": now,
+        "detail": detail(budget, breach.dimension, breach.current_usage, breach.hard_limit),
+        "blocked_on": waits_on(budget),
+    }
+    if execution.ownership_state == "leased":
+        return HOLD_RUNNING(execution.partition_key, **values)
+    if execution.lifecycle_phase == "runnable" and execution.eligibility_state == "eligible_now":
+        return HOLD_READY(execution.partition_key, **values)
+    return None
+
+
+def _details(budget: UUID, breach: HardBreach, action: str) -> str:
+    said = {
+        "budget_id": str(budget),
+        "dimension": breach.dimension,
+        "current_usage": breach.current_usage,
+        "hard_limit": breach.hard_limit,
+        "action": action,
+    }
+    return json.dumps(said, separators=(",", ":"), ensure_ascii=False)

@@ -1,0 +1,334 @@
+"""Budgets: creating them, and counting what is reported against them.
+
+Reports of one budget are decided together, in the order they came. What is committed is not a sum but how much it grows, on the
+condition that the stored value lies where every one of these decisions stays the same, so reports from elsewhere rarely matter.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from flowfabric.errors import EngineError, ValidationError, ValidationKind
+from flowfabric.ids import ExecutionId
+from flowfabric.model.budget import (
+    ACTIONS,
+    MAX_AMOUNT,
+    NO_LIMITS,
+    USAGE_DEDUP_MS,
+    BudgetAlreadySatisfied,
+    BudgetCreated,
+    BudgetPolicy,
+    CreateBudgetArgs,
+    HardBreach,
+    Limits,
+    SoftBreach,
+    UsageAlreadyApplied,
+    UsageOk,
+    UsageResult,
+)
+from flowfabric.plan import Add, Arg, Cond, Form, Insert, Now, Plan, Update, Wake
+from flowfabric.rules.decision import Act, Decision, Done
+
+POLICY, USAGE, KEYS, LEDGER = "ff_budget_policy", "ff_budget_usage", "ff_budget_usage_dedup", "ff_budget_usage_by_exec"
+THIS_BUDGET = (Cond("budget_id", "=", Arg("budget_id")),)
+
+# ---- creating
+
+CREATE_BUDGET = Form(
+    "create_budget",
+    Insert(
+        POLICY,
+        {
+            column: Arg(column)
+            for column in (
+                "budget_id",
+                "policy_json",
+                "scope_type",
+                "scope_id",
+                "enforcement_mode",
+                "next_reset_at_ms",
+                "created_at_ms",
+                "updated_at_ms",
+            )
+        },
+    ),
+    Wake("budget_resets", at=Arg("next_reset_at_ms")),
+)
+
+
+def create_budget(existing: BudgetPolicy | None, args: CreateBudgetArgs, now_ms: int) -> Decision:
+    """The first one stands, whatever a later one says."""
+    if existing is not None:
+        return Done(BudgetAlreadySatisfied(args.budget_id))
+    now = now_ms if args.now is None else args.now
+    limits = Limits(
+        dict(zip(args.dimensions, args.hard_limits, strict=True)),
+        dict(zip(args.dimensions, args.soft_limits, strict=True)),
+        args.reset_interval_ms,
+        str(args.on_hard_limit),
+        args.on_soft_limit,
+    )
+    plan = CREATE_BUDGET(
+        0,
+        budget_id=args.budget_id,
+        policy_json=msgspec.json.encode(limits).decode(),
+        scope_type=args.scope_type,
+        scope_id=args.scope_id,
+        enforcement_mode=args.enforcement_mode,
+        next_reset_at_ms=now + args.reset_interval_ms if args.reset_interval_ms else None,
+        created_at_ms=now,
+        updated_at_ms=now,
+    )
+    return Act(plan, BudgetCreated(args.budget_id))
+
+
+# ---- counting
+
+THIS_DIMENSION = Cond("dimensions_key", "=", Arg("dimension"))
+GROW_USAGE = Form(
+    "grow_usage",
+    Update(
+        USAGE,
+        (*THIS_BUDGET, THIS_DIMENSION, Cond("current_value", ">=", Arg("at_least")), Cond("current_value", "<=", Arg("at_most"))),
+        {"current_value": Add(Arg("by")), "updated_at_ms": Now()},
+    ),
+)
+FIRST_USAGE = Form(
+    "first_usage",
+    Insert(
+        USAGE,
+        {
+            "budget_id": Arg("budget_id"),
+            "dimensions_key": Arg("dimension"),
+            "current_value": Arg("by"),
+            "updated_at_ms": Now(),
+        },
+    ),
+)
+REMEMBER_USAGE = Form(
+    "remember_usage",
+    Insert(
+        KEYS,
+        {
+            "budget_id": Arg("budget_id"),
+            "dedup_key": Arg("key"),
+            "outcome_json": Arg("outcome"),
+            "applied_at_ms": Arg("now"),
+            "expires_at_ms": Arg("expires_at_ms"),
+        },
+    ),
+)
+REMEMBER_USAGE_AGAIN = Form(
+    "remember_usage_again",
+    Update(
+        KEYS,
+        (*THIS_BUDGET, Cond("dedup_key", "=", Arg("key")), Cond("expires_at_ms", "<=", Arg("now"))),
+        {"outcome_json": Arg("outcome"), "applied_at_ms": Arg("now"), "expires_at_ms": Arg("expires_at_ms")},
+    ),
+)
+SPENT_BY = (
+    Cond("partition_key", "=", Arg("partition_key")),
+    Cond("execution_id", "=", Arg("execution_id")),
+    THIS_DIMENSION,
+    *THIS_BUDGET,
+)
+CHARGE = Form("charge_execution", Update(LEDGER, SPENT_BY, {"delta_total": Add(Arg("by")), "updated_at_ms": Now()}))
+FIRST_CHARGE = Form(
+    "first_charge",
+    Insert(
+        LEDGER,
+        {
+            "partition_key": Arg("partition_key"),
+            "execution_id": Arg("execution_id"),
+            "budget_id": Arg("budget_id"),
+            "dimensions_key": Arg("dimension"),
+            "delta_total": Arg("by"),
+            "updated_at_ms": Now(),
+        },
+    ),
+)
+NOTE_SOFT = Form(
+    "note_soft_breaches", Update(POLICY, THIS_BUDGET, {"soft_breach_count": Add(Arg("count")), "updated_at_ms": Now()})
+)
+NOTE_HARD = Form(
+    "note_hard_breaches",
+    Update(
+        POLICY,
+        THIS_BUDGET,
+        {
+            "breach_count": Add(Arg("count")),
+            "last_breach_at_ms": Now(),
+            "last_breach_dim": Arg("dimension"),
+            "updated_at_ms": Now(),
+        },
+    ),
+)
+
+
+class Report(Struct, frozen=True):
+    """What was used, by the name of the dimension in order. `charged` is who it goes on the account of, `by` who reports it."""
+
+    deltas: tuple[tuple[str, int], ...]
+    key: str | None = None
+    charged: ExecutionId | None = None
+    by: ExecutionId | None = None
+
+
+Charge = tuple[ExecutionId, str]
+
+
+class Books(Struct, frozen=True):
+    """A budget as it was read: what is used, which keys are known until when, and what is on whose account already."""
+
+    budget_id: UUID
+    now_ms: int
+    policy: BudgetPolicy | None
+    usage: Mapping[str, int]
+    keys: Mapping[str, int] = {}
+    charges: Mapping[Charge, int] = {}
+
+
+class Counted(Struct):
+    """Reports decided one after the other, and what they come to.
+
+    `grown` and `bounds` are per dimension: by how much in all, and between which stored values all of it holds.
+    """
+
+    results: list[UsageResult | EngineError] = []
+    keys: dict[str, str] = {}
+    grown: dict[str, int] = {}
+    bounds: dict[str, tuple[int, int]] = {}
+    charges: dict[Charge, int] = {}
+    soft: int = 0
+    hard: int = 0
+    hard_dimension: str = ""
+
+    def narrow(self, dimension: str, at_least: int = 0, at_most: int = MAX_AMOUNT) -> None:
+        low, high = self.bounds.get(dimension, (0, MAX_AMOUNT))
+        self.bounds[dimension] = max(low, at_least), min(high, at_most)
+
+
+def acts(policy: BudgetPolicy | None, report: Report) -> bool:
+    """Whether a refusal of this report would have consequences beyond it."""
+    return policy is not None and report.by is not None and policy.limits.on_hard_limit in ACTIONS
+
+
+def count(books: Books, reports: Sequence[Report]) -> Counted:
+    """All or nothing of each report: known already, over a hard limit, or applied, perhaps over a soft limit."""
+    found = Counted()
+    limits = NO_LIMITS if books.policy is None else books.policy.limits
+    for report in reports:
+        found.results.append(_count_one(books, limits, report, found))
+    return found
+
+
+def _count_one(books: Books, limits: Limits, report: Report, found: Counted) -> UsageResult | EngineError:
+    if report.key and (report.key in found.keys or books.keys.get(report.key, 0) > books.now_ms):
+        return UsageAlreadyApplied()
+    refused = _over(books, limits, report, found)
+    if refused is not None:
+        return refused
+    result: UsageResult = UsageOk()
+    for dimension, delta in report.deltas:
+        grown = found.grown.get(dimension, 0) + delta
+        current = books.usage.get(dimension, 0) + grown
+        found.grown[dimension] = grown
+        hard, soft = limits.hard_limits.get(dimension, 0), limits.soft_limits.get(dimension, 0)
+        found.narrow(dimension, at_most=(hard or MAX_AMOUNT) - grown)
+        if soft and current > soft:
+            found.narrow(dimension, at_least=soft + 1 - grown)
+            if isinstance(result, UsageOk):
+                result = SoftBreach(dimension, current, soft)
+        elif soft:
+            found.narrow(dimension, at_most=soft - grown)
+        if report.charged is not None:
+            found.charges[report.charged, dimension] = found.charges.get((report.charged, dimension), 0) + delta
+    found.soft += isinstance(result, SoftBreach)
+    if report.key:
+        found.keys[report.key] = outcome_text(result)
+    return result
+
+
+def _over(books: Books, limits: Limits, report: Report, found: Counted) -> HardBreach | EngineError | None:
+    """The first dimension that has no room, or none."""
+    for dimension, delta in report.deltas:
+        grown = found.grown.get(dimension, 0)
+        current, hard = books.usage.get(dimension, 0) + grown, limits.hard_limits.get(dimension, 0)
+        if hard and current + delta > hard:
+            found.narrow(dimension, at_least=hard + 1 - delta - grown)
+            found.hard += 1
+            found.hard_dimension = dimension
+            return HardBreach(dimension, current, hard)
+        if current + delta > MAX_AMOUNT:
+            detail = f"{dimension}: {current} and {delta} more is above {MAX_AMOUNT}"
+            return ValidationError(ValidationKind.INVALID_INPUT, detail)
+    return None
+
+
+def outcome_text(result: UsageResult) -> str:
+    if isinstance(result, SoftBreach):
+        said: dict[str, Any] = {
+            "kind": "SoftBreach",
+            "dimension": result.dimension,
+            "current_usage": result.current_usage,
+            "soft_limit": result.soft_limit,
+        }
+        return json.dumps(said, separators=(",", ":"), ensure_ascii=False)
+    return '{"kind":"Ok"}'
+
+
+def plans(books: Books, found: Counted) -> list[Plan]:
+    """In the order in which every budget operation takes its locks: keys, usage by dimension, accounts, the policy."""
+    budget, now = books.budget_id, books.now_ms
+    made: list[Plan] = []
+    for key in sorted(found.keys):
+        form = REMEMBER_USAGE_AGAIN if key in books.keys else REMEMBER_USAGE
+        expires = now + USAGE_DEDUP_MS
+        made.append(form(0, budget_id=budget, key=key, outcome=found.keys[key], now=now, expires_at_ms=expires))
+    for dimension in sorted(found.grown):
+        by = found.grown[dimension]
+        if dimension not in books.usage:
+            made.append(FIRST_USAGE(0, budget_id=budget, dimension=dimension, by=by))
+        elif by:
+            low, high = found.bounds[dimension]
+            made.append(GROW_USAGE(0, budget_id=budget, dimension=dimension, by=by, at_least=low, at_most=high))
+    made.sort(key=lambda plan: _IN_ORDER[plan.form])
+    charges = [
+        (FIRST_CHARGE if charge not in books.charges else CHARGE)(
+            charge[0].partition_index,
+            partition_key=charge[0].partition_index,
+            execution_id=charge[0].uuid,
+            budget_id=budget,
+            dimension=charge[1],
+            by=by,
+        )
+        for charge, by in sorted(found.charges.items(), key=lambda item: (str(item[0][0]), item[0][1]))
+    ]
+    made += sorted(charges, key=lambda plan: plan.form is CHARGE)
+    if books.policy is not None and found.soft:
+        made.append(NOTE_SOFT(0, budget_id=budget, count=found.soft))
+    if books.policy is not None and found.hard:
+        made.append(note_hard(budget, found.hard, found.hard_dimension))
+    return made
+
+
+_IN_ORDER = {form: at for at, form in enumerate((REMEMBER_USAGE, REMEMBER_USAGE_AGAIN, GROW_USAGE, FIRST_USAGE))}
+
+
+def note_hard(budget: UUID, count: int, dimension: str) -> Plan:
+    return NOTE_HARD(0, budget_id=budget, count=count, dimension=dimension)
+
+
+def spent(policy: BudgetPolicy, usage: Mapping[str, int]) -> tuple[str, int, int] | None:
+    """The first dimension at its hard limit: its name, what is used, the limit. Such a budget admits nobody new."""
+    for dimension, hard in sorted(policy.limits.hard_limits.items()):
+        used = usage.get(dimension, 0)
+        if hard and used >= hard:
+            return dimension, used, hard
+    return None

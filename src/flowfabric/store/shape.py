@@ -1,0 +1,62 @@
+"""What a table and an index are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from flowfabric.plan import Cond
+
+
+class Column(Struct, frozen=True):
+    name: str
+    kind: str
+    null: bool
+    default: Any
+
+
+class Child(Struct, frozen=True):
+    """Rows of another table that go when their owner goes: its key columns hold the owner's."""
+
+    table: str
+
+
+class Table(Struct, frozen=True):
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...]
+    names: tuple[str, ...]
+    kinds: dict[str, str]
+    children: tuple[Child, ...] = ()
+    outbox: bool = False
+
+
+class Index(Struct, frozen=True):
+    """Rows for which `where` holds, in `order` within each `group`. `primary` means the table's own key serves it."""
+
+    name: str
+    table: str
+    order: tuple[str, ...]
+    group: tuple[str, ...] = ()
+    where: tuple[Cond, ...] = ()
+    descending: tuple[str, ...] = ()
+    primary: bool = False
+
+
+def table(name: str, columns: str, children: tuple[str, ...] = (), *, outbox: bool = False) -> Table:
+    parsed, key = [], []
+    for line in columns.replace("\n", " ").split(","):
+        column, _, rest = line.strip().partition(" ")
+        if not column:
+            continue
+        kind, _, default = rest.partition("=")
+        if kind.endswith("!"):
+            key.append(column)
+        plain = kind.rstrip("!?")
+        value: Any = None
+        if default:
+            value = int(default) if plain == "int" else default.strip("'")
+        parsed.append(Column(column, plain, kind.endswith("?"), value))
+    kinds = {column.name: column.kind for column in parsed}
+    return Table(name, tuple(parsed), tuple(key), tuple(kinds), kinds, tuple(Child(c) for c in children), outbox)

@@ -1,0 +1,31 @@
+"""The checks of budgets: what is counted lies within its limits, and covers what is on accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from flowfabric.verify.violation import Check, Violation
+from flowfabric.verify.world import World
+
+
+def usage_within_limits(world: World) -> Iterator[Violation]:
+    """I13: never below nothing, never above the hard limit."""
+    for (budget, dimension), used in world.usage.items():
+        policy = world.budgets.get(budget)
+        hard = 0 if policy is None else policy.limits.hard_limits.get(dimension, 0)
+        if used < 0 or (hard and used > hard):
+            yield Violation("I13", str(budget), f"{dimension}: {used} used, the limit is {hard or 'none'}")
+
+
+def accounts_are_covered(world: World) -> Iterator[Violation]:
+    """I13: what executions are charged with was counted."""
+    for (budget, dimension), charged in world.accounts.items():
+        used = world.usage.get((budget, dimension), 0)
+        if charged > used:
+            yield Violation("I13", str(budget), f"{dimension}: {charged} on accounts, {used} used")
+
+
+BUDGET_CHECKS: dict[str, Check] = {
+    "I13: limits": usage_within_limits,
+    "I13: accounts": accounts_are_covered,
+}

@@ -1,0 +1,21 @@
+-- give_back_all_usage(budget_id, dimension, by)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.budget_id AS budget_id,
+    u.dimension AS dimension,
+    u.by AS by,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::uuid[], $3::text[], $4::bigint[]) WITH ORDINALITY AS u(budget_id, dimension, by, n_)),
+g AS (UPDATE ff_budget_usage AS t
+    SET current_value = 0,
+    updated_at_ms = a.now_ms_
+    FROM a
+    WHERE t.budget_id = a.budget_id
+    AND t.dimensions_key = a.dimension
+    AND CASE WHEN t.current_value < a.by THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_)
+SELECT (SELECT now_ms FROM clk),
+    g.n_
+    FROM g;

@@ -1,0 +1,9 @@
+-- grow_usage(budget_id, dimension, at_least, at_most, by)
+
+UPDATE ff_budget_usage
+    SET current_value = current_value + ?,
+    updated_at_ms = ?
+    WHERE budget_id = ?
+    AND dimensions_key = ?
+    AND current_value >= ?
+    AND current_value <= ?;
