@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 
-from benchmarks import backlog_growth, enqueue, flows, idle, memory_use, submit_claim_complete, suspension
+from benchmarks import backlog_growth, enqueue, flows, idle, limits, memory_use, submit_claim_complete, suspension
 from benchmarks.peers import run as peers
 from benchmarks.report import Measured, show
 
@@ -24,6 +24,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     flows.GRAPH: (flows.run_graph, flows.LARGE),
     suspension.RESUME: (suspension.run_resume, 1_000),
     suspension.LIST: (suspension.run_list, 100_000),
+    limits.REPORT: (limits.run_reports, 10_000),
 }
 PEER_WORKLOADS: dict[str, tuple[Scenario, int]] = {
     "drain": (peers.run_drain, 5_000),

@@ -37,3 +37,18 @@ def test_the_deployment_waits_for_two_people() -> None:
     assert "alice    approves: already counted" in said
     assert "goes on with the same attempt, approved by alice and bob" in said
     assert "nobody   else answers in time: release 43 has failed" in said
+
+
+def test_summaries_stop_at_the_budget_and_go_on_the_next_day() -> None:
+    said = said_by("token_budget.py")
+    assert "careful: 552 tokens spent, 400 were planned" in said
+    assert said.count("held:") == 2 and said.count("done:") == 6
+    assert "all summaries: completed" in said
+
+
+def test_the_first_model_to_answer_wins_within_the_budget() -> None:
+    said = said_by("llm_race.py")
+    assert "terse: answered with 8 tokens" in said
+    assert "the answer: because air scatters blue light more than red" in said
+    paid = int(said.partition(" of 60 tokens paid for")[0].rpartition("\n")[2])
+    assert 8 < paid < 60
