@@ -24,7 +24,7 @@ from flowfabric.rules.parts import (
     close_attempt,
     completion_event,
     drop_grant,
-    lease_event,
+    held_event,
 )
 from flowfabric.rules.states import entering
 
@@ -40,7 +40,7 @@ RENEW = Form(
         },
     ),
     UpdateMany(ATTEMPT, THIS_ATTEMPT, {"lease_expires_at_ms": Ref("lease_expires_at_ms")}),
-    lease_event("renewed"),
+    held_event("renewed"),
     Wake("leased", at=Ref("lease_expires_at_ms")),
     returning=("lease_expires_at_ms", "lease_epoch"),
 )
@@ -65,7 +65,7 @@ COMPLETE = Form(
         },
     ),
     close_attempt("ended_success", "success"),
-    lease_event("revoked", "completed"),
+    held_event("revoked", "completed"),
     completion_event("success"),
 )
 
@@ -93,7 +93,7 @@ FAIL_FOR_GOOD = Form(
         {**_FAILED, **CLOSED_BY_HOLDER, **entering("ENDED", outcome="failed"), "attempt_state": "attempt_terminal"},
     ),
     close_attempt("ended_failure", "failed", **_WHY),
-    lease_event("revoked", "failed"),
+    held_event("revoked", "failed"),
     completion_event("failed"),
 )
 FAIL_RETRY_LATER = Form(
@@ -112,7 +112,7 @@ FAIL_RETRY_LATER = Form(
         },
     ),
     close_attempt("ended_failure", "retry", **_WHY),
-    lease_event("revoked", "retry"),
+    held_event("revoked", "retry"),
     Wake("delayed", at=Ref("delay_until_ms")),
     returning=("delay_until_ms", "total_attempt_count"),
 )
@@ -120,7 +120,7 @@ FAIL_RETRY_NOW = Form(
     "fail_retry_now",
     Update(EXEC, HELD, {**_RETRY, **entering("READY"), "delay_until_ms": Now()}),
     close_attempt("ended_failure", "retry", **_WHY),
-    lease_event("revoked", "retry"),
+    held_event("revoked", "retry"),
     Wake("ready", Ref("lane_id")),
     returning=("delay_until_ms", "total_attempt_count"),
 )
@@ -151,7 +151,7 @@ DELAY = Form(
             "attempt_timeout_remaining_ms": Ref("attempt_timeout_remaining_ms"),
         },
     ),
-    lease_event("revoked", "delayed"),
+    held_event("revoked", "delayed"),
     Wake("delayed", at=Ref("delay_until_ms")),
 )
 
@@ -183,7 +183,7 @@ GIVE_UP = Form(
         lease_epoch=Ref("lease_epoch"),
     ),
     drop_grant(),
-    lease_event("revoked", "cancelled"),
+    held_event("revoked", "cancelled"),
     completion_event("cancelled"),
 )
 
@@ -212,6 +212,7 @@ def held_by(handle: HandleFields) -> dict[str, Any]:
         "attempt_index": handle.attempt_index,
         "lease_epoch": handle.lease_epoch,
         "lease_id": handle.lease_id,
+        "worker_instance_id": handle.worker_instance_id,
     }
 
 

@@ -13,7 +13,7 @@ from flowfabric.rules.decision import Act, Decision, Snapshot
 from flowfabric.rules.edges import CANCEL_QUEUE, GROUP_UNCHANGED, is_waiting, named_group, state_of
 from flowfabric.rules.fence import check_handle
 from flowfabric.rules.flows import EDGE, GROUP, member_of
-from flowfabric.rules.parts import ATTEMPT, EXEC, HELD, MOVED, RELEASED, THIS_ATTEMPT, lease_event
+from flowfabric.rules.parts import ATTEMPT, EXEC, HELD, MOVED, RELEASED, THIS_ATTEMPT, held_event
 from flowfabric.rules.skips import skip
 from flowfabric.rules.states import entering
 
@@ -38,7 +38,7 @@ _PARKED_ATTEMPT = UpdateMany(
         "attempt_timeout_remaining_ms": Ref("attempt_timeout_remaining_ms"),
     },
 )
-_TOLD = lease_event("revoked", "waiting_children")
+_TOLD = held_event("revoked", "waiting_children")
 WAIT_CHILDREN = Form(
     "wait_children",
     Update(EXEC, HELD, {**_PARKED, **entering("DEPS", detail="waiting for child executions to complete")}),

@@ -76,6 +76,21 @@ def lease_event(kind: str, reason: str | None = None, *, at: Any = Now()) -> Ins
     )
 
 
+def held_event(kind: str, reason: str | None = None) -> Insert:
+    """The lease that the caller named and the guard found to hold: so the row need not be read before it is changed."""
+    return Emit(
+        LEASE_EVENTS,
+        kind,
+        {
+            **_ABOUT,
+            "lease_id": Arg("lease_id"),
+            "lease_epoch": Ref("lease_epoch"),
+            "worker_instance_id": Arg("worker_instance_id"),
+            "reason": reason,
+        },
+    )
+
+
 def granted_event(kind: str) -> Insert:
     """The lease the row holds now."""
     return Emit(

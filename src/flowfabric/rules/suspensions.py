@@ -41,7 +41,7 @@ from flowfabric.plan import Add, Arg, Cond, Form, Insert, Plan, Ref, Until, Upda
 from flowfabric.rules import conditions
 from flowfabric.rules.attempts import held_by
 from flowfabric.rules.conditions import Arrived, judge
-from flowfabric.rules.parts import ATTEMPT, EXEC, HELD, MOVED, RELEASED, SUSPENSION, THIS_ATTEMPT, drop_grant, lease_event
+from flowfabric.rules.parts import ATTEMPT, EXEC, HELD, MOVED, RELEASED, SUSPENSION, THIS_ATTEMPT, drop_grant, held_event
 from flowfabric.rules.states import entering
 from flowfabric.rules.waitpoints import BIND_WAITPOINT, BOUND, bind
 
@@ -119,7 +119,7 @@ _SUSPENDED = (
         {**{c: v for c, v in _SUSPENSION_ROW.items() if c not in ("partition_key", "execution_id")}, "version": Add(1)},
     ),
     drop_grant(),
-    lease_event("revoked", "suspended"),
+    held_event("revoked", "suspended"),
     Wake("suspension_timeout", at=Arg("timeout_at_ms")),
 )
 SUSPEND = Form("suspend", *_SUSPENDED)

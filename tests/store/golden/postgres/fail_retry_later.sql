@@ -1,4 +1,4 @@
--- fail_retry_later(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, next_policy, delay_ms, because, category)
+-- fail_retry_later(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, next_policy, delay_ms, because, category, worker_instance_id)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -11,42 +11,15 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.delay_ms AS delay_ms,
     u.because AS because,
     u.category AS category,
+    u.worker_instance_id AS worker_instance_id,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::text[], $9::bigint[], $10::text[], $11::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, next_policy, delay_ms, because, category, n_)),
-l AS MATERIALIZED (SELECT a.n_,
-    a.now_ms_,
-    a.partition_key,
-    a.execution_id,
-    a.lease_epoch,
-    a.attempt_index,
-    a.lease_id,
-    a.reason,
-    a.next_policy,
-    a.delay_ms,
-    a.because,
-    a.category,
-    t.current_lease_id AS w_current_lease_id,
-    t.current_worker_instance_id AS w_current_worker_instance_id,
-    t.partition_key AS w_partition_key,
-    t.execution_id AS w_execution_id
-    FROM a,
-    ff_exec_core AS t
-    WHERE t.partition_key = a.partition_key
-    AND t.execution_id = a.execution_id
-    AND CASE WHEN t.lease_epoch = a.lease_epoch
-    AND t.attempt_index = a.attempt_index
-    AND t.current_lease_id = a.lease_id
-    AND t.lifecycle_phase = 'active'::text
-    AND t.ownership_state = 'leased'::text
-    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END
-    ORDER BY t.partition_key,
-    t.execution_id FOR UPDATE OF t),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::text[], $9::bigint[], $10::text[], $11::text[], $12::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, next_policy, delay_ms, because, category, worker_instance_id, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
-    last_mutation_at = l.now_ms_,
-    last_transition_at = l.now_ms_,
+    last_mutation_at = a.now_ms_,
+    last_transition_at = a.now_ms_,
     current_lease_id = NULL::uuid,
     current_worker_id = NULL::text,
     current_worker_instance_id = NULL::text,
@@ -55,32 +28,36 @@ g AS (UPDATE ff_exec_core AS t
     lease_renewal_deadline = NULL::bigint,
     lease_expired_at = NULL::bigint,
     attempt_timeout_at_ms = NULL::bigint,
-    failure_reason = l.reason,
-    last_failure_message = l.reason,
+    failure_reason = a.reason,
+    last_failure_message = a.reason,
     attempt_state = 'pending_retry_attempt'::text,
     retry_count = t.retry_count + 1,
     current_attempt_id = NULL::uuid,
-    pending_retry_reason = l.reason,
-    pending_previous_attempt_index = l.attempt_index,
-    pending_attempt_policy = l.next_policy,
+    pending_retry_reason = a.reason,
+    pending_previous_attempt_index = a.attempt_index,
+    pending_attempt_policy = a.next_policy,
     lifecycle_phase = 'runnable'::text,
     ownership_state = 'unowned'::text,
     eligibility_state = 'not_eligible_until_time'::text,
     blocking_reason = 'waiting_for_retry_backoff'::text,
-    blocking_detail = ('retry backoff until '::text::text || (l.now_ms_ + l.delay_ms)::text || l.because::text),
+    blocking_detail = ('retry backoff until '::text::text || (a.now_ms_ + a.delay_ms)::text || a.because::text),
     terminal_outcome = 'none'::text,
     public_state = 'delayed'::text,
-    delay_until_ms = (l.now_ms_ + l.delay_ms)
-    FROM l
-    WHERE t.partition_key = l.w_partition_key
-    AND t.execution_id = l.w_execution_id RETURNING l.n_,
-    l.now_ms_,
-    l.reason,
-    l.category,
-    l.w_current_lease_id,
-    l.w_current_worker_instance_id,
-    l.w_partition_key,
-    l.w_execution_id,
+    delay_until_ms = (a.now_ms_ + a.delay_ms)
+    FROM a
+    WHERE t.partition_key = a.partition_key
+    AND t.execution_id = a.execution_id
+    AND CASE WHEN t.lease_epoch = a.lease_epoch
+    AND t.attempt_index = a.attempt_index
+    AND t.current_lease_id = a.lease_id
+    AND t.lifecycle_phase = 'active'::text
+    AND t.ownership_state = 'leased'::text
+    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.reason,
+    a.category,
+    a.lease_id,
+    a.worker_instance_id,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id,
     t.attempt_index AS r_attempt_index,
@@ -104,9 +81,9 @@ w2 AS (INSERT INTO ff_lease_event (event_type,
     g.r_partition_key,
     g.r_namespace,
     g.r_instance_tag,
-    g.w_current_lease_id::text,
+    g.lease_id::text,
     g.r_lease_epoch,
-    g.w_current_worker_instance_id,
+    g.worker_instance_id,
     'retry'::text
     FROM g),
 w1 AS (UPDATE ff_attempt AS t

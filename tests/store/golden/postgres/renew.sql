@@ -1,4 +1,4 @@
--- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, lease_ttl_ms, renew_within_ms)
+-- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, lease_ttl_ms, renew_within_ms, worker_instance_id)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -8,25 +8,16 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.lease_id AS lease_id,
     u.lease_ttl_ms AS lease_ttl_ms,
     u.renew_within_ms AS renew_within_ms,
+    u.worker_instance_id AS worker_instance_id,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::bigint[], $8::bigint[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, lease_ttl_ms, renew_within_ms, n_)),
-l AS MATERIALIZED (SELECT a.n_,
-    a.now_ms_,
-    a.partition_key,
-    a.execution_id,
-    a.lease_epoch,
-    a.attempt_index,
-    a.lease_id,
-    a.lease_ttl_ms,
-    a.renew_within_ms,
-    t.current_lease_id AS w_current_lease_id,
-    t.current_worker_instance_id AS w_current_worker_instance_id,
-    t.partition_key AS w_partition_key,
-    t.execution_id AS w_execution_id
-    FROM a,
-    ff_exec_core AS t
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::bigint[], $8::bigint[], $9::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, lease_ttl_ms, renew_within_ms, worker_instance_id, n_)),
+g AS (UPDATE ff_exec_core AS t
+    SET lease_expires_at_ms = (a.now_ms_ + a.lease_ttl_ms),
+    lease_last_renewed_at = a.now_ms_,
+    lease_renewal_deadline = (a.now_ms_ + a.renew_within_ms)
+    FROM a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id
     AND CASE WHEN t.lease_epoch = a.lease_epoch
@@ -34,21 +25,10 @@ l AS MATERIALIZED (SELECT a.n_,
     AND t.current_lease_id = a.lease_id
     AND t.lifecycle_phase = 'active'::text
     AND t.ownership_state = 'leased'::text
-    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END
-    ORDER BY t.partition_key,
-    t.execution_id FOR UPDATE OF t),
-g AS (UPDATE ff_exec_core AS t
-    SET lease_expires_at_ms = (l.now_ms_ + l.lease_ttl_ms),
-    lease_last_renewed_at = l.now_ms_,
-    lease_renewal_deadline = (l.now_ms_ + l.renew_within_ms)
-    FROM l
-    WHERE t.partition_key = l.w_partition_key
-    AND t.execution_id = l.w_execution_id RETURNING l.n_,
-    l.now_ms_,
-    l.w_current_lease_id,
-    l.w_current_worker_instance_id,
-    l.w_partition_key,
-    l.w_execution_id,
+    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.lease_id,
+    a.worker_instance_id,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id,
     t.attempt_index AS r_attempt_index,
@@ -71,9 +51,9 @@ w2 AS (INSERT INTO ff_lease_event (event_type,
     g.r_partition_key,
     g.r_namespace,
     g.r_instance_tag,
-    g.w_current_lease_id::text,
+    g.lease_id::text,
     g.r_lease_epoch,
-    g.w_current_worker_instance_id,
+    g.worker_instance_id,
     NULL::text
     FROM g),
 w1 AS (UPDATE ff_attempt AS t

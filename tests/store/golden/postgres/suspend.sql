@@ -1,4 +1,4 @@
--- suspend(partition_key, execution_id, lease_epoch, attempt_index, lease_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids)
+-- suspend(partition_key, execution_id, lease_epoch, attempt_index, lease_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, worker_instance_id)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -21,52 +21,15 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.resume_policy::json AS resume_policy,
     u.continuation_metadata_pointer AS continuation_metadata_pointer,
     u.satisfier_signal_ids::json AS satisfier_signal_ids,
+    u.worker_instance_id AS worker_instance_id,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::text[], $9::uuid[], $10::uuid[], $11::bigint[], $12::text[], $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, n_)),
-l AS MATERIALIZED (SELECT a.n_,
-    a.now_ms_,
-    a.partition_key,
-    a.execution_id,
-    a.lease_epoch,
-    a.attempt_index,
-    a.lease_id,
-    a.blocking_reason,
-    a.blocking_detail,
-    a.suspension_id,
-    a.primary_waitpoint_id,
-    a.now,
-    a.suspension_text,
-    a.timeout_at_ms,
-    a.reason_code,
-    a.condition,
-    a.satisfied_set,
-    a.timeout_behavior,
-    a.requested_by,
-    a.resume_policy,
-    a.continuation_metadata_pointer,
-    a.satisfier_signal_ids,
-    t.current_lease_id AS w_current_lease_id,
-    t.current_worker_instance_id AS w_current_worker_instance_id,
-    t.partition_key AS w_partition_key,
-    t.execution_id AS w_execution_id
-    FROM a,
-    ff_exec_core AS t
-    WHERE t.partition_key = a.partition_key
-    AND t.execution_id = a.execution_id
-    AND CASE WHEN t.lease_epoch = a.lease_epoch
-    AND t.attempt_index = a.attempt_index
-    AND t.current_lease_id = a.lease_id
-    AND t.lifecycle_phase = 'active'::text
-    AND t.ownership_state = 'leased'::text
-    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END
-    ORDER BY t.partition_key,
-    t.execution_id FOR UPDATE OF t),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::text[], $9::uuid[], $10::uuid[], $11::bigint[], $12::text[], $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, worker_instance_id, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
-    last_mutation_at = l.now_ms_,
-    last_transition_at = l.now_ms_,
+    last_mutation_at = a.now_ms_,
+    last_transition_at = a.now_ms_,
     current_lease_id = NULL::uuid,
     current_worker_id = NULL::text,
     current_worker_instance_id = NULL::text,
@@ -78,38 +41,42 @@ g AS (UPDATE ff_exec_core AS t
     lifecycle_phase = 'suspended'::text,
     ownership_state = 'unowned'::text,
     eligibility_state = 'not_applicable'::text,
-    blocking_reason = l.blocking_reason,
-    blocking_detail = l.blocking_detail,
+    blocking_reason = a.blocking_reason,
+    blocking_detail = a.blocking_detail,
     terminal_outcome = 'none'::text,
     public_state = 'suspended'::text,
     attempt_state = 'attempt_interrupted'::text,
     interrupt_cause = 'suspended'::text,
     lease_epoch = t.lease_epoch + 1,
-    attempt_timeout_remaining_ms = CASE WHEN t.attempt_timeout_at_ms IS NULL THEN NULL ELSE greatest(t.attempt_timeout_at_ms - l.now_ms_, 1) END,
-    current_suspension_id = l.suspension_id,
-    current_waitpoint_id = l.primary_waitpoint_id
-    FROM l
-    WHERE t.partition_key = l.w_partition_key
-    AND t.execution_id = l.w_execution_id RETURNING l.n_,
-    l.now_ms_,
-    l.now,
-    l.suspension_text,
-    l.suspension_id,
-    l.timeout_at_ms,
-    l.reason_code,
-    l.condition,
-    l.satisfied_set,
-    l.timeout_behavior,
-    l.attempt_index,
-    l.requested_by,
-    l.resume_policy,
-    l.continuation_metadata_pointer,
-    l.primary_waitpoint_id,
-    l.satisfier_signal_ids,
-    l.w_current_lease_id,
-    l.w_current_worker_instance_id,
-    l.w_partition_key,
-    l.w_execution_id,
+    attempt_timeout_remaining_ms = CASE WHEN t.attempt_timeout_at_ms IS NULL THEN NULL ELSE greatest(t.attempt_timeout_at_ms - a.now_ms_, 1) END,
+    current_suspension_id = a.suspension_id,
+    current_waitpoint_id = a.primary_waitpoint_id
+    FROM a
+    WHERE t.partition_key = a.partition_key
+    AND t.execution_id = a.execution_id
+    AND CASE WHEN t.lease_epoch = a.lease_epoch
+    AND t.attempt_index = a.attempt_index
+    AND t.current_lease_id = a.lease_id
+    AND t.lifecycle_phase = 'active'::text
+    AND t.ownership_state = 'leased'::text
+    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.now,
+    a.suspension_text,
+    a.suspension_id,
+    a.timeout_at_ms,
+    a.reason_code,
+    a.condition,
+    a.satisfied_set,
+    a.timeout_behavior,
+    a.attempt_index,
+    a.requested_by,
+    a.resume_policy,
+    a.continuation_metadata_pointer,
+    a.primary_waitpoint_id,
+    a.satisfier_signal_ids,
+    a.lease_id,
+    a.worker_instance_id,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id,
     t.attempt_index AS r_attempt_index,
@@ -132,9 +99,9 @@ w4 AS (INSERT INTO ff_lease_event (event_type,
     g.r_partition_key,
     g.r_namespace,
     g.r_instance_tag,
-    g.w_current_lease_id::text,
+    g.lease_id::text,
     g.r_lease_epoch,
-    g.w_current_worker_instance_id,
+    g.worker_instance_id,
     'suspended'::text
     FROM g),
 w3 AS (DELETE

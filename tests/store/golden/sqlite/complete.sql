@@ -1,8 +1,6 @@
--- complete(partition_key, execution_id, lease_epoch, attempt_index, lease_id, result, result_encoding)
+-- complete(partition_key, execution_id, lease_epoch, attempt_index, lease_id, result, result_encoding, worker_instance_id)
 
-SELECT current_lease_id,
-    current_worker_instance_id,
-    partition_key,
+SELECT partition_key,
     execution_id,
     attempt_index,
     namespace,

@@ -1,8 +1,6 @@
--- delay(partition_key, execution_id, lease_epoch, attempt_index, lease_id, blocking_detail, delay_until_ms)
+-- delay(partition_key, execution_id, lease_epoch, attempt_index, lease_id, blocking_detail, delay_until_ms, worker_instance_id)
 
-SELECT current_lease_id,
-    current_worker_instance_id,
-    attempt_timeout_at_ms,
+SELECT attempt_timeout_at_ms,
     partition_key,
     execution_id,
     attempt_index,

@@ -1,8 +1,6 @@
--- fail_retry_now(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, next_policy, category)
+-- fail_retry_now(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, next_policy, category, worker_instance_id)
 
-SELECT current_lease_id,
-    current_worker_instance_id,
-    partition_key,
+SELECT partition_key,
     execution_id,
     attempt_index,
     namespace,

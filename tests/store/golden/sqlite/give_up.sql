@@ -1,8 +1,6 @@
--- give_up(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, attempt_reason)
+-- give_up(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, attempt_reason, worker_instance_id)
 
-SELECT current_lease_id,
-    current_worker_instance_id,
-    lease_epoch,
+SELECT lease_epoch,
     partition_key,
     execution_id,
     attempt_index,

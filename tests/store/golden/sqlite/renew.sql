@@ -1,8 +1,6 @@
--- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, lease_ttl_ms, renew_within_ms)
+-- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, lease_ttl_ms, renew_within_ms, worker_instance_id)
 
-SELECT current_lease_id,
-    current_worker_instance_id,
-    partition_key,
+SELECT partition_key,
     execution_id,
     attempt_index,
     namespace,

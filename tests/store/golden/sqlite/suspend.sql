@@ -1,8 +1,6 @@
--- suspend(partition_key, execution_id, lease_epoch, attempt_index, lease_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids)
+-- suspend(partition_key, execution_id, lease_epoch, attempt_index, lease_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, worker_instance_id)
 
-SELECT current_lease_id,
-    current_worker_instance_id,
-    lease_epoch,
+SELECT lease_epoch,
     attempt_timeout_at_ms,
     partition_key,
     execution_id,

@@ -1,8 +1,6 @@
--- wait_children(partition_key, execution_id, lease_epoch, attempt_index, lease_id)
+-- wait_children(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id)
 
-SELECT current_lease_id,
-    current_worker_instance_id,
-    lease_epoch,
+SELECT lease_epoch,
     attempt_timeout_at_ms,
     partition_key,
     execution_id,
