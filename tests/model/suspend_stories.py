@@ -41,6 +41,8 @@ CLAIMS = ("claim", "resumed", "take", "resume", "execution")
 claims = st.sampled_from(CLAIMS)
 SIGNALS = ("signal", "another", "same key")
 ends = st.sampled_from((*SIGNALS, "signal", "cancel", "resume", "time out", "close", "close", "deadline"))
+WRONG = ("key", "attempt", "other", "used", "none")
+RACERS = ("signal", "signal", "signal", "close", "cancel", "again", "complete")
 easy = st.sampled_from((*ON_ONE[:2] * 3, *ON_ONE, *ON_SEVERAL))
 CONDITION_OF_TWO = Count(2, CountKind.DISTINCT_SOURCES, ("a",))
 
@@ -84,7 +86,7 @@ class SuspendStories(SuspendMachine):
         until=early,
         said=lots,
         later=lots,
-        off=st.sampled_from((None, None, -1, 0, 1)),
+        off=st.sampled_from((None, None, None, None, -1, 0, 1)),
         sweep=st.booleans(),
         turn=st.sampled_from((None, None, 400)),
     )
@@ -127,7 +129,12 @@ class SuspendStories(SuspendMachine):
         self.do(sops.create_waitpoint(held, key, lasts))
         return next((box for name, box in self.spec.boxes.items() if name not in known), None)
 
-    @rule(i=who, until=early, key=st.sampled_from(KEYS[:2]), wrong=st.sampled_from(("key", "attempt", "other", "used", "none")))
+    @rule(
+        i=who,
+        until=early,
+        key=st.sampled_from(KEYS[:2]),
+        wrong=st.sampled_from(WRONG),
+    )
     def wrong_waitpoint(self, i: int, until: Condition, key: str, wrong: str) -> None:
         """One made ahead serves once, the attempt that made it, under its own key."""
         held = self.hold(i)
@@ -147,6 +154,20 @@ class SuspendStories(SuspendMachine):
         if user is not None:
             name = UUID(int=78) if wrong == "none" else box.name
             self.suspend(user, Asked(self.name(3), until, ahead=name))
+
+    @rule(i=who, off=nearby, said=signals, crash=st.booleans())
+    def outdated(self, i: int, off: int, said: Draft, crash: bool) -> None:
+        """A waitpoint made ahead is nobody else's while it lasts, and of no use afterwards."""
+        held = self.hold(i)
+        box = self.ahead(held, 200)
+        if held is None or box is None:
+            return
+        self.suspend(held, self.asks(Single("a"), fresh=((box.name, "a"),)))
+        self.step_to(box.expires, off)
+        if crash:
+            self.bench.reopen()
+        self.do(sops.deliver(IDENTS[i], box.name, box.token, self.draft(said)))
+        self.suspend(held, Asked(self.name(3), Single("a", "go"), ahead=box.name))
 
     @rule(i=who, until=conditions, said=lots, then=lots, reuse=st.booleans())
     def waits_twice(self, i: int, until: Condition, said: list[Draft], then: list[Draft], reuse: bool) -> None:
@@ -220,7 +241,7 @@ class SuspendStories(SuspendMachine):
         if new is not None:
             self.do(sops.observe(new))
 
-    @rule(i=who, until=conditions, how=st.sampled_from(("cancel", "deadline", "timeout")), off=nearby, said=signals)
+    @rule(i=who, until=conditions, how=st.sampled_from(("cancel", "deadline", "deadline", "timeout")), off=nearby, said=signals)
     def ended_while_waiting(self, i: int, until: Condition, how: str, off: int, said: Draft) -> None:
         """An end from outside takes the suspension and every waitpoint with it."""
         ident = IDENTS[i]
@@ -329,26 +350,40 @@ class SuspendStories(SuspendMachine):
         if box is not None:
             self.bench.race(self.racer(i, one, box, said), self.racer(i, other, box, second))
 
-    @rule(
-        i=who, policy=policies, until=early, said=lots, other=st.sampled_from(("signal", "close", "cancel", "again", "complete"))
-    )
-    def races_a_suspend(self, i: int, policy: Policy, until: Condition, said: list[Draft], other: str) -> None:
+    @rule(i=who, other=st.sampled_from(("suspend", "suspend", "close", "close", "cancel", "resume", "time out", "another")))
+    def signalled_too_late(self, i: int, other: str) -> None:
+        """A signal that would be enough, and had read what it found before somebody changed it."""
+        held, said = self.hold(i), (0, "go", ("test", "x"), None)
+        if held is None:
+            return
+        if other == "suspend":
+            box = self.ahead(held, 5_000)
+        else:
+            self.suspend(held, self.asks(Single("a"), timeout=self.now))
+            box = self.box(i, 0)
+        if box is not None:
+            ahead = sops.suspend(held, Asked(self.name(3), Single("a"), ahead=box.name))
+            first = ahead if other == "suspend" else self.racer(i, other, box, said)
+            self.bench.race(first, self.racer(i, "signal", box, said))
+
+    @rule(i=who, until=early, said=lots, other=st.sampled_from(RACERS), swapped=st.sampled_from((False, False, True)))
+    def races_a_suspend(self, i: int, until: Condition, said: list[Draft], other: str, swapped: bool) -> None:
         """A signal in the very moment of the suspend is heard by it or after it, never by nobody."""
-        held = self.hold(i, policy)
+        held = self.hold(i)
         box = self.ahead(held, 5_000)
         if held is None or box is None:
             return
         for draft in said[1:]:
             self.do(sops.deliver(IDENTS[i], box.name, box.token, self.draft(draft)))
-        asked = Asked(self.name(3), until, ahead=box.name, once=f"once-{next(self.names)}")
-        first = sops.suspend(held, asked)
+        once = f"once-{next(self.names)}" if other == "again" else None
+        first = sops.suspend(held, Asked(self.name(3), until, ahead=box.name, once=once))
         if other == "again":
             second = first
         elif other == "complete":
             second = ops.complete(held)
         else:
             second = self.racer(i, other, box, said[0])
-        self.bench.race(first, second)
+        self.bench.race(*(second, first) if swapped else (first, second))
 
 
 def suspend_machine_on(store: str) -> type[SuspendStories]:
