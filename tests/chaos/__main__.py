@@ -29,14 +29,16 @@ from .fleet import Fleet
 from .logs import Call, History, Log, read_history
 from .nemesis import Nemesis
 from .outages import Outages
-from .plan import LANES
+from .plan import KID, LANES, SECRET
 from .stores import STORES, StoreCase, case_of, open_engine
 from .subscriber import saved_cursor
 from .survivors import reconnects
+from .waits import MET
 
 KILLS_PER_S = 2.0
 EXECUTIONS_PER_KILL = 40
 TELL_EVERY_S = 2.0
+LEFT = ("dependent", "undispatched", "cancel_groups", "open_waitpoints")
 POSTGRES_RESTARTS = 3
 LATE = ("lease_conflict", "lease_expired", "lease_revoked", "stale_lease", "execution_not_active")
 
@@ -71,6 +73,7 @@ class Run:
 
     def _run(self) -> int:
         violations: list[Violation] = []
+        asyncio.run(self._seed())
         try:
             if not self._nemesis.run(self._options.kills, self._deadline, self._tell):
                 violations.append(Violation("time", "nemesis", "could not kill as often as asked before the deadline"))
@@ -91,6 +94,11 @@ class Run:
         violations += check(seen)
         violations += [Violation("process", instance, says) for instance, says in self._fleet.faults]
         return self._report(seen, violations)
+
+    async def _seed(self) -> None:
+        engine = await open_engine(self._case.url)
+        await engine.seed_waitpoint_hmac_secret(KID, SECRET)
+        await engine.close()
 
     async def _drain(self) -> list[Violation]:
         """Everybody is alive and well; what is left must come to its end by itself."""
@@ -117,8 +125,8 @@ class Run:
     async def _idle(self, engine: Any) -> bool:
         waiting = [await engine.store.next_due(index) for index in ("leased", "lost", "delayed")]
         ready = [await engine.scan_eligible_executions(lane, limit=1) for lane in LANES]
-        flows = (await engine.store.load([Scan(index, limit=1) for index in ("dependent", "undispatched", "cancel_groups")])).rows
-        return not any(due is not None for due in waiting) and not any(ready) and not any(flows)
+        left = (await engine.store.load([Scan(index, limit=1) for index in LEFT])).rows
+        return not any(due is not None for due in waiting) and not any(ready) and not any(left)
 
     async def _caught_up(self, engine: Any) -> bool:
         for channel in (COMPLETION_EVENTS, LEASE_EVENTS):
@@ -167,6 +175,11 @@ class Run:
             "completes acknowledged": sum(1 for _ in history.of("complete")),
             "takeovers": sum(execution.lease_reclaim_count for execution in seen.world.executions.values()),
             "late writes refused": sum(_was_late(call) for call in history.of(*FENCED, verdict="refused")),
+            "suspends acknowledged": sum(1 for _ in history.of("suspend")),
+            "over at once": sum(call.reply["outcome"] == "met" for call in history.of("suspend")),
+            "signals acknowledged": sum(1 for _ in history.of("signal")),
+            "resumes acknowledged": sum(call.reply["effect"] == MET for call in history.of("signal")),
+            "waits timed out": sum((s.close_reason or "").startswith("timed_out") for s in seen.world.suspensions.values()),
             "ends borrowed": sum(is_borrowed(seen, call) for call in history.of("fail", "give_up")),
             "subscriber lives": len({life.instance for life in history.lives}),
             "complaints": len(complaints),

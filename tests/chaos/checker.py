@@ -29,6 +29,7 @@ from .fences import (
 )
 from .plan import result
 from .survivors import nobody_is_stuck
+from .waits import WAIT_CHECKS
 
 OUTCOME_WORDS = {"success": "Success", "failed": "Failure", "cancelled": "Cancelled"}
 
@@ -98,7 +99,8 @@ def ends_stand(seen: Evidence) -> Iterator[Violation]:
                 yield Violation("I1", call.execution, f"its {call.op} was acknowledged, but it is not {wanted}")
     yield from invariants.acknowledged_ends_stand(seen.world, final)
     for call in seen.history.of("cancel"):
-        events = [event["outcome"] for event in seen.world.completions.get(key_of(call.execution), [])]
+        told = [event["outcome"] for event in seen.world.completions.get(key_of(call.execution), [])]
+        events = [outcome for outcome in told if outcome != "resumable"]
         execution = seen.execution(call.execution)
         if "cancelled" not in events or (execution and not execution.replay_count and events != ["cancelled"]):
             yield Violation("I1", call.execution, f"its cancel was acknowledged, its ends are {events}")
@@ -176,6 +178,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[Violation]], ...] = (
     streams_are_whole,
     no_surprises,
     nobody_is_stuck,
+    *WAIT_CHECKS,
 )
 
 

@@ -15,8 +15,10 @@ from flowfabric.verify.world import Event, World, world_of
 from .logs import History
 
 GRANTS = ("acquired", "reclaimed")
-FENCED = ("renew", "progress", "complete", "fail", "delay", "give_up")
-ENDS = ("complete", "fail", "delay", "give_up")
+FENCED = ("renew", "progress", "complete", "fail", "delay", "suspend", "give_up")
+ENDS = ("complete", "fail", "delay", "suspend", "give_up")
+RAISING = ("suspend", "give_up")
+"""Writes that raise the epoch, and leave their event under the next."""
 
 
 class Evidence(Struct, frozen=True):

@@ -9,11 +9,17 @@ from flowfabric.model.policy import stored_policy
 from flowfabric.rules.leases import reclaim_limit
 from flowfabric.verify.invariants import Violation
 
-from .evidence import ENDS, FENCED, GRANTS, Evidence, key_of
+from .evidence import ENDS, FENCED, GRANTS, RAISING, Evidence, key_of
 from .logs import Call
 from .plan import SETTINGS, result
 
-REASONS = {"complete": ("completed",), "fail": ("retry", "failed"), "delay": ("delayed",), "give_up": ("cancelled",)}
+REASONS = {
+    "complete": ("completed",),
+    "fail": ("retry", "failed"),
+    "delay": ("delayed",),
+    "suspend": ("suspended",),
+    "give_up": ("cancelled",),
+}
 
 
 def nothing_accepted_twice(seen: Evidence) -> Iterator[Violation]:
@@ -138,7 +144,7 @@ def _left_its_event(seen: Evidence, call: Call) -> bool:
 
 
 def _trace(call: Call) -> tuple[str, str | None, int]:
-    """The event a write leaves: its type, its reason and the epoch it carries. Progress leaves none."""
+    """The event a write leaves: its type, its reason and the epoch it carries. Progress leaves none, nor a wait over at once."""
     match call.op:
         case "renew":
             return "renewed", None, call.epoch
@@ -146,6 +152,8 @@ def _trace(call: Call) -> tuple[str, str | None, int]:
             return "", None, 0
         case "give_up":
             return "revoked", "cancelled", call.epoch + 1
+        case "suspend":
+            return "revoked" if call.reply.get("outcome") != "met" else "", "suspended", call.epoch + 1
         case "fail":
             return "revoked", call.reply["outcome"], call.epoch
     return "revoked", {"complete": "completed", "delay": "delayed"}[call.op], call.epoch
@@ -179,7 +187,7 @@ def refusals_left_no_event(seen: Evidence) -> Iterator[Violation]:
         left = [
             e["reason"]
             for e in seen.leases(ident)
-            if e["event_type"] == "revoked" and e["lease_epoch"] == epoch + (op == "give_up")
+            if e["event_type"] == "revoked" and e["lease_epoch"] == epoch + (op in RAISING)
         ]
         if set(left) & set(REASONS[op]):
             yield Violation("I17", ident, f"{op} of epoch {epoch} was refused, yet the events tell of it: {left}")
@@ -195,7 +203,9 @@ def starts_are_bounded(seen: Evidence) -> Iterator[Violation]:
         if execution.lease_reclaim_count > reclaim_limit(execution):
             yield Violation("I7", execution.id, f"{execution.lease_reclaim_count} losses, {reclaim_limit(execution)} allowed")
         events = seen.world.leases.get(key, [])
-        given_back = sum(e["event_type"] == "revoked" and e["reason"] in ("delayed", "lease_revoked") for e in events)
+        given_back = sum(
+            e["event_type"] == "revoked" and e["reason"] in ("delayed", "suspended", "lease_revoked") for e in events
+        )
         most = 1 + execution.retry_count + execution.lease_reclaim_count + execution.replay_count + given_back
         granted = sum(e["event_type"] in GRANTS for e in events)
         if granted > most:

@@ -19,7 +19,14 @@ from flowfabric.connect import is_postgres
 
 from .child import Setup, begin
 
-ROLES = {"worker0": "worker", "worker1": "worker", "worker2": "worker", "driver": "driver", "subscriber": "subscriber"}
+ROLES = {
+    "worker0": "worker",
+    "worker1": "worker",
+    "worker2": "worker",
+    "driver": "driver",
+    "signaller": "signaller",
+    "subscriber": "subscriber",
+}
 GRACEFUL_S = 10.0
 
 

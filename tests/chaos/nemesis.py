@@ -19,9 +19,11 @@ ACTS = {
     ("kill", "worker"): 46,
     ("kill", "subscriber"): 12,
     ("kill", "driver"): 8,
+    ("kill", "signaller"): 10,
     ("stop", "worker"): 17,
     ("stop", "subscriber"): 3,
     ("stop", "driver"): 3,
+    ("stop", "signaller"): 3,
     ("term", "worker"): 11,
 }
 

@@ -12,6 +12,18 @@ from flowfabric import LoopSettings, RetryPolicy, Settings
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import EdgePolicy, GraphEdge, SubmitFlowArgs
+from flowfabric.model.waitpoint import (
+    Condition,
+    Count,
+    CountKind,
+    FreshWaitpoint,
+    Single,
+    SuspendArgs,
+    TimeoutBehavior,
+    UsePending,
+    all_of_waitpoints,
+    any_of_waitpoints,
+)
 
 LANES = ("alpha", "beta")
 LEASE_MS = (400, 600)
@@ -29,7 +41,11 @@ LOOPS = LoopSettings(
     edge_cancel_dispatcher_ms=200,
     edge_cancel_reconciler_ms=500,
     flow_projector_ms=1_000,
+    suspension_timeout_ms=200,
+    pending_waitpoint_ms=300,
 )
+KID, SECRET = "k1", "5e" * 32
+AHEAD_MS = 2_000
 EXECUTIONS_PER_FLOW = 12
 FIRST_OF_FLOWS = 1_000_000
 
@@ -132,7 +148,8 @@ def ordinal_of(payload: bytes) -> int:
 
 def step(seed: int, ordinal: int, epoch: int) -> Step:
     rng = Random(f"{seed}/step/{ordinal}/{epoch}")
-    end = rng.choices(("complete", "fail", "fail_for_good", "delay", "give_up", "vanish"), (74, 12, 3, 7, 2, 2))[0]
+    ends = {"complete": 66, "fail": 12, "fail_for_good": 3, "delay": 7, "suspend": 8, "give_up": 2, "vanish": 2}
+    end = rng.choices(tuple(ends), tuple(ends.values()))[0]
     pace = rng.random()
     longest = LEASE_MS[1] / 1000
     if pace < 0.82:
@@ -145,6 +162,32 @@ def step(seed: int, ordinal: int, epoch: int) -> Step:
     brink_ms = rng.randint(-4, 12) if pace >= 0.96 else None
     return Step(
         end, seconds, renews, brink_ms, progress, rng.random() < 0.1, rng.randint(0, 300), rng.choice((32, 32, 500, 5_000))
+    )
+
+
+ON_ONE: tuple[Condition, ...] = (Single("a"), Single("a", "go"), Count(2, CountKind.DISTINCT_SOURCES, ("a",)))
+ON_TWO: tuple[Condition, ...] = (all_of_waitpoints("a", "b"), any_of_waitpoints("a", "b"))
+
+
+def starts_ahead(seed: int, ordinal: int, epoch: int) -> bool:
+    """The holder makes its waitpoint before it suspends, so that signals may come first."""
+    return Random(f"{seed}/ahead/{ordinal}/{epoch}").random() < 0.4
+
+
+def wait(seed: int, ordinal: int, epoch: int, now_ms: int, ahead: UUID | None) -> SuspendArgs:
+    """What a lease waits for; asked again under the same key, whatever became of the first answer."""
+    rng = Random(f"{seed}/wait/{ordinal}/{epoch}")
+    until = rng.choice(ON_ONE if ahead is not None else ON_ONE + ON_TWO)
+    names = [UUID(int=rng.getrandbits(128), version=4) for _ in range(3)]
+    fresh = [FreshWaitpoint(name, key) for name, key in zip(names, "ab" if until in ON_TWO else "a", strict=False)]
+    timed = rng.random() < 0.3
+    return SuspendArgs(
+        suspension_id=names[2],
+        waitpoints=fresh if ahead is None else [UsePending(ahead)],
+        resume_condition=until,
+        timeout_at=now_ms + rng.choice((5, 40, 400)) if timed else None,
+        timeout_behavior=rng.choice(tuple(TimeoutBehavior)),
+        idempotency_key=f"{epoch}",
     )
 
 

@@ -7,6 +7,7 @@ import contextlib
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
+from uuid import UUID, uuid4, uuid5
 
 from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, EngineError, ExecutionId, FailureClass, memory_engine
 from flowfabric.codec.cursor import BEGINNING
@@ -14,17 +15,19 @@ from flowfabric.engine.subscriptions import Subscription
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.lease import Work
+from flowfabric.model.waitpoint import Count, CountKind, DeliverSignalArgs, FreshWaitpoint, Single, SuspendArgs, UsePending
 from flowfabric.store.schema import TABLES
 from flowfabric.verify.world import TABLES_READ
 
 from .driver import made
 from .logs import History, Log, read_history
 from .plan import SETTINGS, result
+from .signaller import heard
 from .subscriber import as_line
-from .worker import failed, granted, renewed
+from .worker import failed, granted, observed, parked, renewed
 
-DONE, KEYED, TWIN, CANCELLED, REPLAYED, LOST = (ExecutionId.solo("lane") for _ in range(6))
-DIGESTS = {ident: f"{number:064x}" for number, ident in enumerate((DONE, KEYED, REPLAYED, LOST))}
+DONE, KEYED, TWIN, CANCELLED, REPLAYED, LOST, WAITED, EARLY = (ExecutionId.solo("lane") for _ in range(8))
+DIGESTS = {ident: f"{number:064x}" for number, ident in enumerate((DONE, KEYED, REPLAYED, LOST, WAITED, EARLY))}
 Tables = dict[str, list[Any]]
 
 
@@ -48,6 +51,7 @@ class Sound:
         await self._complete(self.first, held[KEYED])
         ended = self.engine.fail(held[REPLAYED].handle, "no", FailureClass.PERMANENT)
         await self._fenced(self.first, "fail", held[REPLAYED], ended, failed)
+        await self._wait()
         await self._create(LOST, None)
         (lost,) = await self._claim(self.first, 20)
         await asyncio.sleep(0.05)
@@ -63,6 +67,41 @@ class Sound:
         await self._subscribe()
         return await self.engine.store.dump(TABLES_READ), read_history(self.folder)
 
+    async def _wait(self) -> None:
+        """One is signalled twice and goes on; for the other a signal came first, and was enough."""
+        await self.engine.seed_waitpoint_hmac_secret("k1", "5e" * 32)
+        for ident in (WAITED, EARLY):
+            await self._create(ident, None)
+        held = {work.execution_id: work for work in await self._claim(self.first, 30_000)}
+        ahead = await self.engine.create_waitpoint(held[EARLY].handle, "a")
+        await self._signal(EARLY, ahead.waitpoint_id, ahead.hmac_token, 1)
+        until = Count(2, CountKind.DISTINCT_SOURCES, ("a",))
+        waits = {WAITED: (FreshWaitpoint(uuid4(), "a"), until), EARLY: (UsePending(ahead.waitpoint_id), Single("a"))}
+        for ident, (waitpoint, condition) in waits.items():
+            args = SuspendArgs(suspension_id=uuid4(), waitpoints=[waitpoint], resume_condition=condition)
+            asked = self.engine.suspend(held[ident].handle, args)
+            outcome = await self._fenced(self.first, "suspend", held[ident], asked, parked)
+            if ident is WAITED:
+                bound = outcome.details
+        await self._complete(self.first, held[EARLY])
+        for number in (1, 1, 2):
+            await self._signal(WAITED, bound.waitpoint_id, bound.waitpoint_token, number)
+        (work,) = await self._claim(self.second, 30_000)
+        await self._fenced(self.second, "observe", work, self.engine.observe_signals(work.handle), observed)
+        await self._complete(self.second, work)
+
+    async def _signal(self, ident: ExecutionId, waitpoint: UUID, token: str, number: int) -> None:
+        args = DeliverSignalArgs(
+            execution_id=ident,
+            waitpoint_id=waitpoint,
+            signal_id=uuid5(waitpoint, str(number)),
+            waitpoint_token=token,
+            source_identity=str(number),
+            idempotency_key=str(number),
+        )
+        facts = {"execution": ident, "waitpoint": str(waitpoint), "signal": str(args.signal_id)}
+        await self.driver.call("signal", self.engine.deliver_signal(args), heard, **facts)
+
     async def _create(self, ident: ExecutionId, key: str | None) -> None:
         created = self.engine.create_execution(CreateExecutionArgs(execution_id=ident, idempotency_key=key))
         await self.driver.call("create", created, made, asked=[(ident, key)])
@@ -76,8 +115,8 @@ class Sound:
         done = self.engine.complete(work.handle, result(digest, 40))
         await self._fenced(log, "complete", work, done, digest=digest, size=40)
 
-    async def _fenced(self, log: Log, op: str, work: Work, asked: Any, saw: Any = None, **facts: Any) -> None:
-        await log.call(op, asked, saw, execution=work.execution_id, epoch=work.lease_epoch, **facts)
+    async def _fenced(self, log: Log, op: str, work: Work, asked: Any, saw: Any = None, **facts: Any) -> Any:
+        return await log.call(op, asked, saw, execution=work.execution_id, epoch=work.lease_epoch, **facts)
 
     async def _subscribe(self) -> None:
         """Two lives; the second is given again what came after the saved cursor."""

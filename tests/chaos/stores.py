@@ -31,7 +31,7 @@ PAUSE_S = 0.05
 QUIET_S = 10.0
 DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
 STORES = ("sqlite", "postgres")
-WIRED = ("worker0", "worker1", "driver")
+WIRED = ("worker0", "worker1", "driver", "signaller")
 
 
 async def open_engine(url: str) -> Engine:

@@ -17,7 +17,22 @@ from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 from .checker import check
 from .evidence import Evidence
 from .logs import History, Life, Log, read_history
-from .sound import CANCELLED, DONE, KEYED, LOST, REPLAYED, TWIN, Tables, again, alter, call_of, create_call, rows_of
+from .sound import (
+    CANCELLED,
+    DONE,
+    EARLY,
+    KEYED,
+    LOST,
+    REPLAYED,
+    TWIN,
+    WAITED,
+    Tables,
+    again,
+    alter,
+    call_of,
+    create_call,
+    rows_of,
+)
 from .stores import SqliteCase, open_engine
 
 
@@ -159,6 +174,46 @@ def engine_called_it_a_bug(tables: Tables, history: History) -> None:
     call_of(history, "complete", LOST, "refused").reply.update(code="bug", says="impossible")
 
 
+def signal_is_missing(tables: Tables, history: History) -> None:
+    tables["ff_signal"] = [row for row in tables["ff_signal"] if row not in rows_of(tables, "ff_signal", WAITED)]
+
+
+def signal_was_told_of_twice(tables: Tables, history: History) -> None:
+    (first, *_) = rows_of(tables, "ff_signal_event", WAITED)
+    tables["ff_signal_event"].append((99, *first[1:]))
+
+
+def refused_signal_is_stored(tables: Tables, history: History) -> None:
+    for call in history.of("signal"):
+        if call.execution == EARLY:
+            call.verdict, call.reply = "refused", {"code": "waitpoint_closed"}
+
+
+def resume_was_not_told(tables: Tables, history: History) -> None:
+    kept = [row for row in tables[COMPLETION_EVENTS] if "resumable" not in row]
+    tables[COMPLETION_EVENTS][:] = kept
+
+
+def resume_was_undone(tables: Tables, history: History) -> None:
+    alter(tables, "ff_waitpoint_pending", WAITED, state="active", close_reason=None, closed_at_ms=None, satisfied_at_ms=None)
+
+
+def still_suspended(tables: Tables, history: History) -> None:
+    alter(tables, "ff_suspension_current", WAITED, closed_at_ms=None, close_reason=None)
+
+
+def enough_had_not_arrived(tables: Tables, history: History) -> None:
+    alter(tables, "ff_waitpoint_pending", EARLY, signal_count=0)
+
+
+def suspend_left_nothing(tables: Tables, history: History) -> None:
+    again(history, "suspend", WAITED, epoch=7)
+
+
+def shown_what_is_not_there(tables: Tables, history: History) -> None:
+    call_of(history, "observe", WAITED).reply["signals"].append(str(DONE.uuid))
+
+
 PLANTED: dict[Callable[[Tables, History], None], str] = {
     acknowledged_create_is_missing: "I1",
     two_were_told_they_created_it: "created twice",
@@ -189,6 +244,15 @@ PLANTED: dict[Callable[[Tables, History], None], str] = {
     gap_between_two_lives: "stream",
     worker_was_surprised: "surprise",
     engine_called_it_a_bug: "surprise",
+    signal_is_missing: "lost signal",
+    signal_was_told_of_twice: "lost signal",
+    refused_signal_is_stored: "I17",
+    resume_was_not_told: "lost resume",
+    resume_was_undone: "lost resume",
+    still_suspended: "still waits",
+    enough_had_not_arrived: "lost signal",
+    suspend_left_nothing: "lost write",
+    shown_what_is_not_there: "lost signal",
 }
 
 

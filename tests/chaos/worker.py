@@ -13,18 +13,19 @@ from typing import Any
 from flowfabric import ClaimPolicy, Engine, EngineError, FailureClass, PostgresBackend, SqliteBackend
 from flowfabric.errors import TransportError
 from flowfabric.model.attempt import RetryScheduled
-from flowfabric.model.lease import Handle, LeaseRenewal, Work
+from flowfabric.model.lease import Handle, HandleKind, LeaseRenewal, Work
+from flowfabric.model.waitpoint import ConditionMet, ResumeSignal, Suspended
 from flowfabric.store.clock import system_clock
 
 from .child import Setup, die
 from .logs import Log
-from .plan import LANES, LEASE_MS, LOOPS, Step, ordinal_of, result, step
+from .plan import AHEAD_MS, LANES, LEASE_MS, LOOPS, Step, ordinal_of, result, starts_ahead, step, wait
 
 SLOTS = 8
 CLAIM_WAIT_MS = 60
 FINISH_S = 2.0
 PAUSE_S = 0.05
-POINTS = ("before_complete", "during_complete", "after_complete", "after_claim", "after_fail", "after_renew")
+POINTS = ("before_complete", "during_complete", "after_complete", "after_claim", "after_fail", "after_renew", "after_suspend")
 
 
 class Trap:
@@ -110,6 +111,8 @@ class Worker:
             self._renewed[work.handle] = work
         try:
             with contextlib.suppress(EngineError):
+                if work.handle.kind is HandleKind.RESUMED:
+                    await self._call("observe", work, lambda: self._engine.observe_signals(work.handle), observed)
                 if planned.progress is not None:
                     percent = planned.progress
                     await self._call("progress", work, lambda: self._engine.progress(work.handle, percent, "under way"))
@@ -131,11 +134,27 @@ class Worker:
             case "delay":
                 until = await self._insist(engine.server_time_ms) + planned.delay_ms
                 await self._call("delay", work, lambda: engine.delay(handle, until))
+            case "suspend":
+                await self._suspend(work, planned)
             case "give_up":
                 for _ in range(1 + planned.again):
                     await self._call("give_up", work, lambda: engine.cancel(handle, "by plan"))
             case "vanish":
                 self._log.write("note", "vanish", execution=work.execution_id, epoch=work.lease_epoch)
+
+    async def _suspend(self, work: Work, planned: Step) -> None:
+        """What had been signalled before may be enough; then the lease is still good, and the work is done."""
+        engine, ordinal = self._engine, ordinal_of(work.input_payload)
+        now, ahead = await self._insist(engine.server_time_ms), None
+        if starts_ahead(self._setup.seed, ordinal, work.lease_epoch):
+            made = await self._insist(lambda: engine.create_waitpoint(work.handle, "a", AHEAD_MS))
+            ahead = made.waitpoint_id
+            await asyncio.sleep(planned.seconds)
+        args = wait(self._setup.seed, ordinal, work.lease_epoch, now, ahead)
+        for _ in range(1 + planned.again):
+            answer = await self._call("suspend", work, lambda: engine.suspend(work.handle, args), parked, "after_suspend")
+        if isinstance(answer, ConditionMet):
+            await self._complete(work, planned)
 
     async def _complete(self, work: Work, planned: Step) -> None:
         self._results += 1
@@ -181,6 +200,14 @@ def renewed(renewal: LeaseRenewal) -> dict[str, Any]:
 
 def failed(outcome: Any) -> dict[str, Any]:
     return {"outcome": "retry" if isinstance(outcome, RetryScheduled) else "failed"}
+
+
+def parked(outcome: Suspended | ConditionMet) -> dict[str, Any]:
+    return {"outcome": "met" if isinstance(outcome, ConditionMet) else "suspended", "on": str(outcome.details.waitpoint_id)}
+
+
+def observed(signals: list[ResumeSignal]) -> dict[str, Any]:
+    return {"signals": [str(signal.signal_id) for signal in signals]}
 
 
 async def main(setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> None:

@@ -10,8 +10,12 @@ import pytest
 from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, EngineError, ExecutionId, memory_engine
 from flowfabric.errors import TransportError
 from flowfabric.model.execution import Created, Duplicate, ReplayExecutionArgs
+from flowfabric.model.flow import FlowAlreadyExists, FlowSubmitted
 from flowfabric.model.lease import Work
 from flowfabric.plan import Answer, Plan
+from flowfabric.testing import ManualClock
+
+from .flow_helpers import Graph
 
 IDENT = ExecutionId.solo("default")
 FAR = 2**41
@@ -144,6 +148,21 @@ async def test_a_create_is_found_to_be_made(key: str | None) -> None:
     with pytest.raises(TransportError) as told:
         await engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId.solo("default"), idempotency_key=key))
     assert told.value.doubtful
+
+
+async def test_a_submitted_flow_is_found_to_be_there() -> None:
+    """By this call, or by one a moment before."""
+    clock = ManualClock()
+    engine = memory_engine(clock)
+    store = Lossy(engine.store)
+    args = Graph().args("a>b")
+    await engine.submit_flow(Graph().args("a>b"))
+    engine.store = store
+    store.loses = 1
+    assert isinstance(await engine.submit_flow(args), FlowSubmitted)
+    clock.advance(1)
+    store.loses = 1
+    assert isinstance(await engine.submit_flow(args), FlowAlreadyExists)
 
 
 async def test_a_bulk_that_broke_off_is_in_doubt_as_a_whole() -> None:

@@ -25,7 +25,7 @@ from flowfabric.store.sqlite.registry import open_store
 from flowfabric.testing import ManualClock
 from flowfabric.verify.flows import drained
 from flowfabric.verify.invariants import check, ends_do_not_change, timers_are_kept
-from flowfabric.verify.world import world_of
+from flowfabric.verify.world import World, world_of
 from tests.postgres import clean_database
 
 from .fleet import Fleet
@@ -34,6 +34,8 @@ from .flow_spec import Flows
 from .ops import Op
 from .picture import DUMPED, differences
 from .shapes import Err, Held, Lease
+from .suspend_picture import suspend_differences
+from .suspend_spec import Suspends
 
 LANES = ("one", "two")
 SETTINGS = Settings(lease_reclaim_grace_ms=500, retention_ms=2_000)
@@ -88,7 +90,8 @@ class Bench:
         self.spec = spec(self.clock(), prefix, LANES, SETTINGS.lease_reclaim_grace_ms, SETTINGS.retention_ms)
         for lane in LANES:
             self.run(self.engine.set_lane_state(lane, "active"))
-        self.tables = self.run(self.engine.store.dump(DUMPED))
+        self.dumped = (*DUMPED, *spec.tables)
+        self.tables = self.run(self.engine.store.dump(self.dumped))
         self.world = world_of(self.tables)
         self.handles: list[Held] = []
         self.kept = 5
@@ -152,7 +155,7 @@ class Bench:
     async def _dump(self) -> dict[str, list[Row]]:
         """That an end was dispatched is noted after its caller has the answer, so that is waited for."""
         await self.engine._cascade.finish()
-        return await self.engine.store.dump(DUMPED)
+        return await self.engine.store.dump(self.dumped)
 
     def race(self, first: Op, second: Op) -> None:
         """Both at once: the outcome must be that of one order or the other. The mark of an expired lease may come too late."""
@@ -166,8 +169,8 @@ class Bench:
                 problem = self._disagreement(spec, _predicted(spec, (first, second)[at]), answers[at])
                 problems += [problem] if problem else []
             if not problems:
-                tables = self.run(self.engine.store.dump(DUMPED))
-                problems = differences(spec, world_of(tables), tables)
+                tables = self.run(self.engine.store.dump(self.dumped))
+                problems = _differences(spec, world_of(tables), tables)
             if not problems:
                 self.spec, spec.marks = spec, True
                 self.compare()
@@ -195,9 +198,7 @@ class Bench:
             problems += [str(v) for v in ends_do_not_change(past, self.world)]
             if isinstance(answer, EngineError) and answer.code not in WRITES_ALTHOUGH_REFUSED:
                 problems.append(f"I17: refused with {answer.code}, yet something was written")
-        problems = differences(self.spec, self.world, self.tables) + problems
-        if isinstance(self.spec, Flows):
-            problems += flow_differences(self.spec, self.world)
+        problems = _differences(self.spec, self.world, self.tables) + problems
         if problems:
             self._fail(name or "the stored rows", problems)
 
@@ -242,6 +243,15 @@ class Bench:
         held = Held(fields.execution_id, fields.attempt_index, fields.lease_epoch, fields.lease_id, fields.lease_ttl_ms, handle)
         if held not in self.handles:
             self.handles = [*self.handles[-self.kept :], held]
+
+
+def _differences(spec: Fleet, world: World, tables: dict[str, list[Row]]) -> list[str]:
+    found = differences(spec, world, tables)
+    if isinstance(spec, Flows):
+        found += flow_differences(spec, world)
+    if isinstance(spec, Suspends):
+        found += suspend_differences(spec, world, tables)
+    return found
 
 
 def _predicted(spec: Fleet, op: Op) -> Any:

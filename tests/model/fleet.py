@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model import execution, worker
@@ -12,6 +12,8 @@ from .spec import Spec
 
 
 class Fleet(Spec):
+    tables: ClassVar[tuple[str, ...]] = ()
+
     def __init__(self, now: int, label: str, lanes: tuple[str, ...], grace: int, retention: int) -> None:
         super().__init__(now, label, lanes, grace, retention)
         self.workers: dict[tuple[str, str], dict[str, Any]] = {}

@@ -25,6 +25,7 @@ _VECTORS = {
     "DEPS": ("runnable", "unowned", "blocked_by_dependencies", "", "waiting_children"),
     "RUNNING": ("active", "leased", "not_applicable", "none", "active"),
     "LOST": ("active", "lease_expired_reclaimable", "not_applicable", "waiting_for_worker", "active"),
+    "SUSPENDED": ("suspended", "unowned", "not_applicable", "", "suspended"),
     "ENDED": ("terminal", "unowned", "not_applicable", "none", ""),
 }
 _SHOWN = {"success": "completed"}

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 from flowfabric.errors import EngineError
+from flowfabric.model.waitpoint import Condition, Single, Suspended
 
 from . import ops
+from . import suspend_ops as sops
 from .bench import Bench
 from .machine import GPU, IDENTS
 from .shapes import NO_POLICY, Held, Policy
+from .suspend_shapes import Asked, Sent
+from .suspend_spec import Suspends
 
 IDENT = IDENTS[0]
 
@@ -19,6 +25,14 @@ IDENT = IDENTS[0]
 @pytest.fixture(params=("memory", "sqlite-memory", "postgres"))
 def bench(request: pytest.FixtureRequest) -> Iterator[Bench]:
     made = Bench(request.param)
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=("memory", "sqlite-memory", "postgres"))
+def waits(request: pytest.FixtureRequest) -> Iterator[Bench]:
+    made = Bench(request.param, Suspends)
+    made.do(sops.seed("k1", "2a" * 32))
     yield made
     made.close()
 
@@ -111,3 +125,34 @@ def test_held_lane_grants_nothing(bench: Bench) -> None:
     bench.do(ops.lane("one", "active"))
     bench.do(ops.reclaim(IDENT, "bob", 1_000))
     assert bench.spec.execs[IDENT].state == "RUNNING"
+
+
+BOX, SIGNAL = UUID(int=1), Sent(UUID(int=2))
+
+
+def asked(until: Condition = Single("a"), **said: Any) -> Asked:  # noqa: B008
+    return Asked(UUID(int=3), until, **{"fresh": ((BOX, "a"),), **said})
+
+
+@pytest.mark.parametrize("closes_first", [False, True])
+def test_waitpoint_that_was_said_to_be_closed_ends_nothing(waits: Bench, closes_first: bool) -> None:
+    """A signal that had read it while it was open looks again."""
+    waits.do(sops.suspend(leased(waits), asked()))
+    assert isinstance(waits.spec, Suspends)
+    signal = sops.deliver(IDENT, BOX, waits.spec.boxes[BOX].token, SIGNAL)
+    close = sops.close_waitpoint(IDENT, BOX)
+    waits.race(*(close, signal) if closes_first else (signal, close))
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_suspend_asked_twice_at_once_is_answered_twice(waits: Bench, early: bool) -> None:
+    """Under one key, whether it suspends or finds that enough has arrived."""
+    held = leased(waits)
+    said: dict[str, Any] = {}
+    if early:
+        made = waits.do(sops.create_waitpoint(held, "a", 1_000))
+        waits.do(sops.deliver(IDENT, made.waitpoint_id, made.hmac_token, SIGNAL))
+        said = {"fresh": (), "ahead": made.waitpoint_id}
+    suspend = sops.suspend(held, asked(once="once", **said))
+    waits.race(suspend, suspend)
+    assert isinstance(waits.do(suspend), Suspended) != early

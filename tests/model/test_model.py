@@ -13,11 +13,14 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from .flow_machine import flow_machine_on
 from .scenarios import machine_on
+from .suspend_stories import suspend_machine_on
 
 STEPS = int(os.environ.get("FF_MODEL_STEPS", "30"))
 EXAMPLES = {"memory": 300, "sqlite-memory": 200, "sqlite-file": 20, "postgres": 25}
 OF_FLOWS = {"memory": 40, "sqlite-memory": 15, "postgres": 4}
+OF_WAITS = {"memory": 60, "sqlite-memory": 20, "postgres": 4}
 FLOW_STEPS = int(os.environ.get("FF_MODEL_STEPS", "15"))
+WAIT_STEPS = int(os.environ.get("FF_MODEL_STEPS", "20"))
 
 
 def budget(count: int, steps: int = STEPS) -> settings:
@@ -47,3 +50,10 @@ def test_engine_follows_the_specification(store: str) -> None:
 def test_flows_follow_the_specification(store: str) -> None:
     count = int(os.environ.get("FF_MODEL_EXAMPLES", OF_FLOWS[store]))
     run_state_machine_as_test(flow_machine_on(store), settings=budget(count, FLOW_STEPS))
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("store", sorted(OF_WAITS))
+def test_waits_follow_the_specification(store: str) -> None:
+    count = int(os.environ.get("FF_MODEL_EXAMPLES", OF_WAITS[store]))
+    run_state_machine_as_test(suspend_machine_on(store), settings=budget(count, WAIT_STEPS))

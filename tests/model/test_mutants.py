@@ -13,7 +13,9 @@ from .flow_machine import FlowMachine
 from .flow_mutants import FLOW_MUTANTS
 from .mutants import MUTANTS
 from .scenarios import Stories
-from .test_model import FLOW_STEPS, budget
+from .suspend_mutants import SUSPEND_MUTANTS
+from .suspend_stories import SuspendStories
+from .test_model import FLOW_STEPS, WAIT_STEPS, budget
 
 WITHIN = 300
 CONTROL = 100
@@ -46,6 +48,10 @@ class WatchedFlows(Counting, FlowMachine):
     pass
 
 
+class WatchedWaits(Counting, SuspendStories):
+    pass
+
+
 def sequences_until_caught(most: int = WITHIN, machine: type[Counting] = Watched, steps: int = STEPS) -> int | None:
     """How many sequences it took, or None when all of them agreed. A crash of the engine is not a catch: it is raised."""
     machine.begun, machine.failed = 0, None
@@ -72,10 +78,21 @@ def test_planted_bug_of_flows_is_noticed(name: str, monkeypatch: pytest.MonkeyPa
     assert took is not None, f"{name} survived {WITHIN} sequences"
 
 
+@pytest.mark.parametrize("name", sorted(SUSPEND_MUTANTS))
+def test_planted_bug_of_waits_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    SUSPEND_MUTANTS[name](monkeypatch)
+    took = sequences_until_caught(machine=WatchedWaits, steps=WAIT_STEPS)
+    with capsys.disabled():
+        print(f"\n{name}: {took or 'not noticed'}", end="")
+    assert took is not None, f"{name} survived {WITHIN} sequences"
+
+
 def test_nothing_is_noticed_where_nothing_is_planted() -> None:
     """The control: without it, a bug of the engine itself would pass for every planted one."""
     assert sequences_until_caught(CONTROL) is None
+    assert sequences_until_caught(CONTROL // 4, WatchedWaits, WAIT_STEPS) is None
 
 
 def test_enough_is_planted() -> None:
     assert len(MUTANTS) >= 25
+    assert len(SUSPEND_MUTANTS) >= 25

@@ -28,7 +28,7 @@ from flowfabric.rules.keys import Rotation, rotate
 from flowfabric.rules.signals import Delivery
 from flowfabric.rules.waitpoints import CREATE_WAITPOINT, close, consume, create_waitpoint
 
-from .factory import IDENT, NOW, answer, applied, attempt, commit, commit_all, execution, handle, refusal, seeded, stored, told
+from .factory import IDENT, NOW, answer, attempt, commit, commit_all, execution, handle, refusal, seeded, stored, told
 from .wait_factory import (
     SECOND,
     SUSPENSION_ID,
@@ -126,10 +126,12 @@ def test_closing_an_open_waitpoint_leaves_the_suspension_open(state: str, reason
     rows = (suspended(), suspension(), waitpoint(state=state))
     decision = close(rows[2], IDENT.uuid, reason)
     assert isinstance(decision, Act) and decision.result == "closed"
-    store = applied(decision, *rows)
+    store = seeded(*rows)
+    assert isinstance(commit_all(store, [*decision.first, decision.plan]), Applied)
     row = one(store, Waitpoint)
     assert (row.state, row.close_reason, row.closed_at_ms, row.satisfied_at_ms) == ("closed", reason, NOW, None)
-    assert one(store, Suspension) == rows[1]
+    looked_at = rows[1].version + (state == "active")
+    assert one(store, Suspension) == structs.replace(rows[1], version=looked_at)
     assert stored(store) == rows[0]
     assert told(store) == ([], [], [])
     assert isinstance(commit(store, decision.plan), Refused)

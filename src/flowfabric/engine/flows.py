@@ -209,16 +209,18 @@ class Flows(Retention):
             raise problem
         for lane in {node.lane_id for node, _ in nodes}:
             await self._know_lane(lane, "submit_flow")
-        plans = graphs.submit_graph(whole, nodes, partition, await self.store.now_ms())
+        now = await self.store.now_ms()
+        plans = graphs.submit_graph(whole, nodes, partition, now)
+        submitted = FlowSubmitted(ident, len(nodes) + len(whole.edges), len(nodes), len(whole.edges))
         try:
             answer = await self.store.commit_together(plans)
         except TransportError as error:
-            if error.doubtful and await self._is_submitted(whole):
-                return FlowAlreadyExists(ident)
-            raise
-        if isinstance(answer, Applied):
-            return FlowSubmitted(ident, len(nodes) + len(whole.edges), len(nodes), len(whole.edges))
-        return await self._why_not_submitted(whole)
+            if not error.doubtful or not await self._is_submitted(whole):
+                raise
+            stored = await self._flow(ident)
+            mine = stored is not None and stored.created_at_ms == (now if args.now is None else args.now)
+            return submitted if mine else FlowAlreadyExists(ident)
+        return submitted if isinstance(answer, Applied) else await self._why_not_submitted(whole)
 
     async def _is_submitted(self, args: SubmitFlowArgs) -> bool:
         """Whether this very graph is there already: its members are."""

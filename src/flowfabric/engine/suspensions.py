@@ -139,12 +139,12 @@ class Suspensions(Keys):
         tries = 0
         while True:
             snapshot, around, keys, outdated = await self._around_wait(fields, args)
-            refused = fence(snapshot)
+            refused = fence(snapshot) or suspensions.check_stored(around, fields, args)
             if refused is not None:
-                await self._refuse(refused)
-            problem = suspensions.check_stored(around, fields, args)
-            if problem is not None:
-                raise problem
+                known = await self._known(fields.execution_id, args)  # the same suspend, asked twice at once
+                if known is not None:
+                    return known
+                await self._refuse(refused if isinstance(refused, Refuse) else Refuse(refused))
             bound, kid = _bound(fields.execution_id, args, around, keys)
             found = suspensions.replay(args, around.signals)
             result = self._result(fields, args, bound, found, around)

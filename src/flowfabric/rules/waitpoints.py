@@ -12,7 +12,7 @@ from flowfabric.plan import Add, Arg, Cond, Form, Insert, Now, Plan, Ref, Update
 from flowfabric.rules import conditions
 from flowfabric.rules.attempts import held_by
 from flowfabric.rules.decision import Act, Decision, Done, Refuse
-from flowfabric.rules.parts import EXEC, HELD, SIGNAL, WAITPOINT
+from flowfabric.rules.parts import EXEC, HELD, SIGNAL, SUSPENSION, WAITPOINT
 
 _STILL_HELD = Update(EXEC, HELD, {"last_mutation_at": Now()})
 HOLD = Form("hold", _STILL_HELD)
@@ -101,6 +101,19 @@ CLOSE_WAITPOINT = Form(
         {"state": "closed", "closed_at_ms": Now(), "close_reason": Arg("reason"), "version": Add(1)},
     ),
 )
+# A signal is guarded by the version of its suspension: one that was decided before the close must look again.
+LOOK_AGAIN = Form(
+    "look_again",
+    Update(
+        SUSPENSION,
+        (
+            Cond("partition_key", "=", Arg("partition_key")),
+            Cond("execution_id", "=", Arg("execution_id")),
+            Cond("suspension_id", "=", Arg("suspension_id")),
+        ),
+        {"version": Add(1)},
+    ),
+)
 
 
 def bind(
@@ -182,7 +195,17 @@ def close(stored: Waitpoint | None, execution: UUID, reason: str) -> Decision:
         return Done("already_closed")
     if not stored.is_open:
         return Refuse(StateError(StateKind.WAITPOINT_NOT_OPEN, stored.state))
-    return Act(closing(stored, reason), "closed")
+    first = (_look_again(stored),) if stored.state == "active" else ()
+    return Act(closing(stored, reason), "closed", first)
+
+
+def _look_again(stored: Waitpoint) -> Plan:
+    return LOOK_AGAIN(
+        stored.partition_key,
+        partition_key=stored.partition_key,
+        execution_id=stored.execution_id,
+        suspension_id=stored.suspension_id,
+    )
 
 
 def closing(stored: Waitpoint, reason: str) -> Plan:
