@@ -105,10 +105,11 @@ async def test_a_mark_names_a_lease_but_does_not_open_it(engine: Engine) -> None
     assert (await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident, expected_lease_id=mark))).lease_epoch == "2"  # type: ignore[union-attr]
 
 
-async def test_events_name_the_worker_that_holds_the_lease_not_the_one_a_handle_claims(engine: Engine) -> None:
+async def test_a_handle_that_names_another_worker_is_no_handle_of_this_lease(engine: Engine) -> None:
     events = await engine.subscribe_lease_history(b"\x02" + bytes(8))
     _, handle = await running(engine)
-    await engine.renew(forged(handle, worker_instance_id="x" * 200))
+    await refused(engine.renew(forged(handle, worker_instance_id="x" * 200)), ContentionKind.LEASE_CONFLICT)
+    await engine.renew(handle)
     assert [(await anext(events)).worker_instance_id for _ in range(2)] == ["w1-i1", "w1-i1"]
 
 

@@ -14,12 +14,14 @@ import pytest
 import flowfabric
 from flowfabric.connect import connect, memory_engine
 from flowfabric.engine.backend import EngineBackend
+from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.engine import FLAGS, Engine
 from flowfabric.engine.flow_backend import FlowBackend
 from flowfabric.engine.suspension_backend import SuspensionBackend
 from flowfabric.errors import ConfigError, EngineError, RequiresDevMode, Unavailable
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass
+from flowfabric.model.budget import CreateBudgetArgs
 from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, ReplayExecutionArgs
 from flowfabric.model.flow import CancelFlowArgs, CreateFlowArgs, WaitTimeout
 from flowfabric.model.lease import RevokeLeaseArgs
@@ -44,7 +46,8 @@ from .helpers import (
     two_stores,
 )
 
-MEMBERS = sorted({n for kind in (EngineBackend, FlowBackend, SuspensionBackend) for n in vars(kind) if not n.startswith("_")})
+PARTS = (EngineBackend, FlowBackend, SuspensionBackend, BudgetBackend)
+MEMBERS = sorted({n for kind in PARTS for n in vars(kind) if not n.startswith("_")})
 
 
 # ---- the protocol
@@ -145,6 +148,8 @@ PROOFS: dict[str, Any] = {
     "read_execution_state": lambda e, i, h: e.read_execution_state(i),
     "read_execution_info": lambda e, i, h: e.read_execution_info(i),
     "get_execution_result": lambda e, i, h: _ended(e, h, lambda: e.get_execution_result(i)),
+    "budget_admin": lambda e, i, h: e.create_budget(CreateBudgetArgs(budget_id=uuid4())),
+    "read_budget_usage_and_limits": lambda e, i, h: e.read_budget_usage_and_limits(uuid4()),
     "cancel_flow_header": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow_header(CancelFlowArgs(flow_id=f))),
     "cancel_flow_wait_timeout": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow(f, wait=WaitTimeout(1_000))),
     "cancel_flow_wait_indefinite": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow(f, wait=WaitTimeout(300_000))),

@@ -11,7 +11,7 @@ from flowfabric.codec import token as tokens
 from flowfabric.engine import suspensions as suspending
 from flowfabric.engine.signals import Signals
 from flowfabric.engine.suspensions import Suspensions
-from flowfabric.plan import Form, Update
+from flowfabric.plan import Form, Update, UpdateMany
 from flowfabric.rules import conditions, executions, keys, operators, signals, suspension_timeouts, suspensions, waitpoints
 from flowfabric.rules.decision import Act
 
@@ -36,6 +36,15 @@ def not_asking(form: Form, table: str, *columns: str) -> Form:
         if not isinstance(step, Update) or step.table != table:
             return step
         return Update(step.table, tuple(g for g in step.where if getattr(g, "column", None) not in columns), step.set)
+
+    return with_steps(form, tuple(change(step) for step in form.steps))
+
+
+def not_writing(form: Form, table: str, *columns: str) -> Form:
+    def change(step: Any) -> Any:
+        if not isinstance(step, UpdateMany) or step.table != table:
+            return step
+        return UpdateMany(step.table, step.where, {c: v for c, v in step.set.items() if c not in columns})
 
     return with_steps(form, tuple(change(step) for step in form.steps))
 
@@ -205,7 +214,7 @@ def signal_key_ignored(patch: Patch) -> None:
 @mutant
 def signals_do_not_mind_each_other(patch: Patch) -> None:
     for name in ("APPEND", "APPEND_MATCHED", "RESUME_BY_SIGNAL"):
-        put_pair(patch, name, lambda f: not_asking(f, SUSPENSION, "version"))
+        put_pair(patch, name, lambda f: not_asking(f, EXEC, "version"))
 
 
 @mutant
@@ -231,7 +240,7 @@ def signal_is_not_kept(patch: Patch) -> None:
 
 @mutant
 def satisfiers_are_forgotten(patch: Patch) -> None:
-    put_pair(patch, "APPEND_MATCHED", lambda f: without_set(f, "satisfier_signal_ids"))
+    put_pair(patch, "APPEND_MATCHED", lambda f: not_writing(f, SUSPENSION, "satisfier_signal_ids"))
 
 
 # ---- tokens
@@ -313,7 +322,7 @@ def cancel_leaves_the_waitpoints_open(patch: Patch) -> None:
 
 @mutant
 def deadline_leaves_the_waitpoints_open(patch: Patch) -> None:
-    put(patch, operators, "EXPIRE_OPEN", lambda f: without_steps(f, WAITPOINT))
+    patch.setattr(operators, "EXPIRE", operators.EXPIRE._replace(open=without_steps(operators.EXPIRE.open, WAITPOINT)))
 
 
 @mutant

@@ -92,7 +92,10 @@ def check_handle(snapshot: Snapshot, handle: HandleFields, *, marks: bool = True
         return Refuse(Contention(ContentionKind.LEASE_CONFLICT))
     if snapshot.attempt.lease_id != handle.lease_id:
         return Refuse(Contention(ContentionKind.LEASE_CONFLICT))
-    return _check_live(snapshot, execution, marks=marks)
+    refused = _check_live(snapshot, execution, marks=marks)
+    if refused is None and execution.current_worker_instance_id != handle.worker_instance_id:
+        return Refuse(Contention(ContentionKind.LEASE_CONFLICT))
+    return refused
 
 
 def check_fence(snapshot: Snapshot, fence: LeaseFence | None, attempt_index: int, source: str | None) -> Refuse | None:

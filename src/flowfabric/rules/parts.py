@@ -19,6 +19,7 @@ HELD = (
     Cond("lease_epoch", "=", Arg("lease_epoch")),
     Cond("attempt_index", "=", Arg("attempt_index")),
     Cond("current_lease_id", "=", Arg("lease_id")),
+    Cond("current_worker_instance_id", "=", Arg("worker_instance_id")),
     Cond("lifecycle_phase", "=", "active"),
     Cond("ownership_state", "=", "leased"),
     Cond("lease_expires_at_ms", ">", Now()),

@@ -12,7 +12,7 @@ from flowfabric.plan import Add, Arg, Cond, Form, Insert, Now, Plan, Ref, Update
 from flowfabric.rules import conditions
 from flowfabric.rules.attempts import held_by
 from flowfabric.rules.decision import Act, Decision, Done, Refuse
-from flowfabric.rules.parts import EXEC, HELD, SIGNAL, SUSPENSION, WAITPOINT
+from flowfabric.rules.parts import EXEC, HELD, SIGNAL, WAITPOINT
 
 _STILL_HELD = Update(EXEC, HELD, {"last_mutation_at": Now()})
 HOLD = Form("hold", _STILL_HELD)
@@ -101,17 +101,17 @@ CLOSE_WAITPOINT = Form(
         {"state": "closed", "closed_at_ms": Now(), "close_reason": Arg("reason"), "version": Add(1)},
     ),
 )
-# A signal is guarded by the version of its suspension: one that was decided before the close must look again.
+# A signal is guarded by the version of its execution: one that was decided before the close must look again.
 LOOK_AGAIN = Form(
     "look_again",
     Update(
-        SUSPENSION,
+        EXEC,
         (
             Cond("partition_key", "=", Arg("partition_key")),
             Cond("execution_id", "=", Arg("execution_id")),
-            Cond("suspension_id", "=", Arg("suspension_id")),
+            Cond("current_suspension_id", "=", Arg("suspension_id")),
         ),
-        {"version": Add(1)},
+        {"version": Add(1), "last_mutation_at": Now()},
     ),
 )
 

@@ -40,6 +40,7 @@ g AS (UPDATE ff_exec_core AS t
     AND CASE WHEN t.lease_epoch = a.lease_epoch
     AND t.attempt_index = a.attempt_index
     AND t.current_lease_id = a.lease_id
+    AND t.current_worker_instance_id = a.worker_instance_id
     AND t.lifecycle_phase = 'active'::text
     AND t.ownership_state = 'leased'::text
     AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END RETURNING a.n_,

@@ -1,4 +1,4 @@
--- create_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key)
+-- create_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -6,6 +6,7 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.lease_epoch AS lease_epoch,
     u.attempt_index AS attempt_index,
     u.lease_id AS lease_id,
+    u.worker_instance_id AS worker_instance_id,
     u.waitpoint_id AS waitpoint_id,
     u.token_kid AS token_kid,
     u.token AS token,
@@ -15,7 +16,7 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::uuid[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::uuid[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET last_mutation_at = a.now_ms_
     FROM a
@@ -24,6 +25,7 @@ g AS (UPDATE ff_exec_core AS t
     AND CASE WHEN t.lease_epoch = a.lease_epoch
     AND t.attempt_index = a.attempt_index
     AND t.current_lease_id = a.lease_id
+    AND t.current_worker_instance_id = a.worker_instance_id
     AND t.lifecycle_phase = 'active'::text
     AND t.ownership_state = 'leased'::text
     AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END RETURNING a.n_,

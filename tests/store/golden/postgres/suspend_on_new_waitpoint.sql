@@ -1,4 +1,4 @@
--- suspend_on_new_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, worker_instance_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, required_signal_names)
+-- suspend_on_new_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, required_signal_names)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -6,6 +6,7 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.lease_epoch AS lease_epoch,
     u.attempt_index AS attempt_index,
     u.lease_id AS lease_id,
+    u.worker_instance_id AS worker_instance_id,
     u.blocking_reason AS blocking_reason,
     u.blocking_detail AS blocking_detail,
     u.suspension_id AS suspension_id,
@@ -21,7 +22,6 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.resume_policy::json AS resume_policy,
     u.continuation_metadata_pointer AS continuation_metadata_pointer,
     u.satisfier_signal_ids::json AS satisfier_signal_ids,
-    u.worker_instance_id AS worker_instance_id,
     u.waitpoint_id AS waitpoint_id,
     u.token_kid AS token_kid,
     u.token AS token,
@@ -32,7 +32,7 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::text[], $9::uuid[], $10::uuid[], $11::bigint[], $12::text[], $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::uuid[], $24::text[], $25::text[], $26::bigint[], $27::bigint[], $28::text[], $29::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, worker_instance_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, required_signal_names, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::text[], $9::text[], $10::uuid[], $11::uuid[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::uuid[], $24::text[], $25::text[], $26::bigint[], $27::bigint[], $28::text[], $29::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, required_signal_names, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
     last_mutation_at = a.now_ms_,
@@ -64,6 +64,7 @@ g AS (UPDATE ff_exec_core AS t
     AND CASE WHEN t.lease_epoch = a.lease_epoch
     AND t.attempt_index = a.attempt_index
     AND t.current_lease_id = a.lease_id
+    AND t.current_worker_instance_id = a.worker_instance_id
     AND t.lifecycle_phase = 'active'::text
     AND t.ownership_state = 'leased'::text
     AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END RETURNING a.n_,

@@ -1,4 +1,4 @@
--- delay(partition_key, execution_id, lease_epoch, attempt_index, lease_id, blocking_detail, delay_until_ms, worker_instance_id)
+-- delay(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, blocking_detail, delay_until_ms)
 
 SELECT attempt_timeout_at_ms,
     partition_key,
@@ -13,6 +13,7 @@ SELECT attempt_timeout_at_ms,
     AND lease_epoch = ?
     AND attempt_index = ?
     AND current_lease_id = ?
+    AND current_worker_instance_id = ?
     AND lifecycle_phase = 'active'
     AND ownership_state = 'leased'
     AND lease_expires_at_ms > ?;

@@ -1,4 +1,4 @@
--- fail_for_good(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, category, worker_instance_id)
+-- fail_for_good(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, reason, category)
 
 SELECT partition_key,
     execution_id,
@@ -13,6 +13,7 @@ SELECT partition_key,
     AND lease_epoch = ?
     AND attempt_index = ?
     AND current_lease_id = ?
+    AND current_worker_instance_id = ?
     AND lifecycle_phase = 'active'
     AND ownership_state = 'leased'
     AND lease_expires_at_ms > ?;

@@ -1,4 +1,4 @@
--- give_up(partition_key, execution_id, lease_epoch, attempt_index, lease_id, reason, attempt_reason, worker_instance_id)
+-- give_up(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, reason, attempt_reason)
 
 SELECT lease_epoch,
     partition_key,
@@ -13,6 +13,7 @@ SELECT lease_epoch,
     AND lease_epoch = ?
     AND attempt_index = ?
     AND current_lease_id = ?
+    AND current_worker_instance_id = ?
     AND lifecycle_phase = 'active'
     AND ownership_state = 'leased'
     AND lease_expires_at_ms > ?;

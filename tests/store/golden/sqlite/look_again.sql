@@ -1,7 +1,8 @@
 -- look_again(partition_key, execution_id, suspension_id)
 
-UPDATE ff_suspension_current
-    SET version = version + 1
+UPDATE ff_exec_core
+    SET version = version + 1,
+    last_mutation_at = ?
     WHERE partition_key = ?
     AND execution_id = ?
-    AND suspension_id = ?;
+    AND current_suspension_id = ?;

@@ -1,4 +1,4 @@
--- progress(partition_key, execution_id, lease_epoch, attempt_index, lease_id, percent, message)
+-- progress(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, percent, message)
 
 UPDATE ff_exec_core
     SET progress_updated_at = ?,
@@ -10,6 +10,7 @@ UPDATE ff_exec_core
     AND lease_epoch = ?
     AND attempt_index = ?
     AND current_lease_id = ?
+    AND current_worker_instance_id = ?
     AND lifecycle_phase = 'active'
     AND ownership_state = 'leased'
     AND lease_expires_at_ms > ?;

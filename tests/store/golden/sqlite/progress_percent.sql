@@ -1,4 +1,4 @@
--- progress_percent(partition_key, execution_id, lease_epoch, attempt_index, lease_id, percent)
+-- progress_percent(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, percent)
 
 UPDATE ff_exec_core
     SET progress_updated_at = ?,
@@ -9,6 +9,7 @@ UPDATE ff_exec_core
     AND lease_epoch = ?
     AND attempt_index = ?
     AND current_lease_id = ?
+    AND current_worker_instance_id = ?
     AND lifecycle_phase = 'active'
     AND ownership_state = 'leased'
     AND lease_expires_at_ms > ?;

@@ -1,4 +1,4 @@
--- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, lease_ttl_ms, renew_within_ms, worker_instance_id)
+-- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
 
 SELECT partition_key,
     execution_id,
@@ -12,6 +12,7 @@ SELECT partition_key,
     AND lease_epoch = ?
     AND attempt_index = ?
     AND current_lease_id = ?
+    AND current_worker_instance_id = ?
     AND lifecycle_phase = 'active'
     AND ownership_state = 'leased'
     AND lease_expires_at_ms > ?;

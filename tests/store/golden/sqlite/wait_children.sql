@@ -13,6 +13,7 @@ SELECT lease_epoch,
     AND lease_epoch = ?
     AND attempt_index = ?
     AND current_lease_id = ?
+    AND current_worker_instance_id = ?
     AND lifecycle_phase = 'active'
     AND ownership_state = 'leased'
     AND lease_expires_at_ms > ?;
