@@ -46,6 +46,7 @@ _CANCELLED_BY = (
     "total_attempt_count",
     "current_attempt_id",
     "current_lease_id",
+    "current_worker_instance_id",
     "lease_epoch",
     "version",
 )

@@ -18,7 +18,8 @@ from flowfabric.rules.parts import (
     THIS_ATTEMPT,
     UNCHANGED,
     drop_grant,
-    lease_event,
+    held_event,
+    lease_of,
     named,
     operator_event,
 )
@@ -58,7 +59,7 @@ HOLD_RUNNING = Form(
         },
     ),
     drop_grant(),
-    lease_event("revoked", "budget", at=Arg("now")),
+    held_event("revoked", "budget", at=Arg("now")),
     _TOLD,
 )
 HOLD_READY = Form(
@@ -89,6 +90,7 @@ def consequence(execution: Execution | None, action: str, budget: UUID, breach: 
         return None
     values: dict[str, Any] = {
         **named(execution),
+        **lease_of(execution),
         **told,
         "now": now,
         "detail": detail(budget, breach.dimension, breach.current_usage, breach.hard_limit),

@@ -18,7 +18,8 @@ from flowfabric.rules.parts import (
     close_waits,
     completion_event,
     drop_grant,
-    lease_event,
+    held_event,
+    lease_of,
     named,
     operator_event,
 )
@@ -36,7 +37,7 @@ class Endings(NamedTuple):
     between: Form
 
     def plan(self, execution: Execution, reason: str, now: int, **more: Any) -> Plan:
-        values = {**named(execution), "reason": reason, "now": now, **more}
+        values = {**named(execution), **lease_of(execution), "reason": reason, "now": now, **more}
         if execution.ownership_state == "leased":
             form = self.leased
         elif execution.current_attempt_id is not None:
@@ -70,7 +71,7 @@ def endings(name: str, outcome: str, *, told: str | None = None) -> Endings:
             Update(EXEC, (*UNCHANGED, _STILL_LEASED), over),
             close,
             drop_grant(),
-            lease_event("revoked", outcome, at=Arg("now")),
+            held_event("revoked", outcome, at=Arg("now")),
             *done,
         ),
         Form(f"{name}_open", Update(EXEC, UNCHANGED, {**over, **NOT_WAITING}), close, *waits, drop_grant(), *done),

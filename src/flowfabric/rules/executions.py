@@ -49,7 +49,8 @@ from flowfabric.rules.parts import (
     close_waits,
     completion_event,
     drop_grant,
-    lease_event,
+    held_event,
+    lease_of,
     named,
     operator_event,
 )
@@ -249,7 +250,7 @@ _CLOSE_CANCELLED = close_attempt(
 )
 _DONE_CANCELLED = completion_event("cancelled", at=Arg("now"))
 
-_LEASE_OVER = lease_event("revoked", "cancelled", at=Arg("now"))
+_LEASE_OVER = held_event("revoked", "cancelled", at=Arg("now"))
 _CANCEL_BETWEEN = {**_ENDED_CANCELLED, "attempt_state": "attempt_terminal"}
 
 
@@ -289,6 +290,7 @@ def cancel(snapshot: Snapshot, args: CancelExecutionArgs, *, by: str | None = No
     now = snapshot.now_ms if args.now is None else args.now
     values = {
         **named(execution),
+        **lease_of(execution),
         "now": now,
         "reason": args.reason,
         "source": by or args.source,

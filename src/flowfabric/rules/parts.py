@@ -77,8 +77,8 @@ def lease_event(kind: str, reason: str | None = None, *, at: Any = Now()) -> Ins
     )
 
 
-def held_event(kind: str, reason: str | None = None) -> Insert:
-    """The lease that the caller named and the guard found to hold: so the row need not be read before it is changed."""
+def held_event(kind: str, reason: str | None = None, *, at: Any = Now()) -> Insert:  # noqa: B008
+    """The lease as the caller knows it, where the guard says that it is right: so the row need not be read before it changes."""
     return Emit(
         LEASE_EVENTS,
         kind,
@@ -89,6 +89,7 @@ def held_event(kind: str, reason: str | None = None) -> Insert:
             "worker_instance_id": Arg("worker_instance_id"),
             "reason": reason,
         },
+        at,
     )
 
 
@@ -141,6 +142,11 @@ def close_waits(
 
 def drop_grant() -> Delete:
     return Delete(GRANT, THIS_ROW)
+
+
+def lease_of(execution: Execution) -> dict[str, Any]:
+    """The arguments of `held_event`, from a row whose version is guarded."""
+    return {"lease_id": execution.current_lease_id, "worker_instance_id": execution.current_worker_instance_id}
 
 
 def named(execution: Execution) -> dict[str, Any]:

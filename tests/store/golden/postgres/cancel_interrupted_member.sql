@@ -1,4 +1,4 @@
--- cancel_interrupted_member(partition_key, execution_id, version, now, reason, source, lease_epoch, attempt_index, attempt_reason)
+-- cancel_interrupted_member(partition_key, execution_id, version, now, reason, source, lease_epoch, attempt_index, attempt_reason, lease_id, worker_instance_id)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -10,36 +10,16 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.lease_epoch AS lease_epoch,
     u.attempt_index AS attempt_index,
     u.attempt_reason AS attempt_reason,
+    u.lease_id AS lease_id,
+    u.worker_instance_id AS worker_instance_id,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, reason, source, lease_epoch, attempt_index, attempt_reason, n_)),
-l AS MATERIALIZED (SELECT a.n_,
-    a.now_ms_,
-    a.partition_key,
-    a.execution_id,
-    a.version,
-    a.now,
-    a.reason,
-    a.source,
-    a.lease_epoch,
-    a.attempt_index,
-    a.attempt_reason,
-    t.current_lease_id AS w_current_lease_id,
-    t.current_worker_instance_id AS w_current_worker_instance_id,
-    t.partition_key AS w_partition_key,
-    t.execution_id AS w_execution_id
-    FROM a,
-    ff_exec_core AS t
-    WHERE t.partition_key = a.partition_key
-    AND t.execution_id = a.execution_id
-    AND CASE WHEN t.version = a.version THEN true ELSE false END
-    ORDER BY t.partition_key,
-    t.execution_id FOR UPDATE OF t),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::bigint[], $9::bigint[], $10::text[], $11::uuid[], $12::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, reason, source, lease_epoch, attempt_index, attempt_reason, lease_id, worker_instance_id, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
-    last_mutation_at = l.now,
-    last_transition_at = l.now,
+    last_mutation_at = a.now,
+    last_transition_at = a.now,
     current_lease_id = NULL::uuid,
     current_worker_id = NULL::text,
     current_worker_instance_id = NULL::text,
@@ -50,7 +30,7 @@ g AS (UPDATE ff_exec_core AS t
     attempt_timeout_at_ms = NULL::bigint,
     reserved_for = NULL::text,
     reserved_until_ms = NULL::bigint,
-    retain_until_ms = (l.now_ms_ + t.retention_ttl_ms),
+    retain_until_ms = (a.now_ms_ + t.retention_ttl_ms),
     lifecycle_phase = 'cancelled'::text,
     ownership_state = 'unowned'::text,
     eligibility_state = 'not_applicable'::text,
@@ -59,25 +39,24 @@ g AS (UPDATE ff_exec_core AS t
     terminal_outcome = 'cancelled'::text,
     public_state = 'cancelled'::text,
     delay_until_ms = NULL::bigint,
-    terminal_at_ms = coalesce(t.terminal_at_ms, l.now),
-    cancellation_reason = coalesce(t.cancellation_reason, l.reason),
-    cancelled_by = coalesce(t.cancelled_by, l.source),
-    closing_epoch = l.lease_epoch,
-    closing_attempt_index = l.attempt_index,
+    terminal_at_ms = coalesce(t.terminal_at_ms, a.now),
+    cancellation_reason = coalesce(t.cancellation_reason, a.reason),
+    cancelled_by = coalesce(t.cancelled_by, a.source),
+    closing_epoch = a.lease_epoch,
+    closing_attempt_index = a.attempt_index,
     attempt_state = 'attempt_terminal'::text,
     lease_epoch = t.lease_epoch + 1,
     current_suspension_id = NULL::uuid,
     current_waitpoint_id = NULL::uuid
-    FROM l
-    WHERE t.partition_key = l.w_partition_key
-    AND t.execution_id = l.w_execution_id RETURNING l.n_,
-    l.now_ms_,
-    l.now,
-    l.attempt_reason,
-    l.w_current_lease_id,
-    l.w_current_worker_instance_id,
-    l.w_partition_key,
-    l.w_execution_id,
+    FROM a
+    WHERE t.partition_key = a.partition_key
+    AND t.execution_id = a.execution_id
+    AND CASE WHEN t.version = a.version THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.now,
+    a.attempt_reason,
+    a.lease_id,
+    a.worker_instance_id,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id,
     t.attempt_index AS r_attempt_index,
@@ -116,9 +95,9 @@ w5 AS (INSERT INTO ff_lease_event (event_type,
     g.r_partition_key,
     g.r_namespace,
     g.r_instance_tag,
-    g.w_current_lease_id::text,
+    g.lease_id::text,
     g.r_lease_epoch,
-    g.w_current_worker_instance_id,
+    g.worker_instance_id,
     'cancelled'::text
     FROM g),
 w4 AS (DELETE

@@ -1,4 +1,4 @@
--- overspend_leased(partition_key, execution_id, version, now, reason, details)
+-- overspend_leased(partition_key, execution_id, version, now, reason, lease_id, worker_instance_id, details)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -6,35 +6,17 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.version AS version,
     u.now AS now,
     u.reason AS reason,
+    u.lease_id AS lease_id,
+    u.worker_instance_id AS worker_instance_id,
     u.details::json AS details,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, reason, details, n_)),
-l AS MATERIALIZED (SELECT a.n_,
-    a.now_ms_,
-    a.partition_key,
-    a.execution_id,
-    a.version,
-    a.now,
-    a.reason,
-    a.details,
-    t.current_lease_id AS w_current_lease_id,
-    t.current_worker_instance_id AS w_current_worker_instance_id,
-    t.partition_key AS w_partition_key,
-    t.execution_id AS w_execution_id
-    FROM a,
-    ff_exec_core AS t
-    WHERE t.partition_key = a.partition_key
-    AND t.execution_id = a.execution_id
-    AND CASE WHEN t.version = a.version
-    AND t.ownership_state = 'leased'::text THEN true ELSE false END
-    ORDER BY t.partition_key,
-    t.execution_id FOR UPDATE OF t),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::uuid[], $8::text[], $9::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, reason, lease_id, worker_instance_id, details, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
-    last_mutation_at = l.now,
-    last_transition_at = l.now,
+    last_mutation_at = a.now,
+    last_transition_at = a.now,
     current_lease_id = NULL::uuid,
     current_worker_id = NULL::text,
     current_worker_instance_id = NULL::text,
@@ -45,7 +27,7 @@ g AS (UPDATE ff_exec_core AS t
     attempt_timeout_at_ms = NULL::bigint,
     reserved_for = NULL::text,
     reserved_until_ms = NULL::bigint,
-    retain_until_ms = (l.now_ms_ + t.retention_ttl_ms),
+    retain_until_ms = (a.now_ms_ + t.retention_ttl_ms),
     lifecycle_phase = 'terminal'::text,
     ownership_state = 'unowned'::text,
     eligibility_state = 'not_applicable'::text,
@@ -54,22 +36,22 @@ g AS (UPDATE ff_exec_core AS t
     terminal_outcome = 'failed'::text,
     public_state = 'failed'::text,
     delay_until_ms = NULL::bigint,
-    failure_reason = l.reason,
-    terminal_at_ms = l.now,
+    failure_reason = a.reason,
+    terminal_at_ms = a.now,
     closing_epoch = t.lease_epoch,
     closing_attempt_index = t.attempt_index,
     attempt_state = 'attempt_terminal'::text
-    FROM l
-    WHERE t.partition_key = l.w_partition_key
-    AND t.execution_id = l.w_execution_id RETURNING l.n_,
-    l.now_ms_,
-    l.now,
-    l.reason,
-    l.details,
-    l.w_current_lease_id,
-    l.w_current_worker_instance_id,
-    l.w_partition_key,
-    l.w_execution_id,
+    FROM a
+    WHERE t.partition_key = a.partition_key
+    AND t.execution_id = a.execution_id
+    AND CASE WHEN t.version = a.version
+    AND t.ownership_state = 'leased'::text THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.now,
+    a.reason,
+    a.lease_id,
+    a.worker_instance_id,
+    a.details,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id,
     t.attempt_index AS r_attempt_index,
@@ -122,9 +104,9 @@ w3 AS (INSERT INTO ff_lease_event (event_type,
     g.r_partition_key,
     g.r_namespace,
     g.r_instance_tag,
-    g.w_current_lease_id::text,
+    g.lease_id::text,
     g.r_lease_epoch,
-    g.w_current_worker_instance_id,
+    g.worker_instance_id,
     'failed'::text
     FROM g),
 w2 AS (DELETE

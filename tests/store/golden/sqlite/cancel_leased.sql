@@ -1,8 +1,6 @@
--- cancel_leased(partition_key, execution_id, version, now, reason, source, lease_epoch, attempt_index, attempt_reason)
+-- cancel_leased(partition_key, execution_id, version, now, reason, source, lease_epoch, attempt_index, attempt_reason, lease_id, worker_instance_id)
 
-SELECT current_lease_id,
-    current_worker_instance_id,
-    lease_epoch,
+SELECT lease_epoch,
     partition_key,
     execution_id,
     attempt_index,

@@ -1,8 +1,6 @@
--- cancel_member_between_attempts(partition_key, execution_id, version, now, reason, source, lease_epoch, attempt_index)
+-- cancel_member_between_attempts(partition_key, execution_id, version, now, reason, source, lease_epoch, attempt_index, lease_id, worker_instance_id)
 
-SELECT current_lease_id,
-    current_worker_instance_id,
-    partition_key,
+SELECT partition_key,
     execution_id,
     namespace,
     instance_tag,

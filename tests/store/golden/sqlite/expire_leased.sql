@@ -1,8 +1,6 @@
--- expire_leased(partition_key, execution_id, version, now, reason)
+-- expire_leased(partition_key, execution_id, version, now, reason, lease_id, worker_instance_id)
 
-SELECT current_lease_id,
-    current_worker_instance_id,
-    partition_key,
+SELECT partition_key,
     execution_id,
     attempt_index,
     namespace,

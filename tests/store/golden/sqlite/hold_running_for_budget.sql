@@ -1,8 +1,6 @@
--- hold_running_for_budget(partition_key, execution_id, version, now, detail, blocked_on, details)
+-- hold_running_for_budget(partition_key, execution_id, version, now, detail, blocked_on, lease_id, worker_instance_id, details)
 
-SELECT current_lease_id,
-    current_worker_instance_id,
-    lease_epoch,
+SELECT lease_epoch,
     attempt_timeout_at_ms,
     partition_key,
     execution_id,
