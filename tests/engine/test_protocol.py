@@ -14,12 +14,14 @@ import pytest
 import flowfabric
 from flowfabric.connect import connect, memory_engine
 from flowfabric.engine.backend import EngineBackend
+from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.engine import FLAGS, Engine
 from flowfabric.engine.flow_backend import FlowBackend
 from flowfabric.engine.suspension_backend import SuspensionBackend
 from flowfabric.errors import ConfigError, EngineError, RequiresDevMode, Unavailable
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass
+from flowfabric.model.budget import CreateBudgetArgs
 from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, ReplayExecutionArgs
 from flowfabric.model.flow import CancelFlowArgs, CreateFlowArgs, WaitTimeout
 from flowfabric.model.lease import RevokeLeaseArgs
@@ -44,7 +46,8 @@ from .helpers import (
     two_stores,
 )
 
-MEMBERS = sorted({n for kind in (EngineBackend, FlowBackend, SuspensionBackend) for n in vars(kind) if not n.startswith("_")})
+KINDS = (EngineBackend, FlowBackend, SuspensionBackend, BudgetBackend)
+MEMBERS = sorted({n for kind in KINDS for n in vars(kind) if not n.startswith("_")})
 
 
 # ---- the protocol
@@ -153,6 +156,8 @@ PROOFS: dict[str, Any] = {
     "seed_waitpoint_hmac_secret": lambda e, i, h: e.seed_waitpoint_hmac_secret("k1", "ab" * 32),
     "list_pending_waitpoints": lambda e, i, h: e.list_pending_waitpoints(i),
     "subscribe_signal_delivery": lambda e, i, h: e.subscribe_signal_delivery(),
+    "budget_admin": lambda e, i, h: e.create_budget(CreateBudgetArgs(budget_id=uuid4())),
+    "read_budget_usage_and_limits": lambda e, i, h: e.read_budget_usage_and_limits(uuid4()),
     "claim_for_worker": lambda e, i, h: e.claim_for_worker(LANE, "w", "i", (), 9),
     "issue_reclaim_grant": lambda e, i, h: e.issue_reclaim_grant(grant_args(i)),
     "prepare": lambda e, i, h: _always(e.prepare()),
