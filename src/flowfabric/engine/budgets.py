@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.engine import books as reading
 from flowfabric.engine import budget_checks, checks
+from flowfabric.engine.books import read_account, read_books, read_ledger, with_rest
 from flowfabric.engine.kernel import LIGHT, Settings, light
-from flowfabric.engine.meter import MAX_ROWS, Meter, log, read_books
+from flowfabric.engine.meter import Meter, log, pause
 from flowfabric.engine.signals import Signals
 from flowfabric.errors import EngineError, NotFound, invalid
 from flowfabric.ids import ExecutionId, execution_id
@@ -34,7 +37,7 @@ from flowfabric.model.lease import Handle
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules import budget_actions, budget_returns, budgets, flow_cancels, grants
 from flowfabric.rules.budget_actions import waits_on
-from flowfabric.rules.budgets import Books, Report
+from flowfabric.rules.budgets import Books, Counted, Report
 from flowfabric.rules.decision import Act, Decision, Snapshot
 from flowfabric.store.port import Get, Scan, Store
 
@@ -58,12 +61,12 @@ class Budgets(Signals):
 
     async def create_budget(self, args: CreateBudgetArgs) -> BudgetCreated | BudgetAlreadySatisfied:
         """Limits per dimension, and when they start anew. Creating it again changes nothing."""
-        budget_checks.new_budget(args)
+        new = budget_checks.new_budget(args)
 
         def rule(found: _Found) -> Decision:
-            return budgets.create_budget(found.books.policy, args, found.books.now_ms)
+            return budgets.create_budget(found.books.policy, new, found.books.now_ms)
 
-        result: BudgetCreated | BudgetAlreadySatisfied = await self.settle(lambda: self._books(args.budget_id), rule)
+        result: BudgetCreated | BudgetAlreadySatisfied = await self.settle(lambda: self._books(new.budget_id), rule)
         return result
 
     async def _books(self, budget: UUID) -> _Found:
@@ -109,11 +112,11 @@ class Budgets(Signals):
                 if not plans or isinstance(await self.store.commit_together(plans), Applied):
                     return result
             else:
-                acted = await self._consequence(found, result)
+                acted = await self._consequence(found, counted, result)
                 if acted is not None:
                     return acted
             tries += 1
-            await self._pause(tries)
+            await pause(tries)
 
     async def _breached(self, budget: UUID, report: Report) -> _Found:
         assert report.by is not None
@@ -121,19 +124,20 @@ class Budgets(Signals):
         rows = (await self.store.load((Get("ff_exec_core", key, LIGHT),))).rows[0]
         return _Found(await read_books(self.store, budget, [report]), light(rows[0]) if rows else None)
 
-    async def _consequence(self, found: _Found, breach: HardBreach) -> HardBreach | None:
+    async def _consequence(self, found: _Found, counted: Counted, breach: HardBreach) -> HardBreach | None:
         """None when the world moved."""
         books, execution = found.books, found.execution
         assert books.policy is not None
         action = books.policy.limits.on_hard_limit
         noted = budgets.note_hard(books.budget_id, 1, breach.dimension)
         if action == HardLimitAction.CANCEL_FLOW_PENDING and execution is not None and execution.flow_id is not None:
-            await self._cancel_pending(execution.flow_id, books.budget_id, noted)
-            return _acted(breach, action)
+            over = not await self._cancel_pending(execution.flow_id, books.budget_id, noted)
+            return breach if over else _acted(breach, action)
         plan = budget_actions.consequence(execution, action, books.budget_id, breach, books.now_ms)
         if plan is None:
             return breach if isinstance(await self.store.commit(noted), Applied) else None
-        if not isinstance(await self.store.commit_together([plan, noted]), Applied):
+        plans = [*budgets.still_refused(books, counted, breach), plan, noted]
+        if not isinstance(await self.store.commit_together(plans), Applied):
             return None
         assert execution is not None
         self._forget_facts(execution.id)
@@ -141,8 +145,8 @@ class Budgets(Signals):
             await self._cascade.ended((execution.id,))
         return _acted(breach, action)
 
-    async def _cancel_pending(self, flow: UUID, budget: UUID, noted: Plan) -> None:
-        """The members that have not begun, with the note of the refusal; a flow that is over already only gets the note."""
+    async def _cancel_pending(self, flow: UUID, budget: UUID, noted: Plan) -> bool:
+        """The members that have not begun, with the note of the refusal; False where the flow was over and only that is noted."""
         policy = CancelFlowPolicy.CANCEL_PENDING
         args = CancelFlowArgs(flow_id=flow, reason=f"budget_exceeded:{budget}", cancellation_policy=policy)
 
@@ -156,6 +160,7 @@ class Budgets(Signals):
             await self.store.commit(noted)
         elif done:
             await self._cascade.ended(done)
+        return done is not None
 
     # ---- giving back and starting anew
 
@@ -164,27 +169,15 @@ class Budgets(Signals):
         budget, who = budget_checks.budget_id(budget_id), execution_id(execution)
         tries = 0
         while True:
-            books = await self._account(budget, who)
+            books = await read_account(self.store, budget, who)
             plans = budget_returns.release(books, who)
             if not plans:
                 return
             if isinstance(await self.store.commit_together(plans), Applied):
                 break
             tries += 1
-            await self._pause(tries)
+            await pause(tries)
         await self.release_waiters(budget)
-
-    async def _account(self, budget: UUID, who: ExecutionId) -> Books:
-        owner = {"partition_key": who.partition_index, "execution_id": who.uuid}
-        reads = (
-            Get("ff_budget_policy", (budget,)),
-            Scan("usage_of", {"budget_id": budget}, limit=MAX_ROWS, columns=("dimensions_key", "current_value")),
-            Scan("ledger_of", owner, limit=MAX_ROWS, columns=("dimensions_key", "budget_id", "delta_total")),
-        )
-        loaded = await self.store.load(reads)
-        _, usage, ledger = loaded.rows
-        charges = {(who, name): total for name, of, total in ledger if of == budget}
-        return Books(budget, loaded.now_ms, None, dict(usage), {}, charges)
 
     async def reset_budget(self, budget_id: UUID, now: int | None = None) -> BudgetReset:
         """Nothing is used any more, and whoever waited for that goes on."""
@@ -200,34 +193,54 @@ class Budgets(Signals):
         rows = (await self.store.load((Scan("budget_resets", upto=now, limit=size, columns=("budget_id",)),))).rows[0]
         done = 0
         for (budget,) in rows:
-            result = await self.settle(
-                lambda budget=budget: self._books(budget),  # type: ignore[misc]
-                lambda found: budget_returns.reset(found.books, None, only_due=True),
-            )
-            if result is not None:
-                await self.release_waiters(budget)
-                done += 1
+            try:
+                done += await self._reset_if_due(budget)
+            except EngineError:
+                log.exception("the reset of budget %s has to wait", budget)
         return done
+
+    async def _reset_if_due(self, budget: UUID) -> bool:
+        def rule(found: _Found) -> Decision:
+            return budget_returns.reset(found.books, None, only_due=True)
+
+        if await self.settle(lambda: self._books(budget), rule) is None:
+            return False
+        await self.release_waiters(budget)
+        return True
 
     async def release_waiters(self, budget: UUID) -> int:
         """Executions that wait for a budget that has room again can be claimed; how many."""
-        books = await read_books(self.store, budget)
+        ident = budget_checks.budget_id(budget)
+        books = await read_books(self.store, ident)
         if books.policy is not None and budgets.spent(books.policy, books.usage) is not None:
             return 0
         done = 0
         while True:
-            group = {"blocked_on": waits_on(budget)}
+            group = {"blocked_on": waits_on(ident)}
             loaded = await self.store.load((Scan("blocked_on", group, limit=MAX_WAITERS, columns=LIGHT),))
-            plans = [self._unblocking(light(row), loaded.now_ms) for row in loaded.rows[0]]
-            freed = sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+            freed = await self._unblock([light(row) for row in loaded.rows[0]], loaded.now_ms)
             done += freed
             if not freed:
                 return done
 
-    def _unblocking(self, execution: Execution, now: int) -> Plan:
-        decision = grants.unblock(Snapshot(now, execution), "waiting_for_budget", now)
-        assert isinstance(decision, Act)
-        return decision.plan
+    async def release_overlooked(self) -> int:
+        """Executions that waited when their budget was reset, by somebody who did not live to release them; how many."""
+        done = 0
+        async for budget in self._every_budget():
+            reads = (
+                Scan("usage_of", {"budget_id": budget}, limit=reading.MAX_ROWS, columns=("last_reset_at_ms",)),
+                Scan("blocked_on", {"blocked_on": waits_on(budget)}, limit=MAX_WAITERS, columns=LIGHT),
+            )
+            loaded = await self.store.load(reads)
+            reset_at = max((at for (at,) in loaded.rows[0] if at is not None), default=-1)
+            overlooked = [who for row in loaded.rows[1] if (who := light(row)).last_transition_at <= reset_at]
+            done += await self._unblock(overlooked, loaded.now_ms)
+        return done
+
+    async def _unblock(self, waiting: Sequence[Execution], now: int) -> int:
+        decided = [grants.unblock(Snapshot(now, execution), "waiting_for_budget", now) for execution in waiting]
+        plans = [decision.plan for decision in decided if isinstance(decision, Act)]
+        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
 
     async def forget_usage_keys(self) -> int:
         """Drops what is remembered of reports past its time; how many."""
@@ -239,29 +252,42 @@ class Budgets(Signals):
 
     async def reconcile_budget_counters(self) -> Reconciliation:
         """Looks for counters that contradict each other, and tells of them; nothing is changed."""
-        wrong, after = 0, None
+        wrong = 0
+        async for budget in self._every_budget():
+            wrong += await self._contradicts(budget)
+        return Reconciliation(wrong)
+
+    async def _every_budget(self) -> AsyncIterator[UUID]:
+        after = None
         while True:
             page = (await self.store.load((Scan("budgets", {}, after, limit=MAX_PAGE, columns=("budget_id",)),))).rows[0]
             for (budget,) in page:
-                wrong += await self._contradicts(budget)
+                yield budget
             if len(page) < MAX_PAGE:
-                return Reconciliation(wrong)
+                return
             after = (page[-1][0],)
 
     async def _contradicts(self, budget: UUID) -> bool:
-        group = {"budget_id": budget}
-        reads = (
-            Scan("usage_of", group, limit=MAX_ROWS, columns=("dimensions_key", "current_value")),
-            Scan("ledger_of_budget", group, limit=MAX_ROWS, columns=("dimensions_key", "delta_total")),
-        )
-        usage, ledger = (await self.store.load(reads)).rows
-        charged = Counter[str]()
-        for name, total in ledger:
-            charged[name] += total
-        found = budget_returns.contradictions(dict(usage), charged)
+        """What does not add up in two looks: many rows are not read at one moment."""
+        if not await self._contradictions(budget):
+            return False
+        found = await self._contradictions(budget)
         for name, used, on_accounts in found:
             log.error("budget %s: %s is %d in all and %d on accounts", budget, name, used, on_accounts)
         return bool(found)
+
+    async def _contradictions(self, budget: UUID) -> list[tuple[str, int, int]]:
+        group, most = {"budget_id": budget}, reading.MAX_ROWS
+        ledger = Scan(
+            "ledger_of_budget", group, limit=most, columns=("partition_key", "execution_id", "dimensions_key", "delta_total")
+        )
+        usage = Scan("usage_of", group, limit=most, columns=("dimensions_key", "current_value"))
+        some = (await self.store.load((ledger, usage))).rows
+        charged = Counter[str]()
+        for _, _, name, total in await with_rest(self.store, ledger, some[0], lambda row: row[:3]):
+            charged[name] += total
+        used = await with_rest(self.store, usage, some[1], lambda row: row[:1])
+        return budget_returns.contradictions(dict(used), charged)
 
     # ---- reads
 
@@ -300,10 +326,8 @@ class Budgets(Signals):
     async def read_budget_ledger(self, execution: ExecutionId) -> dict[UUID, dict[str, int]]:
         """What is on the account of an execution, by budget and dimension."""
         who = execution_id(execution)
-        owner = {"partition_key": who.partition_index, "execution_id": who.uuid}
-        read = Scan("ledger_of", owner, limit=MAX_ROWS, columns=("budget_id", "dimensions_key", "delta_total"))
         found: dict[UUID, dict[str, int]] = {}
-        for budget, name, total in (await self.store.load((read,))).rows[0]:
+        for budget, name, total in await read_ledger(self.store, who):
             found.setdefault(budget, {})[name] = total
         return found
 

@@ -102,7 +102,11 @@ def _block_form(reason: str, vector: str) -> Form:
 
 
 BLOCK = {reason: _block_form(reason, vector) for reason, vector in _HELD_BACK.items()}
-UNBLOCK = Form("unblock", Update(EXEC, UNCHANGED, {**MOVED_AT_ARG, **entering("READY")}), Wake("ready", Ref("lane_id")))
+UNBLOCK = Form(
+    "unblock",
+    Update(EXEC, UNCHANGED, {**MOVED_AT_ARG, **entering("READY"), "blocked_on": None}),
+    Wake("ready", Ref("lane_id")),
+)
 
 
 def check_blocking_reason(reason: str) -> ValidationError | None:
