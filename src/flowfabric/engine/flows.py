@@ -209,7 +209,7 @@ class Flows(Retention):
             raise problem
         for lane in {node.lane_id for node, _ in nodes}:
             await self._know_lane(lane, "submit_flow")
-        plans = graphs.submit_graph(whole, nodes, partition, await self.store.now_ms())
+        plans = graphs.submit_graph(whole, nodes, partition, await self.store.now_ms(), await self._limits_of(nodes, ident))
         try:
             answer = await self.store.commit_together(plans)
         except TransportError as error:

@@ -12,6 +12,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.codec.handle import decode_handle, encode_handle
+from flowfabric.engine.attachments import Attachments
 from flowfabric.engine.cascade import Cascade
 from flowfabric.engine.turns import Turns
 from flowfabric.errors import Contention, ContentionKind, EngineError, TransportError
@@ -73,6 +74,7 @@ class Kernel:
         self._label = store.tag.label
         self._cascade = Cascade(store)
         self._turns = Turns()
+        self._attachments = Attachments(store)
 
     # ---- snapshots
 

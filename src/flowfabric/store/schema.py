@@ -265,7 +265,7 @@ TABLES: dict[str, Table] = {
             active_concurrency_cap int, active_concurrency int=0, jitter_ms int=0, closed_until_ms int?, created_at_ms int,
             updated_at_ms int, version int=0""",
         ),
-        _table("ff_quota_window", "quota_policy_id uuid!, dimension text!, admitted_at_ms int!, execution_id text!"),
+        _table("ff_quota_window", "quota_policy_id uuid!, dimension text!, admitted_at_ms int!, execution_id uuidtext!"),
         _table(
             "ff_quota_admitted",
             "quota_policy_id uuid!, execution_id text!, admitted_at_ms int, expires_at_ms int?",
@@ -356,6 +356,13 @@ INDEXES: dict[str, Index] = {
             ("last_transition_at", "execution_id"),
             (),
             (_RUNNABLE, Cond("eligibility_state", "=", "blocked_by_route")),
+        ),
+        Index(
+            "limited",
+            "ff_exec_core",
+            ("last_transition_at", "execution_id"),
+            (),
+            (_RUNNABLE, Cond("eligibility_state", "in", ("blocked_by_budget", "blocked_by_quota"))),
         ),
         Index(
             "ended",

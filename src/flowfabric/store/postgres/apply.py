@@ -245,22 +245,44 @@ def carried(plans: Sequence[Plan], most: int) -> Iterator[list[Plan]]:
 
 async def run_together(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> Answer:
     """All in order in one transaction, or none."""
-    answer: Answer = Refused()
     mine = Effects()
     try:
         async with session.transaction():
-            at = 0
-            for run in carried(plans, MOST_TOGETHER):
-                answers = await run_plans(session, run, now_ms, mine)
-                refused = next((n for n, said in enumerate(answers) if isinstance(said, Refused)), None)
-                if refused is not None:
-                    raise Late(Refused(at + refused, getattr(answers[refused], "step", 0)))
-                answer = answers[-1]
-                at += len(run)
+            answer = await _run_in_order(session, plans, now_ms, mine)
     except Late as late:
         return late.answer
     effects.merge(mine.topics, mine.dues)
     return answer
+
+
+async def _run_in_order(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> Answer:
+    """The answer to the last. The first that is refused ends the transaction around them."""
+    answer: Answer = Refused()
+    at = 0
+    for run in carried(plans, MOST_TOGETHER):
+        answers = await run_plans(session, run, now_ms, effects)
+        refused = next((n for n, said in enumerate(answers) if isinstance(said, Refused)), None)
+        if refused is not None:
+            raise Late(Refused(at + refused, getattr(answers[refused], "step", 0)))
+        answer = answers[-1]
+        at += len(run)
+    return answer
+
+
+async def run_sweeps_together(
+    session: Session, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]], now_ms: int | None, effects: Effects
+) -> list[list[Row]] | Refused:
+    """Plans, then sweeps, all in one transaction."""
+    mine, swept = Effects(), list[list[Row]]()
+    try:
+        async with session.transaction():
+            await _run_in_order(session, first, now_ms, mine)
+            for _, run in groupby(wanted, key=lambda each: (each[0].form, each[0].form.chosen_by(each[0].values))):
+                swept += await run_sweeps(session, list(run), now_ms, mine)
+    except Late as late:
+        return late.answer
+    effects.merge(mine.topics, mine.dues)
+    return swept
 
 
 async def run_sweeps(

@@ -193,7 +193,7 @@ class Writer:
             if kind == "plan":
                 answers += self._plans([job.items for job in jobs])
             elif kind == "sweep":
-                answers += self._sweeps(jobs)
+                answers += self._sweeps([(job.items, job.limit) for job in jobs])
             else:
                 answers += [self._single(job) for job in jobs]
         return answers
@@ -208,7 +208,9 @@ class Writer:
                 return job.items(self._db)
             case "plan":
                 return self._plans([job.items])[0]
-        return self._sweeps([job])[0]
+            case "sweeps":
+                return self._all_sweeps(*job.items)
+        return self._sweeps([(job.items, job.limit)])[0]
 
     def _isolated(self, job: _Job) -> Any:
         """With a savepoint of its own, so that the neighbours of a bad plan survive."""
@@ -346,21 +348,30 @@ class Writer:
         holds = all(self._cursor.execute(asked.sql, args).fetchone() for args in set(map(asked.pick, rows)))
         return bare if holds else text.head
 
-    def _sweeps(self, jobs: list[_Job]) -> list[list[Row]]:
-        """Equal selections share one; each job then applies its own values to its share of the rows."""
-        text = self._script(jobs[0].items.form)
+    def _all_sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> list[list[Row]] | Refused:
+        answer = self._all_or_none(first) if first else None
+        if isinstance(answer, Refused):
+            return answer
+        answers: list[list[Row]] = []
+        for _, run in itertools.groupby(wanted, key=lambda each: _selection(each[0])):
+            answers += self._sweeps(list(run))
+        return answers
+
+    def _sweeps(self, wanted: Sequence[tuple[Plan, int]]) -> list[list[Row]]:
+        """Equal selections share one; each request then applies its own values to its share of the rows."""
+        text = self._script(wanted[0][0].form)
         assert text.select is not None
-        bases = [text.bind(self._now, job.items.values) for job in jobs]
-        limit = sum(job.limit for job in jobs)
+        bases = [text.bind(self._now, plan.values) for plan, _ in wanted]
+        limit = sum(limit for _, limit in wanted)
         picked = self._cursor.execute(f"{text.select.sql}{limit:d}", text.select.pick(bases[0])).fetchall()
         answers: list[list[Row]] = []
         applied: list[Values | None] = []
         start = 0
-        for job, base in zip(jobs, bases, strict=True):
-            share = [text.extend(base, row) for row in picked[start : start + job.limit]]
+        for (_, most), base in zip(wanted, bases, strict=True):
+            share = [text.extend(base, row) for row in picked[start : start + most]]
             answers.append([text.answer(full) for full in share])
             applied += share
-            start += job.limit
+            start += most
         self._write_all(text, applied)
         return answers
 
@@ -424,9 +435,13 @@ def _run_key(job: _Job) -> tuple[str, Any]:
     if job.kind == "plan":
         return "plan", job.items.form
     if job.kind == "sweep":
-        plan = job.items
-        return "sweep", (plan.form, plan.form.chosen_by(plan.values))
+        return "sweep", _selection(job.items)
     return "single", id(job)
+
+
+def _selection(plan: Plan) -> tuple[Form, Any]:
+    """What a sweep chooses its rows by."""
+    return plan.form, plan.form.chosen_by(plan.values)
 
 
 def _deliver(pairs: list[tuple[_Job, Any]], hub: Hub, topics: dict[Topic, None], dues: dict[str, int]) -> None:
