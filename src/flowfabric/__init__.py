@@ -13,6 +13,7 @@ from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import CancelFlowPolicy, EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
+from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs
 from flowfabric.model.waitpoint import (
     AllOf,
     Count,
@@ -30,10 +31,12 @@ from flowfabric.model.waitpoint import (
 __all__ = [
     "AllOf",
     "CancelFlowPolicy",
+    "CheckAdmissionArgs",
     "ClaimPolicy",
     "Count",
     "CountKind",
     "CreateExecutionArgs",
+    "CreateQuotaPolicyArgs",
     "DeliverSignalArgs",
     "EdgePolicy",
     "Engine",

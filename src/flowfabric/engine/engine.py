@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 from flowfabric.engine.kernel import Settings
-from flowfabric.engine.signals import Signals
+from flowfabric.engine.quota_upkeep import QuotaUpkeep
 from flowfabric.model.lease import Capabilities
 from flowfabric.store.port import Store
 
@@ -47,10 +47,15 @@ FLAGS = (
 )
 
 
-_OFFERED_BY = {"cancel_flow_wait_timeout": "cancel_flow", "cancel_flow_wait_indefinite": "cancel_flow"}
+_OFFERED_BY = {
+    "budget_admin": "create_budget",
+    "quota_admin": "create_quota_policy",
+    "cancel_flow_wait_timeout": "cancel_flow",
+    "cancel_flow_wait_indefinite": "cancel_flow",
+}
 
 
-class Engine(Signals):
+class Engine(QuotaUpkeep):
     """Load, decide, commit, for every operation; the store is the only thing that differs."""
 
     def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
@@ -89,6 +94,7 @@ class Engine(Signals):
         if not self._closed:
             self._closed = True
             await self._let_go()
+            await self._admissions.finish()
             await self._cascade.finish()
             await self.store.close()
 

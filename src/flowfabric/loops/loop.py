@@ -41,6 +41,8 @@ class LoopSettings(Struct, frozen=True):
     flow_projector_ms: int = 15_000
     suspension_timeout_ms: int = 2_000
     pending_waitpoint_ms: int = 5_000
+    quota_reconciler_ms: int = 30_000
+    unblock_ms: int = 5_000
     wanted: ScannerFilter = ScannerFilter()
 
 

@@ -15,6 +15,7 @@ from flowfabric.loops.flows import (
     FlowProjector,
 )
 from flowfabric.loops.lease_expiry import LeaseExpiry
+from flowfabric.loops.limits import LimitReleaser, QuotaReconciler
 from flowfabric.loops.loop import Loop, LoopSettings
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.loops.route_releaser import RouteReleaser
@@ -45,6 +46,8 @@ def all_loops(settings: LoopSettings) -> list[Loop]:
         FlowProjector(settings),
         SuspensionTimeout(settings),
         PendingWaitpointExpiry(settings),
+        QuotaReconciler(settings),
+        LimitReleaser(settings),
     ]
 
 

@@ -49,6 +49,25 @@ class LimitScope(Struct, frozen=True):
     attached_at_ms: int
 
 
+class BudgetState(Struct, frozen=True):
+    """A budget as admission sees it: its limits as stored, and what has been used."""
+
+    budget_id: str
+    policy_json: str
+    usage: dict[str, int]
+
+
+class Standing(Struct, frozen=True):
+    """How an execution's limits stand: who holds a place in its quota and why, the admissions in its window, its budgets."""
+
+    quota: QuotaPolicy | None = None
+    leased: frozenset[UUID] = frozenset()
+    reserved: frozenset[UUID] = frozenset()
+    admitted: frozenset[UUID] = frozenset()
+    window: tuple[int, ...] = ()
+    budgets: tuple[BudgetState, ...] = ()
+
+
 class Attached(Struct, frozen=True):
     """The limits of one execution. `gate` names the queue it waits in: empty without a limit, so that it pays for none."""
 

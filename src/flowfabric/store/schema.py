@@ -488,6 +488,13 @@ INDEXES: dict[str, Index] = {
             ("quota_policy_id", "dimension"),
             primary=True,
         ),
+        Index(
+            "quota_entries",
+            "ff_quota_window",
+            ("dimension", "admitted_at_ms", "execution_id"),
+            ("quota_policy_id",),
+            primary=True,
+        ),
         Index("quota_admitted", "ff_quota_admitted", ("execution_id",), ("quota_policy_id",), primary=True),
         Index("limit_scopes", "ff_limit_scope", ("scope_type", "scope_id", "kind", "limit_id"), primary=True),
         Index("lane_gates", "ff_lane_gate", ("gate",), ("lane_id",), primary=True),

@@ -9,6 +9,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
 from flowfabric.rules.states import is_ended, name_of, public_state, vector_of
 from flowfabric.verify.flows import FLOW_CHECKS
+from flowfabric.verify.quotas import QUOTA_CHECKS
 from flowfabric.verify.suspensions import SUSPENSION_CHECKS
 from flowfabric.verify.violation import Check, Violation, about
 from flowfabric.verify.world import Event, Key, World
@@ -170,6 +171,7 @@ CHECKS: dict[str, Check] = {
     "I16": nothing_is_orphaned,
     **FLOW_CHECKS,
     **SUSPENSION_CHECKS,
+    **QUOTA_CHECKS,
 }
 
 

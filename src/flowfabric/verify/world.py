@@ -12,6 +12,7 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.model.lease import Grant
+from flowfabric.model.quota import QuotaPolicy
 from flowfabric.model.waitpoint import Signal, Suspension, Waitpoint
 from flowfabric.store.port import Row
 from flowfabric.store.schema import TABLES
@@ -33,6 +34,10 @@ TABLES_READ = (
     "ff_waitpoint_pending",
     "ff_signal",
     "ff_signal_event",
+    "ff_quota_policy",
+    "ff_quota_window",
+    "ff_quota_admitted",
+    "ff_lane_gate",
 )
 Key = tuple[int, UUID]
 GroupKey = tuple[int, UUID, UUID]
@@ -44,7 +49,8 @@ class World(Struct, frozen=True):
     """Executions by key, and what hangs off them; events in the order they were numbered.
 
     `inbound` holds edges by the group they belong to; `cancelling` are groups with siblings to cancel, `owed` flows with members.
-    `heard` are the events that tell of signals.
+    `heard` are the events that tell of signals; `entries` are the windows of quotas, `slots` the places
+    taken by hand, `gates` the queues of lanes besides the plain ones.
     """
 
     executions: dict[Key, Execution]
@@ -63,6 +69,10 @@ class World(Struct, frozen=True):
     waitpoints: dict[Key, list[Waitpoint]]
     signals: dict[Key, list[Signal]]
     heard: dict[Key, list[Event]]
+    quotas: dict[UUID, QuotaPolicy]
+    entries: list[Row]
+    slots: list[Row]
+    gates: set[tuple[str, str]]
 
 
 def world_of(tables: Mapping[str, list[Row]]) -> World:
@@ -94,6 +104,10 @@ def world_of(tables: Mapping[str, list[Row]]) -> World:
         _by_execution(Waitpoint(*row) for row in tables["ff_waitpoint_pending"]),
         _by_execution(Signal(*row) for row in tables["ff_signal"]),
         _events(tables, "ff_signal_event"),
+        {row[0]: QuotaPolicy(*row) for row in tables["ff_quota_policy"]},
+        list(tables["ff_quota_window"]),
+        list(tables["ff_quota_admitted"]),
+        {(row[0], row[1]) for row in tables["ff_lane_gate"]},
     )
 
 
