@@ -309,7 +309,8 @@ def _plan(lane: str, share: Share, quota: QuotaPolicy | None, claimer: Claimer) 
     if not share.gate:
         return CLAIM(0, **said, capabilities=claimer.capabilities)
     form = CLAIM_COUNTED if quota is not None and quota.max_requests_per_window else CLAIM_GATED
-    return form(0, **said, gate=share.gate, ids=share.ids, holder=share.holder)
+    at = share.partition_key
+    return form(at, **said, partition_key=at, ids=share.ids, holder=share.holder)
 
 
 def _in_order(rows: list[Row], sight: _Sight) -> list[Row]:

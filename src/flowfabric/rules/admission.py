@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -43,11 +42,12 @@ TOUCH_QUOTA = Form("touch_quota", Update(QUOTA, UNCHANGED_QUOTA, {"version": Add
 
 
 def _gated(name: str, *more: Upsert) -> Form:
-    """A claim behind a gate: of rows already found to fit, so nothing is asked of them but that they are still free."""
+    """A claim behind a gate: of rows found to fit, by their ids, so nothing is asked of them but that they are still free."""
     assert CLAIM.pick is not None
     free = (Cond("reserved_until_ms", "is null"), Cond("reserved_until_ms", "<", Now()), Cond("reserved_for", "=", Arg("holder")))
-    group = {"lane_id": Arg("lane_id"), "gate": Arg("gate")}
-    pick = Pick("ready", group, where=(Among("execution_id", Arg("ids")), AnyOf(free), CLAIM.pick.where[-1]))
+    ready = (Cond("lifecycle_phase", "=", "runnable"), Cond("eligibility_state", "=", "eligible_now"))
+    where = (Among("execution_id", Arg("ids")), *ready, AnyOf(free), CLAIM.pick.where[-1])
+    pick = Pick("executions", {"partition_key": Arg("partition_key")}, where=where)
     return Form(name, *CLAIM.steps, *more, *CLAIM.wakes, pick=pick, returning=CLAIM.returning)
 
 
@@ -228,8 +228,13 @@ class Share(Struct, frozen=True):
     request: int
     gate: str
     count: int
+    partition_key: int = 0
     ids: tuple[UUID, ...] = ()
     holder: str = ""
+
+
+Selection = tuple[str, int, frozenset[str], str]
+"""Rows behind one gate and in one partition, for workers of equal capabilities, reserved for one of them or for nobody."""
 
 
 class Shared(Struct, frozen=True):
@@ -256,7 +261,7 @@ def share_out(
     unmet = [request.wanted for request in requests]
     active = list(range(len(requests)))
     left = dict(rooms)
-    taken: dict[tuple[str, frozenset[str], str], dict[int, list[UUID]]] = {}
+    taken: dict[Selection, dict[int, list[UUID]]] = {}
     denied: list[tuple[Candidate, Spent]] = []
     full: set[str] = set()
     for candidate in candidates:
@@ -276,7 +281,8 @@ def share_out(
                 full.add(gate)
                 continue
             left[gate] = None if most is None else most - 1
-        selection = (gate, requests[at].capabilities, _holder(candidate, now_ms))
+        partition = candidate.partition_key if gate else 0
+        selection = (gate, partition, requests[at].capabilities, _holder(candidate, now_ms))
         taken.setdefault(selection, {}).setdefault(at, []).append(candidate.execution_id)
         unmet[at] -= 1
         if not unmet[at]:
@@ -299,12 +305,12 @@ def _taker(candidate: Candidate, requests: Sequence[Request], active: list[int],
     return None
 
 
-def _shares(taken: Mapping[tuple[str, Any, str], Mapping[int, list[UUID]]]) -> list[Share]:
+def _shares(taken: Mapping[Selection, Mapping[int, list[UUID]]]) -> list[Share]:
     """Requests of one selection follow each other, for rows are dealt out in turn."""
     shares = []
-    for (gate, _, holder), by_request in taken.items():
+    for (gate, partition, _, holder), by_request in taken.items():
         ids = tuple(ident for several in by_request.values() for ident in several) if gate else ()
-        shares += [Share(at, gate, len(several), ids, holder) for at, several in by_request.items()]
+        shares += [Share(at, gate, len(several), partition, ids, holder) for at, several in by_request.items()]
     return shares
 
 

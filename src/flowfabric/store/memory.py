@@ -115,7 +115,9 @@ class MemoryStore:
         index = INDEXES[pick.index]
         group = {c: call.value(v) for c, v in pick.group.items()}
         found: list[tuple[Key, Record]] = []
-        for key, row in self._walk(index, group, None, call.value(pick.upto)):
+        named = next((g for g in pick.where if isinstance(g, Among) and index.primary), None)
+        rows_by_key = None if named is None else self._named(index, group, call.value(named.by))
+        for key, row in rows_by_key if rows_by_key is not None else self._walk(index, group, None, call.value(pick.upto)):
             if len(found) >= limit:
                 break
             if all(self._holds(g, call, row) for g in (*pick.where, *head.where)):
@@ -362,6 +364,12 @@ class MemoryStore:
                 if len(found) >= read.limit:
                     break
         return found
+
+    def _named(self, index: Index, group: Mapping[str, Any], ids: Iterable[Any]) -> Iterator[tuple[Key, Record]]:
+        """Rows by their keys, in order, without walking the whole group."""
+        rows = self._tables[index.table]
+        keys = ((*(group[c] for c in index.group), ident) for ident in sorted(ids))
+        return ((key, rows[key]) for key in keys if key in rows)
 
     def _walk(self, index: Index, group: Mapping[str, Any], after: Key | None, upto: Any) -> Iterator[tuple[Key, Record]]:
         entries = self._indexes[index.name].get(tuple(group[c] for c in index.group), [])

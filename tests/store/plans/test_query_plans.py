@@ -87,7 +87,9 @@ def check_sweep(writer: Session, form: Form) -> None:
     sql = statement(form).sql
     picking = [node for node in prepared(writer, sql, nothing_for(sql)) if node["Part"] == "CTE q"]
     assert not sorts(picking), form
-    assert [node["Index Name"] for node in picking if "Index Name" in node] == [index_name(INDEXES[form.pick.index])]
+    index = INDEXES[form.pick.index]
+    wanted = f"{index.table}_pkey" if index.primary else index_name(index)
+    assert [node["Index Name"] for node in picking if node.get("Relation Name") == index.table] == [wanted]
 
 
 def check_reads(reader: Session) -> None:

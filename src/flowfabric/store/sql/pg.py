@@ -272,8 +272,12 @@ def _wanted(form: Form, subject: Table, scope: Scope) -> str:
     tests += [f"t.{c} = {scope.value(v, subject.kinds[c])}" for c, v in form.pick.group.items()]
     if form.pick.upto is not None:
         tests.append(f"t.{index.order[0]} <= {scope.value(form.pick.upto, 'int')}")
-    tests += [scope.guard(g, subject) for g in (*form.pick.where, *head.where)]
-    return " AND ".join(tests)
+    guards = [*form.pick.where, *head.where]
+    if index.primary:  # rows by their keys: as with a single one, the rest stands where the planner cannot see it
+        keyed = [g for g in guards if isinstance(g, Among)]
+        others = " AND ".join(scope.guard(g, subject) for g in guards if g not in keyed) or "true"
+        return " AND ".join([*tests, *(scope.guard(g, subject) for g in keyed), f"CASE WHEN {others} THEN true ELSE false END"])
+    return " AND ".join([*tests, *(scope.guard(g, subject) for g in guards)])
 
 
 def _probe(form: Form, subject: Table, kinds: Mapping[str, str]) -> str:

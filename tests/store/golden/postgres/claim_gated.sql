@@ -1,4 +1,4 @@
--- claim_gated(lane_id, gate, ids, holder, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
+-- claim_gated(partition_key, ids, holder, lane_id, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 q AS MATERIALIZED (SELECT t.pending_retry_reason AS w_pending_retry_reason,
@@ -10,16 +10,13 @@ q AS MATERIALIZED (SELECT t.pending_retry_reason AS w_pending_retry_reason,
     t.partition_key AS w_partition_key,
     t.execution_id AS w_execution_id
     FROM ff_exec_core AS t
-    WHERE t.lifecycle_phase = 'runnable'
-    AND t.eligibility_state = 'eligible_now'
-    AND t.lane_id = $7::text
-    AND t.gate = $8::text
-    AND t.execution_id = ANY($9::uuid[])
-    AND (t.reserved_until_ms IS NULL OR t.reserved_until_ms < (SELECT now_ms FROM clk) OR t.reserved_for = $10::text)
-    AND NOT EXISTS (SELECT 1 FROM ff_lane_registry AS o WHERE o.lane_id = $7::text AND o.state IN ('paused', 'disabled'))
-    ORDER BY t.priority DESC,
-    t.created_at_ms,
-    t.execution_id LIMIT cardinality($6::int[]) FOR UPDATE OF t SKIP LOCKED),
+    WHERE t.partition_key = $7::bigint
+    AND t.execution_id = ANY($8::uuid[])
+    AND CASE WHEN t.lifecycle_phase = 'runnable'::text
+    AND t.eligibility_state = 'eligible_now'::text
+    AND (t.reserved_until_ms IS NULL OR t.reserved_until_ms < (SELECT now_ms FROM clk) OR t.reserved_for = $9::text)
+    AND NOT EXISTS (SELECT 1 FROM ff_lane_registry AS o WHERE o.lane_id = $10::text AND o.state IN ('paused', 'disabled')) THEN true ELSE false END
+    ORDER BY t.execution_id LIMIT cardinality($6::int[]) FOR UPDATE OF t SKIP LOCKED),
 p AS MATERIALIZED (SELECT d.*,
     clk.now_ms AS now_ms_,
     ($2::text[])[d.request_] AS worker_id,

@@ -1,4 +1,4 @@
--- claim_gated(lane_id, gate, ids, holder, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
+-- claim_gated(partition_key, ids, holder, lane_id, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
 
 SELECT attempt_state,
     pending_retry_reason,
@@ -24,16 +24,13 @@ SELECT attempt_state,
     tags,
     flow_id
     FROM ff_exec_core
-    WHERE lifecycle_phase = 'runnable'
-    AND eligibility_state = 'eligible_now'
-    AND lane_id = ?
-    AND gate = ?
+    WHERE partition_key = ?
     AND execution_id IN (SELECT uuid_blob(value) FROM json_each(?))
+    AND lifecycle_phase = 'runnable'
+    AND eligibility_state = 'eligible_now'
     AND (reserved_until_ms IS NULL OR reserved_until_ms < ? OR reserved_for = ?)
     AND NOT EXISTS (SELECT 1 FROM ff_lane_registry WHERE lane_id = ? AND state IN ('paused', 'disabled'))
-    ORDER BY priority DESC,
-    created_at_ms,
-    execution_id LIMIT ?;
+    ORDER BY execution_id LIMIT ?;
 
 UPDATE ff_exec_core
     SET version = version + 1,
