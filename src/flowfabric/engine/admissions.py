@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from itertools import chain
 from uuid import UUID
 
 from msgspec import Struct
@@ -173,9 +174,10 @@ class Admissions:
         now = await self._store.now_ms()
         reads: list[Read] = [GetAll("ff_quota_policy", [(ident,) for ident in ids.values()]), heads]
         reads += budget_reads(usual) if usual else []
-        loaded = await self._store.load([*reads, *(read for quota in expected for read in self.tallies.reads(quota, now))])
+        looks = [self.tallies.reads(quota, now) for quota in expected]
+        loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
         quotas = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
-        self._learn([quotas[q.quota_policy_id] for q in expected], loaded.rows[len(reads) :], loaded.now_ms)
+        self._learn([quotas[q.quota_policy_id] for q in expected], looks, loaded.rows[len(reads) :], loaded.now_ms)
         found = [Candidate(*row) for row in loaded.rows[1]]
         over = over_limit(budgets_in(loaded.rows[2], loaded.rows[3])) if usual else {}
         looked_at = {quota.quota_policy_id for quota in expected}
@@ -202,16 +204,17 @@ class Admissions:
         now = await self._store.now_ms()
         reads: list[Read] = [GetAll("ff_quota_policy", [(quota.quota_policy_id,) for quota in stale])]
         reads += budget_reads(budgets) if budgets else []
-        loaded = await self._store.load([*reads, *(read for quota in stale for read in self.tallies.reads(quota, now))])
+        looks = [self.tallies.reads(quota, now) for quota in stale]
+        loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
         fresh = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
         quotas.update(fresh)
-        self._learn([fresh[quota.quota_policy_id] for quota in stale], loaded.rows[len(reads) :], loaded.now_ms)
+        self._learn([fresh[quota.quota_policy_id] for quota in stale], looks, loaded.rows[len(reads) :], loaded.now_ms)
         if budgets:
             over.update(over_limit(budgets_in(loaded.rows[1], loaded.rows[2])))
 
-    def _learn(self, quotas: list[QuotaPolicy], rows: list[list[Row]], now_ms: int) -> None:
-        for at, quota in enumerate(quotas):
-            self.tallies.learn(quota, rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA], now_ms)
+    def _learn(self, quotas: list[QuotaPolicy], looks: list[list[Read]], rows: list[list[Row]], now_ms: int) -> None:
+        for at, (quota, reads) in enumerate(zip(quotas, looks, strict=True)):
+            self.tallies.learn(quota, reads, rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA], now_ms)
 
     # ---- deciding
 
@@ -264,14 +267,14 @@ class Admissions:
         )
         if isinstance(swept, Refused):
             return None
-        admitted: dict[str, list[tuple[int, UUID]]] = {gate: [] for gate in touched}
+        admitted: dict[str, list[int]] = {gate: [] for gate in touched}
         for share, rows in zip(shares, swept, strict=True):
             served[share.request] += rows
             if share.gate in admitted:
                 ttl_ms = claimers[share.request].ttl_ms
-                admitted[share.gate] += [(row[6] - ttl_ms, row[1]) for row in rows]
-        for gate, entries in admitted.items():
-            self.tallies.admitted(sight.quotas[gate], entries)
+                admitted[share.gate] += [row[6] - ttl_ms for row in rows]
+        for gate, times in admitted.items():
+            self.tallies.admitted(sight.quotas[gate], times)
         return [_in_order(rows, sight) for rows in served]
 
 

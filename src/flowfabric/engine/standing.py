@@ -36,7 +36,7 @@ def quota_reads(quota: QuotaPolicy, now_ms: int, since_ms: int | None = None, di
             {**group, "dimension": dimension},
             (after, LAST),
             limit=2 * rate,
-            columns=("admitted_at_ms", "execution_id"),
+            columns=("admitted_at_ms",),
         ),
     ]
 
@@ -101,12 +101,12 @@ class Limited(Struct, frozen=True):
 
 class Tally(Struct):
     """A quota as of a version. Only admissions add to it, and each makes a new version; so as long as the version is
-    the same, no more than `held` hold a place, and the admissions are these.
+    the same, no more than `held` hold a place, and these are the times of the admissions, ascending.
     """
 
     quota: QuotaPolicy
     held: int
-    window: list[tuple[int, UUID]]
+    window: list[int]
 
 
 class Tallies:
@@ -131,39 +131,36 @@ class Tallies:
     def reads(self, quota: QuotaPolicy, now_ms: int) -> list[Read]:
         """Of a window known in part, what came after that."""
         tally = self._known.get(quota.quota_policy_id)
-        since = None if tally is None or not tally.window else tally.window[-1][0] - SLACK_MS
+        since = None if tally is None or not tally.window else tally.window[-1] - SLACK_MS
         return quota_reads(quota, now_ms, since)
 
-    def learn(self, quota: QuotaPolicy, rows: Sequence[list[Row]], now_ms: int) -> None:
+    def learn(self, quota: QuotaPolicy, reads: Sequence[Read], rows: Sequence[list[Row]], now_ms: int) -> None:
+        """What `reads` found. Times before those it asked for are known from earlier."""
+        asked = reads[-1]
+        assert isinstance(asked, Scan) and asked.after is not None
+        old = self._known.get(quota.quota_policy_id)
+        known = [] if old is None else old.window[: bisect_right(old.window, asked.after[0])]
+        window = known + [row[0] for row in rows[-1]]
+        del window[: bisect_right(window, now_ms - quota.window_ms)]
+        if len(self._known) >= MAX_TALLIES and old is None:
+            del self._known[next(iter(self._known))]
         held = len(holders(standing_of(quota, rows, now_ms)))
-        old = self._known.get(quota.quota_policy_id)
-        window = sorted({*(old.window if old is not None else ()), *((row[0], row[1]) for row in rows[3])})
-        self._keep(Tally(quota, held, _recent(window, now_ms - quota.window_ms)))
+        self._known[quota.quota_policy_id] = Tally(quota, held, window)
 
-    def admitted(self, quota: QuotaPolicy, entries: list[tuple[int, UUID]]) -> None:
+    def admitted(self, quota: QuotaPolicy, times: list[int]) -> None:
         """This process has admitted some, and the version is one further."""
-        old = self._known.get(quota.quota_policy_id)
-        if old is None or old.quota.version != quota.version:
+        tally = self._known.get(quota.quota_policy_id)
+        if tally is None or tally.quota.version != quota.version:
             return
-        old.quota = structs.replace(quota, version=quota.version + 1)
-        old.held += len(entries)
-        if entries and quota.max_requests_per_window:
-            old.window = _recent([*old.window, *sorted(entries)], entries[-1][0] - quota.window_ms)
+        tally.quota = structs.replace(quota, version=quota.version + 1)
+        tally.held += len(times)
+        if times and quota.max_requests_per_window:
+            tally.window += sorted(times)
+            del tally.window[: bisect_right(tally.window, times[0] - quota.window_ms)]
 
     def forget(self, quota_policy_id: UUID) -> None:
         self._known.pop(quota_policy_id, None)
 
     def room(self, quota: QuotaPolicy, now_ms: int) -> Room:
         tally = self._known.get(quota.quota_policy_id)
-        if tally is None:
-            return room(quota, 0, (), now_ms)
-        return room(quota, tally.held, [at for at, _ in tally.window], now_ms)
-
-    def _keep(self, tally: Tally) -> None:
-        if len(self._known) >= MAX_TALLIES:
-            del self._known[next(iter(self._known))]
-        self._known[tally.quota.quota_policy_id] = tally
-
-
-def _recent(window: list[tuple[int, UUID]], upto_ms: int) -> list[tuple[int, UUID]]:
-    return window[bisect_right(window, (upto_ms, LAST)) :]
+        return room(quota, 0, (), now_ms) if tally is None else room(quota, tally.held, tally.window, now_ms)
