@@ -160,6 +160,29 @@ async def test_one_reserved_for_a_worker_goes_to_him_alone(engine: Engine) -> No
     assert [fields(h).execution_id if h else None for h in found] == [other, reserved]
 
 
+async def test_who_was_granted_one_claims_it_although_the_quota_is_full_by_that(engine: Engine) -> None:
+    await quota_lane(engine, cap=1, rate=1)
+    reserved, _ = await several(engine, 2)
+    await engine.claim_for_worker("default", "w2", "w2-i1", (), 10_000)
+    assert await take(engine) == []
+    assert ids(await take(engine, 5, number=2)) == [reserved]
+    assert len(await window(engine)) == 1
+    await sound(engine)
+
+
+async def test_hundreds_of_quotas_on_one_lane_are_all_served(engine: Engine) -> None:
+    limits = [await quota(engine, cap=1) for _ in range(150)]
+    made = set()
+    for limit in limits:
+        made |= set(await several(engine, 2, policy={"quota_policy_id": str(limit)}))
+    taken: list[Any] = []
+    while handles := await take(engine, 40):
+        taken += handles
+    assert len(taken) == 150
+    assert len(await engine.scan_eligible_executions("default", limit=1_000)) == 150
+    await sound(engine)
+
+
 async def test_several_lanes_share_one_quota(engine: Engine) -> None:
     shared = await quota(engine, cap=5)
     for lane in ("a", "b", "c"):

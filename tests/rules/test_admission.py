@@ -231,6 +231,9 @@ def test_what_is_reserved_goes_to_that_worker_while_it_holds() -> None:
     found.append(waiting(4, "q", reserved_until_ms=NOW))
     shared = share_out([asks(5, worker="you"), asks(1, worker="me")], found, {}, {}, NOW)
     assert shared.shares == [Share(1, "q", 1, 1, ids(1), "me"), Share(0, "q", 2, 1, ids(2, 4))]
+    over = {"b": Spent("b", "t", 1, 1)}
+    full = share_out([asks(5, worker="me")], [waiting(1, "q", budget_ids=("b",), **held)], {"q": 0}, over, NOW)
+    assert full.shares == [Share(0, "q", 1, 1, ids(1), "me")] and not full.denied and not full.full
 
 
 def test_a_spent_budget_holds_its_executions_back_before_the_quota_is_asked() -> None:

@@ -260,7 +260,7 @@ class Admissions:
         served: list[list[Row]] = [[] for _ in claimers]
         if not shares:
             return served
-        touched = sorted({share.gate for share in shares if share.gate in sight.quotas})
+        touched = sorted({share.gate for share in shares if share.gate in sight.quotas and not share.holder})
         swept = await self._store.sweeps(
             [touch(sight.quotas[gate]) for gate in touched],
             [(_plan(lane, share, sight.quotas.get(share.gate), claimers[share.request]), share.count) for share in shares],
@@ -270,7 +270,7 @@ class Admissions:
         admitted: dict[str, list[int]] = {gate: [] for gate in touched}
         for share, rows in zip(shares, swept, strict=True):
             served[share.request] += rows
-            if share.gate in admitted:
+            if share.gate in admitted and not share.holder:
                 ttl_ms = claimers[share.request].ttl_ms
                 admitted[share.gate] += [row[6] - ttl_ms for row in rows]
         for gate, times in admitted.items():
@@ -311,7 +311,8 @@ def _plan(lane: str, share: Share, quota: QuotaPolicy | None, claimer: Claimer) 
     }
     if not share.gate:
         return CLAIM(0, **said, capabilities=claimer.capabilities)
-    form = CLAIM_COUNTED if quota is not None and quota.max_requests_per_window else CLAIM_GATED
+    counts = quota is not None and quota.max_requests_per_window and not share.holder
+    form = CLAIM_COUNTED if counts else CLAIM_GATED
     at = share.partition_key
     return form(at, **said, partition_key=at, ids=share.ids, holder=share.holder)
 

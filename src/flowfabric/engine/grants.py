@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import heapq
 import secrets
+from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
+from uuid import UUID
 
 from flowfabric.engine import checks
+from flowfabric.engine.admissions import MOST_GATES
 from flowfabric.engine.claims import Claims
 from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.errors import Contention, ContentionKind, ErrorClass, StateError, StateKind, ValidationError, ValidationKind
@@ -18,9 +21,10 @@ from flowfabric.model.policy import check_capability_tokens, check_worker_capabi
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.rules import grants, workers
 from flowfabric.rules.decision import Act, Decision, Snapshot
-from flowfabric.store.port import Scan
+from flowfabric.store.port import Scan, ScanAll
 
 SCAN_PAGE = 100
+SMALL_PAGE = 8
 NO_WORKER_COVERS = "no connected worker satisfies required_capabilities"
 LIMITED = (ContentionKind.RATE_LIMIT_EXCEEDED, ContentionKind.CONCURRENCY_LIMIT_EXCEEDED)
 
@@ -42,30 +46,30 @@ class Grants(Claims):
 
     async def _ready(self, lane: str) -> AsyncIterator[Execution]:
         """Whatever waits on a lane, behind whichever gate, in claim order."""
-        heads: list[tuple[tuple[Any, ...], Execution]] = []
-        rest: dict[str, list[Execution]] = {}
-
-        async def following(gate: str, last: Execution | None) -> None:
-            after = None if last is None else (last.priority, last.created_at_ms, last.execution_id)
-            if not rest.get(gate):
-                if last is not None and gate in drained:
-                    return
-                scan = Scan("ready", {"lane_id": lane, "gate": gate}, after, limit=SCAN_PAGE, columns=LIGHT)
-                page = [light(row) for row in (await self.store.load((scan,))).rows[0]]
-                if len(page) < SCAN_PAGE:
-                    drained.add(gate)
-                rest[gate] = page[::-1]
-            if rest[gate]:
-                found = rest[gate].pop()
-                heapq.heappush(heads, ((-found.priority, found.created_at_ms, found.execution_id), found))
-
-        drained: set[str] = set()
-        for gate in ("", *await self._attachments.gates(lane)):
-            await following(gate, None)
+        gates = ("", *await self._attachments.gates(lane))
+        page = SCAN_PAGE if len(gates) == 1 else SMALL_PAGE
+        queues: dict[str, deque[Execution]] = {gate: deque() for gate in gates}
+        for at in range(0, len(gates), MOST_GATES):
+            read = ScanAll("ready", [(lane, gate) for gate in gates[at : at + MOST_GATES]], page, LIGHT)
+            for row in (await self.store.load((read,))).rows[0]:
+                found = light(row)
+                queues[found.gate].append(found)
+        longer = {gate for gate, queue in queues.items() if len(queue) == page}
+        heads = [(_rank(queue[0]), gate) for gate, queue in queues.items() if queue]
+        heapq.heapify(heads)
         while heads:
-            _, found = heapq.heappop(heads)
+            _, gate = heapq.heappop(heads)
+            queue = queues[gate]
+            found = queue.popleft()
             yield found
-            await following(found.gate, found)
+            if not queue and gate in longer:
+                after = (found.priority, found.created_at_ms, found.execution_id)
+                scan = Scan("ready", {"lane_id": lane, "gate": gate}, after, limit=SCAN_PAGE, columns=LIGHT)
+                queue.extend(light(row) for row in (await self.store.load((scan,))).rows[0])
+                if len(queue) < SCAN_PAGE:
+                    longer.remove(gate)
+            if queue:
+                heapq.heappush(heads, (_rank(queue[0]), gate))
 
     async def issue_claim_grant(self, args: IssueGrantArgs) -> Granted:
         """Reserves one execution for one worker; it stays claimable by that worker until the grant runs out."""
@@ -176,3 +180,7 @@ class Grants(Claims):
             execution.id,
             lambda snapshot: grants.block(snapshot, "waiting_for_budget", detail, None, f"budget:{budget}"),
         )
+
+
+def _rank(execution: Execution) -> tuple[int, int, UUID]:
+    return -execution.priority, execution.created_at_ms, execution.execution_id

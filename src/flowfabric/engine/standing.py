@@ -139,6 +139,8 @@ class Tallies:
         asked = reads[-1]
         assert isinstance(asked, Scan) and asked.after is not None
         old = self._known.get(quota.quota_policy_id)
+        if old is not None and old.quota.version > quota.version:
+            return  # this process has admitted others since that was read; who decides by it will be refused
         known = [] if old is None else old.window[: bisect_right(old.window, asked.after[0])]
         window = known + [row[0] for row in rows[-1]]
         del window[: bisect_right(window, now_ms - quota.window_ms)]

@@ -222,7 +222,7 @@ class Candidate(Struct, frozen=True, gc=False):
 class Share(Struct, frozen=True):
     """What one request takes of one selection. `ids` are those of the whole selection; behind no gate there are none.
 
-    `holder` is set where the rows are reserved for the one who asks.
+    `holder` is set where the rows are reserved for the one who asks: they hold their places already.
     """
 
     request: int
@@ -270,19 +270,19 @@ def share_out(
             if not active:
                 break
             continue
-        breach = next((over[b] for b in candidate.budget_ids if b in over), None) if over else None
-        if breach is not None:
-            denied.append((candidate, breach))
-            continue
-        gate = candidate.gate
-        if gate in left:
-            most = left[gate]
+        gate, holder = candidate.gate, _holder(candidate, now_ms)
+        if not holder:  # a grant has been asked already, and holds its place
+            breach = next((over[b] for b in candidate.budget_ids if b in over), None) if over else None
+            if breach is not None:
+                denied.append((candidate, breach))
+                continue
+            most = left.get(gate)
             if most == 0:
                 full.add(gate)
                 continue
-            left[gate] = None if most is None else most - 1
-        partition = candidate.partition_key if gate else 0
-        selection = (gate, partition, requests[at].capabilities, _holder(candidate, now_ms))
+            if most is not None:
+                left[gate] = most - 1
+        selection = (gate, candidate.partition_key if gate else 0, requests[at].capabilities, holder)
         taken.setdefault(selection, {}).setdefault(at, []).append(candidate.execution_id)
         unmet[at] -= 1
         if not unmet[at]:
