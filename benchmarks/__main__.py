@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 
-from benchmarks import backlog_growth, enqueue, flows, idle, limits, memory_use, submit_claim_complete, suspension
+from benchmarks import backlog_growth, enqueue, flows, idle, limits, memory_use, quota_claims, submit_claim_complete, suspension
 from benchmarks.peers import run as peers
 from benchmarks.report import Measured, show
 
@@ -22,6 +22,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     flows.FAN_OUT: (flows.run_fan_out, 30),
     flows.QUORUM: (flows.run_quorum, 1_000),
     flows.GRAPH: (flows.run_graph, flows.LARGE),
+    quota_claims.NAME: (quota_claims.run, 10_000),
     suspension.RESUME: (suspension.run_resume, 1_000),
     suspension.LIST: (suspension.run_list, 100_000),
     limits.REPORT: (limits.run_reports, 10_000),

@@ -24,6 +24,7 @@ from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import CancelFlowPolicy, EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
+from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs
 from flowfabric.model.waitpoint import (
     AllOf,
     Count,
@@ -41,11 +42,13 @@ from flowfabric.model.waitpoint import (
 __all__ = [
     "AllOf",
     "CancelFlowPolicy",
+    "CheckAdmissionArgs",
     "ClaimPolicy",
     "Count",
     "CountKind",
     "CreateBudgetArgs",
     "CreateExecutionArgs",
+    "CreateQuotaPolicyArgs",
     "DeliverSignalArgs",
     "EdgePolicy",
     "Engine",

@@ -47,6 +47,7 @@ class ErrorClass(StrEnum):
     TERMINAL = "terminal"
     RETRYABLE = "retryable"
     INFORMATIONAL = "informational"
+    COOPERATIVE = "cooperative"
 
 
 class EngineError(FlowFabricError):
@@ -108,6 +109,8 @@ class ContentionKind(StrEnum):
     RETRY_EXHAUSTED = "retry_exhausted"
     STALE_GRAPH_REVISION = "stale_graph_revision"
     WAITPOINT_NOT_FOUND = "waitpoint_not_found"
+    RATE_LIMIT_EXCEEDED = "rate_limit_exceeded"
+    CONCURRENCY_LIMIT_EXCEEDED = "concurrency_limit_exceeded"
 
 
 _CONTENTION_HINTS = {
@@ -121,6 +124,8 @@ _CONTENTION_HINTS = {
     ContentionKind.EXECUTION_NOT_ELIGIBLE: "it is not runnable and eligible now",
     ContentionKind.STALE_GRAPH_REVISION: "the graph changed since it was read; read its revision again",
     ContentionKind.WAITPOINT_NOT_FOUND: "there is no such waitpoint of this execution",
+    ContentionKind.RATE_LIMIT_EXCEEDED: "its quota admits no more for now",
+    ContentionKind.CONCURRENCY_LIMIT_EXCEEDED: "as many of its quota run as may run at once",
     ContentionKind.RETRY_EXHAUSTED: "the store stayed busy through 3 tries; try again later",
 }
 
@@ -175,6 +180,7 @@ class StateKind(StrEnum):
     WAITPOINT_NOT_PENDING = "waitpoint_not_pending"
     WAITPOINT_NOT_OPEN = "waitpoint_not_open"
     PENDING_WAITPOINT_EXPIRED = "pending_waitpoint_expired"
+    BUDGET_EXCEEDED = "budget_exceeded"
 
 
 _STATE_HINTS = {
@@ -197,6 +203,7 @@ _STATE_HINTS = {
     StateKind.WAITPOINT_NOT_PENDING: "it was used by a suspension or closed already",
     StateKind.WAITPOINT_NOT_OPEN: "only a pending or active waitpoint can be closed",
     StateKind.PENDING_WAITPOINT_EXPIRED: "it was not used in time; create another",
+    StateKind.BUDGET_EXCEEDED: "a budget it draws on is spent; it can start after the next reset",
 }
 
 
@@ -206,6 +213,8 @@ class StateError(EngineError):
         self.code = kind.value
         if kind is StateKind.GRANT_ALREADY_EXISTS:
             self.error_class = ErrorClass.INFORMATIONAL
+        elif kind is StateKind.BUDGET_EXCEEDED:
+            self.error_class = ErrorClass.COOPERATIVE
         super().__init__(f"{kind.value}: {_STATE_HINTS[kind]}" + (f" ({detail})" if detail else ""))
 
 

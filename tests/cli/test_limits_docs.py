@@ -27,12 +27,14 @@ def test_the_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
             found = eval(code, names)
             if inspect.isawaitable(found):
                 await found
+        await names["engine"].close()
 
     asyncio.run(all_of_them())
     said = capsys.readouterr().out
     assert "UsageOk()\nUsageAlreadyApplied()\nSoftBreach(dimension='tokens', current_usage=900, soft_limit=800)\n" in said
     assert "HardBreach(dimension='tokens', current_usage=900, hard_limit=1000, action=None)" in said
     assert "suspend_execution rate_limited\nwaiting\n" in said
+    assert "Admitted()" in said
     assert "'cents': 2" in said and "'cents': 30" in said
 
 

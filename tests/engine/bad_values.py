@@ -34,7 +34,7 @@ from flowfabric.model.lease import (
 from flowfabric.model.policy import ExecutionPolicy
 from flowfabric.model.worker import RegisterWorkerArgs
 
-from . import bad_flows
+from . import bad_flows, bad_quotas
 from .bad_common import (
     IDS,
     LANES,
@@ -356,4 +356,5 @@ def _grouped(cases: Iterable[Bad]) -> dict[tuple[str, str], list[tuple[str, Call
 
 
 _FLOWS = [*bad_flows.building(), *bad_flows.submitting(), *bad_flows.reading(), *bad_flows.cancelling()]
-GROUPS = _grouped([*_by_id(), *_creating(), *_claiming(), *_holding(), *_operating(), *_listing(), *_FLOWS])
+_QUOTAS = [*bad_quotas.quotas(), *bad_quotas.attaching()]
+GROUPS = _grouped([*_by_id(), *_creating(), *_claiming(), *_holding(), *_operating(), *_listing(), *_FLOWS, *_QUOTAS])

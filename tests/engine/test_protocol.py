@@ -17,6 +17,7 @@ from flowfabric.engine.backend import EngineBackend
 from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.engine import FLAGS, Engine
 from flowfabric.engine.flow_backend import FlowBackend
+from flowfabric.engine.quota_backend import QuotaBackend
 from flowfabric.engine.suspension_backend import SuspensionBackend
 from flowfabric.errors import ConfigError, EngineError, RequiresDevMode, Unavailable
 from flowfabric.loops.supervisor import Supervisor
@@ -25,6 +26,7 @@ from flowfabric.model.budget import CreateBudgetArgs
 from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, ReplayExecutionArgs
 from flowfabric.model.flow import CancelFlowArgs, CreateFlowArgs, WaitTimeout
 from flowfabric.model.lease import RevokeLeaseArgs
+from flowfabric.model.quota import BlockForAdmissionArgs, CreateQuotaPolicyArgs
 from flowfabric.testing import ManualClock
 
 from .helpers import (
@@ -46,7 +48,7 @@ from .helpers import (
     two_stores,
 )
 
-PARTS = (EngineBackend, FlowBackend, SuspensionBackend, BudgetBackend)
+PARTS = (EngineBackend, FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend)
 MEMBERS = sorted({n for kind in PARTS for n in vars(kind) if not n.startswith("_")})
 
 
@@ -68,7 +70,19 @@ def test_the_engine_implements_every_member_with_the_same_parameters(name: str) 
 
 
 def test_every_public_operation_of_the_engine_is_in_the_protocol() -> None:
-    internal = {"by_holder", "decide", "execution", "facts", "fields", "forget", "handle", "live_workers", "settle", "snapshot"}
+    internal = {
+        "admit",
+        "by_holder",
+        "decide",
+        "execution",
+        "facts",
+        "fields",
+        "forget",
+        "handle",
+        "live_workers",
+        "settle",
+        "snapshot",
+    }
     public = {n for n, v in inspect.getmembers(Engine) if not n.startswith("_") and (callable(v) or isinstance(v, property))}
     assert public - internal == set(MEMBERS)
 
@@ -153,6 +167,12 @@ PROOFS: dict[str, Any] = {
     "cancel_flow_header": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow_header(CancelFlowArgs(flow_id=f))),
     "cancel_flow_wait_timeout": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow(f, wait=WaitTimeout(1_000))),
     "cancel_flow_wait_indefinite": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow(f, wait=WaitTimeout(300_000))),
+    "quota_admin": lambda e, i, h: e.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=uuid4())),
+    "release_admission": lambda e, i, h: e.release_admission(uuid4(), i),
+    "read_quota_policy_limits": lambda e, i, h: _always(e.read_quota_policy_limits(uuid4())),
+    "block_execution_for_admission": lambda e, i, h: e.block_execution_for_admission(
+        BlockForAdmissionArgs(execution_id=i, reason="waiting_for_quota")
+    ),
     "ack_cancel_member": lambda e, i, h: _always(e.ack_cancel_member(uuid4(), i)),
     "rotate_waitpoint_hmac_secret_all": lambda e, i, h: e.rotate_waitpoint_hmac_secret_all("k1", "ab" * 32, 0),
     "seed_waitpoint_hmac_secret": lambda e, i, h: e.seed_waitpoint_hmac_secret("k1", "ab" * 32),

@@ -118,11 +118,10 @@ def test_what_the_policy_decides_is_kept_in_columns() -> None:
         timeout_policy=TimeoutPolicy(attempt_timeout_ms=250),
         routing_requirements=RoutingRequirements(required_capabilities=("gpu",)),
         stream_policy=StreamPolicy(retention_ttl_ms=77),
-        budget_ids=("b-1",),
     )
     row = created(policy)
     assert (row.attempt_timeout_ms, row.required_capabilities, row.retention_ttl_ms) == (250, ("gpu",), 77)
-    assert (row.max_reclaim_count, row.budget_ids) == (100, ("b-1",))
+    assert (row.max_reclaim_count, row.budget_ids) == (100, ())
     assert row.policy is not None and json.loads(row.policy)["timeout_policy"] == {"attempt_timeout_ms": 250}
 
 

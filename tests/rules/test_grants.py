@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -217,3 +218,17 @@ def test_a_block_is_lifted_only_for_the_reason_expected() -> None:
 
 def test_the_reasons_accepted_are_the_documented_five() -> None:
     assert set(grants.BLOCK) == {reason for reason, _, _ in REASONS}
+
+
+def test_what_it_waits_for_is_kept_and_of_a_quota_found_by_itself() -> None:
+    quota = UUID(int=5)
+    own = execution(quota_policy_id=quota)
+    for reason, said, kept in (
+        ("waiting_for_quota", None, f"quota:{quota}"),
+        ("waiting_for_quota", "quota:other", "quota:other"),
+        ("waiting_for_budget", None, None),
+        ("waiting_for_budget", "budget:b", "budget:b"),
+    ):
+        act = grants.block(snapshot(own), reason, "", None, said)
+        assert isinstance(act, Act)
+        assert dict(zip(act.plan.form.args, act.plan.values, strict=True))["blocked_on"] == kept

@@ -16,9 +16,11 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import Edge, EdgeGroup, Flow, FlowSummary
 from flowfabric.model.lease import Grant
+from flowfabric.model.quota import LimitScope, QuotaPolicy
 from flowfabric.model.waitpoint import HmacKey, Signal, Suspension, Waitpoint
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.plan import Form
+from flowfabric.rules.quotas import Slot
 from flowfabric.store.schema import TABLES
 from flowfabric.store.sql.pg import statement
 from flowfabric.store.sqlite.target import MINIMUM_SQLITE
@@ -121,6 +123,9 @@ def test_every_statement_runs_on_the_oldest_sqlite_allowed() -> None:
         (Waitpoint, "ff_waitpoint_pending"),
         (Signal, "ff_signal"),
         (HmacKey, "ff_waitpoint_hmac"),
+        (QuotaPolicy, "ff_quota_policy"),
+        (LimitScope, "ff_limit_scope"),
+        (Slot, "ff_quota_admitted"),
     ],
 )
 def test_a_struct_has_exactly_the_columns_of_its_table_in_order(struct: type[Struct], table: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowfabric.engine import checks
-from flowfabric.engine.claims import Claims
+from flowfabric.engine.grants import Grants
 from flowfabric.errors import EngineError, StateError, StateKind, TransportError, invalid
 from flowfabric.ids import ExecutionId, execution_id, name
 from flowfabric.model.attempt import Delayed, FailOutcome, FailureClass, FailureReason, TerminalFailed
@@ -33,7 +33,7 @@ from flowfabric.rules.fence import check_fence, check_handle
 MAX_COMPLETE_MANY = 1_000
 
 
-class Attempts(Claims):
+class Attempts(Grants):
     async def renew(self, handle: Handle) -> LeaseRenewal:
         """Holds the lease for another of its own time-to-live."""
         fields = self.fields(handle)

@@ -13,7 +13,7 @@ from flowfabric.engine import budget_checks, checks
 from flowfabric.engine.books import read_account, read_books, read_ledger, with_rest
 from flowfabric.engine.kernel import LIGHT, Settings, light
 from flowfabric.engine.meter import Meter, log, pause
-from flowfabric.engine.signals import Signals
+from flowfabric.engine.quota_upkeep import QuotaUpkeep
 from flowfabric.errors import EngineError, NotFound, invalid
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.budget import (
@@ -54,7 +54,7 @@ class _Found(Struct, frozen=True):
     execution: Execution | None = None
 
 
-class Budgets(Signals):
+class Budgets(QuotaUpkeep):
     def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
         super().__init__(store, settings, seed=seed)
         self._meter = Meter(store, self._refused_with_consequences)

@@ -110,6 +110,16 @@ def flow_id(value: object, field: str = "flow_id") -> UUID:
         raise invalid(field, "a UUID", value) from None
 
 
+def limit_id(value: object, field: str) -> UUID:
+    """The id of a budget or a quota: a UUID, or its text."""
+    if isinstance(value, UUID):
+        return value
+    try:
+        return UUID(value if isinstance(value, str) else "")
+    except ValueError:
+        raise ValidationError(ValidationKind.INVALID_INPUT, f"invalid {field}: {str(value)!r:.80}") from None
+
+
 _FLOW_TAG = re.compile(r"[a-z][a-z0-9_]*\.")
 
 

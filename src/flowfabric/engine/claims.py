@@ -3,47 +3,43 @@
 from __future__ import annotations
 
 import asyncio
-import secrets
 from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from flowfabric.engine import checks
+from flowfabric.engine.admissions import Claimer, Later
 from flowfabric.engine.executions import Executions
-from flowfabric.engine.kernel import LIGHT, light
-from flowfabric.errors import Contention, ErrorClass, StateError, ValidationError, ValidationKind
-from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id, partition_key, partition_tag
+from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id
 from flowfabric.model.attempt import Attempt
-from flowfabric.model.execution import Execution
+from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.model.lease import (
     MAX_CLAIM_BATCH,
-    MAX_GRANT_TTL_MS,
     Claimed,
     ClaimExecutionArgs,
-    ClaimGrant,
     ClaimPolicy,
     ClaimResumedArgs,
-    Granted,
     Handle,
     HandleFields,
     HandleKind,
     IssuedAndClaimed,
-    IssueGrantArgs,
-    NoWork,
     ResumeToken,
     Work,
 )
-from flowfabric.model.policy import check_capability_tokens, check_worker_capabilities
-from flowfabric.model.worker import WorkerInfo
+from flowfabric.model.policy import check_worker_capabilities
 from flowfabric.plan import Applied
-from flowfabric.rules import claims, grants, leases, workers
+from flowfabric.rules import claims, leases
+from flowfabric.rules.attachments import GATES
 from flowfabric.rules.decision import Act, Decision, Snapshot
-from flowfabric.store.port import Row, Scan
+from flowfabric.rules.quotas import QUOTAS
+from flowfabric.store.port import Row
 
 POLL_S = 5.0
-SCAN_PAGE = 100
-NO_WORKER_COVERS = "no connected worker satisfies required_capabilities"
+SHORTEST_WAIT_S = 0.001
+CALM_S = 0.02
+"""At least this long between two looks at a quota that is full, however many leases end meanwhile."""
+AT_ANY_TIME = Later()
 _tags = msgspec.json.Decoder(dict[str, str]).decode
 
 
@@ -59,31 +55,46 @@ class Claims(Executions):
         tokens = check_worker_capabilities(capabilities)
         checks.claim_policy(policy)
         checks.whole(n, "n", 1, MAX_CLAIM_BATCH)
-        plan = claims.claim(
-            0,
-            lane=checked,
-            capabilities=tokens,
-            worker_id=policy.worker_id,
-            instance=policy.worker_instance_id,
-            ttl_ms=policy.lease_ttl_ms,
-        )
-        rows = await self.store.sweep(plan, n)
+        claimer = Claimer(checked, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n)
+        rows, _ = await self._ask(claimer)
         if not rows and policy.max_wait_ms:
-            rows = await self._wait_for_work(plan, n, checked, policy.max_wait_ms / 1000)
+            rows = await self._wait_for_work(claimer, policy.max_wait_ms / 1000)
         return [self._work(row, policy) for row in rows]
 
-    async def _wait_for_work(self, plan: Any, n: int, lane: str, seconds: float) -> list[Row]:
-        """Parked on the lane's bell, with a slow poll as the net."""
+    async def _ask(self, claimer: Claimer) -> tuple[list[Row], Later]:
+        """What there is now. A lane with nothing under a limit is asked in one statement."""
+        if await self._attachments.gates(claimer.lane):
+            return await self._admissions.claim(claimer)
+        plan = claims.claim(
+            0,
+            lane=claimer.lane,
+            capabilities=claimer.capabilities,
+            worker_id=claimer.worker_id,
+            instance=claimer.instance,
+            ttl_ms=claimer.ttl_ms,
+        )
+        return await self.store.sweep(plan, claimer.wanted), AT_ANY_TIME
+
+    async def _wait_for_work(self, claimer: Claimer, seconds: float) -> list[Row]:
+        """Parked on the lane's bells, with a slow poll as the net. Where a quota is full, whatever ends may make room."""
         clock = asyncio.get_running_loop().time
         until = clock() + seconds
-        with self.store.hub.waiter(("ready", lane)) as bell:
-            while True:
-                bell.arm()
-                rows = await self.store.sweep(plan, n)
+        topics = (("ready", claimer.lane), (GATES, claimer.lane), (QUOTAS, None))
+        later = AT_ANY_TIME
+        while True:
+            listening = later.busy
+            with self.store.hub.waiter(*topics, *(((LEASE_EVENTS, None),) if listening else ())) as bell:
+                asked = clock()
+                rows, later = await self._ask(claimer)
                 left = until - clock()
                 if rows or left <= 0:
                     return rows
-                await bell.wait(min(left, POLL_S))
+                if later.busy and not listening:
+                    continue
+                opens = POLL_S if later.opens_at_ms is None else (later.opens_at_ms - await self.store.now_ms()) / 1000
+                await bell.wait(max(min(left, POLL_S, opens), SHORTEST_WAIT_S))
+            if listening:
+                await asyncio.sleep(max(asked + CALM_S - clock(), 0))
 
     def _work(self, row: Row, policy: ClaimPolicy) -> Work:
         fields, was = self._claimed_fields(row, policy.lease_ttl_ms, policy.worker_instance_id)
@@ -185,131 +196,4 @@ class Claims(Executions):
                 return Act(decision.plan, lambda applied: self._granted(applied, ttl_ms, instance, snapshot.attempt, kind))
             return decision
 
-        return await self.decide(ident, decided, grant=True, lane=await self._lane_of(ident))
-
-    # ---- the scheduler's side
-
-    async def scan_eligible_executions(
-        self, lane: str, partition: int | str | None = None, limit: int = 100
-    ) -> list[ExecutionId]:
-        """Claimable executions of a lane in claim order; of one partition when it is given."""
-        size = checks.limit(limit, 1_000)
-        wanted = None if partition is None else partition_key(partition)
-        found: list[ExecutionId] = []
-        async for execution in self._ready(lane_id(lane)):
-            if len(found) >= size:
-                break
-            if wanted is None or execution.partition_key == wanted:
-                found.append(execution.id)
-        return found
-
-    async def _ready(self, lane: str) -> Any:
-        after = None
-        while True:
-            loaded = await self.store.load((Scan("ready", {"lane_id": lane, "gate": ""}, after, limit=SCAN_PAGE, columns=LIGHT),))
-            for row in loaded.rows[0]:
-                yield light(row)
-            if len(loaded.rows[0]) < SCAN_PAGE:
-                return
-            last = light(loaded.rows[0][-1])
-            after = (last.priority, last.created_at_ms, last.execution_id)
-
-    async def issue_claim_grant(self, args: IssueGrantArgs) -> Granted:
-        """Reserves one execution for one worker; it stays claimable by that worker until the grant runs out."""
-        ident = self._check_grant(args)
-        grant_id = secrets.token_hex(16)
-        result: Granted = await self.decide(
-            ident,
-            lambda snapshot: grants.issue_claim_grant(snapshot, args, grant_id=grant_id),
-            grant=True,
-            lane=await self._lane_of(ident),
-        )
-        return result
-
-    def _check_grant(self, args: IssueGrantArgs) -> ExecutionId:
-        ident = execution_id(args.execution_id)
-        checks.partition_matches(args.partition, ident.partition_index)
-        name(args.worker_id, "worker_id")
-        name(args.worker_instance_id, "worker_instance_id")
-        checks.ttl_ms(args.grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
-        check_capability_tokens(args.worker_capabilities, "worker_capabilities")
-        for field in ("capability_hash", "route_snapshot_json", "admission_summary"):
-            checks.optional_text(getattr(args, field), field, checks.MAX_JSON_BYTES)
-        return ident
-
-    async def claim_for_worker(
-        self,
-        lane: str,
-        worker_id: str,
-        worker_instance_id: str,
-        worker_capabilities: Iterable[str],
-        grant_ttl_ms: int,
-        namespace: str | None = None,
-    ) -> ClaimGrant | NoWork:
-        """Picks and reserves the best admissible execution for a worker, who then calls `claim_execution`."""
-        checked = lane_id(lane)
-        name(worker_id, "worker_id")
-        name(worker_instance_id, "worker_instance_id")
-        tokens = frozenset(check_worker_capabilities(worker_capabilities, "worker_capabilities"))
-        checks.ttl_ms(grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
-        held = await self.read_lane(checked)
-        if held is not None and held.is_held:
-            return NoWork()
-        live: list[WorkerInfo] | None = None
-        async for execution in self._ready(checked):
-            if namespace is not None and execution.namespace != namespace:
-                continue
-            now = await self.store.now_ms()
-            if execution.reserved_until_ms is not None and execution.reserved_until_ms >= now:
-                continue
-            if grants.missing_capabilities(execution, tokens):
-                if live is None:
-                    live = await self.live_workers()
-                if not workers.covers(live, execution.namespace, execution.required_capabilities):
-                    await self.block_route(execution.id, "waiting_for_capable_worker", NO_WORKER_COVERS)
-                continue
-            granted = await self._try_grant(execution, worker_id, worker_instance_id, tokens, grant_ttl_ms)
-            if granted is not None:
-                return granted
-        return NoWork()
-
-    async def live_workers(self) -> list[WorkerInfo]:
-        """Every worker whose last heartbeat still counts, in all namespaces."""
-        found: list[WorkerInfo] = []
-        after: tuple[Any, ...] | None = None
-        while True:
-            loaded = await self.store.load((Scan("all_workers", after=after, limit=1_000),))
-            page = [WorkerInfo(*row) for row in loaded.rows[0]]
-            found += [w for w in page if w.expires_at_ms > loaded.now_ms]
-            if len(page) < 1_000:
-                return found
-            after = (page[-1].namespace, page[-1].worker_instance_id)
-
-    async def _try_grant(
-        self, execution: Execution, worker_id: str, instance: str, tokens: frozenset[str], ttl_ms: int
-    ) -> ClaimGrant | None:
-        args = IssueGrantArgs(
-            execution_id=execution.id,
-            worker_id=worker_id,
-            worker_instance_id=instance,
-            grant_ttl_ms=ttl_ms,
-            worker_capabilities=tokens,
-        )
-        ident = self._check_grant(args)
-        grant_id = secrets.token_hex(16)
-
-        def rule(snapshot: Snapshot) -> Decision:
-            decision = grants.issue_claim_grant(snapshot, args, grant_id=grant_id)
-            if isinstance(decision, Act):
-                key = partition_tag(ident.partition_index)
-                return Act(decision.plan, lambda applied: ClaimGrant(ident, key, grant_id, applied.row[0]))
-            return decision
-
-        try:
-            result: ClaimGrant = await self.decide(ident, rule, grant=True)
-            return result
-        except (Contention, StateError, ValidationError) as error:
-            passing = error.error_class in (ErrorClass.RETRYABLE, ErrorClass.INFORMATIONAL)
-            if passing or getattr(error, "kind", None) is ValidationKind.CAPABILITY_MISMATCH:
-                return None
-            raise
+        return await self.admit(ident, decided)

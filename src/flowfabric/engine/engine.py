@@ -48,9 +48,10 @@ FLAGS = (
 
 
 _OFFERED_BY = {
+    "budget_admin": "create_budget",
+    "quota_admin": "create_quota_policy",
     "cancel_flow_wait_timeout": "cancel_flow",
     "cancel_flow_wait_indefinite": "cancel_flow",
-    "budget_admin": "create_budget",
 }
 
 
@@ -93,6 +94,7 @@ class Engine(Budgets):
         if not self._closed:
             self._closed = True
             await self._let_go()
+            await self._admissions.finish()
             await self._cascade.finish()
             await self._meter.finish()
             await self.store.close()

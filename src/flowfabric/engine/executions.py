@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from itertools import count, groupby
+from itertools import count, groupby, repeat
 from typing import Any
+from uuid import UUID
 
 from flowfabric.engine import checks
 from flowfabric.engine.kernel import Kernel
@@ -38,10 +39,12 @@ from flowfabric.model.execution import (
     Replayed,
     ReplayExecutionArgs,
 )
-from flowfabric.model.policy import parse_policy
+from flowfabric.model.policy import ExecutionPolicy, parse_policy
+from flowfabric.model.quota import Attached
 from flowfabric.model.state import ExpirePhase, LaneState
 from flowfabric.plan import Applied
 from flowfabric.rules import executions, grants, operators
+from flowfabric.rules.attachments import NOTHING, attached
 from flowfabric.rules.executions import Creation
 from flowfabric.store.port import Get, Read, Scan
 
@@ -84,7 +87,12 @@ class Executions(Kernel):
         if len(many) > MAX_BULK_CREATE:
             raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(many))
         now = await self.store.now_ms()
-        made = [self._made(args, now) for args in many]
+        checked = [(args, parse_policy(args.policy)) for args in map(checks.creation, many)]
+        limits = await self._limits_of(checked)
+        made = [
+            executions.create(args, policy, now, limited)
+            for (args, policy), limited in zip(checked, limits or repeat(NOTHING), strict=False)
+        ]
         for lane in {args.lane_id for args in many}:
             await self._know_lane(lane, "create_execution")
         try:
@@ -122,9 +130,18 @@ class Executions(Kernel):
             results.append(creation.result if isinstance(answer, Applied) else await self._settle_creation(creation, args))
         return results
 
-    def _made(self, args: CreateExecutionArgs, now: int) -> Creation:
-        checked = checks.creation(args)
-        return executions.create(checked, parse_policy(checked.policy), now)
+    async def _limits_of(
+        self, creations: Sequence[tuple[CreateExecutionArgs, ExecutionPolicy | None]], flow_id: UUID | None = None
+    ) -> list[Attached]:
+        """The limits of each, whose gates are known from here on; empty when nobody has any."""
+        scopes = await self._attachments.scopes()
+        if not scopes and all(policy is None for _, policy in creations):
+            return []
+        limits = [attached(args, policy, scopes, flow_id) for args, policy in creations]
+        for (args, _), limited in zip(creations, limits, strict=True):
+            if limited is not NOTHING:
+                await self._attachments.know_gate(args.lane_id, limited)
+        return limits
 
     async def _duplicate_of(self, args: CreateExecutionArgs) -> Duplicate | None:
         """What a create with an unacceptable policy would have met first."""
@@ -133,7 +150,10 @@ class Executions(Kernel):
         return await self._taken(creation, checked)
 
     async def _creation(self, args: CreateExecutionArgs) -> Creation:
-        creation = self._made(args, await self.store.now_ms())
+        checked = checks.creation(args)
+        policy = parse_policy(checked.policy)
+        limits = await self._limits_of(((checked, policy),))
+        creation = executions.create(checked, policy, await self.store.now_ms(), limits[0] if limits else NOTHING)
         await self._know_lane(args.lane_id, "create_execution")
         return creation
 

@@ -210,7 +210,7 @@ class Flows(Retention):
         for lane in {node.lane_id for node, _ in nodes}:
             await self._know_lane(lane, "submit_flow")
         now = await self.store.now_ms()
-        plans = graphs.submit_graph(whole, nodes, partition, now)
+        plans = graphs.submit_graph(whole, nodes, partition, now, await self._limits_of(nodes, ident))
         submitted = FlowSubmitted(ident, len(nodes) + len(whole.edges), len(nodes), len(whole.edges))
         try:
             answer = await self.store.commit_together(plans)

@@ -12,7 +12,10 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.codec.handle import decode_handle, encode_handle
+from flowfabric.engine.admissions import Admissions
+from flowfabric.engine.attachments import Attachments
 from flowfabric.engine.cascade import Cascade
+from flowfabric.engine.standing import Limited
 from flowfabric.engine.turns import Turns
 from flowfabric.errors import Contention, ContentionKind, EngineError, TransportError
 from flowfabric.ids import ExecutionId
@@ -21,8 +24,9 @@ from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import MAX_GRAPH_EDGES, Edge, EdgeGroup
 from flowfabric.model.lease import Grant, Handle, HandleFields, HandleKind
 from flowfabric.model.policy import RetryPolicy
+from flowfabric.model.quota import QuotaPolicy
 from flowfabric.plan import Applied
-from flowfabric.rules import attempts
+from flowfabric.rules import admission, attempts
 from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.retention import DEFAULT_RETENTION_MS
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
@@ -30,6 +34,7 @@ from flowfabric.store.port import Get, GetAll, Read, Row, Scan, Store
 from flowfabric.store.schema import TABLES
 
 MAX_TRIES = 3
+MAX_MOVED = 1_000
 FIRST_PAUSE_S = 0.005
 MAX_FACTS = 50_000
 MAX_EPOCH = 2**63 - 1
@@ -73,6 +78,8 @@ class Kernel:
         self._label = store.tag.label
         self._cascade = Cascade(store)
         self._turns = Turns()
+        self._attachments = Attachments(store)
+        self._admissions = Admissions(store, self._attachments)
 
     # ---- snapshots
 
@@ -84,6 +91,7 @@ class Kernel:
         grant: bool = False,
         lane: str | None = None,
         groups: bool = False,
+        limited: Limited | None = None,
     ) -> Snapshot:
         """The execution with its current attempt, or the attempt asked for, and what else a rule needs.
 
@@ -105,6 +113,8 @@ class Kernel:
             flow = await self._flow_of(ident)
             reads.append(GetAll("ff_edge_group", [] if flow is None else [(ident.partition_index, flow, ident.uuid)]))
             reads.append(Scan("edges_in", inbound, limit=MAX_GRAPH_EDGES))
+        if limited is not None:
+            reads += limited.reads(ident, await self.store.now_ms())
         loaded = await self.store.load(reads)
         found = iter(loaded.rows)
         return Snapshot(
@@ -115,6 +125,7 @@ class Kernel:
             _first(Lane, next(found)) if lane is not None else None,
             tuple(EdgeGroup(*row) for row in next(found)) if groups else (),
             tuple(Edge(*row) for row in next(found)) if groups else (),
+            None if limited is None else limited.standing(found, loaded.now_ms),
         )
 
     async def execution(self, ident: ExecutionId) -> Execution | None:
@@ -125,10 +136,17 @@ class Kernel:
         rows = (await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), ("flow_id",)),))).rows[0]
         return rows[0][0] if rows else None
 
-    async def _lane_of(self, ident: ExecutionId) -> str:
-        """The lane to read beside an execution; it is only known once the execution is read."""
-        loaded = await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), ("lane_id",)),))
-        return str(loaded.rows[0][0][0]) if loaded.rows[0] else ""
+    async def _place_of(self, ident: ExecutionId) -> tuple[str, Limited | None]:
+        """The lane to read beside an execution, and the limits it is under; they are only known once the execution is read."""
+        read = Get("ff_exec_core", (ident.partition_index, ident.uuid), ("lane_id", "quota_policy_id", "budget_ids"))
+        rows = (await self.store.load((read,))).rows[0]
+        if not rows:
+            return "", None
+        lane, quota_id, budgets = rows[0]
+        if quota_id is None:
+            return lane, Limited(None, budgets) if budgets else None
+        quota = _first(QuotaPolicy, (await self.store.load((Get("ff_quota_policy", (quota_id,)),))).rows[0])
+        return lane, Limited(quota, budgets)
 
     # ---- decisions
 
@@ -136,8 +154,22 @@ class Kernel:
         """Load, decide and commit, again when the world moved in between, three times at the most."""
         return await self.settle(lambda: self.snapshot(ident, **wanted), rule)
 
+    async def admit(self, ident: ExecutionId, rule: Callable[[Snapshot], Decision]) -> Any:
+        """As `decide`, for what lets an execution start: within the limits it is under."""
+        lane, limited = await self._place_of(ident)
+
+        async def decide() -> Any:
+            return await self.decide(
+                ident, lambda snapshot: admission.admitted(snapshot, rule(snapshot)), grant=True, lane=lane, limited=limited
+            )
+
+        if limited is None or limited.quota is None:
+            return await decide()
+        async with self._turns.of(limited.quota.quota_policy_id):
+            return await decide()
+
     async def settle(self, load: Callable[[], Any], rule: Callable[[Any], Decision]) -> Any:
-        tries = 0
+        tries = moved = 0
         while True:
             loaded = await load()
             decision = rule(loaded)
@@ -156,8 +188,11 @@ class Kernel:
                 if decision.result is not AGAIN:
                     return _result(decision, answer)
                 continue
+            if answer.plan < len(decision.first) and decision.first[answer.plan].form is admission.TOUCH_QUOTA:
+                moved += 1  # others were admitted meanwhile: that is no reason to give up
+                tries -= moved < MAX_MOVED
             tries += 1
-            await self._pause(tries)
+            await self._pause(tries, moved)
 
     async def by_holder(
         self,
@@ -210,10 +245,10 @@ class Kernel:
             await self.store.commit(refusal.mark)
         raise refusal.error
 
-    async def _pause(self, tries: int) -> None:
+    async def _pause(self, tries: int, moved: int = 0) -> None:
         if tries >= MAX_TRIES:
             raise Contention(ContentionKind.RETRY_EXHAUSTED)
-        await asyncio.sleep(FIRST_PAUSE_S * 2 ** (tries - 1))
+        await asyncio.sleep(FIRST_PAUSE_S * (2 ** (tries - 1) if tries else min(moved, 4) * self._random.random()))
 
     # ---- handles
 

@@ -72,8 +72,8 @@ class Leases(Attempts):
         ident = self._check_grant(args)
         check_worker_capabilities(args.worker_capabilities, "worker_capabilities")
         grant_id = secrets.token_hex(16)
-        result: ReclaimGrant | NotReclaimable | ReclaimCapExceeded = await self.decide(
-            ident, lambda snapshot: leases.issue_reclaim_grant(snapshot, args, grant_id=grant_id), grant=True
+        result: ReclaimGrant | NotReclaimable | ReclaimCapExceeded = await self.admit(
+            ident, lambda snapshot: leases.issue_reclaim_grant(snapshot, args, grant_id=grant_id)
         )
         return result
 

@@ -10,9 +10,11 @@ from flowfabric.ids import ExecutionId, lane_id, partition_key
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import MAX_GRAPH_EDGES
+from flowfabric.model.lease import Grant
+from flowfabric.model.quota import DEFAULT_DIMENSION
 from flowfabric.plan import Applied
-from flowfabric.rules import leases, retention
-from flowfabric.store.port import Scan, ScanAll
+from flowfabric.rules import leases, quotas, retention
+from flowfabric.store.port import GetAll, Scan, ScanAll
 
 MAX_EVENTS = 100
 _TOLD = ("event_id", "execution_id", "dispatched_at_ms", "outcome")
@@ -86,5 +88,24 @@ class Retention(Subscriptions):
         size = checks.limit(limit, retention.MAX_TRIM_BATCH)
         now = await self.store.now_ms()
         loaded = await self.store.load((Scan("grants", upto=now - 1, limit=size),))
-        plans = [leases.drop_expired(r[0], r[1]) for r in loaded.rows[0]]
-        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        found = [Grant(*row) for row in loaded.rows[0]]
+        if not found:
+            return 0
+        answers = await self.store.commit_many([leases.drop_expired(g.partition_key, g.execution_id) for g in found])
+        dropped = [grant for grant, answer in zip(found, answers, strict=True) if isinstance(answer, Applied)]
+        await self._refund(dropped)
+        return len(dropped)
+
+    async def _refund(self, unused: list[Grant]) -> None:
+        """Who never started has not used up his place in the window."""
+        keys = [(grant.partition_key, grant.execution_id) for grant in unused]
+        rows = (await self.store.load((GetAll("ff_exec_core", keys, ("execution_id", "quota_policy_id")),))).rows[0]
+        quota_of = {row[0]: row[1] for row in rows if row[1] is not None}
+        counted = [(quota_of[grant.execution_id], grant) for grant in unused if grant.execution_id in quota_of]
+        if not counted:
+            return
+        plans = [quotas.forget(quota, DEFAULT_DIMENSION, grant.issued_at_ms, grant.execution_id) for quota, grant in counted]
+        answers = await self.store.commit_many(plans)
+        for quota in {quota for (quota, _), answer in zip(counted, answers, strict=True) if isinstance(answer, Applied)}:
+            await self.store.commit(quotas.note_refund(quota))
+            self._admissions.tallies.forget(quota)

@@ -43,6 +43,8 @@ class LoopSettings(Struct, frozen=True):
     pending_waitpoint_ms: int = 5_000
     budget_reset_ms: int = 15_000
     budget_reconciler_ms: int = 30_000
+    quota_reconciler_ms: int = 30_000
+    unblock_ms: int = 5_000
     wanted: ScannerFilter = ScannerFilter()
 
 

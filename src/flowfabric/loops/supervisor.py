@@ -16,6 +16,7 @@ from flowfabric.loops.flows import (
     FlowProjector,
 )
 from flowfabric.loops.lease_expiry import LeaseExpiry
+from flowfabric.loops.limits import LimitReleaser, QuotaReconciler
 from flowfabric.loops.loop import Loop, LoopSettings
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.loops.route_releaser import RouteReleaser
@@ -48,6 +49,8 @@ def all_loops(settings: LoopSettings) -> list[Loop]:
         PendingWaitpointExpiry(settings),
         BudgetResets(settings),
         BudgetReconciler(settings),
+        QuotaReconciler(settings),
+        LimitReleaser(settings),
     ]
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any
+from uuid import UUID
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from flowfabric.errors import ValidationError, ValidationKind, invalid
 
 MAX_CAPABILITIES = 256
 MAX_CAPABILITY_BYTES = 4_096
 MAX_POLICY_BYTES = 65_536
+MAX_BUDGETS = 64
 DEFAULT_DEDUP_WINDOW_MS = 86_400_000
 MAX_DURATION_MS = 10 * 365 * 86_400_000
 
@@ -67,6 +69,7 @@ class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
     fallback_policy: FallbackPolicy | None = None
     max_replay_count: Count = 10
     budget_ids: tuple[str, ...] = ()
+    quota_policy_id: str | None = None
     routing_requirements: RoutingRequirements | None = None
     dedup_window_ms: Duration | None = None
     stream_policy: StreamPolicy | None = None
@@ -138,7 +141,25 @@ def parse_policy(value: PolicyInput) -> ExecutionPolicy | None:
         raise _bad_policy(f"{_path(str(error))}:invalid") from None
     if policy.retry_policy is not None:
         _check_backoff(policy.retry_policy.backoff)
-    return policy
+    return _with_plain_ids(policy) if policy.budget_ids or policy.quota_policy_id is not None else policy
+
+
+def _with_plain_ids(policy: ExecutionPolicy) -> ExecutionPolicy:
+    """Ids of limits in their one spelling, each once."""
+    budgets = tuple(sorted({_limit_id(text, "budget_id") for text in policy.budget_ids}))
+    if len(budgets) > MAX_BUDGETS:
+        raise _bad_policy(f"budget_ids: at most {MAX_BUDGETS}, got {len(budgets)}")
+    quota = policy.quota_policy_id
+    return structs.replace(
+        policy, budget_ids=budgets, quota_policy_id=None if quota is None else _limit_id(quota, "quota_policy_id")
+    )
+
+
+def _limit_id(text: str, field: str) -> str:
+    try:
+        return str(UUID(text))
+    except ValueError:
+        raise _bad_policy(f"invalid {field}: {text!r:.80}") from None
 
 
 def check_worker_capabilities(tokens: object, field: str = "capabilities") -> tuple[str, ...]:

@@ -106,6 +106,7 @@ def acquired(lease_id: Any, attempt_id: Any, timeout: Any) -> dict[str, Any]:
                 "pending_replay_requested_by",
                 "pending_previous_attempt_index",
                 "pending_attempt_policy",
+                "blocked_on",
             )
         ),
     }

@@ -31,8 +31,10 @@ from flowfabric.model.execution import (
     Execution,
 )
 from flowfabric.model.policy import DEFAULT_DEDUP_WINDOW_MS, ExecutionPolicy, encode_policy
+from flowfabric.model.quota import Attached
 from flowfabric.model.state import OPERATOR_OVERRIDE, PublicState
 from flowfabric.plan import Absent, Add, Arg, Cond, Form, Insert, Now, Once, Pick, Plan, Ref, Step, Update, Wake
+from flowfabric.rules.attachments import NOTHING
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.parts import (
     EXEC,
@@ -68,6 +70,8 @@ _GIVEN = (
     "payload_encoding",
     "required_capabilities",
     "budget_ids",
+    "quota_policy_id",
+    "gate",
     "priority",
     "deadline_at_ms",
     "deadline_origin",
@@ -155,7 +159,7 @@ class Creation(Struct, frozen=True, gc=False):
 
 
 def creation_values(
-    args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now_ms: int
+    args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now_ms: int, limits: Attached = NOTHING
 ) -> tuple[dict[str, Any], int | None]:
     """The columns of a new execution, and when it may start at the earliest. `args` are checked already."""
     now = engine_now_ms if args.now is None else args.now
@@ -174,7 +178,9 @@ def creation_values(
         "idempotency_key": args.idempotency_key or None,
         "payload_encoding": args.payload_encoding,
         "required_capabilities": plain.required_capabilities,
-        "budget_ids": plain.budget_ids,
+        "budget_ids": limits.budget_ids,
+        "quota_policy_id": limits.quota_policy_id,
+        "gate": limits.gate,
         "priority": clamp_priority(args.priority),
         "deadline_at_ms": deadline,
         "deadline_origin": origin,
@@ -189,10 +195,10 @@ def creation_values(
     return values, delay_until
 
 
-def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now_ms: int) -> Creation:
+def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now_ms: int, limits: Attached = NOTHING) -> Creation:
     """Delayed only when the time lies ahead of the engine's clock."""
     ident = args.execution_id
-    values, delay_until = creation_values(args, policy, engine_now_ms)
+    values, delay_until = creation_values(args, policy, engine_now_ms, limits)
     now = values["now"]
     if delay_until is not None and delay_until > engine_now_ms:
         later = {"delay_until_ms": delay_until, "blocking_detail": f"delayed until {delay_until}"}

@@ -97,7 +97,11 @@ _HELD_BACK = {
 def _block_form(reason: str, vector: str) -> Form:
     return Form(
         f"block_{vector.lower()}",
-        Update(EXEC, UNCHANGED, {**MOVED_AT_ARG, **entering(vector, reason=reason, detail=Arg("detail"))}),
+        Update(
+            EXEC,
+            UNCHANGED,
+            {**MOVED_AT_ARG, **entering(vector, reason=reason, detail=Arg("detail")), "blocked_on": Arg("blocked_on")},
+        ),
     )
 
 
@@ -115,8 +119,11 @@ def check_blocking_reason(reason: str) -> ValidationError | None:
     return ValidationError(ValidationKind.INVALID_BLOCKING_REASON, f"{reason!r:.60} (accepted: {', '.join(_HELD_BACK)})")
 
 
-def block(snapshot: Snapshot, reason: str, detail: str, now_ms: int | None) -> Decision:
-    """A rejection by state is an answer, not an error: the scheduler only logs it."""
+def block(snapshot: Snapshot, reason: str, detail: str, now_ms: int | None, blocked_on: str | None = None) -> Decision:
+    """A rejection by state is an answer, not an error: the scheduler only logs it.
+
+    What it waits for is its own quota, if it waits for a quota and nothing is said.
+    """
     bad = check_blocking_reason(reason)
     if bad is not None:
         return Refuse(bad)
@@ -132,7 +139,9 @@ def block(snapshot: Snapshot, reason: str, detail: str, now_ms: int | None) -> D
     if eligibility != "eligible_now" and not same:
         return Done(LuaRejected(ContentionKind.EXECUTION_NOT_ELIGIBLE.value))
     now = snapshot.now_ms if now_ms is None else now_ms
-    plan = BLOCK[reason](execution.partition_key, **named(execution), detail=detail, now=now)
+    if blocked_on is None and reason == "waiting_for_quota" and execution.quota_policy_id is not None:
+        blocked_on = f"quota:{execution.quota_policy_id}"
+    plan = BLOCK[reason](execution.partition_key, **named(execution), detail=detail, blocked_on=blocked_on, now=now)
     return Act(plan, Blocked(execution.id, reason))
 
 

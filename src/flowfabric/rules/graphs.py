@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any
 from uuid import UUID
 
@@ -19,7 +20,9 @@ from flowfabric.model.flow import (
     SubmitFlowArgs,
 )
 from flowfabric.model.policy import ExecutionPolicy
+from flowfabric.model.quota import Attached
 from flowfabric.plan import Arg, Form, Insert, Plan, Wake
+from flowfabric.rules.attachments import NOTHING
 from flowfabric.rules.executions import LANE_IS_OPEN, NEW, creation_values
 from flowfabric.rules.flows import EDGE, EDGE_ROW, GROUP, check_policy, create_flow, edge_text, partition_mismatch
 from flowfabric.rules.parts import EXEC
@@ -147,23 +150,29 @@ def submit_graph(
     nodes: Sequence[tuple[CreateExecutionArgs, ExecutionPolicy | None]],
     partition: int,
     now_ms: int,
+    limits: Sequence[Attached] = (),
 ) -> list[Plan]:
     """The flow, then its members, its edges and their groups, each of one form, so that a store can write them in bulk.
 
-    Every edge has been given an id.
+    Every edge has been given an id; `limits` are those of the members, one by one, empty where there are none at all.
     """
     now = now_ms if args.now is None else args.now
     header = CreateFlowArgs(flow_id=args.flow_id, flow_kind=args.flow_kind, namespace=args.namespace, now=args.now)
     flow = create_flow(header, partition, now_ms, nodes=len(nodes), edges=len(args.edges), tags=args.tags)
     inbound = Counter(edge.downstream for edge in args.edges)
-    members = [_member(args.flow_id, node, policy, inbound[node.execution_id], now_ms) for node, policy in nodes]
+    members = [
+        _member(args.flow_id, node, policy, inbound[node.execution_id], now_ms, limited)
+        for (node, policy), limited in zip(nodes, limits or repeat(NOTHING), strict=False)
+    ]
     members.sort(key=lambda plan: plan.form.name)
     owner = {"partition_key": partition, "flow_id": args.flow_id}
     return [flow, *members, *_edges(args.edges, owner, now), *_groups(inbound, args.policies, owner)]
 
 
-def _member(flow_id: UUID, args: CreateExecutionArgs, policy: ExecutionPolicy | None, inbound: int, now_ms: int) -> Plan:
-    values, delay_until = creation_values(args, policy, now_ms)
+def _member(
+    flow_id: UUID, args: CreateExecutionArgs, policy: ExecutionPolicy | None, inbound: int, now_ms: int, limits: Attached
+) -> Plan:
+    values, delay_until = creation_values(args, policy, now_ms, limits)
     values["flow_id"] = flow_id
     partition = args.execution_id.partition_index
     delayed = delay_until is not None and delay_until > now_ms

@@ -59,27 +59,38 @@ class Waiter:
 
 
 class Hub:
-    """Who waits for what, and when each timer topic was last said to be due."""
+    """Who waits for what, how often what is followed has rung, and when each timer topic was last said to be due."""
 
     def __init__(self) -> None:
         self.waiters: dict[Topic, set[Waiter]] = {}
+        self.counts: dict[Topic, int] = {}
         self._planned: dict[str, float] = {}
         self._heard: dict[str, float] = {}
 
     def waiter(self, *topics: Topic) -> Waiter:
         return Waiter(self, topics)
 
+    def follow(self, topic: Topic) -> int:
+        """How often it has rung since somebody began to ask: who keeps something at hand sees that it may be outdated."""
+        return self.counts.setdefault(topic, 0)
+
     def ring(self, topics: Iterable[Topic]) -> None:
         for topic in topics:
+            if topic in self.counts:
+                self.counts[topic] += 1
             for waiter in tuple(self.waiters.get(topic, ())):
                 waiter.ring()
 
+    def _topics(self) -> dict[Topic, None]:
+        """Copied in one breath each, for this may be another thread's."""
+        return dict.fromkeys(tuple(self.waiters) + tuple(self.counts))
+
     def ring_all(self) -> None:
-        self.ring(tuple(self.waiters))
+        self.ring(self._topics())
 
     def ring_all_but_timers(self) -> None:
         """For changes nobody described: a loop keeps its own time, and its interval is the net."""
-        self.ring(tuple(topic for topic in tuple(self.waiters) if topic[0] not in self._planned))
+        self.ring([topic for topic in self._topics() if topic[0] not in self._planned])
 
     def listen(self, timer: str) -> None:
         """A pass of the loop behind a timer begins: what is said from now on is kept for its end."""

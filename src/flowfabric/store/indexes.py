@@ -89,6 +89,13 @@ INDEXES: dict[str, Index] = {
             (_RUNNABLE, Cond("eligibility_state", "=", "blocked_by_route")),
         ),
         Index(
+            "limited",
+            "ff_exec_core",
+            ("last_transition_at", "execution_id"),
+            (),
+            (_RUNNABLE, Cond("eligibility_state", "in", ("blocked_by_budget", "blocked_by_quota"))),
+        ),
+        Index(
             "ended",
             "ff_exec_core",
             ("terminal_at_ms", "execution_id"),
@@ -210,6 +217,13 @@ INDEXES: dict[str, Index] = {
             "ff_quota_window",
             ("admitted_at_ms", "execution_id"),
             ("quota_policy_id", "dimension"),
+            primary=True,
+        ),
+        Index(
+            "quota_entries",
+            "ff_quota_window",
+            ("dimension", "admitted_at_ms", "execution_id"),
+            ("quota_policy_id",),
             primary=True,
         ),
         Index("quota_admitted", "ff_quota_admitted", ("execution_id",), ("quota_policy_id",), primary=True),

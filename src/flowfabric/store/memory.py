@@ -89,33 +89,46 @@ class MemoryStore:
             return error
 
     async def sweep(self, plan: Plan, limit: int) -> list[Row]:
+        swept = await self.sweeps((), ((plan, limit),))
+        assert not isinstance(swept, Refused)
+        return swept[0]
+
+    async def sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> list[list[Row]] | Refused:
         self._check_open()
-        form, now = plan.form, self.clock()
-        pick, call = form.pick, Call(form, plan.values, now)
-        assert pick is not None
-        index = INDEXES[pick.index]
-        group = {c: call.value(v) for c, v in pick.group.items()}
-        upto = call.value(pick.upto)
-        found: list[tuple[Key, Record]] = []
-        head = form.steps[0]
-        assert isinstance(head, Update)
-        for key, row in self._walk(index, group, None, upto):
-            if len(found) >= limit:
-                break
-            if all(self._holds(g, call, row) for g in (*pick.where, *head.where)):
-                found.append((key, row))
-        rows, rung = [], []
+        now = self.clock()
+        rung: list[tuple[Form, Call]] = []
         try:
-            for key, row in found:
-                one = Call(form, plan.values, now)
-                one.before = dict(row)
-                self._run(form, one, key)
-                rows.append(one.returned(form))
-                rung.append((form, one))
+            refused = self._apply(first, now, rung)
+            if refused is not None:
+                return refused
+            swept = [self._sweep(plan, limit, now, rung) for plan, limit in wanted]
         except BaseException:
             self._roll_back()
             raise
         self._settle(rung)
+        return swept
+
+    def _sweep(self, plan: Plan, limit: int, now: int, rung: list[tuple[Form, Call]]) -> list[Row]:
+        form, call = plan.form, Call(plan.form, plan.values, now)
+        pick, head = form.pick, form.steps[0]
+        assert pick is not None and isinstance(head, Update)
+        index = INDEXES[pick.index]
+        group = {c: call.value(v) for c, v in pick.group.items()}
+        found: list[tuple[Key, Record]] = []
+        named = next((g for g in pick.where if isinstance(g, Among) and index.primary), None)
+        rows_by_key = None if named is None else self._named(index, group, call.value(named.by))
+        for key, row in rows_by_key if rows_by_key is not None else self._walk(index, group, None, call.value(pick.upto)):
+            if len(found) >= limit:
+                break
+            if all(self._holds(g, call, row) for g in (*pick.where, *head.where)):
+                found.append((key, row))
+        rows = []
+        for key, row in found:
+            one = Call(form, plan.values, now)
+            one.before = dict(row)
+            self._run(form, one, key)
+            rows.append(one.returned(form))
+            rung.append((form, one))
         return rows
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
@@ -150,9 +163,21 @@ class MemoryStore:
 
     def _commit(self, plans: Sequence[Plan]) -> Answer:
         self._check_open()
-        rung = []
-        call = None
+        rung: list[tuple[Form, Call]] = []
         now = self.clock()
+        try:
+            refused = self._apply(plans, now, rung)
+        except BaseException:
+            self._roll_back()
+            raise
+        if refused is not None:
+            return refused
+        self._settle(rung)
+        form, call = rung[-1]
+        return Applied(now, call.returned(form))
+
+    def _apply(self, plans: Sequence[Plan], now: int, rung: list[tuple[Form, Call]]) -> Refused | None:
+        """In order; at the first that does not hold everything is as it was."""
         for at, plan in enumerate(plans):
             call = Call(plan.form, plan.values, now)
             try:
@@ -160,13 +185,8 @@ class MemoryStore:
             except RefusedAt as refused:
                 self._roll_back()
                 return Refused(at, refused.step)
-            except BaseException:
-                self._roll_back()
-                raise
             rung.append((plan.form, call))
-        self._settle(rung)
-        assert call is not None
-        return Applied(now, call.returned(plans[-1].form))
+        return None
 
     def _run(self, form: Form, call: Call, key: Key | None) -> None:
         for at, step in enumerate(form.steps):
@@ -344,6 +364,12 @@ class MemoryStore:
                 if len(found) >= read.limit:
                     break
         return found
+
+    def _named(self, index: Index, group: Mapping[str, Any], ids: Iterable[Any]) -> Iterator[tuple[Key, Record]]:
+        """Rows by their keys, in order, without walking the whole group."""
+        rows = self._tables[index.table]
+        keys = ((*(group[c] for c in index.group), ident) for ident in sorted(ids))
+        return ((key, rows[key]) for key in keys if key in rows)
 
     def _walk(self, index: Index, group: Mapping[str, Any], after: Key | None, upto: Any) -> Iterator[tuple[Key, Record]]:
         entries = self._indexes[index.name].get(tuple(group[c] for c in index.group), [])

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from msgspec import Struct
 
 from flowfabric.model.lease import BackendTag
-from flowfabric.plan import Answer, Plan
+from flowfabric.plan import Answer, Plan, Refused
 from flowfabric.store.hub import Hub
 from flowfabric.store.schema import INDEXES
 
@@ -108,6 +108,9 @@ class Store(Protocol):
 
     def sweep(self, plan: Plan, limit: int) -> Awaitable[list[Row]]:
         """Picks up to `limit` rows and applies the form to each; its `returning` columns, in pick order."""
+
+    def sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> Awaitable[list[list[Row]] | Refused]:
+        """Plans in order, then sweeps, each with its limit, all in one transaction: refused by a plan, nothing is written."""
 
     def load(self, reads: Sequence[Read]) -> Awaitable[Loaded]: ...
 

@@ -210,7 +210,7 @@ TABLES: dict[str, Table] = {
             active_concurrency_cap int, active_concurrency int=0, jitter_ms int=0, closed_until_ms int?, created_at_ms int,
             updated_at_ms int, version int=0""",
         ),
-        table("ff_quota_window", "quota_policy_id uuid!, dimension text!, admitted_at_ms int!, execution_id text!"),
+        table("ff_quota_window", "quota_policy_id uuid!, dimension text!, admitted_at_ms int!, execution_id uuidtext!"),
         table(
             "ff_quota_admitted",
             "quota_policy_id uuid!, execution_id text!, admitted_at_ms int, expires_at_ms int?",

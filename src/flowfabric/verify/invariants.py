@@ -10,6 +10,7 @@ from flowfabric.model.execution import Execution
 from flowfabric.rules.states import is_ended, name_of, public_state, vector_of
 from flowfabric.verify.budgets import BUDGET_CHECKS
 from flowfabric.verify.flows import FLOW_CHECKS
+from flowfabric.verify.quotas import QUOTA_CHECKS
 from flowfabric.verify.suspensions import SUSPENSION_CHECKS
 from flowfabric.verify.violation import Check, Violation, about
 from flowfabric.verify.world import Event, Key, World
@@ -172,6 +173,7 @@ CHECKS: dict[str, Check] = {
     **FLOW_CHECKS,
     **SUSPENSION_CHECKS,
     **BUDGET_CHECKS,
+    **QUOTA_CHECKS,
 }
 
 

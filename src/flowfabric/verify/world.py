@@ -13,6 +13,7 @@ from flowfabric.model.budget import BudgetPolicy
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.model.lease import Grant
+from flowfabric.model.quota import QuotaPolicy
 from flowfabric.model.waitpoint import Signal, Suspension, Waitpoint
 from flowfabric.store.port import Row
 from flowfabric.store.schema import TABLES
@@ -37,6 +38,10 @@ TABLES_READ = (
     "ff_budget_policy",
     "ff_budget_usage",
     "ff_budget_usage_by_exec",
+    "ff_quota_policy",
+    "ff_quota_window",
+    "ff_quota_admitted",
+    "ff_lane_gate",
 )
 Key = tuple[int, UUID]
 GroupKey = tuple[int, UUID, UUID]
@@ -49,7 +54,8 @@ class World(Struct, frozen=True):
 
     `inbound` holds edges by the group they belong to; `cancelling` are groups with siblings to cancel, `owed` flows with members.
     `heard` are the events that tell of signals. `usage` and `accounts` are per budget and dimension: what is used in all, and
-    what of it is on accounts of executions.
+    what of it is on accounts of executions. `entries` are the windows of quotas, `slots` the places taken by hand, `gates` the
+    queues of lanes besides the plain ones.
     """
 
     executions: dict[Key, Execution]
@@ -71,6 +77,10 @@ class World(Struct, frozen=True):
     budgets: dict[UUID, BudgetPolicy]
     usage: dict[tuple[UUID, str], int]
     accounts: dict[tuple[UUID, str], int]
+    quotas: dict[UUID, QuotaPolicy]
+    entries: list[Row]
+    slots: list[Row]
+    gates: set[tuple[str, str]]
 
 
 def world_of(tables: Mapping[str, list[Row]]) -> World:
@@ -105,6 +115,10 @@ def world_of(tables: Mapping[str, list[Row]]) -> World:
         {row[0]: BudgetPolicy(*row) for row in tables["ff_budget_policy"]},
         {(row[0], row[1]): row[3] for row in tables["ff_budget_usage"]},
         _accounts(tables["ff_budget_usage_by_exec"]),
+        {row[0]: QuotaPolicy(*row) for row in tables["ff_quota_policy"]},
+        list(tables["ff_quota_window"]),
+        list(tables["ff_quota_admitted"]),
+        {(row[0], row[1]) for row in tables["ff_lane_gate"]},
     )
 
 

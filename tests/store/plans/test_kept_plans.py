@@ -50,7 +50,7 @@ async def kept_plans(link: Link) -> dict[str, list[str]]:
         if "ff_" in sql:
             given = f"({', '.join(['NULL'] * count)})" if count else ""
             plan = await connection.fetchval(f'EXPLAIN (FORMAT JSON) EXECUTE "{name}"{given}')
-            found[sql] = offences(list(nodes(json.loads(plan)[0]["Plan"])))
+            found[sql] = offences(list(nodes(json.loads(plan)[0]["Plan"])), bounded=" WHERE " in sql)
     return found
 
 

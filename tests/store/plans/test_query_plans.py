@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from flowfabric.plan import Form
+from flowfabric.rules.admission import CLAIM_COUNTED, CLAIM_GATED, TOUCH_QUOTA
 from flowfabric.store.port import Get, Scan
 from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.events import GapReader
@@ -41,7 +42,9 @@ def test_every_statement_walks_its_index(url: str) -> None:
         for form in ALL.values():
             check_form(writer, form)
         for form in SWEEPS.values():
-            check_sweep(writer, form)
+            check_sweep(writer, statement(form).sql, form)
+        for form in (CLAIM_GATED, CLAIM_COUNTED):
+            check_sweep(writer, statement(form, TOUCH_QUOTA).sql, form)
     with session(url, connections.READING) as reader:
         check_reads(reader)
         for table in TABLES.values():
@@ -82,12 +85,15 @@ def check_form(writer: Session, form: Form) -> None:
     assert not joins, f"{form}: rows are locked in the order of the arguments only when these are what is walked"
 
 
-def check_sweep(writer: Session, form: Form) -> None:
+def check_sweep(writer: Session, sql: str, form: Form) -> None:
     assert form.pick is not None
-    sql = statement(form).sql
-    picking = [node for node in prepared(writer, sql, nothing_for(sql)) if node["Part"] == "CTE q"]
+    found = prepared(writer, sql, nothing_for(sql))
+    assert offences(found) == [], form
+    picking = [node for node in found if node["Part"] == "CTE q"]
     assert not sorts(picking), form
-    assert [node["Index Name"] for node in picking if "Index Name" in node] == [index_name(INDEXES[form.pick.index])]
+    index = INDEXES[form.pick.index]
+    wanted = f"{index.table}_pkey" if index.primary else index_name(index)
+    assert [node["Index Name"] for node in picking if node.get("Relation Name") == index.table] == [wanted]
 
 
 def check_reads(reader: Session) -> None:

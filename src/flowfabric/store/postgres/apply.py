@@ -15,7 +15,7 @@ from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.hub import Topic
 from flowfabric.store.port import Row
 from flowfabric.store.postgres.failures import state_of
-from flowfabric.store.sql.pg import REFUSED_AT, PgForm, statement
+from flowfabric.store.sql.pg import REFUSED_AT, PgForm, can_begin, statement
 
 MAX_LOOKS = 3
 MOST_TOGETHER = 500
@@ -102,6 +102,7 @@ _TRAPPED = re.compile(rf"\b{REFUSED_AT}(\d+)")
 _TEXTS: dict[Form, PgForm] = {}
 _KEYS: dict[Form, Callable[[Sequence[Any]], Any]] = {}
 _ANSWERS: dict[Form, Callable[[Sequence[Any]], Row]] = {}
+_BEGUN: dict[tuple[Form, Form], str] = {}
 
 
 def text_of(form: Form) -> PgForm:
@@ -245,22 +246,47 @@ def carried(plans: Sequence[Plan], most: int) -> Iterator[list[Plan]]:
 
 async def run_together(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> Answer:
     """All in order in one transaction, or none."""
-    answer: Answer = Refused()
     mine = Effects()
     try:
         async with session.transaction():
-            at = 0
-            for run in carried(plans, MOST_TOGETHER):
-                answers = await run_plans(session, run, now_ms, mine)
-                refused = next((n for n, said in enumerate(answers) if isinstance(said, Refused)), None)
-                if refused is not None:
-                    raise Late(Refused(at + refused, getattr(answers[refused], "step", 0)))
-                answer = answers[-1]
-                at += len(run)
+            answer = await _run_in_order(session, plans, now_ms, mine)
     except Late as late:
         return late.answer
     effects.merge(mine.topics, mine.dues)
     return answer
+
+
+async def _run_in_order(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> Answer:
+    """The answer to the last. The first that is refused ends the transaction around them."""
+    answer: Answer = Refused()
+    at = 0
+    for run in carried(plans, MOST_TOGETHER):
+        answers = await run_plans(session, run, now_ms, effects)
+        refused = next((n for n, said in enumerate(answers) if isinstance(said, Refused)), None)
+        if refused is not None:
+            raise Late(Refused(at + refused, getattr(answers[refused], "step", 0)))
+        answer = answers[-1]
+        at += len(run)
+    return answer
+
+
+async def run_sweeps_together(
+    session: Session, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]], now_ms: int | None, effects: Effects
+) -> list[list[Row]] | Refused:
+    """Plans, then sweeps, all in one transaction; of one simple plan and one selection, in one statement."""
+    mine, swept = Effects(), list[list[Row]]()
+    runs = [list(run) for _, run in groupby(wanted, key=lambda each: (each[0].form, each[0].form.chosen_by(each[0].values)))]
+    if len(first) == len(runs) == 1 and can_begin(first[0].form):
+        return await _run_begun(session, first[0], runs[0], now_ms, effects)
+    try:
+        async with session.transaction():
+            await _run_in_order(session, first, now_ms, mine)
+            for run in runs:
+                swept += await run_sweeps(session, run, now_ms, mine)
+    except Late as late:
+        return late.answer
+    effects.merge(mine.topics, mine.dues)
+    return swept
 
 
 async def run_sweeps(
@@ -273,13 +299,37 @@ async def run_sweeps(
     """
     form = wanted[0][0].form
     text = text_of(form)
-    whose = [request for request, (_, limit) in enumerate(wanted, 1) for _ in range(limit)]
-    chosen = [wanted[0][0].values[form.args.index(name)] for name in form.choosing]
-    arrays = _arrays(text, [plan for plan, _ in wanted]) if text.sent else []
+    given, chosen = _asked(text, form, wanted)
     for _ in range(MAX_LOOKS):
-        rows = await session.fetch(text.sql, now_ms, *arrays, whose, *chosen)
+        rows = await session.fetch(text.sql, now_ms, *given, *chosen)
         if rows or text.probe is None or not await session.fetch(text.probe, now_ms, *chosen):
             break
+    return _dealt(text, form, wanted, rows, effects)
+
+
+async def _run_begun(
+    session: Session, first: Plan, wanted: Sequence[tuple[Plan, int]], now_ms: int | None, effects: Effects
+) -> list[list[Row]] | Refused:
+    form = wanted[0][0].form
+    text = text_of(form)
+    key = (first.form, form)
+    if key not in _BEGUN:
+        _BEGUN[key] = statement(form, first.form).sql
+    given, chosen = _asked(text, form, wanted)
+    rows = await session.fetch(_BEGUN[key], now_ms, *given, *chosen, *first.values)
+    return _dealt(text, form, wanted, [row for row in rows if row[1] is not None], effects) if rows else Refused()
+
+
+def _asked(text: PgForm, form: Form, wanted: Sequence[tuple[Plan, int]]) -> tuple[list[Any], list[Any]]:
+    """The arguments of a sweep: those of each request with the request each row goes to, and what all choose by."""
+    whose = [request for request, (_, limit) in enumerate(wanted, 1) for _ in range(limit)]
+    chosen = [wanted[0][0].values[form.args.index(name)] for name in form.choosing]
+    return [*(_arrays(text, [plan for plan, _ in wanted]) if text.sent else []), whose], chosen
+
+
+def _dealt(
+    text: PgForm, form: Form, wanted: Sequence[tuple[Plan, int]], rows: Sequence[Any], effects: Effects
+) -> list[list[Row]]:
     shares: list[list[Row]] = [[] for _ in wanted]
     answer = _ANSWERS[form]
     for row in sorted(rows, key=itemgetter(2)):

@@ -12,7 +12,7 @@ import asyncpg
 
 from flowfabric.errors import TransportError
 from flowfabric.model.lease import BackendTag
-from flowfabric.plan import Answer, Form, Plan
+from flowfabric.plan import Answer, Form, Plan, Refused
 from flowfabric.store.clock import Clock, Ratchet
 from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row, Store
@@ -26,6 +26,7 @@ from flowfabric.store.postgres.apply import (
     key_of,
     run_plans,
     run_sweeps,
+    run_sweeps_together,
     run_together,
     runs_of,
     text_of,
@@ -173,6 +174,12 @@ class PostgresStore:
         rows: list[Row] = await self._to_writers(("sweep", plan.form, chosen), (plan, limit), (), 1)
         return rows
 
+    async def sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> list[list[Row]] | Refused:
+        keys = [key for plan in first if (key := key_of(plan))]
+        shape = ("sweeps", next(self._together) % self.options.writers)
+        swept: list[list[Row]] | Refused = await self._to_writers(shape, (first, wanted), keys, MAX_BATCH)
+        return swept
+
     def _submit(self, form: Form, plans: list[Plan]) -> asyncio.Future[list[Answer]]:
         size = MAX_BATCH if text_of(form).alone else len(plans)
         keys = () if form.is_insert else [key for plan in plans if (key := key_of(plan))]
@@ -218,6 +225,9 @@ class PostgresStore:
             return await run_sweeps(session, items, now, effects)
         if shape[0] == "together":
             return [await run_together(session, items[0], now, effects)]
+        if shape[0] == "sweeps":
+            first, wanted = items[0]
+            return [await run_sweeps_together(session, first, wanted, now, effects)]
         answers = await run_plans(session, [plan for plans in items for plan in plans], now, effects)
         shared, at = [], 0
         for plans in items:

@@ -83,7 +83,10 @@ class PgForm(Struct, frozen=True):
     alone: bool
 
 
-def statement(form: Form) -> PgForm:
+def statement(form: Form, begun_by: Form | None = None) -> PgForm:
+    """`begun_by` decides whether a sweep may begin: its arguments come last, and where it is refused there is no answer row.
+    Where it holds there is one at least, of nulls if nothing was picked.
+    """
     kinds = argument_kinds(form)
     subject, head = TABLES[form.steps[0].table], form.steps[0]
     plain_insert = isinstance(head, Insert) and len(form.steps) == 1
@@ -104,7 +107,8 @@ def statement(form: Form) -> PgForm:
         shown = ["(SELECT now_ms FROM clk)", "count(*)"]
         shown += [f"CASE WHEN {missing} THEN array_agg(g.r_{k}) END" for k in leading]
     parts = [_CLOCK, *([] if form.pick is not None else _arguments(form, kinds, packed=plain_insert))]
-    parts += _deciding(form, subject, kinds, plain_insert=plain_insert)
+    parts += [] if begun_by is None else [_beginning(form, begun_by)]
+    parts += _deciding(form, subject, kinds, plain_insert=plain_insert, guarded=begun_by is not None)
     rest = Scope(subject, kinds, "g", "g.w_")
     later = list(enumerate(form.steps[1:], 1))
     later.reverse()  # what nobody reads from is run last to first, and events are numbered as they are told
@@ -113,7 +117,9 @@ def statement(form: Form) -> PgForm:
     if isinstance(head, Delete):
         parts += _children(subject)
     return PgForm(
-        sql="WITH " + ",\n".join(parts) + f"\nSELECT {', '.join(shown)} FROM g",
+        sql="WITH "
+        + ",\n".join(parts)
+        + f"\nSELECT {', '.join(shown)} FROM {'g' if begun_by is None else 'f LEFT JOIN g ON true'}",
         single=_single(head, subject, form, kinds) if counted and isinstance(head, Insert) else None,
         probe=_probe(form, subject, kinds) if form.pick is not None else None,
         kinds=tuple(kinds[a] for a in form.args),
@@ -140,7 +146,20 @@ def _trap(step: int) -> str:
     return f"CASE WHEN (SELECT count(*) FROM w{step}) = (SELECT count(*) FROM g) THEN 0 ELSE {wrong} END"
 
 
-def _deciding(form: Form, subject: Table, kinds: Mapping[str, str], *, plain_insert: bool) -> list[str]:
+def can_begin(form: Form) -> bool:
+    """Whether a plan is as simple as that: one guarded row, and nobody to be told of it."""
+    return isinstance(form.steps[0], Update) and len(form.steps) == 1 and not form.wakes and not form.returning
+
+
+def _beginning(form: Form, first: Form) -> str:
+    head, table = first.steps[0], TABLES[first.steps[0].table]
+    assert isinstance(head, Update)
+    start = len(_used(form)) + len(form.choosing) + 3
+    scope = Scalars(table, argument_kinds(first), {name: at for at, name in enumerate(first.args, start)})
+    return f"f AS (UPDATE {table.name} AS t SET {scope.sets(head.set, table)} WHERE {_guarded(head, table, scope)} RETURNING 1)"
+
+
+def _deciding(form: Form, subject: Table, kinds: Mapping[str, str], *, plain_insert: bool, guarded: bool) -> list[str]:
     head, (refs, was) = form.steps[0], _needs(form)
     if isinstance(head, Insert):
         return _inserted(head, subject, Scope(subject, kinds, "a", ""), refs, plain=plain_insert)
@@ -148,7 +167,7 @@ def _deciding(form: Form, subject: Table, kinds: Mapping[str, str], *, plain_ins
     kept = ["now_ms_", *later, *(f"w_{c}" for c in was)]
     if form.pick is not None:
         changed = _changed(head, subject, Scope(subject, kinds, "p", "t."), ["request_", "place_", *kept], refs, "p.w_")
-        return [*_picked(form, subject, kinds, was), changed]
+        return [*_picked(form, subject, kinds, was, guarded=guarded), changed]
     if was:
         changed = _changed(head, subject, Scope(subject, kinds, "l", "t."), ["n_", *kept], refs, "l.w_")
         return [_locked(head, subject, kinds, was, _used(form)), changed]
@@ -246,16 +265,17 @@ def _key_positions(form: Form, head: Step, subject: Table) -> tuple[int, ...]:
     return tuple(form.args.index(named[k].name) for k in subject.key if isinstance(named.get(k), Arg))
 
 
-def _picked(form: Form, subject: Table, kinds: Mapping[str, str], was: list[str]) -> list[str]:
+def _picked(form: Form, subject: Table, kinds: Mapping[str, str], was: list[str], *, guarded: bool) -> list[str]:
     """Rows in index order, locked as they are met. The last array says for each which request gets it."""
     assert form.pick is not None
     index, used = INDEXES[form.pick.index], _used(form)
     whose = f"(${len(used) + 2}::int[])"
     scope = Scalars(subject, kinds, {name: at for at, name in enumerate(form.choosing, len(used) + 3)})
     columns = ", ".join(f"t.{c} AS w_{c}" for c in was)
+    begun = "EXISTS (SELECT 1 FROM f) AND " if guarded else ""
     given = [f"({array})[d.request_]{_cast(kinds[a])} AS {a}" for a, array in zip(used, _arrays(used, kinds), strict=True)]
     return [
-        f"q AS MATERIALIZED (SELECT {columns} FROM {subject.name} AS t WHERE {_wanted(form, subject, scope)} "
+        f"q AS MATERIALIZED (SELECT {columns} FROM {subject.name} AS t WHERE {begun}{_wanted(form, subject, scope)} "
         f"ORDER BY {index_order(index, 't.')} LIMIT cardinality{whose} FOR UPDATE OF t SKIP LOCKED)",
         f"p AS MATERIALIZED (SELECT {', '.join(['d.*', 'clk.now_ms AS now_ms_', *given])} FROM clk, "
         f"(SELECT o.*, {whose}[o.place_] AS request_ FROM "
@@ -272,8 +292,12 @@ def _wanted(form: Form, subject: Table, scope: Scope) -> str:
     tests += [f"t.{c} = {scope.value(v, subject.kinds[c])}" for c, v in form.pick.group.items()]
     if form.pick.upto is not None:
         tests.append(f"t.{index.order[0]} <= {scope.value(form.pick.upto, 'int')}")
-    tests += [scope.guard(g, subject) for g in (*form.pick.where, *head.where)]
-    return " AND ".join(tests)
+    guards = [*form.pick.where, *head.where]
+    if index.primary:  # rows by their keys: as with a single one, the rest stands where the planner cannot see it
+        keyed = [g for g in guards if isinstance(g, Among)]
+        others = " AND ".join(scope.guard(g, subject) for g in guards if g not in keyed) or "true"
+        return " AND ".join([*tests, *(scope.guard(g, subject) for g in keyed), f"CASE WHEN {others} THEN true ELSE false END"])
+    return " AND ".join([*tests, *(scope.guard(g, subject) for g in guards)])
 
 
 def _probe(form: Form, subject: Table, kinds: Mapping[str, str]) -> str:

@@ -62,4 +62,4 @@ class SqliteLook:
     def _refuse(self, *_: Any) -> NoReturn:
         raise Unavailable("this database was opened to be looked at only")
 
-    inside = commit = commit_together = commit_many = sweep = read_events = last_event = next_due = _refuse
+    inside = commit = commit_together = commit_many = sweep = sweeps = read_events = last_event = next_due = _refuse

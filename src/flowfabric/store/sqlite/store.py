@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from flowfabric.errors import TransportError, Unavailable
 from flowfabric.model.lease import BackendTag
-from flowfabric.plan import Answer, Plan
+from flowfabric.plan import Answer, Plan, Refused
 from flowfabric.store.clock import Clock, Ratchet, system_clock
 from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row, Store
@@ -124,6 +124,9 @@ class SqliteStore:
 
     def sweep(self, plan: Plan, limit: int) -> Awaitable[list[Row]]:
         return self._writer.submit("sweep", plan, limit)
+
+    def sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> Awaitable[list[list[Row]] | Refused]:
+        return self._writer.submit("sweeps", (first, wanted))
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
         now = self.clock()  # before the rows: a renewal that this time could have seen is in them

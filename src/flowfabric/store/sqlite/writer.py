@@ -28,6 +28,7 @@ from flowfabric.store.sqlite.failures import (
     is_busy,
     is_doubtful,
 )
+from flowfabric.store.sqlite.jobs import Job, deliver, run_key, selection
 
 MAX_GROUP = 500
 MAX_QUEUE = 100_000
@@ -42,15 +43,6 @@ class _Late(Exception):
 
     def __init__(self, answer: Refused) -> None:
         self.answer = answer
-
-
-class _Job:
-    __slots__ = ("future", "items", "kind", "limit", "loop")
-
-    def __init__(self, kind: str, items: Any, limit: int = 0) -> None:
-        self.kind, self.items, self.limit = kind, items, limit
-        self.loop = asyncio.get_running_loop()
-        self.future: asyncio.Future[Any] = self.loop.create_future()
 
 
 class Writer:
@@ -72,7 +64,7 @@ class Writer:
         self._thread.start()
 
     def submit(self, kind: str, items: Any, limit: int = 0) -> asyncio.Future[Any]:
-        job = _Job(kind, items, limit)
+        job = Job(kind, items, limit)
         if self._queue.qsize() >= MAX_QUEUE:
             job.future.set_exception(ResourceExhausted("sqlite writer queue", MAX_QUEUE))
             return job.future
@@ -103,9 +95,9 @@ class Writer:
             self._answer(group, self._commit_group(group))
         self._db.close()
 
-    def _next_group(self) -> list[_Job]:
+    def _next_group(self) -> list[Job]:
         """Waits for one job, then takes along whatever queued up meanwhile. Empty once stopped and drained."""
-        group: list[_Job] = []
+        group: list[Job] = []
         while len(group) < MAX_GROUP:
             try:
                 job = self._queue.get(block=not group and not self._ending)
@@ -129,19 +121,19 @@ class Writer:
             self._version = version
             self._hub.ring_all_but_timers()
 
-    def _answer(self, group: list[_Job], answers: list[Any]) -> None:
+    def _answer(self, group: list[Job], answers: list[Any]) -> None:
         """One wake-up per event loop and group carries the answers and rings the hub."""
         topics, dues, self._topics, self._dues = self._topics, self._dues, {}, {}
         for loop, pairs in itertools.groupby(zip(group, answers, strict=True), key=lambda pair: pair[0].loop):
             try:
-                loop.call_soon_threadsafe(_deliver, list(pairs), self._hub, topics, dues)
+                loop.call_soon_threadsafe(deliver, list(pairs), self._hub, topics, dues)
             except RuntimeError:
                 continue  # that loop is closed; its callers are gone, the commit stands
             topics, dues = {}, {}
         if topics or dues:
             self._hub.announce(topics, dues)
 
-    def _commit_group(self, group: list[_Job]) -> list[Any]:
+    def _commit_group(self, group: list[Job]) -> list[Any]:
         if self._broken is not None:
             return [_stopped(self._broken) for _ in group]
         for attempt in range(MAX_TRIES):
@@ -160,7 +152,7 @@ class Writer:
                 return [error] * len(group)
         raise AssertionError("the last try returns")
 
-    def _try_group(self, group: list[_Job]) -> list[Any]:
+    def _try_group(self, group: list[Job]) -> list[Any]:
         execute = self._cursor.execute
         self._begin()
         try:
@@ -185,20 +177,20 @@ class Writer:
             with suppress(sqlite3.Error):  # the error that led here is the one to tell
                 self._cursor.execute("ROLLBACK")
 
-    def _together(self, group: list[_Job]) -> list[Any]:
+    def _together(self, group: list[Job]) -> list[Any]:
         """Runs of one form in the order sent; a refusal by a deciding step costs nothing."""
         answers: list[Any] = []
-        for (kind, _), run in itertools.groupby(group, key=_run_key):
+        for (kind, _), run in itertools.groupby(group, key=run_key):
             jobs = list(run)
             if kind == "plan":
                 answers += self._plans([job.items for job in jobs])
             elif kind == "sweep":
-                answers += self._sweeps(jobs)
+                answers += self._sweeps([(job.items, job.limit) for job in jobs])
             else:
                 answers += [self._single(job) for job in jobs]
         return answers
 
-    def _single(self, job: _Job) -> Any:
+    def _single(self, job: Job) -> Any:
         match job.kind:
             case "together":
                 return self._all_or_none(job.items)
@@ -208,9 +200,11 @@ class Writer:
                 return job.items(self._db)
             case "plan":
                 return self._plans([job.items])[0]
-        return self._sweeps([job])[0]
+            case "sweeps":
+                return self._all_sweeps(*job.items)
+        return self._sweeps([(job.items, job.limit)])[0]
 
-    def _isolated(self, job: _Job) -> Any:
+    def _isolated(self, job: Job) -> Any:
         """With a savepoint of its own, so that the neighbours of a bad plan survive."""
         if job.kind == "many":
             return [self._isolated_plan(plan) for plan in job.items]
@@ -346,21 +340,30 @@ class Writer:
         holds = all(self._cursor.execute(asked.sql, args).fetchone() for args in set(map(asked.pick, rows)))
         return bare if holds else text.head
 
-    def _sweeps(self, jobs: list[_Job]) -> list[list[Row]]:
-        """Equal selections share one; each job then applies its own values to its share of the rows."""
-        text = self._script(jobs[0].items.form)
+    def _all_sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> list[list[Row]] | Refused:
+        answer = self._all_or_none(first) if first else None
+        if isinstance(answer, Refused):
+            return answer
+        answers: list[list[Row]] = []
+        for _, run in itertools.groupby(wanted, key=lambda each: selection(each[0])):
+            answers += self._sweeps(list(run))
+        return answers
+
+    def _sweeps(self, wanted: Sequence[tuple[Plan, int]]) -> list[list[Row]]:
+        """Equal selections share one; each request then applies its own values to its share of the rows."""
+        text = self._script(wanted[0][0].form)
         assert text.select is not None
-        bases = [text.bind(self._now, job.items.values) for job in jobs]
-        limit = sum(job.limit for job in jobs)
+        bases = [text.bind(self._now, plan.values) for plan, _ in wanted]
+        limit = sum(limit for _, limit in wanted)
         picked = self._cursor.execute(f"{text.select.sql}{limit:d}", text.select.pick(bases[0])).fetchall()
         answers: list[list[Row]] = []
         applied: list[Values | None] = []
         start = 0
-        for job, base in zip(jobs, bases, strict=True):
-            share = [text.extend(base, row) for row in picked[start : start + job.limit]]
+        for (_, most), base in zip(wanted, bases, strict=True):
+            share = [text.extend(base, row) for row in picked[start : start + most]]
             answers.append([text.answer(full) for full in share])
             applied += share
-            start += job.limit
+            start += most
         self._write_all(text, applied)
         return answers
 
@@ -418,23 +421,3 @@ class Writer:
 
 def _stopped(why: str) -> TransportError:
     return TransportError("sqlite", f"writing stopped after a disk error: {why}", backend_kind="other")
-
-
-def _run_key(job: _Job) -> tuple[str, Any]:
-    if job.kind == "plan":
-        return "plan", job.items.form
-    if job.kind == "sweep":
-        plan = job.items
-        return "sweep", (plan.form, plan.form.chosen_by(plan.values))
-    return "single", id(job)
-
-
-def _deliver(pairs: list[tuple[_Job, Any]], hub: Hub, topics: dict[Topic, None], dues: dict[str, int]) -> None:
-    for job, answer in pairs:
-        if job.future.done():
-            continue
-        if isinstance(answer, BaseException):
-            job.future.set_exception(answer)
-        else:
-            job.future.set_result(answer)
-    hub.announce(topics, dues)

@@ -1,4 +1,4 @@
--- block_opblock(partition_key, execution_id, version, now, detail)
+-- block_opblock(partition_key, execution_id, version, now, detail, blocked_on)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -6,10 +6,11 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.version AS version,
     u.now AS now,
     u.detail AS detail,
+    u.blocked_on AS blocked_on,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, detail, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, detail, blocked_on, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
     last_mutation_at = a.now,
@@ -20,7 +21,8 @@ g AS (UPDATE ff_exec_core AS t
     blocking_reason = 'paused_by_operator'::text,
     blocking_detail = a.detail,
     terminal_outcome = 'none'::text,
-    public_state = 'waiting'::text
+    public_state = 'waiting'::text,
+    blocked_on = a.blocked_on
     FROM a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id

@@ -64,6 +64,7 @@ g AS (UPDATE ff_exec_core AS t
     pending_replay_requested_by = NULL::text,
     pending_previous_attempt_index = NULL::bigint,
     pending_attempt_policy = NULL::json,
+    blocked_on = NULL::text,
     lease_reclaim_count = CASE WHEN t.interrupt_cause = 'lease_expired'::text THEN t.lease_reclaim_count + 1 ELSE t.lease_reclaim_count + 0 END
     FROM p
     WHERE t.partition_key = p.w_partition_key

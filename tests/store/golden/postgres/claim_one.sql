@@ -87,6 +87,7 @@ g AS (UPDATE ff_exec_core AS t
     pending_replay_requested_by = NULL::text,
     pending_previous_attempt_index = NULL::bigint,
     pending_attempt_policy = NULL::json,
+    blocked_on = NULL::text,
     lease_reclaim_count = l.lease_reclaim_count,
     expired_epoch = l.expired_epoch,
     deadline_at_ms = l.deadline_at_ms,

@@ -77,6 +77,7 @@ g AS (UPDATE ff_exec_core AS t
     pending_replay_requested_by = NULL::text,
     pending_previous_attempt_index = NULL::bigint,
     pending_attempt_policy = NULL::json,
+    blocked_on = NULL::text,
     lease_reclaim_count = t.lease_reclaim_count + 1
     FROM l
     WHERE t.partition_key = l.w_partition_key

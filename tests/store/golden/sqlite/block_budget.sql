@@ -1,4 +1,4 @@
--- block_budget(partition_key, execution_id, version, now, detail)
+-- block_budget(partition_key, execution_id, version, now, detail, blocked_on)
 
 UPDATE ff_exec_core
     SET version = version + 1,
@@ -10,7 +10,8 @@ UPDATE ff_exec_core
     blocking_reason = 'waiting_for_budget',
     blocking_detail = ?,
     terminal_outcome = 'none',
-    public_state = 'rate_limited'
+    public_state = 'rate_limited',
+    blocked_on = ?
     WHERE partition_key = ?
     AND execution_id = ?
     AND version = ?;

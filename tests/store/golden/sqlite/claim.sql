@@ -71,6 +71,7 @@ UPDATE ff_exec_core
     pending_replay_requested_by = NULL,
     pending_previous_attempt_index = NULL,
     pending_attempt_policy = NULL,
+    blocked_on = NULL,
     lease_reclaim_count = CASE WHEN interrupt_cause = 'lease_expired' THEN lease_reclaim_count + 1 ELSE lease_reclaim_count + 0 END
     WHERE partition_key = ?
     AND execution_id = ?;

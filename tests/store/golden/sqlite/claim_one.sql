@@ -61,6 +61,7 @@ UPDATE ff_exec_core
     pending_replay_requested_by = NULL,
     pending_previous_attempt_index = NULL,
     pending_attempt_policy = NULL,
+    blocked_on = NULL,
     lease_reclaim_count = ?,
     expired_epoch = ?,
     deadline_at_ms = ?,

@@ -1,0 +1,329 @@
+"""Claims of lanes whose work is under limits: whoever asks meanwhile is served together, one round after the other.
+
+A round looks at the heads of the lane's queues and at the room their quotas have, decides who gets what, and commits that if no
+quota has admitted anybody since it was looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from itertools import chain
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.engine.attachments import Attachments
+from flowfabric.engine.standing import READS_PER_QUOTA, Tallies, budget_reads, budgets_in, over_limit
+from flowfabric.errors import Contention, ContentionKind
+from flowfabric.model.quota import BUDGET_GATE, QuotaPolicy
+from flowfabric.plan import Plan, Refused
+from flowfabric.rules.admission import (
+    CLAIM_COUNTED,
+    CLAIM_GATED,
+    Candidate,
+    Request,
+    Room,
+    Share,
+    Shared,
+    Spent,
+    hold_back,
+    in_ready_order,
+    share_out,
+    touch,
+)
+from flowfabric.rules.claims import CLAIM, renew_within_ms
+from flowfabric.store.port import GetAll, Read, Row, Scan, ScanAll, Store
+
+MOST_GATES = 64
+MOST_JOBS = 64
+MOST_ROWS = 500
+MOST_USUAL = 256
+SMALLEST_PAGE, LARGEST_PAGE = 4, 1_000
+MAX_TRIES = 1_000
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.001, 0.02
+_COLUMNS = Candidate.__struct_fields__
+
+
+class Claimer(Struct, frozen=True):
+    """One who asks for work."""
+
+    lane: str
+    capabilities: tuple[str, ...]
+    worker_id: str
+    instance: str
+    ttl_ms: int
+    wanted: int
+
+
+class Later(Struct, frozen=True):
+    """When it may be worth asking again: at a time, or (`busy`) whenever something that runs has ended."""
+
+    opens_at_ms: int | None = None
+    busy: bool = False
+
+
+class _Job(Struct):
+    claimer: Claimer
+    answer: asyncio.Future[tuple[list[Row], Later]]
+
+
+class _Sight(Struct):
+    """The heads of some queues of a lane, with the quotas and budgets they are under. `behind`: queues with more rows."""
+
+    now_ms: int
+    candidates: list[Candidate]
+    behind: dict[str, Candidate]
+    quotas: dict[str, QuotaPolicy]
+    rooms: dict[str, Room]
+    over: dict[str, Spent]
+
+
+class Admissions:
+    """One per engine."""
+
+    def __init__(self, store: Store, attachments: Attachments) -> None:
+        self._store, self._attachments = store, attachments
+        self.tallies = Tallies()
+        self._waiting: dict[str, list[_Job]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._start: dict[str, int] = {}
+        self._usual: dict[str, frozenset[str]] = {}
+
+    async def claim(self, claimer: Claimer) -> tuple[list[Row], Later]:
+        job = _Job(claimer, asyncio.get_running_loop().create_future())
+        queue = self._waiting.get(claimer.lane)
+        if queue is not None:
+            queue.append(job)
+        else:
+            self._waiting[claimer.lane] = [job]
+            task = asyncio.create_task(self._drain(claimer.lane))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        return await job.answer
+
+    async def finish(self) -> None:
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    async def _drain(self, lane: str) -> None:
+        while queue := self._waiting[lane]:
+            jobs = _taken(queue)
+            try:
+                served, later = await self._serve(lane, [job.claimer for job in jobs])
+            except Exception as error:
+                for job in jobs:
+                    if not job.answer.done():
+                        job.answer.set_exception(error)
+                continue
+            for job, rows in zip(jobs, served, strict=True):
+                if not job.answer.done():
+                    job.answer.set_result((rows, later))
+        del self._waiting[lane]  # in the same breath as finding nothing, or a job that comes now would wait for nobody
+
+    async def _serve(self, lane: str, claimers: list[Claimer]) -> tuple[list[list[Row]], Later]:
+        """A part of the gates after the other, until everybody has something."""
+        served: list[list[Row]] = [[] for _ in claimers]
+        later = Later()
+        for gates in self._parts(lane, await self._attachments.gates(lane)) if claimers else ():
+            asking = [at for at, rows in enumerate(served) if not rows]
+            got, said = await self._round(lane, gates, [claimers[at] for at in asking])
+            for at, rows in zip(asking, got, strict=True):
+                served[at] = rows
+            times = [at for at in (later.opens_at_ms, said.opens_at_ms) if at is not None]
+            later = Later(min(times, default=None), later.busy or said.busy)
+            if all(served):
+                break
+        return served, later
+
+    def _parts(self, lane: str, gates: tuple[str, ...]) -> list[tuple[str, ...]]:
+        """Where there are many, each time another part comes first."""
+        if len(gates) <= MOST_GATES:
+            return [gates]
+        start = self._start.get(lane, 0) % len(gates)
+        self._start[lane] = start + MOST_GATES
+        turned = gates[start:] + gates[:start]
+        return [turned[at : at + MOST_GATES] for at in range(0, len(turned), MOST_GATES)]
+
+    async def _round(self, lane: str, gates: tuple[str, ...], claimers: list[Claimer]) -> tuple[list[list[Row]], Later]:
+        requests = [Request(c.wanted, frozenset(c.capabilities), c.worker_id) for c in claimers]
+        for tries in range(MAX_TRIES):
+            sight = await self._look(lane, gates, sum(c.wanted for c in claimers))
+            shared = await self._decide(lane, sight, requests)
+            rows = await self._take(lane, sight, shared, claimers)
+            if rows is not None:
+                return rows, self._later(sight, shared)
+            pause = min(FIRST_PAUSE_S * 2 ** min(tries, 5), LAST_PAUSE_S)
+            await asyncio.sleep(pause * random.random())  # noqa: S311 - so that two who met do not meet again
+        raise Contention(ContentionKind.RETRY_EXHAUSTED)
+
+    def _later(self, sight: _Sight, shared: Shared) -> Later:
+        closed = [self.tallies.room(sight.quotas[gate], sight.now_ms) for gate in shared.full]
+        times = [found.opens_at_ms for found in closed if found.opens_at_ms is not None]
+        return Later(min(times, default=None), any(found.why == "concurrency" for found in closed))
+
+    # ---- looking
+
+    async def _look(self, lane: str, gates: Sequence[str], wanted: int) -> _Sight:
+        ids = {gate: UUID(gate) for gate in gates if gate != BUDGET_GATE}
+        page = min(max(wanted, SMALLEST_PAGE), LARGEST_PAGE)
+        heads = ScanAll("ready", [(lane, gate) for gate in (*gates, "")], page, _COLUMNS)
+        usual = self._usual.get(lane, frozenset())
+        expected = [quota for ident in ids.values() if (quota := self.tallies.expected(ident, wanted)) is not None]
+        now = await self._store.now_ms()
+        reads: list[Read] = [GetAll("ff_quota_policy", [(ident,) for ident in ids.values()]), heads]
+        reads += budget_reads(usual) if usual else []
+        looks = [self.tallies.reads(quota, now) for quota in expected]
+        loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
+        quotas = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
+        self._learn([quotas[q.quota_policy_id] for q in expected], looks, loaded.rows[len(reads) :], loaded.now_ms)
+        found = [Candidate(*row) for row in loaded.rows[1]]
+        over = over_limit(budgets_in(loaded.rows[2], loaded.rows[3])) if usual else {}
+        looked_at = {quota.quota_policy_id for quota in expected}
+        stale = [q for q in quotas.values() if q.quota_policy_id not in looked_at and not self.tallies.is_enough(q, wanted)]
+        met = _budgets_of(found)
+        await self._look_again(stale, met - usual, quotas, over)
+        self._usual[lane] = frozenset(sorted(met)[:MOST_USUAL])
+        behind: dict[str, Candidate] = {}
+        counts: dict[str, int] = {}
+        for candidate in found:
+            counts[candidate.gate] = counts.get(candidate.gate, 0) + 1
+            if counts[candidate.gate] == page:
+                behind[candidate.gate] = candidate
+        known = {gate: quotas[ident] for gate, ident in ids.items() if ident in quotas}
+        rooms = {gate: self.tallies.room(quota, loaded.now_ms) for gate, quota in known.items()}
+        return _Sight(loaded.now_ms, found, behind, known, rooms, over)
+
+    async def _look_again(
+        self, stale: list[QuotaPolicy], budgets: set[str], quotas: dict[UUID, QuotaPolicy], over: dict[str, Spent]
+    ) -> None:
+        """At quotas that were not expected to need it, and at budgets not met before."""
+        if not stale and not budgets:
+            return
+        now = await self._store.now_ms()
+        reads: list[Read] = [GetAll("ff_quota_policy", [(quota.quota_policy_id,) for quota in stale])]
+        reads += budget_reads(budgets) if budgets else []
+        looks = [self.tallies.reads(quota, now) for quota in stale]
+        loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
+        fresh = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
+        quotas.update(fresh)
+        self._learn([fresh[quota.quota_policy_id] for quota in stale], looks, loaded.rows[len(reads) :], loaded.now_ms)
+        if budgets:
+            over.update(over_limit(budgets_in(loaded.rows[1], loaded.rows[2])))
+
+    def _learn(self, quotas: list[QuotaPolicy], looks: list[list[Read]], rows: list[list[Row]], now_ms: int) -> None:
+        for at, (quota, reads) in enumerate(zip(quotas, looks, strict=True)):
+            self.tallies.learn(quota, reads, rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA], now_ms)
+
+    # ---- deciding
+
+    async def _decide(self, lane: str, sight: _Sight, requests: list[Request]) -> Shared:
+        """Looks further where those at the head suit nobody."""
+        page = SMALLEST_PAGE
+        while True:
+            rooms = {gate: found.left for gate, found in sight.rooms.items()}
+            shared = share_out(requests, in_ready_order(sight.candidates), rooms, sight.over, sight.now_ms)
+            gates = [gate for gate in sight.behind if gate and gate not in shared.full]
+            if not gates or not any(shared.unmet) or len(shared.denied) >= MOST_ROWS:
+                return shared
+            page = min(page * 4, LARGEST_PAGE)
+            await self._read_on(lane, sight, gates, page)
+
+    async def _read_on(self, lane: str, sight: _Sight, gates: list[str], page: int) -> None:
+        reads = [
+            Scan("ready", {"lane_id": lane, "gate": gate}, _position(sight.behind[gate]), limit=page, columns=_COLUMNS)
+            for gate in gates
+        ]
+        found: list[Candidate] = []
+        for gate, rows in zip(gates, (await self._store.load(reads)).rows, strict=True):
+            found += [Candidate(*row) for row in rows]
+            if len(rows) < page:
+                del sight.behind[gate]
+            else:
+                sight.behind[gate] = found[-1]
+        budgets = _budgets_of(found) - _budgets_of(sight.candidates)
+        if budgets:
+            policies, usage = (await self._store.load(budget_reads(budgets))).rows
+            sight.over.update(over_limit(budgets_in(policies, usage)))
+        sight.candidates += found
+
+    # ---- taking
+
+    async def _take(self, lane: str, sight: _Sight, shared: Shared, claimers: list[Claimer]) -> list[list[Row]] | None:
+        """What each gets, or None when a quota moved meanwhile, or so many were held back that it has to be looked again."""
+        if shared.denied:
+            await self._store.commit_many([hold_back(c, breach, sight.now_ms) for c, breach in shared.denied])
+            if len(shared.denied) >= MOST_ROWS:
+                return None
+        shares = shared.shares + _hopes(sight, shared)
+        served: list[list[Row]] = [[] for _ in claimers]
+        if not shares:
+            return served
+        touched = sorted({share.gate for share in shares if share.gate in sight.quotas and not share.holder})
+        swept = await self._store.sweeps(
+            [touch(sight.quotas[gate]) for gate in touched],
+            [(_plan(lane, share, sight.quotas.get(share.gate), claimers[share.request]), share.count) for share in shares],
+        )
+        if isinstance(swept, Refused):
+            return None
+        admitted: dict[str, list[int]] = {gate: [] for gate in touched}
+        for share, rows in zip(shares, swept, strict=True):
+            served[share.request] += rows
+            if share.gate in admitted and not share.holder:
+                ttl_ms = claimers[share.request].ttl_ms
+                admitted[share.gate] += [row[6] - ttl_ms for row in rows]
+        for gate, times in admitted.items():
+            self.tallies.admitted(sight.quotas[gate], times)
+        return [_in_order(rows, sight) for rows in served]
+
+
+def _taken(queue: list[_Job]) -> list[_Job]:
+    """Those who go together; who gave up is left out."""
+    jobs: list[_Job] = []
+    rows = 0
+    while queue and len(jobs) < MOST_JOBS and (not jobs or rows + queue[0].claimer.wanted <= MOST_ROWS):
+        job = queue.pop(0)
+        if not job.answer.done():
+            jobs.append(job)
+            rows += job.claimer.wanted
+    return jobs
+
+
+def _position(candidate: Candidate) -> tuple[int, int, UUID]:
+    return candidate.priority, candidate.created_at_ms, candidate.execution_id
+
+
+def _hopes(sight: _Sight, shared: Shared) -> list[Share]:
+    """Behind no gate a claim finds by itself what lies behind the rows that were looked at."""
+    if "" not in sight.behind:
+        return []
+    return [Share(at, "", left) for at, left in enumerate(shared.unmet) if left]
+
+
+def _plan(lane: str, share: Share, quota: QuotaPolicy | None, claimer: Claimer) -> Plan:
+    said = {
+        "lane_id": lane,
+        "worker_id": claimer.worker_id,
+        "worker_instance_id": claimer.instance,
+        "lease_ttl_ms": claimer.ttl_ms,
+        "renew_within_ms": renew_within_ms(claimer.ttl_ms),
+    }
+    if not share.gate:
+        return CLAIM(0, **said, capabilities=claimer.capabilities)
+    counts = quota is not None and quota.max_requests_per_window and not share.holder
+    form = CLAIM_COUNTED if counts else CLAIM_GATED
+    at = share.partition_key
+    return form(at, **said, partition_key=at, ids=share.ids, holder=share.holder)
+
+
+def _in_order(rows: list[Row], sight: _Sight) -> list[Row]:
+    """As they waited; what came in meanwhile last."""
+    if len(rows) < 2:
+        return rows
+    place = {candidate.execution_id: at for at, candidate in enumerate(in_ready_order(sight.candidates))}
+    return sorted(rows, key=lambda row: place.get(row[1], len(place)))
+
+
+def _budgets_of(candidates: list[Candidate]) -> set[str]:
+    return {budget for candidate in candidates for budget in candidate.budget_ids}

@@ -1,0 +1,80 @@
+"""What is attached to what, and which queues a lane has: read now and then, kept at hand in between."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from flowfabric.model.quota import Attached, LimitScope
+from flowfabric.rules.attachments import GATES, LIMITS, Scopes, open_gate, scopes_of
+from flowfabric.store.hub import Topic
+from flowfabric.store.port import Row, Scan, Store
+
+FRESH_S = 1.0
+PAGE = 1_000
+MAX_LANES = 10_000
+
+
+class _Kept:
+    """Something read, good for a moment unless a bell says otherwise."""
+
+    __slots__ = ("heard", "until", "value")
+
+    def __init__(self, value: Any, heard: int) -> None:
+        self.value, self.heard, self.until = value, heard, time.monotonic() + FRESH_S
+
+
+class Attachments:
+    """One per engine."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._scopes: _Kept | None = None
+        self._gates: dict[str, _Kept] = {}
+        self._opened: set[tuple[str, str]] = set()
+
+    async def scopes(self) -> Scopes:
+        kept = self._scopes
+        if kept is None or not self._is_good(kept, (LIMITS, None)):
+            heard = self._store.hub.follow((LIMITS, None))
+            rows = await self._all("limit_scopes", {}, slice(0, 4))
+            kept = self._scopes = _Kept(scopes_of(LimitScope(*row) for row in rows), heard)
+        scopes: Scopes = kept.value
+        return scopes
+
+    def forget(self) -> None:
+        """This process has changed what is attached."""
+        self._scopes = None
+
+    async def know_gate(self, lane: str, limits: Attached) -> None:
+        """Before the first execution of a lane waits behind a gate, claims of the lane learn of it."""
+        gate = limits.gate
+        if not gate or (lane, gate) in self._opened:
+            return
+        await self._store.commit(open_gate(lane, limits))
+        self._opened.add((lane, gate))
+
+    async def gates(self, lane: str) -> tuple[str, ...]:
+        """The queues of a lane besides the plain one. Usually there are none."""
+        kept = self._gates.get(lane)
+        if kept is None or not self._is_good(kept, (GATES, lane)):
+            if len(self._gates) >= MAX_LANES:
+                self._gates.clear()
+            heard = self._store.hub.follow((GATES, lane))
+            rows = await self._all("lane_gates", {"lane_id": lane}, slice(1, 2))
+            kept = self._gates[lane] = _Kept(tuple(row[1] for row in rows), heard)
+        gates: tuple[str, ...] = kept.value
+        return gates
+
+    def _is_good(self, kept: _Kept, topic: Topic) -> bool:
+        return kept.until > time.monotonic() and kept.heard == self._store.hub.follow(topic)
+
+    async def _all(self, index: str, group: dict[str, Any], position: slice) -> list[Row]:
+        found: list[Row] = []
+        after = None
+        while True:
+            page = (await self._store.load((Scan(index, group, after, limit=PAGE),))).rows[0]
+            found += page
+            if len(page) < PAGE:
+                return found
+            after = tuple(page[-1][position])

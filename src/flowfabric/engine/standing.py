@@ -1,0 +1,168 @@
+"""How limits stand: what is read of quotas and budgets, and what this process remembers of a quota between admissions."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from uuid import UUID
+
+from msgspec import Struct, structs
+
+from flowfabric.ids import ExecutionId
+from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, Standing
+from flowfabric.rules.admission import Room, Spent, holders, room, spent
+from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
+
+MAX_TALLIES = 10_000
+MAX_DIMENSIONS = 1_000
+SLACK_MS = 1_000
+MOST_READ = 1_000_000
+LAST = UUID(int=2**128 - 1)
+READS_PER_QUOTA = 4
+
+
+def quota_reads(quota: QuotaPolicy, now_ms: int, since_ms: int | None = None, dimension: str = DEFAULT_DIMENSION) -> list[Read]:
+    """Who holds a place, and who was admitted within the window, or since a time."""
+    group = {"quota_policy_id": quota.quota_policy_id}
+    cap, rate = (min(most, MOST_READ) for most in (quota.active_concurrency_cap, quota.max_requests_per_window))
+    start = max(now_ms - quota.window_ms, -1)
+    after = start if since_ms is None else max(since_ms, start)
+    return [
+        Scan("held", group, limit=cap, columns=("execution_id",)),
+        Scan("reserved", group, (now_ms - 1, LAST), limit=cap, columns=("execution_id", "reserved_until_ms")),
+        Scan("quota_admitted", group, limit=cap, columns=("execution_id",)),
+        Scan(
+            "quota_window",
+            {**group, "dimension": dimension},
+            (after, LAST),
+            limit=2 * rate,
+            columns=("admitted_at_ms",),
+        ),
+    ]
+
+
+def standing_of(quota: QuotaPolicy | None, rows: Sequence[list[Row]], now_ms: int) -> Standing:
+    """From what `quota_reads` asked for."""
+    leased, reserved, admitted, window = rows
+    return Standing(
+        quota,
+        frozenset(row[0] for row in leased),
+        frozenset(row[0] for row in reserved if row[1] >= now_ms),
+        frozenset(ExecutionId(row[0]).uuid for row in admitted),
+        tuple(row[0] for row in window),
+    )
+
+
+def budget_reads(budget_ids: Iterable[str]) -> list[Read]:
+    keys = [(UUID(text),) for text in budget_ids]
+    return [
+        GetAll("ff_budget_policy", keys, ("budget_id", "policy_json")),
+        ScanAll("usage_of", keys, MAX_DIMENSIONS, ("budget_id", "dimensions_key", "current_value")),
+    ]
+
+
+def budgets_in(policies: Sequence[Row], usage: Sequence[Row]) -> list[BudgetState]:
+    used: dict[UUID, dict[str, int]] = {}
+    for budget_id, dimension, value in usage:
+        used.setdefault(budget_id, {})[dimension] = value
+    return [BudgetState(str(row[0]), row[1], used.get(row[0], {})) for row in policies]
+
+
+def over_limit(budgets: Iterable[BudgetState]) -> dict[str, Spent]:
+    found = ((budget.budget_id, spent(budget)) for budget in budgets)
+    return {ident: breach for ident, breach in found if breach is not None}
+
+
+class Limited(Struct, frozen=True):
+    """The limits of one execution, to be looked at beside it."""
+
+    quota: QuotaPolicy | None
+    budget_ids: tuple[str, ...]
+
+    def reads(self, ident: ExecutionId, now_ms: int) -> list[Read]:
+        reads: list[Read] = []
+        if self.quota is not None:
+            key = self.quota.quota_policy_id
+            reads += [Get("ff_quota_policy", (key,)), Get("ff_quota_admitted", (key, str(ident)), ("execution_id",))]
+            reads += quota_reads(self.quota, now_ms)
+        return reads + (budget_reads(self.budget_ids) if self.budget_ids else [])
+
+    def standing(self, rows: Iterator[list[Row]], now_ms: int) -> Standing:
+        found = Standing()
+        if self.quota is not None:
+            policy, own = next(rows), next(rows)
+            found = standing_of(QuotaPolicy(*policy[0]), [next(rows) for _ in range(READS_PER_QUOTA)], now_ms)
+            mine = frozenset(ExecutionId(row[0]).uuid for row in own)
+            found = structs.replace(found, admitted=found.admitted | mine)
+        if self.budget_ids:
+            found = structs.replace(found, budgets=tuple(budgets_in(next(rows), next(rows))))
+        return found
+
+
+class Tally(Struct):
+    """A quota as of a version. Only admissions add to it, and each makes a new version; so as long as the version is
+    the same, no more than `held` hold a place, and these are the times of the admissions, ascending.
+    """
+
+    quota: QuotaPolicy
+    held: int
+    window: list[int]
+
+
+class Tallies:
+    """Saves reading all holders and the whole window for every claim."""
+
+    def __init__(self) -> None:
+        self._known: dict[UUID, Tally] = {}
+
+    def is_enough(self, quota: QuotaPolicy, wanted: int) -> bool:
+        """Whether what is remembered tells all that has to be known to admit so many."""
+        cap = quota.active_concurrency_cap
+        if not cap and not quota.max_requests_per_window:
+            return True
+        tally = self._known.get(quota.quota_policy_id)
+        return tally is not None and tally.quota.version == quota.version and (not cap or tally.held + wanted <= cap)
+
+    def expected(self, quota_policy_id: UUID, wanted: int) -> QuotaPolicy | None:
+        """A quota that will have to be looked at, as far as one can tell beforehand."""
+        tally = self._known.get(quota_policy_id)
+        return None if tally is None or self.is_enough(tally.quota, wanted) else tally.quota
+
+    def reads(self, quota: QuotaPolicy, now_ms: int) -> list[Read]:
+        """Of a window known in part, what came after that."""
+        tally = self._known.get(quota.quota_policy_id)
+        since = None if tally is None or not tally.window else tally.window[-1] - SLACK_MS
+        return quota_reads(quota, now_ms, since)
+
+    def learn(self, quota: QuotaPolicy, reads: Sequence[Read], rows: Sequence[list[Row]], now_ms: int) -> None:
+        """What `reads` found. Times before those it asked for are known from earlier."""
+        asked = reads[-1]
+        assert isinstance(asked, Scan) and asked.after is not None
+        old = self._known.get(quota.quota_policy_id)
+        if old is not None and old.quota.version > quota.version:
+            return  # this process has admitted others since that was read; who decides by it will be refused
+        known = [] if old is None else old.window[: bisect_right(old.window, asked.after[0])]
+        window = known + [row[0] for row in rows[-1]]
+        del window[: bisect_right(window, now_ms - quota.window_ms)]
+        if len(self._known) >= MAX_TALLIES and old is None:
+            del self._known[next(iter(self._known))]
+        held = len(holders(standing_of(quota, rows, now_ms)))
+        self._known[quota.quota_policy_id] = Tally(quota, held, window)
+
+    def admitted(self, quota: QuotaPolicy, times: list[int]) -> None:
+        """This process has admitted some, and the version is one further."""
+        tally = self._known.get(quota.quota_policy_id)
+        if tally is None or tally.quota.version != quota.version:
+            return
+        tally.quota = structs.replace(quota, version=quota.version + 1)
+        tally.held += len(times)
+        if times and quota.max_requests_per_window:
+            tally.window += sorted(times)
+            del tally.window[: bisect_right(tally.window, times[0] - quota.window_ms)]
+
+    def forget(self, quota_policy_id: UUID) -> None:
+        self._known.pop(quota_policy_id, None)
+
+    def room(self, quota: QuotaPolicy, now_ms: int) -> Room:
+        tally = self._known.get(quota.quota_policy_id)
+        return room(quota, 0, (), now_ms) if tally is None else room(quota, tally.held, tally.window, now_ms)

@@ -1,0 +1,174 @@
+"""Quotas: how many at once and how many per window; what is attached to what; and what admission answers."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.ids import ExecutionId
+
+MAX_LIMIT_VALUE = 2**63 - 1
+DEFAULT_WINDOW_S = 60
+DEFAULT_DIMENSION = "default"
+MAX_DIMENSION_BYTES = 256
+MAX_LIMIT_SCOPES = 10_000
+SCOPE_TYPES = ("flow", "tag", "lane", "namespace")
+"""Where a limit can be attached besides an execution itself, nearest first."""
+LIMIT_KINDS = ("budget", "quota")
+BUDGET_GATE = "budget"
+
+
+class QuotaPolicy(Struct, frozen=True):
+    """A row of `ff_quota_policy`. A limit of 0 is none."""
+
+    quota_policy_id: UUID
+    partition_key: int
+    requests_per_window_seconds: int
+    max_requests_per_window: int
+    active_concurrency_cap: int
+    active_concurrency: int
+    jitter_ms: int
+    closed_until_ms: int | None
+    created_at_ms: int
+    updated_at_ms: int
+    version: int
+
+    @property
+    def window_ms(self) -> int:
+        return (self.requests_per_window_seconds or DEFAULT_WINDOW_S) * 1_000
+
+
+class LimitScope(Struct, frozen=True):
+    """A row of `ff_limit_scope`: what is created there from now on is under this limit."""
+
+    scope_type: str
+    scope_id: str
+    kind: str
+    limit_id: UUID
+    attached_at_ms: int
+
+
+class BudgetState(Struct, frozen=True):
+    """A budget as admission sees it: its limits as stored, and what has been used."""
+
+    budget_id: str
+    policy_json: str
+    usage: dict[str, int]
+
+
+class Standing(Struct, frozen=True):
+    """How an execution's limits stand: who holds a place in its quota and why, the admissions in its window, its budgets."""
+
+    quota: QuotaPolicy | None = None
+    leased: frozenset[UUID] = frozenset()
+    reserved: frozenset[UUID] = frozenset()
+    admitted: frozenset[UUID] = frozenset()
+    window: tuple[int, ...] = ()
+    budgets: tuple[BudgetState, ...] = ()
+
+
+class Attached(Struct, frozen=True):
+    """The limits of one execution. `gate` names the queue it waits in: empty without a limit, so that it pays for none."""
+
+    budget_ids: tuple[str, ...] = ()
+    quota_policy_id: UUID | None = None
+
+    @property
+    def gate(self) -> str:
+        if self.quota_policy_id is not None:
+            return str(self.quota_policy_id)
+        return BUDGET_GATE if self.budget_ids else ""
+
+
+class CreateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
+    """`max_requests_per_window` and `max_concurrent` of 0 are no limit; a window of 0 seconds is one of 60."""
+
+    quota_policy_id: UUID
+    window_seconds: int = DEFAULT_WINDOW_S
+    max_requests_per_window: int = 0
+    max_concurrent: int = 0
+    jitter_ms: int = 0
+    now: int | None = None
+
+
+class QuotaPolicyCreated(Struct, frozen=True):
+    quota_policy_id: UUID
+
+
+class QuotaPolicyAlreadySatisfied(Struct, frozen=True):
+    """It exists; whatever else was said is ignored."""
+
+    quota_policy_id: UUID
+
+
+class QuotaLimits(Struct, frozen=True):
+    max_requests_per_window: int
+    requests_per_window_seconds: int
+    active_concurrency_cap: int
+    jitter_ms: int
+
+    @property
+    def unlimited(self) -> bool:
+        return not self.max_requests_per_window and not self.active_concurrency_cap
+
+
+class CheckAdmissionArgs(Struct, frozen=True, kw_only=True):
+    """The limits are the caller's own; the stored policy is not asked."""
+
+    quota_policy_id: UUID
+    execution_id: ExecutionId
+    window_seconds: int = DEFAULT_WINDOW_S
+    rate_limit: int = 0
+    concurrency_cap: int = 0
+    jitter_ms: int | None = None
+    dimension: str = ""
+    now: int | None = None
+
+
+class Admitted(Struct, frozen=True):
+    pass
+
+
+class AlreadyAdmitted(Struct, frozen=True):
+    """It holds a slot of this policy."""
+
+
+class RateExceeded(Struct, frozen=True):
+    retry_after_ms: int
+
+
+class ConcurrencyExceeded(Struct, frozen=True):
+    pass
+
+
+Admission = Admitted | AlreadyAdmitted | RateExceeded | ConcurrencyExceeded
+
+
+class Released(Struct, frozen=True):
+    pass
+
+
+class BlockForAdmissionArgs(Struct, frozen=True, kw_only=True):
+    """`blocked_on` says what it waits for: budget:<uuid>, quota:<uuid>; of a quota it is found by itself."""
+
+    execution_id: ExecutionId
+    reason: str
+    lane_id: str = ""
+    partition: int | str | None = None
+    reason_detail: str | None = None
+    blocked_on: str | None = None
+    now: int | None = None
+
+
+class Rejected(Struct, frozen=True):
+    """A block that came too late; the scheduler only logs it."""
+
+    message: str
+
+
+class Reconciled(Struct, frozen=True):
+    """How many objects were put right, and how many could not be looked at."""
+
+    processed: int = 0
+    errors: int = 0

@@ -1,0 +1,72 @@
+"""Which limits a new execution is under, and attaching them to what it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from uuid import UUID
+
+from flowfabric.errors import invalid
+from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.policy import MAX_BUDGETS, ExecutionPolicy
+from flowfabric.model.quota import SCOPE_TYPES, Attached, LimitScope
+from flowfabric.plan import Arg, Cond, Delete, Form, Insert, Now, Plan, Wake
+
+SCOPE, GATE = "ff_limit_scope", "ff_lane_gate"
+_NAMED = ("scope_type", "scope_id", "kind", "limit_id")
+LIMITS = "limits"
+GATES = "gates"
+
+ATTACH = Form("attach_limit", Insert(SCOPE, {**{c: Arg(c) for c in _NAMED}, "attached_at_ms": Now()}), Wake(LIMITS))
+DETACH = Form("detach_limit", Delete(SCOPE, tuple(Cond(c, "=", Arg(c)) for c in _NAMED)), Wake(LIMITS))
+OPEN_GATE = Form(
+    "open_gate",
+    Insert(GATE, {c: Arg(c) for c in ("lane_id", "gate", "quota_policy_id")}),
+    Wake(GATES, Arg("lane_id")),
+)
+
+Scopes = Mapping[tuple[str, str], tuple[LimitScope, ...]]
+NOTHING = Attached()
+
+
+def scopes_of(found: Iterable[LimitScope]) -> dict[tuple[str, str], tuple[LimitScope, ...]]:
+    grouped: dict[tuple[str, str], tuple[LimitScope, ...]] = {}
+    for scope in found:
+        key = (scope.scope_type, scope.scope_id)
+        grouped[key] = (*grouped.get(key, ()), scope)
+    return grouped
+
+
+def attached(args: CreateExecutionArgs, policy: ExecutionPolicy | None, scopes: Scopes, flow_id: UUID | None = None) -> Attached:
+    """All budgets found count. Of quotas the nearest does, and of several in one place the one attached last."""
+    budgets: tuple[str, ...] = () if policy is None else policy.budget_ids
+    quota = None if policy is None or policy.quota_policy_id is None else UUID(policy.quota_policy_id)
+    if scopes:
+        near = [_at(scopes, scope_type, args, flow_id) for scope_type in SCOPE_TYPES]
+        found = {str(s.limit_id) for here in near for s in here if s.kind == "budget"}
+        budgets = tuple(sorted({*budgets, *found}))
+        if len(budgets) > MAX_BUDGETS:
+            raise invalid(
+                "budget_ids", f"at most {MAX_BUDGETS} budgets, with those of its flow, tags, lane and namespace", len(budgets)
+            )
+        quotas = ([s for s in here if s.kind == "quota"] for here in near)
+        nearest = next((several for several in quotas if several), None)
+        if quota is None and nearest is not None:
+            quota = max(nearest, key=lambda s: (s.attached_at_ms, s.limit_id)).limit_id
+    return Attached(budgets, quota) if budgets or quota is not None else NOTHING
+
+
+def _at(scopes: Scopes, scope_type: str, args: CreateExecutionArgs, flow_id: UUID | None) -> list[LimitScope]:
+    match scope_type:
+        case "flow":
+            ids = [] if flow_id is None else [str(flow_id)]
+        case "tag":
+            ids = [f"{key}={value}" for key, value in args.tags.items()]
+        case "lane":
+            ids = [args.lane_id]
+        case _:
+            ids = [args.namespace]
+    return [scope for ident in ids for scope in scopes.get((scope_type, ident), ())]
+
+
+def open_gate(lane: str, limits: Attached) -> Plan:
+    return OPEN_GATE(0, lane_id=lane, gate=limits.gate, quota_policy_id=limits.quota_policy_id)

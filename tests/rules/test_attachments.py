@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from flowfabric.errors import ValidationError
+from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.policy import MAX_BUDGETS, ExecutionPolicy
+from flowfabric.model.quota import Attached, LimitScope
+from flowfabric.rules.attachments import NOTHING, attached, open_gate, scopes_of
+
+from .factory import IDENT
+
+FLOW = UUID(int=77)
+A, B, C, D = (UUID(int=n) for n in range(1, 5))
+
+
+def scope(kind: str, limit: UUID, where: str, ident: str, at: int = 0) -> LimitScope:
+    return LimitScope(where, ident, kind, limit, at)
+
+
+SCOPES = scopes_of(
+    [
+        scope("quota", A, "flow", str(FLOW)),
+        scope("quota", B, "tag", "a.b=c"),
+        scope("quota", C, "lane", "jobs"),
+        scope("quota", D, "namespace", "ns"),
+        scope("budget", D, "namespace", "ns"),
+        scope("budget", A, "flow", str(FLOW)),
+    ]
+)
+
+
+def limits(policy: ExecutionPolicy | None = None, flow: UUID | None = None, **said: Any) -> Attached:
+    return attached(CreateExecutionArgs(execution_id=IDENT, **said), policy, SCOPES, flow)
+
+
+def test_the_nearest_quota() -> None:
+    everywhere = {"tags": {"a.b": "c"}, "lane_id": "jobs", "namespace": "ns"}
+    own = ExecutionPolicy(quota_policy_id=str(D))
+    assert limits(own, FLOW, **everywhere).quota_policy_id == D
+    found = [limits(None, FLOW, **everywhere)]
+    for name in ("flow", "tags", "lane_id", "namespace"):
+        if name != "flow":
+            del everywhere[name]
+        found.append(limits(None, None, **everywhere))
+    assert [each.quota_policy_id for each in found] == [A, B, C, D, None]
+
+
+def test_all_budgets() -> None:
+    policy = ExecutionPolicy(budget_ids=(str(B), str(D)))
+    assert limits(policy, FLOW, namespace="ns").budget_ids == (str(A), str(B), str(D))
+
+
+def test_without_scopes_only_what_is_said_directly() -> None:
+    args = CreateExecutionArgs(execution_id=IDENT)
+    assert attached(args, None, {}) is NOTHING
+    assert attached(args, ExecutionPolicy(), {}) is NOTHING
+    assert attached(args, ExecutionPolicy(budget_ids=(str(A),)), {}) == Attached((str(A),))
+
+
+def test_of_several_in_one_place_the_last_attached() -> None:
+    several = scopes_of([scope("quota", A, "lane", "default", 5), scope("quota", C, "lane", "default", 7)])
+    assert attached(CreateExecutionArgs(execution_id=IDENT), None, several).quota_policy_id == C
+
+
+def test_too_many_budgets() -> None:
+    many = scopes_of(scope("budget", UUID(int=n), "lane", "default") for n in range(MAX_BUDGETS + 1))
+    with pytest.raises(ValidationError, match="budget_ids"):
+        attached(CreateExecutionArgs(execution_id=IDENT), None, many)
+
+
+@pytest.mark.parametrize(
+    ("found", "gate"),
+    [(NOTHING, ""), (Attached((str(A),)), "budget"), (Attached((), A), str(A)), (Attached((str(B),), A), str(A))],
+)
+def test_the_gate_of_each(found: Attached, gate: str) -> None:
+    assert found.gate == gate
+    assert open_gate("lane", found).values == ("lane", gate, found.quota_policy_id)

@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from flowfabric.errors import ValidationError
+from flowfabric.model.quota import (
+    Admitted,
+    AlreadyAdmitted,
+    CheckAdmissionArgs,
+    ConcurrencyExceeded,
+    CreateQuotaPolicyArgs,
+    QuotaLimits,
+    QuotaPolicy,
+    RateExceeded,
+    Standing,
+)
+from flowfabric.rules import admission, quotas
+from flowfabric.rules.admission import Spent
+from flowfabric.rules.decision import Act, Done
+from flowfabric.rules.quotas import Holder, Slot
+
+from .factory import IDENT, NOW, execution
+
+Q, B = UUID(int=99), UUID(int=98)
+POLICY = QuotaPolicy(Q, 0, 60, 2, 3, 1, 4, None, 0, 0, 5)
+
+
+def args(**said: Any) -> CheckAdmissionArgs:
+    return CheckAdmissionArgs(quota_policy_id=Q, execution_id=IDENT, **said)
+
+
+@pytest.mark.parametrize(
+    ("said", "standing", "result"),
+    [
+        ({}, Standing(leased=frozenset([IDENT.uuid])), AlreadyAdmitted()),
+        ({"concurrency_cap": 1}, Standing(leased=frozenset([UUID(int=1)])), ConcurrencyExceeded()),
+        ({"rate_limit": 1}, Standing(window=(NOW - 1_000,)), RateExceeded(59_000 + 7)),
+        ({"rate_limit": 1, "window_seconds": 1}, Standing(window=(NOW - 999,)), RateExceeded(1 + 7)),
+    ],
+)
+def test_denied(said: dict[str, Any], standing: Standing, result: Any) -> None:
+    assert quotas.check_admission(args(**said), standing, NOW, "default", 7) == Done(result)
+
+
+@pytest.mark.parametrize("quota", [None, POLICY])
+def test_admitted_under_the_version_of_the_policy_if_there_is_one(quota: QuotaPolicy | None) -> None:
+    act = quotas.check_admission(args(rate_limit=1, concurrency_cap=1), Standing(quota), NOW, "d", 0)
+    assert isinstance(act, Act) and act.result == Admitted()
+    assert act.first == (() if quota is None else (admission.touch(quota),))
+    said = dict(zip(act.plan.form.args, act.plan.values, strict=True))
+    assert (said["execution_id"], said["execution_uuid"], said["dimension"]) == (str(IDENT), IDENT.uuid, "d")
+
+
+def test_the_limits_of_a_policy() -> None:
+    assert quotas.limits_of(POLICY) == QuotaLimits(2, 60, 3, 4)
+    assert QuotaLimits(0, 60, 0, 0).unlimited and not QuotaLimits(0, 60, 1, 0).unlimited
+    with pytest.raises(ValidationError, match="jitter_ms"):
+        quotas.limits_of(QuotaPolicy(Q, 0, 60, 2, 3, 1, -4, None, 0, 0, 5))
+
+
+def test_the_counter_is_corrected_only_when_it_is_wrong() -> None:
+    assert quotas.corrected(POLICY, 1) is None
+    plan = quotas.corrected(POLICY, 2)
+    assert plan is not None and plan.values == (Q, 1, 2)
+
+
+OLD = Slot(Q, str(IDENT), NOW - 30_000, None)
+
+
+@pytest.mark.parametrize(
+    ("slot", "phase", "reserved", "gone"),
+    [
+        (OLD, None, None, False),
+        (OLD, "active", None, False),
+        (OLD, "runnable", NOW, False),
+        (OLD, "runnable", NOW - 1, True),
+        (OLD, "terminal", None, True),
+        (Slot(Q, str(IDENT), NOW - 29_999, None), "terminal", None, False),
+    ],
+)
+def test_slots_nobody_holds(slot: Slot, phase: str | None, reserved: int | None, gone: bool) -> None:
+    holder = None if phase is None else Holder(0, IDENT.uuid, phase, reserved)
+    assert quotas.is_orphan(slot, holder, NOW) is gone
+
+
+@pytest.mark.parametrize(
+    ("blocked_on", "own", "over", "lifted"),
+    [
+        (None, (), (), True),
+        (None, (str(B),), (B,), False),
+        (None, (str(B),), (Q,), True),
+        (f"budget:{B}", (), (B,), False),
+        ("budget:nonsense", (), (B,), True),
+    ],
+)
+def test_held_back_for_a_budget(blocked_on: str | None, own: tuple[str, ...], over: tuple[UUID, ...], lifted: bool) -> None:
+    held = execution("BUDGET", blocked_on=blocked_on, budget_ids=own)
+    spent = {str(b): Spent(str(b), "t", 1, 1) for b in over}
+    assert quotas.is_lifted(held, spent, {}) is lifted
+
+
+def test_held_back_for_a_quota_until_there_is_room_and_no_more_than_that() -> None:
+    held, rooms = execution("QUOTA", quota_policy_id=Q), {Q: 1}
+    assert [quotas.is_lifted(held, {}, rooms) for _ in range(3)] == [True, False, False]
+    assert quotas.is_lifted(held, {}, {Q: None}) and quotas.is_lifted(held, {}, {})
+    assert quotas.is_lifted(execution("QUOTA"), {}, {Q: 0})
+
+
+def test_plans_name_what_they_are_about() -> None:
+    made = quotas.create(CreateQuotaPolicyArgs(quota_policy_id=Q, window_seconds=5, max_concurrent=2), NOW)
+    assert made.values == (Q, 5, 0, 2, 0, NOW)
+    assert quotas.release(Q, IDENT).values == (Q, str(IDENT))
+    assert quotas.set_closed(Q, 9).values == (Q, 9)
+    assert quotas.forget(Q, "d", 3, IDENT.uuid).values == (Q, "d", 3, IDENT.uuid)
+    assert quotas.note_refund(Q).values == (Q,)
+    assert quotas.unknown(Q).code == "quota_policy_not_found"

@@ -1,0 +1,31 @@
+-- open_gate(lane_id, gate, quota_policy_id)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+s AS MATERIALIZED (SELECT cardinality($2::text[]) = 1 AS one_lane_id,
+    cardinality($3::text[]) = 1 AS one_gate,
+    cardinality($4::uuid[]) = 1 AS one_quota_policy_id,
+    ($2::text[])[1] AS lane_id,
+    ($3::text[])[1] AS gate,
+    ($4::uuid[])[1] AS quota_policy_id),
+a AS MATERIALIZED (SELECT CASE WHEN s.one_lane_id THEN s.lane_id ELSE u.lane_id END AS lane_id,
+    CASE WHEN s.one_gate THEN s.gate ELSE u.gate END AS gate,
+    CASE WHEN s.one_quota_policy_id THEN s.quota_policy_id ELSE u.quota_policy_id END AS quota_policy_id,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    s,
+    unnest($2::text[], $3::text[], $4::uuid[]) WITH ORDINALITY AS u(lane_id, gate, quota_policy_id, n_)),
+g AS (INSERT INTO ff_lane_gate AS t (lane_id,
+    gate,
+    quota_policy_id) SELECT a.lane_id,
+    a.gate,
+    a.quota_policy_id
+    FROM a
+    WHERE true
+    ON CONFLICT DO NOTHING RETURNING t.lane_id AS r_lane_id,
+    t.gate AS r_gate)
+SELECT (SELECT now_ms FROM clk),
+    count(*),
+    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_lane_id) END,
+    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_gate) END
+    FROM g;

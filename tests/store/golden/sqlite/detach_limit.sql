@@ -1,0 +1,8 @@
+-- detach_limit(scope_type, scope_id, kind, limit_id)
+
+DELETE
+    FROM ff_limit_scope
+    WHERE scope_type = ?
+    AND scope_id = ?
+    AND kind = ?
+    AND limit_id = ?;
