@@ -26,6 +26,7 @@ from flowfabric.model.waitpoint import (
     TimeoutBehavior,
     UsePending,
 )
+from flowfabric.model.worker import RegisterWorkerArgs, WorkerInfo
 
 __all__ = [
     "AllOf",
@@ -51,6 +52,7 @@ __all__ = [
     "OnSatisfied",
     "PostgresBackend",
     "ReasonCode",
+    "RegisterWorkerArgs",
     "RetryPolicy",
     "ScannerFilter",
     "Settings",
@@ -61,6 +63,7 @@ __all__ = [
     "Suspended",
     "TimeoutBehavior",
     "UsePending",
+    "WorkerInfo",
     "connect",
     "memory_engine",
 ]

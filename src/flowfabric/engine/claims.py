@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from flowfabric.engine import checks
-from flowfabric.engine.executions import Executions
 from flowfabric.engine.kernel import LIGHT, light
+from flowfabric.engine.routes import Routes
 from flowfabric.errors import Contention, ErrorClass, StateError, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id, partition_key, partition_tag
 from flowfabric.model.attempt import Attempt
@@ -37,17 +37,16 @@ from flowfabric.model.lease import (
 from flowfabric.model.policy import check_capability_tokens, check_worker_capabilities
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.plan import Applied
-from flowfabric.rules import claims, grants, leases, workers
+from flowfabric.rules import claims, grants, leases, routes, workers
 from flowfabric.rules.decision import Act, Decision, Snapshot
 from flowfabric.store.port import Row, Scan
 
 POLL_S = 5.0
 SCAN_PAGE = 100
-NO_WORKER_COVERS = "no connected worker satisfies required_capabilities"
 _tags = msgspec.json.Decoder(dict[str, str]).decode
 
 
-class Claims(Executions):
+class Claims(Routes):
     async def claim(self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy) -> Handle | None:
         """The best execution of a lane that these capabilities can run, or None. Waits up to `policy.max_wait_ms`."""
         found = await self.claim_many(lane, capabilities, policy, 1)
@@ -68,11 +67,13 @@ class Claims(Executions):
             ttl_ms=policy.lease_ttl_ms,
         )
         rows = await self.store.sweep(plan, n)
+        if await self._look_around(checked, tokens) and not rows:
+            rows = await self.store.sweep(plan, n)
         if not rows and policy.max_wait_ms:
-            rows = await self._wait_for_work(plan, n, checked, policy.max_wait_ms / 1000)
+            rows = await self._wait_for_work(plan, n, checked, tokens, policy.max_wait_ms / 1000)
         return [self._work(row, policy) for row in rows]
 
-    async def _wait_for_work(self, plan: Any, n: int, lane: str, seconds: float) -> list[Row]:
+    async def _wait_for_work(self, plan: Any, n: int, lane: str, offered: tuple[str, ...], seconds: float) -> list[Row]:
         """Parked on the lane's bell, with a slow poll as the net."""
         clock = asyncio.get_running_loop().time
         until = clock() + seconds
@@ -83,7 +84,8 @@ class Claims(Executions):
                 left = until - clock()
                 if rows or left <= 0:
                     return rows
-                await bell.wait(min(left, POLL_S))
+                if not await bell.wait(min(left, POLL_S)):
+                    await self._look_around(lane, offered)
 
     def _work(self, row: Row, policy: ClaimPolicy) -> Work:
         fields, was = self._claimed_fields(row, policy.lease_ttl_ms, policy.worker_instance_id)
@@ -266,24 +268,12 @@ class Claims(Executions):
                 if live is None:
                     live = await self.live_workers()
                 if not workers.covers(live, execution.namespace, execution.required_capabilities):
-                    await self.block_route(execution.id, "waiting_for_capable_worker", NO_WORKER_COVERS)
+                    await self.block_route(execution.id, routes.WAITING, routes.NO_WORKER_COVERS)
                 continue
             granted = await self._try_grant(execution, worker_id, worker_instance_id, tokens, grant_ttl_ms)
             if granted is not None:
                 return granted
         return NoWork()
-
-    async def live_workers(self) -> list[WorkerInfo]:
-        """Every worker whose last heartbeat still counts, in all namespaces."""
-        found: list[WorkerInfo] = []
-        after: tuple[Any, ...] | None = None
-        while True:
-            loaded = await self.store.load((Scan("all_workers", after=after, limit=1_000),))
-            page = [WorkerInfo(*row) for row in loaded.rows[0]]
-            found += [w for w in page if w.expires_at_ms > loaded.now_ms]
-            if len(page) < 1_000:
-                return found
-            after = (page[-1].namespace, page[-1].worker_instance_id)
 
     async def _try_grant(
         self, execution: Execution, worker_id: str, instance: str, tokens: frozenset[str], ttl_ms: int
