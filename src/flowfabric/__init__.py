@@ -10,6 +10,7 @@ from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.attempt import FailureClass, FailureReason
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.explanation import Explanation, Reason, Why
 from flowfabric.model.flow import CancelFlowPolicy, EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
@@ -42,6 +43,7 @@ __all__ = [
     "EngineError",
     "ExecutionId",
     "ExecutionPolicy",
+    "Explanation",
     "FailureClass",
     "FailureReason",
     "FlowFabricError",
@@ -51,6 +53,7 @@ __all__ = [
     "LoopSettings",
     "OnSatisfied",
     "PostgresBackend",
+    "Reason",
     "ReasonCode",
     "RegisterWorkerArgs",
     "RetryPolicy",
@@ -63,6 +66,7 @@ __all__ = [
     "Suspended",
     "TimeoutBehavior",
     "UsePending",
+    "Why",
     "WorkerInfo",
     "connect",
     "memory_engine",

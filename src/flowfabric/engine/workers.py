@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowfabric.engine import checks
-from flowfabric.engine.reads import Reads
+from flowfabric.engine.explanations import Explanations
 from flowfabric.errors import ValidationError, ValidationKind, invalid
 from flowfabric.ids import lane_id, name
 from flowfabric.model.execution import Page
@@ -28,7 +28,7 @@ MAX_WORKERS_PAGE = 1_000
 MAX_WORKER_LANES = 256
 
 
-class Workers(Reads):
+class Workers(Explanations):
     async def register_worker(self, args: RegisterWorkerArgs) -> Registered | Refreshed:
         """Says that a worker is alive and what it can run. Work that waited for such a worker is released."""
         name(args.worker_id, "worker_id")
