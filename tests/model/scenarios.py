@@ -114,6 +114,20 @@ class Stories(EngineMachine):
         self.do(ops.block(IDENTS[i], "waiting_for_capable_worker"))
         self.do(ops.loop("route_releaser"))
 
+    @rule(i=who, policy=policies, live=caps, asking=caps, other=caps, known=st.sampled_from((0, 1, 1)))
+    def looked_around(
+        self, i: int, policy: Policy, live: frozenset[str], asking: frozenset[str], other: frozenset[str], known: int
+    ) -> None:
+        """What nobody alive can take is parked by whoever asks for a while, and freed by whoever can take it."""
+        lane = self.lane_of(IDENTS[i])
+        self.do(ops.create(IDENTS[i], lane, NAMESPACES[i], 0, "", policy, None))
+        for offered in (asking, other):
+            self.do(ops.claim(lane, offered, "bob", 400, 1))
+        self.do(ops.register(NAMESPACES[i - 1 + known], "ann", "ann", live, 5_000))
+        self.step_to(self.now + 1_000, 0)
+        for offered in (asking, other):
+            self.do(ops.claim(lane, offered, "bob", 400, 1))
+
     @rule(
         i=who,
         policy=policies,

@@ -49,7 +49,7 @@ def _execution(text: str) -> ExecutionId:
 
 
 def as_object(found: Explanation) -> dict[str, Any]:
-    said: dict[str, Any] = to_builtins(found)
+    said: dict[str, Any] = to_builtins(found, enc_hook=str)
     return {"code": found.code.value, **said}
 
 

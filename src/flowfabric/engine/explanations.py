@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -104,7 +105,7 @@ class Explanations(Reads):
 
 def _around(execution: Execution, looked: Looked, now: int) -> dict[str, Read]:
     at, quota = execution.partition_key, execution.quota_policy_id
-    limits = [UUID(text) for text in execution.budget_ids[:MAX_BUDGETS_SEEN]]
+    limits = list(_uuids(execution.budget_ids[:MAX_BUDGETS_SEEN]))
     upstream = [edge.upstream_eid for edge in looked.edges if edge.is_open][:MAX_LISTED]
     groups = [] if execution.flow_id is None else [(at, execution.flow_id, execution.execution_id)]
     counted = 0 if quota is None else MAX_ADMITTED_SEEN
@@ -128,6 +129,13 @@ def _around(execution: Execution, looked: Looked, now: int) -> dict[str, Read]:
             columns=("execution_id",),
         ),
     }
+
+
+def _uuids(texts: Iterable[str]) -> Iterator[UUID]:
+    """What is no uuid names no budget, and so no limit."""
+    for text in texts:
+        with suppress(ValueError):
+            yield UUID(text)
 
 
 def _awaited(row: Row) -> Awaited:
