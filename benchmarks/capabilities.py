@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -45,11 +46,17 @@ def offers(number: int) -> frozenset[str]:
 
 
 async def run(store: str, n: int, workers: int) -> list[Measured]:
+    """Tasks of all sets mixed, and then one set after the other, so that most have to be looked past."""
+    mixed = await _measured(store, n, NAME, lambda at: at % len(SETS))
+    return [*mixed, *await _measured(store, n, f"{NAME}/in-blocks", lambda at: at * len(SETS) // n)]
+
+
+async def _measured(store: str, n: int, scenario: str, kind_of: Callable[[int], int]) -> list[Measured]:
     async with opened(store) as (engine, _):
         for number in range(WORKERS):
             await engine.register_worker(_registration(number))
         for at in range(0, n, BULK):
-            await engine.create_executions([_creation(at + k) for k in range(min(BULK, n - at))])
+            await engine.create_executions([_creation(SETS[kind_of(k)]) for k in range(at, min(at + BULK, n))])
         started = time.perf_counter()
         runs = await asyncio.gather(*(_worker(engine, number) for number in range(WORKERS)))
         took = time.perf_counter() - started
@@ -60,15 +67,15 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
     assert correct == 1.0, f"only {correct:.4f} went to a worker that can run it"
     return [
         Measured(
-            scenario=NAME,
+            scenario=scenario,
             store=store,
             system="flowfabric",
             n=n,
             ops_per_s=n / took,
             p50_ms=percentile(samples, 0.5),
             p99_ms=percentile(samples, 0.99),
-        ),
-        Measured(scenario=f"{NAME}/routed-correctly", store=store, system="flowfabric", n=n, ratio_to_raw=correct),
+            share_correct=correct,
+        )
     ]
 
 
@@ -79,8 +86,7 @@ def _registration(number: int) -> RegisterWorkerArgs:
     )
 
 
-def _creation(number: int) -> CreateExecutionArgs:
-    needed = SETS[number % len(SETS)]
+def _creation(needed: tuple[str, ...]) -> CreateExecutionArgs:
     return CreateExecutionArgs(
         execution_id=ExecutionId.solo(LANE),
         lane_id=LANE,

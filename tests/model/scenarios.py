@@ -114,19 +114,21 @@ class Stories(EngineMachine):
         self.do(ops.block(IDENTS[i], "waiting_for_capable_worker"))
         self.do(ops.loop("route_releaser"))
 
-    @rule(i=who, policy=policies, live=caps, asking=caps, other=caps, known=st.sampled_from((0, 1, 1)))
-    def looked_around(
-        self, i: int, policy: Policy, live: frozenset[str], asking: frozenset[str], other: frozenset[str], known: int
-    ) -> None:
+    @rule(i=who, live=st.sampled_from((GPU, NOTHING, NOTHING)), known=st.sampled_from((0, 1, 1)), later=caps)
+    def looked_around(self, i: int, live: frozenset[str], known: int, later: frozenset[str]) -> None:
         """What nobody alive can take is parked by whoever asks for a while, and freed by whoever can take it."""
         lane = self.lane_of(IDENTS[i])
-        self.do(ops.create(IDENTS[i], lane, NAMESPACES[i], 0, "", policy, None))
-        for offered in (asking, other):
-            self.do(ops.claim(lane, offered, "bob", 400, 1))
+        self.do(ops.claim(lane, GPU, "bob", 400, 3))
+        self.do(ops.claim(lane, NOTHING, "bob", 400, 3))
+        if not self.make_ready(i, Policy(caps=GPU)):
+            return
         self.do(ops.register(NAMESPACES[i - 1 + known], "ann", "ann", live, 5_000))
         self.step_to(self.now + 1_000, 0)
-        for offered in (asking, other):
-            self.do(ops.claim(lane, offered, "bob", 400, 1))
+        self.do(ops.claim(lane, NOTHING, "bob", 400, 1))
+        if later:
+            self.do(ops.claim(lane, GPU, "bob", 400, 1))
+        else:
+            self.do(ops.register(NAMESPACES[i], "bob", "bob", NOTHING, 5_000))
 
     @rule(
         i=who,

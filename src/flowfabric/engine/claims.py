@@ -84,7 +84,7 @@ class Claims(Routes):
                 left = until - clock()
                 if rows or left <= 0:
                     return rows
-                if not await bell.wait(min(left, POLL_S)):
+                if not await bell.wait(min(left, POLL_S)) and offered:
                     await self._look_around(lane, offered)
 
     def _work(self, row: Row, policy: ClaimPolicy) -> Work:
@@ -257,6 +257,7 @@ class Claims(Routes):
         held = await self.read_lane(checked)
         if held is not None and held.is_held:
             return NoWork()
+        await self._look_around(checked, tuple(sorted(tokens)))
         live: list[WorkerInfo] | None = None
         async for execution in self._ready(checked):
             if namespace is not None and execution.namespace != namespace:

@@ -46,12 +46,13 @@ class Routes(Executions):
         """Now and then: parks what stands before the lane without anybody to take it; whether the caller should ask again."""
         if not self._is_time_to_look(lane, offered, await self.store.now_ms()):
             return False
-        ready = Scan("ready", {"lane_id": lane, "gate": ""}, limit=HEADS, columns=COLUMNS)
-        loaded = await self.store.load((ready, Scan("routed", limit=ROUTE_PAGE if offered else 0, columns=COLUMNS)))
-        heads, parked = _routed(loaded.rows[0]), _routed(loaded.rows[1])
+        reads = [_heads(lane)]
+        if offered:
+            reads.append(Scan("routed", limit=ROUTE_PAGE, columns=COLUMNS))
+        heads, *parked = [_routed(rows) for rows in (await self.store.load(reads)).rows]
         if routes.passed_over(heads, offered):
             await self._park(lane, offered, heads)
-        return await self._release_within_reach(lane, offered, parked)
+        return bool(parked) and await self._release_within_reach(lane, offered, parked[0])
 
     def _is_time_to_look(self, lane: str, offered: tuple[str, ...], now: int) -> bool:
         """Not at first: who asks once asks the store once."""
@@ -75,8 +76,7 @@ class Routes(Executions):
                 await self._mind_the_gap(parked)
             if done < len(heads) or len(heads) < HEADS or seen >= MOST_HEADS:
                 return
-            scan = Scan("ready", {"lane_id": lane, "gate": ""}, limit=HEADS, columns=COLUMNS)
-            heads = _routed((await self.store.load((scan,))).rows[0])
+            heads = _routed((await self.store.load((_heads(lane),))).rows[0])
 
     async def _mind_the_gap(self, parked: Sequence[Routed]) -> None:
         """A worker that registered while this was being parked has found nothing to release: it is looked for once more."""
@@ -142,6 +142,10 @@ class Routes(Executions):
     async def _commit_each(self, plans: list[Plan]) -> int:
         """How many went through: what somebody else moved meanwhile is left alone."""
         return sum(isinstance(answer, Applied) for answer in await self.store.commit_many(plans)) if plans else 0
+
+
+def _heads(lane: str) -> Scan:
+    return Scan("ready", {"lane_id": lane, "gate": ""}, limit=HEADS, columns=COLUMNS)
 
 
 def _routed(rows: list[Row]) -> list[Routed]:
