@@ -13,7 +13,7 @@ import pytest
 from flowfabric.engine import routes
 from flowfabric.engine.claims import POLL_S
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.routes import LOOK_EVERY_MS
+from flowfabric.engine.routes import ASKED_LATELY_MS, LOOK_EVERY_MS
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.loops.route_releaser import RouteReleaser
@@ -114,6 +114,23 @@ async def test_whoever_asks_with_what_is_needed_gets_it_registered_or_not(engine
     assert await ask(engine, clock, "gpu", lane="other") is None
     assert await ask(engine, clock, "eu") is None
     assert await ask(engine, clock, "gpu") == ident
+
+
+async def test_an_unregistered_specialist_that_keeps_asking_keeps_its_work(engine: Engine, clock: ManualClock) -> None:
+    """Those who look past it do not park it again and again under its hands."""
+    await engine.register_worker(registration(liveness_ttl_ms=60_000))
+    made = {await create(engine, policy=needs("gpu")) for _ in range(5)}
+    assert await ask(engine, clock) is None
+    assert await engine.scan_eligible_executions(LANE) == []
+    taken = {await ask(engine, clock, "gpu")}
+    for _ in range(4):
+        assert await ask(engine, clock) is None
+        taken.add(await ask(engine, clock, "gpu"))
+    assert taken == made
+    late = await create(engine, policy=needs("gpu"))
+    clock.advance(ASKED_LATELY_MS)
+    assert await ask(engine, clock) is None
+    assert await state(engine, late) == "ROUTE"
 
 
 async def test_a_waiting_claim_of_an_unregistered_worker_gets_it_too(

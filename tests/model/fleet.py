@@ -11,6 +11,7 @@ from .shapes import BLOCKS, Exec, no
 from .spec import Spec
 
 LOOK_EVERY_MS = 1_000
+ASKED_LATELY_MS = 10_000
 ROUTED = "waiting_for_capable_worker"
 
 
@@ -104,7 +105,8 @@ class Fleet(Spec):
         freed = [e for e in mine if e.why == ROUTED and e.policy.caps and e.policy.caps <= caps]
         for e in mine:
             known = any(ns == e.namespace for ns, _ in self.alive())
-            if e.state == "READY" and not e.policy.caps <= caps and known and not self.is_covered(e):
+            asked = [c for (at, c), when in self.looked.items() if at == lane and when > self.now - ASKED_LATELY_MS]
+            if e.state == "READY" and known and not self.is_covered(e) and not any(e.policy.caps <= c for c in asked):
                 self.block(e.ident, ROUTED)
         for e in freed:
             self.unblock(e.ident, "")

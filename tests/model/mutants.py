@@ -376,7 +376,13 @@ def any_worker_releases_a_route(patch: Patch) -> None:
 
 @mutant
 def whatever_is_passed_over_is_parked(patch: Patch) -> None:
-    patch.setattr(routes, "nobody_covers", lambda heads, live: list(heads))
+    patch.setattr(routes, "nobody_covers", lambda heads, *_: list(heads))
+
+
+@mutant
+def who_asks_does_not_count_as_there(patch: Patch) -> None:
+    honest = routes.nobody_covers
+    patch.setattr(routes, "nobody_covers", lambda waiting, live, asking: honest(waiting, live))
 
 
 @mutant

@@ -46,6 +46,8 @@ def test_a_worker_passes_over_what_it_does_not_cover_whole(offered: tuple[str, .
 def test_parked_is_what_no_live_worker_of_the_namespace_covers(live: list[WorkerInfo], parked: bool) -> None:
     head = waiting("eu", "gpu")
     assert routes.nobody_covers([head], live) == ([head] if parked else [])
+    assert routes.nobody_covers([head], live, [("gpu",), ()]) == ([head] if parked else [])
+    assert routes.nobody_covers([head], live, [(), ("x", "gpu", "eu")]) == []
 
 
 @pytest.mark.parametrize(

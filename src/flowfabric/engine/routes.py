@@ -17,6 +17,7 @@ from flowfabric.rules import routes
 from flowfabric.store.port import Row, Scan
 
 LOOK_EVERY_MS = 1_000
+ASKED_LATELY_MS = 10_000
 MAX_REMEMBERED = 1_000
 HEADS = 100
 MOST_HEADS = 1_000
@@ -69,14 +70,18 @@ class Routes(Executions):
         live, seen = await self.live_workers(), 0
         while heads:
             seen += len(heads)
-            parked = routes.nobody_covers(routes.passed_over(heads, offered), live)
             now = await self.store.now_ms()
+            parked = routes.nobody_covers(routes.passed_over(heads, offered), live, self._asking(lane, now))
             done = await self._commit_each([routes.park(head, now) for head in parked])
             if done:
                 await self._mind_the_gap(parked)
             if done < len(heads) or len(heads) < HEADS or seen >= MOST_HEADS:
                 return
             heads = _routed((await self.store.load((_heads(lane),))).rows[0])
+
+    def _asking(self, lane: str, now: int) -> list[tuple[str, ...]]:
+        """What those offer who have been asking this lane for work here: they need not be registered to be there."""
+        return [offered for (asked, offered), at in self._looked.items() if asked == lane and at > now - ASKED_LATELY_MS]
 
     async def _mind_the_gap(self, parked: Sequence[Routed]) -> None:
         """A worker that registered while this was being parked has found nothing to release: it is looked for once more."""

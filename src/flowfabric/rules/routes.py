@@ -19,10 +19,21 @@ def passed_over(heads: Iterable[Routed], offered: Collection[str]) -> list[Route
     return [head for head in heads if not set(head.required_capabilities) <= set(offered)]
 
 
-def nobody_covers(waiting: Iterable[Routed], live: Collection[WorkerInfo]) -> list[Routed]:
-    """Those that no live worker of their namespace can take. Where no worker is registered, nothing is known about anybody."""
-    known = {worker.namespace for worker in live}
-    return [w for w in waiting if w.namespace in known and not workers.covers(live, w.namespace, w.required_capabilities)]
+def nobody_covers(
+    waiting: Iterable[Routed], live: Collection[WorkerInfo], asking: Iterable[Collection[str]] = ()
+) -> list[Routed]:
+    """Those that neither a live worker of their namespace can take nor one of those who have been asking for work.
+
+    Where no worker is registered, nothing is known about anybody.
+    """
+    known, offers = {worker.namespace for worker in live}, [set(offered) for offered in asking]
+    return [
+        w
+        for w in waiting
+        if w.namespace in known
+        and not workers.covers(live, w.namespace, w.required_capabilities)
+        and not any(set(w.required_capabilities) <= offered for offered in offers)
+    ]
 
 
 def covered(waiting: Iterable[Routed], live: Collection[WorkerInfo]) -> list[Routed]:
