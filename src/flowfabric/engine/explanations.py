@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -83,7 +84,8 @@ class Explanations(Reads):
         """What stands between it and a worker."""
         execution, now = looked.execution, looked.now_ms
         reads = _around(execution, looked, now)
-        rows = dict(zip(reads, (await self.store.load(tuple(reads.values()))).rows, strict=True))
+        rows: dict[str, list[Row]] = defaultdict(list)
+        rows.update(zip(reads, (await self.store.load(tuple(reads.values()))).rows, strict=True))
         quota = next((_quota(row, rows) for row in rows["quota"]), None)
         places = [row[0] for row in rows["ready"]]
         return Looked(
@@ -104,31 +106,30 @@ class Explanations(Reads):
 
 
 def _around(execution: Execution, looked: Looked, now: int) -> dict[str, Read]:
+    """What there is to read beside it; what it has nothing to do with is left out."""
     at, quota = execution.partition_key, execution.quota_policy_id
-    limits = list(_uuids(execution.budget_ids[:MAX_BUDGETS_SEEN]))
-    upstream = [edge.upstream_eid for edge in looked.edges if edge.is_open][:MAX_LISTED]
-    groups = [] if execution.flow_id is None else [(at, execution.flow_id, execution.execution_id)]
-    counted = 0 if quota is None else MAX_ADMITTED_SEEN
-    held = {"quota_policy_id": quota}
-    window = {"quota_policy_id": quota, "dimension": "default"}
-    return {
+    reads: dict[str, Read] = {
         "lane": Get("ff_lane_registry", (execution.lane_id,)),
         "workers": Scan("workers", {"namespace": execution.namespace}, limit=MAX_WORKERS_SEEN),
-        "group": GetAll("ff_edge_group", groups),
-        "parents": GetAll("ff_exec_core", [(at, each) for each in upstream], _PARENT),
-        "budgets": GetAll("ff_budget_policy", [(each,) for each in limits], _BUDGET),
-        "usage": ScanAll("usage_of", [(each,) for each in limits], MAX_DIMENSIONS_SEEN, _USAGE),
-        "quota": GetAll("ff_quota_policy", [] if quota is None else [(quota,)], _QUOTA),
-        "window": Scan("quota_window", window, limit=counted, columns=("admitted_at_ms",)),
-        "held": Scan("held", held, limit=counted, columns=("execution_id",)),
-        "reserved": Scan("reserved", held, (now, _NOBODY), limit=counted, columns=("execution_id",)),
-        "ready": Scan(
-            "ready",
-            {"lane_id": execution.lane_id, "gate": execution.gate},
-            limit=MAX_AHEAD + 1 if explain.is_ready(execution) else 0,
-            columns=("execution_id",),
-        ),
     }
+    if explain.is_ready(execution):
+        place = {"lane_id": execution.lane_id, "gate": execution.gate}
+        reads["ready"] = Scan("ready", place, limit=MAX_AHEAD + 1, columns=("execution_id",))
+    if looked.edges and execution.flow_id is not None:
+        upstream = [edge.upstream_eid for edge in looked.edges if edge.is_open][:MAX_LISTED]
+        reads["group"] = Get("ff_edge_group", (at, execution.flow_id, execution.execution_id))
+        reads["parents"] = GetAll("ff_exec_core", [(at, each) for each in upstream], _PARENT)
+    budgets = [(each,) for each in _uuids(execution.budget_ids[:MAX_BUDGETS_SEEN])]
+    if budgets:
+        reads["budgets"] = GetAll("ff_budget_policy", budgets, _BUDGET)
+        reads["usage"] = ScanAll("usage_of", budgets, MAX_DIMENSIONS_SEEN, _USAGE)
+    if quota is not None:
+        held, counted = {"quota_policy_id": quota}, MAX_ADMITTED_SEEN
+        reads["quota"] = Get("ff_quota_policy", (quota,), _QUOTA)
+        reads["window"] = Scan("quota_window", {**held, "dimension": "default"}, limit=counted, columns=("admitted_at_ms",))
+        reads["held"] = Scan("held", held, limit=counted, columns=("execution_id",))
+        reads["reserved"] = Scan("reserved", held, (now, _NOBODY), limit=counted, columns=("execution_id",))
+    return reads
 
 
 def _uuids(texts: Iterable[str]) -> Iterator[UUID]:
