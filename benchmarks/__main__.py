@@ -7,7 +7,18 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from importlib.util import find_spec
 
-from benchmarks import backlog_growth, enqueue, flows, idle, limits, memory_use, quota_claims, submit_claim_complete, suspension
+from benchmarks import (
+    backlog_growth,
+    capabilities,
+    enqueue,
+    flows,
+    idle,
+    limits,
+    memory_use,
+    quota_claims,
+    submit_claim_complete,
+    suspension,
+)
 from benchmarks.peers import run as peers
 from benchmarks.report import Measured, show
 
@@ -15,6 +26,7 @@ Scenario = Callable[[str, int, int], Awaitable[list[Measured]]]
 SCENARIOS: dict[str, tuple[Scenario, int]] = {
     submit_claim_complete.NAME: (submit_claim_complete.run, 10_000),
     backlog_growth.NAME: (backlog_growth.run, 200_000),
+    capabilities.NAME: (capabilities.run, 10_000),
     idle.NAME: (idle.run, 20),
     memory_use.NAME: (memory_use.run, 100_000),
     enqueue.NAME: (enqueue.run, 10_000),

@@ -22,6 +22,7 @@ class Measured(Struct, kw_only=True):
     p99_ms: float | None = None
     raw_ops_per_s: float | None = None
     ratio_to_raw: float | None = None
+    share_correct: float | None = None
 
 
 def percentile(samples: Sequence[float], share: float) -> float:

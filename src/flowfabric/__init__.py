@@ -21,6 +21,7 @@ from flowfabric.model.budget import (
 )
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.explanation import Explanation, Reason, Why
 from flowfabric.model.flow import CancelFlowPolicy, EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
@@ -38,6 +39,7 @@ from flowfabric.model.waitpoint import (
     TimeoutBehavior,
     UsePending,
 )
+from flowfabric.model.worker import RegisterWorkerArgs, WorkerInfo
 
 __all__ = [
     "AllOf",
@@ -56,6 +58,7 @@ __all__ = [
     "EngineError",
     "ExecutionId",
     "ExecutionPolicy",
+    "Explanation",
     "FailureClass",
     "FailureReason",
     "FlowFabricError",
@@ -67,8 +70,10 @@ __all__ = [
     "LoopSettings",
     "OnSatisfied",
     "PostgresBackend",
+    "Reason",
     "ReasonCode",
     "RecordSpendArgs",
+    "RegisterWorkerArgs",
     "ReportUsageAdminArgs",
     "RetryPolicy",
     "ScannerFilter",
@@ -84,6 +89,8 @@ __all__ = [
     "UsageDimensions",
     "UsageOk",
     "UsePending",
+    "Why",
+    "WorkerInfo",
     "connect",
     "memory_engine",
 ]

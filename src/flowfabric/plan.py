@@ -84,7 +84,7 @@ class AnyOf(Struct, frozen=True):
 
 
 class Covered(Struct, frozen=True):
-    """Every element of the row's list is among the caller's."""
+    """Every element of the row's list, which is kept sorted and free of repeats, is among the caller's."""
 
     column: str
     by: Arg

@@ -66,7 +66,7 @@ BY_ID: dict[str, Callable[[Engine, Any], Awaitable[Any]]] = {
     **{
         name: (lambda e, i, name=name: getattr(e, name)(i))
         for name in (
-            "describe_execution", "read_execution_info", "read_execution_state", "read_execution_context",
+            "describe_execution", "explain_execution", "read_execution_info", "read_execution_state", "read_execution_context",
             "read_current_attempt_index", "read_total_attempt_count", "get_execution_result", "get_execution_namespace",
             "resolve_execution_flow_id", "list_attempts", "promote_delayed", "unblock_execution", "mark_lease_expired_if_due",
             "requeue_lost", "evaluate_flow_eligibility", "promote_blocked_to_eligible", "cascade_completion",

@@ -126,6 +126,7 @@ class Bench:
             self.engine = self._open()
         else:
             self.engine = type(self.engine)(self.engine.store, SETTINGS, seed=1)
+        self.spec.looked.clear()
         self.story.append("crash and reopen")
         self.compare()
 

@@ -10,6 +10,10 @@ from flowfabric.model import execution, worker
 from .shapes import BLOCKS, Exec, no
 from .spec import Spec
 
+LOOK_EVERY_MS = 1_000
+ASKED_LATELY_MS = 10_000
+ROUTED = "waiting_for_capable_worker"
+
 
 class Fleet(Spec):
     tables: ClassVar[tuple[str, ...]] = ()
@@ -18,6 +22,7 @@ class Fleet(Spec):
         super().__init__(now, label, lanes, grace, retention)
         self.workers: dict[tuple[str, str], dict[str, Any]] = {}
         self.worker_events: list[tuple[str, str, str, int]] = []
+        self.looked: dict[tuple[str, frozenset[str]], int] = {}
 
     def times(self) -> list[int]:
         """Every moment ahead at which something changes by itself or becomes possible."""
@@ -60,7 +65,9 @@ class Fleet(Spec):
         no(held is not None and held["name"] != name, "invalid_input")
         self.workers[namespace, instance] = {"name": name, "caps": caps, "seen": self.now, "ttl": ttl}
         self.worker_events.append((namespace, instance, "registered", self.now))
-        self.release_routed()
+        for e in self.execs.values():
+            if ttl > 0 and e.why == ROUTED and e.namespace == namespace and e.policy.caps <= caps:
+                self.unblock(e.ident, "")
         return worker.Registered() if held is None else worker.Refreshed(self.now + ttl)
 
     def heartbeat(self, namespace: str, instance: str) -> Any:
@@ -77,11 +84,35 @@ class Fleet(Spec):
         self.worker_events.append((namespace, instance, word, self.now))
         return worker.Marked()
 
+    def alive(self) -> list[tuple[str, frozenset[str]]]:
+        return [(ns, w["caps"]) for (ns, _), w in self.workers.items() if w["seen"] + w["ttl"] > self.now]
+
+    def is_covered(self, e: Exec) -> bool:
+        return any(ns == e.namespace and e.policy.caps <= caps for ns, caps in self.alive())
+
     def release_routed(self) -> None:
-        alive = [(ns, w["caps"]) for (ns, _), w in self.workers.items() if w["seen"] + w["ttl"] > self.now]
         for e in self.execs.values():
-            if e.state == "ROUTE" and any(ns == e.namespace and e.policy.caps <= caps for ns, caps in alive):
+            if e.why == ROUTED and self.is_covered(e):
                 self.unblock(e.ident, "")
+
+    def look_around(self, lane: str, caps: frozenset[str]) -> bool:
+        """Parks what nobody can take, where workers are known at all; frees what was parked and the caller can take."""
+        before = self.looked.get((lane, caps))
+        if before is not None and self.now < before + LOOK_EVERY_MS:
+            return False
+        self.looked[lane, caps] = self.now
+        if before is None:
+            return False
+        mine = [e for e in self.execs.values() if e.lane == lane]
+        freed = [e for e in mine if e.why == ROUTED and e.policy.caps and e.policy.caps <= caps]
+        for e in mine:
+            known = any(ns == e.namespace for ns, _ in self.alive())
+            asked = [c for (at, c), when in self.looked.items() if at == lane and when > self.now - ASKED_LATELY_MS]
+            if e.state == "READY" and known and not self.is_covered(e) and not any(e.policy.caps <= c for c in asked):
+                self.block(e.ident, ROUTED)
+        for e in freed:
+            self.unblock(e.ident, "")
+        return bool(freed)
 
     def loop(self, name: str) -> None:
         """One pass of a background loop."""

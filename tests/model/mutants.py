@@ -13,7 +13,7 @@ import pytest
 from flowfabric.engine.retention import Retention
 from flowfabric.loops import delayed_promoter, lease_expiry
 from flowfabric.plan import Absent, AnyOf, Covered, Form, Guard, Insert, Update
-from flowfabric.rules import attempts, claims, executions, fence, grants, leases, operators, retries, workers
+from flowfabric.rules import attempts, claims, executions, fence, grants, leases, operators, retries, routes, workers
 from flowfabric.rules.decision import Done
 from flowfabric.store.schema import INDEXES
 
@@ -374,6 +374,32 @@ def block_forgets_its_reason(patch: Patch) -> None:
 @mutant
 def any_worker_releases_a_route(patch: Patch) -> None:
     patch.setattr(workers, "covers", lambda *_: True)
+
+
+@mutant
+def whatever_is_passed_over_is_parked(patch: Patch) -> None:
+    patch.setattr(routes, "nobody_covers", lambda heads, *_: list(heads))
+
+
+@mutant
+def who_asks_does_not_count_as_there(patch: Patch) -> None:
+    honest = routes.nobody_covers
+    patch.setattr(routes, "nobody_covers", lambda waiting, live, asking: honest(waiting, live))
+
+
+@mutant
+def nothing_is_ever_parked(patch: Patch) -> None:
+    patch.setattr(routes, "nobody_covers", lambda *_: [])
+
+
+@mutant
+def parked_work_hides_from_who_never_registered(patch: Patch) -> None:
+    patch.setattr(routes, "within_reach", lambda *_: [])
+
+
+@mutant
+def a_registration_frees_what_it_cannot_run(patch: Patch) -> None:
+    patch.setattr(routes, "coverable", lambda waiting, *_: list(waiting))
 
 
 @mutant

@@ -42,6 +42,8 @@ from .spec import OVERRIDE
 ENDS = ("complete", "end", "give up", "cancel")
 ENDING = ("complete", "end", "fail", "give up", "delay")
 
+often = st.sampled_from((True, True, False))
+
 
 class Stories(EngineMachine):
     @rule(prios=st.tuples(prios, prios), lane=lanes, worker=workers)
@@ -113,6 +115,23 @@ class Stories(EngineMachine):
         self.step_to(self.now + 700, -1 if live else 0)
         self.do(ops.block(IDENTS[i], "waiting_for_capable_worker"))
         self.do(ops.loop("route_releaser"))
+
+    @rule(i=who, live=st.sampled_from((GPU, NOTHING, NOTHING)), known=st.sampled_from((0, 1, 1)), later=caps, long=often)
+    def looked_around(self, i: int, live: frozenset[str], known: int, later: frozenset[str], long: bool) -> None:
+        """What nobody alive can take is parked by whoever asks for a while, and freed by whoever can take it."""
+        lane = self.lane_of(IDENTS[i])
+        self.do(ops.claim(lane, GPU, "bob", 400, 3))
+        self.do(ops.claim(lane, NOTHING, "bob", 400, 3))
+        if not self.make_ready(i, Policy(caps=GPU)):
+            return
+        self.step_to(self.now + (10_000 if long else 0), 0)
+        self.do(ops.register(NAMESPACES[i - 1 + known], "ann", "ann", live, 5_000))
+        self.step_to(self.now + 1_000, 0)
+        self.do(ops.claim(lane, NOTHING, "bob", 400, 1))
+        if later:
+            self.do(ops.claim(lane, GPU, "bob", 400, 1))
+        else:
+            self.do(ops.register(NAMESPACES[i], "bob", "bob", NOTHING, 5_000))
 
     @rule(
         i=who,

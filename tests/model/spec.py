@@ -143,7 +143,13 @@ class Spec:
         ready = [e for e in self.execs.values() if e.lane == lane and not self.held_back(e) and e.policy.caps <= caps]
         free = [e for e in ready if self.live(e) is None or e.grant.worker == worker]
         free.sort(key=lambda e: (-e.prio, e.created, e.ident.uuid))
-        return [self.acquire(e, worker, instance, ttl) for e in free[:n]]
+        got = [self.acquire(e, worker, instance, ttl) for e in free[:n]]
+        again = self.look_around(lane, caps) and not got
+        return self.claim(lane, caps, worker, instance, ttl, n) if again else got
+
+    def look_around(self, lane: str, caps: frozenset[str]) -> bool:
+        """What else a claim does now and then; whether it should be tried again."""
+        return False
 
     def issue_claim_grant(self, ident: ExecutionId, worker: str, caps: frozenset[str], ttl: int) -> Any:
         e = self.of(ident)

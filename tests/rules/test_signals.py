@@ -30,6 +30,7 @@ from flowfabric.rules.decision import Act, Decision
 from flowfabric.rules.signals import (
     Delivery,
     deliver,
+    is_long,
 )
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.rules.suspensions import encode_policy
@@ -376,3 +377,11 @@ def test_two_signals_at_once_are_counted_one_after_the_other() -> None:
     store = seeded(*rows)
     assert isinstance(commit(store, first.plan), Applied)
     assert isinstance(commit(store, second.plan), Refused)
+
+
+@pytest.mark.parametrize(
+    ("count", "trimmed", "most", "long"),
+    [(8, 0, 8, False), (9, 0, 8, True), (9, 1, 8, False), (1_124, 0, 1_000, False), (1_125, 0, 1_000, True), (99, 0, 0, False)],
+)
+def test_a_history_is_trimmed_for_an_eighth_at_a_time(count: int, trimmed: int, most: int, long: bool) -> None:
+    assert is_long(waitpoint(signal_count=count, signals_trimmed=trimmed), most) is long

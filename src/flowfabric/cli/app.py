@@ -18,6 +18,7 @@ from flowfabric.cli import flow as flow_run
 from flowfabric.cli import migrate as migrate_run
 from flowfabric.cli import signal as signal_run
 from flowfabric.cli import verify as verify_run
+from flowfabric.cli import why as why_run
 from flowfabric.errors import FlowFabricError
 
 app = typer.Typer(
@@ -124,6 +125,19 @@ def signal(
     """Delivers a signal to a waitpoint."""
     given = signal_run.Given(execution, waitpoint, name, payload, source, token, operator, bool(ctx.args))
     _told(lambda: signal_run.run(given, url, console))
+
+
+@app.command()
+def why(
+    execution: Annotated[str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")],
+    url: Annotated[
+        str | None,
+        typer.Option("--db", metavar="URL", help="sqlite:///path, a path or postgresql://host/database; else FLOWFABRIC_DB."),
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
+) -> None:
+    """Says why an execution is not running, and what to do about it. The database is only read."""
+    _told(lambda: why_run.run(execution, url, console, as_json=as_json))
 
 
 def _told(run: Callable[[], int]) -> None:

@@ -35,6 +35,7 @@ from flowfabric.model.execution import (
     Replayed,
     ReplayExecutionArgs,
 )
+from flowfabric.model.explanation import Explanation
 from flowfabric.model.lease import (
     AlreadySatisfied,
     Capabilities,
@@ -283,6 +284,9 @@ class EngineBackend(FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend,
     # ---- reads
 
     async def describe_execution(self, execution: ExecutionId) -> ExecutionSnapshot | None: ...
+
+    async def explain_execution(self, execution: ExecutionId) -> Explanation:
+        """Why it is not running: reasons in the order in which they have to go away, with the facts behind each."""
 
     async def read_execution_info(self, execution: ExecutionId) -> ExecutionInfo | None: ...
 

@@ -10,7 +10,7 @@ import msgspec
 
 from flowfabric.engine import checks
 from flowfabric.engine.admissions import Claimer, Later
-from flowfabric.engine.executions import Executions
+from flowfabric.engine.routes import Routes
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.event import LEASE_EVENTS
@@ -43,7 +43,7 @@ AT_ANY_TIME = Later()
 _tags = msgspec.json.Decoder(dict[str, str]).decode
 
 
-class Claims(Executions):
+class Claims(Routes):
     async def claim(self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy) -> Handle | None:
         """The best execution of a lane that these capabilities can run, or None. Waits up to `policy.max_wait_ms`."""
         found = await self.claim_many(lane, capabilities, policy, 1)
@@ -57,6 +57,8 @@ class Claims(Executions):
         checks.whole(n, "n", 1, MAX_CLAIM_BATCH)
         claimer = Claimer(checked, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n)
         rows, _ = await self._ask(claimer)
+        if await self._look_around(checked, tokens) and not rows:
+            rows, _ = await self._ask(claimer)
         if not rows and policy.max_wait_ms:
             rows = await self._wait_for_work(claimer, policy.max_wait_ms / 1000)
         return [self._work(row, policy) for row in rows]
@@ -92,7 +94,8 @@ class Claims(Executions):
                 if later.busy and not listening:
                     continue
                 opens = POLL_S if later.opens_at_ms is None else (later.opens_at_ms - await self.store.now_ms()) / 1000
-                await bell.wait(max(min(left, POLL_S, opens), SHORTEST_WAIT_S))
+                if not await bell.wait(max(min(left, POLL_S, opens), SHORTEST_WAIT_S)) and claimer.capabilities:
+                    await self._look_around(claimer.lane, claimer.capabilities)
             if listening:
                 await asyncio.sleep(max(asked + CALM_S - clock(), 0))
 

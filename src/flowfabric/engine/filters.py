@@ -8,6 +8,7 @@ from flowfabric.errors import invalid
 from flowfabric.ids import INSTANCE_TAG_KEY
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Execution
+from flowfabric.model.worker import Routed
 
 
 def checked_filter(wanted: object) -> ScannerFilter:
@@ -24,7 +25,7 @@ def checked_filter(wanted: object) -> ScannerFilter:
     return wanted
 
 
-def passes(execution: Execution, wanted: ScannerFilter | None) -> bool:
+def passes(execution: Execution | Routed, wanted: ScannerFilter | None) -> bool:
     """Whether an execution is among those a scanner was told to work on."""
     if wanted is None or wanted.empty:
         return True

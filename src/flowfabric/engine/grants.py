@@ -19,13 +19,12 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.lease import MAX_GRANT_TTL_MS, ClaimGrant, Granted, IssueGrantArgs, NoWork
 from flowfabric.model.policy import check_capability_tokens, check_worker_capabilities
 from flowfabric.model.worker import WorkerInfo
-from flowfabric.rules import grants, workers
+from flowfabric.rules import grants, routes, workers
 from flowfabric.rules.decision import Act, Decision, Snapshot
 from flowfabric.store.port import Scan, ScanAll
 
 SCAN_PAGE = 100
 SMALL_PAGE = 8
-NO_WORKER_COVERS = "no connected worker satisfies required_capabilities"
 LIMITED = (ContentionKind.RATE_LIMIT_EXCEEDED, ContentionKind.CONCURRENCY_LIMIT_EXCEEDED)
 
 
@@ -107,6 +106,7 @@ class Grants(Claims):
         held = await self.read_lane(checked)
         if held is not None and held.is_held:
             return NoWork()
+        await self._look_around(checked, tuple(sorted(tokens)))
         live: list[WorkerInfo] | None = None
         full: set[str] = set()
         async for execution in self._ready(checked):
@@ -119,24 +119,12 @@ class Grants(Claims):
                 if live is None:
                     live = await self.live_workers()
                 if not workers.covers(live, execution.namespace, execution.required_capabilities):
-                    await self.block_route(execution.id, "waiting_for_capable_worker", NO_WORKER_COVERS)
+                    await self.block_route(execution.id, routes.WAITING, routes.NO_WORKER_COVERS)
                 continue
             granted = await self._try_grant(execution, worker_id, worker_instance_id, tokens, grant_ttl_ms, full)
             if granted is not None:
                 return granted
         return NoWork()
-
-    async def live_workers(self) -> list[WorkerInfo]:
-        """Every worker whose last heartbeat still counts, in all namespaces."""
-        found: list[WorkerInfo] = []
-        after: tuple[Any, ...] | None = None
-        while True:
-            loaded = await self.store.load((Scan("all_workers", after=after, limit=1_000),))
-            page = [WorkerInfo(*row) for row in loaded.rows[0]]
-            found += [w for w in page if w.expires_at_ms > loaded.now_ms]
-            if len(page) < 1_000:
-                return found
-            after = (page[-1].namespace, page[-1].worker_instance_id)
 
     async def _try_grant(
         self, execution: Execution, worker_id: str, instance: str, tokens: frozenset[str], ttl_ms: int, full: set[str]

@@ -75,6 +75,7 @@ class Kernel:
         self._random = random.Random(seed)  # noqa: S311 - jitter, not a secret
         self._facts: dict[bytes, Facts] = {}
         self._lanes: set[str] = set()
+        self._looked: dict[tuple[str, tuple[str, ...]], int] = {}
         self._label = store.tag.label
         self._cascade = Cascade(store)
         self._turns = Turns()

@@ -5,12 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from flowfabric.engine import checks
-from flowfabric.engine.filters import passes
-from flowfabric.engine.kernel import LIGHT, light
-from flowfabric.engine.reads import Reads
-from flowfabric.errors import Contention, ValidationError, ValidationKind, invalid
+from flowfabric.engine.explanations import Explanations
+from flowfabric.errors import ValidationError, ValidationKind, invalid
 from flowfabric.ids import lane_id, name
-from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Page
 from flowfabric.model.policy import check_worker_capabilities
 from flowfabric.model.worker import (
@@ -29,10 +26,9 @@ from flowfabric.store.port import Get, Scan
 
 MAX_WORKERS_PAGE = 1_000
 MAX_WORKER_LANES = 256
-ROUTE_PAGE = 100
 
 
-class Workers(Reads):
+class Workers(Explanations):
     async def register_worker(self, args: RegisterWorkerArgs) -> Registered | Refreshed:
         """Says that a worker is alive and what it can run. Work that waited for such a worker is released."""
         name(args.worker_id, "worker_id")
@@ -42,12 +38,13 @@ class Workers(Reads):
             raise invalid("lanes", f"a set of at most {MAX_WORKER_LANES} lanes")
         for lane in args.lanes:
             lane_id(lane, "lanes")
-        check_worker_capabilities(args.capabilities)
+        tokens = check_worker_capabilities(args.capabilities)
         checks.ttl_ms(args.liveness_ttl_ms, "liveness_ttl_ms", MAX_LIVENESS_TTL_MS)
         now = await self._now(args.now)
         load = self._worker_loader(args.namespace, args.worker_instance_id)
         result: Registered | Refreshed = await self.settle(load, lambda stored: workers.register(stored, args, now))
-        await self.release_routed()
+        if now + args.liveness_ttl_ms > await self.store.now_ms():
+            await self.release_for(args.namespace, tokens)
         return result
 
     async def heartbeat_worker(
@@ -118,29 +115,6 @@ class Workers(Reads):
         found = (await self.store.load((scan,))).rows[0]
         plans = [workers.FORGET_EVENT(0, event_id=row[0]) for row in found]
         return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
-
-    async def release_routed(self, limit: int = 1_000, wanted: ScannerFilter | None = None) -> int:
-        """Lets go of executions that waited for a capable worker and now have one; how many."""
-        size = checks.limit(limit, MAX_WORKERS_PAGE)
-        after: tuple[Any, ...] | None = None
-        live: list[WorkerInfo] | None = None
-        released = 0
-        while released < size:
-            loaded = await self.store.load((Scan("routed", after=after, limit=ROUTE_PAGE, columns=LIGHT),))
-            waiting = [light(row) for row in loaded.rows[0]]
-            if waiting and live is None:
-                live = await self.live_workers()
-            for execution in (e for e in waiting if passes(e, wanted)):
-                if released < size and workers.covers(live or [], execution.namespace, execution.required_capabilities):
-                    try:
-                        await self.unblock_execution(execution.id, execution.blocking_reason)
-                        released += 1
-                    except Contention:
-                        continue  # somebody else released or moved it
-            if len(waiting) < ROUTE_PAGE:
-                break
-            after = (waiting[-1].last_transition_at, waiting[-1].execution_id)
-        return released
 
     def _worker_loader(self, namespace: str, instance: str) -> Any:
         async def load() -> WorkerInfo | None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.routes import MAX_RELEASED
 from flowfabric.loops.loop import LoopSettings
+
+PAGES = 10
 
 
 class RouteReleaser:
+    """A pass looks at so many pages and the next goes on behind them, so that those in front hide nobody."""
+
     name = "route_releaser"
     topic = "worker_registered"
     timed = False
@@ -14,9 +21,16 @@ class RouteReleaser:
     def __init__(self, settings: LoopSettings) -> None:
         self.interval_ms = settings.route_ms
         self._wanted = settings.wanted
+        self._after: tuple[Any, ...] | None = None
 
     async def run(self, engine: Engine) -> int:
-        return await engine.release_routed(wanted=self._wanted)
+        released = 0
+        for _ in range(PAGES):
+            done, self._after = await engine.release_page(self._after, MAX_RELEASED, self._wanted)
+            released += done
+            if self._after is None:
+                break
+        return released
 
     async def next_due(self, engine: Engine) -> int | None:
         return None

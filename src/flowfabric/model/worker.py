@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from msgspec import Struct
 
 MAX_DEAD_REASON_BYTES = 256
@@ -21,6 +23,23 @@ class WorkerInfo(Struct, frozen=True):
     expires_at_ms: int
     registered_at_ms: int
     version: int = 0
+
+
+class Routed(Struct, frozen=True, gc=False):
+    """As much of a waiting execution as its routing asks for."""
+
+    partition_key: int
+    execution_id: UUID
+    namespace: str
+    instance_tag: str | None
+    lane_id: str
+    required_capabilities: tuple[str, ...]
+    blocking_reason: str
+    priority: int
+    created_at_ms: int
+    last_transition_at: int
+    version: int
+    tags: str
 
 
 class RegisterWorkerArgs(Struct, frozen=True, kw_only=True):

@@ -7,6 +7,7 @@ from typing import Any
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS, OPERATOR_EVENTS
 from flowfabric.model.execution import Execution
 from flowfabric.model.waitpoint import OPEN_STATES
+from flowfabric.model.worker import Routed
 from flowfabric.plan import Add, AnyOf, Arg, Cond, Delete, Emit, Insert, Now, Ref, UpdateMany, Was
 
 EXEC, ATTEMPT, GRANT, LANE = "ff_exec_core", "ff_attempt", "ff_claim_grant", "ff_lane_registry"
@@ -149,7 +150,7 @@ def lease_of(execution: Execution) -> dict[str, Any]:
     return {"lease_id": execution.current_lease_id, "worker_instance_id": execution.current_worker_instance_id}
 
 
-def named(execution: Execution) -> dict[str, Any]:
+def named(execution: Execution | Routed) -> dict[str, Any]:
     """The arguments that name a row by its key and the version it was read at."""
     return {
         "partition_key": execution.partition_key,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from flowfabric.errors import invalid
 from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs, WorkerInfo
 from flowfabric.plan import Add, Arg, Cond, Delete, Form, Insert, Plan, Ref, Update, Wake
@@ -105,6 +107,6 @@ def drop_silent(stored: WorkerInfo, now: int) -> Plan:
     )
 
 
-def covers(workers: list[WorkerInfo], namespace: str, required: tuple[str, ...]) -> bool:
+def covers(workers: Iterable[WorkerInfo], namespace: str, required: tuple[str, ...]) -> bool:
     """One live worker has everything that is needed; the union of several does not count."""
     return any(w.namespace == namespace and set(required) <= set(w.capabilities) for w in workers)

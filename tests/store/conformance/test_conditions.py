@@ -138,6 +138,13 @@ async def test_any_of_is_one_condition_among_others(store: Store) -> None:
         (("cpu", "gpu"), ("gpu", "cpu"), True),
         (("gp",), ("gpu",), False),
         (('a"b', "ü\\"), ("ü\\", 'a"b'), True),
+        (("a", "c", "e"), tuple("fedcba"), True),
+        (("a", "g"), tuple("fedcba"), False),
+        (("a", "g"), tuple("gfedcba"), True),
+        (("a", "h"), tuple("gfedcba"), False),
+        (tuple("abcdefgh"), tuple("ihgfedcba"), True),
+        ((), tuple("ihgfedcba"), True),
+        (("a",), ("a", "a"), True),
     ],
 )
 async def test_covered_when_everything_needed_is_offered(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import lru_cache
+from itertools import combinations
 from operator import itemgetter
 from typing import Any
 from uuid import UUID
@@ -42,6 +44,7 @@ Values = tuple[Any, ...]
 Picker = Callable[[Values], Values]
 Encoder = Callable[[Any], Any]
 WIDTHS = (32, 16, 8, 4, 2)
+FEW = 6
 _json = msgspec.json.Encoder().encode
 
 
@@ -64,7 +67,28 @@ def uuids_text(items: Iterable[UUID]) -> str:
     return list_text([item.hex for item in items])
 
 
-ENCODERS: dict[str, Encoder] = {"uuid": _blob, "uuidtext": uuid_text, "list": list_text, "uuids": uuids_text}
+@lru_cache(maxsize=1_024)
+def subsets_text(items: tuple[str, ...]) -> str:
+    """Every list that these cover, as it is stored: looking one up is much cheaper than comparing two lists row by row.
+
+    Beyond a few there are too many of them, and nothing is said but the empty list.
+    """
+    few = sorted(set(items)) if len(items) <= FEW else []
+    return list_text([list_text(subset) for size in range(len(few) + 1) for subset in combinations(few, size)])
+
+
+def many_text(items: Collection[str]) -> str | None:
+    return list_text(items) if len(items) > FEW else None
+
+
+ENCODERS: dict[str, Encoder] = {
+    "uuid": _blob,
+    "uuidtext": uuid_text,
+    "list": list_text,
+    "uuids": uuids_text,
+    "subsets": lambda items: subsets_text(tuple(items)),
+    "many": many_text,
+}
 
 
 class Statement(Struct, frozen=True):
@@ -167,9 +191,11 @@ class Draft:
             case AnyOf(conds=conds):
                 return "(" + " OR ".join(self.guard(c) for c in conds) + ")"
             case Covered(column=column, by=by):
+                few, many = self.value(by, "subsets"), self.value(by, "many")
                 return (
-                    f"({column} = '[]' OR NOT EXISTS (SELECT 1 FROM json_each({column}) AS needed "
-                    f"WHERE needed.value NOT IN (SELECT value FROM json_each({self.value(by, 'list')}))))"
+                    f"({column} IN (SELECT value FROM json_each({few})) OR ({many} IS NOT NULL AND NOT EXISTS "
+                    f"(SELECT 1 FROM json_each({column}) AS needed "
+                    f"WHERE needed.value NOT IN (SELECT value FROM json_each({self.value(by, 'many')})))))"
                 )
             case Among(column=column, by=by):
                 self.among = slot(self.subject, "arg", by.name, "uuids")

@@ -299,12 +299,15 @@ _NAMES: dict[str, Any] = {
     "uuid_bytes": ENCODERS["uuid"],
     "list_text": ENCODERS["list"],
     "uuids_text": ENCODERS["uuids"],
+    "subsets_text": ENCODERS["subsets"],
+    "many_text": ENCODERS["many"],
     "uuid_text": uuid_text,
     "new_uuid_bytes": new_uuid_bytes,
     "decode_uuid": decode_uuid,
     "decode_list": decode_list,
 }
 _ENCODE = {"uuid": "uuid_bytes({})", "list": "list_text({})", "uuidtext": "uuid_text({})", "uuids": "uuids_text({})"}
+_ENCODE |= {"subsets": "subsets_text({})", "many": "many_text({})"}
 _DECODE = {"uuid": "decode_uuid({})", "list": "decode_list({})"}
 
 

@@ -1,0 +1,161 @@
+"""Work that no live worker can take is parked, so that nobody has to look past it, and goes on as soon as one can."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from msgspec import structs
+
+from flowfabric.engine import checks
+from flowfabric.engine.executions import Executions
+from flowfabric.engine.filters import passes
+from flowfabric.model.event import ScannerFilter
+from flowfabric.model.worker import Routed, WorkerInfo
+from flowfabric.plan import Applied, Plan
+from flowfabric.rules import routes
+from flowfabric.store.port import Row, Scan
+
+LOOK_EVERY_MS = 1_000
+ASKED_LATELY_MS = 10_000
+MAX_REMEMBERED = 1_000
+HEADS = 100
+MOST_HEADS = 1_000
+ROUTE_PAGE = 500
+MAX_RELEASED = 1_000
+WORKER_PAGE = 1_000
+COLUMNS = Routed.__struct_fields__
+Position = tuple[Any, ...] | None
+
+
+class Routes(Executions):
+    async def live_workers(self) -> list[WorkerInfo]:
+        """Every worker whose last heartbeat still counts, in all namespaces."""
+        found: list[WorkerInfo] = []
+        after: Position = None
+        while True:
+            loaded = await self.store.load((Scan("all_workers", after=after, limit=WORKER_PAGE),))
+            page = [WorkerInfo(*row) for row in loaded.rows[0]]
+            found += [w for w in page if w.expires_at_ms > loaded.now_ms]
+            if len(page) < WORKER_PAGE:
+                return found
+            after = (page[-1].namespace, page[-1].worker_instance_id)
+
+    # ---- beside a claim
+
+    async def _look_around(self, lane: str, offered: tuple[str, ...]) -> bool:
+        """Now and then: parks what stands before the lane without anybody to take it; whether the caller should ask again."""
+        if not self._is_time_to_look(lane, offered, await self.store.now_ms()):
+            return False
+        reads = [_heads(lane)]
+        if offered:
+            reads.append(Scan("routed", limit=ROUTE_PAGE, columns=COLUMNS))
+        heads, *parked = [_routed(rows) for rows in (await self.store.load(reads)).rows]
+        if routes.passed_over(heads, offered):
+            await self._park(lane, offered, heads)
+        return bool(parked) and await self._release_within_reach(lane, offered, parked[0])
+
+    def _is_time_to_look(self, lane: str, offered: tuple[str, ...], now: int) -> bool:
+        """Not at first: who asks once asks the store once."""
+        key = (lane, offered)
+        before = self._looked.get(key)
+        if before is not None and now < before + LOOK_EVERY_MS:
+            return False
+        if len(self._looked) >= MAX_REMEMBERED:
+            self._looked.clear()
+        self._looked[key] = now
+        return before is not None
+
+    async def _park(self, lane: str, offered: Collection[str], heads: list[Routed]) -> None:
+        live, seen = await self.live_workers(), 0
+        while heads:
+            seen += len(heads)
+            now = await self.store.now_ms()
+            parked = routes.nobody_covers(routes.passed_over(heads, offered), live, self._asking(lane, now))
+            done = await self._commit_each([routes.park(head, now) for head in parked])
+            if done:
+                await self._mind_the_gap(parked)
+            if done < len(heads) or len(heads) < HEADS or seen >= MOST_HEADS:
+                return
+            heads = _routed((await self.store.load((_heads(lane),))).rows[0])
+
+    def _asking(self, lane: str, now: int) -> list[tuple[str, ...]]:
+        """What those offer who have been asking this lane for work here: they need not be registered to be there."""
+        return [offered for (asked, offered), at in self._looked.items() if asked == lane and at > now - ASKED_LATELY_MS]
+
+    async def _mind_the_gap(self, parked: Sequence[Routed]) -> None:
+        """A worker that registered while this was being parked has found nothing to release: it is looked for once more."""
+        moved = [structs.replace(each, version=each.version + 1, blocking_reason=routes.WAITING) for each in parked]
+        await self._release(moved, await self.live_workers(), len(moved))
+
+    async def _release_within_reach(self, lane: str, offered: Collection[str], parked: list[Routed]) -> bool:
+        """Whoever asks for work is there, registered or not."""
+        released = 0
+        while parked:
+            mine = routes.within_reach(parked, lane, offered)
+            now = await self.store.now_ms()
+            released += await self._commit_each([routes.release(each, now) for each in mine])
+            if len(parked) < ROUTE_PAGE or released:
+                break
+            parked = await self._parked(_position(parked[-1]))
+        return released > 0
+
+    # ---- releasing
+
+    async def release_routed(self, limit: int = 1_000, wanted: ScannerFilter | None = None) -> int:
+        """Lets go of executions that waited for a capable worker and now have one; how many."""
+        size = checks.limit(limit, MAX_RELEASED)
+        released, after = 0, None
+        while released < size:
+            done, after = await self.release_page(after, size - released, wanted)
+            released += done
+            if after is None:
+                break
+        return released
+
+    async def release_page(self, after: Position, limit: int, wanted: ScannerFilter | None = None) -> tuple[int, Position]:
+        """As `release_routed`, for one page of those that wait; and where the next one begins, None at the end."""
+        waiting = await self._parked(after)
+        if not waiting:
+            return 0, None
+        done = await self._release(waiting, await self.live_workers(), limit, wanted)
+        full = len(waiting) == ROUTE_PAGE
+        return done, _position(waiting[-1]) if full else None
+
+    async def release_for(self, namespace: str, offered: Collection[str]) -> int:
+        """Everything of a namespace that waited for a worker with these capabilities; how many."""
+        released, after = 0, None
+        while True:
+            waiting = await self._parked(after)
+            free = routes.coverable(waiting, namespace, offered)
+            now = await self.store.now_ms()
+            released += await self._commit_each([routes.release(each, now) for each in free])
+            if len(waiting) < ROUTE_PAGE:
+                return released
+            after = _position(waiting[-1])
+
+    async def _release(
+        self, waiting: list[Routed], live: Collection[WorkerInfo], limit: int, wanted: ScannerFilter | None = None
+    ) -> int:
+        free = [w for w in routes.covered(waiting, live) if passes(w, wanted)][:limit]
+        now = await self.store.now_ms()
+        return await self._commit_each([routes.release(each, now) for each in free])
+
+    async def _parked(self, after: Position) -> list[Routed]:
+        return _routed((await self.store.load((Scan("routed", after=after, limit=ROUTE_PAGE, columns=COLUMNS),))).rows[0])
+
+    async def _commit_each(self, plans: list[Plan]) -> int:
+        """How many went through: what somebody else moved meanwhile is left alone."""
+        return sum(isinstance(answer, Applied) for answer in await self.store.commit_many(plans)) if plans else 0
+
+
+def _heads(lane: str) -> Scan:
+    return Scan("ready", {"lane_id": lane, "gate": ""}, limit=HEADS, columns=COLUMNS)
+
+
+def _routed(rows: list[Row]) -> list[Routed]:
+    return [Routed(*row) for row in rows]
+
+
+def _position(last: Routed) -> Position:
+    return last.last_transition_at, last.execution_id

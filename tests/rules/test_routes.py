@@ -1,0 +1,89 @@
+"""Who is parked because nobody alive can take it, and who is let go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from flowfabric.model.worker import Routed, WorkerInfo
+from flowfabric.rules import routes
+
+from .factory import IDENT, NOW
+
+
+def waiting(*required: str, **said: Any) -> Routed:
+    row = {"namespace": "default", "lane_id": "default", "blocking_reason": routes.WAITING, **said}
+    at = {"partition_key": 7, "execution_id": IDENT.uuid, "instance_tag": None, "required_capabilities": required}
+    rest = {"priority": 0, "created_at_ms": NOW, "last_transition_at": NOW, "version": 3, "tags": "{}"}
+    return Routed(**at, **rest, **row)
+
+
+def worker(*offered: str, namespace: str = "default") -> WorkerInfo:
+    return WorkerInfo(namespace, "w-1", "w", ("default",), offered, NOW, 1_000, NOW + 1_000, NOW)
+
+
+@pytest.mark.parametrize(
+    ("offered", "passed"), [((), True), (("gpu",), True), (("eu",), True), (("eu", "gpu"), False), (("x", "eu", "gpu"), False)]
+)
+def test_a_worker_passes_over_what_it_does_not_cover_whole(offered: tuple[str, ...], passed: bool) -> None:
+    head = waiting("eu", "gpu")
+    assert routes.passed_over([head, waiting()], offered) == ([head] if passed else [])
+
+
+@pytest.mark.parametrize(
+    ("live", "parked"),
+    [
+        ([], False),
+        ([worker()], True),
+        ([worker(namespace="other")], False),
+        ([worker("gpu", namespace="other"), worker()], True),
+        ([worker("gpu")], True),
+        ([worker("gpu"), worker("eu")], True),
+        ([worker("gpu", "eu")], False),
+    ],
+)
+def test_parked_is_what_no_live_worker_of_the_namespace_covers(live: list[WorkerInfo], parked: bool) -> None:
+    head = waiting("eu", "gpu")
+    assert routes.nobody_covers([head], live) == ([head] if parked else [])
+    assert routes.nobody_covers([head], live, [("gpu",), ()]) == ([head] if parked else [])
+    assert routes.nobody_covers([head], live, [(), ("x", "gpu", "eu")]) == []
+
+
+@pytest.mark.parametrize(
+    ("live", "said", "free"),
+    [
+        ([worker("gpu")], {}, True),
+        ([worker("eu")], {}, False),
+        ([worker("gpu")], {"namespace": "other"}, False),
+        ([worker("gpu")], {"blocking_reason": "waiting_for_locality_match"}, False),
+    ],
+)
+def test_one_live_worker_frees_what_it_covers(live: list[WorkerInfo], said: dict[str, Any], free: bool) -> None:
+    parked = waiting("gpu", **said)
+    assert routes.covered([parked], live) == ([parked] if free else [])
+    assert routes.coverable([parked], "default", live[0].capabilities) == ([parked] if free else [])
+
+
+@pytest.mark.parametrize(
+    ("said", "free"),
+    [
+        ({}, True),
+        ({"namespace": "other"}, True),
+        ({"lane_id": "other"}, False),
+        ({"blocking_reason": "waiting_for_locality_match"}, False),
+    ],
+)
+def test_whoever_asks_a_lane_for_work_counts_as_there(said: dict[str, Any], free: bool) -> None:
+    parked = waiting("gpu", **said)
+    assert routes.within_reach([parked], "default", ("gpu", "more")) == ([parked] if free else [])
+
+
+def test_what_needs_nothing_was_parked_on_purpose() -> None:
+    assert routes.within_reach([waiting()], "default", ("gpu",)) == []
+    assert routes.within_reach([waiting("gpu")], "default", ()) == []
+
+
+def test_a_plan_names_the_version_that_was_read() -> None:
+    for plan in (routes.park(waiting("gpu"), NOW), routes.release(waiting("gpu"), NOW)):
+        assert dict(zip(plan.form.args, plan.values, strict=True))["version"] == 3
