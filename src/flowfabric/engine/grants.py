@@ -6,7 +6,6 @@ import heapq
 import secrets
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
-from typing import Any
 from uuid import UUID
 
 from flowfabric.engine import checks
