@@ -271,5 +271,8 @@ def invalid(field: str, accepted: str, got: object = None) -> ValidationError:
 
 
 def _short(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # a number of more digits than Python writes out
+        return "a number too long to show"
     return text if len(text) <= 80 else text[:77] + "..."

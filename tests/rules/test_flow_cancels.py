@@ -341,3 +341,14 @@ def test_a_cancelled_sibling_names_the_reason() -> None:
     row = at(store, member.id)
     assert (row.cancellation_reason, row.cancelled_by) == ("sibling_quorum_satisfied", "operator_override")
     assert told(store) == (["revoked"], ["cancelled"], [])
+
+
+def test_a_plan_beside_a_cancel_goes_with_the_flow_whichever_way_its_members_go() -> None:
+    before = flow()
+    args = CancelFlowArgs(flow_id=before.flow_id, reason="r", cancellation_policy=PENDING)
+    cancel = flow_cancels.cancel_flow_header(Cancelling(NOW, before, []), args)
+    assert cancel is not None
+    note = flow_cancels.forget_backlog(P, before.flow_id)
+    both = flow_cancels.beside(cancel, note)
+    assert (both.head, both.owing) == ([*cancel.head, note], [*cancel.owing, note])
+    assert (both.members, both.reason, both.by) == (cancel.members, cancel.reason, cancel.by)

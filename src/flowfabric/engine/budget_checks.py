@@ -67,11 +67,14 @@ def used(usage: object) -> dict[str, int]:
     amounts = given(usage.custom, "custom")
     for field in _FOLDED:
         amount = getattr(usage, field)
-        if amount is None or (amount == 0 and field != "wall_ms"):
+        if amount is None and field == "wall_ms":
+            continue
+        checks.whole(amount, field, 0, MAX_AMOUNT)
+        if amount == 0 and field != "wall_ms":
             continue
         if field in amounts:
             raise ValidationError(ValidationKind.INVALID_INPUT, f"{field}: given by itself and in custom")
-        amounts[field] = checks.whole(amount, field, 0, MAX_AMOUNT)
+        amounts[field] = amount
     return amounts
 
 
@@ -84,7 +87,8 @@ def given(amounts: object, field: str) -> dict[str, int]:
 def spend(amounts: object) -> dict[str, int]:
     for name, amount in amounts.items() if isinstance(amounts, Mapping) else ():
         if isinstance(amount, int) and amount > MAX_AMOUNT:
-            detail = f"record_spend: delta for dim={name!s:.80} exceeds i64::MAX ({amount})"
+            shown = amount if amount < 2**256 else "far more"
+            detail = f"record_spend: delta for dim={_dimension(name):.80} exceeds i64::MAX ({shown})"
             raise ValidationError(ValidationKind.INVALID_INPUT, detail)
     return given(amounts, "deltas")
 

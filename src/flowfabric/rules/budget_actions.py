@@ -17,6 +17,7 @@ from flowfabric.rules.parts import (
     RELEASED,
     THIS_ATTEMPT,
     UNCHANGED,
+    UNRESERVED,
     drop_grant,
     held_event,
     lease_of,
@@ -64,7 +65,7 @@ HOLD_RUNNING = Form(
 )
 HOLD_READY = Form(
     "hold_ready_for_budget",
-    Update(EXEC, (*UNCHANGED, Cond("eligibility_state", "=", "eligible_now")), {**MOVED_AT_ARG, **_HELD_BACK}),
+    Update(EXEC, (*UNCHANGED, Cond("eligibility_state", "=", "eligible_now")), {**MOVED_AT_ARG, **UNRESERVED, **_HELD_BACK}),
     drop_grant(),
     _TOLD,
 )

@@ -241,12 +241,12 @@ def _count_one(books: Books, limits: Limits, report: Report, found: Counted) -> 
         found.grown[dimension] = grown
         hard, soft = limits.hard_limits.get(dimension, 0), limits.soft_limits.get(dimension, 0)
         found.narrow(dimension, at_most=(hard or MAX_AMOUNT) - grown)
-        if soft and current > soft:
-            found.narrow(dimension, at_least=soft + 1 - grown)
-            if isinstance(result, UsageOk):
+        if soft and isinstance(result, UsageOk):
+            if current > soft:
+                found.narrow(dimension, at_least=soft + 1 - grown)
                 result = SoftBreach(dimension, current, soft)
-        elif soft:
-            found.narrow(dimension, at_most=soft - grown)
+            else:
+                found.narrow(dimension, at_most=soft - grown)
         if report.charged is not None:
             found.charges[report.charged, dimension] = found.charges.get((report.charged, dimension), 0) + delta
     found.soft += isinstance(result, SoftBreach)
@@ -256,18 +256,24 @@ def _count_one(books: Books, limits: Limits, report: Report, found: Counted) -> 
 
 
 def _over(books: Books, limits: Limits, report: Report, found: Counted) -> HardBreach | EngineError | None:
-    """The first dimension that has no room, or none."""
+    """The first dimension that has no room, or none. Which one it is depends on those before it too."""
+    roomy: list[tuple[str, int]] = []
     for dimension, delta in report.deltas:
         grown = found.grown.get(dimension, 0)
         current, hard = books.usage.get(dimension, 0) + grown, limits.hard_limits.get(dimension, 0)
-        if hard and current + delta > hard:
-            found.narrow(dimension, at_least=hard + 1 - delta - grown)
-            found.hard += 1
-            found.hard_dimension = dimension
-            return HardBreach(dimension, current, hard)
-        if current + delta > MAX_AMOUNT:
+        most = hard or MAX_AMOUNT
+        if current + delta <= most:
+            roomy.append((dimension, most - delta - grown))
+            continue
+        found.narrow(dimension, at_least=most + 1 - delta - grown)
+        for before, at_most in roomy:
+            found.narrow(before, at_most=at_most)
+        if not hard:
             detail = f"{dimension}: {current} and {delta} more is above {MAX_AMOUNT}"
             return ValidationError(ValidationKind.INVALID_INPUT, detail)
+        found.hard += 1
+        found.hard_dimension = dimension
+        return HardBreach(dimension, current, hard)
     return None
 
 

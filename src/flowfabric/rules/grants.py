@@ -97,12 +97,16 @@ _HELD_BACK = {
 def _block_form(reason: str, vector: str) -> Form:
     return Form(
         f"block_{vector.lower()}",
-        Update(EXEC, UNCHANGED, {**MOVED_AT_ARG, **entering(vector, reason=reason, detail=Arg("detail"))}),
+        Update(EXEC, UNCHANGED, {**MOVED_AT_ARG, **entering(vector, reason=reason, detail=Arg("detail")), "blocked_on": None}),
     )
 
 
 BLOCK = {reason: _block_form(reason, vector) for reason, vector in _HELD_BACK.items()}
-UNBLOCK = Form("unblock", Update(EXEC, UNCHANGED, {**MOVED_AT_ARG, **entering("READY")}), Wake("ready", Ref("lane_id")))
+UNBLOCK = Form(
+    "unblock",
+    Update(EXEC, UNCHANGED, {**MOVED_AT_ARG, **entering("READY"), "blocked_on": None}),
+    Wake("ready", Ref("lane_id")),
+)
 
 
 def check_blocking_reason(reason: str) -> ValidationError | None:

@@ -166,6 +166,7 @@ TRANSITIONS: tuple[tuple[str, str, str], ...] = (
     ("RUNNING", "fail for good", "ENDED"),
     ("RUNNING", "delay", "DELAYED"),
     ("RUNNING", "revoke", "READY"),
+    ("RUNNING", "budget spent", "BUDGET"),
     ("RUNNING", "lease runs out", "LOST"),
     ("LOST", "reclaim", "RUNNING"),
     ("LOST", "requeue", "READY"),

@@ -16,6 +16,8 @@ g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
     last_mutation_at = a.now,
     last_transition_at = a.now,
+    reserved_for = NULL::text,
+    reserved_until_ms = NULL::bigint,
     lifecycle_phase = 'runnable'::text,
     ownership_state = 'unowned'::text,
     eligibility_state = 'blocked_by_budget'::text,

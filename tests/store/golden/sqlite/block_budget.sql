@@ -10,7 +10,8 @@ UPDATE ff_exec_core
     blocking_reason = 'waiting_for_budget',
     blocking_detail = ?,
     terminal_outcome = 'none',
-    public_state = 'rate_limited'
+    public_state = 'rate_limited',
+    blocked_on = NULL
     WHERE partition_key = ?
     AND execution_id = ?
     AND version = ?;

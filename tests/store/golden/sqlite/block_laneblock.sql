@@ -10,7 +10,8 @@ UPDATE ff_exec_core
     blocking_reason = 'paused_by_policy',
     blocking_detail = ?,
     terminal_outcome = 'none',
-    public_state = 'waiting'
+    public_state = 'waiting',
+    blocked_on = NULL
     WHERE partition_key = ?
     AND execution_id = ?
     AND version = ?;

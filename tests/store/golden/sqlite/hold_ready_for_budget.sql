@@ -14,6 +14,8 @@ UPDATE ff_exec_core
     SET version = version + 1,
     last_mutation_at = ?,
     last_transition_at = ?,
+    reserved_for = NULL,
+    reserved_until_ms = NULL,
     lifecycle_phase = 'runnable',
     ownership_state = 'unowned',
     eligibility_state = 'blocked_by_budget',

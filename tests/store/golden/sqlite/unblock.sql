@@ -16,6 +16,7 @@ UPDATE ff_exec_core
     blocking_reason = 'waiting_for_worker',
     blocking_detail = '',
     terminal_outcome = 'none',
-    public_state = 'waiting'
+    public_state = 'waiting',
+    blocked_on = NULL
     WHERE partition_key = ?
     AND execution_id = ?;
