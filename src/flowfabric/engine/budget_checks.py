@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
+from msgspec import structs
+
 from flowfabric.engine import checks
 from flowfabric.errors import ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId
@@ -36,9 +38,10 @@ def listed(value: object, field: str) -> list[Any]:
 
 
 def new_budget(args: object) -> CreateBudgetArgs:
+    """Checked, and its id a UUID where it was text."""
     if not isinstance(args, CreateBudgetArgs):
         raise invalid("args", "CreateBudgetArgs", type(args).__name__)
-    budget_id(args.budget_id)
+    ident = budget_id(args.budget_id)
     names = listed(args.dimensions, "dimensions")
     _count(len(names))
     limits = {field: listed(getattr(args, field), field) for field in ("hard_limits", "soft_limits")}
@@ -57,7 +60,7 @@ def new_budget(args: object) -> CreateBudgetArgs:
         raise ValidationError(ValidationKind.INVALID_INPUT, detail)
     checks.whole(args.reset_interval_ms, "reset_interval_ms", 0, checks.MAX_TIMESTAMP_MS)
     checks.optional_timestamp(args.now, "now")
-    return args
+    return args if ident is args.budget_id else structs.replace(args, budget_id=ident)
 
 
 def used(usage: object) -> dict[str, int]:

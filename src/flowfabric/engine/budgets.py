@@ -7,9 +7,11 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.engine import books as reading
 from flowfabric.engine import budget_checks, checks
+from flowfabric.engine.books import read_account, read_books, read_ledger, with_rest
 from flowfabric.engine.kernel import LIGHT, Settings, light
-from flowfabric.engine.meter import MAX_ROWS, Meter, log, read_books
+from flowfabric.engine.meter import Meter, log
 from flowfabric.engine.signals import Signals
 from flowfabric.errors import EngineError, NotFound, invalid
 from flowfabric.ids import ExecutionId, execution_id
@@ -58,12 +60,12 @@ class Budgets(Signals):
 
     async def create_budget(self, args: CreateBudgetArgs) -> BudgetCreated | BudgetAlreadySatisfied:
         """Limits per dimension, and when they start anew. Creating it again changes nothing."""
-        budget_checks.new_budget(args)
+        new = budget_checks.new_budget(args)
 
         def rule(found: _Found) -> Decision:
-            return budgets.create_budget(found.books.policy, args, found.books.now_ms)
+            return budgets.create_budget(found.books.policy, new, found.books.now_ms)
 
-        result: BudgetCreated | BudgetAlreadySatisfied = await self.settle(lambda: self._books(args.budget_id), rule)
+        result: BudgetCreated | BudgetAlreadySatisfied = await self.settle(lambda: self._books(new.budget_id), rule)
         return result
 
     async def _books(self, budget: UUID) -> _Found:
@@ -128,8 +130,8 @@ class Budgets(Signals):
         action = books.policy.limits.on_hard_limit
         noted = budgets.note_hard(books.budget_id, 1, breach.dimension)
         if action == HardLimitAction.CANCEL_FLOW_PENDING and execution is not None and execution.flow_id is not None:
-            await self._cancel_pending(execution.flow_id, books.budget_id, noted)
-            return _acted(breach, action)
+            over = not await self._cancel_pending(execution.flow_id, books.budget_id, noted)
+            return breach if over else _acted(breach, action)
         plan = budget_actions.consequence(execution, action, books.budget_id, breach, books.now_ms)
         if plan is None:
             return breach if isinstance(await self.store.commit(noted), Applied) else None
@@ -141,8 +143,8 @@ class Budgets(Signals):
             await self._cascade.ended((execution.id,))
         return _acted(breach, action)
 
-    async def _cancel_pending(self, flow: UUID, budget: UUID, noted: Plan) -> None:
-        """The members that have not begun, with the note of the refusal; a flow that is over already only gets the note."""
+    async def _cancel_pending(self, flow: UUID, budget: UUID, noted: Plan) -> bool:
+        """The members that have not begun, with the note of the refusal; False where the flow was over and only that is noted."""
         policy = CancelFlowPolicy.CANCEL_PENDING
         args = CancelFlowArgs(flow_id=flow, reason=f"budget_exceeded:{budget}", cancellation_policy=policy)
 
@@ -156,6 +158,7 @@ class Budgets(Signals):
             await self.store.commit(noted)
         elif done:
             await self._cascade.ended(done)
+        return done is not None
 
     # ---- giving back and starting anew
 
@@ -164,7 +167,7 @@ class Budgets(Signals):
         budget, who = budget_checks.budget_id(budget_id), execution_id(execution)
         tries = 0
         while True:
-            books = await self._account(budget, who)
+            books = await read_account(self.store, budget, who)
             plans = budget_returns.release(books, who)
             if not plans:
                 return
@@ -173,18 +176,6 @@ class Budgets(Signals):
             tries += 1
             await self._pause(tries)
         await self.release_waiters(budget)
-
-    async def _account(self, budget: UUID, who: ExecutionId) -> Books:
-        owner = {"partition_key": who.partition_index, "execution_id": who.uuid}
-        reads = (
-            Get("ff_budget_policy", (budget,)),
-            Scan("usage_of", {"budget_id": budget}, limit=MAX_ROWS, columns=("dimensions_key", "current_value")),
-            Scan("ledger_of", owner, limit=MAX_ROWS, columns=("dimensions_key", "budget_id", "delta_total")),
-        )
-        loaded = await self.store.load(reads)
-        _, usage, ledger = loaded.rows
-        charges = {(who, name): total for name, of, total in ledger if of == budget}
-        return Books(budget, loaded.now_ms, None, dict(usage), {}, charges)
 
     async def reset_budget(self, budget_id: UUID, now: int | None = None) -> BudgetReset:
         """Nothing is used any more, and whoever waited for that goes on."""
@@ -200,14 +191,20 @@ class Budgets(Signals):
         rows = (await self.store.load((Scan("budget_resets", upto=now, limit=size, columns=("budget_id",)),))).rows[0]
         done = 0
         for (budget,) in rows:
-            result = await self.settle(
-                lambda budget=budget: self._books(budget),  # type: ignore[misc]
-                lambda found: budget_returns.reset(found.books, None, only_due=True),
-            )
-            if result is not None:
-                await self.release_waiters(budget)
-                done += 1
+            try:
+                done += await self._reset_if_due(budget)
+            except EngineError:
+                log.exception("the reset of budget %s has to wait", budget)
         return done
+
+    async def _reset_if_due(self, budget: UUID) -> bool:
+        def rule(found: _Found) -> Decision:
+            return budget_returns.reset(found.books, None, only_due=True)
+
+        if await self.settle(lambda: self._books(budget), rule) is None:
+            return False
+        await self.release_waiters(budget)
+        return True
 
     async def release_waiters(self, budget: UUID) -> int:
         """Executions that wait for a budget that has room again can be claimed; how many."""
@@ -249,19 +246,26 @@ class Budgets(Signals):
             after = (page[-1][0],)
 
     async def _contradicts(self, budget: UUID) -> bool:
-        group = {"budget_id": budget}
-        reads = (
-            Scan("usage_of", group, limit=MAX_ROWS, columns=("dimensions_key", "current_value")),
-            Scan("ledger_of_budget", group, limit=MAX_ROWS, columns=("dimensions_key", "delta_total")),
-        )
-        usage, ledger = (await self.store.load(reads)).rows
-        charged = Counter[str]()
-        for name, total in ledger:
-            charged[name] += total
-        found = budget_returns.contradictions(dict(usage), charged)
+        """What does not add up in two looks: many rows are not read at one moment."""
+        if not await self._contradictions(budget):
+            return False
+        found = await self._contradictions(budget)
         for name, used, on_accounts in found:
             log.error("budget %s: %s is %d in all and %d on accounts", budget, name, used, on_accounts)
         return bool(found)
+
+    async def _contradictions(self, budget: UUID) -> list[tuple[str, int, int]]:
+        group, most = {"budget_id": budget}, reading.MAX_ROWS
+        ledger = Scan(
+            "ledger_of_budget", group, limit=most, columns=("partition_key", "execution_id", "dimensions_key", "delta_total")
+        )
+        usage = Scan("usage_of", group, limit=most, columns=("dimensions_key", "current_value"))
+        some = (await self.store.load((ledger, usage))).rows
+        charged = Counter[str]()
+        for _, _, name, total in await with_rest(self.store, ledger, some[0], lambda row: row[:3]):
+            charged[name] += total
+        used = await with_rest(self.store, usage, some[1], lambda row: row[:1])
+        return budget_returns.contradictions(dict(used), charged)
 
     # ---- reads
 
@@ -300,10 +304,8 @@ class Budgets(Signals):
     async def read_budget_ledger(self, execution: ExecutionId) -> dict[UUID, dict[str, int]]:
         """What is on the account of an execution, by budget and dimension."""
         who = execution_id(execution)
-        owner = {"partition_key": who.partition_index, "execution_id": who.uuid}
-        read = Scan("ledger_of", owner, limit=MAX_ROWS, columns=("budget_id", "dimensions_key", "delta_total"))
         found: dict[UUID, dict[str, int]] = {}
-        for budget, name, total in (await self.store.load((read,))).rows[0]:
+        for budget, name, total in await read_ledger(self.store, who):
             found.setdefault(budget, {})[name] = total
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,13 +12,13 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.engine.books import read_books
 from flowfabric.errors import Contention, ContentionKind, EngineError
-from flowfabric.ids import ExecutionId
-from flowfabric.model.budget import BudgetPolicy, HardBreach, UsageResult
+from flowfabric.model.budget import HardBreach, UsageResult
 from flowfabric.plan import Applied
 from flowfabric.rules import budgets
 from flowfabric.rules.budgets import Books, Report
-from flowfabric.store.port import Get, GetAll, Read, Scan, Store
+from flowfabric.store.port import Store
 
 log = logging.getLogger("flowfabric.budgets")
 
@@ -25,41 +26,13 @@ MAX_REPORTS = 256
 MAX_TRIES = 200
 LONGEST_PAUSE_S = 0.05
 WARN_EVERY_S = 60.0
-MAX_ROWS = 10_000
+MAX_WARNED = 1_000
 Act = Callable[[UUID, Report], Awaitable[UsageResult]]
 
 
 class _Job(Struct):
     report: Report
     answer: asyncio.Future[UsageResult]
-
-
-async def read_books(store: Store, budget: UUID, reports: Sequence[Report] = ()) -> Books:
-    """A budget with what its reports name: their keys, and the accounts they go on."""
-    keys = list(dict.fromkeys(report.key for report in reports if report.key))
-    charged = [(who, name) for report in reports if (who := report.charged) is not None for name, _ in report.deltas]
-    accounts = list(dict.fromkeys(charged))
-    reads: list[Read] = [
-        Get("ff_budget_policy", (budget,)),
-        Scan("usage_of", {"budget_id": budget}, limit=MAX_ROWS, columns=("dimensions_key", "current_value")),
-    ]
-    if keys:
-        reads.append(GetAll("ff_budget_usage_dedup", [(budget, key) for key in keys], ("dedup_key", "expires_at_ms")))
-    if accounts:
-        wanted = [(who.partition_index, who.uuid, name, budget) for who, name in accounts]
-        columns = ("partition_key", "execution_id", "dimensions_key", "delta_total")
-        reads.append(GetAll("ff_budget_usage_by_exec", wanted, columns))
-    loaded = await store.load(reads)
-    rows = iter(loaded.rows)
-    policy = [BudgetPolicy(*row) for row in next(rows)]
-    return Books(
-        budget,
-        loaded.now_ms,
-        policy[0] if policy else None,
-        dict(next(rows)),
-        dict(next(rows)) if keys else {},
-        {(ExecutionId.of(at, who), name): total for at, who, name, total in next(rows)} if accounts else {},
-    )
 
 
 class Meter:
@@ -88,15 +61,19 @@ class Meter:
             await asyncio.wait(tuple(self._tasks))
 
     async def _drain(self, budget: UUID) -> None:
-        while queue := self._waiting[budget]:
-            jobs, self._waiting[budget] = queue[:MAX_REPORTS], queue[MAX_REPORTS:]
-            try:
-                await self._count(budget, jobs)
-            except Exception as error:
-                for job in jobs:
-                    if not job.answer.done():
-                        job.answer.set_exception(error)
-        del self._waiting[budget]
+        jobs: list[_Job] = []
+        try:
+            while queue := self._waiting[budget]:
+                jobs, self._waiting[budget] = queue[:MAX_REPORTS], queue[MAX_REPORTS:]
+                try:
+                    await self._count(budget, jobs)
+                except Exception as error:
+                    for job in jobs:
+                        if not job.answer.done():
+                            job.answer.set_exception(error)
+        finally:
+            for job in (*jobs, *self._waiting.pop(budget)):
+                job.answer.cancel()  # only where this was cancelled itself: nobody else would answer
 
     async def _count(self, budget: UUID, jobs: list[_Job]) -> None:
         """What may have consequences is counted on its own, after those that came before it."""
@@ -107,7 +84,8 @@ class Meter:
             found = budgets.count(books, reports)
             alone = self._first_to_act(books, jobs, found.results)
             if alone == 0:
-                await self._alone(budget, jobs.pop(0))
+                await self._alone(budget, jobs[0])
+                jobs = jobs[1:]
                 continue
             if alone:
                 found = budgets.count(books, reports[:alone])
@@ -148,7 +126,9 @@ class Meter:
     def _warn(self, budget: UUID, breach: HardBreach) -> None:
         """Once a minute and budget."""
         now = time.monotonic()
-        if now - self._warned.get(budget, -WARN_EVERY_S) >= WARN_EVERY_S:
+        if now - self._warned.get(budget, -math.inf) >= WARN_EVERY_S:
+            if len(self._warned) >= MAX_WARNED:
+                self._warned = {known: at for known, at in self._warned.items() if now - at < WARN_EVERY_S}
             self._warned[budget] = now
             said = (budget, breach.dimension, breach.current_usage, breach.hard_limit)
             log.warning("budget %s: a report was refused, %s is at %d of %d", *said)
