@@ -215,16 +215,15 @@ class Budgets(Signals):
         while True:
             group = {"blocked_on": waits_on(budget)}
             loaded = await self.store.load((Scan("blocked_on", group, limit=MAX_WAITERS, columns=LIGHT),))
-            plans = [self._unblocking(light(row), loaded.now_ms) for row in loaded.rows[0]]
+            decided = [self._unblocking(light(row), loaded.now_ms) for row in loaded.rows[0]]
+            plans = [decision.plan for decision in decided if isinstance(decision, Act)]
             freed = sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
             done += freed
             if not freed:
                 return done
 
-    def _unblocking(self, execution: Execution, now: int) -> Plan:
-        decision = grants.unblock(Snapshot(now, execution), "waiting_for_budget", now)
-        assert isinstance(decision, Act)
-        return decision.plan
+    def _unblocking(self, execution: Execution, now: int) -> Decision:
+        return grants.unblock(Snapshot(now, execution), "waiting_for_budget", now)
 
     async def forget_usage_keys(self) -> int:
         """Drops what is remembered of reports past its time; how many."""

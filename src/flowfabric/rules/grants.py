@@ -97,7 +97,7 @@ _HELD_BACK = {
 def _block_form(reason: str, vector: str) -> Form:
     return Form(
         f"block_{vector.lower()}",
-        Update(EXEC, UNCHANGED, {**MOVED_AT_ARG, **entering(vector, reason=reason, detail=Arg("detail")), "blocked_on": None}),
+        Update(EXEC, UNCHANGED, {**MOVED_AT_ARG, **entering(vector, reason=reason, detail=Arg("detail"))}),
     )
 
 

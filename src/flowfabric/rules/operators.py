@@ -55,6 +55,7 @@ _RESTART: dict[str, Any] = {
             "closing_attempt_index",
             "interrupt_cause",
             "pending_retry_reason",
+            "blocked_on",
         )
     ),
 }

@@ -20,8 +20,7 @@ g AS (UPDATE ff_exec_core AS t
     blocking_reason = 'waiting_for_capable_worker'::text,
     blocking_detail = a.detail,
     terminal_outcome = 'none'::text,
-    public_state = 'waiting'::text,
-    blocked_on = NULL::text
+    public_state = 'waiting'::text
     FROM a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id

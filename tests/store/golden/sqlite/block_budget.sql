@@ -10,8 +10,7 @@ UPDATE ff_exec_core
     blocking_reason = 'waiting_for_budget',
     blocking_detail = ?,
     terminal_outcome = 'none',
-    public_state = 'rate_limited',
-    blocked_on = NULL
+    public_state = 'rate_limited'
     WHERE partition_key = ?
     AND execution_id = ?
     AND version = ?;

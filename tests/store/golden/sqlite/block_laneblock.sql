@@ -10,8 +10,7 @@ UPDATE ff_exec_core
     blocking_reason = 'paused_by_policy',
     blocking_detail = ?,
     terminal_outcome = 'none',
-    public_state = 'waiting',
-    blocked_on = NULL
+    public_state = 'waiting'
     WHERE partition_key = ?
     AND execution_id = ?
     AND version = ?;
