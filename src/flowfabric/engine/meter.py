@@ -50,30 +50,35 @@ class Meter:
         if queue is not None:
             queue.append(job)
             return job.answer
-        self._waiting[budget] = [job]
-        task = asyncio.create_task(self._drain(budget))
+        queue = self._waiting[budget] = [job]
+        task = asyncio.create_task(self._drain(budget, queue))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(lambda done: self._over(done, budget, queue))
         return job.answer
+
+    def _over(self, task: asyncio.Task[None], budget: UUID, queue: list[_Job]) -> None:
+        """Whoever is left was waiting for a count that was cancelled, perhaps before it began."""
+        self._tasks.discard(task)
+        if self._waiting.get(budget) is queue:
+            del self._waiting[budget]
+        for job in queue:
+            job.answer.cancel()
 
     async def finish(self) -> None:
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
-    async def _drain(self, budget: UUID) -> None:
-        jobs: list[_Job] = []
-        try:
-            while queue := self._waiting[budget]:
-                jobs, self._waiting[budget] = queue[:MAX_REPORTS], queue[MAX_REPORTS:]
-                try:
-                    await self._count(budget, jobs)
-                except Exception as error:
-                    for job in jobs:
-                        if not job.answer.done():
-                            job.answer.set_exception(error)
-        finally:
-            for job in (*jobs, *self._waiting.pop(budget)):
-                job.answer.cancel()  # only where this was cancelled itself: nobody else would answer
+    async def _drain(self, budget: UUID, queue: list[_Job]) -> None:
+        while queue:
+            jobs = queue[:MAX_REPORTS]
+            try:
+                await self._count(budget, jobs)
+            except Exception as error:
+                for job in jobs:
+                    if not job.answer.done():
+                        job.answer.set_exception(error)
+            del queue[: len(jobs)]
+        del self._waiting[budget]
 
     async def _count(self, budget: UUID, jobs: list[_Job]) -> None:
         """What may have consequences is counted on its own, after those that came before it."""
