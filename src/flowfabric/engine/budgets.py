@@ -11,7 +11,7 @@ from flowfabric.engine import books as reading
 from flowfabric.engine import budget_checks, checks
 from flowfabric.engine.books import read_account, read_books, read_ledger, with_rest
 from flowfabric.engine.kernel import LIGHT, Settings, light
-from flowfabric.engine.meter import Meter, log
+from flowfabric.engine.meter import Meter, log, pause
 from flowfabric.engine.signals import Signals
 from flowfabric.errors import EngineError, NotFound, invalid
 from flowfabric.ids import ExecutionId, execution_id
@@ -115,7 +115,7 @@ class Budgets(Signals):
                 if acted is not None:
                     return acted
             tries += 1
-            await self._pause(tries)
+            await pause(tries)
 
     async def _breached(self, budget: UUID, report: Report) -> _Found:
         assert report.by is not None
@@ -174,7 +174,7 @@ class Budgets(Signals):
             if isinstance(await self.store.commit_together(plans), Applied):
                 break
             tries += 1
-            await self._pause(tries)
+            await pause(tries)
         await self.release_waiters(budget)
 
     async def reset_budget(self, budget_id: UUID, now: int | None = None) -> BudgetReset:

@@ -35,6 +35,13 @@ class _Job(Struct):
     answer: asyncio.Future[UsageResult]
 
 
+async def pause(tries: int) -> None:
+    """A counter that many report to moves all the time, so it is tried more often than anything else, at odd intervals."""
+    if tries >= MAX_TRIES:
+        raise Contention(ContentionKind.RETRY_EXHAUSTED)
+    await asyncio.sleep(random.uniform(0, min(0.001 * tries, LONGEST_PAUSE_S)))  # noqa: S311
+
+
 class Meter:
     """One per engine. `act` is called for a report that may have consequences for the execution it names."""
 
@@ -97,9 +104,7 @@ class Meter:
             plans = budgets.plans(books, found)
             if plans and not isinstance(await self._store.commit_together(plans), Applied):
                 tries += 1
-                if tries >= MAX_TRIES:
-                    raise Contention(ContentionKind.RETRY_EXHAUSTED)
-                await asyncio.sleep(random.uniform(0, min(0.001 * tries, LONGEST_PAUSE_S)))  # noqa: S311
+                await pause(tries)
                 continue
             for job, result in zip(jobs, found.results, strict=False):
                 self._answer(budget, job, result)
