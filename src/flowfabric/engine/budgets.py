@@ -208,12 +208,13 @@ class Budgets(Signals):
 
     async def release_waiters(self, budget: UUID) -> int:
         """Executions that wait for a budget that has room again can be claimed; how many."""
-        books = await read_books(self.store, budget)
+        ident = budget_checks.budget_id(budget)
+        books = await read_books(self.store, ident)
         if books.policy is not None and budgets.spent(books.policy, books.usage) is not None:
             return 0
         done = 0
         while True:
-            group = {"blocked_on": waits_on(budget)}
+            group = {"blocked_on": waits_on(ident)}
             loaded = await self.store.load((Scan("blocked_on", group, limit=MAX_WAITERS, columns=LIGHT),))
             decided = [self._unblocking(light(row), loaded.now_ms) for row in loaded.rows[0]]
             plans = [decision.plan for decision in decided if isinstance(decision, Act)]
