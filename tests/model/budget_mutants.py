@@ -1,0 +1,165 @@
+"""Planted bugs of budgets, for the machine of budgets to notice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from flowfabric.engine.budgets import Budgets
+from flowfabric.model.budget import HardBreach
+from flowfabric.plan import Add
+from flowfabric.rules import budget_actions, budget_returns, budgets, grants
+
+from .mutants import Patch, Plant, put, with_set, without_set, without_steps
+
+BUDGET_MUTANTS: dict[str, Plant] = {}
+
+
+def mutant(plant: Plant) -> Plant:
+    BUDGET_MUTANTS[plant.__name__] = plant
+    return plant
+
+
+def around_one(patch: Patch, change: Any) -> None:
+    """Each report is counted honestly, then spoiled."""
+    honest = budgets._count_one
+
+    def count_one(books: Any, limits: Any, report: Any, found: Any) -> Any:
+        result = honest(books, limits, report, found)
+        change(report, found, result)
+        return result
+
+    patch.setattr(budgets, "_count_one", count_one)
+
+
+@mutant
+def on_the_limit_is_above_it(patch: Patch) -> None:
+    honest = budgets._over
+
+    def over(books: Any, limits: Any, report: Any, found: Any) -> Any:
+        less = structs.replace(limits, hard_limits={n: max(h - 1, 1) if h else 0 for n, h in limits.hard_limits.items()})
+        result = honest(books, less, report, found)
+        if isinstance(result, HardBreach):
+            return structs.replace(result, hard_limit=limits.hard_limits[result.dimension])
+        return result
+
+    patch.setattr(budgets, "_over", over)
+
+
+@mutant
+def refused_report_uses_up_its_key(patch: Patch) -> None:
+    def change(report: Any, found: Any, result: Any) -> None:
+        if isinstance(result, HardBreach) and report.key:
+            found.keys[report.key] = "{}"
+
+    around_one(patch, change)
+
+
+@mutant
+def other_dimensions_of_a_refused_report_count(patch: Patch) -> None:
+    def change(report: Any, found: Any, result: Any) -> None:
+        if isinstance(result, HardBreach):
+            for name, delta in report.deltas:
+                if name > result.dimension:
+                    found.grown[name] = found.grown.get(name, 0) + delta
+                    found.narrow(name)
+
+    around_one(patch, change)
+
+
+@mutant
+def spending_not_charged(patch: Patch) -> None:
+    around_one(patch, lambda report, found, result: found.charges.clear())
+
+
+@mutant
+def same_key_counts_twice_in_a_batch(patch: Patch) -> None:
+    honest = budgets.count
+
+    def count(books: Any, reports: Any) -> Any:
+        again = [structs.replace(r, key=None) if r.key in {p.key for p in reports[:at]} else r for at, r in enumerate(reports)]
+        return honest(books, again)
+
+    patch.setattr(budgets, "count", count)
+
+
+@mutant
+def soft_breach_not_counted(patch: Patch) -> None:
+    put(patch, budgets, "NOTE_SOFT", lambda f: with_set(f, soft_breach_count=Add(0)))
+
+
+@mutant
+def refusal_not_stamped(patch: Patch) -> None:
+    put(patch, budgets, "NOTE_HARD", lambda f: with_set(f, last_breach_at_ms=None))
+
+
+@mutant
+def keys_live_for_two_days(patch: Patch) -> None:
+    patch.setattr(budgets, "USAGE_DEDUP_MS", 2 * budgets.USAGE_DEDUP_MS)
+
+
+@mutant
+def release_leaves_the_account(patch: Patch) -> None:
+    honest = budget_returns.release
+
+    def release(books: Any, who: Any) -> Any:
+        return [plan for plan in honest(books, who) if plan.form is not budget_returns.SETTLE_ACCOUNT]
+
+    patch.setattr(budget_returns, "release", release)
+
+
+@mutant
+def release_below_nothing_after_a_reset(patch: Patch) -> None:
+    put(patch, budget_returns, "RESET_BUDGET", lambda f: without_steps(f, "ff_budget_usage_by_exec"))
+    put(patch, budget_returns, "GIVE_BACK_ALL", lambda f: with_set(f, current_value=-1))
+
+
+@mutant
+def reset_keeps_the_ledger(patch: Patch) -> None:
+    put(patch, budget_returns, "RESET_BUDGET", lambda f: without_steps(f, "ff_budget_usage_by_exec"))
+
+
+@mutant
+def reset_keeps_the_usage(patch: Patch) -> None:
+    put(patch, budget_returns, "ZERO_USAGE", lambda f: with_set(f, current_value=Add(0)))
+
+
+@mutant
+def scheduled_reset_drifts(patch: Patch) -> None:
+    honest = budget_returns.reset
+
+    def reset(books: Any, now_ms: Any, *, only_due: bool = False) -> Any:
+        due = books.policy is not None and (books.policy.next_reset_at_ms or books.now_ms + 1) <= books.now_ms
+        return honest(books, now_ms, only_due=only_due and not due)
+
+    patch.setattr(budget_returns, "reset", reset)
+
+
+@mutant
+def hold_does_not_raise_the_epoch(patch: Patch) -> None:
+    put(patch, budget_actions, "HOLD_RUNNING", lambda f: with_set(f, lease_epoch=Add(0)))
+
+
+@mutant
+def consequence_not_told(patch: Patch) -> None:
+    put(patch, budget_actions, "HOLD_READY", lambda f: without_steps(f, "ff_operator_event"))
+
+
+@mutant
+def refusal_with_consequences_not_noted(patch: Patch) -> None:
+    honest = budgets.note_hard
+    patch.setattr(budgets, "note_hard", lambda budget, count, dimension: honest(budget, 0, dimension))
+
+
+@mutant
+def waiters_stay_after_a_reset(patch: Patch) -> None:
+    async def release_waiters(*_: Any) -> int:
+        return 0
+
+    patch.setattr(Budgets, "release_waiters", release_waiters)
+
+
+@mutant
+def old_waits_are_not_forgotten(patch: Patch) -> None:
+    put(patch, grants, "UNBLOCK", lambda f: without_set(f, "blocked_on"))
