@@ -364,6 +364,29 @@ async def test_refusal_and_consequence_are_one_commit(engine: Engine, action: st
     assert {FAIL: "overspend_leased", SUSPEND: "hold_running_for_budget", CANCEL: "cancel_flow_and_owe"}[action] in together
 
 
+@pytest.mark.parametrize("how", ["reset", "release"])
+@pytest.mark.parametrize("action", [FAIL, SUSPEND])
+async def test_room_made_just_before_the_consequence_is_used(
+    engine: Engine, action: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would wait for room that is there already, and nobody would tell it."""
+    ident, other = await budget(engine, {"t": 10}, on_hard_limit=action), new_id()
+    await spend(engine, ident, other, t=9)
+    who, handle = await running(engine)
+    honest, second, met = engine.store.commit_together, Engine(engine.store, seed=2), []
+
+    async def overtaken(plans: Sequence[Plan]) -> Answer:
+        if not met and any(plan.form.name in ("overspend_leased", "hold_running_for_budget") for plan in plans):
+            met.append(how)
+            await (second.reset_budget(ident) if how == "reset" else second.release_budget(ident, other))
+        return await honest(plans)
+
+    monkeypatch.setattr(engine.store, "commit_together", overtaken)
+    assert await overspend(engine, ident, who, handle) == OK
+    assert (met, await state(engine, who), await usage(engine, ident)) == ([how], "RUNNING", {"t": 2})
+    assert (await status(engine, ident)).breach_count == 0
+
+
 async def test_reports_of_many_are_answered_in_turn_around_a_consequence(engine: Engine) -> None:
     ident = await budget(engine, {"t": 5}, on_hard_limit=SUSPEND)
     who, handle = await running(engine)

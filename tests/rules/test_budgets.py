@@ -23,7 +23,19 @@ from flowfabric.model.budget import (
     UsageOk,
 )
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.budgets import Books, Counted, Report, acts, count, create_budget, note_hard, outcome_text, plans, spent
+from flowfabric.rules.budgets import (
+    Books,
+    Counted,
+    Report,
+    acts,
+    count,
+    create_budget,
+    note_hard,
+    outcome_text,
+    plans,
+    spent,
+    still_refused,
+)
 from flowfabric.rules.decision import Act
 from flowfabric.store.memory import MemoryStore
 
@@ -298,6 +310,31 @@ def test_a_refusal_is_noted_by_itself() -> None:
     assert isinstance(made.commit(store, [note_hard(BUDGET, 3, "b")]), Applied)
     row = made.stored_policy(store)
     assert (row.breach_count, row.last_breach_dim, row.last_breach_at_ms, row.version) == (3, "b", NOW, 0)
+
+
+@pytest.mark.parametrize(
+    ("used", "by", "stored", "holds"),
+    [
+        (9, 2, 9, True),
+        (9, 2, 10, True),
+        (9, 2, 8, False),
+        (10, 1, 10, True),
+        (10, 1, 9, False),
+        (3, 11, 0, None),
+        (None, 11, 0, None),
+    ],
+)
+def test_a_refusal_is_confirmed_where_room_could_be_made(used: int | None, by: int, stored: int, holds: bool | None) -> None:
+    known = books(LIMITS, {} if used is None else {"a": used})
+    found = count(known, [report(a=by)])
+    breach = found.results[0]
+    assert isinstance(breach, HardBreach)
+    todo = still_refused(known, found, breach)
+    assert bool(todo) is (holds is not None)
+    if todo:
+        store = made.seeded(books(LIMITS, {"a": stored}))
+        assert isinstance(made.commit(store, todo), Applied) is holds
+        assert made.usage(store) == {"a": stored}
 
 
 # ---- what follows

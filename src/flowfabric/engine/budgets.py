@@ -36,7 +36,7 @@ from flowfabric.model.lease import Handle
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules import budget_actions, budget_returns, budgets, flow_cancels, grants
 from flowfabric.rules.budget_actions import waits_on
-from flowfabric.rules.budgets import Books, Report
+from flowfabric.rules.budgets import Books, Counted, Report
 from flowfabric.rules.decision import Act, Decision, Snapshot
 from flowfabric.store.port import Get, Scan, Store
 
@@ -111,7 +111,7 @@ class Budgets(Signals):
                 if not plans or isinstance(await self.store.commit_together(plans), Applied):
                     return result
             else:
-                acted = await self._consequence(found, result)
+                acted = await self._consequence(found, counted, result)
                 if acted is not None:
                     return acted
             tries += 1
@@ -123,7 +123,7 @@ class Budgets(Signals):
         rows = (await self.store.load((Get("ff_exec_core", key, LIGHT),))).rows[0]
         return _Found(await read_books(self.store, budget, [report]), light(rows[0]) if rows else None)
 
-    async def _consequence(self, found: _Found, breach: HardBreach) -> HardBreach | None:
+    async def _consequence(self, found: _Found, counted: Counted, breach: HardBreach) -> HardBreach | None:
         """None when the world moved."""
         books, execution = found.books, found.execution
         assert books.policy is not None
@@ -135,7 +135,8 @@ class Budgets(Signals):
         plan = budget_actions.consequence(execution, action, books.budget_id, breach, books.now_ms)
         if plan is None:
             return breach if isinstance(await self.store.commit(noted), Applied) else None
-        if not isinstance(await self.store.commit_together([plan, noted]), Applied):
+        plans = [*budgets.still_refused(books, counted, breach), plan, noted]
+        if not isinstance(await self.store.commit_together(plans), Applied):
             return None
         assert execution is not None
         self._forget_facts(execution.id)

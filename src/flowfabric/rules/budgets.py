@@ -331,6 +331,14 @@ def note_hard(budget: UUID, count: int, dimension: str) -> Plan:
     return NOTE_HARD(0, budget_id=budget, count=count, dimension=dimension)
 
 
+def still_refused(books: Books, found: Counted, breach: HardBreach) -> list[Plan]:
+    """That there is no room as yet, where that can change: whoever makes room looks for those who wait, and must find them."""
+    low, high = found.bounds[breach.dimension]
+    if low <= 0 or breach.dimension not in books.usage:
+        return []
+    return [GROW_USAGE(0, budget_id=books.budget_id, dimension=breach.dimension, by=0, at_least=low, at_most=high)]
+
+
 def spent(policy: BudgetPolicy, usage: Mapping[str, int]) -> tuple[str, int, int] | None:
     """The first dimension at its hard limit: its name, what is used, the limit. Such a budget admits nobody new."""
     for dimension, hard in sorted(policy.limits.hard_limits.items()):
