@@ -9,6 +9,7 @@ from uuid import UUID
 from msgspec import Struct
 from msgspec.structs import replace
 
+from flowfabric.model.budget import HardBreach
 from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.lease import (
     BackendTag,
@@ -26,6 +27,7 @@ from flowfabric.model.state import ExpirePhase
 from flowfabric.plan import Plan
 from flowfabric.rules import (
     attempts,
+    budget_actions,
     children,
     claims,
     edges,
@@ -178,6 +180,16 @@ def _ahead(holder: HandleFields) -> Plan:
     return waitpoints.create_waitpoint(holder, UUID(int=next(_made)), "a", "k1:x", KEY.kid, NOW, NOW + 5)
 
 
+def _overspend(action: str) -> Callable[[Snapshot], Decision]:
+    """A report against a spent budget was refused."""
+
+    def rule(snapshot: Snapshot) -> Decision:
+        plan = budget_actions.consequence(snapshot.execution, action, UUID(int=0xB), HardBreach("t", 1, 1), snapshot.now_ms)
+        return Done("left alone") if plan is None else Act(plan, "acted")
+
+    return rule
+
+
 _CLAIMING = (MISSING, "execution_not_leaseable", "lease_conflict")
 
 RULES: dict[str, Op] = {
@@ -232,6 +244,8 @@ RULES: dict[str, Op] = {
     "block": _op(lambda s: grants.block(s, "waiting_for_budget", "d", None), MISSING),
     "block_route": _op(lambda s: grants.block(s, "waiting_for_capable_worker", "d", None), MISSING),
     "unblock": _op(lambda s: grants.unblock(s, "", None), "execution_not_eligible"),
+    "overspend_fails": _op(_overspend("fail_execution")),
+    "overspend_holds": _op(_overspend("suspend_execution")),
     "revoke": _op(lambda s: leases.revoke(s, RevokeLeaseArgs(execution_id=IDENT, reason="r"), "sqlite"), MISSING),
     "mark_expired": _op(leases.mark_if_due),
     "requeue": _op(lambda s: leases.requeue(s, 0)),
