@@ -10,7 +10,7 @@ import pytest
 
 from flowfabric import Engine
 from flowfabric.engine import books, budgets
-from flowfabric.errors import NotFound
+from flowfabric.errors import NotFound, TransportError
 from flowfabric.loops.budgets import BudgetReconciler, BudgetResets
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.budget import BudgetReset, Reconciliation
@@ -35,7 +35,7 @@ from .budget_helpers import (
     status,
     usage,
 )
-from .helpers import LANE, completed, dump, new_id, two_stores
+from .helpers import LANE, completed, create, dump, new_id, state, two_stores
 
 HOUR = 3_600_000
 
@@ -217,6 +217,32 @@ async def test_a_healthy_database_is_left_as_it_is(engine: Engine, clock: Manual
     clock.advance(DAY_MS)
     assert await BudgetReconciler(LoopSettings()).run(engine) == 1
     assert await rows(engine, KEYS) == []
+
+
+async def test_whoever_a_reset_did_not_live_to_release_goes_on(
+    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ident = await budget(engine, {"a": 5}, on_hard_limit="suspend_execution")
+    before, after = await create(engine), await create(engine)
+    await report(engine, ident, a=4)
+    await spend(engine, ident, before, a=2)
+
+    async def dies(_: UUID) -> int:
+        raise TransportError("test", "the process is gone")
+
+    clock.advance(1)
+    with monkeypatch.context() as dying:
+        dying.setattr(engine, "release_waiters", dies)
+        with pytest.raises(TransportError):
+            await engine.reset_budget(ident)
+    clock.advance(1)
+    await report(engine, ident, a=4)
+    await spend(engine, ident, after, a=2)
+    assert [await state(engine, who) for who in (before, after)] == ["BUDGET", "BUDGET"]
+    loop = BudgetReconciler(LoopSettings())
+    assert (await loop.run(engine), await loop.run(engine)) == (1, 0)
+    assert [await state(engine, who) for who in (before, after)] == ["READY", "BUDGET"]
+    await sound(engine)
 
 
 PLANT = Form("plant_usage", Update(USAGE, (*THIS_BUDGET, THIS_DIMENSION), {"current_value": Arg("value")}))

@@ -57,6 +57,9 @@ class BudgetBackend(Protocol):
     async def release_waiters(self, budget: UUID) -> int:
         """Executions that wait for a budget that has room again can be claimed; how many."""
 
+    async def release_overlooked(self) -> int:
+        """Executions that waited when their budget was reset, by somebody who did not live to release them; how many."""
+
     async def forget_usage_keys(self) -> int:
         """Drops what is remembered of reports past its time; how many."""
 

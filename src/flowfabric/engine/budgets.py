@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from uuid import UUID
 
 from msgspec import Struct
@@ -217,15 +218,29 @@ class Budgets(Signals):
         while True:
             group = {"blocked_on": waits_on(ident)}
             loaded = await self.store.load((Scan("blocked_on", group, limit=MAX_WAITERS, columns=LIGHT),))
-            decided = [self._unblocking(light(row), loaded.now_ms) for row in loaded.rows[0]]
-            plans = [decision.plan for decision in decided if isinstance(decision, Act)]
-            freed = sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+            freed = await self._unblock([light(row) for row in loaded.rows[0]], loaded.now_ms)
             done += freed
             if not freed:
                 return done
 
-    def _unblocking(self, execution: Execution, now: int) -> Decision:
-        return grants.unblock(Snapshot(now, execution), "waiting_for_budget", now)
+    async def release_overlooked(self) -> int:
+        """Executions that waited when their budget was reset, by somebody who did not live to release them; how many."""
+        done = 0
+        async for budget in self._every_budget():
+            reads = (
+                Scan("usage_of", {"budget_id": budget}, limit=reading.MAX_ROWS, columns=("last_reset_at_ms",)),
+                Scan("blocked_on", {"blocked_on": waits_on(budget)}, limit=MAX_WAITERS, columns=LIGHT),
+            )
+            loaded = await self.store.load(reads)
+            reset_at = max((at for (at,) in loaded.rows[0] if at is not None), default=-1)
+            overlooked = [who for row in loaded.rows[1] if (who := light(row)).last_transition_at <= reset_at]
+            done += await self._unblock(overlooked, loaded.now_ms)
+        return done
+
+    async def _unblock(self, waiting: Sequence[Execution], now: int) -> int:
+        decided = [grants.unblock(Snapshot(now, execution), "waiting_for_budget", now) for execution in waiting]
+        plans = [decision.plan for decision in decided if isinstance(decision, Act)]
+        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
 
     async def forget_usage_keys(self) -> int:
         """Drops what is remembered of reports past its time; how many."""
@@ -237,13 +252,19 @@ class Budgets(Signals):
 
     async def reconcile_budget_counters(self) -> Reconciliation:
         """Looks for counters that contradict each other, and tells of them; nothing is changed."""
-        wrong, after = 0, None
+        wrong = 0
+        async for budget in self._every_budget():
+            wrong += await self._contradicts(budget)
+        return Reconciliation(wrong)
+
+    async def _every_budget(self) -> AsyncIterator[UUID]:
+        after = None
         while True:
             page = (await self.store.load((Scan("budgets", {}, after, limit=MAX_PAGE, columns=("budget_id",)),))).rows[0]
             for (budget,) in page:
-                wrong += await self._contradicts(budget)
+                yield budget
             if len(page) < MAX_PAGE:
-                return Reconciliation(wrong)
+                return
             after = (page[-1][0],)
 
     async def _contradicts(self, budget: UUID) -> bool:

@@ -25,7 +25,7 @@ class BudgetResets:
 
 
 class BudgetReconciler:
-    """Repairs nothing: counters that contradict each other are told of, for somebody to look."""
+    """Counters that contradict each other are told of, for somebody to look; whoever a reset overlooked goes on."""
 
     name = "budget_reconciler"
     topic = "budgets"
@@ -38,7 +38,8 @@ class BudgetReconciler:
         forgotten = 0
         while some := await engine.forget_usage_keys():
             forgotten += some
-        return forgotten + (await engine.reconcile_budget_counters()).processed
+        released = await engine.release_overlooked()
+        return forgotten + released + (await engine.reconcile_budget_counters()).processed
 
     async def next_due(self, engine: Engine) -> int | None:
         return None
