@@ -68,6 +68,10 @@ def test_another_lease_id_alone_is_a_conflict() -> None:
     assert refusal(check_handle(snapshot(RUNNING), handle(RUNNING, lease_id=OTHER))) == "lease_conflict"
 
 
+def test_another_worker_alone_is_a_conflict() -> None:
+    assert refusal(check_handle(snapshot(RUNNING), handle(RUNNING, worker_instance_id="other"))) == "lease_conflict"
+
+
 def test_another_attempt_alone_is_a_conflict() -> None:
     assert refusal(check_handle(snapshot(RUNNING), handle(RUNNING, attempt_index=1))) == "lease_conflict"
 

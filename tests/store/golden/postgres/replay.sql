@@ -43,6 +43,7 @@ g AS (UPDATE ff_exec_core AS t
     closing_attempt_index = NULL::bigint,
     interrupt_cause = NULL::text,
     pending_retry_reason = NULL::text,
+    blocked_on = NULL::text,
     lifecycle_phase = 'runnable'::text,
     ownership_state = 'unowned'::text,
     eligibility_state = 'eligible_now'::text,

@@ -39,6 +39,7 @@ UPDATE ff_exec_core
     closing_attempt_index = NULL,
     interrupt_cause = NULL,
     pending_retry_reason = NULL,
+    blocked_on = NULL,
     lifecycle_phase = 'runnable',
     ownership_state = 'unowned',
     eligibility_state = 'eligible_now',
