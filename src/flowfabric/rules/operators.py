@@ -45,7 +45,6 @@ _RESTART: dict[str, Any] = {
     **dict.fromkeys(
         (
             "terminal_at_ms",
-            "blocked_on",
             "retain_until_ms",
             "result",
             "result_encoding",

@@ -63,7 +63,7 @@ def within_reach(waiting: Iterable[Routed], lane: str, offered: Collection[str])
 
 
 def park(waiting: Routed, now: int) -> Plan:
-    return BLOCK[WAITING](waiting.partition_key, **named(waiting), detail=NO_WORKER_COVERS, now=now)
+    return BLOCK[WAITING](waiting.partition_key, **named(waiting), detail=NO_WORKER_COVERS, blocked_on=None, now=now)
 
 
 def release(parked: Routed, now: int) -> Plan:

@@ -33,7 +33,6 @@ g AS (UPDATE ff_exec_core AS t
     deadline_origin = a.deadline_origin,
     raw_fields = a.raw_fields,
     terminal_at_ms = NULL::bigint,
-    blocked_on = NULL::text,
     retain_until_ms = NULL::bigint,
     result = NULL::bytea,
     result_encoding = NULL::text,

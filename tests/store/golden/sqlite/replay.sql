@@ -28,7 +28,6 @@ UPDATE ff_exec_core
     deadline_origin = ?,
     raw_fields = ?,
     terminal_at_ms = NULL,
-    blocked_on = NULL,
     retain_until_ms = NULL,
     result = NULL,
     result_encoding = NULL,

@@ -27,7 +27,6 @@ UPDATE ff_exec_core
     deadline_origin = ?,
     raw_fields = ?,
     terminal_at_ms = NULL,
-    blocked_on = NULL,
     retain_until_ms = NULL,
     result = NULL,
     result_encoding = NULL,
