@@ -22,7 +22,7 @@ from flowfabric.store.sqlite.registry import open_store
 from tests.engine.helpers import LANE, attempt, claim, create, fields, registration, running, state, worker
 
 LONG_MS = 60_000
-SLOW = LoopSettings(*(LONG_MS,) * 14)
+SLOW = LoopSettings(*(LONG_MS,) * 16)
 """No loop looks by itself within a test: whatever happens in time happened because it was due."""
 SOON_S = 10.0
 
@@ -136,7 +136,7 @@ async def test_stop_wakes_sleeping_loops_and_leaves_no_task(tmp_path: Path) -> N
     before = len(asyncio.all_tasks())
     async with live(tmp_path) as engine:
         await claim(engine) if await create(engine) else None
-        assert len(asyncio.all_tasks()) == before + 14
+        assert len(asyncio.all_tasks()) == before + 16
         started = time.monotonic()
         await engine.shutdown_prepare(SOON_S)
         assert time.monotonic() - started < SOON_S / 2
