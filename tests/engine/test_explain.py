@@ -247,7 +247,7 @@ async def test_which_quota_and_when_it_opens(in_sql: Engine, clock: ManualClock,
         created_at_ms=1,
         updated_at_ms=1,
     )
-    window = {"quota_policy_id": quota, "dimension": "default", "execution_id": "x"}
+    window = {"quota_policy_id": quota, "dimension": "default", "execution_id": uuid4()}
     await put(in_sql, "ff_quota_window", **window, admitted_at_ms=now - 4_000)
     await put(in_sql, "ff_quota_window", **window, admitted_at_ms=now - 10_000)
     await attached(in_sql, quota)

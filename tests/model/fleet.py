@@ -114,6 +114,12 @@ class Fleet(Spec):
             self.unblock(e.ident, "")
         return bool(freed)
 
+    def release_limited(self) -> None:
+        """Nothing here is under a limit, so whoever is held back for one waits for nothing."""
+        for e in self.execs.values():
+            if e.state in ("BUDGET", "QUOTA"):
+                self.unblock(e.ident, "")
+
     def loop(self, name: str) -> None:
         """One pass of a background loop."""
         for ident, e in list(self.execs.items()):
@@ -127,6 +133,8 @@ class Fleet(Spec):
                 self.expire(ident, name)
         if name == "route_releaser":
             self.release_routed()
+        elif name == "limit_releaser":
+            self.release_limited()
         elif name == "retention_trimmer":
             for lane in self.lanes:
                 self.trim(lane, self.retention)

@@ -139,6 +139,8 @@ def block(snapshot: Snapshot, reason: str, detail: str, now_ms: int | None, bloc
     if eligibility != "eligible_now" and not same:
         return Done(LuaRejected(ContentionKind.EXECUTION_NOT_ELIGIBLE.value))
     now = snapshot.now_ms if now_ms is None else now_ms
+    if blocked_on is None and same:
+        blocked_on = execution.blocked_on
     if blocked_on is None and reason == "waiting_for_quota" and execution.quota_policy_id is not None:
         blocked_on = f"quota:{execution.quota_policy_id}"
     plan = BLOCK[reason](execution.partition_key, **named(execution), detail=detail, blocked_on=blocked_on, now=now)
