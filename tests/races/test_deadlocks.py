@@ -21,7 +21,8 @@ from flowfabric.plan import Applied, Plan
 from flowfabric.rules.executions import CANCEL_LEASED, SET_TAGS
 from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.rules.grants import NOTE_MISMATCH
-from flowfabric.rules.parts import named
+from flowfabric.rules.leases import REVOKE
+from flowfabric.rules.parts import lease_of, named
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.migrate import as_script
 from flowfabric.testing import ManualClock
@@ -117,9 +118,14 @@ def _tags(execution: Execution, now: int) -> Plan:
 
 
 def _cancel(execution: Execution, now: int) -> Plan:
-    """Locks first and then updates, and changes rows of other tables."""
+    """Changes rows of other tables."""
     values = {"lease_epoch": execution.lease_epoch, "attempt_index": 0, "attempt_reason": "x", "now": now}
-    return CANCEL_LEASED(0, **named(execution), **values, reason="x", source="operator_override")
+    return CANCEL_LEASED(0, **named(execution), **lease_of(execution), **values, reason="x", source="operator_override")
+
+
+def _revoke(execution: Execution, now: int) -> Plan:
+    """Locks first and then updates, and changes rows of other tables."""
+    return REVOKE(0, **named(execution), lease_epoch=execution.lease_epoch, blocking_detail="x")
 
 
 def _orders(rows: list[Execution]) -> list[list[Execution]]:
@@ -130,7 +136,7 @@ def _orders(rows: list[Execution]) -> list[list[Execution]]:
 
 @pytest.mark.parametrize(
     "forms",
-    [(_mismatch,), (_cancel,), (_mismatch, _tags), (_tags, _cancel)],
+    [(_mismatch,), (_cancel,), (_revoke,), (_mismatch, _tags), (_tags, _cancel), (_tags, _revoke)],
     ids=lambda several: " and ".join(form.__name__.strip("_") for form in several),
 )
 async def test_batches_in_opposite_orders(options: Options, clock: ManualClock, forms: tuple[Any, ...]) -> None:
