@@ -353,7 +353,7 @@ def test_only_known_actions_on_a_named_execution_have_consequences(action: str) 
     [({}, None), ({"a": 9, "b": 9}, None), ({"b": 10, "z": 99}, ("b", 10, 10)), ({"a": 11, "b": 10}, ("a", 11, 10))],
 )
 def test_a_budget_at_its_limit_is_spent(used: dict[str, int], found: Any) -> None:
-    assert spent(LIMITS, used) == found
+    assert spent(LIMITS.limits, used) == found
 
 
 def test_hard_limits_with_what_is_used_of_them() -> None:

@@ -212,7 +212,7 @@ class Budgets(QuotaUpkeep):
         """Executions that wait for a budget that has room again can be claimed; how many."""
         ident = budget_checks.budget_id(budget)
         books = await read_books(self.store, ident)
-        if books.policy is not None and budgets.spent(books.policy, books.usage) is not None:
+        if books.policy is not None and budgets.spent(books.policy.limits, books.usage) is not None:
             return 0
         done = 0
         while True:

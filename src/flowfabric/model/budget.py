@@ -189,11 +189,11 @@ class BudgetPolicy(Struct, frozen=True):
 
     @property
     def limits(self) -> Limits:
-        return _limits(self.policy_json)
+        return limits_of(self.policy_json)
 
 
 @lru_cache(4_096)
-def _limits(text: str) -> Limits:
+def limits_of(text: str) -> Limits:
     try:
         return msgspec.json.decode(text, type=Limits)
     except msgspec.MsgspecError as error:

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
-import msgspec
 from msgspec import Struct, structs
 
 from flowfabric.errors import (
@@ -15,11 +14,11 @@ from flowfabric.errors import (
     EngineError,
     StateError,
     StateKind,
-    ValidationError,
-    ValidationKind,
 )
+from flowfabric.model.budget import limits_of
 from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, Standing
 from flowfabric.plan import Add, Among, AnyOf, Arg, Cond, Form, Now, Pick, Plan, Ref, Update, Upsert
+from flowfabric.rules import budget_actions, budgets
 from flowfabric.rules.claims import CLAIM, CLAIM_ONE, RECLAIM_SAME
 from flowfabric.rules.decision import Act, Decision, Refuse, Snapshot
 from flowfabric.rules.grants import BLOCK, ISSUE_GRANT
@@ -127,28 +126,13 @@ class Spent(Struct, frozen=True):
 
     @property
     def detail(self) -> str:
-        return f"budget {self.budget_id}: {self.dimension} {self.used}/{self.limit}"
-
-
-class _HardLimits(Struct):
-    hard_limits: dict[str, int] = {}
-
-
-_decode = msgspec.json.Decoder(_HardLimits).decode
+        return budget_actions.detail(self.budget_id, self.dimension, self.used, self.limit)
 
 
 def spent(budget: BudgetState) -> Spent | None:
     """The first dimension by name that sits on its hard limit or above. A limit of 0 is none."""
-    try:
-        limits = _decode(budget.policy_json).hard_limits
-    except msgspec.DecodeError as error:
-        detail = f"budget {budget.budget_id}: policy_json: {error}"
-        raise ValidationError(ValidationKind.CORRUPTION, detail) from None
-    for dimension in sorted(limits):
-        limit, used = limits[dimension], budget.usage.get(dimension, 0)
-        if 0 < limit <= used:
-            return Spent(budget.budget_id, dimension, used, limit)
-    return None
+    found = budgets.spent(limits_of(budget.policy_json), budget.usage)
+    return None if found is None else Spent(budget.budget_id, *found)
 
 
 # ---- one execution
@@ -322,6 +306,6 @@ def hold_back(candidate: Candidate, breach: Spent, now_ms: int) -> Plan:
         execution_id=candidate.execution_id,
         version=candidate.version,
         detail=breach.detail,
-        blocked_on=f"budget:{breach.budget_id}",
+        blocked_on=budget_actions.waits_on(breach.budget_id),
         now=now_ms,
     )

@@ -71,12 +71,12 @@ HOLD_READY = Form(
 )
 
 
-def waits_on(budget: UUID) -> str:
+def waits_on(budget: UUID | str) -> str:
     """What an execution that waits for a budget is blocked on."""
     return f"budget:{budget}"
 
 
-def detail(budget: UUID, dimension: str, used: int, limit: int) -> str:
+def detail(budget: UUID | str, dimension: str, used: int, limit: int) -> str:
     return f"budget {budget}: {dimension} {used}/{limit}"
 
 

@@ -339,9 +339,9 @@ def still_refused(books: Books, found: Counted, breach: HardBreach) -> list[Plan
     return [GROW_USAGE(0, budget_id=books.budget_id, dimension=breach.dimension, by=0, at_least=low, at_most=high)]
 
 
-def spent(policy: BudgetPolicy, usage: Mapping[str, int]) -> tuple[str, int, int] | None:
+def spent(limits: Limits, usage: Mapping[str, int]) -> tuple[str, int, int] | None:
     """The first dimension at its hard limit: its name, what is used, the limit. Such a budget admits nobody new."""
-    for dimension, hard in sorted(policy.limits.hard_limits.items()):
+    for dimension, hard in sorted(limits.hard_limits.items()):
         used = usage.get(dimension, 0)
         if hard and used >= hard:
             return dimension, used, hard
