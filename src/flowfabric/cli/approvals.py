@@ -15,6 +15,7 @@ from flowfabric.cli.looking import looking
 from flowfabric.engine.engine import Engine
 from flowfabric.model.waitpoint import Count, CountKind, WaitpointListed
 from flowfabric.rules import conditions
+from flowfabric.rules.explain_waits import THEN
 from flowfabric.store.port import GetAll, Row
 
 READ_AT_ONCE = 500
@@ -24,14 +25,6 @@ _COUNTED = {
     CountKind.DISTINCT_WAITPOINTS: "waitpoints",
     CountKind.DISTINCT_SIGNALS: "signals",
     CountKind.DISTINCT_SOURCES: "sources",
-}
-_THEN = {
-    "fail": "fails",
-    "cancel": "is cancelled",
-    "expire": "expires",
-    "auto_resume": "goes on",
-    "auto_resume_with_timeout_signal": "goes on",
-    "escalate": "waits for an operator",
 }
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -106,7 +99,7 @@ def _asked(waitpoint: WaitpointListed, work: Row | None, waits: Row | None, now:
     if waitpoint.state == "active" and waits is not None:
         reason, condition, satisfied, until, behaviour = waits[:5]
         counted = _progress(condition, satisfied)
-        then = _THEN.get(behaviour or "fail", _THEN["fail"]) if until is not None else ""
+        then = THEN.get(behaviour or "fail", THEN["fail"]) if until is not None else ""
     return Asked(
         str(waitpoint.execution_id),
         str(waitpoint.waitpoint_id),
