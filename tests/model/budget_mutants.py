@@ -163,3 +163,4 @@ def waiters_stay_after_a_reset(patch: Patch) -> None:
 @mutant
 def old_waits_are_not_forgotten(patch: Patch) -> None:
     put(patch, grants, "UNBLOCK", lambda f: without_set(f, "blocked_on"))
+    put(patch, grants, "BLOCK", lambda forms: {reason: without_set(form, "blocked_on") for reason, form in forms.items()})
