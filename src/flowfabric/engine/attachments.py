@@ -67,7 +67,14 @@ class Attachments:
         return gates
 
     def _is_good(self, kept: _Kept, topic: Topic) -> bool:
-        return kept.until > time.monotonic() and kept.heard == self._store.hub.follow(topic)
+        """What is only old is read again by whoever finds it so; the others go on with it meanwhile."""
+        if kept.heard != self._store.hub.follow(topic):
+            return False
+        now = time.monotonic()
+        if kept.until > now:
+            return True
+        kept.until = now + FRESH_S
+        return False
 
     async def _all(self, index: str, group: dict[str, Any], position: slice) -> list[Row]:
         found: list[Row] = []

@@ -75,7 +75,8 @@ class Coalescer:
     def _take(self) -> list[_Job]:
         shape = next(iter(self._ready))
         queue = self._ready.pop(shape)
-        share = max(-(-len(queue) // self._idle), SMALLEST_SHARE)
+        parts = max(min(self._idle, len(queue) // SMALLEST_SHARE), 1)
+        share = -(-len(queue) // parts)
         group = [queue.popleft()]
         size = group[0].size
         while queue and len(group) < share and size + queue[0].size <= self._max:
