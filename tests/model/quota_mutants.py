@@ -1,0 +1,240 @@
+"""Planted bugs of quotas, for the machine of quotas to notice."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import structs
+
+from flowfabric.engine import admissions, executions, quota_upkeep, standing
+from flowfabric.engine.retention import Retention
+from flowfabric.engine.standing import Tallies
+from flowfabric.plan import Add
+from flowfabric.rules import admission, attachments, quotas
+from flowfabric.rules.admission import Room
+
+from .mutants import Patch, Plant, put, with_set, without_steps
+
+QUOTA_MUTANTS: dict[str, Plant] = {}
+
+
+def mutant(plant: Plant) -> Plant:
+    QUOTA_MUTANTS[plant.__name__] = plant
+    return plant
+
+
+def asking(patch: Patch, change: Callable[..., tuple[Any, int]]) -> None:
+    """Room is found by the honest rule, of a quota and a number of holders that are not those."""
+    honest = admission.room
+
+    def room(quota: Any, held: int, window: Any, now_ms: int) -> Room:
+        return honest(*(change(quota, held) if quota is not None else (quota, held)), window, now_ms)
+
+    for module in (admission, standing, quotas, quota_upkeep):
+        patch.setattr(module, "room", room)
+
+
+def counting(patch: Patch, **changes: Any) -> None:
+    """Some of those that hold a place are not seen."""
+    honest = admission.holders
+    for module in (admission, standing, quotas, quota_upkeep):
+        patch.setattr(module, "holders", lambda found: honest(structs.replace(found, **changes)))
+
+
+# ---- room
+
+
+@mutant
+def entry_of_exactly_one_window_counts(patch: Patch) -> None:
+    patch.setattr(admission, "bisect_right", bisect_left)
+
+
+@mutant
+def one_more_than_the_cap(patch: Patch) -> None:
+    asking(patch, lambda quota, held: (quota, held - 1))
+
+
+@mutant
+def closing_is_ignored(patch: Patch) -> None:
+    asking(patch, lambda quota, held: (structs.replace(quota, closed_until_ms=None), held))
+
+
+@mutant
+def closed_through_its_last_moment(patch: Patch) -> None:
+    def change(quota: Any, held: int) -> tuple[Any, int]:
+        until = quota.closed_until_ms
+        return structs.replace(quota, closed_until_ms=None if until is None else until + 1), held
+
+    asking(patch, change)
+
+
+@mutant
+def a_rate_of_none_is_a_rate_of_one(patch: Patch) -> None:
+    asking(patch, lambda quota, held: (structs.replace(quota, max_requests_per_window=quota.max_requests_per_window or 1), held))
+
+
+# ---- holders
+
+
+@mutant
+def reservations_hold_no_place(patch: Patch) -> None:
+    counting(patch, reserved=frozenset())
+
+
+@mutant
+def places_by_hand_are_not_counted(patch: Patch) -> None:
+    counting(patch, admitted=frozenset())
+
+
+@mutant
+def reservations_that_ran_out_hold_their_place(patch: Patch) -> None:
+    honest = standing.quota_reads
+
+    def quota_reads(quota: Any, now_ms: int, *args: Any, **more: Any) -> Any:
+        reads = honest(quota, now_ms, *args, **more)
+        return [reads[0], structs.replace(reads[1], after=None), *reads[2:]]
+
+    patch.setattr(standing, "quota_reads", quota_reads)
+    honest_standing = standing.standing_of
+    patch.setattr(standing, "standing_of", lambda quota, rows, now_ms: honest_standing(quota, rows, 0))
+
+
+# ---- what is remembered
+
+
+@mutant
+def those_admitted_are_not_remembered(patch: Patch) -> None:
+    honest = Tallies.admitted
+
+    def admitted(self: Tallies, quota: Any, times: list[int]) -> None:
+        honest(self, quota, [])
+
+    patch.setattr(Tallies, "admitted", admitted)
+
+
+@mutant
+def admissions_leave_the_version(patch: Patch) -> None:
+    put(patch, admission, "TOUCH_QUOTA", lambda f: with_set(f, version=Add(0)))
+
+
+@mutant
+def refunds_are_not_told(patch: Patch) -> None:
+    put(patch, quotas, "NOTE_REFUND", lambda f: with_set(f, version=Add(0)))
+    patch.setattr(Tallies, "forget", lambda self, quota_policy_id: None)
+
+
+# ---- entries
+
+
+@mutant
+def claims_leave_no_entry(patch: Patch) -> None:
+    patch.setattr(admissions, "CLAIM_COUNTED", admissions.CLAIM_GATED)
+
+
+@mutant
+def starts_of_one_leave_no_entry(patch: Patch) -> None:
+    patch.setattr(admission, "ADMITTING", {form: form for form in admission.ADMITTING})
+
+
+@mutant
+def admission_by_hand_leaves_no_entry(patch: Patch) -> None:
+    put(patch, quotas, "ADMIT", lambda f: without_steps(f, "ff_quota_window"))
+
+
+@mutant
+def unused_grants_are_not_refunded(patch: Patch) -> None:
+    async def refund(self: Retention, unused: Any) -> None:
+        return None
+
+    patch.setattr(Retention, "_refund", refund)
+
+
+# ---- who is next
+
+
+@mutant
+def plain_work_goes_first(patch: Patch) -> None:
+    honest = admissions.in_ready_order
+    patch.setattr(admissions, "in_ready_order", lambda found: sorted(honest(found), key=lambda c: c.gate != ""))
+
+
+@mutant
+def a_full_gate_stops_the_claim(patch: Patch) -> None:
+    honest = admissions.share_out
+
+    def share_out(requests: Any, candidates: Any, rooms: Any, over: Any, now_ms: int) -> Any:
+        several = list(candidates)
+        full = next((at for at, c in enumerate(several) if rooms.get(c.gate) == 0), len(several))
+        return honest(requests, several[:full], rooms, over, now_ms)
+
+    patch.setattr(admissions, "share_out", share_out)
+
+
+@mutant
+def a_grant_is_asked_again(patch: Patch) -> None:
+    honest = admission.admitted
+
+    def admitted(snapshot: Any, decision: Any) -> Any:
+        until = {"reserved_until_ms": None}
+        known = snapshot.execution
+        return honest(
+            snapshot if known is None else structs.replace(snapshot, execution=structs.replace(known, **until)), decision
+        )
+
+    patch.setattr(admission, "admitted", admitted)
+
+
+# ---- attaching
+
+
+@mutant
+def the_farthest_scope_counts(patch: Patch) -> None:
+    patch.setattr(attachments, "SCOPE_TYPES", attachments.SCOPE_TYPES[::-1])
+
+
+@mutant
+def the_first_attached_counts(patch: Patch) -> None:
+    patch.setattr(attachments, "max", min, raising=False)
+
+
+@mutant
+def an_own_quota_gives_way_to_a_scope(patch: Patch) -> None:
+    honest = attachments.attached
+
+    def attached(args: Any, policy: Any, scopes: Any, flow_id: Any = None) -> Any:
+        found = honest(args, None, scopes, flow_id)
+        return honest(args, policy, scopes, flow_id) if found.quota_policy_id is None else found
+
+    patch.setattr(executions, "attached", attached)
+
+
+# ---- upkeep
+
+
+@mutant
+def reconciler_drops_the_places_of_those_that_run(patch: Patch) -> None:
+    honest = quotas.is_orphan
+
+    def is_orphan(slot: Any, execution: Any, now_ms: int) -> bool:
+        return honest(slot, None if execution is None else structs.replace(execution, lifecycle_phase="runnable"), now_ms)
+
+    patch.setattr(quotas, "is_orphan", is_orphan)
+
+
+@mutant
+def reconciler_keeps_what_is_a_window_old(patch: Patch) -> None:
+    honest = quota_upkeep.QuotaUpkeep._forget_entries
+
+    async def forget_entries(self: Any, quota: Any) -> int:
+        longer = structs.replace(quota, requests_per_window_seconds=2 * quota.window_ms // 1_000)
+        return await honest(self, longer)
+
+    patch.setattr(quota_upkeep.QuotaUpkeep, "_forget_entries", forget_entries)
+
+
+@mutant
+def all_that_wait_for_a_quota_are_let_go(patch: Patch) -> None:
+    honest = quotas.is_lifted
+    patch.setattr(quotas, "is_lifted", lambda execution, over, rooms: honest(execution, over, {}))
