@@ -167,3 +167,17 @@ async def test_holding_back_for_a_limit(engine: Engine, clock: ManualClock) -> N
     budget = BlockForAdmissionArgs(execution_id=later, reason="waiting_for_budget", blocked_on=f"budget:{ident}")
     assert isinstance(await engine.block_execution_for_admission(budget), Rejected)
     assert await state(engine, later) == "DELAYED"
+
+
+async def test_a_window_read_in_part_is_not_taken_for_the_whole(engine: Engine, clock: ManualClock) -> None:
+    """Who names looser limits by hand can put more into a window than a claim reads at once."""
+    ident = await quota_lane(engine, rate=1)
+    await several(engine, 1)
+    for _ in range(3):
+        assert await check(engine, ident) == Admitted()
+        clock.advance(1_000)
+    assert await take(engine) == []
+    clock.advance(WINDOW_MS - 2_000)
+    assert await take(engine) == [], "the last of the three still counts"
+    clock.advance(1_000)
+    assert len(await take(engine)) == 1

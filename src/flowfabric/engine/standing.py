@@ -147,7 +147,8 @@ class Tallies:
         if len(self._known) >= MAX_TALLIES and old is None:
             del self._known[next(iter(self._known))]
         held = len(holders(standing_of(quota, rows, now_ms)))
-        self._known[quota.quota_policy_id] = Tally(quota, held, window)
+        cut_off = asked.limit > 0 and len(rows[-1]) >= asked.limit  # by hand more can be admitted than the policy allows
+        self._known[quota.quota_policy_id] = Tally(structs.replace(quota, version=-1) if cut_off else quota, held, window)
 
     def admitted(self, quota: QuotaPolicy, times: list[int]) -> None:
         """This process has admitted some, and the version is one further."""
