@@ -119,12 +119,6 @@ def admissions_leave_the_version(patch: Patch) -> None:
     put(patch, admission, "TOUCH_QUOTA", lambda f: with_set(f, version=Add(0)))
 
 
-@mutant
-def refunds_are_not_told(patch: Patch) -> None:
-    put(patch, quotas, "NOTE_REFUND", lambda f: with_set(f, version=Add(0)))
-    patch.setattr(Tallies, "forget", lambda self, quota_policy_id: None)
-
-
 # ---- entries
 
 
