@@ -11,6 +11,8 @@ from flowfabric.store.hub import Topic
 from flowfabric.store.port import Row, Scan, Store
 
 FRESH_S = 1.0
+GATES_FRESH_S = 5.0
+"""A new gate rings; should that be missed, claims that wait look as seldom as this anyway."""
 PAGE = 1_000
 MAX_LANES = 10_000
 
@@ -18,10 +20,10 @@ MAX_LANES = 10_000
 class _Kept:
     """Something read, good for a moment unless a bell says otherwise."""
 
-    __slots__ = ("heard", "until", "value")
+    __slots__ = ("fresh_s", "heard", "until", "value")
 
-    def __init__(self, value: Any, heard: int) -> None:
-        self.value, self.heard, self.until = value, heard, time.monotonic() + FRESH_S
+    def __init__(self, value: Any, heard: int, fresh_s: float) -> None:
+        self.value, self.heard, self.fresh_s, self.until = value, heard, fresh_s, time.monotonic() + fresh_s
 
 
 class Attachments:
@@ -38,7 +40,7 @@ class Attachments:
         if kept is None or not self._is_good(kept, (LIMITS, None)):
             heard = self._store.hub.follow((LIMITS, None))
             rows = await self._all("limit_scopes", {}, slice(0, 4))
-            kept = self._scopes = _Kept(scopes_of(LimitScope(*row) for row in rows), heard)
+            kept = self._scopes = _Kept(scopes_of(LimitScope(*row) for row in rows), heard, FRESH_S)
         scopes: Scopes = kept.value
         return scopes
 
@@ -62,7 +64,7 @@ class Attachments:
                 self._gates.clear()
             heard = self._store.hub.follow((GATES, lane))
             rows = await self._all("lane_gates", {"lane_id": lane}, slice(1, 2))
-            kept = self._gates[lane] = _Kept(tuple(row[1] for row in rows), heard)
+            kept = self._gates[lane] = _Kept(tuple(row[1] for row in rows), heard, GATES_FRESH_S)
         gates: tuple[str, ...] = kept.value
         return gates
 
@@ -73,7 +75,7 @@ class Attachments:
         now = time.monotonic()
         if kept.until > now:
             return True
-        kept.until = now + FRESH_S
+        kept.until = now + kept.fresh_s
         return False
 
     async def _all(self, index: str, group: dict[str, Any], position: slice) -> list[Row]:
