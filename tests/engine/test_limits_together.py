@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from uuid import uuid4
 
-from flowfabric import ClaimPolicy, CreateBudgetArgs, CreateExecutionArgs, CreateQuotaPolicyArgs, ReportUsageAdminArgs, UsageOk
+from flowfabric import (
+    ClaimPolicy,
+    CreateBudgetArgs,
+    CreateExecutionArgs,
+    CreateQuotaPolicyArgs,
+    HardLimitAction,
+    ReportUsageAdminArgs,
+    UsageDimensions,
+    UsageOk,
+)
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
 from flowfabric.model.explanation import Why
@@ -45,4 +54,20 @@ async def test_a_spent_budget_holds_back_until_it_starts_anew(engine: Engine) ->
     assert await reasons(engine, ident) == [Why.WAITING_FOR_BUDGET]
     await engine.reset_budget(budget)
     assert [work.execution_id for work in await engine.claim_many("default", (), WORKER, 5)] == [ident]
+    await sound(engine)
+
+
+async def test_one_held_for_a_refused_report_waits_for_a_reset_however_much_room_there_is_for_less(engine: Engine) -> None:
+    budget, ident = uuid4(), ExecutionId.solo("default")
+    args = CreateBudgetArgs(
+        budget_id=budget, dimensions=["t"], hard_limits=[10], soft_limits=[0], on_hard_limit=HardLimitAction.SUSPEND_EXECUTION
+    )
+    await engine.create_budget(args)
+    await engine.create_execution(CreateExecutionArgs(execution_id=ident))
+    (work,) = await engine.claim_many("default", (), WORKER, 1)
+    await engine.report_usage(work.handle, budget, UsageDimensions(custom={"t": 11}))
+    assert await engine.release_limited() == 0 and await engine.release_overlooked() == 0
+    assert await engine.read_execution_state(ident) == "rate_limited"
+    await engine.reset_budget(budget)
+    assert await engine.read_execution_state(ident) == "waiting"
     await sound(engine)

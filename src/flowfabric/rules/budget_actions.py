@@ -27,6 +27,8 @@ from flowfabric.rules.parts import (
 from flowfabric.rules.states import entering, is_ended
 
 BREACHED = "budget_breached"
+REFUSED = "budget"
+"""Why one was interrupted whose report had no room: it goes on with a reset or a release, whatever room there is for less."""
 _TOLD = operator_event(BREACHED, Arg("details"))
 OVERSPEND = endings("overspend", "failed", told=BREACHED)
 _HELD_BACK = {
@@ -43,7 +45,7 @@ HOLD_RUNNING = Form(
             **RELEASED,
             **_HELD_BACK,
             "attempt_state": "attempt_interrupted",
-            "interrupt_cause": "budget",
+            "interrupt_cause": REFUSED,
             "lease_epoch": Add(1),
             "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
         },

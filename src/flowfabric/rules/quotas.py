@@ -24,6 +24,7 @@ from flowfabric.model.quota import (
 )
 from flowfabric.plan import Add, Arg, Cond, Delete, Form, Insert, Now, Plan, Update, Upsert, Wake
 from flowfabric.rules.admission import QUOTA, THIS_QUOTA, WINDOW, Spent, holders, room, touch
+from flowfabric.rules.budget_actions import REFUSED
 from flowfabric.rules.decision import Act, Decision, Done
 
 ADMITTED = "ff_quota_admitted"
@@ -192,7 +193,7 @@ def budgets_of(execution: Execution) -> set[str]:
 def is_lifted(execution: Execution, over: Mapping[str, Spent], rooms: dict[UUID, int | None]) -> bool:
     """Whether what held an execution back is gone. Of those that wait for a quota, only as many as it has room for."""
     if execution.eligibility_state == "blocked_by_budget":
-        return not any(budget in over for budget in budgets_of(execution))
+        return execution.interrupt_cause != REFUSED and not any(budget in over for budget in budgets_of(execution))
     quota = execution.quota_policy_id
     left = None if quota is None else rooms.get(quota)
     if quota is None or left is None:
