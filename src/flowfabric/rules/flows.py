@@ -48,7 +48,6 @@ FLOW_KEY = (Cond("partition_key", "=", Arg("partition_key")), Cond("flow_id", "=
 FLOW_UNCHANGED = (*FLOW_KEY, Cond("version", "=", Arg("version")))
 _KEY_ROW = {"partition_key": Arg("partition_key"), "flow_id": Arg("flow_id")}
 GROUP_KEY = (*FLOW_KEY, Cond("downstream_eid", "=", Arg("downstream_eid")))
-EDGE_KEY = (*FLOW_KEY, Cond("edge_id", "=", Arg("edge_id")))
 
 CREATE_FLOW = Form(
     "create_flow",
