@@ -258,7 +258,7 @@ class Failing:
 
 async def test_a_disk_error_reaches_every_caller_and_the_thread_lives_on(sqlite: SqliteBackend) -> None:
     writer: Any = sqlite.store._writer
-    writer._cursor = Failing(writer._cursor, "COMMIT", "ROLLBACK", "PRAGMA data_version")
+    writer.write._cursor = Failing(writer.write._cursor, "COMMIT", "ROLLBACK", "PRAGMA data_version")
     writer.look()
     for _ in range(2):
         with pytest.raises(TransportError, match="writing stopped"):

@@ -52,8 +52,8 @@ class FaultyCursor:
 
 def failing(store: SqliteStore, statement: str, code: int, times: int = 1) -> FaultyCursor:
     writer = store._writer
-    cursor = FaultyCursor(writer._cursor, statement, coded(code), times)
-    writer._cursor = cursor  # type: ignore[assignment]
+    cursor = FaultyCursor(writer.write._cursor, statement, coded(code), times)
+    writer.write._cursor = cursor  # type: ignore[assignment]
     return cursor
 
 

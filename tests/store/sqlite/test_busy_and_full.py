@@ -12,8 +12,8 @@ import pytest
 
 from flowfabric.errors import Contention, ContentionKind, ResourceExhausted
 from flowfabric.plan import Applied
+from flowfabric.store.sqlite import groups as groups_module
 from flowfabric.store.sqlite import target as target_module
-from flowfabric.store.sqlite import writer as writer_module
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
 
@@ -37,7 +37,7 @@ async def test_a_lock_held_throughout_is_contention_after_three_tries(
 ) -> None:
     store, other = held
     slept: list[float] = []
-    monkeypatch.setattr(writer_module, "time", SimpleNamespace(sleep=slept.append))
+    monkeypatch.setattr(groups_module, "time", SimpleNamespace(sleep=slept.append))
     found = await asyncio.gather(
         store.commit(lane("a")),
         store.commit_together([lane("b"), lane("c")]),
@@ -66,7 +66,7 @@ async def test_a_lock_released_in_between_costs_a_try_only(
         if len(slept) == released_at:
             other.execute("ROLLBACK")
 
-    monkeypatch.setattr(writer_module, "time", SimpleNamespace(sleep=sleep))
+    monkeypatch.setattr(groups_module, "time", SimpleNamespace(sleep=sleep))
     assert isinstance(await store.commit_together([lane("a"), lane("b")]), Applied)
     assert len(slept) == released_at
     assert await lanes(store) == ["a", "b"]

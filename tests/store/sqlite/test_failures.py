@@ -20,7 +20,7 @@ from flowfabric.errors import (
     ValidationKind,
 )
 from flowfabric.plan import Applied
-from flowfabric.store.sqlite import writer as writer_module
+from flowfabric.store.sqlite import groups as groups_module
 from flowfabric.store.sqlite.failures import as_engine_error, code_of, is_busy, is_doubtful
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
@@ -85,7 +85,9 @@ def test_a_broken_constraint_is_a_bug_or_corruption_and_never_tried_again(code: 
 
 @pytest.fixture
 def file_store(tmp_path: Path) -> Iterator[SqliteStore]:
+    """One that leaves all writing to its thread; `test_in_place` has the other way."""
     store = open_store(str(tmp_path / "ff.db"))
+    store._writer._wary = 1_000_000
     yield store
     asyncio.run(store.close())
 
@@ -94,7 +96,7 @@ def file_store(tmp_path: Path) -> Iterator[SqliteStore]:
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """What the writer would have slept."""
     slept: list[float] = []
-    monkeypatch.setattr(writer_module, "time", SimpleNamespace(sleep=slept.append))
+    monkeypatch.setattr(groups_module, "time", SimpleNamespace(sleep=slept.append))
     return slept
 
 

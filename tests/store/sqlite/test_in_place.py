@@ -1,0 +1,173 @@
+"""A job or two that nobody else competes with are written where they are asked for; everything else by the thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowfabric.errors import TransportError
+from flowfabric.plan import Applied
+from flowfabric.store.sqlite import writer as writer_module
+from flowfabric.store.sqlite.registry import open_store
+from flowfabric.store.sqlite.store import SqliteStore
+
+from .helpers import failing, lane, lanes, plain
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SqliteStore]:
+    """However slow this machine is, no group counts as slow."""
+    monkeypatch.setattr(writer_module, "SLOW_S", 1e9)
+    store = open_store(str(tmp_path / "ff.db"))
+    yield store
+    asyncio.run(store.close())
+
+
+class Threads:
+    """Which thread ran what."""
+
+    def __init__(self, store: SqliteStore, statement: str) -> None:
+        self._real: Any = store._writer.write._cursor
+        self._statement, self.seen = statement, list[int]()
+        store._writer.write._cursor = self  # type: ignore[assignment]
+
+    def execute(self, sql: str, *params: Any) -> Any:
+        if sql.startswith(self._statement):
+            self.seen.append(threading.get_ident())
+        return self._real.execute(sql, *params)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+async def test_one_that_is_alone_is_written_here(store: SqliteStore) -> None:
+    threads = Threads(store, "COMMIT")
+    assert isinstance(await store.commit(lane("a")), Applied)
+    assert isinstance(await store.commit_together([lane("b"), lane("c")]), Applied)
+    assert threads.seen == [threading.get_ident()] * 2
+    assert await lanes(store) == ["a", "b", "c"]
+
+
+async def test_many_at_once_share_the_threads_transaction(store: SqliteStore) -> None:
+    threads = Threads(store, "COMMIT")
+    await asyncio.gather(*(store.commit(lane(f"l{n}")) for n in range(20)))
+    assert threads.seen == [store._writer._thread.ident]
+
+
+@pytest.mark.parametrize("count", [1, 9])
+async def test_a_large_job_is_the_threads(store: SqliteStore, count: int) -> None:
+    threads = Threads(store, "COMMIT")
+    await store.commit_many([lane(f"l{n}") for n in range(count)])
+    assert (threads.seen == [threading.get_ident()]) is (count == 1)
+    assert len(await lanes(store)) == count
+
+
+async def test_nothing_overtakes_what_the_thread_has(store: SqliteStore) -> None:
+    """Whatever is submitted behind a question for the last event comes behind its answer."""
+    gate, order = threading.Event(), list[str]()
+    held = store._writer.submit("read", lambda db: gate.wait(10))
+    last = asyncio.ensure_future(store._writer.submit("read", lambda db: order.append("asked")))
+    await asyncio.sleep(0)
+    writing = asyncio.ensure_future(store.commit(lane("a")))
+    writing.add_done_callback(lambda _: order.append("written"))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert order == []
+    gate.set()
+    await asyncio.gather(held, last, writing)
+    assert order == ["asked", "written"]
+
+
+async def test_after_a_slow_group_the_thread_takes_over_until_it_is_quick_again(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "SLOW_S", -1.0)
+    await store.commit(lane("slow"))
+    monkeypatch.setattr(writer_module, "SLOW_S", 1e9)
+    threads = Threads(store, "COMMIT")
+    for n in range(writer_module.WARY_GROUPS + 2):
+        await store.commit(lane(f"l{n}"))
+    here = [seen == threading.get_ident() for seen in threads.seen]
+    assert here == [False] * writer_module.WARY_GROUPS + [True] * 2
+
+
+async def test_where_another_process_writes_the_thread_waits_and_the_event_loop_does_not(
+    store: SqliteStore, tmp_path: Path
+) -> None:
+    other = plain(tmp_path / "ff.db")
+    other.execute("BEGIN IMMEDIATE")
+    waiting = asyncio.ensure_future(store.commit(lane("a")))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    other.execute("COMMIT")
+    other.close()
+    assert isinstance(await asyncio.wait_for(waiting, 10), Applied)
+    assert await lanes(store) == ["a"]
+
+
+@pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "INSERT", "COMMIT"])
+@pytest.mark.parametrize("code", [5, 6])
+async def test_busy_at_any_moment_writes_nothing_here_and_once_there(store: SqliteStore, statement: str, code: int) -> None:
+    cursor = failing(store, statement, code, 1)
+    assert isinstance(await store.commit(lane("a")), Applied)
+    assert (cursor.raised, store._writer.in_place) == (1, 0)
+    assert await lanes(store) == ["a"]
+
+
+async def test_a_disk_error_here_stops_all_writing(store: SqliteStore) -> None:
+    failing(store, "COMMIT", 10, 1)
+    for _ in range(2):
+        with pytest.raises(TransportError, match="writing stopped"):
+            await store.commit(lane("a"))
+
+
+async def test_an_interrupt_here_leaves_no_transaction_open(store: SqliteStore) -> None:
+    """Ctrl-C between two statements: the loop ends, but the file is not left locked."""
+    groups = store._writer.write
+    cursor = failing(store, "INSERT", 5, 1)
+    cursor._error = KeyboardInterrupt()  # type: ignore[assignment]
+    store._writer._gathered = [job := writer_module.Job("plan", lane("a"))]
+    with pytest.raises(KeyboardInterrupt):
+        store._writer._settle()
+    job.future.cancel()
+    assert not groups._db.in_transaction
+    assert isinstance(await store.commit(lane("b")), Applied)
+    assert await lanes(store) == ["b"]
+
+
+async def test_one_cancelled_in_the_same_breath_takes_nothing(store: SqliteStore) -> None:
+    gone = store.commit(lane("a"))
+    asyncio.ensure_future(gone).cancel()
+    await asyncio.sleep(0)
+    assert await lanes(store) == []
+    assert isinstance(await store.commit(lane("b")), Applied)
+
+
+def test_what_one_loop_left_behind_does_not_stand_in_the_way_of_another(store: SqliteStore) -> None:
+    """A loop that ended between the question and its turn: the thread does it, and the next loop goes on."""
+
+    async def leave() -> None:
+        store.commit(lane("a"))
+
+    async def go_on() -> list[str]:
+        assert isinstance(await store.commit(lane("b")), Applied)
+        return await lanes(store)
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(asyncio.wait_for(leave(), 5))
+    loop.close()
+    assert asyncio.run(go_on()) == ["a", "b"]
+
+
+async def test_closing_in_the_same_breath_finishes_it(tmp_path: Path) -> None:
+    store = open_store(str(tmp_path / "other.db"))
+    queued = store.commit(lane("a"))
+    store._writer.stop()
+    assert isinstance(await asyncio.wait_for(asyncio.ensure_future(queued), 10), Applied)
+    await store.close()
