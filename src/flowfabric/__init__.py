@@ -26,6 +26,18 @@ from flowfabric.model.flow import CancelFlowPolicy, EdgePolicy, GraphEdge, OnSat
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs
+from flowfabric.model.stream import (
+    AppendOutcome,
+    BestEffortLive,
+    Durable,
+    DurableSummary,
+    Frame,
+    FrameKind,
+    StreamFrame,
+    StreamFrames,
+    SummaryDocument,
+    Visibility,
+)
 from flowfabric.model.waitpoint import (
     AllOf,
     Count,
@@ -43,6 +55,8 @@ from flowfabric.model.worker import RegisterWorkerArgs, WorkerInfo
 
 __all__ = [
     "AllOf",
+    "AppendOutcome",
+    "BestEffortLive",
     "CancelFlowPolicy",
     "CheckAdmissionArgs",
     "ClaimPolicy",
@@ -52,6 +66,8 @@ __all__ = [
     "CreateExecutionArgs",
     "CreateQuotaPolicyArgs",
     "DeliverSignalArgs",
+    "Durable",
+    "DurableSummary",
     "EdgePolicy",
     "Engine",
     "EngineBackend",
@@ -62,6 +78,8 @@ __all__ = [
     "FailureClass",
     "FailureReason",
     "FlowFabricError",
+    "Frame",
+    "FrameKind",
     "FreshWaitpoint",
     "GraphEdge",
     "Handle",
@@ -81,7 +99,10 @@ __all__ = [
     "Single",
     "SoftBreach",
     "SqliteBackend",
+    "StreamFrame",
+    "StreamFrames",
     "SubmitFlowArgs",
+    "SummaryDocument",
     "SuspendArgs",
     "Suspended",
     "TimeoutBehavior",
@@ -89,6 +110,7 @@ __all__ = [
     "UsageDimensions",
     "UsageOk",
     "UsePending",
+    "Visibility",
     "Why",
     "WorkerInfo",
     "connect",

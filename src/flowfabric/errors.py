@@ -86,6 +86,7 @@ class ValidationKind(StrEnum):
     INVALID_WAITPOINT_FOR_EXECUTION = "invalid_waitpoint_for_execution"
     WAITPOINT_NOT_TOKEN_BOUND = "waitpoint_not_token_bound"  # noqa: S105
     SIGNAL_LIMIT_EXCEEDED = "signal_limit_exceeded"
+    RETENTION_LIMIT_EXCEEDED = "retention_limit_exceeded"
 
 
 class ValidationError(EngineError):

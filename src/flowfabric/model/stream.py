@@ -1,0 +1,155 @@
+"""What an attempt writes while it runs: frames, the ways to keep them, and what a reader gets back."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import builtins
+from enum import StrEnum
+from typing import ClassVar
+
+from msgspec import Struct
+
+from flowfabric.errors import ValidationError, ValidationKind
+
+MAX_FRAME_BYTES = 65_536
+MAX_BATCH_FRAMES = 256
+MAX_BATCH_BYTES = 1_048_576
+MAX_FRAME_TYPE_BYTES = 64
+MAX_CORRELATION_ID_BYTES = 256
+MAX_FRAME_SEQ = 2**63 - 1
+MAX_LIVE_TTL_MS = 2**32 - 1
+MAX_LIVE_FRAMES = 2**31 - 1
+STREAM_READ_HARD_CAP = 10_000
+MAX_TAIL_BLOCK_MS = 30_000
+DURABLE_CAP = 10_000
+DURABLE_SLACK = 256
+SUMMARY_CAP = 64
+SUMMARY_SLACK = 64
+"""A stream is cut back to its cap only when it is over by the slack: one delete for many appends."""
+LIVE_FLOOR = 64
+LIVE_CEILING = 16_384
+LIVE_ALPHA = 0.2
+MAX_PATCH_DEPTH = 16
+MAX_DOCUMENT_DEPTH = 32
+MAX_SUMMARY_BYTES = 1_048_576
+NULL_SENTINEL = "__ff_null__"
+PATCH_KIND = "json-merge-patch"
+
+
+class FrameKind(StrEnum):
+    Stdout = "stdout"
+    Stderr = "stderr"
+    Event = "event"
+    Blob = "blob"
+
+
+class Visibility(StrEnum):
+    All = "all"
+    ExcludeBestEffort = "exclude_best_effort"
+
+
+# ---- modes
+
+
+class Durable(Struct, frozen=True):
+    """Kept, up to the stream's cap."""
+
+    wire: ClassVar[str] = "durable"
+
+
+class DurableSummary(Struct, frozen=True):
+    """The payload is a JSON merge patch of the attempt's one document; the patch is kept for a while, the document for good."""
+
+    wire: ClassVar[str] = "summary"
+
+    patch_kind: str = PATCH_KIND
+
+
+class BestEffortLive(Struct, frozen=True):
+    """For whoever watches now: about two `ttl_ms` of frames at the current rate, between the floor and the ceiling."""
+
+    wire: ClassVar[str] = "best_effort"
+
+    ttl_ms: int
+    maxlen_floor: int = LIVE_FLOOR
+    maxlen_ceiling: int = LIVE_CEILING
+    ema_alpha: float = LIVE_ALPHA
+
+
+FrameMode = Durable | DurableSummary | BestEffortLive
+
+
+class Frame(Struct, frozen=True, gc=False):
+    """A frame with a `seq` is written once, however often it is sent. Without a `frame_type`, its kind is its label."""
+
+    bytes: builtins.bytes
+    kind: FrameKind
+    frame_type: str = ""
+    correlation_id: str | None = None
+    seq: int | None = None
+    mode: FrameMode = Durable()
+
+
+# ---- results
+
+
+class AppendOutcome(Struct, frozen=True, gc=False):
+    """`stream_id` is `<execution id>:<attempt index>`; `frame_count` counts every append there ever was, kept or not."""
+
+    stream_id: str
+    frame_id: str
+    frame_count: int
+    summary_version: int | None = None
+
+
+class StreamFrame(Struct, frozen=True, gc=False):
+    """One frame as stored: `id` is `<ts>-<seq>`, and every field is text."""
+
+    id: str
+    fields: dict[str, str]
+
+    @property
+    def payload(self) -> bytes:
+        text = self.fields.get("payload", "")
+        if self.fields.get("encoding") != "base64":
+            return text.encode(errors="surrogatepass")
+        try:
+            return base64.b64decode(text, validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise ValidationError(ValidationKind.CORRUPTION, f"payload of frame {self.id}: {error}") from None
+
+    @property
+    def mode(self) -> str:
+        return self.fields.get("mode", Durable.wire)
+
+    @property
+    def ts_ms(self) -> int:
+        return int(self.id.partition("-")[0])
+
+
+class StreamFrames(Struct, frozen=True):
+    """A page of a stream. A reader that sees `closed_at` reads once more, from its cursor to `end`, and is done."""
+
+    frames: tuple[StreamFrame, ...]
+    closed_at: int | None = None
+    closed_reason: str | None = None
+
+    @property
+    def closed(self) -> bool:
+        return self.closed_at is not None
+
+    @property
+    def next_after(self) -> str | None:
+        """Where a tail goes on: after the last frame here. None if there is none; then the cursor used stays."""
+        return self.frames[-1].id if self.frames else None
+
+
+class SummaryDocument(Struct, frozen=True):
+    """Compact JSON with sorted keys; the version counts the patches."""
+
+    document_json: bytes
+    version: int
+    patch_kind: str
+    last_updated_ms: int
+    first_applied_ms: int
