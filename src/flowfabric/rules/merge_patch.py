@@ -1,0 +1,110 @@
+"""The summary of an attempt: a JSON document that merge patches (RFC 7396) build up."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.model.stream import MAX_DOCUMENT_DEPTH, MAX_PATCH_DEPTH, MAX_SUMMARY_BYTES, NULL_SENTINEL
+
+Document = dict[str, Any]
+
+MAX_PARSED_DEPTH = 64
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_NO_BRACKETS = re.compile(rb"[^\[\]{}]+")
+_OPENING = b"[{"
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def parse_patch(raw: bytes) -> Document:
+    """The patch, if it is one. Text that is too deep to parse at all is refused by what it begins with."""
+    depth = _nesting(raw)
+    if depth > MAX_PARSED_DEPTH:
+        raise _too_deep() if raw.lstrip()[:1] == b"{" else _no_object()
+    try:
+        patch = _decode(raw)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise _refused(f"summary patch not valid JSON: {error}") from None
+    if not isinstance(patch, dict):
+        raise _no_object()
+    if depth > MAX_PATCH_DEPTH:
+        raise _too_deep()
+    return patch
+
+
+def parse_document(raw: bytes) -> Document:
+    """The stored document."""
+    try:
+        if _nesting(raw) > MAX_DOCUMENT_DEPTH:
+            raise _corrupt(f"nested more than {MAX_DOCUMENT_DEPTH} deep")
+        document = _decode(raw)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise _corrupt(str(error)) from None
+    if not isinstance(document, dict):
+        raise _corrupt("not a JSON object")
+    return document
+
+
+def merge(document: Document, patch: Document) -> Document:
+    """A new document: null deletes, objects merge, anything else replaces; then the sentinel stands for null."""
+    return {key: _revealed(value) for key, value in _merged(document, patch).items()}
+
+
+def _merged(target: Any, patch: Document) -> Document:
+    merged = dict(target) if isinstance(target, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        else:
+            merged[key] = _merged(merged.get(key), value) if isinstance(value, dict) else value
+    return merged
+
+
+def _revealed(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _revealed(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_revealed(inner) for inner in value]
+    return None if value == NULL_SENTINEL else value
+
+
+def document_bytes(document: Document) -> bytes:
+    return _encode(document)
+
+
+def check_document_size(raw: bytes) -> None:
+    """Patches are bounded, but any number of them may add to one document."""
+    if len(raw) > MAX_SUMMARY_BYTES:
+        detail = f"summary document: at most {MAX_SUMMARY_BYTES} bytes, got {len(raw)}"
+        raise ValidationError(ValidationKind.RETENTION_LIMIT_EXCEEDED, detail)
+
+
+def _nesting(raw: bytes) -> int:
+    """How deep objects and arrays stand in one another; of other text, no less than a parser gets to. 0 if never deep."""
+    if raw.count(b"{") + raw.count(b"[") <= MAX_PATCH_DEPTH:
+        return 0
+    depth = deepest = 0
+    for bracket in _NO_BRACKETS.sub(b"", _STRING.sub(b"", raw)):
+        depth += 1 if bracket in _OPENING else -1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _too_deep() -> ValidationError:
+    return _refused("patch_depth_exceeded")
+
+
+def _no_object() -> ValidationError:
+    return _refused("patch must be a JSON object")
+
+
+def _refused(detail: str) -> ValidationError:
+    return ValidationError(ValidationKind.INVALID_INPUT, detail)
+
+
+def _corrupt(detail: str) -> ValidationError:
+    return ValidationError(ValidationKind.CORRUPTION, f"corrupt summary document in ff_stream_summary: {detail}")
