@@ -16,6 +16,7 @@ from benchmarks import (
     limits,
     memory_use,
     quota_claims,
+    streams,
     submit_claim_complete,
     suspension,
 )
@@ -38,6 +39,8 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     suspension.RESUME: (suspension.run_resume, 1_000),
     suspension.LIST: (suspension.run_list, 100_000),
     limits.REPORT: (limits.run_reports, 10_000),
+    streams.APPEND: (streams.run_append, 60_000),
+    streams.LATENCY: (streams.run_latency, 500),
 }
 PEER_WORKLOADS: dict[str, tuple[Scenario, int]] = {
     "drain": (peers.run_drain, 5_000),

@@ -182,6 +182,7 @@ class StateKind(StrEnum):
     WAITPOINT_NOT_OPEN = "waitpoint_not_open"
     PENDING_WAITPOINT_EXPIRED = "pending_waitpoint_expired"
     BUDGET_EXCEEDED = "budget_exceeded"
+    STREAM_CLOSED = "stream_closed"
 
 
 _STATE_HINTS = {
@@ -204,6 +205,7 @@ _STATE_HINTS = {
     StateKind.WAITPOINT_NOT_PENDING: "it was used by a suspension or closed already",
     StateKind.WAITPOINT_NOT_OPEN: "only a pending or active waitpoint can be closed",
     StateKind.PENDING_WAITPOINT_EXPIRED: "it was not used in time; create another",
+    StateKind.STREAM_CLOSED: "its attempt is over, so nothing more can be written to its stream",
     StateKind.BUDGET_EXCEEDED: "a budget it draws on is spent; it can start after the next reset",
 }
 

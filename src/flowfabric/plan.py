@@ -104,7 +104,14 @@ class Among(Struct, frozen=True):
     by: Arg
 
 
-Guard = Cond | AnyOf | Covered | Among | Absent
+class Present(Struct, frozen=True):
+    """A row of another table fits, and goes on doing so until this is committed."""
+
+    table: str
+    where: tuple[Cond, ...]
+
+
+Guard = Cond | AnyOf | Covered | Among | Absent | Present
 
 
 class When(Struct, frozen=True):
@@ -116,11 +123,29 @@ class When(Struct, frozen=True):
 
 
 class Insert(Struct, frozen=True):
-    """Refused when the key exists or a row named by `unless` does."""
+    """Refused when the key exists or another table does not stand as `where` says."""
 
     table: str
     row: Mapping[str, Any]
-    unless: tuple[Absent, ...] = ()
+    where: tuple[Absent | Present, ...] = ()
+
+
+class Item(Struct, frozen=True):
+    """A part of one of the caller's items."""
+
+    name: str
+
+
+class InsertEach(Struct, frozen=True):
+    """A row for each of the caller's items: tuples of what the row calls `Item`, in the order in which it does."""
+
+    table: str
+    row: Mapping[str, Any]
+    of: Arg
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(value.name for value in self.row.values() if isinstance(value, Item)))
 
 
 class Upsert(Struct, frozen=True):
@@ -162,7 +187,7 @@ class Wake(Struct, frozen=True):
     at: Any = None
 
 
-Step = Insert | Upsert | Update | UpdateMany | Delete
+Step = Insert | InsertEach | Upsert | Update | UpdateMany | Delete
 
 
 def Emit(channel: str, kind: str, data: Mapping[str, Any], at: Any = Now()) -> Insert:  # noqa: N802, B008
@@ -260,7 +285,7 @@ def guard_values(guard: Guard) -> Iterator[Any]:
     match guard:
         case Cond(value=value):
             yield from walk(value)
-        case AnyOf(conds=conds) | Absent(where=conds):
+        case AnyOf(conds=conds) | Absent(where=conds) | Present(where=conds):
             for cond in conds:
                 yield from walk(cond.value)
         case _:
@@ -274,8 +299,8 @@ def step_values(step: Step) -> Iterator[Any]:
     for part in ("row", "set"):
         for value in getattr(step, part, {}).values():
             yield from walk(value)
-    for absent in getattr(step, "unless", ()):
-        yield from guard_values(absent)
+    if isinstance(step, InsertEach):
+        yield step.of
 
 
 def pick_values(pick: Pick | None) -> Iterator[Any]:
@@ -304,8 +329,8 @@ def _arg_names(values: Iterator[Any]) -> Iterator[str]:
 def _tables_asked(form: Form) -> set[str]:
     """Other tables that decide whether this form applies; one that also writes them cannot be decided in a batch."""
     head = form.steps[0]
-    guards = (*getattr(head, "where", ()), *getattr(head, "unless", ()), *(form.pick.where if form.pick else ()))
-    return {guard.table for guard in guards if isinstance(guard, Absent)}
+    guards = (*getattr(head, "where", ()), *(form.pick.where if form.pick else ()))
+    return {guard.table for guard in guards if isinstance(guard, Absent | Present)}
 
 
 def _getter(names: tuple[str, ...]) -> Callable[[dict[str, Any]], tuple[Any, ...]]:

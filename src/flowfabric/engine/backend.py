@@ -9,6 +9,7 @@ from uuid import UUID
 from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.flow_backend import FlowBackend
 from flowfabric.engine.quota_backend import QuotaBackend
+from flowfabric.engine.stream_backend import StreamBackend
 from flowfabric.engine.subscriptions import Subscription
 from flowfabric.engine.suspension_backend import SuspensionBackend
 from flowfabric.errors import EngineError
@@ -72,7 +73,7 @@ from flowfabric.model.state import ExpirePhase, LaneState, PublicState
 from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs
 
 
-class EngineBackend(FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend, Protocol):
+class EngineBackend(FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend, StreamBackend, Protocol):
     """`Engine` implements it over a store. Operations raise `EngineError`s; a refused call changed nothing."""
 
     # ---- the backend itself

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
-from flowfabric.engine.budgets import Budgets
 from flowfabric.engine.kernel import Settings
+from flowfabric.engine.streams import Streams
 from flowfabric.model.lease import Capabilities
 from flowfabric.store.port import Store
 
@@ -52,10 +52,12 @@ _OFFERED_BY = {
     "quota_admin": "create_quota_policy",
     "cancel_flow_wait_timeout": "cancel_flow",
     "cancel_flow_wait_indefinite": "cancel_flow",
+    "stream_durable_summary": "append_frame",
+    "stream_best_effort_live": "append_frame",
 }
 
 
-class Engine(Budgets):
+class Engine(Streams):
     """Load, decide, commit, for every operation; the store is the only thing that differs."""
 
     def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
@@ -97,6 +99,8 @@ class Engine(Budgets):
             await self._admissions.finish()
             await self._cascade.finish()
             await self._meter.finish()
+            await self._pens.finish()
+            await self._watch.stop()
             await self.store.close()
 
     async def _let_go(self) -> None:

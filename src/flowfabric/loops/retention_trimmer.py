@@ -1,4 +1,4 @@
-"""What ended long ago is forgotten, with idempotency keys past their window."""
+"""What ended long ago is forgotten, with idempotency keys past their window and live frames past their time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class RetentionTrimmer:
                     done += trimmed
             cursor = page.next_cursor
             if cursor is None:
-                for forget in (engine.forget_idempotency_keys, engine.forget_signal_keys):
+                for forget in (engine.forget_idempotency_keys, engine.forget_signal_keys, engine.forget_live_frames):
                     while (forgotten := await forget()) > 0:
                         done += forgotten
                 return done

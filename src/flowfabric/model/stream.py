@@ -7,6 +7,7 @@ import binascii
 import builtins
 from enum import StrEnum
 from typing import ClassVar
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -89,6 +90,30 @@ class Frame(Struct, frozen=True, gc=False):
     correlation_id: str | None = None
     seq: int | None = None
     mode: FrameMode = Durable()
+
+
+class StreamMeta(Struct, frozen=True):
+    """A row of `ff_stream_meta`, column by column."""
+
+    partition_key: int
+    execution_id: UUID
+    attempt_index: int
+    created_at_ms: int
+    frame_count: int = 0
+    total_bytes: int = 0
+    last_ts_ms: int = 0
+    last_seq: int = 0
+    has_durable_frame: int = 0
+    durable_count: int = 0
+    durable_trimmed: int = 0
+    summary_count: int = 0
+    summary_trimmed: int = 0
+    live_count: int = 0
+    live_trimmed: int = 0
+    ema_rate_hz: float | None = None
+    last_append_ts_ms: int | None = None
+    maxlen_applied_last: int | None = None
+    version: int = 0
 
 
 # ---- results

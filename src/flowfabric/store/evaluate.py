@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flowfabric.plan import Add, Arg, Cond, Form, Fresh, Guard, Now, Once, Ref, Text, Until, Was, When
+from flowfabric.plan import Add, Arg, Cond, Form, Fresh, Guard, Item, Now, Once, Ref, Text, Until, Was, When
 from flowfabric.store.port import Row
 from flowfabric.store.schema import Column, Table
 
@@ -35,13 +35,14 @@ class RefusedAt(Exception):
 class Call:
     """One plan being applied: its values, the clock, and the guarded row before and after."""
 
-    __slots__ = ("after", "args", "before", "now")
+    __slots__ = ("after", "args", "before", "item", "now")
 
     def __init__(self, form: Form, values: Sequence[Any], now: int) -> None:
         self.args = dict(zip(form.args, values, strict=True))
         self.now = now
         self.before: Record = {}
         self.after: Record = {}
+        self.item: Record = {}
 
     def value(self, value: Any, own: Any = None) -> Any:
         match value:
@@ -63,6 +64,8 @@ class Call:
                 return self.value(inner) if own is None else own
             case Fresh():
                 return uuid.uuid4()
+            case Item(name=name):
+                return self.item[name]
             case Text(parts=parts):
                 said = [self.value(p) for p in parts]
                 return None if None in said else "".join(map(str, said))

@@ -7,6 +7,7 @@ from flowfabric.plan import Cond
 from flowfabric.store.shape import Index
 
 _RUNNABLE = Cond("lifecycle_phase", "=", "runnable")
+_ATTEMPT = ("partition_key", "execution_id", "attempt_index")
 _ENDED = Cond("lifecycle_phase", "in", ENDED_PHASES)
 
 INDEXES: dict[str, Index] = {
@@ -229,6 +230,18 @@ INDEXES: dict[str, Index] = {
         Index("quota_admitted", "ff_quota_admitted", ("execution_id",), ("quota_policy_id",), primary=True),
         Index("limit_scopes", "ff_limit_scope", ("scope_type", "scope_id", "kind", "limit_id"), primary=True),
         Index("lane_gates", "ff_lane_gate", ("gate",), ("lane_id",), primary=True),
+        Index("frames", "ff_stream_frame", ("ts_ms", "seq"), _ATTEMPT, primary=True),
+        Index("kept_frames", "ff_stream_frame", ("ts_ms", "seq"), _ATTEMPT, (Cond("mode", "!=", "best_effort"),), primary=True),
+        Index("durable_frames", "ff_stream_frame", ("ts_ms", "seq"), _ATTEMPT, (Cond("mode", "=", "durable"),), primary=True),
+        Index("passing_frames", "ff_stream_frame", ("mode_number",), (*_ATTEMPT, "mode"), (Cond("mode", "!=", "durable"),)),
+        Index("frames_by_caller", "ff_stream_frame", ("client_seq",), _ATTEMPT, (Cond("client_seq", "not null"),)),
+        Index(
+            "expiring_frames",
+            "ff_stream_frame",
+            ("expires_at_ms", "execution_id", "attempt_index", "ts_ms", "seq"),
+            (),
+            (Cond("expires_at_ms", "not null"),),
+        ),
         Index("signal_events_of", "ff_signal_event", ("event_id",), ("execution_id",)),
         Index("lease_events_of", "ff_lease_event", ("event_id",), ("execution_id",)),
         Index("completion_events_of", "ff_completion_event", ("event_id",), ("execution_id",)),

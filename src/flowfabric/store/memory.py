@@ -21,7 +21,9 @@ from flowfabric.plan import (
     Form,
     Guard,
     Insert,
+    InsertEach,
     Plan,
+    Present,
     Refused,
     Step,
     Update,
@@ -195,8 +197,8 @@ class MemoryStore:
     def _step(self, step: Step, call: Call, at: int, picked: Key | None) -> None:
         table, head = TABLES[step.table], at == 0
         match step:
-            case Insert(row=row, unless=unless):
-                if not all(self._holds(guard, call, {}) for guard in unless):
+            case Insert(row=row, where=where):
+                if not all(self._holds(guard, call, {}) for guard in where):
                     raise RefusedAt(at)
                 made = self._made(table, row, call)
                 key = tuple(made[k] for k in table.key)
@@ -205,6 +207,14 @@ class MemoryStore:
                 self._put(table, key, made)
                 if head:
                     call.after = made
+            case InsertEach(row=row, of=of):
+                for item in call.value(of):
+                    call.item = dict(zip(step.items, item, strict=True))
+                    made = self._made(table, row, call)
+                    key = tuple(made[k] for k in table.key)
+                    if key in self._tables[step.table]:
+                        raise RefusedAt(at)
+                    self._put(table, key, made)
             case Upsert(row=row, set=changes):
                 made = self._made(table, row, call)
                 key = tuple(made[k] for k in table.key)
@@ -277,7 +287,9 @@ class MemoryStore:
             case Among(column=column, by=by):
                 return row[column] in call.value(by)
             case Absent(table=table, where=where):
-                return not any(True for _ in self._matching(TABLES[table], where, call))
+                return not self._matching(TABLES[table], where, call)
+            case Present(table=table, where=where):
+                return bool(self._matching(TABLES[table], where, call))
 
     def _matching(self, table: Table, where: tuple[Guard, ...], call: Call) -> list[tuple[Key, Record]]:
         """By the key where it is named, else by an index whose group is, else one by one."""

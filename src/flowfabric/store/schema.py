@@ -1,7 +1,7 @@
 """Tables, declared once. SQL stores render them, the in-memory store interprets them.
 
 A column reads `name kind`, with `!` for a key column, `?` for one that may be null and `=x` for its default.
-Kinds: int, text, uuid, uuidtext (a uuid kept as text), bytes, json, list (of text), auto (an event's number).
+Kinds: int, real, text, uuid, uuidtext (a uuid kept as text), bytes, json, list (of text), auto (an event's number).
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ TABLES: dict[str, Table] = {
                 "ff_signal_dedup",
                 "ff_suspend_dedup",
                 "ff_budget_usage_by_exec",
+                "ff_stream_meta",
+                "ff_stream_frame",
+                "ff_stream_summary",
                 "ff_lease_event",
                 "ff_completion_event",
                 "ff_operator_event",
@@ -62,6 +65,23 @@ TABLES: dict[str, Table] = {
             retry_reason text?, replay_reason text?, replay_requested_by text?, reclaim_reason text?,
             previous_attempt_index int?, replayed_from_attempt_index int?, attempt_timeout_at_ms int?,
             attempt_timeout_remaining_ms int?, usage json='{"last_usage_report_seq":0}', policy json?, raw_fields json='{}'""",
+        ),
+        table(
+            "ff_stream_meta",
+            """partition_key int!, execution_id uuid!, attempt_index int!, created_at_ms int, frame_count int=0,
+            total_bytes int=0, last_ts_ms int=0, last_seq int=0, has_durable_frame int=0, durable_count int=0,
+            durable_trimmed int=0, summary_count int=0, summary_trimmed int=0, live_count int=0, live_trimmed int=0,
+            ema_rate_hz real?, last_append_ts_ms int?, maxlen_applied_last int?, version int=0""",
+        ),
+        table(
+            "ff_stream_frame",
+            """partition_key int!, execution_id uuid!, attempt_index int!, ts_ms int!, seq int!, mode text='durable',
+            number int, mode_number int, client_seq int?, expires_at_ms int?, created_at_ms int, fields json='{}'""",
+        ),
+        table(
+            "ff_stream_summary",
+            """partition_key int!, execution_id uuid!, attempt_index int!, document_json json='{}', version int=1,
+            patch_kind text='json-merge-patch', last_updated_ms int, first_applied_ms int""",
         ),
         table(
             "ff_claim_grant",

@@ -33,7 +33,7 @@ _GIVEN: dict[str, Any] = {
     "attempt_state": "pending_first_attempt",
     "public_state": "waiting",
 }
-_BY_KIND: dict[str, Any] = {"int": 0, "text": "x", "bytes": b"", "json": "{}", "list": ()}
+_BY_KIND: dict[str, Any] = {"int": 0, "text": "x", "real": 0.0, "bytes": b"", "json": "{}", "list": ()}
 
 
 def uid(n: int) -> UUID:

@@ -53,6 +53,8 @@ def _rows(index: Index, group: int) -> list[dict[str, Any]]:
         for column in TABLES[index.table].key:
             if column not in row and TABLES[index.table].kinds[column] == "uuid":
                 row[column] = uid(5_000 + group * 100 + n)
+            elif column == "seq" and column not in row:
+                row[column] = n
         made.append(row)
     return made
 

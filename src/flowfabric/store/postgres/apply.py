@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import cache
 from itertools import groupby
 from operator import itemgetter
 from typing import Any, Protocol
 from uuid import UUID
+
+import msgspec
 
 from flowfabric.ids import uuid_of, uuid_text
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
@@ -18,6 +21,7 @@ from flowfabric.store.postgres.failures import state_of
 from flowfabric.store.sql.pg import REFUSED_AT, PgForm, can_begin, statement
 
 MAX_LOOKS = 3
+_json = msgspec.json.Encoder().encode
 MOST_TOGETHER = 500
 Decoder = Callable[[Any], Any]
 DECODERS: dict[str, Decoder] = {
@@ -360,7 +364,7 @@ def _arrays(text: PgForm, plans: Sequence[Plan]) -> list[Sequence[Any]]:
         column = columns[at]
         if text.packed and at not in whole and column[0] == column[-1] and column.count(column[0]) == len(column):
             column = column[:1]
-        packing = _PACKED_AS.get(text.kinds[at])
+        packing = _items_packer(text.items) if text.kinds[at] == "items" else _PACKED_AS.get(text.kinds[at])
         arrays.append(column if packing is None else [packing(items) for items in column])
     return arrays
 
@@ -373,6 +377,14 @@ def array_text(items: Sequence[str] | None) -> str | None:
         return "{}"
     quoted = (item.replace("\\", "\\\\").replace('"', '\\"') for item in items)
     return "{" + ",".join(f'"{item}"' for item in quoted) + "}"
+
+
+@cache
+def _items_packer(parts: tuple[tuple[str, str], ...]) -> Callable[[Sequence[Row]], str]:
+    """Items as a list of objects; what is JSON already goes in as it is."""
+    shown = [f'"{name}": {f"Raw(i[{at}].encode())" if kind == "json" else f"i[{at}]"}' for at, (name, kind) in enumerate(parts)]
+    source = f"lambda items: encode([{{{', '.join(shown)}}} for i in items]).decode()"
+    return eval(source, {"Raw": msgspec.Raw, "encode": _json})  # type: ignore[no-any-return]  # noqa: S307 - our own constants
 
 
 def uuids_text(items: Sequence[UUID]) -> str:

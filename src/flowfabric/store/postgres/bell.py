@@ -29,6 +29,8 @@ SOON_MS = 5_000
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 MAX_TOPICS = 100
 MAX_BYTES = 7_500
+CROWDED = ("frames",)
+"""Of these there may be many at once; who waits for one also listens for all of them."""
 NOTIFY = "SELECT pg_notify($1, $2)"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -118,8 +120,9 @@ class Bell:
 def message(sender: str, effects: Effects) -> str:
     """Topics by name; when there are too many to say, everybody looks."""
     topics: list[Topic] | None = list(effects.topics)
-    if topics is not None and len(topics) > MAX_TOPICS:
-        topics = None
+    if len(effects.topics) > MAX_TOPICS:
+        topics = list(dict.fromkeys((name, None) if name in CROWDED else (name, key) for name, key in effects.topics))
+        topics = topics if len(topics) <= MAX_TOPICS else None
     text = _encode((sender, topics, effects.dues))
     return (text if len(text) <= MAX_BYTES else _encode((sender, None, effects.dues))).decode()
 

@@ -17,6 +17,7 @@ _SQLITE_TYPES = {
     "bytes": "BLOB",
     "json": "TEXT",
     "list": "TEXT",
+    "real": "REAL",
 }
 
 PG_TYPES = {
@@ -29,6 +30,8 @@ PG_TYPES = {
     "json": "json",
     "list": "text[]",
     "uuids": "uuid[]",
+    "real": "double precision",
+    "items": "json",
 }
 _OFTEN_VACUUMED = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0"
 _PG_STORAGE = {

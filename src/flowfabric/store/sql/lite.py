@@ -25,8 +25,11 @@ from flowfabric.plan import (
     Fresh,
     Guard,
     Insert,
+    InsertEach,
+    Item,
     Now,
     Once,
+    Present,
     Ref,
     Step,
     Text,
@@ -95,7 +98,8 @@ class Statement(Struct, frozen=True):
     """`must` means that it touches exactly one row or the whole plan is refused at `step`.
 
     `wide` holds the texts of a plain insert for several rows at once, by how many: fewer trips through the driver. `among` is
-    where a list of ids stands without which it has nothing to do.
+    where a list of ids stands without which it has nothing to do, `each` where the items stand that it is run for; each of them
+    is put behind the values.
     """
 
     sql: str
@@ -104,6 +108,7 @@ class Statement(Struct, frozen=True):
     must: bool = False
     wide: dict[int, str] = {}
     among: int | None = None
+    each: int | None = None
 
 
 class Slot(Struct, frozen=True):
@@ -119,6 +124,8 @@ NOW = Slot("now")
 
 def slot(subject: Table, source: str, name: str, kind: str) -> Slot:
     """Columns come out of SQLite already encoded, but a uuid that goes into a text column must become text."""
+    if source == "item":
+        return Slot(source, name)
     if source == "arg":
         return Slot(source, name, kind if kind in ENCODERS else "")
     return Slot(source, name, kind if kind == "uuidtext" and subject.kinds[name] == "uuid" else "")
@@ -138,10 +145,12 @@ class Draft:
         self.at = 0
         self.must = False
         self.among: Slot | None = None
+        self.each: Slot | None = None
 
     def finished(self, place: Mapping[Slot, int]) -> Statement:
         among = None if self.among is None else place[self.among]
-        return Statement(self.sql, picker(place[s] for s in self.used), self.at, self.must, self.wide, among)
+        each = None if self.each is None else place[self.each]
+        return Statement(self.sql, picker(place[s] for s in self.used), self.at, self.must, self.wide, among, each)
 
     def param(self, source: str, name: str, kind: str) -> str:
         self.used.append(slot(self.subject, source, name, kind))
@@ -171,6 +180,8 @@ class Draft:
                 return f"coalesce({own}, {self.value(inner, kind)})"
             case Fresh():
                 return "new_uuid()"
+            case Item(name=name):
+                return self.param("item", name, "")
             case Text(parts=parts):
                 return "(" + " || ".join(self.value(p, "text") for p in parts) + ")"
             case When(cond=cond, then=then, otherwise=otherwise):
@@ -202,6 +213,8 @@ class Draft:
                 return f"{column} IN (SELECT uuid_blob(value) FROM json_each({self.value(by, 'uuids')}))"
             case Absent(table=other, where=where):
                 return f"NOT EXISTS (SELECT 1 FROM {other} WHERE {self.where(where, TABLES[other])})"
+            case Present(table=other, where=where):
+                return f"EXISTS (SELECT 1 FROM {other} WHERE {self.where(where, TABLES[other])})"
 
     def where(self, guards: Iterable[Guard], table: Table | None = None) -> str:
         return " AND ".join(self.guard(g, table) for g in guards)
@@ -214,16 +227,22 @@ class Draft:
         kinds = self.table.kinds
         return ", ".join(self.value(v, kinds[c]) for c, v in row.items())
 
+    def _plain_insert(self, table: str, row: Mapping[str, Any], values: str, tail: str = "") -> str:
+        begin = f"INSERT INTO {table} ({', '.join(row)}) VALUES "
+        self.wide = {n: f"{begin}{', '.join([f'({values})'] * n)}{tail}" for n in WIDTHS}
+        return f"{begin}({values}){tail}"
+
     def step(self, step: Step) -> str:
         match step:
-            case Insert(table=table, row=row, unless=unless):
+            case Insert(table=table, row=row, where=guards):
                 values = self.row(row)
                 tail = " ON CONFLICT DO NOTHING" if _may_exist(self.table) else ""
-                if unless:
-                    return f"INSERT INTO {table} ({', '.join(row)}) SELECT {values} WHERE {self.where(unless)}{tail}"
-                begin = f"INSERT INTO {table} ({', '.join(row)}) VALUES "
-                self.wide = {n: f"{begin}{', '.join([f'({values})'] * n)}{tail}" for n in WIDTHS}
-                return f"{begin}({values}){tail}"
+                if guards:
+                    return f"INSERT INTO {table} ({', '.join(row)}) SELECT {values} WHERE {self.where(guards)}{tail}"
+                return self._plain_insert(table, row, values, tail)
+            case InsertEach(table=table, row=row, of=of):
+                self.each = slot(self.subject, "arg", of.name, "")
+                return self._plain_insert(table, row, self.row(row))
             case Upsert(table=table, row=row, set=changes):
                 values = self.row(row)
                 return (
@@ -243,7 +262,7 @@ def _may_exist(table: Table) -> bool:
 
 def refusable(step: Step) -> bool:
     """Whether a step behind the deciding one can refuse the plan."""
-    return isinstance(step, Update) or (isinstance(step, Insert) and (bool(step.unless) or _may_exist(TABLES[step.table])))
+    return isinstance(step, Update) or (isinstance(step, Insert) and (bool(step.where) or _may_exist(TABLES[step.table])))
 
 
 def picker(positions: Iterable[int]) -> Picker:

@@ -7,27 +7,24 @@ a walk of a partial index whose statistics say it is empty.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
 
 from flowfabric.plan import (
-    Add,
     Among,
     Arg,
     Cond,
     Delete,
     Form,
-    Guard,
     Insert,
-    Now,
-    Once,
+    InsertEach,
+    Present,
     Ref,
     Step,
     Until,
     Update,
-    UpdateMany,
     Upsert,
     Wake,
     Was,
@@ -36,9 +33,10 @@ from flowfabric.plan import (
     walk,
 )
 from flowfabric.store.schema import INDEXES, TABLES, Table, channels_of
-from flowfabric.store.sql.ddl import PG_TYPES, index_order, index_predicate, literal
+from flowfabric.store.sql.ddl import PG_TYPES, index_order, index_predicate
 from flowfabric.store.sql.lite import refusable
-from flowfabric.store.sql.pg_words import NOW, Scalars, Scope, argument_kinds
+from flowfabric.store.sql.pg_steps import children, following, guarded, in_key_order, item_kinds, names_key
+from flowfabric.store.sql.pg_words import Scalars, Scope, argument_kinds
 
 _NOW_MS = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
 _CLOCK = f"clk AS MATERIALIZED (SELECT {_NOW_MS} AS now_ms)"
@@ -64,6 +62,7 @@ class PgForm(Struct, frozen=True):
     insert answers with one row instead: the time, how many went in and, unless all did, the keys of those; `single` is the same
     for one plan, with plain parameters and the time as its answer. `probe` asks, by what a sweep chooses by, whether there is
     anything for it. A `packed` insert takes arguments that are the same for all plans as arrays of one.
+    `items` are the parts of an item and what they are.
     """
 
     sql: str
@@ -81,6 +80,7 @@ class PgForm(Struct, frozen=True):
     counted: bool
     packed: bool
     alone: bool
+    items: tuple[tuple[str, str], ...] = ()
 
 
 def statement(form: Form, begun_by: Form | None = None) -> PgForm:
@@ -108,14 +108,15 @@ def statement(form: Form, begun_by: Form | None = None) -> PgForm:
         shown += [f"CASE WHEN {missing} THEN array_agg(g.r_{k}) END" for k in leading]
     parts = [_CLOCK, *([] if form.pick is not None else _arguments(form, kinds, packed=plain_insert))]
     parts += [] if begun_by is None else [_beginning(form, begun_by)]
+    parts += _held_still(form, kinds)
     parts += _deciding(form, subject, kinds, plain_insert=plain_insert, guarded=begun_by is not None)
     rest = Scope(subject, kinds, "g", "g.w_")
     later = list(enumerate(form.steps[1:], 1))
     later.reverse()  # what nobody reads from is run last to first, and events are numbered as they are told
-    rows = "g" if form.pick is None else _in_key_order(subject)
-    parts += [f"w{at} AS ({_following(step, rest, rows, counted=at in musts)})" for at, step in later]
+    rows = "g" if form.pick is None else in_key_order(subject)
+    parts += [f"w{at} AS ({following(step, rest, rows, counted=at in musts)})" for at, step in later]
     if isinstance(head, Delete):
-        parts += _children(subject)
+        parts += children(subject)
     return PgForm(
         sql="WITH "
         + ",\n".join(parts)
@@ -133,6 +134,7 @@ def statement(form: Form, begun_by: Form | None = None) -> PgForm:
         by_key=len(leading),
         counted=counted,
         packed=plain_insert,
+        items=tuple(pair for step in form.steps if isinstance(step, InsertEach) for pair in item_kinds(step).items()),
         alone=form.reads_itself or (form.pick is None and not key and subject.key[0] in getattr(head, "row", {})),
     )
 
@@ -156,7 +158,26 @@ def _beginning(form: Form, first: Form) -> str:
     assert isinstance(head, Update)
     start = len(_used(form)) + len(form.choosing) + 3
     scope = Scalars(table, argument_kinds(first), {name: at for at, name in enumerate(first.args, start)})
-    return f"f AS (UPDATE {table.name} AS t SET {scope.sets(head.set, table)} WHERE {_guarded(head, table, scope)} RETURNING 1)"
+    return f"f AS (UPDATE {table.name} AS t SET {scope.sets(head.set, table)} WHERE {guarded(head, table, scope)} RETURNING 1)"
+
+
+def _held_still(form: Form, kinds: Mapping[str, str]) -> list[str]:
+    """For which plans the row of another table fits. It is locked against change, in key order; had it changed, it is looked at
+    once more.
+    """
+    asked = [guard for guard in getattr(form.steps[0], "where", ()) if isinstance(guard, Present)]
+    if not asked:
+        return []
+    (guard,) = asked
+    assert form.pick is None, f"{form.name}: a sweep does not ask other tables to hold still"
+    table, scope = TABLES[guard.table], Scope(TABLES[form.steps[0].table], kinds, "a", "")
+    named = [cond for cond in guard.where if names_key(cond, table)]
+    tests = " AND ".join(scope.guard(cond, table, "o.") for cond in named)
+    others = " AND ".join(scope.guard(cond, table, "o.") for cond in guard.where if cond not in named) or "true"
+    order = ", ".join(f"o.{k}" for k in table.key)
+    hidden = f"CASE WHEN {others} THEN true ELSE false END"
+    rows = f"SELECT a.n_ FROM a, {table.name} AS o WHERE {tests} AND {hidden} ORDER BY {order} FOR SHARE OF o"
+    return [f"h AS MATERIALIZED ({rows})"]
 
 
 def _deciding(form: Form, subject: Table, kinds: Mapping[str, str], *, plain_insert: bool, guarded: bool) -> list[str]:
@@ -200,11 +221,13 @@ def _needs(form: Form) -> tuple[list[str], list[str]]:
 
 
 def _step_values(step: Step) -> Iterator[Any]:
-    for guard in (*getattr(step, "where", ()), *getattr(step, "unless", ())):
+    for guard in getattr(step, "where", ()):
         yield from guard_values(guard)
     for part in ("row", "set"):
         for value in getattr(step, part, {}).values():
             yield from walk(value)
+    if isinstance(step, InsertEach):
+        yield step.of
 
 
 def _wake_columns(form: Form) -> list[str]:
@@ -250,7 +273,7 @@ def _cast(kind: str) -> str:
 
 
 # an array of lists would be flattened, so they travel as text
-_TRANSPORT = {"list": "text", "uuids": "text", "json": "text", "uuidtext": "text"}
+_TRANSPORT = {"list": "text", "items": "text", "uuids": "text", "json": "text", "uuidtext": "text"}
 
 
 def _key_positions(form: Form, head: Step, subject: Table) -> tuple[int, ...]:
@@ -258,7 +281,7 @@ def _key_positions(form: Form, head: Step, subject: Table) -> tuple[int, ...]:
     if form.pick is not None:
         return ()
     named: Mapping[str, Any]
-    if isinstance(head, Insert | Upsert):
+    if isinstance(head, Insert | InsertEach | Upsert):
         named = head.row
     else:
         named = {c.column: c.value for c in head.where if isinstance(c, Cond) and c.op == "="}
@@ -312,7 +335,7 @@ def _changed(head: Step, subject: Table, scope: Scope, keep: list[str], refs: li
     """The deciding update or delete, and what is handed on. Where the row is locked already, its key is all that is asked."""
     assert isinstance(head, Update | Delete)
     found = " AND ".join(f"t.{k} = {found_by}{k}" for k in subject.key)
-    where = found if found_by else _guarded(head, subject, scope)
+    where = found if found_by else guarded(head, subject, scope)
     kept = ", ".join([*(f"{scope.args}.{c}" for c in keep), *(f"t.{c} AS r_{c}" for c in refs)])
     if isinstance(head, Delete):
         return f"g AS (DELETE FROM {subject.name} AS t USING {scope.args} WHERE {where} RETURNING {kept})"
@@ -323,38 +346,17 @@ def _changed(head: Step, subject: Table, scope: Scope, keep: list[str], refs: li
 def _locked(head: Step, subject: Table, kinds: Mapping[str, str], was: list[str], used: list[str]) -> str:
     """Reads what the row was under its lock, in key order, before anything changes it."""
     assert isinstance(head, Update | Delete)
-    where = _guarded(head, subject, Scope(subject, kinds, "a", "t."))
+    where = guarded(head, subject, Scope(subject, kinds, "a", "t."))
     columns = ", ".join(["a.n_", "a.now_ms_", *(f"a.{name}" for name in used), *(f"t.{c} AS w_{c}" for c in was)])
     order = ", ".join(f"t.{k}" for k in subject.key)
     return f"l AS MATERIALIZED (SELECT {columns} FROM a, {subject.name} AS t WHERE {where} ORDER BY {order} FOR UPDATE OF t)"
-
-
-def _guarded(head: Update | Delete, subject: Table, scope: Scope) -> str:
-    """Found by its key alone; the other guards stand where the planner cannot see them."""
-    named = " AND ".join(scope.guard(g, subject) for g in head.where if _names_key(g, subject))
-    others = " AND ".join(scope.guard(g, subject) for g in head.where if not _names_key(g, subject))
-    return f"{named} AND CASE WHEN {others} THEN true ELSE false END" if others else named
-
-
-def _matched(where: Sequence[Guard], table: Table, scope: Scope) -> str:
-    """Where the key is given, it alone finds the rows, as above."""
-    keyed = [g for g in where if _names_key(g, table) or (isinstance(g, Among) and g.column in table.key)]
-    if {g.column for g in keyed if isinstance(g, Cond | Among)} != set(table.key):
-        return " AND ".join(scope.guard(g, table) for g in where)
-    others = " AND ".join(scope.guard(g, table) for g in where if g not in keyed)
-    found = " AND ".join(scope.guard(g, table) for g in keyed)
-    return f"{found} AND CASE WHEN {others} THEN true ELSE false END" if others else found
-
-
-def _names_key(guard: Guard, subject: Table) -> bool:
-    return isinstance(guard, Cond) and guard.op == "=" and guard.column in subject.key
 
 
 def _inserted(head: Insert, subject: Table, scope: Scope, refs: list[str], *, plain: bool) -> list[str]:
     """INSERT cannot return the ordinal of its plan, so where later steps need it the plans are found again by their keys."""
     numbered = subject.kinds[subject.key[0]] == "auto"
     assert plain or not numbered, f"{subject.name}: an event is not followed by other steps"
-    where = " AND ".join(scope.guard(g, subject, "") for g in head.unless) or "true"
+    where = " AND ".join(scope.guard(g, subject, "") for g in head.where) or "true"
     kept = ", ".join(f"t.{c} AS r_{c}" for c in refs) or "1"
     insert = (
         f"INSERT INTO {subject.name} AS t ({', '.join(head.row)}) SELECT {scope.row(head.row, subject)} FROM a WHERE {where} "
@@ -368,66 +370,8 @@ def _inserted(head: Insert, subject: Table, scope: Scope, refs: list[str], *, pl
 
 def _single(head: Insert, subject: Table, form: Form, kinds: Mapping[str, str]) -> str:
     scope = Scalars(subject, kinds, {name: at for at, name in enumerate(form.args, 2)}, _NOW_MS)
-    where = f" WHERE {' AND '.join(scope.guard(g, subject, '') for g in head.unless)}" if head.unless else ""
+    where = f" WHERE {' AND '.join(scope.guard(g, subject, '') for g in head.where)}" if head.where else ""
     return (
         f"INSERT INTO {subject.name} ({', '.join(head.row)}) SELECT {scope.row(head.row, subject)}{where} "
         f"ON CONFLICT DO NOTHING RETURNING {_NOW_MS}"
     )
-
-
-def _in_key_order(subject: Table) -> str:
-    """What a sweep picked, in the order in which everybody else locks rows of other tables."""
-    return f"(SELECT * FROM g ORDER BY {', '.join(f'g.w_{k}' for k in subject.key)}) AS g"
-
-
-def _following(step: Step, scope: Scope, rows: str, *, counted: bool) -> str:
-    table, tail = TABLES[step.table], " RETURNING 1" if counted else ""
-    match step:
-        case Insert(row=row, unless=unless):
-            where = f" WHERE {' AND '.join(scope.guard(g, table, '') for g in unless)}" if unless else ""
-            skip = " ON CONFLICT DO NOTHING" if counted else ""
-            return f"INSERT INTO {table.name} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM g{where}{skip}{tail}"
-        case Upsert(row=row, set=changes):
-            sets = ", ".join(f"{c} = {_conflict(c, v, row)}" for c, v in changes.items())
-            return (
-                f"INSERT INTO {table.name} AS t ({', '.join(row)}) SELECT {scope.row(row, table)} FROM g "
-                f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {sets}"
-            )
-        case Update(where=where_all, set=changes) | UpdateMany(where=where_all, set=changes):
-            tests = _matched(where_all, table, scope)
-            return f"UPDATE {table.name} AS t SET {scope.sets(changes, table)} FROM {rows} WHERE {tests}{tail}"
-        case Delete(where=where_all):
-            tests = " AND ".join(scope.guard(c, table) for c in where_all)
-            return f"DELETE FROM {table.name} AS t USING {rows} WHERE {tests}"
-
-
-def _conflict(column: str, value: Any, row: Mapping[str, Any]) -> str:
-    """Inside ON CONFLICT only the rejected row and constants can be named."""
-    if column in row and row[column] == value:
-        return f"EXCLUDED.{column}"
-    match value:
-        case Now(plus=0):
-            return NOW
-        case Add(n=n):
-            return f"t.{column} + {n}"
-        case Once(value=inner):
-            return f"coalesce(t.{column}, {_conflict(column, inner, row)})"
-        case None | int() | str():
-            return literal(value)
-    raise AssertionError(f"{column}: an upsert's change repeats its row, or is a constant or the clock")
-
-
-def _children(subject: Table) -> list[str]:
-    """Rows that go with their owner; an outbox notes the highest number it loses."""
-    parts = []
-    for at, child in enumerate(subject.children):
-        table = TABLES[child.table]
-        owned = " AND ".join(f"t.{k} = g.r_{k}{'::text' if table.kinds[k] == 'uuidtext' else ''}" for k in subject.key)
-        parts.append(f"c{at} AS (DELETE FROM {table.name} AS t USING g WHERE {owned})")
-        if table.outbox:
-            parts.append(
-                f"o{at} AS (INSERT INTO ff_outbox_trim AS x (channel, event_id) SELECT '{table.name}', max(t.event_id) "
-                f"FROM {table.name} AS t JOIN g ON {owned} HAVING max(t.event_id) IS NOT NULL "
-                "ON CONFLICT (channel) DO UPDATE SET event_id = greatest(x.event_id, EXCLUDED.event_id))"
-            )
-    return parts

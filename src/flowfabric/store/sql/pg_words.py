@@ -16,8 +16,11 @@ from flowfabric.plan import (
     Form,
     Fresh,
     Guard,
+    InsertEach,
+    Item,
     Now,
     Once,
+    Present,
     Ref,
     Text,
     Until,
@@ -50,10 +53,11 @@ def _placed(form: Form) -> Iterator[tuple[str, str, Any]]:
         yield from _guarded(subject, form.pick.where)
     for step in form.steps:
         yield from _guarded(step.table, getattr(step, "where", ()))
-        yield from _guarded(step.table, getattr(step, "unless", ()))
         for part in ("row", "set"):
             for column, value in getattr(step, part, {}).items():
                 yield step.table, column, value
+        if isinstance(step, InsertEach):
+            yield step.table, "", step
     for wake in form.wakes:
         yield subject, "", wake.at
 
@@ -65,7 +69,7 @@ def _guarded(table: str, guards: Iterable[Guard]) -> Iterator[tuple[str, str, An
                 yield table, column, value
             case AnyOf(conds=conds):
                 yield from _guarded(table, conds)
-            case Absent(table=other, where=where):
+            case Absent(table=other, where=where) | Present(table=other, where=where):
                 yield from _guarded(other, where)
             case Covered(column=column, by=by):
                 yield table, column, by
@@ -79,6 +83,8 @@ def _typed(value: Any, kind: str, subject: Table) -> Iterator[tuple[str, str]]:
             yield name, kind
         case Among(by=by):
             yield by.name, f"{kind}s"
+        case InsertEach(of=of):
+            yield of.name, "items"
         case Now(plus=plus) | Add(n=plus):
             yield from _typed(plus, "int", subject)
         case Once(value=inner):
@@ -119,6 +125,8 @@ class Scope:
                 return f"coalesce({own}, {self.value(inner, kind)})"
             case Fresh():
                 return "gen_random_uuid()"
+            case Item(name=name):
+                return f"x.{name}"
             case Text(parts=parts):
                 joined = " || ".join(f"{self.value(p, 'text')}::text" for p in parts)
                 return f"({joined})::json" if kind == "json" else f"({joined})"
@@ -160,6 +168,8 @@ class Scope:
             case Absent(table=other, where=where):
                 inner = " AND ".join(self.guard(c, TABLES[other], "o.") for c in where)
                 return f"NOT EXISTS (SELECT 1 FROM {other} AS o WHERE {inner})"
+            case Present():
+                return f"{self.args}.n_ IN (SELECT h.n_ FROM h)"
 
     def sets(self, changes: Mapping[str, Any], table: Table) -> str:
         return ", ".join(f"{c} = {self.value(v, table.kinds[c], f't.{c}')}" for c, v in changes.items())

@@ -1,7 +1,8 @@
 """A form as what SQLite's writer runs: read the guarded row under its guards, compute what follows, write.
 
 There is one writer, so nothing moves between the reading and the writing, and reading first is cheaper than RETURNING
-(see docs/decisions/0002). The values of a call are laid out as (now, arguments, row before, row after).
+(see docs/decisions/0002). The values of a call are laid out as (now, arguments, row before, row after), and
+behind them, for a step that is run for each of the caller's items, the item.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from flowfabric.store.sql.lite import ENCODERS, NOW, Draft, Picker, Slot, Statem
 
 Values = tuple[Any, ...]
 Row = tuple[Any, ...]
-_SOURCES = ("now", "arg", "was", "ref")
+_SOURCES = ("now", "arg", "was", "ref", "item")
 
 
 class RungBy(Struct, frozen=True):
@@ -77,7 +78,7 @@ def script(form: Form) -> Script:
     head, subject = form.steps[0], TABLES[form.steps[0].table]
     rest = _children(subject, head) if isinstance(head, Delete) else []
     rest += [_following(subject, step, at) for at, step in enumerate(form.steps[1:], 1)]
-    asked = [s for draft in rest for s in draft.used]
+    asked = [s for draft in rest for s in (*draft.used, *((draft.each,) if draft.each else ()))]
     asked += [_returned(subject, c) for c in form.returning]
     asked += [s for wake in form.wakes for v in (wake.key, wake.at) if (s := _wake_slot(v))]
     after = list(dict.fromkeys(s.name for s in asked if s.source == "ref"))
@@ -87,7 +88,7 @@ def script(form: Form) -> Script:
         needed += [Slot("was", k) for k in subject.key]
     reads_first = any(s.source == "was" for s in needed)
     writing = _writing(form, subject, after, reads_first=reads_first)
-    bulk = _bulk(subject, _computed(head, after)) if isinstance(head, Insert) and head.unless else ()
+    bulk = _bulk(subject, _computed(head, after)) if isinstance(head, Insert) and head.where else ()
     needed += [s for draft in (writing, *bulk) for s in draft.used]
     before = list(dict.fromkeys(s.name for s in needed if s.source == "was"))
     select = _selection(form, subject, before) if reads_first else None
@@ -153,12 +154,12 @@ def _writing(form: Form, subject: Table, computed: list[str], *, reads_first: bo
 
 
 def _computed(head: Insert, computed: list[str]) -> Insert:
-    return Insert(head.table, {c: Ref(c) if c in computed else v for c, v in head.row.items()}, head.unless)
+    return Insert(head.table, {c: Ref(c) if c in computed else v for c, v in head.row.items()}, head.where)
 
 
 def _bulk(subject: Table, head: Insert) -> tuple[Draft, Draft]:
     asked, bare = Draft(subject, subject, inside=True), Draft(subject, subject, inside=True)
-    asked.sql = f"SELECT 1 WHERE {asked.where(head.unless)}"
+    asked.sql = f"SELECT 1 WHERE {asked.where(head.where)}"
     bare.sql = bare.step(Insert(head.table, head.row))
     return asked, bare
 

@@ -244,7 +244,7 @@ class Groups:
         execute = self._cursor.execute
         execute("SAVEPOINT alone")
         for statement in (text.head, *text.rest):
-            touched = execute(statement.sql, statement.pick(full)).rowcount
+            touched = self._run(statement, [full])
             if touched != 1 and (statement.must or statement is text.head):
                 execute("ROLLBACK TO alone")
                 execute("RELEASE alone")
@@ -332,10 +332,12 @@ class Groups:
     def _run(self, statement: Statement, rows: list[Values]) -> int:
         """How many rows it touched."""
         execute = self._cursor.execute
+        if statement.each is not None:
+            rows = [values + item for values in rows for item in values[statement.each]]
         if statement.among is not None:
             rows = [values for values in rows if values[statement.among] != NOBODY]
-            if not rows:
-                return 0
+        if not rows:
+            return 0
         if len(rows) == 1:
             return execute(statement.sql, statement.pick(rows[0])).rowcount
         picked = list(map(statement.pick, rows))

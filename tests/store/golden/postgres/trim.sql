@@ -59,10 +59,22 @@ c7 AS (DELETE
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id),
 c8 AS (DELETE
+    FROM ff_stream_meta AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+c9 AS (DELETE
+    FROM ff_stream_frame AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+c10 AS (DELETE
+    FROM ff_stream_summary AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+c11 AS (DELETE
     FROM ff_lease_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id::text),
-o8 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o11 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_lease_event',
     max(t.event_id)
     FROM ff_lease_event AS t JOIN g ON t.partition_key = g.r_partition_key
@@ -71,11 +83,11 @@ o8 AS (INSERT INTO ff_outbox_trim AS x (channel,
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
     EXCLUDED.event_id)),
-c9 AS (DELETE
+c12 AS (DELETE
     FROM ff_completion_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id),
-o9 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o12 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_completion_event',
     max(t.event_id)
     FROM ff_completion_event AS t JOIN g ON t.partition_key = g.r_partition_key
@@ -84,11 +96,11 @@ o9 AS (INSERT INTO ff_outbox_trim AS x (channel,
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
     EXCLUDED.event_id)),
-c10 AS (DELETE
+c13 AS (DELETE
     FROM ff_operator_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id::text),
-o10 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o13 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_operator_event',
     max(t.event_id)
     FROM ff_operator_event AS t JOIN g ON t.partition_key = g.r_partition_key
@@ -97,11 +109,11 @@ o10 AS (INSERT INTO ff_outbox_trim AS x (channel,
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
     EXCLUDED.event_id)),
-c11 AS (DELETE
+c14 AS (DELETE
     FROM ff_signal_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id::text),
-o11 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o14 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_signal_event',
     max(t.event_id)
     FROM ff_signal_event AS t JOIN g ON t.partition_key = g.r_partition_key

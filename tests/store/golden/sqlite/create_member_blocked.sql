@@ -1,4 +1,4 @@
--- create_member_blocked(partition_key, execution_id, lane_id, namespace, instance_tag, execution_kind, creator_identity, idempotency_key, payload_encoding, required_capabilities, budget_ids, quota_policy_id, gate, priority, deadline_at_ms, deadline_origin, max_reclaim_count, attempt_timeout_ms, retention_ttl_ms, tags, policy, payload, now, flow_id, blocking_detail, delay_until_ms)
+-- create_member_blocked(lane_id, partition_key, execution_id, namespace, instance_tag, execution_kind, creator_identity, idempotency_key, payload_encoding, required_capabilities, budget_ids, quota_policy_id, gate, priority, deadline_at_ms, deadline_origin, max_reclaim_count, attempt_timeout_ms, retention_ttl_ms, tags, policy, payload, now, flow_id, blocking_detail, delay_until_ms)
 
 INSERT INTO ff_exec_core (partition_key,
     execution_id,

@@ -54,6 +54,21 @@ DELETE
     WHERE partition_key = ?
     AND execution_id = ?;
 
+DELETE
+    FROM ff_stream_meta
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+DELETE
+    FROM ff_stream_frame
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
+DELETE
+    FROM ff_stream_summary
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
 INSERT INTO ff_outbox_trim (channel,
     event_id) SELECT 'ff_lease_event',
     highest

@@ -119,6 +119,57 @@ CREATE TABLE ff_attempt (
     PRIMARY KEY (partition_key, execution_id, attempt_index)
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
+CREATE TABLE ff_stream_meta (
+    partition_key bigint NOT NULL,
+    execution_id uuid NOT NULL,
+    attempt_index bigint NOT NULL,
+    created_at_ms bigint NOT NULL,
+    frame_count bigint NOT NULL DEFAULT 0,
+    total_bytes bigint NOT NULL DEFAULT 0,
+    last_ts_ms bigint NOT NULL DEFAULT 0,
+    last_seq bigint NOT NULL DEFAULT 0,
+    has_durable_frame bigint NOT NULL DEFAULT 0,
+    durable_count bigint NOT NULL DEFAULT 0,
+    durable_trimmed bigint NOT NULL DEFAULT 0,
+    summary_count bigint NOT NULL DEFAULT 0,
+    summary_trimmed bigint NOT NULL DEFAULT 0,
+    live_count bigint NOT NULL DEFAULT 0,
+    live_trimmed bigint NOT NULL DEFAULT 0,
+    ema_rate_hz double precision,
+    last_append_ts_ms bigint,
+    maxlen_applied_last bigint,
+    version bigint NOT NULL DEFAULT 0,
+    PRIMARY KEY (partition_key, execution_id, attempt_index)
+);
+
+CREATE TABLE ff_stream_frame (
+    partition_key bigint NOT NULL,
+    execution_id uuid NOT NULL,
+    attempt_index bigint NOT NULL,
+    ts_ms bigint NOT NULL,
+    seq bigint NOT NULL,
+    mode text COLLATE "C" NOT NULL DEFAULT 'durable',
+    number bigint NOT NULL,
+    mode_number bigint NOT NULL,
+    client_seq bigint,
+    expires_at_ms bigint,
+    created_at_ms bigint NOT NULL,
+    fields json NOT NULL DEFAULT '{}',
+    PRIMARY KEY (partition_key, execution_id, attempt_index, ts_ms, seq)
+);
+
+CREATE TABLE ff_stream_summary (
+    partition_key bigint NOT NULL,
+    execution_id uuid NOT NULL,
+    attempt_index bigint NOT NULL,
+    document_json json NOT NULL DEFAULT '{}',
+    version bigint NOT NULL DEFAULT 1,
+    patch_kind text COLLATE "C" NOT NULL DEFAULT 'json-merge-patch',
+    last_updated_ms bigint NOT NULL,
+    first_applied_ms bigint NOT NULL,
+    PRIMARY KEY (partition_key, execution_id, attempt_index)
+);
+
 CREATE TABLE ff_claim_grant (
     partition_key bigint NOT NULL,
     execution_id uuid NOT NULL,
@@ -610,6 +661,12 @@ CREATE INDEX ff_budget_policy_budget_resets_idx ON ff_budget_policy (next_reset_
 CREATE INDEX ff_budget_usage_dedup_usage_dedup_expiry_idx ON ff_budget_usage_dedup (expires_at_ms, budget_id, dedup_key);
 
 CREATE INDEX ff_budget_usage_by_exec_ledger_of_budget_idx ON ff_budget_usage_by_exec (budget_id, partition_key, execution_id, dimensions_key);
+
+CREATE INDEX ff_stream_frame_passing_frames_idx ON ff_stream_frame (partition_key, execution_id, attempt_index, mode, mode_number) WHERE mode != 'durable';
+
+CREATE INDEX ff_stream_frame_frames_by_caller_idx ON ff_stream_frame (partition_key, execution_id, attempt_index, client_seq) WHERE client_seq IS NOT NULL;
+
+CREATE INDEX ff_stream_frame_expiring_frames_idx ON ff_stream_frame (expires_at_ms, execution_id, attempt_index, ts_ms, seq) WHERE expires_at_ms IS NOT NULL;
 
 CREATE INDEX ff_signal_event_signal_events_of_idx ON ff_signal_event (execution_id, event_id);
 

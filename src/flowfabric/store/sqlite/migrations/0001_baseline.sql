@@ -119,6 +119,57 @@ CREATE TABLE ff_attempt (
     PRIMARY KEY (partition_key, execution_id, attempt_index)
 );
 
+CREATE TABLE ff_stream_meta (
+    partition_key INTEGER NOT NULL,
+    execution_id BLOB NOT NULL,
+    attempt_index INTEGER NOT NULL,
+    created_at_ms INTEGER NOT NULL,
+    frame_count INTEGER NOT NULL DEFAULT 0,
+    total_bytes INTEGER NOT NULL DEFAULT 0,
+    last_ts_ms INTEGER NOT NULL DEFAULT 0,
+    last_seq INTEGER NOT NULL DEFAULT 0,
+    has_durable_frame INTEGER NOT NULL DEFAULT 0,
+    durable_count INTEGER NOT NULL DEFAULT 0,
+    durable_trimmed INTEGER NOT NULL DEFAULT 0,
+    summary_count INTEGER NOT NULL DEFAULT 0,
+    summary_trimmed INTEGER NOT NULL DEFAULT 0,
+    live_count INTEGER NOT NULL DEFAULT 0,
+    live_trimmed INTEGER NOT NULL DEFAULT 0,
+    ema_rate_hz REAL,
+    last_append_ts_ms INTEGER,
+    maxlen_applied_last INTEGER,
+    version INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (partition_key, execution_id, attempt_index)
+);
+
+CREATE TABLE ff_stream_frame (
+    partition_key INTEGER NOT NULL,
+    execution_id BLOB NOT NULL,
+    attempt_index INTEGER NOT NULL,
+    ts_ms INTEGER NOT NULL,
+    seq INTEGER NOT NULL,
+    mode TEXT NOT NULL DEFAULT 'durable',
+    number INTEGER NOT NULL,
+    mode_number INTEGER NOT NULL,
+    client_seq INTEGER,
+    expires_at_ms INTEGER,
+    created_at_ms INTEGER NOT NULL,
+    fields TEXT NOT NULL DEFAULT '{}',
+    PRIMARY KEY (partition_key, execution_id, attempt_index, ts_ms, seq)
+);
+
+CREATE TABLE ff_stream_summary (
+    partition_key INTEGER NOT NULL,
+    execution_id BLOB NOT NULL,
+    attempt_index INTEGER NOT NULL,
+    document_json TEXT NOT NULL DEFAULT '{}',
+    version INTEGER NOT NULL DEFAULT 1,
+    patch_kind TEXT NOT NULL DEFAULT 'json-merge-patch',
+    last_updated_ms INTEGER NOT NULL,
+    first_applied_ms INTEGER NOT NULL,
+    PRIMARY KEY (partition_key, execution_id, attempt_index)
+);
+
 CREATE TABLE ff_claim_grant (
     partition_key INTEGER NOT NULL,
     execution_id BLOB NOT NULL,
@@ -605,6 +656,12 @@ CREATE INDEX ff_budget_policy_budget_resets_idx ON ff_budget_policy (next_reset_
 CREATE INDEX ff_budget_usage_dedup_usage_dedup_expiry_idx ON ff_budget_usage_dedup (expires_at_ms, budget_id, dedup_key);
 
 CREATE INDEX ff_budget_usage_by_exec_ledger_of_budget_idx ON ff_budget_usage_by_exec (budget_id, partition_key, execution_id, dimensions_key);
+
+CREATE INDEX ff_stream_frame_passing_frames_idx ON ff_stream_frame (partition_key, execution_id, attempt_index, mode, mode_number) WHERE mode != 'durable';
+
+CREATE INDEX ff_stream_frame_frames_by_caller_idx ON ff_stream_frame (partition_key, execution_id, attempt_index, client_seq) WHERE client_seq IS NOT NULL;
+
+CREATE INDEX ff_stream_frame_expiring_frames_idx ON ff_stream_frame (expires_at_ms, execution_id, attempt_index, ts_ms, seq) WHERE expires_at_ms IS NOT NULL;
 
 CREATE INDEX ff_signal_event_signal_events_of_idx ON ff_signal_event (execution_id, event_id);
 

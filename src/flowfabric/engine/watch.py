@@ -1,0 +1,120 @@
+"""Who follows a stream sleeps until something happens to it. One watch per engine listens for all of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import suppress
+from typing import Any
+from uuid import UUID
+
+from flowfabric.errors import EngineError
+from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
+from flowfabric.rules.streams import META
+from flowfabric.store.hub import Topic
+from flowfabric.store.port import EVENT_PAGE, GetAll, Store
+from flowfabric.store.schema import TABLES
+
+log = logging.getLogger("flowfabric.streams")
+
+NET_S = 5.0
+LINGER_S = 5.0
+Key = tuple[int, UUID, int]
+_CHANNELS = (LEASE_EVENTS, COMPLETION_EVENTS)
+_WHOSE = {channel: TABLES[channel].names.index("execution_id") for channel in _CHANNELS}
+
+
+def frames_of(execution: UUID) -> Topic:
+    return "frames", execution
+
+
+ANY_FRAMES: Topic = ("frames", None)
+"""Rung when there were too many streams to name."""
+
+
+class Watch:
+    """Tells those who follow a stream of the end of its attempt, which only the outbox tells; and, should a wake-up have been
+    lost, of anything else that changed. It goes on for a little while after the last of them has left.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._followed: dict[Key, int] = {}
+        self._seen: dict[Key, tuple[Any, ...]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[None] | None = None
+
+    async def begin(self, key: Key) -> None:
+        """From the return of this on, nothing about the stream is missed."""
+        self._followed[key] = self._followed.get(key, 0) + 1
+        if self._task is None or self._task.done():
+            self._ready = asyncio.get_running_loop().create_future()
+            self._task = asyncio.create_task(self._run(self._ready), name="flowfabric-stream-watch")
+        assert self._ready is not None
+        await asyncio.shield(self._ready)
+
+    def end(self, key: Key) -> None:
+        self._followed[key] -= 1
+        if not self._followed[key]:
+            del self._followed[key]
+            self._seen.pop(key, None)
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+            self._task = None
+
+    async def _run(self, ready: asyncio.Future[None]) -> None:
+        try:
+            at = {channel: await self._store.last_event(channel) for channel in _CHANNELS}
+            ready.set_result(None)
+            await self._listen(at)
+        except EngineError as error:
+            log.warning("nobody tells followers of streams when they end, for now (%s); they look by themselves", error)
+        finally:
+            if not ready.done():
+                ready.set_result(None)
+
+    async def _listen(self, at: dict[str, int]) -> None:
+        loop = asyncio.get_running_loop()
+        look_at, leave_at = loop.time() + NET_S, loop.time() + LINGER_S
+        with self._store.hub.waiter(*((channel, None) for channel in _CHANNELS)) as bell:
+            while self._followed or loop.time() < leave_at:
+                bell.arm()
+                for channel in _CHANNELS:
+                    at[channel] = await self._tell(channel, at[channel])
+                await bell.wait(max(look_at - loop.time(), 0))
+                if loop.time() >= look_at:
+                    await self._look()
+                    look_at = loop.time() + NET_S
+                if self._followed:
+                    leave_at = loop.time() + LINGER_S
+
+    async def _tell(self, channel: str, after: int) -> int:
+        """Rings for each execution somebody follows; the number of the last event seen."""
+        while rows := await self._store.read_events(channel, after, EVENT_PAGE):
+            self._store.hub.ring({frames_of(row[_WHOSE[channel]]): None for row in rows})
+            after = rows[-1][0]
+            if len(rows) < EVENT_PAGE:
+                break
+        return after
+
+    async def _look(self) -> None:
+        """The net below the wake-ups: one question for all streams that are followed."""
+        keys = list(self._followed)
+        if not keys:
+            return
+        executions = list({key[:2] for key in keys})
+        loaded = await self._store.load(
+            (
+                GetAll(META, keys, ("partition_key", "execution_id", "attempt_index", "version")),
+                GetAll("ff_exec_core", executions, ("partition_key", "execution_id", "version")),
+            )
+        )
+        versions = {row[:3]: row[3] for row in loaded.rows[0]}
+        moved = {row[:2]: row[2] for row in loaded.rows[1]}
+        now = {key: (versions.get(key), moved.get(key[:2])) for key in keys}
+        self._store.hub.ring({frames_of(key[1]): None for key, seen in now.items() if self._seen.get(key, seen) != seen})
+        self._seen = now

@@ -1,0 +1,101 @@
+"""The steps behind the deciding one as parts of a Postgres statement, and how rows are found without the planner's guesses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flowfabric.plan import Add, Among, Cond, Delete, Guard, Insert, InsertEach, Item, Now, Once, Step, Update, UpdateMany, Upsert
+from flowfabric.store.schema import TABLES, Table
+from flowfabric.store.sql.ddl import PG_TYPES, literal
+from flowfabric.store.sql.pg_words import NOW, Scope
+
+
+def guarded(head: Update | Delete, subject: Table, scope: Scope) -> str:
+    """Found by its key alone; the other guards stand where the planner cannot see them."""
+    named = " AND ".join(scope.guard(g, subject) for g in head.where if names_key(g, subject))
+    others = " AND ".join(scope.guard(g, subject) for g in head.where if not names_key(g, subject))
+    return f"{named} AND CASE WHEN {others} THEN true ELSE false END" if others else named
+
+
+def names_key(guard: Guard, subject: Table) -> bool:
+    return isinstance(guard, Cond) and guard.op == "=" and guard.column in subject.key
+
+
+def _matched(where: Sequence[Guard], table: Table, scope: Scope) -> str:
+    """Where the key is given, it alone finds the rows, as above."""
+    keyed = [g for g in where if names_key(g, table) or (isinstance(g, Among) and g.column in table.key)]
+    if {g.column for g in keyed if isinstance(g, Cond | Among)} != set(table.key):
+        return " AND ".join(scope.guard(g, table) for g in where)
+    others = " AND ".join(scope.guard(g, table) for g in where if g not in keyed)
+    found = " AND ".join(scope.guard(g, table) for g in keyed)
+    return f"{found} AND CASE WHEN {others} THEN true ELSE false END" if others else found
+
+
+def following(step: Step, scope: Scope, rows: str, *, counted: bool) -> str:
+    table, tail = TABLES[step.table], " RETURNING 1" if counted else ""
+    match step:
+        case Insert(row=row, where=guards):
+            where = f" WHERE {' AND '.join(scope.guard(g, table, '') for g in guards)}" if guards else ""
+            skip = " ON CONFLICT DO NOTHING" if counted else ""
+            return f"INSERT INTO {table.name} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM g{where}{skip}{tail}"
+        case InsertEach(row=row, of=of):
+            parts = ", ".join(f"{name} {PG_TYPES[kind]}" for name, kind in item_kinds(step).items())
+            return (
+                f"INSERT INTO {table.name} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM g "
+                f"CROSS JOIN LATERAL json_to_recordset(g.{of.name}) AS x({parts})"
+            )
+        case Upsert(row=row, set=changes):
+            sets = ", ".join(f"{c} = {_conflict(c, v, row)}" for c, v in changes.items())
+            return (
+                f"INSERT INTO {table.name} AS t ({', '.join(row)}) SELECT {scope.row(row, table)} FROM g "
+                f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {sets}"
+            )
+        case Update(where=where_all, set=changes) | UpdateMany(where=where_all, set=changes):
+            tests = _matched(where_all, table, scope)
+            return f"UPDATE {table.name} AS t SET {scope.sets(changes, table)} FROM {rows} WHERE {tests}{tail}"
+        case Delete(where=where_all):
+            tests = " AND ".join(scope.guard(c, table) for c in where_all)
+            return f"DELETE FROM {table.name} AS t USING {rows} WHERE {tests}"
+
+
+def item_kinds(step: InsertEach) -> dict[str, str]:
+    kinds = {value.name: TABLES[step.table].kinds[column] for column, value in step.row.items() if isinstance(value, Item)}
+    return {name: kinds[name] for name in step.items}
+
+
+def _conflict(column: str, value: Any, row: Mapping[str, Any]) -> str:
+    """Inside ON CONFLICT only the rejected row and constants can be named."""
+    if column in row and row[column] == value:
+        return f"EXCLUDED.{column}"
+    match value:
+        case Now(plus=0):
+            return NOW
+        case Add(n=n):
+            return f"t.{column} + {n}"
+        case Once(value=inner):
+            return f"coalesce(t.{column}, {_conflict(column, inner, row)})"
+        case None | int() | str():
+            return literal(value)
+    raise AssertionError(f"{column}: an upsert's change repeats its row, or is a constant or the clock")
+
+
+def in_key_order(subject: Table) -> str:
+    """What a sweep picked, in the order in which everybody else locks rows of other tables."""
+    return f"(SELECT * FROM g ORDER BY {', '.join(f'g.w_{k}' for k in subject.key)}) AS g"
+
+
+def children(subject: Table) -> list[str]:
+    """Rows that go with their owner; an outbox notes the highest number it loses."""
+    parts = []
+    for at, child in enumerate(subject.children):
+        table = TABLES[child.table]
+        owned = " AND ".join(f"t.{k} = g.r_{k}{'::text' if table.kinds[k] == 'uuidtext' else ''}" for k in subject.key)
+        parts.append(f"c{at} AS (DELETE FROM {table.name} AS t USING g WHERE {owned})")
+        if table.outbox:
+            parts.append(
+                f"o{at} AS (INSERT INTO ff_outbox_trim AS x (channel, event_id) SELECT '{table.name}', max(t.event_id) "
+                f"FROM {table.name} AS t JOIN g ON {owned} HAVING max(t.event_id) IS NOT NULL "
+                "ON CONFLICT (channel) DO UPDATE SET event_id = greatest(x.event_id, EXCLUDED.event_id))"
+            )
+    return parts

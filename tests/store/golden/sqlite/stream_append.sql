@@ -1,0 +1,40 @@
+-- stream_append(partition_key, execution_id, attempt_index, version, lease_epoch, lease_id, worker_instance_id, frame_count, total_bytes, last_ts_ms, last_seq, durable_count, frames)
+
+UPDATE ff_stream_meta
+    SET frame_count = ?,
+    total_bytes = ?,
+    last_ts_ms = ?,
+    last_seq = ?,
+    durable_count = ?,
+    has_durable_frame = 1,
+    version = version + 1
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND attempt_index = ?
+    AND version = ?
+    AND EXISTS (SELECT 1 FROM ff_exec_core WHERE partition_key = ? AND execution_id = ? AND lease_epoch = ? AND attempt_index = ? AND current_lease_id = ? AND current_worker_instance_id = ? AND lifecycle_phase = 'active' AND ownership_state = 'leased' AND lease_expires_at_ms > ?);
+
+INSERT INTO ff_stream_frame (partition_key,
+    execution_id,
+    attempt_index,
+    ts_ms,
+    seq,
+    mode,
+    number,
+    mode_number,
+    client_seq,
+    expires_at_ms,
+    created_at_ms,
+    fields)
+    VALUES (?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?);

@@ -1,0 +1,71 @@
+-- stream_append_summary(partition_key, execution_id, attempt_index, version, lease_epoch, lease_id, worker_instance_id, frame_count, total_bytes, last_ts_ms, last_seq, durable_count, has_durable_frame, durable_trimmed, summary_count, summary_trimmed, live_count, live_trimmed, ema_rate_hz, last_append_ts_ms, maxlen_applied_last, frames, document, summary_version)
+
+UPDATE ff_stream_meta
+    SET frame_count = ?,
+    total_bytes = ?,
+    last_ts_ms = ?,
+    last_seq = ?,
+    durable_count = ?,
+    has_durable_frame = ?,
+    durable_trimmed = ?,
+    summary_count = ?,
+    summary_trimmed = ?,
+    live_count = ?,
+    live_trimmed = ?,
+    ema_rate_hz = ?,
+    last_append_ts_ms = ?,
+    maxlen_applied_last = ?,
+    version = version + 1
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND attempt_index = ?
+    AND version = ?
+    AND EXISTS (SELECT 1 FROM ff_exec_core WHERE partition_key = ? AND execution_id = ? AND lease_epoch = ? AND attempt_index = ? AND current_lease_id = ? AND current_worker_instance_id = ? AND lifecycle_phase = 'active' AND ownership_state = 'leased' AND lease_expires_at_ms > ?);
+
+INSERT INTO ff_stream_frame (partition_key,
+    execution_id,
+    attempt_index,
+    ts_ms,
+    seq,
+    mode,
+    number,
+    mode_number,
+    client_seq,
+    expires_at_ms,
+    created_at_ms,
+    fields)
+    VALUES (?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?,
+    ?);
+
+INSERT INTO ff_stream_summary (partition_key,
+    execution_id,
+    attempt_index,
+    document_json,
+    version,
+    patch_kind,
+    last_updated_ms,
+    first_applied_ms)
+    VALUES (?,
+    ?,
+    ?,
+    ?,
+    ?,
+    'json-merge-patch',
+    ?,
+    ?)
+    ON CONFLICT (partition_key,
+    execution_id,
+    attempt_index) DO UPDATE
+    SET document_json = ?,
+    version = ?,
+    last_updated_ms = ?;
