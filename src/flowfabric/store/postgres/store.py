@@ -47,6 +47,7 @@ from flowfabric.store.postgres.failures import (
 from flowfabric.store.postgres.migrate import Kind, check_schema, migrate
 from flowfabric.store.postgres.reader import decode_rows, run_reads
 from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES
+from flowfabric.store.shared import Shared
 from flowfabric.store.sql.ddl import first_of
 
 CHUNK = 500
@@ -71,6 +72,7 @@ class PostgresStore:
         self.closed = True
         self._gaps = {channel: GapReader(channel) for channel in OUTBOXES}
         self._together = count()
+        self._shared = Shared()
         self._noting: set[asyncio.Future[None]] = set()
         self._offset_ms, self._offset_until, self._latest = 0, float("-inf"), 0
 
@@ -128,12 +130,15 @@ class PostgresStore:
         if self.clock is not None:
             return self.clock()
         if time.monotonic() > self._offset_until:
-            said = (await self._read(lambda session: session.fetch(_CLOCK)))[0][0]
-            heard = -(-time.time_ns() // 1_000_000)
-            self._offset_ms = said - heard
-            self._offset_until = time.monotonic() + CLOCK_CHECK_S
+            await self._shared.once("clock", self._set_clock)
         self._latest = max(self._latest, time.time_ns() // 1_000_000 + self._offset_ms)
         return self._latest
+
+    async def _set_clock(self) -> None:
+        said = (await self._read(lambda session: session.fetch(_CLOCK)))[0][0]
+        heard = -(-time.time_ns() // 1_000_000)
+        self._offset_ms = said - heard
+        self._offset_until = time.monotonic() + CLOCK_CHECK_S
 
     def inside(self, connection: Any) -> Store:
         return cast(Store, BoundStore(self, connection))
