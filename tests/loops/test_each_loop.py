@@ -14,6 +14,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.delayed_promoter import DelayedPromoter
 from flowfabric.loops.lease_expiry import LeaseExpiry
+from flowfabric.loops.limits import LimitReleaser
 from flowfabric.loops.loop import BATCH, MAX_FAILURES, SKIPPED_CYCLES, Loop, LoopSettings
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.loops.route_releaser import RouteReleaser
@@ -22,6 +23,7 @@ from flowfabric.loops.time_limits import AttemptTimeout, ExecutionDeadline
 from flowfabric.loops.worker_reaper import WorkerReaper
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.policy import ExecutionPolicy, TimeoutPolicy
+from flowfabric.model.quota import BlockForAdmissionArgs
 from flowfabric.testing import ManualClock
 from tests.engine.helpers import (
     GRACE_MS,
@@ -38,6 +40,7 @@ from tests.engine.helpers import (
     stored,
     two_stores,
 )
+from tests.engine.limit_helpers import quota_lane
 
 DAY_MS = 86_400_000
 GPU: dict[str, Any] = {"routing_requirements": {"required_capabilities": ["gpu"]}}
@@ -192,6 +195,58 @@ async def test_the_route_releaser_keeps_to_its_filter(engine: Engine) -> None:
     loop = RouteReleaser(LoopSettings(wanted=ScannerFilter(namespace="mine")))
     assert await loop.run(engine) == 1
     assert (await state(engine, mine), await state(engine, other)) == ("READY", "ROUTE")
+
+
+async def test_the_route_releaser_is_due_while_somebody_is_parked(engine: Engine) -> None:
+    loop = RouteReleaser(LoopSettings())
+    assert await loop.next_due(engine) is None
+    await routed(engine)
+    assert await loop.next_due(engine) == 0
+    await engine.register_worker(registration(capabilities=frozenset({"gpu"})))
+    assert await loop.next_due(engine) is None
+
+
+async def test_a_route_releaser_that_found_nobody_parked_begins_at_the_front_again(
+    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flowfabric.engine.routes.ROUTE_PAGE", 1)
+    monkeypatch.setattr("flowfabric.loops.route_releaser.PAGES", 1)
+    loop = RouteReleaser(LoopSettings())
+    for _ in range(2):
+        clock.advance(1)
+        await routed(engine)
+    assert await loop.run(engine) == 0 and loop._after is not None
+    await engine.register_worker(registration(capabilities=frozenset({"gpu"})))
+    assert await loop.next_due(engine) is None and loop._after is None
+
+
+async def test_the_limit_releaser_is_due_while_somebody_is_held_back(engine: Engine) -> None:
+    loop = LimitReleaser(LoopSettings())
+    assert await loop.next_due(engine) is None
+    await quota_lane(engine, cap=1)
+    ident = await create(engine)
+    await engine.block_execution_for_admission(BlockForAdmissionArgs(execution_id=ident, reason="waiting_for_quota"))
+    assert await loop.next_due(engine) == 0
+    assert await loop.run(engine) == 1
+    assert await loop.next_due(engine) is None
+
+
+async def test_what_nobody_told_of_is_let_go_within_an_interval(clock: ManualClock) -> None:
+    """Neither bell rings when one is parked although a worker is there, or held back although there is room."""
+    engine = memory_engine(clock)
+    loops = Supervisor(engine, LoopSettings(route_ms=100, unblock_ms=100))
+    loops.loops = [loop for loop in loops.loops if loop.name in ("route_releaser", "limit_releaser")]
+    await engine.register_worker(registration(capabilities=frozenset({"gpu"})))
+    await quota_lane(engine, cap=1)
+    loops.start()
+    for _ in range(2):
+        parked = await routed(engine, lane_id="other")
+        held = await create(engine)
+        await engine.block_execution_for_admission(BlockForAdmissionArgs(execution_id=held, reason="waiting_for_quota"))
+        async with asyncio.timeout(10):
+            while [await state(engine, ident) for ident in (parked, held)] != ["READY"] * 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    await loops.stop(5)
 
 
 async def test_the_reaper_drops_silent_workers_of_many_batches(engine: Engine, clock: ManualClock) -> None:

@@ -16,7 +16,7 @@ from flowfabric.connect import SqliteBackend, memory_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.kernel import Settings
 from flowfabric.loops.loop import LoopSettings
-from flowfabric.loops.supervisor import Supervisor
+from flowfabric.loops.supervisor import EARLY_S, Supervisor, until_step
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.store.sqlite.registry import open_store
 from tests.engine.helpers import LANE, attempt, claim, create, fields, registration, running, state, worker
@@ -221,3 +221,19 @@ async def test_an_idle_supervisor_sleeps(tmp_path: Path) -> None:
         jobs = engine.store._writer.jobs
         await asyncio.sleep(0.3)
         assert engine.store._writer.jobs - jobs <= 1
+
+
+@pytest.mark.parametrize(
+    ("now", "left"),
+    [(100.0, 3.0), (100.1, 2.9), (102.5, 0.5), (103.0, 3.0), (104.0, 2.0), (100.0 + 3 * 7 + 1, 2.0)],
+)
+def test_steps_lie_an_interval_apart(now: float, left: float) -> None:
+    assert until_step(100.0, now, 3.0) == pytest.approx(left)
+
+
+def test_a_timer_that_is_a_little_early_does_not_make_two_looks_of_one() -> None:
+    assert until_step(100.0, 103.0 - EARLY_S / 2, 3.0) == pytest.approx(3.0 + EARLY_S / 2)
+
+
+def test_no_step_is_further_away_than_the_interval() -> None:
+    assert all(0 < until_step(100.0, 100 + n / 1000, 0.75) <= 0.751 + EARLY_S for n in range(5_000))

@@ -9,6 +9,7 @@ from flowfabric.model.quota import Attached, LimitScope
 from flowfabric.rules.attachments import GATES, LIMITS, Scopes, open_gate, scopes_of
 from flowfabric.store.hub import Topic
 from flowfabric.store.port import Row, Scan, Store
+from flowfabric.store.shared import Shared
 
 FRESH_S = 1.0
 GATES_FRESH_S = 5.0
@@ -34,6 +35,7 @@ class Attachments:
         self._scopes: _Kept | None = None
         self._gates: dict[str, _Kept] = {}
         self._opened: set[tuple[str, str]] = set()
+        self._shared = Shared()
 
     async def scopes(self) -> Scopes:
         kept = self._scopes
@@ -62,11 +64,15 @@ class Attachments:
         if kept is None or not self._is_good(kept, (GATES, lane)):
             if len(self._gates) >= MAX_LANES:
                 self._gates.clear()
-            heard = self._store.hub.follow((GATES, lane))
-            rows = await self._all("lane_gates", {"lane_id": lane}, slice(1, 2))
-            kept = self._gates[lane] = _Kept(tuple(row[1] for row in rows), heard, GATES_FRESH_S)
+            heard = self._store.hub.follow((GATES, lane))  # in the key: a look begun before the bell rang may have missed why
+            kept = await self._shared.once((lane, heard), lambda: self._look_for_gates(lane, heard))
         gates: tuple[str, ...] = kept.value
         return gates
+
+    async def _look_for_gates(self, lane: str, heard: int) -> _Kept:
+        rows = await self._all("lane_gates", {"lane_id": lane}, slice(1, 2))
+        kept = self._gates[lane] = _Kept(tuple(row[1] for row in rows), heard, GATES_FRESH_S)
+        return kept
 
     def _is_good(self, kept: _Kept, topic: Topic) -> bool:
         """What is only old is read again by whoever finds it so; the others go on with it meanwhile."""

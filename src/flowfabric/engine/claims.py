@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -33,6 +34,7 @@ from flowfabric.rules import claims, leases
 from flowfabric.rules.attachments import GATES
 from flowfabric.rules.decision import Act, Decision, Snapshot
 from flowfabric.rules.quotas import QUOTAS
+from flowfabric.store.hub import Waiter
 from flowfabric.store.port import Row
 
 POLL_S = 5.0
@@ -78,26 +80,44 @@ class Claims(Routes):
         return await self.store.sweep(plan, claimer.wanted), AT_ANY_TIME
 
     async def _wait_for_work(self, claimer: Claimer, seconds: float) -> list[Row]:
-        """Parked on the lane's bells, with a slow poll as the net. Where a quota is full, whatever ends may make room."""
-        clock = asyncio.get_running_loop().time
-        until = clock() + seconds
+        """Parked on the lane's bells, with a slow look as the net. Where a quota is full, whatever ends may make room."""
+        until = time.monotonic() + seconds
         topics = (("ready", claimer.lane), (GATES, claimer.lane), (QUOTAS, None))
         later = AT_ANY_TIME
         while True:
             listening = later.busy
             with self.store.hub.waiter(*topics, *(((LEASE_EVENTS, None),) if listening else ())) as bell:
-                asked = clock()
+                asked = time.monotonic()
                 rows, later = await self._ask(claimer)
-                left = until - clock()
-                if rows or left <= 0:
+                if rows or time.monotonic() >= until:
                     return rows
                 if later.busy and not listening:
                     continue
-                opens = POLL_S if later.opens_at_ms is None else (later.opens_at_ms - await self.store.now_ms()) / 1000
-                if not await bell.wait(max(min(left, POLL_S, opens), SHORTEST_WAIT_S)) and claimer.capabilities:
-                    await self._look_around(claimer.lane, claimer.capabilities)
+                if later == AT_ANY_TIME:
+                    await self._rest(bell, claimer, asked, until)
+                else:
+                    await self._wait_for_room(bell, claimer, later, until)
             if listening:
-                await asyncio.sleep(max(asked + CALM_S - clock(), 0))
+                await asyncio.sleep(max(asked + CALM_S - time.monotonic(), 0))
+
+    async def _rest(self, bell: Waiter, claimer: Claimer, asked: float, until: float) -> None:
+        """Until a bell rings, the time is up, or somebody of this process has seen that the lane is not empty."""
+        known, something = asked, False
+        while not something:
+            left = until - time.monotonic()
+            wait_s = self._lookout.wait_s(claimer.lane, known, POLL_S)
+            if await bell.wait(max(min(left, wait_s), SHORTEST_WAIT_S)) or left <= wait_s:
+                return
+            if claimer.capabilities and await self._look_around(claimer.lane, claimer.capabilities):
+                return
+            something, known = await self._lookout.look(claimer.lane, known)
+
+    async def _wait_for_room(self, bell: Waiter, claimer: Claimer, later: Later, until: float) -> None:
+        """As long as a quota is full, at the most as long as claims rest between two looks."""
+        opens = POLL_S if later.opens_at_ms is None else (later.opens_at_ms - await self.store.now_ms()) / 1000
+        left = until - time.monotonic()
+        if not await bell.wait(max(min(left, POLL_S, opens), SHORTEST_WAIT_S)) and claimer.capabilities:
+            await self._look_around(claimer.lane, claimer.capabilities)
 
     def _work(self, row: Row, policy: ClaimPolicy) -> Work:
         fields, was = self._claimed_fields(row, policy.lease_ttl_ms, policy.worker_instance_id)

@@ -15,6 +15,7 @@ from flowfabric.codec.handle import decode_handle, encode_handle
 from flowfabric.engine.admissions import Admissions
 from flowfabric.engine.attachments import Attachments
 from flowfabric.engine.cascade import Cascade
+from flowfabric.engine.lookout import Lookout
 from flowfabric.engine.standing import Limited
 from flowfabric.engine.turns import Turns
 from flowfabric.errors import Contention, ContentionKind, EngineError, TransportError
@@ -81,6 +82,7 @@ class Kernel:
         self._turns = Turns()
         self._attachments = Attachments(store)
         self._admissions = Admissions(store, self._attachments)
+        self._lookout = Lookout(store)
 
     # ---- snapshots
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.loop import BATCH, LoopSettings, Worklist
 from flowfabric.rules.fence import SWEEP_EXPIRED
-from flowfabric.store.port import Scan
-
-_DUE = (("leased", "lease_expires_at_ms"), ("lost", "lease_expires_at_ms"), ("grants", "expires_at_ms"))
 
 
 class LeaseExpiry:
@@ -41,8 +40,7 @@ class LeaseExpiry:
                 return done
 
     async def next_due(self, engine: Engine) -> int | None:
-        loaded = await engine.store.load([Scan(index, limit=1, columns=(column,)) for index, column in _DUE])
-        leased, lost, granted = (rows[0][0] if rows else None for rows in loaded.rows)
+        leased, lost, granted = await asyncio.gather(*(engine.store.next_due(index) for index in ("leased", "lost", "grants")))
         grace = engine.settings.lease_reclaim_grace_ms
         requeue = None if lost is None or grace < 0 else lost + grace
         lapse = None if granted is None else granted + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.loops.loop import LoopSettings, at_once_if_any
 
 
 class QuotaReconciler:
@@ -24,7 +24,7 @@ class QuotaReconciler:
 class LimitReleaser:
     name = "limit_releaser"
     topic = "limit_releaser"
-    timed = False
+    timed = True
 
     def __init__(self, settings: LoopSettings) -> None:
         self.interval_ms = settings.unblock_ms
@@ -34,4 +34,4 @@ class LimitReleaser:
         return await engine.release_limited(wanted=self._wanted)
 
     async def next_due(self, engine: Engine) -> int | None:
-        return None
+        return await at_once_if_any(engine, "limited")

@@ -64,6 +64,11 @@ class Loop(Protocol):
     async def next_due(self, engine: Engine) -> int | None: ...
 
 
+async def at_once_if_any(engine: Engine, index: str) -> int | None:
+    """When a loop is due that has nothing to do while nobody waits in an index."""
+    return None if await engine.store.next_due(index) is None else 0
+
+
 class Worklist:
     """Executions of a declared index, one operation each. One that keeps failing is left alone for a while."""
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.routes import MAX_RELEASED
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.loops.loop import LoopSettings, at_once_if_any
 
 PAGES = 10
 
@@ -16,7 +16,7 @@ class RouteReleaser:
 
     name = "route_releaser"
     topic = "worker_registered"
-    timed = False
+    timed = True
 
     def __init__(self, settings: LoopSettings) -> None:
         self.interval_ms = settings.route_ms
@@ -33,4 +33,7 @@ class RouteReleaser:
         return released
 
     async def next_due(self, engine: Engine) -> int | None:
-        return None
+        due = await at_once_if_any(engine, "routed")
+        if due is None:
+            self._after = None
+        return due

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.budgets import BudgetReconciler, BudgetResets
@@ -28,6 +29,7 @@ from flowfabric.store.hub import Waiter
 log = logging.getLogger("flowfabric.loops")
 
 SHORTEST_SLEEP_MS = 100
+EARLY_S = 0.01
 AFTER_ERROR_MS = 1_000
 
 
@@ -54,6 +56,15 @@ def all_loops(settings: LoopSettings) -> list[Loop]:
     ]
 
 
+def until_step(began: float, now: float, interval: float) -> float:
+    """How long until the next of the steps that lie an interval apart.
+
+    Loops that find nothing due look in step, so that one statement answers those of one moment. A timer may be a little early.
+    """
+    steps = math.floor((now + EARLY_S - began) / interval) + 1
+    return began + steps * interval - now
+
+
 class Supervisor:
     def __init__(self, engine: Engine, settings: LoopSettings | None = None) -> None:
         self._engine = engine
@@ -62,8 +73,10 @@ class Supervisor:
         self._tasks: list[asyncio.Task[None]] = []
         self._stopping = False
         self._bells: list[Waiter] = []
+        self._began = 0.0
 
     def start(self) -> None:
+        self._began = asyncio.get_running_loop().time()
         self._tasks = [asyncio.create_task(self._drive(loop), name=f"flowfabric-{loop.name}") for loop in self.loops]
 
     async def run_once(self) -> int:
@@ -103,7 +116,7 @@ class Supervisor:
                     log.exception("%s: this pass failed; the next one tries again", loop.name)
                     await bell.wait(AFTER_ERROR_MS / 1000)
                     continue
-                later = now + loop.interval_ms
+                later = now + 1000 * until_step(self._began, asyncio.get_running_loop().time(), loop.interval_ms / 1000)
                 soon = later if due is None or due <= began else due  # what this pass left behind waits for something else
                 wake_at = hub.plan(loop.topic, min(soon, later))
                 if not self._stopping:

@@ -12,9 +12,9 @@ from flowfabric.plan import Form
 from flowfabric.rules.admission import CLAIM_COUNTED, CLAIM_GATED, TOUCH_QUOTA
 from flowfabric.store.port import Get, Scan
 from flowfabric.store.postgres import connections
+from flowfabric.store.postgres.dues import firsts_of
 from flowfabric.store.postgres.events import GapReader
 from flowfabric.store.postgres.reader import run_reads
-from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_name
 from flowfabric.store.sql.pg import statement
@@ -129,11 +129,11 @@ def check_scans(reader: Session, index: Index) -> None:
 def check_next_due(reader: Session, index: Index) -> None:
     if index.group or TABLES[index.table].kinds[index.order[0]] != "int":
         return
-    store: Any = PostgresStore(connections.Options("postgresql://nowhere"))
-    store._read = lambda work: work(Recorder())
-    for found in both_ways(reader, *sent(store.next_due(index.name))):
-        assert {node.get("Index Name") for node in found} == {None, index_name(index)}, index
-        assert not sorts(found), index
+    for asked in ([index.name], [index.name, "delayed"]):
+        wanted = {index_name(INDEXES[name]) for name in asked}
+        for found in both_ways(reader, firsts_of(asked), ()):
+            assert {node.get("Index Name") for node in found} == {None, *wanted}, index
+            assert not sorts(found), index
 
 
 def check_get(reader: Session, table: Table) -> None:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
+import pytest
+
 from flowfabric.store.postgres.connections import Options
 
 from .helpers import engine_on, one, plain
@@ -27,3 +32,18 @@ async def test_it_is_not_far_behind_and_does_not_run_back(options: Options) -> N
             assert first >= before - 1_000
             engine.store._offset_until = float("-inf")
             assert await engine.server_time_ms() >= first
+
+
+async def test_many_who_need_it_at_once_ask_the_server_once(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with engine_on(options) as engine:
+        await engine.server_time_ms()
+        read, asked = engine.store._read, []
+
+        async def counted(work: Any) -> Any:
+            asked.append(work)
+            return await read(work)
+
+        monkeypatch.setattr(engine.store, "_read", counted)
+        engine.store._offset_until = float("-inf")
+        await asyncio.gather(*(engine.server_time_ms() for _ in range(16)))
+        assert len(asked) == 1

@@ -35,6 +35,7 @@ from flowfabric.store.postgres.bell import Bell
 from flowfabric.store.postgres.bound import BoundStore
 from flowfabric.store.postgres.coalescer import MAX_BATCH, Coalescer, Key
 from flowfabric.store.postgres.connections import Link, Links, Options
+from flowfabric.store.postgres.dues import Dues
 from flowfabric.store.postgres.events import GapReader
 from flowfabric.store.postgres.failures import (
     FIRST_PAUSE_S,
@@ -46,8 +47,8 @@ from flowfabric.store.postgres.failures import (
 )
 from flowfabric.store.postgres.migrate import Kind, check_schema, migrate
 from flowfabric.store.postgres.reader import decode_rows, run_reads
-from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES
-from flowfabric.store.sql.ddl import first_of
+from flowfabric.store.schema import OUTBOXES, TABLES
+from flowfabric.store.shared import Shared
 
 CHUNK = 500
 CLOCK_CHECK_S = 10.0
@@ -71,6 +72,8 @@ class PostgresStore:
         self.closed = True
         self._gaps = {channel: GapReader(channel) for channel in OUTBOXES}
         self._together = count()
+        self._shared = Shared()
+        self._dues = Dues(lambda sql: self._read(lambda session: session.fetch(sql)))
         self._noting: set[asyncio.Future[None]] = set()
         self._offset_ms, self._offset_until, self._latest = 0, float("-inf"), 0
 
@@ -128,12 +131,15 @@ class PostgresStore:
         if self.clock is not None:
             return self.clock()
         if time.monotonic() > self._offset_until:
-            said = (await self._read(lambda session: session.fetch(_CLOCK)))[0][0]
-            heard = -(-time.time_ns() // 1_000_000)
-            self._offset_ms = said - heard
-            self._offset_until = time.monotonic() + CLOCK_CHECK_S
+            await self._shared.once("clock", self._set_clock)
         self._latest = max(self._latest, time.time_ns() // 1_000_000 + self._offset_ms)
         return self._latest
+
+    async def _set_clock(self) -> None:
+        said = (await self._read(lambda session: session.fetch(_CLOCK)))[0][0]
+        heard = -(-time.time_ns() // 1_000_000)
+        self._offset_ms = said - heard
+        self._offset_until = time.monotonic() + CLOCK_CHECK_S
 
     def inside(self, connection: Any) -> Store:
         return cast(Store, BoundStore(self, connection))
@@ -271,9 +277,8 @@ class PostgresStore:
         asked.add_done_callback(lambda _: _done(noted))
         return asked
 
-    async def next_due(self, index: str) -> int | None:
-        rows = await self._read(lambda session: session.fetch(first_of(INDEXES[index])))
-        return rows[0][0] if rows else None
+    def next_due(self, index: str) -> Awaitable[int | None]:
+        return self._dues.next_due(index)
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         return await self._read(lambda connection: dump_tables(connection, tables))

@@ -1,0 +1,68 @@
+"""The queues of a lane are kept at hand: read once for all who ask, and anew when the bell has rung."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from flowfabric.engine.engine import Engine
+from flowfabric.rules.attachments import GATES
+from flowfabric.store.port import Loaded, Read, Scan
+
+from .helpers import LANE
+from .limit_helpers import quota_lane, several
+
+
+class Looks:
+    """Counts the reads of a lane's gates; each is answered when `through` is set."""
+
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count, self.through = 0, asyncio.Event()
+        load = engine.store.load
+
+        async def counted(reads: Sequence[Read]) -> Loaded:
+            if isinstance(reads[0], Scan) and reads[0].index == "lane_gates":
+                self.count += 1
+                loaded = await load(reads)
+                await self.through.wait()
+                return loaded
+            return await load(reads)
+
+        monkeypatch.setattr(engine.store, "load", counted)
+
+    async def begun(self, times: int) -> None:
+        async with asyncio.timeout(10):
+            while self.count < times:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+
+
+async def test_many_who_ask_at_once_look_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = Looks(engine, monkeypatch)
+    asking = [asyncio.ensure_future(engine._attachments.gates(LANE)) for _ in range(16)]
+    await looks.begun(1)
+    looks.through.set()
+    assert await asyncio.gather(*asking) == [()] * 16
+    assert looks.count == 1
+    engine.store.hub.ring([(GATES, LANE)])
+    before = looks.count
+    await asyncio.gather(*(engine._attachments.gates(LANE) for _ in range(16)))
+    assert looks.count == before + 1
+
+
+async def test_who_asks_after_the_bell_does_not_share_a_look_from_before_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = Looks(engine, monkeypatch)
+    early: Any = asyncio.ensure_future(engine._attachments.gates(LANE))
+    await looks.begun(1)
+    limit = await quota_lane(engine, cap=1)
+    await several(engine, 1)
+    late: Any = asyncio.ensure_future(engine._attachments.gates(LANE))
+    await looks.begun(2)
+    looks.through.set()
+    assert await late == (str(limit),)
+    await early
+    assert await engine._attachments.gates(LANE) == (str(limit),)

@@ -1,0 +1,243 @@
+"""The net under waiting claims: one looks for all of them, and whatever no bell told of is still found in time."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+
+from flowfabric.engine import lookout
+from flowfabric.engine.engine import Engine
+from flowfabric.engine.lookout import Lookout
+from flowfabric.model.lease import Handle
+from flowfabric.store.port import Loaded, Read
+
+from .helpers import LANE, create, fields, parked, worker
+from .limit_helpers import quota_lane
+
+OFTEN_S = 0.05
+PATIENCE_S = 10.0
+LONG_MS = 60_000
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowfabric.engine.claims.POLL_S", OFTEN_S)
+    monkeypatch.setattr("flowfabric.engine.attachments.GATES_FRESH_S", OFTEN_S)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """When each look at a lane began."""
+    began: list[float] = []
+    real = Lookout._is_anything_there
+
+    async def noted(self: Lookout, lane: str) -> bool:
+        began.append(time.monotonic())
+        return await real(self, lane)
+
+    monkeypatch.setattr(Lookout, "_is_anything_there", noted)
+    return began
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+
+
+def waiting(engine: Engine, number: int, *capabilities: str, lane: str = LANE) -> asyncio.Future[Handle | None]:
+    return asyncio.ensure_future(engine.claim(lane, capabilities, worker(number, max_wait_ms=LONG_MS)))
+
+
+async def deaf(engine: Engine, monkeypatch: pytest.MonkeyPatch, lane: str = LANE) -> None:
+    """Somebody waits, and no bell rings from now on."""
+    await parked(engine, "ready", lane)
+    monkeypatch.setattr(engine.store.hub, "ring", lambda topics: None)
+
+
+async def ended(*tasks: asyncio.Future[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+# ---- one for all
+
+
+async def test_those_who_wait_in_one_lane_share_a_look_and_do_not_ask_while_it_is_empty(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, looks: list[float]
+) -> None:
+    sweep, swept = engine.store.sweep, list[Any]()
+
+    async def counted(plan: Any, limit: int) -> Any:
+        swept.append(plan)
+        return await sweep(plan, limit)
+
+    monkeypatch.setattr(engine.store, "sweep", counted)
+    tasks = [waiting(engine, n, *("a", "b")[: n % 3]) for n in range(16)]
+    await deaf(engine, monkeypatch)
+    before = len(looks)
+    await until(lambda: len(looks) >= before + 2)
+    asked, before = len(swept), len(looks)
+    await until(lambda: len(looks) >= before + 5)
+    assert len(swept) == asked
+    gaps = [after - one for one, after in zip(looks[before:], looks[before + 1 :], strict=False)]
+    assert min(gaps) > OFTEN_S / 2
+    await ended(*tasks)
+
+
+async def test_lanes_are_looked_at_each(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    task, other = waiting(engine, 1), waiting(engine, 2, lane="other")
+    await parked(engine, "ready", LANE)
+    await deaf(engine, monkeypatch, "other")
+    ident = await create(engine, lane_id="other")
+    async with asyncio.timeout(PATIENCE_S):
+        handle = await other
+    assert handle is not None and fields(handle).execution_id == ident and not task.done()
+    await ended(task)
+
+
+# ---- what no bell told of
+
+
+async def test_everybody_gets_his_own_although_no_bell_rang(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those with a speciality find it made first and before all else, so that what is left is for the others."""
+    kinds: list[tuple[str, ...]] = [("a",), ("b",), ("c",), (), ()]
+    tasks = [waiting(engine, n, *offered) for n, offered in enumerate(kinds)]
+    await deaf(engine, monkeypatch)
+    made = set()
+    for needed in kinds:
+        policy = {"routing_requirements": {"required_capabilities": list(needed)}}
+        made.add(await create(engine, policy=policy, priority=len(needed)))
+    async with asyncio.timeout(PATIENCE_S):
+        handles = await asyncio.gather(*tasks)
+    assert {fields(handle).execution_id for handle in handles if handle is not None} == made
+
+
+async def test_one_that_nobody_here_can_take_does_not_hide_what_comes_behind_it(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, looks: list[float]
+) -> None:
+    task = waiting(engine, 1)
+    await deaf(engine, monkeypatch)
+    await create(engine, policy={"routing_requirements": {"required_capabilities": ["gpu"]}}, priority=9)
+    before = len(looks)
+    await until(lambda: len(looks) >= before + 3)
+    assert not task.done()
+    ident = await create(engine)
+    async with asyncio.timeout(PATIENCE_S):
+        handle = await task
+    assert handle is not None and fields(handle).execution_id == ident
+
+
+async def test_work_behind_a_gate_that_nobody_heard_of_is_found(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = [waiting(engine, n) for n in range(3)]
+    await deaf(engine, monkeypatch)
+    await quota_lane(engine, cap=3)
+    made = {await create(engine) for _ in range(3)}
+    async with asyncio.timeout(PATIENCE_S):
+        handles = await asyncio.gather(*tasks)
+    assert {fields(handle).execution_id for handle in handles if handle is not None} == made
+
+
+async def test_when_the_time_is_up_it_is_asked_once_more(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowfabric.engine.claims.POLL_S", 60.0)
+    task = asyncio.ensure_future(engine.claim(LANE, (), worker(max_wait_ms=500)))
+    await deaf(engine, monkeypatch)
+    ident = await create(engine)
+    async with asyncio.timeout(PATIENCE_S):
+        handle = await task
+    assert handle is not None and fields(handle).execution_id == ident
+
+
+# ---- the lookout by itself
+
+
+class Sea:
+    """A store that answers a look when told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[asyncio.Future[Loaded]] = []
+
+    def load(self, reads: Sequence[Read]) -> Awaitable[Loaded]:
+        self.asked.append(asyncio.get_running_loop().create_future())
+        return self.asked[-1]
+
+    def tell(self, *, something: bool) -> None:
+        self.asked[-1].set_result(Loaded(0, [[], [(1,)] if something else []]))
+
+
+@pytest.fixture
+def sea() -> Sea:
+    return Sea()
+
+
+def on(sea: Sea) -> Lookout:
+    store: Any = sea
+    return Lookout(store)
+
+
+async def test_a_look_that_began_before_one_asked_is_no_news_to_him(sea: Sea) -> None:
+    watch = on(sea)
+    first = asyncio.ensure_future(watch.look(LANE, time.monotonic()))
+    await until(lambda: len(sea.asked) == 1)
+    sea.tell(something=False)
+    said, began = await first
+    assert not said
+    assert await watch.look(LANE, began - 1) == (False, began)
+    later = asyncio.ensure_future(watch.look(LANE, time.monotonic()))
+    await until(lambda: len(sea.asked) == 2)
+    sea.tell(something=True)
+    assert (await later)[0] is True and (await later)[1] > began
+
+
+async def test_one_who_gives_up_leaves_the_look_to_the_others(sea: Sea) -> None:
+    watch, since = on(sea), time.monotonic() - 1
+    first, second = (asyncio.ensure_future(watch.look(LANE, since)) for _ in range(2))
+    await until(lambda: len(sea.asked) == 1)
+    await ended(first)
+    sea.tell(something=True)
+    assert (await second)[0] is True and len(sea.asked) == 1
+
+
+async def test_a_failed_look_is_told_to_those_who_waited_for_it_and_to_nobody_else(sea: Sea) -> None:
+    watch, since = on(sea), time.monotonic() - 1
+    both = [asyncio.ensure_future(watch.look(LANE, since)) for _ in range(2)]
+    await until(lambda: len(sea.asked) == 1)
+    sea.asked[0].set_exception(RuntimeError("injected"))
+    assert [str(said) for said in await asyncio.gather(*both, return_exceptions=True)] == ["injected"] * 2
+    third = asyncio.ensure_future(watch.look(LANE, since))
+    await until(lambda: len(sea.asked) == 2)
+    sea.tell(something=False)
+    assert (await third)[0] is False
+
+
+async def test_all_wake_up_for_the_next_look_and_nobody_sleeps_longer_than_that(
+    sea: Sea, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    watch, now = on(sea), 100.0
+    monkeypatch.setattr(lookout, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
+    assert watch.wait_s(LANE, 98.0, 5.0) == 3.0
+    looking = asyncio.ensure_future(watch.look(LANE, 98.0))
+    await until(lambda: len(sea.asked) == 1)
+    sea.tell(something=False)
+    await looking
+    now = 103.0
+    assert [watch.wait_s(LANE, since, 5.0) for since in (98.0, 100.0, 103.0)] == [2.0] * 3
+    assert watch.wait_s("other", 103.0, 5.0) == 5.0
+    now = 105.0
+    assert [watch.wait_s(LANE, since, 5.0) for since in (100.0, 103.0, 105.0)] == [0.0, 3.0, 5.0]
+
+
+async def test_only_so_many_lanes_are_remembered(sea: Sea, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookout, "MAX_LANES", 3)
+    watch = on(sea)
+    for n in range(10):
+        looking = asyncio.ensure_future(watch.look(f"lane{n}", 0.0))
+        await until(lambda n=n: len(sea.asked) == n + 1)
+        sea.tell(something=False)
+        await looking
+        assert len(watch._last) <= 3

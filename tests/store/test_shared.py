@@ -1,0 +1,70 @@
+"""A call that is under way is shared."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from flowfabric.store.shared import Shared
+
+
+class Call:
+    """Counts how often it is begun, and ends when told."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.end: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def __call__(self) -> str:
+        self.begun += 1
+        return await self.end
+
+
+async def begun(call: Call, times: int) -> None:
+    async with asyncio.timeout(10):
+        while call.begun < times:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+async def test_those_who_ask_meanwhile_share_one_call_and_the_next_begins_another() -> None:
+    shared, call = Shared(), Call()
+    asking = [asyncio.ensure_future(shared.once("a", call)) for _ in range(5)]
+    await begun(call, 1)
+    asking.append(asyncio.ensure_future(shared.once("a", call)))
+    call.end.set_result("done")
+    assert await asyncio.gather(*asking) == ["done"] * 6
+    assert call.begun == 1
+    assert await shared.once("a", call) == "done"
+    assert call.begun == 2
+
+
+async def test_another_key_is_another_call() -> None:
+    shared, call = Shared(), Call()
+    asking = [asyncio.ensure_future(shared.once(key, call)) for key in ("a", "b", "a")]
+    await begun(call, 2)
+    call.end.set_result("done")
+    await asyncio.gather(*asking)
+    assert call.begun == 2
+
+
+async def test_one_who_gives_up_leaves_it_to_the_others() -> None:
+    shared, call = Shared(), Call()
+    first, second = (asyncio.ensure_future(shared.once("a", call)) for _ in range(2))
+    await begun(call, 1)
+    first.cancel()
+    await asyncio.wait([first])
+    call.end.set_result("done")
+    assert await second == "done" and first.cancelled()
+
+
+async def test_a_failure_is_everybodys_and_is_not_kept() -> None:
+    shared, call, better = Shared(), Call(), Call()
+    asking = [asyncio.ensure_future(shared.once("a", call)) for _ in range(2)]
+    await begun(call, 1)
+    call.end.set_exception(RuntimeError("injected"))
+    for each in asking:
+        with pytest.raises(RuntimeError, match="injected"):
+            await each
+    better.end.set_result("done")
+    assert await shared.once("a", better) == "done"
