@@ -149,6 +149,7 @@ class ConflictKind(StrEnum):
     EXECUTION_ALREADY_IN_FLOW = "execution_already_in_flow"
     WAITPOINT_ALREADY_EXISTS = "waitpoint_already_exists"
     ROTATION_CONFLICT = "rotation_conflict"
+    STEP_MISMATCH = "step_mismatch"
     UNIQUE = "unique_violation"
 
 

@@ -18,6 +18,8 @@ from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.engine import FLAGS, Engine
 from flowfabric.engine.flow_backend import FlowBackend
 from flowfabric.engine.quota_backend import QuotaBackend
+from flowfabric.engine.step_backend import StepBackend
+from flowfabric.engine.stream_backend import StreamBackend
 from flowfabric.engine.suspension_backend import SuspensionBackend
 from flowfabric.errors import ConfigError, EngineError, RequiresDevMode, Unavailable
 from flowfabric.loops.supervisor import Supervisor
@@ -27,6 +29,7 @@ from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, 
 from flowfabric.model.flow import CancelFlowArgs, CreateFlowArgs, WaitTimeout
 from flowfabric.model.lease import RevokeLeaseArgs
 from flowfabric.model.quota import BlockForAdmissionArgs, CreateQuotaPolicyArgs
+from flowfabric.model.stream import BestEffortLive, DurableSummary, Frame, FrameKind
 from flowfabric.testing import ManualClock
 
 from .helpers import (
@@ -48,7 +51,7 @@ from .helpers import (
     two_stores,
 )
 
-PARTS = (EngineBackend, FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend)
+PARTS = (EngineBackend, FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend, StreamBackend, StepBackend)
 MEMBERS = sorted({n for kind in PARTS for n in vars(kind) if not n.startswith("_")})
 
 
@@ -170,6 +173,8 @@ PROOFS: dict[str, Any] = {
     "cancel_flow_wait_timeout": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow(f, wait=WaitTimeout(1_000))),
     "cancel_flow_wait_indefinite": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow(f, wait=WaitTimeout(300_000))),
     "quota_admin": lambda e, i, h: e.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=uuid4())),
+    "stream_durable_summary": lambda e, i, h: e.append_frame(h, Frame(b"{}", FrameKind.Event, mode=DurableSummary())),
+    "stream_best_effort_live": lambda e, i, h: e.append_frame(h, Frame(b"", FrameKind.Event, mode=BestEffortLive(5_000))),
     "release_admission": lambda e, i, h: e.release_admission(uuid4(), i),
     "read_quota_policy_limits": lambda e, i, h: _always(e.read_quota_policy_limits(uuid4())),
     "block_execution_for_admission": lambda e, i, h: e.block_execution_for_admission(

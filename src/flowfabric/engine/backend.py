@@ -9,6 +9,7 @@ from uuid import UUID
 from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.flow_backend import FlowBackend
 from flowfabric.engine.quota_backend import QuotaBackend
+from flowfabric.engine.step_backend import StepBackend
 from flowfabric.engine.stream_backend import StreamBackend
 from flowfabric.engine.subscriptions import Subscription
 from flowfabric.engine.suspension_backend import SuspensionBackend
@@ -73,7 +74,7 @@ from flowfabric.model.state import ExpirePhase, LaneState, PublicState
 from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs
 
 
-class EngineBackend(FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend, StreamBackend, Protocol):
+class EngineBackend(FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend, StreamBackend, StepBackend, Protocol):
     """`Engine` implements it over a store. Operations raise `EngineError`s; a refused call changed nothing."""
 
     # ---- the backend itself

@@ -224,6 +224,22 @@ class ExecutionInfo(Struct, frozen=True):
     blocking_detail: str
 
 
+class ExecutionOutcome(Struct, frozen=True):
+    """How it stands, and what it came to."""
+
+    public_state: str
+    terminal_outcome: str
+    result: bytes | None
+    failure_reason: str | None
+    last_failure_message: str | None
+    cancellation_reason: str | None
+    total_attempt_count: int
+
+    @property
+    def ended(self) -> bool:
+        return self.terminal_outcome != "none"
+
+
 class AttemptRef(Struct, frozen=True):
     attempt_id: UUID
     attempt_index: int

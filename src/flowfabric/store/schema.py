@@ -50,6 +50,7 @@ TABLES: dict[str, Table] = {
                 "ff_stream_meta",
                 "ff_stream_frame",
                 "ff_stream_summary",
+                "ff_step",
                 "ff_lease_event",
                 "ff_completion_event",
                 "ff_operator_event",
@@ -82,6 +83,11 @@ TABLES: dict[str, Table] = {
             "ff_stream_summary",
             """partition_key int!, execution_id uuid!, attempt_index int!, document_json json='{}', version int=1,
             patch_kind text='json-merge-patch', last_updated_ms int, first_applied_ms int""",
+        ),
+        table(
+            "ff_step",
+            """partition_key int!, execution_id uuid!, position int!, name text, kind text='step', attempt_index int=0,
+            recorded_at_ms int, value bytes?""",
         ),
         table(
             "ff_claim_grant",

@@ -121,7 +121,7 @@ def statement(form: Form, begun_by: Form | None = None) -> PgForm:
         sql="WITH "
         + ",\n".join(parts)
         + f"\nSELECT {', '.join(shown)} FROM {'g' if begun_by is None else 'f LEFT JOIN g ON true'}",
-        single=_single(head, subject, form, kinds) if counted and isinstance(head, Insert) else None,
+        single=_single(head, subject, form, kinds) if counted and isinstance(head, Insert) and not _present(head) else None,
         probe=_probe(form, subject, kinds) if form.pick is not None else None,
         kinds=tuple(kinds[a] for a in form.args),
         sent=tuple(form.args.index(a) for a in (form.args if form.pick is None else _used(form))),
@@ -161,11 +161,15 @@ def _beginning(form: Form, first: Form) -> str:
     return f"f AS (UPDATE {table.name} AS t SET {scope.sets(head.set, table)} WHERE {guarded(head, table, scope)} RETURNING 1)"
 
 
+def _present(step: Step) -> list[Present]:
+    return [guard for guard in getattr(step, "where", ()) if isinstance(guard, Present)]
+
+
 def _held_still(form: Form, kinds: Mapping[str, str]) -> list[str]:
     """For which plans the row of another table fits. It is locked against change, in key order; had it changed, it is looked at
     once more.
     """
-    asked = [guard for guard in getattr(form.steps[0], "where", ()) if isinstance(guard, Present)]
+    asked = _present(form.steps[0])
     if not asked:
         return []
     (guard,) = asked

@@ -71,10 +71,14 @@ c10 AS (DELETE
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id),
 c11 AS (DELETE
+    FROM ff_step AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+c12 AS (DELETE
     FROM ff_lease_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id::text),
-o11 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o12 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_lease_event',
     max(t.event_id)
     FROM ff_lease_event AS t JOIN g ON t.partition_key = g.r_partition_key
@@ -83,11 +87,11 @@ o11 AS (INSERT INTO ff_outbox_trim AS x (channel,
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
     EXCLUDED.event_id)),
-c12 AS (DELETE
+c13 AS (DELETE
     FROM ff_completion_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id),
-o12 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o13 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_completion_event',
     max(t.event_id)
     FROM ff_completion_event AS t JOIN g ON t.partition_key = g.r_partition_key
@@ -96,11 +100,11 @@ o12 AS (INSERT INTO ff_outbox_trim AS x (channel,
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
     EXCLUDED.event_id)),
-c13 AS (DELETE
+c14 AS (DELETE
     FROM ff_operator_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id::text),
-o13 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o14 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_operator_event',
     max(t.event_id)
     FROM ff_operator_event AS t JOIN g ON t.partition_key = g.r_partition_key
@@ -109,11 +113,11 @@ o13 AS (INSERT INTO ff_outbox_trim AS x (channel,
     ON CONFLICT (channel) DO UPDATE
     SET event_id = greatest(x.event_id,
     EXCLUDED.event_id)),
-c14 AS (DELETE
+c15 AS (DELETE
     FROM ff_signal_event AS t USING g
     WHERE t.partition_key = g.r_partition_key
     AND t.execution_id = g.r_execution_id::text),
-o14 AS (INSERT INTO ff_outbox_trim AS x (channel,
+o15 AS (INSERT INTO ff_outbox_trim AS x (channel,
     event_id) SELECT 'ff_signal_event',
     max(t.event_id)
     FROM ff_signal_event AS t JOIN g ON t.partition_key = g.r_partition_key

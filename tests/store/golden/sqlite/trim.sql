@@ -69,6 +69,11 @@ DELETE
     WHERE partition_key = ?
     AND execution_id = ?;
 
+DELETE
+    FROM ff_step
+    WHERE partition_key = ?
+    AND execution_id = ?;
+
 INSERT INTO ff_outbox_trim (channel,
     event_id) SELECT 'ff_lease_event',
     highest

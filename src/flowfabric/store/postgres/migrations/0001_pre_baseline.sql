@@ -170,6 +170,18 @@ CREATE TABLE ff_stream_summary (
     PRIMARY KEY (partition_key, execution_id, attempt_index)
 );
 
+CREATE TABLE ff_step (
+    partition_key bigint NOT NULL,
+    execution_id uuid NOT NULL,
+    position bigint NOT NULL,
+    name text COLLATE "C" NOT NULL,
+    kind text COLLATE "C" NOT NULL DEFAULT 'step',
+    attempt_index bigint NOT NULL DEFAULT 0,
+    recorded_at_ms bigint NOT NULL,
+    value bytea,
+    PRIMARY KEY (partition_key, execution_id, position)
+);
+
 CREATE TABLE ff_claim_grant (
     partition_key bigint NOT NULL,
     execution_id uuid NOT NULL,

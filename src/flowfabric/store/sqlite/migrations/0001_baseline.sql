@@ -170,6 +170,18 @@ CREATE TABLE ff_stream_summary (
     PRIMARY KEY (partition_key, execution_id, attempt_index)
 );
 
+CREATE TABLE ff_step (
+    partition_key INTEGER NOT NULL,
+    execution_id BLOB NOT NULL,
+    position INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    kind TEXT NOT NULL DEFAULT 'step',
+    attempt_index INTEGER NOT NULL DEFAULT 0,
+    recorded_at_ms INTEGER NOT NULL,
+    value BLOB,
+    PRIMARY KEY (partition_key, execution_id, position)
+);
+
 CREATE TABLE ff_claim_grant (
     partition_key INTEGER NOT NULL,
     execution_id BLOB NOT NULL,

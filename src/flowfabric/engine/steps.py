@@ -1,0 +1,89 @@
+"""Steps of a task, kept with the execution; and what a caller asks when it waits for a result."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from flowfabric.engine import checks
+from flowfabric.engine.streams import Streams
+from flowfabric.errors import Contention, ContentionKind, ResourceExhausted, invalid
+from flowfabric.ids import ExecutionId, execution_id, lane_id
+from flowfabric.ids import name as checked_name
+from flowfabric.model.execution import ExecutionOutcome
+from flowfabric.model.lease import Handle
+from flowfabric.model.step import MAX_STEP_BYTES, MAX_STEP_NAME_BYTES, MAX_STEPS, LastSuspension, StepRecord
+from flowfabric.plan import Applied
+from flowfabric.rules import steps
+from flowfabric.rules.attachments import GATES
+from flowfabric.rules.fence import check_handle
+from flowfabric.rules.quotas import QUOTAS
+from flowfabric.store.hub import Waiter
+from flowfabric.store.port import Get, Scan
+
+_COLUMNS = ("position", "name", "kind", "attempt_index", "recorded_at_ms", "value")
+_OUTCOME = (
+    "public_state",
+    "terminal_outcome",
+    "result",
+    "failure_reason",
+    "last_failure_message",
+    "cancellation_reason",
+    "total_attempt_count",
+)
+MAX_TRIES = 3
+
+
+class Steps(Streams):
+    async def record_step(
+        self, handle: Handle, position: int, name: str, value: bytes | None = None, kind: str = "step"
+    ) -> StepRecord:
+        """Keeps what a step came to, under the lease. Recorded before, the stored one is the answer, if it is the same step."""
+        fields = self.fields(handle)
+        if checks.whole(position, "position", 0, 2**31 - 1) >= MAX_STEPS:
+            raise ResourceExhausted("steps of one execution", MAX_STEPS)
+        checks.text(name, "name", MAX_STEP_NAME_BYTES)
+        checked_name(kind, "kind")
+        if value is not None and (not isinstance(value, bytes) or len(value) > MAX_STEP_BYTES):
+            raise invalid("value", f"at most {MAX_STEP_BYTES} bytes")
+        plan = steps.record(fields, position, name, kind, value)
+        for _ in range(MAX_TRIES):
+            answer = await self.store.commit(plan)
+            if isinstance(answer, Applied):
+                return StepRecord(position, name, kind, fields.attempt_index, answer.now_ms, value)
+            key = (fields.execution_id.partition_index, fields.execution_id.uuid)
+            rows = (await self.store.load((Get(steps.STEP, (*key, position), _COLUMNS),))).rows[0]
+            refused = check_handle(await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index), fields)
+            if refused is not None:
+                await self._refuse(refused)
+            if rows:
+                return steps.same(StepRecord(*rows[0]), name, kind)
+            await asyncio.sleep(0)
+        raise Contention(ContentionKind.RETRY_EXHAUSTED)
+
+    async def read_steps(self, execution: ExecutionId) -> list[StepRecord]:
+        """What an execution has finished so far, in order."""
+        ident = execution_id(execution)
+        group = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+        rows = (await self.store.load((Scan("steps", group, limit=MAX_STEPS, columns=_COLUMNS),))).rows[0]
+        return [StepRecord(*row) for row in rows]
+
+    async def read_last_suspension(self, execution: ExecutionId) -> LastSuspension | None:
+        """What the latest suspension was for, and whether it is over."""
+        ident = execution_id(execution)
+        columns = ("continuation_metadata_pointer", "attempt_index", "close_reason")
+        read = Get("ff_suspension_current", (ident.partition_index, ident.uuid), columns)
+        rows = (await self.store.load((read,))).rows[0]
+        return LastSuspension(*rows[0]) if rows else None
+
+    async def read_outcome(self, execution: ExecutionId) -> ExecutionOutcome | None:
+        """How an execution stands and, once it is over, what it came to."""
+        ident = execution_id(execution)
+        rows = (await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), _OUTCOME),))).rows[0]
+        return ExecutionOutcome(*rows[0]) if rows else None
+
+    def work_bell(self, *lanes: str) -> Waiter:
+        """Rings when there may be work in one of the lanes. Enter it, arm it, ask for work, then wait."""
+        checked = [lane_id(lane) for lane in lanes]
+        topics = [(topic, lane) for lane in checked for topic in ("ready", GATES)]
+        return self.store.hub.waiter(*topics, (QUOTAS, cast(str, None)))
