@@ -23,7 +23,7 @@ from flowfabric.model.lease import (
     RenewLeaseArgs,
     UpdateProgressArgs,
 )
-from flowfabric.model.policy import parse_retry_policy, stored_policy
+from flowfabric.model.policy import MAX_DURATION_MS, parse_retry_policy, stored_policy
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules import attempts, retries
 from flowfabric.rules.claims import policy_text
@@ -93,15 +93,22 @@ class Attempts(Grants):
         return answers
 
     async def fail(
-        self, handle: Handle, reason: FailureReason | str, failure_class: FailureClass = FailureClass.TRANSIENT
+        self,
+        handle: Handle,
+        reason: FailureReason | str,
+        failure_class: FailureClass = FailureClass.TRANSIENT,
+        *,
+        retry_after_ms: int | None = None,
     ) -> FailOutcome:
-        """Ends the attempt; the class and the policy decide whether there will be another."""
+        """Ends the attempt; the class and the policy decide whether there is another, `retry_after_ms` when, if given."""
         fields = self.fields(handle)
         said = FailureReason(reason) if isinstance(reason, str) else reason
         if not isinstance(said, FailureReason):
             raise invalid("reason", "text or a FailureReason", reason)
         message = checks.text(said.message, "reason.message", 65_536)
         category = _category(said, failure_class)
+        if retry_after_ms is not None:
+            checks.whole(retry_after_ms, "retry_after_ms", 0, MAX_DURATION_MS)
         known = self.facts(handle)
         if known is None:
             snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
@@ -124,6 +131,8 @@ class Attempts(Grants):
             retry_count,
             self._random.random(),
         )
+        if retry_after_ms is not None and delay_ms is not None:
+            delay_ms = retry_after_ms
         outcome: FailOutcome = await self.by_holder(fields, attempts.fail(fields, message, category, delay_ms), "failed")
         if isinstance(outcome, TerminalFailed):
             await self._ended(handle, fields)

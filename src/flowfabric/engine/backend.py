@@ -230,9 +230,14 @@ class EngineBackend(FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend,
         """Each as `complete` would answer it: None, or the error for that one."""
 
     async def fail(
-        self, handle: Handle, reason: FailureReason | str, failure_class: FailureClass = FailureClass.TRANSIENT
+        self,
+        handle: Handle,
+        reason: FailureReason | str,
+        failure_class: FailureClass = FailureClass.TRANSIENT,
+        *,
+        retry_after_ms: int | None = None,
     ) -> FailOutcome:
-        """Ends the attempt; the class and the policy decide whether there will be another."""
+        """Ends the attempt; the class and the policy decide whether there is another, `retry_after_ms` when, if given."""
 
     async def delay(self, handle: Handle, delay_until: int) -> None:
         """Parks the execution until a time; the same attempt goes on then."""

@@ -1,0 +1,193 @@
+"""The app: where tasks are declared, and how one reaches the engine behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import secrets
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, overload
+from uuid import UUID
+
+from flowfabric.connect import connect, is_postgres
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import ConfigError
+from flowfabric.ids import ExecutionId, lane_id
+from flowfabric.ids import name as checked_name
+from flowfabric.sdk.budgets import Budget, budget_id
+from flowfabric.sdk.failures import Retry, UnknownTask
+from flowfabric.sdk.flow import FlowBuilder
+from flowfabric.sdk.payloads import Codec
+from flowfabric.sdk.results import Results
+from flowfabric.sdk.run import Run
+from flowfabric.sdk.task import P, R, Task, capability_of
+from flowfabric.sdk.times import Span
+
+F = TypeVar("F", bound=Callable[..., Any])
+SECRET = "FF_WAITPOINT_HMAC_SECRET"  # noqa: S105 - the name of a variable
+_KID = "app"
+
+
+class Plain:
+    """Stored as it is."""
+
+    def encode(self, data: bytes) -> bytes:
+        return data
+
+    def decode(self, data: bytes) -> bytes:
+        return data
+
+
+class App:
+    """`App("sqlite:///ff.db")`, `App("postgresql://host/database")`, or `App("memory://")` for tests.
+
+    It connects when it is first used, and belongs to the event loop it is used in. `async with app:` closes it in the end.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        name: str = "app",
+        namespace: str = "default",
+        codec: Codec | None = None,
+        engine: Engine | None = None,
+        **tuning: Any,
+    ) -> None:
+        self.url, self.name, self.namespace = url, checked_name(name, "name"), checked_name(namespace, "namespace")
+        self.codec: Codec = codec or Plain()
+        self.tasks: dict[str, Task[..., Any]] = {}
+        self.budgets: list[Budget] = []
+        self.results = Results(self.engine)
+        self._given, self._tuning = engine, tuning
+        self._engine: asyncio.Future[Engine] | None = None
+
+    # ---- declaring
+
+    @overload
+    def task(self, function: Callable[P, R]) -> Task[P, R]: ...
+
+    @overload
+    def task(
+        self,
+        *,
+        name: str | None = None,
+        lane: str = "default",
+        retry: Retry | None = None,
+        timeout: Span | None = None,
+        priority: int = 0,
+        requires: Iterable[str] = (),
+    ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
+
+    def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+        """Makes a function a task. Its arguments and its result are carried as its type hints say."""
+        if function is not None:
+            return self._declared(function, options)
+        return lambda declared: self._declared(declared, options)
+
+    def _declared(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
+        name = checked_name(options.pop("name", None) or function.__name__, "name")
+        if name in self.tasks:
+            raise ConfigError(f"task {name}: there is one of that name already; give one of them name=...")
+        lane = lane_id(options.pop("lane", "default"))
+        retry = options.pop("retry", None)
+        if retry is not None and not isinstance(retry, Retry):
+            raise ConfigError(f"task {name}: retry: a Retry, got {retry!r:.80}")
+        made: Task[..., Any] = Task(
+            self,
+            function,
+            name=name,
+            lane=lane,
+            retry=retry,
+            timeout=options.pop("timeout", None),
+            priority=options.pop("priority", 0),
+            requires=options.pop("requires", ()),
+        )
+        if options:
+            accepted = "name, lane, retry, timeout, priority and requires"
+            raise ConfigError(f"task {name}: {', '.join(sorted(options))}: unknown; {accepted} are accepted")
+        self.tasks[name] = made
+        return made
+
+    def budget(self, name: str, **limits: Any) -> Budget:
+        """A budget tasks spend from, made when the app connects; one that is there already stays as it is."""
+        made = Budget(name, **limits)
+        made.creation(self.namespace)
+        self.budgets.append(made)
+        return made
+
+    def budget_id(self, name: str) -> UUID:
+        return budget_id(self.namespace, name)
+
+    # ---- using
+
+    async def engine(self) -> Engine:
+        """Connected, once."""
+        if self._engine is None:
+            self._engine = asyncio.get_running_loop().create_future()
+            try:
+                self._engine.set_result(await self._opened())
+            except BaseException:
+                self._engine = None
+                raise
+        return await asyncio.shield(self._engine)
+
+    async def _opened(self) -> Engine:
+        engine = self._given or await self.another_engine()
+        try:
+            if self._given is None and not is_postgres(self.url):
+                await engine.prepare()
+            await engine.seed_waitpoint_hmac_secret(_KID, os.environ.get(SECRET) or secrets.token_hex(32))
+            for budget in self.budgets:
+                await engine.create_budget(budget.creation(self.namespace))
+        except BaseException:
+            if self._given is None:
+                await engine.close()
+            raise
+        return engine
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nobody else can reach its engine: it was given, or keeps everything in memory."""
+        return self._given is not None or "memory" in self.url
+
+    async def another_engine(self) -> Engine:
+        """A connection of one's own, for another event loop. Writing `sqlite://` is saying that one means it."""
+        return await connect(self.url, dev=True, loops=False, **self._tuning)
+
+    async def close(self) -> None:
+        await self.results.stop()
+        opened, self._engine = self._engine, None
+        if opened is not None and self._given is None:
+            await (await opened).close()
+
+    async def __aenter__(self) -> App:
+        await self.engine()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def named(self, task: str) -> Task[..., Any]:
+        found = self.tasks.get(task)
+        if found is None:
+            known = ", ".join(sorted(self.tasks)) or "none"
+            raise UnknownTask(f"task {task}: not declared here; there are {known}")
+        return found
+
+    def run(self, ident: str | ExecutionId, task: str | None = None) -> Run[Any]:
+        """A run by its id; with its task's name, its result comes back as the task says."""
+        return Run(self, ExecutionId(ident), None if task is None else self.named(task))
+
+    def flow(self, name: str = "flow") -> FlowBuilder:
+        """`async with app.flow("ship") as flow: ...` submits the whole graph at the end of the block, or nothing of it."""
+        return FlowBuilder(self, name)
+
+    @property
+    def lanes(self) -> list[str]:
+        return sorted({task.lane for task in self.tasks.values()})
+
+    @property
+    def capabilities(self) -> list[str]:
+        """What a worker with all of these tasks can run."""
+        return [capability_of(name) for name in self.tasks]

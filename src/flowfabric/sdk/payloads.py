@@ -1,0 +1,199 @@
+"""Arguments and results on their way: typed by the function's own hints, checked before they are stored."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import inspect as kinds
+
+from flowfabric.sdk.failures import PayloadError
+
+RESULTS = "$results"
+SUBMIT_OPTIONS = frozenset({"key", "delay", "priority", "tags", "deadline", "lane", "requires", "connection"})
+MAX_PAYLOAD_BYTES = 1_048_576
+T = TypeVar("T")
+
+
+class Injected:
+    """Marks a parameter that the worker fills in from its state, by type."""
+
+
+State = Annotated[T, Injected]
+"""`llm: State[LlmClient]` is given by the worker: `Worker(app, state=[LlmClient()])`."""
+
+
+class Codec(Protocol):
+    """What stands between the task and what is stored: encryption, compression."""
+
+    def encode(self, data: bytes) -> bytes: ...
+
+    def decode(self, data: bytes) -> bytes: ...
+
+
+def to_json(value: Any) -> bytes:
+    return msgspec.json.encode(value, enc_hook=_outward)
+
+
+def from_json(data: bytes, kind: Any) -> Any:
+    return msgspec.json.decode(data, type=kind, dec_hook=_inward)
+
+
+def _outward(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    raise NotImplementedError(f"{type(value).__name__} cannot be carried")
+
+
+def _inward(kind: type, value: Any) -> Any:
+    return kind.model_validate(value)  # type: ignore[attr-defined]  # others were refused when the task was made
+
+
+class Signature(Generic[T]):
+    """What a task takes and gives. Raises when it is made if something of that cannot be carried."""
+
+    def __init__(self, name: str, function: Callable[..., Any], context: type) -> None:
+        self._name = name
+        self._whole = inspect.signature(function)
+        hints = _hints(name, function)
+        self.context_name: str | None = None
+        self.injected: dict[str, type] = {}
+        self._fields: list[Any] = []
+        for at, parameter in enumerate(self._whole.parameters.values()):
+            hint = hints.get(parameter.name, Any)
+            if hint is context:
+                if at:
+                    raise PayloadError(f"task {name}: the Context comes first, before {parameter.name!r}")
+                self.context_name = parameter.name
+            elif get_origin(hint) is Annotated and Injected in get_args(hint)[1:]:
+                self.injected[parameter.name] = get_args(hint)[0]
+            else:
+                self._fields.append(self._field(parameter, hint))
+        self._taken = [field[0] for field in self._fields]
+        self._type = msgspec.defstruct("Arguments", self._fields, kw_only=True, forbid_unknown_fields=True)
+        self._result = hints.get("return", Any)
+        _check_kind(self._result, f"task {name}: its result")
+
+    def _field(self, parameter: inspect.Parameter, hint: Any) -> Any:
+        where = f"task {self._name}: argument {parameter.name!r}"
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise PayloadError(f"{where}: *args and **kwargs have no fixed names; take a list or a dict instead")
+        if parameter.name in SUBMIT_OPTIONS:
+            raise PayloadError(f"{where} has the name of an option of submit(); rename it")
+        _check_kind(hint, where)
+        if parameter.default is parameter.empty:
+            return (parameter.name, hint)
+        default = parameter.default
+        return (parameter.name, hint, msgspec.field(default_factory=lambda: default))
+
+    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], results: Callable[[Any], Any] | None = None) -> bytes:
+        """The arguments as an object. `results` says of a value what stands for it: ids of runs whose results are meant."""
+        values = self._bound(args, kwargs)
+        later = {} if results is None else {n: found for n, v in values.items() if (found := results(v)) is not None}
+        given = {name: value for name, value in values.items() if name not in later}
+        try:
+            raw = to_json(given)
+        except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
+            raise PayloadError(f"task {self._name}: {self._culprit(given)}: {error}") from None
+        self._checked(raw, set(later))
+        data = to_json({**given, RESULTS: later}) if later else raw
+        if len(data) > MAX_PAYLOAD_BYTES:
+            raise PayloadError(f"task {self._name}: its arguments take {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} are kept")
+        return data
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """By name, as Python itself would bind them: the context and what is injected are not the caller's to give."""
+        taken = [p for p in self._whole.parameters.values() if p.name in self._taken]
+        try:
+            return inspect.Signature(taken).bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise PayloadError(f"task {self._name}: {error}") from None
+
+    def _checked(self, raw: bytes, later: set[str]) -> None:
+        kind = self._type
+        if later:
+            rest = [(field[0], Any, None) if field[0] in later else field for field in self._fields]
+            kind = msgspec.defstruct("Arguments", rest, kw_only=True)
+        self._decoded(raw, kind)
+
+    def _decoded(self, raw: bytes, kind: Any) -> Any:
+        try:
+            return from_json(raw, kind)
+        except (msgspec.ValidationError, msgspec.DecodeError) as error:
+            raise PayloadError(f"task {self._name}: {error}") from None
+        except ValueError as error:  # of a model with rules of its own
+            raise PayloadError(f"task {self._name}: {' '.join(str(error).split())[:500]}") from None
+
+    def _culprit(self, given: Mapping[str, Any]) -> str:
+        for name, value in given.items():
+            try:
+                to_json(value)
+            except Exception:
+                return f"argument {name!r}"
+        return "its arguments"
+
+    def decode(self, data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The arguments by name, and which of them are results of other runs, still to be fetched."""
+        try:
+            raw = msgspec.json.decode(data or b"{}", type=dict[str, msgspec.Raw])
+        except msgspec.DecodeError as error:
+            raise PayloadError(f"task {self._name}: its input is not an object: {error}") from None
+        later: dict[str, Any] = msgspec.json.decode(raw.pop(RESULTS), type=dict[str, Any]) if RESULTS in raw else {}
+        return raw, later
+
+    def arguments(self, raw: Mapping[str, Any]) -> dict[str, Any]:
+        found = self._decoded(msgspec.json.encode(raw), self._type)
+        return {name: getattr(found, name) for name in self._taken}
+
+    def encode_result(self, value: Any) -> bytes | None:
+        if value is None:
+            return None
+        try:
+            data = to_json(value)
+        except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
+            raise PayloadError(f"task {self._name}: its result cannot be carried: {error}") from None
+        if len(data) > MAX_PAYLOAD_BYTES:
+            raise PayloadError(f"task {self._name}: its result takes {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} are kept")
+        return data
+
+    def decode_result(self, data: bytes | None) -> Any:
+        if data is None:
+            return None
+        return self._decoded(data, self._result)
+
+
+def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        return get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise PayloadError(f"task {name}: its type hints cannot be read: {error}") from None
+
+
+def _check_kind(kind: Any, where: str) -> None:
+    """Whether values of this type can be carried."""
+    if kind is type(None):
+        return
+    try:
+        found = kinds.type_info(kind)
+    except (TypeError, NameError) as error:
+        raise PayloadError(f"{where}: {error}") from None
+    for custom in _customs(found, set()):
+        if not hasattr(custom, "model_validate"):
+            said = f"{getattr(custom, '__name__', custom)} cannot be carried"
+            raise PayloadError(f"{where}: {said}; use builtins, a dataclass, a TypedDict, a msgspec.Struct or a pydantic model")
+
+
+def _customs(found: Any, seen: set[int]) -> list[Any]:
+    if id(found) in seen or not isinstance(found, kinds.Type):
+        return []
+    seen.add(id(found))
+    if isinstance(found, kinds.CustomType):
+        return [found.cls]
+    parts: list[Any] = []
+    for name in getattr(found, "__struct_fields__", ()):
+        value = getattr(found, name)
+        for item in value if isinstance(value, tuple | list) else (value,):
+            parts += _customs(getattr(item, "type", item) if isinstance(item, kinds.Field) else item, seen)
+    return parts

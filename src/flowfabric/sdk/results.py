@@ -1,0 +1,87 @@
+"""Waiting for runs to end: one listener per app, however many wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from uuid import UUID
+
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import NotFound, StreamBackpressure, StreamDisconnected
+from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import ExecutionOutcome
+
+LOOK_S = 5.0
+"""Should a wake-up be lost, whoever waits looks by himself."""
+
+
+class Results:
+    def __init__(self, engine: Callable[[], Awaitable[Engine]]) -> None:
+        self._engine = engine
+        self._waiting: dict[UUID, list[asyncio.Future[None]]] = {}
+        self._listener: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[None] | None = None
+
+    async def of(self, ident: ExecutionId, timeout_s: float | None) -> ExecutionOutcome:
+        """How it ended, as soon as it has."""
+        async with asyncio.timeout(timeout_s):
+            while True:
+                outcome = await self._look(ident)
+                if outcome.ended:
+                    return outcome
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(LOOK_S):
+                        return await self._listen(ident)
+
+    async def _look(self, ident: ExecutionId) -> ExecutionOutcome:
+        outcome = await (await self._engine()).read_outcome(ident)
+        if outcome is None:
+            raise NotFound("execution", ident)
+        return outcome
+
+    async def _listen(self, ident: ExecutionId) -> ExecutionOutcome:
+        rung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(ident.uuid, []).append(rung)
+        try:
+            await self._begin()
+            while True:
+                outcome = await self._look(ident)
+                if outcome.ended:
+                    return outcome
+                await rung
+        finally:
+            waiting = self._waiting.get(ident.uuid, [])
+            if rung in waiting:
+                waiting.remove(rung)
+            if not waiting:
+                self._waiting.pop(ident.uuid, None)
+
+    async def _begin(self) -> None:
+        if self._listener is None or self._listener.done():
+            self._ready = asyncio.get_running_loop().create_future()
+            self._listener = asyncio.create_task(self._follow(self._ready), name="flowfabric-results")
+        assert self._ready is not None
+        await asyncio.shield(self._ready)
+
+    async def _follow(self, ready: asyncio.Future[None]) -> None:
+        try:
+            events = await (await self._engine()).subscribe_completion()
+            ready.set_result(None)
+            async for event in events:
+                if event.outcome != "resumable":
+                    for rung in self._waiting.pop(event.execution_id.uuid, ()):
+                        if not rung.done():
+                            rung.set_result(None)
+        except (StreamBackpressure, StreamDisconnected):
+            return  # the next who waits begins anew, and all look for themselves meanwhile
+        finally:
+            if not ready.done():
+                ready.set_result(None)
+
+    async def stop(self) -> None:
+        if self._listener is not None:
+            self._listener.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._listener
+            self._listener = None

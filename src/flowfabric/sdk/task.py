@@ -1,0 +1,137 @@
+"""A task: a function that can be submitted, and is run once or as often as its policy says."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+
+from msgspec import Struct
+
+from flowfabric.errors import ConfigError
+from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy
+from flowfabric.sdk.context import Context
+from flowfabric.sdk.failures import Retry
+from flowfabric.sdk.payloads import SUBMIT_OPTIONS, Signature
+from flowfabric.sdk.run import Run
+from flowfabric.sdk.times import Span, millis
+
+if TYPE_CHECKING:
+    from flowfabric.sdk.app import App
+
+P = ParamSpec("P")
+R = TypeVar("R")
+OVERTIME_MS = 10_000
+"""The worker keeps the time of its tasks; the engine does so a little later, for a worker that does not."""
+_ONCE = RetryPolicy(max_retries=0, backoff={"type": "fixed", "delay_ms": 0})
+
+
+class Options(Struct, frozen=True):
+    """What one submission may say beside the arguments."""
+
+    key: str | None = None
+    delay: Span | None = None
+    priority: int | None = None
+    tags: Mapping[str, str] = {}
+    deadline: Span | None = None
+    lane: str | None = None
+    requires: Iterable[str] = ()
+    connection: Any = None
+
+
+def capability_of(task: str) -> str:
+    """What a worker must be able to do to run it: a worker offers one of these for each of its tasks."""
+    return f"task:{task}"
+
+
+class Task(Generic[P, R]):
+    """Called, it is the plain function. Submitted, it is run by a worker."""
+
+    def __init__(
+        self,
+        app: App,
+        function: Callable[..., Any],
+        *,
+        name: str,
+        lane: str,
+        retry: Retry | None,
+        timeout: Span | None,
+        priority: int,
+        requires: Iterable[str],
+    ) -> None:
+        self.app, self.function, self.name, self.lane, self.retry = app, function, name, lane, retry
+        self.timeout_ms = None if timeout is None else millis(timeout, f"task {name}: timeout")
+        self.priority, self.requires = priority, tuple(requires)
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.signature: Signature[R] = Signature(name, function, Context)
+        self.__doc__, self.__name__ = function.__doc__, getattr(function, "__name__", name)
+        self.__wrapped__ = function
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        return self.function(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"Task({self.name!r})"
+
+    async def submit(self, *args: Any, **kwargs: Any) -> Run[R]:
+        """Hands it to the workers. With `key`, the same submission again is the same run.
+
+        Beside the task's own arguments: key, delay, priority, tags, deadline, lane, requires, and on Postgres `connection`, your
+        own, in whose transaction it is submitted.
+        """
+        options = Options(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
+        engine = await self.app.engine()
+        made = self.creation(ExecutionId.solo(options.lane or self.lane), self.payload(args, kwargs), options)
+        answer = await engine.create_execution(made, connection=options.connection)
+        return Run(self.app, answer.execution_id, cast(Any, self))
+
+    async def submit_many(self, many: Iterable[Any], **kwargs: Any) -> list[Run[R]]:
+        """One run for each: a tuple of arguments, a dict of them by name, or the only one. Options are for all of them."""
+        options = Options(**kwargs)
+        engine = await self.app.engine()
+        lane = options.lane or self.lane
+        made = []
+        for each in many:
+            args = each if isinstance(each, tuple) else () if isinstance(each, dict) else (each,)
+            payload = self.payload(args, each if isinstance(each, dict) else {})
+            made.append(self.creation(ExecutionId.solo(lane), payload, options))
+        if options.key is not None:
+            raise ConfigError("key: one key is for one run; give it to submit()")
+        answers = await engine.create_executions(made, connection=options.connection)
+        return [Run(self.app, answer.execution_id, cast(Any, self)) for answer in answers]
+
+    def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], results: Callable[[Any], Any] | None = None) -> bytes:
+        return self.app.codec.encode(self.signature.encode(args, kwargs, results))
+
+    def creation(self, ident: ExecutionId, payload: bytes, options: Options) -> CreateExecutionArgs:
+        now = time.time_ns() // 1_000_000
+        requires = sorted({capability_of(self.name), *self.requires, *options.requires})
+        policy = ExecutionPolicy(
+            priority=self.priority if options.priority is None else options.priority,
+            retry_policy=self.retry.policy() if self.retry else _ONCE,
+            timeout_policy=TimeoutPolicy(attempt_timeout_ms=self.timeout_ms + OVERTIME_MS) if self.timeout_ms else None,
+            routing_requirements=RoutingRequirements(required_capabilities=tuple(requires)),
+        )
+        return CreateExecutionArgs(
+            execution_id=ident,
+            lane_id=options.lane or self.lane,
+            namespace=self.app.namespace,
+            execution_kind=self.name,
+            input_payload=payload,
+            payload_encoding="json",
+            priority=policy.priority,
+            creator_identity=self.app.name,
+            idempotency_key=None if options.key is None else f"{self.name}:{options.key}",
+            tags=options.tags,
+            policy=policy,
+            delay_until=None if options.delay is None else now + millis(options.delay, "delay"),
+            execution_deadline_at=None if options.deadline is None else now + millis(options.deadline, "deadline"),
+        )
+
+    async def run(self, arguments: Mapping[str, Any]) -> Any:
+        """The function itself; one that is not async runs in a thread of the worker's."""
+        found = self.function(**arguments)
+        return await found if inspect.isawaitable(found) else found
