@@ -113,7 +113,7 @@ class Context:
     async def _record(self, position: int, name: str, value: Any, kind: str) -> None:
         try:
             data = self._app.codec.encode(to_json(value))
-        except (TypeError, ValueError, NotImplementedError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise PayloadError(f"task {self.task}: step {name!r}: its result cannot be kept: {error}") from None
         await self._engine.record_step(self._work.handle, position, name, data, kind)
 

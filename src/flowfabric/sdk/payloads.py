@@ -44,7 +44,7 @@ def from_json(data: bytes, kind: Any) -> Any:
 def _outward(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise NotImplementedError(f"{type(value).__name__} cannot be carried")
+    raise TypeError(f"{type(value).__name__} cannot be carried")
 
 
 def _inward(kind: type, value: Any) -> Any:
@@ -95,7 +95,7 @@ class Signature(Generic[T]):
         given = {name: value for name, value in values.items() if name not in later}
         try:
             raw = to_json(given)
-        except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise PayloadError(f"task {self._name}: {self._culprit(given)}: {error}") from None
         self._checked(raw, set(later))
         data = to_json({**given, RESULTS: later}) if later else raw
@@ -152,7 +152,7 @@ class Signature(Generic[T]):
             return None
         try:
             data = to_json(value)
-        except (TypeError, ValueError, NotImplementedError, RecursionError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             raise PayloadError(f"task {self._name}: its result cannot be carried: {error}") from None
         if len(data) > MAX_PAYLOAD_BYTES:
             raise PayloadError(f"task {self._name}: its result takes {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} are kept")

@@ -95,7 +95,7 @@ class Worker:
         """Until SIGTERM, SIGINT or `stop()`; then what runs is finished, within the grace."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            with suppress(NotImplementedError, ValueError, RuntimeError):
+            with suppress(ValueError, RuntimeError):
                 loop.add_signal_handler(number, self._stopping.set)
         async with self:
             claimer = self._claimer
