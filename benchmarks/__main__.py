@@ -17,6 +17,7 @@ from benchmarks import (
     memory_use,
     quota_claims,
     submit_claim_complete,
+    subscribe,
     suspension,
 )
 from benchmarks.peers import run as peers
@@ -38,6 +39,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     suspension.RESUME: (suspension.run_resume, 1_000),
     suspension.LIST: (suspension.run_list, 100_000),
     limits.REPORT: (limits.run_reports, 10_000),
+    subscribe.NAME: (subscribe.run, 100_000),
 }
 PEER_WORKLOADS: dict[str, tuple[Scenario, int]] = {
     "drain": (peers.run_drain, 5_000),

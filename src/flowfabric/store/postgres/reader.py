@@ -109,11 +109,12 @@ def _decoders(table: str, columns: tuple[str, ...]) -> tuple[tuple[int, Any], ..
     return tuple((at, DECODERS[kinds[c]]) for at, c in enumerate(columns) if kinds[c] in DECODERS)
 
 
-def decode_rows(table: str, rows: Iterable[Any], columns: tuple[str, ...] = ()) -> list[Row]:
+def decode_rows(table: str, rows: Iterable[Any], columns: tuple[str, ...] = (), width: int | None = None) -> list[Row]:
+    """Rows may carry more than the columns named; `width` cuts them."""
     decoders = _decoders(table, columns or TABLES[table].names)
     decoded = []
     for row in rows:
-        values = list(row)
+        values = list(row) if width is None else list(row)[:width]
         for at, decode in decoders:
             values[at] = decode(values[at])
         decoded.append(tuple(values))
