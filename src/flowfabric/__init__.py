@@ -23,6 +23,7 @@ from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.explanation import Explanation, Reason, Why
 from flowfabric.model.flow import CancelFlowPolicy, EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
+from flowfabric.model.history import HistoryEntry, What
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs
@@ -67,6 +68,7 @@ __all__ = [
     "Handle",
     "HardBreach",
     "HardLimitAction",
+    "HistoryEntry",
     "LoopSettings",
     "OnSatisfied",
     "PostgresBackend",
@@ -89,6 +91,7 @@ __all__ = [
     "UsageDimensions",
     "UsageOk",
     "UsePending",
+    "What",
     "Why",
     "WorkerInfo",
     "connect",

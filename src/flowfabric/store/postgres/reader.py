@@ -57,7 +57,7 @@ def _for_each(table: Table, names: tuple[str, ...], keys: Sequence[tuple[Any, ..
     """The same text for any number of keys; a limit inside keeps the planner to one look at the index per key."""
     arrays = []
     for column, values in zip(names, zip(*keys, strict=True) if keys else [()] * len(names), strict=True):
-        params.append(list(values))
+        params.append([str(value) for value in values] if table.kinds[column] == "uuidtext" else list(values))
         arrays.append(f"${len(params)}::{PG_TYPES[table.kinds[column]]}[]")
     return f"SELECT x.* FROM unnest({', '.join(arrays)}) AS k({', '.join(names)}) CROSS JOIN LATERAL ({one}) AS x"
 
