@@ -16,6 +16,7 @@ from flowfabric.store.sql.script import decode_list, decode_uuid
 
 MOST_KEYS = 256
 WHOLE_GROUPS = 1_000
+LAST_EVENT = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
 
 
 Fetch = Callable[[sqlite3.Cursor], list[Row]]

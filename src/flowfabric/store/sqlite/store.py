@@ -23,7 +23,7 @@ from flowfabric.store.sql.ddl import first_of
 from flowfabric.store.sqlite.failures import as_engine_error, patiently
 from flowfabric.store.sqlite.migrate import migrate
 from flowfabric.store.sqlite.near import Near
-from flowfabric.store.sqlite.reader import dump_tables, read_events, run_reads
+from flowfabric.store.sqlite.reader import LAST_EVENT, dump_tables, read_events, run_reads
 from flowfabric.store.sqlite.target import Target, check_version, connect
 from flowfabric.store.sqlite.writer import Writer
 
@@ -138,8 +138,7 @@ class SqliteStore:
 
     def last_event(self, channel: str) -> Awaitable[int]:
         """In line with the commits: whatever is submitted after this call comes behind the answer."""
-        sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
-        return self._writer.submit("read", lambda db: db.execute(sql, (channel,)).fetchone()[0])
+        return self._writer.submit("read", lambda db: db.execute(LAST_EVENT, (channel,)).fetchone()[0])
 
     async def next_due(self, index: str) -> int | None:
         row = await self.read(lambda db: db.execute(first_of(INDEXES[index])).fetchone())
