@@ -18,6 +18,7 @@ from benchmarks import (
     quota_claims,
     streams,
     submit_claim_complete,
+    subscribe,
     suspension,
 )
 from benchmarks.peers import run as peers
@@ -41,6 +42,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     limits.REPORT: (limits.run_reports, 10_000),
     streams.APPEND: (streams.run_append, 60_000),
     streams.LATENCY: (streams.run_latency, 500),
+    subscribe.NAME: (subscribe.run, 100_000),
 }
 PEER_WORKLOADS: dict[str, tuple[Scenario, int]] = {
     "drain": (peers.run_drain, 5_000),

@@ -23,6 +23,7 @@ from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.explanation import Explanation, Reason, Why
 from flowfabric.model.flow import CancelFlowPolicy, EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
+from flowfabric.model.history import HistoryEntry, What
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs
@@ -113,6 +114,7 @@ __all__ = [
     "Handle",
     "HardBreach",
     "HardLimitAction",
+    "HistoryEntry",
     "LoopSettings",
     "Node",
     "OnSatisfied",
@@ -153,6 +155,7 @@ __all__ = [
     "UsageOk",
     "UsePending",
     "Visibility",
+    "What",
     "Why",
     "Worker",
     "WorkerInfo",

@@ -13,7 +13,10 @@ import asyncpg
 import pytest
 from msgspec import structs
 
+from flowfabric.codec.cursor import BEGINNING, encode_cursor
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.subscriptions import Subscription
+from flowfabric.model.event import CompletionEvent
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.store.postgres import events
 from flowfabric.store.postgres.events import GapReader
@@ -138,6 +141,41 @@ async def test_late_and_abandoned_commits_lose_nothing_and_repeat_nothing() -> N
     for commits, position in opened:
         late = [number for number, began in load.began.items() if began > commits]
         assert not late or min(late) > position
+
+
+async def subscribed(following: Subscription[CompletionEvent], until: bytes, chance: random.Random) -> list[int]:
+    """Through the subscription itself, at a pace of its own, up to an event."""
+    seen: list[int] = []
+    async for event in following:
+        seen.append(int.from_bytes(event.cursor[1:], "big"))
+        if event.cursor == until:
+            return seen
+        if chance.random() < 0.05:
+            await asyncio.sleep(chance.random() * 0.01)
+    raise AssertionError("closed")
+
+
+async def test_subscribers_at_different_positions_see_everything_behind_their_own() -> None:
+    """One from the beginning, one that comes back in the middle of the load, one that starts with it on another engine."""
+    options = clean_database()
+    load = Load()
+    async with engines(options, 2) as (first, second), asyncio.timeout(60):
+        await create_all(first, (CreateExecutionArgs(execution_id=ident(n)) for n in range(CANCELLED + 1)))
+        tailing = await second.subscribe_completion()
+        writing = [asyncio.create_task(load.write(options.url, seed)) for seed in range(WRITERS)]
+        halfway = first.subscribe_completion(BEGINNING)
+        before = [int.from_bytes((await anext(halfway)).cursor[1:], "big") for _ in range(50)]
+        resumed = second.subscribe_completion(halfway.cursor)
+        behind = first.subscribe_completion(BEGINNING)
+        await asyncio.gather(*writing, load.cancel(second))
+        await first.cancel_execution(CancelExecutionArgs(execution_id=ident(CANCELLED)))
+        stored = await numbers_in(first)
+        until = encode_cursor(stored[-1])
+        positions = (tailing, resumed, behind)
+        seen = await asyncio.gather(*(subscribed(each, until, random.Random(at)) for at, each in enumerate(positions)))
+    assert stored[-1] > len(stored), "some were rolled back, and left gaps"
+    assert seen[0] == stored and seen[2] == stored
+    assert before + seen[1] == stored
 
 
 @asynccontextmanager

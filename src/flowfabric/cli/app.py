@@ -14,7 +14,9 @@ from typer.core import TyperCommand
 
 from flowfabric.cli import approvals as approvals_run
 from flowfabric.cli import demo as demo_run
+from flowfabric.cli import events as events_run
 from flowfabric.cli import flow as flow_run
+from flowfabric.cli import history as history_run
 from flowfabric.cli import migrate as migrate_run
 from flowfabric.cli import signal as signal_run
 from flowfabric.cli import verify as verify_run
@@ -27,6 +29,10 @@ app = typer.Typer(
 flow = typer.Typer(help="Graphs of executions: look at them.", no_args_is_help=True)
 app.add_typer(flow, name="flow")
 console = Console()
+Db = Annotated[
+    str | None,
+    typer.Option("--db", metavar="URL", help="sqlite:///path, a path or postgresql://host/database; else FLOWFABRIC_DB."),
+]
 
 
 @app.command()
@@ -130,14 +136,40 @@ def signal(
 @app.command()
 def why(
     execution: Annotated[str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")],
-    url: Annotated[
-        str | None,
-        typer.Option("--db", metavar="URL", help="sqlite:///path, a path or postgresql://host/database; else FLOWFABRIC_DB."),
-    ] = None,
+    url: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
 ) -> None:
     """Says why an execution is not running, and what to do about it. The database is only read."""
     _told(lambda: why_run.run(execution, url, console, as_json=as_json))
+
+
+@app.command()
+def history(
+    subject: Annotated[str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>', or the flow's UUID.")],
+    url: Db = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="At most this many entries; all of them unless said.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Tells what happened to an execution, or to a flow and its members, from first to last. The database is only read."""
+    _told(lambda: history_run.run(subject, url, limit, console, as_json=as_json))
+
+
+@app.command()
+def events(
+    url: Db = None,
+    channel: Annotated[
+        list[str] | None, typer.Option(help="completion, lease, signal or operator; say it again for more. All unless said.")
+    ] = None,
+    start: Annotated[
+        str | None, typer.Option("--from", metavar="CURSOR", help="start, or the cursor of an event of the one channel named.")
+    ] = None,
+    namespace: Annotated[str | None, typer.Option(help="Only what belongs to this namespace.")] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
+) -> None:
+    """Follows what happens, as it happens, until Ctrl-C. The database is only read."""
+    wanted = events_run.Wanted(tuple(channel or ()), start, namespace, limit)
+    _told(lambda: events_run.run(url, wanted, console, as_json=as_json))
 
 
 def _told(run: Callable[[], int]) -> None:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from flowfabric.connect import connect, look_at
 from flowfabric.engine.engine import Engine
+from flowfabric.errors import ConfigError
 
+DB_VARIABLE = "FLOWFABRIC_DB"
 T = TypeVar("T")
+
+
+def chosen_db(url: str | None) -> str:
+    """What `--db` says, else the environment."""
+    where = url or os.environ.get(DB_VARIABLE)
+    if not where:
+        raise ConfigError(f"--db: sqlite:///path, a path or postgresql://host/database; or say it once in {DB_VARIABLE}")
+    return where
 
 
 async def looking(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:

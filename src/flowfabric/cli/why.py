@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,21 +12,18 @@ from rich.console import Console
 from rich.text import Text
 
 from flowfabric.cli.flow_view import clean
-from flowfabric.cli.looking import looking
+from flowfabric.cli.looking import chosen_db, looking
 from flowfabric.errors import ConfigError, NotFound
 from flowfabric.ids import ExecutionId, ExecutionIdError
 from flowfabric.model.explanation import Explanation, Reason
 
-DB_VARIABLE = "FLOWFABRIC_DB"
 GOOD, BAD, WAITS = "green", "red", "yellow"
 _STYLES = {"running": GOOD, "waiting_for_worker": WAITS, "reserved": WAITS, "lane_draining": WAITS}
 
 
 def run(text: str, url: str | None, console: Console, *, as_json: bool) -> int:
     ident = _execution(text)
-    where = url or os.environ.get(DB_VARIABLE)
-    if not where:
-        raise ConfigError(f"--db: sqlite:///path, a path or postgresql://host/database; or say it once in {DB_VARIABLE}")
+    where = chosen_db(url)
     try:
         found = asyncio.run(looking(where, lambda engine: engine.explain_execution(ident)))
     except NotFound:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from flowfabric.errors import ValidationError, ValidationKind
 
 _SQL_FAMILY = 0x02
+_FAMILY_BYTE = bytes((_SQL_FAMILY,))
 _MAX_EVENT = 2**63 - 1
-BEGINNING = bytes((_SQL_FAMILY,)) + bytes(8)
+BEGINNING = _FAMILY_BYTE + bytes(8)
 
 
 def encode_cursor(event_id: int) -> bytes:
-    return bytes((_SQL_FAMILY,)) + event_id.to_bytes(8, "big")
+    return _FAMILY_BYTE + event_id.to_bytes(8, "big")
 
 
 def decode_cursor(cursor: bytes, op: str) -> int | None:

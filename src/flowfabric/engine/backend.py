@@ -295,6 +295,9 @@ class EngineBackend(FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend,
     async def explain_execution(self, execution: ExecutionId) -> Explanation:
         """Why it is not running: reasons in the order in which they have to go away, with the facts behind each."""
 
+    async def history(self, subject: ExecutionId | UUID | str, limit: int = 100, after: str | None = None) -> Page:
+        """What happened to an execution, or to a flow and all its members, as `HistoryEntry`s in order."""
+
     async def read_execution_info(self, execution: ExecutionId) -> ExecutionInfo | None: ...
 
     async def read_execution_state(self, execution: ExecutionId) -> PublicState | None: ...

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from flowfabric.engine import checks
 from flowfabric.engine.cascade import MEMBER_COLUMNS
-from flowfabric.engine.retention import Retention
+from flowfabric.engine.history import History
 from flowfabric.errors import (
     Contention,
     ContentionKind,
@@ -69,7 +69,7 @@ _STATUSES = {
 }
 
 
-class Flows(Retention):
+class Flows(History):
     async def create_flow(self, args: CreateFlowArgs) -> FlowCreated | FlowAlreadyExists:
         """An empty flow. Creating it again writes nothing, whatever else is said about it then."""
         ident = checks.flow_id(args.flow_id)

@@ -13,6 +13,7 @@ LEASE_EVENTS = "ff_lease_event"
 COMPLETION_EVENTS = "ff_completion_event"
 OPERATOR_EVENTS = "ff_operator_event"
 SIGNAL_EVENTS = "ff_signal_event"
+LEASE_KINDS = frozenset({"acquired", "renewed", "expired", "reclaimed", "revoked"})
 
 
 class ScannerFilter(Struct, frozen=True):

@@ -15,6 +15,7 @@ from flowfabric.store.schema import INDEXES
 Row = tuple[Any, ...]
 
 EVENT_PAGE = 256
+CATCH_UP_PAGE = 1_024
 
 
 class Get(Struct, frozen=True):
@@ -115,7 +116,7 @@ class Store(Protocol):
     def load(self, reads: Sequence[Read]) -> Awaitable[Loaded]: ...
 
     def read_events(self, channel: str, after: int, limit: int) -> Awaitable[list[Row]]:
-        """Committed events above a number, ascending, without gaps."""
+        """Committed events above a number, ascending, without gaps. What cannot be read in a row stays as it is stored."""
 
     def last_event(self, channel: str) -> Awaitable[int]: ...
 

@@ -7,7 +7,7 @@ dead once every transaction that was running when it was seen has ended: then it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from flowfabric.store.port import Row
@@ -32,7 +32,9 @@ class GapReader:
         self._settled = 0
         self._fence: tuple[int, int] | None = None
         names = ", ".join(TABLES[channel].names)
-        self._page = f"SELECT {_HORIZON}, {_NEXT}, {names} FROM {channel} WHERE event_id > $1 ORDER BY event_id LIMIT $2"
+        self._page = (
+            f"SELECT {names}, (SELECT {_HORIZON}), (SELECT {_NEXT}) FROM {channel} WHERE event_id > $1 ORDER BY event_id LIMIT $2"
+        )
         trimmed = f"coalesce((SELECT event_id FROM ff_outbox_trim WHERE channel = '{channel}'), 0)"
         self._tail = f"SELECT {trimmed}, ARRAY(SELECT event_id FROM {channel} ORDER BY event_id DESC LIMIT {TAIL})"
         self._between = f"SELECT event_id FROM {channel} WHERE event_id >= $1 AND event_id < $2 ORDER BY event_id"
@@ -46,20 +48,20 @@ class GapReader:
         for _ in range(MAX_PAUSES):
             page = await run(lambda session: self._look(session, after, limit))
             if page is not None:
-                return decode_rows(self._channel, page)
+                return _decoded(self._channel, page)
             await asyncio.sleep(pause)
             pause = min(pause * 2, LAST_PAUSE_S)
         return []
 
-    async def _look(self, session: Session, after: int, limit: int) -> list[Any] | None:
+    async def _look(self, session: Session, after: int, limit: int) -> Sequence[Any] | None:
         """A page, or None when a gap comes first."""
         dead = self._settled  # what others settle while this page is under way may be missing from it
         rows = await session.fetch(self._page, after, limit)
         if not rows:
             return []
-        page = _up_to_gap(rows, after, max(dead, self._decided(rows[0][0], rows[0][1])))
+        page = _up_to_gap(rows, after, max(dead, self._decided(rows[0][-2], rows[0][-1])))
         if len(page) < len(rows) and self._fence is None:
-            self._fence = (rows[-1][2], (await session.fetch(_FENCE))[0][0])
+            self._fence = (rows[-1][0], (await session.fetch(_FENCE))[0][0])
         return page or None
 
     async def last(self, run: Run, noted: Callable[[], None]) -> int:
@@ -106,15 +108,31 @@ class GapReader:
         return number
 
 
-def _up_to_gap(rows: Any, after: int, dead: int) -> list[Any]:
-    page: list[Any] = []
-    for row in rows:
-        number = row[2]
+def _up_to_gap(rows: Sequence[Any], after: int, dead: int) -> Sequence[Any]:
+    if rows[-1][0] - after == len(rows):
+        return rows
+    for at, row in enumerate(rows):
+        number = row[0]
         if number != after + 1 and number - 1 > dead:
-            break
-        page.append(tuple(row)[2:])
+            return rows[:at]
         after = number
-    return page
+    return rows
+
+
+def _decoded(channel: str, rows: Sequence[Any]) -> list[Row]:
+    """A row that cannot be read comes as it is stored: it must not hold up those behind it."""
+    width = len(TABLES[channel].names)
+    try:
+        return decode_rows(channel, rows, width=width)
+    except (ValueError, TypeError, AttributeError):
+        return [_decoded_or_not(channel, row, width) for row in rows]
+
+
+def _decoded_or_not(channel: str, row: Any, width: int) -> Row:
+    try:
+        return decode_rows(channel, [row], width=width)[0]
+    except (ValueError, TypeError, AttributeError):
+        return tuple(row)[:width]
 
 
 def _first_gap(numbers: list[int], first: int) -> int:

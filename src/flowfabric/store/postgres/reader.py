@@ -57,7 +57,7 @@ def _for_each(table: Table, names: tuple[str, ...], keys: Sequence[tuple[Any, ..
     """The same text for any number of keys; a limit inside keeps the planner to one look at the index per key."""
     arrays = []
     for column, values in zip(names, zip(*keys, strict=True) if keys else [()] * len(names), strict=True):
-        params.append(list(values))
+        params.append([str(value) for value in values] if table.kinds[column] == "uuidtext" else list(values))
         arrays.append(f"${len(params)}::{PG_TYPES[table.kinds[column]]}[]")
     return f"SELECT x.* FROM unnest({', '.join(arrays)}) AS k({', '.join(names)}) CROSS JOIN LATERAL ({one}) AS x"
 
@@ -109,11 +109,12 @@ def _decoders(table: str, columns: tuple[str, ...]) -> tuple[tuple[int, Any], ..
     return tuple((at, DECODERS[kinds[c]]) for at, c in enumerate(columns) if kinds[c] in DECODERS)
 
 
-def decode_rows(table: str, rows: Iterable[Any], columns: tuple[str, ...] = ()) -> list[Row]:
+def decode_rows(table: str, rows: Iterable[Any], columns: tuple[str, ...] = (), width: int | None = None) -> list[Row]:
+    """Rows may carry more than the columns named; `width` cuts them."""
     decoders = _decoders(table, columns or TABLES[table].names)
     decoded = []
     for row in rows:
-        values = list(row)
+        values = list(row) if width is None else list(row)[:width]
         for at, decode in decoders:
             values[at] = decode(values[at])
         decoded.append(tuple(values))

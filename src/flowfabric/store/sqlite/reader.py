@@ -16,6 +16,7 @@ from flowfabric.store.sql.script import decode_list, decode_uuid
 
 MOST_KEYS = 256
 WHOLE_GROUPS = 1_000
+LAST_EVENT = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
 
 
 Fetch = Callable[[sqlite3.Cursor], list[Row]]
@@ -156,6 +157,27 @@ def decode_rows(table: Table, rows: list[Row], columns: tuple[str, ...] = ()) ->
             values[at] = decode(values[at])
         decoded.append(tuple(values))
     return decoded
+
+
+@cache
+def events_sql(channel: str) -> str:
+    return f"SELECT {', '.join(TABLES[channel].names)} FROM {channel} WHERE event_id > ? ORDER BY event_id LIMIT ?"
+
+
+def read_events(db: sqlite3.Connection, channel: str, after: int, limit: int) -> list[Row]:
+    """A row that cannot be read comes as it is stored: it must not hold up those behind it."""
+    rows, table = db.execute(events_sql(channel), (after, limit)).fetchall(), TABLES[channel]
+    try:
+        return decode_rows(table, rows)
+    except (ValueError, TypeError, AttributeError):
+        return [_decoded_or_not(table, row) for row in rows]
+
+
+def _decoded_or_not(table: Table, row: Row) -> Row:
+    try:
+        return decode_rows(table, [row])[0]
+    except (ValueError, TypeError, AttributeError):
+        return row
 
 
 def dump_tables(db: sqlite3.Connection, tables: Iterable[str]) -> dict[str, list[Row]]:

@@ -18,12 +18,12 @@ from flowfabric.plan import Answer, Plan, Refused
 from flowfabric.store.clock import Clock, Ratchet, system_clock
 from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row, Store
-from flowfabric.store.schema import INDEXES, TABLES
+from flowfabric.store.schema import INDEXES
 from flowfabric.store.sql.ddl import first_of
 from flowfabric.store.sqlite.failures import as_engine_error, patiently
 from flowfabric.store.sqlite.migrate import migrate
 from flowfabric.store.sqlite.near import Near
-from flowfabric.store.sqlite.reader import decode_rows, dump_tables, run_reads
+from flowfabric.store.sqlite.reader import LAST_EVENT, dump_tables, read_events, run_reads
 from flowfabric.store.sqlite.target import Target, check_version, connect
 from flowfabric.store.sqlite.writer import Writer
 
@@ -134,14 +134,11 @@ class SqliteStore:
         return Loaded(now, await self.read(lambda db: run_reads(db, reads)) if found is None else found)
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
-        table = TABLES[channel]
-        sql = f"SELECT {', '.join(table.names)} FROM {channel} WHERE event_id > ? ORDER BY event_id LIMIT ?"
-        return await self.read(lambda db: decode_rows(table, db.execute(sql, (after, limit)).fetchall()))
+        return await self.read(lambda db: read_events(db, channel, after, limit))
 
     def last_event(self, channel: str) -> Awaitable[int]:
         """In line with the commits: whatever is submitted after this call comes behind the answer."""
-        sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
-        return self._writer.submit("read", lambda db: db.execute(sql, (channel,)).fetchone()[0])
+        return self._writer.submit("read", lambda db: db.execute(LAST_EVENT, (channel,)).fetchone()[0])
 
     async def next_due(self, index: str) -> int | None:
         row = await self.read(lambda db: db.execute(first_of(INDEXES[index])).fetchone())

@@ -14,7 +14,7 @@ from typing import Any
 
 from flowfabric.errors import ResourceExhausted, TransportError
 from flowfabric.store.clock import Clock
-from flowfabric.store.hub import Hub
+from flowfabric.store.hub import Hub, Topic
 from flowfabric.store.sqlite.groups import Groups
 from flowfabric.store.sqlite.jobs import Job, deliver, is_small
 
@@ -116,11 +116,12 @@ class Writer:
     def _work(self) -> None:
         while (first := self._queue.get()) is not None:
             with self._turn:
-                self._serve(first)
+                done = self._served(first)
+            self._answer(*done)  # after the turn, or whoever is answered finds it taken still
         with self._turn:
             self.write.close()
 
-    def _serve(self, first: Any) -> None:
+    def _served(self, first: Any) -> tuple[list[Job], list[Any], dict[Topic, None], dict[str, int]]:
         group, taken = self._group_with(first)
         answers: list[Any] = []
         if group:
@@ -129,7 +130,7 @@ class Writer:
             self._note(group, time.perf_counter() - began)
         with self._entry:
             self._handed -= taken
-        self._answer(group, answers)
+        return group, answers, *self.write.woken()
 
     def _group_with(self, job: Any) -> tuple[list[Job], int]:
         """Takes along whatever queued up meanwhile; and how many that were, those included who no longer wait."""
@@ -155,9 +156,8 @@ class Writer:
         if self.write.others_committed():
             self._hub.ring_all_but_timers()
 
-    def _answer(self, group: list[Job], answers: list[Any]) -> None:
+    def _answer(self, group: list[Job], answers: list[Any], topics: dict[Topic, None], dues: dict[str, int]) -> None:
         """One wake-up per event loop and group carries the answers and rings the hub."""
-        topics, dues = self.write.woken()
         for loop, pairs in itertools.groupby(zip(group, answers, strict=True), key=lambda pair: pair[0].loop):
             try:
                 loop.call_soon_threadsafe(deliver, list(pairs), self._hub, topics, dues)
