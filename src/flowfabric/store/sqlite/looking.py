@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -13,10 +14,13 @@ from flowfabric.model.lease import BackendTag
 from flowfabric.store.clock import system_clock
 from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row
-from flowfabric.store.sqlite.reader import dump_tables, run_reads
+from flowfabric.store.sqlite.failures import as_engine_error, code_of, is_busy
+from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
 from flowfabric.store.sqlite.target import Target, connect
+from flowfabric.store.sqlite.watch import ChangeWatch
 
 T = TypeVar("T")
+_SETTINGS: dict[str, Any] = {"synchronous": "FULL", "wal": False}
 
 
 def existing(target: Target) -> Target:
@@ -35,20 +39,28 @@ class SqliteLook:
 
     def __init__(self, target: Target) -> None:
         self.hub = Hub()
-        self._shown = existing(target).shown
-        self._db = self._read(lambda: connect(target, synchronous="FULL", wal=False, read_only=True))
+        self._target = existing(target)
+        self._turn = threading.Lock()
+        self._watch: ChangeWatch | None = None
+        self._db = self._read(lambda: connect(target, read_only=True, **_SETTINGS))
 
     def _read(self, work: Callable[[], T]) -> T:
+        """One at a time: there is one connection, and a read may be a transaction of several statements."""
         try:
-            return work()
+            with self._turn:
+                return work()
         except sqlite3.Error as error:
-            raise ConfigError(f"{self._shown}: not a FlowFabric database ({error})") from error
+            if is_busy(code_of(error)):
+                raise as_engine_error(error) from error
+            raise ConfigError(f"{self._target.shown}: not a FlowFabric database ({error})") from error
 
     async def prepare(self) -> str | None:
         return None
 
     async def close(self) -> None:
-        self._db.close()
+        if self._watch is not None:
+            await asyncio.to_thread(self._watch.stop)
+        await asyncio.to_thread(self._read, self._db.close)  # in turn: who was called off may still have a read under way
 
     async def now_ms(self) -> int:
         return system_clock()
@@ -59,7 +71,16 @@ class SqliteLook:
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         return await asyncio.to_thread(self._read, lambda: dump_tables(self._db, tables))
 
+    async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
+        return await asyncio.to_thread(self._read, lambda: events_after(self._db, channel, after, limit))
+
+    async def last_event(self, channel: str) -> int:
+        """Asked by who is about to wait for more: only then is there a reason to watch the file."""
+        if self._watch is None and not self._target.in_memory:
+            self._watch = self._read(lambda: ChangeWatch(self._target, self.hub, self.hub.ring_all_but_timers, _SETTINGS))
+        return await asyncio.to_thread(self._read, lambda: newest_event(self._db, channel))
+
     def _refuse(self, *_: Any) -> NoReturn:
         raise Unavailable("this database was opened to be looked at only")
 
-    inside = commit = commit_together = commit_many = sweep = sweeps = read_events = last_event = next_due = _refuse
+    inside = commit = commit_together = commit_many = sweep = sweeps = next_due = _refuse

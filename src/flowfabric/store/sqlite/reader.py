@@ -169,3 +169,14 @@ def dump_tables(db: sqlite3.Connection, tables: Iterable[str]) -> dict[str, list
     finally:
         if fresh:
             db.execute("COMMIT")
+
+
+def events_after(db: sqlite3.Connection, channel: str, after: int, limit: int) -> list[Row]:
+    table = TABLES[channel]
+    sql = f"SELECT {', '.join(table.names)} FROM {channel} WHERE event_id > ? ORDER BY event_id LIMIT ?"
+    return decode_rows(table, db.execute(sql, (after, limit)).fetchall())
+
+
+def newest_event(db: sqlite3.Connection, channel: str) -> int:
+    sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
+    return int(db.execute(sql, (channel,)).fetchone()[0])
