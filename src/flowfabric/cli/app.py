@@ -17,8 +17,10 @@ from flowfabric.cli import demo as demo_run
 from flowfabric.cli import flow as flow_run
 from flowfabric.cli import migrate as migrate_run
 from flowfabric.cli import signal as signal_run
+from flowfabric.cli import tail as tail_run
 from flowfabric.cli import verify as verify_run
 from flowfabric.cli import why as why_run
+from flowfabric.engine.streams import MAX_ATTEMPT_INDEX
 from flowfabric.errors import FlowFabricError
 
 app = typer.Typer(
@@ -138,6 +140,26 @@ def why(
 ) -> None:
     """Says why an execution is not running, and what to do about it. The database is only read."""
     _told(lambda: why_run.run(execution, url, console, as_json=as_json))
+
+
+@app.command()
+def tail(
+    execution: Annotated[str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")],
+    url: Annotated[
+        str | None,
+        typer.Option("--db", metavar="URL", help="sqlite:///path, a path or postgresql://host/database; else FLOWFABRIC_DB."),
+    ] = None,
+    attempt: Annotated[
+        int | None, typer.Option(min=0, max=MAX_ATTEMPT_INDEX, metavar="N", help="Only this attempt; the first is 0.")
+    ] = None,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on behind this frame: its id, or ATTEMPT:ID.")] = None,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for more until the execution has ended.")] = True,
+    live: Annotated[bool, typer.Option("--live/--no-live", help="With best-effort frames.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per frame, and one when an attempt ends.")] = False,
+) -> None:
+    """Shows what an execution writes, as it writes it. The database is only read."""
+    given = tail_run.Given(execution, url, attempt, after, follow, live, as_json)
+    _told(lambda: tail_run.run(given, console))
 
 
 def _told(run: Callable[[], int]) -> None:

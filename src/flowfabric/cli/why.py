@@ -24,10 +24,7 @@ _STYLES = {"running": GOOD, "waiting_for_worker": WAITS, "reserved": WAITS, "lan
 
 
 def run(text: str, url: str | None, console: Console, *, as_json: bool) -> int:
-    ident = _execution(text)
-    where = url or os.environ.get(DB_VARIABLE)
-    if not where:
-        raise ConfigError(f"--db: sqlite:///path, a path or postgresql://host/database; or say it once in {DB_VARIABLE}")
+    ident, where = execution_id(text), database_url(url)
     try:
         found = asyncio.run(looking(where, lambda engine: engine.explain_execution(ident)))
     except NotFound:
@@ -40,7 +37,15 @@ def run(text: str, url: str | None, console: Console, *, as_json: bool) -> int:
     return 0
 
 
-def _execution(text: str) -> ExecutionId:
+def database_url(given: str | None) -> str:
+    """As the command line says, or else the environment."""
+    where = given or os.environ.get(DB_VARIABLE)
+    if not where:
+        raise ConfigError(f"--db: sqlite:///path, a path or postgresql://host/database; or say it once in {DB_VARIABLE}")
+    return where
+
+
+def execution_id(text: str) -> ExecutionId:
     try:
         return ExecutionId(text)
     except ExecutionIdError:
