@@ -13,7 +13,7 @@ from flowfabric.model.stream import StreamFrame
 RUNNING_TEXT = ("stdout", "delta")
 """Parts of one text: they are joined as they come. Everything else gets a line of its own."""
 _BINARY = "base64"
-_ENDS = {
+ENDS = {
     "attempt_success": "has ended well",
     "attempt_failure": "has failed",
     "attempt_cancelled": "was cancelled",
@@ -78,7 +78,7 @@ class Printer:
             said = {"attempt": attempt, "closed_at": closed_at, "closed_reason": closed_reason}
             self._write(json.dumps(said) + "\n")
         elif closed_reason is not None:
-            self.note(f"attempt {attempt} {_ENDS.get(closed_reason, 'has ended')} ({clean(closed_reason)})")
+            self.note(f"attempt {attempt} {ENDS.get(closed_reason, 'has ended')} ({clean(closed_reason)})")
 
     def still(self, state: str) -> None:
         """There is no more to show, and that was not the end of an attempt."""
