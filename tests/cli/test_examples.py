@@ -52,3 +52,11 @@ def test_the_first_model_to_answer_wins_within_the_budget() -> None:
     assert "the answer: because air scatters blue light more than red" in said
     paid = int(said.partition(" of 60 tokens paid for")[0].rpartition("\n")[2])
     assert 8 < paid < 60
+
+
+def test_readers_that_come_late_or_break_off_see_the_whole_answer() -> None:
+    said = said_by("streaming.py")
+    answer = "Short waves are scattered most, and so the light that comes from everywhere in the sky is blue."
+    assert "phone   loses its connection: Short waves are ..." in said
+    assert all(f"{reader} has it all: {answer}" in said for reader in ("phone  ", "late   "))
+    assert 'seen exactly once by both; the summary: {"last":"blue.","tokens":18}' in said

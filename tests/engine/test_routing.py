@@ -24,7 +24,7 @@ from flowfabric.rules.routes import NO_WORKER_COVERS
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.port import Store
 from flowfabric.store.postgres.store import PostgresStore
-from flowfabric.store.sqlite import store as sqlite_store
+from flowfabric.store.sqlite import watch as sqlite_watch
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
 from flowfabric.store.sqlite.target import parse_target
@@ -239,7 +239,7 @@ async def two(kind: str, clock: ManualClock, folder: Path) -> AsyncIterator[tupl
 async def test_a_registration_elsewhere_wakes_the_claim_that_waits_here(
     kind: str, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite_store, "WATCH_INTERVAL_S", 0.005)
+    monkeypatch.setattr(sqlite_watch, "WATCH_INTERVAL_S", 0.005)
     async with two(kind, clock, tmp_path) as (here, there):
         await here.register_worker(registration())
         ident = await create(here, policy=needs("gpu"))
@@ -259,7 +259,7 @@ async def test_a_registrant_that_died_halfway_is_helped_by_the_loop_of_another(
     kind: str, clock: ManualClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The wake-up reaches the loop elsewhere long before its interval, which is all there is between processes on SQLite."""
-    monkeypatch.setattr(sqlite_store, "WATCH_INTERVAL_S", 0.005)
+    monkeypatch.setattr(sqlite_watch, "WATCH_INTERVAL_S", 0.005)
     async with two(kind, clock, tmp_path) as (here, there):
         ident = await create(here, policy=needs("gpu"))
         await here.block_route(ident, "waiting_for_capable_worker")

@@ -19,8 +19,10 @@ from flowfabric.cli import flow as flow_run
 from flowfabric.cli import history as history_run
 from flowfabric.cli import migrate as migrate_run
 from flowfabric.cli import signal as signal_run
+from flowfabric.cli import tail as tail_run
 from flowfabric.cli import verify as verify_run
 from flowfabric.cli import why as why_run
+from flowfabric.engine.streams import MAX_ATTEMPT_INDEX
 from flowfabric.errors import FlowFabricError
 
 app = typer.Typer(
@@ -170,6 +172,23 @@ def events(
     """Follows what happens, as it happens, until Ctrl-C. The database is only read."""
     wanted = events_run.Wanted(tuple(channel or ()), start, namespace, limit)
     _told(lambda: events_run.run(url, wanted, console, as_json=as_json))
+
+
+@app.command()
+def tail(
+    execution: Annotated[str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")],
+    url: Db = None,
+    attempt: Annotated[
+        int | None, typer.Option(min=0, max=MAX_ATTEMPT_INDEX, metavar="N", help="Only this attempt; the first is 0.")
+    ] = None,
+    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on behind this frame: its id, or ATTEMPT:ID.")] = None,
+    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for more until the execution has ended.")] = True,
+    live: Annotated[bool, typer.Option("--live/--no-live", help="With best-effort frames.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per frame, and one when an attempt ends.")] = False,
+) -> None:
+    """Shows what an execution writes, as it writes it. The database is only read."""
+    given = tail_run.Given(execution, url, attempt, after, follow, live, as_json)
+    _told(lambda: tail_run.run(given, console))
 
 
 def _told(run: Callable[[], int]) -> None:

@@ -22,8 +22,7 @@ _STYLES = {"running": GOOD, "waiting_for_worker": WAITS, "reserved": WAITS, "lan
 
 
 def run(text: str, url: str | None, console: Console, *, as_json: bool) -> int:
-    ident = _execution(text)
-    where = chosen_db(url)
+    ident, where = execution_id(text), chosen_db(url)
     try:
         found = asyncio.run(looking(where, lambda engine: engine.explain_execution(ident)))
     except NotFound:
@@ -36,7 +35,7 @@ def run(text: str, url: str | None, console: Console, *, as_json: bool) -> int:
     return 0
 
 
-def _execution(text: str) -> ExecutionId:
+def execution_id(text: str) -> ExecutionId:
     try:
         return ExecutionId(text)
     except ExecutionIdError:

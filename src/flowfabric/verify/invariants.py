@@ -11,6 +11,7 @@ from flowfabric.rules.states import is_ended, name_of, public_state, vector_of
 from flowfabric.verify.budgets import BUDGET_CHECKS
 from flowfabric.verify.flows import FLOW_CHECKS
 from flowfabric.verify.quotas import QUOTA_CHECKS
+from flowfabric.verify.streams import STREAM_CHECKS
 from flowfabric.verify.suspensions import SUSPENSION_CHECKS
 from flowfabric.verify.violation import Check, Violation, about
 from flowfabric.verify.world import Event, Key, World
@@ -174,6 +175,7 @@ CHECKS: dict[str, Check] = {
     **SUSPENSION_CHECKS,
     **BUDGET_CHECKS,
     **QUOTA_CHECKS,
+    **STREAM_CHECKS,
 }
 
 

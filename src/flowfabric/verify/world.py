@@ -14,6 +14,7 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.model.lease import Grant
 from flowfabric.model.quota import QuotaPolicy
+from flowfabric.model.stream import StreamMeta
 from flowfabric.model.waitpoint import Signal, Suspension, Waitpoint
 from flowfabric.store.port import Row
 from flowfabric.store.schema import TABLES
@@ -42,11 +43,40 @@ TABLES_READ = (
     "ff_quota_window",
     "ff_quota_admitted",
     "ff_lane_gate",
+    "ff_stream_meta",
+    "ff_stream_frame",
+    "ff_stream_summary",
 )
 Key = tuple[int, UUID]
+StreamKey = tuple[int, UUID, int]
 GroupKey = tuple[int, UUID, UUID]
 Event = dict[str, Any]
 Owned = TypeVar("Owned", Waitpoint, Signal)
+
+
+class FrameRow(Struct, frozen=True):
+    """A row of `ff_stream_frame`, column by column."""
+
+    partition_key: int
+    execution_id: UUID
+    attempt_index: int
+    ts_ms: int
+    seq: int
+    mode: str
+    number: int
+    mode_number: int
+    client_seq: int | None
+    expires_at_ms: int | None
+    created_at_ms: int
+    fields: str
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.ts_ms, self.seq
+
+    @property
+    def id(self) -> str:
+        return f"{self.ts_ms}-{self.seq}"
 
 
 class World(Struct, frozen=True):
@@ -55,7 +85,7 @@ class World(Struct, frozen=True):
     `inbound` holds edges by the group they belong to; `cancelling` are groups with siblings to cancel, `owed` flows with members.
     `heard` are the events that tell of signals. `usage` and `accounts` are per budget and dimension: what is used in all, and
     what of it is on accounts of executions. `entries` are the windows of quotas, `slots` the places taken by hand, `gates` the
-    queues of lanes besides the plain ones.
+    queues of lanes besides the plain ones. `frames` are in the order they were numbered, `summaries` are documents and versions.
     """
 
     executions: dict[Key, Execution]
@@ -81,6 +111,9 @@ class World(Struct, frozen=True):
     entries: list[Row]
     slots: list[Row]
     gates: set[tuple[str, str]]
+    streams: dict[StreamKey, StreamMeta]
+    frames: dict[StreamKey, list[FrameRow]]
+    summaries: dict[StreamKey, tuple[str, int]]
 
 
 def world_of(tables: Mapping[str, list[Row]]) -> World:
@@ -119,7 +152,17 @@ def world_of(tables: Mapping[str, list[Row]]) -> World:
         list(tables["ff_quota_window"]),
         list(tables["ff_quota_admitted"]),
         {(row[0], row[1]) for row in tables["ff_lane_gate"]},
+        {(row[0], row[1], row[2]): StreamMeta(*row) for row in tables["ff_stream_meta"]},
+        _frames(tables["ff_stream_frame"]),
+        {(row[0], row[1], row[2]): (row[3], row[4]) for row in tables["ff_stream_summary"]},
     )
+
+
+def _frames(rows: Iterable[Row]) -> dict[StreamKey, list[FrameRow]]:
+    grouped: dict[StreamKey, list[FrameRow]] = {}
+    for row in sorted(rows, key=lambda r: r[6]):
+        grouped.setdefault((row[0], row[1], row[2]), []).append(FrameRow(*row))
+    return grouped
 
 
 def _accounts(rows: Iterable[Row]) -> dict[tuple[UUID, str], int]:

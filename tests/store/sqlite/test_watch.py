@@ -11,7 +11,7 @@ import pytest
 
 from flowfabric.plan import Applied
 from flowfabric.store.hub import Waiter
-from flowfabric.store.sqlite import store as store_module
+from flowfabric.store.sqlite import watch
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
 
@@ -22,7 +22,7 @@ _INSERT = "INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_b
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_module, "WATCH_INTERVAL_S", 0.005)
+    monkeypatch.setattr(watch, "WATCH_INTERVAL_S", 0.005)
 
 
 async def _settled(waiter: Waiter) -> None:

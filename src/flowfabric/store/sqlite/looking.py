@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
 
@@ -14,11 +14,13 @@ from flowfabric.model.lease import BackendTag
 from flowfabric.store.clock import system_clock
 from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row
-from flowfabric.store.sqlite.reader import LAST_EVENT, dump_tables, read_events, run_reads
+from flowfabric.store.sqlite.failures import as_engine_error, code_of, is_busy
+from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
 from flowfabric.store.sqlite.target import Target, connect
+from flowfabric.store.sqlite.watch import ChangeWatch
 
-WATCH_INTERVAL_S = 0.1
 T = TypeVar("T")
+_SETTINGS: dict[str, Any] = {"synchronous": "FULL", "wal": False}
 
 
 def existing(target: Target) -> Target:
@@ -37,26 +39,28 @@ class SqliteLook:
 
     def __init__(self, target: Target) -> None:
         self.hub = Hub()
-        self._shown = existing(target).shown
+        self._target = existing(target)
         self._turn = threading.Lock()
-        self._watching: asyncio.Task[None] | None = None
-        self._db = self._read(lambda: connect(target, synchronous="FULL", wal=False, read_only=True))
+        self._watch: ChangeWatch | None = None
+        self._db = self._read(lambda: connect(target, read_only=True, **_SETTINGS))
 
     def _read(self, work: Callable[[], T]) -> T:
+        """One at a time: there is one connection, and a read may be a transaction of several statements."""
         try:
             with self._turn:
                 return work()
         except sqlite3.Error as error:
-            raise ConfigError(f"{self._shown}: not a FlowFabric database ({error})") from error
+            if is_busy(code_of(error)):
+                raise as_engine_error(error) from error
+            raise ConfigError(f"{self._target.shown}: not a FlowFabric database ({error})") from error
 
     async def prepare(self) -> str | None:
         return None
 
     async def close(self) -> None:
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
-        self._db.close()
+        if self._watch is not None:
+            await asyncio.to_thread(self._watch.stop)
+        await asyncio.to_thread(self._read, self._db.close)  # in turn: who was called off may still have a read under way
 
     async def now_ms(self) -> int:
         return system_clock()
@@ -69,25 +73,16 @@ class SqliteLook:
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
         """Whoever follows an outbox is woken by what others commit."""
-        if self._watching is None:
-            self._watching = asyncio.create_task(self._watch())
-        return await asyncio.to_thread(self._read, lambda: read_events(self._db, channel, after, limit))
+        self._begin_watch()
+        return await asyncio.to_thread(self._read, lambda: events_after(self._db, channel, after, limit))
 
-    def last_event(self, channel: str) -> Awaitable[int]:
-        def last() -> int:
-            number: int = self._db.execute(LAST_EVENT, (channel,)).fetchone()[0]
-            return number
+    async def last_event(self, channel: str) -> int:
+        self._begin_watch()
+        return await asyncio.to_thread(self._read, lambda: newest_event(self._db, channel))
 
-        return asyncio.ensure_future(asyncio.to_thread(self._read, last))
-
-    async def _watch(self) -> None:
-        seen = None
-        while True:
-            version = self._read(lambda: self._db.execute("PRAGMA data_version").fetchone()[0])
-            if version != seen:
-                seen = version
-                self.hub.ring_all()
-            await asyncio.sleep(WATCH_INTERVAL_S)
+    def _begin_watch(self) -> None:
+        if self._watch is None and not self._target.in_memory:
+            self._watch = self._read(lambda: ChangeWatch(self._target, self.hub, self.hub.ring_all_but_timers, _SETTINGS))
 
     def _refuse(self, *_: Any) -> NoReturn:
         raise Unavailable("this database was opened to be looked at only")

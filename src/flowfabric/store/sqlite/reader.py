@@ -16,7 +16,6 @@ from flowfabric.store.sql.script import decode_list, decode_uuid
 
 MOST_KEYS = 256
 WHOLE_GROUPS = 1_000
-LAST_EVENT = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?"
 
 
 Fetch = Callable[[sqlite3.Cursor], list[Row]]
@@ -164,13 +163,17 @@ def events_sql(channel: str) -> str:
     return f"SELECT {', '.join(TABLES[channel].names)} FROM {channel} WHERE event_id > ? ORDER BY event_id LIMIT ?"
 
 
-def read_events(db: sqlite3.Connection, channel: str, after: int, limit: int) -> list[Row]:
+def events_after(db: sqlite3.Connection, channel: str, after: int, limit: int) -> list[Row]:
     """A row that cannot be read comes as it is stored: it must not hold up those behind it."""
     rows, table = db.execute(events_sql(channel), (after, limit)).fetchall(), TABLES[channel]
     try:
         return decode_rows(table, rows)
     except (ValueError, TypeError, AttributeError):
         return [_decoded_or_not(table, row) for row in rows]
+
+
+def newest_event(db: sqlite3.Connection, channel: str) -> int:
+    return int(db.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (channel,)).fetchone()[0])
 
 
 def _decoded_or_not(table: Table, row: Row) -> Row:

@@ -23,13 +23,13 @@ from flowfabric.store.sql.ddl import first_of
 from flowfabric.store.sqlite.failures import as_engine_error, patiently
 from flowfabric.store.sqlite.migrate import migrate
 from flowfabric.store.sqlite.near import Near
-from flowfabric.store.sqlite.reader import LAST_EVENT, dump_tables, read_events, run_reads
+from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
 from flowfabric.store.sqlite.target import Target, check_version, connect
+from flowfabric.store.sqlite.watch import ChangeWatch
 from flowfabric.store.sqlite.writer import Writer
 
 log = logging.getLogger("flowfabric.sqlite")
 
-WATCH_INTERVAL_S = 0.05
 DEFAULT_POOL_SIZE = 4
 BANNER = (
     "FlowFabric is running on SQLite (development opt-in): one machine, one writer at a time, not meant for production. "
@@ -67,7 +67,7 @@ class SqliteStore:
         self._writer = Writer(db, self.clock, self.hub)
         self._readers = None if target.in_memory else _Readers(target, max(pool_size - 1, 1), self._settings)
         self._near = None if target.in_memory or not wal else Near(target, self._settings)
-        self._watch = None if target.in_memory else _Watch(target, self.hub, self._writer, self._settings)
+        self._watch = None if target.in_memory else ChangeWatch(target, self.hub, self._writer.look, self._settings)
         self._finalizer = weakref.finalize(self, _stop, self._writer, self._readers, self._near, self._watch, self._sentinel)
         log.warning(BANNER, self.durability)
 
@@ -134,11 +134,11 @@ class SqliteStore:
         return Loaded(now, await self.read(lambda db: run_reads(db, reads)) if found is None else found)
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
-        return await self.read(lambda db: read_events(db, channel, after, limit))
+        return await self.read(lambda db: events_after(db, channel, after, limit))
 
     def last_event(self, channel: str) -> Awaitable[int]:
         """In line with the commits: whatever is submitted after this call comes behind the answer."""
-        return self._writer.submit("read", lambda db: db.execute(LAST_EVENT, (channel,)).fetchone()[0])
+        return self._writer.submit("read", lambda db: newest_event(db, channel))
 
     async def next_due(self, index: str) -> int | None:
         row = await self.read(lambda db: db.execute(first_of(INDEXES[index])).fetchone())
@@ -187,42 +187,11 @@ class _Readers:
             db.close()
 
 
-class _Watch:
-    """Notices that somebody committed, while anybody here waits; the writer knows whether it was another process."""
-
-    def __init__(self, target: Target, hub: Hub, writer: Writer, settings: dict[str, Any]) -> None:
-        self._hub, self._writer = hub, writer
-        self._end = threading.Event()
-        self._db = connect(target, read_only=True, **settings)
-        self._thread = threading.Thread(target=self._run, name="flowfabric-sqlite-watch", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        seen = None
-        while not self._end.wait(WATCH_INTERVAL_S):
-            if not self._hub.waiters:
-                seen = None
-                continue
-            try:
-                version = self._db.execute("PRAGMA data_version").fetchone()[0]
-            except sqlite3.Error:
-                log.warning("cannot see what other processes write; polling goes on", exc_info=True)
-                continue
-            if version != seen:
-                seen = version
-                self._writer.look()
-        self._db.close()
-
-    def stop(self) -> None:
-        self._end.set()
-        self._thread.join()
-
-
 def _stop(
     writer: Writer,
     readers: _Readers | None,
     near: Near | None,
-    watch: _Watch | None,
+    watch: ChangeWatch | None,
     sentinel: sqlite3.Connection | None,
 ) -> None:
     if watch is not None:
