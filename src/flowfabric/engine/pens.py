@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -29,7 +30,8 @@ from flowfabric.store.port import Get, GetAll, Read, Scan, Store
 
 MAX_PENS = 10_000
 MAX_WAITING = 10_000
-MAX_TRIES = 5
+MAX_TRIES = 20
+MOST_PAUSE_S = 0.05
 MAX_TRIMMED = 1_000
 MAX_TOGETHER = 500
 _WRITTEN = ("client_seq", "ts_ms", "seq", "number", "fields")
@@ -128,7 +130,9 @@ class Pen:
             self._go_on()
 
     async def _one(self, job: _Job) -> list[AppendOutcome]:
-        for _ in range(MAX_TRIES):
+        for attempt in range(MAX_TRIES):
+            if attempt:  # others write here too, and each refusal means that one of them got on
+                await asyncio.sleep(random.random() * min(0.001 * 2**attempt, MOST_PAUSE_S))  # noqa: S311 - no secret
             try:
                 outcomes = await self._tried(job)
             except ValidationError:
