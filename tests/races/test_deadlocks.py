@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
-import psycopg
 import pytest
 
 from flowfabric.engine.engine import Engine
-from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs, Execution
 from flowfabric.model.lease import ClaimPolicy, IssueGrantArgs
 from flowfabric.plan import Applied, Plan
@@ -24,44 +19,14 @@ from flowfabric.rules.grants import NOTE_MISMATCH
 from flowfabric.rules.leases import REVOKE
 from flowfabric.rules.parts import lease_of, named
 from flowfabric.store.postgres.connections import Options
-from flowfabric.store.postgres.migrate import as_script
 from flowfabric.testing import ManualClock
-from flowfabric.testing.postgres import PostgresServer
-from tests.postgres import FAST
 
-from .helpers import create_all, engines, ident, sound_world, until
+from .helpers import create_all, engines, ident, sound_world
+from .hunting import deadlocks, gate
 
 ROWS = 60
 STORES = 4
 MIDDLE = ident(ROWS // 2, 0)
-_databases = itertools.count()
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[PostgresServer]:
-    with PostgresServer(settings={**FAST, "deadlock_timeout": "50ms"}) as made:
-        yield made
-
-
-@pytest.fixture
-def options(server: PostgresServer) -> Options:
-    name = f"hunt{next(_databases)}"
-    with psycopg.connect(server.url, autocommit=True) as db:
-        db.execute(f"CREATE DATABASE {name} TEMPLATE template0")
-    with psycopg.connect(server.url_of(name), autocommit=True) as db:
-        db.execute(as_script())
-    return Options(server.url_of(name))
-
-
-async def deadlocks(options: Options) -> int:
-    """Sessions report what they met when they end, so this is asked after they were closed."""
-    db = await asyncpg.connect(options.url)
-    try:
-        others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        await until(lambda: db.fetchval(f"SELECT ({others}) = 0"))
-        return int(await db.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
-    finally:
-        await db.close()
 
 
 async def all_rows(engine: Engine) -> list[Execution]:
@@ -87,25 +52,6 @@ async def test_the_hunt_would_notice_a_deadlock(options: Options) -> None:
     await first.close()
     await second.close()
     assert await deadlocks(options) == 1
-
-
-@asynccontextmanager
-async def gate(options: Options, table: str, who: ExecutionId) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
-    """Somebody holds one row, so that whoever locks several stops half way. Call it to wait until so many have stopped."""
-    db = await asyncpg.connect(options.url)
-    watcher = await asyncpg.connect(options.url)
-    waiting = "SELECT count(*) >= $1 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-
-    async def stopped(count: int) -> None:
-        await until(lambda: watcher.fetchval(waiting, count))
-
-    try:
-        async with db.transaction():
-            await db.execute(f"SELECT 1 FROM {table} WHERE execution_id = $1 FOR UPDATE", who.uuid)
-            yield stopped
-    finally:
-        await db.close()
-        await watcher.close()
 
 
 def _mismatch(execution: Execution, now: int) -> Plan:

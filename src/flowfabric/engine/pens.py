@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
 
-from flowfabric.errors import Contention, ContentionKind, ResourceExhausted
+from flowfabric.errors import Contention, ContentionKind, ResourceExhausted, ValidationError
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.policy import stored_policy
 from flowfabric.model.stream import (
@@ -25,11 +26,12 @@ from flowfabric.plan import Answer, Applied, Refused
 from flowfabric.rules import streams
 from flowfabric.rules.decision import Snapshot
 from flowfabric.rules.streams import Appended, Bound, Stream, Summary
-from flowfabric.store.port import Get, Read, Scan, Store
+from flowfabric.store.port import Get, GetAll, Read, Scan, Store
 
 MAX_PENS = 10_000
 MAX_WAITING = 10_000
-MAX_TRIES = 5
+MAX_TRIES = 20
+MOST_PAUSE_S = 0.05
 MAX_TRIMMED = 1_000
 MAX_TOGETHER = 500
 _WRITTEN = ("client_seq", "ts_ms", "seq", "number", "fields")
@@ -112,6 +114,8 @@ class Pen:
         """Each on its own: read, decide, commit, again if the stream moved in between."""
         try:
             for job in jobs:
+                if job.answer.done():
+                    continue  # nobody waits for it any more
                 try:
                     outcomes = await self._one(job)
                 except BaseException as error:
@@ -126,24 +130,40 @@ class Pen:
             self._go_on()
 
     async def _one(self, job: _Job) -> list[AppendOutcome]:
-        for _ in range(MAX_TRIES):
-            known = {}
-            if self.stream is None or _needs_a_look(self.stream, job.frames):
-                known = await self._read(job)
-            new = [frame for frame in job.frames if frame.seq not in known]
-            if not new:
-                return [known[frame.seq] for frame in job.frames]
-            assert self.stream is not None
-            made = streams.append(self.stream, job.handle, new, job.now, await self._bound(self.stream))
-            if isinstance(await self._store.commit(made.plan), Applied):
-                self.stream = made.stream
-                fresh = iter(made.outcomes)
-                return [known[frame.seq] if frame.seq in known else next(fresh) for frame in job.frames]
+        for attempt in range(MAX_TRIES):
+            if attempt:  # others write here too, and each refusal means that one of them got on
+                await asyncio.sleep(random.random() * min(0.001 * 2**attempt, MOST_PAUSE_S))  # noqa: S311 - no secret
+            try:
+                outcomes = await self._tried(job)
+            except ValidationError:
+                await self._check_lease(job)  # who holds no lease is told that, and not what else is wrong
+                raise
+            if outcomes is not None:
+                return outcomes
             self.stream = None
-            refused = streams.why_refused(await self._look(job.handle), job.handle)
-            if refused is not None:
-                raise refused
+            await self._check_lease(job)
         raise Contention(ContentionKind.RETRY_EXHAUSTED)
+
+    async def _tried(self, job: _Job) -> list[AppendOutcome] | None:
+        """None where something moved in between: the stream, or the lease."""
+        known = {}
+        if self.stream is None or _needs_a_look(self.stream, job.frames):
+            known = await self._read(job)
+        new = [frame for frame in job.frames if frame.seq not in known]
+        if not new:
+            return [known[frame.seq] for frame in job.frames]
+        assert self.stream is not None
+        made = streams.append(self.stream, job.handle, new, job.now, await self._bound(self.stream))
+        if not isinstance(await self._store.commit(made.plan), Applied):
+            return None
+        self.stream = made.stream
+        fresh = iter(made.outcomes)
+        return [known[frame.seq] if frame.seq in known else next(fresh) for frame in job.frames]
+
+    async def _check_lease(self, job: _Job) -> None:
+        refused = streams.why_refused(await self._look(job.handle), job.handle)
+        if refused is not None:
+            raise refused
 
     async def _bound(self, stream: Stream) -> Bound | None:
         """Up to where old frames go, when it is time for that."""
@@ -159,21 +179,22 @@ class Pen:
         return dict(zip(("partition_key", "execution_id", "attempt_index"), self.key, strict=True))
 
     async def _read(self, job: _Job) -> dict[int | None, AppendOutcome]:
-        """The stream as it is; and what was written before under the callers' own numbers."""
+        """The stream as it is, with its document where that is patched; and what was written under the callers' numbers."""
+        patches = any(type(frame.mode) is DurableSummary for frame in job.frames)
         reads: list[Read] = [
             Get(streams.META, self.key),
-            Get(streams.SUMMARY, self.key, ("document_json", "version")),
             Get("ff_exec_core", self.key[:2], ("policy",)),
+            GetAll(streams.SUMMARY, [self.key] if patches else [], ("document_json", "version")),
         ]
         reads += [
             Scan("frames_by_caller", self._group, (frame.seq - 1,), frame.seq, 1, _WRITTEN)
             for frame in job.frames
             if frame.seq is not None
         ]
-        (meta, summary, policy, *written) = (await self._store.load(reads)).rows
+        (meta, policy, summary, *written) = (await self._store.load(reads)).rows
         self.stream = Stream(
             StreamMeta(*meta[0]) if meta else None,
-            streams.stored_summary(*summary[0]) if summary else Summary({}, 0),
+            (streams.stored_summary(*summary[0]) if summary else Summary({}, 0)) if patches else None,
             _cap(policy[0][0] if policy else None),
         )
         return {row[0]: streams.written(job.handle, *row[1:]) for rows in written for row in rows}

@@ -19,6 +19,7 @@ log = logging.getLogger("flowfabric.streams")
 
 NET_S = 5.0
 LINGER_S = 5.0
+PAUSE_S = 1.0
 Key = tuple[int, UUID, int]
 _CHANNELS = (LEASE_EVENTS, COMPLETION_EVENTS)
 _WHOSE = {channel: TABLES[channel].names.index("execution_id") for channel in _CHANNELS}
@@ -67,15 +68,29 @@ class Watch:
             self._task = None
 
     async def _run(self, ready: asyncio.Future[None]) -> None:
+        at: dict[str, int] = {}
         try:
-            at = {channel: await self._store.last_event(channel) for channel in _CHANNELS}
-            ready.set_result(None)
-            await self._listen(at)
-        except EngineError as error:
-            log.warning("nobody tells followers of streams when they end, for now (%s); they look by themselves", error)
+            while True:
+                try:
+                    await self._begun(at, ready)
+                    await self._listen(at)
+                    return
+                except EngineError as error:
+                    log.warning("nobody tells followers of streams when they end, for now (%s); they look by themselves", error)
+                _done(ready)
+                if not self._followed:
+                    return
+                await asyncio.sleep(PAUSE_S)
         finally:
-            if not ready.done():
-                ready.set_result(None)
+            _done(ready)
+
+    async def _begun(self, at: dict[str, int], ready: asyncio.Future[None]) -> None:
+        """From the last event on; of those who came while that could not be asked, everybody looks."""
+        if not at:
+            at |= {channel: await self._store.last_event(channel) for channel in _CHANNELS}
+        if ready.done():
+            self._store.hub.ring({frames_of(key[1]): None for key in self._followed})
+        _done(ready)
 
     async def _listen(self, at: dict[str, int]) -> None:
         loop = asyncio.get_running_loop()
@@ -102,7 +117,7 @@ class Watch:
         return after
 
     async def _look(self) -> None:
-        """The net below the wake-ups: one question for all streams that are followed."""
+        """The net below the wake-ups: one question for all streams that are followed. Whoever is met for the first time looks."""
         keys = list(self._followed)
         if not keys:
             return
@@ -116,5 +131,10 @@ class Watch:
         versions = {row[:3]: row[3] for row in loaded.rows[0]}
         moved = {row[:2]: row[2] for row in loaded.rows[1]}
         now = {key: (versions.get(key), moved.get(key[:2])) for key in keys}
-        self._store.hub.ring({frames_of(key[1]): None for key, seen in now.items() if self._seen.get(key, seen) != seen})
+        self._store.hub.ring({frames_of(key[1]): None for key, seen in now.items() if self._seen.get(key) != seen})
         self._seen = now
+
+
+def _done(ready: asyncio.Future[None]) -> None:
+    if not ready.done():
+        ready.set_result(None)

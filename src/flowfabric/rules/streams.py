@@ -95,7 +95,9 @@ def _trim(mode: str, *more: Cond) -> Delete:
     return Delete(FRAME, (*_STREAM, Cond("mode", "=", mode), Cond("mode_number", "<=", Arg(f"trim_{mode}")), *more))
 
 
-_TRIMS = (_trim("durable", Cond("ts_ms", "<=", Arg("trim_ts_ms"))), _trim("summary"), _trim("best_effort"))
+_PASSING = Cond("mode", "!=", "durable")
+"""Says no more than the mode itself, but SQLite takes an index of some rows only for a statement that repeats which."""
+_TRIMS = (_trim("durable", Cond("ts_ms", "<=", Arg("trim_ts_ms"))), _trim("summary", _PASSING), _trim("best_effort", _PASSING))
 _TOLD = Wake("frames", Arg("execution_id"))
 
 PLAIN = Form("stream_append", _PLAINLY, _FRAMES, _TOLD)
@@ -245,7 +247,7 @@ class _Draft:
                 counts["summary_count"] = number = counts["summary_count"] + 1
                 counts["has_durable_frame"] = 1
                 version = self._patch(frame)
-            case BestEffortLive():
+            case _:
                 counts["live_count"] = number = counts["live_count"] + 1
                 expires = self._live(mode)
         counts["frame_count"] += 1
@@ -338,7 +340,12 @@ _REASONS = {
     "expired": "expired",
     "skipped": "dependency_impossible",
 }
-
+_TIMED_OUT = {
+    ("failed", "suspension_timeout:fail"),
+    ("cancelled", "suspension_timeout:cancel"),
+    ("expired", "suspension_timeout:expire"),
+}
+"""The words of the timeout itself: the reason somebody gives for a failure may begin like them."""
 
 TAKEN_BACK = ("lease_expired", "lease_revoked")
 """Ends that are none when the same attempt goes on."""
@@ -371,7 +378,7 @@ class AttemptEnd(Struct, frozen=True):
 def closure(execution: Standing, attempt: AttemptEnd) -> tuple[int, str] | None:
     """When and why the stream of an attempt ended; None while it may go on, also through a suspension or a delay."""
     if attempt.terminal_at_ms is not None:
-        timed_out = (attempt.failure_reason or "").startswith("suspension_timeout")
+        timed_out = (attempt.outcome, attempt.failure_reason) in _TIMED_OUT
         reason = "suspension_timeout" if timed_out else _REASONS.get(attempt.outcome or "", "attempt_failure")
         return attempt.terminal_at_ms, reason
     cause = execution.interrupt_cause

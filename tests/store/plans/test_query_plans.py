@@ -24,6 +24,7 @@ from .explained import Node, Recorder, Session, both_ways, explained, offences, 
 from .filling import LANE, STATES, drop, empty, filled
 
 SWEEPS = {name: form for name, form in ALL.items() if form.pick is not None}
+CUTS = [name for name in ALL if name.startswith("stream_") and name.endswith("_trim")]
 FEW_BUFFERS = 200
 _UUID = "00000000-0000-0000-0000-000000000007"
 _SOME = {"int": 3, "text": LANE, "uuid": _UUID, "uuidtext": _UUID, "auto": 7}
@@ -43,6 +44,8 @@ def test_every_statement_walks_its_index(url: str) -> None:
             check_form(writer, form)
         for form in SWEEPS.values():
             check_sweep(writer, statement(form).sql, form)
+        for name in CUTS:
+            check_cuts(writer, ALL[name])
         for form in (CLAIM_GATED, CLAIM_COUNTED):
             check_sweep(writer, statement(form, TOUCH_QUOTA).sql, form)
     with session(url, connections.READING) as reader:
@@ -66,6 +69,7 @@ def test_a_range_that_was_planned_while_there_was_nothing_to_read_walks_its_inde
 
 def test_there_are_statements_to_look_at() -> None:
     assert len(ALL) > 30 and {"claim", "sweep_expired", "sweep_delayed"} <= set(SWEEPS)
+    assert len(CUTS) == 2
 
 
 def sorts(found: list[Node]) -> list[str]:
@@ -94,6 +98,17 @@ def check_sweep(writer: Session, sql: str, form: Form) -> None:
     index = INDEXES[form.pick.index]
     wanted = f"{index.table}_pkey" if index.primary else index_name(index)
     assert [node["Index Name"] for node in picking if node.get("Relation Name") == index.table] == [wanted]
+
+
+def check_cuts(writer: Session, form: Form) -> None:
+    """What goes from a stream is found without walking the stream: by time, or by its number among those of its mode."""
+    sql = statement(form).sql
+    found = prepared(writer, sql, nothing_for(sql))
+    walked = [node for node in found if node.get("Relation Name") == "ff_stream_frame" and "Index Name" in node]
+    passing = index_name(INDEXES["passing_frames"])
+    bounds = {"ff_stream_frame_pkey": "ts_ms <=", passing: "mode_number <="}
+    assert sorted(node["Index Name"] for node in walked) == sorted(["ff_stream_frame_pkey", passing, passing]), form
+    assert all(bounds[node["Index Name"]] in node["Index Cond"] for node in walked), form
 
 
 def check_reads(reader: Session) -> None:

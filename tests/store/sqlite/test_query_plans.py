@@ -109,6 +109,15 @@ def test_no_statement_of_a_form_reads_a_whole_table(db: sqlite3.Connection, name
         assert not _whole_tables(steps), (sql, steps)
 
 
+@pytest.mark.parametrize("name", [name for name in ALL if name.startswith("stream_") and name.endswith("_trim")])
+def test_what_goes_from_a_stream_is_found_without_walking_the_stream(db: sqlite3.Connection, name: str) -> None:
+    cuts = [plan_of(db, sql) for sql in statements(ALL[name]) if sql.startswith("DELETE")]
+    stream = "partition_key=? AND execution_id=? AND attempt_index=?"
+    by_time = f"sqlite_autoindex_ff_stream_frame_1 ({stream} AND ts_ms<?)"
+    by_number = f"{index_name(INDEXES['passing_frames'])} ({stream} AND mode=? AND mode_number<?)"
+    assert cuts == [[f"SEARCH ff_stream_frame USING INDEX {wanted}"] for wanted in (by_time, by_number, by_number)]
+
+
 def test_the_guard_itself_notices_a_whole_table(db: sqlite3.Connection) -> None:
     assert _whole_tables(plan_of(db, "SELECT 1 FROM ff_attempt WHERE worker_id = ?"))
     assert "TEMP B-TREE" in " ".join(plan_of(db, "SELECT 1 FROM ff_exec_core ORDER BY execution_kind"))

@@ -86,14 +86,16 @@ w5 AS (DELETE
     AND t.execution_id = g.execution_id
     AND t.attempt_index = g.attempt_index
     AND t.mode = 'best_effort'::text
-    AND t.mode_number <= g.trim_best_effort),
+    AND t.mode_number <= g.trim_best_effort
+    AND t.mode != 'durable'::text),
 w4 AS (DELETE
     FROM ff_stream_frame AS t USING g
     WHERE t.partition_key = g.partition_key
     AND t.execution_id = g.execution_id
     AND t.attempt_index = g.attempt_index
     AND t.mode = 'summary'::text
-    AND t.mode_number <= g.trim_summary),
+    AND t.mode_number <= g.trim_summary
+    AND t.mode != 'durable'::text),
 w3 AS (DELETE
     FROM ff_stream_frame AS t USING g
     WHERE t.partition_key = g.partition_key

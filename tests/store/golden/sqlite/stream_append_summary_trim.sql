@@ -85,7 +85,8 @@ DELETE
     AND execution_id = ?
     AND attempt_index = ?
     AND mode = 'summary'
-    AND mode_number <= ?;
+    AND mode_number <= ?
+    AND mode != 'durable';
 
 DELETE
     FROM ff_stream_frame
@@ -93,4 +94,5 @@ DELETE
     AND execution_id = ?
     AND attempt_index = ?
     AND mode = 'best_effort'
-    AND mode_number <= ?;
+    AND mode_number <= ?
+    AND mode != 'durable';

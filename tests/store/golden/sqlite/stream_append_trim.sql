@@ -62,7 +62,8 @@ DELETE
     AND execution_id = ?
     AND attempt_index = ?
     AND mode = 'summary'
-    AND mode_number <= ?;
+    AND mode_number <= ?
+    AND mode != 'durable';
 
 DELETE
     FROM ff_stream_frame
@@ -70,4 +71,5 @@ DELETE
     AND execution_id = ?
     AND attempt_index = ?
     AND mode = 'best_effort'
-    AND mode_number <= ?;
+    AND mode_number <= ?
+    AND mode != 'durable';

@@ -1,0 +1,120 @@
+"""What the tests of output streams share: frames in one word, what a stream holds, and tails that have gone to sleep."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import pytest
+
+from flowfabric.engine.engine import Engine
+from flowfabric.ids import ExecutionId
+from flowfabric.model.lease import Handle
+from flowfabric.model.policy import ExecutionPolicy, StreamPolicy
+from flowfabric.model.stream import (
+    AppendOutcome,
+    BestEffortLive,
+    Durable,
+    DurableSummary,
+    Frame,
+    FrameKind,
+    FrameMode,
+    StreamFrame,
+    StreamFrames,
+    StreamMeta,
+    Visibility,
+)
+from flowfabric.rules.streams import META
+from flowfabric.store.port import Loaded, Read
+
+PATCH = DurableSummary()
+LIVE = BestEffortLive(5_000)
+SOON_S = 10.0
+"""More than anything here takes; only what hangs gets there."""
+
+
+def frame(data: bytes | str = b"x", mode: FrameMode | None = None, **said: Any) -> Frame:
+    raw = data.encode() if isinstance(data, str) else data
+    return Frame(raw, FrameKind.Event, mode=mode or Durable(), **said)
+
+
+def patch(data: bytes | str, **said: Any) -> Frame:
+    return frame(data, PATCH, **said)
+
+
+def live(data: bytes | str = b"tick", mode: BestEffortLive = LIVE, **said: Any) -> Frame:
+    return frame(data, mode, **said)
+
+
+def keeping(count: int) -> ExecutionPolicy:
+    return ExecutionPolicy(stream_policy=StreamPolicy(retention_maxlen=count))
+
+
+async def say(engine: Engine, handle: Handle, *texts: str) -> list[AppendOutcome]:
+    """One append after the other."""
+    return [await engine.append_frame(handle, frame(text)) for text in texts]
+
+
+async def frames(engine: Engine, ident: ExecutionId, attempt: int = 0, **said: Any) -> tuple[StreamFrame, ...]:
+    return (await engine.read_stream(ident, attempt, **{"count_limit": 10_000, **said})).frames
+
+
+async def texts(engine: Engine, ident: ExecutionId, attempt: int = 0, **said: Any) -> list[str]:
+    return [each.payload.decode() for each in await frames(engine, ident, attempt, **said)]
+
+
+def ids(several: Iterable[StreamFrame | AppendOutcome]) -> list[tuple[int, int]]:
+    """As numbers, for the text of an id does not sort."""
+    found = [each.id if isinstance(each, StreamFrame) else each.frame_id for each in several]
+    return [(int(ts), int(seq)) for ts, _, seq in (each.partition("-") for each in found)]
+
+
+def rising(several: Iterable[StreamFrame | AppendOutcome]) -> bool:
+    found = ids(several)
+    return found == sorted(set(found))
+
+
+async def meta(engine: Engine, ident: ExecutionId, attempt: int = 0) -> StreamMeta | None:
+    rows = [StreamMeta(*row) for row in (await engine.store.dump([META]))[META]]
+    return next((m for m in rows if (m.execution_id, m.attempt_index) == (ident.uuid, attempt)), None)
+
+
+async def tailing(engine: Engine, ident: ExecutionId, attempt: int = 0, **said: Any) -> asyncio.Task[StreamFrames]:
+    """A tail that has looked, found nothing and gone to sleep."""
+    tail = asyncio.create_task(engine.tail_stream(ident, attempt, **{"block_ms": 30_000, **said}))
+    await asleep(engine, ident)
+    return tail
+
+
+async def asleep(engine: Engine, ident: ExecutionId, count: int = 1) -> None:
+    """Until so many have gone to sleep on a stream of this execution."""
+    async with asyncio.timeout(SOON_S):
+        while sum(map(is_asleep, engine.store.hub.waiters.get(("frames", ident.uuid), ()))) < count:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+def is_asleep(waiter: Any) -> bool:
+    return bool(waiter._event._waiters) and not waiter._event.is_set()
+
+
+async def soon(tail: asyncio.Task[StreamFrames]) -> StreamFrames:
+    async with asyncio.timeout(SOON_S):
+        return await tail
+
+
+class Loads:
+    """Counts what is asked of the store, as far as it is of interest."""
+
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch, wanted: Callable[[Read], bool] = lambda _: True) -> None:
+        self.count = 0
+        load = engine.store.load
+
+        async def counted(reads: Any) -> Loaded:
+            self.count += any(map(wanted, reads))
+            return await load(reads)
+
+        monkeypatch.setattr(engine.store, "load", counted)
+
+
+KEPT = Visibility.ExcludeBestEffort

@@ -1,0 +1,353 @@
+"""Tailing a stream: asleep until something comes, awake at once when it has ended, however it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from flowfabric.engine import watch
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import EngineError, TransportError
+from flowfabric.ids import ExecutionId
+from flowfabric.model.attempt import FailureClass
+from flowfabric.model.execution import CancelExecutionArgs
+from flowfabric.model.lease import Claimed, Handle, ReclaimExecutionArgs, RevokeLeaseArgs
+from flowfabric.model.policy import ExecutionPolicy, TimeoutPolicy
+from flowfabric.rules.fence import SWEEP_EXPIRED
+from flowfabric.testing import ManualClock
+
+from .helpers import GRACE_MS, TTL_MS, claim, grant_args, running, worker
+from .stream_helpers import KEPT, asleep, frame, live, patch, say, soon, tailing
+from .suspend_helpers import claim_resumed, park_held, seed, signal
+
+IN_MS = 1_000
+TIMED = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=IN_MS))
+Step = Callable[[Engine, ExecutionId, Handle, ManualClock], Awaitable[Any]]
+
+
+async def nothing(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+    pass
+
+
+def parks(**said: Any) -> Step:
+    async def step(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+        await seed(engine)
+        until = {"timeout_at": clock() + IN_MS} if "timeout_behavior" in said else {}
+        await park_held(engine, ident, handle, **said, **until)
+
+    return step
+
+
+async def run_out(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+    clock.advance(TTL_MS)
+
+
+async def lose(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+    clock.advance(TTL_MS)
+    await engine.mark_lease_expired_if_due(ident)
+
+
+async def sweep(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+    clock.advance(TTL_MS)
+    assert len(await engine.store.sweep(SWEEP_EXPIRED(0), 10)) == 1
+
+
+async def reclaim(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+    await engine.issue_reclaim_grant(grant_args(ident, 2))
+    args = ReclaimExecutionArgs(execution_id=ident, worker_id="w2", worker_instance_id="w2-i1", lease_ttl_ms=TTL_MS)
+    assert isinstance(await engine.reclaim_execution(args), Claimed)
+
+
+async def lose_and_reclaim(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+    await run_out(engine, ident, handle, clock)
+    await reclaim(engine, ident, handle, clock)
+
+
+def expires(word: str) -> Step:
+    async def step(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+        clock.advance(IN_MS)
+        assert await engine.expire_execution(ident, word) is not None  # type: ignore[arg-type]
+
+    return step
+
+
+async def wait_too_long(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+    clock.advance(IN_MS)
+    await engine.expire_suspension(ident)
+
+
+async def put_off(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+    await engine.delay(handle, clock() + IN_MS)
+
+
+async def stop(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+    await engine.cancel_execution(CancelExecutionArgs(execution_id=ident))
+
+
+# what leads up to it, what ends the attempt, and what is told
+ENDS: dict[str, tuple[Step, Step, str]] = {
+    "complete": (nothing, lambda e, i, h, c: e.complete(h), "attempt_success"),
+    "fail and retry": (nothing, lambda e, i, h, c: e.fail(h, "no"), "attempt_failure"),
+    "fail for good": (nothing, lambda e, i, h, c: e.fail(h, "no", FailureClass.PERMANENT), "attempt_failure"),
+    "cancel by the holder": (nothing, lambda e, i, h, c: e.cancel(h, "enough"), "attempt_cancelled"),
+    "cancel while active": (nothing, stop, "attempt_cancelled"),
+    "cancel while suspended": (parks(), stop, "attempt_cancelled"),
+    "cancel while delayed": (put_off, stop, "attempt_cancelled"),
+    "lease noticed as lapsed": (nothing, lose, "lease_expired"),
+    "lease swept up": (nothing, sweep, "lease_expired"),
+    "revoke": (nothing, lambda e, i, h, c: e.revoke_lease(RevokeLeaseArgs(execution_id=i)), "lease_revoked"),
+    "reclaim of a lapsed lease": (nothing, lose_and_reclaim, "reclaimed"),
+    "attempt timeout": (nothing, expires("attempt_timeout"), "expired"),
+    "deadline while active": (nothing, expires("execution_deadline"), "expired"),
+    "deadline while suspended": (parks(), expires("execution_deadline"), "expired"),
+    "deadline while delayed": (put_off, expires("execution_deadline"), "expired"),
+    "suspension timeout, fail": (parks(timeout_behavior="fail"), wait_too_long, "suspension_timeout"),
+    "suspension timeout, cancel": (parks(timeout_behavior="cancel"), wait_too_long, "suspension_timeout"),
+    "suspension timeout, expire": (parks(timeout_behavior="expire"), wait_too_long, "suspension_timeout"),
+}
+
+
+async def started(engine: Engine, clock: ManualClock) -> tuple[ExecutionId, Handle, str]:
+    """An execution with every limit of time, which has said something; and where that ends."""
+    ident, handle = await running(engine, policy=TIMED, execution_deadline_at=clock() + IN_MS)
+    return ident, handle, (await say(engine, handle, "a"))[0].frame_id
+
+
+@pytest.mark.parametrize("how", ENDS)
+async def test_a_sleeping_tail_is_told_of_every_end(engine: Engine, clock: ManualClock, how: str) -> None:
+    ident, handle, after = await started(engine, clock)
+    before, end, reason = ENDS[how]
+    await before(engine, ident, handle, clock)
+    tail = await tailing(engine, ident, after=after)
+    await end(engine, ident, handle, clock)
+    page = await soon(tail)
+    assert (page.frames, page.closed_at) == ((), clock())
+    assert page.closed_reason in (reason, *(["lease_expired"] if reason == "reclaimed" else [])), "the loss is noticed first"
+
+
+@pytest.mark.parametrize("how", ENDS)
+async def test_who_comes_after_the_end_does_not_wait(engine: Engine, clock: ManualClock, how: str) -> None:
+    ident, handle, after = await started(engine, clock)
+    before, end, reason = ENDS[how]
+    await before(engine, ident, handle, clock)
+    assert not (await engine.read_stream(ident, 0)).closed, "neither waiting nor being put off ends it"
+    await end(engine, ident, handle, clock)
+    async with asyncio.timeout(10):
+        page = await engine.tail_stream(ident, 0, after, 30_000)
+        assert (page.frames, page.closed_reason, page.closed_at) == ((), reason, clock())
+        page = await engine.tail_stream(ident, 0, "0-0", 30_000)
+        assert [f.payload for f in page.frames] == [b"a"] and page.closed_reason == reason
+    assert (await engine.read_stream(ident, 0)).closed_reason == reason
+
+
+async def test_the_same_attempt_that_goes_on_is_open_again(engine: Engine, clock: ManualClock) -> None:
+    ident, handle = await running(engine)
+    await say(engine, handle, "a")
+    await lose(engine, ident, handle, clock)
+    assert (await engine.read_stream(ident, 0)).closed_reason == "lease_expired"
+    clock.advance(GRACE_MS)
+    await engine.requeue_lost(ident)
+    assert (await engine.read_stream(ident, 0)).closed_reason == "lease_expired"
+    again = await claim(engine, worker(2))
+    assert not (await engine.read_stream(ident, 0)).closed
+    await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident))
+    assert (await engine.read_stream(ident, 0)).closed_reason == "lease_revoked"
+    again = await claim(engine, worker(3))
+    await say(engine, again, "b")
+    assert not (await engine.read_stream(ident, 0)).closed
+    await engine.complete(again)
+    assert (await engine.read_stream(ident, 0)).closed_reason == "attempt_success"
+
+
+# ---- frames
+
+
+@pytest.mark.parametrize(
+    "given", [frame("b"), live("b"), patch('{"b":1}'), frame("b", seq=1)], ids=["durable", "live", "patch", "numbered"]
+)
+async def test_a_frame_wakes_a_tail(engine: Engine, given: Any) -> None:
+    ident, handle = await running(engine)
+    for begun in ("0-0", None):
+        tail = await tailing(engine, ident, after=begun or (await engine.tail_stream(ident, 0)).next_after)
+        outcome = await engine.append_frame(handle, given if begun else frame("another"))
+        page = await soon(tail)
+        assert [f.id for f in page.frames] == [outcome.frame_id] and not page.closed
+
+
+async def test_a_tail_that_hides_live_frames_sleeps_through_them(engine: Engine) -> None:
+    ident, handle = await running(engine)
+    tail = await tailing(engine, ident, visibility=KEPT)
+    for _ in range(3):
+        await engine.append_frame(handle, live())
+        await asleep(engine, ident)
+    assert not tail.done()
+    await say(engine, handle, "kept")
+    assert [f.payload for f in (await soon(tail)).frames] == [b"kept"]
+
+
+async def test_other_streams_and_other_news_do_not_end_a_tail(engine: Engine) -> None:
+    ident, handle = await running(engine)
+    other, busy = await running(engine)
+    tail = await tailing(engine, ident)
+    await say(engine, busy, "elsewhere")
+    await engine.renew(handle)
+    await engine.progress(handle, 50, "half")
+    await engine.complete(busy)
+    await asleep(engine, ident)
+    assert not tail.done() and (await engine.read_stream(other, 0)).closed
+    await seed(engine)
+    parked = await park_held(engine, ident, handle)
+    await signal(engine, parked)
+    resumed = (await claim_resumed(engine, ident)).handle
+    await asleep(engine, ident)
+    assert not tail.done(), "through a suspension"
+    await say(engine, resumed, "at last")
+    assert [f.payload for f in (await soon(tail)).frames] == [b"at last"]
+
+
+@pytest.mark.parametrize("block_ms", [0, 1, 30])
+async def test_when_the_time_is_up_there_is_nothing_and_it_is_open(engine: Engine, block_ms: int) -> None:
+    ident, _ = await running(engine)
+    async with asyncio.timeout(10):
+        page = await engine.tail_stream(ident, 0, block_ms=block_ms)
+    assert (page.frames, page.closed, page.next_after) == ((), False, None)
+    assert ("frames", ident.uuid) not in engine.store.hub.waiters and not engine._watch._followed
+
+
+async def test_a_tail_that_is_given_up_leaves_nothing_behind(engine: Engine) -> None:
+    ident, handle = await running(engine)
+    tail = await tailing(engine, ident)
+    other = await tailing(engine, ident)
+    await asleep(engine, ident, 2)
+    tail.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await tail
+    assert list(engine._watch._followed.values()) == [1]
+    await say(engine, handle, "a")
+    assert len((await soon(other)).frames) == 1
+    assert not engine._watch._followed and not engine._joined
+
+
+async def test_a_tail_ends_with_its_engine(engine: Engine) -> None:
+    ident, _ = await running(engine)
+    tail = await tailing(engine, ident)
+    await engine.close()
+    async with asyncio.timeout(10):
+        with pytest.raises(TransportError):
+            await tail
+    assert not engine._watch._followed
+
+
+# ---- when nobody rings
+
+
+async def test_a_lost_wake_up_is_made_good(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "NET_S", 0.05)
+    ident, handle = await running(engine)
+    tail = await tailing(engine, ident)
+    deaf(engine, monkeypatch)
+    await say(engine, handle, "unheard")
+    assert [f.payload for f in (await soon(tail)).frames] == [b"unheard"]
+
+
+@pytest.mark.parametrize("looks", [0, 2], ids=["before the first look", "after some looks"])
+async def test_an_end_that_nobody_rang_for_is_found(engine: Engine, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+    monkeypatch.setattr(watch, "NET_S", 0.05)
+    ident, handle = await running(engine)
+    tail = await tailing(engine, ident)
+    await looked(engine, monkeypatch, looks)
+    deaf(engine, monkeypatch)
+    await engine.complete(handle)
+    assert (await soon(tail)).closed_reason == "attempt_success"
+
+
+async def test_a_watch_that_failed_goes_on(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "PAUSE_S", 0.01)
+    ident, handle = await running(engine)
+    tail = await tailing(engine, ident)
+    failed = asyncio.Event()
+    read = engine.store.read_events
+
+    async def broken(*asked: Any) -> Any:
+        if not failed.is_set():
+            failed.set()
+            raise TransportError("test", "away", backend_kind="other")
+        return await read(*asked)
+
+    monkeypatch.setattr(engine.store, "read_events", broken)
+    await engine.complete(handle)
+    await failed.wait()
+    assert (await soon(tail)).closed_reason == "attempt_success"
+
+
+async def test_a_watch_that_cannot_begin_lets_tails_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "PAUSE_S", 0.01)
+    ident, handle = await running(engine)
+    asked = 0
+    last = engine.store.last_event
+
+    async def broken(channel: str) -> int:
+        nonlocal asked
+        asked += 1
+        if asked < 3:
+            raise TransportError("test", "away", backend_kind="other")
+        return await last(channel)
+
+    monkeypatch.setattr(engine.store, "last_event", broken)
+    tail = await tailing(engine, ident)
+    await engine.complete(handle)
+    assert (await soon(tail)).closed_reason == "attempt_success"
+
+
+async def test_a_read_that_fails_is_told_to_the_tail(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    ident, handle = await running(engine)
+    tails = [await tailing(engine, ident) for _ in range(3)]
+    await asleep(engine, ident, 3)
+    load = engine.store.load
+
+    async def broken(_: Any) -> Any:
+        raise TransportError("test", "away", backend_kind="other")
+
+    with monkeypatch.context() as away:
+        away.setattr(engine.store, "load", broken)
+        await engine.store.commit_many([])
+        engine.store.hub.ring([("frames", ident.uuid)])
+        found = await asyncio.gather(*tails, return_exceptions=True)
+    assert all(isinstance(each, EngineError) for each in found) and engine.store.load == load
+    await say(engine, handle, "a")
+    assert len((await engine.tail_stream(ident, 0)).frames) == 1
+
+
+def deaf(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on the store rings for nobody; only the watch does, for those it knows to follow."""
+    hub = engine.store.hub
+    ring = hub.ring
+    monkeypatch.setattr(hub, "announce", lambda *_: None)
+
+    def only_frames(topics: Any) -> None:
+        ring([topic for topic in topics if topic[0] == "frames" and topic[1] is not None and by_watch()])
+
+    def by_watch() -> bool:
+        task = asyncio.current_task()
+        return task is not None and task.get_name() == "flowfabric-stream-watch"
+
+    monkeypatch.setattr(hub, "ring", only_frames)
+
+
+async def looked(engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    """Until the net was out so many times."""
+    look, seen, enough = engine._watch._look, 0, asyncio.Event()
+
+    async def counted() -> None:
+        nonlocal seen
+        await look()
+        seen += 1
+        if seen >= count:
+            enough.set()
+
+    monkeypatch.setattr(engine._watch, "_look", counted)
+    if count:
+        await enough.wait()

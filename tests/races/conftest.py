@@ -1,0 +1,32 @@
+"""A server that looks for deadlocks often, and a database of it for each test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+
+from flowfabric.store.postgres.connections import Options
+from flowfabric.store.postgres.migrate import as_script
+from flowfabric.testing.postgres import PostgresServer
+from tests.postgres import FAST
+
+_databases = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer(settings={**FAST, "deadlock_timeout": "50ms"}) as made:
+        yield made
+
+
+@pytest.fixture
+def options(server: PostgresServer) -> Options:
+    name = f"hunt{next(_databases)}"
+    with psycopg.connect(server.url, autocommit=True) as db:
+        db.execute(f"CREATE DATABASE {name} TEMPLATE template0")
+    with psycopg.connect(server.url_of(name), autocommit=True) as db:
+        db.execute(as_script())
+    return Options(server.url_of(name))

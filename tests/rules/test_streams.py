@@ -1,0 +1,368 @@
+"""Output streams: what an append writes, what it cuts off, and what it answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.model.stream import (
+    DURABLE_SLACK,
+    MAX_SUMMARY_BYTES,
+    PATCH_KIND,
+    SUMMARY_CAP,
+    SUMMARY_SLACK,
+    BestEffortLive,
+    Durable,
+    DurableSummary,
+    Frame,
+    FrameKind,
+    FrameMode,
+    StreamMeta,
+)
+from flowfabric.plan import Form, Plan
+from flowfabric.rules import streams
+from flowfabric.rules.frames import decode_fields
+from flowfabric.rules.streams import Appended, Bound, Stream, Summary
+
+from .factory import IDENT, NOW, execution, handle
+
+HELD = handle(execution("RUNNING"))
+OF_STREAM = (IDENT.partition_index, IDENT.uuid, 0)
+CAP = 10
+LIVE = BestEffortLive(5_000)
+SMALL = BestEffortLive(5_000, 2, 4)
+PATCH = DurableSummary()
+_EVERY: dict[str, FrameMode] = {"durable": Durable(), "summary": PATCH, "best_effort": LIVE}
+STREAM = f"{IDENT}:0"
+
+
+def frame(data: bytes = b"x", mode: FrameMode | None = None, **said: Any) -> Frame:
+    return Frame(data, FrameKind.Event, mode=mode or Durable(), **said)
+
+
+def patch(data: bytes = b'{"a":1}', **said: Any) -> Frame:
+    return frame(data, PATCH, **said)
+
+
+def live(mode: BestEffortLive = LIVE) -> Frame:
+    return frame(b"tick", mode)
+
+
+def new(cap: int = CAP) -> Stream:
+    return Stream(None, Summary({}, 0), cap)
+
+
+def begun(summary: Summary | None = Summary({}, 0), cap: int = CAP, **said: Any) -> Stream:  # noqa: B008
+    known: dict[str, Any] = {"frame_count": 1, "total_bytes": 1, "last_ts_ms": NOW, "durable_count": 1, "has_durable_frame": 1}
+    return Stream(StreamMeta(*OF_STREAM, NOW, version=1, **{**known, **said}), summary, cap)
+
+
+def appended(stream: Stream, *frames: Frame, now: int = NOW, bound: Bound | None = None) -> Appended:
+    return streams.append(stream, HELD, frames, now, bound)
+
+
+def said(plan: Plan) -> dict[str, Any]:
+    return dict(zip(plan.form.args, plan.values, strict=True))
+
+
+def rows(made: Appended) -> list[dict[str, Any]]:
+    """What is written, item by item."""
+    names = ("ts_ms", "seq", "mode", "number", "mode_number", "client_seq", "expires_at_ms", "fields")
+    return [dict(zip(names, item, strict=True)) for item in said(made.plan)["frames"]]
+
+
+def meta_of(made: Appended) -> StreamMeta:
+    assert made.stream.meta is not None
+    return made.stream.meta
+
+
+def grown(stream: Stream, several: Sequence[Frame], size: int = 1) -> tuple[Stream, list[Appended]]:
+    """Appended one after the other, so many at a time."""
+    made = []
+    for at in range(0, len(several), size):
+        made.append(appended(stream, *several[at : at + size]))
+        stream = made[-1].stream
+    return stream, made
+
+
+# ---- which form it takes
+
+
+@pytest.mark.parametrize(
+    ("stream", "frames", "form"),
+    [
+        (new(), [frame()], "stream_open"),
+        (new(), [live()], "stream_open"),
+        (new(), [patch()], "stream_open_summary"),
+        (new(), [frame(), live(), patch()], "stream_open_summary"),
+        (begun(), [frame(), frame()], "stream_append"),
+        (begun(), [live()], "stream_append_live"),
+        (begun(), [frame(), live()], "stream_append_live"),
+        (begun(), [patch()], "stream_append_summary"),
+        (begun(), [frame(), patch(), live()], "stream_append_summary"),
+        (begun(live_count=4, maxlen_applied_last=4, ema_rate_hz=0.1), [live(SMALL)], "stream_append_trim"),
+        (begun(summary_count=128), [patch()], "stream_append_summary_trim"),
+    ],
+)
+def test_the_form_follows_from_what_is_to_be_seen_to(stream: Stream, frames: list[Frame], form: str) -> None:
+    assert appended(stream, *frames).plan.form.name == form
+
+
+def test_every_form_has_a_name_of_its_own() -> None:
+    several: list[Form] = [streams.PLAIN, streams.FORGET_FRAME, *streams.FORMS.values()]
+    assert len({form.name for form in several}) == len(several) == 8
+
+
+def test_every_form_is_held_to_the_lease_and_to_what_was_read() -> None:
+    made = [appended(stream, *frames) for stream in (new(), begun()) for frames in ([frame()], [live()], [patch()])]
+    for each in made:
+        given = said(each.plan)
+        assert each.plan.partition == IDENT.partition_index
+        assert (given["partition_key"], given["execution_id"], given["attempt_index"]) == OF_STREAM
+        held = (HELD.lease_epoch, HELD.lease_id, HELD.worker_instance_id)
+        assert (given["lease_epoch"], given["lease_id"], given["worker_instance_id"]) == held
+    assert [said(each.plan).get("version") for each in made] == [None, None, None, 1, 1, 1]
+
+
+# ---- what is written
+
+
+@pytest.mark.parametrize("wire", _EVERY)
+def test_a_frame_is_stored_under_its_mode(wire: str) -> None:
+    made = appended(new(), frame(b'{"a":1}', _EVERY[wire], seq=7, correlation_id="c", frame_type="log"))
+    (row,) = rows(made)
+    assert (row["ts_ms"], row["seq"], row["mode"], row["number"], row["mode_number"]) == (NOW, 0, wire, 1, 1)
+    assert row["client_seq"] == 7
+    assert row["expires_at_ms"] == (NOW + 10_000 if wire == "best_effort" else None)
+    more = {"summary": {"summary_version": "1"}, "best_effort": {"ttl_ms": "5000"}}.get(wire, {})
+    assert decode_fields(row["fields"]) == {
+        "correlation_id": "c",
+        "encoding": "utf8",
+        "frame_type": "log",
+        "mode": wire,
+        "payload": '{"a":1}',
+        "source": "worker",
+        "ts": str(NOW),
+        **more,
+    }
+
+
+@pytest.mark.parametrize("stream", [new(), begun()], ids=["a new stream", "one that goes on"])
+def test_a_mixed_batch_counts_each_mode_by_itself(stream: Stream) -> None:
+    made = appended(stream, frame(b"12"), live(), patch(b'{"a":1}'), frame(b"3"), patch(b'{"b":2}'))
+    before = stream.meta or StreamMeta(*OF_STREAM, NOW)
+    first, durable = before.frame_count + 1, before.durable_count
+    assert [(r["mode"], r["number"], r["mode_number"]) for r in rows(made)] == [
+        ("durable", first, durable + 1),
+        ("best_effort", first + 1, 1),
+        ("summary", first + 2, 1),
+        ("durable", first + 3, durable + 2),
+        ("summary", first + 4, 2),
+    ]
+    after = meta_of(made)
+    assert (after.frame_count, after.durable_count) == (before.frame_count + 5, before.durable_count + 2)
+    assert (after.summary_count, after.live_count, after.has_durable_frame) == (2, 1, 1)
+    assert after.total_bytes == before.total_bytes + 2 + 4 + 7 + 1 + 7
+    assert made.stream.summary == Summary({"a": 1, "b": 2}, 2)
+    assert [outcome.summary_version for outcome in made.outcomes] == [None, None, 1, None, 2]
+
+
+@pytest.mark.parametrize("frames", [[frame(), frame()], [live(), live()], [patch(), frame()]])
+def test_what_is_known_afterwards_is_what_the_store_holds(frames: list[Frame]) -> None:
+    """The next append is decided from it without a look."""
+    for stream in (new(), begun()):
+        made = appended(stream, *frames)
+        given, after = said(made.plan), msgspec.structs.asdict(meta_of(made))
+        assert after["version"] == (stream.meta.version if stream.meta else 0) + 1
+        assert {name: after[name] for name in given if name in after and name != "version"} == {
+            name: value for name, value in given.items() if name in after and name != "version"
+        }
+        assert after["has_durable_frame"] == (1 if stream.meta or frames[0].mode != LIVE else 0)
+        assert made.stream.cap == stream.cap
+
+
+def test_the_plain_way_leaves_what_the_full_one_does() -> None:
+    stream = begun()
+    plain = appended(stream, frame(b"1"), frame(b"2", seq=4))
+    full = appended(stream, frame(b"1"), frame(b"2", seq=4), bound=Bound(NOW, 0))
+    assert plain.plan.form is streams.PLAIN and full.plan.form is not streams.PLAIN
+    assert (plain.outcomes, plain.stream) == (full.outcomes, full.stream)
+    assert rows(plain) == rows(full)
+
+
+# ---- ids and counts
+
+
+@pytest.mark.parametrize(
+    ("stream", "now", "ids"),
+    [
+        (new(), NOW, [f"{NOW}-0", f"{NOW}-1"]),
+        (begun(), NOW, [f"{NOW}-1", f"{NOW}-2"]),
+        (begun(last_seq=41), NOW, [f"{NOW}-42", f"{NOW}-43"]),
+        (begun(), NOW + 1, [f"{NOW + 1}-0", f"{NOW + 1}-1"]),
+        (begun(), NOW - 500, [f"{NOW}-1", f"{NOW}-2"]),
+    ],
+    ids=["the first", "the same millisecond", "far into it", "later", "the clock stepped back"],
+)
+@pytest.mark.parametrize("mode", [Durable(), LIVE], ids=["plain", "full"])
+def test_ids_rise(stream: Stream, now: int, ids: list[str], mode: FrameMode) -> None:
+    made = appended(stream, frame(mode=mode), frame(mode=mode), now=now)
+    assert [outcome.frame_id for outcome in made.outcomes] == ids
+    assert [f"{row['ts_ms']}-{row['seq']}" for row in rows(made)] == ids
+    after = meta_of(made)
+    assert f"{after.last_ts_ms}-{after.last_seq}" == ids[-1]
+    assert {decode_fields(row["fields"])["ts"] for row in rows(made)} == {ids[0].partition("-")[0]}
+
+
+def test_the_count_is_of_every_append_there_was() -> None:
+    stream, made = grown(new(), [live(SMALL) for _ in range(20)])
+    assert [outcome.frame_count for each in made for outcome in each.outcomes] == list(range(1, 21))
+    assert stream.meta is not None and (stream.meta.frame_count, stream.meta.live_count) == (20, 20)
+    assert {outcome.stream_id for each in made for outcome in each.outcomes} == {STREAM}
+
+
+# ---- summaries
+
+
+def test_the_document_is_written_compact_and_sorted_with_its_version() -> None:
+    made = appended(begun(Summary({"b": {"x": 1, "y": 2}}, 4)), patch(b'{"b":{"x":null,"z":"__ff_null__"}, "a":[1, 2]}'))
+    given = said(made.plan)
+    assert (given["document"], given["summary_version"]) == ('{"a":[1,2],"b":{"y":2,"z":null}}', 5)
+    assert made.outcomes[0].summary_version == 5
+    assert any(getattr(step, "row", {}).get("patch_kind") == PATCH_KIND for step in made.plan.form.steps)
+
+
+def test_a_patch_that_changes_nothing_is_a_version_all_the_same() -> None:
+    made = appended(begun(Summary({"a": 1}, 1)), patch(b"{}"))
+    assert (said(made.plan)["document"], made.stream.summary) == ('{"a":1}', Summary({"a": 1}, 2))
+
+
+@pytest.mark.parametrize("bad", [b"", b"[1]", b"\xff", b'{"a":' * 17 + b"1" + b"}" * 17])
+def test_one_bad_patch_and_nothing_is_decided(bad: bytes) -> None:
+    with pytest.raises(ValidationError) as caught:
+        appended(begun(), frame(), patch(), patch(bad))
+    assert caught.value.kind is ValidationKind.INVALID_INPUT
+
+
+def test_a_document_that_would_grow_too_large_is_refused() -> None:
+    near = Summary({"a": "x" * (MAX_SUMMARY_BYTES - len('{"a":""}'))}, 1)
+    assert appended(begun(near), patch(b"{}")).stream.summary == replace(near, version=2)
+    with pytest.raises(ValidationError) as caught:
+        appended(begun(near), patch(b'{"b":1}'))
+    assert caught.value.kind is ValidationKind.RETENTION_LIMIT_EXCEEDED
+
+
+def test_the_stored_document() -> None:
+    assert streams.stored_summary('{"a":[null]}', 3) == Summary({"a": [None]}, 3)
+    for bad in ("", "[]", '{"a"', "nul"):
+        with pytest.raises(ValidationError) as caught:
+            streams.stored_summary(bad, 1)
+        assert caught.value.kind is ValidationKind.CORRUPTION
+        assert caught.value.detail.startswith("corrupt summary document in ff_stream_summary: ")
+
+
+# ---- what is kept
+
+
+@pytest.mark.parametrize(
+    ("meta", "over"),
+    [
+        ({"durable_count": CAP}, 0),
+        ({"durable_count": CAP + DURABLE_SLACK}, 0),
+        ({"durable_count": CAP + DURABLE_SLACK + 1}, DURABLE_SLACK + 1),
+        ({"durable_count": 1_000 + CAP + DURABLE_SLACK + 1, "durable_trimmed": 1_000}, DURABLE_SLACK + 1),
+        ({"durable_count": 5_000, "durable_trimmed": 5_000 - CAP}, 0),
+        ({"durable_count": 0, "live_count": 9_999, "summary_count": 9_999, "frame_count": 19_998}, 0),
+    ],
+)
+def test_durable_frames_are_overdue_beyond_the_slack(meta: dict[str, int], over: int) -> None:
+    assert streams.overdue(begun(**meta)) == over
+
+
+def test_nothing_is_overdue_before_the_stream_has_begun() -> None:
+    assert streams.overdue(new(0)) == 0
+
+
+def test_durable_frames_go_up_to_the_bound() -> None:
+    made = appended(begun(durable_count=300, frame_count=300), frame(), bound=Bound(NOW - 5, 290))
+    given = said(made.plan)
+    assert made.plan.form.name == "stream_append_trim"
+    assert (given["trim_durable"], given["trim_ts_ms"], given["trim_summary"], given["trim_best_effort"]) == (290, NOW - 5, 0, 0)
+    assert (meta_of(made).durable_trimmed, meta_of(made).durable_count) == (290, 301)
+    assert streams.overdue(made.stream) == 0
+    assert len(rows(made)) == 1
+
+
+def test_a_bound_with_a_patch_cuts_and_sums() -> None:
+    made = appended(begun(durable_count=300), patch(), bound=Bound(NOW, 290))
+    assert made.plan.form.name == "stream_append_summary_trim"
+    assert said(made.plan)["trim_durable"] == 290
+
+
+def test_summary_frames_are_cut_to_the_cap_beyond_the_slack() -> None:
+    stream, made = grown(begun(), [patch() for _ in range(SUMMARY_CAP + SUMMARY_SLACK + 1)])
+    assert [each.plan.form.name.endswith("_trim") for each in made] == [False] * (SUMMARY_CAP + SUMMARY_SLACK) + [True]
+    last = said(made[-1].plan)
+    assert (last["trim_summary"], last["trim_durable"], last["trim_best_effort"]) == (SUMMARY_SLACK + 1, 0, 0)
+    assert stream.meta is not None and (stream.meta.summary_count, stream.meta.summary_trimmed) == (129, 65)
+    assert stream.summary == Summary({"a": 1}, 129)
+
+
+@pytest.mark.parametrize("stream", [new(), begun()], ids=["a new stream", "one that goes on"])
+def test_what_would_go_at_once_is_not_even_written(stream: Stream) -> None:
+    made = appended(stream, *(patch(b'{"n":%d}' % n) for n in range(200)), frame(), *(live(SMALL) for _ in range(20)))
+    kept = rows(made)
+    assert [row["mode_number"] for row in kept if row["mode"] == "summary"] == list(range(137, 201))
+    assert [row["mode_number"] for row in kept if row["mode"] == "best_effort"] == list(range(17, 21))
+    assert len([row for row in kept if row["mode"] == "durable"]) == 1
+    assert len(made.outcomes) == 221 and meta_of(made).summary_trimmed == 136 and meta_of(made).live_trimmed == 16
+    assert said(made.plan)["document"] == '{"n":199}'
+
+
+def test_the_first_live_frame_keeps_the_floor() -> None:
+    after = meta_of(appended(new(), live()))
+    assert (after.maxlen_applied_last, after.ema_rate_hz, after.last_append_ts_ms) == (64, 6.4, NOW)
+    assert after.has_durable_frame == 0
+
+
+def test_many_at_once_are_kept_up_to_the_ceiling() -> None:
+    stream, _ = grown(new(), [live(BestEffortLive(30_000, 64, 100)) for _ in range(300)], 50)
+    assert stream.meta is not None
+    assert (stream.meta.maxlen_applied_last, stream.meta.live_count, stream.meta.live_trimmed) == (100, 300, 200)
+
+
+def test_live_frames_have_no_slack() -> None:
+    stream, made = grown(new(), [live(SMALL) for _ in range(6)])
+    assert [said(each.plan).get("trim_best_effort", 0) for each in made] == [0, 0, 0, 0, 1, 2]
+    assert stream.meta is not None and stream.meta.live_count - stream.meta.live_trimmed == 4
+
+
+def test_a_slow_stream_keeps_less_again() -> None:
+    stream, _ = grown(new(), [live(SMALL) for _ in range(4)])
+    made = appended(stream, live(replace(SMALL, ema_alpha=1.0)), now=NOW + 3_600_000)
+    assert meta_of(made).maxlen_applied_last == 2
+    assert said(made.plan)["trim_best_effort"] == 3
+
+
+def test_only_live_frames_move_the_rate() -> None:
+    stream = begun(ema_rate_hz=3.0, last_append_ts_ms=NOW - 9, maxlen_applied_last=64, live_count=3)
+    for frames in ([frame()], [patch()], [frame(), patch()]):
+        after = meta_of(appended(stream, *frames))
+        assert (after.ema_rate_hz, after.last_append_ts_ms, after.maxlen_applied_last) == (3.0, NOW - 9, 64)
+
+
+# ---- what was written before
+
+
+@pytest.mark.parametrize(("mode", "version"), [(Durable(), None), (PATCH, 1), (LIVE, None)])
+def test_the_outcome_can_be_told_again(mode: FrameMode, version: int | None) -> None:
+    made = appended(new(), frame(b'{"a":1}', mode, seq=5))
+    (row,) = rows(made)
+    again = streams.written(HELD, row["ts_ms"], row["seq"], row["number"], row["fields"])
+    assert again == made.outcomes[0]
+    assert again.summary_version == version
