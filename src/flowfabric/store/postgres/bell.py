@@ -17,18 +17,22 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
+from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.store.hub import Hub, Topic
 from flowfabric.store.postgres.apply import Effects
 from flowfabric.store.postgres.failures import TROUBLE
 
 log = logging.getLogger("flowfabric.postgres")
 
-PAUSE_S = 0.02
-BURST = 10.0
+PAUSE_S = 0.01
+BURST = 20.0
 SOON_MS = 5_000
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 MAX_TOPICS = 100
 MAX_BYTES = 7_500
+PATIENT = (LEASE_EVENTS,)
+PATIENCE_S = 0.02
+"""Every claim tells of its lease, and hardly anybody waits for that: it rides with other news, or comes a little later."""
 CROWDED = ("frames",)
 """Of these there may be many at once; who waits for one also listens for all of them."""
 NOTIFY = "SELECT pg_notify($1, $2)"
@@ -45,12 +49,15 @@ class Bell:
         self._pending = Effects()
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._later: asyncio.TimerHandle | None = None
         self.sent = self.heard = 0
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="flowfabric-postgres-bell")
 
     async def stop(self) -> None:
+        if self._later is not None:
+            self._later.cancel()
         if self._task is not None:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
@@ -63,6 +70,13 @@ class Bell:
         if self._task is None or (not effects.topics and not soon):
             return
         self._pending.merge(effects.topics, soon)
+        if soon or any(topic[0] not in PATIENT for topic in effects.topics):
+            self._wanted.set()
+        elif self._later is None:
+            self._later = asyncio.get_running_loop().call_later(PATIENCE_S, self._tell_now)
+
+    def _tell_now(self) -> None:
+        self._later = None
         self._wanted.set()
 
     async def _run(self) -> None:
