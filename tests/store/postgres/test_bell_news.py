@@ -1,0 +1,70 @@
+"""What is told to other processes at once, what waits for other news, and what is said when there is too much to say."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
+from flowfabric.store.hub import Hub
+from flowfabric.store.postgres.apply import Effects
+from flowfabric.store.postgres.bell import MAX_TOPICS, Bell, message
+
+
+def news(*topics: tuple[str, Any]) -> Effects:
+    effects = Effects()
+    effects.merge(topics, {})
+    return effects
+
+
+@asynccontextmanager
+async def running() -> AsyncIterator[Bell]:
+    """A bell that takes news and sends nothing."""
+
+    async def never() -> Any:
+        await asyncio.Event().wait()
+
+    bell = Bell(never, Hub(), "x")
+    bell.start()
+    yield bell
+    await bell.stop()
+
+
+async def test_news_of_leases_waits_for_other_news() -> None:
+    async with running() as bell:
+        bell.tell(news((LEASE_EVENTS, None)), 0)
+        assert not bell._wanted.is_set()
+        bell.tell(news((COMPLETION_EVENTS, None)), 0)
+        assert bell._wanted.is_set()
+        assert set(bell._pending.topics) == {(LEASE_EVENTS, None), (COMPLETION_EVENTS, None)}
+
+
+async def test_without_other_news_it_is_told_a_little_later() -> None:
+    async with running() as bell:
+        for _ in range(3):
+            bell.tell(news((LEASE_EVENTS, None)), 0)
+        await asyncio.wait_for(bell._wanted.wait(), 10)
+        assert bell._later is None
+
+
+async def test_what_is_due_soon_is_told_at_once() -> None:
+    async with running() as bell:
+        effects = news((LEASE_EVENTS, None))
+        effects.due("delayed", 100)
+        bell.tell(effects, 0)
+        assert bell._wanted.is_set()
+
+
+def test_too_many_streams_to_name_are_told_as_one() -> None:
+    many = news(("ready", "lane"), *(("frames", UUID(int=n)) for n in range(MAX_TOPICS + 1)))
+    assert json.loads(message("me", many)) == ["me", [["ready", "lane"], ["frames", None]], {}]
+    few = news(("ready", "lane"), ("frames", UUID(int=1)))
+    assert json.loads(message("me", few)) == ["me", [["ready", "lane"], ["frames", str(UUID(int=1))]], {}]
+
+
+def test_too_much_of_anything_else_is_for_everybody() -> None:
+    assert json.loads(message("me", news(*(("ready", f"lane-{n}") for n in range(MAX_TOPICS + 1))))) == ["me", None, {}]
