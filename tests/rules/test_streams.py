@@ -24,12 +24,13 @@ from flowfabric.model.stream import (
     FrameMode,
     StreamMeta,
 )
-from flowfabric.plan import Form, Plan
+from flowfabric.plan import Applied, Form, Plan, Refused
 from flowfabric.rules import streams
 from flowfabric.rules.frames import decode_fields
 from flowfabric.rules.streams import Appended, Bound, Stream, Summary
+from flowfabric.store.memory import MemoryStore
 
-from .factory import IDENT, NOW, execution, handle
+from .factory import IDENT, NOW, attempt, commit, execution, handle, run, seeded
 
 HELD = handle(execution("RUNNING"))
 OF_STREAM = (IDENT.partition_index, IDENT.uuid, 0)
@@ -184,6 +185,33 @@ def test_what_is_known_afterwards_is_what_the_store_holds(frames: list[Frame]) -
         }
         assert after["has_durable_frame"] == (1 if stream.meta or frames[0].mode != LIVE else 0)
         assert made.stream.cap == stream.cap
+
+
+def test_a_store_ends_up_with_what_is_known() -> None:
+    """Over opening, going on, patching and cutting, and under the lease alone."""
+    found = execution("RUNNING")
+    store, stream = seeded(found, attempt(found)), new()
+    batches = [[frame()], [frame(), frame(seq=3)], [live(SMALL)] * 6, [patch()] * 130, [live(SMALL), frame()], [patch(b"{}")]]
+    for at, several in enumerate(batches):
+        made = appended(stream, *several, now=NOW, bound=Bound(NOW, 1) if at == 4 else None)
+        assert isinstance(commit(store, made.plan), Applied)
+        (row,), frames, summary = _stored(store)
+        assert StreamMeta(*row) == replace(meta_of(made), created_at_ms=NOW)
+        counts = meta_of(made)
+        kept = (counts.durable_count, counts.summary_count, counts.live_count)
+        gone = (counts.durable_trimmed, counts.summary_trimmed, counts.live_trimmed)
+        assert len(frames) == sum(kept) - sum(gone)
+        assert [each[4] for each in summary] == (
+            [made.stream.summary.version] if counts.summary_count and made.stream.summary else []
+        )
+        assert isinstance(commit(store, made.plan), Refused), "once"
+        stream = made.stream
+    assert isinstance(commit(store, streams.append(stream, replace(HELD, lease_epoch=2), [frame()], NOW).plan), Refused)
+
+
+def _stored(store: MemoryStore) -> tuple[list[Any], list[Any], list[Any]]:
+    found = run(store.dump((streams.META, streams.FRAME, streams.SUMMARY)))
+    return found[streams.META], found[streams.FRAME], found[streams.SUMMARY]
 
 
 def test_the_plain_way_leaves_what_the_full_one_does() -> None:
