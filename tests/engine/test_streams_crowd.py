@@ -26,6 +26,14 @@ from .helpers import running
 from .stream_helpers import KEPT, SOON_S, Loads, asleep, frame, frames, live, say, soon, tailing
 
 STREAMS, TAILS = 10, 100
+
+
+@pytest.fixture(autouse=True)
+def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where questions are counted, the net that is out now and then is not to be among them on a slow machine."""
+    monkeypatch.setattr(watch, "NET_S", 600.0)
+
+
 Crowd = list[tuple[ExecutionId, Handle, list[asyncio.Task[StreamFrames]]]]
 
 
