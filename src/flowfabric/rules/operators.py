@@ -70,7 +70,8 @@ _REOPEN_ATTEMPT = UpdateMany(
         "replay_reason": Arg("replay_reason"),
         "replay_requested_by": Arg("replay_requested_by"),
         "replayed_from_attempt_index": Ref("attempt_index"),
-        **dict.fromkeys(("outcome", "terminal_at_ms", "worker_id", "worker_instance_id", "lease_expires_at_ms")),
+        **dict.fromkeys(("outcome", "terminal_at_ms", "failure_reason", "failure_category")),
+        **dict.fromkeys(("worker_id", "worker_instance_id", "lease_expires_at_ms")),
     },
 )
 REPLAY = Form(

@@ -92,6 +92,8 @@ w1 AS (UPDATE ff_attempt AS t
     replayed_from_attempt_index = g.r_attempt_index,
     outcome = NULL::text,
     terminal_at_ms = NULL::bigint,
+    failure_reason = NULL::text,
+    failure_category = NULL::text,
     worker_id = NULL::text,
     worker_instance_id = NULL::text,
     lease_expires_at_ms = NULL::bigint

@@ -59,6 +59,8 @@ UPDATE ff_attempt
     replayed_from_attempt_index = ?,
     outcome = NULL,
     terminal_at_ms = NULL,
+    failure_reason = NULL,
+    failure_category = NULL,
     worker_id = NULL,
     worker_instance_id = NULL,
     lease_expires_at_ms = NULL
