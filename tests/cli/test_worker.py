@@ -108,6 +108,16 @@ async def test_only_the_lanes_asked_for(folder: Path) -> None:
             assert await left.state() == "waiting"
 
 
+async def test_the_tasks_of_a_blocking_app(folder: Path) -> None:
+    (folder / "app.py").write_text(APP.replace("from flowfabric import", "from flowfabric.sync import"), encoding="utf-8")
+    with running(folder, "worker", "app.py") as worker:
+        worker.until("app.py: tasks send, slow")
+        async with client(f"sqlite:///{folder}/ff.db") as app:
+            assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "sent to ann"
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.ended() == 0
+
+
 async def test_another_database_by_url(folder: Path) -> None:
     url = database("worker")
     assert flowfabric("migrate", url).returncode == 0

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from flowfabric.errors import ConfigError
 from flowfabric.sdk.app import App
+from flowfabric.sync.app import App as BlockingApp
 
 SHOWN_NAMES = 8
 ACCEPTED = "a file like app.py, a module like package.module, or either with the App's name behind it, like app.py:app"
@@ -60,6 +61,9 @@ def chosen(names: dict[str, object], target: Target) -> App:
 
 
 def as_app(value: object) -> App | None:
+    """The blocking one only stands in front of the other."""
+    if isinstance(value, BlockingApp):
+        return value.inner
     return value if isinstance(value, App) else None
 
 
