@@ -61,18 +61,24 @@ def test_no_lock_files() -> None:
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=_shown)
-def test_examples_run(path: Path) -> None:
-    done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, timeout=60, check=False)
+def test_examples_run(path: Path, tmp_path: Path) -> None:
+    done = subprocess.run([sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
 
 
-def test_the_readme_shows_the_example(tmp_path: Path) -> None:
-    block = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
-    assert block is not None
-    script = tmp_path / "readme.py"
-    script.write_text(block[1], encoding="utf-8")
-    done = subprocess.run([sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout) == (0, "b'HELLO'\n"), done.stderr
+def test_the_readme_shows_the_examples(tmp_path: Path) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    quickstart, engine = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    assert (ROOT / "examples" / "quickstart.py").read_text(encoding="utf-8").endswith(f'"""\n\n{quickstart}')
+    shown = re.search(r"```text\n(.*?)```", readme, re.DOTALL)
+    assert shown is not None
+    for block, said in ((quickstart, shown[1]), (engine, "b'HELLO'\n")):
+        script = tmp_path / "readme.py"
+        script.write_text(block, encoding="utf-8")
+        done = subprocess.run(
+            [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert (done.returncode, done.stdout) == (0, said), done.stderr
 
 
 def test_importing_the_package_is_quick_and_quiet() -> None:

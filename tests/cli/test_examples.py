@@ -1,4 +1,4 @@
-"""The examples about flows and suspension say what they should; that they run at all is looked at with all the others."""
+"""The examples say what they should; that they run at all is looked at with all the others."""
 
 from __future__ import annotations
 
@@ -6,15 +6,30 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.cli.processes import running
+
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def said_by(name: str) -> str:
+def said_by(name: str, folder: Path | None = None) -> str:
     env = {"PATH": "", "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
     run = [sys.executable, str(EXAMPLES / name)]
-    done = subprocess.run(run, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False, env=env)
+    done = subprocess.run(run, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False, env=env, cwd=folder)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_the_quickstart_is_the_same_the_second_time(tmp_path: Path) -> None:
+    said = [said_by("quickstart.py", tmp_path) for _ in range(2)]
+    assert said == ["Hello, world!\nimage-1.0 is live, approved by ann\n"] * 2
+
+
+def test_the_quickstart_runs_beside_a_worker(tmp_path: Path) -> None:
+    with running(tmp_path, "dev", str(EXAMPLES / "quickstart.py")) as dev:
+        dev.until("quickstart.py: tasks greet, release")
+        assert "image-1.0 is live" in said_by("quickstart.py", tmp_path)
+        dev.process.terminate()
+        assert dev.ended() == 0
 
 
 def test_the_race_calls_the_losers_off() -> None:

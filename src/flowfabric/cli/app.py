@@ -14,6 +14,7 @@ from typer.core import TyperCommand
 
 from flowfabric.cli import approvals as approvals_run
 from flowfabric.cli import demo as demo_run
+from flowfabric.cli import dev as dev_run
 from flowfabric.cli import events as events_run
 from flowfabric.cli import flow as flow_run
 from flowfabric.cli import history as history_run
@@ -22,6 +23,7 @@ from flowfabric.cli import signal as signal_run
 from flowfabric.cli import tail as tail_run
 from flowfabric.cli import verify as verify_run
 from flowfabric.cli import why as why_run
+from flowfabric.cli import working as worker_run
 from flowfabric.engine.streams import MAX_ATTEMPT_INDEX
 from flowfabric.errors import FlowFabricError
 
@@ -197,6 +199,32 @@ def _told(run: Callable[[], int]) -> None:
     except FlowFabricError as error:
         console.print(Text(str(error), "red"), highlight=False, soft_wrap=True)
         raise typer.Exit(2) from None
+
+
+_TARGET = typer.Argument(metavar="APP", help="app.py, package.module, or either with the App's name behind it: app.py:app")
+_CONCURRENCY = typer.Option(min=1, max=10_000, help="How many tasks at once.")
+
+
+@app.command()
+def worker(
+    target: Annotated[str, _TARGET],
+    lanes: Annotated[str | None, typer.Option(metavar="A,B", help="Only these lanes; else all that the tasks are on.")] = None,
+    concurrency: Annotated[int, _CONCURRENCY] = 16,
+    url: Annotated[str | None, typer.Option(help="Another database than the App names.")] = None,
+    grace: Annotated[str, typer.Option(metavar="SPAN", help="How long running tasks may take to finish when it stops.")] = "30s",
+) -> None:
+    """Runs the tasks of an App until it is told to stop (SIGTERM or Ctrl-C), then finishes what it has begun."""
+    _told(lambda: worker_run.run(worker_run.Wanted(target, url, lanes, concurrency, grace)))
+
+
+@app.command()
+def dev(
+    target: Annotated[str, _TARGET],
+    url: Annotated[str | None, typer.Option(help="Another database than the App's own SQLite file.")] = None,
+    concurrency: Annotated[int, _CONCURRENCY] = 16,
+) -> None:
+    """Runs the tasks of an App on SQLite while you write them, and begins anew whenever you save."""
+    _told(lambda: dev_run.run(target, url, concurrency))
 
 
 @app.command(name="version")

@@ -17,12 +17,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from flowfabric.cli import verify
+from flowfabric.cli import demo_worker, verify
 from flowfabric.cli.demo_worker import LEASE_MS
 from flowfabric.codec.cursor import BEGINNING
-from flowfabric.connect import SqliteBackend
-from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.engine.engine import Engine
 from flowfabric.verify.invariants import check
 
 WORKERS = 3
@@ -77,16 +75,14 @@ def run(jobs: int, keep: Path | None, console: Console) -> int:
 
 
 async def _show(jobs: int, path: Path, console: Console) -> int:
-    engine = await SqliteBackend.new(str(path), dev=True)
-    await engine.create_executions(
-        [CreateExecutionArgs(execution_id=ExecutionId.solo("demo"), lane_id="demo", input_payload=b"%d" % n) for n in range(jobs)]
-    )
+    app = demo_worker.made(str(path))
+    await app.tasks["job"].submit_many(range(jobs))
     fleet = Fleet(path)
     try:
-        finished = await _drive(engine, fleet, jobs, console)
+        finished = await _drive(await app.engine(), fleet, jobs, console)
     finally:
         await fleet.stop()
-        await engine.close()
+        await app.close()
     world = verify.load(str(path))
     violations = check(world)
     facts = verify.summary(world)
@@ -99,7 +95,7 @@ async def _show(jobs: int, path: Path, console: Console) -> int:
     return 0 if healthy else 1
 
 
-async def _drive(engine: SqliteBackend, fleet: Fleet, jobs: int, console: Console) -> bool:
+async def _drive(engine: Engine, fleet: Fleet, jobs: int, console: Console) -> bool:
     for name in ("worker-1", "worker-2", "worker-3"):
         await fleet.start(name)
     events = await engine.subscribe_completion(BEGINNING)

@@ -1,4 +1,4 @@
-"""A worker process of the demo: claims, works a little, renews, completes, and reports each step on stdout."""
+"""A worker process of the demo: an App, a task and a Worker as anybody would write them, and a report of each end on stdout."""
 
 from __future__ import annotations
 
@@ -8,12 +8,18 @@ import logging
 import os
 import random
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import ClassVar
 
-from flowfabric.connect import SqliteBackend
+from flowfabric.connect import SqliteBackend, sqlite_path
 from flowfabric.engine.kernel import Settings
-from flowfabric.errors import EngineError
+from flowfabric.errors import EngineError, TransportError
 from flowfabric.loops.loop import LoopSettings
-from flowfabric.model.lease import ClaimPolicy, Work
+from flowfabric.model.lease import Handle, LeaseRenewal
+from flowfabric.sdk.app import App
+from flowfabric.sdk.worker import Worker
 
 LEASE_MS = 1_500
 SLOTS = 4
@@ -26,46 +32,67 @@ def say(kind: str, **facts: object) -> None:
     os.write(1, json.dumps({"kind": kind, **facts}).encode() + b"\n")
 
 
-async def work(engine: SqliteBackend, job: Work, slots: asyncio.Semaphore) -> None:
-    try:
-        renewing = asyncio.create_task(_renew(engine, job))
-        await asyncio.sleep(random.uniform(SHORTEST_JOB_S, LONGEST_JOB_S))  # noqa: S311
-        renewing.cancel()
-        await engine.complete(job.handle, b"done")
-        say("completed", epoch=job.lease_epoch)
-    except EngineError as error:
-        say("refused", code=error.code, epoch=job.lease_epoch)
-    finally:
-        slots.release()
+class Telling(SqliteBackend):
+    """Says what became of each write by a holder. What comes late is refused, once or more often; it is said once."""
 
+    _refused: ClassVar[set[bytes]] = set()
 
-async def _renew(engine: SqliteBackend, job: Work) -> None:
-    while True:
-        await asyncio.sleep(LEASE_MS / 3000)
+    async def complete(self, handle: Handle, payload: bytes | None = None, *, settle: bool = True) -> None:
+        with self._told(handle):
+            await super().complete(handle, payload, settle=settle)
+        say("completed")
+
+    async def complete_many(self, many: Sequence[tuple[Handle, bytes | None]]) -> list[EngineError | None]:
+        answers = await super().complete_many(many)
+        for (handle, _), error in zip(many, answers, strict=True):
+            self._hear(handle, error)
+            if error is None:
+                say("completed")
+        return answers
+
+    async def renew(self, handle: Handle) -> LeaseRenewal:
+        with self._told(handle):
+            return await super().renew(handle)
+
+    @contextmanager
+    def _told(self, handle: Handle) -> Iterator[None]:
         try:
-            await engine.renew(job.handle)
-        except EngineError:
-            return  # the lease is gone; the completion will hear why
+            yield
+        except EngineError as error:
+            self._hear(handle, error)
+            raise
+
+    def _hear(self, handle: Handle, error: EngineError | None) -> None:
+        if error is None or isinstance(error, TransportError) or handle.opaque in self._refused:
+            return
+        self._refused.add(handle.opaque)
+        say("refused", code=error.code)
+
+
+class DemoApp(App):
+    async def another_engine(self) -> SqliteBackend:
+        return await Telling.new(sqlite_path(self.url), dev=True, settings=Settings(lease_reclaim_grace_ms=GRACE_MS))
+
+
+def made(path: str) -> DemoApp:
+    app = DemoApp(f"sqlite:///{path}", name="demo")
+
+    @app.task(lane="demo")
+    async def job(number: int) -> str:
+        await asyncio.sleep(random.uniform(SHORTEST_JOB_S, LONGEST_JOB_S))  # noqa: S311
+        return f"done with {number}"
+
+    return app
 
 
 async def main(path: str, name: str) -> None:
     logging.disable(logging.WARNING)
-    engine = await SqliteBackend.new(path, dev=True, settings=Settings(lease_reclaim_grace_ms=GRACE_MS))
-    engine.with_scanners(LoopSettings(lease_expiry_ms=250))
-    policy = ClaimPolicy("demo", name, LEASE_MS, max_wait_ms=1_000)
-    slots = asyncio.Semaphore(SLOTS)
-    running: set[asyncio.Task[None]] = set()
-    say("started", pid=os.getpid())
-    while True:
-        await slots.acquire()
-        jobs = await engine.claim_many("demo", (), policy, 1)
-        if not jobs:
-            slots.release()
-            continue
-        say("claimed", epoch=jobs[0].lease_epoch)
-        task = asyncio.create_task(work(engine, jobs[0], slots))
-        running.add(task)
-        task.add_done_callback(running.discard)
+    async with made(path) as app:
+        engine = await app.engine()
+        assert isinstance(engine, Telling)
+        engine.with_scanners(LoopSettings(lease_expiry_ms=250))
+        say("started", pid=os.getpid())
+        await Worker(app, concurrency=SLOTS, lease=timedelta(milliseconds=LEASE_MS), worker_id=name).run()
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, overload
 from uuid import UUID
 
@@ -15,6 +15,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId, lane_id
 from flowfabric.ids import name as checked_name
 from flowfabric.sdk.budgets import Budget, budget_id
+from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Retry, UnknownTask
 from flowfabric.sdk.flow import FlowBuilder
 from flowfabric.sdk.payloads import Codec
@@ -24,6 +25,7 @@ from flowfabric.sdk.task import P, R, Task, capability_of
 from flowfabric.sdk.times import Span
 
 F = TypeVar("F", bound=Callable[..., Any])
+Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 SECRET = "FF_WAITPOINT_HMAC_SECRET"  # noqa: S105 - the name of a variable
 _KID = "app"
 
@@ -42,6 +44,7 @@ class App:
     """`App("sqlite:///ff.db")`, `App("postgresql://host/database")`, or `App("memory://")` for tests.
 
     It connects when it is first used, and belongs to the event loop it is used in. `async with app:` closes it in the end.
+    Its `state` and `middleware` are those of every worker that runs its tasks, before what that worker is given itself.
     """
 
     def __init__(
@@ -52,12 +55,15 @@ class App:
         namespace: str = "default",
         codec: Codec | None = None,
         engine: Engine | None = None,
+        state: Iterable[object] = (),
+        middleware: Iterable[Middleware] = (),
         **tuning: Any,
     ) -> None:
         self.url, self.name, self.namespace = url, checked_name(name, "name"), checked_name(namespace, "namespace")
         self.codec: Codec = codec or Plain()
         self.tasks: dict[str, Task[..., Any]] = {}
         self.budgets: list[Budget] = []
+        self.state, self.middleware = list(state), list(middleware)
         self.results = Results(self.engine)
         self._given, self._tuning = engine, tuning
         self._engine: asyncio.Future[Engine] | None = None

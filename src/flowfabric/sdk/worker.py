@@ -23,7 +23,7 @@ from flowfabric.errors import ConfigError, EngineError, TransportError
 from flowfabric.ids import lane_id
 from flowfabric.model.lease import MAX_CLAIM_BATCH, ClaimPolicy, Work
 from flowfabric.model.worker import RegisterWorkerArgs
-from flowfabric.sdk.app import App
+from flowfabric.sdk.app import App, Middleware
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.ends import Ends
 from flowfabric.sdk.failures import Parked, PayloadError
@@ -38,7 +38,6 @@ log = logging.getLogger("flowfabric.worker")
 POLL_S = 1.0
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 5.0
 UNKNOWN_AGAIN_MS = 10_000
-Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 
 
 class Worker:
@@ -72,8 +71,8 @@ class Worker:
         self._has_room.set()
         self._bell: Waiter | None = None
         self._lease_ms, self._grace_ms = millis(lease, "lease"), millis(grace, "grace")
-        self._state = {type(each): each for each in state}
-        self._middleware, self._loops = list(middleware), loops
+        self._state = {type(each): each for each in (*app.state, *state)}
+        self._middleware, self._loops = [*app.middleware, *middleware], loops
         self._handlers: dict[asyncio.Task[None], Context] = {}
         self._stopping = asyncio.Event()
         self._claimer: asyncio.Task[None] | None = None
@@ -145,6 +144,11 @@ class Worker:
                 return self.done - before
             if not taken:
                 await asyncio.wait(tuple(self._handlers), return_when=asyncio.FIRST_COMPLETED)
+
+    @property
+    def running(self) -> int:
+        """How many it is busy with."""
+        return len(self._handlers)
 
     async def _register(self, engine: Engine) -> None:
         await engine.register_worker(

@@ -1,0 +1,128 @@
+"""`flowfabric worker`: runs the tasks of an App until it is told to stop, then finishes what it has begun."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from flowfabric.cli.loading import loaded
+from flowfabric.connect import is_postgres, postgres_options
+from flowfabric.errors import ConfigError
+from flowfabric.sdk.app import App, Middleware
+from flowfabric.sdk.times import Span
+from flowfabric.sdk.worker import Worker
+
+LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Wanted(Struct, frozen=True):
+    """How the worker is to be run."""
+
+    target: str
+    url: str | None = None
+    lanes: str | None = None
+    concurrency: int = 16
+    grace: Span = "30s"
+
+
+def run(wanted: Wanted) -> int:
+    app = loaded(wanted.target)
+    if wanted.url is not None:
+        app.url = wanted.url
+    lanes = lanes_of(app, wanted)
+    log_to_stderr()
+    asyncio.run(serve(app, wanted, lanes))
+    return 0
+
+
+def lanes_of(app: App, wanted: Wanted) -> list[str]:
+    """Those asked for, each with at least one task, or all there are."""
+    if wanted.lanes is None:
+        return app.lanes
+    asked = [lane.strip() for lane in wanted.lanes.split(",") if lane.strip()]
+    strange = [lane for lane in asked if lane not in app.lanes]
+    if strange or not asked:
+        said = f"no task of {wanted.target} is on {', '.join(strange)}" if strange else "at least one lane is needed"
+        raise ConfigError(f"lanes: {said}; there are {', '.join(app.lanes)}")
+    return sorted(set(asked))
+
+
+def log_to_stderr() -> None:
+    """Unless the user's own code has said where to."""
+    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
+
+
+def say(text: str) -> None:
+    """At once, whoever reads it."""
+    os.write(sys.stdout.fileno(), f"{text}\n".encode())
+
+
+def shown_url(url: str) -> str:
+    """Without who and with which password."""
+    return f"postgresql://{postgres_options(url).shown}" if is_postgres(url) else url
+
+
+async def serve(
+    app: App,
+    wanted: Wanted,
+    lanes: Sequence[str],
+    *,
+    middleware: Sequence[Middleware] = (),
+    also_stop: Callable[[Callable[[], None]], None] | None = None,
+) -> None:
+    """Until a signal; a second one does not wait for what runs. `also_stop` is given another way to be told."""
+    async with app:
+        worker = Worker(app, lanes=lanes, concurrency=wanted.concurrency, grace=wanted.grace, middleware=middleware)
+        stopper = Stopper(worker, wanted.grace)
+        working = asyncio.create_task(worker.run())
+        await asyncio.sleep(0)  # it has begun to listen to the signals; here they are answered in words as well
+        for number in SIGNALS:
+            with suppress(ValueError, RuntimeError):
+                asyncio.get_running_loop().add_signal_handler(number, stopper.signalled)
+        if also_stop is not None:
+            also_stop(stopper.stop)
+        say(f"{wanted.target}: {_counted(app, lanes, wanted)} on {shown_url(app.url)}")
+        await working
+        await stopper.over()
+    say(f"stopped; {worker.done} run by this worker")
+
+
+def _counted(app: App, lanes: Sequence[str], wanted: Wanted) -> str:
+    tasks = sorted(name for name, task in app.tasks.items() if task.lane in lanes)
+    plural = "task" if len(tasks) == 1 else "tasks"
+    return f"{plural} {', '.join(tasks)}; lanes {', '.join(lanes)}; {wanted.concurrency} at once;"
+
+
+class Stopper:
+    """Lets a worker finish, and says so. Asked by a second signal, it gives back what is not finished yet."""
+
+    def __init__(self, worker: Worker, grace: Span) -> None:
+        self._worker, self._grace = worker, grace
+        self._stops: list[asyncio.Task[None]] = []
+        self._signals = 0
+
+    def signalled(self) -> None:
+        self._signals += 1
+        if self._signals == 2:
+            say("not waiting: what is not finished is given back")
+            self._stops.append(asyncio.create_task(self._worker.stop(0)))
+        self.stop()
+
+    def stop(self) -> None:
+        if self._stops:
+            return
+        running = self._worker.running
+        rest = f"{running} still running, finishing within {self._grace}" if running else "nothing is running"
+        say(f"stopping: {rest}")
+        self._stops.append(asyncio.create_task(self._worker.stop()))
+
+    async def over(self) -> None:
+        await asyncio.gather(*self._stops)

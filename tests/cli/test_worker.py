@@ -1,0 +1,247 @@
+"""`flowfabric worker` and `flowfabric dev` as a user runs them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from flowfabric import App
+from flowfabric.cli.loading import parsed
+from flowfabric.errors import ConfigError
+from tests.cli.processes import PATIENCE_S, running
+from tests.cli.test_cli import flowfabric
+from tests.postgres import database
+
+pytestmark = pytest.mark.xdist_group("processes")
+
+APP = """
+import asyncio
+from pathlib import Path
+from flowfabric import App
+
+app = App("sqlite:///ff.db")
+
+@app.task(lane="mail")
+async def send(to: str) -> str:
+    return f"sent to {to}"
+
+@app.task
+async def slow(seconds: float) -> str:
+    Path("began").touch()
+    await asyncio.sleep(seconds)
+    return "slept"
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "app.py").write_text(APP, encoding="utf-8")
+    return tmp_path
+
+
+def client(url: str) -> App:
+    """The same tasks by name, for whoever submits them from here."""
+    app = App(url)
+
+    @app.task(lane="mail")
+    async def send(to: str) -> str:
+        raise AssertionError
+
+    @app.task
+    async def slow(seconds: float) -> str:
+        raise AssertionError
+
+    return app
+
+
+def wait_for(there: Callable[[], bool]) -> None:
+    until = time.monotonic() + PATIENCE_S
+    while not there():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+async def test_a_worker_runs_tasks_and_finishes_them_when_told_to_stop(folder: Path) -> None:
+    with running(folder, "worker", "app.py", "--concurrency", "3") as worker:
+        first = worker.until("app.py: ")
+        assert first == "app.py: tasks send, slow; lanes default, mail; 3 at once; on sqlite:///ff.db"
+        async with client(f"sqlite:///{folder}/ff.db") as app:
+            assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "sent to ann"
+            run = await app.tasks["slow"].submit(0.5)
+            wait_for((folder / "began").exists)
+            worker.process.send_signal(signal.SIGTERM)
+            worker.until("stopping: 1 still running, finishing within 30s")
+            assert worker.ended() == 0
+            assert worker.lines[-1] == "stopped; 2 run by this worker"
+            assert await run.result() == "slept"
+
+
+async def test_a_second_signal_gives_back_what_runs(folder: Path) -> None:
+    with running(folder, "worker", "app.py") as worker:
+        worker.until("app.py: ")
+        async with client(f"sqlite:///{folder}/ff.db") as app:
+            run = await app.tasks["slow"].submit(3600)
+            wait_for((folder / "began").exists)
+            worker.process.send_signal(signal.SIGINT)
+            worker.until("stopping: 1 still running")
+            worker.process.send_signal(signal.SIGINT)
+            worker.until("not waiting")
+            assert worker.ended() == 0
+            assert await run.state() in ("delayed", "waiting")
+
+
+async def test_only_the_lanes_asked_for(folder: Path) -> None:
+    (folder / "inner").mkdir()
+    (folder / "inner" / "__init__.py").touch()
+    (folder / "inner" / "tasks.py").write_text(APP.replace("app", "mails"), encoding="utf-8")
+    with running(folder, "worker", "inner.tasks:mails", "--lanes", "mail") as worker:
+        assert "task send; lanes mail;" in worker.until("inner.tasks:mails: ")
+        async with client(f"sqlite:///{folder}/ff.db") as app:
+            left = await app.tasks["slow"].submit(0)
+            assert await (await app.tasks["send"].submit("bob")).result(timeout=PATIENCE_S) == "sent to bob"
+            assert await left.state() == "waiting"
+
+
+async def test_the_tasks_of_a_blocking_app(folder: Path) -> None:
+    (folder / "app.py").write_text(APP.replace("from flowfabric import", "from flowfabric.sync import"), encoding="utf-8")
+    with running(folder, "worker", "app.py") as worker:
+        worker.until("app.py: tasks send, slow")
+        async with client(f"sqlite:///{folder}/ff.db") as app:
+            assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "sent to ann"
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.ended() == 0
+
+
+async def test_another_database_by_url(folder: Path) -> None:
+    url = database("worker")
+    assert flowfabric("migrate", url).returncode == 0
+    with running(folder, "worker", "app.py", "--url", url) as worker:
+        assert url.rpartition("/")[2] in worker.until("app.py: ")
+        async with client(url) as app:
+            assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "sent to ann"
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.ended() == 0
+
+
+FILES = {
+    "none.py": "x = 1\ndef main(): ...\n",
+    "two.py": "from flowfabric import App\nweb = App('memory://')\nmail = App('memory://')\n",
+    "empty.py": "from flowfabric import App\napp = App('memory://')\n",
+    "broken.py": "import json\njson.loads('{')\n",
+    "typo.py": "from flowfabric import App\napp = App('memory://'\n",
+    "missing.py": "import not_to_be_found\n",
+    "inject.py": "from flowfabric import App, State\napp = App('sqlite:///ff.db')\n@app.task\ndef go(s: State[str]): ...\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("nope.py", "nope.py: no such file"),
+        ("nope", "nope: there is no such module here"),
+        ("app.py:other", "app.py: nothing in it is called other; found"),
+        ("app.py:send", "app.py: send is a Task, an App is needed"),
+        ("app.py:1", "app: a file like app.py, a module like package.module"),
+        ("none.py", "none.py: there is no App in it; found x (int), main (function)"),
+        ("two.py", "two.py: there are 2 Apps in it, mail, web; say which one, like two.py:mail"),
+        ("empty.py", "empty.py: its App has no tasks; put @app.task above a function"),
+        ("broken.py", "line 2, in <module>\n    json.loads('{')"),
+        ("typo.py", "SyntaxError: '(' was never closed"),
+        ("missing.py", "ModuleNotFoundError: No module named 'not_to_be_found'"),
+        ("missing", "import not_to_be_found"),
+        ("inject.py", "task go: s: no str in the worker's state=[...]"),
+    ],
+)
+def test_what_cannot_be_run_is_told(
+    folder: Path, target: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in FILES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(folder)
+    done = flowfabric("worker", target)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert said in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+def test_an_unknown_lane_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    done = flowfabric("worker", "app.py", "--lanes", "mail,male")
+    assert (done.returncode, done.stdout) == (2, "lanes: no task of app.py is on male; there are default, mail\n")
+
+
+def test_what_was_typed() -> None:
+    assert [(t.where, t.name, t.path is not None) for t in map(parsed, ("a.py", "a.py:b", "a.b", "a.b:c", "./x/a.py"))] == [
+        ("a.py", None, True), ("a.py", "b", True), ("a.b", None, False), ("a.b", "c", False), ("./x/a.py", None, True),
+    ]  # fmt: skip
+    for wrong in ("", ":app", "a.py:", "a.py:b c"):
+        with pytest.raises(ConfigError, match="a file like"):
+            parsed(wrong)
+
+
+async def test_dev_begins_anew_when_the_code_is_saved(folder: Path) -> None:
+    with running(folder, "dev", "app.py") as dev:
+        dev.until("app.py: ")
+        async with client(f"sqlite:///{folder}/ff.db") as app:
+            assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "sent to ann"
+            assert re.search(r"send \{fp:\d+\}:.*: done, \d+ ms", dev.until("done"))
+            await app.tasks["slow"].submit(0.5)
+            wait_for((folder / "began").exists)
+            (folder / "app.py").write_text(APP.replace("sent to", "mailed"), encoding="utf-8")
+            dev.until("app.py changed: starting again")
+            dev.until("stopping: 1 still running, finishing within 5s")
+            dev.until("slow")
+            dev.until("app.py: ")
+            assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "mailed ann"
+        (folder / "app.py").write_text("oops", encoding="utf-8")
+        dev.until("NameError: name 'oops' is not defined")
+        dev.until("waiting for the code to change")
+        (folder / "helper.py").write_text("from flowfabric import App\n", encoding="utf-8")
+        dev.until("helper.py changed")
+        (folder / "app.py").write_text(APP.replace("from flowfabric", "from helper"), encoding="utf-8")
+        dev.until("app.py: task")
+        dev.process.send_signal(signal.SIGINT)
+        assert dev.ended() == 0
+        assert dev.lines[-1].startswith("stopped;")
+
+
+async def test_dev_has_a_database_beside_the_code_for_an_app_that_is_elsewhere(folder: Path) -> None:
+    (folder / "app.py").write_text(APP.replace("sqlite:///ff.db", "postgresql://nowhere/db"), encoding="utf-8")
+    with running(folder, "dev", "app.py") as dev:
+        assert dev.until("app.py: ").endswith("on sqlite:///app.dev.db")
+        assert (folder / "app.dev.db").exists()
+
+
+def test_dev_of_nothing() -> None:
+    done = flowfabric("dev", "nope.py")
+    assert (done.returncode, done.stdout) == (2, "nope.py: no such file\n")
+
+
+async def test_the_worker_of_dev_does_not_outlive_it(folder: Path) -> None:
+    with running(folder, "dev", "app.py") as dev:
+        dev.until("app.py: ")
+        os.kill(dev.process.pid, signal.SIGKILL)
+        dev.until("stopping: nothing is running")
+        dev.ended()
+        assert dev.lines[-1].startswith("stopped;")
+
+
+async def test_the_first_job_is_done_soon_after_the_command(folder: Path) -> None:
+    """Within two seconds, when the machine has a moment: the best of a few tries counts."""
+    took = []
+    for _ in range(5):
+        async with client(f"sqlite:///{folder}/ff.db") as app:
+            await app.tasks["send"].submit("ann")
+        began = time.monotonic()
+        with running(folder, "dev", "app.py") as dev:
+            dev.until("done")
+            took.append(time.monotonic() - began)
+        if took[-1] < 2:
+            return
+    raise AssertionError(took)

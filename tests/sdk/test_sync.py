@@ -1,0 +1,189 @@
+"""The blocking names, in real programs without an event loop, on SQLite and on Postgres."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flowfabric import App as AsyncApp
+from flowfabric import Context, PayloadError, RunCancelled, RunFailed
+from flowfabric.errors import ConfigError, NotFound
+from flowfabric.sync import App, Worker, any_of, quorum
+from tests.postgres import clean_database
+
+PATIENCE = "60s"
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    return clean_database().url if request.param == "postgres" else f"sqlite:///{tmp_path}/ff.db"
+
+
+@pytest.fixture
+def app(url: str) -> Iterator[App]:
+    with App(url) as made:
+        yield made
+
+
+def test_tasks_are_submitted_run_and_waited_for(app: App) -> None:
+    @app.task(lane="sums")
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    @app.task
+    async def fail() -> None:
+        raise KeyError("nothing")
+
+    with Worker(app) as worker:
+        assert add.submit(1, b=2).result(PATIENCE) == 3
+        assert [run.result(PATIENCE) for run in add.submit_many([(1, 2), {"a": 3}, 4])] == [3, 4, 5]
+        first, again = add.submit(5, key="k"), add.submit(5, key="k")
+        assert (first.id, again.result(PATIENCE), first.state()) == (again.id, 6, "completed")
+        assert app.run(str(first.id), "add").result() == 6
+        with pytest.raises(RunFailed, match="nothing"):
+            fail.submit().result(PATIENCE)
+    assert (worker.done, worker.running) == (6, 0)
+    assert (add(1), add.name, add.lane, add.__name__) == (2, "add", "sums", "add")
+
+
+def test_what_can_be_done_to_a_run(app: App) -> None:
+    @app.task
+    async def ask(ctx: Context) -> int:
+        (answer,) = await ctx.suspend("answer", payload=int)
+        for line in ("one", "two", "three"):
+            await ctx.emit(line)
+        return int(answer.payload)
+
+    run, other = ask.submit(), ask.submit()
+    other.cancel("not wanted")
+    with pytest.raises(RunCancelled, match="not wanted"):
+        other.result()
+    assert Worker(app).run_until_idle() == 1
+    assert (run.state(), len(run.waitpoints())) == ("suspended", 1)
+    assert run.why().reasons
+    run.signal("yes", 42, source="ann")
+    assert Worker(app).run_until_idle() == 1
+    assert run.result() == 42
+    assert [frame.payload for frame in run.stream()] == [b"one", b"two", b"three"]
+    stream = run.stream()
+    assert next(stream).payload == b"one"
+    stream.close()  # type: ignore[attr-defined]
+    other.replay()
+    assert other.outcome().public_state == "waiting"
+
+
+def test_flows(app: App) -> None:
+    @app.task
+    def double(n: int) -> int:
+        return 2 * n
+
+    @app.task
+    def total(numbers: list[int], plus: int) -> int:
+        return sum(numbers) + plus
+
+    with app.flow("sums") as flow:
+        some = [flow.add(double, n) for n in (1, 2, 3)]
+        first = flow.add(double, 10, after=any_of(*some, cancel_rest=False))
+        second = flow.add(double, 20, after=quorum(2, *some, cancel_rest=False))
+        last = flow.add(total, some, plus=first, after=[second])
+    with Worker(app):
+        assert last.result(PATIENCE) == 12 + 20
+    nodes = []
+
+    def mistaken() -> None:
+        with app.flow("none") as flow:
+            nodes.append(flow.add(double, 1))
+            flow.add(double, "x")
+
+    with pytest.raises(PayloadError):
+        mistaken()
+    with pytest.raises(NotFound):
+        nodes[0].state()
+
+
+def test_the_tasks_of_another_app(url: str) -> None:
+    declared = AsyncApp(url)
+
+    @declared.task
+    async def hello(name: str) -> str:
+        return f"hello {name}"
+
+    with App(declared) as app, Worker(app):
+        assert app.submit(hello, "ann").result(PATIENCE) == "hello ann"
+        assert app.named("hello").submit("bob").result(PATIENCE) == "hello bob"
+        assert [run.result(PATIENCE) for run in app.submit_many(hello, ["x", "y"])] == ["hello x", "hello y"]
+    with pytest.raises(ConfigError, match="name: that App has its own"):
+        App(declared, name="x")
+
+
+def test_it_is_for_threads(app: App) -> None:
+    @app.task
+    def add(a: int) -> int:
+        return a + 1
+
+    found: list[int] = []
+    with Worker(app):
+        threads = [threading.Thread(target=lambda n=n: found.append(add.submit(n).result(PATIENCE))) for n in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert sorted(found) == list(range(1, 9))
+
+
+def test_inside_an_event_loop_it_says_so(tmp_path: Path) -> None:
+    app = App(f"sqlite:///{tmp_path}/ff.db")
+
+    @app.task
+    def add(a: int) -> int:
+        return a + 1
+
+    async def inside() -> None:
+        add.submit(1)
+
+    with pytest.raises(ConfigError, match=r"use flowfabric\.App and await"):
+        asyncio.run(inside())
+    assert not list(tmp_path.iterdir())
+
+
+PROGRAM = """
+import os, sys
+from flowfabric.errors import ConfigError, NotFound
+from flowfabric.sync import App, Worker
+
+app = App(sys.argv[1])
+
+@app.task
+def add(a: int, b: int) -> int:
+    return a + b
+
+with Worker(app):
+    print(add.submit(1, 2).result("60s"))
+sys.stdout.flush()
+if os.fork() == 0:
+    try:
+        add.submit(1, 2)
+    except ConfigError as error:
+        print(error)
+    sys.exit(0)
+os.wait()
+"""
+
+
+def test_a_program_ends_by_itself_and_a_fork_is_told(url: str, tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
+    command = [sys.executable, "-W", "error", str(tmp_path / "program.py"), url]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "3" and "was forked from one that used it already" in second
+    assert "Traceback" not in done.stderr and "Task was destroyed" not in done.stderr
+    if url.startswith("sqlite"):
+        assert not os.path.exists(tmp_path / "ff.db-wal"), "it was not closed"
