@@ -26,6 +26,7 @@ from .helpers import running
 from .stream_helpers import KEPT, SOON_S, Loads, asleep, frame, frames, live, say, soon, tailing
 
 STREAMS, TAILS = 10, 100
+Crowd = list[tuple[ExecutionId, Handle, list[asyncio.Task[StreamFrames]]]]
 
 
 @pytest.fixture(autouse=True)
@@ -34,14 +35,11 @@ def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "NET_S", 600.0)
 
 
-Crowd = list[tuple[ExecutionId, Handle, list[asyncio.Task[StreamFrames]]]]
-
-
 async def crowd(engine: Engine, after: str = "0-0", **said: Any) -> Crowd:
     """So many tails on each of so many streams, all asleep."""
+    held = [await running(engine) for _ in range(STREAMS)]  # before anybody watches: a claim is news too
     found: Crowd = []
-    for _ in range(STREAMS):
-        ident, handle = await running(engine)
+    for ident, handle in held:
         tails = [asyncio.create_task(engine.tail_stream(ident, 0, after, 30_000, **said)) for _ in range(TAILS)]
         found.append((ident, handle, tails))
     for ident, _, _ in found:
