@@ -28,7 +28,7 @@ from flowfabric.rules.decision import Snapshot
 from flowfabric.rules.streams import Appended, Bound, Stream, Summary
 from flowfabric.store.port import Get, GetAll, Read, Scan, Store
 
-MAX_PENS = 10_000
+MAX_PENS = 4_000
 MAX_WAITING = 10_000
 MAX_TRIES = 20
 MOST_PAUSE_S = 0.05

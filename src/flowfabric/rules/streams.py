@@ -38,6 +38,8 @@ from flowfabric.rules.live_retention import kept, next_rate, sanitised
 from flowfabric.rules.merge_patch import check_document_size, document_bytes, merge, parse_document, parse_patch
 from flowfabric.rules.parts import EXEC, HELD, KEY
 
+MAX_AT_HAND = 4_096
+"""A longer document is read again for the next patch: thousands of streams may be at hand at once."""
 META, FRAME, SUMMARY = "ff_stream_meta", "ff_stream_frame", "ff_stream_summary"
 
 _STREAM = (*KEY, Cond("attempt_index", "=", Arg("attempt_index")))
@@ -178,15 +180,17 @@ def append(stream: Stream, handle: HandleFields, frames: Sequence[Frame], now: i
     trims = draft.trims(bound)
     sums = draft.summary is not stream.summary
     args = {**_arguments(handle, meta), "frames": draft.kept(trims), **draft.counts}
+    known = draft.summary
     if sums:
-        assert draft.summary is not None
-        args |= {"document": _document(draft.summary), "summary_version": draft.summary.version}
+        assert known is not None
+        args |= {"document": _document(known), "summary_version": known.version}
+        known = known if len(args["document"]) <= MAX_AT_HAND else None
     if trims:
         args |= {f"trim_{mode}": last for mode, last in trims.items()}
         args["trim_ts_ms"] = 0 if bound is None else bound.ts_ms
     opens = stream.meta is None
     plan = FORMS[opens, sums, bool(trims) and not opens].given(meta.partition_key, args)
-    after = Stream(replace(meta, version=meta.version + 1, **draft.counts), draft.summary, stream.cap)
+    after = Stream(replace(meta, version=meta.version + 1, **draft.counts), known, stream.cap)
     return Appended(plan, after, _outcomes(handle, meta, idents, versions))
 
 
