@@ -22,7 +22,7 @@ from flowfabric.store.sqlite.reader import dump_tables
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import DEFAULT_POOL_SIZE, SqliteStore
 from flowfabric.store.sqlite.target import connect as connect_sqlite
-from flowfabric.store.sqlite.target import parse_target
+from flowfabric.store.sqlite.target import is_memory, parse_target
 
 if TYPE_CHECKING:
     from flowfabric.store.postgres.connections import Options
@@ -166,6 +166,11 @@ def postgres_options(url: str, **tuning: Any) -> Options:
 
 def is_postgres(url: str) -> bool:
     return url.startswith(POSTGRES_SCHEMES)
+
+
+def is_in_memory(url: str) -> bool:
+    """Whether what it opens ends with this process."""
+    return url == "memory://" or (not is_postgres(url) and is_memory(sqlite_path(url)))
 
 
 async def migrate_postgres(url: str, kind: Any = None, **tuning: Any) -> list[str]:

@@ -92,6 +92,7 @@ async def test_an_outcome_says_how_it_ended(engine: Engine) -> None:
     assert after is not None and (after.public_state, after.ended, after.result) == ("completed", True, b"42")
     assert await engine.read_outcome(new_id()) is None
     assert await engine.read_last_suspension(ident) is None
+    assert await engine.read_resume_signals(ident) == []
     with pytest.raises(NotFound):
         await engine.tail_stream(new_id(), 0)
 

@@ -108,6 +108,7 @@ async def test_an_early_signal_that_does_not_match_is_kept(engine: Engine) -> No
     assert await signal(engine, parked, "go") == "resume_condition_satisfied"
     taken = await claim_resumed(engine, ident)
     assert [s.signal_name for s in await engine.observe_signals(taken.handle)] == ["go"]
+    assert [s.signal_name for s in await engine.read_resume_signals(parked.ident)] == ["go"]
     assert [s.suspension_id for s in await signals(engine, ident)] == [parked.suspension_id] * 2
     await sound(engine)
 

@@ -56,6 +56,9 @@ class SuspensionBackend(Protocol):
     async def observe_signals(self, handle: Handle) -> list[ResumeSignal]:
         """To a suspended handle all signals so far; to any other those that made it go on."""
 
+    async def read_resume_signals(self, execution: ExecutionId) -> list[ResumeSignal]:
+        """What ended the latest suspension, whichever attempt it was of: the one after a crash is to know it as well."""
+
     # ---- ending a suspension
 
     async def deliver_signal(self, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:

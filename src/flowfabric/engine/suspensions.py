@@ -259,23 +259,35 @@ class Suspensions(Keys):
     async def observe_signals(self, handle: Handle) -> list[ResumeSignal]:
         """To a suspended handle all signals so far; to any other those that made it go on."""
         fields = self.fields(handle)
-        owner = {"partition_key": fields.execution_id.partition_index, "execution_id": fields.execution_id.uuid}
+        suspension, signals = await self._last_heard(fields.execution_id)
+        if suspension is None or suspension.attempt_index != fields.attempt_index:
+            return []
+        if handle.kind is HandleKind.SUSPENDED:
+            return [_seen(signal) for signal in signals]
+        return _that_resumed(suspension, signals)
+
+    async def read_resume_signals(self, execution: ExecutionId) -> list[ResumeSignal]:
+        """What ended the latest suspension, whichever attempt it was of: the one after a crash is to know it as well."""
+        suspension, signals = await self._last_heard(execution_id(execution))
+        return [] if suspension is None else _that_resumed(suspension, signals)
+
+    async def _last_heard(self, ident: ExecutionId) -> tuple[Suspension | None, list[Signal]]:
+        owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
         loaded = await self.store.load(
             (Get("ff_suspension_current", tuple(owner.values())), Scan("signals_of", owner, limit=SIGNAL_PAGE))
         )
         if not loaded.rows[0]:
-            return []
+            return None, []
         suspension = Suspension(*loaded.rows[0][0])
-        if suspension.attempt_index != fields.attempt_index:
-            return []
         signals = [Signal(*row) for row in loaded.rows[1]]
-        signals = [signal for signal in signals if signal.suspension_id == suspension.suspension_id]
-        if handle.kind is HandleKind.SUSPENDED:
-            return [_seen(signal) for signal in signals]
-        if suspension.close_reason == "timed_out_auto_resume":
-            return [_seen(signal) for signal in signals if signal.source_identity == "suspension_timeout"]
-        satisfiers = {UUID(text) for text in json.loads(suspension.satisfier_signal_ids)}
-        return [_seen(s) for s in signals if s.signal_id in satisfiers] if suspension.close_reason == "resumed" else []
+        return suspension, [signal for signal in signals if signal.suspension_id == suspension.suspension_id]
+
+
+def _that_resumed(suspension: Suspension, signals: Sequence[Signal]) -> list[ResumeSignal]:
+    if suspension.close_reason == "timed_out_auto_resume":
+        return [_seen(signal) for signal in signals if signal.source_identity == "suspension_timeout"]
+    satisfiers = {UUID(text) for text in json.loads(suspension.satisfier_signal_ids)}
+    return [_seen(s) for s in signals if s.signal_id in satisfiers] if suspension.close_reason == "resumed" else []
 
 
 def _key(fields: HandleFields) -> tuple[int, UUID]:

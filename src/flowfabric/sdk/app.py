@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, overload
 from uuid import UUID
 
-from flowfabric.connect import connect, is_postgres
+from flowfabric.connect import connect, is_in_memory, is_postgres
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId, lane_id
@@ -66,7 +66,7 @@ class App:
         self.state, self.middleware = list(state), list(middleware)
         self.results = Results(self.engine)
         self._given, self._tuning = engine, tuning
-        self._engine: asyncio.Future[Engine] | None = None
+        self._opening: asyncio.Task[Engine] | None = None
 
     # ---- declaring
 
@@ -128,15 +128,16 @@ class App:
     # ---- using
 
     async def engine(self) -> Engine:
-        """Connected, once."""
-        if self._engine is None:
-            self._engine = asyncio.get_running_loop().create_future()
-            try:
-                self._engine.set_result(await self._opened())
-            except BaseException:
-                self._engine = None
-                raise
-        return await asyncio.shield(self._engine)
+        """Connected, once, however many ask; after a failure, whoever asks next tries again."""
+        opening = self._opening
+        if opening is None or _failed(opening):
+            opening = self._opening = asyncio.create_task(self._opened(), name="flowfabric-connect")
+        elif opening.get_loop() is not asyncio.get_running_loop():
+            raise ConfigError(
+                f"app {self.name}: it is connected in another event loop; use one App for each loop, "
+                "or leave the first loop through `async with app:` or `await app.close()`"
+            )
+        return opening.result() if opening.done() else await asyncio.shield(opening)
 
     async def _opened(self) -> Engine:
         engine = self._given or await self.another_engine()
@@ -155,7 +156,7 @@ class App:
     @property
     def is_local(self) -> bool:
         """Whether nobody else can reach its engine: it was given, or keeps everything in memory."""
-        return self._given is not None or "memory" in self.url
+        return self._given is not None or is_in_memory(self.url)
 
     async def another_engine(self) -> Engine:
         """A connection of one's own, for another event loop. Writing `sqlite://` is saying that one means it."""
@@ -163,9 +164,12 @@ class App:
 
     async def close(self) -> None:
         await self.results.stop()
-        opened, self._engine = self._engine, None
-        if opened is not None and self._given is None:
-            await (await opened).close()
+        opening, self._opening = self._opening, None
+        if opening is None or self._given is not None:
+            return
+        await asyncio.wait({opening})
+        if not _failed(opening):
+            await opening.result().close()
 
     async def __aenter__(self) -> App:
         await self.engine()
@@ -197,3 +201,7 @@ class App:
     def capabilities(self) -> list[str]:
         """What a worker with all of these tasks can run."""
         return [capability_of(name) for name in self.tasks]
+
+
+def _failed(opening: asyncio.Task[Engine]) -> bool:
+    return opening.done() and (opening.cancelled() or opening.exception() is not None)

@@ -6,15 +6,18 @@ import asyncio
 import base64
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 from uuid import UUID, uuid4
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import Struct
 
+from flowfabric.errors import EngineError, StateError, StateKind
 from flowfabric.model.budget import HardBreach, UsageDimensions
-from flowfabric.model.lease import HandleKind, Work
+from flowfabric.model.lease import Work
 from flowfabric.model.step import StepRecord
 from flowfabric.model.stream import BestEffortLive, Durable, DurableSummary, Frame, FrameKind
 from flowfabric.model.waitpoint import (
@@ -32,9 +35,12 @@ from flowfabric.model.waitpoint import (
     UsePending,
 )
 from flowfabric.sdk.budgets import budget_id
+from flowfabric.sdk.calls import called
 from flowfabric.sdk.failures import BudgetExceeded, Parked, PayloadError, StepError
-from flowfabric.sdk.payloads import from_json, to_json
+from flowfabric.sdk.order import STEP, Order
+from flowfabric.sdk.payloads import check_kind, from_json, sealed, to_json, unsealed
 from flowfabric.sdk.times import Span, millis
+from flowfabric.sdk.tries import is_away, is_lost, persist
 
 if TYPE_CHECKING:
     from flowfabric.engine.engine import Engine
@@ -42,8 +48,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 log = logging.getLogger("flowfabric.task")
+_results: WeakKeyDictionary[Callable[..., Any], Any] = WeakKeyDictionary()
 TIMED_OUT = ("timeout", "suspension_timeout")
 """How the engine signs when nobody else does."""
+GONE_ON = ("resumed", "timed_out_auto_resume")
+SHUT = (StateKind.WAITPOINT_CLOSED, StateKind.WAITPOINT_NOT_PENDING, StateKind.PENDING_WAITPOINT_EXPIRED)
+"""The mailbox of an earlier run, which was cancelled or came too late: whoever was asked is asked again."""
 
 
 class Signal(Struct, frozen=True):
@@ -69,79 +79,178 @@ class OpenWaitpoint(Struct, frozen=True):
 Notify = Callable[[OpenWaitpoint], Awaitable[None] | None]
 
 
+class _Wait(Struct, frozen=True):
+    """One suspension, as it was asked for."""
+
+    position: int
+    name: str
+    condition: Condition
+    timeout_ms: int | None
+    reason: ReasonCode
+    notify: Notify | None
+    asked: int | None
+    payload: Any
+
+    @property
+    def pointer(self) -> str:
+        return f"wait:{self.position}"
+
+    def suspension(self, ident: UUID, binding: Binding, until: int | None, key: str) -> SuspendArgs:
+        return SuspendArgs(
+            suspension_id=ident,
+            waitpoints=[binding],
+            resume_condition=self.condition,
+            reason_code=self.reason,
+            timeout_at=until,
+            timeout_behavior=TimeoutBehavior.AUTO_RESUME,
+            continuation_metadata_pointer=self.pointer,
+            idempotency_key=key,
+        )
+
+
 class Context:
     """Given to a task whose first parameter is annotated with it."""
 
-    def __init__(self, app: App, engine: Engine, work: Work, task: str, lane: str) -> None:
+    def __init__(self, app: App, engine: Engine, work: Work, lane: str) -> None:
         self._app, self._engine, self._work = app, engine, work
         self.execution_id, self.attempt, self.tags = work.execution_id, work.attempt_index, work.tags
-        self.raw_input, self.task, self.lane = work.input_payload, task, lane
-        self.lost = asyncio.Event()
-        self.log = logging.LoggerAdapter(
-            log, {"execution_id": str(work.execution_id), "task": task, "attempt": work.attempt_index}
-        )
-        self._position = 0
-        self._names: dict[str, int] = {}
-        self._records: dict[int, StepRecord] | None = None if work.lease_epoch > 1 or work.attempt_index else {}
+        self.raw_input, self.task, self.lane = work.input_payload, work.execution_kind, lane
+        self.order = Order(self.task)
+        self.parked = self.is_lost = False
+        self.broken: EngineError | None = None
+        self._first = not work.attempt_index and work.lease_epoch <= 1
+        self._records: dict[int, StepRecord] | None = {} if self._first else None
+
+    @cached_property
+    def lost(self) -> asyncio.Event:
+        """Set when somebody else has the run now, or nobody may have it any more."""
+        found = asyncio.Event()
+        if self.is_lost:
+            found.set()
+        return found
+
+    @cached_property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        extra = {"execution_id": str(self.execution_id), "task": self.task, "attempt": self.attempt}
+        return logging.LoggerAdapter(log, extra)
+
+    def lose(self) -> None:
+        self.is_lost = True
+        self.lost.set()
+
+    # ---- asking the engine
+
+    async def ask(self, what: str, call: Callable[[], Awaitable[T]], *, twice: bool = True) -> T:
+        """The engine, again when it was away for a moment. A lease that is gone ends the task here, as a cancellation."""
+        self._check(what)
+        try:
+            return await persist(call, twice=twice)
+        except EngineError as error:
+            if is_lost(error):
+                self.lose()
+                raise asyncio.CancelledError(f"task {self.task}: {what}: the lease is lost: {error}") from error
+            if is_away(error):
+                self.broken = error
+            raise
+
+    def _check(self, what: str) -> None:
+        if self.parked:
+            raise Parked
+        self.order.check_here(what)
+
+    def _parking(self) -> Parked:
+        self.parked = True
+        return Parked()
+
+    async def _now(self) -> int:
+        return await self.ask("the time", self._engine.server_time_ms)
 
     # ---- steps
 
-    async def step(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Runs it once: when the task is run again, after a crash or a wait, what it came to is returned instead."""
-        position, record = await self._reached(name, "step")
-        if record is not None:
-            return self._stored(record, _result_of(function))
-        value = await _called(function, args, kwargs)
-        await self._record(position, name, value, "step")
-        return value
+    def step(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        """Runs it once: when the task is run again, after a crash or a wait, what it came to is returned instead.
 
-    async def _reached(self, name: str, kind: str) -> tuple[int, StepRecord | None]:
-        """The next position, and what is there already. Steps are reached in the order in which they were reached before."""
-        position, self._position = self._position, self._position + 1
-        if self._names.setdefault(name, position) != position:
-            raise StepError(f"task {self.task}: {name!r} names two steps; each needs a name of its own")
+        Steps may run together: `await asyncio.gather(ctx.step(...), ctx.step(...))`. They are numbered as they are called.
+        """
+        self._check(f"step {name!r}")
+        return self._step(self.order.reach(name, STEP), name, function, args, kwargs)
+
+    async def _step(
+        self, position: int, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Any:
+        try:
+            record = await self._found(position, name, STEP)
+            if record is None:
+                with self.order.inside(f"step {name!r}"):
+                    value = await called(function, args, kwargs)
+                record = await self._record(position, name, value, STEP)
+            return self._stored(record, _result_of(function))
+        finally:
+            self.order.left(position)
+
+    async def _found(self, position: int, name: str, kind: str) -> StepRecord | None:
+        """What is there already, if it is the same: steps are reached in the order in which they were reached before."""
         if self._records is None:
-            self._records = {step.position: step for step in await self._engine.read_steps(self.execution_id)}
+            steps = await self.ask(f"{kind} {name!r}", lambda: self._engine.read_steps(self.execution_id))
+            self._records = {step.position: step for step in steps}
         record = self._records.get(position)
         if record is not None and (record.name, record.kind) != (name, kind):
             raise StepError(
                 f"task {self.task}: at position {position} there was {record.kind} {record.name!r} before, and now it is {kind} "
                 f"{name!r}; steps must be reached in the same order each time. Submit it anew, or bring the old order back"
             )
-        return position, record
+        return record
 
-    async def _record(self, position: int, name: str, value: Any, kind: str) -> None:
+    async def _record(self, position: int, name: str, value: Any, kind: str) -> StepRecord:
+        """What ran is not run again because the answer to this got lost: it is recorded again."""
+        where = f"task {self.task}: {kind} {name!r}"
         try:
-            data = self._app.codec.encode(to_json(value))
+            data = to_json(value)
         except (TypeError, ValueError, RecursionError) as error:
-            raise PayloadError(f"task {self.task}: step {name!r}: its result cannot be kept: {error}") from None
-        await self._engine.record_step(self._work.handle, position, name, data, kind)
+            raise PayloadError(f"{where}: its result cannot be kept: {error}") from None
+        kept = sealed(self._app.codec, data, where)
+        return await self.ask(where, lambda: self._engine.record_step(self._work.handle, position, name, kept, kind))
 
     def _stored(self, record: StepRecord, kind: Any = Any) -> Any:
-        return None if record.value is None else from_json(self._app.codec.decode(record.value), kind)
+        """Also after the first run: what a crash would make of it shows at once."""
+        where = f"task {self.task}: {record.kind} {record.name!r}"
+        try:
+            return None if record.value is None else from_json(unsealed(self._app.codec, record.value, where), kind)
+        except (msgspec.MsgspecError, ValueError) as error:
+            said = " ".join(str(error).split())[:500]
+            raise PayloadError(f"{where}: what it came to is not what its function says it returns: {said}") from None
 
     # ---- waiting
 
-    async def sleep(self, span: Span, *, name: str | None = None) -> None:
+    def sleep(self, span: Span, *, name: str | None = None) -> Coroutine[Any, Any, None]:
         """Goes on after this long. The worker does something else meanwhile, and may even be another one then."""
         wait_ms = millis(span, "sleep")
-        label = name or f"sleep at {self._position}"
-        position, record = await self._reached(label, "sleep")
-        now = await self._engine.server_time_ms()
-        until = int(self._stored(record)) if record is not None else now + wait_ms
-        if record is None:
-            await self._record(position, label, until, "sleep")
-        if until > now:
-            await self._engine.delay(self._work.handle, until)
-            raise Parked
+        label = name or f"sleep at {self.order.next}"
+        self._check(f"sleep {label!r}")
+        return self._sleep(self.order.reach(label, "sleep"), label, wait_ms)
+
+    async def _sleep(self, position: int, label: str, wait_ms: int) -> None:
+        try:
+            record = await self._found(position, label, "sleep")
+            now = await self._now()
+            if record is None:
+                record = await self._record(position, label, now + wait_ms, "sleep")
+            until = int(self._stored(record))
+            if until > now:
+                await self.ask(label, lambda: self._engine.delay(self._work.handle, until))
+                raise self._parking()
+        finally:
+            self.order.left(position)
 
     async def delay(self, span: Span) -> None:
         """Stops here and runs the task again after this long, from the top, past its finished steps."""
-        until = await self._engine.server_time_ms() + millis(span, "delay")
-        await self._engine.delay(self._work.handle, until)
-        raise Parked
+        wait_ms = millis(span, "delay")
+        self.order.check_finished()
+        until = await self._now() + wait_ms
+        await self.ask("delay", lambda: self._engine.delay(self._work.handle, until))
+        raise self._parking()
 
-    async def suspend(
+    def suspend(
         self,
         name: str,
         condition: Condition | None = None,
@@ -150,54 +259,80 @@ class Context:
         reason: ReasonCode = ReasonCode.WAITING_FOR_SIGNAL,
         notify: Notify | None = None,
         payload: Any = Any,
-    ) -> list[Signal]:
+    ) -> Coroutine[Any, Any, list[Signal]]:
         """Waits for a signal, or for a condition over the waitpoint `name`; without a slot. What arrived is returned.
 
         `notify` is called with the link's token, once unless the worker dies in between. With a `timeout`, TimeoutError is
         raised when it is over.
         """
-        asked = None if notify is None else await self._reached(f"{name}: asked", "waitpoint")
-        position, record = await self._reached(name, "wait")
-        if record is not None:
-            return _answered(self._stored(record), payload, self.task, name)
-        pointer = f"wait:{position}"
-        if self._work.handle.kind is HandleKind.RESUMED:
-            last = await self._engine.read_last_suspension(self.execution_id)
-            if last is not None and last.pointer == pointer and last.close_reason is not None:
-                return await self._met(position, name, await self._engine.observe_signals(self._work.handle), payload)
-        binding = FreshWaitpoint(uuid4(), name) if notify is None or asked is None else await self._opened(name, notify, *asked)
-        until = None if timeout is None else await self._engine.server_time_ms() + millis(timeout, "timeout")
-        answer = await self._engine.suspend(
-            self._work.handle,
-            SuspendArgs(
-                suspension_id=uuid4(),
-                waitpoints=[binding],
-                resume_condition=condition or Single(name),
-                reason_code=reason,
-                timeout_at=until,
-                timeout_behavior=TimeoutBehavior.AUTO_RESUME,
-                continuation_metadata_pointer=pointer,
-            ),
-        )
-        if isinstance(answer, ConditionMet):
-            return await self._met(position, name, answer.details.signals, payload)
-        raise Parked
+        wait_ms = None if timeout is None else millis(timeout, "timeout")
+        self._check(f"wait {name!r}")
+        asked = None if notify is None else self.order.number(f"{name}: asked")
+        position = self.order.reach(name, "wait")
+        return self._wait(_Wait(position, name, condition or Single(name), wait_ms, reason, notify, asked, payload))
 
-    async def _opened(self, name: str, notify: Notify, position: int, record: StepRecord | None) -> Binding:
+    async def _wait(self, wait: _Wait) -> list[Signal]:
+        try:
+            record = await self._found(wait.position, wait.name, "wait")
+            if record is None:
+                signals = await self._gone_on(wait)
+                if signals is None:
+                    signals = await self._suspended(wait)
+                record = await self._record(wait.position, wait.name, [_kept(signal) for signal in signals], "wait")
+            return _answered(self._stored(record), wait.payload, self.task, wait.name)
+        finally:
+            self.order.left(wait.position)
+
+    async def _gone_on(self, wait: _Wait) -> Sequence[ResumeSignal] | None:
+        """What ended this very wait, if it is over: before now, or before a crash."""
+        if self._first:
+            return None
+        last = await self.ask(wait.name, lambda: self._engine.read_last_suspension(self.execution_id))
+        if last is None or last.pointer != wait.pointer or last.close_reason not in GONE_ON:
+            return None
+        return await self.ask(wait.name, lambda: self._engine.read_resume_signals(self.execution_id))
+
+    async def _suspended(self, wait: _Wait) -> Sequence[ResumeSignal]:
+        """Parks, unless what it would wait for is there already."""
+        binding = FreshWaitpoint(uuid4(), wait.name) if wait.notify is None else await self._opened(wait)
+        try:
+            return await self._suspend(wait, binding)
+        except StateError as error:
+            if wait.notify is None or error.kind not in SHUT:
+                raise
+        return await self._suspend(wait, await self._told(wait))
+
+    async def _suspend(self, wait: _Wait, binding: Binding) -> Sequence[ResumeSignal]:
+        for key in (wait.pointer, f"{wait.pointer}:{self._work.lease_epoch}"):
+            until = None if wait.timeout_ms is None else await self._now() + wait.timeout_ms
+            made = wait.suspension(uuid4(), binding, until, key)
+            answer = await self.ask(wait.name, partial(self._engine.suspend, self._work.handle, made))
+            if isinstance(answer, ConditionMet):
+                return answer.details.signals
+            if answer.details.suspension_id == made.suspension_id:
+                break  # else it is the answer to an earlier run, which this one is not bound by
+        raise self._parking()
+
+    async def _opened(self, wait: _Wait) -> Binding:
         """With somebody to be told, the mailbox is there before he is: what he answers at once is not lost."""
+        assert wait.asked is not None
+        label = f"{wait.name}: asked"
+        record = await self._found(wait.asked, label, "waitpoint")
         if record is not None:
             return UsePending(UUID(self._stored(record)))
-        made = await self._engine.create_waitpoint(self._work.handle, name)
-        await _called(notify, (OpenWaitpoint(str(self.execution_id), made.waitpoint_id, made.hmac_token),), {})
-        await self._record(position, f"{name}: asked", str(made.waitpoint_id), "waitpoint")
+        binding = await self._told(wait)
+        await self._record(wait.asked, label, str(binding.waitpoint_id), "waitpoint")
+        return binding
+
+    async def _told(self, wait: _Wait) -> UsePending:
+        assert wait.notify is not None
+        made = await self.ask(wait.name, lambda: self._engine.create_waitpoint(self._work.handle, wait.name))
+        link = OpenWaitpoint(str(self.execution_id), made.waitpoint_id, made.hmac_token)
+        with self.order.inside(f"wait {wait.name!r}"):
+            await called(wait.notify, (link,), {})
         return UsePending(made.waitpoint_id)
 
-    async def _met(self, position: int, name: str, signals: Sequence[ResumeSignal], payload: Any) -> list[Signal]:
-        found = [_kept(signal) for signal in signals]
-        await self._record(position, name, found, "wait")
-        return _answered(found, payload, self.task, name)
-
-    async def approval(
+    def approval(
         self,
         name: str,
         *,
@@ -206,12 +341,12 @@ class Context:
         timeout: Span | None = None,
         notify: Notify | None = None,
         payload: Any = Any,
-    ) -> list[Signal]:
+    ) -> Coroutine[Any, Any, list[Signal]]:
         """Waits for so many people, different ones if `distinct`, to say yes or no; their signals are returned."""
         kind = CountKind.DISTINCT_SOURCES if distinct else CountKind.DISTINCT_SIGNALS
         condition = Count(need, kind, (name,))
         reason = ReasonCode.WAITING_FOR_APPROVAL
-        return await self.suspend(name, condition, timeout=timeout, reason=reason, notify=notify, payload=payload)
+        return self.suspend(name, condition, timeout=timeout, reason=reason, notify=notify, payload=payload)
 
     # ---- output
 
@@ -221,22 +356,26 @@ class Context:
         if raw is None:
             raw, kind = (data.encode(), kind) if isinstance(data, str) else (to_json(data), FrameKind.Event)
         mode = Durable() if live is None else BestEffortLive(millis(live, "live"))
-        await self._engine.append_frame(self._work.handle, Frame(raw, kind, type, mode=mode))
+        frame = Frame(raw, kind, type, mode=mode)
+        await self.ask("emit", lambda: self._engine.append_frame(self._work.handle, frame), twice=False)
 
     async def patch(self, changes: Mapping[str, Any]) -> int:
         """Merges this into the run's summary document (null removes); its version."""
         frame = Frame(to_json(changes), FrameKind.Event, mode=DurableSummary())
-        version = (await self._engine.append_frame(self._work.handle, frame)).summary_version
-        assert version is not None
-        return version
+        made = await self.ask("patch", lambda: self._engine.append_frame(self._work.handle, frame), twice=False)
+        assert made.summary_version is not None
+        return made.summary_version
 
     async def progress(self, percent: int | None = None, message: str | None = None) -> None:
-        await self._engine.progress(self._work.handle, percent, message)
+        await self.ask("progress", lambda: self._engine.progress(self._work.handle, percent, message))
 
     async def spend(self, budget: str | UUID, *, key: str | None = None, **dimensions: int) -> None:
         """Counts against a budget; over a hard limit, nothing is counted and BudgetExceeded raised. Once per `key`."""
         usage = UsageDimensions(custom=dimensions, dedup_key=key)
-        answer = await self._engine.report_usage(self._work.handle, budget_id(self._app.namespace, budget), usage)
+        ident = budget_id(self._app.namespace, budget)
+        answer = await self.ask(
+            f"spend from {budget}", lambda: self._engine.report_usage(self._work.handle, ident, usage), twice=key is not None
+        )
         if isinstance(answer, HardBreach):
             said = f"budget {budget}: {answer.dimension} is at {answer.current_usage} of {answer.hard_limit}"
             raise BudgetExceeded(f"{said}; {dimensions[answer.dimension]} more would go over it")
@@ -265,17 +404,23 @@ def _payload(data: str | None, kind: Any, task: str, name: str) -> Any:
         raise PayloadError(f"task {task}: the answer to {name!r} is not what was asked for: {error}") from None
 
 
-async def _called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """An async function here, any other in a thread: it may block."""
-    if inspect.iscoroutinefunction(inspect.unwrap(function)) or inspect.iscoroutinefunction(function):
-        return await function(*args, **kwargs)
-    found = await asyncio.to_thread(function, *args, **kwargs)
-    return await found if inspect.isawaitable(found) else found
-
-
 def _result_of(function: Callable[..., Any]) -> Any:
     """What a step says it returns, so that what was stored comes back as that."""
     try:
-        return get_type_hints(inspect.unwrap(function)).get("return", Any)
-    except (NameError, TypeError, AttributeError):
+        found = _results.get(function)
+        if found is None:
+            found = _results[function] = _declared_result(inspect.unwrap(function))
+        return found
+    except TypeError:  # neither hashed nor remembered
+        return Any
+
+
+def _declared_result(function: Callable[..., Any]) -> Any:
+    if "return" not in getattr(function, "__annotations__", {}):
+        return Any
+    try:
+        found = get_type_hints(function)["return"]
+        check_kind(found, "its result")
+        return found
+    except (NameError, TypeError, AttributeError, PayloadError):
         return Any

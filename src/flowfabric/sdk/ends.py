@@ -4,36 +4,72 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import EngineError
+from flowfabric.errors import EngineError, ValidationError
 from flowfabric.model.attempt import FailureClass, FailureReason
-from flowfabric.model.lease import Work
+from flowfabric.model.lease import Handle, Work
 from flowfabric.sdk.app import App
 from flowfabric.sdk.failures import BudgetExceeded, CancelRun, Fatal, PayloadError, Retry, StepError
 from flowfabric.sdk.task import Task
+from flowfabric.sdk.tries import persist
 
 log = logging.getLogger("flowfabric.worker")
 
-TRIES = 8
-FIRST_PAUSE_S, LAST_PAUSE_S = 0.05, 2.0
 MAX_REASON = 8_192
+MAX_TOGETHER = 256
+_Completion = tuple[Handle, bytes | None, asyncio.Future[EngineError | None]]
 
 
 class Ends:
+    """Completions that come together are told together."""
+
     def __init__(self, app: App, engine: Engine) -> None:
         self._app, self._engine = app, engine
+        self._completions: list[_Completion] = []
+        self._teller: asyncio.Task[None] | None = None
 
-    async def completed(self, work: Work, data: bytes | None) -> None:
-        result = None if data is None else self._app.codec.encode(data)
-        await self._told(work, lambda: self._engine.complete(work.handle, result))
+    async def completed(self, work: Work, task: Task[..., Any], result: bytes | None) -> None:
+        refused: ValidationError | None = None
+        try:
+            await persist(lambda: self._complete(work.handle, result))
+        except ValidationError as error:
+            refused = error
+        except EngineError as error:
+            _log_refusal(work, error)
+        if refused is not None:
+            await self.failed(work, task, PayloadError(f"task {task.name}: its result cannot be kept: {refused}"))
 
-    async def failed(self, work: Work, task: Task[..., Any], error: Exception) -> None:
+    async def _complete(self, handle: Handle, result: bytes | None) -> None:
+        told: asyncio.Future[EngineError | None] = asyncio.get_running_loop().create_future()
+        self._completions.append((handle, result, told))
+        if self._teller is None:
+            self._teller = asyncio.create_task(self._tell(), name="flowfabric-completions")
+        error = await told
+        if error is not None:
+            raise error
+
+    async def _tell(self) -> None:
+        try:
+            while self._completions:
+                batch, self._completions = self._completions[:MAX_TOGETHER], self._completions[MAX_TOGETHER:]
+                answers: Sequence[EngineError | None]
+                try:
+                    answers = await self._engine.complete_many([(handle, result) for handle, result, _ in batch])
+                except EngineError as error:
+                    answers = [error] * len(batch)
+                for (_, _, told), answer in zip(batch, answers, strict=True):
+                    if not told.done():
+                        told.set_result(answer)
+        finally:
+            self._teller = None
+
+    async def failed(self, work: Work, task: Task[..., Any], error: BaseException) -> None:
         """By the kind of exception: final, worth another try, or given up."""
         if isinstance(error, CancelRun):
-            await self._told(work, lambda: self._engine.cancel(work.handle, str(error)))
+            await self._told(work, lambda: self._engine.cancel(work.handle, _text(str(error))))
             return
         category, again, after = _judged(error, task)
         log.warning("%s: task %s failed (%s)", work.execution_id, task.name, category, exc_info=error)
@@ -41,29 +77,26 @@ class Ends:
         kind = FailureClass.TRANSIENT if again else FailureClass.PERMANENT
         await self._told(work, lambda: self._engine.fail(work.handle, reason, kind, retry_after_ms=after))
 
-    async def give_back(self, work: Work) -> None:
-        """The worker stops: whoever has room may go on with it at once."""
-        await self._told(work, lambda: self._give_back(work))
+    async def give_back(self, work: Work, after_ms: int = 0) -> None:
+        """Whoever has room may go on with it, at once or after a while."""
+        await self._told(work, lambda: self._give_back(work, after_ms))
 
-    async def _give_back(self, work: Work) -> None:
-        await self._engine.delay(work.handle, await self._engine.server_time_ms())
+    async def _give_back(self, work: Work, after_ms: int) -> None:
+        await self._engine.delay(work.handle, await self._engine.server_time_ms() + after_ms)
 
     async def _told(self, work: Work, tell: Callable[[], Awaitable[Any]]) -> None:
         """What was told before and is told again does no harm: the fence knows it."""
-        pause = FIRST_PAUSE_S
-        for left in range(TRIES - 1, -1, -1):
-            try:
-                await tell()
-                return
-            except EngineError as error:
-                if not error.retryable or not left:
-                    log.warning("%s: its end was not taken: %s", work.execution_id, error)
-                    return
-            await asyncio.sleep(pause)
-            pause = min(pause * 2, LAST_PAUSE_S)
+        try:
+            await persist(tell)
+        except EngineError as error:
+            _log_refusal(work, error)
 
 
-def _judged(error: Exception, task: Task[..., Any]) -> tuple[str, bool, int | None]:
+def _log_refusal(work: Work, error: EngineError) -> None:
+    log.warning("%s: its end was not taken: %s", work.execution_id, error)
+
+
+def _judged(error: BaseException, task: Task[..., Any]) -> tuple[str, bool, int | None]:
     """The category, whether another try is worth it, and after how long at the earliest."""
     match error:
         case Fatal():
@@ -76,6 +109,8 @@ def _judged(error: Exception, task: Task[..., Any]) -> tuple[str, bool, int | No
             return "step_mismatch", False, None
         case BudgetExceeded():
             return "budget_hard_breach", False, None
+        case asyncio.CancelledError():
+            return "cancelled", False, None
     again = task.retry is not None and isinstance(error, task.retry.on)
     return ("timeout" if isinstance(error, TimeoutError) else "handler_error"), again, None
 
@@ -88,4 +123,9 @@ def _message(error: BaseException) -> str:
         said = str(cause)
         parts.append(f"{type(cause).__name__}: {said}" if said else type(cause).__name__)
         cause = cause.__cause__
-    return ": ".join(parts).replace("\0", "")[:MAX_REASON]
+    return _text(": ".join(parts))
+
+
+def _text(said: str) -> str:
+    """What every store can keep, and not more of it than anybody reads."""
+    return said.replace("\0", "").encode(errors="replace").decode()[:MAX_REASON]

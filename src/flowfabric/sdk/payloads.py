@@ -33,6 +33,27 @@ class Codec(Protocol):
     def decode(self, data: bytes) -> bytes: ...
 
 
+def sealed(codec: Codec, data: bytes, where: str) -> bytes:
+    """As it is stored."""
+    try:
+        found = codec.encode(data)
+    except Exception as error:
+        raise PayloadError(f"{where}: the codec cannot encode it: {type(error).__name__}: {error}") from error
+    if not isinstance(found, bytes):
+        raise PayloadError(f"{where}: the codec must encode to bytes, got {type(found).__name__}")
+    if len(found) > MAX_PAYLOAD_BYTES:
+        raise PayloadError(f"{where}: it takes {len(found)} bytes, at most {MAX_PAYLOAD_BYTES} are kept; store it elsewhere")
+    return found
+
+
+def unsealed(codec: Codec, data: bytes, where: str) -> bytes:
+    try:
+        return codec.decode(data)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise PayloadError(f"{where}: the codec cannot decode what is stored; was it stored with another? {said}") from error
+
+
 def to_json(value: Any) -> bytes:
     return msgspec.json.encode(value, enc_hook=_outward)
 
@@ -74,7 +95,7 @@ class Signature(Generic[T]):
         self._taken = [field[0] for field in self._fields]
         self._type = msgspec.defstruct("Arguments", self._fields, kw_only=True, forbid_unknown_fields=True)
         self._result = hints.get("return", Any)
-        _check_kind(self._result, f"task {name}: its result")
+        check_kind(self._result, f"task {name}: its result")
 
     def _field(self, parameter: inspect.Parameter, hint: Any) -> Any:
         where = f"task {self._name}: argument {parameter.name!r}"
@@ -82,7 +103,7 @@ class Signature(Generic[T]):
             raise PayloadError(f"{where}: *args and **kwargs have no fixed names; take a list or a dict instead")
         if parameter.name in SUBMIT_OPTIONS:
             raise PayloadError(f"{where} has the name of an option of submit(); rename it")
-        _check_kind(hint, where)
+        check_kind(hint, where)
         if parameter.default is parameter.empty:
             return (parameter.name, hint)
         default = parameter.default
@@ -171,7 +192,7 @@ def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
         raise PayloadError(f"task {name}: its type hints cannot be read: {error}") from None
 
 
-def _check_kind(kind: Any, where: str) -> None:
+def check_kind(kind: Any, where: str) -> None:
     """Whether values of this type can be carried."""
     if kind is type(None):
         return

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import Contention, ContentionKind, EngineError, NotFound, StateError
+from flowfabric.errors import EngineError
 from flowfabric.model.lease import Handle
+from flowfabric.sdk.tries import is_lost
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App
@@ -29,6 +30,7 @@ TICKS = 12
 class _Held(Struct):
     handle: Handle
     due: float
+    until: float
     lost: Callable[[], None]
 
 
@@ -39,7 +41,8 @@ class Renewer:
     """
 
     def __init__(self, app: App, ttl_ms: int) -> None:
-        self._app, self._period_s = app, ttl_ms / SHARE / 1_000
+        self._app, self._ttl_s = app, ttl_ms / 1_000
+        self._period_s, self._tick_s = self._ttl_s / SHARE, self._ttl_s / TICKS
         self._held: dict[bytes, _Held] = {}
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
@@ -48,13 +51,13 @@ class Renewer:
 
     def hold(self, handle: Handle, lost: Callable[[], None]) -> None:
         """Until it is let go. `lost` is called on this event loop when the lease is gone."""
-        loop = asyncio.get_running_loop()
-        due = time.monotonic() + self._period_s
-        self._held[handle.opaque] = _Held(handle, due, lambda: _soon(loop, lost))
+        now = time.monotonic()
+        self._held[handle.opaque] = _Held(handle, now + self._period_s, now + self._ttl_s, lost)
         if self._thread is None and self._task is None:
             self._start()
 
     def _start(self) -> None:
+        self._loop = asyncio.get_running_loop()
         if self._app.is_local:
             self._task = asyncio.create_task(self._renew_here(), name="flowfabric-renewer")
             return
@@ -62,7 +65,10 @@ class Renewer:
         self._thread.start()
 
     async def _renew_here(self) -> None:
-        await self._renew_with(await self._app.engine())
+        engine = await self._app.engine()
+        while True:
+            await self._renew_due(engine)
+            await asyncio.sleep(self._tick_s)
 
     def let_go(self, handle: Handle) -> None:
         self._held.pop(handle.opaque, None)
@@ -82,53 +88,52 @@ class Renewer:
         """Nothing is opened before the first lease has lived long enough to be renewed."""
         while not self._stop.wait(self._tick_s):
             if self._due():
-                asyncio.run(self._renew_on())
-
-    @property
-    def _tick_s(self) -> float:
-        return self._period_s * SHARE / TICKS
+                try:
+                    asyncio.run(self._renew_on())
+                except Exception:
+                    log.warning("leases could not be renewed; trying again", exc_info=True)
+                    self._give_up()
 
     def _due(self) -> list[_Held]:
         now = time.monotonic()
         return [held for held in tuple(self._held.values()) if held.due <= now]
 
     async def _renew_on(self) -> None:
+        engine = await self._app.another_engine()
         try:
-            engine = await self._app.another_engine()
-        except EngineError:
-            log.warning("leases cannot be renewed: no connection; trying again", exc_info=True)
-            return
-        try:
-            await self._renew_with(engine)
+            while True:
+                await self._renew_due(engine)
+                if await asyncio.to_thread(self._stop.wait, self._tick_s):
+                    return
         finally:
             await engine.close()
 
-    async def _renew_with(self, engine: Engine) -> None:
-        while not self._stop.is_set():
-            await asyncio.gather(*(self._renew(engine, held) for held in self._due()))
-            await asyncio.sleep(self._tick_s)
+    async def _renew_due(self, engine: Engine) -> None:
+        await asyncio.gather(*(self._renew(engine, held) for held in self._due()))
+        self._give_up()
 
     async def _renew(self, engine: Engine, held: _Held) -> None:
         began = time.monotonic()
         try:
-            await engine.renew(held.handle)
-        except EngineError as error:
+            async with asyncio.timeout(self._ttl_s):
+                await engine.renew(held.handle)
+        except (EngineError, TimeoutError) as error:
             self.failures += 1
-            if _is_lost(error):
-                if self._held.pop(held.handle.opaque, None) is not None:
-                    held.lost()
-                return
-            log.warning("a lease could not be renewed (%s); trying again", error)
+            if isinstance(error, EngineError) and is_lost(error):
+                self._lose(held)
+            else:
+                log.warning("a lease could not be renewed (%s); trying again", error or "no answer")
             return
-        held.due = began + self._period_s
+        held.due, held.until = began + self._period_s, began + self._ttl_s
 
+    def _give_up(self) -> None:
+        """What could not be renewed in time may be somebody else's by now, whether that can be asked or not."""
+        now = time.monotonic()
+        for held in tuple(self._held.values()):
+            if held.until <= now:
+                self._lose(held)
 
-def _is_lost(error: EngineError) -> bool:
-    if isinstance(error, Contention):
-        return error.kind in (ContentionKind.LEASE_CONFLICT, ContentionKind.EXECUTION_NOT_ACTIVE)
-    return isinstance(error, StateError | NotFound)
-
-
-def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(call)
+    def _lose(self, held: _Held) -> None:
+        if self._held.pop(held.handle.opaque, None) is not None:
+            with suppress(RuntimeError):  # that loop is closed
+                self._loop.call_soon_threadsafe(held.lost)

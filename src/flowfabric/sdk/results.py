@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from uuid import UUID
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import NotFound, StreamBackpressure, StreamDisconnected
+from flowfabric.errors import EngineError, NotFound
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import ExecutionOutcome
+from flowfabric.sdk.tries import persist
+
+log = logging.getLogger("flowfabric.results")
 
 LOOK_S = 5.0
 """Should a wake-up be lost, whoever waits looks by himself."""
@@ -24,38 +28,34 @@ class Results:
         self._ready: asyncio.Future[None] | None = None
 
     async def of(self, ident: ExecutionId, timeout_s: float | None) -> ExecutionOutcome:
-        """How it ended, as soon as it has."""
+        """How it ended, as soon as it has. Whoever waits is on the list before he looks: nothing falls in between."""
         async with asyncio.timeout(timeout_s):
+            await self._engine()
             while True:
-                outcome = await self._look(ident)
-                if outcome.ended:
-                    return outcome
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(LOOK_S):
-                        return await self._listen(ident)
+                rung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._waiting.setdefault(ident.uuid, []).append(rung)
+                try:
+                    await self._begin()
+                    outcome = await self._look(ident)
+                    if outcome.ended:
+                        return outcome
+                    await asyncio.wait({rung}, timeout=LOOK_S)
+                finally:
+                    self._forget(ident.uuid, rung)
 
     async def _look(self, ident: ExecutionId) -> ExecutionOutcome:
-        outcome = await (await self._engine()).read_outcome(ident)
+        engine = await self._engine()
+        outcome = await persist(lambda: engine.read_outcome(ident))
         if outcome is None:
             raise NotFound("execution", ident)
         return outcome
 
-    async def _listen(self, ident: ExecutionId) -> ExecutionOutcome:
-        rung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(ident.uuid, []).append(rung)
-        try:
-            await self._begin()
-            while True:
-                outcome = await self._look(ident)
-                if outcome.ended:
-                    return outcome
-                await rung
-        finally:
-            waiting = self._waiting.get(ident.uuid, [])
-            if rung in waiting:
-                waiting.remove(rung)
-            if not waiting:
-                self._waiting.pop(ident.uuid, None)
+    def _forget(self, ident: UUID, rung: asyncio.Future[None]) -> None:
+        waiting = self._waiting.get(ident, [])
+        if rung in waiting:
+            waiting.remove(rung)
+        if not waiting:
+            self._waiting.pop(ident, None)
 
     async def _begin(self) -> None:
         if self._listener is None or self._listener.done():
@@ -73,8 +73,8 @@ class Results:
                     for rung in self._waiting.pop(event.execution_id.uuid, ()):
                         if not rung.done():
                             rung.set_result(None)
-        except (StreamBackpressure, StreamDisconnected):
-            return  # the next who waits begins anew, and all look for themselves meanwhile
+        except EngineError as error:  # the next who waits begins anew, and all look for themselves meanwhile
+            log.info("results are looked for, not listened for, until the next one asks: %s", error)
         finally:
             if not ready.done():
                 ready.set_result(None)

@@ -13,7 +13,7 @@ from flowfabric.model.explanation import Explanation
 from flowfabric.model.stream import StreamFrame, Visibility
 from flowfabric.model.waitpoint import DeliverSignalArgs
 from flowfabric.sdk.failures import RunCancelled, RunError, RunExpired, RunFailed, RunSkipped
-from flowfabric.sdk.payloads import to_json
+from flowfabric.sdk.payloads import to_json, unsealed
 from flowfabric.sdk.times import Span, millis
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Run(Generic[R]):
         """What it came to, once it has. Raises RunFailed, RunCancelled, RunExpired or RunSkipped, and TimeoutError."""
         outcome = await self.app.results.of(self.id, None if timeout is None else millis(timeout, "timeout") / 1_000)
         if outcome.terminal_outcome == "success":
-            data = None if outcome.result is None else self.app.codec.decode(outcome.result)
+            data = None if outcome.result is None else unsealed(self.app.codec, outcome.result, f"the result of {self.id}")
             return cast(R, self._decoded(data))
         reason = outcome.cancellation_reason if outcome.terminal_outcome == "cancelled" else None
         reason = reason or outcome.last_failure_message or outcome.failure_reason or outcome.terminal_outcome

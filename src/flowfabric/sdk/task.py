@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.execution import MAX_BULK_CREATE, CreateExecutionArgs
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Retry
-from flowfabric.sdk.payloads import SUBMIT_OPTIONS, Signature
+from flowfabric.sdk.payloads import SUBMIT_OPTIONS, Signature, sealed
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.times import Span, millis
 
@@ -89,22 +89,29 @@ class Task(Generic[P, R]):
         return Run(self.app, answer.execution_id, cast(Any, self))
 
     async def submit_many(self, many: Iterable[Any], **kwargs: Any) -> list[Run[R]]:
-        """One run for each: a tuple of arguments, a dict of them by name, or the only one. Options are for all of them."""
+        """One run for each: a tuple of arguments, a dict of them by name, or the only one. Options are for all of them.
+
+        All are checked before the first is submitted; more than ten thousand are submitted in several parts.
+        """
+        unknown = kwargs.keys() - SUBMIT_OPTIONS
+        if unknown:
+            raise ConfigError(f"task {self.name}: {', '.join(sorted(unknown))}: unknown option of submit_many()")
         options = Options(**kwargs)
-        engine = await self.app.engine()
+        if options.key is not None:
+            raise ConfigError("key: one key is for one run; give it to submit()")
         lane = options.lane or self.lane
         made = []
         for each in many:
             args = each if isinstance(each, tuple) else () if isinstance(each, dict) else (each,)
             payload = self.payload(args, each if isinstance(each, dict) else {})
             made.append(self.creation(ExecutionId.solo(lane), payload, options))
-        if options.key is not None:
-            raise ConfigError("key: one key is for one run; give it to submit()")
-        answers = await engine.create_executions(made, connection=options.connection)
-        return [Run(self.app, answer.execution_id, cast(Any, self)) for answer in answers]
+        engine = await self.app.engine()
+        for at in range(0, len(made), MAX_BULK_CREATE):
+            await engine.create_executions(made[at : at + MAX_BULK_CREATE], connection=options.connection)
+        return [Run(self.app, each.execution_id, cast(Any, self)) for each in made]
 
     def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], results: Callable[[Any], Any] | None = None) -> bytes:
-        return self.app.codec.encode(self.signature.encode(args, kwargs, results))
+        return sealed(self.app.codec, self.signature.encode(args, kwargs, results), f"task {self.name}: its arguments")
 
     def creation(self, ident: ExecutionId, payload: bytes, options: Options) -> CreateExecutionArgs:
         now = time.time_ns() // 1_000_000

@@ -8,9 +8,9 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,25 +19,31 @@ from uuid import uuid4
 import msgspec
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import ConfigError, EngineError, TransportError
-from flowfabric.ids import lane_id
+from flowfabric.errors import ConfigError, EngineError
+from flowfabric.ids import ExecutionId, lane_id
+from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.lease import MAX_CLAIM_BATCH, ClaimPolicy, Work
-from flowfabric.model.worker import RegisterWorkerArgs
+from flowfabric.model.worker import NotRegistered, RegisterWorkerArgs
 from flowfabric.sdk.app import App, Middleware
+from flowfabric.sdk.calls import submitted
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.ends import Ends
-from flowfabric.sdk.failures import Parked, PayloadError
+from flowfabric.sdk.failures import PayloadError
 from flowfabric.sdk.flow import results_wanted
+from flowfabric.sdk.payloads import sealed, unsealed
 from flowfabric.sdk.renewer import Renewer
+from flowfabric.sdk.running import Running
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.times import Span, millis
+from flowfabric.sdk.tries import passes
 from flowfabric.store.hub import Waiter
 
 log = logging.getLogger("flowfabric.worker")
 
 POLL_S = 1.0
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 5.0
-UNKNOWN_AGAIN_MS = 10_000
+UNWIND_S = 10.0
+"""How long what was cancelled may take to clean up and be given back."""
 
 
 class Worker:
@@ -55,7 +61,7 @@ class Worker:
         state: Sequence[object] = (),
         middleware: Sequence[Middleware] = (),
         worker_id: str | None = None,
-        loops: bool = True,
+        loops: bool | LoopSettings = True,
     ) -> None:
         if not isinstance(concurrency, int) or isinstance(concurrency, bool) or not 1 <= concurrency <= 10_000:
             raise ConfigError(f"concurrency: a whole number from 1 to 10000, got {concurrency!r:.80}")
@@ -73,7 +79,8 @@ class Worker:
         self._lease_ms, self._grace_ms = millis(lease, "lease"), millis(grace, "grace")
         self._state = {type(each): each for each in (*app.state, *state)}
         self._middleware, self._loops = [*app.middleware, *middleware], loops
-        self._handlers: dict[asyncio.Task[None], Context] = {}
+        self._handlers: dict[asyncio.Task[None], Running] = {}
+        self._by_run: dict[ExecutionId, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._claimer: asyncio.Task[None] | None = None
         self._threads: ThreadPoolExecutor | None = None
@@ -92,20 +99,19 @@ class Worker:
 
     async def run(self) -> None:
         """Until SIGTERM, SIGINT or `stop()`; then what runs is finished, within the grace."""
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            with suppress(ValueError, RuntimeError):
-                loop.add_signal_handler(number, self._stopping.set)
-        async with self:
-            claimer = self._claimer
-            assert claimer is not None
-            await claimer
+        with _signals(self._close_up):
+            async with self:
+                assert self._claimer is not None
+                await asyncio.wait({self._claimer})
 
     async def __aenter__(self) -> Worker:
+        if self._stopping.is_set() or self._claimer is not None:
+            raise ConfigError("worker: it runs or has been stopped already; make another one")
         engine = await self.app.engine()
         self._ends = Ends(self.app, engine)
         if self._loops:
-            getattr(engine, "with_scanners", lambda: None)()
+            start = getattr(engine, "with_scanners", lambda _: None)
+            start(self._loops if isinstance(self._loops, LoopSettings) else None)
         await self._register(engine)
         self._claimer = asyncio.create_task(self._claim_on(engine), name="flowfabric-worker")
         return self
@@ -113,25 +119,39 @@ class Worker:
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
-    async def stop(self, grace: Span | None = None) -> None:
-        """Takes nothing new, lets what runs finish, and gives back what does not in time."""
+    def _close_up(self) -> None:
+        """Nothing new is taken from now on."""
         self._stopping.set()
         self._has_room.set()
         if self._bell is not None:
             self._bell.ring()
-        if self._claimer is not None:
-            await self._claimer
-            self._claimer = None
-        if self._handlers:
-            wait_s = (self._grace_ms if grace is None else millis(grace, "grace")) / 1_000
-            _, late = await asyncio.wait(tuple(self._handlers), timeout=wait_s)
-            for handler in late:
-                handler.cancel()
-            if late:
-                await asyncio.wait(late)
+
+    async def stop(self, grace: Span | None = None) -> None:
+        """Takes nothing new, lets what runs finish, and gives back what does not in time."""
+        wait_s = (self._grace_ms if grace is None else millis(grace, "grace")) / 1_000
+        self._close_up()
+        claimer, self._claimer = self._claimer, None
+        if claimer is not None:
+            await asyncio.wait({claimer})
+        await self._drain(wait_s)
         await self._renewer.close()
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
+        if claimer is not None:
+            await self._deregister()
+            claimer.result()
+
+    async def _drain(self, wait_s: float) -> None:
+        if not self._handlers:
+            return
+        _, late = await asyncio.wait(tuple(self._handlers), timeout=wait_s)
+        for handler in late:
+            self._handlers[handler].give_back(handler)
+        if late:
+            _, stuck = await asyncio.wait(late, timeout=UNWIND_S)
+            for handler in stuck & self._handlers.keys():
+                ident = self._handlers[handler].context.execution_id
+                log.error("%s: it goes on although it was cancelled; its lease is left to run out", ident)
 
     async def run_until_idle(self) -> int:
         """Works off what there is, and what comes of it, and returns how many were run. For tests and batches."""
@@ -173,7 +193,7 @@ class Worker:
                     await self._claim_or_wait(engine)
                     pause = FIRST_PAUSE_S
                 except EngineError as error:
-                    if not error.retryable:
+                    if not passes(error):
                         log.exception("the worker cannot go on")
                         raise
                     log.warning("cannot ask for work (%s); trying again in %.1f s", error, pause)
@@ -184,11 +204,20 @@ class Worker:
             with suppress(asyncio.CancelledError):
                 await beat
 
+    async def _deregister(self) -> None:
+        """Whoever routes by what workers can do need not wait until it falls silent."""
+        engine = await self.app.engine()
+        with suppress(EngineError):
+            await engine.mark_worker_dead(self.instance_id, "stopped", self.app.namespace)
+
     async def _beat(self, engine: Engine) -> None:
         while True:
             await asyncio.sleep(self._lease_ms / 3_000)
-            with suppress(TransportError):
-                await engine.heartbeat_worker(self.instance_id, self.app.namespace)
+            try:
+                if isinstance(await engine.heartbeat_worker(self.instance_id, self.app.namespace), NotRegistered):
+                    await self._register(engine)
+            except EngineError as error:
+                log.warning("the worker could not say that it is alive (%s); trying again", error)
 
     async def _claim_or_wait(self, engine: Engine) -> None:
         """Room first, then work: what is claimed can begin at once."""
@@ -229,79 +258,115 @@ class Worker:
     # ---- one execution
 
     def _begin(self, engine: Engine, work: Work, lane: str) -> None:
-        context = Context(self.app, engine, work, work.execution_kind, lane)
-        handler = asyncio.create_task(self._handle(engine, work, context), name=f"flowfabric-{work.execution_kind}")
-        self._handlers[handler] = context
-        self._renewer.hold(work.handle, partial(self._lose, handler, context))
-        handler.add_done_callback(partial(self._over, work))
+        context = Context(self.app, engine, work, lane)
+        running = Running(self._ends, engine, work, context)
+        former = self._by_run.get(work.execution_id)
+        if former is not None:
+            running.former = former
+            self._handlers[former].lose(former)
+        handler = asyncio.create_task(self._handle(engine, running), name=work.execution_kind)
+        self._handlers[handler] = running
+        self._by_run[work.execution_id] = handler
+        handler.add_done_callback(self._over)
+        self._renewer.hold(work.handle, partial(running.lose, handler))
 
-    def _lose(self, handler: asyncio.Task[None], context: Context) -> None:
-        """Somebody else has it now, or nobody may any more: the task is stopped where it is."""
-        context.lost.set()
-        handler.cancel()
-
-    def _over(self, work: Work, handler: asyncio.Task[None]) -> None:
-        self._renewer.let_go(work.handle)
-        self._handlers.pop(handler, None)
-        self._room += 1
+    def _over(self, handler: asyncio.Task[None]) -> None:
+        running = self._handlers.pop(handler)
+        if self._by_run.get(running.work.execution_id) is handler:
+            del self._by_run[running.work.execution_id]
+        self._renewer.let_go(running.work.handle)
         self.done += 1
         if not handler.cancelled() and (error := handler.exception()) is not None:
-            log.error("%s: its end could not be told", work.execution_id, exc_info=error)
+            log.error("%s: its end could not be told", running.work.execution_id, exc_info=error)
+        if running.thread is None or running.thread.done():
+            self._make_room()
+        else:  # a function that was given up runs on, and its thread with it
+            running.thread.add_done_callback(partial(_soon, asyncio.get_running_loop(), self._make_room))
+
+    def _make_room(self) -> None:
+        self._room += 1
         self._has_room.set()
 
-    async def _handle(self, engine: Engine, work: Work, context: Context) -> None:
-        task = self.app.tasks.get(work.execution_kind)
+    async def _handle(self, engine: Engine, running: Running) -> None:
+        task = self.app.tasks.get(running.work.execution_kind)
         if task is None:
-            log.error("%s: this worker has no task %r; it is handed back", work.execution_id, work.execution_kind)
-            await engine.delay(work.handle, await engine.server_time_ms() + UNKNOWN_AGAIN_MS)
+            await running.hand_back()
             return
         try:
-            value = await self._run(engine, work, context, task)
-            data = task.signature.encode_result(value)
-        except Parked:
+            if running.former is not None:
+                await asyncio.wait({running.former})
+            value = await self._run(engine, running, task)
+            running.context.order.check_finished()
+            data = self._sealed(task, value)
+        except BaseException as error:
+            await running.unwound(task, error)
             return
-        except asyncio.CancelledError:
-            if not context.lost.is_set():
-                await self._ends.give_back(work)
-            raise
-        except Exception as error:
-            await self._ends.failed(work, task, error)
-            return
-        await self._ends.completed(work, data)
+        await running.completed(task, data)
 
-    async def _run(self, engine: Engine, work: Work, context: Context, task: Task[..., Any]) -> Any:
-        raw, later = task.signature.decode(self.app.codec.decode(work.input_payload))
-        for name, idents in results_wanted(later).items():
-            found = [await self._result_of(engine, ident) for ident in idents]
-            raw[name] = found if isinstance(later[name], list) else found[0]
-        arguments = task.signature.arguments(raw)
-        if task.signature.context_name is not None:
-            arguments[task.signature.context_name] = context
-        for name, kind in task.signature.injected.items():
-            arguments[name] = next(each for each in self._state.values() if isinstance(each, kind))
+    def _sealed(self, task: Task[..., Any], value: Any) -> bytes | None:
+        data = task.signature.encode_result(value)
+        return None if data is None else sealed(self.app.codec, data, f"task {task.name}: its result")
+
+    async def _run(self, engine: Engine, running: Running, task: Task[..., Any]) -> Any:
+        arguments = await self._arguments(engine, running, task)
 
         async def call_task() -> Any:
             if task.is_async:
                 return await task.run(arguments)
-            return await asyncio.get_running_loop().run_in_executor(self._pool, partial(task.function, **arguments))
+            running.thread = submitted(self._pool, task.function, arguments)
+            return await asyncio.wrap_future(running.thread)
 
         call: Callable[[], Awaitable[Any]] = call_task
         for middleware in reversed(self._middleware):
-            call = partial(middleware, context, call)
-        async with asyncio.timeout(None if task.timeout_ms is None else task.timeout_ms / 1_000):
+            call = partial(middleware, running.context, call)
+        if task.timeout_ms is None:
+            return await call()
+        async with asyncio.timeout(task.timeout_ms / 1_000):
             return await call()
 
-    async def _result_of(self, engine: Engine, ident: Any) -> Any:
-        data = await engine.get_execution_result(ident)
-        if data is None:
-            outcome = await engine.read_outcome(ident)
-            if outcome is None or outcome.terminal_outcome != "success":
-                raise PayloadError(f"the result of {ident} is wanted, and it has none")
+    async def _arguments(self, engine: Engine, running: Running, task: Task[..., Any]) -> dict[str, Any]:
+        payload = unsealed(self.app.codec, running.work.input_payload, f"task {task.name}: its arguments")
+        raw, later = task.signature.decode(payload)
+        for name, idents in results_wanted(later).items():
+            found = [await self._result_of(engine, running.context, ident) for ident in idents]
+            raw[name] = found if isinstance(later[name], list) else found[0]
+        arguments = task.signature.arguments(raw)
+        if task.signature.context_name is not None:
+            arguments[task.signature.context_name] = running.context
+        for name, kind in task.signature.injected.items():
+            arguments[name] = next(each for each in self._state.values() if isinstance(each, kind))
+        return arguments
+
+    async def _result_of(self, engine: Engine, context: Context, ident: ExecutionId) -> Any:
+        outcome = await context.ask("its arguments", lambda: engine.read_outcome(ident))
+        if outcome is None or outcome.terminal_outcome != "success":
+            raise PayloadError(f"task {context.task}: the result of {ident} is wanted, and it has none")
+        if outcome.result is None:
             return None
-        return msgspec.Raw(self.app.codec.decode(data))
+        return msgspec.Raw(unsealed(self.app.codec, outcome.result, f"task {context.task}: the result of {ident}"))
 
     @property
     def _pool(self) -> ThreadPoolExecutor:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="flowfabric-task")
         return self._threads
+
+
+@contextmanager
+def _signals(stop: Callable[[], None]) -> Iterator[None]:
+    """SIGTERM and SIGINT ask to stop, for as long as the worker runs; where signals can be handled at all."""
+    loop, handled = asyncio.get_running_loop(), []
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(ValueError, RuntimeError):
+            loop.add_signal_handler(number, stop)
+            handled.append(number)
+    try:
+        yield
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)
+
+
+def _soon(loop: asyncio.AbstractEventLoop, call: Callable[[], None], _: object) -> None:
+    with suppress(RuntimeError):  # that loop is closed, and nobody needs the room
+        loop.call_soon_threadsafe(call)

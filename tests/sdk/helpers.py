@@ -1,0 +1,53 @@
+"""What tests of the SDK share: a worker that works off what there is, and an engine whose answers get lost."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from flowfabric import App, Engine, Worker
+from flowfabric.errors import TransportError
+from flowfabric.sdk import tries
+
+DEADLINE_S = 20.0
+
+
+async def worked_off(app: App, **more: Any) -> int:
+    worker = Worker(app, **more)
+    try:
+        return await worker.run_until_idle()
+    finally:
+        await worker.stop()
+
+
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tries follow each other at once."""
+    monkeypatch.setattr(tries, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(tries, "LAST_PAUSE_S", 0.0)
+
+
+def unanswered(monkeypatch: pytest.MonkeyPatch, engine: Engine, call: str, times: int, *, landed: bool) -> list[int]:
+    """The first answers to a call are lost: after it was done, or before. A list that grows with every call."""
+    real, calls = getattr(engine, call), []
+
+    async def lossy(*args: Any, **kwargs: Any) -> Any:
+        calls.append(1)
+        if len(calls) > times:
+            return await real(*args, **kwargs)
+        if landed:
+            await real(*args, **kwargs)
+        raise TransportError("test", "the answer was lost", doubtful=landed)
+
+    monkeypatch.setattr(engine, call, lossy)
+    return calls
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    ends = time.monotonic() + DEADLINE_S
+    while not holds():
+        assert time.monotonic() < ends, "it did not come to be"
+        await asyncio.sleep(0.002)
