@@ -20,6 +20,8 @@ from flowfabric.store.sqlite.store import SqliteStore
 from flowfabric.testing import ManualClock
 from tests.postgres import clean_database
 
+pytest_plugins = ["flowfabric.testing.plugin", "pytester"]
+
 STORES = ("memory", "sqlite-memory", "sqlite-file", "postgres")
 
 

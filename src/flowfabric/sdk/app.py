@@ -162,6 +162,12 @@ class App:
         """A connection of one's own, for another event loop. Writing `sqlite://` is saying that one means it."""
         return await connect(self.url, dev=True, loops=False, **self._tuning)
 
+    def use(self, engine: Engine | None) -> Engine | None:
+        """Puts the app on this engine, for tests; None is its own again. The one that was given before is returned."""
+        given, self._given = self._given, engine
+        self._opening, self.results = None, Results(self.engine)
+        return given
+
     async def close(self) -> None:
         await self.results.stop()
         opening, self._opening = self._opening, None

@@ -165,6 +165,18 @@ class Worker:
             if not taken:
                 await asyncio.wait(tuple(self._handlers), return_when=asyncio.FIRST_COMPLETED)
 
+    async def crash(self) -> None:
+        """As if its process had died, for tests: nothing is finished, given back or told, and its leases run out."""
+        self._close_up()
+        gone = [self._claimer] if self._claimer is not None else []
+        for handler, running in tuple(self._handlers.items()):
+            running.lose(handler)
+            gone.append(handler)
+        self._claimer = None
+        if gone:
+            await asyncio.wait(gone)
+        await self._renewer.close()
+
     @property
     def running(self) -> int:
         """How many it is busy with."""

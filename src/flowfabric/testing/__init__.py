@@ -1,4 +1,4 @@
-"""What tests need: a clock that only moves when told to."""
+"""What tests need: clocks that move when told to, and faults on demand. The fixtures are in `flowfabric.testing.plugin`."""
 
 from flowfabric.testing.clock import ManualClock
 
