@@ -180,6 +180,7 @@ class Run:
             "signals acknowledged": sum(1 for _ in history.of("signal")),
             "resumes acknowledged": sum(call.reply["effect"] == MET for call in history.of("signal")),
             "waits timed out": sum((s.close_reason or "").startswith("timed_out") for s in seen.world.suspensions.values()),
+            "frames acknowledged": sum(len(call.reply["ids"]) for call in history.of("append")),
             "ends borrowed": sum(is_borrowed(seen, call) for call in history.of("fail", "give_up")),
             "subscriber lives": len({life.instance for life in history.lives}),
             "complaints": len(complaints),

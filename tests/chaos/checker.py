@@ -27,6 +27,7 @@ from .fences import (
     refusals_left_no_event,
     starts_are_bounded,
 )
+from .frames import FRAME_CHECKS
 from .plan import result
 from .survivors import nobody_is_stuck
 from .waits import WAIT_CHECKS
@@ -179,6 +180,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[Violation]], ...] = (
     no_surprises,
     nobody_is_stuck,
     *WAIT_CHECKS,
+    *FRAME_CHECKS,
 )
 
 

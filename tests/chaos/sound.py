@@ -20,6 +20,7 @@ from flowfabric.store.schema import TABLES
 from flowfabric.verify.world import TABLES_READ
 
 from .driver import made
+from .frames import PARTS, appended, batch, sent
 from .logs import History, Log, read_history
 from .plan import SETTINGS, result
 from .signaller import heard
@@ -47,6 +48,8 @@ class Sound:
         held = {work.execution_id: work for work in await self._claim(self.first, 30_000)}
         await self._fenced(self.first, "renew", held[DONE], self.engine.renew(held[DONE].handle), renewed)
         await self._fenced(self.first, "progress", held[DONE], self.engine.progress(held[DONE].handle, 50))
+        for part in (*range(PARTS), 0):
+            await self._append(self.first, held[DONE], part)
         await self._complete(self.first, held[DONE])
         await self._complete(self.first, held[KEYED])
         ended = self.engine.fail(held[REPLAYED].handle, "no", FailureClass.PERMANENT)
@@ -64,6 +67,8 @@ class Sound:
         await asyncio.sleep(0.01)
         with contextlib.suppress(EngineError):
             await self._complete(self.first, lost)
+        with contextlib.suppress(EngineError):
+            await self._append(self.first, lost, 0)
         await self._subscribe()
         return await self.engine.store.dump(TABLES_READ), read_history(self.folder)
 
@@ -114,6 +119,11 @@ class Sound:
         digest = DIGESTS[work.execution_id]
         done = self.engine.complete(work.handle, result(digest, 40))
         await self._fenced(log, "complete", work, done, digest=digest, size=40)
+
+    async def _append(self, log: Log, work: Work, part: int) -> None:
+        frames = batch(work.lease_epoch, part)
+        asked = self.engine.append_frames(work.handle, frames)
+        await self._fenced(log, "append", work, asked, appended, attempt=work.attempt_index, **sent(frames))
 
     async def _fenced(self, log: Log, op: str, work: Work, asked: Any, saw: Any = None, **facts: Any) -> Any:
         return await log.call(op, asked, saw, execution=work.execution_id, epoch=work.lease_epoch, **facts)

@@ -214,6 +214,27 @@ def shown_what_is_not_there(tables: Tables, history: History) -> None:
     call_of(history, "observe", WAITED).reply["signals"].append(str(DONE.uuid))
 
 
+def frame_is_missing(tables: Tables, history: History) -> None:
+    tables["ff_stream_frame"].pop()
+
+
+def frame_is_another(tables: Tables, history: History) -> None:
+    alter(tables, "ff_stream_frame", DONE, fields='{"payload":"another"}')
+
+
+def frame_is_there_twice(tables: Tables, history: History) -> None:
+    tables["ff_stream_frame"].append(tables["ff_stream_frame"][-1])
+
+
+def refused_frame_is_stored(tables: Tables, history: History) -> None:
+    for call in list(history.of("append")):
+        call.verdict, call.reply = "refused", {"code": "lease_expired"}
+
+
+def frame_nobody_sent(tables: Tables, history: History) -> None:
+    alter(tables, "ff_stream_frame", DONE, client_seq=77)
+
+
 PLANTED: dict[Callable[[Tables, History], None], str] = {
     acknowledged_create_is_missing: "I1",
     two_were_told_they_created_it: "created twice",
@@ -253,6 +274,11 @@ PLANTED: dict[Callable[[Tables, History], None], str] = {
     enough_had_not_arrived: "lost signal",
     suspend_left_nothing: "lost write",
     shown_what_is_not_there: "lost signal",
+    frame_is_missing: "lost frame",
+    frame_is_another: "lost frame",
+    frame_is_there_twice: "lost frame",
+    refused_frame_is_stored: "I17",
+    frame_nobody_sent: "I17",
 }
 
 

@@ -18,6 +18,7 @@ from flowfabric.model.waitpoint import ConditionMet, ResumeSignal, Suspended
 from flowfabric.store.clock import system_clock
 
 from .child import Setup, die
+from .frames import PARTS, WRITES_EVERY, appended, batch, sent
 from .logs import Log
 from .plan import AHEAD_MS, LANES, LEASE_MS, LOOPS, Step, ordinal_of, result, starts_ahead, step, wait
 
@@ -25,7 +26,16 @@ SLOTS = 8
 CLAIM_WAIT_MS = 60
 FINISH_S = 2.0
 PAUSE_S = 0.05
-POINTS = ("before_complete", "during_complete", "after_complete", "after_claim", "after_fail", "after_renew", "after_suspend")
+POINTS = (
+    "before_complete",
+    "during_complete",
+    "after_complete",
+    "after_claim",
+    "after_fail",
+    "after_renew",
+    "after_suspend",
+    "after_append",
+)
 
 
 class Trap:
@@ -116,11 +126,19 @@ class Worker:
                 if planned.progress is not None:
                     percent = planned.progress
                     await self._call("progress", work, lambda: self._engine.progress(work.handle, percent, "under way"))
+                for part in range(PARTS if ordinal_of(work.input_payload) % WRITES_EVERY == 0 else 0):
+                    await self._write(work, part, again=planned.again)
             await asyncio.sleep(planned.seconds if planned.brink_ms is None else _until(work.lease_expires_at + planned.brink_ms))
             with contextlib.suppress(EngineError):
                 await self._end(work, planned)
         finally:
             self._renewed.pop(work.handle, None)
+
+    async def _write(self, work: Work, part: int, *, again: bool) -> None:
+        frames = batch(work.lease_epoch, part)
+        for _ in range(1 + again):
+            asked = lambda: self._engine.append_frames(work.handle, frames)  # noqa: E731
+            await self._call("append", work, asked, appended, "after_append", **sent(frames))
 
     async def _end(self, work: Work, planned: Step) -> None:
         engine, handle = self._engine, work.handle
