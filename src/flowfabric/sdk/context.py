@@ -27,6 +27,7 @@ from flowfabric.model.waitpoint import (
     Count,
     CountKind,
     FreshWaitpoint,
+    PendingWaitpoint,
     ReasonCode,
     ResumeSignal,
     Single,
@@ -267,7 +268,7 @@ class Context:
         """
         wait_ms = None if timeout is None else millis(timeout, "timeout")
         self._check(f"wait {name!r}")
-        asked = None if notify is None else self.order.number(f"{name}: asked")
+        asked = None if notify is None else self.order.number(f"{name}: opened", f"{name}: told")
         position = self.order.reach(name, "wait")
         return self._wait(_Wait(position, name, condition or Single(name), wait_ms, reason, notify, asked, payload))
 
@@ -294,13 +295,16 @@ class Context:
 
     async def _suspended(self, wait: _Wait) -> Sequence[ResumeSignal]:
         """Parks, unless what it would wait for is there already."""
-        binding = FreshWaitpoint(uuid4(), wait.name) if wait.notify is None else await self._opened(wait)
+        if wait.notify is None:
+            return await self._suspend(wait, FreshWaitpoint(uuid4(), wait.name))
         try:
-            return await self._suspend(wait, binding)
+            return await self._suspend(wait, UsePending(await self._told(wait)))
         except StateError as error:
-            if wait.notify is None or error.kind not in SHUT:
+            if error.kind not in SHUT:
                 raise
-        return await self._suspend(wait, await self._told(wait))
+        made = await self._open(wait)
+        await self._tell(wait, made.waitpoint_id, made.hmac_token)
+        return await self._suspend(wait, UsePending(made.waitpoint_id))
 
     async def _suspend(self, wait: _Wait, binding: Binding) -> Sequence[ResumeSignal]:
         for key in (wait.pointer, f"{wait.pointer}:{self._work.lease_epoch}"):
@@ -313,24 +317,35 @@ class Context:
                 break  # else it is the answer to an earlier run, which this one is not bound by
         raise self._parking()
 
-    async def _opened(self, wait: _Wait) -> Binding:
-        """With somebody to be told, the mailbox is there before he is: what he answers at once is not lost."""
+    async def _told(self, wait: _Wait) -> UUID:
+        """The mailbox is there, and known, before anybody is told of it: an answer at once, or to the link of a run that died
+        right after it had told, is not lost."""
         assert wait.asked is not None
-        label = f"{wait.name}: asked"
-        record = await self._found(wait.asked, label, "waitpoint")
-        if record is not None:
-            return UsePending(UUID(self._stored(record)))
-        binding = await self._told(wait)
-        await self._record(wait.asked, label, str(binding.waitpoint_id), "waitpoint")
-        return binding
+        opened, told = f"{wait.name}: opened", f"{wait.name}: told"
+        record = await self._found(wait.asked, opened, "waitpoint")
+        if record is not None and await self._found(wait.asked + 1, told, "told") is not None:
+            return UUID(self._stored(record))
+        if record is None:
+            made = await self._open(wait)
+            ident, token = made.waitpoint_id, str(made.hmac_token)
+            await self._record(wait.asked, opened, str(ident), "waitpoint")
+        else:
+            ident = UUID(self._stored(record))
+            found = await self.ask(opened, lambda: self._engine.read_waitpoint_token(self.execution_id.partition_index, ident))
+            if found is None:
+                raise StateError(StateKind.WAITPOINT_CLOSED)
+            token = found
+        await self._tell(wait, ident, token)
+        await self._record(wait.asked + 1, told, None, "told")
+        return ident
 
-    async def _told(self, wait: _Wait) -> UsePending:
+    async def _open(self, wait: _Wait) -> PendingWaitpoint:
+        return await self.ask(wait.name, lambda: self._engine.create_waitpoint(self._work.handle, wait.name))
+
+    async def _tell(self, wait: _Wait, ident: UUID, token: str) -> None:
         assert wait.notify is not None
-        made = await self.ask(wait.name, lambda: self._engine.create_waitpoint(self._work.handle, wait.name))
-        link = OpenWaitpoint(str(self.execution_id), made.waitpoint_id, made.hmac_token)
         with self.order.inside(f"wait {wait.name!r}"):
-            await called(wait.notify, (link,), {})
-        return UsePending(made.waitpoint_id)
+            await called(wait.notify, (OpenWaitpoint(str(self.execution_id), ident, token),), {})
 
     def approval(
         self,

@@ -47,8 +47,14 @@ class Order:
         if asyncio._get_running_loop() is not self._loop:
             raise StepError(f"task {self._task}: {what}: call it in the task itself, not in a thread or another event loop")
 
-    def number(self, name: str) -> int:
-        """The next position, for a name that no other has."""
+    def number(self, *names: str) -> int:
+        """The first of as many positions as there are names, which no others have."""
+        first = self._next
+        for name in names:
+            self._number(name)
+        return first
+
+    def _number(self, name: str) -> None:
         if not isinstance(name, str) or not 0 < len(name.encode(errors="replace")) <= MAX_STEP_NAME_BYTES:
             raise StepError(f"task {self._task}: a step's name is text of 1 to {MAX_STEP_NAME_BYTES} bytes, got {name!r:.80}")
         if name in self._names:
@@ -57,7 +63,6 @@ class Order:
             raise StepError(f"task {self._task}: {name!r}: one run has at most {MAX_STEPS} steps; submit further tasks instead")
         self._names.add(name)
         self._next += 1
-        return self._next - 1
 
     def reach(self, name: str, kind: str) -> int:
         """Numbered and under way, until `left`."""

@@ -115,7 +115,8 @@ class Run(Generic[R]):
         )
 
     async def _only_waitpoint(self) -> UUID:
-        found = await self.waitpoints()
+        every = await self.waitpoints()
+        found = [each for each in every if each.state == "active"] or every
         if len(found) != 1:
             names = ", ".join(str(each.waitpoint_id) for each in found) or "none"
             detail = f"waitpoint: this run waits at {len(found)}, say which one: {names}"
