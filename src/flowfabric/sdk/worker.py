@@ -29,6 +29,7 @@ from flowfabric.sdk.ends import Ends
 from flowfabric.sdk.failures import Parked, PayloadError
 from flowfabric.sdk.flow import results_wanted
 from flowfabric.sdk.renewer import Renewer
+from flowfabric.sdk.schedules import Ticker
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.times import Span, millis
 from flowfabric.store.hub import Waiter
@@ -79,6 +80,7 @@ class Worker:
         self._threads: ThreadPoolExecutor | None = None
         self._concurrency = concurrency
         self._renewer = Renewer(app, self._lease_ms)
+        self._ticker: Ticker | None = None
         self.done = 0
         self._check_state()
 
@@ -107,6 +109,8 @@ class Worker:
         if self._loops:
             getattr(engine, "with_scanners", lambda: None)()
         await self._register(engine)
+        self._ticker = Ticker(self.app, engine)
+        self._ticker.start()
         self._claimer = asyncio.create_task(self._claim_on(engine), name="flowfabric-worker")
         return self
 
@@ -119,6 +123,8 @@ class Worker:
         self._has_room.set()
         if self._bell is not None:
             self._bell.ring()
+        if self._ticker is not None:
+            await self._ticker.stop()
         if self._claimer is not None:
             await self._claimer
             self._claimer = None
