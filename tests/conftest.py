@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from flowfabric.connect import SqliteBackend
 from flowfabric.engine.engine import Engine
@@ -20,6 +21,8 @@ from flowfabric.store.sqlite.store import SqliteStore
 from flowfabric.testing import ManualClock
 from tests.postgres import clean_database
 
+settings.register_profile("flowfabric", deadline=None)  # how fast the machine is says nothing about the code
+settings.load_profile("flowfabric")
 pytest_plugins = ["flowfabric.testing.plugin", "pytester"]
 
 STORES = ("memory", "sqlite-memory", "sqlite-file", "postgres")

@@ -18,6 +18,7 @@ from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.engine import FLAGS, Engine
 from flowfabric.engine.flow_backend import FlowBackend
 from flowfabric.engine.quota_backend import QuotaBackend
+from flowfabric.engine.schedule_backend import ScheduleBackend
 from flowfabric.engine.step_backend import StepBackend
 from flowfabric.engine.stream_backend import StreamBackend
 from flowfabric.engine.suspension_backend import SuspensionBackend
@@ -51,7 +52,7 @@ from .helpers import (
     two_stores,
 )
 
-PARTS = (EngineBackend, FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend, StreamBackend, StepBackend)
+PARTS = (EngineBackend, FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend, StreamBackend, StepBackend, ScheduleBackend)
 MEMBERS = sorted({n for kind in PARTS for n in vars(kind) if not n.startswith("_")})
 
 

@@ -123,6 +123,16 @@ def test_the_tasks_of_another_app(url: str) -> None:
         App(declared, name="x")
 
 
+def test_schedules_are_declared_here_too() -> None:
+    app = App("memory://")
+
+    @app.schedule("0 9 * * *", tz="Europe/Paris")
+    @app.task
+    def report() -> None: ...
+
+    assert (report.name, repr(app.inner.schedules["report"])) == ("report", "Schedule('report', '0 9 * * *', 'Europe/Paris')")
+
+
 def test_it_is_for_threads(app: App) -> None:
     @app.task
     def add(a: int) -> int:

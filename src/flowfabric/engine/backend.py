@@ -9,6 +9,7 @@ from uuid import UUID
 from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.flow_backend import FlowBackend
 from flowfabric.engine.quota_backend import QuotaBackend
+from flowfabric.engine.schedule_backend import ScheduleBackend
 from flowfabric.engine.step_backend import StepBackend
 from flowfabric.engine.stream_backend import StreamBackend
 from flowfabric.engine.subscriptions import Subscription
@@ -74,7 +75,9 @@ from flowfabric.model.state import ExpirePhase, LaneState, PublicState
 from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs
 
 
-class EngineBackend(FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend, StreamBackend, StepBackend, Protocol):
+class EngineBackend(
+    FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend, StreamBackend, StepBackend, ScheduleBackend, Protocol
+):
     """`Engine` implements it over a store. Operations raise `EngineError`s; a refused call changed nothing."""
 
     # ---- the backend itself

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib.metadata import PackageNotFoundError, version
 
 from flowfabric.engine.kernel import Settings
-from flowfabric.engine.steps import Steps
+from flowfabric.engine.schedules import Schedules
 from flowfabric.model.lease import Capabilities
 from flowfabric.store.port import Store
 
@@ -57,7 +57,7 @@ _OFFERED_BY = {
 }
 
 
-class Engine(Steps):
+class Engine(Schedules):
     """Load, decide, commit, for every operation; the store is the only thing that differs."""
 
     def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:

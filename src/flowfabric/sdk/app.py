@@ -21,10 +21,12 @@ from flowfabric.sdk.flow import FlowBuilder
 from flowfabric.sdk.payloads import Codec
 from flowfabric.sdk.results import Results
 from flowfabric.sdk.run import Run
+from flowfabric.sdk.schedules import Schedule
+from flowfabric.sdk.schedules import made as made_schedule
 from flowfabric.sdk.task import P, R, Task, capability_of
 from flowfabric.sdk.times import Span
 
-F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]
 SECRET = "FF_WAITPOINT_HMAC_SECRET"  # noqa: S105 - the name of a variable
 _KID = "app"
@@ -62,6 +64,7 @@ class App:
         self.url, self.name, self.namespace = url, checked_name(name, "name"), checked_name(namespace, "namespace")
         self.codec: Codec = codec or Plain()
         self.tasks: dict[str, Task[..., Any]] = {}
+        self.schedules: dict[str, Schedule] = {}
         self.budgets: list[Budget] = []
         self.state, self.middleware = list(state), list(middleware)
         self.results = Results(self.engine)
@@ -114,6 +117,22 @@ class App:
             raise ConfigError(f"task {name}: {', '.join(sorted(options))}: unknown; {accepted} are accepted")
         self.tasks[name] = made
         return made
+
+    def schedule(self, cron: str, *, tz: str = "UTC", **options: Any) -> Callable[[T], T]:
+        """Above `@app.task`: submits the task whenever the cron line falls due in the time zone, while a worker runs anywhere.
+
+        `catch_up` says what becomes of ticks that nobody was there for: "skip" (none), "one" (the latest), "all". Also `paused`,
+        `name` (the task's, unless it has several schedules) and `arguments`, a dict for the task.
+        """
+
+        def declare(task: T) -> T:
+            if not isinstance(task, Task):
+                raise ConfigError(f"schedule {getattr(task, '__name__', task)}: a task; put @app.task below @app.schedule(...)")
+            schedule = made_schedule(self, task, cron, tz, dict(options))
+            self.schedules[schedule.name] = schedule
+            return task
+
+        return declare
 
     def budget(self, name: str, **limits: Any) -> Budget:
         """A budget tasks spend from, made when the app connects; one that is there already stays as it is."""

@@ -33,6 +33,7 @@ from flowfabric.sdk.flow import results_wanted
 from flowfabric.sdk.payloads import sealed, unsealed
 from flowfabric.sdk.renewer import Renewer
 from flowfabric.sdk.running import Running
+from flowfabric.sdk.schedules import Ticker
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.times import Span, millis
 from flowfabric.sdk.tries import passes
@@ -86,6 +87,7 @@ class Worker:
         self._threads: ThreadPoolExecutor | None = None
         self._concurrency = concurrency
         self._renewer = Renewer(app, self._lease_ms)
+        self._ticker: Ticker | None = None
         self.done = 0
         self._check_state()
 
@@ -113,6 +115,8 @@ class Worker:
             start = getattr(engine, "with_scanners", lambda _: None)
             start(self._loops if isinstance(self._loops, LoopSettings) else None)
         await self._register(engine)
+        self._ticker = Ticker(self.app, engine)
+        self._ticker.start()
         self._claimer = asyncio.create_task(self._claim_on(engine), name="flowfabric-worker")
         return self
 
@@ -130,6 +134,8 @@ class Worker:
         """Takes nothing new, lets what runs finish, and gives back what does not in time."""
         wait_s = (self._grace_ms if grace is None else millis(grace, "grace")) / 1_000
         self._close_up()
+        if self._ticker is not None:
+            await self._ticker.stop()
         claimer, self._claimer = self._claimer, None
         if claimer is not None:
             await asyncio.wait({claimer})
@@ -175,6 +181,8 @@ class Worker:
         self._claimer = None
         if gone:
             await asyncio.wait(gone)
+        if self._ticker is not None:
+            await self._ticker.stop()
         await self._renewer.close()
 
     @property

@@ -230,6 +230,7 @@ INDEXES: dict[str, Index] = {
         Index("quota_admitted", "ff_quota_admitted", ("execution_id",), ("quota_policy_id",), primary=True),
         Index("limit_scopes", "ff_limit_scope", ("scope_type", "scope_id", "kind", "limit_id"), primary=True),
         Index("lane_gates", "ff_lane_gate", ("gate",), ("lane_id",), primary=True),
+        Index("schedules", "ff_schedule", ("name",), ("namespace",), primary=True),
         Index("steps", "ff_step", ("position",), ("partition_key", "execution_id"), primary=True),
         Index("frames", "ff_stream_frame", ("ts_ms", "seq"), _ATTEMPT, primary=True),
         Index("kept_frames", "ff_stream_frame", ("ts_ms", "seq"), _ATTEMPT, (Cond("mode", "!=", "best_effort"),), primary=True),

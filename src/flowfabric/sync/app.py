@@ -52,6 +52,16 @@ class App:
             return Task(self.inner.task(function))
         return lambda declared: Task(self.inner.task(**options)(declared))
 
+    def schedule(self, cron: str, *, tz: str = "UTC", **options: Any) -> Callable[[Task[P, R]], Task[P, R]]:
+        """Above `@app.task`: submits the task whenever the cron line falls due; see `flowfabric.App.schedule`."""
+        declare = self.inner.schedule(cron, tz=tz, **options)
+
+        def declared(task: Task[P, R]) -> Task[P, R]:
+            declare(unwrapped(task))
+            return task
+
+        return declared
+
     def budget(self, name: str, **limits: Any) -> Budget:
         """A budget tasks spend from, made when the app connects."""
         return self.inner.budget(name, **limits)

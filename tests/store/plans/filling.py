@@ -42,6 +42,7 @@ BIG = (
     "ff_quota_admitted",
     "ff_limit_scope",
     "ff_lane_gate",
+    "ff_schedule",
     "ff_step",
     "ff_stream_meta",
     "ff_stream_frame",
@@ -111,6 +112,7 @@ INSERT INTO ff_quota_window SELECT {_ID}, 'default', i, 'e-' || i {_SOME};
 INSERT INTO ff_quota_admitted (quota_policy_id, execution_id, admitted_at_ms) SELECT {_ID}, 'e-' || i, i {_SOME};
 INSERT INTO ff_limit_scope SELECT 'tag', 't-' || i, 'budget', {_ID}, i {_SOME};
 INSERT INTO ff_lane_gate (lane_id, gate) SELECT '{LANE}-' || i, 'g' {_SOME};
+INSERT INTO ff_schedule (namespace, name, cursor_ms) SELECT 'ns-' || i % 4, 's-' || i, i {_SOME};
 INSERT INTO ff_step (partition_key, execution_id, position, name, recorded_at_ms) SELECT i % 4, {_ID}, 0, 'x', i {_SOME};
 INSERT INTO ff_stream_meta (partition_key, execution_id, attempt_index, created_at_ms) SELECT i % 4, {_ID}, 0, i {_SOME};
 INSERT INTO ff_stream_frame

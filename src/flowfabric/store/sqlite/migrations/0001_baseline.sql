@@ -591,6 +591,14 @@ CREATE TABLE ff_lane_gate (
     PRIMARY KEY (lane_id, gate)
 );
 
+CREATE TABLE ff_schedule (
+    namespace TEXT NOT NULL,
+    name TEXT NOT NULL,
+    cursor_ms INTEGER NOT NULL,
+    paused INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (namespace, name)
+);
+
 CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
 
 CREATE INDEX ff_exec_core_held_idx ON ff_exec_core (quota_policy_id, execution_id) WHERE quota_policy_id IS NOT NULL AND ownership_state = 'leased';

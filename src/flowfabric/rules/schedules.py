@@ -1,0 +1,32 @@
+"""How far schedules have got: begun once, moved on by whoever saw the same mark, paused and resumed."""
+
+from __future__ import annotations
+
+from flowfabric.plan import Arg, Cond, Form, Insert, Now, Plan, Update
+
+SCHEDULE = "ff_schedule"
+_KEY = (Cond("namespace", "=", Arg("namespace")), Cond("name", "=", Arg("name")))
+
+ADD = Form(
+    "add_schedule", Insert(SCHEDULE, {"namespace": Arg("namespace"), "name": Arg("name"), "cursor_ms": Now(), "paused": 0})
+)
+MOVE = Form("move_schedule", Update(SCHEDULE, (*_KEY, Cond("cursor_ms", "=", Arg("was_ms"))), {"cursor_ms": Arg("cursor_ms")}))
+PAUSE = Form("pause_schedule", Update(SCHEDULE, (*_KEY, Cond("paused", "=", 0)), {"paused": 1}))
+RESUME = Form("resume_schedule", Update(SCHEDULE, (*_KEY, Cond("paused", "=", 1)), {"paused": 0, "cursor_ms": Now()}))
+"""What was due while it was paused was not wanted, so it goes on from here."""
+
+
+def add(namespace: str, name: str) -> Plan:
+    return ADD(0, namespace=namespace, name=name)
+
+
+def move(namespace: str, name: str, was_ms: int, cursor_ms: int) -> Plan:
+    return MOVE(0, namespace=namespace, name=name, was_ms=was_ms, cursor_ms=cursor_ms)
+
+
+def pause(namespace: str, name: str) -> Plan:
+    return PAUSE(0, namespace=namespace, name=name)
+
+
+def resume(namespace: str, name: str) -> Plan:
+    return RESUME(0, namespace=namespace, name=name)

@@ -1,0 +1,16 @@
+"""Schedules: what each plan names and changes."""
+
+from __future__ import annotations
+
+from flowfabric.rules import schedules
+
+
+def test_a_schedule_is_named_by_its_namespace_and_name() -> None:
+    for plan in (schedules.add("ns", "s"), schedules.pause("ns", "s"), schedules.resume("ns", "s")):
+        assert dict(zip(plan.form.args, plan.values, strict=True)) == {"namespace": "ns", "name": "s"}
+
+
+def test_it_moves_from_where_it_was_seen() -> None:
+    plan = schedules.move("ns", "s", 1, 2)
+    found = dict(zip(plan.form.args, plan.values, strict=True))
+    assert found == {"namespace": "ns", "name": "s", "was_ms": 1, "cursor_ms": 2}
