@@ -136,6 +136,7 @@ FILES = {
     "broken.py": "import json\njson.loads('{')\n",
     "typo.py": "from flowfabric import App\napp = App('memory://'\n",
     "missing.py": "import not_to_be_found\n",
+    "memory.py": "from flowfabric import App\napp = App('memory://')\n@app.task\ndef go(): ...\n",
     "inject.py": "from flowfabric import App, State\napp = App('sqlite:///ff.db')\n@app.task\ndef go(s: State[str]): ...\n",
 }
 
@@ -155,6 +156,7 @@ FILES = {
         ("typo.py", "SyntaxError: '(' was never closed"),
         ("missing.py", "ModuleNotFoundError: No module named 'not_to_be_found'"),
         ("missing", "import not_to_be_found"),
+        ("memory.py", "memory.py: memory:// is seen by its own process only; say --url sqlite:///path"),
         ("inject.py", "task go: s: no str in the worker's state=[...]"),
     ],
 )
