@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import time
 from collections.abc import Callable
@@ -234,16 +235,20 @@ async def test_the_worker_of_dev_does_not_outlive_it(folder: Path) -> None:
         assert dev.lines[-1].startswith("stopped;")
 
 
+def cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 async def test_the_first_job_is_done_soon_after_the_command(folder: Path) -> None:
-    """Within two seconds, when the machine has a moment: the best of a few tries counts."""
-    took = []
-    for _ in range(5):
-        async with client(f"sqlite:///{folder}/ff.db") as app:
-            await app.tasks["send"].submit("ann")
-        began = time.monotonic()
-        with running(folder, "dev", "app.py") as dev:
-            dev.until("done")
-            took.append(time.monotonic() - began)
-        if took[-1] < 2:
-            return
-    raise AssertionError(took)
+    """Within two seconds; on a machine that is busy with other things, those in which it was allowed to run count."""
+    async with client(f"sqlite:///{folder}/ff.db") as app:
+        await app.tasks["send"].submit("ann")
+    before, began = cpu_of_children(), time.monotonic()
+    with running(folder, "dev", "app.py") as dev:
+        dev.until("done")
+        took = time.monotonic() - began
+        dev.process.send_signal(signal.SIGTERM)
+        assert dev.ended() == 0
+    used = cpu_of_children() - before
+    assert took < 2 or used < 1.5, (took, used)
