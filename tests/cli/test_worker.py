@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import time
 from collections.abc import Callable
@@ -136,6 +137,7 @@ FILES = {
     "broken.py": "import json\njson.loads('{')\n",
     "typo.py": "from flowfabric import App\napp = App('memory://'\n",
     "missing.py": "import not_to_be_found\n",
+    "memory.py": "from flowfabric import App\napp = App('memory://')\n@app.task\ndef go(): ...\n",
     "inject.py": "from flowfabric import App, State\napp = App('sqlite:///ff.db')\n@app.task\ndef go(s: State[str]): ...\n",
 }
 
@@ -155,6 +157,7 @@ FILES = {
         ("typo.py", "SyntaxError: '(' was never closed"),
         ("missing.py", "ModuleNotFoundError: No module named 'not_to_be_found'"),
         ("missing", "import not_to_be_found"),
+        ("memory.py", "memory.py: memory:// is seen by its own process only; say --url sqlite:///path"),
         ("inject.py", "task go: s: no str in the worker's state=[...]"),
     ],
 )
@@ -232,16 +235,20 @@ async def test_the_worker_of_dev_does_not_outlive_it(folder: Path) -> None:
         assert dev.lines[-1].startswith("stopped;")
 
 
+def cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 async def test_the_first_job_is_done_soon_after_the_command(folder: Path) -> None:
-    """Within two seconds, when the machine has a moment: the best of a few tries counts."""
-    took = []
-    for _ in range(5):
-        async with client(f"sqlite:///{folder}/ff.db") as app:
-            await app.tasks["send"].submit("ann")
-        began = time.monotonic()
-        with running(folder, "dev", "app.py") as dev:
-            dev.until("done")
-            took.append(time.monotonic() - began)
-        if took[-1] < 2:
-            return
-    raise AssertionError(took)
+    """Within two seconds; on a machine that is busy with other things, those in which it was allowed to run count."""
+    async with client(f"sqlite:///{folder}/ff.db") as app:
+        await app.tasks["send"].submit("ann")
+    before, began = cpu_of_children(), time.monotonic()
+    with running(folder, "dev", "app.py") as dev:
+        dev.until("done")
+        took = time.monotonic() - began
+        dev.process.send_signal(signal.SIGTERM)
+        assert dev.ended() == 0
+    used = cpu_of_children() - before
+    assert took < 2 or used < 1.5, (took, used)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from flowfabric.cli.loading import Target, loaded, parsed
-from flowfabric.cli.working import Wanted, log_to_stderr, say, serve
+from flowfabric.cli.working import Wanted, in_memory, log_to_stderr, say, serve
+from flowfabric.connect import is_postgres
 from flowfabric.errors import FlowFabricError
 from flowfabric.sdk.app import App
 from flowfabric.sdk.context import Context
@@ -65,7 +66,7 @@ def dev_url(url: str, target: Target, given: str | None) -> str:
     """The app's own SQLite file; for an app that is elsewhere, one beside the code."""
     if given:
         return given
-    if url.startswith("sqlite:") and ":memory:" not in url and "mode=memory" not in url:
+    if not is_postgres(url) and not in_memory(url):
         return url
     beside = target.path.with_suffix(".dev.db") if target.path is not None else Path(target.where.rpartition(".")[2] + ".dev.db")
     return f"sqlite:///{beside}"

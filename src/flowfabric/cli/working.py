@@ -37,6 +37,10 @@ def run(wanted: Wanted) -> int:
     app = loaded(wanted.target)
     if wanted.url is not None:
         app.url = wanted.url
+    if in_memory(app.url):
+        raise ConfigError(
+            f"{wanted.target}: {app.url} is seen by its own process only; say --url sqlite:///path or postgresql://..."
+        )
     lanes = lanes_of(app, wanted)
     log_to_stderr()
     asyncio.run(serve(app, wanted, lanes))
@@ -53,6 +57,10 @@ def lanes_of(app: App, wanted: Wanted) -> list[str]:
         said = f"no task of {wanted.target} is on {', '.join(strange)}" if strange else "at least one lane is needed"
         raise ConfigError(f"lanes: {said}; there are {', '.join(app.lanes)}")
     return sorted(set(asked))
+
+
+def in_memory(url: str) -> bool:
+    return url == "memory://" or ":memory:" in url or "mode=memory" in url
 
 
 def log_to_stderr() -> None:

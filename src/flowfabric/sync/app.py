@@ -29,7 +29,7 @@ class App:
         if isinstance(url, AsyncApp) and options:
             raise ConfigError(f"{', '.join(sorted(options))}: that App has its own; give them to it")
         self.inner = url if isinstance(url, AsyncApp) else AsyncApp(url, **options)
-        background.at_exit(self.inner.close)
+        background.close_at_exit(self.inner)
 
     @overload
     def task(self, function: Callable[P, R]) -> Task[P, R]: ...

@@ -6,14 +6,19 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from typing import Any, TypeVar
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from typing import Any, Protocol, TypeVar
+from weakref import WeakSet
 
 from flowfabric.errors import ConfigError
 
 T = TypeVar("T")
 CLOSE_S = 10.0
 _END: Any = object()
+
+
+class Closable(Protocol):
+    async def close(self) -> None: ...
 
 
 class Background:
@@ -23,7 +28,7 @@ class Background:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pid = 0
-        self._closing: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        self._open: WeakSet[Closable] = WeakSet()
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
         """Runs it there and waits for it here. Interrupted here, it is cancelled there."""
@@ -51,8 +56,8 @@ class Background:
             if close is not None:
                 self.call(close())
 
-    def at_exit(self, close: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        self._closing.append(close)
+    def close_at_exit(self, app: Closable) -> None:
+        self._open.add(app)
 
     def _checked(self) -> asyncio.AbstractEventLoop:
         try:
@@ -83,7 +88,7 @@ class Background:
             return
 
         async def all_of_them() -> None:
-            await asyncio.gather(*(close() for close in self._closing), return_exceptions=True)
+            await asyncio.gather(*(app.close() for app in self._open), return_exceptions=True)
 
         try:
             asyncio.run_coroutine_threadsafe(all_of_them(), loop).result(CLOSE_S)
