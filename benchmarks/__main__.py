@@ -16,6 +16,7 @@ from benchmarks import (
     limits,
     memory_use,
     quota_claims,
+    sdk,
     streams,
     submit_claim_complete,
     suspension,
@@ -39,6 +40,9 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     suspension.RESUME: (suspension.run_resume, 1_000),
     suspension.LIST: (suspension.run_list, 100_000),
     limits.REPORT: (limits.run_reports, 10_000),
+    sdk.DRAIN: (sdk.run_drain, 5_000),
+    sdk.STEPS: (sdk.run_steps, 200),
+    sdk.LATENCY: (sdk.run_latency, 300),
     streams.APPEND: (streams.run_append, 60_000),
     streams.LATENCY: (streams.run_latency, 500),
 }
