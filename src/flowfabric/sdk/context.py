@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
-from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import Struct
@@ -39,7 +37,7 @@ from flowfabric.sdk.budgets import budget_id
 from flowfabric.sdk.calls import called
 from flowfabric.sdk.failures import BudgetExceeded, Parked, PayloadError, StepError
 from flowfabric.sdk.order import STEP, Order
-from flowfabric.sdk.payloads import check_kind, from_json, sealed, to_json, unsealed
+from flowfabric.sdk.payloads import from_json, result_of, sealed, to_json, unsealed
 from flowfabric.sdk.times import Span, millis
 from flowfabric.sdk.tries import is_away, is_lost, persist
 
@@ -49,7 +47,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 log = logging.getLogger("flowfabric.task")
-_results: WeakKeyDictionary[Callable[..., Any], Any] = WeakKeyDictionary()
 TIMED_OUT = ("timeout", "suspension_timeout")
 """How the engine signs when nobody else does."""
 GONE_ON = ("resumed", "timed_out_auto_resume")
@@ -116,11 +113,28 @@ class Context:
         self._app, self._engine, self._work = app, engine, work
         self.execution_id, self.attempt, self.tags = work.execution_id, work.attempt_index, work.tags
         self.raw_input, self.task, self.lane = work.input_payload, work.execution_kind, lane
-        self.order = Order(self.task)
+        self._loop, self._ended = asyncio.get_running_loop(), False
         self.parked = self.is_lost = False
         self.broken: EngineError | None = None
         self._first = not work.attempt_index and work.lease_epoch <= 1
         self._records: dict[int, StepRecord] | None = {} if self._first else None
+
+    @cached_property
+    def order(self) -> Order:
+        """Made when the first step is reached: many tasks have none."""
+        found = Order(self.task, self._loop)
+        if self._ended:
+            found.end()
+        return found
+
+    def check_finished(self) -> None:
+        if "order" in self.__dict__:
+            self.order.check_finished()
+
+    def end(self) -> None:
+        self._ended = True
+        if "order" in self.__dict__:
+            self.order.end()
 
     @cached_property
     def lost(self) -> asyncio.Event:
@@ -185,7 +199,7 @@ class Context:
                 with self.order.inside(f"step {name!r}"):
                     value = await called(function, args, kwargs)
                 record = await self._record(position, name, value, STEP)
-            return self._stored(record, _result_of(function))
+            return self._stored(record, result_of(function))
         finally:
             self.order.left(position)
 
@@ -246,7 +260,7 @@ class Context:
     async def delay(self, span: Span) -> None:
         """Stops here and runs the task again after this long, from the top, past its finished steps."""
         wait_ms = millis(span, "delay")
-        self.order.check_finished()
+        self.check_finished()
         until = await self._now() + wait_ms
         await self.ask("delay", lambda: self._engine.delay(self._work.handle, until))
         raise self._parking()
@@ -417,25 +431,3 @@ def _payload(data: str | None, kind: Any, task: str, name: str) -> Any:
         return from_json(raw, kind)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
         raise PayloadError(f"task {task}: the answer to {name!r} is not what was asked for: {error}") from None
-
-
-def _result_of(function: Callable[..., Any]) -> Any:
-    """What a step says it returns, so that what was stored comes back as that."""
-    try:
-        found = _results.get(function)
-        if found is None:
-            found = _results[function] = _declared_result(inspect.unwrap(function))
-        return found
-    except TypeError:  # neither hashed nor remembered
-        return Any
-
-
-def _declared_result(function: Callable[..., Any]) -> Any:
-    if "return" not in getattr(function, "__annotations__", {}):
-        return Any
-    try:
-        found = get_type_hints(function)["return"]
-        check_kind(found, "its result")
-        return found
-    except (NameError, TypeError, AttributeError, PayloadError):
-        return Any

@@ -29,12 +29,12 @@ class Order:
 
     __slots__ = ("_ended", "_inside", "_loop", "_names", "_next", "_task", "_under_way")
 
-    def __init__(self, task: str) -> None:
+    def __init__(self, task: str, loop: asyncio.AbstractEventLoop) -> None:
         self._task, self._next, self._ended = task, 0, False
         self._names: set[str] = set()
         self._under_way: dict[int, _UnderWay] = {}
         self._inside: set[asyncio.Task[Any]] = set()
-        self._loop = asyncio.get_running_loop()
+        self._loop = loop
 
     @property
     def next(self) -> int:

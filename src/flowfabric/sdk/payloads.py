@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
+from weakref import WeakKeyDictionary
 
 import msgspec
 from msgspec import inspect as kinds
@@ -15,6 +16,7 @@ RESULTS = "$results"
 SUBMIT_OPTIONS = frozenset({"key", "delay", "priority", "tags", "deadline", "lane", "requires", "connection"})
 MAX_PAYLOAD_BYTES = 1_048_576
 T = TypeVar("T")
+_results: WeakKeyDictionary[Callable[..., Any], Any] = WeakKeyDictionary()
 
 
 class Injected:
@@ -218,3 +220,25 @@ def _customs(found: Any, seen: set[int]) -> list[Any]:
         for item in value if isinstance(value, tuple | list) else (value,):
             parts += _customs(getattr(item, "type", item) if isinstance(item, kinds.Field) else item, seen)
     return parts
+
+
+def result_of(function: Callable[..., Any]) -> Any:
+    """What a step says it returns, so that what was stored comes back as that."""
+    try:
+        found = _results.get(function)
+        if found is None:
+            found = _results[function] = _declared_result(inspect.unwrap(function))
+        return found
+    except TypeError:  # neither hashed nor remembered
+        return Any
+
+
+def _declared_result(function: Callable[..., Any]) -> Any:
+    if "return" not in getattr(function, "__annotations__", {}):
+        return Any
+    try:
+        found = get_type_hints(function)["return"]
+        check_kind(found, "its result")
+        return found
+    except (NameError, TypeError, AttributeError, PayloadError):
+        return Any

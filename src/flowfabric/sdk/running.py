@@ -53,7 +53,7 @@ class Running:
 
     def _end(self) -> None:
         self._is_ending = True
-        self.context.order.end()
+        self.context.end()
 
     async def completed(self, task: Task[..., Any], data: bytes | None) -> None:
         self._end()

@@ -41,7 +41,7 @@ from flowfabric.store.hub import Waiter
 
 log = logging.getLogger("flowfabric.worker")
 
-POLL_S = 1.0
+POLL_S, BREATH_S = 1.0, 0.02
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 5.0
 UNWIND_S = 10.0
 """How long what was cancelled may take to clean up and be given back."""
@@ -76,6 +76,7 @@ class Worker:
         self._room = concurrency
         self._has_room = asyncio.Event()
         self._has_room.set()
+        self._had_more_room = False
         self._bell: Waiter | None = None
         self._lease_ms, self._grace_ms = millis(lease, "lease"), millis(grace, "grace")
         self._state = {type(each): each for each in (*app.state, *state)}
@@ -212,9 +213,9 @@ class Worker:
                 try:
                     await self._claim_or_wait(engine)
                     pause = FIRST_PAUSE_S
-                except EngineError as error:
-                    if not passes(error):
-                        log.exception("the worker cannot go on")
+                except Exception as error:
+                    if not isinstance(error, EngineError) or not passes(error):
+                        log.exception("the worker cannot go on, and takes no more work")
                         raise
                     log.warning("cannot ask for work (%s); trying again in %.1f s", error, pause)
                     await self._rest(pause)
@@ -244,9 +245,11 @@ class Worker:
         await self._has_room.wait()
         with engine.work_bell(*self.lanes) as self._bell:
             self._bell.arm()
-            if self._stopping.is_set() or await self._claim_some(engine):
+            if self._stopping.is_set():
                 return
-            await self._bell.wait(POLL_S)
+            taken = await self._claim_some(engine)
+            if self._had_more_room:  # there was not more; what was taken is not held up by asking again at once
+                await self._bell.wait(BREATH_S if taken else POLL_S)
 
     async def _claim_some(self, engine: Engine) -> int:
         """From each lane in turn, as long as there is room."""
@@ -267,6 +270,7 @@ class Worker:
             for work in works:
                 self._begin(engine, work, lane)
             taken += len(works)
+            self._had_more_room = len(works) < wanted
         self.lanes.append(self.lanes.pop(0))
         return taken
 
@@ -316,7 +320,7 @@ class Worker:
             if running.former is not None:
                 await asyncio.wait({running.former})
             value = await self._run(engine, running, task)
-            running.context.order.check_finished()
+            running.context.check_finished()
             data = self._sealed(task, value)
         except BaseException as error:
             await running.unwound(task, error)
