@@ -39,11 +39,14 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> None:
     """Connections belong to the event loop they were opened on, so they open and close with the test."""
+    engines = [each for each in used if isinstance(each, Engine)]
     stores = [getattr(each, "store", each) for each in used]
     opened = [await store.open(check=False) for store in stores if isinstance(store, PostgresStore)]
     try:
         await test
     finally:
+        for engine in engines:
+            await engine._watch.stop()  # who lingers would open a connection while the others are closed
         for store in opened:
             await store.close()
 
