@@ -8,6 +8,8 @@ from flowfabric.errors import Conflict, ConflictKind
 from flowfabric.model.step import StepRecord
 from flowfabric.rules import steps
 
+from .factory import execution, handle
+
 STORED = StepRecord(3, "build", "step", 0, 1_000, b"1")
 
 
@@ -20,3 +22,16 @@ def test_another_step_at_the_same_place_is_told_what_is_there(name: str, kind: s
     with pytest.raises(Conflict, match="position 3 is already step 'build'") as caught:
         steps.same(STORED, name, kind)
     assert caught.value.kind is ConflictKind.STEP_MISMATCH
+
+
+def test_a_record_is_made_under_the_lease_of_the_handle() -> None:
+    holder = handle(execution("RUNNING"))
+    plan = steps.record(holder, 3, "build", "step", b"1")
+    given = dict(zip(plan.form.args, plan.values, strict=True))
+    assert plan.form is steps.RECORD and plan.partition == holder.execution_id.partition_index
+    assert (given["position"], given["name"], given["kind"], given["value"]) == (3, "build", "step", b"1")
+    assert (given["lease_epoch"], given["lease_id"], given["attempt_index"]) == (
+        holder.lease_epoch,
+        holder.lease_id,
+        holder.attempt_index,
+    )
