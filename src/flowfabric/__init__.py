@@ -55,7 +55,7 @@ from flowfabric.model.waitpoint import (
 from flowfabric.model.worker import RegisterWorkerArgs, WorkerInfo
 from flowfabric.sdk.app import App
 from flowfabric.sdk.budgets import Budget
-from flowfabric.sdk.context import Context, OpenWaitpoint, Signal
+from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import (
     BudgetExceeded,
     CancelRun,
@@ -73,6 +73,7 @@ from flowfabric.sdk.flow import Node, all_of, any_of, quorum
 from flowfabric.sdk.payloads import Codec, State
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.task import Task
+from flowfabric.sdk.waits import OpenWaitpoint, Signal
 from flowfabric.sdk.worker import Worker
 
 __all__ = [

@@ -98,7 +98,7 @@ async def test_an_outcome_says_how_it_ended(engine: Engine) -> None:
 
 
 async def test_the_bell_rings_for_work_in_any_of_its_lanes(engine: Engine) -> None:
-    with engine.work_bell("one", "default") as bell:
+    with await engine.work_bell("one", "default") as bell:
         bell.arm()
         waiting = asyncio.create_task(bell.wait(10))
         await asyncio.sleep(0)

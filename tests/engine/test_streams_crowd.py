@@ -59,7 +59,7 @@ class Rings:
         ring = Waiter.ring
 
         def counted(waiter: Waiter) -> None:
-            if ("frames", None) in waiter.topics:
+            if any(topic == "frames" for topic, _ in waiter.topics):
                 self.times[id(waiter)] = self.times.get(id(waiter), 0) + 1
             ring(waiter)
 
@@ -105,12 +105,26 @@ async def test_what_a_tail_does_not_want_costs_one_question(engine: Engine, monk
     await _let_go(everybody)
 
 
+async def looks(engine: Engine, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until the net has been drawn so often."""
+    real, drawn = engine._watch._look, asyncio.Semaphore(0)
+
+    async def look() -> None:
+        await real()
+        drawn.release()
+
+    monkeypatch.setattr(engine._watch, "_look", look)
+    async with asyncio.timeout(SOON_S):
+        for _ in range(times):
+            await drawn.acquire()
+
+
 async def test_the_net_asks_once_for_all(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "NET_S", 0.05)
+    monkeypatch.setattr(watch, "NET_S", 0.02)
     everybody = await crowd(engine)
-    await asyncio.sleep(0.2)
+    await looks(engine, 2, monkeypatch)
     pages = Loads(engine, monkeypatch, is_page)
-    await asyncio.sleep(0.2)
+    await looks(engine, 3, monkeypatch)
     assert pages.count <= STREAMS, "where nothing moved nobody looks"
     await _let_go(everybody)
 

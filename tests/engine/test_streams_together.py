@@ -70,7 +70,7 @@ async def test_what_comes_while_one_is_under_way_goes_together(engine: Engine, m
     one = asyncio.create_task(engine.append_frame(handle, frame("0")))
     await commits.reached.wait()
     many = [asyncio.create_task(engine.append_frame(handle, frame(str(n)))) for n in range(1, 301)]
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
     commits.going.set()
     outcomes = answers([await one, *await asyncio.gather(*many)])
     assert commits.sizes() == [1, 256, 44]
@@ -108,7 +108,7 @@ async def test_a_bad_patch_is_told_to_its_own_caller_alone(engine: Engine, monke
     await commits.reached.wait()
     given: list[list[Frame]] = [[patch('{"a":1}')], [frame("b"), patch("[")], [frame("c")], [patch("7")], [patch('{"d":4}')]]
     calls = [asyncio.create_task(engine.append_frames(handle, several)) for several in given]
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
     commits.going.set()
     found = await asyncio.gather(*calls, return_exceptions=True)
     await first
@@ -294,7 +294,7 @@ async def test_a_queue_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatc
     first = asyncio.create_task(engine.append_frame(handle, frame("0")))
     await commits.reached.wait()
     waiting = [asyncio.create_task(engine.append_frame(handle, frame(str(n)))) for n in range(1, 8)]
-    await asyncio.sleep(0.01)
+    await asyncio.sleep(0)
     commits.going.set()
     found = await asyncio.gather(first, *waiting, return_exceptions=True)
     assert [isinstance(each, ResourceExhausted) for each in found] == [False] * 6 + [True] * 2

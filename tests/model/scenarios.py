@@ -133,6 +133,17 @@ class Stories(EngineMachine):
         else:
             self.do(ops.register(NAMESPACES[i], "bob", "bob", NOTHING, 5_000))
 
+    @rule(i=who)
+    def asked_for(self, i: int) -> None:
+        """Nothing is parked under the hands of one who has just asked for such work, registered or not."""
+        lane = self.lane_of(IDENTS[i])
+        self.do(ops.claim(lane, GPU, "bob", 400, 3))
+        self.do(ops.claim(lane, NOTHING, "bob", 400, 3))
+        if self.make_ready(i, Policy(caps=GPU)):
+            self.do(ops.register(NAMESPACES[i], "ann", "ann", NOTHING, 5_000))
+            self.step_to(self.now + 1_000, 0)
+            self.do(ops.claim(lane, NOTHING, "bob", 400, 1))
+
     @rule(
         i=who,
         policy=policies,

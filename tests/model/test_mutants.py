@@ -18,7 +18,7 @@ from .suspend_mutants import SUSPEND_MUTANTS
 from .suspend_stories import SuspendStories
 from .test_model import FLOW_STEPS, WAIT_STEPS, budget
 
-WITHIN = 3_000
+WITHIN = 900
 AT_ONCE = 300
 """From one seed, then the next. What is drawn depends on which modules are loaded, too, and a seed may be unlucky with them."""
 CONTROL = 100

@@ -129,3 +129,12 @@ def test_without_a_policy_three_retries_double_from_one_second(retry_count: int,
 
 def test_the_default_never_waits_longer_than_a_minute() -> None:
     assert backoff_ms(DEFAULT_RETRY_POLICY.backoff, 30, 0.0) == 60_000
+
+
+def test_who_asks_when_is_still_told_whether_by_the_policy() -> None:
+    own = RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 7})
+    transient = (FailureClass.TRANSIENT, "transient", own, DEFAULT_RETRY_POLICY)
+    assert delay_after(*transient, 0, 0.0, 500) == 500
+    assert delay_after(*transient, 0, 0.0, 0) == 0
+    assert delay_after(*transient, 1, 0.0, 500) is None
+    assert delay_after(FailureClass.PERMANENT, *transient[1:], 0, 0.0, 500) is None

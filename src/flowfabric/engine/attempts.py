@@ -130,9 +130,8 @@ class Attempts(Grants):
             self.settings.default_retry_policy,
             retry_count,
             self._random.random(),
+            retry_after_ms,
         )
-        if retry_after_ms is not None and delay_ms is not None:
-            delay_ms = retry_after_ms
         outcome: FailOutcome = await self.by_holder(fields, attempts.fail(fields, message, category, delay_ms), "failed")
         if isinstance(outcome, TerminalFailed):
             await self._ended(handle, fields)

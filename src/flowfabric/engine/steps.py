@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import cast
 
 from flowfabric.engine import checks
 from flowfabric.engine.streams import Streams
 from flowfabric.errors import Contention, ContentionKind, ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id
 from flowfabric.ids import name as checked_name
+from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.model.lease import Handle
 from flowfabric.model.step import MAX_STEP_BYTES, MAX_STEP_NAME_BYTES, MAX_STEPS, LastSuspension, StepRecord
@@ -18,7 +18,7 @@ from flowfabric.rules import steps
 from flowfabric.rules.attachments import GATES
 from flowfabric.rules.fence import check_handle
 from flowfabric.rules.quotas import QUOTAS
-from flowfabric.store.hub import Waiter
+from flowfabric.store.hub import Topic, Waiter
 from flowfabric.store.port import Get, Scan
 
 _COLUMNS = ("position", "name", "kind", "attempt_index", "recorded_at_ms", "value")
@@ -82,8 +82,13 @@ class Steps(Streams):
         rows = (await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), _OUTCOME),))).rows[0]
         return ExecutionOutcome(*rows[0]) if rows else None
 
-    def work_bell(self, *lanes: str) -> Waiter:
-        """Rings when there may be work in one of the lanes. Enter it, arm it, ask for work, then wait."""
+    async def work_bell(self, *lanes: str) -> Waiter:
+        """Rings when there may be work in one of the lanes. Enter it, arm it, ask for work, then wait.
+
+        Where something waits under a limit, every lease that ends may have made room.
+        """
         checked = [lane_id(lane) for lane in lanes]
-        topics = [(topic, lane) for lane in checked for topic in ("ready", GATES)]
-        return self.store.hub.waiter(*topics, (QUOTAS, cast(str, None)))
+        topics: list[Topic] = [(topic, lane) for lane in checked for topic in ("ready", GATES)]
+        if any([await self._attachments.gates(lane) for lane in checked]):
+            topics.append((LEASE_EVENTS, None))
+        return self.store.hub.waiter(*topics, (QUOTAS, None))

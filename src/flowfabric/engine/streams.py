@@ -15,7 +15,7 @@ from flowfabric.engine import checks
 from flowfabric.engine.budgets import Budgets
 from flowfabric.engine.kernel import Settings
 from flowfabric.engine.pens import Pens
-from flowfabric.engine.watch import ANY_FRAMES, Watch, frames_of
+from flowfabric.engine.watch import Watch, frames_of
 from flowfabric.errors import NotFound, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle
@@ -173,7 +173,7 @@ class Streams(Budgets):
     ) -> Page:
         """Listens first, then looks, then sleeps. `enough` says when there is nothing to wait for."""
         until = time.monotonic() + wait_s
-        with self.store.hub.waiter(frames_of(key[1]), ANY_FRAMES) as bell:
+        with self.store.hub.waiter(frames_of(key[1])) as bell:
             watched = False
             try:
                 while True:

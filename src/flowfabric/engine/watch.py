@@ -29,10 +29,6 @@ def frames_of(execution: UUID) -> Topic:
     return "frames", execution
 
 
-ANY_FRAMES: Topic = ("frames", None)
-"""Rung when there were too many streams to name."""
-
-
 class Watch:
     """Tells those who follow a stream of the end of its attempt, which only the outbox tells; and, should a wake-up have been
     lost, of anything else that changed. It goes on for a little while after the last of them has left.

@@ -16,12 +16,22 @@ _MAX_EXPONENT = 1_000
 
 
 def delay_after(
-    failure_class: FailureClass, category: str, policy: RetryPolicy | None, default: RetryPolicy, retry_count: int, roll: float
+    failure_class: FailureClass,
+    category: str,
+    policy: RetryPolicy | None,
+    default: RetryPolicy,
+    retry_count: int,
+    roll: float,
+    asked_ms: int | None = None,
 ) -> int | None:
-    """Milliseconds until the next try, or None when this was the last. `roll` in [0, 1) feeds the jitter."""
+    """Milliseconds until the next try, or None when this was the last. `roll` in [0, 1) feeds the jitter.
+
+    Whether there is a next try is for the policy to say; `asked_ms` says when.
+    """
     if failure_class in _FATAL:
         return None
-    return next_delay(policy or default, category, retry_count, roll)
+    delay = next_delay(policy or default, category, retry_count, roll)
+    return delay if delay is None or asked_ms is None else asked_ms
 
 
 def next_delay(policy: RetryPolicy, category: str, retry_count: int, roll: float) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cached_property, partial
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
-from msgspec import Struct
 
 from flowfabric.errors import EngineError, StateError, StateKind
 from flowfabric.model.budget import HardBreach, UsageDimensions
@@ -29,8 +27,6 @@ from flowfabric.model.waitpoint import (
     ReasonCode,
     ResumeSignal,
     Single,
-    SuspendArgs,
-    TimeoutBehavior,
     UsePending,
 )
 from flowfabric.sdk.budgets import budget_id
@@ -40,6 +36,7 @@ from flowfabric.sdk.order import STEP, Order
 from flowfabric.sdk.payloads import from_json, result_of, sealed, to_json, unsealed
 from flowfabric.sdk.times import Span, millis
 from flowfabric.sdk.tries import is_away, is_lost, persist
+from flowfabric.sdk.waits import Notify, OpenWaitpoint, Signal, Wait, answered, kept
 
 if TYPE_CHECKING:
     from flowfabric.engine.engine import Engine
@@ -47,63 +44,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 log = logging.getLogger("flowfabric.task")
-TIMED_OUT = ("timeout", "suspension_timeout")
-"""How the engine signs when nobody else does."""
 GONE_ON = ("resumed", "timed_out_auto_resume")
 SHUT = (StateKind.WAITPOINT_CLOSED, StateKind.WAITPOINT_NOT_PENDING, StateKind.PENDING_WAITPOINT_EXPIRED)
 """The mailbox of an earlier run, which was cancelled or came too late: whoever was asked is asked again."""
-
-
-class Signal(Struct, frozen=True):
-    """Somebody answered."""
-
-    name: str
-    source: str = ""
-    payload: Any = None
-    at_ms: int = 0
-
-
-class OpenWaitpoint(Struct, frozen=True):
-    """Where a signal can be sent, with the token that allows it: for whoever is to answer."""
-
-    run: str
-    waitpoint_id: UUID
-    token: str
-
-    def __repr__(self) -> str:
-        return f"OpenWaitpoint({self.run}, {self.waitpoint_id})"
-
-
-Notify = Callable[[OpenWaitpoint], Awaitable[None] | None]
-
-
-class _Wait(Struct, frozen=True):
-    """One suspension, as it was asked for."""
-
-    position: int
-    name: str
-    condition: Condition
-    timeout_ms: int | None
-    reason: ReasonCode
-    notify: Notify | None
-    asked: int | None
-    payload: Any
-
-    @property
-    def pointer(self) -> str:
-        return f"wait:{self.position}"
-
-    def suspension(self, ident: UUID, binding: Binding, until: int | None, key: str) -> SuspendArgs:
-        return SuspendArgs(
-            suspension_id=ident,
-            waitpoints=[binding],
-            resume_condition=self.condition,
-            reason_code=self.reason,
-            timeout_at=until,
-            timeout_behavior=TimeoutBehavior.AUTO_RESUME,
-            continuation_metadata_pointer=self.pointer,
-            idempotency_key=key,
-        )
 
 
 class Context:
@@ -284,21 +227,21 @@ class Context:
         self._check(f"wait {name!r}")
         asked = None if notify is None else self.order.number(f"{name}: opened", f"{name}: told")
         position = self.order.reach(name, "wait")
-        return self._wait(_Wait(position, name, condition or Single(name), wait_ms, reason, notify, asked, payload))
+        return self._wait(Wait(position, name, condition or Single(name), wait_ms, reason, notify, asked, payload))
 
-    async def _wait(self, wait: _Wait) -> list[Signal]:
+    async def _wait(self, wait: Wait) -> list[Signal]:
         try:
             record = await self._found(wait.position, wait.name, "wait")
             if record is None:
                 signals = await self._gone_on(wait)
                 if signals is None:
                     signals = await self._suspended(wait)
-                record = await self._record(wait.position, wait.name, [_kept(signal) for signal in signals], "wait")
-            return _answered(self._stored(record), wait.payload, self.task, wait.name)
+                record = await self._record(wait.position, wait.name, [kept(signal) for signal in signals], "wait")
+            return answered(self._stored(record), wait.payload, self.task, wait.name)
         finally:
             self.order.left(wait.position)
 
-    async def _gone_on(self, wait: _Wait) -> Sequence[ResumeSignal] | None:
+    async def _gone_on(self, wait: Wait) -> Sequence[ResumeSignal] | None:
         """What ended this very wait, if it is over: before now, or before a crash."""
         if self._first:
             return None
@@ -307,7 +250,7 @@ class Context:
             return None
         return await self.ask(wait.name, lambda: self._engine.read_resume_signals(self.execution_id))
 
-    async def _suspended(self, wait: _Wait) -> Sequence[ResumeSignal]:
+    async def _suspended(self, wait: Wait) -> Sequence[ResumeSignal]:
         """Parks, unless what it would wait for is there already."""
         if wait.notify is None:
             return await self._suspend(wait, FreshWaitpoint(uuid4(), wait.name))
@@ -320,7 +263,7 @@ class Context:
         await self._tell(wait, made.waitpoint_id, made.hmac_token)
         return await self._suspend(wait, UsePending(made.waitpoint_id))
 
-    async def _suspend(self, wait: _Wait, binding: Binding) -> Sequence[ResumeSignal]:
+    async def _suspend(self, wait: Wait, binding: Binding) -> Sequence[ResumeSignal]:
         for key in (wait.pointer, f"{wait.pointer}:{self._work.lease_epoch}"):
             until = None if wait.timeout_ms is None else await self._now() + wait.timeout_ms
             made = wait.suspension(uuid4(), binding, until, key)
@@ -331,7 +274,7 @@ class Context:
                 break  # else it is the answer to an earlier run, which this one is not bound by
         raise self._parking()
 
-    async def _told(self, wait: _Wait) -> UUID:
+    async def _told(self, wait: Wait) -> UUID:
         """The mailbox is there, and known, before anybody is told of it: an answer at once, or to the link of a run that died
         right after it had told, is not lost."""
         assert wait.asked is not None
@@ -353,10 +296,10 @@ class Context:
         await self._record(wait.asked + 1, told, None, "told")
         return ident
 
-    async def _open(self, wait: _Wait) -> PendingWaitpoint:
+    async def _open(self, wait: Wait) -> PendingWaitpoint:
         return await self.ask(wait.name, lambda: self._engine.create_waitpoint(self._work.handle, wait.name))
 
-    async def _tell(self, wait: _Wait, ident: UUID, token: str) -> None:
+    async def _tell(self, wait: Wait, ident: UUID, token: str) -> None:
         assert wait.notify is not None
         with self.order.inside(f"wait {wait.name!r}"):
             await called(wait.notify, (OpenWaitpoint(str(self.execution_id), ident, token),), {})
@@ -408,26 +351,3 @@ class Context:
         if isinstance(answer, HardBreach):
             said = f"budget {budget}: {answer.dimension} is at {answer.current_usage} of {answer.hard_limit}"
             raise BudgetExceeded(f"{said}; {dimensions[answer.dimension]} more would go over it")
-
-
-def _kept(signal: ResumeSignal) -> dict[str, Any]:
-    data = None if signal.payload is None else base64.b64encode(signal.payload).decode()
-    return {"name": signal.signal_name, "source": signal.source_identity, "at_ms": signal.accepted_at, "payload": data}
-
-
-def _answered(kept: Sequence[Mapping[str, Any]], payload: Any, task: str, name: str) -> list[Signal]:
-    if any((signal["name"], signal["source"]) == TIMED_OUT for signal in kept):
-        raise TimeoutError(f"task {task}: nobody answered {name!r} in time")
-    return [Signal(s["name"], s["source"], _payload(s["payload"], payload, task, name), s["at_ms"]) for s in kept]
-
-
-def _payload(data: str | None, kind: Any, task: str, name: str) -> Any:
-    if data is None:
-        return None
-    raw = base64.b64decode(data)
-    if kind is bytes:
-        return raw
-    try:
-        return from_json(raw, kind)
-    except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise PayloadError(f"task {task}: the answer to {name!r} is not what was asked for: {error}") from None

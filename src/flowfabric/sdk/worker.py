@@ -22,6 +22,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, EngineError
 from flowfabric.ids import ExecutionId, lane_id
 from flowfabric.loops.loop import LoopSettings
+from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.model.lease import MAX_CLAIM_BATCH, ClaimPolicy, Work
 from flowfabric.model.worker import NotRegistered, RegisterWorkerArgs
 from flowfabric.sdk.app import App, Middleware
@@ -41,7 +42,7 @@ from flowfabric.store.hub import Waiter
 
 log = logging.getLogger("flowfabric.worker")
 
-POLL_S, BREATH_S = 1.0, 0.02
+POLL_S, BREATH_S = 5.0, 0.02
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 5.0
 UNWIND_S = 10.0
 """How long what was cancelled may take to clean up and be given back."""
@@ -76,7 +77,6 @@ class Worker:
         self._room = concurrency
         self._has_room = asyncio.Event()
         self._has_room.set()
-        self._had_more_room = False
         self._bell: Waiter | None = None
         self._lease_ms, self._grace_ms = millis(lease, "lease"), millis(grace, "grace")
         self._state = {type(each): each for each in (*app.state, *state)}
@@ -243,13 +243,15 @@ class Worker:
     async def _claim_or_wait(self, engine: Engine) -> None:
         """Room first, then work: what is claimed can begin at once."""
         await self._has_room.wait()
-        with engine.work_bell(*self.lanes) as self._bell:
+        with await engine.work_bell(*self.lanes) as self._bell:
             self._bell.arm()
             if self._stopping.is_set():
                 return
             taken = await self._claim_some(engine)
-            if self._had_more_room:  # there was not more; what was taken is not held up by asking again at once
+            if self._room:  # there was not more; what was taken is not held up by asking again at once
                 await self._bell.wait(BREATH_S if taken else POLL_S)
+        if not taken and (LEASE_EVENTS, None) in self._bell.topics:
+            await self._rest(BREATH_S)  # leases end all the time, and few make room
 
     async def _claim_some(self, engine: Engine) -> int:
         """From each lane in turn, as long as there is room."""
@@ -270,7 +272,6 @@ class Worker:
             for work in works:
                 self._begin(engine, work, lane)
             taken += len(works)
-            self._had_more_room = len(works) < wanted
         self.lanes.append(self.lanes.pop(0))
         return taken
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -84,6 +84,10 @@ class Hub:
     def _topics(self) -> dict[Topic, None]:
         """Copied in one breath each, for this may be another thread's."""
         return dict.fromkeys(tuple(self.waiters) + tuple(self.counts))
+
+    def ring_named(self, names: Collection[str]) -> None:
+        """Everybody who waits for these, whatever the key."""
+        self.ring([topic for topic in self._topics() if topic[0] in names])
 
     def ring_all(self) -> None:
         self.ring(self._topics())

@@ -152,6 +152,7 @@ TABLES: dict[str, Table] = {
             f"""event_id auto!, execution_id uuidtext, lease_id uuidtext?, lease_epoch int?, worker_instance_id text?,
             event_type text, reason text?, occurred_at_ms int, {_EVENT}""",
             outbox=True,
+            urgent=False,
         ),
         table(
             "ff_completion_event",

@@ -23,6 +23,8 @@ class Child(Struct, frozen=True):
 
 
 class Table(Struct, frozen=True):
+    """News of an outbox that is not `urgent` may wait for other news on its way to other processes."""
+
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...]
@@ -30,6 +32,7 @@ class Table(Struct, frozen=True):
     kinds: dict[str, str]
     children: tuple[Child, ...] = ()
     outbox: bool = False
+    urgent: bool = True
 
 
 class Index(Struct, frozen=True):
@@ -44,7 +47,7 @@ class Index(Struct, frozen=True):
     primary: bool = False
 
 
-def table(name: str, columns: str, children: tuple[str, ...] = (), *, outbox: bool = False) -> Table:
+def table(name: str, columns: str, children: tuple[str, ...] = (), *, outbox: bool = False, urgent: bool = True) -> Table:
     parsed, key = [], []
     for line in columns.replace("\n", " ").split(","):
         column, _, rest = line.strip().partition(" ")
@@ -59,4 +62,4 @@ def table(name: str, columns: str, children: tuple[str, ...] = (), *, outbox: bo
             value = int(default) if plain == "int" else default.strip("'")
         parsed.append(Column(column, plain, kind.endswith("?"), value))
     kinds = {column.name: column.kind for column in parsed}
-    return Table(name, tuple(parsed), tuple(key), tuple(kinds), kinds, tuple(Child(c) for c in children), outbox)
+    return Table(name, tuple(parsed), tuple(key), tuple(kinds), kinds, tuple(Child(c) for c in children), outbox, urgent)

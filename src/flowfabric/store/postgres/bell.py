@@ -17,10 +17,10 @@ from uuid import UUID
 import asyncpg
 import msgspec
 
-from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.store.hub import Hub, Topic
 from flowfabric.store.postgres.apply import Effects
 from flowfabric.store.postgres.failures import TROUBLE
+from flowfabric.store.schema import TABLES
 
 log = logging.getLogger("flowfabric.postgres")
 
@@ -30,11 +30,8 @@ SOON_MS = 5_000
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 MAX_TOPICS = 100
 MAX_BYTES = 7_500
-PATIENT = (LEASE_EVENTS,)
 PATIENCE_S = 0.02
-"""Every claim tells of its lease, and hardly anybody waits for that: it rides with other news, or comes a little later."""
-CROWDED = ("frames",)
-"""Of these there may be many at once; who waits for one also listens for all of them."""
+"""News that hardly anybody waits for rides with other news, or comes a little later."""
 NOTIFY = "SELECT pg_notify($1, $2)"
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
@@ -70,7 +67,7 @@ class Bell:
         if self._task is None or (not effects.topics and not soon):
             return
         self._pending.merge(effects.topics, soon)
-        if soon or any(topic[0] not in PATIENT for topic in effects.topics):
+        if soon or any(_is_urgent(name) for name, _ in effects.topics):
             self._wanted.set()
         elif self._later is None:
             self._later = asyncio.get_running_loop().call_later(PATIENCE_S, self._tell_now)
@@ -126,19 +123,21 @@ class Bell:
         if sender == self._me:
             return
         self.heard += 1
-        if topics is None:
-            self._hub.ring_all_but_timers()
-        self._hub.announce([_topic(*topic) for topic in topics or ()], dues)
+        self._hub.announce([_topic(*topic) for topic in topics if topic[1] is not None], dues)
+        self._hub.ring_named({name for name, key in topics if key is None})
+
+
+def _is_urgent(topic: str) -> bool:
+    return topic not in TABLES or TABLES[topic].urgent
 
 
 def message(sender: str, effects: Effects) -> str:
-    """Topics by name; when there are too many to say, everybody looks."""
-    topics: list[Topic] | None = list(effects.topics)
-    if len(effects.topics) > MAX_TOPICS:
-        topics = list(dict.fromkeys((name, None) if name in CROWDED else (name, key) for name, key in effects.topics))
-        topics = topics if len(topics) <= MAX_TOPICS else None
-    text = _encode((sender, topics, effects.dues))
-    return (text if len(text) <= MAX_BYTES else _encode((sender, None, effects.dues))).decode()
+    """Topics with their keys; where there are too many to say, without."""
+    if len(effects.topics) <= MAX_TOPICS:
+        text = _encode((sender, list(effects.topics), effects.dues))
+        if len(text) <= MAX_BYTES:
+            return text.decode()
+    return _encode((sender, list(dict.fromkeys((name, None) for name, _ in effects.topics)), effects.dues)).decode()
 
 
 def _topic(name: str, key: Any) -> Topic:

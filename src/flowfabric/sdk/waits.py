@@ -1,0 +1,93 @@
+"""Waiting for somebody outside: how it is asked for, and how the answers are kept and read back."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from msgspec import Struct
+
+from flowfabric.model.waitpoint import Binding, Condition, ReasonCode, ResumeSignal, SuspendArgs, TimeoutBehavior
+from flowfabric.sdk.failures import PayloadError
+from flowfabric.sdk.payloads import from_json
+
+TIMED_OUT = ("timeout", "suspension_timeout")
+"""How the engine signs when nobody else does."""
+
+
+class Signal(Struct, frozen=True):
+    """Somebody answered."""
+
+    name: str
+    source: str = ""
+    payload: Any = None
+    at_ms: int = 0
+
+
+class OpenWaitpoint(Struct, frozen=True):
+    """Where a signal can be sent, with the token that allows it: for whoever is to answer."""
+
+    run: str
+    waitpoint_id: UUID
+    token: str
+
+    def __repr__(self) -> str:
+        return f"OpenWaitpoint({self.run}, {self.waitpoint_id})"
+
+
+Notify = Callable[[OpenWaitpoint], Awaitable[None] | None]
+
+
+class Wait(Struct, frozen=True):
+    """One suspension, as it was asked for."""
+
+    position: int
+    name: str
+    condition: Condition
+    timeout_ms: int | None
+    reason: ReasonCode
+    notify: Notify | None
+    asked: int | None
+    payload: Any
+
+    @property
+    def pointer(self) -> str:
+        return f"wait:{self.position}"
+
+    def suspension(self, ident: UUID, binding: Binding, until: int | None, key: str) -> SuspendArgs:
+        return SuspendArgs(
+            suspension_id=ident,
+            waitpoints=[binding],
+            resume_condition=self.condition,
+            reason_code=self.reason,
+            timeout_at=until,
+            timeout_behavior=TimeoutBehavior.AUTO_RESUME,
+            continuation_metadata_pointer=self.pointer,
+            idempotency_key=key,
+        )
+
+
+def kept(signal: ResumeSignal) -> dict[str, Any]:
+    data = None if signal.payload is None else base64.b64encode(signal.payload).decode()
+    return {"name": signal.signal_name, "source": signal.source_identity, "at_ms": signal.accepted_at, "payload": data}
+
+
+def answered(kept: Sequence[Mapping[str, Any]], payload: Any, task: str, name: str) -> list[Signal]:
+    if any((signal["name"], signal["source"]) == TIMED_OUT for signal in kept):
+        raise TimeoutError(f"task {task}: nobody answered {name!r} in time")
+    return [Signal(s["name"], s["source"], _payload(s["payload"], payload, task, name), s["at_ms"]) for s in kept]
+
+
+def _payload(data: str | None, kind: Any, task: str, name: str) -> Any:
+    if data is None:
+        return None
+    raw = base64.b64decode(data)
+    if kind is bytes:
+        return raw
+    try:
+        return from_json(raw, kind)
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        raise PayloadError(f"task {task}: the answer to {name!r} is not what was asked for: {error}") from None
