@@ -6,7 +6,7 @@ import asyncio
 import os
 import sqlite3
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.kernel import Settings
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 DEV_MODE = "FF_DEV_MODE"
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+HTTP_SCHEMES = ("http://", "https://")
 POSTGRES_LOOPS = LoopSettings(
     lease_expiry_ms=3_000,
     delayed_promoter_ms=3_000,
@@ -168,9 +169,13 @@ def is_postgres(url: str) -> bool:
     return url.startswith(POSTGRES_SCHEMES)
 
 
+def is_http(url: str) -> bool:
+    return url.startswith(HTTP_SCHEMES)
+
+
 def is_in_memory(url: str) -> bool:
     """Whether what it opens ends with this process."""
-    return url == "memory://" or (not is_postgres(url) and is_memory(sqlite_path(url)))
+    return url == "memory://" or (not is_postgres(url) and not is_http(url) and is_memory(sqlite_path(url)))
 
 
 async def migrate_postgres(url: str, kind: Any = None, **tuning: Any) -> list[str]:
@@ -223,7 +228,9 @@ def sqlite_path(url: str) -> str:
     if not separator or scheme == "file":
         return url
     if scheme != "sqlite":
-        raise ConfigError(f"url: {scheme}:// is not supported here; use memory://, sqlite:///path or postgresql://host/database")
+        raise ConfigError(
+            f"url: {scheme}:// is not supported here; use memory://, sqlite:///path, postgresql://host/database or http://host:port"
+        )
     return rest if rest.startswith((":memory:", "file:")) else rest.removeprefix("/") or ":memory:"
 
 
@@ -232,11 +239,15 @@ async def connect(
 ) -> Engine:
     """`memory://`, `sqlite:///file.db`, a plain path, or `postgresql://host/database`, with the background loops running.
 
+    `http://host:port` is the engine of a server, which has its own loops; it takes a `token`.
+
     The loops move what waits for a time: retries, delays, expired leases, deadlines, retention. One process is enough;
     `loops=False` leaves them to another.
     """
     if not isinstance(url, str) or not url:
-        raise ConfigError("url: expected memory://, sqlite:///path, a file path or postgresql://host/database")
+        raise ConfigError("url: expected memory://, sqlite:///path, a file path, postgresql://host/database or http://host:port")
+    if is_http(url):
+        return _remote(url, **tuning)
     engine: SqliteBackend | MemoryBackend | PostgresBackend
     if url == "memory://":
         engine = memory_engine(tuning.get("clock", system_clock), settings)
@@ -249,6 +260,15 @@ async def connect(
     return engine
 
 
+def _remote(url: str, *, token: str | None = None, **unknown: Any) -> Engine:
+    """It has the engine's operations, each a call, and raises `Unavailable` for what a server does not offer."""
+    if unknown:
+        raise ConfigError(f"unknown setting {sorted(unknown)[0]!r} for a server; known is token")
+    from flowfabric.remote.engine import RemoteEngine
+
+    return cast(Engine, RemoteEngine(url, token))
+
+
 async def look_at(url: str) -> Engine:
     """An engine for reads only, on a database that is there: nothing is created, migrated or started. Close it; do not enter it.
 
@@ -256,7 +276,7 @@ async def look_at(url: str) -> Engine:
     """
     if not isinstance(url, str) or not url:
         raise ConfigError("url: expected sqlite:///path, a file path or postgresql://host/database")
-    if is_postgres(url):
+    if is_postgres(url) or is_http(url):
         return await connect(url, loops=False)
     if url == "memory://":
         raise ConfigError("url: memory:// is seen by its own process only; use sqlite:///path or postgresql://host/database")

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.flow_backend import FlowBackend
+from flowfabric.engine.poll_backend import PollBackend
 from flowfabric.engine.quota_backend import QuotaBackend
 from flowfabric.engine.schedule_backend import ScheduleBackend
 from flowfabric.engine.step_backend import StepBackend
@@ -16,7 +17,7 @@ from flowfabric.engine.subscriptions import Subscription
 from flowfabric.engine.suspension_backend import SuspensionBackend
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
-from flowfabric.model.attempt import Delayed, FailOutcome, FailureClass, FailureReason
+from flowfabric.model.attempt import Attempt, Delayed, FailOutcome, FailureClass, FailureReason
 from flowfabric.model.event import CompletionEvent, LeaseEvent, OperatorEvent, ScannerFilter
 from flowfabric.model.execution import (
     AlreadyTerminal,
@@ -39,6 +40,7 @@ from flowfabric.model.execution import (
     ReplayExecutionArgs,
 )
 from flowfabric.model.explanation import Explanation
+from flowfabric.model.history import HistoryEntry
 from flowfabric.model.lease import (
     AlreadySatisfied,
     Capabilities,
@@ -50,6 +52,7 @@ from flowfabric.model.lease import (
     Completed,
     CompleteExecutionArgs,
     DelayExecutionArgs,
+    ExpiredLeaseInfo,
     FailExecutionArgs,
     Granted,
     GrantNotFound,
@@ -72,11 +75,19 @@ from flowfabric.model.lease import (
     Work,
 )
 from flowfabric.model.state import ExpirePhase, LaneState, PublicState
-from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs
+from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs, WorkerInfo
 
 
 class EngineBackend(
-    FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend, StreamBackend, StepBackend, ScheduleBackend, Protocol
+    FlowBackend,
+    SuspensionBackend,
+    BudgetBackend,
+    QuotaBackend,
+    StreamBackend,
+    StepBackend,
+    ScheduleBackend,
+    PollBackend,
+    Protocol,
 ):
     """`Engine` implements it over a store. Operations raise `EngineError`s; a refused call changed nothing."""
 
@@ -171,9 +182,9 @@ class EngineBackend(
 
     async def read_lane(self, lane: str) -> Lane | None: ...
 
-    async def list_lanes(self, cursor: str | None = None, limit: int = 1000) -> Page: ...
+    async def list_lanes(self, cursor: str | None = None, limit: int = 1000) -> Page[str]: ...
 
-    async def list_executions(self, partition: int | str, cursor: str | None = None, limit: int = 1000) -> Page:
+    async def list_executions(self, partition: int | str, cursor: str | None = None, limit: int = 1000) -> Page[ExecutionId]:
         """Ids of one partition in ascending order, strictly after the cursor."""
 
     # ---- claims
@@ -288,7 +299,7 @@ class EngineBackend(
         *,
         max_partitions_per_call: int = 32,
         namespace: str | None = None,
-    ) -> Page:
+    ) -> Page[ExpiredLeaseInfo]:
         """Leases past their time, marked or not, oldest first; `after` is (expires_at_ms, execution_id) of the last."""
 
     # ---- reads
@@ -298,7 +309,7 @@ class EngineBackend(
     async def explain_execution(self, execution: ExecutionId) -> Explanation:
         """Why it is not running: reasons in the order in which they have to go away, with the facts behind each."""
 
-    async def history(self, subject: ExecutionId | UUID | str, limit: int = 100, after: str | None = None) -> Page:
+    async def history(self, subject: ExecutionId | UUID | str, limit: int = 100, after: str | None = None) -> Page[HistoryEntry]:
         """What happened to an execution, or to a flow and all its members, as `HistoryEntry`s in order."""
 
     async def read_execution_info(self, execution: ExecutionId) -> ExecutionInfo | None: ...
@@ -320,7 +331,7 @@ class EngineBackend(
 
     async def resolve_execution_flow_id(self, execution: ExecutionId) -> UUID | None: ...
 
-    async def list_attempts(self, execution: ExecutionId, after: int | None = None, limit: int = 100) -> Page:
+    async def list_attempts(self, execution: ExecutionId, after: int | None = None, limit: int = 100) -> Page[Attempt]:
         """The attempts of one execution, first to last. Lease ids are left out: they are credentials."""
 
     async def read_exec_core_fields(
@@ -344,7 +355,7 @@ class EngineBackend(
 
     async def list_workers(
         self, namespace: str | None = None, after: str | tuple[str, str] | None = None, limit: int = 1000
-    ) -> Page:
+    ) -> Page[WorkerInfo]:
         """Live workers by instance id; without a namespace, of all of them, with (namespace, instance) as the cursor."""
 
     async def drop_silent_workers(self, limit: int = 100) -> int:

@@ -351,14 +351,14 @@ class Executions(Kernel):
         loaded = await self.store.load((Get("ff_lane_registry", (lane_id(lane),)),))
         return Lane(*loaded.rows[0][0]) if loaded.rows[0] else None
 
-    async def list_lanes(self, cursor: str | None = None, limit: int = 1_000) -> Page:
+    async def list_lanes(self, cursor: str | None = None, limit: int = 1_000) -> Page[str]:
         size = checks.limit(limit, 10_000)
         after = None if cursor is None else (lane_id(cursor, "cursor"),)
         loaded = await self.store.load((Scan("lanes", after=after, limit=size + 1 if size else 0),))
         lanes = [row[0] for row in loaded.rows[0]]
         return Page(lanes[:size], lanes[size - 1] if len(lanes) > size else None)
 
-    async def list_executions(self, partition: int | str, cursor: str | None = None, limit: int = 1_000) -> Page:
+    async def list_executions(self, partition: int | str, cursor: str | None = None, limit: int = 1_000) -> Page[ExecutionId]:
         """Ids of one partition in ascending order, strictly after the cursor."""
         index = partition_key(partition)
         size = checks.limit(limit, 1_000)

@@ -27,6 +27,7 @@ from flowfabric.model.flow import (
     FlowAlreadyTerminal,
     FlowCancelled,
     FlowCreated,
+    FlowListed,
     FlowSnapshot,
     FlowSubmitted,
     FlowSummary,
@@ -122,7 +123,7 @@ class FlowBackend(Protocol):
     async def flow_edges(self, flow_id: UUID) -> list[Edge]:
         """Every edge of a flow, with how far it is."""
 
-    async def list_flows(self, partition: int | str, cursor: UUID | None = None, limit: int = 100) -> Page:
+    async def list_flows(self, partition: int | str, cursor: UUID | None = None, limit: int = 100) -> Page[FlowListed]:
         """Flows of a partition by id, whatever their state."""
 
     async def list_edges(self, flow_id: UUID, direction: Outgoing | Incoming) -> list[EdgeSnapshot]:

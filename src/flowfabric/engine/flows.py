@@ -291,7 +291,7 @@ class Flows(History):
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
         return [Member(*row) for row in await self._all("members", owner, lambda row: (row[1],), MEMBER_COLUMNS)]
 
-    async def list_flows(self, partition: int | str, cursor: UUID | None = None, limit: int = 100) -> Page:
+    async def list_flows(self, partition: int | str, cursor: UUID | None = None, limit: int = 100) -> Page[FlowListed]:
         """Flows of a partition by id, whatever their state."""
         at = partition_key(partition, "partition_key")
         size = checks.limit(limit, MAX_PAGE)

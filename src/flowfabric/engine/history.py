@@ -15,7 +15,7 @@ from flowfabric.errors import NotFound
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
 from flowfabric.model.execution import Page
 from flowfabric.model.flow import Flow
-from flowfabric.model.history import MAX_HISTORY, Awaited, Charged, Core, Life, Parked, Tried
+from flowfabric.model.history import MAX_HISTORY, Awaited, Charged, Core, HistoryEntry, Life, Parked, Tried
 from flowfabric.rules import history
 from flowfabric.rules.history import OPERATIONS, Chosen, Line, Place, Teller
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
@@ -47,7 +47,7 @@ _MEMBER = ("execution_id", "created_at_ms", "terminal_at_ms")
 
 
 class History(Retention):
-    async def history(self, subject: ExecutionId | UUID | str, limit: int = 100, after: str | None = None) -> Page:
+    async def history(self, subject: ExecutionId | UUID | str, limit: int = 100, after: str | None = None) -> Page[HistoryEntry]:
         """What happened to an execution, or to a flow and all its members, as `HistoryEntry`s in order.
 
         `after` is the `next_cursor` of the page before. A live one may still grow behind the last page.
@@ -59,7 +59,7 @@ class History(Retention):
 
     # ---- one execution
 
-    async def _history_of(self, ident: ExecutionId, size: int, after: str | None) -> Page:
+    async def _history_of(self, ident: ExecutionId, size: int, after: str | None) -> Page[HistoryEntry]:
         place = None if after is None else Place(*decode_place(str(ident), after))
         lives = await self._lives([(ident.partition_index, ident.uuid)], MAX_EXPLAINING)
         if not lives:
@@ -107,7 +107,7 @@ class History(Retention):
 
     # ---- a flow
 
-    async def _history_of_flow(self, ident: UUID, size: int, after: str | None) -> Page:
+    async def _history_of_flow(self, ident: UUID, size: int, after: str | None) -> Page[HistoryEntry]:
         key = None if after is None else decode_place(str(ident), after)[0]
         partition = partition_of(ident, FLOW_PARTITIONS)
         found = (await self.store.load((Get("ff_flow_core", (partition, ident)),))).rows[0]
@@ -182,7 +182,7 @@ class History(Retention):
             found.append(Life(core, tuple(tried), awaited, waiting.get(who), charged))
         return found
 
-    async def _named(self, page: list[Line], cursor: str | None) -> Page:
+    async def _named(self, page: list[Line], cursor: str | None) -> Page[HistoryEntry]:
         """The page, with the names of its signals."""
         wanted = [(who.partition_index, who.uuid, signal) for who, signal in history.about(page)]
         names: dict[UUID, str] = {}

@@ -108,7 +108,7 @@ class Leases(Attempts):
         *,
         max_partitions_per_call: int = 32,
         namespace: str | None = None,
-    ) -> Page:
+    ) -> Page[ExpiredLeaseInfo]:
         """Leases past their time, marked or not, oldest first; `after` is (expires_at_ms, execution_id) of the last."""
         checks.whole(max_partitions_per_call, "max_partitions_per_call", 1, 65_536)
         size = checks.limit(limit, MAX_EXPIRED_LEASES)

@@ -50,7 +50,7 @@ class QuotaBackend(Protocol):
     async def detach_limit(self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID) -> bool:
         """What is created there from now on is not under it any more; whether it was attached."""
 
-    async def list_limit_scopes(self, after: LimitScope | None = None, limit: int = 1000) -> Page:
+    async def list_limit_scopes(self, after: LimitScope | None = None, limit: int = 1000) -> Page[LimitScope]:
         """What is attached where, by scope; `after` is the last of the page before."""
 
     async def reconcile_quota_counters(self) -> Reconciled:

@@ -148,7 +148,7 @@ class Quotas(Signals):
         self._attachments.forget()
         return isinstance(answer, Applied)
 
-    async def list_limit_scopes(self, after: LimitScope | None = None, limit: int = MAX_SCOPES_PAGE) -> Page:
+    async def list_limit_scopes(self, after: LimitScope | None = None, limit: int = MAX_SCOPES_PAGE) -> Page[LimitScope]:
         """What is attached where, by scope; `after` is the last of the page before."""
         size = checks.limit(limit, MAX_SCOPES_PAGE)
         if after is not None and not isinstance(after, LimitScope):

@@ -122,7 +122,7 @@ class Reads(Leases):
         found = await self.execution(execution_id(execution))
         return None if found is None else found.flow_id
 
-    async def list_attempts(self, execution: ExecutionId, after: int | None = None, limit: int = 100) -> Page:
+    async def list_attempts(self, execution: ExecutionId, after: int | None = None, limit: int = 100) -> Page[Attempt]:
         """The attempts of one execution, first to last. Lease ids are left out: they are credentials."""
         ident = execution_id(execution)
         size = checks.limit(limit, 1_000)

@@ -13,7 +13,7 @@ from flowfabric.engine import checks
 from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.engine.keys import KEYS
 from flowfabric.engine.suspensions import MAX_KEY_BYTES, MAX_TEXT_BYTES, SIGNAL_PAGE, Suspensions
-from flowfabric.errors import NotFound, ValidationError, ValidationKind, invalid
+from flowfabric.errors import NotFound, StateError, StateKind, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key
 from flowfabric.model.execution import Execution, Page
 from flowfabric.model.waitpoint import (
@@ -220,7 +220,21 @@ class Signals(Suspensions):
         found = await self._waitpoint(partition_key(partition), checks.flow_id(waitpoint_id, "waitpoint_id"))
         return found.token if found is not None and found.is_open and found.token else None
 
-    async def list_pending_waitpoints(self, execution: ExecutionId, after: UUID | None = None, limit: int = 100) -> Page:
+    async def look_at_waitpoint(self, execution: ExecutionId, waitpoint_id: UUID, token: str) -> WaitpointListed:
+        """What its token asks for. A token that does not fit tells nothing of what is there."""
+        ident, wanted = execution_id(execution), checks.flow_id(waitpoint_id, "waitpoint_id")
+        loaded = await self.store.load((Get("ff_waitpoint_pending", (ident.partition_index, wanted)), KEYS))
+        found = Waitpoint(*loaded.rows[0][0]) if loaded.rows[0] else None
+        if found is None or found.execution_id != ident.uuid:
+            raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
+        tokens.verify(token, ident, wanted, found.token, [HmacKey(*row) for row in loaded.rows[1]], loaded.now_ms)
+        if not found.is_open:
+            raise StateError(StateKind.WAITPOINT_CLOSED)
+        return _listed(found)
+
+    async def list_pending_waitpoints(
+        self, execution: ExecutionId, after: UUID | None = None, limit: int = 100
+    ) -> Page[WaitpointListed]:
         """Open waitpoints of an execution by id; a fingerprint stands for the token."""
         ident = execution_id(execution)
         size = min(max(checks.limit(limit, MAX_PAGE), 1), MAX_PAGE)
@@ -244,7 +258,11 @@ class Signals(Suspensions):
         items = [_listed(waitpoint) for waitpoint in found[:size]]
         return Page(items, items[-1].waitpoint_id if len(found) > size else None)
 
-    async def list_open_waitpoints(self, after: tuple[int, UUID] | None = None, limit: int = 100) -> Page:
+    async def list_open_waitpoints(
+        self,
+        after: tuple[int, UUID] | None = None,
+        limit: int = 100,
+    ) -> Page[WaitpointListed]:
         """Open waitpoints of all executions, oldest first: what people are being asked."""
         size = checks.limit(limit, MAX_PAGE)
         position = None if after is None else _position(after)
@@ -253,7 +271,9 @@ class Signals(Suspensions):
         cursor = (found[size - 1].created_at_ms, found[size - 1].waitpoint_id) if size and len(found) > size else None
         return Page([_listed(waitpoint) for waitpoint in found[:size]], cursor)
 
-    async def list_suspended(self, partition: int | str, cursor: ExecutionId | None = None, limit: int = 100) -> Page:
+    async def list_suspended(
+        self, partition: int | str, cursor: ExecutionId | None = None, limit: int = 100
+    ) -> Page[SuspendedListed]:
         """Suspended executions of a partition, by when that was."""
         try:
             at = partition_key(partition, "partition")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -94,9 +94,9 @@ class Streams(Budgets):
         """Frames of a range, both ends included, and whether the stream has ended. Of an unknown stream there are none."""
         lower, upper = frame_id.lower_bound(from_), frame_id.upper_bound(to)
         frame_id.check_range(lower, upper)
-        key = _key(execution, attempt_index)
+        key = key_of(execution, attempt_index)
         after = None if lower is None else (lower[0], lower[1] - 1)
-        page = await self._page(key, after, upper, _count(count_limit), _visible(visibility))
+        page = await self._page(key, after, upper, _count(count_limit), visible(visibility))
         return StreamFrames(()) if page is None else page.shown()
 
     async def tail_stream(
@@ -110,9 +110,9 @@ class Streams(Budgets):
     ) -> StreamFrames:
         """Frames behind a cursor; if there are none, waits for some, or for the end, at most so long. No connection is held."""
         behind = frame_id.after(after)
-        key = _key(execution, attempt_index)
+        key = key_of(execution, attempt_index)
         wait_ms = checks.whole(block_ms, "block_ms", 0, MAX_TAIL_BLOCK_MS)
-        count, index = _count(count_limit), _visible(visibility)
+        count, index = _count(count_limit), visible(visibility)
         page = await self._tail(key, behind, wait_ms / 1000, count, index, lambda page: not page.known or page.closed is not None)
         if not page.known:
             raise NotFound("attempt", f"{attempt_index} of {execution}")
@@ -122,7 +122,7 @@ class Streams(Budgets):
         """The document the summary frames of an attempt have made so far."""
         read = Get(
             streams.SUMMARY,
-            _key(execution, attempt_index),
+            key_of(execution, attempt_index),
             ("document_json", "version", "patch_kind", "last_updated_ms", "first_applied_ms"),
         )
         rows = (await self.store.load((read,))).rows[0]
@@ -138,35 +138,6 @@ class Streams(Budgets):
         return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
 
     # ---- following
-
-    async def follow_stream(
-        self,
-        execution: ExecutionId,
-        attempt_index: int = 0,
-        after: str = "0-0",
-        visibility: Visibility = Visibility.All,
-        *,
-        later_attempts: bool = True,
-    ) -> AsyncIterator[tuple[int, StreamFrame]]:
-        """Each frame with the index of its attempt, until there can be no more: the execution has ended, or the attempt has.
-
-        To go on after a break, give the attempt and the id of the last frame seen.
-        """
-        at, behind, index = attempt_index, frame_id.after(after), _visible(visibility)
-
-        def enough(page: Page) -> bool:
-            return page.ended or (page.is_over and not later_attempts) or page.at_attempt > at
-
-        while True:
-            page = await self._tail(_key(execution, at), behind, MAX_TAIL_BLOCK_MS / 1000, FOLLOWED_PAGE, index, enough)
-            for frame in page.frames:
-                yield at, frame
-                behind = frame_id.after(frame.id)
-            if page.frames or not enough(page):
-                continue
-            if not later_attempts or page.at_attempt <= at:
-                return
-            at, behind = at + 1, (0, 0)
 
     async def _tail(
         self, key: Key, after: tuple[int, int], wait_s: float, count: int, index: str, enough: Callable[[Page], bool]
@@ -230,7 +201,7 @@ class Streams(Budgets):
         return Page(frames, bool(attempt), closed, state.attempt_index, state.ended)
 
 
-def _key(execution: ExecutionId, attempt_index: int) -> Key:
+def key_of(execution: ExecutionId, attempt_index: int) -> Key:
     if not isinstance(execution, ExecutionId):
         raise invalid("execution", "an ExecutionId", execution)
     return execution.partition_index, execution.uuid, checks.whole(attempt_index, "attempt_index", 0, MAX_ATTEMPT_INDEX)
@@ -245,7 +216,7 @@ def _count(count_limit: int) -> int:
     return count_limit
 
 
-def _visible(visibility: Visibility) -> str:
+def visible(visibility: Visibility) -> str:
     if not isinstance(visibility, Visibility):
         raise invalid("visibility", "a Visibility", visibility)
     return "frames" if visibility is Visibility.All else "kept_frames"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -103,6 +104,29 @@ class Subscription(Generic[Event]):
         event = self._ready.pop()
         self._handed = event.cursor
         return event
+
+    async def page(self, size: int, wait_s: float) -> list[Event]:
+        """What there is of the next so many events; should it be nothing, what comes within the time."""
+        await self._start()
+        until = time.monotonic() + wait_s
+        with self._store.hub.waiter((self._channel, None)) as bell:
+            while True:
+                bell.arm()
+                if self._unchecked:
+                    await self._check_trimmed()
+                self._page = size
+                while await self._read_page():
+                    if self._ready:
+                        found, self._ready = self._ready[::-1], []
+                        return found
+                left = until - time.monotonic()
+                if left <= 0:
+                    return []
+                await bell.wait(min(left, IDLE_POLL_S))
+
+    def pass_over_trimmed(self) -> None:
+        """Having said that something is missing, goes on behind it."""
+        self._position = max(self._position or 0, self._trimmed)
 
     async def _refill(self) -> bool:
         """Waits for events; False once it is closed."""

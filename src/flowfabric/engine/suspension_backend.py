@@ -25,6 +25,8 @@ from flowfabric.model.waitpoint import (
     SignalDuplicate,
     SuspendArgs,
     Suspended,
+    SuspendedListed,
+    WaitpointListed,
 )
 
 
@@ -83,13 +85,24 @@ class SuspensionBackend(Protocol):
     async def read_waitpoint_token(self, partition: int | str, waitpoint_id: UUID) -> str | None:
         """The credential itself, of an open waitpoint. For those who may hand it out."""
 
-    async def list_pending_waitpoints(self, execution: ExecutionId, after: UUID | None = None, limit: int = 100) -> Page:
+    async def look_at_waitpoint(self, execution: ExecutionId, waitpoint_id: UUID, token: str) -> WaitpointListed:
+        """What its token asks for. A token that does not fit tells nothing of what is there."""
+
+    async def list_pending_waitpoints(
+        self, execution: ExecutionId, after: UUID | None = None, limit: int = 100
+    ) -> Page[WaitpointListed]:
         """Open waitpoints of an execution by id; a fingerprint stands for the token."""
 
-    async def list_open_waitpoints(self, after: tuple[int, UUID] | None = None, limit: int = 100) -> Page:
+    async def list_open_waitpoints(
+        self,
+        after: tuple[int, UUID] | None = None,
+        limit: int = 100,
+    ) -> Page[WaitpointListed]:
         """Open waitpoints of all executions, oldest first: what people are being asked."""
 
-    async def list_suspended(self, partition: int | str, cursor: ExecutionId | None = None, limit: int = 100) -> Page:
+    async def list_suspended(
+        self, partition: int | str, cursor: ExecutionId | None = None, limit: int = 100
+    ) -> Page[SuspendedListed]:
         """Suspended executions of a partition, by when that was."""
 
     def subscribe_signal_delivery(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[SignalEvent]:

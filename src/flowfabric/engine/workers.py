@@ -78,7 +78,7 @@ class Workers(Explanations):
 
     async def list_workers(
         self, namespace: str | None = None, after: str | tuple[str, str] | None = None, limit: int = MAX_WORKERS_PAGE
-    ) -> Page:
+    ) -> Page[WorkerInfo]:
         """Live workers by instance id; without a namespace, of all of them, with (namespace, instance) as the cursor."""
         size = checks.limit(limit, MAX_WORKERS_PAGE)
         if namespace is not None:

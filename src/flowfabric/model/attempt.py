@@ -59,12 +59,12 @@ class FailureReason(Struct, frozen=True):
     detail: bytes | None = None
 
 
-class RetryScheduled(Struct, frozen=True):
+class RetryScheduled(Struct, frozen=True, tag=True):
     delay_until: int
     next_attempt_index: int
 
 
-class TerminalFailed(Struct, frozen=True):
+class TerminalFailed(Struct, frozen=True, tag=True):
     pass
 
 

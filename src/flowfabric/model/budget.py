@@ -49,11 +49,11 @@ class CreateBudgetArgs(Struct, frozen=True, kw_only=True):
     now: int | None = None
 
 
-class BudgetCreated(Struct, frozen=True):
+class BudgetCreated(Struct, frozen=True, tag=True):
     budget_id: UUID
 
 
-class BudgetAlreadySatisfied(Struct, frozen=True):
+class BudgetAlreadySatisfied(Struct, frozen=True, tag=True):
     """It exists; nothing was compared or changed."""
 
     budget_id: UUID
@@ -85,11 +85,11 @@ class RecordSpendArgs(Struct, frozen=True, kw_only=True):
     idempotency_key: str = ""
 
 
-class UsageOk(Struct, frozen=True):
+class UsageOk(Struct, frozen=True, tag=True):
     pass
 
 
-class SoftBreach(Struct, frozen=True):
+class SoftBreach(Struct, frozen=True, tag=True):
     """Counted, and above the soft limit: `current_usage` is with this report."""
 
     dimension: str
@@ -97,7 +97,7 @@ class SoftBreach(Struct, frozen=True):
     soft_limit: int
 
 
-class HardBreach(Struct, frozen=True):
+class HardBreach(Struct, frozen=True, tag=True):
     """Not counted. `current_usage` is what is stored; `action` is what was done to the execution, if anything."""
 
     dimension: str
@@ -106,7 +106,7 @@ class HardBreach(Struct, frozen=True):
     action: str | None = None
 
 
-class UsageAlreadyApplied(Struct, frozen=True):
+class UsageAlreadyApplied(Struct, frozen=True, tag=True):
     pass
 
 

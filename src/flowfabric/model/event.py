@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -71,3 +72,21 @@ class OperatorEvent(Struct, frozen=True):
     kind: str
     details: dict[str, Any]
     at: int
+
+
+class Channel(StrEnum):
+    COMPLETIONS = "completions"
+    LEASES = "leases"
+    SIGNALS = "signals"
+    OPERATORS = "operators"
+
+
+class EventPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Events of one channel, and the cursor behind them. `trimmed` says that retention had removed some before these."""
+
+    cursor: bytes
+    trimmed: bool = False
+    completions: list[CompletionEvent] = []
+    leases: list[LeaseEvent] = []
+    signals: list[SignalEvent] = []
+    operators: list[OperatorEvent] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
@@ -12,6 +12,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.policy import ExecutionPolicy
 from flowfabric.model.state import OPERATOR_OVERRIDE, PublicState
 
+T = TypeVar("T")
 MAX_PAYLOAD_BYTES = 1_048_576
 MAX_TAGS = 64
 MAX_TAGS_BYTES = 16_384
@@ -131,12 +132,12 @@ class CreateExecutionArgs(Struct, frozen=True, gc=False, kw_only=True):
     now: int | None = None
 
 
-class Created(Struct, frozen=True, gc=False):
+class Created(Struct, frozen=True, tag=True, gc=False):
     execution_id: ExecutionId
     public_state: PublicState
 
 
-class Duplicate(Struct, frozen=True, gc=False):
+class Duplicate(Struct, frozen=True, tag=True, gc=False):
     """It exists already, under this id."""
 
     execution_id: ExecutionId
@@ -179,20 +180,20 @@ class Replayed(Struct, frozen=True):
     public_state: PublicState
 
 
-class Expired(Struct, frozen=True):
+class Expired(Struct, frozen=True, tag=True):
     execution_id: ExecutionId
 
 
-class AlreadyTerminal(Struct, frozen=True):
+class AlreadyTerminal(Struct, frozen=True, tag=True):
     pass
 
 
-class Blocked(Struct, frozen=True):
+class Blocked(Struct, frozen=True, tag=True):
     execution_id: ExecutionId
     reason: str
 
 
-class LuaRejected(Struct, frozen=True):
+class LuaRejected(Struct, frozen=True, tag=True):
     """A block that came too late; the scheduler only logs it. The name is the wire's."""
 
     message: str
@@ -279,10 +280,10 @@ class ExecutionContext(Struct, frozen=True):
     tags: dict[str, str]
 
 
-class Page(Struct, frozen=True):
-    """One page of ids, and where the next begins."""
+class Page(Struct, Generic[T], frozen=True):
+    """One page of a listing, and where the next begins."""
 
-    items: list[Any]
+    items: list[T]
     next_cursor: Any = None
 
 

@@ -200,11 +200,11 @@ class CreateFlowArgs(Struct, frozen=True, kw_only=True):
     now: int | None = None
 
 
-class FlowCreated(Struct, frozen=True):
+class FlowCreated(Struct, frozen=True, tag=True):
     flow_id: UUID
 
 
-class FlowAlreadyExists(Struct, frozen=True):
+class FlowAlreadyExists(Struct, frozen=True, tag=True):
     flow_id: UUID
 
 
@@ -214,12 +214,12 @@ class AddExecutionToFlowArgs(Struct, frozen=True, kw_only=True):
     now: int | None = None
 
 
-class Added(Struct, frozen=True):
+class Added(Struct, frozen=True, tag=True):
     execution_id: ExecutionId
     new_node_count: int
 
 
-class AlreadyMember(Struct, frozen=True):
+class AlreadyMember(Struct, frozen=True, tag=True):
     execution_id: ExecutionId
     node_count: int
 
@@ -253,11 +253,11 @@ class ApplyDependencyArgs(Struct, frozen=True, kw_only=True):
     now: int | None = None
 
 
-class DependencyApplied(Struct, frozen=True):
+class DependencyApplied(Struct, frozen=True, tag=True):
     unsatisfied_count: int
 
 
-class AlreadyApplied(Struct, frozen=True):
+class AlreadyApplied(Struct, frozen=True, tag=True):
     pass
 
 
@@ -313,14 +313,14 @@ class Reconciled(Struct, frozen=True):
     detail: str = ""
 
 
-class FlowCancelled(Struct, frozen=True):
+class FlowCancelled(Struct, frozen=True, tag=True):
     """The members listed were cancelled by this very call."""
 
     cancellation_policy: str
     member_execution_ids: list[ExecutionId]
 
 
-class FlowAlreadyTerminal(Struct, frozen=True):
+class FlowAlreadyTerminal(Struct, frozen=True, tag=True):
     stored_cancellation_policy: str | None
     stored_cancel_reason: str | None
     member_execution_ids: list[ExecutionId]
@@ -352,7 +352,7 @@ class SubmitFlowArgs(Struct, frozen=True, kw_only=True):
     now: int | None = None
 
 
-class FlowSubmitted(Struct, frozen=True):
+class FlowSubmitted(Struct, frozen=True, tag=True):
     flow_id: UUID
     graph_revision: int
     node_count: int
@@ -417,11 +417,11 @@ class EdgeSnapshot(Struct, frozen=True):
     created_by: str
 
 
-class Outgoing(Struct, frozen=True):
+class Outgoing(Struct, frozen=True, tag=True):
     from_node: ExecutionId
 
 
-class Incoming(Struct, frozen=True):
+class Incoming(Struct, frozen=True, tag=True):
     """Edges that arrive at this node."""
 
     to_node: ExecutionId

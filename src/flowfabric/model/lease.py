@@ -111,14 +111,14 @@ class Grant(Struct, frozen=True):
     expires_at_ms: int
 
 
-class ClaimGrant(Struct, frozen=True):
+class ClaimGrant(Struct, frozen=True, tag=True):
     execution_id: ExecutionId
     partition_key: str
     grant_key: str
     expires_at_ms: int
 
 
-class ReclaimGrant(Struct, frozen=True):
+class ReclaimGrant(Struct, frozen=True, tag=True):
     execution_id: ExecutionId
     partition_key: str
     grant_key: str
@@ -203,7 +203,7 @@ class ReclaimExecutionArgs(Struct, frozen=True, kw_only=True):
     current_attempt_index: int = 0
 
 
-class Claimed(Struct, frozen=True):
+class Claimed(Struct, frozen=True, tag=True):
     execution_id: ExecutionId
     lease_id: UUID
     lease_epoch: int
@@ -214,36 +214,36 @@ class Claimed(Struct, frozen=True):
     handle: Handle
 
 
-class GrantNotFound(Struct, frozen=True):
+class GrantNotFound(Struct, frozen=True, tag=True):
     execution_id: ExecutionId
 
 
-class NotReclaimable(Struct, frozen=True):
+class NotReclaimable(Struct, frozen=True, tag=True):
     execution_id: ExecutionId
     detail: str
 
 
-class ReclaimCapExceeded(Struct, frozen=True):
+class ReclaimCapExceeded(Struct, frozen=True, tag=True):
     execution_id: ExecutionId
     reclaim_count: int
 
 
-class NoWork(Struct, frozen=True):
+class NoWork(Struct, frozen=True, tag=True):
     pass
 
 
-class Revoked(Struct, frozen=True):
+class Revoked(Struct, frozen=True, tag=True):
     """The lease that was taken, as composite text, and the epoch that replaced it, as decimal text."""
 
     lease_id: str
     lease_epoch: str
 
 
-class AlreadySatisfied(Struct, frozen=True):
+class AlreadySatisfied(Struct, frozen=True, tag=True):
     reason: str
 
 
-class MarkedExpired(Struct, frozen=True):
+class MarkedExpired(Struct, frozen=True, tag=True):
     pass
 
 

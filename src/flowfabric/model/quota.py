@@ -92,11 +92,11 @@ class CreateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
     now: int | None = None
 
 
-class QuotaPolicyCreated(Struct, frozen=True):
+class QuotaPolicyCreated(Struct, frozen=True, tag=True):
     quota_policy_id: UUID
 
 
-class QuotaPolicyAlreadySatisfied(Struct, frozen=True):
+class QuotaPolicyAlreadySatisfied(Struct, frozen=True, tag=True):
     """It exists; whatever else was said is ignored."""
 
     quota_policy_id: UUID
@@ -126,19 +126,19 @@ class CheckAdmissionArgs(Struct, frozen=True, kw_only=True):
     now: int | None = None
 
 
-class Admitted(Struct, frozen=True):
+class Admitted(Struct, frozen=True, tag=True):
     pass
 
 
-class AlreadyAdmitted(Struct, frozen=True):
+class AlreadyAdmitted(Struct, frozen=True, tag=True):
     """It holds a slot of this policy."""
 
 
-class RateExceeded(Struct, frozen=True):
+class RateExceeded(Struct, frozen=True, tag=True):
     retry_after_ms: int
 
 
-class ConcurrencyExceeded(Struct, frozen=True):
+class ConcurrencyExceeded(Struct, frozen=True, tag=True):
     pass
 
 
@@ -161,7 +161,7 @@ class BlockForAdmissionArgs(Struct, frozen=True, kw_only=True):
     now: int | None = None
 
 
-class Rejected(Struct, frozen=True):
+class Rejected(Struct, frozen=True, tag=True):
     """A block that came too late; the scheduler only logs it."""
 
     message: str

@@ -53,13 +53,13 @@ class Visibility(StrEnum):
 # ---- modes
 
 
-class Durable(Struct, frozen=True):
+class Durable(Struct, frozen=True, tag=True):
     """Kept, up to the stream's cap."""
 
     wire: ClassVar[str] = "durable"
 
 
-class DurableSummary(Struct, frozen=True):
+class DurableSummary(Struct, frozen=True, tag=True):
     """The payload is a JSON merge patch of the attempt's one document; the patch is kept for a while, the document for good."""
 
     wire: ClassVar[str] = "summary"
@@ -67,7 +67,7 @@ class DurableSummary(Struct, frozen=True):
     patch_kind: str = PATCH_KIND
 
 
-class BestEffortLive(Struct, frozen=True):
+class BestEffortLive(Struct, frozen=True, tag=True):
     """For whoever watches now: about two `ttl_ms` of frames at the current rate, between the floor and the ceiling."""
 
     wire: ClassVar[str] = "best_effort"
@@ -178,3 +178,11 @@ class SummaryDocument(Struct, frozen=True):
     patch_kind: str
     last_updated_ms: int
     first_applied_ms: int
+
+
+class FollowedPage(Struct, frozen=True):
+    """Frames of a stream that is followed, and where to go on; no attempt means that nothing more can come."""
+
+    frames: tuple[StreamFrame, ...]
+    next_attempt: int | None
+    next_after: str

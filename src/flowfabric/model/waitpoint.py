@@ -56,28 +56,28 @@ class CountKind(StrEnum):
 # ---- conditions
 
 
-class Single(Struct, frozen=True):
+class Single(Struct, frozen=True, tag=True):
     """One signal on that key; with a name, one of that name."""
 
     waitpoint_key: str
     name: str | None = None
 
 
-class OperatorOnly(Struct, frozen=True):
+class OperatorOnly(Struct, frozen=True, tag=True):
     """No signal ends it; an operator or a timeout does."""
 
 
-class TimeoutOnly(Struct, frozen=True):
+class TimeoutOnly(Struct, frozen=True, tag=True):
     """Only its timeout ends it."""
 
 
-class AllOf(Struct, frozen=True):
+class AllOf(Struct, frozen=True, tag=True):
     """Every member, in any order."""
 
     members: tuple[Any, ...]
 
 
-class Count(Struct, frozen=True):
+class Count(Struct, frozen=True, tag=True):
     """At least n different ones over these keys: waitpoints, signals or sources."""
 
     n: int
@@ -107,14 +107,14 @@ class ResumePolicy(Struct, frozen=True):
     close_waitpoint_on_resume: bool = True
 
 
-class FreshWaitpoint(Struct, frozen=True):
+class FreshWaitpoint(Struct, frozen=True, tag=True):
     """A new mailbox. Without a key it is called after its id."""
 
     waitpoint_id: UUID
     waitpoint_key: str = ""
 
 
-class UsePending(Struct, frozen=True):
+class UsePending(Struct, frozen=True, tag=True):
     """One that was created ahead, with what has arrived in it."""
 
     waitpoint_id: UUID
@@ -233,11 +233,11 @@ class SuspendArgs(Struct, frozen=True, kw_only=True):
     suspension_id: UUID
     waitpoints: Sequence[Binding]
     resume_condition: Condition
-    reason_code: ReasonCode | str = ReasonCode.WAITING_FOR_SIGNAL
+    reason_code: str = ReasonCode.WAITING_FOR_SIGNAL
     resume_policy: ResumePolicy = ResumePolicy()
     requested_by: str = "worker"
     timeout_at: int | None = None
-    timeout_behavior: TimeoutBehavior | str = TimeoutBehavior.FAIL
+    timeout_behavior: str = TimeoutBehavior.FAIL
     continuation_metadata_pointer: str | None = None
     idempotency_key: str | None = None
     now: int | None = None
@@ -287,12 +287,12 @@ class SuspensionDetails(Struct, frozen=True):
         return self.waitpoints[1:]
 
 
-class Suspended(Struct, frozen=True):
+class Suspended(Struct, frozen=True, tag=True):
     details: SuspensionDetails
     handle: Handle
 
 
-class ConditionMet(Struct, frozen=True):
+class ConditionMet(Struct, frozen=True, tag=True):
     """What had arrived already was enough: nothing was suspended, and the handle stays good."""
 
     details: SuspensionDetails
@@ -342,12 +342,12 @@ class ApprovalSignalArgs(Struct, frozen=True, kw_only=True):
     max_signals_per_execution: int = MAX_SIGNALS
 
 
-class SignalAccepted(Struct, frozen=True):
+class SignalAccepted(Struct, frozen=True, tag=True):
     signal_id: UUID
     effect: str
 
 
-class SignalDuplicate(Struct, frozen=True):
+class SignalDuplicate(Struct, frozen=True, tag=True):
     existing_signal_id: UUID
 
 
@@ -376,22 +376,22 @@ class SuspendedListed(Struct, frozen=True):
     reason: str
 
 
-class Seeded(Struct, frozen=True):
+class Seeded(Struct, frozen=True, tag=True):
     kid: str
 
 
-class AlreadySeeded(Struct, frozen=True):
+class AlreadySeeded(Struct, frozen=True, tag=True):
     kid: str
     same_secret: bool
 
 
-class Rotated(Struct, frozen=True):
+class Rotated(Struct, frozen=True, tag=True):
     previous_kid: str | None
     new_kid: str
     gc_count: int
 
 
-class RotationNoop(Struct, frozen=True):
+class RotationNoop(Struct, frozen=True, tag=True):
     kid: str
 
 

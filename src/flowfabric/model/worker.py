@@ -52,17 +52,17 @@ class RegisterWorkerArgs(Struct, frozen=True, kw_only=True):
     now: int | None = None
 
 
-class Registered(Struct, frozen=True):
+class Registered(Struct, frozen=True, tag=True):
     pass
 
 
-class Refreshed(Struct, frozen=True):
+class Refreshed(Struct, frozen=True, tag=True):
     next_expiry_ms: int
 
 
-class NotRegistered(Struct, frozen=True):
+class NotRegistered(Struct, frozen=True, tag=True):
     pass
 
 
-class Marked(Struct, frozen=True):
+class Marked(Struct, frozen=True, tag=True):
     pass

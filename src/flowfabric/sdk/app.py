@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, overload
 from uuid import UUID
 
-from flowfabric.connect import connect, is_in_memory, is_postgres
+from flowfabric.connect import connect, is_http, is_in_memory, is_postgres
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId, lane_id
@@ -43,7 +43,8 @@ class Plain:
 
 
 class App:
-    """`App("sqlite:///ff.db")`, `App("postgresql://host/database")`, or `App("memory://")` for tests.
+    """`App("sqlite:///ff.db")`, `App("postgresql://host/database")`, `App("http://host:9090", token=...)` for a server's, or
+    `App("memory://")` for tests.
 
     It connects when it is first used, and belongs to the event loop it is used in. `async with app:` closes it in the end.
     Its `state` and `middleware` are those of every worker that runs its tasks, before what that worker is given itself.
@@ -163,7 +164,8 @@ class App:
         try:
             if self._given is None and not is_postgres(self.url):
                 await engine.prepare()
-            await engine.seed_waitpoint_hmac_secret(_KID, os.environ.get(SECRET) or secrets.token_hex(32))
+            if self._given is not None or not is_http(self.url):
+                await engine.seed_waitpoint_hmac_secret(_KID, os.environ.get(SECRET) or secrets.token_hex(32))
             for budget in self.budgets:
                 await engine.create_budget(budget.creation(self.namespace))
         except BaseException:

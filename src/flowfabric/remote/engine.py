@@ -1,0 +1,163 @@
+"""The engine of a server: the same operations, each one call. What needs no server is decided here."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import cache
+from typing import Any, cast
+from uuid import uuid4
+
+import msgspec
+from msgspec import structs
+
+from flowfabric.engine.engine import Engine
+from flowfabric.engine.polls import MAX_POLL_MS, followed
+from flowfabric.errors import ConfigError, Unavailable
+from flowfabric.ids import ExecutionId
+from flowfabric.model.event import Channel, ScannerFilter
+from flowfabric.model.lease import Capabilities, Handle
+from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrame, Visibility
+from flowfabric.remote.bell import RemoteBell
+from flowfabric.remote.subscription import RemoteSubscription
+from flowfabric.remote.transport import Transport
+from flowfabric.wire.operations import OPERATIONS, Operation, answer_type, request_type, signature
+from flowfabric.wire.values import decoder, encode
+
+PATH = "/v1/engine/"
+_WAITS = ("block_ms", "wait_ms")
+
+
+class RemoteEngine:
+    """Offers what `wire.operations` lists, and raises `Unavailable` for anything else the engine can do."""
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self._transport = Transport(url, token)
+        self._seen: dict[frozenset[str], int] = {}
+        self._capabilities: Capabilities | None = None
+
+    async def call(self, name: str, arguments: Any) -> Any:
+        operation = OPERATIONS[name]
+        waits = [getattr(arguments, field) for field in _WAITS if field in type(arguments).__struct_fields__]
+        body = encode(arguments)
+        answer = await self._transport.post(PATH + name, body, again=operation.again, wait_s=sum(waits) / 1_000)
+        return decoder(answer_type(name))(answer)
+
+    # ---- what is not one call
+
+    @property
+    def backend_label(self) -> str:
+        return "http"
+
+    @property
+    def durability(self) -> str:
+        return "that of the server"
+
+    async def prepare(self) -> str | None:
+        """Whether it is there and lets us in; its schema is its own affair."""
+        await self.call("ping", request_type("ping")())
+        return None
+
+    async def work_bell(self, *lanes: str) -> RemoteBell:
+        return RemoteBell(self, lanes, self._seen)
+
+    def follow_stream(
+        self,
+        execution: ExecutionId,
+        attempt_index: int = 0,
+        after: str = "0-0",
+        visibility: Visibility = Visibility.All,
+        *,
+        later_attempts: bool = True,
+    ) -> AsyncIterator[tuple[int, StreamFrame]]:
+        read = cast(Engine, self).read_followed
+        return followed(
+            lambda at, behind: read(execution, at, behind, visibility, later_attempts, min(MAX_TAIL_BLOCK_MS, MAX_POLL_MS)),
+            attempt_index,
+            after,
+        )
+
+    def subscribe_completion(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> RemoteSubscription:
+        return RemoteSubscription(cast(Engine, self), Channel.COMPLETIONS, cursor, wanted)
+
+    def subscribe_lease_history(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> RemoteSubscription:
+        return RemoteSubscription(cast(Engine, self), Channel.LEASES, cursor, wanted)
+
+    def subscribe_signal_delivery(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> RemoteSubscription:
+        return RemoteSubscription(cast(Engine, self), Channel.SIGNALS, cursor, wanted)
+
+    def subscribe_operator_events(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> RemoteSubscription:
+        return RemoteSubscription(cast(Engine, self), Channel.OPERATORS, cursor, wanted)
+
+    async def claim(self, lane: str, capabilities: Any, policy: Any) -> Handle | None:
+        found = await cast(Engine, self).claim_many(lane, capabilities, policy, 1)
+        return found[0].handle if found else None
+
+    async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
+        """Its loops run on the server."""
+
+    async def close(self) -> None:
+        await self._transport.close()
+
+    async def __aenter__(self) -> RemoteEngine:
+        await self.prepare()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.startswith("_") and callable(getattr(Engine, name, None)):
+            raise Unavailable(f"{name} over HTTP")
+        raise AttributeError(name)
+
+
+def _keyed(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    """What is sent again must be known again: calls that count get a key of their own, if they have none."""
+    if name == "report_usage" and not given["usage"].dedup_key:
+        return {**given, "usage": structs.replace(given["usage"], dedup_key=f"http:{uuid4().hex}")}
+    if name == "suspend" and not given["args"].idempotency_key:
+        return {**given, "args": structs.replace(given["args"], idempotency_key=f"http:{uuid4().hex}")}
+    if name == "append_frame":
+        return {**given, "frame": _numbered(given["frame"])}
+    if name == "append_frames":
+        return {**given, "frames": [_numbered(frame) for frame in given["frames"]]}
+    return given
+
+
+def _numbered(frame: Any) -> Any:
+    return frame if frame.seq is not None else structs.replace(frame, seq=uuid4().int >> 66)
+
+
+_KEYED = frozenset({"report_usage", "suspend", "append_frame", "append_frames"})
+
+
+@cache
+def _fields(name: str) -> frozenset[str]:
+    return frozenset(request_type(name).__struct_fields__)
+
+
+def _remote(operation: Operation) -> Callable[..., Awaitable[Any]]:
+    name = operation.name
+
+    async def call(self: RemoteEngine, *args: Any, **named: Any) -> Any:
+        given = dict(signature(name).bind(self, *args, **named).arguments)
+        del given["self"]
+        if given.pop("connection", None) is not None:
+            raise ConfigError(
+                f"{name}: connection: a server cannot join your transaction; connect to the database itself for that"
+            )
+        if name in _KEYED:
+            given = _keyed(name, given)
+        try:
+            request = request_type(name)(**{field: given[field] for field in _fields(name) if field in given})
+        except (TypeError, msgspec.ValidationError) as error:
+            raise ConfigError(f"{name}: {error}") from None
+        return await self.call(name, request)
+
+    call.__name__, call.__qualname__ = name, f"RemoteEngine.{name}"
+    call.__doc__ = getattr(Engine, name).__doc__
+    return call
+
+
+for _operation in OPERATIONS.values():
+    setattr(RemoteEngine, _operation.name, _remote(_operation))

@@ -1,0 +1,270 @@
+"""From a request to an answer: who asks, how much, what for, and what came of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from http import HTTPStatus
+from typing import Any, Protocol
+from urllib.parse import parse_qsl
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route as Path
+
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import ConfigError, EngineError, NotFound, ValidationError
+from flowfabric.server import binding
+from flowfabric.server.config import ServerSettings
+from flowfabric.server.permits import Permits
+from flowfabric.server.route import Ask, Refusal, Reply, Route
+from flowfabric.server.table import ROUTES
+from flowfabric.server.tokens import ANYBODY, Caller, Tokens, tokens_of
+from flowfabric.wire.errors import MEDIA_TYPE, Problem, problem_of
+from flowfabric.wire.values import decoder, encode
+
+log = logging.getLogger("flowfabric.server")
+
+JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+MAX_FORM_FIELDS = 32
+UNAUTHORIZED = "missing or invalid Authorization header"
+
+
+class Observer(Protocol):
+    """Told of every request that was answered; what it has gathered is the page of metrics."""
+
+    def http_request(self, route: str, method: str, status: int, seconds: float) -> None: ...
+
+    async def page(self) -> tuple[bytes, str]: ...
+
+
+class Server:
+    """What all requests share."""
+
+    def __init__(self, engine: Engine, settings: ServerSettings, *, observer: Observer | None = None) -> None:
+        self.engine, self.settings, self.observer = engine, settings, observer
+        self.tokens: Tokens = tokens_of(settings.api_token or None, settings.api_tokens_file or None)
+        self.streams = Permits("stream_ops", settings.max_concurrent_stream_ops)
+        self.rotations = Permits("admin_rotate", 1)
+        self.namespaces = binding.Namespaces(engine)
+        self.background: set[asyncio.Task[Any]] = set()
+        self.stopping = asyncio.Event()
+        self.loops_are_running: Callable[[], bool] = lambda: True
+
+    def caller(self, header: str | None) -> Caller | None:
+        return self.tokens.caller(header) if self.tokens else ANYBODY
+
+    @property
+    def is_draining(self) -> bool:
+        return self.stopping.is_set()
+
+    def drain(self) -> None:
+        """From now on it is not ready, and whoever waits is sent away."""
+        self.stopping.set()
+        self.streams.close()
+
+    async def finish(self, seconds: float) -> None:
+        """Waits for what goes on behind answered requests."""
+        if self.background:
+            _, late = await asyncio.wait(tuple(self.background), timeout=seconds)
+            for task in late:
+                task.cancel()
+
+    async def metrics_page(self) -> Reply:
+        if self.observer is None:
+            raise NotFound("metrics")
+        text, media = await self.observer.page()
+        return Reply(200, raw=text, media=media)
+
+    def begin(self, work: Any) -> None:
+        """Something that goes on after its request was answered, and that the server waits for when it stops."""
+        task = asyncio.create_task(work)
+        self.background.add(task)
+        task.add_done_callback(self.background.discard)
+
+
+def build(server: Server, routes: tuple[Route, ...] = ROUTES) -> Starlette:
+    by_path: dict[str, dict[str, Route]] = {}
+    for route in routes:
+        by_path.setdefault(route.path, {})[route.method] = route
+    paths = [Path(path, _Endpoint(server, path, methods)) for path, methods in by_path.items()]
+    unknown = Path("/{path:path}", _Endpoint(server, "unknown", {}))
+    return Starlette(routes=[*paths, unknown])
+
+
+class _Endpoint:
+    """All methods of one path, as an ASGI application."""
+
+    def __init__(self, server: Server, path: str, methods: dict[str, Route]) -> None:
+        self._server, self._path, self._methods = server, path, methods
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope, receive)
+        began = time.perf_counter()
+        try:
+            response = await self._answer(request)
+        except ClientDisconnect:
+            return
+        response.headers.update(self._cors(request))
+        await response(scope, receive, send)
+        if self._server.observer is not None:
+            self._server.observer.http_request(self._path, request.method, response.status_code, time.perf_counter() - began)
+
+    async def _answer(self, request: Request) -> Response:
+        if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
+            return Response(status_code=200)
+        method = "GET" if request.method == "HEAD" and "HEAD" not in self._methods else request.method
+        route = self._methods.get(method)
+        caller = self._server.caller(request.headers.get("authorization"))
+        if caller is None and (route is None or route.role is not None):
+            return _problem(401, UNAUTHORIZED, headers={"www-authenticate": "Bearer"})
+        if route is None:
+            if not self._methods:
+                return _problem(404, f"no such path: {request.url.path[:200]}")
+            return _problem(405, f"{request.method} is not for this path", headers={"allow": ", ".join(sorted(self._methods))})
+        if route.role is not None and caller is not None and not caller.may(route.role):
+            return _problem(403, f"this token may not: the role {route.role.value} is needed", code="forbidden")
+        return await self._handled(route, request, caller or ANYBODY)
+
+    async def _handled(self, route: Route, request: Request, caller: Caller) -> Response:
+        try:
+            body = await self._body(route, request)
+            query = _query(route, request)
+            ask = Ask(self._server, caller, dict(request.path_params), query, body, dict(request.headers))
+            if caller.namespace is not None or caller.lanes is not None:
+                await binding.check(route, ask)
+            with self._server.streams.one() if route.streams else nullcontext():
+                return _response(await (self._unless_stopping(route, ask) if route.waits else route.handler(ask)))
+        except _Answered as answered:
+            return answered.response
+        except Refusal as refused:
+            return _problem(400, refused.detail, code="invalid_input")
+        except EngineError as error:
+            return _failed(error)
+        except ConfigError as error:
+            return _problem(400, str(error), code="invalid_input")
+        except Exception:
+            log.exception("%s %s failed", route.method, route.path)
+            return _problem(500, "the server failed; its log says why", code="internal", retryable=False)
+
+    async def _unless_stopping(self, route: Route, ask: Ask) -> Reply:
+        working, stopping = asyncio.ensure_future(route.handler(ask)), asyncio.ensure_future(self._server.stopping.wait())
+        try:
+            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if working.done():
+                return working.result()
+            raise _Answered(_stopping())
+        finally:
+            for task in (working, stopping):
+                task.cancel()
+            await asyncio.gather(working, stopping, return_exceptions=True)
+
+    async def _body(self, route: Route, request: Request) -> Any:
+        declared = request.headers.get("content-length", "0")
+        if declared.isdigit() and int(declared) > route.limit:
+            raise _Answered(_too_large(route))
+        if route.body is None:
+            return None
+        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if media != FORM if route.form else (media != JSON and not media.endswith("+json")):
+            raise _Answered(_bad_json(415))
+        parts, size = [], 0
+        try:
+            async with asyncio.timeout(self._server.settings.slow_client_s):
+                async for part in request.stream():
+                    size += len(part)
+                    if size > route.limit:
+                        raise _Answered(_too_large(route))
+                    parts.append(part)
+        except TimeoutError:
+            raise _Answered(_problem(408, "the request took too long to arrive")) from None
+        try:
+            return _form(route, b"".join(parts)) if route.form else decoder(route.body)(b"".join(parts))
+        except msgspec.ValidationError as error:
+            raise _Answered(_bad_json(422, str(error))) from None
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise _Answered(_bad_json(400)) from None
+
+    def _cors(self, request: Request) -> dict[str, str]:
+        """Closed unless opened by name."""
+        allowed, origin = self._server.settings.cors_origins, request.headers.get("origin")
+        if origin is None or not (origin in allowed or "*" in allowed):
+            return {}
+        headers = {"access-control-allow-origin": "*" if "*" in allowed else origin, "vary": "Origin"}
+        if request.method == "OPTIONS":
+            headers["access-control-allow-methods"] = "GET, POST, PUT"
+            headers["access-control-allow-headers"] = "content-type" + (", authorization" if self._server.tokens else "")
+        return headers
+
+
+class _Answered(Exception):
+    def __init__(self, response: Response) -> None:
+        self.response = response
+
+
+def _form(route: Route, data: bytes) -> Any:
+    try:
+        fields = parse_qsl(data.decode(), max_num_fields=MAX_FORM_FIELDS)
+    except ValueError as error:
+        raise msgspec.ValidationError(str(error)) from None
+    return msgspec.convert(dict(fields), route.body, strict=False)
+
+
+def _query(route: Route, request: Request) -> Any:
+    if route.query is None:
+        return None
+    try:
+        return msgspec.convert(dict(request.query_params), route.query, strict=False)
+    except msgspec.ValidationError as error:
+        raise _Answered(_problem(400, f"invalid query: {error}", code="invalid_input")) from None
+
+
+def _response(reply: Reply) -> Response:
+    if reply.stream is not None:
+        return StreamingResponse(reply.stream, reply.status, media_type=reply.media, headers=reply.headers)
+    if reply.status == 204:
+        return Response(status_code=204, headers=reply.headers)
+    content = encode(reply.value) if reply.raw is None else reply.raw
+    return Response(content, reply.status, media_type=reply.media, headers=reply.headers)
+
+
+def _failed(error: EngineError) -> Response:
+    problem = problem_of(error)
+    headers = {"retry-after": "1"} if problem.status in (429, 503) else {}
+    if problem.status == 500 and not isinstance(error, ValidationError):
+        log.warning("answered 500: %s", error)
+    return Response(encode(problem), problem.status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def _problem(
+    status: int,
+    error: str,
+    *,
+    code: str | None = None,
+    headers: dict[str, str] | None = None,
+    retryable: bool | None = None,
+    **more: Any,
+) -> Response:
+    title = HTTPStatus(status).phrase
+    said = Problem(
+        status=status, title=title, error=error, code=code or title.lower().replace(" ", "_"), retryable=retryable, **more
+    )
+    return Response(encode(said), status, media_type=MEDIA_TYPE, headers=headers)
+
+
+def _stopping() -> Response:
+    given = {"backend": "server", "detail": "it is stopping; ask again", "kind": "transport"}
+    return _problem(503, "the server is stopping; ask again", retryable=True, raised="TransportError", given=given)
+
+
+def _too_large(route: Route) -> Response:
+    return _problem(413, "payload_too_large", code="payload_too_large", limit_bytes=route.limit, route=route.path)
+
+
+def _bad_json(status: int, detail: str | None = None) -> Response:
+    return _problem(status, f"invalid JSON: {HTTPStatus(status).phrase}", code="invalid_json", detail=detail)

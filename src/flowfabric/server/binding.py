@@ -1,0 +1,127 @@
+"""A token that belongs to one namespace sees nothing of the others: what is not its own is not there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import NotFound
+from flowfabric.ids import ExecutionId
+from flowfabric.model.event import ScannerFilter
+from flowfabric.wire.operations import Bound
+
+if TYPE_CHECKING:
+    from flowfabric.server.route import Ask, Route
+
+MAX_KNOWN = 10_000
+
+
+class Forbidden(NotFound):
+    """Told as if it did not exist."""
+
+
+class Namespaces:
+    """Where executions and flows belong; that never changes, so it is asked once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[Any, str] = {}
+
+    async def of_execution(self, ident: ExecutionId) -> str | None:
+        return await self._asked(ident, self._engine.get_execution_namespace(ident))
+
+    async def of_flow(self, ident: UUID) -> str | None:
+        return await self._asked(ident, self._flow(ident))
+
+    async def _flow(self, ident: UUID) -> str | None:
+        found = await self._engine.describe_flow(ident)
+        return None if found is None else found.namespace
+
+    async def _asked(self, key: Any, asking: Any) -> str | None:
+        known = self._known.get(key)
+        if known is not None:
+            asking.close()
+            return known
+        found: str | None = await asking
+        if found is not None:
+            if len(self._known) >= MAX_KNOWN:
+                del self._known[next(iter(self._known))]
+            self._known[key] = found
+        return found
+
+
+async def check(route: Route, ask: Ask) -> None:
+    """Before the handler runs, for callers who are bound."""
+    if route.subject:
+        subject = getattr(ask.body, route.subject, None)
+    elif route.bound is Bound.EXECUTION:
+        subject = ask.execution()
+    elif route.bound is Bound.FLOW:
+        subject = ask.uuid()
+    else:
+        subject = ask.body if ask.body is not None else ask.query
+    await _check(route.bound, subject, ask)
+
+
+async def _check(bound: Bound, subject: Any, ask: Ask) -> None:
+    mine, lanes = ask.caller.namespace, ask.caller.lanes
+    match bound:
+        case Bound.FREE:
+            return
+        case Bound.NAMESPACE:
+            for each in subject if isinstance(subject, list) else [subject]:
+                _check_named(each, mine, lanes)
+        case Bound.EXECUTION:
+            ident = str(getattr(subject, "execution_id", subject))
+            if mine is not None and await _owner(ask.server.namespaces, ident) != mine:
+                raise Forbidden("execution")
+        case Bound.FLOW:
+            ident = getattr(subject, "flow_id", subject)
+            if mine is not None and await ask.server.namespaces.of_flow(ident) != mine:
+                raise Forbidden("flow")
+        case Bound.HANDLE:
+            for handle in _handles(subject):
+                ident = ask.engine.fields(handle).execution_id
+                if mine is not None and await ask.server.namespaces.of_execution(ident) != mine:
+                    raise Forbidden("execution")
+        case Bound.LANE:
+            asked = getattr(subject, "lane_id", subject)
+            if lanes is None or not set([asked] if isinstance(asked, str) else asked) <= lanes:
+                raise Forbidden("lane")
+        case Bound.NEVER:
+            raise Forbidden("path")
+
+
+async def _owner(namespaces: Namespaces, ident: str) -> str | None:
+    """Of an execution, or of a flow where either will do."""
+    try:
+        return await (namespaces.of_execution(ExecutionId(ident)) if ident[:1] == "{" else namespaces.of_flow(UUID(ident)))
+    except ValueError:
+        return None
+
+
+def _handles(subject: Any) -> Iterable[Any]:
+    if isinstance(subject, list):
+        return [each[0] for each in subject]
+    return [subject]
+
+
+def _check_named(subject: Any, mine: str | None, lanes: frozenset[str] | None) -> None:
+    named = subject if isinstance(subject, str) else getattr(subject, "namespace", None)
+    if mine is not None and named != mine:
+        raise Forbidden("namespace")
+    for each in (subject, *getattr(subject, "nodes", ())):
+        lane, space = getattr(each, "lane_id", None), getattr(each, "namespace", None)
+        if (lanes is not None and lane is not None and lane not in lanes) or (
+            mine is not None and space is not None and space != mine
+        ):
+            raise Forbidden("lane")
+
+
+def narrowed(wanted: ScannerFilter | None, mine: str | None) -> ScannerFilter | None:
+    """A filter for events that lets nothing through which is not the caller's."""
+    if mine is None:
+        return wanted
+    return ScannerFilter(mine, None if wanted is None else wanted.instance_tag)

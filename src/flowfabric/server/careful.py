@@ -1,0 +1,60 @@
+"""HTTP connections that are not waited for without end: heads are bounded in size and in time."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+MAX_HEAD_BYTES = 65_536
+HEAD_S = 20.0
+_TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
+
+
+class CarefulProtocol(HttpToolsProtocol):
+    """A client has so long, and so many bytes, from its first byte to the end of its headers."""
+
+    _head: int = 0
+    _timer: asyncio.TimerHandle | None = None
+    _in_head: bool = True
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._await_head()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._calm()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head:
+            self._head += len(data)
+            if self._timer is None:
+                self._await_head()
+        super().data_received(data)
+        if self._in_head and self._head > MAX_HEAD_BYTES and not self.transport.is_closing():
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+
+    def on_headers_complete(self) -> None:
+        self._in_head, self._head = False, 0
+        self._calm()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_head = True
+
+    def _await_head(self) -> None:
+        self._timer = self.loop.call_later(HEAD_S, self._cut)
+
+    def _calm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _cut(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            self.transport.close()

@@ -1,0 +1,217 @@
+"""The server's settings: `FF_*` variables over an optional TOML file, each with what it means and what it accepts."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from flowfabric.errors import ConfigError
+from flowfabric.ids import lane_id
+from flowfabric.loops.loop import LoopSettings
+
+U16, U32, U64 = 2**16 - 1, 2**32 - 1, 2**64 - 1
+
+
+class Variable(Struct, frozen=True):
+    name: str
+    default: str
+    read: Callable[[str], Any]
+    meaning: str
+    secret: bool = False
+
+
+def _number(word: str, most: int, least: int = 0) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+            raise ValueError(f"expected {word}{' above zero' if least else ''}, got '{text:.40}'")
+        return int(text)
+
+    return read
+
+
+def _flag(text: str) -> bool:
+    return text == "1" or text.lower() == "true"
+
+
+def _backend(text: str) -> str:
+    word = text.lower() or "sqlite"
+    if word not in ("sqlite", "postgres"):
+        raise ValueError(f"expected sqlite or postgres, got '{text:.40}'")
+    return word
+
+
+def _secret(text: str) -> str:
+    if not text or len(text) % 2 or any(c not in "0123456789abcdefABCDEF" for c in text):
+        raise ValueError("expected an even number of hexadecimal digits (64 advised): openssl rand -hex 32")
+    return text
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > U16:
+        raise ValueError(f"expected host:port, got '{text:.60}'")
+    return host.strip("[]"), int(port)
+
+
+def _lanes(text: str) -> list[str]:
+    lanes = [lane for part in text.split(",") if (lane := part.strip())]
+    if not lanes:
+        raise ValueError("expected at least one lane, separated by commas")
+    return [str(lane_id(lane)) for lane in lanes]
+
+
+def _origins(text: str) -> list[str]:
+    found = [origin for part in text.split(",") if (origin := part.strip())]
+    good = [origin for origin in found if origin == "*" or (origin.isascii() and origin.isprintable() and " " not in origin)]
+    if found and not good:
+        raise ValueError("none of the origins can be a header value")
+    return good
+
+
+def _interval(text: str) -> int | None:
+    return _number("u64", U64, 1)(text) if text else None
+
+
+_u32, _ms = _number("u32", U32, 1), _number("u64", U64)
+INTERVALS = {
+    "FF_LEASE_EXPIRY_INTERVAL_MS": "lease_expiry_ms",
+    "FF_DELAYED_PROMOTER_INTERVAL_MS": "delayed_promoter_ms",
+    "FF_ATTEMPT_TIMEOUT_INTERVAL_S": "attempt_timeout_ms",
+    "FF_SUSPENSION_TIMEOUT_INTERVAL_S": "suspension_timeout_ms",
+    "FF_PENDING_WP_EXPIRY_INTERVAL_S": "pending_waitpoint_ms",
+    "FF_RETENTION_TRIMMER_INTERVAL_S": "retention_ms",
+    "FF_BUDGET_RESET_INTERVAL_S": "budget_reset_ms",
+    "FF_BUDGET_RECONCILER_INTERVAL_S": "budget_reconciler_ms",
+    "FF_QUOTA_RECONCILER_INTERVAL_S": "quota_reconciler_ms",
+    "FF_UNBLOCK_INTERVAL_S": "unblock_ms",
+    "FF_DEPENDENCY_RECONCILER_INTERVAL_S": "dependency_reconciler_ms",
+    "FF_FLOW_PROJECTOR_INTERVAL_S": "flow_projector_ms",
+    "FF_EXECUTION_DEADLINE_INTERVAL_S": "execution_deadline_ms",
+    "FF_CANCEL_RECONCILER_INTERVAL_S": "cancel_reconciler_ms",
+    "FF_EDGE_CANCEL_DISPATCHER_INTERVAL_S": "edge_cancel_dispatcher_ms",
+    "FF_EDGE_CANCEL_RECONCILER_INTERVAL_S": "edge_cancel_reconciler_ms",
+}
+"""Variables of the background loops; without one, its loop keeps the interval that serves its store best."""
+
+VARIABLES = (
+    Variable("FF_WAITPOINT_HMAC_SECRET", "", _secret, "signs the tokens of waitpoints and approval links; required", secret=True),
+    Variable("FF_WAITPOINT_HMAC_GRACE_MS", "86400000", _ms, "how long tokens of the former key stay good after a rotation"),
+    Variable("FF_BACKEND", "sqlite", _backend, "where everything is kept: sqlite or postgres"),
+    Variable("FF_POSTGRES_URL", "", str, "postgresql://user@host/database; required with FF_BACKEND=postgres", secret=True),
+    Variable("FF_POSTGRES_POOL_SIZE", "10", _u32, "connections for reading; writing has its own"),
+    Variable("FF_SQLITE_PATH", ":memory:", str, "file of the SQLite database"),
+    Variable("FF_SQLITE_POOL_SIZE", "4", _u32, "connections for reading"),
+    Variable("FF_DEV_MODE", "0", _flag, "1 to run on SQLite, and without tokens on loopback"),
+    Variable("FF_LISTEN_ADDR", "127.0.0.1:9090", _address, "host:port to listen on; anything but loopback needs a token"),
+    Variable("FF_LANES", "default", _lanes, "lanes the server knows of, separated by commas"),
+    Variable("FF_CORS_ORIGINS", "", _origins, "origins whose pages may call the API; empty is none, * is all"),
+    Variable("FF_API_TOKEN", "", str, "a token that may do everything", secret=True),
+    Variable("FF_API_TOKENS_FILE", "", str, "TOML file of [[token]] entries: name, token, roles, namespace, lanes"),
+    Variable("FF_MAX_CONCURRENT_STREAM_OPS", "64", _u32, "stream reads and tails at once; more are answered 429"),
+    Variable("FF_MAX_CONNECTIONS", "1024", _u32, "connections at once; more are answered 503"),
+    Variable("FF_SLOW_CLIENT_S", "20", _number("u32", 3_600, 1), "a client that sends nothing for so long is cut"),
+    Variable("FF_DRAIN_S", "15", _number("u32", 3_600), "how long calls under way may take when the server stops"),
+    Variable("FF_PUBLIC_URL", "", str, "how people reach the server, for approval links; http(s)://host"),
+    Variable("FF_METRICS", "1", _flag, "0 to have no /metrics"),
+    Variable("FF_LOG", "info", str, "what is logged: a level, then name=level for single loggers"),
+    *(Variable(name, "", _interval, f"the longest the loop of {field[:-3]} sleeps") for name, field in INTERVALS.items()),
+)
+BY_NAME = {variable.name: variable for variable in VARIABLES}
+
+
+class ServerSettings(Struct, frozen=True, kw_only=True):
+    """The values of `VARIABLES`, without their prefix."""
+
+    waitpoint_hmac_secret: str
+    waitpoint_hmac_grace_ms: int
+    backend: str
+    postgres_url: str
+    postgres_pool_size: int
+    sqlite_path: str
+    sqlite_pool_size: int
+    dev_mode: bool
+    listen_addr: tuple[str, int]
+    lanes: list[str]
+    cors_origins: list[str]
+    api_token: str
+    api_tokens_file: str
+    max_concurrent_stream_ops: int
+    max_connections: int
+    slow_client_s: int
+    drain_s: int
+    public_url: str
+    metrics: bool
+    log: str
+    intervals: dict[str, int]
+
+    @property
+    def store_url(self) -> str:
+        return self.postgres_url if self.backend == "postgres" else f"sqlite:///{self.sqlite_path}"
+
+    @property
+    def is_loopback(self) -> bool:
+        return self.listen_addr[0] in ("127.0.0.1", "::1", "localhost")
+
+    def loops(self, defaults: LoopSettings) -> LoopSettings:
+        return structs.replace(defaults, **self.intervals)
+
+
+def read_file(path: str) -> dict[str, str]:
+    """A TOML file with the variables as keys, with or without their prefix, in any case."""
+    try:
+        given = tomllib.loads(Path(path).read_text())
+    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    found = {}
+    for key, value in given.items():
+        name = key.upper() if key.upper().startswith("FF_") else f"FF_{key.upper()}"
+        if name not in BY_NAME:
+            raise ConfigError(f"{path}: {key}: no such setting; flowfabric server --check-config lists them")
+        if isinstance(value, list) and all(isinstance(each, str) for each in value):
+            value = ",".join(value)
+        if not isinstance(value, str | int | bool):
+            raise ConfigError(f"{path}: {key}: a text, a number or true and false")
+        found[name] = str(int(value)) if isinstance(value, bool) else str(value)
+    return found
+
+
+def settings_of(environ: Mapping[str, str], file: Mapping[str, str] | None = None) -> ServerSettings:
+    """The environment wins over the file. Any value that cannot be used stops the start and names its variable."""
+    values: dict[str, Any] = {}
+    for variable in VARIABLES:
+        text = environ.get(variable.name, (file or {}).get(variable.name, variable.default))
+        try:
+            values[variable.name.removeprefix("FF_").lower()] = variable.read(text)
+        except Exception as error:
+            raise ConfigError(f"invalid value for {variable.name}: {error}") from None
+    intervals = {}
+    for name, field in INTERVALS.items():
+        every = values.pop(name.removeprefix("FF_").lower())
+        if every is not None:
+            intervals[field] = every if name.endswith("_MS") else every * 1_000
+    settings = ServerSettings(**values, intervals=intervals)
+    if settings.backend == "postgres" and not settings.postgres_url:
+        raise ConfigError("invalid value for FF_POSTGRES_URL: required with FF_BACKEND=postgres")
+    if settings.backend == "sqlite" and not settings.dev_mode:
+        raise ConfigError("sqlite requires FF_DEV_MODE=1: it is for one machine; set it, or use FF_BACKEND=postgres")
+    if not (settings.api_token or settings.api_tokens_file) and not (settings.dev_mode and settings.is_loopback):
+        raise ConfigError(
+            "invalid value for FF_API_TOKEN: required, unless FF_DEV_MODE=1 and FF_LISTEN_ADDR is on loopback; "
+            "make one with: openssl rand -hex 32"
+        )
+    return settings
+
+
+def explained(environ: Mapping[str, str], file: Mapping[str, str] | None = None) -> list[tuple[str, str, str, str]]:
+    """Of each variable: its name, its value as used, where that comes from, and what it means. Secrets are not shown."""
+    lines = []
+    for variable in VARIABLES:
+        source = "environment" if variable.name in environ else "file" if variable.name in (file or {}) else "default"
+        text = environ.get(variable.name, (file or {}).get(variable.name, variable.default))
+        shown = ("(set)" if text else "(not set)") if variable.secret else text or "(empty)"
+        lines.append((variable.name, shown, source, variable.meaning))
+    return lines

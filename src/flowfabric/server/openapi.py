@@ -1,0 +1,177 @@
+"""The API's own description, made from the routes."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import cache
+from html import escape
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+from msgspec import NODEFAULT
+
+from flowfabric.errors import EngineError
+from flowfabric.ids import ExecutionId
+from flowfabric.server.route import Route
+from flowfabric.server.table import ROUTES
+from flowfabric.wire.errors import MEDIA_TYPE, Problem
+
+_PARAMETER = re.compile(r"\{(\w+)\}")
+_STATUS = {
+    200: "done",
+    201: "made",
+    204: "nothing to do",
+    400: "the input cannot be used",
+    401: "no valid token",
+    403: "the token may not",
+    404: "not found",
+    405: "not a method of this path",
+    408: "it took too long to arrive",
+    409: "the state does not allow it",
+    410: "answered or expired",
+    413: "too large",
+    415: "not JSON",
+    422: "JSON of another shape",
+    429: "too many at once",
+    500: "the store failed",
+    503: "not available now",
+    504: "too slow; trying again is safe",
+}
+
+
+def _hook(kind: Any) -> dict[str, Any]:
+    if kind is ExecutionId:
+        return {"type": "string", "pattern": r"^\{fp:[0-9]{1,5}\}:[0-9a-fA-F-]{32,36}$"}
+    if isinstance(kind, type) and issubclass(kind, EngineError):
+        return {"$ref": "#/components/schemas/Problem"}
+    return {}
+
+
+def _schema(kind: Any, components: dict[str, Any]) -> dict[str, Any]:
+    """Types that JSON Schema cannot tell apart are described as anything."""
+    try:
+        (schema,), more = msgspec.json.schema_components([kind], schema_hook=_hook, ref_template="#/components/schemas/{name}")
+    except TypeError:
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            return _by_field(kind, components)
+        return {}
+    components.update(more)
+    return schema
+
+
+def _by_field(kind: type[msgspec.Struct], components: dict[str, Any]) -> dict[str, Any]:
+    fields = msgspec.structs.fields(kind)
+    needed = [f.encode_name for f in fields if f.default is NODEFAULT and f.default_factory is NODEFAULT]
+    return {
+        "type": "object",
+        "properties": {field.encode_name: _schema(field.type, components) for field in fields},
+        **({"required": needed} if needed else {}),
+    }
+
+
+def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
+    said: dict[str, Any] = {
+        "operationId": f"{route.method.lower()} {route.path}",
+        "summary": route.summary,
+        "tags": [route.tag],
+        "parameters": _parameters(route, components),
+        "responses": _responses(route, components),
+        "security": [] if route.role is None else [{"bearer": []}],
+    }
+    if route.role is not None:
+        said["description"] = f"{inspect.cleandoc(route.handler.__doc__ or '')}\n\nNeeds the role `{route.role.value}`."
+    if route.body is not None:
+        media = "application/x-www-form-urlencoded" if route.form else "application/json"
+        said["requestBody"] = {"required": True, "content": {media: {"schema": _schema(route.body, components)}}}
+    return said
+
+
+def _parameters(route: Route, components: dict[str, Any]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        for name in _PARAMETER.findall(route.path)
+    ]
+    for field in msgspec.structs.fields(route.query) if route.query is not None else ():
+        needed = field.default is NODEFAULT and field.default_factory is NODEFAULT
+        schema = _schema(field.type, components)
+        found.append({"name": field.encode_name, "in": "query", "required": needed, "schema": schema})
+    if route.media == "text/event-stream":
+        found.append({"name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"}})
+    return found
+
+
+def _responses(route: Route, components: dict[str, Any]) -> dict[str, Any]:
+    said: dict[str, Any] = {}
+    for status, kind in route.answers.items():
+        content = {route.media: {"schema": {} if kind is None else _schema(kind, components)}}
+        said[str(status)] = {"description": _STATUS[status], **({} if status == 204 else {"content": content})}
+    problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for status in refusals(route):
+        said.setdefault(str(status), {"description": _STATUS[status], "content": problem})
+    return said
+
+
+def refusals(route: Route) -> list[int]:
+    """The statuses besides its own that a route can answer."""
+    found = [400, 404, 413, 429, 500, 503]
+    if route.role is not None:
+        found += [401, 403]
+    if route.body is not None:
+        found += [408, 415, 422]
+    if route.method != "GET":
+        found.append(409)
+    if route.path.endswith("rotate-waitpoint-secret"):
+        found.append(504)
+    return sorted(found)
+
+
+@cache
+def document() -> bytes:
+    components: dict[str, Any] = {}
+    _schema(Problem, components)
+    paths: dict[str, Any] = {}
+    for route in ROUTES:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, components)
+    said = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "FlowFabric",
+            "version": version("flowfabric"),
+            "description": "Durable execution over HTTP. Errors are problem+json; `code` is stable.",
+        },
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+    return msgspec.json.format(msgspec.json.encode(said), indent=1)
+
+
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
+    "code{font:13px ui-monospace,monospace;background:#8881;padding:.1em .3em;border-radius:.2em}"
+    "table{border-collapse:collapse;width:100%}td{border-top:1px solid #8884;padding:.35rem .5rem;vertical-align:top}"
+    "td:first-child{white-space:nowrap}h2{margin-top:2rem}small{color:#888}"
+)
+
+
+@cache
+def page() -> bytes:
+    """The same to read, without a script or anything from elsewhere."""
+    by_tag: dict[str, list[Route]] = {}
+    for route in ROUTES:
+        by_tag.setdefault(route.tag, []).append(route)
+    parts = [
+        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>FlowFabric API</title><style>{_STYLE}</style>',
+        '<h1>FlowFabric API</h1><p>The whole description is in <a href="/openapi.json">openapi.json</a>.</p>',
+    ]
+    for tag, routes in by_tag.items():
+        parts.append(f"<h2>{escape(tag)}</h2><table>")
+        for route in routes:
+            about = f"{escape(route.summary)} <small>{'open' if route.role is None else route.role.value}</small>"
+            parts.append(f"<tr><td><code>{route.method} {escape(route.path)}</code></td><td>{about}</td></tr>")
+        parts.append("</table>")
+    return "".join(parts).encode()

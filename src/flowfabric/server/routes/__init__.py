@@ -1,0 +1,1 @@
+"""Every route, by what it is about."""

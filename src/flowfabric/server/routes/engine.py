@@ -1,0 +1,50 @@
+"""Every operation of the engine by its own name, for clients and workers that speak the engine's language."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import structs
+
+from flowfabric.engine.engine import Engine
+from flowfabric.server.binding import narrowed
+from flowfabric.server.route import BULK, Ask, Handler, Reply, Route
+from flowfabric.wire.operations import OPERATIONS, Operation, answer_type, request_type
+
+WAITING = frozenset({"wait_for_work", "read_events", "read_followed", "tail_stream"})
+
+
+def _handler(operation: Operation) -> Handler:
+    name = operation.name
+    fields = request_type(name).__struct_fields__
+
+    async def call(ask: Ask) -> Reply:
+        body: Any = ask.body
+        if name == "read_events":
+            body = structs.replace(body, wanted=narrowed(body.wanted, ask.caller.namespace))
+        method = getattr(ask.engine, name)
+        return Reply(value=await method(**{field: getattr(body, field) for field in fields}))
+
+    call.__name__ = name
+    return call
+
+
+def _route(operation: Operation) -> Route:
+    handler = _handler(operation)
+    handler.__doc__ = getattr(Engine, operation.name).__doc__
+    return Route(
+        "POST",
+        f"/v1/engine/{operation.name}",
+        handler,
+        role=operation.role,
+        bound=operation.bound,
+        subject=operation.subject,
+        body=request_type(operation.name),
+        limit=BULK,
+        answers={200: answer_type(operation.name)},
+        tag="engine",
+        waits=operation.name in WAITING,
+    )
+
+
+ROUTES = tuple(_route(operation) for operation in OPERATIONS.values())

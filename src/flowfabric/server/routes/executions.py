@@ -1,0 +1,307 @@
+"""Executions: created, looked at, controlled."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated, Any
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from flowfabric.engine.polls import MAX_POLL_MS
+from flowfabric.errors import NotFound
+from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id
+from flowfabric.model.event import COMPLETION_EVENTS
+from flowfabric.model.execution import (
+    CancelExecutionArgs,
+    ChangePriorityArgs,
+    Created,
+    CreateExecutionArgs,
+    Page,
+    ReplayExecutionArgs,
+)
+from flowfabric.model.lease import RevokeLeaseArgs
+from flowfabric.server.route import BULK, CONTROL, LARGE, Ask, Reply, Route, bad_request, same, variant
+from flowfabric.wire.operations import Bound, Role
+
+Byte = Annotated[int, Meta(ge=0, le=255)]
+I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
+U16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
+Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+MAX_BATCH = 10_000
+LOOK_S = 5.0
+"""Should a wake-up be lost, whoever waits looks by himself."""
+
+
+class NewExecution(Struct, frozen=True, kw_only=True):
+    """Only the lane has to be said; the server mints what is left out. A payload is an array of bytes, or base64."""
+
+    lane_id: str
+    execution_id: str | None = None
+    namespace: str = "default"
+    execution_kind: str = "default"
+    input_payload: list[Byte] | None = None
+    input_payload_b64: bytes | None = None
+    payload_encoding: str | None = None
+    priority: I32 = 0
+    creator_identity: str = ""
+    idempotency_key: str | None = None
+    tags: dict[str, str] = {}
+    policy: dict[str, Any] | None = None
+    delay_until: Time | None = None
+    execution_deadline_at: Time | None = None
+    partition_id: U16 | None = None
+    flow_id: UUID | None = None
+    now: Time | None = None
+
+
+class NewExecutions(Struct, frozen=True):
+    executions: list[NewExecution]
+
+
+def payload_of(listed: list[int] | None, encoded: bytes | None, name: str) -> bytes | None:
+    if listed is not None and encoded is not None:
+        raise bad_request(f"{name}, {name}_b64: one of the two, not both")
+    return bytes(listed) if listed is not None else encoded
+
+
+def args_of(new: NewExecution) -> CreateExecutionArgs:
+    if new.execution_id is not None:
+        ident = execution_id(new.execution_id)
+    elif new.flow_id is not None:
+        ident = ExecutionId.for_flow(new.flow_id)
+    else:
+        ident = ExecutionId.solo(new.lane_id)
+    return CreateExecutionArgs(
+        execution_id=ident,
+        lane_id=new.lane_id,
+        namespace=new.namespace,
+        execution_kind=new.execution_kind,
+        input_payload=payload_of(new.input_payload, new.input_payload_b64, "input_payload") or b"",
+        payload_encoding=new.payload_encoding,
+        priority=new.priority,
+        creator_identity=new.creator_identity,
+        idempotency_key=new.idempotency_key,
+        tags=new.tags,
+        policy=new.policy,
+        delay_until=new.delay_until,
+        execution_deadline_at=new.execution_deadline_at,
+        partition_id=new.partition_id,
+        now=new.now,
+    )
+
+
+async def create(ask: Ask) -> Reply:
+    """Creates an execution, or finds the one of the same id or idempotency key."""
+    made = await ask.engine.create_execution(args_of(ask.body))
+    return Reply(201 if isinstance(made, Created) else 200, variant(made))
+
+
+async def create_batch(ask: Ask) -> Reply:
+    """Creates many at once, each answered in its place. Nothing is written if one of them cannot be used."""
+    if len(ask.body.executions) > MAX_BATCH:
+        raise bad_request(f"executions: at most {MAX_BATCH} at once, got {len(ask.body.executions)}")
+    made = await ask.engine.create_executions([args_of(each) for each in ask.body.executions])
+    return Reply(200, [variant(each) for each in made])
+
+
+class Listing(Struct, frozen=True):
+    partition: U16
+    cursor: str = ""
+    limit: Annotated[int, Meta(ge=0)] = 50
+
+
+class Listed(Struct, frozen=True):
+    executions: list[str]
+    next_cursor: str | None
+
+
+async def listed(ask: Ask) -> Reply:
+    """The executions of one partition, by id."""
+    query: Listing = ask.query
+    if query.cursor:
+        try:
+            ExecutionId(query.cursor)
+        except ValueError as error:
+            raise bad_request(f"invalid cursor: {error}") from None
+    if query.limit == 0 or query.partition >= FLOW_PARTITIONS:
+        return Reply(200, Listed([], None))
+    page: Page[ExecutionId] = await ask.engine.list_executions(query.partition, query.cursor or None, min(query.limit, 1_000))
+    return Reply(200, Listed(list(page.items), page.next_cursor))
+
+
+async def info(ask: Ask) -> Reply:
+    """How an execution stands."""
+    found = await ask.engine.read_execution_info(ask.execution())
+    if found is None:
+        raise NotFound("execution", ask.execution())
+    said = {name: getattr(found, name) for name in type(found).__struct_fields__}
+    said["created_at"] = str(found.created_at)
+    for name in ("started_at", "completed_at"):
+        value = said.pop(name)
+        if value is not None:
+            said[name] = str(value)
+    return Reply(200, said)
+
+
+async def state(ask: Ask) -> Reply:
+    """Its public state, as one word."""
+    found = await ask.engine.read_execution_state(ask.execution())
+    if found is None:
+        raise NotFound("execution", ask.execution())
+    return Reply(200, found)
+
+
+async def result(ask: Ask) -> Reply:
+    """The very bytes it was completed with."""
+    found = await ask.engine.get_execution_result(ask.execution())
+    if found is None:
+        raise NotFound("execution result", ask.execution())
+    return Reply(200, raw=found, media="application/octet-stream")
+
+
+class Waiting(Struct, frozen=True):
+    timeout_ms: Annotated[int, Meta(ge=0, le=MAX_POLL_MS)] = 10_000
+
+
+class Waited(Struct, frozen=True):
+    public_state: str
+    terminal: bool
+
+
+async def wait(ask: Ask) -> Reply:
+    """Waits until it has ended, at most so long, and says how it stands."""
+    ident, until = ask.execution(), time.monotonic() + ask.query.timeout_ms / 1_000
+    with ask.engine.store.hub.waiter((COMPLETION_EVENTS, None)) as bell:
+        while True:
+            bell.arm()
+            found = await ask.engine.read_outcome(ident)
+            if found is None:
+                raise NotFound("execution", ident)
+            left = until - time.monotonic()
+            if found.ended or left <= 0:
+                return Reply(200, Waited(found.public_state, found.ended))
+            await bell.wait(min(left, LOOK_S))
+
+
+class Cancel(Struct, frozen=True, kw_only=True):
+    execution_id: str
+    reason: str
+    source: str = "operator_override"
+    lease_id: UUID | None = None
+    lease_epoch: int | None = None
+    attempt_id: UUID | None = None
+    now: Time | None = None
+
+
+async def cancel(ask: Ask) -> Reply:
+    """Ends an execution, whatever it is doing."""
+    body: Cancel = ask.body
+    same(ask.execution(), body.execution_id, "execution_id")
+    args = CancelExecutionArgs(
+        execution_id=ask.execution(),
+        reason=body.reason,
+        source=body.source,
+        lease_id=body.lease_id,
+        lease_epoch=body.lease_epoch,
+        attempt_id=body.attempt_id,
+    )
+    return Reply(200, variant(await ask.engine.cancel_execution(args)))
+
+
+class Priority(Struct, frozen=True):
+    new_priority: I32
+
+
+async def priority(ask: Ask) -> Reply:
+    """Moves a waiting execution within its lane."""
+    args = ChangePriorityArgs(execution_id=ask.execution(), new_priority=ask.body.new_priority)
+    return Reply(200, variant(await ask.engine.change_priority(args)))
+
+
+async def replay(ask: Ask) -> Reply:
+    """Runs an ended execution once more."""
+    args = ReplayExecutionArgs(execution_id=ask.execution(), requested_by=ask.caller.name)
+    return Reply(200, variant(await ask.engine.replay_execution(args)))
+
+
+async def revoke(ask: Ask) -> Reply:
+    """Takes the lease from whoever holds it."""
+    args = RevokeLeaseArgs(execution_id=ask.execution(), reason="operator_revoke")
+    return Reply(200, variant(await ask.engine.revoke_lease(args)))
+
+
+async def tags(ask: Ask) -> Reply:
+    """The tags of an execution."""
+    found = await ask.engine.describe_execution(ask.execution())
+    if found is None:
+        raise NotFound("execution", ask.execution())
+    return Reply(200, found.tags)
+
+
+class Tags(Struct, frozen=True):
+    tags: dict[str, str]
+
+
+async def put_tags(ask: Ask) -> Reply:
+    """Sets tags; others stay."""
+    return Reply(200, {"set": await ask.engine.set_execution_tags(ask.execution(), ask.body.tags)})
+
+
+async def explain(ask: Ask) -> Reply:
+    """Why it is where it is, and what would move it."""
+    return Reply(200, await ask.engine.explain_execution(ask.execution()))
+
+
+class Paging(Struct, frozen=True):
+    after: str = ""
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+async def history(ask: Ask) -> Reply:
+    """What happened to it, in order."""
+    return Reply(200, await ask.engine.history(ask.execution(), ask.query.limit, ask.query.after or None))
+
+
+async def attempts(ask: Ask) -> Reply:
+    """Its attempts, first to last."""
+    after = ask.query.after
+    if after and not (after.isascii() and after.isdigit()):
+        raise bad_request("after: the index of an attempt")
+    return Reply(200, await ask.engine.list_attempts(ask.execution(), int(after) if after else None, ask.query.limit))
+
+
+_ID = "/v1/executions/{id}"
+_READ: dict[str, Any] = {"role": Role.READ, "bound": Bound.EXECUTION, "tag": "executions"}
+_OPERATE: dict[str, Any] = {"role": Role.OPERATE, "bound": Bound.EXECUTION, "tag": "executions", "limit": CONTROL}
+_SUBMIT: dict[str, Any] = {"role": Role.SUBMIT, "tag": "executions"}
+_MADE = {200: dict[str, Any], 201: dict[str, Any]}
+
+ROUTES = (
+    Route("POST", "/v1/executions", create, bound=Bound.NAMESPACE, body=NewExecution, limit=LARGE, answers=_MADE, **_SUBMIT),
+    Route(
+        "POST",
+        "/v1/executions/batch",
+        create_batch,
+        bound=Bound.NAMESPACE,
+        subject="executions",
+        body=NewExecutions,
+        limit=BULK,
+        answers={200: list[dict[str, Any]]},
+        **_SUBMIT,
+    ),
+    Route("GET", "/v1/executions", listed, query=Listing, limit=LARGE, answers={200: Listed}, tag="executions"),
+    Route("GET", _ID, info, answers={200: dict[str, Any]}, **_READ),
+    Route("GET", f"{_ID}/state", state, answers={200: str}, **_READ),
+    Route("GET", f"{_ID}/result", result, answers={200: None}, media="application/octet-stream", **_READ),
+    Route("GET", f"{_ID}/wait", wait, query=Waiting, answers={200: Waited}, waits=True, **_READ),
+    Route("GET", f"{_ID}/explain", explain, answers={200: dict[str, Any]}, **_READ),
+    Route("GET", f"{_ID}/history", history, query=Paging, answers={200: dict[str, Any]}, **_READ),
+    Route("GET", f"{_ID}/attempts", attempts, query=Paging, answers={200: dict[str, Any]}, **_READ),
+    Route("GET", f"{_ID}/tags", tags, answers={200: dict[str, str]}, **_READ),
+    Route("PUT", f"{_ID}/tags", put_tags, body=Tags, answers={200: dict[str, int]}, **_OPERATE),
+    Route("POST", f"{_ID}/cancel", cancel, body=Cancel, bound=Bound.EXECUTION, answers={200: dict[str, Any]}, **_SUBMIT),
+    Route("PUT", f"{_ID}/priority", priority, body=Priority, answers={200: dict[str, Any]}, **_OPERATE),
+    Route("POST", f"{_ID}/replay", replay, answers={200: dict[str, Any]}, **_OPERATE),
+    Route("POST", f"{_ID}/revoke-lease", revoke, answers={200: dict[str, Any]}, **_OPERATE),
+)

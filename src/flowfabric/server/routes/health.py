@@ -1,0 +1,86 @@
+"""Whether the server lives, whether it is ready, what it can do, and its own description."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowfabric.errors import EngineError
+from flowfabric.ids import FLOW_PARTITIONS
+from flowfabric.model.execution import MAX_BULK_CREATE, MAX_PAYLOAD_BYTES
+from flowfabric.model.lease import MAX_CLAIM_BATCH, Capabilities
+from flowfabric.server.route import Ask, Reply, Route
+from flowfabric.wire.operations import Bound
+
+
+async def healthz(ask: Ask) -> Reply:
+    """Whether the server and its store answer."""
+    await ask.engine.ping()
+    return Reply(200, {"status": "ok"})
+
+
+async def readyz(ask: Ask) -> Reply:
+    """Whether it may be sent work: the store answers, the keys are there, and it is not stopping."""
+    checks: dict[str, str] = {"draining": "yes" if ask.server.is_draining else "no", "durability": ask.engine.durability}
+    try:
+        await ask.engine.ping()
+        checks["store"] = "ok"
+        kids = await ask.engine.list_waitpoint_hmac_kids()
+        checks["waitpoint_keys"] = "ok" if kids.current_kid else "missing"
+    except EngineError as error:
+        checks["store"] = f"failed: {error.code}"
+    loops = ask.server.loops_are_running()
+    checks["loops"] = "ok" if loops else "not running"
+    ready = checks["store"] == "ok" and checks.get("waitpoint_keys") == "ok" and loops and not ask.server.is_draining
+    return Reply(200 if ready else 503, {"status": "ready" if ready else "not ready", "checks": checks})
+
+
+async def capabilities(ask: Ask) -> Reply:
+    """What this server's engine can do."""
+    return Reply(200, ask.engine.capabilities())
+
+
+async def config(ask: Ask) -> Reply:
+    """What clients need to know: partitions, lanes, limits."""
+    said: dict[str, Any] = {
+        "flow_partitions": FLOW_PARTITIONS,
+        "lanes": ask.server.settings.lanes,
+        "limits": {
+            "payload_bytes": MAX_PAYLOAD_BYTES,
+            "executions_per_batch": MAX_BULK_CREATE,
+            "claims_per_batch": MAX_CLAIM_BATCH,
+            "concurrent_stream_ops": ask.server.settings.max_concurrent_stream_ops,
+        },
+    }
+    return Reply(200, said)
+
+
+async def metrics(ask: Ask) -> Reply:
+    """Prometheus text."""
+    return await ask.server.metrics_page()
+
+
+async def openapi(ask: Ask) -> Reply:
+    """This API as an OpenAPI 3.1 document."""
+    from flowfabric.server.openapi import document  # which is made from all routes, this one among them
+
+    return Reply(200, raw=document())
+
+
+async def docs(ask: Ask) -> Reply:
+    """The same as a page to read; it needs no network."""
+    from flowfabric.server.openapi import page
+
+    return Reply(200, raw=page(), media="text/html; charset=utf-8")
+
+
+_OPEN: dict[str, Any] = {"role": None, "bound": Bound.FREE, "tag": "server"}
+
+ROUTES = (
+    Route("GET", "/healthz", healthz, answers={200: dict[str, str]}, **_OPEN),
+    Route("GET", "/readyz", readyz, answers={200: dict[str, Any], 503: dict[str, Any]}, **_OPEN),
+    Route("GET", "/metrics", metrics, answers={200: None}, media="text/plain", **_OPEN),
+    Route("GET", "/openapi.json", openapi, answers={200: dict[str, Any]}, **_OPEN),
+    Route("GET", "/docs", docs, answers={200: None}, media="text/html", **_OPEN),
+    Route("GET", "/v1/capabilities", capabilities, bound=Bound.FREE, answers={200: Capabilities}, tag="server"),
+    Route("GET", "/v1/config", config, bound=Bound.FREE, answers={200: dict[str, Any]}, tag="server"),
+)

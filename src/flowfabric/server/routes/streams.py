@@ -1,0 +1,207 @@
+"""Output streams: read, tailed, and pushed as server-sent events; and the channels of events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from flowfabric.errors import EngineError, NotFound
+from flowfabric.model.event import Channel, ScannerFilter
+from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrames, Visibility
+from flowfabric.server.binding import narrowed
+from flowfabric.server.route import Ask, Reply, Route, bad_request
+from flowfabric.wire.errors import problem_of
+from flowfabric.wire.operations import Bound
+from flowfabric.wire.values import encode
+
+MAX_FRAMES = 1_000
+PUSH_MS = 15_000
+"""A comment goes out at least so often, so that nobody in between takes the connection for dead."""
+
+
+class Range(Struct, frozen=True):
+    from_: str = msgspec.field(name="from", default="start")
+    to: str = "end"
+    limit: int = 100
+
+
+class Tail(Struct, frozen=True):
+    after: str = "0-0"
+    block_ms: int = 0
+    limit: int = 50
+
+
+class Frames(Struct, frozen=True, omit_defaults=True):
+    frames: list[dict[str, Any]]
+    count: int
+    closed_at: int | None = None
+    closed_reason: str | None = None
+
+
+def _shown(found: StreamFrames) -> Reply:
+    frames = [{"id": frame.id, "fields": dict(sorted(frame.fields.items()))} for frame in found.frames]
+    return Reply(200, Frames(frames, len(frames), found.closed_at, found.closed_reason))
+
+
+def _limit(limit: int) -> int:
+    if not 1 <= limit <= MAX_FRAMES:
+        raise bad_request(f"limit: 1 to {MAX_FRAMES}, got {limit}")
+    return limit
+
+
+async def read(ask: Ask) -> Reply:
+    """Frames of an attempt, from one id to another, both included."""
+    query: Range = ask.query
+    return _shown(await ask.engine.read_stream(ask.execution(), ask.index(), query.from_, query.to, _limit(query.limit)))
+
+
+async def tail(ask: Ask) -> Reply:
+    """Frames behind an id, waiting for some at most so long."""
+    query: Tail = ask.query
+    if not 0 <= query.block_ms <= MAX_TAIL_BLOCK_MS:
+        raise bad_request(f"block_ms: 0 to {MAX_TAIL_BLOCK_MS}, got {query.block_ms}")
+    limit = _limit(query.limit)
+    try:
+        found = await ask.engine.tail_stream(ask.execution(), ask.index(), query.after, query.block_ms, limit)
+    except NotFound:  # an attempt never written is an open, empty stream
+        return Reply(200, Frames([], 0))
+    return _shown(found)
+
+
+async def summary(ask: Ask) -> Reply:
+    """The document that the summary frames of an attempt have made."""
+    found = await ask.engine.read_summary(ask.execution(), ask.index())
+    if found is None:
+        raise NotFound("summary")
+    return Reply(
+        200,
+        {
+            "document": msgspec.Raw(found.document_json),
+            "version": found.version,
+            "patch_kind": found.patch_kind,
+            "last_updated_ms": found.last_updated_ms,
+            "first_applied_ms": found.first_applied_ms,
+        },
+    )
+
+
+# ---- pushed
+
+
+def sse(stream: AsyncIterator[bytes]) -> Reply:
+    headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+    return Reply(200, stream=stream, media="text/event-stream", headers=headers)
+
+
+def _event(ident: str, data: Any, name: str = "") -> bytes:
+    head = f"event: {name}\n" if name else ""
+    return f"{head}id: {ident}\ndata: ".encode() + encode(data) + b"\n\n"
+
+
+async def pushed(ask: Ask) -> Reply:
+    """Follows an execution's output from one attempt to the next, as server-sent events; ids are `<attempt>:<frame>`."""
+    ident, first = ask.execution(), ask.index()
+    if await ask.engine.read_execution_state(ident) is None:
+        raise NotFound("execution", ident)
+    attempt, _, after = ask.headers.get("last-event-id", "").partition(":")
+    if attempt and not (attempt.isdigit() and len(attempt) < 10):
+        raise bad_request("Last-Event-ID: <attempt>:<frame id>, as it was sent")
+    at, behind = (int(attempt), after or "0-0") if attempt else (first, "0-0")
+    await ask.engine.read_followed(ident, at, behind, Visibility.All, True, 0)  # a bad cursor is refused before the first byte
+
+    async def events() -> AsyncIterator[bytes]:
+        here: int | None = at
+        place = behind
+        yield b": following\n\n"
+        while here is not None and not ask.server.is_draining:
+            try:
+                page = await ask.engine.read_followed(ident, here, place, Visibility.All, True, PUSH_MS)
+            except EngineError as error:
+                yield b"event: problem\ndata: " + encode(problem_of(error)) + b"\n\n"
+                return
+            for frame in page.frames:
+                yield _event(f"{here}:{frame.id}", {"attempt": here, "id": frame.id, "fields": frame.fields})
+            if not page.frames:
+                yield b": still here\n\n"
+            here, place = page.next_attempt, page.next_after
+        if here is None:
+            yield b"event: end\ndata: {}\n\n"
+
+    return sse(events())
+
+
+class Wanted(Struct, frozen=True):
+    namespace: str | None = None
+    tag: str | None = None
+
+
+def _channel(channel: Channel) -> Any:
+    async def follow(ask: Ask) -> Reply:
+        wanted = _filter(ask)
+        try:
+            cursor = bytes.fromhex(ask.headers.get("last-event-id", ""))
+        except ValueError:
+            raise bad_request("Last-Event-ID: the id of an event, as it was sent") from None
+        first = await ask.engine.read_events(channel, cursor, 1_000, 0, wanted)
+
+        async def events() -> AsyncIterator[bytes]:
+            page = first
+            yield b": following\n\n"
+            while True:
+                if page.trimmed:
+                    yield b"event: trimmed\ndata: {}\n\n"
+                for event in getattr(page, channel.value):
+                    yield _event(event.cursor.hex(), event)
+                if ask.server.is_draining:
+                    return
+                try:
+                    page = await ask.engine.read_events(channel, page.cursor, 1_000, PUSH_MS, wanted)
+                except EngineError as error:
+                    yield b"event: problem\ndata: " + encode(problem_of(error)) + b"\n\n"
+                    return
+                yield b": still here\n\n"
+
+        return sse(events())
+
+    follow.__doc__ = f"Follows the {channel.value} of all executions as server-sent events; `Last-Event-ID` goes on behind one."
+    return follow
+
+
+def _filter(ask: Ask) -> ScannerFilter | None:
+    query: Wanted = ask.query
+    pair = None
+    if query.tag is not None:
+        key, equals, value = query.tag.partition("=")
+        if not equals:
+            raise bad_request("tag: key=value")
+        pair = (key, value)
+    if query.namespace is None and pair is None:
+        return narrowed(None, ask.caller.namespace)
+    return narrowed(ScannerFilter(query.namespace, pair), ask.caller.namespace)
+
+
+_STREAM = "/v1/executions/{id}/attempts/{idx}/stream"
+_OF: dict[str, Any] = {"bound": Bound.EXECUTION, "tag": "streams"}
+
+ROUTES = (
+    Route("GET", _STREAM, read, query=Range, answers={200: Frames}, streams=True, **_OF),
+    Route("GET", f"{_STREAM}/tail", tail, query=Tail, answers={200: Frames}, streams=True, waits=True, **_OF),
+    Route("GET", f"{_STREAM}/events", pushed, answers={200: None}, media="text/event-stream", **_OF),
+    Route("GET", "/v1/executions/{id}/attempts/{idx}/summary", summary, answers={200: dict[str, Any]}, **_OF),
+    *(
+        Route(
+            "GET",
+            "/v1/completions" if channel is Channel.COMPLETIONS else f"/v1/events/{channel.value}",
+            _channel(channel),
+            bound=Bound.FREE,
+            query=Wanted,
+            answers={200: None},
+            media="text/event-stream",
+            tag="streams",
+        )
+        for channel in Channel
+    ),
+)

@@ -1,0 +1,154 @@
+"""Waiting executions: what they wait for, the token that answers, and the signal itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from msgspec import Meta, Struct
+
+from flowfabric.errors import NotFound, ValidationError, ValidationKind
+from flowfabric.ids import execution_id
+from flowfabric.model.waitpoint import DeliverSignalArgs, SignalAccepted, SignalDuplicate, WaitpointListed
+from flowfabric.server.route import MEDIUM, Ask, Reply, Route, bad_request, same, variant
+from flowfabric.server.routes.executions import Byte, Time, payload_of
+from flowfabric.wire.operations import Bound, Role
+
+U64 = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+NO_STORE = {"cache-control": "no-store"}
+
+
+class After(Struct, frozen=True):
+    after: str = ""
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+async def pending(ask: Ask) -> Reply:
+    """The open waitpoints of an execution. A fingerprint stands for each token."""
+    try:
+        after = UUID(ask.query.after) if ask.query.after else None
+    except ValueError:
+        raise bad_request("after: the id of a waitpoint") from None
+    if await ask.engine.read_execution_state(ask.execution()) is None:
+        raise NotFound("execution", ask.execution())
+    page = await ask.engine.list_pending_waitpoints(ask.execution(), after, ask.query.limit)
+    headers = {} if page.next_cursor is None else {"x-next-cursor": str(page.next_cursor)}
+    return Reply(200, [_shown(each) for each in page.items], headers=headers)
+
+
+def _shown(waitpoint: WaitpointListed) -> dict[str, Any]:
+    said = {name: getattr(waitpoint, name) for name in type(waitpoint).__struct_fields__}
+    return {name: value for name, value in said.items() if value is not None or name not in ("activated_at", "expires_at")}
+
+
+async def token(ask: Ask) -> Reply:
+    """The token that answers a waitpoint: a credential, for operators."""
+    ident, waitpoint = ask.execution(), ask.uuid("waitpoint_id", "waitpoint_id")
+    page = await ask.engine.list_pending_waitpoints(ident, limit=1_000)
+    found = None
+    if any(each.waitpoint_id == waitpoint for each in page.items):
+        found = await ask.engine.read_waitpoint_token(ident.partition_index, waitpoint)
+    if found is None:
+        said = {"error": "waitpoint token not found (consumed, expired, or unknown id)", "code": "waitpoint_not_found"}
+        return Reply(404, {"type": "about:blank", "title": "Not Found", "status": 404, **said}, headers=NO_STORE)
+    return Reply(200, {"token": found}, headers=NO_STORE)
+
+
+class NewSignal(Struct, frozen=True, kw_only=True):
+    execution_id: str
+    waitpoint_id: UUID
+    signal_id: UUID
+    signal_name: str
+    waitpoint_token: str
+    signal_category: str = ""
+    source_type: str = ""
+    source_identity: str = ""
+    target_scope: str = "waitpoint"
+    payload: list[Byte] | None = None
+    payload_b64: bytes | None = None
+    payload_encoding: str | None = None
+    correlation_id: str | None = None
+    idempotency_key: str | None = None
+    created_at: Time | None = None
+    dedup_ttl_ms: U64 | None = None
+    resume_delay_ms: U64 | None = None
+    max_signals_per_execution: U64 | None = None
+    signal_maxlen: U64 | None = None
+    now: Time | None = None
+
+
+def signal_args(ask: Ask, body: NewSignal) -> DeliverSignalArgs:
+    given = {
+        name: value
+        for name in ("dedup_ttl_ms", "resume_delay_ms", "max_signals_per_execution", "signal_maxlen", "payload_encoding")
+        if (value := getattr(body, name)) is not None
+    }
+    return DeliverSignalArgs(
+        execution_id=ask.execution(),
+        waitpoint_id=body.waitpoint_id,
+        signal_id=body.signal_id,
+        waitpoint_token=body.waitpoint_token,
+        signal_name=body.signal_name,
+        signal_category=body.signal_category,
+        source_type=body.source_type,
+        source_identity=body.source_identity,
+        payload=payload_of(body.payload, body.payload_b64, "payload"),
+        correlation_id=body.correlation_id or "",
+        idempotency_key=body.idempotency_key,
+        target_scope=body.target_scope,
+        created_at=body.created_at,
+        **given,
+    )
+
+
+async def delivered(ask: Ask, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
+    try:
+        return await ask.engine.deliver_signal(args)
+    except NotFound:  # what is not there has no token that fits
+        raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token") from None
+
+
+async def signal(ask: Ask) -> Reply:
+    """Delivers a signal. A token that does not fit tells nothing about what is there."""
+    same(ask.execution(), ask.body.execution_id, "execution_id")
+    told = await delivered(ask, signal_args(ask, ask.body))
+    return Reply(200, variant(told, type(told).__name__.removeprefix("Signal")))
+
+
+class SuspendedQuery(Struct, frozen=True):
+    partition: Annotated[int, Meta(ge=0, le=65_535)]
+    cursor: str = ""
+    limit: Annotated[int, Meta(ge=1, le=1_000)] = 100
+
+
+async def suspended(ask: Ask) -> Reply:
+    """The suspended executions of a partition, oldest first."""
+    cursor = execution_id(ask.query.cursor, "cursor") if ask.query.cursor else None
+    return Reply(200, await ask.engine.list_suspended(ask.query.partition, cursor, ask.query.limit))
+
+
+_ID = "/v1/executions/{id}"
+_ABOUT: dict[str, Any] = {"bound": Bound.EXECUTION, "tag": "waitpoints"}
+
+ROUTES = (
+    Route("GET", f"{_ID}/pending-waitpoints", pending, query=After, answers={200: list[dict[str, Any]]}, **_ABOUT),
+    Route(
+        "GET",
+        f"{_ID}/waitpoints/{{waitpoint_id}}/token",
+        token,
+        role=Role.OPERATE,
+        answers={200: dict[str, str]},
+        **_ABOUT,
+    ),
+    Route(
+        "POST",
+        f"{_ID}/signal",
+        signal,
+        role=Role.SUBMIT,
+        body=NewSignal,
+        limit=MEDIUM,
+        answers={200: dict[str, Any]},
+        **_ABOUT,
+    ),
+    Route("GET", "/v1/suspended", suspended, query=SuspendedQuery, answers={200: dict[str, Any]}, tag="waitpoints"),
+)

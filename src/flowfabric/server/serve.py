@@ -1,0 +1,124 @@
+"""A running server: opened in order, drained in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from flowfabric.connect import POSTGRES_LOOPS, connect
+from flowfabric.engine.engine import Engine
+from flowfabric.loops.loop import LoopSettings
+from flowfabric.model.waitpoint import AlreadySeeded
+from flowfabric.server.app import Observer, Server, build
+from flowfabric.server.careful import CarefulProtocol
+from flowfabric.server.config import ServerSettings
+
+log = logging.getLogger("flowfabric.server")
+
+FIRST_KID = "k1"
+LOOPS_GRACE_S = 15.0
+
+
+@asynccontextmanager
+async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
+    """The store, migrated; its signing key, seeded; its loops, running."""
+    on_postgres = settings.backend == "postgres"
+    tuning: dict[str, Any] = (
+        {"migrate": True, "readers": settings.postgres_pool_size} if on_postgres else {"pool_size": settings.sqlite_pool_size}
+    )
+    loops = settings.loops(POSTGRES_LOOPS if on_postgres else LoopSettings())
+    engine = await connect(settings.store_url, dev=settings.dev_mode, loops=False, **tuning)
+    try:
+        if not on_postgres:
+            await engine.prepare()
+        await seed(engine, settings.waitpoint_hmac_secret)
+        engine.with_scanners(loops)  # type: ignore[attr-defined]
+        yield engine
+    finally:
+        await engine.shutdown_prepare(LOOPS_GRACE_S)
+        await engine.close()
+
+
+async def seed(engine: Engine, secret: str) -> None:
+    told = await engine.seed_waitpoint_hmac_secret(FIRST_KID, secret)
+    if isinstance(told, AlreadySeeded) and not told.same_secret:
+        log.warning("the store signs with another key than FF_WAITPOINT_HMAC_SECRET; the stored one is kept")
+
+
+class _Uvicorn(uvicorn.Server):
+    """Tells those who wait that it stops, before it waits for them."""
+
+    def __init__(self, config: uvicorn.Config, drain: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._drain = drain
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._drain()
+        super().handle_exit(sig, frame)
+
+
+def uvicorn_of(server: Server, settings: ServerSettings) -> _Uvicorn:
+    host, port = settings.listen_addr
+    config = uvicorn.Config(
+        build(server),
+        host=host,
+        port=port,
+        http=CarefulProtocol,
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        limit_concurrency=settings.max_connections,
+        timeout_keep_alive=75,
+        timeout_graceful_shutdown=settings.drain_s,
+    )
+    return _Uvicorn(config, server.drain)
+
+
+@asynccontextmanager
+async def serving(engine: Engine, settings: ServerSettings, observer: Observer | None = None) -> AsyncIterator[str]:
+    """Serves beside other code, until the block ends; its address."""
+    server = Server(engine, settings, observer=observer)
+    running = uvicorn_of(server, settings)
+    running.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
+    task = asyncio.create_task(running._serve())
+    try:
+        while not running.started:
+            if task.done():
+                task.result()
+                raise OSError(f"cannot listen on {settings.listen_addr[0]}:{settings.listen_addr[1]}")
+            await asyncio.sleep(0.005)
+        yield address(running)
+    finally:
+        server.drain()
+        running.should_exit = True
+        await task
+        await server.finish(LOOPS_GRACE_S)
+
+
+def address(running: uvicorn.Server) -> str:
+    host, port = running.servers[0].sockets[0].getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+async def run(
+    settings: ServerSettings, announce: Callable[[str], None], observe: Callable[[Engine], Observer] | None = None
+) -> None:
+    """Until SIGTERM or SIGINT; then what is under way is finished, within FF_DRAIN_S."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    async with opened(settings) as engine, serving(engine, settings, observe(engine) if observe is not None else None) as url:
+        announce(url)
+        await stop.wait()
+        log.info("stopping: finishing what is under way")

@@ -1,0 +1,201 @@
+"""Errors as `application/problem+json`, and as the same exceptions again on the other side."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from flowfabric import errors
+from flowfabric.errors import (
+    Conflict,
+    ConflictKind,
+    Contention,
+    ContentionKind,
+    EngineError,
+    NotFound,
+    ResourceExhausted,
+    StateError,
+    StateKind,
+    StreamBackpressure,
+    StreamDisconnected,
+    TimedOut,
+    TransportError,
+    Unavailable,
+    ValidationError,
+    ValidationKind,
+)
+
+MEDIA_TYPE = "application/problem+json"
+
+
+class Problem(Struct, frozen=True, omit_defaults=True):
+    """RFC 9457 with the engine's words: `code` is stable, `error` is for people, `kind` and `retryable` are for programs.
+
+    `raised` and `given` are what a client needs to raise the same error again.
+    """
+
+    status: int
+    title: str
+    error: str
+    code: str
+    type: str = "about:blank"
+    detail: str | None = None
+    kind: str | None = None
+    retryable: bool | None = None
+    raised: str | None = None
+    given: dict[str, Any] = {}
+    limit_bytes: int | None = None
+    route: str | None = None
+
+
+_CONFLICTS = {
+    "dependency_already_exists",
+    "cycle_detected",
+    "self_referencing_edge",
+    "execution_already_in_flow",
+    "waitpoint_already_exists",
+    "rotation_conflict",
+    "active_attempt_exists",
+}
+_STATES = {
+    StateKind.EXECUTION_NOT_TERMINAL,
+    StateKind.MAX_REPLAYS_EXHAUSTED,
+    StateKind.NOT_RUNNABLE,
+    StateKind.TERMINAL,
+    StateKind.BUDGET_EXCEEDED,
+}
+_SATISFIED = {StateKind.ALREADY_SATISFIED, StateKind.LEASE_EXPIRED, StateKind.LEASE_REVOKED, StateKind.STREAM_CLOSED}
+_TOO_MANY = {ContentionKind.RATE_LIMIT_EXCEEDED, ContentionKind.CONCURRENCY_LIMIT_EXCEEDED}
+_UNKNOWN_VALIDATION = {ValidationKind.CORRUPTION, ValidationKind.HANDLE_FROM_OTHER_BACKEND}
+
+
+def _camel(word: str) -> str:
+    return "".join(part.capitalize() for part in word.split("_"))
+
+
+def problem_of(error: EngineError) -> Problem:
+    """The table of server.md section 4.2, for every route and every store alike."""
+    status, kind, said, retryable = _answer(error)
+    return Problem(
+        status=status,
+        title=_TITLES[status],
+        error=said,
+        code=error.code,
+        detail=str(error),
+        kind=kind,
+        retryable=retryable,
+        raised=type(error).__name__,
+        given=_given(error),
+    )
+
+
+_TITLES = {
+    400: "Bad Request",
+    404: "Not Found",
+    409: "Conflict",
+    429: "Too Many Requests",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+
+def _answer(error: EngineError) -> tuple[int, str | None, str, bool | None]:
+    match error:
+        case NotFound():
+            return 404, None, f"not found: {error.entity}", None
+        case ValidationError(already_terminal=True):
+            return 409, "terminal", "terminal: Terminal", False
+        case ValidationError():
+            word = "validation_error" if error.kind in _UNKNOWN_VALIDATION else error.kind.value
+            return 400, None, f"{word}: {error.detail}" if error.detail else word, None
+        case Conflict():
+            word = error.kind.value if error.kind.value in _CONFLICTS else "conflict"
+            return 409, word, f"{word}: {_camel(error.kind.value)}", False
+        case Contention():
+            return _contended(error.kind)
+        case StateError():
+            word = "already_satisfied" if error.kind in _SATISFIED else "state_conflict"
+            word = error.kind.value if error.kind in _STATES else word
+            return 409, word, f"{word}: {_camel(error.kind.value)}", False
+        case ResourceExhausted():
+            return 429, "resource_exhausted", _crowded(error.pool, error.maximum), True
+        case Unavailable():
+            return 503, "unavailable", f"backend op unavailable: {error.op}", False
+        case TransportError():
+            return 500, error.backend_kind, str(error), True
+    return 500, None, str(error), False
+
+
+def _contended(kind: ContentionKind) -> tuple[int, str, str, bool]:
+    if kind is ContentionKind.RETRY_EXHAUSTED:
+        return 500, kind.value, f"{kind.value}: {_camel(kind.value)}", False
+    status, word = (429, kind.value) if kind in _TOO_MANY else (409, "contention")
+    return status, word, f"{word}: {_camel(kind.value)}", True
+
+
+def _crowded(pool: str, maximum: int) -> str:
+    return f"too many concurrent {pool} calls (server max: {maximum}); retry with backoff"
+
+
+def _given(error: EngineError) -> dict[str, Any]:
+    match error:
+        case NotFound():
+            return {"entity": error.entity}
+        case ValidationError():
+            return {"kind": error.kind.value, "detail": error.detail, "already_terminal": error.already_terminal}
+        case Contention():
+            return {"kind": error.kind.value, **error.facts}
+        case Conflict():
+            existing = {} if error.existing is None else {"existing": str(error.existing)}
+            return {"kind": error.kind.value, "detail": error.detail, **existing}
+        case StateError():
+            return {"kind": error.kind.value, "detail": error.detail}
+        case ResourceExhausted():
+            return {"pool": error.pool, "maximum": error.maximum, "retry_after_ms": error.retry_after_ms}
+        case TransportError():
+            return {"backend": error.backend, "detail": str(error), "kind": error.backend_kind, "doubtful": error.doubtful}
+        case Unavailable() | TimedOut():
+            return {"op": error.op, "detail": str(error)}
+        case StreamDisconnected():
+            return {"cursor": error.cursor.hex()}
+    return {}
+
+
+_MAKERS: dict[str, Callable[[dict[str, Any]], EngineError]] = {
+    "NotFound": lambda g: NotFound(g["entity"]),
+    "ValidationError": lambda g: ValidationError(
+        ValidationKind(g["kind"]), g.get("detail", ""), already_terminal=bool(g.get("already_terminal"))
+    ),
+    "Contention": lambda g: Contention(ContentionKind(g["kind"]), **{k: str(v) for k, v in g.items() if k != "kind"}),
+    "Conflict": lambda g: Conflict(ConflictKind(g["kind"]), g.get("detail", ""), existing=g.get("existing")),
+    "StateError": lambda g: StateError(StateKind(g["kind"]), g.get("detail", "")),
+    "ResourceExhausted": lambda g: ResourceExhausted(g["pool"], g["maximum"], g.get("retry_after_ms")),
+    "TransportError": lambda g: TransportError(
+        g["backend"], g["detail"], backend_kind=g["kind"], doubtful=bool(g.get("doubtful"))
+    ),
+    "Unavailable": lambda g: Unavailable(g["op"]),
+    "TimedOut": lambda g: TimedOut(g["op"], g["detail"]),
+    "StreamDisconnected": lambda g: StreamDisconnected(bytes.fromhex(g["cursor"])),
+    "StreamBackpressure": lambda g: StreamBackpressure(),
+}
+
+
+def as_error(value: Any) -> EngineError:
+    """The error a problem tells of; one this version does not know is a transport error that quotes it."""
+    try:
+        problem = value if isinstance(value, Problem) else msgspec.convert(value, Problem)
+        return _MAKERS[problem.raised or ""](problem.given)
+    except (KeyError, ValueError, TypeError, msgspec.ValidationError):
+        said = value.get("error") if isinstance(value, dict) else getattr(value, "error", None)
+        status = value.get("status") if isinstance(value, dict) else getattr(value, "status", None)
+        kind = {429: "busy_loading", 502: "transport", 503: "transport", 504: "timeout"}.get(status or 0, "protocol")
+        return TransportError("http", f"the server answered {status}: {said}", backend_kind=kind)
+
+
+def codes() -> list[str]:
+    """Every code an answer can carry, for the documentation."""
+    kinds = (ValidationKind, ContentionKind, ConflictKind, StateKind)
+    return sorted({str(word) for kind in kinds for word in kind} | {errors.Unavailable.code, errors.TimedOut.code})

@@ -1,0 +1,139 @@
+"""The operations of the engine that can be called over HTTP: who may, and in whose name.
+
+An operation of the engine is offered by one line here; what it takes and answers is read from its signature.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable, Sequence
+from enum import StrEnum
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Struct
+
+from flowfabric.engine.engine import Engine
+
+
+class Role(StrEnum):
+    READ = "read"
+    SUBMIT = "submit"
+    WORK = "work"
+    OPERATE = "operate"
+    ADMIN = "admin"
+
+
+class Bound(StrEnum):
+    """How a token that belongs to one namespace is held to it."""
+
+    EXECUTION = "execution"
+    FLOW = "flow"
+    HANDLE = "handle"
+    NAMESPACE = "namespace"
+    LANE = "lane"
+    FREE = "free"
+    NEVER = "never"
+
+
+class Operation(Struct, frozen=True):
+    """`subject` is the argument that `bound` looks at; `again` says that doing it twice is doing it once."""
+
+    name: str
+    role: Role
+    bound: Bound
+    subject: str
+    again: bool
+
+
+def _all(role: Role, bound: Bound, subject: str, names: str, *, again: bool = False) -> list[Operation]:
+    return [Operation(name, role, bound, subject, again) for name in names.split()]
+
+
+_LISTED = [
+    *_all(Role.READ, Bound.FREE, "", "ping server_time_ms", again=True),
+    *_all(
+        Role.READ,
+        Bound.EXECUTION,
+        "execution",
+        "describe_execution explain_execution read_execution_info read_execution_state read_execution_context "
+        "read_outcome get_execution_result list_attempts read_stream tail_stream read_followed read_summary "
+        "list_pending_waitpoints read_budget_ledger resolve_execution_flow_id",
+        again=True,
+    ),
+    *_all(Role.READ, Bound.EXECUTION, "subject", "history", again=True),
+    *_all(Role.READ, Bound.FLOW, "flow_id", "describe_flow flow_members flow_edges read_flow_summary", again=True),
+    *_all(Role.READ, Bound.NAMESPACE, "namespace", "list_workers read_schedules", again=True),
+    *_all(Role.READ, Bound.FREE, "", "read_events", again=True),
+    *_all(
+        Role.READ,
+        Bound.NEVER,
+        "",
+        "list_lanes read_lane list_executions list_flows list_suspended list_open_waitpoints list_expired_leases "
+        "list_limit_scopes get_budget_status read_budget_usage_and_limits read_quota_policy_limits",
+        again=True,
+    ),
+    *_all(Role.SUBMIT, Bound.NAMESPACE, "args", "create_execution submit_flow create_flow", again=True),
+    *_all(Role.SUBMIT, Bound.NAMESPACE, "many", "create_executions", again=True),
+    *_all(Role.SUBMIT, Bound.EXECUTION, "args", "cancel_execution", again=True),
+    *_all(Role.SUBMIT, Bound.EXECUTION, "args", "deliver_signal", again=True),
+    *_all(Role.SUBMIT, Bound.NEVER, "", "create_budget create_quota_policy attach_limit", again=True),
+    *_all(Role.WORK, Bound.LANE, "lane", "claim_many"),
+    *_all(Role.WORK, Bound.LANE, "lanes", "wait_for_work", again=True),
+    *_all(Role.WORK, Bound.HANDLE, "handle", "renew progress complete record_step", again=True),
+    *_all(Role.WORK, Bound.HANDLE, "many", "complete_many", again=True),
+    *_all(Role.WORK, Bound.HANDLE, "handle", "delay cancel wait_children create_waitpoint"),
+    *_all(Role.WORK, Bound.HANDLE, "handle", "fail suspend append_frame append_frames report_usage", again=True),
+    *_all(Role.WORK, Bound.HANDLE, "handle", "observe_signals", again=True),
+    *_all(Role.WORK, Bound.EXECUTION, "execution", "read_steps read_last_suspension read_resume_signals", again=True),
+    *_all(Role.WORK, Bound.NAMESPACE, "args", "register_worker", again=True),
+    *_all(Role.WORK, Bound.NAMESPACE, "namespace", "heartbeat_worker mark_worker_dead begin_schedule", again=True),
+    *_all(Role.WORK, Bound.NAMESPACE, "mark", "move_schedule"),
+    *_all(Role.WORK, Bound.NEVER, "", "read_waitpoint_token", again=True),
+    *_all(Role.OPERATE, Bound.NAMESPACE, "namespace", "pause_schedule resume_schedule", again=True),
+    *_all(Role.OPERATE, Bound.EXECUTION, "args", "replay_execution"),
+    *_all(Role.OPERATE, Bound.EXECUTION, "args", "change_priority revoke_lease", again=True),
+    *_all(Role.OPERATE, Bound.EXECUTION, "execution", "set_execution_tag set_execution_tags close_waitpoint", again=True),
+    *_all(Role.OPERATE, Bound.FLOW, "flow_id", "cancel_flow", again=True),
+    *_all(Role.OPERATE, Bound.FLOW, "args", "add_execution_to_flow stage_dependency_edge apply_dependency_to_child"),
+    *_all(
+        Role.OPERATE,
+        Bound.NEVER,
+        "",
+        "pause_lane resume_lane drain_lane reset_budget close_quota open_quota detach_limit",
+        again=True,
+    ),
+    *_all(Role.ADMIN, Bound.NEVER, "", "rotate_waitpoint_hmac_secret_all list_waitpoint_hmac_kids", again=True),
+]
+OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _LISTED}
+LEFT_OUT = frozenset({"self", "connection"})
+
+
+@cache
+def signature(name: str) -> inspect.Signature:
+    return inspect.signature(getattr(Engine, name))
+
+
+@cache
+def request_type(name: str) -> type[Struct]:
+    """The arguments of an operation by name."""
+    method = getattr(Engine, name)
+    hints = get_type_hints(method)
+    fields: list[Any] = []
+    for parameter in signature(name).parameters.values():
+        if parameter.name in LEFT_OUT:
+            continue
+        hint = _listed(hints[parameter.name])
+        required = parameter.default is inspect.Parameter.empty
+        fields.append((parameter.name, hint) if required else (parameter.name, hint, parameter.default))
+    return msgspec.defstruct("".join(part.capitalize() for part in name.split("_")), fields, kw_only=True, frozen=True)
+
+
+def _listed(hint: Any) -> Any:
+    return list[get_args(hint)] if get_origin(hint) in (Sequence, Iterable) else hint  # type: ignore[misc]
+
+
+@cache
+def answer_type(name: str) -> Any:
+    return get_type_hints(getattr(Engine, name))["return"]
