@@ -19,6 +19,7 @@ from flowfabric.cli import events as events_run
 from flowfabric.cli import flow as flow_run
 from flowfabric.cli import history as history_run
 from flowfabric.cli import migrate as migrate_run
+from flowfabric.cli import serving as server_run
 from flowfabric.cli import signal as signal_run
 from flowfabric.cli import tail as tail_run
 from flowfabric.cli import verify as verify_run
@@ -218,12 +219,21 @@ def worker(
 
 
 @app.command()
+def server(
+    config: Annotated[str | None, typer.Option(metavar="FILE", help="A TOML file; FF_* variables win over it.")] = None,
+    check_config: Annotated[bool, typer.Option("--check-config", help="Explain every setting and stop.")] = False,
+) -> None:
+    """Serves the HTTP API until it is told to stop (SIGTERM or Ctrl-C), then finishes what is under way."""
+    _told(lambda: server_run.run(config, console, check=check_config))
+
+
+@app.command()
 def dev(
     target: Annotated[str, _TARGET],
     url: Annotated[str | None, typer.Option(help="Another database than the App's own SQLite file.")] = None,
     concurrency: Annotated[int, _CONCURRENCY] = 16,
 ) -> None:
-    """Runs the tasks of an App on SQLite while you write them, and begins anew whenever you save."""
+    """Runs the tasks of an App on SQLite while you write them, with the API beside them, and begins anew whenever you save."""
     _told(lambda: dev_run.run(target, url, concurrency))
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from flowfabric.cli.loading import Target, loaded, parsed
+from flowfabric.cli.serving import beside
 from flowfabric.cli.working import Wanted, in_memory, log_to_stderr, say, serve
 from flowfabric.connect import is_postgres
 from flowfabric.errors import FlowFabricError
@@ -38,14 +39,25 @@ async def told(ctx: Context, call: Callable[[], Awaitable[Any]]) -> Any:
 async def until_the_pipe_ends(app: App, wanted: Wanted, end: int) -> None:
     loop = asyncio.get_running_loop()
 
+    api = asyncio.create_task(_api(app))
+
     def listen(stop: Callable[[], None]) -> None:
         def ended() -> None:
             loop.remove_reader(end)
+            api.cancel()
             stop()
 
         loop.add_reader(end, ended)
 
-    await serve(app, wanted, app.lanes, middleware=[told], also_stop=listen)
+    try:
+        await serve(app, wanted, app.lanes, middleware=[told], also_stop=listen)
+    finally:
+        api.cancel()
+        await asyncio.gather(api, return_exceptions=True)
+
+
+async def _api(app: App) -> None:
+    await beside(await app.engine())
 
 
 def main(target: str, url: str | None, concurrency: int, end: int) -> int:
