@@ -15,7 +15,7 @@ TIMEOUT_S = 30.0
 CONNECT_S = 10.0
 MAX_CONNECTIONS = 64
 MAX_ANSWER_BYTES = 64 * 1_048_576
-FIRST_PAUSE_S, TRIES = 0.05, 4
+FIRST_PAUSE_S, LAST_PAUSE_S, TRIES = 0.05, 1.0, 4
 
 
 class Transport:
@@ -31,6 +31,7 @@ class Transport:
                 )
             self._headers["authorization"] = f"Bearer {token}"
         self._session: Any = None
+        self._closed = False
 
     async def post(self, path: str, body: bytes, *, again: bool, wait_s: float = 0.0) -> bytes:
         pause = FIRST_PAUSE_S
@@ -41,7 +42,7 @@ class Transport:
                 if not left or error.backend != "http" or not error.retryable:
                     raise
             await asyncio.sleep(pause)
-            pause *= 4
+            pause = min(pause * 4, LAST_PAUSE_S)
         raise AssertionError("the last try returns or raises")
 
     async def get(self, path: str) -> bytes:
@@ -49,7 +50,9 @@ class Transport:
 
     async def _once(self, method: str, path: str, body: bytes | None, wait_s: float) -> bytes:
         aiohttp = _library()
-        if self._session is None or self._session.closed:
+        if self._closed:
+            raise TransportError("http", "the connection was closed", backend_kind="protocol")
+        if self._session is None:
             self._session = self._opened(aiohttp)
         try:
             timeout = aiohttp.ClientTimeout(total=TIMEOUT_S + wait_s, connect=CONNECT_S)
@@ -74,6 +77,7 @@ class Transport:
         return aiohttp.ClientSession(connector=connector, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar())
 
     async def close(self) -> None:
+        self._closed = True
         session, self._session = self._session, None
         if session is not None:
             await session.close()

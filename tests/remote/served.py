@@ -1,0 +1,48 @@
+"""An engine as a client sees it: every call goes through a real server on loopback, which starts with the first of them."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Any
+
+from flowfabric import Engine
+from flowfabric.remote.engine import RemoteEngine
+from flowfabric.remote.transport import Transport
+from flowfabric.server.config import ServerSettings, settings_of
+from flowfabric.server.serve import serving
+
+TOKEN = "t" * 40
+
+
+def settings(**more: str) -> ServerSettings:
+    given = {"FF_DEV_MODE": "1", "FF_WAITPOINT_HMAC_SECRET": "00" * 32, "FF_LISTEN_ADDR": "127.0.0.1:0", "FF_API_TOKEN": TOKEN}
+    return settings_of(given | more)
+
+
+class Served(RemoteEngine):
+    """Its server is in this process, in the loop of the test."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__("http://127.0.0.1:1")
+        self.behind = engine
+        self._stack = AsyncExitStack()
+        self._starting: asyncio.Task[None] | None = None
+
+    async def call(self, name: str, arguments: Any) -> Any:
+        if self._starting is None:
+            self._starting = asyncio.create_task(self._start())
+        await asyncio.shield(self._starting)
+        return await super().call(name, arguments)
+
+    async def _start(self) -> None:
+        url = await self._stack.enter_async_context(serving(self.behind, settings()))
+        self._transport = Transport(url, TOKEN)
+
+    async def seed_waitpoint_hmac_secret(self, kid: str, secret: str) -> Any:
+        """A server does that when it boots; this one was there before."""
+        return await self.behind.seed_waitpoint_hmac_secret(kid, secret)
+
+    async def end(self) -> None:
+        await self._transport.close()
+        await self._stack.aclose()
