@@ -26,8 +26,8 @@ STEPS_EACH = 10
 PAUSE_S = 0.005
 
 
-def declared(url: str) -> App:
-    app = App(url)
+def declared(url: str, **more: Any) -> App:
+    app = App(url, **more)
 
     @app.task
     async def nothing(n: int) -> int:
@@ -102,14 +102,14 @@ async def run_latency(store: str, n: int, workers: int) -> list[Measured]:
     """From the call of submit() to the result in hand, with a worker that has nothing else to do."""
     async with connected(store) as app:
         async with Worker(app):
-            found = [await _latency(LATENCY, store, app, n)]
+            found = [await latency(LATENCY, store, app, n)]
         if store == "postgres":
             async with _another_process(app.url):
-                found.append(await _latency(f"{LATENCY}/across processes", store, app, n))
+                found.append(await latency(f"{LATENCY}/across processes", store, app, n))
     return found
 
 
-async def _latency(scenario: str, store: str, app: App, n: int) -> Measured:
+async def latency(scenario: str, store: str, app: App, n: int) -> Measured:
     task, samples = app.tasks["nothing"], []
     for at in range(n + 20):
         await asyncio.sleep(PAUSE_S)

@@ -14,6 +14,7 @@ from flowfabric.errors import ConfigError, RequiresDevMode
 from flowfabric.loops.led import Led
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.loops.supervisor import Supervisor
+from flowfabric.model.waitpoint import Seeded
 from flowfabric.store.clock import Clock, system_clock
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.port import Row
@@ -258,6 +259,15 @@ async def connect(
     if loops:
         engine.with_scanners(loops if isinstance(loops, LoopSettings) else None)
     return engine
+
+
+async def ensure_signing_key(engine: Engine, kid: str, secret_hex: str) -> bool:
+    """A store without a key for waitpoint tokens gets this one. False when it signs with another, which is kept."""
+    current = (await engine.list_waitpoint_hmac_kids()).current_kid
+    if current is not None and current != kid:
+        return False
+    told = await engine.seed_waitpoint_hmac_secret(kid, secret_hex)
+    return isinstance(told, Seeded) or told.same_secret
 
 
 def _remote(url: str, *, token: str | None = None, **unknown: Any) -> Engine:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
+from collections.abc import Callable
+from importlib.util import find_spec
 from typing import Any
 
 from rich.console import Console
@@ -39,9 +41,19 @@ def run(config: str | None, console: Console, *, check: bool) -> int:
         if not (settings.api_token or settings.api_tokens_file):
             say("anybody on this machine may do everything: no FF_API_TOKEN is set, and FF_DEV_MODE=1 allows that on loopback")
 
-    asyncio.run(serve.run(settings, announce))
+    with asyncio.Runner(loop_factory=fastest_loop()) as runner:
+        runner.run(serve.run(settings, announce))
     say("stopped")
     return 0
+
+
+def fastest_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    made: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return made
 
 
 def _library() -> Any:

@@ -14,7 +14,6 @@ from flowfabric.wire.errors import as_error
 TIMEOUT_S = 30.0
 CONNECT_S = 10.0
 MAX_CONNECTIONS = 64
-MAX_ANSWER_BYTES = 64 * 1_048_576
 FIRST_PAUSE_S, LAST_PAUSE_S, TRIES = 0.05, 1.0, 4
 
 
@@ -55,13 +54,9 @@ class Transport:
         if self._session is None:
             self._session = self._opened(aiohttp)
         try:
-            timeout = aiohttp.ClientTimeout(total=TIMEOUT_S + wait_s, connect=CONNECT_S)
-            async with self._session.request(
-                method, self._base + path, data=body, timeout=timeout, allow_redirects=False
-            ) as reply:
-                answer: bytes = await reply.content.read(MAX_ANSWER_BYTES) if reply.status != 204 else b"null"
-                while len(answer) < MAX_ANSWER_BYTES and not reply.content.at_eof():
-                    answer += await reply.content.read(MAX_ANSWER_BYTES - len(answer))
+            more = {"timeout": aiohttp.ClientTimeout(total=TIMEOUT_S + wait_s, connect=CONNECT_S)} if wait_s else {}
+            async with self._session.request(method, self._base + path, data=body, allow_redirects=False, **more) as reply:
+                answer: bytes = await reply.read() if reply.status != 204 else b"null"
                 status: int = reply.status
         except aiohttp.ClientConnectorError as error:  # nothing was sent
             raise TransportError("http", f"{self._base} cannot be reached ({error.strerror or error})") from error
@@ -74,7 +69,10 @@ class Transport:
 
     def _opened(self, aiohttp: Any) -> Any:
         connector = aiohttp.TCPConnector(limit=MAX_CONNECTIONS, keepalive_timeout=60)
-        return aiohttp.ClientSession(connector=connector, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar())
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT_S, connect=CONNECT_S)
+        return aiohttp.ClientSession(
+            connector=connector, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar(), timeout=timeout
+        )
 
     async def close(self) -> None:
         self._closed = True

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar, overload
 from uuid import UUID
 
-from flowfabric.connect import connect, is_http, is_in_memory, is_postgres
+from flowfabric.connect import connect, ensure_signing_key, is_http, is_in_memory, is_postgres
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId, lane_id
@@ -165,7 +165,7 @@ class App:
             if self._given is None and not is_postgres(self.url):
                 await engine.prepare()
             if self._given is not None or not is_http(self.url):
-                await engine.seed_waitpoint_hmac_secret(_KID, os.environ.get(SECRET) or secrets.token_hex(32))
+                await ensure_signing_key(engine, _KID, os.environ.get(SECRET) or secrets.token_hex(32))
             for budget in self.budgets:
                 await engine.create_budget(budget.creation(self.namespace))
         except BaseException:

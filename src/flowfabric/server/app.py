@@ -16,6 +16,7 @@ from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as Path
+from starlette.types import ASGIApp
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, EngineError, NotFound, ValidationError
@@ -88,13 +89,25 @@ class Server:
         task.add_done_callback(self.background.discard)
 
 
-def build(server: Server, routes: tuple[Route, ...] = ROUTES) -> Starlette:
+def build(server: Server, routes: tuple[Route, ...] = ROUTES) -> ASGIApp:
     by_path: dict[str, dict[str, Route]] = {}
     for route in routes:
         by_path.setdefault(route.path, {})[route.method] = route
-    paths = [Path(path, _Endpoint(server, path, methods)) for path, methods in by_path.items()]
+    endpoints = {path: _Endpoint(server, path, methods) for path, methods in by_path.items()}
     unknown = Path("/{path:path}", _Endpoint(server, "unknown", {}))
-    return Starlette(routes=[*paths, unknown])
+    return _Exact(endpoints, Starlette(routes=[*(Path(path, endpoint) for path, endpoint in endpoints.items()), unknown]))
+
+
+class _Exact:
+    """Paths without parameters are looked up; only the others are matched one after the other."""
+
+    def __init__(self, endpoints: dict[str, _Endpoint], rest: Starlette) -> None:
+        self._exact = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
+        self._rest = rest
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        found = self._exact.get(scope["path"]) if scope["type"] == "http" else None
+        await (self._rest if found is None else found)(scope, receive, send)
 
 
 class _Endpoint:

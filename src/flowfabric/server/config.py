@@ -13,6 +13,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import lane_id
 from flowfabric.loops.loop import LoopSettings
 
+SHORTEST_SECRET = 64
 U16, U32, U64 = 2**16 - 1, 2**32 - 1, 2**64 - 1
 
 
@@ -45,8 +46,8 @@ def _backend(text: str) -> str:
 
 
 def _secret(text: str) -> str:
-    if not text or len(text) % 2 or any(c not in "0123456789abcdefABCDEF" for c in text):
-        raise ValueError("expected an even number of hexadecimal digits (64 advised): openssl rand -hex 32")
+    if len(text) < SHORTEST_SECRET or len(text) % 2 or any(c not in "0123456789abcdefABCDEF" for c in text):
+        raise ValueError(f"expected {SHORTEST_SECRET} hexadecimal digits or more, in pairs; make them with: openssl rand -hex 32")
     return text
 
 

@@ -12,10 +12,9 @@ from typing import Any
 
 import uvicorn
 
-from flowfabric.connect import POSTGRES_LOOPS, connect
+from flowfabric.connect import POSTGRES_LOOPS, connect, ensure_signing_key
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.loop import LoopSettings
-from flowfabric.model.waitpoint import AlreadySeeded
 from flowfabric.server.app import Observer, Server, build
 from flowfabric.server.careful import CarefulProtocol
 from flowfabric.server.config import ServerSettings
@@ -38,18 +37,13 @@ async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
     try:
         if not on_postgres:
             await engine.prepare()
-        await seed(engine, settings.waitpoint_hmac_secret)
+        if not await ensure_signing_key(engine, FIRST_KID, settings.waitpoint_hmac_secret):
+            log.warning("the store signs with another key than FF_WAITPOINT_HMAC_SECRET; the stored one is kept")
         engine.with_scanners(loops)  # type: ignore[attr-defined]
         yield engine
     finally:
         await engine.shutdown_prepare(LOOPS_GRACE_S)
         await engine.close()
-
-
-async def seed(engine: Engine, secret: str) -> None:
-    told = await engine.seed_waitpoint_hmac_secret(FIRST_KID, secret)
-    if isinstance(told, AlreadySeeded) and not told.same_secret:
-        log.warning("the store signs with another key than FF_WAITPOINT_HMAC_SECRET; the stored one is kept")
 
 
 class _Uvicorn(uvicorn.Server):

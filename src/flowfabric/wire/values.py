@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import msgspec
-from msgspec import Struct
+from msgspec import NODEFAULT, Struct
 
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId, ExecutionIdError
@@ -45,24 +45,32 @@ encode = msgspec.json.Encoder(enc_hook=_plain).encode
 
 @cache
 def decoder(hint: Any) -> Callable[[bytes], Any]:
-    """Of a whole body. Types that msgspec cannot tell apart are read piece by piece."""
-    if _is_plain(hint):
-        return msgspec.json.Decoder(hint, dec_hook=_rich).decode
-    read = reader(hint)
-    return lambda body: read(msgspec.json.decode(body))
+    """Of a whole body."""
+    shape = shape_of(hint)
+    decode = msgspec.json.Decoder(shape.wire, dec_hook=_rich).decode
+    if shape.fix is None:
+        return decode
+    fix = shape.fix
+    return lambda body: fix(decode(body))
+
+
+class Shape(NamedTuple):
+    """What msgspec reads a hint as, and what is then to be done with it; types it cannot tell apart are read as anything."""
+
+    wire: Any
+    fix: Read | None
 
 
 @cache
-def reader(hint: Any) -> Read:
-    """Of what JSON has become."""
+def shape_of(hint: Any) -> Shape:
     if _is_plain(hint):
-        return lambda value: msgspec.convert(value, hint, dec_hook=_rich)
+        return Shape(hint, None)
     origin, parts = get_origin(hint), get_args(hint)
     if origin in _UNIONS:
-        return _one_of(parts)
+        return Shape(Any, _one_of(parts))
     if origin in (list, tuple, Sequence, Iterable, frozenset, set, AbstractSet):
-        each = reader(parts[0])
-        return lambda value: [each(item) for item in _expect(value, list, "an array")]
+        wire, fix = shape_of(parts[0])
+        return Shape(list[wire], None if fix is None else lambda items: [fix(item) for item in items])  # type: ignore[valid-type]
     if isinstance(hint, type) and issubclass(hint, Struct):
         return _struct(hint)
     raise TypeError(f"{hint!r} cannot be received")
@@ -76,54 +84,59 @@ def _is_plain(hint: Any) -> bool:
     return True
 
 
-def _expect(value: Any, kind: type, what: str) -> Any:
-    if not isinstance(value, kind):
-        raise msgspec.ValidationError(f"expected {what}, got {type(value).__name__}")
-    return value
-
-
-def _struct(kind: type[Struct]) -> Read:
+def _struct(kind: type[Struct]) -> Shape:
+    """A likeness of the struct that msgspec can read, and the way from it to the real one."""
     hints = get_type_hints(kind)
-    parts = {field.encode_name: (field.name, reader(hints[field.name])) for field in msgspec.structs.fields(kind)}
+    shapes = {field.name: shape_of(hints[field.name]) for field in msgspec.structs.fields(kind)}
+    fields: list[Any] = []
+    for field in msgspec.structs.fields(kind):
+        default = () if field.required else (field.default if field.default_factory is NODEFAULT else field.default_factory(),)
+        fields.append((field.name, shapes[field.name].wire, *default))
+    likeness = msgspec.defstruct(kind.__name__, fields, kw_only=True)
+    fixes = [(name, shape.fix) for name, shape in shapes.items() if shape.fix is not None]
+    names = tuple(shapes)
 
-    def read(value: Any) -> Any:
-        given = _expect(value, dict, "an object")
-        found = {}
-        for key, (name, part) in parts.items():
-            if key in given:
-                try:
-                    found[name] = part(given[key])
-                except msgspec.ValidationError as error:
-                    raise msgspec.ValidationError(f"{key}: {error}") from None
-        try:
-            return kind(**found)
-        except TypeError as error:
-            raise msgspec.ValidationError(str(error)) from None
+    def fix(read: Any) -> Any:
+        values = {name: getattr(read, name) for name in names}
+        for name, mend in fixes:
+            try:
+                values[name] = mend(values[name])
+            except msgspec.ValidationError as error:
+                raise msgspec.ValidationError(f"{name}: {error}") from None
+        return kind(**values)
 
-    return read
+    return Shape(likeness, fix)
 
 
 def _one_of(kinds: tuple[Any, ...]) -> Read:
     """Text of any sort stays text, an object that may be free-form stays one; structs are told apart by their `type`."""
-    structs = {k.__struct_config__.tag: reader(k) for k in kinds if isinstance(k, type) and issubclass(k, Struct)}
+    structs = {k.__struct_config__.tag: k for k in kinds if isinstance(k, type) and issubclass(k, Struct)}
     may_fail = any(isinstance(k, type) and issubclass(k, Exception) for k in kinds)
-    free = any(k is dict or get_origin(k) is dict for k in kinds)
+    free = any(k in (dict, Mapping) or get_origin(k) in (dict, Mapping) for k in kinds)
     others = tuple(k for k in kinds if k is not type(None) and not (isinstance(k, type) and issubclass(k, (Struct, Exception))))
 
     def read(value: Any) -> Any:
-        if value is None and type(None) in kinds:
-            return None
-        if isinstance(value, dict) and not free:
+        if (
+            (value is None and type(None) in kinds)
+            or (isinstance(value, dict) and free)
+            or (isinstance(value, str)
+            and str in kinds)
+        ):
+            return value
+        if isinstance(value, kinds_given):
+            return value
+        if isinstance(value, dict):
             found = structs.get(value.get("type"))
             if found is not None:
-                return found(value)
+                return msgspec.convert(value, found, dec_hook=_rich)
             if may_fail:
                 return as_error(value)
         for kind in others:
             try:
-                return value if kind is str and isinstance(value, str) else reader(kind)(value)
-            except (msgspec.ValidationError, ValueError):
+                return msgspec.convert(value, kind, dec_hook=_rich)
+            except (msgspec.ValidationError, ValueError, TypeError):
                 continue
         raise msgspec.ValidationError(f"got {type(value).__name__}, which is none of what is accepted")
 
+    kinds_given = tuple(structs.values()) + tuple(k for k in others if isinstance(k, type))
     return read
