@@ -25,10 +25,13 @@ from flowfabric.wire.values import decoder, encode
 
 PATH = "/v1/engine/"
 _WAITS = ("block_ms", "wait_ms")
+CLAIM = "claim_many"
 
 
 class RemoteEngine:
     """Offers what `wire.operations` lists, and raises `Unavailable` for anything else the engine can do."""
+
+    claims_may_wait = True
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._transport = Transport(url, token)
@@ -38,6 +41,8 @@ class RemoteEngine:
     async def call(self, name: str, arguments: Any) -> Any:
         operation = OPERATIONS[name]
         waits = [getattr(arguments, field) for field in _WAITS if field in type(arguments).__struct_fields__]
+        if name == CLAIM:
+            waits.append(arguments.policy.max_wait_ms or 0)
         body = encode(arguments)
         answer = await self._transport.post(PATH + name, body, again=operation.again, wait_s=sum(waits) / 1_000)
         return decoder(answer_type(name))(answer)

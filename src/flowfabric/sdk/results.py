@@ -16,6 +16,7 @@ from flowfabric.sdk.tries import persist
 
 log = logging.getLogger("flowfabric.results")
 
+Heard = tuple["asyncio.Task[None]", int]
 LOOK_S = 5.0
 """Should a wake-up be lost, whoever waits looks by himself."""
 
@@ -26,9 +27,21 @@ class Results:
         self._waiting: dict[UUID, list[asyncio.Future[None]]] = {}
         self._listener: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] | None = None
+        self._heard = 0
 
-    async def of(self, ident: ExecutionId, timeout_s: float | None) -> ExecutionOutcome:
-        """How it ended, as soon as it has. Whoever waits is on the list before he looks: nothing falls in between."""
+    @property
+    def heard(self) -> Heard | None:
+        """How far the listener has got, if there is one that stands: who made a run after that need not look at first."""
+        listener, ready = self._listener, self._ready
+        if listener is None or listener.done() or ready is None or not ready.done():
+            return None
+        return listener, self._heard
+
+    async def of(self, ident: ExecutionId, timeout_s: float | None, born: Heard | None = None) -> ExecutionOutcome:
+        """How it ended, as soon as it has. Whoever waits is on the list before he looks: nothing falls in between.
+
+        A run that was made when the listener stood at `born` and that has heard nothing since, has not ended.
+        """
         async with asyncio.timeout(timeout_s):
             await self._engine()
             while True:
@@ -36,9 +49,11 @@ class Results:
                 self._waiting.setdefault(ident.uuid, []).append(rung)
                 try:
                     await self._begin()
-                    outcome = await self._look(ident)
-                    if outcome.ended:
-                        return outcome
+                    if born is None or born != self.heard:
+                        outcome = await self._look(ident)
+                        if outcome.ended:
+                            return outcome
+                    born = None
                     await asyncio.wait({rung}, timeout=LOOK_S)
                 finally:
                     self._forget(ident.uuid, rung)
@@ -69,6 +84,7 @@ class Results:
             events = await (await self._engine()).subscribe_completion()
             ready.set_result(None)
             async for event in events:
+                self._heard += 1
                 if event.outcome != "resumable":
                     for rung in self._waiting.pop(event.execution_id.uuid, ()):
                         if not rung.done():

@@ -18,6 +18,7 @@ from flowfabric.sdk.times import Span, millis
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App
+    from flowfabric.sdk.results import Heard
     from flowfabric.sdk.task import Task
 
 R = TypeVar("R")
@@ -32,15 +33,17 @@ _ENDS: dict[str, type[RunError]] = {
 class Run(Generic[R]):
     """Found again with `app.run(id)`, in any process."""
 
-    def __init__(self, app: App, ident: ExecutionId, task: Task[..., R] | None = None) -> None:
+    def __init__(self, app: App, ident: ExecutionId, task: Task[..., R] | None = None, born: Heard | None = None) -> None:
         self.app, self.id, self.task = app, ident, task
+        self._born = born
 
     def __repr__(self) -> str:
         return f"Run({str(self.id)!r})"
 
     async def result(self, timeout: Span | None = None) -> R:
         """What it came to, once it has. Raises RunFailed, RunCancelled, RunExpired or RunSkipped, and TimeoutError."""
-        outcome = await self.app.results.of(self.id, None if timeout is None else millis(timeout, "timeout") / 1_000)
+        born, self._born = self._born, None
+        outcome = await self.app.results.of(self.id, None if timeout is None else millis(timeout, "timeout") / 1_000, born)
         if outcome.terminal_outcome == "success":
             data = None if outcome.result is None else unsealed(self.app.codec, outcome.result, f"the result of {self.id}")
             return cast(R, self._decoded(data))

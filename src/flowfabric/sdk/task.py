@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import MAX_BULK_CREATE, CreateExecutionArgs
+from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Retry
@@ -85,8 +85,9 @@ class Task(Generic[P, R]):
         options = Options(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
         engine = await self.app.engine()
         made = self.creation(ExecutionId.solo(options.lane or self.lane), self.payload(args, kwargs), options)
+        heard = self.app.results.heard
         answer = await engine.create_execution(made, connection=options.connection)
-        return Run(self.app, answer.execution_id, cast(Any, self))
+        return Run(self.app, answer.execution_id, cast(Any, self), heard if isinstance(answer, Created) else None)
 
     async def submit_many(self, many: Iterable[Any], **kwargs: Any) -> list[Run[R]]:
         """One run for each: a tuple of arguments, a dict of them by name, or the only one. Options are for all of them.

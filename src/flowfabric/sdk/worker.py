@@ -166,10 +166,11 @@ class Worker:
         engine = await self.app.engine()
         self._ends = Ends(self.app, engine)
         while True:
+            ended = self.done
             taken = await self._claim_some(engine)
-            if not taken and not self._handlers:
+            if not taken and not self._handlers and ended == self.done:  # what ended meanwhile may have left more to do
                 return self.done - before
-            if not taken:
+            if not taken and self._handlers:
                 await asyncio.wait(tuple(self._handlers), return_when=asyncio.FIRST_COMPLETED)
 
     async def crash(self) -> None:
@@ -243,6 +244,9 @@ class Worker:
     async def _claim_or_wait(self, engine: Engine) -> None:
         """Room first, then work: what is claimed can begin at once."""
         await self._has_room.wait()
+        if len(self.lanes) == 1 and getattr(engine, "claims_may_wait", False):
+            await self._claim_when_there_is(engine)
+            return
         with await engine.work_bell(*self.lanes) as self._bell:
             self._bell.arm()
             if self._stopping.is_set():
@@ -253,9 +257,22 @@ class Worker:
         if not taken and (LEASE_EVENTS, None) in self._bell.topics:
             await self._rest(BREATH_S)  # leases end all the time, and few make room
 
-    async def _claim_some(self, engine: Engine) -> int:
+    async def _claim_when_there_is(self, engine: Engine) -> None:
+        """Asking is a journey: the question waits there for work, and is called back when the worker stops."""
+        asking = asyncio.create_task(self._claim_some(engine, int(POLL_S * 1_000)))
+        stopping = asyncio.create_task(self._stopping.wait())
+        try:
+            await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                asking.result()
+        finally:
+            for task in (asking, stopping):
+                task.cancel()
+            await asyncio.wait({asking, stopping})
+
+    async def _claim_some(self, engine: Engine, wait_ms: int | None = None) -> int:
         """From each lane in turn, as long as there is room."""
-        policy = ClaimPolicy(self.worker_id, self.instance_id, self._lease_ms)
+        policy = ClaimPolicy(self.worker_id, self.instance_id, self._lease_ms, wait_ms)
         taken = 0
         for lane in self.lanes:
             if not self._room:

@@ -152,7 +152,7 @@ class _Endpoint:
             if caller.namespace is not None or caller.lanes is not None:
                 await binding.check(route, ask)
             with self._server.streams.one() if route.streams else nullcontext():
-                return _response(await (self._unless_stopping(route, ask) if route.waits else route.handler(ask)))
+                return _response(await (self._unless_stopping(route, ask, request) if route.waits else route.handler(ask)))
         except _Answered as answered:
             return answered.response
         except Refusal as refused:
@@ -165,17 +165,22 @@ class _Endpoint:
             log.exception("%s %s failed", route.method, route.path)
             return _problem(500, "the server failed; its log says why", code="internal", retryable=False)
 
-    async def _unless_stopping(self, route: Route, ask: Ask) -> Reply:
-        working, stopping = asyncio.ensure_future(route.handler(ask)), asyncio.ensure_future(self._server.stopping.wait())
+    async def _unless_stopping(self, route: Route, ask: Ask, request: Request) -> Reply:
+        working = asyncio.ensure_future(route.handler(ask))
+        await asyncio.sleep(0)
+        if working.done():
+            return working.result()
+        stopping, gone = asyncio.ensure_future(self._server.stopping.wait()), asyncio.ensure_future(_gone(request))
+        tasks = (working, stopping, gone)
         try:
-            await asyncio.wait({working, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 return working.result()
             raise _Answered(_stopping())
         finally:
-            for task in (working, stopping):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(working, stopping, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _body(self, route: Route, request: Request) -> Any:
         declared = request.headers.get("content-length", "0")
@@ -218,6 +223,12 @@ class _Endpoint:
 class _Answered(Exception):
     def __init__(self, response: Response) -> None:
         self.response = response
+
+
+async def _gone(request: Request) -> None:
+    """Returns when the client has left. Its body was read before; what comes now can only be that."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _form(route: Route, data: bytes) -> Any:

@@ -73,7 +73,7 @@ class Route(Struct, frozen=True):
     """`role` None is open to everybody. `subject` is the field of the body that `bound` looks at; without one, the path is.
 
     `answers` are the types by status, None for what is not JSON. A `form` is what a page sends. `streams` takes a permit of the
-    streams; `waits` may be called off when the server stops.
+    streams; `waits` may be called off when the server stops or nobody waits for the answer any more.
     """
 
     method: str

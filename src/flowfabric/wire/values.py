@@ -119,8 +119,7 @@ def _one_of(kinds: tuple[Any, ...]) -> Read:
         if (
             (value is None and type(None) in kinds)
             or (isinstance(value, dict) and free)
-            or (isinstance(value, str)
-            and str in kinds)
+            or (isinstance(value, str) and str in kinds)
         ):
             return value
         if isinstance(value, kinds_given):
