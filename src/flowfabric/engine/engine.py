@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 from flowfabric.engine.kernel import Settings
 from flowfabric.engine.schedules import Schedules
 from flowfabric.model.lease import Capabilities
@@ -115,6 +113,8 @@ class Engine(Schedules):
 
 
 def _version() -> dict[str, int]:
+    from importlib.metadata import PackageNotFoundError, version  # a tenth of the time that importing all of this takes
+
     try:
         numbers = version("flowfabric").split(".")
     except PackageNotFoundError:
