@@ -1,10 +1,13 @@
-"""What a bare import of the package does not load, and does not do."""
+"""What comes with `pip install flowfabric`, and what a bare import of it does not load."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from importlib.metadata import PackageNotFoundError, requires
 
+FEWER_THAN = 10
 ELSEWHERE = (
     "asyncpg",
     "cronsim",
@@ -26,6 +29,33 @@ from flowfabric.plan import Form
 forms = [each for each in gc.get_objects() if type(each) is Form]
 print(len(forms), sum("args" in vars(form) for form in forms))
 """
+
+
+def installed_with(package: str) -> set[str]:
+    """Itself and everything that comes with it, without extras; each marker counts as fulfilled, whatever the machine."""
+    found: set[str] = set()
+    wanted = [package]
+    while wanted:
+        name = re.sub(r"[-_.]+", "-", wanted.pop()).lower()
+        if name in found:
+            continue
+        found.add(name)
+        try:
+            lines = requires(name) or []
+        except PackageNotFoundError:  # for another machine: it is counted, what comes with it is not known here
+            continue
+        wanted += [re.split(r"[^\w.-]", line)[0] for line in lines if not re.search(r"\bextra\s*==", line)]
+    return found
+
+
+def test_the_sqlite_path_takes_few_packages() -> None:
+    found = installed_with("flowfabric")
+    assert {"flowfabric", "msgspec", "cronsim"} <= found
+    assert len(found) < FEWER_THAN, sorted(found)
+
+
+def test_it_counts_what_comes_along() -> None:
+    assert installed_with("rich") >= {"rich", "markdown-it-py", "mdurl"}
 
 
 def said_by(code: str) -> list[str]:
