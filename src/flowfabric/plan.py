@@ -8,6 +8,7 @@ A plan is applied whole or refused whole.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -215,17 +216,34 @@ class Form:
         assert self.steps, f"{name}: a form changes something"
         self.pick = pick
         self.returning = returning
-        self.args: tuple[str, ...] = tuple(dict.fromkeys(_arg_names(form_values(self))))
-        self.choosing: tuple[str, ...] = tuple(dict.fromkeys(_arg_names(pick_values(pick))))
-        at = tuple(self.args.index(name) for name in self.choosing)
-        self.chosen_by: Callable[[tuple[Any, ...]], Any] = itemgetter(*at) if at else (lambda values: ())
         self.is_insert = isinstance(self.steps[0], Insert)
         self.ends = any(
             isinstance(s, Insert) and s.table == COMPLETION_EVENTS and s.row.get("outcome") != "resumable" for s in self.steps
         )
-        self.reads_itself = bool(_tables_asked(self) & {step.table for step in self.steps})
-        self._values = _getter(self.args)
         _check(self)
+
+    # What follows is found out when it is first asked for: there are many forms, and a program uses few of them.
+
+    @cached_property
+    def args(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(_arg_names(form_values(self))))
+
+    @cached_property
+    def choosing(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(_arg_names(pick_values(self.pick))))
+
+    @cached_property
+    def chosen_by(self) -> Callable[[tuple[Any, ...]], Any]:
+        at = tuple(self.args.index(name) for name in self.choosing)
+        return itemgetter(*at) if at else (lambda values: ())
+
+    @cached_property
+    def reads_itself(self) -> bool:
+        return bool(_tables_asked(self) & {step.table for step in self.steps})
+
+    @cached_property
+    def _values(self) -> Callable[[dict[str, Any]], tuple[Any, ...]]:
+        return _getter(self.args)
 
     def __call__(self, partition: int, /, **args: Any) -> Plan:
         return Plan(self, partition, self._values(args))

@@ -33,6 +33,7 @@ from .flow_picture import flow_differences
 from .flow_spec import Flows
 from .ops import Op
 from .picture import DUMPED, differences
+from .schedule_spec import Schedules, schedule_differences
 from .shapes import Err, Held, Lease
 from .suspend_picture import suspend_differences
 from .suspend_spec import Suspends
@@ -252,6 +253,8 @@ def _differences(spec: Fleet, world: World, tables: dict[str, list[Row]]) -> lis
         found += flow_differences(spec, world)
     if isinstance(spec, Suspends):
         found += suspend_differences(spec, world, tables)
+    if isinstance(spec, Schedules):
+        found += schedule_differences(spec, tables)
     return found
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from flowfabric import App, Context, Engine, PayloadError, Worker
 from flowfabric.errors import ConfigError, TransportError
-from flowfabric.sdk.schedules import MAX_AT_ONCE, Ticker
+from flowfabric.sdk.schedules import MAX_AT_ONCE, SHORTEST_S, Ticker
 from flowfabric.testing import ManualClock
 
 MINUTE_MS, HOUR_MS, DAY_MS = 60_000, 3_600_000, 86_400_000
@@ -99,6 +99,9 @@ async def test_a_great_many_missed_ones_come_in_parts(engine: Engine, clock: Man
     await fleet.look()
     clock.advance((MAX_AT_ONCE + 10) * MINUTE_MS)
     assert [len(await fleet.look()) for _ in range(3)] == [MAX_AT_ONCE, 10, 0]
+    clock.advance(MAX_AT_ONCE * MINUTE_MS)
+    assert await fleet.tickers[0].look() == SHORTEST_S, "there may be more, and nobody waits for the next tick"
+    assert await fleet.tickers[0].look() > SHORTEST_S
 
 
 async def test_ticks_of_a_pause_are_left_out(engine: Engine, clock: ManualClock) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
-
 from flowfabric.engine.kernel import Settings
 from flowfabric.engine.polls import Polls
 from flowfabric.model.lease import Capabilities
@@ -115,6 +113,8 @@ class Engine(Polls):
 
 
 def _version() -> dict[str, int]:
+    from importlib.metadata import PackageNotFoundError, version  # a tenth of the time that importing all of this takes
+
     try:
         numbers = version("flowfabric").split(".")
     except PackageNotFoundError:

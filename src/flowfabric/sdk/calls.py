@@ -16,7 +16,7 @@ async def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
     if is_async(function):
         found = function(*args, **kwargs)
     else:
-        found = await asyncio.to_thread(_whole, function, args, kwargs)
+        found = await asyncio.to_thread(whole, function, args, kwargs)
     return await found if inspect.isawaitable(found) else found
 
 
@@ -26,10 +26,10 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 def submitted(pool: Executor, function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Future[Any]:
     """In a thread, with the context variables of the caller."""
-    return pool.submit(contextvars.copy_context().run, partial(_whole, function, (), kwargs))
+    return pool.submit(contextvars.copy_context().run, partial(whole, function, (), kwargs))
 
 
-def _whole(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def whole(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     try:
         return function(*args, **kwargs)
     except StopIteration as error:  # no future can carry it, and whoever waits would wait for ever

@@ -59,6 +59,7 @@ class Context:
         self._loop, self._ended = asyncio.get_running_loop(), False
         self.parked = self.is_lost = False
         self.broken: EngineError | None = None
+        self.when_lost: Callable[[], None] | None = None
         self._first = not work.attempt_index and work.lease_epoch <= 1
         self._records: dict[int, StepRecord] | None = {} if self._first else None
 
@@ -92,9 +93,18 @@ class Context:
         extra = {"execution_id": str(self.execution_id), "task": self.task, "attempt": self.attempt}
         return logging.LoggerAdapter(log, extra)
 
+    def check_goes_on(self, what: str) -> None:
+        """For what runs in a thread, and is not stopped by being cancelled."""
+        if self.is_lost:
+            raise asyncio.CancelledError(f"task {self.task}: {what}: the lease is lost")
+        if self._ended:
+            raise asyncio.CancelledError(f"task {self.task}: {what}: this run of it was given up")
+
     def lose(self) -> None:
         self.is_lost = True
         self.lost.set()
+        if self.when_lost is not None:
+            self.when_lost()
 
     # ---- asking the engine
 

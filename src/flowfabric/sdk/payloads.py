@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 from msgspec import inspect as kinds
 
+from flowfabric.errors import ConfigError
 from flowfabric.sdk.failures import PayloadError
 
 RESULTS = "$results"
@@ -77,7 +78,7 @@ def _inward(kind: type, value: Any) -> Any:
 class Signature(Generic[T]):
     """What a task takes and gives. Raises when it is made if something of that cannot be carried."""
 
-    def __init__(self, name: str, function: Callable[..., Any], context: type) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], context: type, refused: tuple[type, str]) -> None:
         self._name = name
         self._whole = inspect.signature(function)
         hints = _hints(name, function)
@@ -86,6 +87,8 @@ class Signature(Generic[T]):
         self._fields: list[Any] = []
         for at, parameter in enumerate(self._whole.parameters.values()):
             hint = hints.get(parameter.name, Any)
+            if hint is refused[0]:
+                raise ConfigError(f"task {name}: {parameter.name}: {refused[1]}")
             if hint is context:
                 if at:
                     raise PayloadError(f"task {name}: the Context comes first, before {parameter.name!r}")

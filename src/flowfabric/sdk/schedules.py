@@ -148,27 +148,31 @@ class Ticker:
                 await self._engine.begin_schedule(self._app.namespace, schedule.name)
                 pause = 0
                 continue
-            await self._tick(schedule, mark, found.now_ms)
+            done = await self._tick(schedule, mark, found.now_ms)
             following = schedule.cron.following(found.now_ms)
-            if following is not None:
+            if done >= MAX_AT_ONCE:
+                pause = 0
+            elif following is not None:
                 pause = min(pause, (following - found.now_ms) / 1_000)
         return max(pause, SHORTEST_S)
 
-    async def _tick(self, schedule: Schedule, mark: ScheduleMark, now_ms: int) -> None:
+    async def _tick(self, schedule: Schedule, mark: ScheduleMark, now_ms: int) -> int:
+        """How many were submitted."""
         if mark.cursor_ms > now_ms:
             if mark.cursor_ms > now_ms + AHEAD_MS:
                 log.warning("schedule %s: its mark lies ahead of the clock; it goes on from now", schedule.name)
                 await self._engine.move_schedule(mark, now_ms)
-            return
+            return 0
         if schedule.paused or mark.paused:
             if schedule.cron.last(mark.cursor_ms, now_ms) is not None:
                 await self._engine.move_schedule(mark, now_ms)
-            return
+            return 0
         found = due(schedule.cron, schedule.catch_up, mark.cursor_ms, now_ms)
         for tick in found.ticks:
             await self._submit(schedule, tick)
         if found.ticks:
             await self._engine.move_schedule(mark, found.cursor_ms)
+        return len(found.ticks)
 
     async def _submit(self, schedule: Schedule, tick: int) -> None:
         tags = {"schedule.name": schedule.name, "schedule.tick": _shown(tick, schedule.cron).isoformat()}

@@ -13,6 +13,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy
+from flowfabric.sdk.blocking import Context as BlockingContext
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Retry
 from flowfabric.sdk.payloads import SUBMIT_OPTIONS, Signature, sealed
@@ -26,6 +27,8 @@ P = ParamSpec("P")
 R = TypeVar("R")
 OVERTIME_MS = 10_000
 """The worker keeps the time of its tasks; the engine does so a little later, for a worker that does not."""
+_WAITS = "an async def takes flowfabric.Context, whose calls are awaited; this one's would block the event loop"
+_BLOCKS = "a plain def takes flowfabric.sync.Context, whose calls block; this one's have to be awaited"
 _ONCE = RetryPolicy(max_retries=0, backoff={"type": "fixed", "delay_ms": 0})
 
 
@@ -66,7 +69,10 @@ class Task(Generic[P, R]):
         self.timeout_ms = None if timeout is None else millis(timeout, f"task {name}: timeout")
         self.priority, self.requires = priority, tuple(requires)
         self.is_async = inspect.iscoroutinefunction(function)
-        self.signature: Signature[R] = Signature(name, function, Context)
+        if self.is_async:
+            self.signature: Signature[R] = Signature(name, function, Context, (BlockingContext, _WAITS))
+        else:
+            self.signature = Signature(name, function, BlockingContext, (Context, _BLOCKS))
         self.__doc__, self.__name__ = function.__doc__, getattr(function, "__name__", name)
         self.__wrapped__ = function
 

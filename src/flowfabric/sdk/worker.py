@@ -26,6 +26,8 @@ from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.model.lease import MAX_CLAIM_BATCH, ClaimPolicy, Work
 from flowfabric.model.worker import NotRegistered, RegisterWorkerArgs
 from flowfabric.sdk.app import App, Middleware
+from flowfabric.sdk.blocking import Context as BlockingContext
+from flowfabric.sdk.blocking import in_its_thread
 from flowfabric.sdk.calls import submitted
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.ends import Ends
@@ -355,7 +357,7 @@ class Worker:
         async def call_task() -> Any:
             if task.is_async:
                 return await task.run(arguments)
-            running.thread = submitted(self._pool, task.function, arguments)
+            running.thread = submitted(self._pool, in_its_thread(task.function, arguments), arguments)
             return await asyncio.wrap_future(running.thread)
 
         call: Callable[[], Awaitable[Any]] = call_task
@@ -374,7 +376,7 @@ class Worker:
             raw[name] = found if isinstance(later[name], list) else found[0]
         arguments = task.signature.arguments(raw)
         if task.signature.context_name is not None:
-            arguments[task.signature.context_name] = running.context
+            arguments[task.signature.context_name] = running.context if task.is_async else BlockingContext(running.context)
         for name, kind in task.signature.injected.items():
             arguments[name] = next(each for each in self._state.values() if isinstance(each, kind))
         return arguments

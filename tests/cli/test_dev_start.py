@@ -1,0 +1,30 @@
+"""The first minute: a job is waiting, `flowfabric dev` is started, and the job is done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from flowfabric.cli.loading import loaded
+from tests.cli.processes import PATIENCE_S, running
+
+pytestmark = pytest.mark.xdist_group("processes")
+
+QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.py"
+
+
+async def test_the_command_says_what_it_has_and_does_what_is_waiting(tmp_path: Path) -> None:
+    app = loaded(str(QUICKSTART))
+    app.url = f"sqlite:///{tmp_path}/quickstart.db"
+    async with app:
+        run = await app.tasks["greet"].submit("world")
+        with running(tmp_path, "dev", str(QUICKSTART)) as dev:
+            assert "tasks greet, release; lanes default;" in dev.until("quickstart.py: ")
+            assert await run.result(timeout=PATIENCE_S) == "Hello, world!"
+            dev.until(f"  greet {run.id}: done, ")
+            dev.process.terminate()
+            assert dev.ended() == 0
+    told = [line.partition(f"{run.id}: ")[2].partition(",")[0] for line in dev.lines if line.startswith("  greet")]
+    assert told == ["failed", "done"]
+    assert dev.lines[-1] == "stopped; 2 run by this worker"

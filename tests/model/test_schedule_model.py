@@ -1,0 +1,43 @@
+"""Schedules against their specification on every store, and planted bugs that it has to notice."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis.stateful import run_state_machine_as_test
+
+from .schedule_machine import ScheduleMachine, schedule_machine_on
+from .schedule_mutants import SCHEDULE_MUTANTS
+from .test_model import budget
+from .test_mutants import CONTROL, WITHIN, Counting, sequences_until_caught
+
+STEPS = int(os.environ.get("FF_MODEL_STEPS", "25"))
+EXAMPLES = {"memory": 120, "sqlite-memory": 40, "sqlite-file": 8, "postgres": 8}
+
+pytestmark = pytest.mark.timeout(600)
+
+
+class WatchedSchedules(Counting, ScheduleMachine):
+    pass
+
+
+@pytest.mark.parametrize("store", sorted(EXAMPLES))
+def test_schedules_follow_the_specification(store: str) -> None:
+    count = int(os.environ.get("FF_MODEL_EXAMPLES", EXAMPLES[store]))
+    run_state_machine_as_test(schedule_machine_on(store), settings=budget(count, STEPS))
+
+
+@pytest.mark.parametrize("name", sorted(SCHEDULE_MUTANTS))
+def test_planted_bug_of_schedules_is_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    SCHEDULE_MUTANTS[name](monkeypatch)
+    took = sequences_until_caught(machine=WatchedSchedules, steps=STEPS)
+    with capsys.disabled():
+        print(f"\n{name}: {took or 'not noticed'}", end="")
+    assert took is not None, f"{name} survived {WITHIN} sequences"
+
+
+def test_nothing_is_noticed_where_nothing_is_planted() -> None:
+    assert sequences_until_caught(CONTROL, WatchedSchedules, STEPS) is None

