@@ -71,6 +71,7 @@ from flowfabric.sdk.failures import (
 )
 from flowfabric.sdk.flow import Node, all_of, any_of, quorum
 from flowfabric.sdk.payloads import Codec, State
+from flowfabric.sdk.quotas import Quota
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.waits import OpenWaitpoint, Signal
@@ -122,6 +123,7 @@ __all__ = [
     "OpenWaitpoint",
     "PayloadError",
     "PostgresBackend",
+    "Quota",
     "Reason",
     "ReasonCode",
     "RecordSpendArgs",

@@ -19,6 +19,7 @@ from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Retry, UnknownTask
 from flowfabric.sdk.flow import FlowBuilder
 from flowfabric.sdk.payloads import Codec
+from flowfabric.sdk.quotas import Quota, quota_id
 from flowfabric.sdk.results import Results
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.schedules import Schedule
@@ -66,6 +67,7 @@ class App:
         self.tasks: dict[str, Task[..., Any]] = {}
         self.schedules: dict[str, Schedule] = {}
         self.budgets: list[Budget] = []
+        self.quotas: dict[str, Quota] = {}
         self.state, self.middleware = list(state), list(middleware)
         self.results = Results(self.engine)
         self._given, self._tuning = engine, tuning
@@ -86,6 +88,7 @@ class App:
         timeout: Span | None = None,
         priority: int = 0,
         requires: Iterable[str] = (),
+        quota: str | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -111,12 +114,24 @@ class App:
             timeout=options.pop("timeout", None),
             priority=options.pop("priority", 0),
             requires=options.pop("requires", ()),
+            quota=self._quota_of(name, options.pop("quota", None)),
         )
         if options:
-            accepted = "name, lane, retry, timeout, priority and requires"
+            accepted = "name, lane, retry, timeout, priority, requires and quota"
             raise ConfigError(f"task {name}: {', '.join(sorted(options))}: unknown; {accepted} are accepted")
         self.tasks[name] = made
         return made
+
+    def _quota_of(self, task: str, quota: object) -> UUID | None:
+        """A quota that nobody has made would limit nobody: a mistaken name is told here."""
+        if quota is None:
+            return None
+        if not isinstance(quota, str) or quota not in self.quotas:
+            known = ", ".join(sorted(self.quotas)) or "none"
+            raise ConfigError(
+                f"task {task}: quota: the name of one made before by app.quota(...), there are {known}; got {quota!r:.80}"
+            )
+        return quota_id(self.namespace, quota)
 
     def schedule(self, cron: str, *, tz: str = "UTC", **options: Any) -> Callable[[T], T]:
         """Above `@app.task`: submits the task whenever the cron line falls due in the time zone, while a worker runs anywhere.
@@ -139,6 +154,27 @@ class App:
         made = Budget(name, **limits)
         made.creation(self.namespace)
         self.budgets.append(made)
+        return made
+
+    def quota(
+        self,
+        name: str,
+        *,
+        requests: int | None = None,
+        per: Span | None = None,
+        concurrent: int | None = None,
+        lane: str | None = None,
+        tag: str | None = None,
+    ) -> Quota:
+        """How many may start `per` span of time and run at once, of a lane, of a tag, and of tasks declared with `quota=name`.
+
+        Made when the app connects; one that is there already stays as it is.
+        """
+        made = Quota(name, requests, per, concurrent, lane, tag)
+        made.checked(self.namespace)
+        if name in self.quotas:
+            raise ConfigError(f"quota {name}: there is one of that name already; give one of them another name")
+        self.quotas[name] = made
         return made
 
     def budget_id(self, name: str) -> UUID:
@@ -166,6 +202,8 @@ class App:
             await engine.seed_waitpoint_hmac_secret(_KID, os.environ.get(SECRET) or secrets.token_hex(32))
             for budget in self.budgets:
                 await engine.create_budget(budget.creation(self.namespace))
+            for quota in self.quotas.values():
+                await quota.make(engine, self.namespace)
         except BaseException:
             if self._given is None:
                 await engine.close()

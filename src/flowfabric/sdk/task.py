@@ -6,6 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -61,10 +62,11 @@ class Task(Generic[P, R]):
         timeout: Span | None,
         priority: int,
         requires: Iterable[str],
+        quota: UUID | None = None,
     ) -> None:
         self.app, self.function, self.name, self.lane, self.retry = app, function, name, lane, retry
         self.timeout_ms = None if timeout is None else millis(timeout, f"task {name}: timeout")
-        self.priority, self.requires = priority, tuple(requires)
+        self.priority, self.requires, self.quota = priority, tuple(requires), quota
         self.is_async = inspect.iscoroutinefunction(function)
         self.signature: Signature[R] = Signature(name, function, Context)
         self.__doc__, self.__name__ = function.__doc__, getattr(function, "__name__", name)
@@ -121,6 +123,7 @@ class Task(Generic[P, R]):
             retry_policy=self.retry.policy() if self.retry else _ONCE,
             timeout_policy=TimeoutPolicy(attempt_timeout_ms=self.timeout_ms + OVERTIME_MS) if self.timeout_ms else None,
             routing_requirements=RoutingRequirements(required_capabilities=tuple(requires)),
+            quota_policy_id=None if self.quota is None else str(self.quota),
         )
         return CreateExecutionArgs(
             execution_id=ident,
