@@ -55,10 +55,12 @@ from flowfabric.model.waitpoint import (
 from flowfabric.model.worker import RegisterWorkerArgs, WorkerInfo
 from flowfabric.sdk.app import App
 from flowfabric.sdk.budgets import Budget
+from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import (
     BudgetExceeded,
     CancelRun,
+    ChildFailed,
     Fatal,
     PayloadError,
     Retry,
@@ -84,9 +86,11 @@ __all__ = [
     "BestEffortLive",
     "Budget",
     "BudgetExceeded",
+    "Call",
     "CancelFlowPolicy",
     "CancelRun",
     "CheckAdmissionArgs",
+    "ChildFailed",
     "ClaimPolicy",
     "Codec",
     "Context",

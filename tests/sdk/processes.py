@@ -23,7 +23,9 @@ LEASE = "1s"
 LOOPS = LoopSettings(lease_expiry_ms=100, delayed_promoter_ms=100, suspension_timeout_ms=100, route_ms=100)
 DEADLINE_S = 60.0
 _nursery = multiprocessing.get_context("forkserver")
-_nursery.set_forkserver_preload(["tests.sdk.crashing", "tests.sdk.labours", "asyncpg", "flowfabric.store.postgres.store"])
+_nursery.set_forkserver_preload(
+    ["tests.sdk.crashing", "tests.sdk.families", "tests.sdk.labours", "asyncpg", "flowfabric.store.postgres.store"]
+)
 
 
 def url_on(store: str, folder: Path) -> str:

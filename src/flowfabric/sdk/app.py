@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
+from functools import cached_property
 from typing import Any, TypeVar, overload
 from uuid import UUID
 
@@ -15,9 +16,11 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId, lane_id
 from flowfabric.ids import name as checked_name
 from flowfabric.sdk.budgets import Budget, budget_id
+from flowfabric.sdk.children import JOIN
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Retry, UnknownTask
 from flowfabric.sdk.flow import FlowBuilder
+from flowfabric.sdk.joins import joining
 from flowfabric.sdk.payloads import Codec
 from flowfabric.sdk.quotas import Quota, quota_id
 from flowfabric.sdk.results import Results
@@ -99,6 +102,8 @@ class App:
 
     def _declared(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
         name = checked_name(options.pop("name", None) or function.__name__, "name")
+        if name == JOIN:
+            raise ConfigError(f"task {name}: that is what the end of ctx.children(...) is called; give it another name")
         if name in self.tasks:
             raise ConfigError(f"task {name}: there is one of that name already; give one of them name=...")
         lane = lane_id(options.pop("lane", "default"))
@@ -247,6 +252,14 @@ class App:
             known = ", ".join(sorted(self.tasks)) or "none"
             raise UnknownTask(f"task {task}: not declared here; there are {known}")
         return found
+
+    def runnable(self, kind: str) -> Task[..., Any] | None:
+        """The task a worker runs for executions of this kind, those of our own included."""
+        return self._joining if kind == JOIN else self.tasks.get(kind)
+
+    @cached_property
+    def _joining(self) -> Task[..., Any]:
+        return joining(self)
 
     def run(self, ident: str | ExecutionId, task: str | None = None) -> Run[Any]:
         """A run by its id; with its task's name, its result comes back as the task says."""

@@ -45,9 +45,7 @@ class Run(Generic[R]):
         if outcome.terminal_outcome == "success":
             data = None if outcome.result is None else unsealed(self.app.codec, outcome.result, f"the result of {self.id}")
             return cast(R, self._decoded(data))
-        reason = outcome.cancellation_reason if outcome.terminal_outcome == "cancelled" else None
-        reason = reason or outcome.last_failure_message or outcome.failure_reason or outcome.terminal_outcome
-        raise _ENDS.get(outcome.terminal_outcome, RunFailed)(str(self.id), reason)
+        raise _ENDS.get(outcome.terminal_outcome, RunFailed)(str(self.id), outcome.reason)
 
     def _decoded(self, data: bytes | None) -> Any:
         if self.task is not None:

@@ -14,6 +14,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import MAX_BULK_CREATE, CreateExecutionArgs
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy
+from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Retry
 from flowfabric.sdk.payloads import SUBMIT_OPTIONS, Signature, sealed
@@ -111,6 +112,13 @@ class Task(Generic[P, R]):
         for at in range(0, len(made), MAX_BULK_CREATE):
             await engine.create_executions(made[at : at + MAX_BULK_CREATE], connection=options.connection)
         return [Run(self.app, each.execution_id, cast(Any, self)) for each in made]
+
+    def call(self, *args: Any, **kwargs: Any) -> Call:
+        """The task with its arguments, for `ctx.children(...)`; it takes the options of `submit` but `key` and `connection`."""
+        options = Options(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
+        if options.key is not None or options.connection is not None:
+            raise ConfigError(f"task {self.name}: key, connection: a child belongs to its parent's run and has neither")
+        return Call(self, self.payload(args, kwargs), options)
 
     def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], results: Callable[[Any], Any] | None = None) -> bytes:
         return sealed(self.app.codec, self.signature.encode(args, kwargs, results), f"task {self.name}: its arguments")
