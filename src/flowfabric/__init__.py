@@ -55,10 +55,12 @@ from flowfabric.model.waitpoint import (
 from flowfabric.model.worker import RegisterWorkerArgs, WorkerInfo
 from flowfabric.sdk.app import App
 from flowfabric.sdk.budgets import Budget
+from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import (
     BudgetExceeded,
     CancelRun,
+    ChildFailed,
     Fatal,
     PayloadError,
     Retry,
@@ -71,6 +73,7 @@ from flowfabric.sdk.failures import (
 )
 from flowfabric.sdk.flow import Node, all_of, any_of, quorum
 from flowfabric.sdk.payloads import Codec, State
+from flowfabric.sdk.quotas import Quota
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.waits import OpenWaitpoint, Signal
@@ -83,9 +86,11 @@ __all__ = [
     "BestEffortLive",
     "Budget",
     "BudgetExceeded",
+    "Call",
     "CancelFlowPolicy",
     "CancelRun",
     "CheckAdmissionArgs",
+    "ChildFailed",
     "ClaimPolicy",
     "Codec",
     "Context",
@@ -122,6 +127,7 @@ __all__ = [
     "OpenWaitpoint",
     "PayloadError",
     "PostgresBackend",
+    "Quota",
     "Reason",
     "ReasonCode",
     "RecordSpendArgs",

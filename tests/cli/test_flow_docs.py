@@ -68,7 +68,7 @@ def test_the_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
                 await found
 
     asyncio.run(all_of_them())
-    assert len(SNIPPETS) == 7
+    assert len(SNIPPETS) == 8
 
 
 def test_the_limits_are_the_ones_in_the_code() -> None:

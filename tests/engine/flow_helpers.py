@@ -13,6 +13,7 @@ from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.model.flow import (
+    SUCCESS_ONLY,
     Added,
     AddExecutionToFlowArgs,
     ApplyDependencyArgs,
@@ -60,6 +61,7 @@ class Graph:
         policies: Mapping[str, EdgePolicy] | None = None,
         refs: Mapping[str, str] | None = None,
         nodes: Mapping[str, Mapping[str, Any]] | None = None,
+        kinds: Mapping[str, str] | None = None,
         **said: Any,
     ) -> SubmitFlowArgs:
         """`"a>c b>c d"`: c waits for a and b, d is alone. `refs` names edges that pass data, `nodes` what a node says."""
@@ -69,7 +71,8 @@ class Graph:
             if len(names) == 2:
                 key = word if word not in self.edges else f"{word}#{at}"
                 self.edges[key] = uuid4()
-                edges.append(GraphEdge(*names, (refs or {}).get(word), edge_id=self.edges[key]))
+                kind = (kinds or {}).get(word, SUCCESS_ONLY)
+                edges.append(GraphEdge(*names, (refs or {}).get(word), kind, self.edges[key]))
         made = [
             CreateExecutionArgs(execution_id=ident, **{"lane_id": name, **(nodes or {}).get(name, {})})
             for name, ident in self.ids.items()

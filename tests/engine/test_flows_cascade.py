@@ -134,6 +134,32 @@ async def test_every_way_to_end_resolves_the_edges_at_once(engine: Engine, clock
     assert await undispatched(engine) == []
 
 
+@pytest.mark.parametrize(("end", "outcome"), ENDS.values(), ids=ENDS.keys())
+async def test_an_edge_of_the_kind_ended_is_content_with_any_end(
+    engine: Engine, clock: ManualClock, end: End, outcome: str
+) -> None:
+    said = {"execution_deadline_at": clock() + 100_000}
+    if outcome == "expired":
+        said["policy"] = LIMITED  # type: ignore[assignment]
+    if end is be_lost_too_often:
+        said = {"policy": ExecutionPolicy(max_reclaim_count=1)}  # type: ignore[dict-item]
+    graph = await submit(engine, "a>b a>c x>b", nodes={"a": said}, kinds={"a>b": "ended"}, refs={"a>b": "r"})
+    await end(engine, graph, clock)
+    assert await state(engine, graph["a"]) == f"ENDED({outcome})"
+    assert await states(engine, graph, "b c") == {"b": "DEPS", "c": "READY" if outcome == "success" else "ENDED(skipped)"}
+    assert (await edge_row(engine, graph, "a>b")).dep_state == "satisfied"
+    assert await counters(engine, graph, "b") == (1, 0, 0, 1, "pending")
+    await finish(engine, graph, "x")
+    assert await state(engine, graph["b"]) == "READY"
+    assert await undispatched(engine) == []
+
+
+async def test_by_hand_an_edge_of_the_kind_ended_is_content_too(engine: Engine) -> None:
+    graph = await submit(engine, "a>b", kinds={"a>b": "ended"})
+    assert await engine.resolve_dependency(resolving(graph, "a>b", "failed")) == Resolved("satisfied", "satisfied")
+    assert await state(engine, graph["b"]) == "READY"
+
+
 @pytest.mark.parametrize("end", [complete, complete_several, fail, give_up], ids=lambda f: f.__name__)
 async def test_a_member_claimed_before_it_joined_the_flow_resolves_its_edges_too(
     engine: Engine, clock: ManualClock, end: End

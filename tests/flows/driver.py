@@ -45,7 +45,7 @@ class Run:
         self.firings = Firings()
         self.engine, self.how = self.firings.watch(engine), "heard"
         self.at = {ident: node for node, ident in enumerate(self.graph.nodes)}
-        self.oracle = Oracle(range(shape.size), self.graph.edges, self.graph.policies)
+        self.oracle = Oracle(range(shape.size), self.graph.edges, self.graph.policies, self.graph.content)
         self.held: dict[int, Work] = {}
         self.tried: set[int] = set()
         self.leased: dict[int, int] = {}

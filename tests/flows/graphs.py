@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.model.execution import CreateExecutionArgs
-from flowfabric.model.flow import EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
+from flowfabric.model.flow import ENDED, SUCCESS_ONLY, EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
 
 LANE = "work"
 DEADLINE_MS = 9_000
@@ -68,6 +68,8 @@ class Graph:
     edges: list[tuple[int, int]] = field(default_factory=list)
     policies: dict[int, tuple[int, bool]] = field(default_factory=dict)
     fates: list[str] = field(default_factory=list)
+    content: set[int] = field(default_factory=set)
+    """Edges for which any end will do."""
 
     def args(self) -> SubmitFlowArgs:
         nodes = [
@@ -75,7 +77,13 @@ class Graph:
             for at, ident in enumerate(self.nodes)
         ]
         edges = [
-            GraphEdge(self.nodes[up], self.nodes[down], "x" if (up + down) % 5 == 0 else None, edge_id=UUID(int=at + 1))
+            GraphEdge(
+                self.nodes[up],
+                self.nodes[down],
+                "x" if (up + down) % 5 == 0 else None,
+                ENDED if at in self.content else SUCCESS_ONLY,
+                UUID(int=at + 1),
+            )
             for at, (up, down) in enumerate(self.edges)
         ]
         policies = {self.nodes[node]: _policy(k, cancels) for node, (k, cancels) in self.policies.items()}
@@ -103,4 +111,5 @@ def grow(shape: Shape) -> Graph:
             made.policies[node] = (rng.randint(1, len(ups)), rng.random() < 0.6)
     weights = [weight * (1 if fate == "good" else 2 * (1 - shape.luck)) for fate, weight in FATES.items()]
     made.fates = rng.choices(list(FATES), weights, k=shape.size)
+    made.content = {at for at in range(len(made.edges)) if rng.random() < 0.1}
     return made

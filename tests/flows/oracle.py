@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 DEEPEST = 50
@@ -38,13 +38,19 @@ class Oracle:
     die halfway, after it has counted, before it cancels the losers: those are owed then.
     """
 
-    def __init__(self, nodes: Iterable[int], edges: Iterable[tuple[int, int]], policies: dict[int, tuple[int, bool]]) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[int],
+        edges: Iterable[tuple[int, int]],
+        policies: dict[int, tuple[int, bool]],
+        content: Container[int] = (),
+    ) -> None:
         self.ended: dict[int, str] = {}
-        self.after: dict[int, list[int]] = {node: [] for node in nodes}
+        self.after: dict[int, list[tuple[int, bool]]] = {node: [] for node in nodes}
         self.before: dict[int, list[int]] = {node: [] for node in self.after}
         self.groups: dict[int, Group] = {}
-        for up, down in edges:
-            self.after[up].append(down)
+        for at, (up, down) in enumerate(edges):
+            self.after[up].append((down, at in content))
             self.before[down].append(up)
             self.groups.setdefault(down, Group()).total += 1
         for node, (k, cancels) in policies.items():
@@ -92,7 +98,8 @@ class Oracle:
             if node in self.counted:
                 continue
             self.counted.add(node)
-            fired += [down for down in self.after[node] if self.groups[down].count(self.ended[node] == "success")]
+            good = self.ended[node] == "success"
+            fired += [down for down, content in self.after[node] if self.groups[down].count(good or content)]
         return fired
 
     def _cancel_losers(self, node: int) -> list[int]:

@@ -246,6 +246,13 @@ def test_an_edge_that_cannot_be_read(text: str) -> None:
         flows.edge_snapshot(edge(policy=text))
 
 
+@pytest.mark.parametrize("outcome", ["success", "failed", "cancelled", "expired", "skipped"])
+def test_an_edge_of_the_kind_ended_is_content_with_any_end(outcome: str) -> None:
+    assert flows.counted_as(edge(policy=flows.edge_text("ended", None, NOW)), outcome) == "success"
+    for kind, ref in (("success_only", None), ("odd", None), ("x", '"dependency_kind":"ended"')):
+        assert flows.counted_as(edge(policy=flows.edge_text(kind, ref, NOW)), outcome) == outcome
+
+
 @pytest.mark.parametrize(
     ("policy", "passes"),
     [

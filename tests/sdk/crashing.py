@@ -77,9 +77,9 @@ def ten_steps(url: str, folder: str, fuse: Fuse, **more: Any) -> App:
     return app
 
 
-def fused(engine: Any, fuse: Fuse) -> None:
+def fused(engine: Any, fuse: Fuse, calls: Sequence[str] = CALLS) -> None:
     """Each call of the worker's is a point before and a point after it."""
-    for name in CALLS:
+    for name in calls:
         setattr(engine, name, _around(getattr(engine, name), fuse))
 
 

@@ -24,7 +24,14 @@ LOOPS = LoopSettings(lease_expiry_ms=100, delayed_promoter_ms=100, suspension_ti
 DEADLINE_S = 60.0
 _nursery = multiprocessing.get_context("forkserver")
 _nursery.set_forkserver_preload(
-    ["tests.sdk.crashing", "tests.sdk.labours", "tests.sdk.ticking", "asyncpg", "flowfabric.store.postgres.store"]
+    [
+        "tests.sdk.crashing",
+        "tests.sdk.families",
+        "tests.sdk.labours",
+        "tests.sdk.ticking",
+        "asyncpg",
+        "flowfabric.store.postgres.store",
+    ]
 )
 
 

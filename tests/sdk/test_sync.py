@@ -72,6 +72,8 @@ def test_what_can_be_done_to_a_run(app: App) -> None:
     assert Worker(app).run_until_idle() == 1
     assert run.result() == 42
     assert [frame.payload for frame in run.stream()] == [b"one", b"two", b"three"]
+    told = [entry.what for entry in run.history(page=2)]
+    assert (told[0], told[-1], "signalled" in told) == ("created", "ended", True)
     stream = run.stream()
     assert next(stream).payload == b"one"
     stream.close()  # type: ignore[attr-defined]

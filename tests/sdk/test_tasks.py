@@ -16,6 +16,7 @@ from flowfabric import (
     BudgetExceeded,
     Context,
     Engine,
+    ExecutionId,
     Fatal,
     OpenWaitpoint,
     PayloadError,
@@ -27,7 +28,7 @@ from flowfabric import (
     Worker,
     any_of,
 )
-from flowfabric.errors import ConfigError
+from flowfabric.errors import ConfigError, NotFound
 from flowfabric.testing import ManualClock
 
 
@@ -336,6 +337,29 @@ async def test_output_progress_and_budgets(app: App, engine: Engine) -> None:
     assert [frame.payload for frame in frames] == [b"text", b"\xff", b'{"a":1}', b'{"done":1}']
     with pytest.raises(ConfigError, match="say at least one limit"):
         Budget("empty").creation("default")
+
+
+@pytest.mark.parametrize("page", [1, 2, 100])
+async def test_a_run_tells_its_history(app: App, engine: Engine, clock: ManualClock, page: int) -> None:
+    @app.task
+    async def nap(ctx: Context) -> None:
+        await ctx.sleep("1s")
+
+    run = await nap.submit()
+    assert [entry.what async for entry in run.history(page=page)] == ["created"]
+    await worked_off(app)
+    clock.advance(1_000)
+    await engine.promote_delayed(run.id)
+    await worked_off(app)
+    told = [entry async for entry in run.history(page=page)]
+    assert [entry.what for entry in told] == ["created", "claimed", "delayed", "claimed", "ended"]
+    assert {entry.execution_id for entry in told} == {run.id}
+    assert told[2].at_ms + 1_000 == told[3].at_ms
+
+
+async def test_a_run_that_is_not_there_has_no_history(app: App, engine: Engine) -> None:
+    with pytest.raises(NotFound, match="execution"):
+        [entry async for entry in app.run(ExecutionId.solo("default")).history()]
 
 
 async def test_a_flow_passes_results_on(app: App, engine: Engine) -> None:

@@ -41,7 +41,7 @@ def test_the_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_the_names_are_there() -> None:
-    for name in ("RunFailed", "RunCancelled", "RunExpired", "RunSkipped", "Fatal", "CancelRun", "quorum"):
+    for name in ("RunFailed", "RunCancelled", "RunExpired", "RunSkipped", "Fatal", "CancelRun", "ChildFailed", "quorum"):
         assert name in PAGE and hasattr(flowfabric, name)
-    for method in ("result", "state", "cancel", "replay", "stream", "signal", "waitpoints", "why"):
+    for method in ("result", "state", "cancel", "replay", "stream", "signal", "waitpoints", "why", "history"):
         assert f"`{method}(" in PAGE and hasattr(flowfabric.Run, method)

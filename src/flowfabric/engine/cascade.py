@@ -21,7 +21,7 @@ from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, Cascaded, E
 from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Applied, Form, Plan
 from flowfabric.rules import edges, flow_cancels
-from flowfabric.rules.flows import passes_data
+from flowfabric.rules.flows import counted_as, passes_data
 from flowfabric.store.port import GetAll, Row, ScanAll, Store
 
 log = logging.getLogger("flowfabric.flows")
@@ -303,7 +303,7 @@ class Cascade:
             edges.Ended(
                 edge.edge_id,
                 edge.upstream_eid,
-                ending.upstream.terminal_outcome,
+                counted_as(edge, ending.upstream.terminal_outcome),
                 edge.upstream_eid in results and passes_data(edge),
                 results.get(edge.upstream_eid),
             )

@@ -35,7 +35,7 @@ from flowfabric.rules import attempts, children, edges
 from flowfabric.rules.decision import Decision, Snapshot
 from flowfabric.rules.edges import Applying, Child
 from flowfabric.rules.fence import check_fence
-from flowfabric.rules.flows import UNSETTLE, passes_data
+from flowfabric.rules.flows import UNSETTLE, counted_as, passes_data
 from flowfabric.store.port import Get, GetAll, Read, Scan, ScanAll
 
 MAX_EVENTS = 1_000
@@ -114,7 +114,7 @@ class Dependencies(Flows):
     async def _end_of(self, edge: Edge, outcome: str) -> edges.Ended:
         passes = outcome == "success" and passes_data(edge)
         if not passes:
-            return edges.Ended(edge.edge_id, edge.upstream_eid, outcome)
+            return edges.Ended(edge.edge_id, edge.upstream_eid, counted_as(edge, outcome))
         rows = (await self.store.load((Get("ff_exec_core", (edge.partition_key, edge.upstream_eid), ("result",)),))).rows[0]
         return edges.Ended(edge.edge_id, edge.upstream_eid, outcome, True, rows[0][0] if rows else None)
 

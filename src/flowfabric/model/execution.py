@@ -240,6 +240,12 @@ class ExecutionOutcome(Struct, frozen=True):
     def ended(self) -> bool:
         return self.terminal_outcome != "none"
 
+    @property
+    def reason(self) -> str:
+        """Why it ended as it did, if it did not succeed."""
+        reason = self.cancellation_reason if self.terminal_outcome == "cancelled" else None
+        return reason or self.last_failure_message or self.failure_reason or self.terminal_outcome
+
 
 class AttemptRef(Struct, frozen=True):
     attempt_id: UUID

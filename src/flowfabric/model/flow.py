@@ -21,6 +21,7 @@ MAX_CYCLE_NODES = 1_000
 MAX_QUORUM = 2**31 - 1
 MAX_EDGE_TEXT_BYTES = 4_096
 LONGEST_CANCEL_WAIT_MS = 300_000
+SUCCESS_ONLY, ENDED = "success_only", "ended"  # of an upstream, its success counts or any end; other words are as the first
 TERMINAL_FLOW_STATES = ("cancelled", "completed", "failed", "terminal")
 
 
@@ -230,7 +231,7 @@ class StageDependencyEdgeArgs(Struct, frozen=True, kw_only=True):
     upstream_execution_id: ExecutionId
     downstream_execution_id: ExecutionId
     expected_graph_revision: int
-    dependency_kind: str = "success_only"
+    dependency_kind: str = SUCCESS_ONLY
     data_passing_ref: str | None = None
     now: int | None = None
 
@@ -248,7 +249,7 @@ class ApplyDependencyArgs(Struct, frozen=True, kw_only=True):
     upstream_execution_id: ExecutionId
     downstream_execution_id: ExecutionId
     graph_revision: int = 0
-    dependency_kind: str = "success_only"
+    dependency_kind: str = SUCCESS_ONLY
     data_passing_ref: str | None = None
     now: int | None = None
 
@@ -335,7 +336,7 @@ class GraphEdge(Struct, frozen=True, gc=False):
     upstream: ExecutionId
     downstream: ExecutionId
     data_passing_ref: str | None = None
-    dependency_kind: str = "success_only"
+    dependency_kind: str = SUCCESS_ONLY
     edge_id: UUID | None = None
 
 

@@ -23,7 +23,9 @@ from flowfabric.errors import (
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import (
+    ENDED,
     MAX_QUORUM,
+    SUCCESS_ONLY,
     Added,
     AddExecutionToFlowArgs,
     AlreadyMember,
@@ -258,6 +260,10 @@ def stage_edge(around: Surroundings, args: StageDependencyEdgeArgs) -> Decision:
     return Act(plan, Staged(args.edge_id, flow.graph_revision + 1))
 
 
+_ANY_END = f'"dependency_kind":"{ENDED}"'
+"""As `edge_text` writes it; within a text of somebody's the quotes would be escaped."""
+
+
 def edge_text(kind: str, data_passing_ref: str | None, now: int) -> str:
     """What an edge keeps as JSON; what changes about it has columns of its own."""
     said = {
@@ -285,6 +291,11 @@ def passes_data(edge: Edge) -> bool:
     return '"data_passing_ref":""' not in edge.policy and bool(edge_fields(edge).get("data_passing_ref"))
 
 
+def counted_as(edge: Edge, outcome: str) -> str:
+    """How an upstream's end counts for this edge."""
+    return "success" if _ANY_END in edge.policy else outcome
+
+
 def edge_snapshot(edge: Edge) -> EdgeSnapshot:
     said = edge_fields(edge)
     return EdgeSnapshot(
@@ -292,7 +303,7 @@ def edge_snapshot(edge: Edge) -> EdgeSnapshot:
         edge.flow_id,
         ExecutionId.of(edge.partition_key, edge.upstream_eid),
         ExecutionId.of(edge.partition_key, edge.downstream_eid),
-        said.get("dependency_kind", "success_only"),
+        said.get("dependency_kind", SUCCESS_ONLY),
         said.get("satisfaction_condition", "all_required"),
         said.get("data_passing_ref") or None,
         edge.edge_state,

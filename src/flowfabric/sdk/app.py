@@ -6,6 +6,7 @@ import asyncio
 import os
 import secrets
 from collections.abc import Awaitable, Callable, Iterable
+from functools import cached_property
 from typing import Any, TypeVar, overload
 from uuid import UUID
 
@@ -15,10 +16,13 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId, lane_id
 from flowfabric.ids import name as checked_name
 from flowfabric.sdk.budgets import Budget, budget_id
+from flowfabric.sdk.children import JOIN
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Retry, UnknownTask
 from flowfabric.sdk.flow import FlowBuilder
+from flowfabric.sdk.joins import joining
 from flowfabric.sdk.payloads import Codec
+from flowfabric.sdk.quotas import Quota, quota_id
 from flowfabric.sdk.results import Results
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.schedules import Schedule
@@ -67,6 +71,7 @@ class App:
         self.tasks: dict[str, Task[..., Any]] = {}
         self.schedules: dict[str, Schedule] = {}
         self.budgets: list[Budget] = []
+        self.quotas: dict[str, Quota] = {}
         self.state, self.middleware = list(state), list(middleware)
         self.results = Results(self.engine)
         self._given, self._tuning = engine, tuning
@@ -87,6 +92,7 @@ class App:
         timeout: Span | None = None,
         priority: int = 0,
         requires: Iterable[str] = (),
+        quota: str | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -97,6 +103,8 @@ class App:
 
     def _declared(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
         name = checked_name(options.pop("name", None) or function.__name__, "name")
+        if name == JOIN:
+            raise ConfigError(f"task {name}: that is what the end of ctx.children(...) is called; give it another name")
         if name in self.tasks:
             raise ConfigError(f"task {name}: there is one of that name already; give one of them name=...")
         lane = lane_id(options.pop("lane", "default"))
@@ -112,12 +120,24 @@ class App:
             timeout=options.pop("timeout", None),
             priority=options.pop("priority", 0),
             requires=options.pop("requires", ()),
+            quota=self._quota_of(name, options.pop("quota", None)),
         )
         if options:
-            accepted = "name, lane, retry, timeout, priority and requires"
+            accepted = "name, lane, retry, timeout, priority, requires and quota"
             raise ConfigError(f"task {name}: {', '.join(sorted(options))}: unknown; {accepted} are accepted")
         self.tasks[name] = made
         return made
+
+    def _quota_of(self, task: str, quota: object) -> UUID | None:
+        """A quota that nobody has made would limit nobody: a mistaken name is told here."""
+        if quota is None:
+            return None
+        if not isinstance(quota, str) or quota not in self.quotas:
+            known = ", ".join(sorted(self.quotas)) or "none"
+            raise ConfigError(
+                f"task {task}: quota: the name of one made before by app.quota(...), there are {known}; got {quota!r:.80}"
+            )
+        return quota_id(self.namespace, quota)
 
     def schedule(self, cron: str, *, tz: str = "UTC", **options: Any) -> Callable[[T], T]:
         """Above `@app.task`: submits the task whenever the cron line falls due in the time zone, while a worker runs anywhere.
@@ -140,6 +160,27 @@ class App:
         made = Budget(name, **limits)
         made.creation(self.namespace)
         self.budgets.append(made)
+        return made
+
+    def quota(
+        self,
+        name: str,
+        *,
+        requests: int | None = None,
+        per: Span | None = None,
+        concurrent: int | None = None,
+        lane: str | None = None,
+        tag: str | None = None,
+    ) -> Quota:
+        """How many may start `per` span of time and run at once, of a lane, of a tag, and of tasks declared with `quota=name`.
+
+        Made when the app connects; one that is there already stays as it is.
+        """
+        made = Quota(name, requests, per, concurrent, lane, tag)
+        made.checked(self.namespace)
+        if name in self.quotas:
+            raise ConfigError(f"quota {name}: there is one of that name already; give one of them another name")
+        self.quotas[name] = made
         return made
 
     def budget_id(self, name: str) -> UUID:
@@ -168,6 +209,8 @@ class App:
                 await ensure_signing_key(engine, _KID, os.environ.get(SECRET) or secrets.token_hex(32))
             for budget in self.budgets:
                 await engine.create_budget(budget.creation(self.namespace))
+            for quota in self.quotas.values():
+                await quota.make(engine, self.namespace)
         except BaseException:
             if self._given is None:
                 await engine.close()
@@ -211,6 +254,14 @@ class App:
             known = ", ".join(sorted(self.tasks)) or "none"
             raise UnknownTask(f"task {task}: not declared here; there are {known}")
         return found
+
+    def runnable(self, kind: str) -> Task[..., Any] | None:
+        """The task a worker runs for executions of this kind, those of our own included."""
+        return self._joining if kind == JOIN else self.tasks.get(kind)
+
+    @cached_property
+    def _joining(self) -> Task[..., Any]:
+        return joining(self)
 
     def run(self, ident: str | ExecutionId, task: str | None = None) -> Run[Any]:
         """A run by its id; with its task's name, its result comes back as the task says."""

@@ -31,6 +31,7 @@ from flowfabric.model.waitpoint import (
 )
 from flowfabric.sdk.budgets import budget_id
 from flowfabric.sdk.calls import called
+from flowfabric.sdk.children import CHILDREN, MAX_CHILDREN, Call, Family, family, results
 from flowfabric.sdk.failures import BudgetExceeded, Parked, PayloadError, StepError
 from flowfabric.sdk.order import STEP, Order
 from flowfabric.sdk.payloads import from_json, result_of, sealed, to_json, unsealed
@@ -329,6 +330,31 @@ class Context:
         condition = Count(need, kind, (name,))
         reason = ReasonCode.WAITING_FOR_APPROVAL
         return self.suspend(name, condition, timeout=timeout, reason=reason, notify=notify, payload=payload)
+
+    # ---- other tasks
+
+    def children(self, *calls: Call, name: str | None = None, return_exceptions: bool = False) -> Coroutine[Any, Any, list[Any]]:
+        """Runs other tasks and waits for all of them, without a slot: `await ctx.children(resize.call(1), resize.call(2))`.
+
+        Their results come in order. Each is submitted once, however often this task is run. One that did not succeed raises
+        ChildFailed when all have ended; with `return_exceptions` it is a ChildFailed among the results.
+        """
+        label = name or f"{CHILDREN} at {self.order.next}"
+        self._check(f"{CHILDREN} {label!r}")
+        for call in calls:
+            if not isinstance(call, Call) or call.task.app is not self._app:
+                raise StepError(
+                    f"task {self.task}: {CHILDREN} {label!r}: calls of this app's tasks, task.call(...), got {call!r:.80}"
+                )
+        if len(calls) > MAX_CHILDREN:
+            raise StepError(f"task {self.task}: {CHILDREN} {label!r}: at most {MAX_CHILDREN} at once, got {len(calls)}")
+        return self._children(family(self.execution_id, self.order.reach(label, CHILDREN), label, calls), return_exceptions)
+
+    async def _children(self, wanted: Family, return_exceptions: bool) -> list[Any]:
+        try:
+            return await results(self, wanted, return_exceptions)
+        finally:
+            self.order.left(wanted.position)
 
     # ---- output
 

@@ -12,7 +12,7 @@ from flowfabric.errors import EngineError, ValidationError
 from flowfabric.model.attempt import FailureClass, FailureReason
 from flowfabric.model.lease import Handle, Work
 from flowfabric.sdk.app import App
-from flowfabric.sdk.failures import BudgetExceeded, CancelRun, Fatal, PayloadError, Retry, StepError
+from flowfabric.sdk.failures import BudgetExceeded, CancelRun, ChildFailed, Fatal, PayloadError, Retry, StepError
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.tries import persist
 
@@ -107,6 +107,8 @@ def _judged(error: BaseException, task: Task[..., Any]) -> tuple[str, bool, int 
             return "bad_payload", False, None
         case StepError():
             return "step_mismatch", False, None
+        case ChildFailed():
+            return "child_failed", False, None
         case BudgetExceeded():
             return "budget_hard_breach", False, None
         case asyncio.CancelledError():

@@ -100,5 +100,16 @@ class RunSkipped(RunError):
     """What it was to come after can never be."""
 
 
+class ChildFailed(RunError):
+    """A task that `ctx.children(...)` waited for has not succeeded. `end` is failed, cancelled, expired or skipped."""
+
+    def __init__(self, run: str, task: str, end: str, reason: str) -> None:
+        super().__init__(run, f"child of task {task} {_ENDED_AS.get(end, end)}{f': {reason}' if reason else ''}")
+        self.task, self.end = task, end
+
+
+_ENDED_AS = {"cancelled": "was cancelled", "expired": "ran out of time", "skipped": "was skipped"}
+
+
 class Parked(BaseException):
     """Unwinds a task that waits: its slot is free, and it is run again from the top when it can go on."""

@@ -10,6 +10,7 @@ from flowfabric.errors import NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CancelExecutionArgs, ExecutionOutcome, ReplayExecutionArgs
 from flowfabric.model.explanation import Explanation
+from flowfabric.model.history import HistoryEntry
 from flowfabric.model.stream import StreamFrame, Visibility
 from flowfabric.model.waitpoint import DeliverSignalArgs
 from flowfabric.sdk.failures import RunCancelled, RunError, RunExpired, RunFailed, RunSkipped
@@ -47,9 +48,7 @@ class Run(Generic[R]):
         if outcome.terminal_outcome == "success":
             data = None if outcome.result is None else unsealed(self.app.codec, outcome.result, f"the result of {self.id}")
             return cast(R, self._decoded(data))
-        reason = outcome.cancellation_reason if outcome.terminal_outcome == "cancelled" else None
-        reason = reason or outcome.last_failure_message or outcome.failure_reason or outcome.terminal_outcome
-        raise _ENDS.get(outcome.terminal_outcome, RunFailed)(str(self.id), reason)
+        raise _ENDS.get(outcome.terminal_outcome, RunFailed)(str(self.id), outcome.reason)
 
     def _decoded(self, data: bytes | None) -> Any:
         if self.task is not None:
@@ -77,6 +76,18 @@ class Run(Generic[R]):
     async def why(self) -> Explanation:
         """Why it is not running."""
         return await (await self.app.engine()).explain_execution(self.id)
+
+    async def history(self, *, page: int = 100) -> AsyncIterator[HistoryEntry]:
+        """What has happened to it until now, in order, read in pages of this many."""
+        engine = await self.app.engine()
+        after: str | None = None
+        while True:
+            found = await engine.history(self.id, page, after)
+            for entry in found.items:
+                yield entry
+            after = found.next_cursor
+            if after is None:
+                return
 
     async def stream(self, attempt: int = 0, after: str = "0-0", *, live: bool = True) -> AsyncIterator[StreamFrame]:
         """What it writes while it runs, from the beginning, until it has ended."""

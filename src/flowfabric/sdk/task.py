@@ -6,6 +6,7 @@ import inspect
 import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
+from uuid import UUID
 
 from msgspec import Struct
 
@@ -14,6 +15,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, RoutingRequirements, TimeoutPolicy
 from flowfabric.sdk.blocking import Context as BlockingContext
+from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Retry
 from flowfabric.sdk.payloads import SUBMIT_OPTIONS, Signature, sealed
@@ -64,10 +66,11 @@ class Task(Generic[P, R]):
         timeout: Span | None,
         priority: int,
         requires: Iterable[str],
+        quota: UUID | None = None,
     ) -> None:
         self.app, self.function, self.name, self.lane, self.retry = app, function, name, lane, retry
         self.timeout_ms = None if timeout is None else millis(timeout, f"task {name}: timeout")
-        self.priority, self.requires = priority, tuple(requires)
+        self.priority, self.requires, self.quota = priority, tuple(requires), quota
         self.is_async = inspect.iscoroutinefunction(function)
         if self.is_async:
             self.signature: Signature[R] = Signature(name, function, Context, (BlockingContext, _WAITS))
@@ -117,6 +120,13 @@ class Task(Generic[P, R]):
             await engine.create_executions(made[at : at + MAX_BULK_CREATE], connection=options.connection)
         return [Run(self.app, each.execution_id, cast(Any, self)) for each in made]
 
+    def call(self, *args: Any, **kwargs: Any) -> Call:
+        """The task with its arguments, for `ctx.children(...)`; it takes the options of `submit` but `key` and `connection`."""
+        options = Options(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
+        if options.key is not None or options.connection is not None:
+            raise ConfigError(f"task {self.name}: key, connection: a child belongs to its parent's run and has neither")
+        return Call(self, self.payload(args, kwargs), options)
+
     def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], results: Callable[[Any], Any] | None = None) -> bytes:
         return sealed(self.app.codec, self.signature.encode(args, kwargs, results), f"task {self.name}: its arguments")
 
@@ -128,6 +138,7 @@ class Task(Generic[P, R]):
             retry_policy=self.retry.policy() if self.retry else _ONCE,
             timeout_policy=TimeoutPolicy(attempt_timeout_ms=self.timeout_ms + OVERTIME_MS) if self.timeout_ms else None,
             routing_requirements=RoutingRequirements(required_capabilities=tuple(requires)),
+            quota_policy_id=None if self.quota is None else str(self.quota),
         )
         return CreateExecutionArgs(
             execution_id=ident,

@@ -332,7 +332,7 @@ class Worker:
         self._has_room.set()
 
     async def _handle(self, engine: Engine, running: Running) -> None:
-        task = self.app.tasks.get(running.work.execution_kind)
+        task = self.app.runnable(running.work.execution_kind)
         if task is None:
             await running.hand_back()
             return

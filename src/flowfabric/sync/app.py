@@ -10,6 +10,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.sdk.app import App as AsyncApp
 from flowfabric.sdk.budgets import Budget
 from flowfabric.sdk.failures import Retry
+from flowfabric.sdk.quotas import Quota
 from flowfabric.sdk.task import P, R
 from flowfabric.sdk.task import Task as AsyncTask
 from flowfabric.sdk.times import Span
@@ -44,6 +45,7 @@ class App:
         timeout: Span | None = None,
         priority: int = 0,
         requires: Iterable[str] = (),
+        quota: str | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -65,6 +67,10 @@ class App:
     def budget(self, name: str, **limits: Any) -> Budget:
         """A budget tasks spend from, made when the app connects."""
         return self.inner.budget(name, **limits)
+
+    def quota(self, name: str, **limits: Any) -> Quota:
+        """How many may start in a span of time and run at once; see `flowfabric.App.quota`."""
+        return self.inner.quota(name, **limits)
 
     def named(self, task: str) -> Task[..., Any]:
         return Task(self.inner.named(task))

@@ -9,6 +9,7 @@ from uuid import UUID
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.model.explanation import Explanation
+from flowfabric.model.history import HistoryEntry
 from flowfabric.model.stream import StreamFrame
 from flowfabric.sdk.run import Run as AsyncRun
 from flowfabric.sdk.times import Span
@@ -47,6 +48,9 @@ class Run(Generic[R]):
 
     def why(self) -> Explanation:
         return background.call(self.inner.why())
+
+    def history(self, *, page: int = 100) -> Iterator[HistoryEntry]:
+        return background.iterate(self.inner.history(page=page))
 
     def stream(self, attempt: int = 0, after: str = "0-0", *, live: bool = True) -> Iterator[StreamFrame]:
         return background.iterate(self.inner.stream(attempt, after, live=live))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Generic
 
+from flowfabric.sdk.children import Call
 from flowfabric.sdk.task import P, R
 from flowfabric.sdk.task import Task as AsyncTask
 from flowfabric.sync.background import background
@@ -39,6 +40,10 @@ class Task(Generic[P, R]):
     def submit_many(self, many: Iterable[Any], **options: Any) -> list[Run[R]]:
         """One run for each: a tuple of arguments, a dict of them by name, or the only one."""
         return [Run(each) for each in background.call(self.inner.submit_many(many, **options))]
+
+    def call(self, *args: Any, **kwargs: Any) -> Call:
+        """The task with its arguments, for `ctx.children(...)`."""
+        return self.inner.call(*args, **kwargs)
 
 
 def unwrapped(task: Task[P, R] | AsyncTask[P, R]) -> AsyncTask[P, R]:

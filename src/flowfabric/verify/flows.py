@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flowfabric.model.execution import Execution
-from flowfabric.model.flow import Edge, EdgeGroup, stored_edge_policy
+from flowfabric.model.flow import ENDED, Edge, EdgeGroup, stored_edge_policy
 from flowfabric.model.state import ENDED_PHASES
 from flowfabric.verify.violation import Check, Violation, about
 from flowfabric.verify.world import GroupKey, Key, World
@@ -157,10 +157,16 @@ def ends_were_counted(world: World) -> Iterator[Violation]:
         child = about((edge.partition_key, edge.downstream_eid))
         if edge.is_open and (upstream is None or (_over(upstream) and _counts(edge, upstream))):
             yield Violation("drained", child, f"waits for {edge.upstream_eid}, which is over")
-        elif upstream is not None and edge.dep_state == "satisfied" and "success" not in told:
+        elif upstream is not None and edge.dep_state == "satisfied" and not _is_good(edge, told):
             yield Violation("drained", child, f"counts {edge.upstream_eid} as a success, which it never was")
         elif upstream is not None and edge.dep_state == "impossible" and not told - {"success"}:
             yield Violation("drained", child, f"counts {edge.upstream_eid} as lost, which it never was")
+
+
+def _is_good(edge: Edge, told: set[str]) -> bool:
+    if json.loads(edge.policy).get("dependency_kind") == ENDED:
+        return bool(told - {"resumable"})
+    return "success" in told
 
 
 def _counts(edge: Edge, upstream: Execution) -> bool:

@@ -1,0 +1,61 @@
+"""A task that waits for three others, twice, and a worker process that dies at a point it is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from flowfabric import App, Context, Worker
+
+from .crashing import Fuse, fused
+from .processes import LEASE, LOOPS, note
+
+CHILDREN = 3
+EXPECTED = [[0, 2, 4], [10, 12, 14]]
+RUNS = 1 + 2 * (CHILDREN + 1)
+CALLS = (
+    "claim_many",
+    "read_steps",
+    "record_step",
+    "submit_flow",
+    "create_waitpoint",
+    "flow_members",
+    "suspend",
+    "read_outcome",
+    "list_pending_waitpoints",
+    "deliver_signal",
+    "complete_many",
+)
+FAST = structs.replace(LOOPS, dependency_reconciler_ms=100)
+
+
+def family_app(url: str, lane: str, folder: str, fuse: Fuse, **more: Any) -> App:
+    app = App(url, **more)
+
+    @app.task(lane=lane)
+    async def double(n: int) -> int:
+        fuse.burn()
+        note(Path(folder) / lane, f"ran {n}")
+        fuse.burn()
+        return 2 * n
+
+    @app.task(lane=lane)
+    async def parent(ctx: Context) -> list[list[int]]:
+        first = await ctx.children(*(double.call(n) for n in range(CHILDREN)))
+        fuse.burn()
+        second = await ctx.children(*(double.call(5 + n) for n in range(CHILDREN)))
+        fuse.burn()
+        return [first, second]
+
+    return app
+
+
+async def raise_family(url: str, lane: str, folder: str, run: str, point: int) -> None:
+    """Until the run has ended, unless the fuse burns down before."""
+    fuse = Fuse(point)
+    app = family_app(url, lane, folder, fuse)
+    fused(await app.engine(), fuse, CALLS)
+    async with app, Worker(app, lease=LEASE, loops=FAST, concurrency=2):
+        await app.run(run).result()
