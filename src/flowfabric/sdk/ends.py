@@ -27,7 +27,7 @@ class Ends:
     """Completions that come together are told together."""
 
     def __init__(self, app: App, engine: Engine) -> None:
-        self._app, self._engine = app, engine
+        self._app, self._engine, self.onlooker = app, engine, engine.onlooker
         self._completions: list[_Completion] = []
         self._teller: asyncio.Task[None] | None = None
 

@@ -1,0 +1,39 @@
+"""What an engine, its loops and its workers tell whoever looks on."""
+
+from __future__ import annotations
+
+
+class Onlooker:
+    """Told of what nobody outside could see. This one does not listen; override what is wanted, and never raise.
+
+    Calls may come from several threads.
+    """
+
+    def scanner_cycle(self, name: str, seconds: float) -> None:
+        """A background loop finished a pass."""
+
+    def scanner_errors(self, name: str, n: int = 1) -> None:
+        """A pass failed, or so many of the things it saw to."""
+
+    def lease_expired(self, lane: str, n: int = 1) -> None: ...
+
+    def siblings_cancelled(self, reason: str, cancelled: int, ended: int) -> None:
+        """A group that has fired cancelled so many of those it listed; the others had ended by themselves."""
+
+    def siblings_reconciled(self, action: str) -> None:
+        """What became of a queued group that was looked at again."""
+
+    def budget_hit(self, dimension: str) -> None:
+        """A spent budget held an execution back, or refused a report."""
+
+    def quota_hit(self, reason: str) -> None:
+        """A quota had no room: `rate` or `concurrency`."""
+
+    def worker_at_capacity(self) -> None:
+        """A worker would take more and has no room."""
+
+    def shutdown_timeout(self) -> None:
+        """What was under way did not end within the grace."""
+
+
+NOBODY = Onlooker()
