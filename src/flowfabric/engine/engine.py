@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 
+from flowfabric.engine.censuses import Censuses
 from flowfabric.engine.kernel import Settings
-from flowfabric.engine.schedules import Schedules
 from flowfabric.model.lease import Capabilities
 from flowfabric.store.port import Store
 
@@ -57,7 +57,7 @@ _OFFERED_BY = {
 }
 
 
-class Engine(Schedules):
+class Engine(Censuses):
     """Load, decide, commit, for every operation; the store is the only thing that differs."""
 
     def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
