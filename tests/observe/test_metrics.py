@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
-from flowfabric.errors import ConfigError
 from flowfabric.model.census import Census, LaneLoad
 from flowfabric.observe import CONTENT_TYPE, Metrics
 from flowfabric.observe import metrics as module
@@ -121,12 +122,6 @@ def test_two_registries_do_not_meet() -> None:
     assert CONTENT_TYPE.startswith("text/plain")
 
 
-def test_without_the_library_it_is_said_which_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "prometheus", None)
-    with pytest.raises(ConfigError, match=r"pip install 'flowfabric\[server\]'"):
-        Metrics()
-
-
 @pytest.mark.parametrize(
     ("hidden", "code", "said"),
     [
@@ -141,7 +136,21 @@ def test_what_is_not_installed_is_missed_only_when_it_is_used(hidden: str, code:
     assert (done.returncode == 0) is (not said) and said in done.stderr, done.stderr
 
 
-def test_the_package_itself_needs_none_of_it() -> None:
-    code = "import sys, flowfabric; print({'prometheus_client', 'opentelemetry', 'flowfabric.observe'} & set(sys.modules))"
+@pytest.mark.parametrize("package", ["flowfabric", "flowfabric.observe"])
+def test_what_is_not_asked_for_is_not_imported(package: str) -> None:
+    code = f"import sys, {package}; print({{'prometheus_client', 'opentelemetry'}} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout.strip() == "set()", done.stderr
+
+
+def test_a_worker_can_have_a_page_of_its_own(metrics: Metrics) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    end = metrics.serve(port)
+    try:
+        metrics.worker_at_capacity()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as page:
+            assert b"ff_worker_at_capacity_total 1.0" in page.read()
+    finally:
+        end()

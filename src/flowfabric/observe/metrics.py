@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -10,16 +10,11 @@ from flowfabric.engine.onlooker import Onlooker
 from flowfabric.errors import ConfigError
 from flowfabric.model.census import Census
 
-try:
-    import prometheus_client as prometheus
-except ModuleNotFoundError:  # told when metrics are asked for, not when this is imported
-    prometheus = None  # type: ignore[assignment]
-
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 QUICK_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SCANNER_S = (*QUICK_S, 60, 120, 300)
 LATENCY_S = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400)
-MAX_VALUES = {"lane": 50, "path": 100, "dimension": 20, "namespace": 20, "scanner": 40, "effect": 20}
+MAX_VALUES = {"lane": 30, "path": 100, "dimension": 20, "namespace": 20, "scanner": 40, "effect": 20}
 """How many different values a label takes; what comes later is counted as `other`."""
 OTHER = "other"
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -33,9 +28,12 @@ class Metrics(Onlooker):
     """`render()` is what a scraper gets. Safe to use from several threads."""
 
     def __init__(self) -> None:
-        if prometheus is None:
-            raise ConfigError("metrics need one more library: pip install 'flowfabric[server]'")
-        self.registry = prometheus.CollectorRegistry()
+        try:
+            import prometheus_client
+        except ModuleNotFoundError:
+            raise ConfigError("metrics need one more library: pip install 'flowfabric[server]'") from None
+        self._library = prometheus_client
+        self.registry = prometheus_client.CollectorRegistry()
         self._known: dict[str, set[str]] = {label: set() for label in MAX_VALUES}
         request = ("method", "path", "status")
         self._http = self._counter("ff_http_requests", "Responses sent", *request)
@@ -67,17 +65,28 @@ class Metrics(Onlooker):
         self.forget_samples()
 
     def _counter(self, name: str, help: str, *labels: str) -> Any:
-        return prometheus.Counter(name, help, labels, registry=self.registry)
+        return self._library.Counter(name, help, labels, registry=self.registry)
 
     def _gauge(self, name: str, help: str, *labels: str) -> Any:
-        return prometheus.Gauge(name, help, labels, registry=self.registry)
+        return self._library.Gauge(name, help, labels, registry=self.registry)
 
     def _histogram(self, name: str, help: str, buckets: Iterable[float], *labels: str) -> Any:
-        return prometheus.Histogram(name, help, labels, registry=self.registry, buckets=tuple(buckets))
+        return self._library.Histogram(name, help, labels, registry=self.registry, buckets=tuple(buckets))
 
     def render(self) -> bytes:
         """Everything, in the text format of `CONTENT_TYPE`."""
-        return prometheus.generate_latest(self.registry)
+        return self._library.generate_latest(self.registry)
+
+    def serve(self, port: int, host: str = "127.0.0.1") -> Callable[[], None]:
+        """A page of its own for a worker, in a thread: counters and histograms of this process. Call the answer to end it."""
+        server, thread = self._library.start_http_server(port, host, self.registry)
+
+        def end() -> None:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+        return end
 
     def _bounded(self, label: str, value: str) -> str:
         known = self._known[label]
