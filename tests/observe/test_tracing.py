@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from uuid import uuid4
 
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import StatusCode
+from opentelemetry.trace import StatusCode, get_current_span
 
 from flowfabric import App, Context, Engine, Retry, Worker
 from flowfabric.codec.handle import decode_fields
 from flowfabric.engine.backend import EngineBackend
 from flowfabric.errors import EngineError
 from flowfabric.model.lease import Handle, HandleKind
-from flowfabric.observe import Metrics, observed, tracing_from_environment, watch
-from flowfabric.observe.tracing import OPERATIONS, TRACEPARENT, Tracing
+from flowfabric.observe import TRACEPARENT, Metrics, observed, tracing_from_environment, watch
+from flowfabric.observe.tracing import OPERATIONS, Tracing
 from tests.engine.helpers import create, running
 from tests.engine.suspend_helpers import park, seed, signal_args
 
@@ -53,6 +54,14 @@ async def test_an_operation_is_a_span_with_its_ids(memory: Engine, recorded: Rec
     }
     (made,) = recorded.spans("ff.create_execution")
     assert (made.attributes or {})["ff.execution_id"] == str(ident)
+
+
+async def test_arguments_by_name_are_found_in_any_order(memory: Engine, recorded: Recorded, metrics: Metrics) -> None:
+    engine = recorded.tracing.traced(observed(memory, metrics))
+    flow, edge = uuid4(), uuid4()
+    assert await engine.describe_edge(edge_id=edge, flow_id=flow) is None
+    said = dict(recorded.spans("ff.describe_edge")[0].attributes or {})
+    assert said == {"ff.backend": "memory", "ff.flow_id": str(flow), "ff.edge_id": str(edge)}
 
 
 async def test_an_error_is_the_status_of_its_span(memory: Engine, recorded: Recorded) -> None:
@@ -117,6 +126,29 @@ async def test_what_a_task_asks_for_is_inside_its_span(memory: Engine, recorded:
     (parent,), (child,) = recorded.spans("ff.task outer"), recorded.spans("ff.task inner")
     assert [link.context.trace_id for link in child.links] == [parent.context.trace_id]
     assert not parent.links, "nobody's trace was under way when it was submitted"
+
+
+async def test_a_task_in_a_thread_is_inside_its_span_too(memory: Engine, recorded: Recorded) -> None:
+    app = App("memory://", engine=memory)
+    watch(app, tracing=recorded.tracing)
+
+    @app.task
+    def blocking() -> int:
+        return get_current_span().get_span_context().trace_id % 1_000_000
+
+    async with app, Worker(app):
+        found = await (await blocking.submit()).result()
+    assert found == recorded.spans("ff.task blocking")[0].context.trace_id % 1_000_000
+
+
+async def test_a_request_goes_on_with_the_trace_of_its_caller(memory: Engine, recorded: Recorded) -> None:
+    caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    engine = recorded.tracing.traced(memory)
+    with recorded.tracing.request("POST", "/v1/executions", {"traceparent": caller}):
+        await create(engine, tags=recorded.tracing.stamp({"app.name": "x"}))
+    (request,), (made,) = recorded.spans("POST /v1/executions"), recorded.spans("ff.create_execution")
+    assert f"{request.context.trace_id:032x}" == f"{made.context.trace_id:032x}" == caller.split("-")[1]
+    assert (request.attributes or {})["http.request.method"] == "POST"
 
 
 async def test_a_task_that_waits_has_not_failed(memory: Engine, recorded: Recorded) -> None:

@@ -6,6 +6,7 @@ import logging
 import re
 import time
 from collections.abc import Awaitable, Callable
+from functools import wraps
 from typing import Any, cast
 
 from msgspec import Struct
@@ -96,6 +97,7 @@ class _Counting:
         if told is None:
             return None
 
+        @wraps(operation)
         async def counted(*args: Any, **named: Any) -> Any:
             began = time.perf_counter()
             try:

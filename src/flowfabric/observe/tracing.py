@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any, cast
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, EngineError
 from flowfabric.model.lease import Handle
 from flowfabric.observe.observed import Around, Operation
+from flowfabric.observe.watching import TRACEPARENT
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Parked
 
@@ -20,8 +24,6 @@ try:
 except ModuleNotFoundError:
     raise ConfigError("traces need more libraries: pip install 'flowfabric[otel]'") from None
 
-TRACEPARENT = "flowfabric.traceparent"
-"""The tag in which a run remembers who submitted it."""
 _HOLDER = ("progress", "observe_signals", "append_frame", "append_frames", "complete", "create_waitpoint", "delay")
 OPERATIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("create_execution", "cancel_execution", "change_priority", "replay_execution"), ("args",)),
@@ -31,9 +33,9 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("create_flow", "submit_flow", "add_execution_to_flow", "stage_dependency_edge"), ("args",)),
     **dict.fromkeys(("apply_dependency_to_child", "cancel_flow_header", "deliver_approval_signal", "deliver_signal"), ("args",)),
     **dict.fromkeys((*_HOLDER, "renew", "wait_children", "cancel", "fail", "suspend"), ("handle",)),
-    **dict.fromkeys(("describe_flow", "cancel_flow", "flow_members", "flow_edges"), ("flow_id",)),
-    **dict.fromkeys(("describe_edge", "list_edges"), ("flow_id", "edge_id")),
-    **dict.fromkeys(("describe_execution", "read_execution_context", "explain_execution", "history"), ("execution_id",)),
+    **dict.fromkeys(("describe_flow", "cancel_flow", "flow_members", "flow_edges", "list_edges"), ("flow_id",)),
+    **dict.fromkeys(("describe_execution", "read_execution_context", "explain_execution"), ("execution_id",)),
+    "describe_edge": ("flow_id", "edge_id"),
     "set_edge_group_policy": ("flow_id", "execution_id"),
     "report_usage": ("handle", "budget_id"),
     "release_budget": ("budget_id", "execution_id"),
@@ -81,32 +83,40 @@ class Tracing:
         context = trace.get_current_span(found).get_span_context() if found is not None else None
         return [Link(context)] if context is not None and context.is_valid else []
 
+    @contextmanager
+    def request(self, method: str, path: str, headers: Mapping[str, str]) -> Iterator[trace.Span]:
+        """A request to a server, in the trace its caller says it is in. Names of headers are in lower case."""
+        said = {"http.request.method": method, "url.path": path}
+        with self._span(f"{method} {path}", SpanKind.SERVER, said, context=_propagator.extract(headers)) as span:
+            yield span
+
+    @contextmanager
+    def _span(self, name: str, kind: SpanKind, said: Mapping[str, str | int], **more: Any) -> Iterator[trace.Span]:
+        """An error is its status, in a word: messages may hold what nobody should read. Waiting is no error."""
+        with self._tracer.start_as_current_span(
+            name, kind=kind, attributes=said, record_exception=False, set_status_on_exception=False, **more
+        ) as span:
+            try:
+                yield span
+            except Parked:
+                span.set_attribute("ff.waits", True)
+                raise
+            except BaseException as error:
+                span.set_status(Status(StatusCode.ERROR, error.code if isinstance(error, EngineError) else type(error).__name__))
+                raise
+
     # ---- runs
 
     async def run(self, context: Context, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Middleware: a span for each attempt, linked to whoever submitted the run. Waiting is no failure."""
+        """Middleware: a span for each attempt, linked to whoever submitted the run."""
         said: dict[str, str | int] = {
             "ff.task": context.task,
             "ff.lane": context.lane,
             "ff.execution_id": str(context.execution_id),
             "ff.attempt_index": context.attempt,
         }
-        with self._tracer.start_as_current_span(
-            f"ff.task {context.task}",
-            kind=SpanKind.CONSUMER,
-            attributes=said,
-            links=self._links(context.tags),
-            record_exception=False,
-            set_status_on_exception=False,
-        ) as span:
-            try:
-                return await call()
-            except Parked:
-                span.set_attribute("ff.waits", True)
-                raise
-            except BaseException as error:
-                span.set_status(Status(StatusCode.ERROR, type(error).__name__))
-                raise
+        with self._span(f"ff.task {context.task}", SpanKind.CONSUMER, said, links=self._links(context.tags)):
+            return await call()
 
     # ---- operations
 
@@ -120,18 +130,14 @@ class Tracing:
         return cast(Engine, Around(engine, wrap))
 
     def _spanned(self, engine: Engine, name: str, wanted: tuple[str, ...], operation: Operation) -> Operation:
+        called = tuple(inspect.signature(operation).parameters)[: len(wanted)]
+
+        @wraps(operation)
         async def spanned(*args: Any, **named: Any) -> Any:
-            with self._tracer.start_as_current_span(
-                f"ff.{name}", kind=SpanKind.CLIENT, record_exception=False, set_status_on_exception=False
-            ) as span:
+            with self._span(f"ff.{name}", SpanKind.CLIENT, {"ff.backend": engine.backend_label}) as span:
                 if span.is_recording():
-                    span.set_attribute("ff.backend", engine.backend_label)
-                    span.set_attributes(_ids(engine, wanted, (*args, *named.values())))
-                try:
-                    return await operation(*args, **named)
-                except BaseException as error:
-                    span.set_status(Status(StatusCode.ERROR, getattr(error, "code", type(error).__name__)))
-                    raise
+                    span.set_attributes(_ids(engine, wanted, (*args, *(named.get(each) for each in called[len(args) :]))))
+                return await operation(*args, **named)
 
         return spanned
 
@@ -140,6 +146,8 @@ def _ids(engine: Engine, wanted: tuple[str, ...], given: tuple[Any, ...]) -> dic
     """Ids and nothing else: never a payload, a token or a lease."""
     said: dict[str, str | int] = {}
     for name, value in zip(wanted, given, strict=False):
+        if value is None:
+            continue
         if name == "handle":
             said |= _of_handle(engine, value)
         elif name == "args":

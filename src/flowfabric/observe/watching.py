@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from flowfabric.observe.tracing import Tracing
 
 
+TRACEPARENT = "flowfabric.traceparent"
+"""The tag in which an execution remembers the trace it was submitted in, as a W3C traceparent."""
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
