@@ -11,14 +11,17 @@ from uuid import uuid4
 
 import pytest
 
-from flowfabric import App, Engine, Worker
+from flowfabric import App, Engine, ExecutionPolicy, Worker, memory_engine
 from flowfabric.codec.handle import decode_fields
+from flowfabric.engine.routes import LOOK_EVERY_MS
 from flowfabric.errors import ConfigError
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.lease import LeaseFence
+from flowfabric.model.policy import RoutingRequirements
 from flowfabric.observe import log_to_stderr
 from flowfabric.observe.logs import JsonLines, parsed, redacted
-from tests.engine.helpers import running
+from flowfabric.testing import ManualClock
+from tests.engine.helpers import LANE, create, registration, running, worker
 from tests.engine.suspend_helpers import park, seed
 
 LOGGERS = ("", "audit", "flowfabric", "flowfabric.worker", "flowfabric.loops", "asyncio")
@@ -146,6 +149,8 @@ async def test_a_worker_that_runs_says_nothing_secret(memory: Engine, out: io.St
     assert seen
     text = out.getvalue()
     assert "task failing failed" in text and "scan cycle complete" in text
+    failed = next(said for said in lines(out) if "task failing failed" in said["message"])
+    assert (failed["task"], failed["attempt"], failed["category"]) == ("failing", 0, "handler_error")
     for work in seen:
         assert str(decode_fields(work.handle.opaque).lease_id) not in text
         assert work.handle.opaque.hex() not in text
@@ -161,3 +166,26 @@ def test_what_is_no_secret_stays_readable(harmless: str) -> None:
 def test_what_cannot_be_written_as_json_is_shown_as_text() -> None:
     record = logging.makeLogRecord({"msg": "x", "name": "n", "what": {1, 2}, "kind": ValueError("v")})
     assert json.loads(JsonLines().format(record))["kind"] == "v"
+
+
+async def test_work_that_no_worker_can_take_is_told_of(out: io.StringIO) -> None:
+    log_to_stderr("info", out)
+    clock = ManualClock()
+    engine = memory_engine(clock)
+    await engine.register_worker(registration())
+    needs = ExecutionPolicy(routing_requirements=RoutingRequirements(required_capabilities=("gpu",)))
+    ident = await create(engine, policy=needs)
+    for _ in range(2):
+        assert await engine.claim(LANE, (), worker()) is None
+        clock.advance(LOOK_EVERY_MS)
+    (said,) = (each for each in lines(out) if each["logger"] == "flowfabric.routes")
+    assert (said["lane"], said["execution_ids"]) == (LANE, [str(ident)])
+
+
+async def test_loops_say_that_they_have_begun(memory: Engine, out: io.StringIO) -> None:
+    log_to_stderr("info", out)
+    supervisor = Supervisor(memory)
+    supervisor.start()
+    await supervisor.stop(5)
+    begun = {said["scanner"]: said["interval_ms"] for said in lines(out) if "scanner" in said}
+    assert begun == {loop.name: loop.interval_ms for loop in supervisor.loops}
