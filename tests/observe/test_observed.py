@@ -23,7 +23,7 @@ from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs
 from flowfabric.observe import Metrics, observed
 from flowfabric.observe.observed import _age_s
 from flowfabric.testing import ManualClock
-from tests.engine.helpers import LANE, TTL_MS, claim, create, fence, fields, grant_args, lost, running, worker
+from tests.engine.helpers import GRACE_MS, LANE, TTL_MS, claim, create, fence, fields, grant_args, lost, running, worker
 from tests.engine.suspend_helpers import park, seed, signal_args
 
 from .helpers import values
@@ -161,6 +161,14 @@ async def test_takeovers_are_counted(seen: Engine, metrics: Metrics, clock: Manu
     await seen.reclaim_execution(args)
     await seen.issue_reclaim_grant(grant_args(ident))
     assert values(metrics, "ff_reclaims_total") == {("claimed",): 1, ("not_reclaimable",): 1}
+
+
+async def test_what_was_lost_too_often_is_counted_by_the_loop(engine: Engine, metrics: Metrics, clock: ManualClock) -> None:
+    engine.watched_by(metrics)
+    await lost(engine, clock, policy=ExecutionPolicy(max_reclaim_count=0))
+    clock.advance(GRACE_MS)
+    await Supervisor(engine).run_once()
+    assert values(metrics, "ff_reclaims_total") == {("cap_exceeded",): 1}
 
 
 async def test_siblings_that_are_cancelled_are_counted(seen: Engine, metrics: Metrics) -> None:

@@ -17,6 +17,9 @@ class Onlooker:
 
     def lease_expired(self, lane: str, n: int = 1) -> None: ...
 
+    def reclaimed(self, outcome: str) -> None:
+        """What came of taking lost work over: `claimed`, `cap_exceeded` (it was lost too often) or `not_reclaimable`."""
+
     def siblings_cancelled(self, reason: str, cancelled: int, ended: int) -> None:
         """A group that has fired cancelled so many of those it listed; the others had ended by themselves."""
 

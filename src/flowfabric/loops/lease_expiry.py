@@ -8,7 +8,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.engine.onlooker import NOBODY
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import BATCH, LoopSettings, Worklist
-from flowfabric.model.lease import MarkedExpired
+from flowfabric.model.lease import MarkedExpired, ReclaimCapExceeded
 from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.store.port import GetAll, Row
 
@@ -29,7 +29,12 @@ class LeaseExpiry:
         done = await self._mark(engine, now)
         grace = engine.settings.lease_reclaim_grace_ms
         if grace >= 0:
-            done += await self._lost.each(engine, "lost", now - grace, engine.requeue_lost)
+
+            async def requeue(ident: ExecutionId) -> None:
+                if isinstance(await engine.requeue_lost(ident), ReclaimCapExceeded):
+                    engine.onlooker.reclaimed("cap_exceeded")
+
+            done += await self._lost.each(engine, "lost", now - grace, requeue)
         await engine.drop_expired_grants()
         return done
 
