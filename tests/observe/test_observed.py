@@ -17,7 +17,7 @@ from flowfabric.model.budget import CreateBudgetArgs, ReportUsageAdminArgs
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
-from flowfabric.model.lease import ClaimExecutionArgs, CompleteExecutionArgs, FailExecutionArgs, ReclaimExecutionArgs
+from flowfabric.model.lease import ClaimExecutionArgs, CompleteExecutionArgs, FailExecutionArgs, NoWork, ReclaimExecutionArgs
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs
 from flowfabric.observe import Metrics, observed
@@ -152,6 +152,25 @@ async def test_a_spent_budget_is_counted_inside_a_claim_too(seen: Engine, metric
     await create(seen)
     assert await seen.claim(LANE, (), worker()) is None
     assert values(metrics, "ff_budget_hit_total") == {("tokens",): 1}
+
+
+async def test_limits_are_counted_where_a_worker_asks_for_a_grant(seen: Engine, metrics: Metrics) -> None:
+    quota, budget = uuid4(), uuid4()
+    await seen.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1))
+    await seen.attach_limit("quota", quota, "lane", LANE)
+    for _ in range(2):
+        await create(seen)
+    await claim(seen)
+    assert isinstance(await seen.claim_for_worker(LANE, "w2", "w2-i1", (), 1_000), NoWork)
+    assert values(metrics, "ff_quota_hit_total") == {("concurrency",): 1}
+    await seen.create_budget(CreateBudgetArgs(budget_id=budget, dimensions=["tokens"], hard_limits=[5], soft_limits=[0]))
+    await seen.report_usage_admin(budget, ReportUsageAdminArgs(dimensions=["tokens"], deltas=[5]))
+    await seen.attach_limit("budget", budget, "lane", "mail")
+    ident = await create(seen, lane_id="mail")
+    with pytest.raises(EngineError):
+        await seen.issue_claim_grant(grant_args(ident, lane_id="mail"))
+    assert isinstance(await seen.claim_for_worker("mail", "w2", "w2-i1", (), 1_000), NoWork)
+    assert values(metrics, "ff_budget_hit_total") == {("tokens",): 2}
 
 
 async def test_takeovers_are_counted(seen: Engine, metrics: Metrics, clock: ManualClock) -> None:

@@ -16,7 +16,7 @@ from flowfabric.engine.admissions import Admissions
 from flowfabric.engine.attachments import Attachments
 from flowfabric.engine.cascade import Cascade
 from flowfabric.engine.lookout import Lookout
-from flowfabric.engine.onlooker import NOBODY, Onlooker
+from flowfabric.engine.onlooker import NOBODY, Onlooker, tell_refusal
 from flowfabric.engine.standing import Limited
 from flowfabric.engine.turns import Turns
 from flowfabric.errors import Contention, ContentionKind, EngineError, TransportError
@@ -168,9 +168,13 @@ class Kernel:
         lane, limited = await self._place_of(ident)
 
         async def decide() -> Any:
-            return await self.decide(
-                ident, lambda snapshot: admission.admitted(snapshot, rule(snapshot)), grant=True, lane=lane, limited=limited
-            )
+            try:
+                return await self.decide(
+                    ident, lambda snapshot: admission.admitted(snapshot, rule(snapshot)), grant=True, lane=lane, limited=limited
+                )
+            except EngineError as error:
+                tell_refusal(self.onlooker, error)
+                raise
 
         if limited is None or limited.quota is None:
             return await decide()

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+from flowfabric.errors import Contention, ContentionKind, EngineError, StateError, StateKind
+
+_DIMENSION = re.compile(r"budget \S+: (.+) \d+/\d+\Z")
+
 
 class Onlooker:
     """Told of what nobody outside could see. This one does not listen; override what is wanted, and never raise.
@@ -40,3 +46,15 @@ class Onlooker:
 
 
 NOBODY = Onlooker()
+
+
+def tell_refusal(onlooker: Onlooker, error: EngineError) -> None:
+    """A start was refused: whether that was a limit, and which."""
+    match error:
+        case Contention(kind=ContentionKind.RATE_LIMIT_EXCEEDED):
+            onlooker.quota_hit("rate")
+        case Contention(kind=ContentionKind.CONCURRENCY_LIMIT_EXCEEDED):
+            onlooker.quota_hit("concurrency")
+        case StateError(kind=StateKind.BUDGET_EXCEEDED, detail=detail):
+            found = _DIMENSION.match(detail)
+            onlooker.budget_hit(found[1] if found else "unknown")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import time
 from collections.abc import Awaitable, Callable
 from functools import wraps
@@ -12,7 +11,7 @@ from typing import Any, cast
 from msgspec import Struct
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import Contention, ContentionKind, StateError, StateKind, ValidationError
+from flowfabric.errors import ValidationError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import FailureClass, FailureReason, RetryScheduled
 from flowfabric.model.budget import HardBreach
@@ -33,7 +32,6 @@ log = logging.getLogger("flowfabric.observe")
 
 MAX_REMEMBERED = 50_000
 UNKNOWN = "unknown"
-_DIMENSION = re.compile(r"budget \S+: (.+) \d+/\d+\Z")
 Operation = Callable[..., Awaitable[Any]]
 Wrap = Callable[[str, Operation], Operation | None]
 
@@ -85,7 +83,7 @@ def observed(engine: Engine, metrics: Metrics) -> Engine:
 
 
 class _Counting:
-    """A method named as an operation is told of every call of it that is over."""
+    """Each method is told of calls that are over, of the operations that `_TOLD` has for it."""
 
     def __init__(self, engine: Engine, metrics: Metrics) -> None:
         self._engine, self._metrics = engine, metrics
@@ -125,7 +123,6 @@ class _Counting:
         if not isinstance(policy, ClaimPolicy) or not policy.max_wait_ms:
             valid = not isinstance(call.error, ValidationError)
             self._metrics.claimed(call.arg(0, "lane") if valid else UNKNOWN, call.seconds)
-        self._refused(call.error)
 
     def claim_one(self, call: Call) -> None:
         args = call.arg(0, "args")
@@ -135,16 +132,6 @@ class _Counting:
             lane = fields.lane_id
             self._remember(fields.execution_id, lane)
         self._metrics.claimed(lane, call.seconds)
-        self._refused(call.error)
-
-    def _refused(self, error: BaseException | None) -> None:
-        if isinstance(error, Contention) and error.kind is ContentionKind.RATE_LIMIT_EXCEEDED:
-            self._metrics.quota_hit("rate")
-        elif isinstance(error, Contention) and error.kind is ContentionKind.CONCURRENCY_LIMIT_EXCEEDED:
-            self._metrics.quota_hit("concurrency")
-        elif isinstance(error, StateError) and error.kind is StateKind.BUDGET_EXCEEDED:
-            found = _DIMENSION.match(error.detail)
-            self._metrics.budget_hit(found[1] if found else UNKNOWN)
 
     def reclaim(self, call: Call) -> None:
         match call.answer:
