@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.kernel import Settings
+from flowfabric.engine.onlooker import Onlooker
 from flowfabric.errors import ConfigError, RequiresDevMode
 from flowfabric.loops.led import Led
 from flowfabric.loops.loop import LoopSettings
@@ -64,8 +65,14 @@ class SqliteBackend(Engine):
         if self.store.loops is not None:
             return False
         self.store.loops = Supervisor(Engine(self.store, self.settings), settings)
+        self.store.loops.watched_by(self.onlooker)
         self.store.loops.start()
         return True
+
+    def watched_by(self, onlooker: Onlooker) -> None:
+        super().watched_by(onlooker)
+        if self.store.loops is not None:
+            self.store.loops.watched_by(onlooker)
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         """Stops the loops of this database, whoever started them."""

@@ -88,6 +88,7 @@ def test_every_public_operation_of_the_engine_is_in_the_protocol() -> None:
         "release_page",
         "settle",
         "snapshot",
+        "watched_by",
     }
     public = {n for n, v in inspect.getmembers(Engine) if not n.startswith("_") and (callable(v) or isinstance(v, property))}
     assert public - internal == set(MEMBERS)

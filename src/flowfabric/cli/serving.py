@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from flowfabric.cli.working import log_to_stderr, say
+from flowfabric.cli.working import say
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
+from flowfabric.observe.logs import log_to_stderr
 
 DEV_ADDRESS = "127.0.0.1:9090"
 
@@ -34,7 +35,7 @@ def run(config: str | None, console: Console, *, check: bool) -> int:
         console.print("the configuration can be used", highlight=False)
         return 0
     serve = _library()
-    log_to_stderr()
+    log_to_stderr(settings.log)
 
     def announce(url: str) -> None:
         say(f"FlowFabric on {url} ({settings.backend}); the API is described at {url}/docs")

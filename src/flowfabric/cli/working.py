@@ -15,6 +15,8 @@ from msgspec import Struct
 from flowfabric.cli.loading import loaded
 from flowfabric.connect import is_postgres, postgres_options
 from flowfabric.errors import ConfigError
+from flowfabric.observe.logs import VARIABLE
+from flowfabric.observe.logs import log_to_stderr as json_to_stderr
 from flowfabric.sdk.app import App, Middleware
 from flowfabric.sdk.times import Span
 from flowfabric.sdk.worker import Worker
@@ -64,8 +66,11 @@ def in_memory(url: str) -> bool:
 
 
 def log_to_stderr() -> None:
-    """Unless the user's own code has said where to."""
-    logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
+    """Unless the user's own code has said where to. With FF_LOG set, as JSON, and as much as it says."""
+    if os.environ.get(VARIABLE):
+        json_to_stderr()
+    else:
+        logging.basicConfig(level=logging.WARNING, format=LOG_FORMAT)
 
 
 def say(text: str) -> None:

@@ -15,6 +15,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.engine.attachments import Attachments
+from flowfabric.engine.onlooker import NOBODY
 from flowfabric.engine.standing import READS_PER_QUOTA, Tallies, budget_reads, budgets_in, over_limit
 from flowfabric.errors import Contention, ContentionKind
 from flowfabric.model.quota import BUDGET_GATE, QuotaPolicy
@@ -86,6 +87,7 @@ class Admissions:
     def __init__(self, store: Store, attachments: Attachments) -> None:
         self._store, self._attachments = store, attachments
         self.tallies = Tallies()
+        self.onlooker = NOBODY
         self._waiting: dict[str, list[_Job]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._start: dict[str, int] = {}
@@ -160,6 +162,9 @@ class Admissions:
 
     def _later(self, sight: _Sight, shared: Shared) -> Later:
         closed = [self.tallies.room(sight.quotas[gate], sight.now_ms) for gate in shared.full]
+        for found in closed:
+            if found.why:
+                self.onlooker.quota_hit("concurrency" if found.why == "concurrency" else "rate")
         times = [found.opens_at_ms for found in closed if found.opens_at_ms is not None]
         return Later(min(times, default=None), any(found.why == "concurrency" for found in closed))
 
@@ -254,6 +259,8 @@ class Admissions:
         """What each gets, or None when a quota moved meanwhile, or so many were held back that it has to be looked again."""
         if shared.denied:
             await self._store.commit_many([hold_back(c, breach, sight.now_ms) for c, breach in shared.denied])
+            for _, breach in shared.denied:
+                self.onlooker.budget_hit(breach.dimension)
             if len(shared.denied) >= MOST_ROWS:
                 return None
         shares = shared.shares + _hopes(sight, shared)

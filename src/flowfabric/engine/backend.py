@@ -18,6 +18,7 @@ from flowfabric.engine.suspension_backend import SuspensionBackend
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt, Delayed, FailOutcome, FailureClass, FailureReason
+from flowfabric.model.census import Census
 from flowfabric.model.event import CompletionEvent, LeaseEvent, OperatorEvent, ScannerFilter
 from flowfabric.model.execution import (
     AlreadyTerminal,
@@ -338,6 +339,9 @@ class EngineBackend(
         self, partition: int | str, execution: ExecutionId, names: Sequence[str]
     ) -> dict[str, str | None]:
         """Stored columns as text. Unknown names and a missing execution read as None."""
+
+    async def census(self) -> Census:
+        """How many executions of which lane are in which state and have not ended; live workers; cancels that are owed."""
 
     # ---- workers
 

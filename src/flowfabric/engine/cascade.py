@@ -14,6 +14,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.engine.onlooker import NOBODY
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
@@ -121,6 +122,7 @@ class Cascade:
         self._busy: set[GroupKey] = set()
         self._freed = asyncio.Event()
         self._untold: list[UUID] = []
+        self.onlooker = NOBODY
 
     def ended(self, idents: Sequence[ExecutionId]) -> asyncio.Future[Cascaded]:
         """Never fails: what could not be done is left to the reconciler."""
@@ -355,6 +357,7 @@ class Cascade:
             for at in range(0, len(owed), MAX_SIBLINGS):
                 some, left = await self.cancel_members(stored.partition_key, owed[at : at + MAX_SIBLINGS], reason)
                 done += some
+                self.onlooker.siblings_cancelled(reason, len(some), len(owed[at : at + MAX_SIBLINGS]) - len(some) - len(left))
                 if left:
                     return done
             # As it was before the cancels: a group that has fired anew since has others on its list.

@@ -261,7 +261,9 @@ class FlowCancels(Dependencies):
         decision = flow_cancels.reconcile(queued, group, running, flow_cancels.group_key(*key))
         if not isinstance(decision, Done):
             await self.store.commit(decision.plan)
-        return cast(Reconciled, decision.result)
+        result = cast(Reconciled, decision.result)
+        self.onlooker.siblings_reconciled(result.action)
+        return result
 
     async def reconcile_sibling_cancels(self, limit: int = MAX_GROUPS, wanted: ScannerFilter | None = None) -> int:
         """A pass over the queue; how many groups were taken off it."""

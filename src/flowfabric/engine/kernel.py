@@ -16,6 +16,7 @@ from flowfabric.engine.admissions import Admissions
 from flowfabric.engine.attachments import Attachments
 from flowfabric.engine.cascade import Cascade
 from flowfabric.engine.lookout import Lookout
+from flowfabric.engine.onlooker import NOBODY, Onlooker, tell_refusal
 from flowfabric.engine.standing import Limited
 from flowfabric.engine.turns import Turns
 from flowfabric.errors import Contention, ContentionKind, EngineError, TransportError
@@ -83,6 +84,11 @@ class Kernel:
         self._attachments = Attachments(store)
         self._admissions = Admissions(store, self._attachments)
         self._lookout = Lookout(store)
+        self.onlooker: Onlooker = NOBODY
+
+    def watched_by(self, onlooker: Onlooker) -> None:
+        """From now on this one is told what happens inside."""
+        self.onlooker = self._cascade.onlooker = self._admissions.onlooker = onlooker
 
     # ---- snapshots
 
@@ -162,9 +168,13 @@ class Kernel:
         lane, limited = await self._place_of(ident)
 
         async def decide() -> Any:
-            return await self.decide(
-                ident, lambda snapshot: admission.admitted(snapshot, rule(snapshot)), grant=True, lane=lane, limited=limited
-            )
+            try:
+                return await self.decide(
+                    ident, lambda snapshot: admission.admitted(snapshot, rule(snapshot)), grant=True, lane=lane, limited=limited
+                )
+            except EngineError as error:
+                tell_refusal(self.onlooker, error)
+                raise
 
         if limited is None or limited.quota is None:
             return await decide()

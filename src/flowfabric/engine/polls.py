@@ -7,7 +7,7 @@ from typing import Any
 
 from flowfabric.codec import frame_id
 from flowfabric.engine import checks
-from flowfabric.engine.schedules import Schedules
+from flowfabric.engine.censuses import Censuses
 from flowfabric.engine.streams import FOLLOWED_PAGE, Page, key_of, visible
 from flowfabric.engine.subscriptions import Subscription
 from flowfabric.errors import StreamBackpressure, invalid
@@ -21,7 +21,7 @@ MAX_POLLED_LANES = 256
 Ask = Callable[[int, str], Awaitable[FollowedPage]]
 
 
-class Polls(Schedules):
+class Polls(Censuses):
     async def wait_for_work(self, lanes: Sequence[str], seen: int | None = None, wait_ms: int = 0) -> int:
         """How often there may have been new work in these lanes, as soon as that is not `seen` any more, or the time is up."""
         wait_s = checks.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000

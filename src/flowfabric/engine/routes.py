@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -10,13 +11,17 @@ from msgspec import structs
 from flowfabric.engine import checks
 from flowfabric.engine.executions import Executions
 from flowfabric.engine.filters import passes
+from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.worker import Routed, WorkerInfo
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules import routes
 from flowfabric.store.port import Row, Scan
 
+log = logging.getLogger("flowfabric.routes")
+
 LOOK_EVERY_MS = 1_000
+LOGGED = 5
 ASKED_LATELY_MS = 10_000
 MAX_REMEMBERED = 1_000
 HEADS = 100
@@ -74,6 +79,11 @@ class Routes(Executions):
             parked = routes.nobody_covers(routes.passed_over(heads, offered), live, self._asking(lane, now))
             done = await self._commit_each([routes.park(head, now) for head in parked])
             if done:
+                said = {
+                    "lane": lane,
+                    "execution_ids": [str(ExecutionId.of(e.partition_key, e.execution_id)) for e in parked[:LOGGED]],
+                }
+                log.info("%d of lane %s need a worker with other capabilities, and wait for one", done, lane, extra=said)
                 await self._mind_the_gap(parked)
             if done < len(heads) or len(heads) < HEADS or seen >= MOST_HEADS:
                 return

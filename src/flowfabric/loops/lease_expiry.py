@@ -5,8 +5,12 @@ from __future__ import annotations
 import asyncio
 
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.onlooker import NOBODY
+from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import BATCH, LoopSettings, Worklist
+from flowfabric.model.lease import MarkedExpired, ReclaimCapExceeded
 from flowfabric.rules.fence import SWEEP_EXPIRED
+from flowfabric.store.port import GetAll, Row
 
 
 class LeaseExpiry:
@@ -25,18 +29,32 @@ class LeaseExpiry:
         done = await self._mark(engine, now)
         grace = engine.settings.lease_reclaim_grace_ms
         if grace >= 0:
-            done += await self._lost.each(engine, "lost", now - grace, engine.requeue_lost)
+
+            async def requeue(ident: ExecutionId) -> None:
+                if isinstance(await engine.requeue_lost(ident), ReclaimCapExceeded):
+                    engine.onlooker.reclaimed("cap_exceeded")
+
+            done += await self._lost.each(engine, "lost", now - grace, requeue)
         await engine.drop_expired_grants()
         return done
 
     async def _mark(self, engine: Engine, now: int) -> int:
         if not self._wanted.empty:
-            return await self._expired.each(engine, "leased", now, engine.mark_lease_expired_if_due)
+            marked: list[Row] = []
+
+            async def mark(ident: ExecutionId) -> None:
+                if isinstance(await engine.mark_lease_expired_if_due(ident), MarkedExpired):
+                    marked.append((ident.partition_index, ident.uuid))
+
+            done = await self._expired.each(engine, "leased", now, mark)
+            await _tell(engine, marked)
+            return done
         done = 0
         while True:
-            marked = len(await engine.store.sweep(SWEEP_EXPIRED(0), BATCH))
-            done += marked
-            if marked < BATCH:
+            swept = await engine.store.sweep(SWEEP_EXPIRED(0), BATCH)
+            await _tell(engine, swept)
+            done += len(swept)
+            if len(swept) < BATCH:
                 return done
 
     async def next_due(self, engine: Engine) -> int | None:
@@ -45,3 +63,10 @@ class LeaseExpiry:
         requeue = None if lost is None or grace < 0 else lost + grace
         lapse = None if granted is None else granted + 1
         return min((t for t in (leased, requeue, lapse) if t is not None), default=None)
+
+
+async def _tell(engine: Engine, marked: list[Row]) -> None:
+    """Whose leases ran out, by lane, if anybody wants to know."""
+    if marked and engine.onlooker is not NOBODY:
+        for (lane,) in (await engine.store.load((GetAll("ff_exec_core", marked, ("lane_id",)),))).rows[0]:
+            engine.onlooker.lease_expired(lane)

@@ -90,7 +90,7 @@ class Worklist:
         while True:
             loaded = await engine.store.load((Scan(index, group or {}, after, upto, BATCH, LIGHT),))
             page = [light(row) for row in loaded.rows[0]]
-            done += await self._all([e.id for e in page if passes(e, self._wanted)], work)
+            done += await self._all(engine, [e.id for e in page if passes(e, self._wanted)], work)
             if len(page) < BATCH:
                 return done
             after = tuple(getattr(page[-1], column) for column in INDEXES[index].order)
@@ -102,11 +102,14 @@ class Worklist:
             keys = [(ident.partition_index, ident.uuid) for ident in idents]
             found = [light(row) for row in (await engine.store.load((GetAll("ff_exec_core", keys, LIGHT),))).rows[0]]
             idents = [e.id for e in found if passes(e, self._wanted)]
-        return await self._all(idents, work)
+        return await self._all(engine, idents, work)
 
-    async def _all(self, idents: list[ExecutionId], work: Callable[[ExecutionId], Awaitable[Any]]) -> int:
+    async def _all(self, engine: Engine, idents: list[ExecutionId], work: Callable[[ExecutionId], Awaitable[Any]]) -> int:
         due = [ident for ident in idents if ident not in self._skipped]
-        return sum(await asyncio.gather(*(self._one(ident, work) for ident in due)))
+        done = sum(await asyncio.gather(*(self._one(ident, work) for ident in due)))
+        if done < len(due):
+            engine.onlooker.scanner_errors(self._name, len(due) - done)
+        return done
 
     async def _one(self, ident: ExecutionId, work: Callable[[ExecutionId], Awaitable[Any]]) -> int:
         try:
@@ -117,7 +120,12 @@ class Worklist:
             if failures >= MAX_FAILURES:
                 del self._failures[ident]
                 self._skipped[ident] = SKIPPED_CYCLES + 1
-                log.exception("%s: %s failed %d times; leaving it for %d cycles", self._name, ident, failures, SKIPPED_CYCLES)
+                log.warning(
+                    "%s: %s failed %d times; leaving it for %d cycles",
+                    *(self._name, ident, failures, SKIPPED_CYCLES),
+                    exc_info=True,
+                    extra={"scanner": self._name, "execution_id": str(ident), "count": failures},
+                )
             return 0
         self._failures.pop(ident, None)
         return 1

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import time
 
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.onlooker import Onlooker
 from flowfabric.loops.budgets import BudgetReconciler, BudgetResets
 from flowfabric.loops.delayed_promoter import DelayedPromoter
 from flowfabric.loops.flows import (
@@ -77,13 +79,15 @@ class Supervisor:
 
     def start(self) -> None:
         self._began = asyncio.get_running_loop().time()
+        for loop in self.loops:
+            log.info("%s started", loop.name, extra={"scanner": loop.name, "interval_ms": loop.interval_ms})
         self._tasks = [asyncio.create_task(self._drive(loop), name=f"flowfabric-{loop.name}") for loop in self.loops]
 
     async def run_once(self) -> int:
         """One pass of every loop, for tests and for clocks that are moved by hand."""
         done = 0
         for loop in self.loops:
-            done += await loop.run(self._engine)
+            done += await self._pass(loop)
         return done
 
     async def stop(self, grace_s: float) -> None:
@@ -95,8 +99,34 @@ class Supervisor:
             _, late = await asyncio.wait(self._tasks, timeout=grace_s)
             for task in late:
                 task.cancel()
+            if late:
+                self._engine.onlooker.shutdown_timeout()
             await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks = []
+
+    def watched_by(self, onlooker: Onlooker) -> None:
+        self._engine.watched_by(onlooker)
+
+    async def _pass(self, loop: Loop) -> int:
+        began = time.perf_counter()
+        done = await loop.run(self._engine)
+        if log.isEnabledFor(logging.DEBUG):
+            elapsed_ms = round((time.perf_counter() - began) * 1_000, 1)
+            said = {"scanner": loop.name, "processed": done, "elapsed_ms": elapsed_ms}
+            log.debug("%s: scan cycle complete", loop.name, extra=said)
+        return done
+
+    async def _look(self, loop: Loop) -> tuple[int, int | None, int]:
+        """What is due is done; when that began, when to look again, and when it was over. Finding nothing due is a cycle too."""
+        timer = time.perf_counter()
+        began = await self._engine.store.now_ms()
+        due = await loop.next_due(self._engine) if loop.timed else began
+        if due is not None and due <= began:
+            await self._pass(loop)
+            due = await loop.next_due(self._engine)
+        now = await self._engine.store.now_ms()
+        self._engine.onlooker.scanner_cycle(loop.name, time.perf_counter() - timer)
+        return began, due, now
 
     async def _drive(self, loop: Loop) -> None:
         hub = self._engine.store.hub
@@ -106,14 +136,10 @@ class Supervisor:
                 bell.arm()
                 hub.listen(loop.topic)
                 try:
-                    began = await self._engine.store.now_ms()
-                    due = await loop.next_due(self._engine) if loop.timed else began
-                    if due is not None and due <= began:
-                        await loop.run(self._engine)
-                        due = await loop.next_due(self._engine)
-                    now = await self._engine.store.now_ms()
+                    began, due, now = await self._look(loop)
                 except Exception:
-                    log.exception("%s: this pass failed; the next one tries again", loop.name)
+                    self._engine.onlooker.scanner_errors(loop.name)
+                    log.exception("%s: this pass failed; the next one tries again", loop.name, extra={"scanner": loop.name})
                     await bell.wait(AFTER_ERROR_MS / 1000)
                     continue
                 later = now + 1000 * until_step(self._began, asyncio.get_running_loop().time(), loop.interval_ms / 1000)

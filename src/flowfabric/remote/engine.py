@@ -11,11 +11,12 @@ import msgspec
 from msgspec import structs
 
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.onlooker import NOBODY, Onlooker
 from flowfabric.engine.polls import MAX_POLL_MS, followed
 from flowfabric.errors import ConfigError, Unavailable
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import Channel, ScannerFilter
-from flowfabric.model.lease import Capabilities, Handle
+from flowfabric.model.lease import Handle
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrame, Visibility
 from flowfabric.remote.bell import RemoteBell
 from flowfabric.remote.subscription import RemoteSubscription
@@ -36,7 +37,7 @@ class RemoteEngine:
     def __init__(self, url: str, token: str | None = None) -> None:
         self._transport = Transport(url, token)
         self._seen: dict[frozenset[str], int] = {}
-        self._capabilities: Capabilities | None = None
+        self.onlooker: Onlooker = NOBODY
 
     async def call(self, name: str, arguments: Any) -> Any:
         operation = OPERATIONS[name]
@@ -99,6 +100,10 @@ class RemoteEngine:
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         """Its loops run on the server."""
+
+    def watched_by(self, onlooker: Onlooker) -> None:
+        """What happens inside the engine, its server can tell; here it is only what the worker says."""
+        self.onlooker = onlooker
 
     async def close(self) -> None:
         await self._transport.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, TypeVar, overload
 from uuid import UUID
@@ -52,6 +52,7 @@ class App:
 
     It connects when it is first used, and belongs to the event loop it is used in. `async with app:` closes it in the end.
     Its `state` and `middleware` are those of every worker that runs its tasks, before what that worker is given itself.
+    Every engine it opens is put through `around` first, and the tags of everything it submits through `stamp`.
     """
 
     def __init__(
@@ -74,6 +75,8 @@ class App:
         self.quotas: dict[str, Quota] = {}
         self.state, self.middleware = list(state), list(middleware)
         self.results = Results(self.engine)
+        self.around: Callable[[Engine], Engine] = _same
+        self.stamp: Callable[[Mapping[str, str]], Mapping[str, str]] = _same
         self._given, self._tuning = engine, tuning
         self._opening: asyncio.Task[Engine] | None = None
 
@@ -201,7 +204,7 @@ class App:
         return opening.result() if opening.done() else await asyncio.shield(opening)
 
     async def _opened(self) -> Engine:
-        engine = self._given or await self.another_engine()
+        engine = await self.another_engine() if self._given is None else self.around(self._given)
         try:
             if self._given is None and not is_postgres(self.url):
                 await engine.prepare()
@@ -224,7 +227,7 @@ class App:
 
     async def another_engine(self) -> Engine:
         """A connection of one's own, for another event loop. Writing `sqlite://` is saying that one means it."""
-        return await connect(self.url, dev=True, loops=False, **self._tuning)
+        return self.around(await connect(self.url, dev=True, loops=False, **self._tuning))
 
     def use(self, engine: Engine | None) -> Engine | None:
         """Puts the app on this engine, for tests; None is its own again. The one that was given before is returned."""
@@ -279,6 +282,10 @@ class App:
     def capabilities(self) -> list[str]:
         """What a worker with all of these tasks can run."""
         return [capability_of(name) for name in self.tasks]
+
+
+def _same(given: T) -> T:
+    return given
 
 
 def _failed(opening: asyncio.Task[Engine]) -> bool:

@@ -27,7 +27,7 @@ class Ends:
     """Completions that come together are told together."""
 
     def __init__(self, app: App, engine: Engine) -> None:
-        self._app, self._engine = app, engine
+        self._app, self._engine, self.onlooker = app, engine, engine.onlooker
         self._completions: list[_Completion] = []
         self._teller: asyncio.Task[None] | None = None
 
@@ -72,7 +72,8 @@ class Ends:
             await self._told(work, lambda: self._engine.cancel(work.handle, _text(str(error))))
             return
         category, again, after = _judged(error, task)
-        log.warning("%s: task %s failed (%s)", work.execution_id, task.name, category, exc_info=error)
+        said = {"execution_id": str(work.execution_id), "task": task.name, "attempt": work.attempt_index, "category": category}
+        log.warning("%s: task %s failed (%s)", work.execution_id, task.name, category, exc_info=error, extra=said)
         reason = FailureReason(_message(error), category.encode())
         kind = FailureClass.TRANSIENT if again else FailureClass.PERMANENT
         await self._told(work, lambda: self._engine.fail(work.handle, reason, kind, retry_after_ms=after))
@@ -93,7 +94,7 @@ class Ends:
 
 
 def _log_refusal(work: Work, error: EngineError) -> None:
-    log.warning("%s: its end was not taken: %s", work.execution_id, error)
+    log.warning("%s: its end was not taken: %s", work.execution_id, error, extra={"execution_id": str(work.execution_id)})
 
 
 def _judged(error: BaseException, task: Task[..., Any]) -> tuple[str, bool, int | None]:

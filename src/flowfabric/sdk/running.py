@@ -71,7 +71,8 @@ class Running:
             if not isinstance(error, Parked | BaseExceptionGroup):
                 log.error("%s: task %s failed while it went to wait", self.work.execution_id, task.name, exc_info=error)
         elif self.context.is_lost:
-            log.warning("%s: task %s was stopped: its lease is lost", self.work.execution_id, task.name)
+            said = {"execution_id": str(self.work.execution_id), "task": task.name}
+            log.warning("%s: task %s was stopped: its lease is lost", self.work.execution_id, task.name, extra=said)
         elif self._is_given_back or error is self.context.broken:
             self._warn_of_thread(task)
             await self._ends.give_back(self.work, 0 if self._is_given_back else BROKEN_AGAIN_MS)

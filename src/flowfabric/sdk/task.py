@@ -150,7 +150,7 @@ class Task(Generic[P, R]):
             priority=policy.priority,
             creator_identity=self.app.name,
             idempotency_key=None if options.key is None else f"{self.name}:{options.key}",
-            tags=options.tags,
+            tags=self.app.stamp(options.tags),
             policy=policy,
             delay_until=None if options.delay is None else now + millis(options.delay, "delay"),
             execution_deadline_at=None if options.deadline is None else now + millis(options.deadline, "deadline"),

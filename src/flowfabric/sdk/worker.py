@@ -157,6 +157,7 @@ class Worker:
         for handler in late:
             self._handlers[handler].give_back(handler)
         if late:
+            self._ends.onlooker.shutdown_timeout()
             _, stuck = await asyncio.wait(late, timeout=UNWIND_S)
             for handler in stuck & self._handlers.keys():
                 ident = self._handlers[handler].context.execution_id
@@ -245,7 +246,9 @@ class Worker:
 
     async def _claim_or_wait(self, engine: Engine) -> None:
         """Room first, then work: what is claimed can begin at once."""
-        await self._has_room.wait()
+        if not self._has_room.is_set():
+            engine.onlooker.worker_at_capacity()
+            await self._has_room.wait()
         if len(self.lanes) == 1 and getattr(engine, "claims_may_wait", False):
             await self._claim_when_there_is(engine)
             return

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import bisect
+from collections import Counter
 from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
-from itertools import product
+from itertools import islice, product
 from typing import Any
 
 from flowfabric.errors import TransportError, Unavailable
@@ -34,7 +35,7 @@ from flowfabric.plan import (
 from flowfabric.store.clock import Clock, Ratchet, system_clock
 from flowfabric.store.evaluate import TESTS, Call, Key, Record, RefusedAt, changed, default_of, key_of
 from flowfabric.store.hub import Hub, Topic
-from flowfabric.store.port import Get, GetAll, Loaded, Read, Row, ScanAll, Store
+from flowfabric.store.port import Get, GetAll, Loaded, Read, Row, ScanAll, Store, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table, channels_of
 
 
@@ -369,6 +370,8 @@ class MemoryStore:
             row = self._tables[read.table].get(read.key)
             return [] if row is None else [tuple(row[c] for c in read.columns or TABLES[read.table].names)]
         index = INDEXES[read.index]
+        if isinstance(read, Tally):
+            return self._tally(index, read)
         table, found = TABLES[index.table], []
         if read.limit > 0:
             for _, row in self._walk(index, read.group, read.after, read.upto):
@@ -376,6 +379,14 @@ class MemoryStore:
                 if len(found) >= read.limit:
                     break
         return found
+
+    def _tally(self, index: Index, read: Tally) -> list[Row]:
+        groups = (
+            [read.group] if read.group else [dict(zip(index.group, g, strict=True)) for g in sorted(self._indexes[index.name])]
+        )
+        rows = (row for group in groups for _, row in self._walk(index, group, None, None))
+        counts = Counter(tuple(row[c] for c in read.columns) for row in islice(rows, max(read.limit, 0)))
+        return [(*values, n) for values, n in counts.items()]
 
     def _named(self, index: Index, group: Mapping[str, Any], ids: Iterable[Any]) -> Iterator[tuple[Key, Record]]:
         """Rows by their keys, in order, without walking the whole group."""

@@ -64,7 +64,19 @@ class ScanAll(Struct, frozen=True):
         ]
 
 
-Read = Get | Scan | GetAll | ScanAll
+class Tally(Struct, frozen=True):
+    """How many rows of a declared index share the values of some columns: rows of those values, then the number.
+
+    Of one group, or without one of the whole index, in its order, and never of more than the first `limit` rows.
+    """
+
+    index: str
+    limit: int
+    columns: tuple[str, ...]
+    group: Mapping[str, Any] = {}
+
+
+Read = Get | Scan | GetAll | ScanAll | Tally
 
 
 class Loaded(Struct, frozen=True):

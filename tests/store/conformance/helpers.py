@@ -10,7 +10,7 @@ from uuid import UUID
 import pytest
 
 from flowfabric.plan import Add, Applied, Arg, Cond, Form, Insert, Plan
-from flowfabric.store.port import Get, Scan, Store
+from flowfabric.store.port import Get, Scan, Store, Tally
 from flowfabric.store.schema import TABLES, Column
 
 EXEC, ATTEMPT, GRANT, LANE = "ff_exec_core", "ff_attempt", "ff_claim_grant", "ff_lane_registry"
@@ -100,7 +100,7 @@ async def image(store: Store) -> bytes:
     return repr(await store.dump(TABLES)).encode()
 
 
-async def scan(store: Store, read: Scan) -> list[tuple[Any, ...]]:
+async def scan(store: Store, read: Scan | Tally) -> list[tuple[Any, ...]]:
     return (await store.load((read,))).rows[0]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowfabric.plan import Add, Arg, Delete, Form, Update
-from flowfabric.store.port import Get, Scan, Store
+from flowfabric.store.port import Get, Scan, Store, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index
 from flowfabric.testing import ManualClock
 
@@ -128,6 +128,24 @@ async def test_a_scan_goes_up_to_a_bound_and_no_further(store: Store, name: str)
     half = expected[4]
     rows = await scan(store, Scan(name, _group(index, 1), half, 3, columns=index.order))
     assert rows == [key for key in expected[5:] if key[0] <= 3]
+
+
+@pytest.mark.parametrize("name", [n for n, i in INDEXES.items() if not (i.primary and i.descending)])
+async def test_a_tally_counts_the_first_rows_of_a_group_or_of_all(store: Store, name: str) -> None:
+    index = INDEXES[name]
+    await _fill(store, index)
+    order = await _expected(store, index)
+    for limit in (1, 5, 100):
+        rows = await scan(store, Tally(name, limit, index.order, _group(index, 1)))
+        assert sorted(rows) == sorted((*key, 1) for key in order[:limit])
+        whole = await scan(store, Tally(name, limit, index.order[:1]))
+        assert sum(n for _, n in whole) == min(limit, ROWS * (2 if index.group else 1))
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+async def test_a_tally_of_nothing_is_nothing(store: Store, limit: int) -> None:
+    await put(store, execution(1))
+    assert await scan(store, Tally("executions", limit, ("partition_key",))) == []
 
 
 @pytest.mark.parametrize("limit", [0, -1])

@@ -10,7 +10,7 @@ import pytest
 
 from flowfabric.plan import Form
 from flowfabric.rules.admission import CLAIM_COUNTED, CLAIM_GATED, TOUCH_QUOTA
-from flowfabric.store.port import Get, Scan
+from flowfabric.store.port import Get, Scan, Tally
 from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.dues import firsts_of
 from flowfabric.store.postgres.events import GapReader
@@ -114,6 +114,7 @@ def check_cuts(writer: Session, form: Form) -> None:
 def check_reads(reader: Session) -> None:
     for index in INDEXES.values():
         check_scans(reader, index)
+        check_tallies(reader, index)
         check_next_due(reader, index)
     for channel in OUTBOXES:
         check_outbox(reader, channel)
@@ -139,6 +140,23 @@ def check_scans(reader: Session, index: Index) -> None:
                 assert offences(found, bounded=bounded) == [], scan
                 assert not sorts(found), scan
                 assert {node["Index Name"] for node in found if "Index Name" in node} == {wanted}, scan
+
+
+def check_tallies(reader: Session, index: Index) -> None:
+    """Of a group or of all, the first rows are counted as the index has them: what is sorted is at the most those."""
+    kinds = TABLES[index.table].kinds
+    wanted = f"{index.table}_pkey" if index.primary else index_name(index)
+    group: dict[str, Any] = {c: _SOME[kinds[c]] for c in index.group}
+    tallies = [Tally(index.name, 50, index.order[:1], group)]
+    if not (index.primary and index.descending):  # which is the order of its groups, but not of all of it
+        tallies.append(Tally(index.name, 50, TABLES[index.table].key[:1]))
+    for tally in tallies:
+        for reads in ([tally], [tally, tally]):
+            for found in both_ways(reader, *sent(run_reads(Recorder(), reads))):
+                assert offences(found, bounded=bool(tally.group)) == [], tally
+                assert {node["Index Name"] for node in found if "Index Name" in node} == {wanted}, tally
+                limits = [at for at, node in enumerate(found) if node["Node Type"] == "Limit"]
+                assert limits and not sorts(found[limits[-1] :]), tally
 
 
 def check_next_due(reader: Session, index: Index) -> None:

@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -13,11 +14,11 @@ from flowfabric.plan import Form
 from flowfabric.rules.claims import CLAIM
 from flowfabric.rules.executions import SWEEP_DELAYED
 from flowfabric.rules.fence import SWEEP_EXPIRED
-from flowfabric.store.port import Scan
+from flowfabric.store.port import Scan, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index
 from flowfabric.store.sql.ddl import index_name, sqlite_schema
 from flowfabric.store.sql.script import script
-from flowfabric.store.sqlite.reader import get_sql, scan_sql
+from flowfabric.store.sqlite.reader import get_sql, scan_sql, tally_sql
 from flowfabric.store.sqlite.target import new_uuid_bytes
 
 from .forms import ALL, statements
@@ -93,6 +94,18 @@ def test_a_scan_walks_its_index_without_sorting(db: sqlite3.Connection, name: st
         assert not [step for step in steps if "TEMP B-TREE" in step], (scan, steps)
         if scan.after is not None or scan.group:
             assert all(step.startswith("SEARCH") for step in steps), (scan, steps)
+
+
+@pytest.mark.parametrize("name", [n for n, i in INDEXES.items() if not (i.primary and i.descending)])
+def test_a_tally_walks_its_index_and_sorts_nothing_but_what_it_counted(db: sqlite3.Connection, name: str) -> None:
+    index = INDEXES[name]
+    kinds = TABLES[index.table].kinds
+    wanted = f"sqlite_autoindex_{index.table}_1" if index.primary else index_name(index)
+    for group in ({}, {c: 3 if kinds[c] == "int" else UUID(int=7) if "uuid" in kinds[c] else "x" for c in index.group}):
+        sql, params = tally_sql(Tally(name, 50, TABLES[index.table].key[:1], group))
+        steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", params)]
+        assert any(f"INDEX {wanted}" in step for step in steps), steps
+        assert not [step for step in steps if "TEMP B-TREE FOR ORDER BY" in step], steps
 
 
 @pytest.mark.parametrize("table", [t for t in TABLES if TABLES[t].columns[0].kind != "auto"])

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
+from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll, Tally
 from flowfabric.store.postgres.apply import DECODERS, Session
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
-from flowfabric.store.sql.ddl import PG_TYPES, index_order, index_predicate
+from flowfabric.store.sql.ddl import PG_TYPES, index_order, index_predicate, whole_order
 
 MAX_READS = 200
 
@@ -50,7 +50,7 @@ def _select(read: Read, params: list[Any]) -> str:
         some = f"SELECT {', '.join(read.columns or table.names)} FROM {table.name} WHERE {' AND '.join(tests)}"
         limited = f"{some} ORDER BY {index_order(index)} LIMIT {max(read.limit, 0):d}"
         return _for_each(table, index.group, read.groups, limited, params)
-    return scan_sql(read, params)
+    return tally_sql(read, params) if isinstance(read, Tally) else scan_sql(read, params)
 
 
 def _for_each(table: Table, names: tuple[str, ...], keys: Sequence[tuple[Any, ...]], one: str, params: list[Any]) -> str:
@@ -75,6 +75,17 @@ def scan_sql(read: Scan, params: list[Any]) -> str:
     where = f" WHERE {' AND '.join(tests)}" if tests else ""
     columns = ", ".join(read.columns or table.names)
     return f"SELECT {columns} FROM {table.name}{where} ORDER BY {index_order(index)} LIMIT {max(read.limit, 0):d}"
+
+
+def tally_sql(read: Tally, params: list[Any]) -> str:
+    index = INDEXES[read.index]
+    table = TABLES[index.table]
+    tests = [index_predicate(index)] if index.where else []
+    tests += [f"{c} = {_param(params, table, c, value)}" for c, value in read.group.items()]
+    where = f" WHERE {' AND '.join(tests)}" if tests else ""
+    shown = ", ".join(read.columns)
+    some = f"SELECT {shown} FROM {table.name}{where} ORDER BY {whole_order(index)} LIMIT {max(read.limit, 0):d}"
+    return f"SELECT {shown}, count(*) FROM ({some}) AS y GROUP BY {shown}"
 
 
 def _after(index: Index, table: Table, position: tuple[Any, ...], params: list[Any]) -> str:

@@ -104,6 +104,11 @@ def index_order(index: Index, prefix: str = "") -> str:
     return ", ".join(f"{prefix}{c} DESC" if c in index.descending else prefix + c for c in index.order)
 
 
+def whole_order(index: Index) -> str:
+    """The order of an index with all its groups."""
+    return ", ".join([*index.group, index_order(index)])
+
+
 def index_predicate(index: Index, prefix: str = "") -> str:
     return " AND ".join(comparison(prefix + c.column, c, literal) for c in index.where)
 

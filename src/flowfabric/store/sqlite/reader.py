@@ -8,9 +8,9 @@ from functools import cache
 from typing import Any
 from uuid import UUID
 
-from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
+from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
-from flowfabric.store.sql.ddl import index_order, index_predicate
+from flowfabric.store.sql.ddl import index_order, index_predicate, whole_order
 from flowfabric.store.sql.lite import ENCODERS
 from flowfabric.store.sql.script import decode_list, decode_uuid
 
@@ -48,7 +48,7 @@ def _read(db: sqlite3.Connection, read: Read, fetch: Fetch) -> list[Row]:
         if read.limit <= 0:
             return []
         table = TABLES[INDEXES[read.index].table]
-        sql, params = scan_sql(read)
+        sql, params = tally_sql(read) if isinstance(read, Tally) else scan_sql(read)
     return decode_rows(table, fetch(db.execute(sql, params)), read.columns)
 
 
@@ -116,6 +116,18 @@ def scan_sql(read: Scan) -> tuple[str, list[Any]]:
     where = f" WHERE {' AND '.join(tests)}" if tests else ""
     columns = ", ".join(read.columns or table.names)
     return f"SELECT {columns} FROM {table.name}{where} ORDER BY {index_order(index)} LIMIT {read.limit:d}", params
+
+
+def tally_sql(read: Tally) -> tuple[str, list[Any]]:
+    index = INDEXES[read.index]
+    table = TABLES[index.table]
+    tests = [index_predicate(index)] if index.where else []
+    tests += [f"{column} = ?" for column in read.group]
+    where = f" WHERE {' AND '.join(tests)}" if tests else ""
+    shown = ", ".join(read.columns)
+    some = f"SELECT {shown} FROM {table.name}{where} ORDER BY {whole_order(index)} LIMIT {read.limit:d}"
+    params = [_encode(table, column, value) for column, value in read.group.items()]
+    return f"SELECT {shown}, count(*) FROM ({some}) GROUP BY {shown}", params
 
 
 def _after(index: Index, table: Table, position: tuple[Any, ...]) -> tuple[str, list[Any]]:

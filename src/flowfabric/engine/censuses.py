@@ -1,0 +1,86 @@
+"""Counting what there is to do, at a bounded price however much that is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from uuid import UUID
+
+from flowfabric.engine.schedules import Schedules
+from flowfabric.model.census import Census, LaneLoad
+from flowfabric.store.port import GetAll, Read, Scan, ScanAll, Tally
+
+MAX_LANES = 200
+MAX_GATES = 100
+MAX_COUNTED = 10_000
+"""Of each state over all lanes. Waiting executions are counted lane by lane, so that a long queue hides no other."""
+MAX_WAITING, LEAST_WAITING = 50_000, 500
+MAX_PRIORITIES, FRONT = 8, 16
+"""To find the oldest, so many are looked at where each of the highest priorities begins."""
+_STATES = {
+    "delayed": "delayed",
+    "leased": "active",
+    "lost": "active",
+    "routed": "waiting",
+    "limited": "rate_limited",
+    "dependent": "waiting_children",
+}
+_LAST = (2**62, UUID(int=2**128 - 1))
+_Queue = tuple[str, str]
+
+
+class Censuses(Schedules):
+    async def census(self) -> Census:
+        """How many executions of which lane are in which state and have not ended; live workers; cancels that are owed."""
+        loaded = await self.store.load((Scan("lanes", limit=MAX_LANES, columns=("lane_id",)),))
+        lanes = [row[0] for row in loaded.rows[0]]
+        gates = ScanAll("lane_gates", [(lane,) for lane in lanes], MAX_GATES, ("lane_id", "gate"))
+        queues: list[_Queue] = [(lane, "") for lane in lanes]
+        queues += [(lane, gate) for lane, gate in (await self.store.load((gates,))).rows[0] if gate]
+        each = max(MAX_WAITING // max(len(queues), 1), LEAST_WAITING)
+        reads: list[Read] = [Tally(index, MAX_COUNTED, ("lane_id",)) for index in _STATES]
+        reads += [
+            Tally("suspended", MAX_COUNTED, ("partition_key", "execution_id")),
+            Tally("cancel_backlog_members", MAX_COUNTED, ("partition_key",)),
+            Scan("worker_expiry", after=(loaded.now_ms + 1, "", ""), limit=MAX_COUNTED, columns=("namespace",)),
+        ]
+        reads += [Tally("ready", each, ("lane_id",), _group(queue)) for queue in queues]
+        found = iter((await self.store.load(reads)).rows)
+        counts: Counter[tuple[str, str]] = Counter()
+        for state in _STATES.values():
+            counts.update({(lane, state): n for lane, n in next(found)})
+        suspended, backlog, workers = next(found), next(found), next(found)
+        counts.update([(lane, "suspended") for lane in await self._lanes_of([row[:2] for row in suspended])])
+        for rows in found:
+            counts.update({(lane, "waiting"): n for lane, n in rows})
+        oldest = await self._oldest([queue for queue in queues if counts[queue[0], "waiting"]])
+        states: dict[str, dict[str, int]] = {lane: {} for lane in lanes}
+        for (lane, state), n in counts.items():
+            states.setdefault(lane, {})[state] = n
+        loads = tuple(LaneLoad(lane, said, oldest.get(lane, 0)) for lane, said in states.items())
+        return Census(loads, dict(Counter(row[0] for row in workers)), sum(row[1] for row in backlog))
+
+    async def _lanes_of(self, keys: list[tuple[int, UUID]]) -> list[str]:
+        rows = (await self.store.load((GetAll("ff_exec_core", keys, ("lane_id",)),))).rows[0] if keys else []
+        return [row[0] for row in rows]
+
+    async def _oldest(self, queues: list[_Queue]) -> dict[str, int]:
+        """How long the oldest of each lane has been waiting. A queue is sorted by priority, and each of these by age."""
+        ages: dict[str, int] = {}
+        after: dict[_Queue, tuple[int, int, UUID] | None] = dict.fromkeys(queues)
+        for _ in range(MAX_PRIORITIES):
+            if not after:
+                break
+            columns = ("priority", "last_transition_at")
+            reads = [Scan("ready", _group(queue), at, limit=FRONT, columns=columns) for queue, at in after.items()]
+            loaded = await self.store.load(reads)
+            for queue, rows in zip(tuple(after), loaded.rows, strict=True):
+                ages[queue[0]] = max([ages.get(queue[0], 0), *(loaded.now_ms - since for _, since in rows)])
+                if len(rows) < FRONT:
+                    del after[queue]
+                else:
+                    after[queue] = (rows[-1][0], *_LAST)
+        return ages
+
+
+def _group(queue: _Queue) -> dict[str, str]:
+    return {"lane_id": queue[0], "gate": queue[1]}

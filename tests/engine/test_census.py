@@ -1,0 +1,105 @@
+"""Counting what there is to do."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from flowfabric.engine import censuses
+from flowfabric.engine.engine import Engine
+from flowfabric.ids import ExecutionId
+from flowfabric.model.census import LaneLoad
+from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
+from flowfabric.model.flow import GraphEdge, SubmitFlowArgs
+from flowfabric.model.quota import CreateQuotaPolicyArgs
+from flowfabric.testing import ManualClock
+
+from .helpers import LANE, TTL_MS, claim, completed, create, registration, running
+from .suspend_helpers import park, seed
+
+
+async def load(engine: Engine, lane: str = LANE) -> LaneLoad:
+    return next(each for each in (await engine.census()).lanes if each.lane == lane)
+
+
+async def test_of_nothing_there_is_nothing(engine: Engine) -> None:
+    found = await engine.census()
+    assert (found.lanes, found.workers, found.cancel_backlog) == ((), {}, 0)
+
+
+async def test_executions_are_counted_by_lane_and_state_until_they_end(engine: Engine, clock: ManualClock) -> None:
+    await completed(engine)
+    for _ in range(3):
+        await create(engine)
+    await claim(engine)
+    await create(engine, delay_until=clock() + 60_000)
+    await create(engine, lane_id="other")
+    assert await load(engine) == LaneLoad(LANE, {"waiting": 2, "active": 1, "delayed": 1})
+    assert await load(engine, "other") == LaneLoad("other", {"waiting": 1})
+
+
+async def test_what_is_lost_is_still_active_and_what_is_cancelled_is_not_there(engine: Engine, clock: ManualClock) -> None:
+    await running(engine)
+    ident = await create(engine)
+    clock.advance(TTL_MS + 1)
+    await engine.cancel_execution(CancelExecutionArgs(execution_id=ident, reason="enough"))
+    assert (await load(engine)).states == {"active": 1}
+
+
+async def test_members_of_a_flow_wait_for_others(engine: Engine) -> None:
+    flow = uuid4()
+    first, second = (ExecutionId.for_flow(flow) for _ in range(2))
+    nodes = [CreateExecutionArgs(execution_id=ident) for ident in (first, second)]
+    await engine.submit_flow(SubmitFlowArgs(flow_id=flow, nodes=nodes, edges=[GraphEdge(first, second)]))
+    assert (await load(engine)).states == {"waiting": 1, "waiting_children": 1}
+
+
+async def test_suspended_executions_are_counted_in_their_lane(engine: Engine) -> None:
+    await seed(engine)
+    await park(engine)
+    assert (await load(engine)).states == {"suspended": 1}
+
+
+async def test_what_is_under_a_quota_is_counted_with_the_rest_of_its_lane(engine: Engine) -> None:
+    quota = uuid4()
+    await engine.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1))
+    await engine.attach_limit("quota", quota, "lane", LANE)
+    for _ in range(3):
+        await create(engine)
+    await claim(engine)
+    assert (await load(engine)).states == {"waiting": 2, "active": 1}
+
+
+async def test_the_oldest_waits_since_it_became_claimable(engine: Engine, clock: ManualClock) -> None:
+    ident = await create(engine, delay_until=clock() + 60_000)
+    clock.advance(60_000)
+    await engine.promote_delayed(ident)
+    clock.advance(5_000)
+    assert (await load(engine)).oldest_ready_ms == 5_000
+
+
+async def test_the_oldest_is_found_behind_those_of_higher_priority(engine: Engine, clock: ManualClock) -> None:
+    await create(engine, priority=0)
+    clock.advance(7_000)
+    for _ in range(censuses.FRONT + 3):
+        await create(engine, priority=5)
+    assert (await load(engine)).oldest_ready_ms == 7_000
+
+
+async def test_counting_stops_at_its_maximum(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(censuses, "MAX_WAITING", 2)
+    monkeypatch.setattr(censuses, "LEAST_WAITING", 2)
+    monkeypatch.setattr(censuses, "MAX_COUNTED", 1)
+    for _ in range(4):
+        await create(engine)
+        await create(engine, delay_until=clock() + 60_000)
+    assert (await load(engine)).states == {"waiting": 2, "delayed": 1}
+
+
+async def test_silent_workers_are_not_counted(engine: Engine, clock: ManualClock) -> None:
+    await engine.register_worker(registration("a"))
+    await engine.register_worker(registration("b", liveness_ttl_ms=1_000))
+    assert (await engine.census()).workers == {"default": 2}
+    clock.advance(1_000)
+    assert (await engine.census()).workers == {"default": 1}
