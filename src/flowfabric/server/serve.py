@@ -17,7 +17,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.waitpoint import AlreadySeeded
 from flowfabric.server.app import Observer, Server, build
-from flowfabric.server.careful import CarefulProtocol
+from flowfabric.server.careful import careful
 from flowfabric.server.config import ServerSettings
 
 log = logging.getLogger("flowfabric.server")
@@ -70,7 +70,7 @@ def uvicorn_of(server: Server, settings: ServerSettings) -> _Uvicorn:
         build(server),
         host=host,
         port=port,
-        http=CarefulProtocol,
+        http=careful(settings.slow_client_s),
         ws="none",
         lifespan="off",
         access_log=False,
