@@ -211,12 +211,17 @@ class _Endpoint:
     def _cors(self, request: Request) -> dict[str, str]:
         """Closed unless opened by name."""
         allowed, origin = self._server.settings.cors_origins, request.headers.get("origin")
-        if origin is None or not (origin in allowed or "*" in allowed):
+        if origin is None or not allowed:
             return {}
+        if "*" not in allowed and origin not in allowed:
+            return {"vary": "Origin"}
         headers = {"access-control-allow-origin": "*" if "*" in allowed else origin, "vary": "Origin"}
         if request.method == "OPTIONS":
-            headers["access-control-allow-methods"] = "GET, POST, PUT"
-            headers["access-control-allow-headers"] = "content-type" + (", authorization" if self._server.tokens else "")
+            methods, names = "GET, POST, PUT", "content-type" + (", authorization" if self._server.tokens else "")
+            if "*" in allowed:
+                methods = request.headers.get("access-control-request-method", methods)
+                names = request.headers.get("access-control-request-headers", names)
+            headers |= {"access-control-allow-methods": methods, "access-control-allow-headers": names}
         return headers
 
 

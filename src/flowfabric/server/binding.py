@@ -62,12 +62,12 @@ async def check(route: Route, ask: Ask) -> None:
         subject = ask.uuid()
     else:
         subject = ask.body if ask.body is not None else ask.query
-    await _check(route.bound, subject, ask)
+    await _check(route, subject, ask)
 
 
-async def _check(bound: Bound, subject: Any, ask: Ask) -> None:
+async def _check(route: Route, subject: Any, ask: Ask) -> None:
     mine, lanes = ask.caller.namespace, ask.caller.lanes
-    match bound:
+    match route.bound:
         case Bound.FREE:
             return
         case Bound.NAMESPACE:
@@ -81,6 +81,7 @@ async def _check(bound: Bound, subject: Any, ask: Ask) -> None:
             ident = getattr(subject, "flow_id", subject)
             if mine is not None and await ask.server.namespaces.of_flow(ident) != mine:
                 raise Forbidden("flow")
+            await _check_members(subject if route.subject else ask.body, ask)
         case Bound.HANDLE:
             for handle in _handles(subject):
                 ident = ask.engine.fields(handle).execution_id
@@ -92,6 +93,14 @@ async def _check(bound: Bound, subject: Any, ask: Ask) -> None:
                 raise Forbidden("lane")
         case Bound.NEVER:
             raise Forbidden("path")
+
+
+async def _check_members(body: Any, ask: Ask) -> None:
+    """Who could make what is another's a member of his own flow could cancel it with the flow."""
+    for name in ("execution_id", "upstream_execution_id", "downstream_execution_id"):
+        member = getattr(body, name, None)
+        if member is not None and ask.caller.namespace not in (None, await ask.server.namespaces.of_execution(member)):
+            raise Forbidden("execution")
 
 
 async def _owner(namespaces: Namespaces, ident: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tomllib
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +13,8 @@ from msgspec import Struct, structs
 from flowfabric.errors import ConfigError
 from flowfabric.ids import lane_id
 from flowfabric.loops.loop import LoopSettings
+
+log = logging.getLogger("flowfabric.server")
 
 SHORTEST_SECRET = 64
 U16, U32, U64 = 2**16 - 1, 2**32 - 1, 2**64 - 1
@@ -70,6 +73,9 @@ def _origins(text: str) -> list[str]:
     good = [origin for origin in found if origin == "*" or (origin.isascii() and origin.isprintable() and " " not in origin)]
     if found and not good:
         raise ValueError("none of the origins can be a header value")
+    if len(good) < len(found):
+        dropped = [origin for origin in found if origin not in good]
+        log.warning("FF_CORS_ORIGINS: %s cannot be a header value and are left out; kept: %s", dropped, good)
     return good
 
 
@@ -114,7 +120,12 @@ VARIABLES = (
     Variable("FF_API_TOKENS_FILE", "", str, "TOML file of [[token]] entries: name, token, roles, namespace, lanes"),
     Variable("FF_MAX_CONCURRENT_STREAM_OPS", "64", _u32, "stream reads and tails at once; more are answered 429"),
     Variable("FF_MAX_CONNECTIONS", "1024", _u32, "connections at once; more are answered 503"),
-    Variable("FF_SLOW_CLIENT_S", "20", _number("u32", 3_600, 1), "a client that sends nothing for so long is cut"),
+    Variable(
+        "FF_SLOW_CLIENT_S",
+        "20",
+        _number("u32", 3_600, 1),
+        "seconds in which a head, and then a body, has to arrive; who is slower is cut",
+    ),
     Variable("FF_DRAIN_S", "15", _number("u32", 3_600), "how long calls under way may take when the server stops"),
     Variable("FF_PUBLIC_URL", "", str, "how people reach the server, for approval links; http(s)://host"),
     Variable("FF_METRICS", "1", _flag, "0 to have no /metrics"),

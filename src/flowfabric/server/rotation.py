@@ -8,6 +8,7 @@ from http import HTTPStatus
 
 from flowfabric.errors import EngineError
 from flowfabric.server.route import Ask, Reply, bad_request
+from flowfabric.wire.errors import MEDIA_TYPE
 
 audit = logging.getLogger("audit")
 
@@ -32,7 +33,7 @@ async def rotated(ask: Ask, kid: str, secret: str) -> Reply:
                 "code": "timeout",
                 "error": "it took too long; trying again is safe",
             }
-            return Reply(504, said)
+            return Reply(504, said, media=MEDIA_TYPE)
     failed = [entry for entry in entries if isinstance(entry.result, Exception)]
     for entry in failed:
         audit.error("waitpoint_hmac_rotation_failed", extra={"partition": entry.partition, "err": str(entry.result)})

@@ -16,7 +16,7 @@ from flowfabric.connect import POSTGRES_LOOPS, connect, ensure_signing_key
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.server.app import Observer, Server, build
-from flowfabric.server.careful import CarefulProtocol
+from flowfabric.server.careful import careful
 from flowfabric.server.config import ServerSettings
 
 log = logging.getLogger("flowfabric.server")
@@ -64,7 +64,7 @@ def uvicorn_of(server: Server, settings: ServerSettings) -> _Uvicorn:
         build(server),
         host=host,
         port=port,
-        http=CarefulProtocol,
+        http=careful(settings.slow_client_s),
         ws="none",
         lifespan="off",
         access_log=False,

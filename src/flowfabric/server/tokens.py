@@ -96,6 +96,10 @@ def _read(path: Path) -> list[Token]:
         found = msgspec.convert(given.get("token", []), list[Token])
     except msgspec.ValidationError as error:
         raise ConfigError(f"invalid value for FF_API_TOKENS_FILE: {path.name}: [[token]] entries: {error}") from None
+    if not found:
+        raise ConfigError(f"invalid value for FF_API_TOKENS_FILE: {path.name}: no [[token]] entry; none would let everybody in")
+    if len({each.token for each in found}) != len(found):
+        raise ConfigError(f"invalid value for FF_API_TOKENS_FILE: {path.name}: two names have the same token")
     if len(found) > MAX_TOKENS or len({each.name for each in found}) != len(found):
         raise ConfigError(f"invalid value for FF_API_TOKENS_FILE: at most {MAX_TOKENS} tokens, each with a name of its own")
     for each in found:

@@ -108,6 +108,10 @@ def _answer(error: EngineError) -> tuple[int, str | None, str, bool | None]:
             return 404, None, f"not found: {error.entity}", None
         case ValidationError(already_terminal=True):
             return 409, "terminal", "terminal: Terminal", False
+        case ValidationError(detail="flow_not_found" | "execution_not_found"):
+            return 404, None, f"not found: {error.detail.removesuffix('_not_found')}", None
+        case ValidationError(detail="flow_already_terminal" | "self_referencing_edge"):
+            return 409, error.detail, f"{error.detail}: {_camel(error.detail)}", False
         case ValidationError():
             word = "validation_error" if error.kind in _UNKNOWN_VALIDATION else error.kind.value
             return 400, None, f"{word}: {error.detail}" if error.detail else word, None
@@ -125,7 +129,7 @@ def _answer(error: EngineError) -> tuple[int, str | None, str, bool | None]:
         case Unavailable():
             return 503, "unavailable", f"backend op unavailable: {error.op}", False
         case TransportError():
-            return 500, error.backend_kind, str(error), True
+            return 500, error.backend_kind, str(error), error.retryable
     return 500, None, str(error), False
 
 

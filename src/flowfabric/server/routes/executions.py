@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from flowfabric.engine.polls import MAX_POLL_MS
 from flowfabric.errors import NotFound
-from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id
+from flowfabric.ids import FLOW_PARTITIONS, MAX_LANE_BYTES, ExecutionId
 from flowfabric.model.event import COMPLETION_EVENTS
 from flowfabric.model.execution import (
     CancelExecutionArgs,
@@ -28,6 +28,7 @@ Byte = Annotated[int, Meta(ge=0, le=255)]
 I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 U16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
 Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+LaneName = Annotated[str, Meta(pattern=f"^[ -~]{{1,{MAX_LANE_BYTES}}}$")]
 MAX_BATCH = 10_000
 LOOK_S = 5.0
 """Should a wake-up be lost, whoever waits looks by himself."""
@@ -36,8 +37,8 @@ LOOK_S = 5.0
 class NewExecution(Struct, frozen=True, kw_only=True):
     """Only the lane has to be said; the server mints what is left out. A payload is an array of bytes, or base64."""
 
-    lane_id: str
-    execution_id: str | None = None
+    lane_id: LaneName
+    execution_id: ExecutionId | None = None
     namespace: str = "default"
     execution_kind: str = "default"
     input_payload: list[Byte] | None = None
@@ -67,7 +68,7 @@ def payload_of(listed: list[int] | None, encoded: bytes | None, name: str) -> by
 
 def args_of(new: NewExecution) -> CreateExecutionArgs:
     if new.execution_id is not None:
-        ident = execution_id(new.execution_id)
+        ident = new.execution_id
     elif new.flow_id is not None:
         ident = ExecutionId.for_flow(new.flow_id)
     else:
@@ -185,7 +186,7 @@ async def wait(ask: Ask) -> Reply:
 
 
 class Cancel(Struct, frozen=True, kw_only=True):
-    execution_id: str
+    execution_id: ExecutionId
     reason: str
     source: str = "operator_override"
     lease_id: UUID | None = None
@@ -268,7 +269,10 @@ async def attempts(ask: Ask) -> Reply:
     after = ask.query.after
     if after and not (after.isascii() and after.isdigit()):
         raise bad_request("after: the index of an attempt")
-    return Reply(200, await ask.engine.list_attempts(ask.execution(), int(after) if after else None, ask.query.limit))
+    found = await ask.engine.list_attempts(ask.execution(), int(after) if after else None, ask.query.limit)
+    if not found.items and await ask.engine.read_execution_state(ask.execution()) is None:
+        raise NotFound("execution", ask.execution())
+    return Reply(200, found)
 
 
 _ID = "/v1/executions/{id}"

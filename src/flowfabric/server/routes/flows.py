@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec import Meta, Struct
 
 from flowfabric.errors import NotFound
-from flowfabric.ids import execution_id, time_ordered_uuid
+from flowfabric.ids import ExecutionId, execution_id, time_ordered_uuid
 from flowfabric.model.flow import (
     Added,
     AddExecutionToFlowArgs,
@@ -53,14 +53,14 @@ async def create(ask: Ask) -> Reply:
 
 class NewMember(Struct, frozen=True, kw_only=True):
     flow_id: UUID
-    execution_id: str
+    execution_id: ExecutionId
     now: Time | None = None
 
 
 async def add_member(ask: Ask) -> Reply:
     """Makes an execution a member of a flow."""
     same(ask.uuid(), ask.body.flow_id, "flow_id")
-    args = AddExecutionToFlowArgs(flow_id=ask.uuid(), execution_id=execution_id(ask.body.execution_id))
+    args = AddExecutionToFlowArgs(flow_id=ask.uuid(), execution_id=ask.body.execution_id)
     made = await ask.engine.add_execution_to_flow(args)
     return Reply(201 if isinstance(made, Added) else 200, variant(made))
 
@@ -68,8 +68,8 @@ async def add_member(ask: Ask) -> Reply:
 class NewEdge(Struct, frozen=True, kw_only=True):
     flow_id: UUID
     edge_id: UUID
-    upstream_execution_id: str
-    downstream_execution_id: str
+    upstream_execution_id: ExecutionId
+    downstream_execution_id: ExecutionId
     expected_graph_revision: U63
     dependency_kind: str = "success_only"
     data_passing_ref: str | None = None
@@ -83,8 +83,8 @@ async def stage_edge(ask: Ask) -> Reply:
     args = StageDependencyEdgeArgs(
         flow_id=body.flow_id,
         edge_id=body.edge_id,
-        upstream_execution_id=execution_id(body.upstream_execution_id, "upstream_execution_id"),
-        downstream_execution_id=execution_id(body.downstream_execution_id, "downstream_execution_id"),
+        upstream_execution_id=body.upstream_execution_id,
+        downstream_execution_id=body.downstream_execution_id,
         expected_graph_revision=body.expected_graph_revision,
         dependency_kind=body.dependency_kind,
         data_passing_ref=body.data_passing_ref,
@@ -95,8 +95,8 @@ async def stage_edge(ask: Ask) -> Reply:
 class AppliedEdge(Struct, frozen=True, kw_only=True):
     flow_id: UUID
     edge_id: UUID
-    upstream_execution_id: str
-    downstream_execution_id: str
+    upstream_execution_id: ExecutionId
+    downstream_execution_id: ExecutionId
     graph_revision: U63 = 0
     dependency_kind: str = "success_only"
     data_passing_ref: str | None = None
@@ -110,8 +110,8 @@ async def apply_edge(ask: Ask) -> Reply:
     args = ApplyDependencyArgs(
         flow_id=body.flow_id,
         edge_id=body.edge_id,
-        upstream_execution_id=execution_id(body.upstream_execution_id, "upstream_execution_id"),
-        downstream_execution_id=execution_id(body.downstream_execution_id, "downstream_execution_id"),
+        upstream_execution_id=body.upstream_execution_id,
+        downstream_execution_id=body.downstream_execution_id,
         graph_revision=body.graph_revision,
         dependency_kind=body.dependency_kind,
         data_passing_ref=body.data_passing_ref,
@@ -168,8 +168,8 @@ class Policy(Struct, frozen=True):
 
 
 class NewGraphEdge(Struct, frozen=True, kw_only=True):
-    upstream: str
-    downstream: str
+    upstream: ExecutionId
+    downstream: ExecutionId
     data_passing_ref: str | None = None
     dependency_kind: str = "success_only"
 
@@ -196,8 +196,8 @@ async def graph(ask: Ask) -> Reply:
         nodes=[args_of(node) for node in body.nodes],
         edges=[
             GraphEdge(
-                execution_id(edge.upstream, "upstream"),
-                execution_id(edge.downstream, "downstream"),
+                edge.upstream,
+                edge.downstream,
                 edge.data_passing_ref,
                 edge.dependency_kind,
             )

@@ -7,11 +7,13 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
+from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
-from flowfabric.ids import execution_id
+from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.waitpoint import DeliverSignalArgs, SignalAccepted, SignalDuplicate, WaitpointListed
 from flowfabric.server.route import MEDIUM, Ask, Reply, Route, bad_request, same, variant
 from flowfabric.server.routes.executions import Byte, Time, payload_of
+from flowfabric.wire.errors import MEDIA_TYPE
 from flowfabric.wire.operations import Bound, Role
 
 U64 = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -41,21 +43,31 @@ def _shown(waitpoint: WaitpointListed) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None or name not in ("activated_at", "expires_at")}
 
 
+async def _open_token(engine: Engine, execution: ExecutionId, waitpoint: UUID) -> str | None:
+    """Only of a waitpoint that is open, and this execution's."""
+    just_before = UUID(int=waitpoint.int - 1) if waitpoint.int else None
+    try:
+        page = await engine.list_pending_waitpoints(execution, just_before, 1)
+    except NotFound:
+        return None
+    if not any(each.waitpoint_id == waitpoint for each in page.items):
+        return None
+    return await engine.read_waitpoint_token(execution.partition_index, waitpoint)
+
+
 async def token(ask: Ask) -> Reply:
     """The token that answers a waitpoint: a credential, for operators."""
     ident, waitpoint = ask.execution(), ask.uuid("waitpoint_id", "waitpoint_id")
-    page = await ask.engine.list_pending_waitpoints(ident, limit=1_000)
-    found = None
-    if any(each.waitpoint_id == waitpoint for each in page.items):
-        found = await ask.engine.read_waitpoint_token(ident.partition_index, waitpoint)
+    found = await _open_token(ask.engine, ident, waitpoint)
     if found is None:
         said = {"error": "waitpoint token not found (consumed, expired, or unknown id)", "code": "waitpoint_not_found"}
-        return Reply(404, {"type": "about:blank", "title": "Not Found", "status": 404, **said}, headers=NO_STORE)
+        problem = {"type": "about:blank", "title": "Not Found", "status": 404, **said}
+        return Reply(404, problem, media=MEDIA_TYPE, headers=NO_STORE)
     return Reply(200, {"token": found}, headers=NO_STORE)
 
 
 class NewSignal(Struct, frozen=True, kw_only=True):
-    execution_id: str
+    execution_id: ExecutionId
     waitpoint_id: UUID
     signal_id: UUID
     signal_name: str

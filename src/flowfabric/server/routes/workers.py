@@ -12,6 +12,7 @@ from flowfabric.model.execution import Lane
 from flowfabric.model.lease import ClaimGrant, IssueGrantArgs, NotReclaimable, ReclaimCapExceeded
 from flowfabric.model.schedule import ScheduleMarks
 from flowfabric.server.route import Ask, Reply, Route, bad_request
+from flowfabric.server.routes.executions import LaneName
 from flowfabric.wire.operations import Bound, Role
 
 MAX_IDENTIFIER = 256
@@ -35,7 +36,7 @@ def grant_ttl(value: int) -> int:
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    lane_id: str
+    lane_id: LaneName
     worker_instance_id: str
     grant_ttl_ms: int
     capabilities: list[str] = []
@@ -47,7 +48,7 @@ async def claim(ask: Ask) -> Reply:
     worker = identifier(ask.path["worker_id"], "worker_id")
     instance = identifier(body.worker_instance_id, "worker_instance_id")
     granted = await ask.engine.claim_for_worker(
-        str(lane_id(body.lane_id)), worker, instance, body.capabilities, grant_ttl(body.grant_ttl_ms), ask.caller.namespace
+        body.lane_id, worker, instance, body.capabilities, grant_ttl(body.grant_ttl_ms), ask.caller.namespace
     )
     if not isinstance(granted, ClaimGrant):
         return Reply(204)
@@ -57,7 +58,7 @@ async def claim(ask: Ask) -> Reply:
 class Reclaim(Struct, frozen=True, kw_only=True):
     worker_id: str
     worker_instance_id: str
-    lane_id: str
+    lane_id: LaneName
     grant_ttl_ms: int
     capability_hash: str | None = None
     route_snapshot_json: str | None = None
@@ -72,7 +73,7 @@ async def reclaim(ask: Ask) -> Reply:
         execution_id=ask.execution(),
         worker_id=identifier(body.worker_id, "worker_id"),
         worker_instance_id=identifier(body.worker_instance_id, "worker_instance_id"),
-        lane_id=str(lane_id(body.lane_id)),
+        lane_id=body.lane_id,
         grant_ttl_ms=grant_ttl(body.grant_ttl_ms),
         worker_capabilities=frozenset(body.worker_capabilities),
         capability_hash=body.capability_hash,

@@ -1,0 +1,138 @@
+"""Approval links: the token is all the rights there are, and a wrong one tells nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowfabric.engine.engine import Engine
+from flowfabric.model.waitpoint import AllOf, Single
+from flowfabric.testing import ManualClock
+from tests.engine.suspend_helpers import Parked, park, signals
+from tests.server.client import Answer, Client, memory, new_id, served, stores, uuid
+
+NASTY = "<script>alert(1)</script>\"'&"
+
+
+def link(parked: Parked, *, ident: str | None = None, waitpoint: str | None = None, token: str | None = None) -> str:
+    path = f"/approve/{ident or parked.ident}/{waitpoint or parked.waitpoint.waitpoint_id}"
+    return f"{path}?t={parked.waitpoint.waitpoint_token if token is None else token}"
+
+
+async def answer(client: Client, where: str, **said: Any) -> Answer:
+    path, _, token = where.partition("?t=")
+    return await client.send("POST", path, data={"t": token, "answer": "approved", "who": "Ann", **said})
+
+
+def is_a_safe_page(found: Answer) -> bool:
+    assert found.headers["content-type"] == "text/html; charset=utf-8"
+    assert found.headers["cache-control"] == "no-store"
+    assert found.headers["referrer-policy"] == "no-referrer"
+    assert found.headers["x-frame-options"] == "DENY"
+    assert "default-src 'none'" in found.headers["content-security-policy"]
+    return b"<script" not in found.raw and b"http" not in found.raw
+
+
+@stores
+async def test_shown_answered_and_used_up(engine: Engine) -> None:
+    async with served(engine) as admin:
+        client = admin.with_token(None)
+        parked = await park(
+            engine, "deploy?", made={"execution_kind": "release", "tags": {"approval.cost": "5 EUR", "own.secret": "x9x"}}
+        )
+        shown = await client.get(link(parked))
+        assert (shown.status, is_a_safe_page(shown)) == (200, True)
+        for text in (b"release", b"deploy?", b"5 EUR", b'value="approved"', b'value="rejected"'):
+            assert text in shown.raw
+        assert b"x9x" not in shown.raw
+        done = await answer(client, link(parked), comment="fine")
+        assert (done.status, is_a_safe_page(done)) == (200, True)
+        (told,) = await signals(engine, parked.ident)
+        assert (told.signal_name, told.source_identity, told.source_type) == ("approved", "Ann", "link")
+        assert told.payload == b'{"comment":"fine"}'
+        for used in (await client.get(link(parked)), await answer(client, link(parked), answer="rejected", who="Bob")):
+            assert (used.status, is_a_safe_page(used)) == (410, True)
+            assert b"release" not in used.raw
+        assert len(await signals(engine, parked.ident)) == 1
+
+
+@stores
+async def test_only_the_answers_that_were_asked_for(engine: Engine) -> None:
+    async with served(engine) as client:
+        parked = await park(engine, "a", resume_condition=AllOf((Single("a", "yes"), Single("a", "no"))))
+        shown = await client.get(link(parked))
+        assert b'value="yes"' in shown.raw and b'value="approved"' not in shown.raw
+        other = await answer(client, link(parked), answer="approved")
+        assert (other.status, is_a_safe_page(other)) == (400, True)
+        for _ in range(2):
+            assert (await answer(client, link(parked), answer="yes")).status == 200
+        assert len(await signals(engine, parked.ident)) == 1
+
+
+@stores
+async def test_links_that_are_not_valid_look_all_the_same(engine: Engine) -> None:
+    async with served(engine) as client:
+        parked, other = await park(engine), await park(engine, made={"lane_id": "other"})
+        token = parked.waitpoint.waitpoint_token
+        forged = token[:-1] + ("0" if token[-1] != "0" else "1")
+        links = [
+            link(parked, token=forged),
+            link(parked, token=""),
+            link(parked, token="nonsense"),
+            link(parked, token="%3Cscript%3E"),
+            link(parked, ident=str(other.ident)),
+            link(parked, ident=new_id()),
+            link(parked, waitpoint=uuid()),
+            link(parked, waitpoint=str(other.waitpoint.waitpoint_id)),
+            link(parked, token=other.waitpoint.waitpoint_token),
+            link(parked, ident="nonsense"),
+            link(parked, waitpoint="nonsense"),
+        ]
+        found = [await client.get(each) for each in links] + [await answer(client, each) for each in links]
+        assert {(each.status, each.raw) for each in found} == {(404, found[0].raw)}
+        assert all(is_a_safe_page(each) for each in found)
+        assert await signals(engine, parked.ident) == []
+
+
+@stores
+async def test_a_link_past_the_grace_of_its_key(engine: Engine, clock: ManualClock) -> None:
+    async with served(engine, waitpoint_hmac_grace_ms=1_000) as client:
+        parked = await park(engine)
+        body = {"new_kid": "k2", "new_secret_hex": "ab" * 32}
+        assert (await client.post("/v1/admin/rotate-waitpoint-secret", body)).status == 200
+        assert (await client.get(link(parked))).status == 200
+        clock.advance(1_001)
+        for found in (await client.get(link(parked)), await answer(client, link(parked))):
+            assert (found.status, is_a_safe_page(found)) == (410, True)
+            assert b"expired" in found.raw
+        assert await signals(engine, parked.ident) == []
+
+
+@memory
+async def test_what_people_wrote_is_not_html(engine: Engine) -> None:
+    async with served(engine) as client:
+        made = {"execution_kind": NASTY, "tags": {"approval.why": NASTY}}
+        parked = await park(engine, NASTY, made=made, resume_condition=Single(NASTY, NASTY))
+        shown = await client.get(link(parked))
+        assert (shown.status, is_a_safe_page(shown)) == (200, True)
+        assert shown.raw.count(b"&lt;script&gt;") >= 4
+        done = await answer(client, link(parked), answer=NASTY, who=NASTY, comment=NASTY)
+        assert (done.status, is_a_safe_page(done)) == (200, True)
+
+
+@memory
+async def test_forms_that_cannot_be_read(engine: Engine) -> None:
+    async with served(engine) as client:
+        parked = await park(engine)
+        where = link(parked).partition("?")[0]
+        for data, media, status in (
+            (b"{}", "application/json", 415),
+            (b"who=Ann", "application/x-www-form-urlencoded", 422),
+            (b"answer=approved&who=", "application/x-www-form-urlencoded", 422),
+            (b"&".join(b"a%d=1" % n for n in range(100)), "application/x-www-form-urlencoded", 422),
+            (b"\xff", "application/x-www-form-urlencoded", 422),
+            (b"answer=approved&who=" + b"x" * 201, "application/x-www-form-urlencoded", 422),
+            (b"x" * 65_537, "application/x-www-form-urlencoded", 413),
+        ):
+            found = await client.send("POST", where, data=data, headers={"Content-Type": media})
+            assert found.status == status, (data[:30], found)
+        assert (await client.get(f"{where}?t={'x' * 513}")).status in (400, 404)

@@ -1,0 +1,171 @@
+"""The server's settings: every variable, what it is without being set, what it takes, and what it says of anything else."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowfabric.errors import ConfigError
+from flowfabric.loops.loop import LoopSettings
+from flowfabric.server.config import INTERVALS, VARIABLES, explained, read_file, settings_of
+
+LEAST = {"FF_WAITPOINT_HMAC_SECRET": "ab" * 32, "FF_DEV_MODE": "1"}
+PG = {"FF_BACKEND": "postgres", "FF_POSTGRES_URL": "postgresql://u@h/d", "FF_API_TOKEN": "t" * 20}
+U32 = ["0", "-1", "x", "", "1.5", "4294967296", "\u0661"]
+Row = tuple[Any, list[tuple[str, Any]], list[str]]
+
+TABLE: dict[str, Row] = {
+    "FF_WAITPOINT_HMAC_SECRET": ("ab" * 32, [("00", "00"), ("AbCd", "AbCd")], ["", "a", "abc", "zz", "ab cd"]),
+    "FF_WAITPOINT_HMAC_GRACE_MS": (86_400_000, [("0", 0), ("1", 1)], ["-1", "x", "", str(2**64)]),
+    "FF_BACKEND": ("sqlite", [("SQLite", "sqlite"), ("", "sqlite")], ["valkey", "mysql"]),
+    "FF_POSTGRES_URL": ("", [("postgresql://u@h/d", "postgresql://u@h/d")], []),
+    "FF_POSTGRES_POOL_SIZE": (10, [("1", 1), ("4294967295", 4_294_967_295)], U32),
+    "FF_SQLITE_PATH": (":memory:", [("ff.db", "ff.db")], []),
+    "FF_SQLITE_POOL_SIZE": (4, [("1", 1)], U32),
+    "FF_DEV_MODE": (True, [("1", True), ("TRUE", True)], []),
+    "FF_LISTEN_ADDR": (
+        ("127.0.0.1", 9090),
+        [("localhost:0", ("localhost", 0)), ("[::1]:80", ("::1", 80))],
+        ["", "x", ":80", "h:", "h:x", "h:65536", "h:-1"],
+    ),
+    "FF_LANES": (["default"], [("a, b,,c", ["a", "b", "c"])], ["", ",", "\u00e9", "x" * 65]),
+    "FF_CORS_ORIGINS": ([], [("*", ["*"]), ("https://a, https://b", ["https://a", "https://b"])], ["\u00e9", "a b,c d"]),
+    "FF_API_TOKEN": ("", [("secret", "secret")], []),
+    "FF_API_TOKENS_FILE": ("", [("t.toml", "t.toml")], []),
+    "FF_MAX_CONCURRENT_STREAM_OPS": (64, [("1", 1)], U32),
+    "FF_MAX_CONNECTIONS": (1_024, [("1", 1)], U32),
+    "FF_SLOW_CLIENT_S": (20, [("1", 1), ("3600", 3_600)], ["0", "3601", "x", ""]),
+    "FF_DRAIN_S": (15, [("0", 0)], ["-1", "3601", "x"]),
+    "FF_PUBLIC_URL": ("", [("https://ff.example", "https://ff.example")], []),
+    "FF_METRICS": (True, [("0", False), ("true", True)], []),
+    "FF_LOG": ("info", [("debug", "debug")], []),
+}
+GOOD = [(name, text, value) for name, row in TABLE.items() for text, value in row[1]]
+BAD = [(name, text) for name, row in TABLE.items() for text in row[2]] + [
+    (name, text) for name in INTERVALS for text in ("0", "x", "-1")
+]
+
+
+def test_every_variable_has_a_row() -> None:
+    assert [variable.name for variable in VARIABLES] == [*TABLE, *INTERVALS]
+    assert all(variable.meaning for variable in VARIABLES)
+
+
+def _field(name: str) -> str:
+    return name.removeprefix("FF_").lower()
+
+
+@pytest.mark.parametrize(("name", "value"), [(name, row[0]) for name, row in TABLE.items()])
+def test_what_it_is_without_being_set(name: str, value: Any) -> None:
+    assert getattr(settings_of(LEAST), _field(name)) == value
+
+
+@pytest.mark.parametrize(("name", "text", "value"), GOOD)
+def test_what_it_takes(name: str, text: str, value: Any) -> None:
+    assert getattr(settings_of({**LEAST, name: text}), _field(name)) == value
+    assert getattr(settings_of(LEAST if name not in LEAST else {**LEAST, name: text}, {name: text}), _field(name)) == value
+
+
+@pytest.mark.parametrize(("name", "text"), BAD)
+def test_anything_else_stops_the_start_and_names_it(name: str, text: str) -> None:
+    with pytest.raises(ConfigError, match=f"^invalid value for {name}: ."):
+        settings_of({**LEAST, name: text})
+
+
+@pytest.mark.parametrize("name", INTERVALS)
+def test_intervals_of_the_loops(name: str) -> None:
+    assert settings_of(LEAST).intervals == {}
+    loops = settings_of({**LEAST, name: "7"}).loops(LoopSettings())
+    assert getattr(loops, INTERVALS[name]) == (7 if name.endswith("_MS") else 7_000)
+
+
+def test_the_secret_is_required() -> None:
+    with pytest.raises(ConfigError, match="FF_WAITPOINT_HMAC_SECRET"):
+        settings_of({"FF_DEV_MODE": "1"})
+
+
+def test_a_bad_secret_is_not_shown() -> None:
+    with pytest.raises(ConfigError) as caught:
+        settings_of({"FF_WAITPOINT_HMAC_SECRET": "hunter2", "FF_DEV_MODE": "1"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_some_origins_are_left_out_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+    assert settings_of({**LEAST, "FF_CORS_ORIGINS": "https://a,b c"}).cors_origins == ["https://a"]
+    (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
+    assert "b c" in record.getMessage() and "https://a" in record.getMessage()
+
+
+# ---- what goes together
+
+
+def test_postgres_needs_its_address_and_sqlite_the_word() -> None:
+    with pytest.raises(ConfigError, match="FF_POSTGRES_URL: required"):
+        settings_of({**LEAST, "FF_BACKEND": "postgres"})
+    with pytest.raises(ConfigError, match=r"^sqlite requires FF_DEV_MODE=1: "):
+        settings_of({**LEAST, "FF_DEV_MODE": "0"})
+    assert settings_of({**LEAST, **PG, "FF_DEV_MODE": "0"}).store_url == PG["FF_POSTGRES_URL"]
+    assert settings_of({**LEAST, "FF_SQLITE_PATH": "ff.db"}).store_url == "sqlite:///ff.db"
+
+
+@pytest.mark.parametrize(
+    ("changes", "may_start"),
+    [
+        ({}, True),
+        ({"FF_LISTEN_ADDR": "[::1]:80"}, True),
+        ({"FF_LISTEN_ADDR": "localhost:80"}, True),
+        ({"FF_LISTEN_ADDR": "0.0.0.0:80"}, False),
+        ({"FF_LISTEN_ADDR": "[::]:80"}, False),
+        ({"FF_LISTEN_ADDR": "192.168.1.1:80"}, False),
+        ({"FF_LISTEN_ADDR": "127.0.0.1.evil:80"}, False),
+        ({"FF_LISTEN_ADDR": "0.0.0.0:80", "FF_API_TOKEN": "t"}, True),
+        ({"FF_LISTEN_ADDR": "0.0.0.0:80", "FF_API_TOKENS_FILE": "t"}, True),
+        ({**PG, "FF_DEV_MODE": "0"}, True),
+        ({**PG, "FF_API_TOKEN": ""}, True),
+        ({**PG, "FF_API_TOKEN": "", "FF_DEV_MODE": "0"}, False),
+    ],
+)
+def test_open_only_to_this_machine_and_only_in_development(changes: dict[str, str], may_start: bool) -> None:
+    if may_start:
+        settings_of({**LEAST, **changes})
+    else:
+        with pytest.raises(ConfigError, match="FF_API_TOKEN: required"):
+            settings_of({**LEAST, **changes})
+
+
+# ---- a file
+
+
+def test_a_file_and_the_environment_over_it(tmp_path: Path) -> None:
+    path = tmp_path / "ff.toml"
+    path.write_text('lanes = ["a", "b"]\nFF_DRAIN_S = 3\ndev_mode = true\nMetrics = false\nmax_connections = 7\n')
+    file = read_file(str(path))
+    found = settings_of({"FF_WAITPOINT_HMAC_SECRET": "00", "FF_DRAIN_S": "4"}, file)
+    assert (found.lanes, found.drain_s, found.dev_mode, found.metrics, found.max_connections) == (["a", "b"], 4, True, False, 7)
+    sources = {name: source for name, _, source, _ in explained({"FF_DRAIN_S": "4"}, file)}
+    assert (sources["FF_DRAIN_S"], sources["FF_LANES"], sources["FF_LOG"]) == ("environment", "file", "default")
+
+
+@pytest.mark.parametrize("text", ["unheard_of = 1", "lanes = {a = 1}", "lanes = [1]", "= nonsense", "drain_s = 1.5", "\xff"])
+def test_a_file_that_cannot_be_used(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "ff.toml"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"ff\.toml"):
+        read_file(str(path))
+    with pytest.raises(ConfigError, match="missing"):
+        read_file(str(tmp_path / "missing"))
+
+
+def test_secrets_are_never_shown() -> None:
+    hidden = {"FF_WAITPOINT_HMAC_SECRET", "FF_API_TOKEN", "FF_POSTGRES_URL"}
+    for environ, file in ((dict.fromkeys(TABLE, "hunter2"), {}), ({}, dict.fromkeys(TABLE, "hunter2"))):
+        shown = {name: value for name, value, _, _ in explained(environ, file)}
+        assert {name for name in TABLE if shown[name] == "(set)"} == hidden
+        assert all(shown[name] == "hunter2" for name in set(TABLE) - hidden)
+    assert {value for name, value, _, _ in explained({}) if name in hidden} == {"(not set)"}
+    assert explained({}) == [
+        (v.name, "(not set)" if v.secret else v.default or "(empty)", "default", v.meaning) for v in VARIABLES
+    ]

@@ -1,0 +1,148 @@
+"""Cancelling a flow: at once or behind the answer, whole or in part."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import TransportError
+from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import CancelExecutionArgs
+from tests.engine.helpers import worker
+from tests.server.client import SOON_S, Answer, Client, memory, served, stores, uuid
+from tests.server.test_flows import Flow, a_flow
+
+
+async def cancel(client: Client, flow: Flow, policy: str = "cancel_all", query: str = "") -> Answer:
+    body = {"flow_id": flow.ident, "reason": "enough", "cancellation_policy": policy, "now": 1}
+    return await client.post(f"{flow.path}/cancel{query}", body)
+
+
+async def states(client: Client, *members: str) -> list[str]:
+    return [(await client.get(f"/v1/executions/{member}/state")).json for member in members]
+
+
+async def all_cancelled(client: Client, *members: str) -> None:
+    async with asyncio.timeout(SOON_S):
+        while await states(client, *members) != ["cancelled"] * len(members):  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+class Sabotage:
+    """Keeps one member from being cancelled: the store fails whenever it is asked to."""
+
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._real, self.victims, self.asked = engine.cancel_execution, set[str](), list[str]()
+        monkeypatch.setattr(engine, "cancel_execution", self)
+
+    async def __call__(self, args: CancelExecutionArgs) -> Any:
+        self.asked.append(str(args.execution_id))
+        assert (args.source, args.reason) == ("operator_override", "enough")
+        if str(args.execution_id) in self.victims:
+            raise TransportError("store", "the wire was cut")
+        return await self._real(args)
+
+
+async def owed(engine: Engine) -> list[ExecutionId]:
+    rows = (await engine.store.dump(["ff_cancel_backlog_member"]))["ff_cancel_backlog_member"]
+    return list(rows)
+
+
+@stores
+async def test_behind_the_answer(engine: Engine) -> None:
+    async with served(engine) as client:
+        flow = await a_flow(client)
+        members = sorted([await flow.member() for _ in range(3)])
+        found = await cancel(client, flow)
+        said = found.json["CancellationScheduled"]
+        assert (found.status, said["cancellation_policy"], said["member_count"]) == (200, "cancel_all", 3)
+        assert sorted(said["member_execution_ids"]) == members
+        await all_cancelled(client, *members)
+        assert (await client.get(flow.path)).json["public_flow_state"] == "cancelled"
+
+
+@stores
+@pytest.mark.parametrize("query", ["?wait=true", "?wait=1"])
+async def test_before_the_answer(engine: Engine, query: str) -> None:
+    async with served(engine) as client:
+        flow = await a_flow(client)
+        members = [await flow.member(), await flow.member()]
+        found = await cancel(client, flow, query=query)
+        assert (found.status, list(found.json)) == (200, ["Cancelled"])
+        assert sorted(found.json["Cancelled"]["member_execution_ids"]) == sorted(members)
+        assert await states(client, *members) == ["cancelled"] * 2
+        again = await cancel(client, flow, policy="cancel_pending", query=query)
+        assert (again.status, again.json["Cancelled"]["cancellation_policy"]) == (200, "cancel_all")
+        assert sorted(again.json["Cancelled"]["member_execution_ids"]) == sorted(members)
+
+
+@memory
+async def test_anything_else_does_not_wait(engine: Engine) -> None:
+    async with served(engine) as client:
+        for query in ("", "?wait=yes", "?wait=TRUE", "?wait=0", "?wait="):
+            flow = await a_flow(client)
+            await flow.member()
+            assert list((await cancel(client, flow, query=query)).json) == ["CancellationScheduled"], query
+
+
+@stores
+async def test_one_member_that_cannot_be_cancelled_stays_owed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served(engine) as client:
+        flow = await a_flow(client)
+        members = [await flow.member() for _ in range(3)]
+        sabotage = Sabotage(engine, monkeypatch)
+        sabotage.victims = {members[1]}
+        found = await cancel(client, flow, query="?wait=true")
+        said = found.json["PartiallyCancelled"]
+        assert (found.status, said["failed_member_execution_ids"]) == (200, [members[1]])
+        assert sorted(said["member_execution_ids"]) == sorted(members)
+        assert len(await owed(engine)) == 1
+        assert sorted(sabotage.asked) == sorted(members)
+
+
+@memory
+async def test_what_is_over_or_gone_is_as_good_as_cancelled(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with served(engine) as client:
+        flow = await a_flow(client)
+        done, other = await flow.member(), await flow.member()
+        handle = await engine.claim("default", (), worker())
+        assert handle is not None
+        await engine.complete(handle, b"")
+        found = await cancel(client, flow, query="?wait=true")
+        assert list(found.json) == ["Cancelled"]
+        assert sorted(await states(client, done, other)) == ["cancelled", "completed"]
+        assert await owed(engine) == []
+
+
+@stores
+@pytest.mark.parametrize("policy", ["cancel_pending", "flow_only", "cancel_flow_only"])
+async def test_other_policies_leave_the_members_to_the_store(engine: Engine, policy: str) -> None:
+    async with served(engine) as client:
+        flow = await a_flow(client)
+        member = await flow.member()
+        found = await cancel(client, flow, policy=policy)
+        assert (found.status, found.json["Cancelled"]["cancellation_policy"]) == (200, policy)
+        assert found.json["Cancelled"]["member_execution_ids"] in ([], [member])
+        again = await cancel(client, flow)
+        assert again.json["Cancelled"]["cancellation_policy"] in (policy, "cancel_flow_only")
+
+
+@stores
+async def test_a_flow_that_is_not_there(engine: Engine) -> None:
+    async with served(engine) as client:
+        found = await cancel(client, Flow(client, uuid()))
+        assert (found.status, found.error) == (404, "not found: flow")
+        strange = await cancel(client, await a_flow(client), policy="as I please")
+        assert (strange.status, strange.json["Cancelled"]["cancellation_policy"]) == (200, "as I please")
+
+
+@memory
+async def test_the_server_finishes_what_it_has_begun(engine: Engine) -> None:
+    async with served(engine) as client:
+        flow = await a_flow(client)
+        members = [await flow.member() for _ in range(40)]
+        await cancel(client, flow)
+    assert {(await engine.read_execution_state(ExecutionId(member))) for member in members} == {"cancelled"}
