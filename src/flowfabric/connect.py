@@ -74,6 +74,10 @@ class SqliteBackend(Engine):
         if self.store.loops is not None:
             self.store.loops.watched_by(onlooker)
 
+    @property
+    def loops_are_running(self) -> bool:
+        return self.store.loops is not None and self.store.loops.is_running
+
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         """Stops the loops of this database, whoever started them."""
         loops, self.store.loops = self.store.loops, None
@@ -109,6 +113,10 @@ class MemoryBackend(Engine):
         self._loops = Supervisor(self, settings)
         self._loops.start()
         return True
+
+    @property
+    def loops_are_running(self) -> bool:
+        return self._loops is not None and self._loops.is_running
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         loops, self._loops = self._loops, None
@@ -152,6 +160,10 @@ class PostgresBackend(Engine):
             self._loops = Led(Election(self.store.options), lambda: Supervisor(self, settings))
         self._loops.start()
         return True
+
+    @property
+    def loops_are_running(self) -> bool:
+        return self._loops is not None and self._loops.is_running
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         loops, self._loops = self._loops, None

@@ -14,10 +14,11 @@ import pytest
 from msgspec import Struct, structs
 from yarl import URL
 
+from flowfabric.connect import ensure_signing_key
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
 from flowfabric.server.config import ServerSettings, settings_of
-from flowfabric.server.serve import seed, serving
+from flowfabric.server.serve import FIRST_KID, serving
 
 SECRET = "2a" * 32
 ADMIN = "admin-token-of-the-tests"
@@ -87,7 +88,7 @@ def a_setting(**changes: Any) -> ServerSettings:
 async def served(engine: Engine, **changes: Any) -> AsyncIterator[Client]:
     """The engine behind HTTP, its key seeded, and an administrator who calls it."""
     settings = a_setting(**changes)
-    await seed(engine, settings.waitpoint_hmac_secret)
+    await ensure_signing_key(engine, FIRST_KID, settings.waitpoint_hmac_secret)
     timeout = aiohttp.ClientTimeout(total=60)
     async with (
         serving(engine, settings) as url,

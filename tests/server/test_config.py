@@ -18,7 +18,11 @@ U32 = ["0", "-1", "x", "", "1.5", "4294967296", "\u0661"]
 Row = tuple[Any, list[tuple[str, Any]], list[str]]
 
 TABLE: dict[str, Row] = {
-    "FF_WAITPOINT_HMAC_SECRET": ("ab" * 32, [("00", "00"), ("AbCd", "AbCd")], ["", "a", "abc", "zz", "ab cd"]),
+    "FF_WAITPOINT_HMAC_SECRET": (
+        "ab" * 32,
+        [("00" * 32, "00" * 32), ("AbCd" * 20, "AbCd" * 20)],
+        ["", "ab" * 31, "a" * 65, "zz" * 32],
+    ),
     "FF_WAITPOINT_HMAC_GRACE_MS": (86_400_000, [("0", 0), ("1", 1)], ["-1", "x", "", str(2**64)]),
     "FF_BACKEND": ("sqlite", [("SQLite", "sqlite"), ("", "sqlite")], ["valkey", "mysql"]),
     "FF_POSTGRES_URL": ("", [("postgresql://u@h/d", "postgresql://u@h/d")], []),
@@ -143,7 +147,7 @@ def test_a_file_and_the_environment_over_it(tmp_path: Path) -> None:
     path = tmp_path / "ff.toml"
     path.write_text('lanes = ["a", "b"]\nFF_DRAIN_S = 3\ndev_mode = true\nMetrics = false\nmax_connections = 7\n')
     file = read_file(str(path))
-    found = settings_of({"FF_WAITPOINT_HMAC_SECRET": "00", "FF_DRAIN_S": "4"}, file)
+    found = settings_of({"FF_WAITPOINT_HMAC_SECRET": "00" * 32, "FF_DRAIN_S": "4"}, file)
     assert (found.lanes, found.drain_s, found.dev_mode, found.metrics, found.max_connections) == (["a", "b"], 4, True, False, 7)
     sources = {name: source for name, _, source, _ in explained({"FF_DRAIN_S": "4"}, file)}
     assert (sources["FF_DRAIN_S"], sources["FF_LANES"], sources["FF_LOG"]) == ("environment", "file", "default")

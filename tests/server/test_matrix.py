@@ -84,6 +84,7 @@ POST /v1/budgets/{id}/usage
 POST /v1/quotas
 create_execution submit_flow create_flow create_executions cancel_execution deliver_signal create_budget create_quota_policy
 attach_limit
+cancel_flow add_execution_to_flow stage_dependency_edge apply_dependency_to_child
 """
 WORK = """
 POST /v1/workers/{worker_id}/claim
@@ -105,7 +106,7 @@ POST /v1/lanes/{lane}/drain
 POST /v1/schedules/{name}/pause
 POST /v1/schedules/{name}/resume
 pause_schedule resume_schedule replay_execution change_priority revoke_lease set_execution_tag set_execution_tags
-close_waitpoint cancel_flow add_execution_to_flow stage_dependency_edge apply_dependency_to_child pause_lane resume_lane
+close_waitpoint pause_lane resume_lane
 drain_lane reset_budget close_quota open_quota detach_limit
 """
 ADMIN = """
@@ -146,7 +147,7 @@ IMPLIED = {
     "read": {Role.READ},
     "submit": {Role.READ, Role.SUBMIT},
     "work": {Role.READ, Role.WORK},
-    "operate": {Role.READ, Role.OPERATE},
+    "operate": {Role.READ, Role.OPERATE, Role.SUBMIT},
     "admin": set(Role),
 }
 CREDENTIALS = ["none", "wrong", *IMPLIED, "elsewhere"]

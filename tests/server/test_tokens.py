@@ -36,7 +36,7 @@ def test_the_single_one_may_do_everything() -> None:
         (["read"], {"read"}),
         (["submit"], {"read", "submit"}),
         (["work"], {"read", "work"}),
-        (["operate"], {"read", "operate"}),
+        (["operate"], {"read", "submit", "operate"}),
         (["submit", "work"], {"read", "submit", "work"}),
         (["admin"], {"read", "submit", "work", "operate", "admin"}),
         ([], set()),

@@ -31,6 +31,12 @@ class Led:
     def leads(self) -> bool:
         return self._running is not None
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it works, or stands by while another process does."""
+        standing = self._task is not None and not self._task.done()
+        return standing and (self._running is None or self._running.is_running)
+
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="flowfabric-led-loops")
 

@@ -58,6 +58,10 @@ def all_loops(settings: LoopSettings) -> list[Loop]:
     ]
 
 
+SLACK_S = 5.0
+"""What a pass itself may take beyond that."""
+
+
 def until_step(began: float, now: float, interval: float) -> float:
     """How long until the next of the steps that lie an interval apart.
 
@@ -76,6 +80,16 @@ class Supervisor:
         self._stopping = False
         self._bells: list[Waiter] = []
         self._began = 0.0
+        self._finished: dict[str, float] = {}
+
+    @property
+    def is_running(self) -> bool:
+        """Whether every loop has finished a cycle within three of its intervals."""
+        if not self._tasks or any(task.done() for task in self._tasks):
+            return False
+        now = asyncio.get_running_loop().time()
+        late = (now - self._finished.get(loop.name, self._began) > 3 * loop.interval_ms / 1_000 + SLACK_S for loop in self.loops)
+        return not any(late)
 
     def start(self) -> None:
         self._began = asyncio.get_running_loop().time()
@@ -125,6 +139,7 @@ class Supervisor:
             await self._pass(loop)
             due = await loop.next_due(self._engine)
         now = await self._engine.store.now_ms()
+        self._finished[loop.name] = asyncio.get_running_loop().time()
         self._engine.onlooker.scanner_cycle(loop.name, time.perf_counter() - timer)
         return began, due, now
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from http import HTTPStatus
 from typing import Any, Protocol
@@ -55,10 +54,14 @@ class Server:
         self.namespaces = binding.Namespaces(engine)
         self.background: set[asyncio.Task[Any]] = set()
         self.stopping = asyncio.Event()
-        self.loops_are_running: Callable[[], bool] = lambda: True
 
     def caller(self, header: str | None) -> Caller | None:
         return self.tokens.caller(header) if self.tokens else ANYBODY
+
+    @property
+    def loops_are_running(self) -> bool:
+        """An engine without loops of its own leaves them to another process."""
+        return bool(getattr(self.engine, "loops_are_running", True))
 
     @property
     def is_draining(self) -> bool:

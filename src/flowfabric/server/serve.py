@@ -15,6 +15,7 @@ import uvicorn
 from flowfabric.connect import POSTGRES_LOOPS, connect, ensure_signing_key
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.loop import LoopSettings
+from flowfabric.observe import CONTENT_TYPE, Metrics, Scrape, observed
 from flowfabric.server.app import Observer, Server, build
 from flowfabric.server.careful import careful
 from flowfabric.server.config import ServerSettings
@@ -104,15 +105,27 @@ def address(running: uvicorn.Server) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-async def run(
-    settings: ServerSettings, announce: Callable[[str], None], observe: Callable[[Engine], Observer] | None = None
-) -> None:
+class Watching:
+    """What is counted of a server: its requests, and its engine."""
+
+    def __init__(self, metrics: Metrics, engine: Engine) -> None:
+        self.engine = observed(engine, metrics)
+        self.http_request = metrics.http_request
+        self._scrape = Scrape(metrics, engine)
+
+    async def page(self) -> tuple[bytes, str]:
+        return await self._scrape(), CONTENT_TYPE
+
+
+async def run(settings: ServerSettings, announce: Callable[[str], None]) -> None:
     """Until SIGTERM or SIGINT; then what is under way is finished, within FF_DRAIN_S."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with opened(settings) as engine, serving(engine, settings, observe(engine) if observe is not None else None) as url:
-        announce(url)
-        await stop.wait()
-        log.info("stopping: finishing what is under way")
+    async with opened(settings) as engine:
+        watching = Watching(Metrics(), engine) if settings.metrics else None
+        async with serving(engine if watching is None else watching.engine, settings, watching) as url:
+            announce(url)
+            await stop.wait()
+            log.info("stopping: finishing what is under way")

@@ -19,7 +19,7 @@ SHORTEST_TOKEN = 16
 MAX_TOKENS = 1_000
 _IMPLIED = {
     Role.ADMIN: frozenset(Role),
-    Role.OPERATE: frozenset({Role.OPERATE, Role.READ}),
+    Role.OPERATE: frozenset({Role.OPERATE, Role.READ, Role.SUBMIT}),
     Role.WORK: frozenset({Role.WORK, Role.READ}),
     Role.SUBMIT: frozenset({Role.SUBMIT, Role.READ}),
     Role.READ: frozenset({Role.READ}),

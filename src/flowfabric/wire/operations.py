@@ -95,8 +95,8 @@ _LISTED = [
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "replay_execution"),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "change_priority revoke_lease", again=True),
     *_all(Role.OPERATE, Bound.EXECUTION, "execution", "set_execution_tag set_execution_tags close_waitpoint", again=True),
-    *_all(Role.OPERATE, Bound.FLOW, "flow_id", "cancel_flow", again=True),
-    *_all(Role.OPERATE, Bound.FLOW, "args", "add_execution_to_flow stage_dependency_edge apply_dependency_to_child"),
+    *_all(Role.SUBMIT, Bound.FLOW, "flow_id", "cancel_flow", again=True),
+    *_all(Role.SUBMIT, Bound.FLOW, "args", "add_execution_to_flow stage_dependency_edge apply_dependency_to_child"),
     *_all(
         Role.OPERATE,
         Bound.NEVER,

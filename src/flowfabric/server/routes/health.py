@@ -28,7 +28,7 @@ async def readyz(ask: Ask) -> Reply:
         checks["waitpoint_keys"] = "ok" if kids.current_kid else "missing"
     except EngineError as error:
         checks["store"] = f"failed: {error.code}"
-    loops = ask.server.loops_are_running()
+    loops = ask.server.loops_are_running
     checks["loops"] = "ok" if loops else "not running"
     ready = checks["store"] == "ok" and checks.get("waitpoint_keys") == "ok" and loops and not ask.server.is_draining
     return Reply(200 if ready else 503, {"status": "ready" if ready else "not ready", "checks": checks})
