@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 from uuid import UUID
 
 import msgspec
@@ -33,6 +34,10 @@ class OpenWaitpoint(Struct, frozen=True):
     run: str
     waitpoint_id: UUID
     token: str
+
+    def url(self, server: str) -> str:
+        """The approval page on a server, as people reach it: https://jobs.example.org"""
+        return f"{server.rstrip('/')}/approve/{quote(self.run, safe='')}/{self.waitpoint_id}?t={quote(self.token, safe='')}"
 
     def __repr__(self) -> str:
         return f"OpenWaitpoint({self.run}, {self.waitpoint_id})"

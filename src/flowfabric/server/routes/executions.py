@@ -6,6 +6,7 @@ import time
 from typing import Annotated, Any
 from uuid import UUID
 
+import msgspec
 from msgspec import Meta, Struct
 
 from flowfabric.engine.polls import MAX_POLL_MS
@@ -35,7 +36,8 @@ LOOK_S = 5.0
 
 
 class NewExecution(Struct, frozen=True, kw_only=True):
-    """Only the lane has to be said; the server mints what is left out. A payload is an array of bytes, or base64."""
+    """Only the lane has to be said; the server mints what is left out. A payload is `input`, any JSON, or an array of
+    bytes, or base64."""
 
     lane_id: LaneName
     execution_id: ExecutionId | None = None
@@ -43,6 +45,7 @@ class NewExecution(Struct, frozen=True, kw_only=True):
     execution_kind: str = "default"
     input_payload: list[Byte] | None = None
     input_payload_b64: bytes | None = None
+    input: msgspec.Raw = msgspec.Raw()
     payload_encoding: str | None = None
     priority: I32 = 0
     creator_identity: str = ""
@@ -66,6 +69,15 @@ def payload_of(listed: list[int] | None, encoded: bytes | None, name: str) -> by
     return bytes(listed) if listed is not None else encoded
 
 
+def _input(new: NewExecution) -> bytes | None:
+    other = payload_of(new.input_payload, new.input_payload_b64, "input_payload")
+    if not bytes(new.input):
+        return other
+    if other is not None:
+        raise bad_request("input, input_payload, input_payload_b64: one of them")
+    return bytes(new.input)
+
+
 def args_of(new: NewExecution) -> CreateExecutionArgs:
     if new.execution_id is not None:
         ident = new.execution_id
@@ -78,8 +90,8 @@ def args_of(new: NewExecution) -> CreateExecutionArgs:
         lane_id=new.lane_id,
         namespace=new.namespace,
         execution_kind=new.execution_kind,
-        input_payload=payload_of(new.input_payload, new.input_payload_b64, "input_payload") or b"",
-        payload_encoding=new.payload_encoding,
+        input_payload=_input(new) or b"",
+        payload_encoding=new.payload_encoding or ("json" if bytes(new.input) else None),
         priority=new.priority,
         creator_identity=new.creator_identity,
         idempotency_key=new.idempotency_key,
