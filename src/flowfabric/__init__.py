@@ -6,6 +6,11 @@ from flowfabric.engine.engine import Engine
 from flowfabric.engine.kernel import Settings
 from flowfabric.errors import EngineError, FlowFabricError
 from flowfabric.ids import ExecutionId
+from flowfabric.layers.breaker import CircuitBreakerLayer
+from flowfabric.layers.layer import with_layers
+from flowfabric.layers.metrics import MetricsLayer
+from flowfabric.layers.rate_limit import RateLimitLayer
+from flowfabric.layers.tracing import TracingLayer
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.attempt import FailureClass, FailureReason
 from flowfabric.model.budget import (
@@ -72,6 +77,7 @@ from flowfabric.sdk.failures import (
     StepError,
 )
 from flowfabric.sdk.flow import Node, all_of, any_of, quorum
+from flowfabric.sdk.logs import log_middleware
 from flowfabric.sdk.payloads import Codec, State
 from flowfabric.sdk.quotas import Quota
 from flowfabric.sdk.run import Run
@@ -91,6 +97,7 @@ __all__ = [
     "CancelRun",
     "CheckAdmissionArgs",
     "ChildFailed",
+    "CircuitBreakerLayer",
     "ClaimPolicy",
     "Codec",
     "Context",
@@ -122,12 +129,14 @@ __all__ = [
     "HardLimitAction",
     "HistoryEntry",
     "LoopSettings",
+    "MetricsLayer",
     "Node",
     "OnSatisfied",
     "OpenWaitpoint",
     "PayloadError",
     "PostgresBackend",
     "Quota",
+    "RateLimitLayer",
     "Reason",
     "ReasonCode",
     "RecordSpendArgs",
@@ -157,6 +166,7 @@ __all__ = [
     "Suspended",
     "Task",
     "TimeoutBehavior",
+    "TracingLayer",
     "UsageAlreadyApplied",
     "UsageDimensions",
     "UsageOk",
@@ -169,6 +179,8 @@ __all__ = [
     "all_of",
     "any_of",
     "connect",
+    "log_middleware",
     "memory_engine",
     "quorum",
+    "with_layers",
 ]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import wraps
 from typing import Any, cast
 
 from msgspec import Struct
 
+from flowfabric.engine.around import Around, Operation
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ValidationError
 from flowfabric.ids import ExecutionId
@@ -32,34 +33,6 @@ log = logging.getLogger("flowfabric.observe")
 
 MAX_REMEMBERED = 50_000
 UNKNOWN = "unknown"
-Operation = Callable[..., Awaitable[Any]]
-Wrap = Callable[[str, Operation], Operation | None]
-
-
-class Around:
-    """Has all that an engine has; what `wrap` wants is called through it. Calls an engine makes of itself are not seen."""
-
-    def __init__(self, engine: Engine, wrap: Wrap) -> None:
-        self._inner, self._wrap = engine, wrap
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_inner":
-            raise AttributeError(name)  # a copy that is being made
-        found = getattr(self._inner, name)
-        if name.startswith("_") or not callable(found):
-            return found
-        wrapped = self._wrap(name, found)
-        if wrapped is None:
-            return found
-        self.__dict__[name] = wrapped
-        return wrapped
-
-    async def __aenter__(self) -> Around:
-        await self._inner.prepare()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._inner.close()
 
 
 class Call(Struct, frozen=True):

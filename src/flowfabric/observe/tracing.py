@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, cast
 
+from flowfabric.engine.around import Around, Operation
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, EngineError
 from flowfabric.model.lease import Handle
-from flowfabric.observe.observed import Around, Operation
 from flowfabric.observe.watching import TRACEPARENT
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Parked

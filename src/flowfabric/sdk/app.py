@@ -15,6 +15,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId, lane_id
 from flowfabric.ids import name as checked_name
+from flowfabric.layers.layer import Layer, checked, with_layers
 from flowfabric.sdk.budgets import Budget, budget_id
 from flowfabric.sdk.children import JOIN
 from flowfabric.sdk.context import Context
@@ -52,7 +53,8 @@ class App:
 
     It connects when it is first used, and belongs to the event loop it is used in. `async with app:` closes it in the end.
     Its `state` and `middleware` are those of every worker that runs its tasks, before what that worker is given itself.
-    Every engine it opens is put through `around` first, and the tags of everything it submits through `stamp`.
+    Its `layers` stand around every engine it opens, the last of them outermost. Each such engine is put through `around`, and the
+    tags of everything it submits through `stamp`.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class App:
         engine: Engine | None = None,
         state: Iterable[object] = (),
         middleware: Iterable[Middleware] = (),
+        layers: Iterable[Layer] = (),
         **tuning: Any,
     ) -> None:
         self.url, self.name, self.namespace = url, checked_name(name, "name"), checked_name(namespace, "namespace")
@@ -75,7 +78,8 @@ class App:
         self.quotas: dict[str, Quota] = {}
         self.state, self.middleware = list(state), list(middleware)
         self.results = Results(self.engine)
-        self.around: Callable[[Engine], Engine] = _same
+        self.layers = checked(layers)
+        self.around: Callable[[Engine], Engine] = self._layered
         self.stamp: Callable[[Mapping[str, str]], Mapping[str, str]] = _same
         self._given, self._tuning = engine, tuning
         self._opening: asyncio.Task[Engine] | None = None
@@ -228,6 +232,9 @@ class App:
     async def another_engine(self) -> Engine:
         """A connection of one's own, for another event loop. Writing `sqlite://` is saying that one means it."""
         return self.around(await connect(self.url, dev=True, loops=False, **self._tuning))
+
+    def _layered(self, engine: Engine) -> Engine:
+        return with_layers(engine, *self.layers)
 
     def use(self, engine: Engine | None) -> Engine | None:
         """Puts the app on this engine, for tests; None is its own again. The one that was given before is returned."""

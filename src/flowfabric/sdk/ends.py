@@ -14,7 +14,7 @@ from flowfabric.model.lease import Handle, Work
 from flowfabric.sdk.app import App
 from flowfabric.sdk.failures import BudgetExceeded, CancelRun, ChildFailed, Fatal, PayloadError, Retry, StepError
 from flowfabric.sdk.task import Task
-from flowfabric.sdk.tries import persist
+from flowfabric.sdk.tries import passes, persist
 
 log = logging.getLogger("flowfabric.worker")
 
@@ -35,10 +35,11 @@ class Ends:
         refused: ValidationError | None = None
         try:
             await persist(lambda: self._complete(work.handle, result))
-        except ValidationError as error:
-            refused = error
         except EngineError as error:
-            _log_refusal(work, error)
+            if isinstance(error, ValidationError) and not passes(error):
+                refused = error
+            else:
+                _log_refusal(work, error)
         if refused is not None:
             await self.failed(work, task, PayloadError(f"task {task.name}: its result cannot be kept: {refused}"))
 

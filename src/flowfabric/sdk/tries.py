@@ -15,6 +15,7 @@ from flowfabric.errors import (
     StateKind,
     TimedOut,
     TransportError,
+    ValidationError,
 )
 
 T = TypeVar("T")
@@ -48,8 +49,8 @@ def passes(error: EngineError) -> bool:
 
 
 def is_away(error: EngineError) -> bool:
-    """Whether the store cannot be reached at all: no fault of the task that asked."""
-    return isinstance(error, TransportError | TimedOut) and passes(error)
+    """Whether the store cannot be reached at all, or is kept from us by a limit of calls: no fault of the task that asked."""
+    return isinstance(error, TransportError | TimedOut | ValidationError) and passes(error)
 
 
 async def persist(ask: Callable[[], Awaitable[T]], *, twice: bool = True) -> T:

@@ -1,0 +1,24 @@
+"""What the tests of layers share."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowfabric import Engine, memory_engine
+
+from .helpers import Hands, Moody
+
+
+@pytest.fixture
+def hands() -> Hands:
+    return Hands()
+
+
+@pytest.fixture
+def memory() -> Engine:
+    return memory_engine()
+
+
+@pytest.fixture
+def moody(memory: Engine, hands: Hands) -> Moody:
+    return Moody(memory, hands)
