@@ -63,7 +63,9 @@ class Page:
 
     async def click(self, selector: str) -> None:
         """Where the thing is, as a hand would, and until the next page has loaded."""
-        await self.run(f"box = document.querySelector({selector!r}).getBoundingClientRect()")
+        await self.run(
+            f"thing = document.querySelector({selector!r}); thing.scrollIntoView(); box = thing.getBoundingClientRect(); 0"
+        )
         x, y = await self.run("[box.x + box.width / 2, box.y + box.height / 2]")
         self._events.clear()
         for kind in ("mousePressed", "mouseReleased"):
