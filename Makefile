@@ -27,7 +27,7 @@ PURE = tests/rules tests/codec tests/test_ids.py tests/test_policy.py tests/test
 # the pure tests once, under the coverage gate; all others before them, two at a time
 test: venv
 	$(BIN)/pytest -n 2 --dist loadgroup $(addprefix --ignore=,$(PURE))
-	$(BIN)/pytest -p no:xdist $(PURE) \
+	$(BIN)/pytest -n 2 $(PURE) \
 		--cov=flowfabric.rules --cov=flowfabric.plan --cov=flowfabric.codec --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
 check: venv

@@ -46,7 +46,8 @@ async def test_one_at_a_time(app: App, engine: Engine, quota: Any, task: Any, su
     first = asyncio.create_task(worked_off(app))
     await until(lambda: began)
     other = await free.submit()
-    assert await worked_off(app) == 1 and await other.result() == "free"
+    await worked_off(app)
+    assert await other.result() == "free"  # whichever of the two workers took it
     assert len(began) == 1
     go_on.set()
     await first
