@@ -62,7 +62,8 @@ GET /v1/lanes
 GET /v1/lanes/{lane}
 GET /v1/schedules
 ping server_time_ms describe_execution explain_execution read_execution_info read_execution_state read_execution_context
-read_outcome get_execution_result list_attempts read_stream tail_stream read_followed read_summary list_pending_waitpoints
+read_outcome wait_for_outcome get_execution_result list_attempts read_stream tail_stream read_followed read_summary
+list_pending_waitpoints
 read_budget_ledger resolve_execution_flow_id history describe_flow flow_members flow_edges read_flow_summary list_workers
 read_schedules read_events list_lanes read_lane list_executions list_flows list_suspended list_open_waitpoints
 list_expired_leases list_limit_scopes get_budget_status read_budget_usage_and_limits read_quota_policy_limits

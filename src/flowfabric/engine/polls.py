@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
@@ -12,10 +13,13 @@ from flowfabric.engine.streams import FOLLOWED_PAGE, Page, key_of, visible
 from flowfabric.engine.subscriptions import Subscription
 from flowfabric.errors import StreamBackpressure, invalid
 from flowfabric.ids import ExecutionId
-from flowfabric.model.event import Channel, EventPage, ScannerFilter
+from flowfabric.model.event import COMPLETION_EVENTS, Channel, EventPage, ScannerFilter
+from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, FollowedPage, StreamFrame, Visibility
 
 MAX_POLL_MS = 30_000
+LOOK_S = 5.0
+"""Should a wake-up be lost, whoever waits looks by himself."""
 MAX_EVENTS = 1_000
 MAX_POLLED_LANES = 256
 Ask = Callable[[int, str], Awaitable[FollowedPage]]
@@ -34,6 +38,18 @@ class Polls(Censuses):
             if count != seen or not await bell.wait(wait_s):
                 return count
             return sum(hub.follow(topic) for topic in bell.topics)
+
+    async def wait_for_outcome(self, execution: ExecutionId, wait_ms: int = 0) -> ExecutionOutcome | None:
+        """How an execution stands, as soon as it has ended, or when the time is up. None if there is no such execution."""
+        until = time.monotonic() + checks.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
+        with self.store.hub.waiter((COMPLETION_EVENTS, None)) as bell:
+            while True:
+                bell.arm()
+                found = await self.read_outcome(execution)
+                left = until - time.monotonic()
+                if found is None or found.ended or left <= 0:
+                    return found
+                await bell.wait(min(left, LOOK_S))
 
     async def read_events(
         self, channel: Channel, cursor: bytes = b"", limit: int = 100, wait_ms: int = 0, wanted: ScannerFilter | None = None

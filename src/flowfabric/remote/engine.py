@@ -32,7 +32,8 @@ CLAIM = "claim_many"
 class RemoteEngine:
     """Offers what `wire.operations` lists, and raises `Unavailable` for anything else the engine can do."""
 
-    claims_may_wait = True
+    may_wait = True
+    """A call to it is a journey: better one that waits there than two."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._transport = Transport(url, token)

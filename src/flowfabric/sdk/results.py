@@ -17,6 +17,7 @@ from flowfabric.sdk.tries import persist
 log = logging.getLogger("flowfabric.results")
 
 Heard = tuple["asyncio.Task[None]", int]
+ASK_MS, MAX_ASKING = 20_000, 16
 LOOK_S = 5.0
 """Should a wake-up be lost, whoever waits looks by himself."""
 
@@ -27,7 +28,7 @@ class Results:
         self._waiting: dict[UUID, list[asyncio.Future[None]]] = {}
         self._listener: asyncio.Task[None] | None = None
         self._ready: asyncio.Future[None] | None = None
-        self._heard = 0
+        self._heard = self._asking = 0
 
     @property
     def heard(self) -> Heard | None:
@@ -43,7 +44,9 @@ class Results:
         A run that was made when the listener stood at `born` and that has heard nothing since, has not ended.
         """
         async with asyncio.timeout(timeout_s):
-            await self._engine()
+            engine = await self._engine()
+            if getattr(engine, "may_wait", False) and self._asking < MAX_ASKING:
+                return await self._asked(engine, ident)
             while True:
                 rung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 self._waiting.setdefault(ident.uuid, []).append(rung)
@@ -57,6 +60,19 @@ class Results:
                     await asyncio.wait({rung}, timeout=LOOK_S)
                 finally:
                     self._forget(ident.uuid, rung)
+
+    async def _asked(self, engine: Engine, ident: ExecutionId) -> ExecutionOutcome:
+        """Few who wait for a server's engine ask it each for himself; beyond that, all share one listener."""
+        self._asking += 1
+        try:
+            while True:
+                outcome = await persist(lambda: engine.wait_for_outcome(ident, ASK_MS))
+                if outcome is None:
+                    raise NotFound("execution", ident)
+                if outcome.ended:
+                    return outcome
+        finally:
+            self._asking -= 1
 
     async def _look(self, ident: ExecutionId) -> ExecutionOutcome:
         engine = await self._engine()

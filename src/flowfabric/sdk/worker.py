@@ -249,7 +249,7 @@ class Worker:
         if not self._has_room.is_set():
             engine.onlooker.worker_at_capacity()
             await self._has_room.wait()
-        if len(self.lanes) == 1 and getattr(engine, "claims_may_wait", False):
+        if len(self.lanes) == 1 and getattr(engine, "may_wait", False):
             await self._claim_when_there_is(engine)
             return
         with await engine.work_bell(*self.lanes) as self._bell:

@@ -11,7 +11,7 @@ from flowfabric.server.binding import narrowed
 from flowfabric.server.route import BULK, Ask, Handler, Reply, Route
 from flowfabric.wire.operations import OPERATIONS, Operation, answer_type, request_type
 
-WAITING = frozenset({"claim_many", "wait_for_work", "read_events", "read_followed", "tail_stream"})
+WAITING = frozenset({"claim_many", "wait_for_work", "wait_for_outcome", "read_events", "read_followed", "tail_stream"})
 
 
 def _handler(operation: Operation) -> Handler:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -12,7 +11,6 @@ from msgspec import Meta, Struct
 from flowfabric.engine.polls import MAX_POLL_MS
 from flowfabric.errors import NotFound
 from flowfabric.ids import FLOW_PARTITIONS, MAX_LANE_BYTES, ExecutionId
-from flowfabric.model.event import COMPLETION_EVENTS
 from flowfabric.model.execution import (
     CancelExecutionArgs,
     ChangePriorityArgs,
@@ -31,8 +29,6 @@ U16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
 Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 LaneName = Annotated[str, Meta(pattern=f"^[ -~]{{1,{MAX_LANE_BYTES}}}$")]
 MAX_BATCH = 10_000
-LOOK_S = 5.0
-"""Should a wake-up be lost, whoever waits looks by himself."""
 
 
 class NewExecution(Struct, frozen=True, kw_only=True):
@@ -184,17 +180,10 @@ class Waited(Struct, frozen=True):
 
 async def wait(ask: Ask) -> Reply:
     """Waits until it has ended, at most so long, and says how it stands."""
-    ident, until = ask.execution(), time.monotonic() + ask.query.timeout_ms / 1_000
-    with ask.engine.store.hub.waiter((COMPLETION_EVENTS, None)) as bell:
-        while True:
-            bell.arm()
-            found = await ask.engine.read_outcome(ident)
-            if found is None:
-                raise NotFound("execution", ident)
-            left = until - time.monotonic()
-            if found.ended or left <= 0:
-                return Reply(200, Waited(found.public_state, found.ended))
-            await bell.wait(min(left, LOOK_S))
+    found = await ask.engine.wait_for_outcome(ask.execution(), ask.query.timeout_ms)
+    if found is None:
+        raise NotFound("execution", ask.execution())
+    return Reply(200, Waited(found.public_state, found.ended))
 
 
 class Cancel(Struct, frozen=True, kw_only=True):
