@@ -65,58 +65,49 @@ async def add_member(ask: Ask) -> Reply:
     return Reply(201 if isinstance(made, Added) else 200, variant(made))
 
 
-class NewEdge(Struct, frozen=True, kw_only=True):
+class Edge(Struct, frozen=True, kw_only=True):
+    """One member waits for another."""
+
     flow_id: UUID
     edge_id: UUID
     upstream_execution_id: ExecutionId
     downstream_execution_id: ExecutionId
-    expected_graph_revision: U63
     dependency_kind: str = "success_only"
     data_passing_ref: str | None = None
     now: Time | None = None
+
+
+def _edge(ask: Ask) -> dict[str, Any]:
+    """What staging and applying have in common."""
+    body: Edge = ask.body
+    same(ask.uuid(), body.flow_id, "flow_id")
+    return {
+        "flow_id": body.flow_id,
+        "edge_id": body.edge_id,
+        "upstream_execution_id": body.upstream_execution_id,
+        "downstream_execution_id": body.downstream_execution_id,
+        "dependency_kind": body.dependency_kind,
+        "data_passing_ref": body.data_passing_ref,
+    }
+
+
+class NewEdge(Edge, frozen=True, kw_only=True):
+    expected_graph_revision: U63
 
 
 async def stage_edge(ask: Ask) -> Reply:
     """Stages that one member waits for another."""
-    body: NewEdge = ask.body
-    same(ask.uuid(), body.flow_id, "flow_id")
-    args = StageDependencyEdgeArgs(
-        flow_id=body.flow_id,
-        edge_id=body.edge_id,
-        upstream_execution_id=body.upstream_execution_id,
-        downstream_execution_id=body.downstream_execution_id,
-        expected_graph_revision=body.expected_graph_revision,
-        dependency_kind=body.dependency_kind,
-        data_passing_ref=body.data_passing_ref,
-    )
+    args = StageDependencyEdgeArgs(**_edge(ask), expected_graph_revision=ask.body.expected_graph_revision)
     return Reply(201, variant(await ask.engine.stage_dependency_edge(args)))
 
 
-class AppliedEdge(Struct, frozen=True, kw_only=True):
-    flow_id: UUID
-    edge_id: UUID
-    upstream_execution_id: ExecutionId
-    downstream_execution_id: ExecutionId
+class AppliedEdge(Edge, frozen=True, kw_only=True):
     graph_revision: U63 = 0
-    dependency_kind: str = "success_only"
-    data_passing_ref: str | None = None
-    now: Time | None = None
 
 
 async def apply_edge(ask: Ask) -> Reply:
     """Lets a staged edge hold its child back."""
-    body: AppliedEdge = ask.body
-    same(ask.uuid(), body.flow_id, "flow_id")
-    args = ApplyDependencyArgs(
-        flow_id=body.flow_id,
-        edge_id=body.edge_id,
-        upstream_execution_id=body.upstream_execution_id,
-        downstream_execution_id=body.downstream_execution_id,
-        graph_revision=body.graph_revision,
-        dependency_kind=body.dependency_kind,
-        data_passing_ref=body.data_passing_ref,
-    )
-    made = await ask.engine.apply_dependency_to_child(args)
+    made = await ask.engine.apply_dependency_to_child(ApplyDependencyArgs(**_edge(ask), graph_revision=ask.body.graph_revision))
     return Reply(200, variant(made, "Applied" if isinstance(made, DependencyApplied) else "AlreadyApplied"))
 
 
