@@ -17,6 +17,7 @@ from flowfabric.engine.backend import EngineBackend
 from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.engine import FLAGS, Engine
 from flowfabric.engine.flow_backend import FlowBackend
+from flowfabric.engine.poll_backend import PollBackend
 from flowfabric.engine.quota_backend import QuotaBackend
 from flowfabric.engine.schedule_backend import ScheduleBackend
 from flowfabric.engine.step_backend import StepBackend
@@ -52,7 +53,17 @@ from .helpers import (
     two_stores,
 )
 
-PARTS = (EngineBackend, FlowBackend, SuspensionBackend, BudgetBackend, QuotaBackend, StreamBackend, StepBackend, ScheduleBackend)
+PARTS = (
+    EngineBackend,
+    FlowBackend,
+    SuspensionBackend,
+    BudgetBackend,
+    QuotaBackend,
+    StreamBackend,
+    StepBackend,
+    ScheduleBackend,
+    PollBackend,
+)
 MEMBERS = sorted({n for kind in PARTS for n in vars(kind) if not n.startswith("_")})
 
 
@@ -140,7 +151,7 @@ async def test_sqlite_opens_only_when_somebody_says_so(tmp_path: Any, monkeypatc
     await (await connect(path, dev=True)).close()
 
 
-@pytest.mark.parametrize("url", ["", None, 5, "mysql://x", "http://x"])
+@pytest.mark.parametrize("url", ["", None, 5, "mysql://x", "ftp://x", "http://"])
 async def test_a_url_nobody_serves_is_a_config_error(url: Any) -> None:
     with pytest.raises(ConfigError, match="url"):
         await connect(url, dev=True)

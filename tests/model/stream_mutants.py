@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import structs
 
 from flowfabric.codec import frame_id
-from flowfabric.engine import pens
+from flowfabric.engine import pens, polls
 from flowfabric.engine import streams as reading
 from flowfabric.engine.pens import Pen
 from flowfabric.engine.streams import Page
@@ -267,7 +267,8 @@ def last_of_a_range_left_out(patch: Patch) -> None:
 
 @mutant
 def live_frames_shown_to_who_does_not_want_them(patch: Patch) -> None:
-    patch.setattr(reading, "_visible", lambda visibility: "frames")
+    for place in (reading, polls):
+        patch.setattr(place, "visible", lambda visibility: "frames")
 
 
 @mutant
@@ -282,17 +283,17 @@ def a_lost_lease_closes_for_good(patch: Patch) -> None:
 
 @mutant
 def follower_ends_with_its_attempt(patch: Patch) -> None:
-    honest = reading.Streams.follow_stream
+    honest = polls.Polls.follow_stream
 
     def follow(self: Any, *said: Any, later_attempts: bool = True) -> Any:
         return honest(self, *said, later_attempts=False)
 
-    patch.setattr(reading.Streams, "follow_stream", follow)
+    patch.setattr(polls.Polls, "follow_stream", follow)
 
 
 @mutant
 def follower_skips_the_first_frame_of_the_next_attempt(patch: Patch) -> None:
-    honest = reading.Streams.follow_stream
+    honest = polls.Polls.follow_stream
 
     async def follow(self: Any, execution: Any, attempt_index: int = 0, *said: Any, later_attempts: bool = True) -> Any:
         at = attempt_index
@@ -301,7 +302,7 @@ def follower_skips_the_first_frame_of_the_next_attempt(patch: Patch) -> None:
                 yield index, frame
             at = index
 
-    patch.setattr(reading.Streams, "follow_stream", follow)
+    patch.setattr(polls.Polls, "follow_stream", follow)
 
 
 @mutant
