@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from contextlib import nullcontext
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
 from http import HTTPStatus
 from typing import Any, Protocol
 from urllib.parse import parse_qsl
@@ -42,6 +43,12 @@ class Observer(Protocol):
 
     async def page(self) -> tuple[bytes, str]: ...
 
+    def request(self, method: str, route: str, headers: Mapping[str, str]) -> AbstractContextManager[Any]:
+        """Around the answering of a request."""
+
+    def stamp(self, tags: Mapping[str, str]) -> Mapping[str, str]:
+        """The tags of what is created in it."""
+
 
 class Server:
     """What all requests share."""
@@ -57,6 +64,9 @@ class Server:
 
     def caller(self, header: str | None) -> Caller | None:
         return self.tokens.caller(header) if self.tokens else ANYBODY
+
+    def stamp(self, tags: Mapping[str, str]) -> Mapping[str, str]:
+        return tags if self.observer is None else self.observer.stamp(tags)
 
     @property
     def loops_are_running(self) -> bool:
@@ -122,14 +132,16 @@ class _Endpoint:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         request = Request(scope, receive)
         began = time.perf_counter()
+        observer = self._server.observer
         try:
-            response = await self._answer(request)
+            with nullcontext() if observer is None else observer.request(request.method, self._path, request.headers):
+                response = await self._answer(request)
         except ClientDisconnect:
             return
         response.headers.update(self._cors(request))
         await response(scope, receive, send)
-        if self._server.observer is not None:
-            self._server.observer.http_request(self._path, request.method, response.status_code, time.perf_counter() - began)
+        if observer is not None:
+            observer.http_request(self._path, request.method, response.status_code, time.perf_counter() - began)
 
     async def _answer(self, request: Request) -> Response:
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:

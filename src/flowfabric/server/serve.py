@@ -5,20 +5,23 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
 from flowfabric.connect import POSTGRES_LOOPS, connect, ensure_signing_key
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.loop import LoopSettings
-from flowfabric.observe import CONTENT_TYPE, Metrics, Scrape, observed
+from flowfabric.observe import CONTENT_TYPE, Metrics, Scrape, observed, tracing_from_environment
 from flowfabric.server.app import Observer, Server, build
 from flowfabric.server.careful import careful
 from flowfabric.server.config import ServerSettings
+
+if TYPE_CHECKING:
+    from flowfabric.observe.tracing import Tracing
 
 log = logging.getLogger("flowfabric.server")
 
@@ -108,10 +111,16 @@ def address(running: uvicorn.Server) -> str:
 class Watching:
     """What is counted of a server: its requests, and its engine."""
 
-    def __init__(self, metrics: Metrics, engine: Engine) -> None:
+    def __init__(self, metrics: Metrics, engine: Engine, tracing: Tracing | None = None) -> None:
         self.engine = observed(engine, metrics)
         self.http_request = metrics.http_request
-        self._scrape = Scrape(metrics, engine)
+        self._scrape, self._tracing = Scrape(metrics, engine), tracing
+
+    def request(self, method: str, route: str, headers: Mapping[str, str]) -> AbstractContextManager[Any]:
+        return nullcontext() if self._tracing is None else self._tracing.request(method, route, headers)
+
+    def stamp(self, tags: Mapping[str, str]) -> Mapping[str, str]:
+        return tags if self._tracing is None else self._tracing.stamp(tags)
 
     async def page(self) -> tuple[bytes, str]:
         return await self._scrape(), CONTENT_TYPE
@@ -124,7 +133,7 @@ async def run(settings: ServerSettings, announce: Callable[[str], None]) -> None
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     async with opened(settings) as engine:
-        watching = Watching(Metrics(), engine) if settings.metrics else None
+        watching = Watching(Metrics(), engine, tracing_from_environment()) if settings.metrics else None
         async with serving(engine if watching is None else watching.engine, settings, watching) as url:
             announce(url)
             await stop.wait()

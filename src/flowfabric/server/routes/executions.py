@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from flowfabric.engine.polls import MAX_POLL_MS
 from flowfabric.errors import NotFound
@@ -102,7 +102,8 @@ def args_of(new: NewExecution) -> CreateExecutionArgs:
 
 async def create(ask: Ask) -> Reply:
     """Creates an execution, or finds the one of the same id or idempotency key."""
-    made = await ask.engine.create_execution(args_of(ask.body))
+    args = args_of(ask.body)
+    made = await ask.engine.create_execution(structs.replace(args, tags=ask.server.stamp(args.tags)))
     return Reply(201 if isinstance(made, Created) else 200, variant(made))
 
 

@@ -1,0 +1,37 @@
+"""A request is a span in its caller's trace, and what it creates says where it was made."""
+
+from __future__ import annotations
+
+import aiohttp
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from flowfabric import ExecutionId, memory_engine
+from flowfabric.observe import TRACEPARENT, Metrics
+from flowfabric.observe.tracing import Tracing
+from flowfabric.server.serve import Watching, serving
+from tests.remote.served import TOKEN, settings
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+async def test_a_request_goes_on_with_the_trace_of_its_caller() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    engine = memory_engine()
+    watching = Watching(Metrics(), engine, Tracing(provider))
+    headers = {"authorization": f"Bearer {TOKEN}", "traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+    async with serving(watching.engine, settings(), watching) as url, aiohttp.ClientSession(headers=headers) as client:
+        async with client.post(f"{url}/v1/executions", json={"lane_id": "default"}) as answer:
+            ident = ExecutionId((await answer.json())["Created"]["execution_id"])
+        async with client.get(f"{url}/v1/executions/{ident}/state") as answer:
+            assert await answer.json() == "waiting"
+        async with client.get(f"{url}/metrics") as answer:
+            assert 'path="/v1/executions",status="201"' in await answer.text()
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    assert {"POST /v1/executions", "GET /v1/executions/{id}/state"} <= spans.keys()
+    assert all(f"{span.context.trace_id:032x}" == TRACE for span in spans.values() if span.context)
+    found = await engine.describe_execution(ident)
+    assert found is not None and TRACE in found.tags[TRACEPARENT]
