@@ -10,8 +10,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from flowfabric import memory_engine
 from flowfabric.engine.engine import Engine
+from flowfabric.errors import ConfigError
 from flowfabric.server.careful import MAX_HEAD_BYTES
+from flowfabric.server.serve import listening, serving
+from tests.remote.served import settings
 from tests.server.client import ADMIN, SOON_S, Client, memory, served
 
 SHORT_S = 0.15
@@ -168,3 +172,12 @@ async def test_pages_have_a_most(engine: Engine, path: str) -> None:
         assert (await client.get(f"{joined}1000")).status == 200
         for bad in ("1001", "0", "-1", "99999999999999999999999", "x", ""):
             assert (await client.get(f"{joined}{bad}")).status == 400, bad
+
+
+async def test_an_address_that_is_taken_is_told_and_ends_nothing() -> None:
+    with listening("127.0.0.1", 0) as taken:
+        taken.listen()
+        busy = f"127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(ConfigError, match=r"FF_LISTEN_ADDR.*choose another port"):
+            async with serving(memory_engine(), settings(FF_LISTEN_ADDR=busy)):
+                pass

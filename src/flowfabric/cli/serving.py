@@ -88,5 +88,5 @@ async def beside(engine: Engine) -> None:
         async with serve.serving(engine, settings) as url:
             say(f"API on {url}, described at {url}/docs; anybody on this machine may use it")
             await asyncio.Event().wait()
-    except OSError as error:
-        say(f"no API: {error}; say FF_LISTEN_ADDR=127.0.0.1:0 for another port")
+    except ConfigError as error:
+        say(f"no API: {error}, say FF_LISTEN_ADDR=127.0.0.1:0")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from types import FrameType
@@ -14,6 +15,7 @@ import uvicorn
 
 from flowfabric.connect import POSTGRES_LOOPS, connect, ensure_signing_key
 from flowfabric.engine.engine import Engine
+from flowfabric.errors import ConfigError
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.observe import CONTENT_TYPE, Metrics, Scrape, observed, tracing_from_environment
 from flowfabric.server.app import Observer, Server, build
@@ -87,24 +89,36 @@ async def serving(engine: Engine, settings: ServerSettings, observer: Observer |
     """Serves beside other code, until the block ends; its address."""
     server = Server(engine, settings, observer=observer)
     running = uvicorn_of(server, settings)
-    running.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
-    task = asyncio.create_task(running._serve())
+    listener = listening(*settings.listen_addr)
+    task = asyncio.create_task(running._serve(sockets=[listener]))
     try:
         while not running.started:
             if task.done():
                 task.result()
-                raise OSError(f"cannot listen on {settings.listen_addr[0]}:{settings.listen_addr[1]}")
             await asyncio.sleep(0.005)
-        yield address(running)
+        yield address(listener)
     finally:
         server.drain()
         running.should_exit = True
         await task
+        listener.close()
         await server.finish(LOOPS_GRACE_S)
 
 
-def address(running: uvicorn.Server) -> str:
-    host, port = running.servers[0].sockets[0].getsockname()[:2]
+def listening(host: str, port: int) -> socket.socket:
+    """Bound here, because uvicorn ends the process when it cannot."""
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        raise ConfigError(f"FF_LISTEN_ADDR: cannot listen on {host}:{port} ({error.strerror}); choose another port") from None
+    return made
+
+
+def address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
