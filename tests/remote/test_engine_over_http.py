@@ -158,7 +158,7 @@ async def test_a_frame_that_is_sent_twice_is_written_once(monkeypatch: pytest.Mo
 
         async def lossy(self: Transport, *args: Any) -> bytes:
             answer = await real(self, *args)
-            if "append_frame" in args[1] and not lost:
+            if "append_frame" in args[0] and not lost:
                 lost.append(args)
                 raise TransportError("http", "the answer was lost", doubtful=True)
             return answer

@@ -43,7 +43,6 @@ TABLE: dict[str, Row] = {
     "FF_MAX_CONNECTIONS": (1_024, [("1", 1)], U32),
     "FF_SLOW_CLIENT_S": (20, [("1", 1), ("3600", 3_600)], ["0", "3601", "x", ""]),
     "FF_DRAIN_S": (15, [("0", 0)], ["-1", "3601", "x"]),
-    "FF_PUBLIC_URL": ("", [("https://ff.example", "https://ff.example")], []),
     "FF_METRICS": (True, [("0", False), ("true", True)], []),
     "FF_LOG": ("info", [("debug", "debug")], []),
 }

@@ -27,7 +27,7 @@ from flowfabric.errors import (
     ValidationError,
     ValidationKind,
 )
-from flowfabric.wire.errors import as_error, codes, problem_of
+from flowfabric.wire.errors import as_error, problem_of
 from tests.server.client import Client, memory, served
 
 CROWDED = "too many concurrent tails calls (server max: 3); retry with backoff"
@@ -126,13 +126,6 @@ def test_and_is_raised_again_the_same(error: EngineError) -> None:
 )
 def test_what_is_not_known_is_a_transport_error(value: Any) -> None:
     assert isinstance(as_error(value), TransportError)
-
-
-def test_every_kind_is_among_the_codes() -> None:
-    assert codes() == sorted(set(codes()))
-    assert {"invalid_input", "terminal", "unavailable", "timeout", "cycle_detected", "contention"} - set(codes()) == {
-        "contention"
-    }
 
 
 @asynccontextmanager

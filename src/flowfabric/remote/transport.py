@@ -36,7 +36,7 @@ class Transport:
         pause = FIRST_PAUSE_S
         for left in reversed(range(TRIES if again else 1)):
             try:
-                return await self._once("POST", path, body, wait_s)
+                return await self._once(path, body, wait_s)
             except TransportError as error:
                 if not left or error.backend != "http" or not error.retryable:
                     raise
@@ -44,10 +44,7 @@ class Transport:
             pause = min(pause * 4, LAST_PAUSE_S)
         raise AssertionError("the last try returns or raises")
 
-    async def get(self, path: str) -> bytes:
-        return await self._once("GET", path, None, 0.0)
-
-    async def _once(self, method: str, path: str, body: bytes | None, wait_s: float) -> bytes:
+    async def _once(self, path: str, body: bytes, wait_s: float) -> bytes:
         aiohttp = _library()
         if self._closed:
             raise TransportError("http", "the connection was closed", backend_kind="protocol")
@@ -55,7 +52,7 @@ class Transport:
             self._session = self._opened(aiohttp)
         try:
             more = {"timeout": aiohttp.ClientTimeout(total=TIMEOUT_S + wait_s, connect=CONNECT_S)} if wait_s else {}
-            async with self._session.request(method, self._base + path, data=body, allow_redirects=False, **more) as reply:
+            async with self._session.post(self._base + path, data=body, allow_redirects=False, **more) as reply:
                 answer: bytes = await reply.read() if reply.status != 204 else b"null"
                 status: int = reply.status
         except aiohttp.ClientConnectorError as error:  # nothing was sent

@@ -8,7 +8,6 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -52,24 +51,9 @@ async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
         await engine.close()
 
 
-class _Uvicorn(uvicorn.Server):
-    """Tells those who wait that it stops, before it waits for them."""
-
-    def __init__(self, config: uvicorn.Config, drain: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._drain = drain
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._drain()
-        super().handle_exit(sig, frame)
-
-
-def uvicorn_of(server: Server, settings: ServerSettings) -> _Uvicorn:
-    host, port = settings.listen_addr
+def uvicorn_of(server: Server, settings: ServerSettings) -> uvicorn.Server:
     config = uvicorn.Config(
         build(server),
-        host=host,
-        port=port,
         http=careful(settings.slow_client_s),
         ws="none",
         lifespan="off",
@@ -81,7 +65,7 @@ def uvicorn_of(server: Server, settings: ServerSettings) -> _Uvicorn:
         timeout_keep_alive=75,
         timeout_graceful_shutdown=settings.drain_s,
     )
-    return _Uvicorn(config, server.drain)
+    return uvicorn.Server(config)
 
 
 @asynccontextmanager

@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from flowfabric import errors
 from flowfabric.errors import (
     Conflict,
     ConflictKind,
@@ -197,9 +196,3 @@ def as_error(value: Any) -> EngineError:
         status = value.get("status") if isinstance(value, dict) else getattr(value, "status", None)
         kind = {429: "busy_loading", 502: "transport", 503: "transport", 504: "timeout"}.get(status or 0, "protocol")
         return TransportError("http", f"the server answered {status}: {said}", backend_kind=kind)
-
-
-def codes() -> list[str]:
-    """Every code an answer can carry, for the documentation."""
-    kinds = (ValidationKind, ContentionKind, ConflictKind, StateKind)
-    return sorted({str(word) for kind in kinds for word in kind} | {errors.Unavailable.code, errors.TimedOut.code})

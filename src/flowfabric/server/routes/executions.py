@@ -12,6 +12,7 @@ from flowfabric.engine.polls import MAX_POLL_MS
 from flowfabric.errors import NotFound
 from flowfabric.ids import FLOW_PARTITIONS, MAX_LANE_BYTES, ExecutionId
 from flowfabric.model.execution import (
+    MAX_BULK_CREATE,
     CancelExecutionArgs,
     ChangePriorityArgs,
     Created,
@@ -28,7 +29,6 @@ I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 U16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
 Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 LaneName = Annotated[str, Meta(pattern=f"^[ -~]{{1,{MAX_LANE_BYTES}}}$")]
-MAX_BATCH = 10_000
 
 
 class NewExecution(Struct, frozen=True, kw_only=True):
@@ -109,8 +109,8 @@ async def create(ask: Ask) -> Reply:
 
 async def create_batch(ask: Ask) -> Reply:
     """Creates many at once, each answered in its place. Nothing is written if one of them cannot be used."""
-    if len(ask.body.executions) > MAX_BATCH:
-        raise bad_request(f"executions: at most {MAX_BATCH} at once, got {len(ask.body.executions)}")
+    if len(ask.body.executions) > MAX_BULK_CREATE:
+        raise bad_request(f"executions: at most {MAX_BULK_CREATE} at once, got {len(ask.body.executions)}")
     made = await ask.engine.create_executions([args_of(each) for each in ask.body.executions])
     return Reply(200, [variant(each) for each in made])
 
