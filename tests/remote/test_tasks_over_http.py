@@ -13,6 +13,15 @@ from flowfabric import App, Engine
 from flowfabric.testing import ManualClock
 from tests.conftest import make_engine
 from tests.remote.served import Served
+from tests.sdk.test_children import (  # noqa: F401 - run here a second time
+    ran,
+    test_a_failed_child_is_told_in_the_parent,
+    test_children_of_children,
+    test_failures_may_be_results,
+    test_one_slot_is_enough,
+    test_results_come_back_typed_and_in_order,
+    test_two_waits_and_steps_in_between,
+)
 from tests.sdk.test_tasks import (  # noqa: F401 - run here a second time
     test_a_failure_is_tried_again_if_its_kind_is_named,
     test_a_flow_passes_results_on,
