@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
 
 import msgspec
 
 from flowfabric.engine import checks
 from flowfabric.engine.admissions import Claimer, Later
 from flowfabric.engine.routes import Routes
+from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.event import LEASE_EVENTS
@@ -30,12 +32,15 @@ from flowfabric.model.lease import (
 )
 from flowfabric.model.policy import check_worker_capabilities
 from flowfabric.plan import Applied
-from flowfabric.rules import claims, leases
+from flowfabric.rules import attempts, claims, leases
 from flowfabric.rules.attachments import GATES
 from flowfabric.rules.decision import Act, Decision, Snapshot
 from flowfabric.rules.quotas import QUOTAS
 from flowfabric.store.hub import Waiter
 from flowfabric.store.port import Row
+
+log = logging.getLogger("flowfabric.engine")
+T = TypeVar("T")
 
 POLL_S = 5.0
 SHORTEST_WAIT_S = 0.001
@@ -52,14 +57,22 @@ class Claims(Routes):
         return found[0].handle if found else None
 
     async def claim_many(self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int) -> list[Work]:
-        """Up to n of the lane's best, each with its payload. Comes back with what there is; waits only when there is nothing."""
+        """Up to n of the lane's best, each with its payload. Comes back with what there is; waits only when there is nothing.
+
+        When the call is cancelled, what it had been granted is given back.
+        """
         checked = lane_id(lane)
         tokens = check_worker_capabilities(capabilities)
         checks.claim_policy(policy)
         checks.whole(n, "n", 1, MAX_CLAIM_BATCH)
         claimer = Claimer(checked, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n)
         rows, _ = await self._ask(claimer)
-        if await self._look_around(checked, tokens) and not rows:
+        try:
+            again = await self._look_around(checked, tokens) and not rows
+        except BaseException:
+            await self._give_back(claimer, rows)
+            raise
+        if again:
             rows, _ = await self._ask(claimer)
         if not rows and policy.max_wait_ms:
             rows = await self._wait_for_work(claimer, policy.max_wait_ms / 1000)
@@ -68,7 +81,7 @@ class Claims(Routes):
     async def _ask(self, claimer: Claimer) -> tuple[list[Row], Later]:
         """What there is now. A lane with nothing under a limit is asked in one statement."""
         if await self._attachments.gates(claimer.lane):
-            return await self._admissions.claim(claimer)
+            return await self._whole(claimer, self._admissions.claim(claimer), lambda found: found[0])
         plan = claims.claim(
             0,
             lane=claimer.lane,
@@ -77,7 +90,27 @@ class Claims(Routes):
             instance=claimer.instance,
             ttl_ms=claimer.ttl_ms,
         )
-        return await self.store.sweep(plan, claimer.wanted), AT_ANY_TIME
+        return await self._whole(claimer, self.store.sweep(plan, claimer.wanted), lambda rows: rows), AT_ANY_TIME
+
+    async def _whole(self, claimer: Claimer, asked: Awaitable[T], rows_of: Callable[[T], list[Row]]) -> T:
+        """Whoever is cancelled in the middle of a grant does not learn of it: the grant is waited for, and taken back."""
+        asking = asyncio.ensure_future(asked)
+        try:
+            return await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            await asyncio.wait({asking})
+            if not asking.cancelled() and asking.exception() is None:
+                await self._give_back(claimer, rows_of(asking.result()))
+            raise
+
+    async def _give_back(self, claimer: Claimer, rows: list[Row]) -> None:
+        """Each goes on with the same attempt, in the hands of whoever asks next."""
+        for row in rows:
+            fields, _ = self._claimed_fields(row, claimer.ttl_ms, claimer.instance)
+            try:
+                await self.by_holder(fields, attempts.delay(fields, await self.store.now_ms()))
+            except EngineError as error:
+                log.warning("%s: nobody waits for it, and it could not be given back: %s", fields.execution_id, error)
 
     async def _wait_for_work(self, claimer: Claimer, seconds: float) -> list[Row]:
         """Parked on the lane's bells, with a slow look as the net. Where a quota is full, whatever ends may make room."""

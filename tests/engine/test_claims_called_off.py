@@ -1,0 +1,111 @@
+"""A claim that is cancelled while it is being granted leaves nothing behind that nobody holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import TransportError
+from flowfabric.ids import ExecutionId
+from flowfabric.model.quota import CreateQuotaPolicyArgs
+
+from .helpers import LANE, create, worker
+
+
+class Held:
+    """Grants that are held up once, between their commit and their answer."""
+
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch, name: str = "sweep") -> None:
+        self._real: Callable[..., Any] = getattr(engine.store, name)
+        self.granted, self.go = asyncio.Event(), asyncio.Event()
+        monkeypatch.setattr(engine.store, name, self._held)
+
+    async def _held(self, *args: Any) -> Any:
+        found = await self._real(*args)
+        if any(found) and not self.granted.is_set():
+            self.granted.set()
+            await self.go.wait()
+        return found
+
+
+async def called_off(engine: Engine, held: Held) -> None:
+    claiming = asyncio.create_task(engine.claim_many(LANE, (), worker(1), 10))
+    await held.granted.wait()
+    claiming.cancel()
+    held.go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await claiming
+
+
+async def is_anybodys(engine: Engine, ident: ExecutionId) -> bool:
+    """At this very time, and as the same attempt."""
+    await engine.promote_delayed(ident)
+    found = await engine.claim_many(LANE, (), worker(2), 10)
+    assert [(work.execution_id, work.attempt_index) for work in found] == [(ident, 0)]
+    await engine.complete(found[0].handle)
+    return True
+
+
+async def test_what_was_granted_is_given_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    ident = await create(engine)
+    await called_off(engine, Held(engine, monkeypatch))
+    assert await is_anybodys(engine, ident)
+
+
+async def test_so_is_its_place_under_a_quota(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    quota = uuid4()
+    await engine.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1))
+    await engine.attach_limit("quota", quota, "lane", LANE)
+    ident = await create(engine)
+    await called_off(engine, Held(engine, monkeypatch, "sweeps"))
+    assert await is_anybodys(engine, ident)
+
+
+async def test_a_claim_that_fails_behind_its_grant_gives_it_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(*_: object) -> bool:
+        raise TransportError("store", "gone")
+
+    ident = await create(engine)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "_look_around", broken)
+        with pytest.raises(TransportError):
+            await engine.claim_many(LANE, (), worker(1), 10)
+    assert await is_anybodys(engine, ident)
+
+
+async def test_a_grant_that_fails_is_nobodys_to_give_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def broken(*_: object) -> list[Any]:
+        asked.set()
+        await go.wait()
+        raise TransportError("store", "gone")
+
+    ident = await create(engine)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.store, "sweep", broken)
+        claiming = asyncio.create_task(engine.claim_many(LANE, (), worker(1), 10))
+        await asked.wait()
+        claiming.cancel()
+        go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await claiming
+    assert await is_anybodys(engine, ident)
+
+
+async def test_what_cannot_be_given_back_is_told(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object, **__: object) -> Any:
+        raise TransportError("store", "gone")
+
+    ident, held = await create(engine), Held(engine, monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine, "by_holder", broken)
+        await called_off(engine, held)
+    assert f"{ident}: nobody waits for it, and it could not be given back" in caplog.text
