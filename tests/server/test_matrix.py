@@ -89,6 +89,7 @@ cancel_flow add_execution_to_flow stage_dependency_edge apply_dependency_to_chil
 """
 WORK = """
 POST /v1/workers/{worker_id}/claim
+POST /v1/claims/call-off
 POST /v1/executions/{id}/reclaim
 claim_many wait_for_work renew progress complete record_step complete_many delay cancel wait_children create_waitpoint fail
 suspend append_frame append_frames report_usage observe_signals read_steps read_last_suspension read_resume_signals
@@ -121,6 +122,7 @@ FREE = {
     "GET /v1/events/leases",
     "GET /v1/events/signals",
     "GET /v1/events/operators",
+    "POST /v1/claims/call-off",
     "POST /v1/engine/ping",
     "POST /v1/engine/server_time_ms",
     "POST /v1/engine/read_events",

@@ -26,7 +26,7 @@ from flowfabric.wire.values import decoder, encode
 
 PATH = "/v1/engine/"
 _WAITS = ("block_ms", "wait_ms")
-CLAIM = "claim_many"
+CLAIM, CALL_OFF = "claim_many", "/v1/claims/call-off"
 
 
 class RemoteEngine:
@@ -98,6 +98,10 @@ class RemoteEngine:
     async def claim(self, lane: str, capabilities: Any, policy: Any) -> Handle | None:
         found = await cast(Engine, self).claim_many(lane, capabilities, policy, 1)
         return found[0].handle if found else None
+
+    async def call_off(self, worker_instance_id: str) -> None:
+        """Claims of this worker that wait on the server are answered now, with what they were granted or with nothing."""
+        await self._transport.post(CALL_OFF, encode({"worker_instance_id": worker_instance_id}), again=True)
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         """Its loops run on the server."""

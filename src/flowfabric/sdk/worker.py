@@ -48,6 +48,8 @@ POLL_S, BREATH_S = 5.0, 0.02
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 5.0
 UNWIND_S = 10.0
 """How long what was cancelled may take to clean up and be given back."""
+CALL_OFF_S = 2.0
+"""How long a question that waits on a server may take to come back when the worker stops."""
 
 
 class Worker:
@@ -263,17 +265,28 @@ class Worker:
             await self._rest(BREATH_S)  # leases end all the time, and few make room
 
     async def _claim_when_there_is(self, engine: Engine) -> None:
-        """Asking is a journey: the question waits there for work, and is called back when the worker stops."""
+        """Asking is a journey: the question waits there for work, and is called off when the worker stops.
+
+        It is not just dropped: what was granted that very moment would be nobody's until its lease runs out.
+        """
         asking = asyncio.create_task(self._claim_some(engine, int(POLL_S * 1_000)))
         stopping = asyncio.create_task(self._stopping.wait())
         try:
             await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not asking.done():
+                await self._call_off(engine, asking)
             if asking.done():
                 asking.result()
         finally:
             for task in (asking, stopping):
                 task.cancel()
             await asyncio.wait({asking, stopping})
+
+    async def _call_off(self, engine: Any, asking: asyncio.Task[int]) -> None:
+        with suppress(EngineError, TimeoutError):
+            async with asyncio.timeout(CALL_OFF_S):
+                await engine.call_off(self.instance_id)
+                await asyncio.wait({asking})
 
     async def _claim_some(self, engine: Engine, wait_ms: int | None = None) -> int:
         """From each lane in turn, as long as there is room."""

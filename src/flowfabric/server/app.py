@@ -23,9 +23,10 @@ from flowfabric.errors import ConfigError, EngineError, NotFound, ValidationErro
 from flowfabric.server import binding
 from flowfabric.server.config import ServerSettings
 from flowfabric.server.permits import Permits
-from flowfabric.server.route import Ask, Refusal, Reply, Route
+from flowfabric.server.route import Ask, Refusal, Reply, Route, Undo
 from flowfabric.server.table import ROUTES
 from flowfabric.server.tokens import ANYBODY, Caller, Tokens, tokens_of
+from flowfabric.server.waits import Waits
 from flowfabric.wire.errors import MEDIA_TYPE, Problem, problem_of
 from flowfabric.wire.values import decoder, encode
 
@@ -59,6 +60,7 @@ class Server:
         self.streams = Permits("stream_ops", settings.max_concurrent_stream_ops)
         self.rotations = Permits("admin_rotate", 1)
         self.namespaces = binding.Namespaces(engine)
+        self.waits = Waits(engine)
         self.background: set[asyncio.Task[Any]] = set()
         self.stopping = asyncio.Event()
 
@@ -137,6 +139,9 @@ class _Endpoint:
             with nullcontext() if observer is None else observer.request(request.method, self._path, request.headers):
                 response = await self._answer(request)
         except ClientDisconnect:
+            return
+        if isinstance(response, _Answer) and await request.is_disconnected():
+            await response.undo()
             return
         response.headers.update(self._cors(request))
         await response(scope, receive, send)
@@ -245,6 +250,12 @@ class _Answered(Exception):
         self.response = response
 
 
+class _Answer(Response):
+    """One that is taken back when nobody is there to read it."""
+
+    undo: Undo
+
+
 async def _gone(request: Request) -> None:
     """Returns when the client has left. Its body was read before; what comes now can only be that."""
     while (await request.receive())["type"] != "http.disconnect":
@@ -274,7 +285,11 @@ def _response(reply: Reply) -> Response:
     if reply.status == 204:
         return Response(status_code=204, headers=reply.headers)
     content = encode(reply.value) if reply.raw is None else reply.raw
-    return Response(content, reply.status, media_type=reply.media, headers=reply.headers)
+    if reply.undo is None:
+        return Response(content, reply.status, media_type=reply.media, headers=reply.headers)
+    answer = _Answer(content, reply.status, media_type=reply.media, headers=reply.headers)
+    answer.undo = reply.undo
+    return answer
 
 
 def _failed(error: EngineError) -> Response:

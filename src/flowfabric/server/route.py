@@ -55,8 +55,14 @@ class Ask(Struct):
         return int(text)
 
 
+Undo = Callable[[], Awaitable[None]]
+
+
 class Reply(Struct):
-    """`value` goes out as JSON; `raw` as it is; `stream` piece by piece, as server-sent events."""
+    """`value` goes out as JSON; `raw` as it is; `stream` piece by piece, as server-sent events.
+
+    `undo` takes back what was done for the caller, should he have left before he could be told.
+    """
 
     status: int = 200
     value: Any = None
@@ -64,6 +70,7 @@ class Reply(Struct):
     media: str = "application/json"
     headers: dict[str, str] = {}
     stream: AsyncIterator[bytes] | None = None
+    undo: Undo | None = None
 
 
 Handler = Callable[[Ask], Awaitable[Reply]]

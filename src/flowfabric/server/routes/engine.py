@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -9,9 +10,20 @@ from msgspec import structs
 from flowfabric.engine.engine import Engine
 from flowfabric.server.binding import narrowed
 from flowfabric.server.route import BULK, Ask, Handler, Reply, Route
+from flowfabric.server.waits import give_back
 from flowfabric.wire.operations import OPERATIONS, Operation, answer_type, request_type
 
 WAITING = frozenset({"claim_many", "wait_for_work", "wait_for_outcome", "read_events", "read_followed", "tail_stream"})
+
+
+async def _claim(ask: Ask) -> Reply:
+    body: Any = ask.body
+    claiming = ask.engine.claim_many(body.lane, body.capabilities, body.policy, body.n)
+    if body.policy.max_wait_ms:
+        works = await ask.server.waits.claimed((ask.caller.name, body.policy.worker_instance_id), claiming)
+    else:
+        works = await claiming
+    return Reply(value=works, undo=partial(give_back, ask.engine, works) if works else None)
 
 
 def _handler(operation: Operation) -> Handler:
@@ -30,7 +42,7 @@ def _handler(operation: Operation) -> Handler:
 
 
 def _route(operation: Operation) -> Route:
-    handler = _handler(operation)
+    handler = _claim if operation.name == "claim_many" else _handler(operation)
     handler.__doc__ = getattr(Engine, operation.name).__doc__
     return Route(
         "POST",

@@ -55,6 +55,15 @@ async def claim(ask: Ask) -> Reply:
     return Reply(200, {name: getattr(granted, name) for name in ClaimGrant.__struct_fields__})
 
 
+class CallOff(Struct, frozen=True):
+    worker_instance_id: str
+
+
+async def call_off(ask: Ask) -> Reply:
+    """Answers the claims of a worker that wait for work: it stops, and wants none."""
+    return Reply(200, {"called_off": ask.server.waits.call_off((ask.caller.name, ask.body.worker_instance_id))})
+
+
 class Reclaim(Struct, frozen=True, kw_only=True):
     worker_id: str
     worker_instance_id: str
@@ -181,6 +190,16 @@ ROUTES = (
         bound=Bound.LANE,
         body=Claim,
         answers=_CLAIMED,
+        tag="workers",
+    ),
+    Route(
+        "POST",
+        "/v1/claims/call-off",
+        call_off,
+        role=Role.WORK,
+        bound=Bound.FREE,
+        body=CallOff,
+        answers={200: dict[str, int]},
         tag="workers",
     ),
     Route(

@@ -1,0 +1,54 @@
+"""Claims that wait here for work, and can be called off by whoever sent them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import EngineError
+from flowfabric.model.lease import Work
+
+log = logging.getLogger("flowfabric.server")
+
+Who = tuple[str, str]
+"""A token's name and an instance of a worker: nobody calls off what another waits for."""
+
+
+class Waits:
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._claims: dict[Who, set[asyncio.Task[list[Work]]]] = {}
+
+    async def claimed(self, who: Who, claiming: Coroutine[Any, Any, list[Work]]) -> list[Work]:
+        """What was claimed; nothing, when it was called off. What was being granted then, the engine gives back."""
+        task = asyncio.create_task(claiming)
+        self._claims.setdefault(who, set()).add(task)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            asked = asyncio.current_task()
+            if asked is None or not asked.cancelling():
+                return []
+            if task.done() and not task.cancelled() and task.exception() is None:
+                await give_back(self._engine, task.result())
+            raise
+        finally:
+            self._claims[who].discard(task)
+            if not self._claims[who]:
+                del self._claims[who]
+
+    def call_off(self, who: Who) -> int:
+        """How many were; a claim that has its answer already is answered with it."""
+        return sum(task.cancel() for task in tuple(self._claims.get(who, ())))
+
+
+async def give_back(engine: Engine, works: Sequence[Work]) -> None:
+    """Nobody has read the answer: whoever asks next may go on with them, and does not wait for the leases to run out."""
+    for work in works:
+        try:
+            await engine.delay(work.handle, await engine.server_time_ms())
+        except EngineError as error:
+            log.warning("%s: its worker has left, and it could not be given back: %s", work.execution_id, error)

@@ -1,0 +1,148 @@
+"""Workers that stop, or vanish, while the server grants them work: somebody else has it at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from flowfabric import App, ClaimPolicy, Engine, Worker, connect
+from flowfabric.sdk import worker as worker_module
+from flowfabric.server import app as server_app
+from flowfabric.server.serve import serving
+from flowfabric.server.waits import Waits, Who
+from tests.engine.test_claims_called_off import Held
+from tests.remote.served import TOKEN, settings
+from tests.sdk.processes import STORES, eventually, url_on
+
+LEASE = "1h"
+SOON_S = 20.0
+"""More than anything here takes, and far less than a lease."""
+
+
+@asynccontextmanager
+async def an_app(url: str, ran: list[int]) -> AsyncIterator[tuple[Engine, App]]:
+    async with (
+        await connect(url, dev=True) as engine,
+        serving(engine, settings()) as address,
+        App(address, token=TOKEN) as app,
+    ):
+
+        @app.task
+        async def count(n: int) -> int:
+            ran.append(n)
+            return 2 * n
+
+        yield engine, app
+
+
+@pytest.fixture
+def called_off(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many claims each call-off has met on the server."""
+    met: list[int] = []
+    real = Waits.call_off
+
+    def call_off(self: Waits, who: Who) -> int:
+        met.append(real(self, who))
+        return met[-1]
+
+    monkeypatch.setattr(Waits, "call_off", call_off)
+    return met
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_stopped_while_its_claim_is_granted(
+    store: str, tmp_path: Path, called_off: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[int] = []
+    url = await asyncio.to_thread(url_on, store, tmp_path)
+    async with an_app(url, ran) as (engine, app):
+        held = Held(engine, monkeypatch)
+        async with Worker(app, lease=LEASE) as first:
+            run = await app.tasks["count"].submit(21)
+            await held.granted.wait()
+            stopping = asyncio.create_task(first.stop())
+            await eventually(lambda: called_off)
+            held.go.set()
+            await stopping
+        assert (first.done, called_off) == (0, [1])
+        async with Worker(app, lease=LEASE):
+            assert await run.result(timeout=SOON_S) == 42
+    assert ran == [21]
+
+
+async def test_an_answer_that_is_on_its_way_is_taken(
+    tmp_path: Path, called_off: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker has been granted work and does not know it yet: it stops when that is done."""
+    ran: list[int] = []
+    url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
+    async with an_app(url, ran) as (_, app):
+        worker = Worker(app, lease=LEASE)
+        real, answered = server_app._response, asyncio.Event()
+
+        def response(reply: server_app.Reply) -> server_app.Response:
+            if reply.undo is not None and not answered.is_set():
+                answered.set()
+                worker._close_up()
+            return real(reply)
+
+        monkeypatch.setattr(server_app, "_response", response)
+        async with worker:
+            run = await app.tasks["count"].submit(21)
+            await answered.wait()
+            await worker.stop()
+        assert (worker.done, ran) == (1, [21])
+        assert await run.result(timeout=SOON_S) == 42
+
+
+async def test_an_idle_worker_calls_its_claim_off_and_stops(
+    tmp_path: Path, called_off: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_module, "CALL_OFF_S", 3_600.0)
+    url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
+    async with an_app(url, []) as (_, app), asyncio.timeout(SOON_S):
+        async with Worker(app) as worker:
+            assert await (await app.tasks["count"].submit(1)).result() == 2
+            await eventually(lambda: worker.running == 0)
+        assert called_off == [1]
+
+
+async def test_a_server_that_does_not_answer_the_call_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one behind a proxy that has sent the call to another."""
+    monkeypatch.setattr(Waits, "call_off", lambda self, who: 0)
+    monkeypatch.setattr(worker_module, "CALL_OFF_S", 0.05)
+    monkeypatch.setattr(worker_module, "POLL_S", 30.0)
+    url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
+    async with an_app(url, []) as (_, app), asyncio.timeout(SOON_S), Worker(app):
+        assert await (await app.tasks["count"].submit(1)).result() == 2
+
+
+@pytest.mark.parametrize("store", STORES)
+async def test_a_client_that_vanishes_while_its_claim_is_granted(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[int] = []
+    real, noticed = server_app._gone, asyncio.Event()
+
+    async def gone(request: server_app.Request) -> None:
+        await real(request)
+        noticed.set()
+
+    monkeypatch.setattr(server_app, "_gone", gone)
+    url = await asyncio.to_thread(url_on, store, tmp_path)
+    async with an_app(url, ran) as (engine, app):
+        held, remote = Held(engine, monkeypatch), await app.engine()
+        policy = ClaimPolicy("w", "w-1", 3_600_000, 20_000)
+        claiming = asyncio.create_task(remote.claim_many("default", app.capabilities, policy, 1))
+        run = await app.tasks["count"].submit(21)
+        await held.granted.wait()
+        claiming.cancel()
+        await noticed.wait()
+        held.go.set()
+        async with Worker(app, lease=LEASE):
+            assert await run.result(timeout=SOON_S) == 42
+    assert ran == [21]

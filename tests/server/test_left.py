@@ -1,0 +1,114 @@
+"""Callers who have left: what was done for them alone is taken back. And whose waiting can be called off by whom."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import TransportError
+from flowfabric.ids import ExecutionId
+from flowfabric.model.lease import ClaimPolicy, Work
+from flowfabric.server.app import Server, build
+from flowfabric.wire.values import encode
+from tests.server.client import ADMIN, Client, a_setting, memory, served, stores, token_of, tokens_file
+
+JSON = {"Content-Type": "application/json"}
+
+
+def claim(instance: str, wait_ms: int | None = None) -> bytes:
+    policy = ClaimPolicy("w", instance, 3_600_000, wait_ms)
+    return encode({"lane": "default", "capabilities": [], "policy": policy, "n": 10})
+
+
+class Caller:
+    """Sends a claim, and leaves as soon as it was granted."""
+
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch, wait_ms: int | None) -> None:
+        self._body: bytes | None = claim("w-1", wait_ms)
+        self._granted, self.told = asyncio.Event(), list[Any]()
+        real = engine.claim_many
+
+        async def claim_many(*args: Any) -> list[Work]:
+            works = await real(*args)
+            self._granted.set()
+            return works
+
+        monkeypatch.setattr(engine, "claim_many", claim_many)
+
+    async def receive(self) -> dict[str, Any]:
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        await self._granted.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Any) -> None:
+        self.told.append(message)
+
+    async def call(self, engine: Engine) -> None:
+        headers = {b"content-type": b"application/json", b"authorization": f"Bearer {ADMIN}".encode()}
+        path = "/v1/engine/claim_many"
+        about = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "POST",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+        }
+        scope = {**about, "query_string": b"", "headers": list(headers.items()), "server": ("x", 80), "client": ("x", 1)}
+        await build(Server(engine, a_setting()))(scope, self.receive, self.send)
+
+
+@stores
+@pytest.mark.parametrize("wait_ms", [None, 20_000])
+async def test_who_has_left_holds_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch, wait_ms: int | None) -> None:
+    async with served(engine) as client:
+        ident = ExecutionId(await client.create())
+    with monkeypatch.context() as patch:
+        caller = Caller(engine, patch, wait_ms)
+        await caller.call(engine)
+    assert caller.told == []
+    await engine.promote_delayed(ident)
+    found = await engine.claim_many("default", (), ClaimPolicy("w", "w-2", 30_000), 10)
+    assert [(work.execution_id, work.attempt_index) for work in found] == [(ident, 0)]
+
+
+@memory
+async def test_what_cannot_be_taken_back_is_told(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def broken(*_: object) -> None:
+        raise TransportError("store", "gone")
+
+    async with served(engine) as client:
+        ident = await client.create()
+    monkeypatch.setattr(engine, "delay", broken)
+    await Caller(engine, monkeypatch, None).call(engine)
+    assert f"{ident}: its worker has left, and it could not be given back" in caplog.text
+
+
+@memory
+async def test_only_ones_own_claims_are_called_off(engine: Engine, tmp_path: Path) -> None:
+    entries = [{"name": name, "roles": ["work"]} for name in ("ann", "bob")]
+    async with served(engine, api_tokens_file=tokens_file(tmp_path, *entries)) as client:
+        ann, bob = (client.with_token(token_of(name)) for name in ("ann", "bob"))
+        asked = asyncio.create_task(ann.send("POST", "/v1/engine/claim_many", data=claim("i", 30_000), headers=JSON))
+        async with asyncio.timeout(10):
+            for by, instance, met in ((bob, "i", 0), (ann, "j", 0), (ann, "i", 1)):
+                while (found := await _call_off(by, instance)) != met:
+                    assert found == 0  # the claim has not arrived yet
+                assert asked.done() is False or met
+            answer = await asked
+        assert (answer.status, answer.json) == (200, [])
+
+
+async def _call_off(client: Client, instance: str) -> int:
+    answer = await client.post("/v1/claims/call-off", {"worker_instance_id": instance})
+    assert answer.status == 200
+    found: int = answer.json["called_off"]
+    return found
