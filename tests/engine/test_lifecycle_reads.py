@@ -6,7 +6,7 @@ import pytest
 
 from flowfabric.connect import SqliteBackend
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import NotFound, TransportError, ValidationKind
+from flowfabric.errors import NotFound, TransportError, ValidationError, ValidationKind
 from flowfabric.ids import lease_mark
 from flowfabric.model.execution import AttemptRef, CancelExecutionArgs, ExecutionContext, LeaseView
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
@@ -24,6 +24,7 @@ async def test_a_missing_execution_reads_as_none(engine: Engine) -> None:
     assert await engine.get_execution_result(ident) is None
     assert await engine.get_execution_tag(ident, "a.b") is None
     assert await engine.get_execution_namespace(ident) is None
+    assert await engine.get_execution_namespaces([ident]) == {}
     assert await engine.resolve_execution_flow_id(ident) is None
     assert (await engine.list_attempts(ident)).items == []
     assert await engine.read_exec_core_fields(0, ident, ["priority", "nope"]) == {"priority": None, "nope": None}
@@ -237,3 +238,13 @@ async def test_a_closed_store_cannot_be_reached(sqlite: SqliteBackend) -> None:
     for call in (sqlite.ping(), sqlite.describe_execution(ident), create(sqlite)):
         with pytest.raises(TransportError):
             await call
+
+
+async def test_the_namespaces_of_many(engine: Engine) -> None:
+    spaces = {await create(engine, namespace=name): name for name in ("ann", "bob", "ann")}
+    assert await engine.get_execution_namespaces([*spaces, new_id()]) == spaces
+    assert await engine.get_execution_namespaces([]) == {}
+    with pytest.raises(ValidationError, match="at most 10000"):
+        await engine.get_execution_namespaces([new_id()] * 10_001)
+    with pytest.raises(ValidationError):
+        await engine.get_execution_namespaces(["nonsense"])  # type: ignore[list-item]

@@ -100,6 +100,21 @@ TABLE: list[Row] = [
         "flow_already_terminal",
         False,
     ),
+    (ValidationError(ValidationKind.INVALID_INPUT, "edge_not_found"), 404, "not found: edge", None, None),
+    (
+        ValidationError(ValidationKind.INVALID_INPUT, "execution_not_in_flow"),
+        409,
+        "state_conflict: ExecutionNotInFlow",
+        "state_conflict",
+        False,
+    ),
+    (
+        ValidationError(ValidationKind.INVALID_INPUT, "already_member_of_different_flow:f1"),
+        409,
+        "execution_already_in_flow: AlreadyMemberOfDifferentFlow",
+        "execution_already_in_flow",
+        False,
+    ),
     *_validations(),
     *_kinds(),
 ]

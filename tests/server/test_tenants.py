@@ -14,12 +14,14 @@ import pytest
 from msgspec import Struct
 
 from flowfabric.engine.engine import Engine
+from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId, partition_of
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.waitpoint import BoundWaitpoint
+from flowfabric.wire.errors import as_error
 from flowfabric.wire.values import encode
 from tests.engine.suspend_helpers import park_held
-from tests.server.client import SOON_S, Answer, Client, memory, served, stores, token_of, tokens_file, uuid
+from tests.server.client import ADMIN, SOON_S, Answer, Client, memory, new_id, served, stores, token_of, tokens_file, uuid
 
 ROLES = ["submit", "work", "operate"]
 JSON = {"Content-Type": "application/json"}
@@ -179,6 +181,67 @@ async def test_nothing_is_made_in_anothers_name_or_lane(engine: Engine, tmp_path
         for name in ("/v1/executions?partition=0", "/v1/suspended?partition=0", "/v1/lanes", "/v1/workers?namespace=bob"):
             assert (await ann.client.get(name)).status == 404
         assert (await ann.client.get("/v1/workers?namespace=ann")).json["items"] == []
+
+
+@stores
+async def test_an_id_that_is_taken_elsewhere_cannot_be_used_and_no_more_is_told(engine: Engine, tmp_path: Path) -> None:
+    """Neither what has it nor how that stands: whatever it is, the answer is that of anything else that is another's."""
+    async with tenants(engine, tmp_path) as (ann, bob):
+        before = await engine.store.dump(["ff_exec_core", "ff_flow_core"])
+        told = (await ann.client.get(f"/v1/executions/{new_id()}")).raw
+        new = {"lane_id": "ann", "namespace": "ann"}
+        for taken in (bob.running, bob.parked, bob.member):
+            node = {**new, "execution_id": str(taken)}
+            many, graph = [{**new, "execution_id": new_id()}, node], {"flow_id": uuid(), "namespace": "ann", "nodes": [node]}
+            found = [
+                await ann.client.post("/v1/executions", node),
+                await ann.client.post("/v1/executions/batch", {"executions": many}),
+                await ann.client.post("/v1/flows/graph", graph),
+                await ann.engine("create_execution", args=node),
+                await ann.engine("create_executions", many=many),
+                await ann.engine("submit_flow", args=graph),
+            ]
+            assert [(each.status, each.raw) for each in found] == [(404, told)] * len(found)
+        told = (await ann.client.get(f"/v1/flows/{uuid()}")).raw
+        flow = {"flow_id": bob.flow, "namespace": "ann"}
+        graph = {**flow, "nodes": [{**new, "execution_id": str(ExecutionId.for_flow(UUID(bob.flow)))}]}
+        found = [
+            await ann.client.post("/v1/flows", flow),
+            await ann.client.post("/v1/flows/graph", graph),
+            await ann.engine("create_flow", args=flow),
+            await ann.engine("submit_flow", args=graph),
+        ]
+        assert [(each.status, each.raw) for each in found] == [(404, told)] * len(found)
+        assert await engine.store.dump(["ff_exec_core", "ff_flow_core"]) == before
+
+
+@memory
+async def test_ones_own_ids_are_found_again(engine: Engine, tmp_path: Path) -> None:
+    async with tenants(engine, tmp_path) as (ann, _):
+        node = {"lane_id": "ann", "namespace": "ann", "execution_id": ann.member}
+        again = await ann.client.post("/v1/executions", node)
+        assert (again.status, again.json) == (200, {"Duplicate": {"execution_id": ann.member}})
+        flow = await ann.client.post("/v1/flows", {"flow_id": ann.flow, "namespace": "ann"})
+        assert (flow.status, flow.json) == (200, {"AlreadySatisfied": {"flow_id": ann.flow}})
+
+
+@memory
+async def test_what_is_another_s_raises_what_is_not_there_in_a_client(engine: Engine, tmp_path: Path) -> None:
+    async with tenants(engine, tmp_path) as (ann, bob):
+        told = as_error((await ann.engine("describe_execution", execution=bob.running)).json)
+        assert (type(told), told.code) == (NotFound, "execution_not_found")
+
+
+@memory
+@pytest.mark.parametrize("path", ["/v1/budgets", "/v1/quotas"])
+async def test_limits_have_no_namespace_and_are_not_a_tenants(engine: Engine, tmp_path: Path, path: str) -> None:
+    """So that no id of theirs can be tried out either."""
+    body = {"dimensions": ["a"], "hard_limits": [1], "window_seconds": 1, "max_requests_per_window": 1, "max_concurrent": 1}
+    async with tenants(engine, tmp_path) as (ann, _):
+        admin, known, unknown = ann.client.with_token(ADMIN), uuid(), uuid()
+        assert (await admin.post(path, {**body, "budget_id": known, "quota_policy_id": known})).status == 201
+        found = [await ann.client.post(path, {**body, "budget_id": i, "quota_policy_id": i}) for i in (known, unknown)]
+        assert [(each.status, each.raw) for each in found] == [(404, found[0].raw)] * 2
 
 
 @stores

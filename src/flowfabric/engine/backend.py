@@ -330,6 +330,9 @@ class EngineBackend(
 
     async def get_execution_namespace(self, execution: ExecutionId) -> str | None: ...
 
+    async def get_execution_namespaces(self, executions: Sequence[ExecutionId]) -> dict[ExecutionId, str]:
+        """Of those that exist."""
+
     async def resolve_execution_flow_id(self, execution: ExecutionId) -> UUID | None: ...
 
     async def list_attempts(self, execution: ExecutionId, after: int | None = None, limit: int = 100) -> Page[Attempt]:

@@ -15,6 +15,7 @@ from flowfabric.errors import ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, lease_mark, partition_key, tag_key
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import (
+    MAX_BULK_CREATE,
     AttemptRef,
     Execution,
     ExecutionContext,
@@ -25,9 +26,10 @@ from flowfabric.model.execution import (
 )
 from flowfabric.model.state import PublicState
 from flowfabric.rules.states import WORDS, is_ended, vector_of
-from flowfabric.store.port import Scan
+from flowfabric.store.port import GetAll, Scan
 
 MAX_FIELD_NAMES = 128
+MAX_READ_AT_ONCE = 1_000
 _ALIASES = {
     "current_attempt_index": "attempt_index",
     "current_lease_epoch": "lease_epoch",
@@ -117,6 +119,18 @@ class Reads(Leases):
     async def get_execution_namespace(self, execution: ExecutionId) -> str | None:
         found = await self.execution(execution_id(execution))
         return None if found is None else found.namespace
+
+    async def get_execution_namespaces(self, executions: Sequence[ExecutionId]) -> dict[ExecutionId, str]:
+        """Of those that exist."""
+        if len(executions) > MAX_BULK_CREATE:
+            raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(executions))
+        keys = [(ident.partition_index, ident.uuid) for ident in map(execution_id, executions)]
+        columns = ("partition_key", "execution_id", "namespace")
+        found: dict[ExecutionId, str] = {}
+        for first in range(0, len(keys), MAX_READ_AT_ONCE):
+            loaded = await self.store.load((GetAll("ff_exec_core", keys[first : first + MAX_READ_AT_ONCE], columns),))
+            found |= {ExecutionId.of(partition, ident): namespace for partition, ident, namespace in loaded.rows[0]}
+        return found
 
     async def resolve_execution_flow_id(self, execution: ExecutionId) -> UUID | None:
         found = await self.execution(execution_id(execution))

@@ -32,6 +32,9 @@ class Namespaces:
     async def of_execution(self, ident: ExecutionId) -> str | None:
         return await self._asked(ident, self._engine.get_execution_namespace(ident))
 
+    async def of_executions(self, idents: list[ExecutionId]) -> set[str]:
+        return set((await self._engine.get_execution_namespaces(idents)).values()) if idents else set()
+
     async def of_flow(self, ident: UUID) -> str | None:
         return await self._asked(ident, self._flow(ident))
 
@@ -71,8 +74,11 @@ async def _check(route: Route, subject: Any, ask: Ask) -> None:
         case Bound.FREE:
             return
         case Bound.NAMESPACE:
-            for each in subject if isinstance(subject, list) else [subject]:
+            named = subject if isinstance(subject, list) else [subject]
+            for each in named:
                 _check_named(each, mine, lanes)
+            if mine is not None:
+                await _check_ids(named, mine, ask.server.namespaces)
         case Bound.EXECUTION:
             ident = str(getattr(subject, "execution_id", subject))
             if mine is not None and await _owner(ask.server.namespaces, ident) != mine:
@@ -93,6 +99,21 @@ async def _check(route: Route, subject: Any, ask: Ask) -> None:
                 raise Forbidden("lane")
         case Bound.NEVER:
             raise Forbidden("path")
+
+
+async def _check_ids(made: list[Any], mine: str, namespaces: Namespaces) -> None:
+    """An id that is taken elsewhere cannot be used here. That is all that is told: neither what has it nor how that stands."""
+    idents = [node.execution_id for each in made for node in _nodes(each) if getattr(node, "execution_id", None) is not None]
+    if await namespaces.of_executions(idents) - {mine}:
+        raise Forbidden("execution")
+    for each in made:
+        flow = None if hasattr(each, "execution_id") else getattr(each, "flow_id", None)
+        if flow is not None and await namespaces.of_flow(flow) not in (None, mine):
+            raise Forbidden("flow")
+
+
+def _nodes(each: Any) -> tuple[Any, ...]:
+    return (each, *getattr(each, "nodes", ()))
 
 
 async def _check_members(body: Any, ask: Ask) -> None:
@@ -121,7 +142,7 @@ def _check_named(subject: Any, mine: str | None, lanes: frozenset[str] | None) -
     named = subject if isinstance(subject, str) else getattr(subject, "namespace", None)
     if mine is not None and named != mine:
         raise Forbidden("namespace")
-    for each in (subject, *getattr(subject, "nodes", ())):
+    for each in _nodes(subject):
         lane, space = getattr(each, "lane_id", None), getattr(each, "namespace", None)
         if (lanes is not None and lane is not None and lane not in lanes) or (
             mine is not None and space is not None and space != mine

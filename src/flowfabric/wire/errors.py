@@ -59,6 +59,13 @@ _CONFLICTS = {
     "rotation_conflict",
     "active_attempt_exists",
 }
+_FLOW_CONFLICTS = {
+    "flow_already_terminal": "flow_already_terminal",
+    "self_referencing_edge": "self_referencing_edge",
+    "already_member_of_different_flow": "execution_already_in_flow",
+    "execution_not_in_flow": "state_conflict",
+}
+"""Details of what a flow refuses, by the words clients know them by."""
 _STATES = {
     StateKind.EXECUTION_NOT_TERMINAL,
     StateKind.MAX_REPLAYS_EXHAUSTED,
@@ -86,7 +93,7 @@ def problem_of(error: EngineError) -> Problem:
         detail=str(error),
         kind=kind,
         retryable=retryable,
-        raised=type(error).__name__,
+        raised=next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _MAKERS), None),
         given=_given(error),
     )
 
@@ -107,10 +114,10 @@ def _answer(error: EngineError) -> tuple[int, str | None, str, bool | None]:
             return 404, None, f"not found: {error.entity}", None
         case ValidationError(already_terminal=True):
             return 409, "terminal", "terminal: Terminal", False
-        case ValidationError(detail="flow_not_found" | "execution_not_found"):
+        case ValidationError(detail="flow_not_found" | "execution_not_found" | "edge_not_found"):
             return 404, None, f"not found: {error.detail.removesuffix('_not_found')}", None
-        case ValidationError(detail="flow_already_terminal" | "self_referencing_edge"):
-            return 409, error.detail, f"{error.detail}: {_camel(error.detail)}", False
+        case ValidationError() if (word := _FLOW_CONFLICTS.get(error.detail.partition(":")[0])) is not None:
+            return 409, word, f"{word}: {_camel(error.detail.partition(':')[0])}", False
         case ValidationError():
             word = "validation_error" if error.kind in _UNKNOWN_VALIDATION else error.kind.value
             return 400, None, f"{word}: {error.detail}" if error.detail else word, None
