@@ -21,6 +21,8 @@ AttemptId = NewType("AttemptId", UUID)
 LaneId = NewType("LaneId", str)
 
 FLOW_PARTITIONS = 256
+BUDGET_PARTITIONS = QUOTA_PARTITIONS = 32
+"""Told to clients that compute partitions; the stores find budgets and quotas by their ids alone."""
 MAX_PARTITION_INDEX = 65_535
 MAX_LANE_BYTES = 64
 MAX_NAME_BYTES = 256

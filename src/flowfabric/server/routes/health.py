@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flowfabric.errors import EngineError
-from flowfabric.ids import FLOW_PARTITIONS
+from flowfabric.ids import BUDGET_PARTITIONS, FLOW_PARTITIONS, QUOTA_PARTITIONS
 from flowfabric.model.execution import MAX_BULK_CREATE, MAX_PAYLOAD_BYTES
 from flowfabric.model.lease import MAX_CLAIM_BATCH, Capabilities
 from flowfabric.server.route import Ask, Reply, Route
@@ -36,13 +36,17 @@ async def readyz(ask: Ask) -> Reply:
 
 async def capabilities(ask: Ask) -> Reply:
     """What this server's engine can do."""
-    return Reply(200, ask.engine.capabilities())
+    found = ask.engine.capabilities()
+    identity = {name: said for name, said in found.identity.items() if name != "rfc017_stage"}
+    return Reply(200, Capabilities({**identity, "stage": found.identity["rfc017_stage"]}, found.supports))
 
 
 async def config(ask: Ask) -> Reply:
     """What clients need to know: partitions, lanes, limits."""
     said: dict[str, Any] = {
-        "flow_partitions": FLOW_PARTITIONS,
+        "num_flow_partitions": FLOW_PARTITIONS,
+        "num_budget_partitions": BUDGET_PARTITIONS,
+        "num_quota_partitions": QUOTA_PARTITIONS,
         "lanes": ask.server.settings.lanes,
         "limits": {
             "payload_bytes": MAX_PAYLOAD_BYTES,
