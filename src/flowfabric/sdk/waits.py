@@ -20,12 +20,13 @@ TIMED_OUT = ("timeout", "suspension_timeout")
 
 
 class Signal(Struct, frozen=True):
-    """Somebody answered."""
+    """Somebody answered: `source`, on the way `source_type`. By a `link`, that is the name that whoever had the link wrote."""
 
     name: str
     source: str = ""
     payload: Any = None
     at_ms: int = 0
+    source_type: str = ""
 
 
 class OpenWaitpoint(Struct, frozen=True):
@@ -77,13 +78,22 @@ class Wait(Struct, frozen=True):
 
 def kept(signal: ResumeSignal) -> dict[str, Any]:
     data = None if signal.payload is None else base64.b64encode(signal.payload).decode()
-    return {"name": signal.signal_name, "source": signal.source_identity, "at_ms": signal.accepted_at, "payload": data}
+    return {
+        "name": signal.signal_name,
+        "source": signal.source_identity,
+        "source_type": signal.source_type,
+        "at_ms": signal.accepted_at,
+        "payload": data,
+    }
 
 
 def answered(kept: Sequence[Mapping[str, Any]], payload: Any, task: str, name: str) -> list[Signal]:
     if any((signal["name"], signal["source"]) == TIMED_OUT for signal in kept):
         raise TimeoutError(f"task {task}: nobody answered {name!r} in time")
-    return [Signal(s["name"], s["source"], _payload(s["payload"], payload, task, name), s["at_ms"]) for s in kept]
+    return [
+        Signal(s["name"], s["source"], _payload(s["payload"], payload, task, name), s["at_ms"], s.get("source_type", ""))
+        for s in kept
+    ]
 
 
 def _payload(data: str | None, kind: Any, task: str, name: str) -> Any:

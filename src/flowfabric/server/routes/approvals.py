@@ -33,15 +33,15 @@ ANSWERS = ("approved", "rejected")
 
 
 class Link(Struct, frozen=True):
-    t: Annotated[str, Meta(max_length=512)] = ""
+    t: str = ""
 
 
 class Answer(Struct, frozen=True):
-    """`who` is taken at its word: the link is what proves the right to answer."""
+    """`who` is taken at its word, and the signal says so: its source type is `link`. The link proves the right to answer."""
 
     answer: Annotated[str, Meta(min_length=1, max_length=256)]
     who: Annotated[str, Meta(min_length=1, max_length=200)]
-    t: Annotated[str, Meta(max_length=512)] = ""
+    t: str = ""
     comment: Annotated[str, Meta(max_length=4_000)] = ""
 
 
