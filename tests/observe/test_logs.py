@@ -179,7 +179,7 @@ async def test_work_that_no_worker_can_take_is_told_of(out: io.StringIO) -> None
         assert await engine.claim(LANE, (), worker()) is None
         clock.advance(LOOK_EVERY_MS)
     (said,) = (each for each in lines(out) if each["logger"] == "flowfabric.routes")
-    assert (said["lane"], said["execution_ids"]) == (LANE, [str(ident)])
+    assert (said["lane"], said["execution_ids"], said["missing"]) == (LANE, [str(ident)], ["gpu"])
 
 
 async def test_loops_say_that_they_have_begun(memory: Engine, out: io.StringIO) -> None:

@@ -152,6 +152,7 @@ class Cascade:
                     await self._mark()
                     continue
                 jobs, self._waiting = self._waiting, []
+                log.debug("looking for what waits for the ends of %s", [job.idents for job in jobs[:5]])
                 tally = Cascaded()
                 try:
                     tally = await self._run([ident for job in jobs for ident in job.idents])

@@ -82,6 +82,7 @@ class Routes(Executions):
                 said = {
                     "lane": lane,
                     "execution_ids": [str(ExecutionId.of(e.partition_key, e.execution_id)) for e in parked[:LOGGED]],
+                    "missing": sorted({need for e in parked for need in e.required_capabilities} - set(offered))[:LOGGED],
                 }
                 log.info("%d of lane %s need a worker with other capabilities, and wait for one", done, lane, extra=said)
                 await self._mind_the_gap(parked)

@@ -163,7 +163,8 @@ class Worker:
             _, stuck = await asyncio.wait(late, timeout=UNWIND_S)
             for handler in stuck & self._handlers.keys():
                 ident = self._handlers[handler].context.execution_id
-                log.error("%s: it goes on although it was cancelled; its lease is left to run out", ident)
+                said = {"execution_id": str(ident)}
+                log.error("%s: it goes on although it was cancelled; its lease is left to run out", ident, extra=said)
 
     async def run_until_idle(self) -> int:
         """Works off what there is, and what comes of it, and returns how many were run. For tests and batches."""
@@ -337,7 +338,8 @@ class Worker:
         self._renewer.let_go(running.work.handle)
         self.done += 1
         if not handler.cancelled() and (error := handler.exception()) is not None:
-            log.error("%s: its end could not be told", running.work.execution_id, exc_info=error)
+            ident = running.work.execution_id
+            log.error("%s: its end could not be told", ident, exc_info=error, extra={"execution_id": str(ident)})
         if running.thread is None or running.thread.done():
             self._make_room()
         else:  # a function that was given up runs on, and its thread with it

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
+import pytest
+
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 from flowfabric.store.hub import Hub
+from flowfabric.store.postgres import bell as module
 from flowfabric.store.postgres.apply import Effects
 from flowfabric.store.postgres.bell import MAX_TOPICS, Bell, message
 
@@ -74,3 +78,55 @@ async def test_what_is_told_without_a_key_is_for_everybody_who_waits_for_one() -
             bell._on_notice(None, 0, "x", '["them", [["ready", null]], {}]')
             assert await mine.wait(5)
             assert not await other.wait(0)
+
+
+class Line:
+    """A connection on which nothing is heard but what the test says, and which the test can cut."""
+
+    def __init__(self) -> None:
+        self.hear: Any = None
+        self.cut: Any = None
+        self.is_cut = False
+        self.ready = asyncio.Event()
+
+    async def add_listener(self, _channel: str, hear: Any) -> None:
+        self.hear = hear
+
+    def add_termination_listener(self, cut: Any) -> None:
+        self.cut = cut
+        self.ready.set()
+
+    def is_closed(self) -> bool:
+        return self.is_cut
+
+    async def close(self, timeout: float) -> None: ...
+
+
+async def test_what_becomes_of_the_listening_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "flowfabric.postgres")
+    monkeypatch.setattr(module, "LAST_RETRY_S", 0.001)
+    monkeypatch.setattr(module, "FIRST_RETRY_S", 0.0001)
+    first, second = Line(), Line()
+    answers: list[Any] = [first, OSError(), OSError(), OSError(), second]
+
+    async def connect() -> Any:
+        answer = answers.pop(0)
+        if isinstance(answer, OSError):
+            raise answer
+        return answer
+
+    bell = Bell(connect, Hub(), "x")
+    bell.start()
+    await asyncio.wait_for(first.ready.wait(), 10)
+    first.hear(None, 0, "x", "not JSON")
+    first.is_cut = True
+    first.cut(None)
+    await asyncio.wait_for(second.ready.wait(), 10)
+    await bell.stop()
+    assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
+        ("INFO", "listening for wake-ups of other processes"),
+        ("WARNING", "a wake-up that cannot be read is passed over"),
+        ("WARNING", "no wake-ups between processes for now (connection lost); looking now and then instead"),
+        *[("INFO", "no wake-ups between processes for now (OSError); looking now and then instead")] * 3,
+        ("INFO", "listening for wake-ups of other processes"),
+    ]

@@ -85,12 +85,16 @@ class Bell:
                     await connection.add_listener(self._channel, self._on_notice)
                     self._hub.ring_all_but_timers()  # whatever was said while nobody listened
                     retry = FIRST_RETRY_S
+                    log.info("listening for wake-ups of other processes", extra={"channel": self._channel})
                     await self._tell_on(connection)
                 finally:
                     with suppress(Exception):
                         await connection.close(timeout=1)
+                why = "connection lost"
             except TROUBLE as error:
-                log.info("no wake-ups between processes for now (%s); looking now and then instead", type(error).__name__)
+                why = type(error).__name__
+            level = logging.WARNING if retry == FIRST_RETRY_S else logging.INFO  # however often it has to be tried, one warning
+            log.log(level, "no wake-ups between processes for now (%s); looking now and then instead", why)
             await asyncio.sleep(retry)
             retry = min(retry * 2, LAST_RETRY_S)
 
@@ -119,6 +123,7 @@ class Bell:
         try:
             sender, topics, dues = _decode(str(payload))
         except (msgspec.DecodeError, ValueError):
+            log.warning("a wake-up that cannot be read is passed over", extra={"channel": self._channel})
             return
         if sender == self._me:
             return
