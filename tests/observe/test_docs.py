@@ -21,13 +21,14 @@ from typing import Any
 import pytest
 
 from flowfabric import App
+from flowfabric.observe import Metrics
 from flowfabric.observe.metrics import MAX_VALUES
 from tests.cli.processes import running
 
 from .test_metrics import SERIES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "observability.md").read_text(encoding="utf-8")
-TASKS, WORKER, ENGINE, TRACES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+TASKS, WORKER, ENGINE, PUSH, TRACES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 COMMANDS = re.findall(r"```sh\n(.*?)\n```", PAGE, re.DOTALL)
 
 pytestmark = pytest.mark.xdist_group("processes")
@@ -112,6 +113,13 @@ def test_traces_are_off_without_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> 
     names: dict[str, Any] = {"app": app}
     exec(TRACES, names)
     assert app.middleware == [] and "OTEL_EXPORTER_OTLP_ENDPOINT" in COMMANDS[3]
+
+
+def test_nothing_is_pushed_without_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OTEL_EXPORTER_OTLP_ENDPOINT", raising=False)
+    names: dict[str, Any] = {"metrics": Metrics()}
+    exec(PUSH, names)
+    names["end"]()
 
 
 def test_every_series_is_in_the_table_with_its_labels() -> None:

@@ -35,3 +35,16 @@ async def test_a_request_goes_on_with_the_trace_of_its_caller() -> None:
     assert all(f"{span.context.trace_id:032x}" == TRACE for span in spans.values() if span.context)
     found = await engine.describe_execution(ident)
     assert found is not None and TRACE in found.tags[TRACEPARENT]
+
+
+async def test_traces_do_without_metrics() -> None:
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    watching = Watching(None, memory_engine(), Tracing(provider))
+    async with serving(watching.engine, settings(), watching) as url, aiohttp.ClientSession() as client:
+        async with client.get(f"{url}/metrics") as answer:
+            assert answer.status == 404
+        async with client.get(f"{url}/healthz") as answer:
+            assert answer.status == 200
+    assert {"GET /metrics", "GET /healthz"} <= {span.name for span in exporter.get_finished_spans()}

@@ -4,7 +4,7 @@ from flowfabric.observe.endpoint import Scrape, metrics_app
 from flowfabric.observe.logs import log_to_stderr
 from flowfabric.observe.metrics import CONTENT_TYPE, Metrics
 from flowfabric.observe.observed import observed
-from flowfabric.observe.watching import TRACEPARENT, tracing_from_environment, watch
+from flowfabric.observe.watching import TRACEPARENT, push_from_environment, tracing_from_environment, watch
 
 __all__ = [
     "CONTENT_TYPE",
@@ -14,6 +14,7 @@ __all__ = [
     "log_to_stderr",
     "metrics_app",
     "observed",
+    "push_from_environment",
     "tracing_from_environment",
     "watch",
 ]

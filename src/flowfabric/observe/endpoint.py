@@ -28,12 +28,16 @@ class Scrape:
         self._turn = asyncio.Lock()
 
     async def __call__(self) -> bytes:
+        await self.refresh()
+        return self._metrics.render()
+
+    async def refresh(self) -> None:
+        """The gauges as they are now, or were at most ten seconds ago."""
         if self._engine is not None:
             async with self._turn:
                 if self._read_at is None or self._clock() - self._read_at >= EVERY_S:
                     await self._sample(self._engine)
                     self._read_at = self._clock()
-        return self._metrics.render()
 
     async def _sample(self, engine: Engine) -> None:
         try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
@@ -13,6 +12,7 @@ from flowfabric.engine.around import Around, Operation
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, EngineError
 from flowfabric.model.lease import Handle
+from flowfabric.observe.otlp import resource
 from flowfabric.observe.watching import TRACEPARENT
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Parked
@@ -61,12 +61,10 @@ class Tracing:
     def exported(cls) -> Tracing:
         """Spans are sent where OTEL_EXPORTER_OTLP_ENDPOINT says, in batches."""
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-        from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider
         from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
-        name = os.environ.get("OTEL_SERVICE_NAME", "flowfabric")
-        provider = TracerProvider(resource=Resource.create({"service.name": name}))
+        provider = TracerProvider(resource=resource())
         provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         return cls(provider)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flowfabric.engine.engine import Engine
+from flowfabric.observe.endpoint import Scrape
 from flowfabric.observe.metrics import Metrics
 from flowfabric.observe.observed import observed
+from flowfabric.observe.otlp import is_sent
 from flowfabric.sdk.app import App
 
 if TYPE_CHECKING:
@@ -16,16 +18,28 @@ if TYPE_CHECKING:
 
 TRACEPARENT = "flowfabric.traceparent"
 """The tag in which an execution remembers the trace it was submitted in, as a W3C traceparent."""
-ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
 def tracing_from_environment() -> Tracing | None:
-    """As OpenTelemetry's own variables say: None unless there is an endpoint, or when OTEL_SDK_DISABLED is true."""
-    if os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true" or not any(os.environ.get(name) for name in ENDPOINTS):
+    """As OpenTelemetry's own variables say: None unless there is an endpoint, or when they turn traces off."""
+    if not is_sent("traces"):
         return None
     from flowfabric.observe.tracing import Tracing
 
     return Tracing.exported()
+
+
+def push_from_environment(metrics: Metrics, scrape: Scrape | None = None) -> Callable[[], None]:
+    """Sends the series by OTLP, as OpenTelemetry's own variables say: not unless there is an endpoint. Call the answer to end it.
+
+    That sends what is left, and so does the end of the process. With a `scrape`, call this in the event loop of its engine: the
+    queues are then counted anew before they are sent.
+    """
+    if not is_sent("metrics"):
+        return lambda: None
+    from flowfabric.observe.export import Push
+
+    return Push(metrics, scrape).end
 
 
 def watch(app: App, metrics: Metrics | None = None, tracing: Tracing | None = None) -> None:

@@ -42,7 +42,8 @@ class Observer(Protocol):
 
     def http_request(self, route: str, method: str, status: int, seconds: float) -> None: ...
 
-    async def page(self) -> tuple[bytes, str]: ...
+    async def page(self) -> tuple[bytes, str] | None:
+        """None where nothing is counted."""
 
     def request(self, method: str, route: str, headers: Mapping[str, str]) -> AbstractContextManager[Any]:
         """Around the answering of a request."""
@@ -92,9 +93,10 @@ class Server:
                 task.cancel()
 
     async def metrics_page(self) -> Reply:
-        if self.observer is None:
+        found = None if self.observer is None else await self.observer.page()
+        if found is None:
             raise NotFound("metrics")
-        text, media = await self.observer.page()
+        text, media = found
         return Reply(200, raw=text, media=media)
 
     def begin(self, work: Any) -> None:

@@ -127,7 +127,7 @@ VARIABLES = (
         "seconds in which a head, and then a body, has to arrive; who is slower is cut",
     ),
     Variable("FF_DRAIN_S", "15", _number("u32", 3_600), "how long calls under way may take when the server stops"),
-    Variable("FF_METRICS", "1", _flag, "0 to have no /metrics, and no traces"),
+    Variable("FF_METRICS", "1", _flag, "0 to count nothing and have no /metrics; traces are not touched by it"),
     Variable("FF_LOG", "info", str, "what is logged: a level, then name=level for single loggers"),
     *(Variable(name, "", _interval, f"the longest the loop of {field[:-3]} sleeps") for name, field in INTERVALS.items()),
 )

@@ -7,7 +7,7 @@ import logging
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -16,7 +16,7 @@ from flowfabric.connect import POSTGRES_LOOPS, connect, ensure_signing_key
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.loops.loop import LoopSettings
-from flowfabric.observe import CONTENT_TYPE, Metrics, Scrape, observed, tracing_from_environment
+from flowfabric.observe import CONTENT_TYPE, Metrics, Scrape, observed, push_from_environment, tracing_from_environment
 from flowfabric.server.app import Observer, Server, build
 from flowfabric.server.careful import careful
 from flowfabric.server.config import ServerSettings
@@ -118,12 +118,16 @@ def address(listener: socket.socket) -> str:
 
 
 class Watching:
-    """What is counted of a server: its requests, and its engine."""
+    """What is seen of a server: its requests and its engine, counted, traced, both or neither."""
 
-    def __init__(self, metrics: Metrics, engine: Engine, tracing: Tracing | None = None) -> None:
-        self.engine = observed(engine, metrics)
-        self.http_request = metrics.http_request
-        self._scrape, self._tracing = Scrape(metrics, engine), tracing
+    def __init__(self, metrics: Metrics | None, engine: Engine, tracing: Tracing | None = None) -> None:
+        self.engine = engine if metrics is None else observed(engine, metrics)
+        self._metrics, self._tracing = metrics, tracing
+        self._scrape = None if metrics is None else Scrape(metrics, engine)
+
+    def http_request(self, route: str, method: str, status: int, seconds: float) -> None:
+        if self._metrics is not None:
+            self._metrics.http_request(route, method, status, seconds)
 
     def request(self, method: str, route: str, headers: Mapping[str, str]) -> AbstractContextManager[Any]:
         return nullcontext() if self._tracing is None else self._tracing.request(method, route, headers)
@@ -131,8 +135,12 @@ class Watching:
     def stamp(self, tags: Mapping[str, str]) -> Mapping[str, str]:
         return tags if self._tracing is None else self._tracing.stamp(tags)
 
-    async def page(self) -> tuple[bytes, str]:
-        return await self._scrape(), CONTENT_TYPE
+    async def page(self) -> tuple[bytes, str] | None:
+        return None if self._scrape is None else (await self._scrape(), CONTENT_TYPE)
+
+    def push(self) -> Callable[[], None]:
+        """What is counted is sent, if the environment says where to; call the answer to send what is left."""
+        return (lambda: None) if self._metrics is None else push_from_environment(self._metrics, self._scrape)
 
 
 async def run(settings: ServerSettings, announce: Callable[[str], None]) -> None:
@@ -141,9 +149,11 @@ async def run(settings: ServerSettings, announce: Callable[[str], None]) -> None
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    async with opened(settings) as engine:
-        watching = Watching(Metrics(), engine, tracing_from_environment()) if settings.metrics else None
-        async with serving(engine if watching is None else watching.engine, settings, watching) as url:
-            announce(url)
-            await stop.wait()
-            log.info("stopping: finishing what is under way")
+    with ExitStack() as last:
+        async with opened(settings) as engine:
+            watching = Watching(Metrics() if settings.metrics else None, engine, tracing_from_environment())
+            last.callback(watching.push())  # the last push knows how the loops have ended
+            async with serving(watching.engine, settings, watching) as url:
+                announce(url)
+                await stop.wait()
+                log.info("stopping: finishing what is under way")
