@@ -7,18 +7,19 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 PATIENCE_S = 60.0
+PROGRAM = (sys.executable, "-m", "flowfabric.cli.entry")
 
 
 class Command:
-    def __init__(self, args: list[str], folder: Path) -> None:
+    def __init__(self, args: list[str], folder: Path, program: Sequence[str] = PROGRAM) -> None:
         env = {**os.environ, "COLUMNS": "200", "PYTHONIOENCODING": "utf-8"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "flowfabric.cli.entry", *args],
+            [*program, *args],
             cwd=folder,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -53,6 +54,12 @@ class Command:
         self._new.put(None)
         return self.process.wait(PATIENCE_S)
 
+    def close(self) -> None:
+        self.process.kill()
+        self.ended()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
 
 @contextmanager
 def running(folder: Path, *args: str) -> Iterator[Command]:
@@ -60,7 +67,4 @@ def running(folder: Path, *args: str) -> Iterator[Command]:
     try:
         yield command
     finally:
-        command.process.kill()
-        command.ended()
-        assert command.process.stdout is not None
-        command.process.stdout.close()
+        command.close()

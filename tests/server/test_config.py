@@ -45,6 +45,9 @@ TABLE: dict[str, Row] = {
     "FF_DRAIN_S": (15, [("0", 0)], ["-1", "3601", "x"]),
     "FF_METRICS": (True, [("0", False), ("true", True)], []),
     "FF_LOG": ("info", [("debug", "debug")], []),
+    "FF_SENTRY_DSN": ("", [("", ""), ("https://key@host/1", "https://key@host/1")], ["x", "https://host/1", "https://key@host/"]),
+    "FF_SENTRY_ENVIRONMENT": ("production", [("tests", "tests")], []),
+    "FF_SENTRY_RELEASE": ("", [("1.2", "1.2")], []),
 }
 GOOD = [(name, text, value) for name, row in TABLE.items() for text, value in row[1]]
 BAD = [(name, text) for name, row in TABLE.items() for text in row[2]] + [
@@ -163,7 +166,7 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, text: str) -> None:
 
 
 def test_secrets_are_never_shown() -> None:
-    hidden = {"FF_WAITPOINT_HMAC_SECRET", "FF_API_TOKEN", "FF_POSTGRES_URL"}
+    hidden = {"FF_WAITPOINT_HMAC_SECRET", "FF_API_TOKEN", "FF_POSTGRES_URL", "FF_SENTRY_DSN"}
     for environ, file in ((dict.fromkeys(TABLE, "hunter2"), {}), ({}, dict.fromkeys(TABLE, "hunter2"))):
         shown = {name: value for name, value, _, _ in explained(environ, file)}
         assert {name for name in TABLE if shown[name] == "(set)"} == hidden

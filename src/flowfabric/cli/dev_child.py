@@ -14,6 +14,7 @@ from flowfabric.cli.serving import beside
 from flowfabric.cli.working import Wanted, in_memory, log_to_stderr, say, serve
 from flowfabric.connect import is_postgres
 from flowfabric.errors import FlowFabricError
+from flowfabric.observe import sentry
 from flowfabric.sdk.app import App
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import Parked
@@ -63,11 +64,12 @@ async def _api(app: App) -> None:
 def main(target: str, url: str | None, concurrency: int, end: int) -> int:
     wanted = Wanted(target, url, concurrency=concurrency, grace=GRACE)
     try:
-        app = loaded(target)
-        app.url = dev_url(app.url, parsed(target), wanted.url)
-        log_to_stderr()
-        logging.getLogger("flowfabric.sqlite").setLevel(logging.ERROR)  # that this is SQLite is said in the first line
-        asyncio.run(until_the_pipe_ends(app, wanted, end))
+        with sentry.told_from_environment():
+            app = loaded(target)
+            app.url = dev_url(app.url, parsed(target), wanted.url)
+            log_to_stderr()
+            logging.getLogger("flowfabric.sqlite").setLevel(logging.ERROR)  # that this is SQLite is said in the first line
+            asyncio.run(until_the_pipe_ends(app, wanted, end))
     except FlowFabricError as error:
         say(str(error))
         return 2

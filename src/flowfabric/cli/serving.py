@@ -16,6 +16,7 @@ from rich.text import Text
 from flowfabric.cli.working import say
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
+from flowfabric.observe import sentry
 from flowfabric.observe.logs import log_to_stderr
 
 DEV_ADDRESS = "127.0.0.1:9090"
@@ -35,15 +36,16 @@ def run(config: str | None, console: Console, *, check: bool) -> int:
         console.print("the configuration can be used", highlight=False)
         return 0
     serve = _library()
-    log_to_stderr(settings.log)
 
     def announce(url: str) -> None:
         say(f"FlowFabric on {url} ({settings.backend}); the API is described at {url}/docs")
         if not (settings.api_token or settings.api_tokens_file):
             say("anybody on this machine may do everything: no FF_API_TOKEN is set, and FF_DEV_MODE=1 allows that on loopback")
 
-    with asyncio.Runner(loop_factory=fastest_loop()) as runner:
-        runner.run(serve.run(settings, announce))
+    with sentry.told(settings.sentry_dsn, settings.sentry_environment, settings.sentry_release):
+        log_to_stderr(settings.log)
+        with asyncio.Runner(loop_factory=fastest_loop()) as runner:
+            runner.run(serve.run(settings, announce))
     say("stopped")
     return 0
 

@@ -15,6 +15,7 @@ from msgspec import Struct
 from flowfabric.cli.loading import loaded
 from flowfabric.connect import is_postgres, postgres_options
 from flowfabric.errors import ConfigError
+from flowfabric.observe import sentry
 from flowfabric.observe.logs import VARIABLE
 from flowfabric.observe.logs import log_to_stderr as json_to_stderr
 from flowfabric.sdk.app import App, Middleware
@@ -36,6 +37,11 @@ class Wanted(Struct, frozen=True):
 
 
 def run(wanted: Wanted) -> int:
+    with sentry.told_from_environment():
+        return _run(wanted)
+
+
+def _run(wanted: Wanted) -> int:
     app = loaded(wanted.target)
     if wanted.url is not None:
         app.url = wanted.url

@@ -47,12 +47,15 @@ class JsonLines(logging.Formatter):
             "logger": record.name,
             "message": redacted(record.getMessage()),
         }
-        for name, value in vars(record).items():
-            if name not in _STANDARD and name not in said:
-                said[name] = _shown(name, value)
+        said |= {name: value for name, value in extras(record).items() if name not in said}
         if record.exc_info and record.exc_info[0] is not None:
             said["error"] = redacted(self.formatException(record.exc_info))
         return json.dumps(said, default=str)
+
+
+def extras(record: logging.LogRecord) -> dict[str, Any]:
+    """What else a record has to say, fit to be read."""
+    return {name: shown(name, value) for name, value in vars(record).items() if name not in _STANDARD}
 
 
 def redacted(text: str) -> str:
@@ -62,15 +65,16 @@ def redacted(text: str) -> str:
     return _NAMED.sub(rf"\1\2{REDACTED}", text)
 
 
-def _shown(name: str, value: Any) -> Any:
+def shown(name: str, value: Any) -> Any:
+    """A value of this name as JSON has it; redacted if its name says so, and wherever it looks like a secret."""
     if _SECRET.match(name) or isinstance(value, bytes | bytearray | memoryview):
         return REDACTED
     if value is None or isinstance(value, bool | int | float):
         return value
     if isinstance(value, Mapping):
-        return {str(key): _shown(str(key), each) for key, each in value.items()}
+        return {str(key): shown(str(key), each) for key, each in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_shown("", each) for each in value]
+        return [shown("", each) for each in value]
     return redacted(str(value))
 
 

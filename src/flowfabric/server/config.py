@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 from flowfabric.errors import ConfigError
 from flowfabric.ids import lane_id
 from flowfabric.loops.loop import LoopSettings
+from flowfabric.observe import sentry
 
 log = logging.getLogger("flowfabric.server")
 
@@ -129,6 +130,9 @@ VARIABLES = (
     Variable("FF_DRAIN_S", "15", _number("u32", 3_600), "how long calls under way may take when the server stops"),
     Variable("FF_METRICS", "1", _flag, "0 to count nothing and have no /metrics; traces are not touched by it"),
     Variable("FF_LOG", "info", str, "what is logged: a level, then name=level for single loggers"),
+    Variable(sentry.DSN, "", sentry.dsn, "where Sentry is told of errors and crashes; empty is not at all", secret=True),
+    Variable(sentry.ENVIRONMENT, sentry.PRODUCTION, str, "the environment that Sentry is told"),
+    Variable(sentry.RELEASE, "", str, "the release that Sentry is told; empty is the version of FlowFabric"),
     *(Variable(name, "", _interval, f"the longest the loop of {field[:-3]} sleeps") for name, field in INTERVALS.items()),
 )
 BY_NAME = {variable.name: variable for variable in VARIABLES}
@@ -156,6 +160,9 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     drain_s: int
     metrics: bool
     log: str
+    sentry_dsn: str
+    sentry_environment: str
+    sentry_release: str
     intervals: dict[str, int]
 
     @property
