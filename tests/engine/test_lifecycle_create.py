@@ -264,6 +264,25 @@ async def test_a_bulk_create_answers_each_in_the_order_given(engine: Engine) -> 
     ]
 
 
+@pytest.mark.parametrize("what", ["key", "id"])
+async def test_of_two_with_one_name_in_a_bulk_the_first_gets_it_however_slow(
+    engine: Engine, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = args(idempotency_key="k")
+    same_id = args(execution_id=first.execution_id, idempotency_key="other")
+    second = args(idempotency_key="k") if what == "key" else same_id
+    create_one = engine.create_execution
+
+    async def slowest_first(given: CreateExecutionArgs) -> Any:
+        for _ in range(50 if given is first else 0):
+            await asyncio.sleep(0)
+        return await create_one(given)
+
+    monkeypatch.setattr(engine, "create_execution", slowest_first)
+    answers = await engine.create_executions([first, second])
+    assert answers == [Created(first.execution_id, PublicState.WAITING), Duplicate(first.execution_id)]
+
+
 async def test_an_empty_bulk_create_does_nothing(engine: Engine) -> None:
     before = await dump(engine)
     assert await engine.create_executions([]) == []

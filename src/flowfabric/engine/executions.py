@@ -112,8 +112,9 @@ class Executions(Kernel):
             several = list(run)
             if plain:
                 results += await self._create_plain([made[at] for at in several], [many[at] for at in several])
-            else:
-                results += await asyncio.gather(*(self.create_execution(many[at]) for at in several))
+                continue
+            for apart in _apart([many[at] for at in several]):
+                results += await asyncio.gather(*map(self.create_execution, apart))
         return results
 
     async def _create_plain(self, made: list[Creation], many: Sequence[CreateExecutionArgs]) -> list[Created | Duplicate]:
@@ -373,3 +374,17 @@ class Executions(Kernel):
         loaded = await self.store.load((scan,))
         found = [ExecutionId.of(index, row[0]) for row in loaded.rows[0]]
         return Page(found[:size], found[size - 1] if len(found) > size else None)
+
+
+def _apart(many: Sequence[CreateExecutionArgs]) -> list[list[CreateExecutionArgs]]:
+    """In order, cut before whatever names an id or a key again: who comes first is to get it."""
+    runs: list[list[CreateExecutionArgs]] = [[]]
+    seen: set[object] = set()
+    for args in many:
+        names = {str(args.execution_id), (args.namespace, args.idempotency_key)}
+        if names & seen:
+            runs.append([])
+            seen.clear()
+        runs[-1].append(args)
+        seen |= names
+    return runs
