@@ -16,8 +16,10 @@ from flowfabric.sdk.tries import persist
 
 log = logging.getLogger("flowfabric.results")
 
-Heard = tuple["asyncio.Task[None]", int]
+Heard = tuple["asyncio.Task[None] | None", int]
 ASK_MS, MAX_ASKING = 20_000, 16
+MOMENT_S = 0.002
+"""So long nobody asks a server for what he has just submitted: it is busy handing it out, and would be held up."""
 LOOK_S = 5.0
 """Should a wake-up be lost, whoever waits looks by himself."""
 
@@ -31,22 +33,22 @@ class Results:
         self._heard = self._asking = 0
 
     @property
-    def heard(self) -> Heard | None:
+    def heard(self) -> Heard:
         """How far the listener has got, if there is one that stands: who made a run after that need not look at first."""
         listener, ready = self._listener, self._ready
         if listener is None or listener.done() or ready is None or not ready.done():
-            return None
+            return None, self._heard
         return listener, self._heard
 
     async def of(self, ident: ExecutionId, timeout_s: float | None, born: Heard | None = None) -> ExecutionOutcome:
         """How it ended, as soon as it has. Whoever waits is on the list before he looks: nothing falls in between.
 
-        A run that was made when the listener stood at `born` and that has heard nothing since, has not ended.
+        A new run is `born` where the listener stood when it was made; while that has heard nothing since, it has not ended.
         """
         async with asyncio.timeout(timeout_s):
             engine = await self._engine()
             if getattr(engine, "may_wait", False) and self._asking < MAX_ASKING:
-                return await self._asked(engine, ident)
+                return await self._asked(engine, ident, 0.0 if born is None else MOMENT_S)
             while True:
                 rung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
                 self._waiting.setdefault(ident.uuid, []).append(rung)
@@ -61,10 +63,11 @@ class Results:
                 finally:
                     self._forget(ident.uuid, rung)
 
-    async def _asked(self, engine: Engine, ident: ExecutionId) -> ExecutionOutcome:
+    async def _asked(self, engine: Engine, ident: ExecutionId, after_s: float) -> ExecutionOutcome:
         """Few who wait for a server's engine ask it each for himself; beyond that, all share one listener."""
         self._asking += 1
         try:
+            await asyncio.sleep(after_s)
             while True:
                 outcome = await persist(lambda: engine.wait_for_outcome(ident, ASK_MS))
                 if outcome is None:

@@ -44,7 +44,7 @@ from flowfabric.store.hub import Waiter
 
 log = logging.getLogger("flowfabric.worker")
 
-POLL_S, BREATH_S = 5.0, 0.02
+POLL_S, BREATH_S, MOMENT_S = 5.0, 0.02, 0.003
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 5.0
 UNWIND_S = 10.0
 """How long what was cancelled may take to clean up and be given back."""
@@ -272,16 +272,19 @@ class Worker:
         """
         asking = asyncio.create_task(self._claim_some(engine, int(POLL_S * 1_000)))
         stopping = asyncio.create_task(self._stopping.wait())
+        taken = 0
         try:
             await asyncio.wait({asking, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if not asking.done():
                 await self._call_off(engine, asking)
             if asking.done():
-                asking.result()
+                taken = asking.result()
         finally:
             for task in (asking, stopping):
                 task.cancel()
             await asyncio.wait({asking, stopping})
+        if taken and self._room:  # there was not more; what was taken is not held up by asking again at once
+            await self._rest(MOMENT_S)
 
     async def _call_off(self, engine: Any, asking: asyncio.Task[int]) -> None:
         with suppress(EngineError, TimeoutError):

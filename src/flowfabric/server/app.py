@@ -198,11 +198,12 @@ class _Endpoint:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if working.done():
                 return working.result()
+            working.cancel()
+            await asyncio.gather(working, return_exceptions=True)
             raise _Answered(_stopping())
         finally:
             for task in tasks:
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _body(self, route: Route, request: Request) -> Any:
         declared = request.headers.get("content-length", "0")
