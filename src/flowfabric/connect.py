@@ -147,10 +147,6 @@ class PostgresBackend(Engine):
             await store.prepare()
         return cls(await store.open(), settings)
 
-    async def lock_setting(self) -> int:
-        """How many locks the server was set up for, for each transaction."""
-        return await self.store.lock_setting()
-
     def with_scanners(self, settings: LoopSettings | None = None) -> bool:
         """Starts the background loops; of all processes on this database the elected one runs them."""
         if self._loops is not None:

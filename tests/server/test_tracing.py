@@ -33,6 +33,9 @@ async def test_a_request_goes_on_with_the_trace_of_its_caller() -> None:
     spans = {span.name: span for span in exporter.get_finished_spans()}
     assert {"POST /v1/executions", "GET /v1/executions/{id}/state"} <= spans.keys()
     assert all(f"{span.context.trace_id:032x}" == TRACE for span in spans.values() if span.context)
+    asked, inside = spans["POST /v1/executions"], spans["ff.create_execution"]
+    assert inside.parent is not None and inside.parent.span_id == asked.context.span_id
+    assert inside.attributes is not None and inside.attributes["ff.execution_id"] == str(ident)
     found = await engine.describe_execution(ident)
     assert found is not None and TRACE in found.tags[TRACEPARENT]
 

@@ -28,7 +28,6 @@ log = logging.getLogger("flowfabric.server")
 
 FIRST_KID = "k1"
 LOOPS_GRACE_S = 15.0
-FEW_LOCKS, GOOD_LOCKS = 256, 512
 
 
 @asynccontextmanager
@@ -41,9 +40,7 @@ async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
     loops = settings.loops(POSTGRES_LOOPS if on_postgres else LoopSettings())
     engine = await connect(settings.store_url, dev=settings.dev_mode, loops=False, **tuning)
     try:
-        if on_postgres:
-            warn_of_few_locks(await engine.lock_setting())  # type: ignore[attr-defined]
-        else:
+        if not on_postgres:
             await engine.prepare()
         if not await ensure_signing_key(engine, FIRST_KID, settings.waitpoint_hmac_secret):
             log.warning("the store signs with another key than FF_WAITPOINT_HMAC_SECRET; the stored one is kept")
@@ -52,14 +49,6 @@ async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
     finally:
         await engine.shutdown_prepare(LOOPS_GRACE_S)
         await engine.close()
-
-
-def warn_of_few_locks(setting: int) -> None:
-    if setting < FEW_LOCKS:
-        said = (
-            "max_locks_per_transaction is %d; %d is advised, and %d at the least: set it in postgresql.conf and restart Postgres"
-        )
-        log.warning(said, setting, GOOD_LOCKS, FEW_LOCKS, extra={"value": setting})
 
 
 def uvicorn_of(server: Server, settings: ServerSettings) -> uvicorn.Server:
@@ -122,6 +111,7 @@ class Watching:
 
     def __init__(self, metrics: Metrics | None, engine: Engine, tracing: Tracing | None = None) -> None:
         self.engine = engine if metrics is None else observed(engine, metrics)
+        self.engine = self.engine if tracing is None else tracing.traced(self.engine)
         self._metrics, self._tracing = metrics, tracing
         self._scrape = None if metrics is None else Scrape(metrics, engine)
 

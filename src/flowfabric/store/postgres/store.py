@@ -53,7 +53,6 @@ from flowfabric.store.shared import Shared
 CHUNK = 500
 CLOCK_CHECK_S = 10.0
 _CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
-_LOCKS = "SELECT current_setting('max_locks_per_transaction')"
 Shape = tuple[Any, ...]
 T = TypeVar("T")
 
@@ -280,10 +279,6 @@ class PostgresStore:
 
     def next_due(self, index: str) -> Awaitable[int | None]:
         return self._dues.next_due(index)
-
-    async def lock_setting(self) -> int:
-        """`max_locks_per_transaction` of the server."""
-        return int((await self._read(lambda session: session.fetch(_LOCKS)))[0][0])
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         return await self._read(lambda connection: dump_tables(connection, tables))
