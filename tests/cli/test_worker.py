@@ -6,9 +6,11 @@ import os
 import re
 import resource
 import signal
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -95,6 +97,33 @@ async def test_a_second_signal_gives_back_what_runs(folder: Path) -> None:
             worker.until("not waiting")
             assert worker.ended() == 0
             assert await run.state() in ("delayed", "waiting")
+
+
+async def test_a_page_of_metrics(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with running(folder, "worker", "app.py", "--metrics", str(port)) as worker:
+        assert worker.until("metrics on ") == f"metrics on http://127.0.0.1:{port}/metrics"
+        worker.until("app.py: ")
+        async with client(f"sqlite:///{folder}/ff.db") as app:
+            await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S)
+
+        def is_counted() -> bool:
+            with urlopen(f"http://127.0.0.1:{port}/metrics") as page:
+                return b'ff_attempt_outcome_total{lane="mail",outcome="ok"} 1.0' in page.read()
+
+        wait_for(is_counted)  # the worker hears of its end a little after we do
+        worker.process.send_signal(signal.SIGTERM)
+        assert worker.ended() == 0
+
+
+@pytest.mark.parametrize("port", ["taken", "0", "many", "host:"])
+def test_a_page_that_cannot_be_shown_is_told(folder: Path, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        done = flowfabric("worker", "app.py", "--metrics", str(taken.getsockname()[1]) if port == "taken" else port)
+    said = "metrics: cannot listen on 127.0.0.1:" if port == "taken" else "metrics: a port from 1 to 65535"
+    assert done.returncode == 2 and done.stdout.startswith(said)
 
 
 async def test_only_the_lanes_asked_for(folder: Path) -> None:

@@ -15,6 +15,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -40,27 +41,26 @@ def free_port() -> int:
         return int(found.getsockname()[1])
 
 
-def fetched(url: str, patience_s: float = 30.0) -> str:
-    until = time.monotonic() + patience_s
-    while True:
-        try:
-            with urllib.request.urlopen(url, timeout=5) as page:
-                return str(page.read().decode())
-        except urllib.error.URLError:
-            assert time.monotonic() < until, f"{url} does not answer"
-            time.sleep(0.05)
+def fetched(url: str, part: str, patience_s: float = 30.0) -> None:
+    """Until the page has this in it: what a worker has ended, it counts a little after others know."""
+    until, text = time.monotonic() + patience_s, "nothing"
+    while part not in text:
+        assert time.monotonic() < until, f"{url} says {text}"
+        time.sleep(0.05)
+        with suppress(urllib.error.URLError), urllib.request.urlopen(url, timeout=5) as page:
+            text = page.read().decode()
 
 
 def test_the_worker_with_a_page_of_its_own(tmp_path: Path) -> None:
     port = free_port()
     (tmp_path / "tasks.py").write_text(TASKS, encoding="utf-8")
     (tmp_path / "worker.py").write_text(WORKER.replace("9464", str(port)), encoding="utf-8")
-    assert COMMANDS[:2] == ["python worker.py", "curl -s http://127.0.0.1:9464/metrics"]
+    assert COMMANDS[1:3] == ["curl -s http://127.0.0.1:9464/metrics", "python worker.py"]
     worker = subprocess.Popen([sys.executable, "worker.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
     try:
-        assert "ff_worker_at_capacity_total" in fetched(f"http://127.0.0.1:{port}/metrics")
+        fetched(f"http://127.0.0.1:{port}/metrics", "ff_worker_at_capacity_total")
         assert asyncio.run(greeted(tmp_path)) == "Hello, Ann!"
-        assert 'ff_attempt_outcome_total{lane="default",outcome="ok"} 1.0' in fetched(f"http://127.0.0.1:{port}/metrics")
+        fetched(f"http://127.0.0.1:{port}/metrics", 'ff_attempt_outcome_total{lane="default",outcome="ok"} 1.0')
         worker.send_signal(signal.SIGTERM)
         said = worker.communicate(timeout=60)[1]
         assert worker.returncode == 0, said
@@ -70,6 +70,15 @@ def test_the_worker_with_a_page_of_its_own(tmp_path: Path) -> None:
     finally:
         worker.kill()
         worker.communicate()
+
+
+def test_the_command_with_a_page_of_its_own(tmp_path: Path) -> None:
+    port = str(free_port())
+    (tmp_path / "tasks.py").write_text(TASKS, encoding="utf-8")
+    with running(tmp_path, *COMMANDS[0].replace("9464", port).split()[1:]) as worker:
+        worker.until("tasks.py: task greet")
+        assert asyncio.run(greeted(tmp_path)) == "Hello, Ann!"
+        fetched(COMMANDS[1].split()[-1].replace("9464", port), 'ff_attempt_outcome_total{lane="default",outcome="ok"} 1.0')
 
 
 async def greeted(folder: Path) -> str:
@@ -95,7 +104,7 @@ def test_the_engine_and_its_queues(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_the_worker_command_with_a_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "tasks.py").write_text(TASKS, encoding="utf-8")
-    setting, *command = COMMANDS[2].split()
+    setting, *command = COMMANDS[3].split()
     variable, _, spec = setting.partition("=")
     monkeypatch.setenv(variable, spec)
     assert command[0] == "flowfabric"
@@ -112,7 +121,7 @@ def test_traces_are_off_without_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> 
     app = App("memory://")
     names: dict[str, Any] = {"app": app}
     exec(TRACES, names)
-    assert app.middleware == [] and "OTEL_EXPORTER_OTLP_ENDPOINT" in COMMANDS[3]
+    assert app.middleware == [] and "OTEL_EXPORTER_OTLP_ENDPOINT" in COMMANDS[4]
 
 
 def test_nothing_is_pushed_without_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:

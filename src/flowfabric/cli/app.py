@@ -213,9 +213,10 @@ def worker(
     concurrency: Annotated[int, _CONCURRENCY] = 16,
     url: Annotated[str | None, typer.Option(help="Another database than the App names.")] = None,
     grace: Annotated[str, typer.Option(metavar="SPAN", help="How long running tasks may take to finish when it stops.")] = "30s",
+    metrics: Annotated[str | None, typer.Option(metavar="PORT", help="A page of metrics, on this port or host:port.")] = None,
 ) -> None:
     """Runs the tasks of an App until it is told to stop (SIGTERM or Ctrl-C), then finishes what it has begun."""
-    _told(lambda: worker_run.run(worker_run.Wanted(target, url, lanes, concurrency, grace)))
+    _told(lambda: worker_run.run(worker_run.Wanted(target, url, lanes, concurrency, grace, metrics)))
 
 
 @app.command()

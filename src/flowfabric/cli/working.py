@@ -12,6 +12,7 @@ from contextlib import suppress
 
 from msgspec import Struct
 
+from flowfabric.cli.counting import counted
 from flowfabric.cli.loading import loaded
 from flowfabric.connect import is_postgres, postgres_options
 from flowfabric.errors import ConfigError
@@ -34,6 +35,7 @@ class Wanted(Struct, frozen=True):
     lanes: str | None = None
     concurrency: int = 16
     grace: Span = "30s"
+    metrics: str | None = None
 
 
 def run(wanted: Wanted) -> int:
@@ -51,7 +53,10 @@ def _run(wanted: Wanted) -> int:
         )
     lanes = lanes_of(app, wanted)
     log_to_stderr()
-    asyncio.run(serve(app, wanted, lanes))
+    with counted(app, wanted.metrics) as page:
+        if page is not None:
+            say(f"metrics on {page}")
+        asyncio.run(serve(app, wanted, lanes))
     return 0
 
 
