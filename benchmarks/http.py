@@ -13,8 +13,7 @@ from statistics import median
 
 from benchmarks.engines import LANE, creations
 from benchmarks.report import Measured
-from benchmarks.sdk import connected, declared
-from benchmarks.sdk import latency as measured_latency
+from benchmarks.sdk import connected, declared, summed_up, timed
 from flowfabric import App, Engine, Worker, connect
 
 SUBMIT, DRAIN = "http-submit", "http-drain"
@@ -23,7 +22,7 @@ AT_ONCE = 64
 BULK = 1_000
 BATCHES = 20
 DRAIN_CONCURRENCY = 100
-LATENCIES = 200
+LATENCIES, TURNS = 300, 10
 TOKEN = "b" * 40
 _ADDRESS = re.compile(rb"http://[0-9.:]+")
 
@@ -103,11 +102,21 @@ async def run_drain(store: str, n: int, workers: int) -> list[Measured]:
     async with both(store) as (direct, app):
         rates = [await _drained(app, n) for _ in range(ROUNDS)]
         found = [Measured(scenario=DRAIN, store=store, system="flowfabric", n=n, ops_per_s=median(rates))]
-        async with Worker(direct, loops=False):
-            found.append(await measured_latency(f"{DRAIN}/latency direct", store, direct, LATENCIES))
-        async with Worker(app):
-            found.append(await measured_latency(f"{DRAIN}/latency over http", store, app, LATENCIES))
+        directly, over_http = await _in_turns(direct, app)
+    found.append(summed_up(f"{DRAIN}/latency direct", store, directly))
+    found.append(summed_up(f"{DRAIN}/latency over http", store, over_http))
     return found
+
+
+async def _in_turns(direct: App, app: App) -> tuple[list[float], list[float]]:
+    directly: list[float] = []
+    over_http: list[float] = []
+    for _ in range(TURNS):
+        async with Worker(direct, loops=False):
+            directly += await timed(direct, LATENCIES // TURNS)
+        async with Worker(app):
+            over_http += await timed(app, LATENCIES // TURNS)
+    return directly, over_http
 
 
 async def _drained(app: App, n: int) -> float:

@@ -110,14 +110,23 @@ async def run_latency(store: str, n: int, workers: int) -> list[Measured]:
 
 
 async def latency(scenario: str, store: str, app: App, n: int) -> Measured:
+    return summed_up(scenario, store, await timed(app, n))
+
+
+async def timed(app: App, n: int, before: int = 20) -> list[float]:
+    """Seconds from submitting to having the result, one after the other; some are run before and not counted."""
     task, samples = app.tasks["nothing"], []
-    for at in range(n + 20):
+    for at in range(before + n):
         await asyncio.sleep(PAUSE_S)
         began = time.perf_counter()
         await (await task.submit(at)).result()
         samples.append(time.perf_counter() - began)
-    p50, p99 = (percentile(samples[20:], share) for share in (0.5, 0.99))
-    return Measured(scenario=scenario, store=store, system="flowfabric", n=n, p50_ms=p50, p99_ms=p99)
+    return samples[before:]
+
+
+def summed_up(scenario: str, store: str, samples: list[float]) -> Measured:
+    p50, p99 = (percentile(samples, share) for share in (0.5, 0.99))
+    return Measured(scenario=scenario, store=store, system="flowfabric", n=len(samples), p50_ms=p50, p99_ms=p99)
 
 
 @asynccontextmanager

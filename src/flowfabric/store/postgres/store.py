@@ -173,12 +173,9 @@ class PostgresStore:
         answer: Answer = await self._to_writers(("together", lane), plans, keys, MAX_BATCH)
         return answer
 
-    async def sweep(self, plan: Plan, limit: int) -> list[Row]:
-        if limit <= 0:
-            return []
+    def sweep(self, plan: Plan, limit: int) -> Awaitable[list[Row]]:
         chosen = plan.form.chosen_by(plan.values)
-        rows: list[Row] = await self._to_writers(("sweep", plan.form, chosen), (plan, limit), (), 1)
-        return rows
+        return self._to_writers(("sweep", plan.form, chosen), (plan, limit), (), 1)
 
     async def sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> list[list[Row]] | Refused:
         keys = [key for plan in first if (key := key_of(plan))]
