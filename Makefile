@@ -24,9 +24,9 @@ demo: venv
 
 PURE = tests/rules tests/codec tests/test_ids.py tests/test_policy.py tests/test_plan.py
 
-# the pure tests once, under the coverage gate; all others before them, two at a time
+# the pure tests once, under the coverage gate; all others before them, three at a time, for many wait for processes they have started
 test: venv
-	$(BIN)/pytest -n 2 --dist loadgroup $(addprefix --ignore=,$(PURE))
+	$(BIN)/pytest -n 3 --dist loadgroup $(addprefix --ignore=,$(PURE))
 	$(BIN)/pytest -n 2 $(PURE) \
 		--cov=flowfabric.rules --cov=flowfabric.plan --cov=flowfabric.codec --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
