@@ -16,7 +16,7 @@ from .scenarios import machine_on
 from .suspend_stories import suspend_machine_on
 
 STEPS = int(os.environ.get("FF_MODEL_STEPS", "30"))
-EXAMPLES = {"memory": 300, "sqlite-memory": 200, "sqlite-file": 20, "postgres": 25}
+EXAMPLES = {"memory": 300, "sqlite-memory": 100, "sqlite-file": 20, "postgres": 25}
 OF_FLOWS = {"memory": 40, "sqlite-memory": 15, "postgres": 4}
 OF_WAITS = {"memory": 60, "sqlite-memory": 20, "postgres": 4}
 FLOW_STEPS = int(os.environ.get("FF_MODEL_STEPS", "15"))

@@ -19,7 +19,7 @@ from .suspend_stories import SuspendStories
 from .test_model import FLOW_STEPS, WAIT_STEPS, budget
 
 WITHIN = 900
-AT_ONCE = 300
+AT_ONCE = 50
 """From one seed, then the next. What is drawn depends on which modules are loaded, too, and a seed may be unlucky with them."""
 CONTROL = 100
 STEPS = 30

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -104,10 +105,17 @@ async def test_an_idle_worker_calls_its_claim_off_and_stops(
 ) -> None:
     monkeypatch.setattr(worker_module, "CALL_OFF_S", 3_600.0)
     url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
+    real, claims = Waits.claimed, list[Who]()
+
+    async def claimed(self: Waits, who: Who, claiming: Any) -> Any:
+        claims.append(who)
+        return await real(self, who, claiming)
+
+    monkeypatch.setattr(Waits, "claimed", claimed)
     async with an_app(url, []) as (_, app), asyncio.timeout(SOON_S):
         async with Worker(app) as worker:
             assert await (await app.tasks["count"].submit(1)).result() == 2
-            await eventually(lambda: worker.running == 0)
+            await eventually(lambda: worker.running == 0 and len(claims) == 2)
         assert called_off == [1]
 
 
