@@ -34,7 +34,7 @@ class Held:
 
 
 async def called_off(engine: Engine, held: Held) -> None:
-    claiming = asyncio.create_task(engine.claim_many(LANE, (), worker(1), 10))
+    claiming = asyncio.create_task(engine.claim_many(LANE, (), worker(1, max_wait_ms=60_000), 10))
     await held.granted.wait()
     claiming.cancel()
     held.go.set()
@@ -89,7 +89,7 @@ async def test_a_grant_that_fails_is_nobodys_to_give_back(engine: Engine, monkey
     ident = await create(engine)
     with monkeypatch.context() as patch:
         patch.setattr(engine.store, "sweep", broken)
-        claiming = asyncio.create_task(engine.claim_many(LANE, (), worker(1), 10))
+        claiming = asyncio.create_task(engine.claim_many(LANE, (), worker(1, max_wait_ms=60_000), 10))
         await asked.wait()
         claiming.cancel()
         go.set()

@@ -56,6 +56,7 @@ class Claimer(Struct, frozen=True):
     instance: str
     ttl_ms: int
     wanted: int
+    waits: bool = False
 
 
 class Later(Struct, frozen=True):

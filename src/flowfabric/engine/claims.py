@@ -59,13 +59,14 @@ class Claims(Routes):
     async def claim_many(self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int) -> list[Work]:
         """Up to n of the lane's best, each with its payload. Comes back with what there is; waits only when there is nothing.
 
-        When the call is cancelled, what it had been granted is given back.
+        A call that may wait may be cancelled: what it had been granted by then is given back.
         """
         checked = lane_id(lane)
         tokens = check_worker_capabilities(capabilities)
         checks.claim_policy(policy)
         checks.whole(n, "n", 1, MAX_CLAIM_BATCH)
-        claimer = Claimer(checked, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n)
+        waits = bool(policy.max_wait_ms)
+        claimer = Claimer(checked, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n, waits)
         rows, _ = await self._ask(claimer)
         try:
             again = await self._look_around(checked, tokens) and not rows
@@ -93,7 +94,12 @@ class Claims(Routes):
         return await self._whole(claimer, self.store.sweep(plan, claimer.wanted), lambda rows: rows), AT_ANY_TIME
 
     async def _whole(self, claimer: Claimer, asked: Awaitable[T], rows_of: Callable[[T], list[Row]]) -> T:
-        """Whoever is cancelled in the middle of a grant does not learn of it: the grant is waited for, and taken back."""
+        """Whoever is cancelled in the middle of a grant does not learn of it: the grant is waited for, and taken back.
+
+        Not so for those who do not wait: they have their answer in a moment, and the shield costs more than most of that.
+        """
+        if not claimer.waits:
+            return await asked
         asking = asyncio.ensure_future(asked)
         try:
             return await asyncio.shield(asking)
