@@ -99,6 +99,8 @@ class Line:
     def is_closed(self) -> bool:
         return self.is_cut
 
+    async def execute(self, *_: object) -> None: ...
+
     async def close(self, timeout: float) -> None: ...
 
 

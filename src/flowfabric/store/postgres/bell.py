@@ -1,5 +1,7 @@
 """Wake-ups between processes: after commits, together where they come often, from a connection of their own.
 
+Where nobody else listens, nothing is told.
+
 NOTIFY inside a writing transaction makes commits wait for each other, so it stays out of them. What is lost here costs
 time only: whoever waits also looks now and then by himself.
 """
@@ -19,6 +21,7 @@ import msgspec
 
 from flowfabric.store.hub import Hub, Topic
 from flowfabric.store.postgres.apply import Effects
+from flowfabric.store.postgres.company import LOOK_FOR_YOURSELF, Company, Word
 from flowfabric.store.postgres.failures import TROUBLE
 from flowfabric.store.schema import TABLES
 
@@ -30,6 +33,9 @@ SOON_MS = 5_000
 FIRST_RETRY_S, LAST_RETRY_S = 0.1, 5.0
 MAX_TOPICS = 100
 MAX_BYTES = 7_500
+LEAVE_S = 1.0
+GUEST = "transaction"
+"""How somebody's own transaction signs, which listens to nothing."""
 PATIENCE_S = 0.02
 """News that hardly anybody waits for rides with other news, or comes a little later."""
 NOTIFY = "SELECT pg_notify($1, $2)"
@@ -47,6 +53,9 @@ class Bell:
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self._later: asyncio.TimerHandle | None = None
+        self._company = Company(asyncio.get_running_loop().time)
+        self._words: list[Word] = []
+        self._is_leaving = self._is_listening = False
         self.sent = self.heard = 0
 
     def start(self) -> None:
@@ -56,6 +65,11 @@ class Bell:
         if self._later is not None:
             self._later.cancel()
         if self._task is not None:
+            has_news = bool(self._pending.topics or self._pending.dues)
+            if self._company.may_listen and (self._is_listening or has_news):
+                self._is_leaving = True
+                self._say("bye")
+                await asyncio.wait({self._task}, timeout=LEAVE_S)
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
@@ -63,8 +77,10 @@ class Bell:
 
     def tell(self, effects: Effects, now_ms: int) -> None:
         """To be told to the others as soon as the last telling is through. Loops see by themselves what is far away."""
+        if self._task is None or not self._company.may_listen:
+            return
         soon = {timer: at_ms for timer, at_ms in effects.dues.items() if at_ms - now_ms < SOON_MS}
-        if self._task is None or (not effects.topics and not soon):
+        if not effects.topics and not soon:
             return
         self._pending.merge(effects.topics, soon)
         if soon or any(_is_urgent(name) for name, _ in effects.topics):
@@ -74,6 +90,10 @@ class Bell:
 
     def _tell_now(self) -> None:
         self._later = None
+        self._wanted.set()
+
+    def _say(self, word: Word) -> None:
+        self._words.append(word)
         self._wanted.set()
 
     async def _run(self) -> None:
@@ -86,8 +106,12 @@ class Bell:
                     self._hub.ring_all_but_timers()  # whatever was said while nobody listened
                     retry = FIRST_RETRY_S
                     log.info("listening for wake-ups of other processes", extra={"channel": self._channel})
-                    await self._tell_on(connection)
+                    self._is_listening = True
+                    self._say(self._company.begin())
+                    if await self._tell_until_leaving(connection):
+                        return
                 finally:
+                    self._is_listening = False
                     with suppress(Exception):
                         await connection.close(timeout=1)
                 why = "connection lost"
@@ -98,34 +122,52 @@ class Bell:
             await asyncio.sleep(retry)
             retry = min(retry * 2, LAST_RETRY_S)
 
-    async def _tell_on(self, connection: asyncpg.Connection) -> None:
-        """Until the connection is lost, which wakes this like anything else there is to tell."""
+    async def _tell_until_leaving(self, connection: asyncpg.Connection) -> bool:
+        """False when the connection is lost, which wakes this like anything else there is to tell."""
         connection.add_termination_listener(self._on_lost)
         spared, last = BURST, 0.0
         while True:
             await self._wanted.wait()
             self._wanted.clear()
             if connection.is_closed():
-                return
-            pending, self._pending = self._pending, Effects()
-            if pending.topics or pending.dues:
-                await connection.execute(NOTIFY, self._channel, message(self._me, pending))
-                self.sent += 1
+                return False
+            told = await self._tell_now_on(connection)
+            if self._is_leaving:
+                return True
+            if told:
                 now = asyncio.get_running_loop().time()
                 spared, last = min(spared + (now - last) / PAUSE_S, BURST) - 1, now
                 if spared < 1:
                     await asyncio.sleep(PAUSE_S)
+
+    async def _tell_now_on(self, connection: asyncpg.Connection) -> bool:
+        """News first: whoever leaves says good-bye behind them."""
+        pending, self._pending = self._pending, Effects()
+        words, self._words = self._words, []
+        if told := bool(pending.topics or pending.dues):
+            await connection.execute(NOTIFY, self._channel, message(self._me, pending))
+            self.sent += 1
+        for word in words:
+            await connection.execute(NOTIFY, self._channel, message(self._me, Effects(), word))
+        return told
 
     def _on_lost(self, _connection: Any) -> None:
         self._wanted.set()
 
     def _on_notice(self, _connection: Any, _pid: int, _channel: str, payload: object) -> None:
         try:
-            sender, topics, dues = _decode(str(payload))
+            sender, topics, dues, *words = _decode(str(payload))
         except (msgspec.DecodeError, ValueError):
             log.warning("a wake-up that cannot be read is passed over", extra={"channel": self._channel})
             return
         if sender == self._me:
+            return
+        word = words[0] if words else ""
+        if sender != GUEST and (answer := self._company.hear(sender, word)):
+            self._say(answer)
+        if word in LOOK_FOR_YOURSELF:
+            self._hub.ring_all_but_timers()
+        if word:
             return
         self.heard += 1
         self._hub.announce([_topic(*topic) for topic in topics if topic[1] is not None], dues)
@@ -136,8 +178,10 @@ def _is_urgent(topic: str) -> bool:
     return topic not in TABLES or TABLES[topic].urgent
 
 
-def message(sender: str, effects: Effects) -> str:
-    """Topics with their keys; where there are too many to say, without."""
+def message(sender: str, effects: Effects, word: Word = "") -> str:
+    """Topics with their keys; where there are too many to say, without. A word stands for itself."""
+    if word:
+        return _encode((sender, (), {}, word)).decode()
     if len(effects.topics) <= MAX_TOPICS:
         text = _encode((sender, list(effects.topics), effects.dues))
         if len(text) <= MAX_BYTES:

@@ -12,12 +12,10 @@ from flowfabric.errors import invalid
 from flowfabric.plan import Answer, Plan
 from flowfabric.store.port import Loaded, Read
 from flowfabric.store.postgres.apply import Effects, Session, carried, run_plans, run_together, text_of
-from flowfabric.store.postgres.bell import NOTIFY, message
+from flowfabric.store.postgres.bell import GUEST, NOTIFY, message
 from flowfabric.store.postgres.coalescer import MAX_BATCH
 from flowfabric.store.postgres.failures import as_engine_error
 from flowfabric.store.postgres.reader import run_reads
-
-_SENDER = "transaction"
 
 
 class BoundStore:
@@ -63,7 +61,7 @@ class BoundStore:
     async def _tell(self, effects: Effects) -> None:
         """Postgres delivers it when the user's transaction commits, and drops it otherwise."""
         if effects.topics or effects.dues:
-            await self._guarded(self._session.fetch(NOTIFY, self._store.channel, message(_SENDER, effects)))
+            await self._guarded(self._session.fetch(NOTIFY, self._store.channel, message(GUEST, effects)))
 
     async def _guarded(self, work: Awaitable[Any]) -> Any:
         """One at a time: a connection has one conversation."""
