@@ -107,9 +107,9 @@ async def test_an_idle_worker_calls_its_claim_off_and_stops(
     url = await asyncio.to_thread(url_on, "sqlite", tmp_path)
     real, claims = Waits.claimed, list[Who]()
 
-    async def claimed(self: Waits, who: Who, claiming: Any) -> Any:
+    async def claimed(self: Waits, who: Who, claiming: Any, *, waits: bool) -> Any:
         claims.append(who)
-        return await real(self, who, claiming)
+        return await real(self, who, claiming, waits=waits)
 
     monkeypatch.setattr(Waits, "claimed", claimed)
     async with an_app(url, []) as (_, app), asyncio.timeout(SOON_S):

@@ -14,6 +14,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import ClaimPolicy, Work
 from flowfabric.server.app import Server, build
 from flowfabric.wire.values import encode
+from tests.engine.test_claims_called_off import Held
 from tests.server.client import ADMIN, Client, a_setting, memory, served, stores, token_of, tokens_file
 
 JSON = {"Content-Type": "application/json"}
@@ -38,6 +39,9 @@ class Caller:
             return works
 
         monkeypatch.setattr(engine, "claim_many", claim_many)
+
+    def leave(self) -> None:
+        self._granted.set()
 
     async def receive(self) -> dict[str, Any]:
         if self._body is not None:
@@ -73,6 +77,27 @@ async def test_who_has_left_holds_nothing(engine: Engine, monkeypatch: pytest.Mo
         caller = Caller(engine, patch, wait_ms)
         await caller.call(engine)
     assert caller.told == []
+    await engine.promote_delayed(ident)
+    found = await engine.claim_many("default", (), ClaimPolicy("w", "w-2", 30_000), 10)
+    assert [(work.execution_id, work.attempt_index) for work in found] == [(ident, 0)]
+
+
+@stores
+@pytest.mark.parametrize("wait_ms", [None, 20_000])
+async def test_who_leaves_while_it_is_granted_holds_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, wait_ms: int | None
+) -> None:
+    async with served(engine) as client:
+        ident = ExecutionId(await client.create())
+    with monkeypatch.context() as patch:
+        caller, held = Caller(engine, patch, wait_ms), Held(engine, patch)
+        calling = asyncio.create_task(caller.call(engine))
+        await held.granted.wait()
+        caller.leave()
+        for _ in range(20):  # as long as it takes the server to notice
+            await asyncio.sleep(0)
+        held.go.set()
+        await calling
     await engine.promote_delayed(ident)
     found = await engine.claim_many("default", (), ClaimPolicy("w", "w-2", 30_000), 10)
     assert [(work.execution_id, work.attempt_index) for work in found] == [(ident, 0)]

@@ -75,7 +75,7 @@ class Transport:
             async with asyncio.timeout(CONNECT_S):
                 made = await Connection.open(self._address)
         except (OSError, TimeoutError) as error:  # nothing was sent
-            raise TransportError("http", f"{self._base} cannot be reached ({error or 'no answer'})") from error
+            raise TransportError("http", f"{self._base} cannot be reached ({str(error) or 'no answer'})") from error
         self._open.add(made)
         return made
 

@@ -22,23 +22,34 @@ class Waits:
         self._engine = engine
         self._claims: dict[Who, set[asyncio.Task[list[Work]]]] = {}
 
-    async def claimed(self, who: Who, claiming: Coroutine[Any, Any, list[Work]]) -> list[Work]:
-        """What was claimed; nothing, when it was called off. What was being granted then, the engine gives back."""
+    async def claimed(self, who: Who, claiming: Coroutine[Any, Any, list[Work]], *, waits: bool) -> list[Work]:
+        """What was claimed; nothing, when it was called off. What was being granted then, the engine gives back.
+
+        A claim that does not wait is not called off: its answer is waited for, and taken back if nobody is there for it.
+        """
         task = asyncio.create_task(claiming)
-        self._claims.setdefault(who, set()).add(task)
+        if waits:
+            self._claims.setdefault(who, set()).add(task)
         try:
-            return await task
+            return await asyncio.shield(task)
         except asyncio.CancelledError:
             asked = asyncio.current_task()
             if asked is None or not asked.cancelling():
                 return []
-            if task.done() and not task.cancelled() and task.exception() is None:
+            if waits:
+                task.cancel()
+            await asyncio.wait({task})
+            if not task.cancelled() and task.exception() is None:
                 await give_back(self._engine, task.result())
             raise
         finally:
-            self._claims[who].discard(task)
-            if not self._claims[who]:
-                del self._claims[who]
+            self._forget(who, task)
+
+    def _forget(self, who: Who, task: asyncio.Task[list[Work]]) -> None:
+        claims = self._claims.get(who, set())
+        claims.discard(task)
+        if not claims:
+            self._claims.pop(who, None)
 
     def call_off(self, who: Who) -> int:
         """How many were; a claim that has its answer already is answered with it."""

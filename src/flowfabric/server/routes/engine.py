@@ -19,10 +19,8 @@ WAITING = frozenset({"claim_many", "wait_for_work", "wait_for_outcome", "read_ev
 async def _claim(ask: Ask) -> Reply:
     body: Any = ask.body
     claiming = ask.engine.claim_many(body.lane, body.capabilities, body.policy, body.n)
-    if body.policy.max_wait_ms:
-        works = await ask.server.waits.claimed((ask.caller.name, body.policy.worker_instance_id), claiming)
-    else:
-        works = await claiming
+    who = ask.caller.name, body.policy.worker_instance_id
+    works = await ask.server.waits.claimed(who, claiming, waits=bool(body.policy.max_wait_ms))
     return Reply(value=works, undo=partial(give_back, ask.engine, works) if works else None)
 
 
