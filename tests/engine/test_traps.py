@@ -216,7 +216,8 @@ async def test_a_row_reserved_for_another_worker_does_not_hide_those_behind_it(e
 
 
 async def test_an_idle_claim_asks_the_store_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not once per partition. Whether the lane has anything under a limit is asked once a second at the most."""
+    """Not once per partition. Whether the lane has anything under a limit is asked now and then only."""
+    monkeypatch.setattr("flowfabric.engine.attachments.GATES_FRESH_S", 3_600)
     for partition in (0, 7, 255):
         await create(engine, lane_id="busy", execution_id=new_id(partition))
     assert await engine.claim("idle", (), worker()) is None
