@@ -19,6 +19,7 @@ from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
 from flowfabric.testing import ManualClock
+from tests import kept
 from tests.postgres import clean_database
 
 settings.register_profile("flowfabric", deadline=None)  # how fast the machine is says nothing about the code
@@ -35,8 +36,12 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     wanted = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
-    asyncio.run(on_one_loop(pyfuncitem.obj(**wanted), wanted.values()))
+    kept.run(on_one_loop(pyfuncitem.obj(**wanted), wanted.values()))
     return True
+
+
+def pytest_sessionfinish() -> None:
+    kept.close()
 
 
 async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> None:
@@ -67,7 +72,7 @@ def make_store(kind: str, clock: ManualClock, folder: Path) -> Store:
     if kind == "memory":
         return MemoryStore(clock)
     if kind == "postgres":
-        return PostgresStore(clean_database(), clock=clock)
+        return PostgresStore(kept.KeptOptions(clean_database("kept").url), clock=clock)
     path = f"file:{folder.name}-{id(clock)}?mode=memory&cache=shared" if kind == "sqlite-memory" else str(folder / "ff.db")
     return open_store(path, clock=clock)
 

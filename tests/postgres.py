@@ -39,17 +39,17 @@ def database(name: str) -> str:
 
 
 @cache
-def _shared() -> tuple[str, Any]:
-    url = database("shared")
+def _migrated(name: str) -> tuple[str, Any]:
+    url = database(name)
     db = psycopg.connect(url, autocommit=True)
     db.execute(as_script())
     atexit.register(db.close)
     return url, db
 
 
-def clean_database() -> Options:
-    """Migrated and empty; numbering begins again at one."""
-    url, db = _shared()
+def clean_database(name: str = "shared") -> Options:
+    """Migrated and empty; numbering begins again at one. One by another name is for those who leave connections open."""
+    url, db = _migrated(name)
     wipe = [f"DELETE FROM {table}" for table in TABLES]
     wipe += [f"ALTER TABLE {t.name} ALTER COLUMN {t.key[0]} RESTART" for t in TABLES.values() if t.columns[0].kind == "auto"]
     db.execute(";".join(wipe))

@@ -8,15 +8,12 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
-
-import msgspec
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, EngineError
@@ -26,18 +23,12 @@ from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.model.lease import MAX_CLAIM_BATCH, ClaimPolicy, Work
 from flowfabric.model.worker import NotRegistered, RegisterWorkerArgs
 from flowfabric.sdk.app import App, Middleware
-from flowfabric.sdk.blocking import Context as BlockingContext
-from flowfabric.sdk.blocking import in_its_thread
-from flowfabric.sdk.calls import submitted
+from flowfabric.sdk.caller import Caller
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.ends import Ends
-from flowfabric.sdk.failures import PayloadError
-from flowfabric.sdk.flow import results_wanted
-from flowfabric.sdk.payloads import sealed, unsealed
 from flowfabric.sdk.renewer import Renewer
 from flowfabric.sdk.running import Running
 from flowfabric.sdk.schedules import Ticker
-from flowfabric.sdk.task import Task
 from flowfabric.sdk.times import Span, millis
 from flowfabric.sdk.tries import passes
 from flowfabric.store.hub import Waiter
@@ -83,24 +74,17 @@ class Worker:
         self._has_room.set()
         self._bell: Waiter | None = None
         self._lease_ms, self._grace_ms = millis(lease, "lease"), millis(grace, "grace")
-        self._state = {type(each): each for each in (*app.state, *state)}
-        self._middleware, self._loops = [*app.middleware, *middleware], loops
+        self._caller = Caller(
+            app, {type(each): each for each in (*app.state, *state)}, [*app.middleware, *middleware], concurrency
+        )
+        self._loops = loops
         self._handlers: dict[asyncio.Task[None], Running] = {}
         self._by_run: dict[ExecutionId, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
         self._claimer: asyncio.Task[None] | None = None
-        self._threads: ThreadPoolExecutor | None = None
-        self._concurrency = concurrency
         self._renewer = Renewer(app, self._lease_ms)
         self._ticker: Ticker | None = None
         self.done = 0
-        self._check_state()
-
-    def _check_state(self) -> None:
-        for task in self.app.tasks.values():
-            for name, kind in task.signature.injected.items():
-                if not any(isinstance(each, kind) for each in self._state.values()):
-                    raise ConfigError(f"task {task.name}: {name}: no {kind.__name__} in the worker's state=[...]")
 
     # ---- running
 
@@ -146,8 +130,7 @@ class Worker:
             await asyncio.wait({claimer})
         await self._drain(wait_s)
         await self._renewer.close()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
+        self._caller.close()
         if claimer is not None:
             await self._deregister()
             claimer.result()
@@ -360,61 +343,13 @@ class Worker:
         try:
             if running.former is not None:
                 await asyncio.wait({running.former})
-            value = await self._run(engine, running, task)
+            value = await self._caller.call(engine, running, task)
             running.context.check_finished()
-            data = self._sealed(task, value)
+            data = self._caller.sealed(task, value)
         except BaseException as error:
             await running.unwound(task, error)
             return
         await running.completed(task, data)
-
-    def _sealed(self, task: Task[..., Any], value: Any) -> bytes | None:
-        data = task.signature.encode_result(value)
-        return None if data is None else sealed(self.app.codec, data, f"task {task.name}: its result")
-
-    async def _run(self, engine: Engine, running: Running, task: Task[..., Any]) -> Any:
-        arguments = await self._arguments(engine, running, task)
-
-        async def call_task() -> Any:
-            if task.is_async:
-                return await task.run(arguments)
-            running.thread = submitted(self._pool, in_its_thread(task.function, arguments), arguments)
-            return await asyncio.wrap_future(running.thread)
-
-        call: Callable[[], Awaitable[Any]] = call_task
-        for middleware in reversed(self._middleware):
-            call = partial(middleware, running.context, call)
-        if task.timeout_ms is None:
-            return await call()
-        async with asyncio.timeout(task.timeout_ms / 1_000):
-            return await call()
-
-    async def _arguments(self, engine: Engine, running: Running, task: Task[..., Any]) -> dict[str, Any]:
-        payload = unsealed(self.app.codec, running.work.input_payload, f"task {task.name}: its arguments")
-        raw, later = task.signature.decode(payload)
-        for name, idents in results_wanted(later).items():
-            found = [await self._result_of(engine, running.context, ident) for ident in idents]
-            raw[name] = found if isinstance(later[name], list) else found[0]
-        arguments = task.signature.arguments(raw)
-        if task.signature.context_name is not None:
-            arguments[task.signature.context_name] = running.context if task.is_async else BlockingContext(running.context)
-        for name, kind in task.signature.injected.items():
-            arguments[name] = next(each for each in self._state.values() if isinstance(each, kind))
-        return arguments
-
-    async def _result_of(self, engine: Engine, context: Context, ident: ExecutionId) -> Any:
-        outcome = await context.ask("its arguments", lambda: engine.read_outcome(ident))
-        if outcome is None or outcome.terminal_outcome != "success":
-            raise PayloadError(f"task {context.task}: the result of {ident} is wanted, and it has none")
-        if outcome.result is None:
-            return None
-        return msgspec.Raw(unsealed(self.app.codec, outcome.result, f"task {context.task}: the result of {ident}"))
-
-    @property
-    def _pool(self) -> ThreadPoolExecutor:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(self._concurrency, thread_name_prefix="flowfabric-task")
-        return self._threads
 
 
 @contextmanager
