@@ -15,7 +15,8 @@ from flowfabric.cli.approvals import Asked, asked, shown, span
 from flowfabric.connect import PostgresBackend, SqliteBackend
 from flowfabric.model.waitpoint import OperatorOnly, TimeoutOnly
 from flowfabric.testing import ManualClock
-from tests.cli.waits import POLICY, Wait, flowfabric, suspended
+from tests.cli.commands import flowfabric
+from tests.cli.waits import POLICY, Wait, suspended
 from tests.postgres import database
 
 TWO = Count(2, CountKind.DISTINCT_SOURCES, ("go-live",), "approved")

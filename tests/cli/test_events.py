@@ -19,8 +19,9 @@ from flowfabric.codec.cursor import BEGINNING
 from flowfabric.connect import PostgresBackend
 from flowfabric.model.execution import ChangePriorityArgs
 from flowfabric.testing import ManualClock
+from tests.cli.commands import flowfabric
 from tests.cli.test_approvals import approve
-from tests.cli.waits import POLICY, flowfabric, suspended
+from tests.cli.waits import POLICY, suspended
 from tests.postgres import database
 
 SOON_S = 30

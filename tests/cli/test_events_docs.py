@@ -15,7 +15,7 @@ from flowfabric.cli.events import CHANNELS
 from flowfabric.engine.subscriptions import FIRST_RETRY_S, LAST_RETRY_S, MAX_RETRIES
 from flowfabric.model.history import MAX_HISTORY
 from flowfabric.store.port import CATCH_UP_PAGE
-from tests.cli.waits import flowfabric
+from tests.cli.commands import flowfabric
 
 PAGE = (Path(__file__).parents[2] / "docs" / "events.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)

@@ -6,8 +6,6 @@ import asyncio
 import io
 import re
 import sqlite3
-import subprocess
-import sys
 from itertools import pairwise
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -26,14 +24,9 @@ from flowfabric.connect import PostgresBackend, SqliteBackend, look_at
 from flowfabric.errors import ConfigError, NotFound, Unavailable
 from flowfabric.ids import FLOW_PARTITIONS, partition_of
 from flowfabric.model.flow import AddExecutionToFlowArgs, CancelFlowArgs, CreateFlowArgs, StageDependencyEdgeArgs
+from tests.cli.commands import flowfabric
 from tests.cli.flows import FLOW, NASTY, complete, race, submit
 from tests.postgres import database
-
-
-def flowfabric(*args: str, **env: str) -> subprocess.CompletedProcess[str]:
-    run = [sys.executable, "-m", "flowfabric.cli.entry", "flow", *args]
-    said = {"PATH": "", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8", **env}
-    return subprocess.run(run, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False, env=said)
 
 
 async def told(engine: Engine, flow: UUID = FLOW, width: int = 100, encoding: str = "utf-8") -> str:
@@ -208,16 +201,16 @@ async def test_the_svg_of_a_huge_flow_is_refused(sqlite: SqliteBackend, monkeypa
 def test_show_and_list_as_a_user_runs_them(path: Path, tmp_path: Path) -> None:
     asyncio.run(filled(path))
     before = path.read_bytes()
-    shown = flowfabric("show", str(FLOW), str(path))
+    shown = flowfabric("flow", "show", str(FLOW), str(path))
     assert (shown.returncode, shown.stderr) == (0, "")
     assert "any of 3: 1✔ 2✖" in shown.stdout and str(FLOW) in shown.stdout
-    listed = flowfabric("list", f"sqlite:///{path}")
+    listed = flowfabric("flow", "list", f"sqlite:///{path}")
     assert re.search(rf"{FLOW} +open +20..-..-.. ..:.. +4\n", listed.stdout), listed.stdout
-    assert flowfabric("show", str(FLOW), str(path), "--dot").stdout.startswith(f'digraph "{FLOW}" {{\n')
-    picture = flowfabric("show", str(FLOW), str(path), "--svg").stdout
+    assert flowfabric("flow", "show", str(FLOW), str(path), "--dot").stdout.startswith(f'digraph "{FLOW}" {{\n')
+    picture = flowfabric("flow", "show", str(FLOW), str(path), "--svg").stdout
     assert ElementTree.fromstring(picture).tag.endswith("svg")
     file = tmp_path / "flow.svg"
-    written = flowfabric("show", str(FLOW), str(path), "--svg", str(file))
+    written = flowfabric("flow", "show", str(FLOW), str(path), "--svg", str(file))
     assert (written.returncode, file.read_text(encoding="utf-8")) == (0, picture)
     assert path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["flow.svg", "flows.db"]
@@ -226,9 +219,9 @@ def test_show_and_list_as_a_user_runs_them(path: Path, tmp_path: Path) -> None:
 async def test_it_reads_a_database_that_is_in_use(path: Path) -> None:
     async with await SqliteBackend.new(str(path), dev=True) as engine:
         await race(engine)
-        assert "any of 3" in flowfabric("show", str(FLOW), str(path)).stdout
+        assert "any of 3" in flowfabric("flow", "show", str(FLOW), str(path)).stdout
         await complete(engine, 1)
-        assert "✔ 2 completed" in flowfabric("show", str(FLOW), str(path)).stdout
+        assert "✔ 2 completed" in flowfabric("flow", "show", str(FLOW), str(path)).stdout
 
 
 @pytest.mark.parametrize(
@@ -252,7 +245,7 @@ async def test_refusals(path: Path, tmp_path: Path, args: tuple[str, ...], says:
     await filled(path)
     other = tmp_path / "other.db"
     other.write_bytes(b"")
-    done = flowfabric(*({"DB": str(path), "OTHER": str(other)}.get(arg, arg) for arg in args))
+    done = flowfabric("flow", *({"DB": str(path), "OTHER": str(other)}.get(arg, arg) for arg in args))
     assert (done.returncode, done.stderr) == (2, "")
     assert says in done.stdout
     assert other.read_bytes() == b""
@@ -290,7 +283,7 @@ def test_no_flows(path: Path) -> None:
         await (await SqliteBackend.new(str(path), dev=True)).close()
 
     asyncio.run(make())
-    assert flowfabric("list", str(path)).stdout == "no flows\n"
+    assert flowfabric("flow", "list", str(path)).stdout == "no flows\n"
 
 
 # ---- only looking
@@ -318,13 +311,13 @@ async def test_look_at_refuses_to_write_and_leaves_an_older_schema_alone(path: P
 
 async def test_look_at_a_postgres_that_is_not_prepared_and_one_that_is() -> None:
     url = database("looked_at")
-    done = await asyncio.to_thread(flowfabric, "list", url)
+    done = await asyncio.to_thread(flowfabric, "flow", "list", url)
     assert (done.returncode, "run `flowfabric migrate URL`" in done.stdout) == (2, True), done.stdout + done.stderr
     with psycopg.connect(url) as db:
         assert db.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
     engine = await PostgresBackend.connect(url, migrate=True)
     await race(engine)
     await engine.close()
-    shown = await asyncio.to_thread(flowfabric, "show", str(FLOW), url)
+    shown = await asyncio.to_thread(flowfabric, "flow", "show", str(FLOW), url)
     assert "any of 3: 1✔ 2✖" in shown.stdout, shown.stdout + shown.stderr
-    assert str(FLOW) in (await asyncio.to_thread(flowfabric, "list", url)).stdout
+    assert str(FLOW) in (await asyncio.to_thread(flowfabric, "flow", "list", url)).stdout

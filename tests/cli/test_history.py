@@ -12,8 +12,9 @@ import pytest
 from flowfabric import CreateExecutionArgs, Engine, ExecutionId, HistoryEntry, SubmitFlowArgs, What
 from flowfabric.cli.history import Told, shown, span
 from flowfabric.connect import PostgresBackend, SqliteBackend
+from tests.cli.commands import flowfabric
 from tests.cli.test_approvals import approve
-from tests.cli.waits import POLICY, Wait, flowfabric, suspended
+from tests.cli.waits import POLICY, Wait, suspended
 from tests.postgres import database
 
 UNKNOWN = "{fp:0}:11111111-1111-4111-8111-111111111111"

@@ -10,7 +10,8 @@ import pytest
 from flowfabric import Count, CountKind
 from flowfabric.connect import SqliteBackend
 from flowfabric.model.waitpoint import Condition
-from tests.cli.waits import POLICY, SECRET, Wait, flowfabric, suspended
+from tests.cli.commands import flowfabric
+from tests.cli.waits import POLICY, SECRET, Wait, suspended
 
 TWO = Count(2, CountKind.DISTINCT_SOURCES, ("go-live",), "approved")
 

@@ -15,8 +15,8 @@ import pytest
 
 from flowfabric.cli.tail_text import ENDS
 from flowfabric.model import stream as limits
+from tests.cli.commands import flowfabric
 from tests.cli.test_suspension_docs import command, run
-from tests.cli.waits import flowfabric
 
 PAGE = (Path(__file__).parents[2] / "docs" / "streams.md").read_text(encoding="utf-8")
 PLAIN = PAGE.replace("\n", " ")

@@ -32,7 +32,7 @@ from flowfabric.cli.tail import Closing, Given, Place, Seen, command_from, follo
 from flowfabric.cli.tail_text import line_of, readable, runs_on
 from flowfabric.connect import PostgresBackend, SqliteBackend
 from flowfabric.errors import ConfigError
-from tests.cli.waits import flowfabric
+from tests.cli.commands import flowfabric
 from tests.postgres import database
 
 IDENT = "{fp:0}:11111111-1111-4111-8111-111111111111"

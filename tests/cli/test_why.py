@@ -12,7 +12,8 @@ import pytest
 from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, ExecutionId, RegisterWorkerArgs
 from flowfabric.cli.why import shown
 from flowfabric.connect import PostgresBackend, SqliteBackend
-from tests.cli.waits import Wait, flowfabric, suspended
+from tests.cli.commands import flowfabric
+from tests.cli.waits import Wait, suspended
 from tests.postgres import database
 
 GPU: dict[str, Any] = {"routing_requirements": {"required_capabilities": ["gpu"]}}

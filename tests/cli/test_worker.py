@@ -17,8 +17,8 @@ import pytest
 from flowfabric import App
 from flowfabric.cli.loading import parsed
 from flowfabric.errors import ConfigError
+from tests.cli.commands import flowfabric
 from tests.cli.processes import PATIENCE_S, running
-from tests.cli.test_cli import flowfabric
 from tests.postgres import database
 
 pytestmark = pytest.mark.xdist_group("processes")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from uuid import UUID, uuid4
 
 from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, ExecutionId, FreshWaitpoint, ReasonCode, SuspendArgs, Suspended
@@ -11,14 +9,6 @@ from flowfabric.model.waitpoint import Condition, Single
 
 SECRET = "2a" * 32
 POLICY = ClaimPolicy("w", "w-1", 60_000)
-
-
-def flowfabric(*args: str, given: str | bytes = "", **env: str) -> subprocess.CompletedProcess[str]:
-    run = [sys.executable, "-m", "flowfabric.cli.entry", *args]
-    said = {"PATH": "", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8", **env}
-    raw = given.encode() if isinstance(given, str) else given
-    done = subprocess.run(run, input=raw, capture_output=True, timeout=60, check=False, env=said)
-    return subprocess.CompletedProcess(run, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 class Wait:
