@@ -51,3 +51,7 @@ async def until(holds: Callable[[], Any]) -> None:
     while not holds():
         assert time.monotonic() < ends, "it did not come to be"
         await asyncio.sleep(0.002)
+
+
+PLAIN = ("-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:xdist")
+"""How a test runs pytest in a process of its own: without the plugins of this repository, which take longer than the test."""

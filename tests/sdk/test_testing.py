@@ -11,6 +11,7 @@ from flowfabric import App, Context, Engine, Retry, RunFailed, Worker
 from flowfabric.errors import ConfigError, TransportError
 from flowfabric.testing.faults import Faults
 from flowfabric.testing.virtual import VirtualClock
+from tests.sdk.helpers import PLAIN
 
 
 @pytest.fixture
@@ -145,4 +146,4 @@ def test_the_fixtures_come_with_the_package(pytester: pytest.Pytester) -> None:
             assert asyncio.run(run()) == 42
         """
     )
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*PLAIN).assert_outcomes(passed=1)

@@ -13,6 +13,7 @@ from flowfabric.testing.faults import Faults
 from flowfabric.testing.postgres import SERVER_URL
 from flowfabric.testing.virtual import VirtualClock
 from tests.postgres import server_url
+from tests.sdk.helpers import PLAIN
 
 ASYNC_TESTS = """
     import asyncio, inspect, pytest
@@ -111,7 +112,7 @@ def test_it_comes_with_the_package(pytester: pytest.Pytester) -> None:
             assert await doubled(ff_clock, ff_worker) == 42
 """
     )
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-v", "-W", "error")
+    done = pytester.runpytest_subprocess(*PLAIN, "-v", "-W", "error")
     done.assert_outcomes(passed=6)
     done.stdout.fnmatch_lines(
         ["*test_awaited?memory? PASSED*", "*test_awaited?sqlite? PASSED*", "*test_awaited?postgres? PASSED*"]
@@ -135,7 +136,7 @@ def test_what_is_not_there_is_skipped_and_says_why(pytester: pytest.Pytester) ->
         assert await doubled(ff_clock, ff_worker) == 42
 """
     )
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider", "-rs")
+    done = pytester.runpytest_subprocess(*PLAIN, "-rs")
     done.assert_outcomes(passed=1, skipped=1)
     done.stdout.fnmatch_lines(["*postgres needs one more library: pip install 'flowfabric?postgres?'*"])
 
@@ -162,7 +163,7 @@ def test_a_server_is_started_when_none_is_named(pytester: pytest.Pytester, monke
         assert await doubled(ff_clock, ff_worker) == 42
 """
     )
-    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+    pytester.runpytest_subprocess(*PLAIN).assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
@@ -175,5 +176,5 @@ def test_a_server_is_started_when_none_is_named(pytester: pytest.Pytester, monke
 )
 def test_a_marker_that_says_nothing_useful_is_told(pytester: pytest.Pytester, marker: str, argument: str, said: str) -> None:
     pytester.makepyfile(f"import pytest\n\n@pytest.mark.{marker}\ndef test_it({argument}): ...")
-    done = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    done = pytester.runpytest_subprocess(*PLAIN)
     assert said in done.stdout.str() + done.stderr.str() and done.ret != 0
