@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Coroutine, Iterable, Iterator
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -73,8 +75,21 @@ def make_store(kind: str, clock: ManualClock, folder: Path) -> Store:
         return MemoryStore(clock)
     if kind == "postgres":
         return PostgresStore(kept.KeptOptions(clean_database("kept").url), clock=clock)
-    path = f"file:{folder.name}-{id(clock)}?mode=memory&cache=shared" if kind == "sqlite-memory" else str(folder / "ff.db")
-    return open_store(path, clock=clock)
+    if kind == "sqlite-memory":
+        return open_store(f"file:{folder.name}-{id(clock)}?mode=memory&cache=shared", clock=clock)
+    path = folder / "ff.db"
+    if not path.exists():
+        path.write_bytes(_new_file())
+    return open_store(str(path), clock=clock)
+
+
+@cache
+def _new_file() -> bytes:
+    """A database file with nothing in it: making its tables takes longer than most tests."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "ff.db"
+        asyncio.run(open_store(str(path)).close())
+        return path.read_bytes()
 
 
 def make_engine(kind: str, clock: ManualClock, folder: Path) -> Engine:
