@@ -17,6 +17,7 @@ from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.connections import Options
 
 _connect = connections.connect
+UNWIND_S = 10.0
 _Way = tuple[str, tuple[tuple[str, str], ...], bool]
 
 
@@ -45,8 +46,18 @@ _runners: list[asyncio.Runner] = []
 
 
 def run(test: Coroutine[Any, Any, None]) -> None:
-    """On the one event loop that these connections belong to; with variables of its own."""
-    _runner().run(_alone(test), context=contextvars.copy_context())
+    """On the one event loop that these connections belong to; with variables of its own.
+
+    A test that was interrupted, or leaves something running that does not end, gets others a new one.
+    """
+    ended: list[bool] = []
+    try:
+        _runner().run(_alone(test, ended), context=contextvars.copy_context())
+    finally:
+        if not any(ended):
+            _runners.clear()
+            _ways.clear()
+            _idle.clear()
 
 
 def loop() -> asyncio.AbstractEventLoop:
@@ -59,7 +70,7 @@ def _runner() -> asyncio.Runner:
     return _runners[0]
 
 
-async def _alone(test: Coroutine[Any, Any, None]) -> None:
+async def _alone(test: Coroutine[Any, Any, None], ended: list[bool]) -> None:
     """What a test leaves running ends with it."""
     try:
         await test
@@ -67,7 +78,7 @@ async def _alone(test: Coroutine[Any, Any, None]) -> None:
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
-        await asyncio.gather(*left, return_exceptions=True)
+        ended.append(not left or not (await asyncio.wait(left, timeout=UNWIND_S))[1])
 
 
 async def _connect_or_reuse(options: Options, more: dict[str, str] | None = None, *, watched: bool = False) -> asyncpg.Connection:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from flowfabric.store.postgres import coalescer as module
 from flowfabric.store.postgres.coalescer import MAX_BATCH, SMALLEST_SHARE, Coalescer
 
 Batch = tuple[str, Any, list[Any]]
@@ -76,6 +77,56 @@ async def test_what_comes_while_all_are_under_way_goes_together_next() -> None:
     assert road.begun[1][2] == list(range(1, 20))
     await road.through()
     await asyncio.gather(*later)
+
+
+async def test_a_few_wait_for_many_and_go_with_those_who_come_again() -> None:
+    road = Road()
+    coalescer = Coalescer(road.run, ["a", "b"])
+
+    async def twice(n: int) -> None:
+        await coalescer.submit("claim", n)
+        await coalescer.submit("claim", n)
+
+    callers = [asyncio.ensure_future(twice(n)) for n in range(7)]
+    await turn()
+    late = coalescer.submit("claim", "late")
+    await turn()
+    assert [len(items) for _, _, items in road.begun] == [7]
+    await road.through()
+    assert road.begun[1][2] == ["late", *range(7)]
+    await road.through()
+    await asyncio.gather(late, *callers)
+
+
+@pytest.mark.parametrize(("waiting", "goes"), [(3, False), (4, True)])
+async def test_half_as_many_do_not_wait(waiting: int, goes: bool) -> None:
+    road = Road()
+    coalescer = Coalescer(road.run, ["a", "b"])
+    first = [coalescer.submit("claim", n) for n in range(8)]
+    await turn()
+    later = [coalescer.submit("complete", n) for n in range(waiting)]
+    await turn()
+    assert (len(road.begun) == 2) is goes
+    await road.through(2)
+    await road.through()
+    await asyncio.gather(*first, *later)
+
+
+async def test_nobody_waits_long_for_what_is_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PATIENCE_S", 0.0)
+    road = Road()
+    coalescer = Coalescer(road.run, ["a", "b"])
+    stuck = [coalescer.submit("claim", n) for n in range(8)]
+    await turn()
+    for n in range(3):
+        alone = coalescer.submit("complete", n)
+        while len(road.begun) < 2 + n:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        road._gates.pop(1).set_result(None)
+        assert await alone == f"{n} done"
+    assert not any(each.done() for each in stuck)
+    await road.through()
+    await asyncio.gather(*stuck)
 
 
 async def test_a_batch_has_a_largest_size() -> None:

@@ -13,6 +13,8 @@ from typing import Any
 
 MAX_BATCH = 100
 SMALLEST_SHARE = 8
+PATIENCE_S = 0.005
+"""Nobody waits longer than this for others while a carrier is free: what they are in may be stuck behind somebody's lock."""
 Key = tuple[Any, ...]
 Run = Callable[[Any, Any, list[Any]], Awaitable[list[Any]]]
 
@@ -28,13 +30,16 @@ class _Job:
 class Coalescer:
     """Jobs of one shape ride together, shapes take turns, and each carrier (a connection) has one batch at a time.
 
-    Carriers that are free share what waits, so that the database works on all of them at once.
+    Carriers that are free share what waits, so that the database works on all of them at once. But a batch costs as much as
+    ten jobs in it: a few wait while a larger one is on its way, and travel with those of it who come again.
     """
 
     def __init__(self, run: Run, carriers: Sequence[Any], max_batch: int = MAX_BATCH) -> None:
         self._run, self._free, self._max = run, list(carriers), max_batch
         self._loop = asyncio.get_running_loop()
         self._idle = len(carriers)
+        self._waiting = self._flying = self._gathering = 0
+        self._held: asyncio.TimerHandle | None = None
         self._ready: dict[Hashable, deque[_Job]] = {}
         self._lines: dict[Key, deque[_Job]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -64,13 +69,30 @@ class Coalescer:
         if queue is None:
             queue = self._ready[job.shape] = deque()
         queue.append(job)
+        self._waiting += 1
         self._start()
 
+    def _should_go(self) -> bool:
+        """Not when what waits is less than half of what is on its way."""
+        return bool(self._ready) and 2 * self._waiting >= self._flying
+
     def _start(self) -> None:
+        if not self._free or not self._ready or self._gathering:
+            return
+        if self._should_go():
+            self._send()
+        elif self._held is None:
+            self._held = self._loop.call_later(PATIENCE_S, self._go_anyway)
+
+    def _go_anyway(self) -> None:
+        self._held = None
         if self._free and self._ready:
-            task = self._loop.create_task(self._drive(self._free.pop()))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._send(anyway=True)
+
+    def _send(self, *, anyway: bool = False) -> None:
+        task = self._loop.create_task(self._drive(self._free.pop(), anyway=anyway))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _take(self) -> list[_Job]:
         shape = next(iter(self._ready))
@@ -84,26 +106,34 @@ class Coalescer:
             group.append(queue.popleft())
         if queue:
             self._ready[shape] = queue  # to the back of the turn
-            self._start()
+        self._waiting -= len(group)
         return group
 
-    async def _drive(self, carrier: Any) -> None:
+    async def _drive(self, carrier: Any, *, anyway: bool) -> None:
         try:
-            while self._ready:
+            while self._should_go() or (anyway and self._ready):
+                anyway = False
                 group = self._take()
                 self.batches += 1
                 self.jobs += len(group)
                 self._idle -= 1
+                self._flying += len(group)
+                self._start()
                 try:
                     answers = await self._run(carrier, group[0].shape, [job.item for job in group])
                 except BaseException as error:  # the runner isolates bad plans; what arrives here concerns the whole group
                     answers = [error] * len(group)
                 self._idle += 1
+                self._gathering += 1
                 for job, answer in zip(group, answers, strict=True):
                     self._release(job)
                     _answer(job.future, answer)
+                await asyncio.sleep(0)  # whoever asks again at once comes along
+                self._gathering -= 1
+                self._flying -= len(group)
         finally:
             self._free.append(carrier)
+            self._start()
 
     def _release(self, job: _Job) -> None:
         for key in job.keys:
