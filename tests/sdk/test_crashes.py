@@ -16,7 +16,7 @@ from .crashing import EXPECTED, NEVER, STEPS, Fuse, fused, ten_steps, work_until
 from .processes import DEADLINE_S, STORES, ended, eventually, noted, started, url_on
 
 AT_ONCE = 12
-STRIDE = {"sqlite": 3, "postgres": 4}
+STRIDE = {"sqlite": 2, "postgres": 3}
 """A step has five points: with these strides each kind of them is met, at one step or another."""
 
 
