@@ -31,13 +31,14 @@ class _Kept(asyncpg.Connection):  # type: ignore[misc]
     __slots__ = ()
 
     async def close(self, *, timeout: float | None = None) -> None:
-        if self.is_closed() or self.is_in_transaction() or asyncio.get_running_loop() is not loop():
-            del _ways[self]
+        way = _ways.get(self)
+        if way is None or self.is_closed() or self.is_in_transaction() or asyncio.get_running_loop() is not loop():
+            _ways.pop(self, None)
             await super().close(timeout=timeout)
             return
         await self.reset(timeout=timeout)
         self._termination_listeners.clear()
-        _idle[_ways[self]].append(self)
+        _idle[way].append(self)
 
 
 _ways: dict[_Kept, _Way] = {}

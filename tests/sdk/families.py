@@ -9,8 +9,8 @@ from msgspec import structs
 
 from flowfabric import App, Context, Worker
 
-from .crashing import Fuse, fused
-from .processes import LEASE, LOOPS, note
+from .crashing import NEVER, Fuse, fused
+from .processes import LOOPS, note
 
 CHILDREN = 3
 EXPECTED = [[0, 2, 4], [10, 12, 14]]
@@ -28,6 +28,8 @@ CALLS = (
     "deliver_signal",
     "complete_many",
 )
+TILL_THE_NEXT, LONG = "2500ms", "1m"
+"""How long the one who comes after a kill waits for its leases; and a lease that no slow machine lets run out."""
 FAST = structs.replace(LOOPS, dependency_reconciler_ms=100)
 
 
@@ -57,5 +59,5 @@ async def raise_family(url: str, lane: str, folder: str, run: str, point: int) -
     fuse = Fuse(point)
     app = family_app(url, lane, folder, fuse)
     fused(await app.engine(), fuse, CALLS)
-    async with app, Worker(app, lease=LEASE, loops=FAST, concurrency=2):
+    async with app, Worker(app, lease=LONG if point == NEVER else TILL_THE_NEXT, loops=FAST, concurrency=2):
         await app.run(run).result()
