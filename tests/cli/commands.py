@@ -17,7 +17,6 @@ from functools import cache
 from pathlib import Path
 
 PATIENCE_S = 60.0
-MAX_REQUEST = 1_000_000
 LIBRARIES = ("typer", "rich.console", "rich.table", "flowfabric.cli.app")
 
 
