@@ -30,7 +30,11 @@ def flowfabric(*args: str, given: str | bytes = "", **env: str) -> subprocess.Co
         server = _server()
         socket.send_fds(server, [len(request).to_bytes(4, "big")], [stdin.fileno(), stdout.fileno(), stderr.fileno()])
         server.sendall(request)
-        code = int.from_bytes(_whole(server, 1), "big")
+        try:
+            code = int.from_bytes(_whole(server, 1), "big")
+        except TimeoutError:
+            _server.cache_clear()  # it waits for a command that hangs; the next one gets another
+            raise
         return subprocess.CompletedProcess(args, code, _text(stdout.fileno()), _text(stderr.fileno()))
 
 
