@@ -1,12 +1,15 @@
 """The whole life: submitted in bulk, claimed and completed by concurrent workers; and one life at a time.
 
-Engine and raw rival take turns in rounds, and medians are compared, so that a slow moment of the machine hits both.
+Each worker holds one execution at a time, and says of it that it is done in the call that asks for the next, as `Worker` does;
+`apart` is the same with two calls. All of them and the raw rival take turns in rounds, and medians are compared, so that a slow
+moment of the machine hits everybody.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from statistics import median
 
 from msgspec import Struct
@@ -21,12 +24,19 @@ SEQUENTIAL = 100
 RAW = {"sqlite": "raw sqlite3", "postgres": "raw asyncpg"}
 
 
+class Lives(Struct):
+    """How many a second, the submission included; how long a worker had each; how many were submitted a second."""
+
+    rate: float
+    samples: list[float]
+    create_rate: float
+
+
 class Round(Struct):
     """Rates and seconds of one turn; the raw ones are empty where there is no raw rival."""
 
-    rate: float
-    create_rate: float
-    samples: list[float]
+    lives: Lives
+    apart: Lives
     alone: list[float]
     raw_rate: float | None = None
     raw_alone: list[float] = []
@@ -39,28 +49,17 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
         if raw is not None:
             await raw.close()
     raw_rate = median(r.raw_rate for r in rounds if r.raw_rate) if raw is not None else None
-    rate = median(r.rate for r in rounds)
-    samples = [s for r in rounds for s in r.samples]
     alone = [s for r in rounds for s in r.alone]
     raw_alone = [s for r in rounds for s in r.raw_alone]
     results = [
-        Measured(
-            scenario=NAME,
-            store=store,
-            system="flowfabric",
-            n=n,
-            ops_per_s=rate,
-            p50_ms=percentile(samples, 0.5),
-            p99_ms=percentile(samples, 0.99),
-            raw_ops_per_s=raw_rate,
-            ratio_to_raw=None if raw_rate is None else rate / raw_rate,
-        ),
+        _lives(NAME, store, n, [r.lives for r in rounds], raw_rate),
+        _lives(f"{NAME}/apart", store, n, [r.apart for r in rounds], raw_rate),
         Measured(
             scenario=f"{NAME}/bulk-create",
             store=store,
             system="flowfabric",
             n=n,
-            ops_per_s=median(r.create_rate for r in rounds),
+            ops_per_s=median(r.lives.create_rate for r in rounds),
         ),
         _alone("flowfabric", store, alone, raw_alone),
     ]
@@ -71,19 +70,40 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
 
 
 async def _round(engine: Engine, raw: Rival | None, n: int, workers: int) -> Round:
+    done = Round(
+        await _all_lives(engine, n, workers, _worker), await _all_lives(engine, n, workers, _apart), await _sequential(engine)
+    )
+    if raw is not None:
+        done.raw_rate = n / await raw.lives(n)
+        done.raw_alone = await raw.one_by_one(SEQUENTIAL)
+    return done
+
+
+async def _all_lives(engine: Engine, n: int, workers: int, worker: Callable[[Engine, int], Awaitable[list[float]]]) -> Lives:
     batches = [creations(min(BULK, n - at)) for at in range(0, n, BULK)]
     submitted = time.perf_counter()
     for batch in batches:
         await engine.create_executions(batch)
     created = time.perf_counter()
-    samples = [s for each in await asyncio.gather(*(_worker(engine, k) for k in range(workers))) for s in each]
+    samples = [s for each in await asyncio.gather(*(worker(engine, k) for k in range(workers))) for s in each]
     finished = time.perf_counter()
     assert len(samples) == n, f"{len(samples)} of {n} completed"
-    done = Round(n / (finished - submitted), n / (created - submitted), samples, await _sequential(engine))
-    if raw is not None:
-        done.raw_rate = n / await raw.lives(n)
-        done.raw_alone = await raw.one_by_one(SEQUENTIAL)
-    return done
+    return Lives(n / (finished - submitted), samples, n / (created - submitted))
+
+
+def _lives(scenario: str, store: str, n: int, lives: list[Lives], raw_rate: float | None) -> Measured:
+    rate, samples = median(each.rate for each in lives), [s for each in lives for s in each.samples]
+    return Measured(
+        scenario=scenario,
+        store=store,
+        system="flowfabric",
+        n=n,
+        ops_per_s=rate,
+        p50_ms=percentile(samples, 0.5),
+        p99_ms=percentile(samples, 0.99),
+        raw_ops_per_s=raw_rate,
+        ratio_to_raw=None if raw_rate is None else rate / raw_rate,
+    )
 
 
 def _alone(system: str, store: str, samples: list[float], raw: list[float]) -> Measured:
@@ -104,6 +124,20 @@ def _alone(system: str, store: str, samples: list[float], raw: list[float]) -> M
 
 
 async def _worker(engine: Engine, number: int) -> list[float]:
+    """Seconds from one completion to the next."""
+    policy = ClaimPolicy("bench", f"bench-{number}", 30_000)
+    samples: list[float] = []
+    works = await engine.claim_many(LANE, (), policy, 1)
+    while works:
+        started = time.perf_counter()
+        answers, works = await engine.complete_and_claim([(works[0].handle, b"ok")], LANE, (), policy, 1)
+        samples.append(time.perf_counter() - started)
+        assert answers == [None]
+        works = works or await engine.claim_many(LANE, (), policy, 1)
+    return samples
+
+
+async def _apart(engine: Engine, number: int) -> list[float]:
     """Seconds from asking for work to having completed it."""
     policy = ClaimPolicy("bench", f"bench-{number}", 30_000)
     samples: list[float] = []

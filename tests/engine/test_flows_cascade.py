@@ -35,7 +35,7 @@ from .flow_helpers import (
     submit,
     undispatched,
 )
-from .helpers import GRACE_MS, TTL_MS, claim, create, fence, invalid, row, state, told, two_stores
+from .helpers import GRACE_MS, TTL_MS, claim, create, fence, invalid, row, state, told, two_stores, worker
 
 End = Callable[[Engine, Graph, ManualClock], Awaitable[None]]
 
@@ -46,6 +46,11 @@ async def complete(engine: Engine, graph: Graph, clock: ManualClock) -> None:
 
 async def complete_several(engine: Engine, graph: Graph, clock: ManualClock) -> None:
     assert await engine.complete_many([(await hold(engine, graph, "a"), b"x")]) == [None]
+
+
+async def complete_and_go_on(engine: Engine, graph: Graph, clock: ManualClock) -> None:
+    handle = await hold(engine, graph, "a")
+    assert await engine.complete_and_claim([(handle, b"x")], "nothing", (), worker(), 1) == ([None], [])
 
 
 async def complete_typed(engine: Engine, graph: Graph, clock: ManualClock) -> None:
@@ -102,6 +107,7 @@ async def be_lost_too_often(engine: Engine, graph: Graph, clock: ManualClock) ->
 ENDS: dict[str, tuple[End, str]] = {
     "complete": (complete, "success"),
     "complete_many": (complete_several, "success"),
+    "complete_and_claim": (complete_and_go_on, "success"),
     "complete_execution": (complete_typed, "success"),
     "fail for good": (fail, "failed"),
     "fail_execution": (fail_typed, "failed"),

@@ -110,6 +110,9 @@ class Case:
         )
         await self.engine.reclaim_execution(args)
 
+    async def turn_over(self) -> None:
+        assert await self.engine.complete_and_claim([(self.held, None)], "nothing", (), worker(), 1) == ([None], [])
+
     async def nothing(self) -> None:
         pass
 
@@ -136,6 +139,7 @@ MATRIX: list[tuple[str, Step, Step, str, str, str]] = [
     ("renew", Case.claim, lambda c: c.engine.renew(c.held), "renewed", "", ""),
     ("complete", Case.claim, lambda c: c.engine.complete(c.held), "revoked", "success", ""),
     ("complete_many", Case.claim, lambda c: c.engine.complete_many([(c.held, None)]), "revoked", "success", ""),
+    ("complete_and_claim", Case.claim, Case.turn_over, "revoked", "success", ""),
     ("fail, retry scheduled", Case.claim, Case.fail, "revoked", "", ""),
     ("fail, terminal", Case.claim, lambda c: c.fail(FailureClass.PERMANENT), "revoked", "failed", ""),
     ("delay", Case.claim, lambda c: c.engine.delay(c.held, c.clock() + 1), "revoked", "", ""),

@@ -17,6 +17,7 @@ from flowfabric.engine.backend import EngineBackend
 from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.engine import FLAGS, Engine
 from flowfabric.engine.flow_backend import FlowBackend
+from flowfabric.engine.holder_backend import HolderBackend
 from flowfabric.engine.poll_backend import PollBackend
 from flowfabric.engine.quota_backend import QuotaBackend
 from flowfabric.engine.schedule_backend import ScheduleBackend
@@ -60,6 +61,7 @@ PARTS = (
     BudgetBackend,
     QuotaBackend,
     StreamBackend,
+    HolderBackend,
     StepBackend,
     ScheduleBackend,
     PollBackend,

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from flowfabric.engine import checks
+from flowfabric.engine.claims import claimer_of
 from flowfabric.engine.grants import Grants
 from flowfabric.errors import EngineError, StateError, StateKind, TransportError, invalid
 from flowfabric.ids import ExecutionId, execution_id, name
 from flowfabric.model.attempt import Delayed, FailOutcome, FailureClass, FailureReason, TerminalFailed
 from flowfabric.model.lease import (
+    ClaimPolicy,
     Completed,
     CompleteExecutionArgs,
     DelayExecutionArgs,
@@ -22,6 +26,7 @@ from flowfabric.model.lease import (
     Renewed,
     RenewLeaseArgs,
     UpdateProgressArgs,
+    Work,
 )
 from flowfabric.model.policy import MAX_DURATION_MS, parse_retry_policy, stored_policy
 from flowfabric.plan import Applied, Plan
@@ -31,6 +36,15 @@ from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.fence import check_fence, check_handle
 
 MAX_COMPLETE_MANY = 1_000
+
+
+class _Ends(Struct):
+    """Completions on their way: an answer for each asked for, and those that are sent, with their places."""
+
+    answers: list[EngineError | None]
+    at: list[int]
+    held: list[tuple[Handle, HandleFields]]
+    plans: list[Plan]
 
 
 class Attempts(Grants):
@@ -67,19 +81,48 @@ class Attempts(Grants):
 
     async def complete_many(self, many: Sequence[tuple[Handle, bytes | None]]) -> list[EngineError | None]:
         """Each as `complete` would answer it: None, or the error for that one."""
+        ends = self._ends_of(many)
+        done = await self.store.commit_many(ends.plans) if ends.plans else []
+        return await self._settled(ends, done)
+
+    async def complete_and_claim(
+        self,
+        many: Sequence[tuple[Handle, bytes | None]],
+        lane: str,
+        capabilities: Iterable[str],
+        policy: ClaimPolicy,
+        n: int,
+    ) -> tuple[list[EngineError | None], list[Work]]:
+        """Ends executions as `complete_many` does and takes up to n others in the same journey to the store.
+
+        For a worker that has its hands full. It waits for nothing, and looks once: who gets nothing asks with `claim_many`.
+        """
+        claimer, ends = claimer_of(lane, capabilities, policy, n), self._ends_of(many)
+        done, rows = await self._commit_and_claim(ends.plans, claimer)
+        async with self._kept(claimer, rows):
+            answers = await self._settled(ends, done)
+            await self._look_around(claimer.lane, claimer.capabilities)
+        return answers, [self._work(row, policy) for row in rows]
+
+    def _ends_of(self, many: Sequence[tuple[Handle, bytes | None]]) -> _Ends:
         checks.whole(len(many), "completions", 0, MAX_COMPLETE_MANY)
-        ready: dict[int, tuple[Handle, HandleFields, Plan]] = {}
-        answers: list[EngineError | None] = [None] * len(many)
+        ends = _Ends([None] * len(many), [], [], [])
         for at, (handle, payload) in enumerate(many):
             try:
                 fields = self.fields(handle)
                 result = None if payload is None else checks.payload(payload, "payload")
-                ready[at] = (handle, fields, attempts.complete(fields, result))
             except EngineError as error:
-                answers[at] = error
-        done = await self.store.commit_many([plan for _, _, plan in ready.values()]) if ready else []
+                ends.answers[at] = error
+                continue
+            ends.at.append(at)
+            ends.held.append((handle, fields))
+            ends.plans.append(attempts.complete(fields, result))
+        return ends
+
+    async def _settled(self, ends: _Ends, done: Sequence[Any]) -> list[EngineError | None]:
+        """What was refused is looked into, and those that wait for what has ended hear of it."""
         ended: list[ExecutionId] = []
-        for (at, (handle, fields, plan)), answer in zip(ready.items(), done, strict=True):
+        for at, (handle, fields), plan, answer in zip(ends.at, ends.held, ends.plans, done, strict=True):
             try:
                 if not isinstance(answer, Applied):
                     lost = answer if isinstance(answer, TransportError) and answer.doubtful else None
@@ -87,10 +130,10 @@ class Attempts(Grants):
                 if self.forget(handle):
                     ended.append(fields.execution_id)
             except EngineError as error:
-                answers[at] = error
+                ends.answers[at] = error
         if ended:
             await self._cascade.ended(ended)
-        return answers
+        return ends.answers
 
     async def fail(
         self,

@@ -8,6 +8,7 @@ from uuid import UUID
 
 from flowfabric.engine.budget_backend import BudgetBackend
 from flowfabric.engine.flow_backend import FlowBackend
+from flowfabric.engine.holder_backend import HolderBackend
 from flowfabric.engine.poll_backend import PollBackend
 from flowfabric.engine.quota_backend import QuotaBackend
 from flowfabric.engine.schedule_backend import ScheduleBackend
@@ -15,9 +16,8 @@ from flowfabric.engine.step_backend import StepBackend
 from flowfabric.engine.stream_backend import StreamBackend
 from flowfabric.engine.subscriptions import Subscription
 from flowfabric.engine.suspension_backend import SuspensionBackend
-from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
-from flowfabric.model.attempt import Attempt, Delayed, FailOutcome, FailureClass, FailureReason
+from flowfabric.model.attempt import Attempt
 from flowfabric.model.census import Census
 from flowfabric.model.event import CompletionEvent, LeaseEvent, OperatorEvent, ScannerFilter
 from flowfabric.model.execution import (
@@ -50,29 +50,21 @@ from flowfabric.model.lease import (
     ClaimGrant,
     ClaimPolicy,
     ClaimResumedArgs,
-    Completed,
-    CompleteExecutionArgs,
-    DelayExecutionArgs,
     ExpiredLeaseInfo,
-    FailExecutionArgs,
     Granted,
     GrantNotFound,
     Handle,
     IssuedAndClaimed,
     IssueGrantArgs,
-    LeaseRenewal,
     MarkedExpired,
     NotReclaimable,
     NoWork,
     ReclaimCapExceeded,
     ReclaimExecutionArgs,
     ReclaimGrant,
-    Renewed,
-    RenewLeaseArgs,
     ResumeToken,
     Revoked,
     RevokeLeaseArgs,
-    UpdateProgressArgs,
     Work,
 )
 from flowfabric.model.state import ExpirePhase, LaneState, PublicState
@@ -80,6 +72,7 @@ from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered
 
 
 class EngineBackend(
+    HolderBackend,
     FlowBackend,
     SuspensionBackend,
     BudgetBackend,
@@ -226,51 +219,6 @@ class EngineBackend(
         namespace: str | None = None,
     ) -> ClaimGrant | NoWork:
         """Picks and reserves the best admissible execution for a worker, who then calls `claim_execution`."""
-
-    # ---- the holder of a lease
-
-    async def renew(self, handle: Handle) -> LeaseRenewal:
-        """Holds the lease for another of its own time-to-live."""
-
-    async def progress(self, handle: Handle, percent: int | None = None, message: str | None = None) -> None:
-        """Says how far the work is. What is None stays as it was."""
-
-    async def complete(self, handle: Handle, payload: bytes | None = None, *, settle: bool = True) -> None:
-        """Ends the execution with success. Sent again by the same lease, it answers the same.
-
-        Members of its flow that wait for it hear of it before this returns; with settle=False, right afterwards.
-        """
-
-    async def complete_many(self, many: Sequence[tuple[Handle, bytes | None]]) -> list[EngineError | None]:
-        """Each as `complete` would answer it: None, or the error for that one."""
-
-    async def fail(
-        self,
-        handle: Handle,
-        reason: FailureReason | str,
-        failure_class: FailureClass = FailureClass.TRANSIENT,
-        *,
-        retry_after_ms: int | None = None,
-    ) -> FailOutcome:
-        """Ends the attempt; the class and the policy decide whether there is another, `retry_after_ms` when, if given."""
-
-    async def delay(self, handle: Handle, delay_until: int) -> None:
-        """Parks the execution until a time; the same attempt goes on then."""
-
-    async def cancel(self, handle: Handle, reason: str = "") -> None:
-        """The holder gives its own execution up."""
-
-    async def renew_lease(self, args: RenewLeaseArgs) -> Renewed: ...
-
-    async def update_progress(self, args: UpdateProgressArgs) -> None:
-        """Lifecycle, revocation and expiry first, then the lease named here."""
-
-    async def complete_execution(self, args: CompleteExecutionArgs) -> Completed: ...
-
-    async def fail_execution(self, args: FailExecutionArgs) -> FailOutcome:
-        """The policy is the one given here; without one, the failure is final."""
-
-    async def delay_execution(self, args: DelayExecutionArgs) -> Delayed: ...
 
     # ---- losing and reclaiming leases
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,7 +32,7 @@ from flowfabric.model.lease import (
     Work,
 )
 from flowfabric.model.policy import check_worker_capabilities
-from flowfabric.plan import Applied
+from flowfabric.plan import Applied, Plan
 from flowfabric.rules import attempts, claims, leases
 from flowfabric.rules.attachments import GATES
 from flowfabric.rules.decision import Act, Decision, Snapshot
@@ -61,18 +62,10 @@ class Claims(Routes):
 
         A call that may wait may be cancelled: what it had been granted by then is given back.
         """
-        checked = lane_id(lane)
-        tokens = check_worker_capabilities(capabilities)
-        checks.claim_policy(policy)
-        checks.whole(n, "n", 1, MAX_CLAIM_BATCH)
-        waits = bool(policy.max_wait_ms)
-        claimer = Claimer(checked, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n, waits)
+        claimer = claimer_of(lane, capabilities, policy, n)
         rows, _ = await self._ask(claimer)
-        try:
-            again = await self._look_around(checked, tokens) and not rows
-        except BaseException:
-            await self._give_back(claimer, rows)
-            raise
+        async with self._kept(claimer, rows):
+            again = await self._look_around(claimer.lane, claimer.capabilities) and not rows
         if again:
             rows, _ = await self._ask(claimer)
         if not rows and policy.max_wait_ms:
@@ -83,15 +76,21 @@ class Claims(Routes):
         """What there is now. A lane with nothing under a limit is asked in one statement."""
         if await self._attachments.gates(claimer.lane):
             return await self._whole(claimer, self._admissions.claim(claimer), lambda found: found[0])
-        plan = claims.claim(
-            0,
-            lane=claimer.lane,
-            capabilities=claimer.capabilities,
-            worker_id=claimer.worker_id,
-            instance=claimer.instance,
-            ttl_ms=claimer.ttl_ms,
-        )
-        return await self._whole(claimer, self.store.sweep(plan, claimer.wanted), lambda rows: rows), AT_ANY_TIME
+        sweeping = self.store.sweep(_claiming(claimer), claimer.wanted)
+        return await self._whole(claimer, sweeping, lambda rows: rows), AT_ANY_TIME
+
+    async def _commit_and_claim(self, plans: Sequence[Plan], claimer: Claimer) -> tuple[Sequence[Any], list[Row]]:
+        """In one journey, unless a limit has to be looked at in between. What cannot be claimed is not there: whoever asks for it
+        next learns why.
+        """
+        done: Sequence[Any] = ()
+        try:
+            if plans and not await self._attachments.gates(claimer.lane):
+                return await self.store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
+            done = await self.store.commit_many(plans) if plans else ()
+            return done, (await self._ask(claimer))[0]
+        except EngineError as error:
+            return done or [error] * len(plans), []
 
     async def _whole(self, claimer: Claimer, asked: Awaitable[T], rows_of: Callable[[T], list[Row]]) -> T:
         """Whoever is cancelled in the middle of a grant does not learn of it: the grant is waited for, and taken back.
@@ -107,6 +106,15 @@ class Claims(Routes):
             await asyncio.wait({asking})
             if not asking.cancelled() and asking.exception() is None:
                 await self._give_back(claimer, rows_of(asking.result()))
+            raise
+
+    @asynccontextmanager
+    async def _kept(self, claimer: Claimer, rows: list[Row]) -> AsyncIterator[None]:
+        """What was granted before something failed is nobody's: it is given back."""
+        try:
+            yield
+        except BaseException:
+            await self._give_back(claimer, rows)
             raise
 
     async def _give_back(self, claimer: Claimer, rows: list[Row]) -> None:
@@ -259,3 +267,22 @@ class Claims(Routes):
             return decision
 
         return await self.admit(ident, decided)
+
+
+def claimer_of(lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int) -> Claimer:
+    checked, tokens = lane_id(lane), check_worker_capabilities(capabilities)
+    checks.claim_policy(policy)
+    checks.whole(n, "n", 1, MAX_CLAIM_BATCH)
+    waits = bool(policy.max_wait_ms)
+    return Claimer(checked, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n, waits)
+
+
+def _claiming(claimer: Claimer) -> Plan:
+    return claims.claim(
+        0,
+        lane=claimer.lane,
+        capabilities=claimer.capabilities,
+        worker_id=claimer.worker_id,
+        instance=claimer.instance,
+        ttl_ms=claimer.ttl_ms,
+    )

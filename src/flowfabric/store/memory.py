@@ -111,6 +111,9 @@ class MemoryStore:
         self._settle(rung)
         return swept
 
+    async def commit_and_sweep(self, plans: Sequence[Plan], plan: Plan, limit: int) -> tuple[list[Answer], list[Row]]:
+        return await self.commit_many(plans), await self.sweep(plan, limit)
+
     def _sweep(self, plan: Plan, limit: int, now: int, rung: list[tuple[Form, Call]]) -> list[Row]:
         form, call = plan.form, Call(plan.form, plan.values, now)
         pick, head = form.pick, form.steps[0]

@@ -125,6 +125,12 @@ class Store(Protocol):
     def sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> Awaitable[list[list[Row]] | Refused]:
         """Plans in order, then sweeps, each with its limit, all in one transaction: refused by a plan, nothing is written."""
 
+    def commit_and_sweep(self, plans: Sequence[Plan], plan: Plan, limit: int) -> Awaitable[tuple[list[Answer], list[Row]]]:
+        """As `commit_many` and `sweep` would answer, in one journey where that can be.
+
+        It looks once: where others took what it had seen, it comes back with nothing although there is more.
+        """
+
     def load(self, reads: Sequence[Read]) -> Awaitable[Loaded]: ...
 
     def read_events(self, channel: str, after: int, limit: int) -> Awaitable[list[Row]]:

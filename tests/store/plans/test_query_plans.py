@@ -10,6 +10,8 @@ import pytest
 
 from flowfabric.plan import Form
 from flowfabric.rules.admission import CLAIM_COUNTED, CLAIM_GATED, TOUCH_QUOTA
+from flowfabric.rules.attempts import COMPLETE
+from flowfabric.rules.claims import CLAIM
 from flowfabric.store.port import Get, Scan, Tally
 from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.dues import firsts_of
@@ -18,6 +20,7 @@ from flowfabric.store.postgres.reader import run_reads
 from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_name
 from flowfabric.store.sql.pg import statement
+from flowfabric.store.sql.pg_leads import begun_by, ridden_along
 from tests.store.sqlite.forms import ALL
 
 from .explained import Node, Recorder, Session, both_ways, explained, offences, prepared, sent, session
@@ -47,7 +50,8 @@ def test_every_statement_walks_its_index(url: str) -> None:
         for name in CUTS:
             check_cuts(writer, ALL[name])
         for form in (CLAIM_GATED, CLAIM_COUNTED):
-            check_sweep(writer, statement(form, TOUCH_QUOTA).sql, form)
+            check_sweep(writer, begun_by(TOUCH_QUOTA, form).sql, form)
+        check_sweep(writer, ridden_along(COMPLETE, CLAIM).sql, CLAIM)
     with session(url, connections.READING) as reader:
         check_reads(reader)
         for table in TABLES.values():

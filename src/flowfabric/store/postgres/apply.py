@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache
 from itertools import groupby
-from operator import itemgetter
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -18,9 +17,8 @@ from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.hub import Topic
 from flowfabric.store.port import Row
 from flowfabric.store.postgres.failures import state_of
-from flowfabric.store.sql.pg import REFUSED_AT, PgForm, can_begin, statement
+from flowfabric.store.sql.pg import REFUSED_AT, PgForm, statement
 
-MAX_LOOKS = 3
 _json = msgspec.json.Encoder().encode
 MOST_TOGETHER = 500
 Decoder = Callable[[Any], Any]
@@ -106,7 +104,6 @@ _TRAPPED = re.compile(rf"\b{REFUSED_AT}(\d+)")
 _TEXTS: dict[Form, PgForm] = {}
 _KEYS: dict[Form, Callable[[Sequence[Any]], Any]] = {}
 _ANSWERS: dict[Form, Callable[[Sequence[Any]], Row]] = {}
-_BEGUN: dict[tuple[Form, Form], str] = {}
 
 
 def text_of(form: Form) -> PgForm:
@@ -122,6 +119,12 @@ def _key(text: PgForm) -> Callable[[Sequence[Any]], Any]:
     """The key columns of a call. A uuid is hashed and compared five times faster as the number it is."""
     parts = [f'getattr(v[{at}], "int", v[{at}])' if text.kinds[at] == "uuid" else f"v[{at}]" for at in text.key]
     return eval(f"lambda v: ({''.join(part + ', ' for part in parts)})", {})  # type: ignore[no-any-return]  # noqa: S307
+
+
+def answerer(form: Form) -> Callable[[Sequence[Any]], Row]:
+    """What a caller is told of a row."""
+    text_of(form)
+    return _ANSWERS[form]
 
 
 def key_of(plan: Plan) -> tuple[Any, ...]:
@@ -174,12 +177,9 @@ async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None,
     text = text_of(plans[0].form)
     if text.single is not None and len(plans) == 1:
         return await _run_single(session, text, text.single, plans[0], now_ms, effects)
-    order: Sequence[int] = range(len(plans))
-    if text.key and len(plans) > 1:
-        key = _KEYS[plans[0].form]
-        order = sorted(order, key=lambda at: key(plans[at].values))
+    order = in_order(plans)
     try:
-        rows = await session.fetch(text.sql, now_ms, *_arrays(text, [plans[at] for at in order]))
+        rows = await session.fetch(text.sql, now_ms, *arrays_of(text, [plans[at] for at in order]))
     except Exception as error:
         step = _refused_at(error) if text.musts and len(plans) == 1 else 0
         if not step:
@@ -196,6 +196,14 @@ async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None,
     if rows:
         effects.topics.update(dict.fromkeys((channel, None) for channel in text.channels))
     return answers
+
+
+def in_order(plans: Sequence[Plan]) -> Sequence[int]:
+    """Which comes when: by their keys, so that whoever locks several rows locks them as everybody else does."""
+    if len(plans) < 2 or not text_of(plans[0].form).key:
+        return range(len(plans))
+    key = _KEYS[plans[0].form]
+    return sorted(range(len(plans)), key=lambda at: key(plans[at].values))
 
 
 async def _run_single(session: Session, text: PgForm, sql: str, plan: Plan, now_ms: int | None, effects: Effects) -> list[Answer]:
@@ -253,14 +261,14 @@ async def run_together(session: Session, plans: Sequence[Plan], now_ms: int | No
     mine = Effects()
     try:
         async with session.transaction():
-            answer = await _run_in_order(session, plans, now_ms, mine)
+            answer = await run_in_order(session, plans, now_ms, mine)
     except Late as late:
         return late.answer
     effects.merge(mine.topics, mine.dues)
     return answer
 
 
-async def _run_in_order(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> Answer:
+async def run_in_order(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> Answer:
     """The answer to the last. The first that is refused ends the transaction around them."""
     answer: Answer = Refused()
     at = 0
@@ -274,76 +282,6 @@ async def _run_in_order(session: Session, plans: Sequence[Plan], now_ms: int | N
     return answer
 
 
-async def run_sweeps_together(
-    session: Session, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]], now_ms: int | None, effects: Effects
-) -> list[list[Row]] | Refused:
-    """Plans, then sweeps, all in one transaction; of one simple plan and one selection, in one statement."""
-    mine, swept = Effects(), list[list[Row]]()
-    runs = [list(run) for _, run in groupby(wanted, key=lambda each: (each[0].form, each[0].form.chosen_by(each[0].values)))]
-    if len(first) == len(runs) == 1 and can_begin(first[0].form):
-        return await _run_begun(session, first[0], runs[0], now_ms, effects)
-    try:
-        async with session.transaction():
-            await _run_in_order(session, first, now_ms, mine)
-            for run in runs:
-                swept += await run_sweeps(session, run, now_ms, mine)
-    except Late as late:
-        return late.answer
-    effects.merge(mine.topics, mine.dues)
-    return swept
-
-
-async def run_sweeps(
-    session: Session, wanted: Sequence[tuple[Plan, int]], now_ms: int | None, effects: Effects
-) -> list[list[Row]]:
-    """Equal selections share one; each request gets its share of the rows in turn.
-
-    Rows that others took between our looking and our locking are passed over, which may leave nothing although there is more:
-    then it is looked again.
-    """
-    form = wanted[0][0].form
-    text = text_of(form)
-    given, chosen = _asked(text, form, wanted)
-    for _ in range(MAX_LOOKS):
-        rows = await session.fetch(text.sql, now_ms, *given, *chosen)
-        if rows or text.probe is None or not await session.fetch(text.probe, now_ms, *chosen):
-            break
-    return _dealt(text, form, wanted, rows, effects)
-
-
-async def _run_begun(
-    session: Session, first: Plan, wanted: Sequence[tuple[Plan, int]], now_ms: int | None, effects: Effects
-) -> list[list[Row]] | Refused:
-    form = wanted[0][0].form
-    text = text_of(form)
-    key = (first.form, form)
-    if key not in _BEGUN:
-        _BEGUN[key] = statement(form, first.form).sql
-    given, chosen = _asked(text, form, wanted)
-    rows = await session.fetch(_BEGUN[key], now_ms, *given, *chosen, *first.values)
-    return _dealt(text, form, wanted, [row for row in rows if row[1] is not None], effects) if rows else Refused()
-
-
-def _asked(text: PgForm, form: Form, wanted: Sequence[tuple[Plan, int]]) -> tuple[list[Any], list[Any]]:
-    """The arguments of a sweep: those of each request with the request each row goes to, and what all choose by."""
-    whose = [request for request, (_, limit) in enumerate(wanted, 1) for _ in range(limit)]
-    chosen = [wanted[0][0].values[form.args.index(name)] for name in form.choosing]
-    return [*(_arrays(text, [plan for plan, _ in wanted]) if text.sent else []), whose], chosen
-
-
-def _dealt(
-    text: PgForm, form: Form, wanted: Sequence[tuple[Plan, int]], rows: Sequence[Any], effects: Effects
-) -> list[list[Row]]:
-    shares: list[list[Row]] = [[] for _ in wanted]
-    answer = _ANSWERS[form]
-    for row in sorted(rows, key=itemgetter(2)):
-        shares[row[1] - 1].append(answer(row))
-    if rows:
-        effects.add_rows(text, wanted, rows)
-        effects.topics.update(dict.fromkeys((channel, None) for channel in text.channels))
-    return shares
-
-
 def _answer(text: PgForm) -> Callable[[Sequence[Any]], Row]:
     """What a caller is told of a row, as one expression instead of a call per value."""
     said = {"uuid": "uuid_of(r[{0}].int) if r[{0}] is not None else None", "list": "tuple(r[{0}])"}
@@ -353,7 +291,7 @@ def _answer(text: PgForm) -> Callable[[Sequence[Any]], Row]:
     return eval(source, {"uuid_of": uuid_of, "UUID": UUID})  # type: ignore[no-any-return]  # noqa: S307 - our own constants
 
 
-def _arrays(text: PgForm, plans: Sequence[Plan]) -> list[Sequence[Any]]:
+def arrays_of(text: PgForm, plans: Sequence[Plan]) -> list[Sequence[Any]]:
     """One array per argument; where a form has none, one that only counts the plans."""
     if not text.kinds:
         return [[1] * len(plans)]

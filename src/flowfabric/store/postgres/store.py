@@ -14,6 +14,7 @@ from flowfabric.errors import TransportError
 from flowfabric.model.lease import BackendTag
 from flowfabric.plan import Answer, Form, Plan, Refused
 from flowfabric.store.clock import Clock, Ratchet
+from flowfabric.store.dealing import dealt
 from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.postgres import connections
@@ -25,8 +26,6 @@ from flowfabric.store.postgres.apply import (
     distinct,
     key_of,
     run_plans,
-    run_sweeps,
-    run_sweeps_together,
     run_together,
     runs_of,
     text_of,
@@ -47,6 +46,7 @@ from flowfabric.store.postgres.failures import (
 )
 from flowfabric.store.postgres.migrate import Kind, check_schema, migrate
 from flowfabric.store.postgres.reader import decode_rows, run_reads
+from flowfabric.store.postgres.sweeps import Turned, fits, run_sweeps, run_sweeps_together, run_turns
 from flowfabric.store.schema import OUTBOXES, TABLES
 from flowfabric.store.shared import Shared
 
@@ -183,6 +183,13 @@ class PostgresStore:
         swept: list[list[Row]] | Refused = await self._to_writers(shape, (first, wanted), keys, MAX_BATCH)
         return swept
 
+    async def commit_and_sweep(self, plans: Sequence[Plan], plan: Plan, limit: int) -> Turned:
+        if len(plans) > MAX_BATCH or not fits(plans):
+            return await self.commit_many(plans), await self.sweep(plan, limit)
+        shape = ("turn", plans[0].form, plan.form, plan.form.chosen_by(plan.values))
+        turned: Turned = await self._to_writers(shape, (plans, plan, limit), [key_of(each) for each in plans], len(plans))
+        return turned
+
     def _submit(self, form: Form, plans: list[Plan]) -> asyncio.Future[list[Answer]]:
         size = MAX_BATCH if text_of(form).alone else len(plans)
         keys = () if form.is_insert else [key for plan in plans if (key := key_of(plan))]
@@ -226,17 +233,14 @@ class PostgresStore:
         now = None if self.clock is None else self.clock()
         if shape[0] == "sweep":
             return await run_sweeps(session, items, now, effects)
+        if shape[0] == "turn":
+            return await run_turns(session, items, now, effects)
         if shape[0] == "together":
             return [await run_together(session, items[0], now, effects)]
         if shape[0] == "sweeps":
             first, wanted = items[0]
             return [await run_sweeps_together(session, first, wanted, now, effects)]
-        answers = await run_plans(session, [plan for plans in items for plan in plans], now, effects)
-        shared, at = [], 0
-        for plans in items:
-            shared.append(answers[at : at + len(plans)])
-            at += len(plans)
-        return shared
+        return dealt(await run_plans(session, [plan for plans in items for plan in plans], now, effects), items)
 
     async def _one_by_one(self, link: Link, shape: Shape, items: list[Any]) -> list[Any]:
         """The neighbours of a plan that does not fit are applied; it alone is told why not."""

@@ -83,10 +83,18 @@ class PgForm(Struct, frozen=True):
     items: tuple[tuple[str, str], ...] = ()
 
 
-def statement(form: Form, begun_by: Form | None = None) -> PgForm:
-    """`begun_by` decides whether a sweep may begin: its arguments come last, and where it is refused there is no answer row.
-    Where it holds there is one at least, of nulls if nothing was picked.
+class Lead(Struct, frozen=True):
+    """What goes before a sweep in its statement, the last of its parts being `f`, with arguments behind those of the sweep.
+
+    Its rows come back even if nothing was picked, with nulls. One that decides must have a row, or nothing is picked; any other
+    has one that says what became of it, in the place of the time.
     """
+
+    parts: tuple[str, ...]
+    decides: bool
+
+
+def statement(form: Form, lead: Lead | None = None) -> PgForm:
     kinds = argument_kinds(form)
     subject, head = TABLES[form.steps[0].table], form.steps[0]
     plain_insert = isinstance(head, Insert) and len(form.steps) == 1
@@ -95,7 +103,7 @@ def statement(form: Form, begun_by: Form | None = None) -> PgForm:
     leading = [k for k in subject.key if isinstance(getattr(head, "row", {}).get(k), Arg)] if plain_insert else []
     waking = _wake_columns(form)
     counted = bool(leading) and not form.returning and not waking
-    shown = ["(SELECT now_ms FROM clk)", *(f"g.r_{k}" for k in leading)]
+    shown = ["(SELECT now_ms FROM clk)" if lead is None or lead.decides else "f.said_", *(f"g.r_{k}" for k in leading)]
     if not leading:
         shown += ["1"] if plain_insert else ["g.request_", "g.place_"] if form.pick is not None else ["g.n_"]
     first = len(shown)
@@ -106,10 +114,10 @@ def statement(form: Form, begun_by: Form | None = None) -> PgForm:
         missing = "count(*) < (SELECT count(*) FROM a)"
         shown = ["(SELECT now_ms FROM clk)", "count(*)"]
         shown += [f"CASE WHEN {missing} THEN array_agg(g.r_{k}) END" for k in leading]
-    parts = [_CLOCK, *([] if form.pick is not None else _arguments(form, kinds, packed=plain_insert))]
-    parts += [] if begun_by is None else [_beginning(form, begun_by)]
+    parts = [_CLOCK, *([] if form.pick is not None else arguments(form, kinds, packed=plain_insert))]
+    parts += () if lead is None else lead.parts
     parts += _held_still(form, kinds)
-    parts += _deciding(form, subject, kinds, plain_insert=plain_insert, guarded=begun_by is not None)
+    parts += _deciding(form, subject, kinds, plain_insert=plain_insert, guarded=lead is not None and lead.decides)
     rest = Scope(subject, kinds, "g", "g.w_")
     later = list(enumerate(form.steps[1:], 1))
     later.reverse()  # what nobody reads from is run last to first, and events are numbered as they are told
@@ -118,13 +126,11 @@ def statement(form: Form, begun_by: Form | None = None) -> PgForm:
     if isinstance(head, Delete):
         parts += children(subject)
     return PgForm(
-        sql="WITH "
-        + ",\n".join(parts)
-        + f"\nSELECT {', '.join(shown)} FROM {'g' if begun_by is None else 'f LEFT JOIN g ON true'}",
+        sql="WITH " + ",\n".join(parts) + f"\nSELECT {', '.join(shown)} FROM {'g' if lead is None else 'f LEFT JOIN g ON true'}",
         single=_single(head, subject, form, kinds) if counted and isinstance(head, Insert) and not _present(head) else None,
         probe=_probe(form, subject, kinds) if form.pick is not None else None,
         kinds=tuple(kinds[a] for a in form.args),
-        sent=tuple(form.args.index(a) for a in (form.args if form.pick is None else _used(form))),
+        sent=tuple(form.args.index(a) for a in (form.args if form.pick is None else used_by(form))),
         key=key,
         returned=(first, first + len(form.returning)),
         returned_kinds=tuple(subject.kinds[c.column if isinstance(c, Was) else c] for c in form.returning),
@@ -146,19 +152,6 @@ def _trap(step: int) -> str:
     """
     wrong = f"('{REFUSED_AT}{step}' || (SELECT left(count(*)::text, 0) FROM g))::int"
     return f"CASE WHEN (SELECT count(*) FROM w{step}) = (SELECT count(*) FROM g) THEN 0 ELSE {wrong} END"
-
-
-def can_begin(form: Form) -> bool:
-    """Whether a plan is as simple as that: one guarded row, and nobody to be told of it."""
-    return isinstance(form.steps[0], Update) and len(form.steps) == 1 and not form.wakes and not form.returning
-
-
-def _beginning(form: Form, first: Form) -> str:
-    head, table = first.steps[0], TABLES[first.steps[0].table]
-    assert isinstance(head, Update)
-    start = len(_used(form)) + len(form.choosing) + 3
-    scope = Scalars(table, argument_kinds(first), {name: at for at, name in enumerate(first.args, start)})
-    return f"f AS (UPDATE {table.name} AS t SET {scope.sets(head.set, table)} WHERE {guarded(head, table, scope)} RETURNING 1)"
 
 
 def _present(step: Step) -> list[Present]:
@@ -185,33 +178,33 @@ def _held_still(form: Form, kinds: Mapping[str, str]) -> list[str]:
 
 
 def _deciding(form: Form, subject: Table, kinds: Mapping[str, str], *, plain_insert: bool, guarded: bool) -> list[str]:
-    head, (refs, was) = form.steps[0], _needs(form)
+    head, (refs, was) = form.steps[0], needs(form)
     if isinstance(head, Insert):
         return _inserted(head, subject, Scope(subject, kinds, "a", ""), refs, plain=plain_insert)
-    later = _arguments_in(v for step in form.steps[1:] for v in _step_values(step))
+    later = arguments_in(v for step in form.steps[1:] for v in step_values(step))
     kept = ["now_ms_", *later, *(f"w_{c}" for c in was)]
     if form.pick is not None:
-        changed = _changed(head, subject, Scope(subject, kinds, "p", "t."), ["request_", "place_", *kept], refs, "p.w_")
-        return [*_picked(form, subject, kinds, was, guarded=guarded), changed]
+        updated = changed(head, subject, Scope(subject, kinds, "p", "t."), ["request_", "place_", *kept], refs, "p.w_")
+        return [*_picked(form, subject, kinds, was, guarded=guarded), updated]
     if was:
-        changed = _changed(head, subject, Scope(subject, kinds, "l", "t."), ["n_", *kept], refs, "l.w_")
-        return [_locked(head, subject, kinds, was, _used(form)), changed]
-    return [_changed(head, subject, Scope(subject, kinds, "a", "t."), ["n_", *kept], refs)]
+        updated = changed(head, subject, Scope(subject, kinds, "l", "t."), ["n_", *kept], refs, "l.w_")
+        return [_locked(head, subject, kinds, was, used_by(form)), updated]
+    return [changed(head, subject, Scope(subject, kinds, "a", "t."), ["n_", *kept], refs)]
 
 
-def _used(form: Form) -> list[str]:
+def used_by(form: Form) -> list[str]:
     """The arguments of the steps. Those a sweep chooses by stand apart: all its requests have them in common."""
-    return _arguments_in(v for step in form.steps for v in _step_values(step))
+    return arguments_in(v for step in form.steps for v in step_values(step))
 
 
-def _arguments_in(values: Iterable[Any]) -> list[str]:
+def arguments_in(values: Iterable[Any]) -> list[str]:
     return list(dict.fromkeys(v.name for v in values if isinstance(v, Arg)))
 
 
-def _needs(form: Form) -> tuple[list[str], list[str]]:
+def needs(form: Form) -> tuple[list[str], list[str]]:
     """Columns of the guarded row that later steps, answers and wake-ups need: as it is left, and as it was."""
     head, subject = form.steps[0], TABLES[form.steps[0].table]
-    values = [v for step in form.steps[1:] for v in _step_values(step)]
+    values = [v for step in form.steps[1:] for v in step_values(step)]
     refs = [v.column for v in values if isinstance(v, Ref)]
     was = [v.column for v in values if isinstance(v, Was | Until)] + [v.cond.column for v in values if isinstance(v, When)]
     refs += [c for c in form.returning if isinstance(c, str)]
@@ -224,7 +217,7 @@ def _needs(form: Form) -> tuple[list[str], list[str]]:
     return list(dict.fromkeys(refs)), list(dict.fromkeys(was))
 
 
-def _step_values(step: Step) -> Iterator[Any]:
+def step_values(step: Step) -> Iterator[Any]:
     for guard in getattr(step, "where", ()):
         yield from guard_values(guard)
     for part in ("row", "set"):
@@ -247,29 +240,29 @@ def _woken_by(wake: Wake, form: Form, waking: list[str]) -> WokenBy:
     return WokenBy(wake.topic, place(wake.key), place(wake.at))
 
 
-def _arguments(form: Form, kinds: Mapping[str, str], *, packed: bool) -> list[str]:
+def arguments(form: Form, kinds: Mapping[str, str], *, packed: bool, called: str = "a", start: int = 2) -> list[str]:
     """The calls as rows of `a`, numbered. What all have in common is unpacked and cast once, in `s`."""
-    arrays = _arrays(form.args, kinds)
+    arrays = _arrays(form.args, kinds, start)
     casts = {name: _cast(kinds[name]) for name in form.args}
     names = list(form.args)
     if not arrays:
-        arrays.append("$2::bigint[]")
+        arrays.append(f"${start}::bigint[]")
         names.append("one_")
     given = f"unnest({', '.join(arrays)}) WITH ORDINALITY AS u({', '.join((*names, 'n_'))})"
     shown = [f"u.{name}{casts.get(name, '')} AS {name}" for name in names]
     if not packed or not form.args:
-        return [f"a AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, clk.now_ms AS now_ms_ FROM clk, {given})"]
+        return [f"{called} AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, clk.now_ms AS now_ms_ FROM clk, {given})"]
     common = [f"cardinality({array}) = 1 AS one_{name}" for name, array in zip(names, arrays, strict=True)]
     common += [f"({array})[1]{casts[name]} AS {name}" for name, array in zip(names, arrays, strict=True)]
     shown = [f"CASE WHEN s.one_{name} THEN s.{name} ELSE u.{name}{casts[name]} END AS {name}" for name in names]
     return [
         f"s AS MATERIALIZED (SELECT {', '.join(common)})",
-        f"a AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, clk.now_ms AS now_ms_ FROM clk, s, {given})",
+        f"{called} AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, clk.now_ms AS now_ms_ FROM clk, s, {given})",
     ]
 
 
-def _arrays(names: Iterable[str], kinds: Mapping[str, str]) -> list[str]:
-    return [f"${at}::{_TRANSPORT.get(kinds[name], PG_TYPES[kinds[name]])}[]" for at, name in enumerate(names, 2)]
+def _arrays(names: Iterable[str], kinds: Mapping[str, str], start: int = 2) -> list[str]:
+    return [f"${at}::{_TRANSPORT.get(kinds[name], PG_TYPES[kinds[name]])}[]" for at, name in enumerate(names, start)]
 
 
 def _cast(kind: str) -> str:
@@ -295,7 +288,7 @@ def _key_positions(form: Form, head: Step, subject: Table) -> tuple[int, ...]:
 def _picked(form: Form, subject: Table, kinds: Mapping[str, str], was: list[str], *, guarded: bool) -> list[str]:
     """Rows in index order, locked as they are met. The last array says for each which request gets it."""
     assert form.pick is not None
-    index, used = INDEXES[form.pick.index], _used(form)
+    index, used = INDEXES[form.pick.index], used_by(form)
     whose = f"(${len(used) + 2}::int[])"
     scope = Scalars(subject, kinds, {name: at for at, name in enumerate(form.choosing, len(used) + 3)})
     columns = ", ".join(f"t.{c} AS w_{c}" for c in was)
@@ -335,16 +328,18 @@ def _probe(form: Form, subject: Table, kinds: Mapping[str, str]) -> str:
     return f"SELECT $1::bigint FROM {subject.name} AS t WHERE {_wanted(form, subject, scope)} ORDER BY {order} LIMIT 1"
 
 
-def _changed(head: Step, subject: Table, scope: Scope, keep: list[str], refs: list[str], found_by: str = "") -> str:
+def changed(
+    head: Step, subject: Table, scope: Scope, keep: list[str], refs: list[str], found_by: str = "", called: str = "g"
+) -> str:
     """The deciding update or delete, and what is handed on. Where the row is locked already, its key is all that is asked."""
     assert isinstance(head, Update | Delete)
     found = " AND ".join(f"t.{k} = {found_by}{k}" for k in subject.key)
     where = found if found_by else guarded(head, subject, scope)
     kept = ", ".join([*(f"{scope.args}.{c}" for c in keep), *(f"t.{c} AS r_{c}" for c in refs)])
     if isinstance(head, Delete):
-        return f"g AS (DELETE FROM {subject.name} AS t USING {scope.args} WHERE {where} RETURNING {kept})"
+        return f"{called} AS (DELETE FROM {subject.name} AS t USING {scope.args} WHERE {where} RETURNING {kept})"
     sets = scope.sets(head.set, subject)
-    return f"g AS (UPDATE {subject.name} AS t SET {sets} FROM {scope.args} WHERE {where} RETURNING {kept})"
+    return f"{called} AS (UPDATE {subject.name} AS t SET {sets} FROM {scope.args} WHERE {where} RETURNING {kept})"
 
 
 def _locked(head: Step, subject: Table, kinds: Mapping[str, str], was: list[str], used: list[str]) -> str:

@@ -38,17 +38,19 @@ def following(step: Step, scope: Scope, rows: str, *, counted: bool) -> str:
         case Insert(row=row, where=guards):
             where = f" WHERE {' AND '.join(scope.guard(g, table, '') for g in guards)}" if guards else ""
             skip = " ON CONFLICT DO NOTHING" if counted else ""
-            return f"INSERT INTO {table.name} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM g{where}{skip}{tail}"
+            return (
+                f"INSERT INTO {table.name} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM {scope.args}{where}{skip}{tail}"
+            )
         case InsertEach(row=row, of=of):
             parts = ", ".join(f"{name} {PG_TYPES[kind]}" for name, kind in item_kinds(step).items())
             return (
-                f"INSERT INTO {table.name} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM g "
-                f"CROSS JOIN LATERAL json_to_recordset(g.{of.name}) AS x({parts})"
+                f"INSERT INTO {table.name} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM {scope.args} "
+                f"CROSS JOIN LATERAL json_to_recordset({scope.args}.{of.name}) AS x({parts})"
             )
         case Upsert(row=row, set=changes):
             sets = ", ".join(f"{c} = {_conflict(c, v, row)}" for c, v in changes.items())
             return (
-                f"INSERT INTO {table.name} AS t ({', '.join(row)}) SELECT {scope.row(row, table)} FROM g "
+                f"INSERT INTO {table.name} AS t ({', '.join(row)}) SELECT {scope.row(row, table)} FROM {scope.args} "
                 f"ON CONFLICT ({', '.join(table.key)}) DO UPDATE SET {sets}"
             )
         case Update(where=where_all, set=changes) | UpdateMany(where=where_all, set=changes):

@@ -13,6 +13,7 @@ from typing import Any
 from flowfabric.errors import TransportError
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.clock import Clock
+from flowfabric.store.dealing import dealt
 from flowfabric.store.hub import Topic
 from flowfabric.store.sql.lite import Statement, Values, list_text
 from flowfabric.store.sql.script import Script, decode_uuid, script
@@ -145,6 +146,8 @@ class Groups:
                 answers += self._plans([job.items for job in jobs])
             elif kind == "sweep":
                 answers += self._sweeps([(job.items, job.limit) for job in jobs])
+            elif kind == "turn":
+                answers += self._turns(jobs)
             else:
                 answers += [self._single(job) for job in jobs]
         return answers
@@ -161,12 +164,19 @@ class Groups:
                 return self._plans([job.items])[0]
             case "sweeps":
                 return self._all_sweeps(*job.items)
+            case "turn":
+                return self._turns([job])[0]
         return self._sweeps([(job.items, job.limit)])[0]
 
     def _isolated(self, job: Job) -> Any:
         """With a savepoint of its own, so that the neighbours of a bad plan survive."""
         if job.kind == "many":
             return [self._isolated_plan(plan) for plan in job.items]
+        if job.kind == "turn":
+            plans, sweep = job.items
+            answers = [self._isolated_plan(plan) for plan in plans]
+            rows = self._guarded(lambda: self._sweeps([(sweep, job.limit)])[0])
+            return rows if isinstance(rows, Exception) else (answers, rows)
         return self._guarded(lambda: self._single(job))
 
     def _isolated_plan(self, plan: Plan) -> Any:
@@ -307,6 +317,12 @@ class Groups:
         for _, run in itertools.groupby(wanted, key=lambda each: selection(each[0])):
             answers += self._sweeps(list(run))
         return answers
+
+    def _turns(self, jobs: Sequence[Job]) -> list[tuple[list[Answer], list[Row]]]:
+        """The plans of all, then the sweeps of all."""
+        answers = self._many([plan for job in jobs for plan in job.items[0]])
+        swept = self._sweeps([(job.items[1], job.limit) for job in jobs])
+        return list(zip(dealt(answers, (job.items[0] for job in jobs)), swept, strict=True))
 
     def _sweeps(self, wanted: Sequence[tuple[Plan, int]]) -> list[list[Row]]:
         """Equal selections share one; each request then applies its own values to its share of the rows."""

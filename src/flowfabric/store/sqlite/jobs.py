@@ -30,6 +30,8 @@ def is_small(job: Job) -> bool:
             return job.limit <= MOST_ROWS
         case "together" | "many":
             return len(job.items) <= MOST_PLANS
+        case "turn":
+            return len(job.items[0]) <= MOST_PLANS and job.limit <= MOST_ROWS
     return False
 
 
@@ -38,6 +40,9 @@ def run_key(job: Job) -> tuple[str, Any]:
         return "plan", job.items.form
     if job.kind == "sweep":
         return "sweep", selection(job.items)
+    if job.kind == "turn" and len({plan.form for plan in job.items[0]}) == 1:
+        plans, sweep = job.items
+        return "turn", (plans[0].form, selection(sweep))
     return "single", id(job)
 
 

@@ -87,4 +87,4 @@ class SqliteLook:
     def _refuse(self, *_: Any) -> NoReturn:
         raise Unavailable("this database was opened to be looked at only")
 
-    inside = commit = commit_together = commit_many = sweep = sweeps = next_due = _refuse
+    inside = commit = commit_together = commit_many = sweep = sweeps = commit_and_sweep = next_due = _refuse

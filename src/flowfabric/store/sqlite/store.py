@@ -128,6 +128,9 @@ class SqliteStore:
     def sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> Awaitable[list[list[Row]] | Refused]:
         return self._writer.submit("sweeps", (first, wanted))
 
+    def commit_and_sweep(self, plans: Sequence[Plan], plan: Plan, limit: int) -> Awaitable[tuple[list[Answer], list[Row]]]:
+        return self._writer.submit("turn", (plans, plan), limit)
+
     async def load(self, reads: Sequence[Read]) -> Loaded:
         now = self.clock()  # before the rows: a renewal that this time could have seen is in them
         found = None if self._near is None else self._near.run(reads)

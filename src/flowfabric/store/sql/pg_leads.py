@@ -1,0 +1,61 @@
+"""What goes before a sweep in one statement: a plan that lets it begin, or plans that only ride along."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from flowfabric.plan import Form, Present, Update
+from flowfabric.store.schema import TABLES
+from flowfabric.store.sql.lite import refusable
+from flowfabric.store.sql.pg import Lead, PgForm, arguments, arguments_in, changed, needs, statement, step_values, used_by
+from flowfabric.store.sql.pg_steps import following, guarded
+from flowfabric.store.sql.pg_words import NOW, Scalars, Scope, argument_kinds
+
+
+def can_begin(form: Form) -> bool:
+    """Whether a plan is as simple as that: one guarded row, and nobody to be told of it."""
+    return isinstance(form.steps[0], Update) and len(form.steps) == 1 and not form.wakes and not form.returning
+
+
+def begun_by(first: Form, form: Form) -> PgForm:
+    """The sweep only if the plan holds; otherwise there is no answer row."""
+    head, table = first.steps[0], TABLES[first.steps[0].table]
+    assert isinstance(head, Update)
+    scope = Scalars(table, argument_kinds(first), {name: at for at, name in enumerate(first.args, _behind(form))})
+    part = f"f AS (UPDATE {table.name} AS t SET {scope.sets(head.set, table)} WHERE {guarded(head, table, scope)} RETURNING 1)"
+    return statement(form, Lead((part,), decides=True))
+
+
+@cache
+def can_ride_along(form: Form) -> bool:
+    """Whether all there is to say of a plan is that it was applied, and its own row decides that."""
+    head = form.steps[0]
+    return (
+        isinstance(head, Update)
+        and form.pick is None
+        and not (form.wakes or form.returning or form.reads_itself or needs(form)[1])
+        and not any(isinstance(guard, Present) for guard in head.where)
+        and not any(refusable(step) for step in form.steps[1:])
+    )
+
+
+def ridden_along(first: Form, form: Form) -> PgForm:
+    """The sweep, and plans that have nothing to do with it. What is said of them is the time, and the numbers of those applied.
+
+    They come first: a sweep waits for nobody's locks, and whoever waits should not hold what it picked.
+    """
+    head, table, kinds = first.steps[0], TABLES[first.steps[0].table], argument_kinds(first)
+    handed_on = arguments_in(value for step in first.steps[1:] for value in step_values(step))
+    calls = Scope(table, kinds, "b", "t.", "d.r_")
+    done = Scope(table, kinds, "d", "d.w_", "d.r_")
+    parts = arguments(first, kinds, packed=False, called="b", start=_behind(form))
+    parts.append(changed(head, table, calls, ["n_", "now_ms_", *handed_on], needs(first)[0], called="d"))
+    later = list(enumerate(first.steps[1:], 1))
+    parts += [f"v{at} AS ({following(step, done, 'd', counted=False)})" for at, step in reversed(later)]
+    parts.append(f"f AS MATERIALIZED (SELECT {NOW} || array_agg(d.n_) AS said_ FROM d)")
+    return statement(form, Lead(tuple(parts), decides=False))
+
+
+def _behind(form: Form) -> int:
+    """The first number behind the arguments of a sweep."""
+    return len(used_by(form)) + len(form.choosing) + 3
