@@ -41,6 +41,7 @@ from .suspend_spec import Suspends
 LANES = ("one", "two")
 SETTINGS = Settings(lease_reclaim_grace_ms=500, retention_ms=2_000)
 WRITES_ALTHOUGH_REFUSED = ("lease_expired", "capability_mismatch")
+MIDDLES = (None, "ended", "claimed")
 _names = itertools.count()
 
 
@@ -160,16 +161,17 @@ class Bench:
         return await self.engine.store.dump(self.dumped)
 
     def race(self, first: Op, second: Op) -> None:
-        """Both at once: the outcome must be that of one order or the other. The mark of an expired lease may come too late."""
+        """Both at once: the outcome must be that of one order or the other, or of one in the middle of the other where that
+        takes several journeys. The mark of an expired lease may come too late.
+        """
         answers = self.run(self._together(first, second))
         self.story.append(f"race {first.name}, {second.name} -> {answers!r}")
         said: list[str] = []
-        for order, marks in itertools.product(((0, 1), (1, 0)), (True, False)):
-            spec, problems = copy.deepcopy(self.spec), []
+        sides = list(zip((first, second), answers, strict=True))
+        for point, (outer, inner), marks in itertools.product(MIDDLES, (sides, sides[::-1]), (True, False)):
+            spec = copy.deepcopy(self.spec)
             spec.marks = marks
-            for at in order:
-                problem = self._disagreement(spec, _predicted(spec, (first, second)[at]), answers[at])
-                problems += [problem] if problem else []
+            problems = self._in_order(spec, outer, inner, point)
             if not problems:
                 tables = self.run(self.engine.store.dump(self.dumped))
                 problems = _differences(spec, world_of(tables), tables)
@@ -177,8 +179,20 @@ class Bench:
                 self.spec, spec.marks = spec, True
                 self.compare()
                 return
-            said += [f"as {(first, second)[order[0]].name} first:", *problems]
+            said += [f"as {outer[0].name} first, {inner[0].name} when it had {point or 'answered'}:", *problems]
         self._fail(f"{first.name} racing {second.name}", said)
+
+    def _in_order(self, spec: Fleet, outer: tuple[Op, Any], inner: tuple[Op, Any], point: str | None) -> list[str]:
+        """What is wrong if the inner one went when the outer one was at a point, or else after it."""
+        said: list[str] = []
+
+        def go(op: Op, answer: Any) -> None:
+            said.append(self._disagreement(spec, _predicted(spec, op), answer))
+
+        spec.meanwhile = {point: lambda: go(*inner)}
+        go(*outer)
+        spec.others_at(point)
+        return [problem for problem in said if problem]
 
     async def _together(self, first: Op, second: Op) -> list[Any]:
         store: Any = self.engine.store
@@ -221,6 +235,10 @@ class Bench:
         raise Mismatch("\n".join([f"{what}:", *problems, "after:", *self.story]))
 
     def _disagreement(self, spec: Fleet, expected: Any, answer: Any) -> str:
+        if type(expected) is type(answer) is tuple:
+            if len(expected) != len(answer):
+                return f"specified {len(expected)} answers, got {len(answer)}"
+            return "; ".join(filter(None, (self._disagreement(spec, *pair) for pair in zip(expected, answer, strict=True))))
         if isinstance(expected, Err) or isinstance(answer, EngineError):
             wanted = expected.codes if isinstance(expected, Err) else (repr(expected),)
             got = answer.code if isinstance(answer, EngineError) else repr(answer)

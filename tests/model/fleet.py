@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model import execution, worker
 
-from .shapes import BLOCKS, Exec, no
+from .shapes import BLOCKS, Err, Exec, Held, Lease, no
 from .spec import Spec
 
 LOOK_EVERY_MS = 1_000
 ASKED_LATELY_MS = 10_000
 ROUTED = "waiting_for_capable_worker"
+Ends = Sequence[tuple[Held, bytes | None]]
 
 
 class Fleet(Spec):
@@ -23,6 +25,7 @@ class Fleet(Spec):
         self.workers: dict[tuple[str, str], dict[str, Any]] = {}
         self.worker_events: list[tuple[str, str, str, int]] = []
         self.looked: dict[tuple[str, frozenset[str]], int] = {}
+        self.meanwhile: dict[str | None, Callable[[], None]] = {}
 
     def times(self) -> list[int]:
         """Every moment ahead at which something changes by itself or becomes possible."""
@@ -33,6 +36,34 @@ class Fleet(Spec):
             found += [e.lost_at + self.grace if e.lost_at else None, e.ended + kept if e.ended else None]
         found += [w["seen"] + w["ttl"] for w in self.workers.values()]
         return sorted({t for t in found if t is not None and t > self.now})
+
+    def others_at(self, point: str | None) -> None:
+        """What takes several journeys may find at this point that somebody else went in between."""
+        self.meanwhile.pop(point, lambda: None)()
+
+    def claim(self, lane: str, caps: frozenset[str], *by: Any) -> list[Lease]:
+        """Whoever gets nothing and then finds something parked that he can take asks again."""
+        got = self.take(lane, caps, *by)
+        self.others_at("claimed")
+        again = self.look_around(lane, caps) and not got
+        return self.take(lane, caps, *by) if again else got
+
+    def complete_and_claim(self, many: Ends, lane: str, caps: frozenset[str], *by: Any) -> tuple[Any, ...]:
+        """An answer for each end, and what was claimed. Why an end was refused is asked only after the claim."""
+        refused = [self.refusal(h, result) is not None for h, result in many]
+        self.others_at("ended")
+        got = self.take(lane, caps, *by)
+        self.others_at("claimed")
+        answers = [self.refusal(*end) if again else None for end, again in zip(many, refused, strict=True)]
+        self.look_around(lane, caps)
+        return *answers, got
+
+    def refusal(self, h: Held, result: bytes | None) -> Err | None:
+        try:
+            self.complete(h, result)
+        except Err as refused:
+            return refused
+        return None
 
     def block(self, ident: ExecutionId, reason: str) -> Any:
         e = self.of(ident)

@@ -46,6 +46,7 @@ prios = st.sampled_from((0, 0, 5, 9_500, -3))
 
 HOLDER_OPS: dict[str, Callable[[Held, int], Op]] = {
     "complete": lambda h, now: ops.complete(h),
+    "complete and claim": lambda h, now: ops.complete_and_claim(((h, b"ok"),), LANES[0], GPU, "ann", 400),
     "renew": lambda h, now: ops.renew(h),
     "fail": lambda h, now: ops.fail(h),
     "end": lambda h, now: ops.fail(h, "permanent"),
@@ -218,6 +219,19 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(which=recent, result=st.sampled_from((None, b"", b"done")))
     def complete(self, which: int, result: bytes | None) -> None:
         self.do(ops.complete(self.held(which), result))
+
+    @precondition(holding)
+    @rule(
+        which=st.lists(recent, max_size=3),
+        lane=lanes,
+        offered=caps,
+        worker=workers,
+        ttl=ttls,
+        n=st.sampled_from((1, 1, 3)),
+    )
+    def complete_and_claim(self, which: list[int], lane: str, offered: frozenset[str], worker: str, ttl: int, n: int) -> None:
+        many = [(self.held(each), b"%d" % at) for at, each in enumerate(which)]
+        self.do(ops.complete_and_claim(many, lane, offered, worker, ttl, n))
 
     @precondition(holding)
     @rule(which=recent, kind=st.sampled_from(FAILURES))

@@ -24,7 +24,7 @@ from flowfabric.model.lease import (
 )
 from flowfabric.model.worker import RegisterWorkerArgs
 
-from .fleet import Fleet
+from .fleet import Ends, Fleet
 from .shapes import NO_POLICY, Held, Policy
 
 LOOPS = tuple(loop.name for loop in all_loops(LoopSettings()))
@@ -148,6 +148,16 @@ def progress(h: Held, percent: int = 5) -> Op:
 
 def complete(h: Held, result: bytes | None = b"ok") -> Op:
     return Op("complete", lambda e: e.complete(h.handle, result), lambda s: s.complete(h, result))
+
+
+def complete_and_claim(many: Ends, lane: str, caps: frozenset[str], worker: str, ttl: int, n: int = 1) -> Op:
+    policy = ClaimPolicy(worker, f"{worker}-1", ttl)
+
+    async def call(engine: Engine) -> tuple[Any, ...]:
+        answers, works = await engine.complete_and_claim([(h.handle, result) for h, result in many], lane, caps, policy, n)
+        return *answers, works
+
+    return Op("complete_and_claim", call, lambda s: s.complete_and_claim(many, lane, caps, worker, f"{worker}-1", ttl, n))
 
 
 def fail(h: Held, kind: str = "transient") -> Op:

@@ -280,6 +280,19 @@ class QuotaMachine(RuleBasedStateMachine):
         self.do(made[how]())
         self.claim_in(lane, (("cid", 2),))
 
+    @precondition(holding)
+    @rule(which=st.lists(st.integers(0, 5), min_size=1, max_size=2), lane=lanes, worker=workers, n=st.integers(1, 3))
+    def end_and_claim(self, which: list[int], lane: str, worker: str, n: int) -> None:
+        """Whoever ends makes room for those that begin in the same call."""
+        self.do(ops.complete_and_claim([(self.held(each), b"") for each in which], lane, NOTHING, worker, 5_000, n))
+
+    @rule(ident=quotas, n=st.integers(1, 3))
+    def turn_over(self, ident: UUID, n: int) -> None:
+        (one,) = self.ready(ident, 1)
+        self.do(ops.grant_and_claim(one, LANE, 5_000))
+        self.ready(ident, 2)
+        self.do(ops.complete_and_claim([(self.held(0), b"")], LANE, NOTHING, "ann", 5_000, n))
+
     @rule(lane=lanes, off=nearby)
     def leases_run_out(self, lane: str, off: int) -> None:
         self.claim_in(lane, (("ann", 2),), 400)

@@ -9,6 +9,8 @@ from typing import Any
 from msgspec import structs
 
 from flowfabric.engine import admissions, executions, quota_upkeep, standing
+from flowfabric.engine.claims import _claiming
+from flowfabric.engine.engine import Engine
 from flowfabric.engine.retention import Retention
 from flowfabric.engine.standing import Tallies
 from flowfabric.plan import Add
@@ -16,6 +18,7 @@ from flowfabric.rules import admission, attachments, quotas
 from flowfabric.rules.admission import Room
 
 from .mutants import Patch, Plant, put, with_set, without_steps
+from .turnover_mutants import TURNOVER_MUTANTS
 
 QUOTA_MUTANTS: dict[str, Plant] = {}
 
@@ -178,6 +181,31 @@ def a_grant_is_asked_again(patch: Patch) -> None:
         )
 
     patch.setattr(admission, "admitted", admitted)
+
+
+# ---- beside an end
+
+
+@mutant
+def gates_are_not_asked_beside_an_end(patch: Patch) -> None:
+    async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
+        return await self.store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
+
+    patch.setattr(Engine, "_commit_and_claim", commit_and_claim)
+
+
+@mutant
+def what_ends_makes_no_room_for_the_next(patch: Patch) -> None:
+    async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
+        rows, _ = await self._ask(claimer)
+        return await self.store.commit_many(plans), rows
+
+    patch.setattr(Engine, "_commit_and_claim", commit_and_claim)
+
+
+@mutant
+def one_more_is_claimed_beside_an_end(patch: Patch) -> None:
+    TURNOVER_MUTANTS["one_more_is_claimed_beside_an_end"](patch)
 
 
 # ---- attaching

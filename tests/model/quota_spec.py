@@ -142,7 +142,7 @@ class Quotas(Fleet):
 
     # ---- starting
 
-    def claim(self, lane: str, caps: frozenset[str], worker: str, instance: str, ttl: int, n: int) -> list[Lease]:
+    def take(self, lane: str, caps: frozenset[str], worker: str, instance: str, ttl: int, n: int) -> list[Lease]:
         return self.claims(lane, worker, instance, ttl, (n,))[0]
 
     def claims(self, lane: str, worker: str, instance: str, ttl: int, sizes: tuple[int, ...]) -> list[list[Lease]]:

@@ -116,8 +116,10 @@ class Stories(EngineMachine):
         self.do(ops.block(IDENTS[i], "waiting_for_capable_worker"))
         self.do(ops.loop("route_releaser"))
 
-    @rule(i=who, live=st.sampled_from((GPU, NOTHING, NOTHING)), known=st.sampled_from((0, 1, 1)), later=caps, long=often)
-    def looked_around(self, i: int, live: frozenset[str], known: int, later: frozenset[str], long: bool) -> None:
+    @rule(
+        i=who, live=st.sampled_from((GPU, NOTHING, NOTHING)), known=st.sampled_from((0, 1, 1)), later=caps, long=often, by=often
+    )
+    def looked_around(self, i: int, live: frozenset[str], known: int, later: frozenset[str], long: bool, by: bool) -> None:
         """What nobody alive can take is parked by whoever asks for a while, and freed by whoever can take it."""
         lane = self.lane_of(IDENTS[i])
         self.do(ops.claim(lane, GPU, "bob", 400, 3))
@@ -127,7 +129,7 @@ class Stories(EngineMachine):
         self.step_to(self.now + (10_000 if long else 0), 0)
         self.do(ops.register(NAMESPACES[i - 1 + known], "ann", "ann", live, 5_000))
         self.step_to(self.now + 1_000, 0)
-        self.do(ops.claim(lane, NOTHING, "bob", 400, 1))
+        self.do(ops.claim(lane, NOTHING, "bob", 400) if by else ops.complete_and_claim((), lane, NOTHING, "bob", 400))
         if later:
             self.do(ops.claim(lane, GPU, "bob", 400, 1))
         else:
@@ -143,6 +145,47 @@ class Stories(EngineMachine):
             self.do(ops.register(NAMESPACES[i], "ann", "ann", NOTHING, 5_000))
             self.step_to(self.now + 1_000, 0)
             self.do(ops.claim(lane, NOTHING, "bob", 400, 1))
+
+    @rule(
+        i=who,
+        policies=st.tuples(policies, policies),
+        prios=st.tuples(prios, prios),
+        late=st.sampled_from((None, None, -1, 0)),
+        offered=caps,
+        n=st.sampled_from((1, 1, 2)),
+    )
+    def next_in_line(
+        self,
+        i: int,
+        policies: tuple[Policy, Policy],
+        prios: tuple[int, int],
+        late: int | None,
+        offered: frozenset[str],
+        n: int,
+    ) -> None:
+        """One ends and the better of two begins, or both, even if the end comes too late."""
+        others = [(i + 1) % len(IDENTS), (i + 2) % len(IDENTS)]
+        for each in others:
+            self.clear(each)
+        h = self.lease_on(i, NO_POLICY)
+        if h is None:
+            return
+        lane = self.lane_of(h.ident)
+        for each, policy, prio in zip(others, policies, prios, strict=True):
+            self.do(ops.create(IDENTS[each], lane, NAMESPACES[each], prio, "", policy, None))
+        self.step_to(None if late is None else self.bench.spec.execs[h.ident].expiry, late or 0)
+        self.do(ops.complete_and_claim(((h, b"1"),), lane, offered, "ann", 1_000, n))
+
+    @rule(i=who, policy=policies, first=outside_ops, order=st.permutations((0, 1, 2)), n=st.sampled_from((1, 3)))
+    def several_end(self, i: int, policy: Policy, first: str, order: list[int], n: int) -> None:
+        """Each is answered for itself, whatever has become of one of them meanwhile."""
+        self.make_ready(i, policy)
+        h = self.lease_on((i + 1) % len(IDENTS), policy)
+        if h is not None:
+            lane, other = self.lane_of(h.ident), next((each for each in self.bench.handles[::-1] if each != h), h)
+            self.do(OUTSIDE_OPS[first](h.ident, lane))
+            many = [((h, b"1"), (other, b"2"), (h, b"3"))[at] for at in order]
+            self.do(ops.complete_and_claim(many, lane, GPU, "bob", 1_000, n))
 
     @rule(
         i=who,

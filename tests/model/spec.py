@@ -139,17 +139,12 @@ class Spec:
             e.state, e.why, e.delay = "DELAYED", "waiting_for_delay", delay
         return execution.Created(ident, "delayed" if e.state == "DELAYED" else "waiting")  # type: ignore[arg-type]
 
-    def claim(self, lane: str, caps: frozenset[str], worker: str, instance: str, ttl: int, n: int) -> list[Lease]:
+    def take(self, lane: str, caps: frozenset[str], worker: str, instance: str, ttl: int, n: int) -> list[Lease]:
+        """The best there are."""
         ready = [e for e in self.execs.values() if e.lane == lane and not self.held_back(e) and e.policy.caps <= caps]
         free = [e for e in ready if self.live(e) is None or e.grant.worker == worker]
         free.sort(key=lambda e: (-e.prio, e.created, e.ident.uuid))
-        got = [self.acquire(e, worker, instance, ttl) for e in free[:n]]
-        again = self.look_around(lane, caps) and not got
-        return self.claim(lane, caps, worker, instance, ttl, n) if again else got
-
-    def look_around(self, lane: str, caps: frozenset[str]) -> bool:
-        """What else a claim does now and then; whether it should be tried again."""
-        return False
+        return [self.acquire(e, worker, instance, ttl) for e in free[:n]]
 
     def issue_claim_grant(self, ident: ExecutionId, worker: str, caps: frozenset[str], ttl: int) -> Any:
         e = self.of(ident)

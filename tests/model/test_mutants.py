@@ -17,12 +17,14 @@ from .scenarios import Stories
 from .suspend_mutants import SUSPEND_MUTANTS
 from .suspend_stories import SuspendStories
 from .test_model import FLOW_STEPS, WAIT_STEPS, budget
+from .turnover_mutants import TURNOVER_MUTANTS
 
 WITHIN = 900
 AT_ONCE = 50
 """From one seed, then the next. What is drawn depends on which modules are loaded, too, and a seed may be unlucky with them."""
 CONTROL = 100
 STEPS = 30
+OF_THE_ENGINE = {**MUTANTS, **TURNOVER_MUTANTS}
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -67,9 +69,9 @@ def sequences_until_caught(most: int = WITHIN, machine: type[Counting] = Watched
     return machine.failed
 
 
-@pytest.mark.parametrize("name", sorted(MUTANTS))
+@pytest.mark.parametrize("name", sorted(OF_THE_ENGINE))
 def test_planted_bug_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    MUTANTS[name](monkeypatch)
+    OF_THE_ENGINE[name](monkeypatch)
     took = sequences_until_caught()
     with capsys.disabled():
         print(f"\n{name}: {took or 'not noticed'}", end="")
