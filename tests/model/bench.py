@@ -41,7 +41,7 @@ from .suspend_spec import Suspends
 LANES = ("one", "two")
 SETTINGS = Settings(lease_reclaim_grace_ms=500, retention_ms=2_000)
 WRITES_ALTHOUGH_REFUSED = ("lease_expired", "capability_mismatch")
-MIDDLES = (None, "ended", "claimed")
+MIDDLES = (None, "claimed")
 _names = itertools.count()
 
 

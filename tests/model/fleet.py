@@ -49,9 +49,12 @@ class Fleet(Spec):
         return self.take(lane, caps, *by) if again else got
 
     def complete_and_claim(self, many: Ends, lane: str, caps: frozenset[str], *by: Any) -> tuple[Any, ...]:
-        """An answer for each end, and what was claimed. Why an end was refused is asked only after the claim."""
+        """An answer for each end, and what was claimed. Why an end was refused is asked only after the claim, and a lease that
+        ran out is marked only then.
+        """
+        marks, self.marks = self.marks, False
         refused = [self.refusal(h, result) is not None for h, result in many]
-        self.others_at("ended")
+        self.marks = marks
         got = self.take(lane, caps, *by)
         self.others_at("claimed")
         answers = [self.refusal(*end) if again else None for end, again in zip(many, refused, strict=True)]

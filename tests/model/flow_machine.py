@@ -73,6 +73,10 @@ def cancel_flow(flow: UUID) -> Op:
     return Op("cancel flow", call, lambda s: sorted(s.cancel_flow(flow)))
 
 
+def end_and_claim(*several: Held) -> Op:
+    return ops.complete_and_claim([(h, b"ok") for h in several], LANE, frozenset(), "ann", 60_000)
+
+
 def complete_both(one: Held, other: Held) -> Op:
     """By two processes at the same moment, where the turns they take can be repeated; else one after the other."""
 
@@ -98,7 +102,7 @@ def complete_both(one: Held, other: Held) -> Op:
 
 which = st.integers(0, NODES - 1)
 sources = st.sampled_from((0, 0, 1, 1, 2, 3))
-outcomes = st.sampled_from(("good", "good", "bad", "cancel"))
+outcomes = st.sampled_from(("good", "next", "bad", "cancel"))
 kinds = st.sampled_from(("both", "quorum", "quorum"))
 
 
@@ -138,7 +142,8 @@ class FlowMachine(RuleBasedStateMachine):
             self.do(ops.claim(LANE, frozenset(), "ann", 60_000, 10))
         if self.spec.execs[ident].state == "RUNNING":
             held = next(h for h in reversed(self.bench.handles) if h.ident == ident)
-            self.do(ops.complete(held) if outcome == "good" else ops.fail(held, "permanent"))
+            made = {"good": lambda: ops.complete(held), "next": lambda: end_and_claim(held)}
+            self.do(made.get(outcome, lambda: ops.fail(held, "permanent"))())
 
     def die(self, how: str) -> None:
         """From now on ends are not heard, or not by the losers, until somebody repairs."""
@@ -182,16 +187,20 @@ class FlowMachine(RuleBasedStateMachine):
             self.finish(at, outcome)
         self.finish(3, "good")
 
-    @rule(kind=kinds)
-    def both_at_once(self, kind: str) -> None:
-        """Two upstreams end well in two processes, and neither of them alone decides."""
+    @rule(kind=kinds, calls=st.sampled_from((1, 2)))
+    def both_at_once(self, kind: str, calls: int) -> None:
+        """Two upstreams end well, in two processes or in one call, and neither of them alone decides."""
         self.submit(kind)
-        self.do(ops.claim(LANE, frozenset(), "ann", 60_000, 10))
+        for at in (0, 1):
+            self.do(ops.grant_and_claim(self.node(at), LANE, 60_000))
         one, other = (next(h for h in reversed(self.bench.handles) if h.ident == self.node(at)) for at in (0, 1))
-        self.do(complete_both(one, other))
+        self.do(complete_both(one, other) if calls == 2 else end_and_claim(one, other))
 
-    @rule(at=st.sampled_from((3, 3, 4)))
-    def late_edge(self, at: int) -> None:
+    @rule(at=st.sampled_from((3, 3, 4)), ready=st.booleans())
+    def late_edge(self, at: int, ready: bool) -> None:
+        """To one that waits, or to one that nothing kept from beginning."""
+        for upstream in (0, 1) if ready else ():
+            self.finish(upstream, "good")
         if self.flow not in self.spec.cancelled:
             new = next(self.names) << 32
             up = ExecutionId.of(self.node(at).partition_index, UUID(int=self.flow.int + new))

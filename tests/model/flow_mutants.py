@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import structs
 
 from flowfabric.engine.cascade import Cascade
 from flowfabric.engine.dependencies import Dependencies
+from flowfabric.engine.engine import Engine
 from flowfabric.engine.flow_cancels import FlowCancels
+from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import Cascaded
 from flowfabric.rules import children, edges, flow_cancels, skips
 
@@ -118,3 +121,26 @@ def quorum_needs_one_less(patch: Patch) -> None:
         return "satisfied" if enough else honest(group)
 
     patch.setattr(edges, "evaluate", evaluate)
+
+
+def hearing(patch: Patch, change: Callable[[Sequence[ExecutionId]], Sequence[ExecutionId]]) -> None:
+    """Of what ends beside a claim, something else is heard."""
+    honest = Engine._settled
+
+    async def settled(self: Engine, *said: Any) -> Any:
+        ended = self._cascade.ended
+        with patch.context() as inner:
+            inner.setattr(self._cascade, "ended", lambda idents: ended(change(idents)))
+            return await honest(self, *said)
+
+    patch.setattr(Engine, "_settled", settled)
+
+
+@mutant
+def ends_beside_a_claim_are_not_heard(patch: Patch) -> None:
+    hearing(patch, lambda _: [])
+
+
+@mutant
+def one_of_the_ends_beside_a_claim_is_heard(patch: Patch) -> None:
+    hearing(patch, lambda ended: ended[:1])

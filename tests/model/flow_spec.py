@@ -91,10 +91,22 @@ class Flows(Fleet):
             return
         if self._ends is not None:
             self._ends.append(e.ident)
-        elif self.how == "unheard":
-            self.unheard.append(e.ident)
         else:
-            self.spread([e.ident])
+            self.heard([e.ident])
+
+    def heard(self, ended: list[ExecutionId]) -> None:
+        if self.how == "unheard":
+            self.unheard += ended
+        else:
+            self.spread(ended)
+
+    def complete_and_claim(self, *said: Any) -> tuple[Any, ...]:
+        """Whoever waited for what has ended hears of it after the claim, and is left to the next."""
+        self._ends = []
+        told = super().complete_and_claim(*said)
+        ended, self._ends = self._ends, None
+        self.heard(ended)
+        return told
 
     def spread(self, level: list[ExecutionId]) -> None:
         while level:

@@ -291,7 +291,8 @@ class QuotaMachine(RuleBasedStateMachine):
         (one,) = self.ready(ident, 1)
         self.do(ops.grant_and_claim(one, LANE, 5_000))
         self.ready(ident, 2)
-        self.do(ops.complete_and_claim([(self.held(0), b"")], LANE, NOTHING, "ann", 5_000, n))
+        last = [(h, b"") for h in self.bench.handles[-1:]]
+        self.do(ops.complete_and_claim(last, LANE, NOTHING, "ann", 5_000, n))
 
     @rule(lane=lanes, off=nearby)
     def leases_run_out(self, lane: str, off: int) -> None:

@@ -91,7 +91,7 @@ class Stories(EngineMachine):
         self.do(ops.resume(IDENTS[i], worker, 400, self.now))
         self.do(ops.lane(lane, "active"))
 
-    @rule(i=who, worker=workers, ttl=ttls, how=st.sampled_from(("claim", "claim", "grant", "reclaim")))
+    @rule(i=who, worker=workers, ttl=ttls, how=st.sampled_from(("claim", "complete and claim", "grant", "reclaim")))
     def unfit(self, i: int, worker: str, ttl: int, how: str) -> None:
         """A worker that lacks what is required gets nothing, and the next in line is not hidden from it."""
         self.clear(i)
@@ -99,6 +99,8 @@ class Stories(EngineMachine):
         lane = self.lane_of(IDENTS[i])
         if how == "claim":
             self.do(ops.claim(lane, NOTHING, worker, ttl, 2))
+        elif how == "complete and claim":
+            self.do(ops.complete_and_claim((), lane, NOTHING, worker, ttl, 2))
         elif how == "grant":
             self.do(ops.issue_claim_grant(IDENTS[i], worker, NOTHING, 300))
         else:
@@ -335,6 +337,20 @@ class Stories(EngineMachine):
         h = self.lease_on(i, policy)
         if h is not None:
             self.bench.race(OUTSIDE_OPS[outside](h.ident, self.lane_of(h.ident)), HOLDER_OPS[inside](h, self.now))
+
+    @rule(i=who, policy=policies, same=st.booleans(), n=st.sampled_from((1, 1, 2)))
+    def race_for_the_next(self, i: int, policy: Policy, same: bool, n: int) -> None:
+        """Two that end at once do not begin the same one; nor do two that end the same."""
+        at, after = (i + 1) % len(IDENTS), (i + 2) % len(IDENTS)
+        self.clear(after)
+        self.make_ready(at, NO_POLICY)
+        one = self.lease_on(i, NO_POLICY)
+        other = one if same else next((h for h in reversed(self.bench.handles) if h.ident == IDENTS[at]), None)
+        if one is not None and other is not None:
+            lane = self.lane_of(one.ident)
+            self.do(ops.create(IDENTS[after], lane, NAMESPACES[after], 0, "", policy, None))
+            sides = (((one, b"1"),), "ann"), (((other, b"2"),), "bob")
+            self.bench.race(*(ops.complete_and_claim(ends, lane, GPU, worker, 1_000, n) for ends, worker in sides))
 
     @rule(i=who, first=outside_ops, second=outside_ops)
     def race_outside(self, i: int, first: str, second: str) -> None:

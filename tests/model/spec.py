@@ -86,8 +86,11 @@ class Spec:
         return Lease(e.ident, e.index, e.epoch, e.expiry, said.get("kind", kind))
 
     def bind(self, ident: ExecutionId, told: UUID) -> None:
-        """The random lease id the engine told the new holder."""
-        self.execs[ident].lease = self.execs[ident].attempt.lease = told
+        """The random lease id the engine told the new holder, who may have lost it by then."""
+        e = self.execs[ident]
+        e.attempt.lease = told
+        if e.state == "RUNNING":
+            e.lease = told
 
     def lose(self, e: Exec) -> None:
         e.state, e.why, e.pend, e.lost_at, e.cause = "LOST", "", "interrupted", self.now, "lease_expired"
@@ -95,7 +98,7 @@ class Spec:
         self.told(e, "expired", e.epoch)
 
     def too_many(self, e: Exec, limit: int | None = None) -> lease.ReclaimCapExceeded | None:
-        if e.losses < (limit if limit is not None and e.policy is NO_POLICY else e.policy.losses):
+        if e.losses < (limit if limit is not None and e.policy == NO_POLICY else e.policy.losses):
             return None
         self.end(e, "failed", "interrupted_reclaimed", "interrupted_reclaimed")
         e.failure = "max_reclaims_exceeded"

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from flowfabric.errors import EngineError
+from flowfabric.model.lease import ReclaimCapExceeded
 from flowfabric.model.waitpoint import Condition, Single, Suspended
 
 from . import ops
@@ -101,6 +102,31 @@ def test_mark_of_an_expired_lease_may_lose_a_race(bench: Bench, outside: str) ->
     other = ops.cancel(IDENT, "operator_override") if outside == "cancel" else ops.expire(IDENT, "execution_deadline")
     bench.race(ops.renew(old), other)
     assert bench.spec.execs[IDENT].state == "ENDED"
+
+
+def test_limit_of_a_reclaim_is_the_same_after_a_race(bench: Bench) -> None:
+    """Where the policy says nothing, what the call says counts; so it does in the specification that was copied for a race."""
+    leased(bench)
+    bench.race(ops.revoke(IDENTS[1]), ops.change_priority(IDENTS[1], 3))
+    bench.to(bench.clock() + 1_000)
+    bench.do(ops.issue_reclaim_grant(IDENT, "bob", GPU, 100))
+    assert isinstance(bench.do(ops.reclaim(IDENT, "bob", 1_000, 0)), ReclaimCapExceeded)
+
+
+def test_end_beside_a_claim_is_refused_as_things_are_after_the_claim(bench: Bench) -> None:
+    """The claim takes on what the one who comes too late had put off."""
+    old = leased(bench)
+    bench.do(ops.delay(old, bench.clock()))
+    bench.do(ops.promote(IDENT))
+    refused, works = bench.do(ops.complete_and_claim(((old, b""),), "one", GPU, "ann", 400))
+    assert (refused.code, works[0].execution_id) == ("lease_conflict", IDENT)
+
+
+def test_somebody_may_go_between_a_claim_and_what_is_said_of_the_end_beside_it(bench: Bench) -> None:
+    """What ran out was revoked, too late for the claim to take it and before anybody asked why it could not end."""
+    old = leased(bench)
+    bench.to(bench.clock() + 1_000)
+    bench.race(ops.complete_and_claim(((old, b""),), "one", GPU, "ann", 400), ops.revoke(IDENT))
 
 
 @pytest.mark.parametrize("how", ["requeued", "ended"])
