@@ -39,7 +39,11 @@ from flowfabric.store.sql.pg_steps import children, following, guarded, in_key_o
 from flowfabric.store.sql.pg_words import Scalars, Scope, argument_kinds
 
 _NOW_MS = "coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)"
-_CLOCK = f"clk AS MATERIALIZED (SELECT {_NOW_MS} AS now_ms)"
+
+
+def clock(called: str = "clk", behind: str = "") -> str:
+    """The time, read once; behind a part that may wait, when that has come to its end."""
+    return f"{called} AS MATERIALIZED (SELECT {_NOW_MS} AS now_ms{f' FROM {behind}' if behind else ''})"
 
 
 REFUSED_AT = "ff_refused_at_"
@@ -87,7 +91,8 @@ class Lead(Struct, frozen=True):
     """What goes before a sweep in its statement, the last of its parts being `f`, with arguments behind those of the sweep.
 
     Its rows come back even if nothing was picked, with nulls. One that decides must have a row, or nothing is picked; any other
-    has one that says what became of it, in the place of the time.
+    has one that says what became of it, in the place of the time, and a clock of its own: it may wait for locks, and a lease
+    that is picked behind it runs from then on.
     """
 
     parts: tuple[str, ...]
@@ -114,8 +119,8 @@ def statement(form: Form, lead: Lead | None = None) -> PgForm:
         missing = "count(*) < (SELECT count(*) FROM a)"
         shown = ["(SELECT now_ms FROM clk)", "count(*)"]
         shown += [f"CASE WHEN {missing} THEN array_agg(g.r_{k}) END" for k in leading]
-    parts = [_CLOCK, *([] if form.pick is not None else arguments(form, kinds, packed=plain_insert))]
-    parts += () if lead is None else lead.parts
+    parts = [clock()] if lead is None else [clock(), *lead.parts] if lead.decides else [*lead.parts, clock(behind="f")]
+    parts += [] if form.pick is not None else arguments(form, kinds, packed=plain_insert)
     parts += _held_still(form, kinds)
     parts += _deciding(form, subject, kinds, plain_insert=plain_insert, guarded=lead is not None and lead.decides)
     rest = Scope(subject, kinds, "g", "g.w_")
@@ -240,7 +245,9 @@ def _woken_by(wake: Wake, form: Form, waking: list[str]) -> WokenBy:
     return WokenBy(wake.topic, place(wake.key), place(wake.at))
 
 
-def arguments(form: Form, kinds: Mapping[str, str], *, packed: bool, called: str = "a", start: int = 2) -> list[str]:
+def arguments(
+    form: Form, kinds: Mapping[str, str], *, packed: bool, called: str = "a", start: int = 2, clk: str = "clk"
+) -> list[str]:
     """The calls as rows of `a`, numbered. What all have in common is unpacked and cast once, in `s`."""
     arrays = _arrays(form.args, kinds, start)
     casts = {name: _cast(kinds[name]) for name in form.args}
@@ -251,13 +258,13 @@ def arguments(form: Form, kinds: Mapping[str, str], *, packed: bool, called: str
     given = f"unnest({', '.join(arrays)}) WITH ORDINALITY AS u({', '.join((*names, 'n_'))})"
     shown = [f"u.{name}{casts.get(name, '')} AS {name}" for name in names]
     if not packed or not form.args:
-        return [f"{called} AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, clk.now_ms AS now_ms_ FROM clk, {given})"]
+        return [f"{called} AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, {clk}.now_ms AS now_ms_ FROM {clk}, {given})"]
     common = [f"cardinality({array}) = 1 AS one_{name}" for name, array in zip(names, arrays, strict=True)]
     common += [f"({array})[1]{casts[name]} AS {name}" for name, array in zip(names, arrays, strict=True)]
     shown = [f"CASE WHEN s.one_{name} THEN s.{name} ELSE u.{name}{casts[name]} END AS {name}" for name in names]
     return [
         f"s AS MATERIALIZED (SELECT {', '.join(common)})",
-        f"{called} AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, clk.now_ms AS now_ms_ FROM clk, s, {given})",
+        f"{called} AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, {clk}.now_ms AS now_ms_ FROM {clk}, s, {given})",
     ]
 
 

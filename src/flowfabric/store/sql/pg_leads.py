@@ -7,9 +7,9 @@ from functools import cache
 from flowfabric.plan import Form, Present, Update
 from flowfabric.store.schema import TABLES
 from flowfabric.store.sql.lite import refusable
-from flowfabric.store.sql.pg import Lead, PgForm, arguments, arguments_in, changed, needs, statement, step_values, used_by
+from flowfabric.store.sql.pg import Lead, PgForm, arguments, arguments_in, changed, clock, needs, statement, step_values, used_by
 from flowfabric.store.sql.pg_steps import following, guarded
-from flowfabric.store.sql.pg_words import NOW, Scalars, Scope, argument_kinds
+from flowfabric.store.sql.pg_words import Scalars, Scope, argument_kinds
 
 
 def can_begin(form: Form) -> bool:
@@ -48,11 +48,11 @@ def ridden_along(first: Form, form: Form) -> PgForm:
     handed_on = arguments_in(value for step in first.steps[1:] for value in step_values(step))
     calls = Scope(table, kinds, "b", "t.", "d.r_")
     done = Scope(table, kinds, "d", "d.w_", "d.r_")
-    parts = arguments(first, kinds, packed=False, called="b", start=_behind(form))
+    parts = [clock("at"), *arguments(first, kinds, packed=False, called="b", start=_behind(form), clk="at")]
     parts.append(changed(head, table, calls, ["n_", "now_ms_", *handed_on], needs(first)[0], called="d"))
     later = list(enumerate(first.steps[1:], 1))
     parts += [f"v{at} AS ({following(step, done, 'd', counted=False)})" for at, step in reversed(later)]
-    parts.append(f"f AS MATERIALIZED (SELECT {NOW} || array_agg(d.n_) AS said_ FROM d)")
+    parts.append("f AS MATERIALIZED (SELECT (SELECT now_ms FROM at) || array_agg(d.n_) AS said_ FROM d)")
     return statement(form, Lead(tuple(parts), decides=False))
 
 
