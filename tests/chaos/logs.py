@@ -31,6 +31,10 @@ class Log:
         os.write(self._file, (json.dumps({**line, **fields}, separators=(",", ":")) + "\n").encode())
         return self._sequence
 
+    def refused(self, op: str, number: int, error: EngineError) -> None:
+        doubtful = isinstance(error, TransportError) and error.doubtful
+        self.write("unknown" if doubtful else "refused", op, call=number, code=error.code, says=str(error))
+
     async def call(
         self,
         op: str,
@@ -45,8 +49,7 @@ class Log:
         try:
             result = await work
         except EngineError as error:
-            doubtful = isinstance(error, TransportError) and error.doubtful
-            self.write("unknown" if doubtful else "refused", op, call=number, code=error.code, says=str(error))
+            self.refused(op, number, error)
             raise
         if after is not None:
             after()

@@ -174,6 +174,11 @@ def starts_ahead(seed: int, ordinal: int, epoch: int) -> bool:
     return Random(f"{seed}/ahead/{ordinal}/{epoch}").random() < 0.4
 
 
+def takes_the_next(seed: int, ordinal: int, epoch: int) -> bool:
+    """The holder completes and claims in one call."""
+    return Random(f"{seed}/turn/{ordinal}/{epoch}").random() < 0.5
+
+
 def wait(seed: int, ordinal: int, epoch: int, now_ms: int, ahead: UUID | None) -> SuspendArgs:
     """What a lease waits for; asked again under the same key, whatever became of the first answer."""
     rng = Random(f"{seed}/wait/{ordinal}/{epoch}")

@@ -20,7 +20,7 @@ from flowfabric.store.clock import system_clock
 from .child import Setup, die
 from .frames import PARTS, WRITES_EVERY, appended, batch, sent
 from .logs import Log
-from .plan import AHEAD_MS, LANES, LEASE_MS, LOOPS, Step, ordinal_of, result, starts_ahead, step, wait
+from .plan import AHEAD_MS, LANES, LEASE_MS, LOOPS, Step, ordinal_of, result, starts_ahead, step, takes_the_next, wait
 
 SLOTS = 8
 CLAIM_WAIT_MS = 60
@@ -76,13 +76,10 @@ class Worker:
         try:
             while not self._stop.is_set():
                 free = SLOTS - len(self._tasks)
-                if free == 0:
+                if free <= 0:
                     await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                     continue
-                for work in await self._claim(free):
-                    task = asyncio.create_task(self._hold(work))
-                    self._tasks.add(task)
-                    task.add_done_callback(self._ended)
+                self._begin(await self._claim(free))
             if self._tasks:
                 await asyncio.wait(self._tasks, timeout=FINISH_S)
         finally:
@@ -90,6 +87,12 @@ class Worker:
             for task in tuple(self._tasks):
                 task.cancel()
             await asyncio.gather(renewer, *self._tasks, return_exceptions=True)
+
+    def _begin(self, works: list[Work]) -> None:
+        for work in works:
+            task = asyncio.create_task(self._hold(work))
+            self._tasks.add(task)
+            task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -178,6 +181,7 @@ class Worker:
         self._results += 1
         token = hashlib.sha256(f"{self._setup.instance}/{self._results}".encode()).hexdigest()
         payload = result(token, planned.size)
+        facts = {"digest": token, "size": planned.size}
 
         def complete() -> Awaitable[None]:
             self._trap("during_complete")
@@ -185,12 +189,36 @@ class Worker:
 
         for _ in range(1 + planned.again):
             self._trap("before_complete")
-            await self._call("complete", work, complete, None, "after_complete", digest=token, size=planned.size)
+            if takes_the_next(self._setup.seed, ordinal_of(work.input_payload), work.lease_epoch) and not self._stop.is_set():
+                await self._insist(lambda: self._turn(work, payload, facts))
+            else:
+                await self._call("complete", work, complete, None, "after_complete", **facts)
+
+    async def _turn(self, work: Work, payload: bytes, facts: dict[str, Any]) -> None:
+        """An end and a claim in one call. What was claimed by one that failed is never learnt of."""
+        log, lane = self._log, self._rng.choice(LANES)
+        ending, claiming = log.write("ask", "complete", **facts, **_whose(work)), log.write("ask", "claim")
+        self._trap("during_complete")
+        try:
+            (answer,), works = await self._engine.complete_and_claim([(work.handle, payload)], lane, (), self._policy, 1)
+        except EngineError as error:
+            log.refused("complete", ending, error)
+            raise
+        self._trap("after_complete")
+        self._trap("after_claim")
+        if answer is None:
+            log.write("ack", "complete", call=ending)
+        else:
+            log.refused("complete", ending, answer)
+        log.write("ack", "claim", call=claiming, **granted(works))
+        self._begin(works)
+        if answer is not None:
+            raise answer
 
     async def _call(
         self, op: str, work: Work, asked: Callable[[], Awaitable[Any]], saw: Any = None, point: str = "", **facts: Any
     ) -> Any:
-        facts |= {"execution": work.execution_id, "epoch": work.lease_epoch, "attempt": work.attempt_index}
+        facts |= _whose(work)
         return await self._insist(lambda: self._log.call(op, asked(), saw, after=lambda: self._trap(point), **facts))
 
     async def _insist(self, work: Callable[[], Awaitable[Any]]) -> Any:
@@ -206,6 +234,10 @@ class Worker:
 
 def _until(at_ms: int) -> float:
     return max(at_ms - system_clock(), 0) / 1000
+
+
+def _whose(work: Work) -> dict[str, Any]:
+    return {"execution": work.execution_id, "epoch": work.lease_epoch, "attempt": work.attempt_index}
 
 
 def granted(works: list[Work]) -> dict[str, Any]:
