@@ -89,7 +89,7 @@ class Claims(Routes):
                 return await self.store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
             done = await self.store.commit_many(plans) if plans else ()
             return done, (await self._ask(claimer))[0]
-        except EngineError as error:
+        except Exception as error:  # whatever it is, it may be the fault of what was to be claimed: the ends are looked into
             return done or [error] * len(plans), []
 
     async def _whole(self, claimer: Claimer, asked: Awaitable[T], rows_of: Callable[[T], list[Row]]) -> T:
