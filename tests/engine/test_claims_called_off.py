@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 from uuid import uuid4
 
@@ -12,9 +12,10 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import TransportError
 from flowfabric.ids import ExecutionId
+from flowfabric.model.lease import Work
 from flowfabric.model.quota import CreateQuotaPolicyArgs
 
-from .helpers import LANE, create, worker
+from .helpers import LANE, create, running, told, worker
 
 
 class Held:
@@ -33,13 +34,17 @@ class Held:
         return found
 
 
-async def called_off(engine: Engine, held: Held) -> None:
-    claiming = asyncio.create_task(engine.claim_many(LANE, (), worker(1, max_wait_ms=60_000), 10))
+async def called_off(held: Held, asked: Coroutine[Any, Any, Any]) -> None:
+    claiming = asyncio.create_task(asked)
     await held.granted.wait()
     claiming.cancel()
     held.go.set()
     with pytest.raises(asyncio.CancelledError):
         await claiming
+
+
+def claim(engine: Engine) -> Coroutine[Any, Any, list[Work]]:
+    return engine.claim_many(LANE, (), worker(1, max_wait_ms=60_000), 10)
 
 
 async def is_anybodys(engine: Engine, ident: ExecutionId) -> bool:
@@ -53,8 +58,19 @@ async def is_anybodys(engine: Engine, ident: ExecutionId) -> bool:
 
 async def test_what_was_granted_is_given_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     ident = await create(engine)
-    await called_off(engine, Held(engine, monkeypatch))
+    await called_off(Held(engine, monkeypatch), claim(engine))
     assert await is_anybodys(engine, ident)
+
+
+async def test_so_is_what_was_granted_beside_an_end_that_stands(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, handle = await running(engine)
+    ident = await create(engine)
+    turning = engine.complete_and_claim([(handle, b"out")], LANE, (), worker(1, max_wait_ms=60_000), 10)
+    await called_off(Held(engine, monkeypatch, "commit_and_sweep"), turning)
+    assert await is_anybodys(engine, ident)
+    assert await engine.get_execution_result(ended) == b"out"
+    await engine.complete(handle, b"again")
+    assert (await told(engine, ended))["DONE"] == ["success"]
 
 
 async def test_so_is_its_place_under_a_quota(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +78,7 @@ async def test_so_is_its_place_under_a_quota(engine: Engine, monkeypatch: pytest
     await engine.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1))
     await engine.attach_limit("quota", quota, "lane", LANE)
     ident = await create(engine)
-    await called_off(engine, Held(engine, monkeypatch, "sweeps"))
+    await called_off(Held(engine, monkeypatch, "sweeps"), claim(engine))
     assert await is_anybodys(engine, ident)
 
 
@@ -89,7 +105,7 @@ async def test_a_grant_that_fails_is_nobodys_to_give_back(engine: Engine, monkey
     ident = await create(engine)
     with monkeypatch.context() as patch:
         patch.setattr(engine.store, "sweep", broken)
-        claiming = asyncio.create_task(engine.claim_many(LANE, (), worker(1, max_wait_ms=60_000), 10))
+        claiming = asyncio.create_task(claim(engine))
         await asked.wait()
         claiming.cancel()
         go.set()
@@ -107,5 +123,5 @@ async def test_what_cannot_be_given_back_is_told(
     ident, held = await create(engine), Held(engine, monkeypatch)
     with monkeypatch.context() as patch:
         patch.setattr(engine, "by_holder", broken)
-        await called_off(engine, held)
+        await called_off(held, claim(engine))
     assert f"{ident}: nobody waits for it, and it could not be given back" in caplog.text

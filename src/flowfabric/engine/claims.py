@@ -86,7 +86,8 @@ class Claims(Routes):
         done: Sequence[Any] = ()
         try:
             if plans and not await self._attachments.gates(claimer.lane):
-                return await self.store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
+                turning = self.store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
+                return await self._whole(claimer, turning, lambda turned: turned[1])
             done = await self.store.commit_many(plans) if plans else ()
             return done, (await self._ask(claimer))[0]
         except Exception as error:  # whatever it is, it may be the fault of what was to be claimed: the ends are looked into
