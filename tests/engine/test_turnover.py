@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.routes import LOOK_EVERY_MS
 from flowfabric.errors import StateError, TransportError
 from flowfabric.model.lease import Handle
 from flowfabric.model.quota import CreateQuotaPolicyArgs
@@ -144,12 +145,30 @@ async def test_what_was_taken_is_given_back_when_the_rest_fails(engine: Engine, 
     following = await create(engine)
 
     async def broken(*_: object) -> bool:
-        raise TransportError("store", "gone")
+        raise OverflowError
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "_look_around", broken)
-        with pytest.raises(TransportError):
+        patch.setattr(engine, "_settled", broken)
+        with pytest.raises(OverflowError):
             await engine.complete_and_claim([(handle, None)], LANE, (), worker(), 1)
     await engine.promote_delayed(following)
     (work,) = await engine.claim_many(LANE, (), worker(2), 5)
     assert (work.execution_id, work.attempt_index) == (following, 0)
+
+
+async def test_a_look_around_that_fails_costs_neither_an_answer_nor_what_was_taken(
+    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ident, handle = await running(engine)
+    following, looked = await create(engine), []
+
+    async def away(*reads: object) -> Any:
+        looked.append(reads)
+        raise TransportError("store", "gone")
+
+    clock.advance(LOOK_EVERY_MS)
+    with monkeypatch.context() as patch:
+        patch.setattr(engine.store, "load", away)
+        answers, works = await engine.complete_and_claim([(handle, b"out")], LANE, (), worker(), 1)
+    assert (answers, [work.execution_id for work in works], len(looked)) == ([None], [following], 1)
+    assert [await state(engine, each) for each in (ident, following)] == ["ENDED(success)", "RUNNING"]

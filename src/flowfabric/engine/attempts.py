@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -101,7 +102,8 @@ class Attempts(Grants):
         done, rows = await self._commit_and_claim(ends.plans, claimer)
         async with self._kept(claimer, rows):
             answers = await self._settled(ends, done)
-            await self._look_around(claimer.lane, claimer.capabilities)
+            with suppress(EngineError):  # a courtesy to the lane; what ended has ended, and its holder is told so
+                await self._look_around(claimer.lane, claimer.capabilities)
         return answers, [self._work(row, policy) for row in rows]
 
     def _ends_of(self, many: Sequence[tuple[Handle, bytes | None]]) -> _Ends:
