@@ -126,7 +126,10 @@ async def test_of_four_ends_one_stands_and_each_row_has_one_taker(clock: ManualC
 
 
 async def test_a_lease_runs_out_while_it_is_ended(clock: ManualClock) -> None:
-    """Ended or lost, and never both; who was too late has taken his next all the same."""
+    """Ended or lost, and never both; who was too late has taken his next all the same.
+
+    Of several some may be too late although one was not: what he sent in time comes after them to the row.
+    """
     taken, ttl_ms, names = Taken(), 10_000, ("one", "two", "three")
 
     async def expire(engine: Engine, behind: int) -> None:
@@ -157,10 +160,12 @@ async def test_a_lease_runs_out_while_it_is_ended(clock: ManualClock) -> None:
         key = (who.partition_index, who.uuid)
         execution, events = world.executions[key], [event["outcome"] for event in world.completions.get(key, [])]
         marked = [event for event in world.leases[key] if event["event_type"] == "expired"]
+        refused = [answer for answer in answers if isinstance(answer, StateError) and answer.code == "lease_expired"]
         if execution.terminal_outcome == "success":
-            assert (answers, events, marked) == ([None] * 3, ["success"], []), who
+            assert None in answers and answers.count(None) + len(refused) == 3, (who, answers)
+            assert (events, marked) == (["success"], []), who
             ended += 1
         else:
-            assert all(isinstance(answer, StateError) for answer in answers) and events == [] and len(marked) == 1, (who, answers)
+            assert (len(refused), events, len(marked)) == (3, [], 1), (who, answers)
     assert 0 < ended < len(told), f"nobody races: {ended} of {len(told)} ended in time"
     check_taken(world, taken)
