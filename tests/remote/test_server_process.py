@@ -40,7 +40,7 @@ def holds(url: str) -> bool:
 
 
 @pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("call", ["create_execution", "claim_many", "record_step", "complete_many"])
+@pytest.mark.parametrize("call", ["create_execution", "claim_many", "record_step", "complete_many", "complete_and_claim"])
 async def test_killed_between_commit_and_reply_there_is_one_effect(
     call: str, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,7 +53,8 @@ async def test_killed_between_commit_and_reply_there_is_one_effect(
         async with thief.listening() as between, app_at(between, ran) as app:
             thief.wanted = f"/v1/engine/{call} ".encode()
             reviving = asyncio.create_task(_revive(thief, target))
-            async with Worker(app, lease="2s"):
+            full = call == "complete_and_claim"
+            async with Worker(app, lease="2s", concurrency=1 if full else 16):
                 run = await app.tasks["count"].submit(21)
                 assert await run.result(timeout=DEADLINE_S) == 42
             await reviving

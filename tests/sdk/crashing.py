@@ -25,6 +25,7 @@ CALLS = (
     "read_last_suspension",
     "read_resume_signals",
     "complete_many",
+    "complete_and_claim",
 )
 NEVER = 1_000_000
 EXPECTED = [*range(STEPS), ["at once"], [42]]

@@ -27,6 +27,7 @@ CALLS = (
     "list_pending_waitpoints",
     "deliver_signal",
     "complete_many",
+    "complete_and_claim",
 )
 TILL_THE_NEXT, LONG = "2500ms", "1m"
 """How long the one who comes after a kill waits for its leases; and a lease that no slow machine lets run out."""

@@ -11,7 +11,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import TransportError
 from flowfabric.ids import ExecutionId
-from flowfabric.model.lease import ClaimPolicy, Work
+from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.server.app import Server, build
 from flowfabric.wire.values import encode
 from tests.engine.test_claims_called_off import Held
@@ -25,20 +25,25 @@ def claim(instance: str, wait_ms: int | None = None) -> bytes:
     return encode({"lane": "default", "capabilities": [], "policy": policy, "n": 10})
 
 
+def turn(handle: Handle) -> bytes:
+    policy = ClaimPolicy("w", "w-1", 3_600_000)
+    return encode({"many": [(handle, b"done")], "lane": "default", "capabilities": [], "policy": policy, "n": 10})
+
+
 class Caller:
     """Sends a claim, and leaves as soon as it was granted."""
 
-    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch, wait_ms: int | None) -> None:
-        self._body: bytes | None = claim("w-1", wait_ms)
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch, body: bytes | None, call: str = "claim_many") -> None:
+        self._body, self._call = body, call
         self._granted, self.told = asyncio.Event(), list[Any]()
-        real = engine.claim_many
+        real = getattr(engine, call)
 
-        async def claim_many(*args: Any) -> list[Work]:
-            works = await real(*args)
+        async def granting(*args: Any) -> Any:
+            answer = await real(*args)
             self._granted.set()
-            return works
+            return answer
 
-        monkeypatch.setattr(engine, "claim_many", claim_many)
+        monkeypatch.setattr(engine, call, granting)
 
     def leave(self) -> None:
         self._granted.set()
@@ -55,7 +60,7 @@ class Caller:
 
     async def call(self, engine: Engine) -> None:
         headers = {b"content-type": b"application/json", b"authorization": f"Bearer {ADMIN}".encode()}
-        path = "/v1/engine/claim_many"
+        path = f"/v1/engine/{self._call}"
         about = {
             "type": "http",
             "http_version": "1.1",
@@ -74,7 +79,7 @@ async def test_who_has_left_holds_nothing(engine: Engine, monkeypatch: pytest.Mo
     async with served(engine) as client:
         ident = ExecutionId(await client.create())
     with monkeypatch.context() as patch:
-        caller = Caller(engine, patch, wait_ms)
+        caller = Caller(engine, patch, claim("w-1", wait_ms))
         await caller.call(engine)
     assert caller.told == []
     await engine.promote_delayed(ident)
@@ -90,7 +95,7 @@ async def test_who_leaves_while_it_is_granted_holds_nothing(
     async with served(engine) as client:
         ident = ExecutionId(await client.create())
     with monkeypatch.context() as patch:
-        caller, held = Caller(engine, patch, wait_ms), Held(engine, patch)
+        caller, held = Caller(engine, patch, claim("w-1", wait_ms)), Held(engine, patch)
         calling = asyncio.create_task(caller.call(engine))
         await held.granted.wait()
         caller.leave()
@@ -103,6 +108,32 @@ async def test_who_leaves_while_it_is_granted_holds_nothing(
     assert [(work.execution_id, work.attempt_index) for work in found] == [(ident, 0)]
 
 
+@stores
+@pytest.mark.parametrize("early", [False, True])
+async def test_who_leaves_with_an_end_has_ended_it_and_holds_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, early: bool
+) -> None:
+    async with served(engine) as client:
+        first, second = ExecutionId(await client.create(priority=9)), ExecutionId(await client.create())
+    (work,) = await engine.claim_many("default", (), ClaimPolicy("w", "w-1", 30_000), 1)
+    with monkeypatch.context() as patch:
+        caller = Caller(engine, patch, turn(work.handle), "complete_and_claim")
+        held = Held(engine, patch, "commit_and_sweep") if early else None
+        calling = asyncio.create_task(caller.call(engine))
+        if held is not None:
+            await held.granted.wait()
+            caller.leave()
+            for _ in range(20):  # as long as it takes the server to notice
+                await asyncio.sleep(0)
+            held.go.set()
+        await calling
+    assert caller.told == []
+    assert await engine.get_execution_result(first) == b"done"
+    await engine.promote_delayed(second)
+    found = await engine.claim_many("default", (), ClaimPolicy("w", "w-2", 30_000), 10)
+    assert [(work.execution_id, work.attempt_index) for work in found] == [(second, 0)]
+
+
 @memory
 async def test_what_cannot_be_taken_back_is_told(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -113,7 +144,7 @@ async def test_what_cannot_be_taken_back_is_told(
     async with served(engine) as client:
         ident = await client.create()
     monkeypatch.setattr(engine, "delay", broken)
-    await Caller(engine, monkeypatch, None).call(engine)
+    await Caller(engine, monkeypatch, claim("w-1")).call(engine)
     assert f"{ident}: its worker has left, and it could not be given back" in caplog.text
 
 

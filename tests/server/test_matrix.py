@@ -91,8 +91,9 @@ WORK = """
 POST /v1/workers/{worker_id}/claim
 POST /v1/claims/call-off
 POST /v1/executions/{id}/reclaim
-claim_many wait_for_work renew progress complete record_step complete_many delay cancel wait_children create_waitpoint fail
-suspend append_frame append_frames report_usage observe_signals read_steps read_last_suspension read_resume_signals
+claim_many wait_for_work renew progress complete record_step complete_many complete_and_claim delay cancel wait_children
+create_waitpoint fail suspend append_frame append_frames report_usage observe_signals read_steps read_last_suspension
+read_resume_signals
 register_worker heartbeat_worker mark_worker_dead begin_schedule move_schedule read_waitpoint_token
 """
 OPERATE = """

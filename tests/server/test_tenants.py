@@ -83,6 +83,7 @@ async def tries(
     """Everything one can try on somebody's things; or on things that nobody has."""
     at, client = f"/v1/executions/{running}", by.client
     claim = {"lane_id": on.name, "worker_instance_id": "i", "grant_ttl_ms": 1_000}
+    turn: dict[str, Any] = {"capabilities": [], "policy": ClaimPolicy("w", "i", 30_000), "n": 1}
     edge = {
         "flow_id": by.flow,
         "edge_id": str(UUID(int=7)),
@@ -114,6 +115,8 @@ async def tries(
         "complete": await by.engine("complete", handle=handle, result=b"mine now"),
         "renew": await by.engine("renew", handle=handle),
         "complete many": await by.engine("complete_many", many=[(handle, b"")]),
+        "complete and claim": await by.engine("complete_and_claim", many=[(handle, b"")], lane=by.name, **turn),
+        "claim from their lane": await by.engine("complete_and_claim", many=[], lane=on.name, **turn),
         "fail": await by.engine("fail", handle=handle, reason="r"),
         "describe": await by.engine("describe_execution", execution=running),
         "flow history": await by.engine("history", subject=flow),

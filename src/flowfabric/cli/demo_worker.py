@@ -8,7 +8,7 @@ import logging
 import os
 import random
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import ClassVar
@@ -17,7 +17,7 @@ from flowfabric.connect import SqliteBackend, sqlite_path
 from flowfabric.engine.kernel import Settings
 from flowfabric.errors import EngineError, TransportError
 from flowfabric.loops.loop import LoopSettings
-from flowfabric.model.lease import Handle, LeaseRenewal
+from flowfabric.model.lease import ClaimPolicy, Handle, LeaseRenewal, Work
 from flowfabric.sdk.app import App
 from flowfabric.sdk.worker import Worker
 
@@ -44,11 +44,26 @@ class Telling(SqliteBackend):
 
     async def complete_many(self, many: Sequence[tuple[Handle, bytes | None]]) -> list[EngineError | None]:
         answers = await super().complete_many(many)
+        self._hear_all(many, answers)
+        return answers
+
+    async def complete_and_claim(
+        self,
+        many: Sequence[tuple[Handle, bytes | None]],
+        lane: str,
+        capabilities: Iterable[str],
+        policy: ClaimPolicy,
+        n: int,
+    ) -> tuple[list[EngineError | None], list[Work]]:
+        answers, works = await super().complete_and_claim(many, lane, capabilities, policy, n)
+        self._hear_all(many, answers)
+        return answers, works
+
+    def _hear_all(self, many: Sequence[tuple[Handle, bytes | None]], answers: list[EngineError | None]) -> None:
         for (handle, _), error in zip(many, answers, strict=True):
             self._hear(handle, error)
             if error is None:
                 say("completed")
-        return answers
 
     async def renew(self, handle: Handle) -> LeaseRenewal:
         with self._told(handle):

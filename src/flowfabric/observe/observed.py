@@ -139,6 +139,11 @@ class _Counting:
             if refused is None:
                 self._ended(handle, "ok")
 
+    def complete_and_claim(self, call: Call) -> None:
+        """What is timed is the journey, for both."""
+        self.claim(Call((call.arg(1, "lane"), (), call.arg(3, "policy")), {}, call.seconds, error=call.error))
+        self.complete_many(Call((call.arg(0, "many"),), {}, call.seconds, call.answer and call.answer[0]))
+
     def cancel(self, call: Call) -> None:
         if call.error is None:
             self._ended(call.arg(0, "handle"), "cancelled")
@@ -219,6 +224,7 @@ _TOLD: dict[str, Callable[[_Counting, Call], None]] = {
     "renew_lease": _Counting.renew,
     "complete": _Counting.complete,
     "complete_many": _Counting.complete_many,
+    "complete_and_claim": _Counting.complete_and_claim,
     "complete_execution": _Counting.complete_execution,
     "fail": _Counting.fail,
     "fail_execution": _Counting.fail_execution,

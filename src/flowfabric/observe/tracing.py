@@ -45,6 +45,7 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     "issue_grant_and_claim": ("execution_id", "lane"),
     "create_executions": (),
     "complete_many": (),
+    "complete_and_claim": (),
 }
 """What the first arguments of each operation are. Claims that find nothing come by the thousand, so they are left out."""
 IDS = ("execution_id", "flow_id", "edge_id", "budget_id", "waitpoint_id", "signal_id", "lane_id", "worker_id")

@@ -11,7 +11,6 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError, ValidationError
 from flowfabric.model.attempt import FailureClass, FailureReason
 from flowfabric.model.lease import Handle, Work
-from flowfabric.sdk.app import App
 from flowfabric.sdk.failures import BudgetExceeded, CancelRun, ChildFailed, Fatal, PayloadError, Retry, StepError
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.tries import passes, persist
@@ -20,14 +19,15 @@ log = logging.getLogger("flowfabric.worker")
 
 MAX_REASON = 8_192
 MAX_TOGETHER = 256
+Tell = Callable[[Sequence[tuple[Handle, bytes | None]]], Awaitable[Sequence[EngineError | None]]]
 _Completion = tuple[Handle, bytes | None, asyncio.Future[EngineError | None]]
 
 
 class Ends:
-    """Completions that come together are told together."""
+    """Completions that come together are told together, by `complete_many`."""
 
-    def __init__(self, app: App, engine: Engine) -> None:
-        self._app, self._engine, self.onlooker = app, engine, engine.onlooker
+    def __init__(self, engine: Engine, complete_many: Tell) -> None:
+        self._engine, self._complete_many, self.onlooker = engine, complete_many, engine.onlooker
         self._completions: list[_Completion] = []
         self._teller: asyncio.Task[None] | None = None
 
@@ -58,7 +58,7 @@ class Ends:
                 batch, self._completions = self._completions[:MAX_TOGETHER], self._completions[MAX_TOGETHER:]
                 answers: Sequence[EngineError | None]
                 try:
-                    answers = await self._engine.complete_many([(handle, result) for handle, result, _ in batch])
+                    answers = await self._complete_many([(handle, result) for handle, result, _ in batch])
                 except EngineError as error:
                     answers = [error] * len(batch)
                 for (_, _, told), answer in zip(batch, answers, strict=True):

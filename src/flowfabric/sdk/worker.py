@@ -8,6 +8,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -20,13 +21,14 @@ from flowfabric.errors import ConfigError, EngineError
 from flowfabric.ids import ExecutionId, lane_id
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.event import LEASE_EVENTS
-from flowfabric.model.lease import MAX_CLAIM_BATCH, ClaimPolicy, Work
+from flowfabric.model.lease import MAX_CLAIM_BATCH, ClaimPolicy, Handle, Work
 from flowfabric.model.worker import NotRegistered, RegisterWorkerArgs
 from flowfabric.sdk.app import App, Middleware
 from flowfabric.sdk.caller import Caller
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.ends import Ends
 from flowfabric.sdk.renewer import Renewer
+from flowfabric.sdk.room import Room
 from flowfabric.sdk.running import Running
 from flowfabric.sdk.schedules import Ticker
 from flowfabric.sdk.times import Span, millis
@@ -69,9 +71,7 @@ class Worker:
         self.capabilities = sorted({*app.capabilities, *capabilities})
         self.worker_id = worker_id or Path(sys.argv[0] or "python").stem or "python"
         self.instance_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-        self._room = concurrency
-        self._has_room = asyncio.Event()
-        self._has_room.set()
+        self._room = Room(concurrency)
         self._bell: Waiter | None = None
         self._lease_ms, self._grace_ms = millis(lease, "lease"), millis(grace, "grace")
         self._caller = Caller(
@@ -81,6 +81,7 @@ class Worker:
         self._handlers: dict[asyncio.Task[None], Running] = {}
         self._by_run: dict[ExecutionId, asyncio.Task[None]] = {}
         self._stopping = asyncio.Event()
+        self._is_dead = False
         self._claimer: asyncio.Task[None] | None = None
         self._renewer = Renewer(app, self._lease_ms)
         self._ticker: Ticker | None = None
@@ -99,7 +100,7 @@ class Worker:
         if self._stopping.is_set() or self._claimer is not None:
             raise ConfigError("worker: it runs or has been stopped already; make another one")
         engine = await self.app.engine()
-        self._ends = Ends(self.app, engine)
+        self._ends = Ends(engine, partial(self._complete, engine))
         if self._loops:
             start = getattr(engine, "with_scanners", lambda _: None)
             start(self._loops if isinstance(self._loops, LoopSettings) else None)
@@ -115,7 +116,7 @@ class Worker:
     def _close_up(self) -> None:
         """Nothing new is taken from now on."""
         self._stopping.set()
-        self._has_room.set()
+        self._room.call_off()
         if self._bell is not None:
             self._bell.ring()
 
@@ -136,9 +137,11 @@ class Worker:
             claimer.result()
 
     async def _drain(self, wait_s: float) -> None:
-        if not self._handlers:
-            return
-        _, late = await asyncio.wait(tuple(self._handlers), timeout=wait_s)
+        until = time.monotonic() + wait_s
+        while busy := set(self._handlers):  # more than once: the last ends may have brought more
+            if (await asyncio.wait(busy, timeout=max(until - time.monotonic(), 0)))[1]:
+                break
+        late = set(self._handlers)
         for handler in late:
             self._handlers[handler].give_back(handler)
         if late:
@@ -153,7 +156,7 @@ class Worker:
         """Works off what there is, and what comes of it, and returns how many were run. For tests and batches."""
         before = self.done
         engine = await self.app.engine()
-        self._ends = Ends(self.app, engine)
+        self._ends = Ends(engine, partial(self._complete, engine))
         while True:
             ended = self.done
             taken = await self._claim_some(engine)
@@ -164,6 +167,7 @@ class Worker:
 
     async def crash(self) -> None:
         """As if its process had died, for tests: nothing is finished, given back or told, and its leases run out."""
+        self._is_dead = True
         self._close_up()
         gone = [self._claimer] if self._claimer is not None else []
         for handler, running in tuple(self._handlers.items()):
@@ -232,9 +236,9 @@ class Worker:
 
     async def _claim_or_wait(self, engine: Engine) -> None:
         """Room first, then work: what is claimed can begin at once."""
-        if not self._has_room.is_set():
+        if self._room.left <= 0:
             engine.onlooker.worker_at_capacity()
-            await self._has_room.wait()
+            await self._room.wait()
         if len(self.lanes) == 1 and getattr(engine, "may_wait", False):
             await self._claim_when_there_is(engine)
             return
@@ -243,7 +247,7 @@ class Worker:
             if self._stopping.is_set():
                 return
             taken = await self._claim_some(engine)
-            if self._room:  # there was not more; what was taken is not held up by asking again at once
+            if self._room.left > 0:  # there was not more; what was taken is not held up by asking again at once
                 await self._bell.wait(BREATH_S if taken else POLL_S)
         if not taken and (LEASE_EVENTS, None) in self._bell.topics:
             await self._rest(BREATH_S)  # leases end all the time, and few make room
@@ -266,7 +270,7 @@ class Worker:
             for task in (asking, stopping):
                 task.cancel()
             await asyncio.wait({asking, stopping})
-        if taken and self._room:  # there was not more; what was taken is not held up by asking again at once
+        if taken and self._room.left > 0:  # there was not more; what was taken is not held up by asking again at once
             await self._rest(MOMENT_S)
 
     async def _call_off(self, engine: Any, asking: asyncio.Task[int]) -> None:
@@ -277,25 +281,38 @@ class Worker:
 
     async def _claim_some(self, engine: Engine, wait_ms: int | None = None) -> int:
         """From each lane in turn, as long as there is room."""
-        policy = ClaimPolicy(self.worker_id, self.instance_id, self._lease_ms, wait_ms)
         taken = 0
         for lane in self.lanes:
-            if not self._room:
+            if self._room.left <= 0:
                 break
-            wanted = min(self._room, MAX_CLAIM_BATCH)
-            self._room -= wanted
+            wanted = min(self._room.left, MAX_CLAIM_BATCH)
+            self._room.ask(wanted)
             works: list[Work] = []
             try:
-                works = await engine.claim_many(lane, self.capabilities, policy, wanted)
+                works = await engine.claim_many(lane, self.capabilities, self._policy(wait_ms), wanted)
             finally:
-                self._room += wanted - len(works)
-            if not self._room:
-                self._has_room.clear()
+                self._room.answer(wanted, len(works))
             for work in works:
                 self._begin(engine, work, lane)
             taken += len(works)
         self.lanes.append(self.lanes.pop(0))
         return taken
+
+    async def _complete(self, engine: Engine, many: Sequence[tuple[Handle, bytes | None]]) -> Sequence[EngineError | None]:
+        """Where all hands are full, whatever ends makes room: as many are asked for in the same call."""
+        if not self._room.is_taken or self._stopping.is_set():
+            return await engine.complete_many(many)
+        lane, wanted = self.lanes[0], min(len(many), MAX_CLAIM_BATCH)
+        self.lanes.append(self.lanes.pop(0))
+        answers, works = await engine.complete_and_claim(many, lane, self.capabilities, self._policy(), wanted)
+        if not self._is_dead:
+            self._room.take(len(works))
+            for work in works:
+                self._begin(engine, work, lane)
+        return answers
+
+    def _policy(self, wait_ms: int | None = None) -> ClaimPolicy:
+        return ClaimPolicy(self.worker_id, self.instance_id, self._lease_ms, wait_ms)
 
     async def _rest(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -327,13 +344,9 @@ class Worker:
             ident = running.work.execution_id
             log.error("%s: its end could not be told", ident, exc_info=error, extra={"execution_id": str(ident)})
         if running.thread is None or running.thread.done():
-            self._make_room()
+            self._room.make()
         else:  # a function that was given up runs on, and its thread with it
-            running.thread.add_done_callback(partial(_soon, asyncio.get_running_loop(), self._make_room))
-
-    def _make_room(self) -> None:
-        self._room += 1
-        self._has_room.set()
+            running.thread.add_done_callback(partial(_soon, asyncio.get_running_loop(), self._room.make))
 
     async def _handle(self, engine: Engine, running: Running) -> None:
         task = self.app.runnable(running.work.execution_kind)

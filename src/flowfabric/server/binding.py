@@ -89,14 +89,12 @@ async def _check(route: Route, subject: Any, ask: Ask) -> None:
                 raise Forbidden("flow")
             await _check_members(subject if route.subject else ask.body, ask)
         case Bound.HANDLE:
-            for handle in _handles(subject):
-                ident = ask.engine.fields(handle).execution_id
-                if mine is not None and await ask.server.namespaces.of_execution(ident) != mine:
-                    raise Forbidden("execution")
+            await _check_handles(subject, ask)
         case Bound.LANE:
-            asked = getattr(subject, "lane_id", subject)
-            if lanes is None or not set([asked] if isinstance(asked, str) else asked) <= lanes:
-                raise Forbidden("lane")
+            _check_lanes(getattr(subject, "lane_id", subject), lanes)
+        case Bound.TURN:
+            _check_lanes(subject.lane, lanes)
+            await _check_handles(subject.many, ask)
         case Bound.NEVER:
             raise Forbidden("path")
 
@@ -130,6 +128,19 @@ async def _owner(namespaces: Namespaces, ident: str) -> str | None:
         return await (namespaces.of_execution(ExecutionId(ident)) if ident[:1] == "{" else namespaces.of_flow(UUID(ident)))
     except ValueError:
         return None
+
+
+async def _check_handles(subject: Any, ask: Ask) -> None:
+    mine = ask.caller.namespace
+    for handle in _handles(subject):
+        ident = ask.engine.fields(handle).execution_id
+        if mine is not None and await ask.server.namespaces.of_execution(ident) != mine:
+            raise Forbidden("execution")
+
+
+def _check_lanes(asked: Any, lanes: frozenset[str] | None) -> None:
+    if lanes is None or not set([asked] if isinstance(asked, str) else asked) <= lanes:
+        raise Forbidden("lane")
 
 
 def _handles(subject: Any) -> Iterable[Any]:

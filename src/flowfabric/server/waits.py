@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Sequence
-from typing import Any
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError
@@ -15,6 +15,8 @@ log = logging.getLogger("flowfabric.server")
 
 Who = tuple[str, str]
 """A token's name and an instance of a worker: nobody calls off what another waits for."""
+Turn = tuple[list[EngineError | None], list[Work]]
+T = TypeVar("T")
 
 
 class Waits:
@@ -38,12 +40,24 @@ class Waits:
                 return []
             if waits:
                 task.cancel()
-            await asyncio.wait({task})
-            if not task.cancelled() and task.exception() is None:
-                await give_back(self._engine, task.result())
+            await self._take_back(task, lambda works: works)
             raise
         finally:
             self._forget(who, task)
+
+    async def turned(self, turning: Coroutine[Any, Any, Turn]) -> Turn:
+        """What was ended has ended, whether its caller is still there or not; what was claimed for him is taken back."""
+        task = asyncio.create_task(turning)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await self._take_back(task, lambda turn: turn[1])
+            raise
+
+    async def _take_back(self, task: asyncio.Task[T], works_of: Callable[[T], list[Work]]) -> None:
+        await asyncio.wait({task})
+        if not task.cancelled() and task.exception() is None:
+            await give_back(self._engine, works_of(task.result()))
 
     def _forget(self, who: Who, task: asyncio.Task[list[Work]]) -> None:
         claims = self._claims.get(who, set())

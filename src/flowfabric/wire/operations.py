@@ -33,6 +33,7 @@ class Bound(StrEnum):
     HANDLE = "handle"
     NAMESPACE = "namespace"
     LANE = "lane"
+    TURN = "turn"
     FREE = "free"
     NEVER = "never"
 
@@ -83,6 +84,7 @@ _LISTED = [
     *_all(Role.WORK, Bound.LANE, "lanes", "wait_for_work", again=True),
     *_all(Role.WORK, Bound.HANDLE, "handle", "renew progress complete record_step", again=True),
     *_all(Role.WORK, Bound.HANDLE, "many", "complete_many", again=True),
+    *_all(Role.WORK, Bound.TURN, "", "complete_and_claim"),
     *_all(Role.WORK, Bound.HANDLE, "handle", "delay cancel wait_children create_waitpoint"),
     *_all(Role.WORK, Bound.HANDLE, "handle", "fail suspend append_frame append_frames report_usage", again=True),
     *_all(Role.WORK, Bound.HANDLE, "handle", "observe_signals", again=True),

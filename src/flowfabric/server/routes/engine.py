@@ -24,6 +24,13 @@ async def _claim(ask: Ask) -> Reply:
     return Reply(value=works, undo=partial(give_back, ask.engine, works) if works else None)
 
 
+async def _turn(ask: Ask) -> Reply:
+    body: Any = ask.body
+    turning = ask.engine.complete_and_claim(body.many, body.lane, body.capabilities, body.policy, body.n)
+    answers, works = await ask.server.waits.turned(turning)
+    return Reply(value=(answers, works), undo=partial(give_back, ask.engine, works) if works else None)
+
+
 def _handler(operation: Operation) -> Handler:
     name = operation.name
     fields = request_type(name).__struct_fields__
@@ -39,8 +46,11 @@ def _handler(operation: Operation) -> Handler:
     return call
 
 
+_OWN: dict[str, Handler] = {"claim_many": _claim, "complete_and_claim": _turn}
+
+
 def _route(operation: Operation) -> Route:
-    handler = _claim if operation.name == "claim_many" else _handler(operation)
+    handler = _OWN.get(operation.name) or _handler(operation)
     handler.__doc__ = getattr(Engine, operation.name).__doc__
     return Route(
         "POST",

@@ -1,0 +1,153 @@
+"""A worker with its hands full takes the next with the end of the one before."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from flowfabric import App, Engine, Worker
+from flowfabric.sdk.room import Room
+
+from .helpers import impatient, unanswered, until, worked_off
+
+
+class Turns:
+    """Every call that ends some and takes others: how many of each."""
+
+    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._real, self.calls = engine.complete_and_claim, list[tuple[int, str, int]]()
+        self.done, self.go = asyncio.Event(), asyncio.Event()
+        self.go.set()
+        monkeypatch.setattr(engine, "complete_and_claim", self._counted)
+
+    async def _counted(self, many: Any, lane: str, *rest: Any) -> Any:
+        answers, works = await self._real(many, lane, *rest)
+        self.calls.append((len(many), lane, len(works)))
+        self.done.set()
+        await self.go.wait()
+        return answers, works
+
+
+@pytest.mark.parametrize("concurrency", [1, 3])
+async def test_full_hands_end_one_and_take_the_next(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch, concurrency: int
+) -> None:
+    turns, busy, most = Turns(memory, monkeypatch), 0, 0
+
+    @app.task
+    async def work(n: int) -> int:
+        nonlocal busy, most
+        busy += 1
+        most = max(most, busy)
+        await asyncio.sleep(0)
+        busy -= 1
+        return n
+
+    runs = await work.submit_many(list(range(12)))
+    assert await worked_off(app, concurrency=concurrency) == 12
+    assert [await run.result() for run in runs] == list(range(12))
+    assert most == concurrency
+    assert sum(taken for _, _, taken in turns.calls) >= 12 - 2 * concurrency
+    assert all(taken <= ended for ended, _, taken in turns.calls)
+
+
+async def test_who_has_room_ends_without_asking_for_more(app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(memory, monkeypatch)
+
+    @app.task
+    async def work(n: int) -> int:
+        return n
+
+    async with Worker(app, concurrency=4, loops=False):
+        for n in range(3):
+            assert await (await work.submit(n)).result() == n
+    assert turns.calls == []
+
+
+async def test_its_lanes_take_turns(app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = Turns(memory, monkeypatch)
+
+    async def work(n: int) -> int:
+        return n
+
+    for lane in ("one", "two"):
+        await app.task(name=lane, lane=lane)(work).submit_many(list(range(6)))
+    assert await worked_off(app, concurrency=1) == 12
+    assert {lane for _, lane, taken in turns.calls if taken} == {"one", "two"}
+
+
+async def test_what_came_with_the_last_end_is_finished_before_it_stops(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns = Turns(memory, monkeypatch)
+    turns.go.clear()
+
+    @app.task
+    async def work(n: int) -> int:
+        return n
+
+    runs = await work.submit_many([1, 2, 3])
+    async with Worker(app, concurrency=1, loops=False) as worker:
+        await turns.done.wait()
+        stopping = asyncio.create_task(worker.stop())
+        await until(worker._stopping.is_set)
+        turns.go.set()
+        await stopping
+        assert worker.running == 0
+    assert sorted([await run.state() for run in runs]) == ["completed", "completed", "waiting"]
+
+
+async def test_what_came_with_the_end_of_a_dead_one_is_not_begun(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, ran = Turns(memory, monkeypatch), list[int]()
+    turns.go.clear()
+
+    @app.task
+    async def work(n: int) -> int:
+        ran.append(n)
+        return n
+
+    await work.submit_many([1, 2, 3])
+    worker = await Worker(app, concurrency=1, loops=False).__aenter__()
+    await turns.done.wait()
+    dying = asyncio.create_task(worker.crash())
+    await until(lambda: worker._is_dead)
+    turns.go.set()
+    await dying
+    assert (len(ran), worker.running) == (1, 0)
+
+
+@pytest.mark.parametrize("landed", [True, False])
+async def test_an_end_is_told_until_it_is_heard(app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch, landed: bool) -> None:
+    impatient(monkeypatch)
+
+    @app.task
+    async def work(n: int) -> int:
+        return n
+
+    calls = unanswered(monkeypatch, memory, "complete_and_claim", 2, landed=landed)
+    run = await work.submit(1)
+    await worked_off(app, concurrency=1)
+    assert await run.result() == 1
+    assert len(calls) == 3
+
+
+async def test_room_that_is_asked_for_is_kept_but_not_taken() -> None:
+    room = Room(2)
+    room.ask(2)
+    assert (room.left, room.is_taken) == (0, False)
+    room.answer(2, 1)
+    assert (room.left, room.is_taken) == (1, False)
+    room.take(1)
+    assert room.is_taken
+    room.take(1)
+    room.make()
+    waiting = asyncio.create_task(room.wait())
+    await asyncio.sleep(0)
+    assert room.is_taken and not waiting.done()
+    room.make()
+    await waiting
+    assert room.left == 1
