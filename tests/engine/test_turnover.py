@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
+import re
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -16,6 +19,8 @@ from flowfabric.model.quota import CreateQuotaPolicyArgs
 from flowfabric.testing import ManualClock
 
 from .helpers import LANE, attempt, create, invalid, row, running, state, told, worker
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 def _needing(capability: str) -> dict[str, Any]:
@@ -172,3 +177,14 @@ async def test_a_look_around_that_fails_costs_neither_an_answer_nor_what_was_tak
         answers, works = await engine.complete_and_claim([(handle, b"out")], LANE, (), worker(), 1)
     assert (answers, [work.execution_id for work in works], len(looked)) == ([None], [following], 1)
     assert [await state(engine, each) for each in (ident, following)] == ["ENDED(success)", "RUNNING"]
+
+
+async def test_as_the_documentation_has_it(engine: Engine) -> None:
+    (shown,) = re.findall(r"```python\n(.*?)```", (DOCS / "leases.md").read_text(encoding="utf-8"), re.DOTALL)
+    for _ in range(2):
+        await create(engine, lane_id="greetings")
+    policy = worker()
+    (work,) = await engine.claim_many("greetings", (), policy, 1)
+    said: dict[str, Any] = {"engine": engine, "work": work, "policy": policy}
+    await eval(compile(shown, "leases.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), said)
+    assert (said["answers"], len(said["works"])) == ([None], 1)
