@@ -282,7 +282,7 @@ class Worker:
     async def _claim_some(self, engine: Engine, wait_ms: int | None = None) -> int:
         """From each lane in turn, as long as there is room."""
         taken = 0
-        for lane in self.lanes:
+        for lane in tuple(self.lanes):
             if self._room.left <= 0:
                 break
             wanted = min(self._room.left, MAX_CLAIM_BATCH)
