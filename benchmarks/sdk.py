@@ -21,6 +21,7 @@ from flowfabric.testing.postgres import PostgresServer
 DRAIN, STEPS, LATENCY = "sdk-drain", "steps", "sdk-latency"
 ROUNDS = 3
 DRAIN_CONCURRENCY = 100
+FEWER = (16, 4, 1)
 STEP_CONCURRENCY = 10
 STEPS_EACH = 10
 PAUSE_S = 0.005
@@ -75,12 +76,17 @@ async def _drained(app: App, concurrency: int, submit: Callable[[], Any]) -> tup
 
 
 async def run_drain(store: str, n: int, workers: int) -> list[Measured]:
-    """Tasks that do nothing, submitted before the worker begins."""
+    """Tasks that do nothing, submitted before the worker begins; then fewer of them, with fewer at a time."""
     async with connected(store) as app:
         task = app.tasks["nothing"]
+
+        async def rated(scenario: str, at_once: int, n: int) -> Measured:
+            rounds = [await _drained(app, at_once, lambda: task.submit_many(range(n))) for _ in range(ROUNDS)]
+            return _rate(scenario, store, n, rounds)
+
         await _drained(app, DRAIN_CONCURRENCY, lambda: task.submit_many(range(200)))
-        rounds = [await _drained(app, DRAIN_CONCURRENCY, lambda: task.submit_many(range(n))) for _ in range(ROUNDS)]
-    return [_rate(DRAIN, store, n, rounds)]
+        most = await rated(DRAIN, DRAIN_CONCURRENCY, n)
+        return [most, *[await rated(f"{DRAIN}/{at_once} at a time", at_once, n // 5) for at_once in FEWER]]
 
 
 async def run_steps(store: str, n: int, workers: int) -> list[Measured]:

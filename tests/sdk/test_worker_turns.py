@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from flowfabric import App, Engine, Worker
+from flowfabric.sdk import worker as workers
 from flowfabric.sdk.room import Room
 
 from .helpers import impatient, unanswered, until, worked_off
@@ -63,6 +64,21 @@ async def test_who_has_room_ends_without_asking_for_more(app: App, memory: Engin
     async with Worker(app, concurrency=4, loops=False):
         for n in range(3):
             assert await (await work.submit(n)).result() == n
+    assert turns.calls == []
+
+
+async def test_many_that_end_at_once_are_told_without_asking_for_more(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    turns, all_there = Turns(memory, monkeypatch), asyncio.Barrier(workers.MOST_AT_ONCE + 1)
+
+    @app.task
+    async def work(n: int) -> int:
+        await all_there.wait()
+        return n
+
+    await work.submit_many(list(range(2 * all_there.parties)))
+    assert await worked_off(app, concurrency=all_there.parties) == 2 * all_there.parties
     assert turns.calls == []
 
 

@@ -39,6 +39,8 @@ log = logging.getLogger("flowfabric.worker")
 
 POLL_S, BREATH_S, MOMENT_S = 5.0, 0.02, 0.003
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 5.0
+MOST_AT_ONCE = 64
+"""More than this are better claimed while their own work goes on: in one call all would wait for each other."""
 UNWIND_S = 10.0
 """How long what was cancelled may take to clean up and be given back."""
 CALL_OFF_S = 2.0
@@ -300,11 +302,11 @@ class Worker:
 
     async def _complete(self, engine: Engine, many: Sequence[tuple[Handle, bytes | None]]) -> Sequence[EngineError | None]:
         """Where all hands are full, whatever ends makes room: as many are asked for in the same call."""
-        if not self._room.is_taken or self._stopping.is_set():
+        if len(many) > MOST_AT_ONCE or not self._room.is_taken or self._stopping.is_set():
             return await engine.complete_many(many)
-        lane, wanted = self.lanes[0], min(len(many), MAX_CLAIM_BATCH)
+        lane = self.lanes[0]
         self.lanes.append(self.lanes.pop(0))
-        answers, works = await engine.complete_and_claim(many, lane, self.capabilities, self._policy(), wanted)
+        answers, works = await engine.complete_and_claim(many, lane, self.capabilities, self._policy(), len(many))
         if not self._is_dead:
             self._room.take(len(works))
             for work in works:
