@@ -30,6 +30,7 @@ from benchmarks.report import Measured, show
 Scenario = Callable[[str, int, int], Awaitable[list[Measured]]]
 SCENARIOS: dict[str, tuple[Scenario, int]] = {
     submit_claim_complete.NAME: (submit_claim_complete.run, 10_000),
+    submit_claim_complete.TWO_CALLS: (submit_claim_complete.run_two_calls, 10_000),
     backlog_growth.NAME: (backlog_growth.run, 200_000),
     capabilities.NAME: (capabilities.run, 10_000),
     idle.NAME: (idle.run, 20),

@@ -1,8 +1,7 @@
 """The whole life: submitted in bulk, claimed and completed by concurrent workers; and one life at a time.
 
 Each worker holds one execution at a time, and says of it that it is done in the call that asks for the next, as `Worker` does;
-`apart` is the same with two calls. All of them and the raw rival take turns in rounds, and medians are compared, so that a slow
-moment of the machine hits everybody.
+`two-calls` is the same with two. Engine and raw rival take turns in rounds, so that a slow moment of the machine hits both.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from benchmarks.engines import BULK, LANE, Rival, creations, opened
 from benchmarks.report import Measured, percentile
 from flowfabric import ClaimPolicy, Engine
 
-NAME = "submit-claim-complete"
+NAME, TWO_CALLS = "submit-claim-complete", "two-calls"
 ROUNDS = 5
 SEQUENTIAL = 100
+Work = Callable[[Engine, int], Awaitable[list[float]]]
 RAW = {"sqlite": "raw sqlite3", "postgres": "raw asyncpg"}
 
 
@@ -36,82 +36,85 @@ class Round(Struct):
     """Rates and seconds of one turn; the raw ones are empty where there is no raw rival."""
 
     lives: Lives
-    apart: Lives
     alone: list[float]
-    raw_rate: float | None = None
-    raw_alone: list[float] = []
+    raw_rate: float | None
+    raw_alone: list[float]
 
 
 async def run(store: str, n: int, workers: int) -> list[Measured]:
+    return await _run(NAME, _worker, store, n, workers)
+
+
+async def run_two_calls(store: str, n: int, workers: int) -> list[Measured]:
+    return await _run(TWO_CALLS, _apart, store, n, workers)
+
+
+async def _run(scenario: str, work: Work, store: str, n: int, workers: int) -> list[Measured]:
     async with opened(store) as (engine, open_raw):
         raw = await open_raw()
-        rounds = [await _round(engine, raw, n // ROUNDS, workers) for _ in range(ROUNDS)]
+        rounds = [await _round(engine, raw, work, n // ROUNDS, workers) for _ in range(ROUNDS)]
         if raw is not None:
             await raw.close()
-    raw_rate = median(r.raw_rate for r in rounds if r.raw_rate) if raw is not None else None
-    alone = [s for r in rounds for s in r.alone]
     raw_alone = [s for r in rounds for s in r.raw_alone]
     results = [
-        _lives(NAME, store, n, [r.lives for r in rounds], raw_rate),
-        _lives(f"{NAME}/apart", store, n, [r.apart for r in rounds], raw_rate),
+        _lives(scenario, store, n, rounds),
         Measured(
-            scenario=f"{NAME}/bulk-create",
+            scenario=f"{scenario}/bulk-create",
             store=store,
             system="flowfabric",
             n=n,
             ops_per_s=median(r.lives.create_rate for r in rounds),
         ),
-        _alone("flowfabric", store, alone, raw_alone),
+        _alone(scenario, "flowfabric", store, [s for r in rounds for s in r.alone], raw_alone),
     ]
     if raw_alone:
-        results.append(Measured(scenario=NAME, store=store, system=RAW[store], n=n, ops_per_s=raw_rate))
-        results.append(_alone(RAW[store], store, raw_alone, []))
+        raw_rate = median(r.raw_rate for r in rounds if r.raw_rate)
+        results.append(Measured(scenario=scenario, store=store, system=RAW[store], n=n, ops_per_s=raw_rate))
+        results.append(_alone(scenario, RAW[store], store, raw_alone, []))
     return results
 
 
-async def _round(engine: Engine, raw: Rival | None, n: int, workers: int) -> Round:
-    done = Round(
-        await _all_lives(engine, n, workers, _worker), await _all_lives(engine, n, workers, _apart), await _sequential(engine)
-    )
-    if raw is not None:
-        done.raw_rate = n / await raw.lives(n)
-        done.raw_alone = await raw.one_by_one(SEQUENTIAL)
-    return done
+async def _round(engine: Engine, raw: Rival | None, work: Work, n: int, workers: int) -> Round:
+    lives = await _all_lives(engine, work, n, workers)
+    raw_rate = None if raw is None else n / await raw.lives(n)
+    return Round(lives, await _sequential(engine), raw_rate, [] if raw is None else await raw.one_by_one(SEQUENTIAL))
 
 
-async def _all_lives(engine: Engine, n: int, workers: int, worker: Callable[[Engine, int], Awaitable[list[float]]]) -> Lives:
+async def _all_lives(engine: Engine, work: Work, n: int, workers: int) -> Lives:
     batches = [creations(min(BULK, n - at)) for at in range(0, n, BULK)]
     submitted = time.perf_counter()
     for batch in batches:
         await engine.create_executions(batch)
     created = time.perf_counter()
-    samples = [s for each in await asyncio.gather(*(worker(engine, k) for k in range(workers))) for s in each]
+    samples = [s for each in await asyncio.gather(*(work(engine, k) for k in range(workers))) for s in each]
     finished = time.perf_counter()
     assert len(samples) == n, f"{len(samples)} of {n} completed"
     return Lives(n / (finished - submitted), samples, n / (created - submitted))
 
 
-def _lives(scenario: str, store: str, n: int, lives: list[Lives], raw_rate: float | None) -> Measured:
-    rate, samples = median(each.rate for each in lives), [s for each in lives for s in each.samples]
+def _lives(scenario: str, store: str, n: int, rounds: list[Round]) -> Measured:
+    """The share is the middle one of the rounds' own."""
+    samples = [s for r in rounds for s in r.lives.samples]
+    shares = [r.lives.rate / r.raw_rate for r in rounds if r.raw_rate]
     return Measured(
         scenario=scenario,
         store=store,
         system="flowfabric",
         n=n,
-        ops_per_s=rate,
+        ops_per_s=median(r.lives.rate for r in rounds),
         p50_ms=percentile(samples, 0.5),
         p99_ms=percentile(samples, 0.99),
-        raw_ops_per_s=raw_rate,
-        ratio_to_raw=None if raw_rate is None else rate / raw_rate,
+        raw_ops_per_s=median(r.raw_rate for r in rounds if r.raw_rate) if shares else None,
+        ratio_to_raw=median(shares) if shares else None,
     )
 
 
-def _alone(system: str, store: str, samples: list[float], raw: list[float]) -> Measured:
+def _alone(scenario: str, system: str, store: str, samples: list[float], raw: list[float]) -> Measured:
     """One life after the other; here the ratio is of the medians of the latency, so lower is better."""
     p50 = percentile(samples, 0.5)
     raw_p50 = percentile(raw, 0.5) if raw else None
     return Measured(
-        scenario=f"{NAME}/sequential",
+        scenario=f"{scenario}/sequential",
         store=store,
         system=system,
         n=len(samples),

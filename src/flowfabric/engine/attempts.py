@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
 
 from flowfabric.engine import checks
-from flowfabric.engine.claims import claimer_of
+from flowfabric.engine.claims import claimer_of, granted_at
 from flowfabric.engine.grants import Grants
 from flowfabric.errors import EngineError, StateError, StateKind, TransportError, invalid
 from flowfabric.ids import ExecutionId, execution_id, name
@@ -35,6 +35,8 @@ from flowfabric.rules import attempts, retries
 from flowfabric.rules.claims import policy_text
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.fence import check_fence, check_handle
+
+log = logging.getLogger("flowfabric.engine")
 
 MAX_COMPLETE_MANY = 1_000
 
@@ -100,10 +102,15 @@ class Attempts(Grants):
         """
         claimer, ends = claimer_of(lane, capabilities, policy, n), self._ends_of(many)
         done, rows = await self._commit_and_claim(ends.plans, claimer)
-        async with self._kept(claimer, rows):
+        try:
             answers = await self._settled(ends, done)
-            with suppress(EngineError):  # a courtesy to the lane; what ended has ended, and its holder is told so
-                await self._look_around(claimer.lane, claimer.capabilities)
+            try:
+                await self._look_around(claimer.lane, claimer.capabilities, granted_at(rows, claimer))
+            except EngineError as error:  # a courtesy to the lane; what ended has ended, and its holder is told so
+                log.warning("lane %s: it could not be looked at: %s", claimer.lane, error)
+        except BaseException:
+            await self._give_back(claimer, rows)
+            raise
         return answers, [self._work(row, policy) for row in rows]
 
     def _ends_of(self, many: Sequence[tuple[Handle, bytes | None]]) -> _Ends:

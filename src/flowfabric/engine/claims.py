@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -64,8 +64,11 @@ class Claims(Routes):
         """
         claimer = claimer_of(lane, capabilities, policy, n)
         rows, _ = await self._ask(claimer)
-        async with self._kept(claimer, rows):
-            again = await self._look_around(claimer.lane, claimer.capabilities) and not rows
+        try:
+            again = await self._look_around(claimer.lane, claimer.capabilities, granted_at(rows, claimer)) and not rows
+        except BaseException:
+            await self._give_back(claimer, rows)
+            raise
         if again:
             rows, _ = await self._ask(claimer)
         if not rows and policy.max_wait_ms:
@@ -107,15 +110,6 @@ class Claims(Routes):
             await asyncio.wait({asking})
             if not asking.cancelled() and asking.exception() is None:
                 await self._give_back(claimer, rows_of(asking.result()))
-            raise
-
-    @asynccontextmanager
-    async def _kept(self, claimer: Claimer, rows: list[Row]) -> AsyncIterator[None]:
-        """What was granted before something failed is nobody's: it is given back."""
-        try:
-            yield
-        except BaseException:
-            await self._give_back(claimer, rows)
             raise
 
     async def _give_back(self, claimer: Claimer, rows: list[Row]) -> None:
@@ -278,6 +272,12 @@ def claimer_of(lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: i
     return Claimer(checked, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n, waits)
 
 
+def granted_at(rows: list[Row], claimer: Claimer) -> int | None:
+    """The store's time, where a grant tells it."""
+    return rows[0][6] - claimer.ttl_ms if rows else None
+
+
+@lru_cache(maxsize=1_000)
 def _claiming(claimer: Claimer) -> Plan:
     return claims.claim(
         0,

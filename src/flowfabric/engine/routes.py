@@ -48,9 +48,9 @@ class Routes(Executions):
 
     # ---- beside a claim
 
-    async def _look_around(self, lane: str, offered: tuple[str, ...]) -> bool:
+    async def _look_around(self, lane: str, offered: tuple[str, ...], now_ms: int | None = None) -> bool:
         """Now and then: parks what stands before the lane without anybody to take it; whether the caller should ask again."""
-        if not self._is_time_to_look(lane, offered, await self.store.now_ms()):
+        if not self._is_time_to_look(lane, offered, await self.store.now_ms() if now_ms is None else now_ms):
             return False
         reads = [_heads(lane)]
         if offered:

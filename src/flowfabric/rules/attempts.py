@@ -232,7 +232,9 @@ def progress(handle: HandleFields, percent: int | None, message: str | None) -> 
 
 
 def complete(handle: HandleFields, result: bytes | None, encoding: str | None = None) -> Plan:
-    return COMPLETE(handle.execution_id.partition_index, **held_by(handle), result=result, result_encoding=encoding)
+    said = held_by(handle)
+    said["result"], said["result_encoding"] = result, encoding
+    return COMPLETE.given(handle.execution_id.partition_index, said)
 
 
 def fail(handle: HandleFields, reason: str, category: str, delay_ms: int | None, next_policy: str | None = None) -> Act:

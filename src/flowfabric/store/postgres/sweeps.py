@@ -104,8 +104,8 @@ def _dealt(
 
 def fits(plans: Sequence[Plan]) -> bool:
     """Whether one statement can carry them beside a sweep."""
-    if not plans:
-        return False
+    if len(plans) < 2:
+        return bool(plans) and can_ride_along(plans[0].form)
     form = plans[0].form
     return can_ride_along(form) and all(plan.form is form for plan in plans) and distinct(plans)
 
