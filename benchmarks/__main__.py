@@ -23,6 +23,7 @@ from benchmarks import (
     submit_claim_complete,
     subscribe,
     suspension,
+    sustained,
 )
 from benchmarks.peers import run as peers
 from benchmarks.report import Measured, show
@@ -54,6 +55,7 @@ SCENARIOS: dict[str, tuple[Scenario, int]] = {
     streams.APPEND: (streams.run_append, 60_000),
     streams.LATENCY: (streams.run_latency, 500),
     subscribe.NAME: (subscribe.run, 100_000),
+    sustained.NAME: (sustained.run, 250_000),
 }
 PEER_WORKLOADS: dict[str, tuple[Scenario, int]] = {
     "drain": (peers.run_drain, 5_000),

@@ -42,7 +42,7 @@ class Round(Struct):
 
 
 async def run(store: str, n: int, workers: int) -> list[Measured]:
-    return await _run(NAME, _worker, store, n, workers)
+    return await _run(NAME, worker, store, n, workers)
 
 
 async def run_two_calls(store: str, n: int, workers: int) -> list[Measured]:
@@ -126,7 +126,7 @@ def _alone(scenario: str, system: str, store: str, samples: list[float], raw: li
     )
 
 
-async def _worker(engine: Engine, number: int) -> list[float]:
+async def worker(engine: Engine, number: int) -> list[float]:
     """Seconds from one completion to the next."""
     policy = ClaimPolicy("bench", f"bench-{number}", 30_000)
     samples: list[float] = []
