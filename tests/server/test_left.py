@@ -87,6 +87,14 @@ async def test_who_has_left_holds_nothing(engine: Engine, monkeypatch: pytest.Mo
     assert [(work.execution_id, work.attempt_index) for work in found] == [(ident, 0)]
 
 
+async def _left_while_granted(caller: Caller, held: Held) -> None:
+    await held.granted.wait()
+    caller.leave()
+    for _ in range(20):  # as long as it takes the server to notice
+        await asyncio.sleep(0)
+    held.go.set()
+
+
 @stores
 @pytest.mark.parametrize("wait_ms", [None, 20_000])
 async def test_who_leaves_while_it_is_granted_holds_nothing(
@@ -97,11 +105,7 @@ async def test_who_leaves_while_it_is_granted_holds_nothing(
     with monkeypatch.context() as patch:
         caller, held = Caller(engine, patch, claim("w-1", wait_ms)), Held(engine, patch)
         calling = asyncio.create_task(caller.call(engine))
-        await held.granted.wait()
-        caller.leave()
-        for _ in range(20):  # as long as it takes the server to notice
-            await asyncio.sleep(0)
-        held.go.set()
+        await _left_while_granted(caller, held)
         await calling
     await engine.promote_delayed(ident)
     found = await engine.claim_many("default", (), ClaimPolicy("w", "w-2", 30_000), 10)
@@ -121,11 +125,7 @@ async def test_who_leaves_with_an_end_has_ended_it_and_holds_nothing(
         held = Held(engine, patch, "commit_and_sweep") if early else None
         calling = asyncio.create_task(caller.call(engine))
         if held is not None:
-            await held.granted.wait()
-            caller.leave()
-            for _ in range(20):  # as long as it takes the server to notice
-                await asyncio.sleep(0)
-            held.go.set()
+            await _left_while_granted(caller, held)
         await calling
     assert caller.told == []
     assert await engine.get_execution_result(first) == b"done"

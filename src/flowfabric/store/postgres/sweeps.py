@@ -66,7 +66,7 @@ async def run_sweeps(
         rows = await session.fetch(text.sql, now_ms, *given, *chosen)
         if rows or text.probe is None or not await session.fetch(text.probe, now_ms, *chosen):
             break
-    return _dealt(text, form, wanted, rows, effects)
+    return _shared_out(text, form, wanted, rows, effects)
 
 
 async def _run_begun(
@@ -79,7 +79,7 @@ async def _run_begun(
         _BEGUN[key] = begun_by(first.form, form).sql
     given, chosen = _asked(text, form, wanted)
     rows = await session.fetch(_BEGUN[key], now_ms, *given, *chosen, *first.values)
-    return _dealt(text, form, wanted, [row for row in rows if row[1] is not None], effects) if rows else Refused()
+    return _shared_out(text, form, wanted, [row for row in rows if row[1] is not None], effects) if rows else Refused()
 
 
 def _asked(text: PgForm, form: Form, wanted: Sequence[tuple[Plan, int]]) -> tuple[list[Any], list[Any]]:
@@ -89,7 +89,7 @@ def _asked(text: PgForm, form: Form, wanted: Sequence[tuple[Plan, int]]) -> tupl
     return [*(arrays_of(text, [plan for plan, _ in wanted]) if text.sent else []), whose], chosen
 
 
-def _dealt(
+def _shared_out(
     text: PgForm, form: Form, wanted: Sequence[tuple[Plan, int]], rows: Sequence[Any], effects: Effects
 ) -> list[list[Row]]:
     shares: list[list[Row]] = [[] for _ in wanted]
@@ -125,7 +125,7 @@ async def run_turns(session: Session, turns: Sequence[Turn], now_ms: int | None,
     answers = _answers(rows[0][0], order)
     if any(isinstance(answer, Applied) for answer in answers):
         effects.topics.update(dict.fromkeys((channel, None) for channel in done.channels))
-    shares = _dealt(swept, sweeping, wanted, [row for row in rows if row[1] is not None], effects)
+    shares = _shared_out(swept, sweeping, wanted, [row for row in rows if row[1] is not None], effects)
     return list(zip(dealt(answers, (each for each, _, _ in turns)), shares, strict=True))
 
 
