@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -277,7 +276,6 @@ def granted_at(rows: list[Row], claimer: Claimer) -> int | None:
     return rows[0][6] - claimer.ttl_ms if rows else None
 
 
-@lru_cache(maxsize=1_000)
 def _claiming(claimer: Claimer) -> Plan:
     return claims.claim(
         0,
