@@ -208,11 +208,12 @@ def time_ordered_uuid() -> UUID:
 
 
 _UNKNOWN = SafeUUID.unknown
+_set_number, _set_safety = UUID.int.__set__, UUID.is_safe.__set__  # type: ignore[attr-defined,misc]
 
 
 def uuid_text(ident: UUID) -> str:
     """As `str(ident)`, at a third of its price."""
-    return hyphenated(f"{ident.int:032x}")
+    return hyphenated(ident.int.to_bytes(16, "big").hex())
 
 
 def hyphenated(digits: str) -> str:
@@ -220,10 +221,10 @@ def hyphenated(digits: str) -> str:
 
 
 def uuid_of(number: int) -> UUID:
-    """As `UUID(int=number)`, at a third of its price: the number is ours and needs no checking."""
+    """As `UUID(int=number)`, at a quarter of its price: the number is ours and needs no checking."""
     made = UUID.__new__(UUID)
-    object.__setattr__(made, "int", number)
-    object.__setattr__(made, "is_safe", _UNKNOWN)
+    _set_number(made, number)
+    _set_safety(made, _UNKNOWN)
     return made
 
 

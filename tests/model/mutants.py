@@ -13,7 +13,7 @@ import pytest
 from flowfabric.engine.retention import Retention
 from flowfabric.loops import delayed_promoter, lease_expiry
 from flowfabric.plan import Absent, AnyOf, Covered, Form, Guard, Insert, Update
-from flowfabric.rules import attempts, claims, executions, fence, grants, leases, operators, retries, routes, workers
+from flowfabric.rules import attempts, claims, creating, executions, fence, grants, leases, operators, retries, routes, workers
 from flowfabric.rules.decision import Done
 from flowfabric.store.schema import INDEXES
 
@@ -331,7 +331,7 @@ def paused_lane_hands_out_work(patch: Patch) -> None:
 
 @mutant
 def closed_lane_takes_work(patch: Patch) -> None:
-    put(patch, executions, "CREATE_READY", lambda f: with_head(f, lambda head: Insert(head.table, head.row)))
+    put(patch, creating, "CREATE_READY", lambda f: with_head(f, lambda head: Insert(head.table, head.row)))
 
 
 @mutant
@@ -356,13 +356,14 @@ def priority_order_reversed(patch: Patch) -> None:
 
 @mutant
 def priority_not_clamped(patch: Patch) -> None:
-    patch.setattr(executions, "clamp_priority", lambda priority: priority)
+    for module in (creating, executions):
+        patch.setattr(module, "clamp_priority", lambda priority: priority)
 
 
 @mutant
 def idempotency_key_not_taken(patch: Patch) -> None:
-    honest = executions.create
-    patch.setattr(executions, "create", lambda *args: msgspec.structs.replace(honest(*args), key=None, rekey=None))
+    honest = creating.create
+    patch.setattr(creating, "create", lambda *args: msgspec.structs.replace(honest(*args), key=None, rekey=None))
 
 
 @mutant

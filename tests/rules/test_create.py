@@ -8,7 +8,7 @@ import pytest
 from flowfabric.model.execution import Created, CreateExecutionArgs, Execution
 from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements, StreamPolicy, TimeoutPolicy, parse_policy
 from flowfabric.plan import Applied, Plan, Refused
-from flowfabric.rules.executions import REGISTER_LANE, SET_LANE_STATE, Creation, clamp_priority, create
+from flowfabric.rules.creating import REGISTER_LANE, SET_LANE_STATE, Creation, clamp_priority, create
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 from flowfabric.testing import ManualClock

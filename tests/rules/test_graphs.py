@@ -25,7 +25,7 @@ from flowfabric.model.flow import (
 )
 from flowfabric.model.policy import parse_policy
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import executions, graphs
+from flowfabric.rules import creating, graphs
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 from flowfabric.testing.clock import ManualClock
@@ -229,8 +229,8 @@ def test_a_graph_is_written_whole_or_not_at_all() -> None:
     assert isinstance(commit_all(again, plans), Refused)
     store = MemoryStore(ManualClock(NOW))
     for state, applied in (("disabled", Refused), ("draining", Refused), ("active", Applied)):
-        commit(store, executions.REGISTER_LANE(0, lane_id="default", registered_by="t"))
-        commit(store, executions.SET_LANE_STATE(0, lane_id="default", state=state))
+        commit(store, creating.REGISTER_LANE(0, lane_id="default", registered_by="t"))
+        commit(store, creating.SET_LANE_STATE(0, lane_id="default", state=state))
         assert isinstance(commit_all(store, plans), applied)
         assert bool(rows(store, "ff_flow_core")) is (applied is Applied)
 

@@ -5,8 +5,8 @@ import pytest
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules import attempts, flow_cancels, retention
+from flowfabric.rules.creating import TAKE_KEY
 from flowfabric.rules.decision import Act
-from flowfabric.rules.executions import TAKE_KEY
 from flowfabric.rules.states import VECTORS
 from flowfabric.store.memory import MemoryStore
 from flowfabric.testing import ManualClock

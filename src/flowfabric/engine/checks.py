@@ -181,7 +181,7 @@ def creation(args: object) -> CreateExecutionArgs:
     if args.now is not None:
         timestamp(args.now, "now")
     data = payload(args.input_payload, "input_payload")
-    held = tags(args.tags) if args.tags else {}
+    held = {} if type(args.tags) is dict and not args.tags else tags(args.tags)
     if data is args.input_payload and ident is args.execution_id and not held:
         return args
     return CreateExecutionArgs(

@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from flowfabric.engine import checks
+from flowfabric.engine.alike import checked_runs
 from flowfabric.engine.kernel import Kernel
 from flowfabric.errors import EngineError, StateError, StateKind, TransportError, ValidationError, ValidationKind, invalid
 from flowfabric.ids import (
@@ -43,9 +44,9 @@ from flowfabric.model.policy import ExecutionPolicy, parse_policy
 from flowfabric.model.quota import Attached
 from flowfabric.model.state import ExpirePhase, LaneState
 from flowfabric.plan import Applied
-from flowfabric.rules import executions, grants, operators
+from flowfabric.rules import creating, executions, grants, operators
 from flowfabric.rules.attachments import NOTHING, attached
-from flowfabric.rules.executions import Creation
+from flowfabric.rules.creating import Creation
 from flowfabric.store.port import Get, Read, Scan
 
 _POLICY_ERRORS = (ValidationKind.INVALID_POLICY_JSON, ValidationKind.INVALID_CAPABILITIES)
@@ -87,12 +88,12 @@ class Executions(Kernel):
         if len(many) > MAX_BULK_CREATE:
             raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(many))
         now = await self.store.now_ms()
-        checked = [(args, parse_policy(args.policy)) for args in map(checks.creation, many)]
-        limits = await self._limits_of(checked)
-        made = [
-            executions.create(args, policy, now, limited)
-            for (args, policy), limited in zip(checked, limits or repeat(NOTHING), strict=False)
-        ]
+        runs = checked_runs(many)
+        limits = await self._limits_of([(run.first, run.policy) for run in runs])
+        made: list[Creation] = []
+        for run, limited in zip(runs, limits or repeat(NOTHING), strict=False):
+            first = creating.create(run.first, run.policy, now, limited)
+            made += (first, *creating.repeated(first, run.others))
         for lane in {args.lane_id for args in many}:
             await self._know_lane(lane, "create_execution")
         try:
@@ -147,14 +148,14 @@ class Executions(Kernel):
     async def _duplicate_of(self, args: CreateExecutionArgs) -> Duplicate | None:
         """What a create with an unacceptable policy would have met first."""
         checked = checks.creation(args)
-        creation = executions.create(checked, None, await self.store.now_ms())
+        creation = creating.create(checked, None, await self.store.now_ms())
         return await self._taken(creation, checked)
 
     async def _creation(self, args: CreateExecutionArgs) -> Creation:
         checked = checks.creation(args)
         policy = parse_policy(checked.policy)
         limits = await self._limits_of(((checked, policy),))
-        creation = executions.create(checked, policy, await self.store.now_ms(), limits[0] if limits else NOTHING)
+        creation = creating.create(checked, policy, await self.store.now_ms(), limits[0] if limits else NOTHING)
         await self._know_lane(args.lane_id, "create_execution")
         return creation
 
@@ -327,7 +328,7 @@ class Executions(Kernel):
 
     async def _know_lane(self, lane: str, registered_by: str) -> None:
         if lane not in self._lanes:
-            await self.store.commit(executions.REGISTER_LANE(0, lane_id=lane, registered_by=registered_by))
+            await self.store.commit(creating.REGISTER_LANE(0, lane_id=lane, registered_by=registered_by))
             self._lanes.add(lane)
 
     async def set_lane_state(self, lane: str, state: LaneState | str) -> None:
@@ -337,7 +338,7 @@ class Executions(Kernel):
         except ValueError:
             raise invalid("state", "active, paused, draining or disabled", state) from None
         await self._know_lane(lane_id(lane), "operator")
-        await self.store.commit(executions.SET_LANE_STATE(0, lane_id=lane, state=wanted.value))
+        await self.store.commit(creating.SET_LANE_STATE(0, lane_id=lane, state=wanted.value))
 
     async def pause_lane(self, lane: str) -> None:
         await self.set_lane_state(lane, LaneState.PAUSED)

@@ -23,7 +23,7 @@ from flowfabric.model.policy import ExecutionPolicy
 from flowfabric.model.quota import Attached
 from flowfabric.plan import Arg, Form, Insert, Plan, Wake
 from flowfabric.rules.attachments import NOTHING
-from flowfabric.rules.executions import LANE_IS_OPEN, NEW, creation_values
+from flowfabric.rules.creating import LANE_IS_OPEN, NEW, creation_values
 from flowfabric.rules.flows import EDGE, EDGE_ROW, GROUP, check_policy, create_flow, edge_text, partition_mismatch
 from flowfabric.rules.parts import EXEC
 from flowfabric.rules.states import entering

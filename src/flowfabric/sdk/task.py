@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, cast
 from uuid import UUID
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
@@ -110,11 +111,11 @@ class Task(Generic[P, R]):
         if options.key is not None:
             raise ConfigError("key: one key is for one run; give it to submit()")
         lane = options.lane or self.lane
-        made = []
-        for each in many:
-            args = each if isinstance(each, tuple) else () if isinstance(each, dict) else (each,)
-            payload = self.payload(args, each if isinstance(each, dict) else {})
-            made.append(self.creation(ExecutionId.solo(lane), payload, options))
+        payloads = [self.payload(*_given(each)) for each in many]
+        if not payloads:
+            return []
+        first = self.creation(ExecutionId.solo(lane), payloads[0], options)
+        made = [first, *(replace(first, execution_id=ExecutionId.solo(lane), input_payload=each) for each in payloads[1:])]
         engine = await self.app.engine()
         for at in range(0, len(made), MAX_BULK_CREATE):
             await engine.create_executions(made[at : at + MAX_BULK_CREATE], connection=options.connection)
@@ -160,3 +161,10 @@ class Task(Generic[P, R]):
         """The function itself; one that is not async runs in a thread of the worker's."""
         found = self.function(**arguments)
         return await found if inspect.isawaitable(found) else found
+
+
+def _given(one: Any) -> tuple[tuple[Any, ...], Mapping[str, Any]]:
+    """One of `submit_many`, as `submit` takes it."""
+    if isinstance(one, dict):
+        return (), one
+    return (one if isinstance(one, tuple) else (one,)), {}

@@ -86,11 +86,14 @@ def nothing_for(sql: str) -> list[None]:
 
 
 def check_form(writer: Session, form: Form) -> None:
-    sql = statement(form).sql
-    found = prepared(writer, sql, nothing_for(sql))
-    assert offences(found) == [], form
-    joins = {node["Node Type"] for node in found} & {"Hash Join", "Merge Join"}
-    assert not joins, f"{form}: rows are locked in the order of the arguments only when these are what is walked"
+    text = statement(form)
+    for sql in (text.sql, text.hopeful):
+        if sql is None:
+            continue
+        found = prepared(writer, sql, nothing_for(sql))
+        assert offences(found) == [], form
+        joins = {node["Node Type"] for node in found} & {"Hash Join", "Merge Join"}
+        assert not joins, f"{form}: rows are locked in the order of the arguments only when these are what is walked"
 
 
 def check_sweep(writer: Session, sql: str, form: Form) -> None:

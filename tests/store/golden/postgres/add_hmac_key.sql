@@ -7,7 +7,7 @@ s AS MATERIALIZED (SELECT cardinality($2::text[]) = 1 AS one_kid,
     ($2::text[])[1] AS kid,
     ($3::bytea[])[1] AS secret,
     ($4::bigint[])[1] AS now),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_kid THEN s.kid ELSE u.kid END AS kid,
+a AS (SELECT CASE WHEN s.one_kid THEN s.kid ELSE u.kid END AS kid,
     CASE WHEN s.one_secret THEN s.secret ELSE u.secret END AS secret,
     CASE WHEN s.one_now THEN s.now ELSE u.now END AS now,
     u.n_,
@@ -27,5 +27,5 @@ g AS (INSERT INTO ff_waitpoint_hmac AS t (kid,
     ON CONFLICT DO NOTHING RETURNING t.kid AS r_kid)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_kid) END
+    CASE WHEN count(*) < cardinality($2::text[]) THEN array_agg(g.r_kid) END
     FROM g;

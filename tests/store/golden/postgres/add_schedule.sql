@@ -5,7 +5,7 @@ s AS MATERIALIZED (SELECT cardinality($2::text[]) = 1 AS one_namespace,
     cardinality($3::text[]) = 1 AS one_name,
     ($2::text[])[1] AS namespace,
     ($3::text[])[1] AS name),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_namespace THEN s.namespace ELSE u.namespace END AS namespace,
+a AS (SELECT CASE WHEN s.one_namespace THEN s.namespace ELSE u.namespace END AS namespace,
     CASE WHEN s.one_name THEN s.name ELSE u.name END AS name,
     u.n_,
     clk.now_ms AS now_ms_
@@ -25,6 +25,6 @@ g AS (INSERT INTO ff_schedule AS t (namespace,
     t.name AS r_name)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_namespace) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_name) END
+    CASE WHEN count(*) < cardinality($2::text[]) THEN array_agg(g.r_namespace) END,
+    CASE WHEN count(*) < cardinality($2::text[]) THEN array_agg(g.r_name) END
     FROM g;

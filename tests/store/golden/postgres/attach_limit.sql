@@ -9,7 +9,7 @@ s AS MATERIALIZED (SELECT cardinality($2::text[]) = 1 AS one_scope_type,
     ($3::text[])[1] AS scope_id,
     ($4::text[])[1] AS kind,
     ($5::uuid[])[1] AS limit_id),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_scope_type THEN s.scope_type ELSE u.scope_type END AS scope_type,
+a AS (SELECT CASE WHEN s.one_scope_type THEN s.scope_type ELSE u.scope_type END AS scope_type,
     CASE WHEN s.one_scope_id THEN s.scope_id ELSE u.scope_id END AS scope_id,
     CASE WHEN s.one_kind THEN s.kind ELSE u.kind END AS kind,
     CASE WHEN s.one_limit_id THEN s.limit_id ELSE u.limit_id END AS limit_id,
@@ -35,8 +35,8 @@ g AS (INSERT INTO ff_limit_scope AS t (scope_type,
     t.limit_id AS r_limit_id)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_scope_type) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_scope_id) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_kind) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_limit_id) END
+    CASE WHEN count(*) < cardinality($2::text[]) THEN array_agg(g.r_scope_type) END,
+    CASE WHEN count(*) < cardinality($2::text[]) THEN array_agg(g.r_scope_id) END,
+    CASE WHEN count(*) < cardinality($2::text[]) THEN array_agg(g.r_kind) END,
+    CASE WHEN count(*) < cardinality($2::text[]) THEN array_agg(g.r_limit_id) END
     FROM g;

@@ -25,7 +25,7 @@ s AS MATERIALIZED (SELECT cardinality($2::bigint[]) = 1 AS one_partition_key,
     ($11::bigint[])[1] AS now,
     ($12::uuid[])[1] AS suspension_id,
     ($13::text[])[1]::json AS required_signal_names),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
+a AS (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
     CASE WHEN s.one_waitpoint_id THEN s.waitpoint_id ELSE u.waitpoint_id END AS waitpoint_id,
     CASE WHEN s.one_execution_id THEN s.execution_id ELSE u.execution_id END AS execution_id,
     CASE WHEN s.one_token_kid THEN s.token_kid ELSE u.token_kid END AS token_kid,
@@ -73,6 +73,6 @@ g AS (INSERT INTO ff_waitpoint_pending AS t (partition_key,
     t.waitpoint_id AS r_waitpoint_id)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_partition_key) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_waitpoint_id) END
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_partition_key) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_waitpoint_id) END
     FROM g;

@@ -17,7 +17,7 @@ s AS MATERIALIZED (SELECT cardinality($2::uuid[]) = 1 AS one_budget_id,
     ($7::bigint[])[1] AS next_reset_at_ms,
     ($8::bigint[])[1] AS created_at_ms,
     ($9::bigint[])[1] AS updated_at_ms),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_budget_id THEN s.budget_id ELSE u.budget_id END AS budget_id,
+a AS (SELECT CASE WHEN s.one_budget_id THEN s.budget_id ELSE u.budget_id END AS budget_id,
     CASE WHEN s.one_policy_json THEN s.policy_json ELSE u.policy_json::json END AS policy_json,
     CASE WHEN s.one_scope_type THEN s.scope_type ELSE u.scope_type END AS scope_type,
     CASE WHEN s.one_scope_id THEN s.scope_id ELSE u.scope_id END AS scope_id,
@@ -50,5 +50,5 @@ g AS (INSERT INTO ff_budget_policy AS t (budget_id,
     ON CONFLICT DO NOTHING RETURNING t.budget_id AS r_budget_id)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_budget_id) END
+    CASE WHEN count(*) < cardinality($2::uuid[]) THEN array_agg(g.r_budget_id) END
     FROM g;

@@ -15,7 +15,7 @@ s AS MATERIALIZED (SELECT cardinality($2::bigint[]) = 1 AS one_partition_key,
     ($6::uuid[])[1] AS downstream_eid,
     ($7::text[])[1]::json AS edge_policy,
     ($8::bigint[])[1] AS now),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
+a AS (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
     CASE WHEN s.one_flow_id THEN s.flow_id ELSE u.flow_id END AS flow_id,
     CASE WHEN s.one_edge_id THEN s.edge_id ELSE u.edge_id END AS edge_id,
     CASE WHEN s.one_upstream_eid THEN s.upstream_eid ELSE u.upstream_eid END AS upstream_eid,
@@ -51,7 +51,7 @@ g AS (INSERT INTO ff_edge AS t (partition_key,
     t.edge_id AS r_edge_id)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_partition_key) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_flow_id) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_edge_id) END
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_partition_key) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_flow_id) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_edge_id) END
     FROM g;

@@ -13,7 +13,7 @@ s AS MATERIALIZED (SELECT cardinality($2::bigint[]) = 1 AS one_partition_key,
     ($5::text[])[1]::json AS policy,
     ($6::bigint[])[1] AS k_target,
     ($7::bigint[])[1] AS running_count),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
+a AS (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
     CASE WHEN s.one_flow_id THEN s.flow_id ELSE u.flow_id END AS flow_id,
     CASE WHEN s.one_downstream_eid THEN s.downstream_eid ELSE u.downstream_eid END AS downstream_eid,
     CASE WHEN s.one_policy THEN s.policy ELSE u.policy::json END AS policy,
@@ -42,7 +42,7 @@ g AS (INSERT INTO ff_edge_group AS t (partition_key,
     t.downstream_eid AS r_downstream_eid)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_partition_key) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_flow_id) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_downstream_eid) END
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_partition_key) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_flow_id) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_downstream_eid) END
     FROM g;

@@ -11,7 +11,7 @@ s AS MATERIALIZED (SELECT cardinality($2::bigint[]) = 1 AS one_partition_key,
     ($4::bigint[])[1] AS graph_revision,
     ($5::bigint[])[1] AS now,
     ($6::text[])[1]::json AS raw_fields),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
+a AS (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
     CASE WHEN s.one_flow_id THEN s.flow_id ELSE u.flow_id END AS flow_id,
     CASE WHEN s.one_graph_revision THEN s.graph_revision ELSE u.graph_revision END AS graph_revision,
     CASE WHEN s.one_now THEN s.now ELSE u.now END AS now,
@@ -36,6 +36,6 @@ g AS (INSERT INTO ff_flow_core AS t (partition_key,
     t.flow_id AS r_flow_id)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_partition_key) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_flow_id) END
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_partition_key) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_flow_id) END
     FROM g;

@@ -13,7 +13,7 @@ s AS MATERIALIZED (SELECT cardinality($2::uuid[]) = 1 AS one_quota_policy_id,
     ($5::bigint[])[1] AS active_concurrency_cap,
     ($6::bigint[])[1] AS jitter_ms,
     ($7::bigint[])[1] AS now),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_quota_policy_id THEN s.quota_policy_id ELSE u.quota_policy_id END AS quota_policy_id,
+a AS (SELECT CASE WHEN s.one_quota_policy_id THEN s.quota_policy_id ELSE u.quota_policy_id END AS quota_policy_id,
     CASE WHEN s.one_requests_per_window_seconds THEN s.requests_per_window_seconds ELSE u.requests_per_window_seconds END AS requests_per_window_seconds,
     CASE WHEN s.one_max_requests_per_window THEN s.max_requests_per_window ELSE u.max_requests_per_window END AS max_requests_per_window,
     CASE WHEN s.one_active_concurrency_cap THEN s.active_concurrency_cap ELSE u.active_concurrency_cap END AS active_concurrency_cap,
@@ -42,5 +42,5 @@ g AS (INSERT INTO ff_quota_policy AS t (quota_policy_id,
     ON CONFLICT DO NOTHING RETURNING t.quota_policy_id AS r_quota_policy_id)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_quota_policy_id) END
+    CASE WHEN count(*) < cardinality($2::uuid[]) THEN array_agg(g.r_quota_policy_id) END
     FROM g;

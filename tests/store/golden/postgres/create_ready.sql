@@ -47,7 +47,7 @@ s AS MATERIALIZED (SELECT cardinality($2::text[]) = 1 AS one_lane_id,
     ($22::text[])[1]::json AS policy,
     ($23::bytea[])[1] AS payload,
     ($24::bigint[])[1] AS now),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_lane_id THEN s.lane_id ELSE u.lane_id END AS lane_id,
+a AS (SELECT CASE WHEN s.one_lane_id THEN s.lane_id ELSE u.lane_id END AS lane_id,
     CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
     CASE WHEN s.one_execution_id THEN s.execution_id ELSE u.execution_id END AS execution_id,
     CASE WHEN s.one_namespace THEN s.namespace ELSE u.namespace END AS namespace,
@@ -146,6 +146,6 @@ g AS (INSERT INTO ff_exec_core AS t (partition_key,
     t.execution_id AS r_execution_id)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_partition_key) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_execution_id) END
+    CASE WHEN count(*) < cardinality($3::bigint[]) THEN array_agg(g.r_partition_key) END,
+    CASE WHEN count(*) < cardinality($3::bigint[]) THEN array_agg(g.r_execution_id) END
     FROM g;

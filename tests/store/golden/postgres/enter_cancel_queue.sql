@@ -9,7 +9,7 @@ s AS MATERIALIZED (SELECT cardinality($2::bigint[]) = 1 AS one_partition_key,
     ($3::uuid[])[1] AS flow_id,
     ($4::uuid[])[1] AS downstream_eid,
     ($5::bigint[])[1] AS now),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
+a AS (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
     CASE WHEN s.one_flow_id THEN s.flow_id ELSE u.flow_id END AS flow_id,
     CASE WHEN s.one_downstream_eid THEN s.downstream_eid ELSE u.downstream_eid END AS downstream_eid,
     CASE WHEN s.one_now THEN s.now ELSE u.now END AS now,
@@ -32,7 +32,7 @@ g AS (INSERT INTO ff_pending_cancel_groups AS t (partition_key,
     t.downstream_eid AS r_downstream_eid)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_partition_key) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_flow_id) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_downstream_eid) END
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_partition_key) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_flow_id) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_downstream_eid) END
     FROM g;

@@ -11,7 +11,7 @@ s AS MATERIALIZED (SELECT cardinality($2::bigint[]) = 1 AS one_partition_key,
     ($4::uuid[])[1] AS budget_id,
     ($5::text[])[1] AS dimension,
     ($6::bigint[])[1] AS by),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
+a AS (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
     CASE WHEN s.one_execution_id THEN s.execution_id ELSE u.execution_id END AS execution_id,
     CASE WHEN s.one_budget_id THEN s.budget_id ELSE u.budget_id END AS budget_id,
     CASE WHEN s.one_dimension THEN s.dimension ELSE u.dimension END AS dimension,
@@ -40,8 +40,8 @@ g AS (INSERT INTO ff_budget_usage_by_exec AS t (partition_key,
     t.budget_id AS r_budget_id)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_partition_key) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_execution_id) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_dimensions_key) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_budget_id) END
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_partition_key) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_execution_id) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_dimensions_key) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_budget_id) END
     FROM g;

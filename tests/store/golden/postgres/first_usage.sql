@@ -7,7 +7,7 @@ s AS MATERIALIZED (SELECT cardinality($2::uuid[]) = 1 AS one_budget_id,
     ($2::uuid[])[1] AS budget_id,
     ($3::text[])[1] AS dimension,
     ($4::bigint[])[1] AS by),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_budget_id THEN s.budget_id ELSE u.budget_id END AS budget_id,
+a AS (SELECT CASE WHEN s.one_budget_id THEN s.budget_id ELSE u.budget_id END AS budget_id,
     CASE WHEN s.one_dimension THEN s.dimension ELSE u.dimension END AS dimension,
     CASE WHEN s.one_by THEN s.by ELSE u.by END AS by,
     u.n_,
@@ -28,6 +28,6 @@ g AS (INSERT INTO ff_budget_usage AS t (budget_id,
     t.dimensions_key AS r_dimensions_key)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_budget_id) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_dimensions_key) END
+    CASE WHEN count(*) < cardinality($2::uuid[]) THEN array_agg(g.r_budget_id) END,
+    CASE WHEN count(*) < cardinality($2::uuid[]) THEN array_agg(g.r_dimensions_key) END
     FROM g;

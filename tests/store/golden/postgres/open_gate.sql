@@ -7,7 +7,7 @@ s AS MATERIALIZED (SELECT cardinality($2::text[]) = 1 AS one_lane_id,
     ($2::text[])[1] AS lane_id,
     ($3::text[])[1] AS gate,
     ($4::uuid[])[1] AS quota_policy_id),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_lane_id THEN s.lane_id ELSE u.lane_id END AS lane_id,
+a AS (SELECT CASE WHEN s.one_lane_id THEN s.lane_id ELSE u.lane_id END AS lane_id,
     CASE WHEN s.one_gate THEN s.gate ELSE u.gate END AS gate,
     CASE WHEN s.one_quota_policy_id THEN s.quota_policy_id ELSE u.quota_policy_id END AS quota_policy_id,
     u.n_,
@@ -26,6 +26,6 @@ g AS (INSERT INTO ff_lane_gate AS t (lane_id,
     t.gate AS r_gate)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_lane_id) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_gate) END
+    CASE WHEN count(*) < cardinality($2::text[]) THEN array_agg(g.r_lane_id) END,
+    CASE WHEN count(*) < cardinality($2::text[]) THEN array_agg(g.r_gate) END
     FROM g;

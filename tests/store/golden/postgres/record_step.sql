@@ -72,7 +72,7 @@ g AS (INSERT INTO ff_step AS t (partition_key,
     t.position AS r_position)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_partition_key) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_execution_id) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_position) END
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_partition_key) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_execution_id) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_position) END
     FROM g;

@@ -5,7 +5,7 @@ s AS MATERIALIZED (SELECT cardinality($2::text[]) = 1 AS one_lane_id,
     cardinality($3::text[]) = 1 AS one_registered_by,
     ($2::text[])[1] AS lane_id,
     ($3::text[])[1] AS registered_by),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_lane_id THEN s.lane_id ELSE u.lane_id END AS lane_id,
+a AS (SELECT CASE WHEN s.one_lane_id THEN s.lane_id ELSE u.lane_id END AS lane_id,
     CASE WHEN s.one_registered_by THEN s.registered_by ELSE u.registered_by END AS registered_by,
     u.n_,
     clk.now_ms AS now_ms_
@@ -26,5 +26,5 @@ g AS (INSERT INTO ff_lane_registry AS t (lane_id,
     ON CONFLICT DO NOTHING RETURNING t.lane_id AS r_lane_id)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_lane_id) END
+    CASE WHEN count(*) < cardinality($2::text[]) THEN array_agg(g.r_lane_id) END
     FROM g;

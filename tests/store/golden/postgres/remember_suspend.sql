@@ -13,7 +13,7 @@ s AS MATERIALIZED (SELECT cardinality($2::bigint[]) = 1 AS one_partition_key,
     ($5::text[])[1] AS outcome_json,
     ($6::bigint[])[1] AS expires_at_ms,
     ($7::bigint[])[1] AS now),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
+a AS (SELECT CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
     CASE WHEN s.one_idempotency_key THEN s.idempotency_key ELSE u.idempotency_key END AS idempotency_key,
     CASE WHEN s.one_execution_id THEN s.execution_id ELSE u.execution_id END AS execution_id,
     CASE WHEN s.one_outcome_json THEN s.outcome_json ELSE u.outcome_json END AS outcome_json,
@@ -41,6 +41,6 @@ g AS (INSERT INTO ff_suspend_dedup AS t (partition_key,
     t.idempotency_key AS r_idempotency_key)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_partition_key) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_idempotency_key) END
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_partition_key) END,
+    CASE WHEN count(*) < cardinality($2::bigint[]) THEN array_agg(g.r_idempotency_key) END
     FROM g;

@@ -11,7 +11,7 @@ s AS MATERIALIZED (SELECT cardinality($2::uuid[]) = 1 AS one_budget_id,
     ($4::text[])[1]::json AS outcome,
     ($5::bigint[])[1] AS now,
     ($6::bigint[])[1] AS expires_at_ms),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_budget_id THEN s.budget_id ELSE u.budget_id END AS budget_id,
+a AS (SELECT CASE WHEN s.one_budget_id THEN s.budget_id ELSE u.budget_id END AS budget_id,
     CASE WHEN s.one_key THEN s.key ELSE u.key END AS key,
     CASE WHEN s.one_outcome THEN s.outcome ELSE u.outcome::json END AS outcome,
     CASE WHEN s.one_now THEN s.now ELSE u.now END AS now,
@@ -36,6 +36,6 @@ g AS (INSERT INTO ff_budget_usage_dedup AS t (budget_id,
     t.dedup_key AS r_dedup_key)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_budget_id) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_dedup_key) END
+    CASE WHEN count(*) < cardinality($2::uuid[]) THEN array_agg(g.r_budget_id) END,
+    CASE WHEN count(*) < cardinality($2::uuid[]) THEN array_agg(g.r_dedup_key) END
     FROM g;

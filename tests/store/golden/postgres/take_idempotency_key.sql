@@ -11,7 +11,7 @@ s AS MATERIALIZED (SELECT cardinality($2::text[]) = 1 AS one_namespace,
     ($4::bigint[])[1] AS partition_key,
     ($5::uuid[])[1] AS execution_id,
     ($6::bigint[])[1] AS expires_at_ms),
-a AS MATERIALIZED (SELECT CASE WHEN s.one_namespace THEN s.namespace ELSE u.namespace END AS namespace,
+a AS (SELECT CASE WHEN s.one_namespace THEN s.namespace ELSE u.namespace END AS namespace,
     CASE WHEN s.one_idempotency_key THEN s.idempotency_key ELSE u.idempotency_key END AS idempotency_key,
     CASE WHEN s.one_partition_key THEN s.partition_key ELSE u.partition_key END AS partition_key,
     CASE WHEN s.one_execution_id THEN s.execution_id ELSE u.execution_id END AS execution_id,
@@ -36,6 +36,6 @@ g AS (INSERT INTO ff_idempotency AS t (namespace,
     t.idempotency_key AS r_idempotency_key)
 SELECT (SELECT now_ms FROM clk),
     count(*),
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_namespace) END,
-    CASE WHEN count(*) < (SELECT count(*) FROM a) THEN array_agg(g.r_idempotency_key) END
+    CASE WHEN count(*) < cardinality($2::text[]) THEN array_agg(g.r_namespace) END,
+    CASE WHEN count(*) < cardinality($2::text[]) THEN array_agg(g.r_idempotency_key) END
     FROM g;

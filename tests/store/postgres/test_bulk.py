@@ -1,0 +1,125 @@
+"""Many new rows in one statement: usually all are new, and if only one is not, each is told of itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import asyncpg
+import pytest
+
+from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate
+from flowfabric.plan import Applied, Form, Plan, Refused
+from flowfabric.rules.creating import CREATE_READY
+from flowfabric.store.postgres.apply import MANY, Effects, run_many, run_plans, text_of
+from flowfabric.store.postgres.connections import Options
+from tests.engine.helpers import new_id
+
+from .helpers import ADD_LANE, engine_on, lane, lanes, opened, world
+
+HOPEFUL, CAREFUL = text_of(ADD_LANE).hopeful, text_of(ADD_LANE).sql
+
+
+class Spied:
+    """A connection that remembers what was asked of it."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection, self.asked = connection, list[str]()
+
+    async def fetch(self, sql: str, *args: Any) -> Sequence[Any]:
+        self.asked.append(sql)
+        found: Sequence[Any] = await self._connection.fetch(sql, *args)
+        return found
+
+    def transaction(self) -> Any:
+        return self._connection.transaction()
+
+
+def named(count: int, start: int = 0) -> list[Plan]:
+    return [lane(f"lane-{n:03}") for n in range(start, start + count)]
+
+
+@pytest.mark.parametrize("count", [MANY - 1, MANY, 3 * MANY])
+async def test_many_are_written_as_if_all_were_new(options: Options, count: int) -> None:
+    async with opened(options) as store:
+        connection = await asyncpg.connect(options.url)
+        session = Spied(connection)
+        answers = await run_many(session, named(count), 7, Effects())
+        assert answers == [Applied(7)] * count and len(await lanes(store)) == count
+        assert session.asked == [HOPEFUL if count >= MANY else CAREFUL]
+        await connection.close()
+
+
+@pytest.mark.parametrize("there", [[0], [MANY], [5, 6, 7], list(range(MANY + 1))], ids=["first", "last", "some", "all"])
+async def test_the_ones_that_were_there_are_told_so_and_the_others_go_in(options: Options, there: list[int]) -> None:
+    plans = named(MANY + 1)
+    async with opened(options) as store:
+        connection = await asyncpg.connect(options.url)
+        session = Spied(connection)
+        await run_plans(session, [plans[n] for n in there], 7, Effects())
+        session.asked.clear()
+        answers = await run_many(session, plans, 8, Effects())
+        assert answers == [Refused() if n in there else Applied(8) for n in range(MANY + 1)]
+        assert session.asked == [HOPEFUL, CAREFUL]
+        assert len(await lanes(store)) == MANY + 1
+        await connection.close()
+
+
+async def test_another_error_is_not_taken_for_a_duplicate(options: Options) -> None:
+    connection = await asyncpg.connect(options.url)
+    session = Spied(connection)
+    bad = [*named(MANY), lane("unfit", at=2**70)]
+    with pytest.raises(asyncpg.DataError):
+        await run_many(session, bad, 7, Effects())
+    assert session.asked == [HOPEFUL]
+    await connection.close()
+
+
+def test_only_what_may_be_there_already_is_hoped_for() -> None:
+    assert HOPEFUL is not None and "ON CONFLICT" not in HOPEFUL and "ON CONFLICT" in CAREFUL
+    create: Form = CREATE_READY
+    hopeful = text_of(create).hopeful
+    assert hopeful is not None and "NOT EXISTS" in hopeful, "a closed lane still refuses"
+
+
+async def test_a_bulk_that_was_sent_before_is_all_duplicates(options: Options) -> None:
+    async with engine_on(options) as engine:
+        many = [CreateExecutionArgs(execution_id=new_id()) for _ in range(3 * MANY)]
+        first = await engine.create_executions(many[: 2 * MANY])
+        assert all(isinstance(answer, Created) for answer in first)
+        again = await engine.create_executions(many)
+        assert [type(answer) for answer in again] == [Duplicate] * 2 * MANY + [Created] * MANY
+        await world(engine)
+
+
+async def test_bulks_of_the_same_ids_from_two_sides_make_each_once(options: Options) -> None:
+    """The second waits where the first is, is told that it came second, and finds out for which."""
+    ids = [new_id() for _ in range(4 * MANY)]
+    async with engine_on(options) as here, engine_on(options) as there:
+
+        async def create(engine: Any, order: list[ExecutionId]) -> list[Created | Duplicate]:
+            made: list[Created | Duplicate] = await engine.create_executions([CreateExecutionArgs(execution_id=i) for i in order])
+            return made
+
+        for turn in range(4):
+            mine = ids[turn * MANY : (turn + 1) * MANY]
+            answers = await asyncio.gather(create(here, mine), create(there, mine[::-1]))
+            created = [str(each.execution_id) for several in answers for each in several if isinstance(each, Created)]
+            assert sorted(created) == sorted(mine)
+        await world(here)
+
+
+async def test_a_duplicate_in_a_bulk_does_not_end_their_transaction(options: Options) -> None:
+    async with engine_on(options) as engine:
+        known = new_id()
+        await engine.create_execution(CreateExecutionArgs(execution_id=known))
+        connection = await asyncpg.connect(options.url)
+        many = [CreateExecutionArgs(execution_id=ident) for ident in (*(new_id() for _ in range(2 * MANY)), known)]
+        async with connection.transaction():
+            answers = await engine.create_executions(many, connection=connection)
+            assert [type(answer) for answer in answers] == [Created] * 2 * MANY + [Duplicate]
+            assert await connection.fetchval("SELECT 1") == 1
+        await connection.close()
+        await world(engine)
