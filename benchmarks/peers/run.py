@@ -38,8 +38,9 @@ async def run_latency(store: str, n: int, workers: int) -> list[Measured]:
 
 
 def rated(scenario: str, store: str, n: int, replies: dict[str, list[Reply]]) -> list[Measured]:
-    """Jobs a second: the median of the rounds, beside that of the raw limit."""
+    """Jobs a second: the median of the rounds, beside that of the raw limit. The share of it is the middle one of the rounds'."""
     rates = {system: n / median(reply.seconds[0] for reply in each) for system, each in replies.items()}
+    shares = {system: median(_shares(each, replies[RAW])) for system, each in replies.items()}
     return [
         Measured(
             scenario=scenario,
@@ -48,10 +49,14 @@ def rated(scenario: str, store: str, n: int, replies: dict[str, list[Reply]]) ->
             n=n,
             ops_per_s=rate,
             raw_ops_per_s=rates[RAW],
-            ratio_to_raw=rate / rates[RAW],
+            ratio_to_raw=shares[system],
         )
         for system, rate in rates.items()
     ]
+
+
+def _shares(replies: Sequence[Reply], raw: Sequence[Reply]) -> list[float]:
+    return [bare.seconds[0] / reply.seconds[0] for reply, bare in zip(replies, raw, strict=True)]
 
 
 def _timed(store: str, system: str, n: int, replies: Sequence[Reply], raw_p50: float) -> Measured:

@@ -20,19 +20,27 @@ ROUNDS = 3
 Turn = Callable[[str, str], Awaitable[Reply]]
 
 
-async def take_turns(store: str, turn: Turn) -> dict[str, list[Reply]]:
-    """The replies of every system to `turn(system, url)`, one a round."""
+async def take_turns(store: str, turn: Turn, rounds: int = ROUNDS) -> dict[str, list[Reply]]:
+    """The replies of every system to `turn(system, url)`, one a round. Each begins another round: what one leaves to be written
+    back costs whoever follows.
+    """
     if store != "postgres":
         raise SystemExit(f"this scenario compares systems on Postgres: --store postgres, not {store}")
     require(SYSTEMS)
     replies: dict[str, list[Reply]] = {system: [] for system in SYSTEMS}
     with PostgresServer(_working_disk()) as server:
-        for _ in range(ROUNDS):
-            for system in SYSTEMS:
+        for first in range(rounds):
+            for system in _from(first):
                 async with _fresh_database(server) as url:
                     await ask(system, "prepare", url)
                     replies[system].append(await turn(system, url))
     return replies
+
+
+def _from(first: int) -> list[str]:
+    names = list(SYSTEMS)
+    at = first % len(names)
+    return [*names[at:], *names[:at]]
 
 
 async def settle(url: str) -> None:

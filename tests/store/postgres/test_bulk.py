@@ -42,14 +42,20 @@ def named(count: int, start: int = 0) -> list[Plan]:
 
 
 @pytest.mark.parametrize("count", [MANY - 1, MANY, 3 * MANY])
-async def test_many_are_written_as_if_all_were_new(options: Options, count: int) -> None:
+async def test_many_are_written_as_if_all_were_new(options: Options, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    async def fetch(connection: Any, sql: str, *args: Any, **said: Any) -> Any:
+        asked.append(sql)
+        return await honest(connection, sql, *args, **said)
+
     async with opened(options) as store:
-        connection = await asyncpg.connect(options.url)
-        session = Spied(connection)
-        answers = await run_many(session, named(count), 7, Effects())
-        assert answers == [Applied(7)] * count and len(await lanes(store)) == count
-        assert session.asked == [HOPEFUL if count >= MANY else CAREFUL]
-        await connection.close()
+        honest = asyncpg.Connection.fetch
+        monkeypatch.setattr(asyncpg.Connection, "fetch", fetch)
+        answers = await store.commit_many(named(count))
+        monkeypatch.undo()
+        assert [type(answer) for answer in answers] == [Applied] * count and len(await lanes(store)) == count
+        assert [sql for sql in asked if "ff_lane" in sql] == [HOPEFUL if count >= MANY else CAREFUL]
 
 
 @pytest.mark.parametrize("there", [[0], [MANY], [5, 6, 7], list(range(MANY + 1))], ids=["first", "last", "some", "all"])

@@ -178,7 +178,7 @@ async def run_many(session: Session, plans: Sequence[Plan], now_ms: int | None, 
 
     Where the server need not be ready for one that is there already, it writes them a fifth faster.
     """
-    if len(plans) >= MANY and text_of(plans[0].form).hopeful is not None:
+    if text_of(plans[0].form).hopeful is not None:
         try:
             return await run_plans(session, plans, now_ms, effects, hopeful=True)
         except Exception as error:
@@ -228,7 +228,7 @@ async def _run_single(session: Session, text: PgForm, sql: str, plan: Plan, now_
     rows = await session.fetch(sql, now_ms, *plan.values)
     if not rows:
         return [Refused()]
-    effects.add_all(text, [plan])
+    effects.add(text, plan.values, rows[0])
     return [Applied(rows[0][0])]
 
 

@@ -19,6 +19,7 @@ from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.apply import (
+    MANY,
     Effects,
     Session,
     are_new,
@@ -26,6 +27,7 @@ from flowfabric.store.postgres.apply import (
     distinct,
     key_of,
     run_many,
+    run_plans,
     run_together,
     runs_of,
     text_of,
@@ -240,7 +242,9 @@ class PostgresStore:
         if shape[0] == "sweeps":
             first, wanted = items[0]
             return [await run_sweeps_together(session, first, wanted, now, effects)]
-        return dealt(await run_many(session, [plan for plans in items for plan in plans], now, effects), items)
+        plans = [plan for several in items for plan in several]
+        run = run_many if len(plans) >= MANY else run_plans
+        return dealt(await run(session, plans, now, effects), items)
 
     async def _one_by_one(self, link: Link, shape: Shape, items: list[Any]) -> list[Any]:
         """The neighbours of a plan that does not fit are applied; it alone is told why not."""
