@@ -21,26 +21,20 @@ Turn = Callable[[str, str], Awaitable[Reply]]
 
 
 async def take_turns(store: str, turn: Turn, rounds: int = ROUNDS) -> dict[str, list[Reply]]:
-    """The replies of every system to `turn(system, url)`, one a round. Each begins another round: what one leaves to be written
-    back costs whoever follows.
+    """The replies of every system to `turn(system, url)`, one a round. Every second round goes backwards: what one leaves to be
+    written back costs whoever follows.
     """
     if store != "postgres":
         raise SystemExit(f"this scenario compares systems on Postgres: --store postgres, not {store}")
     require(SYSTEMS)
     replies: dict[str, list[Reply]] = {system: [] for system in SYSTEMS}
     with PostgresServer(_working_disk()) as server:
-        for first in range(rounds):
-            for system in _from(first):
+        for at in range(rounds):
+            for system in reversed(SYSTEMS) if at % 2 else SYSTEMS:
                 async with _fresh_database(server) as url:
                     await ask(system, "prepare", url)
                     replies[system].append(await turn(system, url))
     return replies
-
-
-def _from(first: int) -> list[str]:
-    names = list(SYSTEMS)
-    at = first % len(names)
-    return [*names[at:], *names[:at]]
 
 
 async def settle(url: str) -> None:

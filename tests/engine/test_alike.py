@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from typing import Any
 from uuid import UUID
 
@@ -109,6 +111,25 @@ async def test_together_they_are_stored_as_each_would_be_alone(engine: Engine) -
             found = await row(engine, each.execution_id)
             assert _told(found) == wanted
             assert (found.partition_key, found.execution_id, found.payload) == (n, each.execution_id.uuid, b"%d" % n)
+
+
+async def test_any_sequence_will_do(engine: Engine) -> None:
+    many = [replace(FIRST, execution_id=new_id()) for _ in range(3)]
+    for given in (deque(many), tuple(many), dict(enumerate(many)).values()):
+        answers = await engine.create_executions(given)  # type: ignore[arg-type]
+        assert [answer.execution_id for answer in answers] == [each.execution_id for each in many]
+
+
+async def test_what_the_caller_does_meanwhile_changes_nothing(engine: Engine) -> None:
+    """His list and his tags are read when he calls."""
+    many = [CreateExecutionArgs(execution_id=new_id()) for _ in range(2)]
+    kept = list(many)
+    creating = asyncio.ensure_future(engine.create_executions(many))
+    await asyncio.sleep(0)
+    many[0].tags["not checked"] = "x"  # type: ignore[index]
+    many.clear()
+    assert [type(made) for made in await creating] == [Created] * 2
+    assert [(await row(engine, each.execution_id)).tags for each in kept] == ["{}"] * 2
 
 
 def _numbered(args: CreateExecutionArgs, n: int) -> CreateExecutionArgs:

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Created, CreateExecutionArgs, Execution
 from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements, StreamPolicy, TimeoutPolicy, parse_policy
 from flowfabric.plan import Applied, Plan, Refused
-from flowfabric.rules.creating import REGISTER_LANE, SET_LANE_STATE, Creation, clamp_priority, create
+from flowfabric.rules.creating import REGISTER_LANE, SET_LANE_STATE, Creation, clamp_priority, create, repeated
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 from flowfabric.testing import ManualClock
@@ -54,6 +56,20 @@ def test_only_a_time_ahead_delays(argument: int | None, in_policy: int | None, s
     assert row.blocking_detail == (f"delayed until {until}" if until else "")
     assert name_of(vector_of(row)) == ("DELAYED" if until else "READY")
     assert row.attempt_state == "pending_first_attempt"
+
+
+@pytest.mark.parametrize("policy", [None, ExecutionPolicy(priority=3, delay_until=NOW + 5)])
+@pytest.mark.parametrize("delay", [None, NOW + 9])
+def test_the_same_again_is_what_each_would_be_by_itself(policy: ExecutionPolicy | None, delay: int | None) -> None:
+    idents = [ExecutionId.of(n, UUID(int=n)) for n in (7, 3, 7)]
+    many = [
+        CreateExecutionArgs(execution_id=ident, input_payload=b"%d" % at, tags={"app.a": "b"}, delay_until=delay)
+        for at, ident in enumerate(idents)
+    ]
+    first, *others = [create(args, policy, NOW) for args in many]
+    assert list(repeated(first, many[1:])) == others
+    assert first.plan.values != others[0].plan.values
+    assert list(repeated(first, [])) == []
 
 
 def test_the_engines_clock_decides_and_the_given_time_is_recorded() -> None:

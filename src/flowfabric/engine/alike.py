@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from flowfabric.engine import checks
 from flowfabric.ids import ExecutionId
@@ -25,6 +26,8 @@ def checked_runs(many: Sequence[CreateExecutionArgs]) -> list[Alike]:
     runs = []
     for run in _runs(many):
         first = checks.creation(run[0])
+        if len(run) > 1:
+            first = replace(first, tags=dict(first.tags))  # what the caller does to his concerns nobody else
         runs.append(Alike(first, parse_policy(first.policy), run[1:]))
     return runs
 

@@ -81,14 +81,15 @@ class Executions(Kernel):
         self, many: Sequence[CreateExecutionArgs], *, connection: Any = None
     ) -> list[Created | Duplicate]:
         """Many at once, each as `create_execution` would answer it, in the order given. Nothing is written if one is invalid."""
-        if connection is not None:
-            for lane in {checks.creation(args).lane_id for args in many}:
-                await self._know_lane(lane, "create_execution")
-            return await self._inside(connection).create_executions(many)
+        many = list(many)  # the caller's may change while we wait
         if len(many) > MAX_BULK_CREATE:
             raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(many))
-        now = await self.store.now_ms()
         runs = checked_runs(many)
+        if connection is not None:
+            for lane in {run.first.lane_id for run in runs}:
+                await self._know_lane(lane, "create_execution")
+            return await self._inside(connection).create_executions(many)
+        now = await self.store.now_ms()
         limits = await self._limits_of([(run.first, run.policy) for run in runs])
         made: list[Creation] = []
         for run, limited in zip(runs, limits or repeat(NOTHING), strict=False):

@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
+from msgspec import structs
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate
 from flowfabric.plan import Applied, Form, Plan, Refused
-from flowfabric.rules.creating import CREATE_READY
+from flowfabric.rules.creating import CREATE_READY, create
 from flowfabric.store.postgres.apply import MANY, Effects, run_many, run_plans, text_of
 from flowfabric.store.postgres.connections import Options
 from tests.engine.helpers import new_id
 
-from .helpers import ADD_LANE, engine_on, lane, lanes, opened, world
+from .helpers import ADD_LANE, engine_on, lane, lanes, opened, plain, until_somebody_waits, world
+from .proxy import Lost, Proxy
 
 HOPEFUL, CAREFUL = text_of(ADD_LANE).hopeful, text_of(ADD_LANE).sql
 
@@ -83,6 +86,25 @@ async def test_another_error_is_not_taken_for_a_duplicate(options: Options) -> N
     await connection.close()
 
 
+async def test_only_those_that_went_in_are_announced(options: Options) -> None:
+    """The one that was there is the only one of its lane, and its deadline the earliest."""
+
+    def made(n: int) -> Plan:
+        said = CreateExecutionArgs(
+            execution_id=ExecutionId.of(n, UUID(int=n)), lane_id="there" if n == 1 else "new", execution_deadline_at=1_000 + n
+        )
+        return create(said, None, 5).plan
+
+    connection = await asyncpg.connect(options.url)
+    plans = [made(n) for n in range(1, MANY + 1)]
+    await run_plans(connection, plans[:1], 7, Effects())
+    effects = Effects()
+    answers = await run_many(connection, plans, 8, effects)
+    assert answers == [Refused(), *[Applied(8)] * (MANY - 1)]
+    assert (effects.topics, effects.dues) == ({("ready", "new"): None}, {"deadline": 1_002})
+    await connection.close()
+
+
 def test_only_what_may_be_there_already_is_hoped_for() -> None:
     assert HOPEFUL is not None and "ON CONFLICT" not in HOPEFUL and "ON CONFLICT" in CAREFUL
     create: Form = CREATE_READY
@@ -100,18 +122,57 @@ async def test_a_bulk_that_was_sent_before_is_all_duplicates(options: Options) -
         await world(engine)
 
 
+async def test_a_bulk_waits_for_whoever_is_about_to_write_one_of_its_ids(options: Options) -> None:
+    """And when that stands, it is told of that one and writes the others."""
+    many = [CreateExecutionArgs(execution_id=new_id()) for _ in range(MANY)]
+    async with engine_on(options) as engine:
+        await engine.set_lane_state("default", "active")
+        connection = await asyncpg.connect(options.url)
+        with plain(options) as looking:
+            async with connection.transaction():
+                assert isinstance(await engine.create_execution(many[7], connection=connection), Created)
+                creating = asyncio.ensure_future(engine.create_executions(many))
+                await until_somebody_waits(looking)
+                assert not creating.done()
+        answers = await creating
+        assert [type(answer) for answer in answers] == [Duplicate if n == 7 else Created for n in range(MANY)]
+        await connection.close()
+        await world(engine)
+
+
+@pytest.mark.parametrize("how", ["statement", "answer"])
+@pytest.mark.parametrize("word", ["INSERT INTO ff_exec_core", "ON CONFLICT DO NOTHING"], ids=["hopeful", "careful"])
+async def test_a_bulk_whose_connection_is_lost_is_told_as_it_came_out(options: Options, how: Lost, word: str) -> None:
+    many = [CreateExecutionArgs(execution_id=new_id(), input_payload=b"in") for _ in range(MANY)]
+    async with Proxy(options.url) as proxy, engine_on(structs.replace(options, url=proxy.url)) as engine:
+        await engine.create_execution(structs.replace(many[7], input_payload=b"before"))
+        proxy.lose(how, word)
+        answers = await engine.create_executions(many)
+        assert [type(answer) for answer in answers] == [Duplicate if n == 7 else Created for n in range(MANY)]
+        assert proxy.lost == 1 and len((await world(engine)).executions) == MANY
+
+
+async def test_behind_a_pooler_it_is_the_same(options: Options) -> None:
+    many = [CreateExecutionArgs(execution_id=new_id()) for _ in range(2 * MANY)]
+    async with engine_on(structs.replace(options, pooler=True)) as engine:
+        await engine.create_execution(many[3])
+        answers = await engine.create_executions(many)
+        assert [type(answer) for answer in answers] == [Duplicate if n == 3 else Created for n in range(2 * MANY)]
+        await world(engine)
+
+
 async def test_bulks_of_the_same_ids_from_two_sides_make_each_once(options: Options) -> None:
-    """The second waits where the first is, is told that it came second, and finds out for which."""
+    """Whoever comes second is told so, and finds out for which."""
     ids = [new_id() for _ in range(4 * MANY)]
     async with engine_on(options) as here, engine_on(options) as there:
 
-        async def create(engine: Any, order: list[ExecutionId]) -> list[Created | Duplicate]:
+        async def bulk(engine: Any, order: list[ExecutionId]) -> list[Created | Duplicate]:
             made: list[Created | Duplicate] = await engine.create_executions([CreateExecutionArgs(execution_id=i) for i in order])
             return made
 
         for turn in range(4):
             mine = ids[turn * MANY : (turn + 1) * MANY]
-            answers = await asyncio.gather(create(here, mine), create(there, mine[::-1]))
+            answers = await asyncio.gather(bulk(here, mine), bulk(there, mine[::-1]))
             created = [str(each.execution_id) for several in answers for each in several if isinstance(each, Created)]
             assert sorted(created) == sorted(mine)
         await world(here)

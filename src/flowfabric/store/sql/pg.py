@@ -65,10 +65,9 @@ class PgForm(Struct, frozen=True):
     An answer row begins with the time and the plan's ordinal (for a sweep the request's and the row's place, for a plain insert
     the new row's key), then come `returning`, a trap for each step in `musts`, and the columns its wake-ups need. A `counted`
     insert answers with one row instead: the time, how many went in and, unless all did, the keys of those; `single` is the same
-    for one plan, with plain parameters and the time as its answer, and `hopeful` for many, as an error if only one of them is
-    there already. `probe` asks, by what a sweep chooses by, whether there is
-    anything for it. A `packed` insert takes arguments that are the same for all plans as arrays of one.
-    `items` are the parts of an item and what they are.
+    for one plan, with plain parameters and the time as its answer, and `hopeful` is an error if only one is there already.
+    `probe` asks, by what a sweep chooses by, whether there is anything for it. A `packed` insert takes arguments that are the
+    same for all plans as arrays of one. `items` are the parts of an item and what they are.
     """
 
     sql: str
@@ -123,9 +122,8 @@ def statement(form: Form, lead: Lead | None = None) -> PgForm:
         shown = ["(SELECT now_ms FROM clk)", "count(*)"]
         shown += [f"CASE WHEN {missing} THEN array_agg(g.r_{k}) END" for k in leading]
     parts = [clock()] if lead is None else [clock(), *lead.parts] if lead.decides else [*lead.parts, clock(behind="f")]
-    parts += (
-        [] if form.pick is not None else arguments(form, kinds, packed=plain_insert, kept=not counted or bool(_present(head)))
-    )
+    if form.pick is None:
+        parts += arguments(form, kinds, packed=plain_insert, kept=not counted or bool(_present(head)))
     parts += _held_still(form, kinds)
     parts += _deciding(form, subject, kinds, plain_insert=plain_insert, guarded=lead is not None and lead.decides)
     rest = Scope(subject, kinds, "g", "g.w_")
