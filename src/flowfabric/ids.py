@@ -212,7 +212,7 @@ _set_number, _set_safety = UUID.int.__set__, UUID.is_safe.__set__  # type: ignor
 
 
 def uuid_text(ident: UUID) -> str:
-    """As `str(ident)`, at a third of its price."""
+    """As `str(ident)`, a fifth cheaper."""
     return hyphenated(ident.int.to_bytes(16, "big").hex())
 
 
@@ -221,7 +221,7 @@ def hyphenated(digits: str) -> str:
 
 
 def uuid_of(number: int) -> UUID:
-    """As `UUID(int=number)`, at a quarter of its price: the number is ours and needs no checking."""
+    """As `UUID(int=number)`, at a third of its price: the number is ours and needs no checking."""
     made = UUID.__new__(UUID)
     _set_number(made, number)
     _set_safety(made, _UNKNOWN)

@@ -85,8 +85,9 @@ class Executions(Kernel):
         if len(many) > MAX_BULK_CREATE:
             raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(many))
         runs = checked_runs(many)
+        lanes = {run.first.lane_id for run in runs}
         if connection is not None:
-            for lane in {run.first.lane_id for run in runs}:
+            for lane in lanes:
                 await self._know_lane(lane, "create_execution")
             return await self._inside(connection).create_executions(many)
         now = await self.store.now_ms()
@@ -95,7 +96,7 @@ class Executions(Kernel):
         for run, limited in zip(runs, limits or repeat(NOTHING), strict=False):
             first = creating.create(run.first, run.policy, now, limited)
             made += (first, *creating.repeated(first, run.others))
-        for lane in {args.lane_id for args in many}:
+        for lane in lanes:
             await self._know_lane(lane, "create_execution")
         try:
             return await self._create_all(made, many)

@@ -178,26 +178,26 @@ async def run_many(session: Session, plans: Sequence[Plan], now_ms: int | None, 
 
     Where the server need not be ready for one that is there already, it writes them a fifth faster.
     """
-    if text_of(plans[0].form).hopeful is not None:
+    hopeful = text_of(plans[0].form).hopeful
+    if hopeful is not None:
         try:
-            return await run_plans(session, plans, now_ms, effects, hopeful=True)
+            return await run_plans(session, plans, now_ms, effects, hopeful)
         except Exception as error:
             if state_of(error) != "23505":
                 raise
     return await run_plans(session, plans, now_ms, effects)
 
 
-async def run_plans(
-    session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects, *, hopeful: bool = False
-) -> list[Answer]:
-    """Plans of one form about different rows, in one statement. Locks are taken in the order of the keys."""
+async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects, sql: str = "") -> list[Answer]:
+    """Plans of one form about different rows, in one statement, its own unless one is given. Locks are taken in the order of the
+    keys.
+    """
     text = text_of(plans[0].form)
     if text.single is not None and len(plans) == 1:
         return await _run_single(session, text, text.single, plans[0], now_ms, effects)
     order = in_order(plans)
-    sql = text.hopeful if hopeful and text.hopeful else text.sql
     try:
-        rows = await session.fetch(sql, now_ms, *arrays_of(text, [plans[at] for at in order]))
+        rows = await session.fetch(sql or text.sql, now_ms, *arrays_of(text, [plans[at] for at in order]))
     except Exception as error:
         step = _refused_at(error) if text.musts and len(plans) == 1 else 0
         if not step:
