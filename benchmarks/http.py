@@ -38,7 +38,7 @@ async def served(store_url: str) -> AsyncIterator[str]:
         **where,
         "FF_DEV_MODE": "1",
         "FF_API_TOKEN": TOKEN,
-        "FF_WAITPOINT_HMAC_SECRET": "00" * 32,
+        "FF_WAITPOINT_HMAC_SECRET": "2a" * 32,
         "FF_LISTEN_ADDR": "127.0.0.1:0",
     }
     command = (sys.executable, "-m", "flowfabric.cli.entry", "server")

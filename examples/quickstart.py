@@ -15,15 +15,15 @@ async def greet(ctx: Context, name: str) -> str:
 
 
 async def ask(link: OpenWaitpoint) -> None:  # mail the link, if you have somebody to ask; here the answer is yes
-    await app.run(link.run).signal("yes", source="ann", waitpoint=link.waitpoint_id, token=link.token)
+    await app.run(link.run).signal("approved", source="ann", waitpoint=link.waitpoint_id, token=link.token)
 
 
 @app.task
 async def release(ctx: Context, version: str) -> str:
     image = await ctx.step("build", lambda: f"image-{version}")  # runs once, even if the process dies right after
-    answers = await ctx.approval("go-live", timeout="24h", notify=ask)  # waits for a person, and holds no worker
+    decision = await ctx.approval("go-live", timeout="24h", notify=ask)  # holds no worker; a rejection raises Rejected
     await ctx.sleep("1s")  # or 30 days
-    return f"{image} is live, approved by {answers[0].source}"
+    return f"{image} is live, approved by {decision.by}"
 
 
 async def main() -> None:

@@ -67,7 +67,9 @@ from flowfabric.sdk.failures import (
     CancelRun,
     ChildFailed,
     Fatal,
+    IdempotencyConflict,
     PayloadError,
+    Rejected,
     Retry,
     RunCancelled,
     RunError,
@@ -82,11 +84,12 @@ from flowfabric.sdk.payloads import Codec, State
 from flowfabric.sdk.quotas import Quota
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.task import Task
-from flowfabric.sdk.waits import OpenWaitpoint, Signal
+from flowfabric.sdk.waits import Answer, Decision, OpenWaitpoint, Signal
 from flowfabric.sdk.worker import Worker
 
 __all__ = [
     "AllOf",
+    "Answer",
     "App",
     "AppendOutcome",
     "BestEffortLive",
@@ -106,6 +109,7 @@ __all__ = [
     "CreateBudgetArgs",
     "CreateExecutionArgs",
     "CreateQuotaPolicyArgs",
+    "Decision",
     "DeliverSignalArgs",
     "Durable",
     "DurableSummary",
@@ -128,6 +132,7 @@ __all__ = [
     "HardBreach",
     "HardLimitAction",
     "HistoryEntry",
+    "IdempotencyConflict",
     "LoopSettings",
     "MetricsLayer",
     "Node",
@@ -141,6 +146,7 @@ __all__ = [
     "ReasonCode",
     "RecordSpendArgs",
     "RegisterWorkerArgs",
+    "Rejected",
     "ReportUsageAdminArgs",
     "Retry",
     "RetryPolicy",

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-from collections.abc import Iterable
+import weakref
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
+
+from msgspec import structs
 
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.kernel import Settings
 from flowfabric.engine.onlooker import Onlooker
 from flowfabric.errors import ConfigError, RequiresDevMode
+from flowfabric.loops.apart import Apart
 from flowfabric.loops.led import Led
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.loops.supervisor import Supervisor
@@ -33,6 +38,7 @@ if TYPE_CHECKING:
 DEV_MODE = "FF_DEV_MODE"
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 HTTP_SCHEMES = ("http://", "https://")
+LOOP_READERS = 4
 POSTGRES_LOOPS = LoopSettings(
     lease_expiry_ms=3_000,
     delayed_promoter_ms=3_000,
@@ -49,6 +55,11 @@ class SqliteBackend(Engine):
 
     store: SqliteStore
 
+    def __init__(self, store: SqliteStore, settings: Settings | None = None, *, seed: int | None = None) -> None:
+        super().__init__(store, settings, seed=seed)
+        store.backends += 1
+        weakref.finalize(self, _left, store).atexit = False
+
     @classmethod
     async def new(cls, path: str, *, dev: bool = False, settings: Settings | None = None, **tuning: Any) -> SqliteBackend:
         """Opens a path, a file: URI or `:memory:`. Needs FF_DEV_MODE=1 in the environment, or dev=True."""
@@ -64,7 +75,8 @@ class SqliteBackend(Engine):
         """Starts the background loops, at most once per database and process; whether this call did."""
         if self.store.loops is not None:
             return False
-        self.store.loops = Supervisor(Engine(self.store, self.settings), settings)
+        store, engine_settings = self.store, self.settings  # and not self: an engine that is not closed can be collected
+        self.store.loops = Apart(lambda: _supervised(Engine(store, engine_settings), settings))
         self.store.loops.watched_by(self.onlooker)
         self.store.loops.start()
         return True
@@ -102,8 +114,24 @@ def _checked(tuning: dict[str, Any]) -> dict[str, Any]:
     return tuning
 
 
+def _left(store: SqliteStore) -> None:
+    """The last engine on this store was collected without having been closed: its loops end."""
+    store.backends -= 1
+    if store.backends <= 0 and store.loops is not None:
+        loops, store.loops = store.loops, None
+        loops.end()
+
+
+@asynccontextmanager
+async def _supervised(engine: Engine, settings: LoopSettings | None) -> AsyncIterator[Supervisor]:
+    try:
+        yield Supervisor(engine, settings)
+    finally:
+        await engine.finish()
+
+
 class MemoryBackend(Engine):
-    """The engine on the in-memory reference store."""
+    """The engine on the in-memory reference store. Its rows belong to one event loop, and so do its loops."""
 
     _loops: Supervisor | None = None
 
@@ -128,7 +156,7 @@ class PostgresBackend(Engine):
     """The engine on Postgres. One per event loop."""
 
     store: PostgresStore
-    _loops: Led | Supervisor | None = None
+    _loops: Apart | None = None
 
     @classmethod
     async def connect(
@@ -151,15 +179,21 @@ class PostgresBackend(Engine):
         """Starts the background loops; of all processes on this database the elected one runs them."""
         if self._loops is not None:
             return False
-        settings = settings or POSTGRES_LOOPS
-        if self.store.options.pooler:
-            self._loops = Supervisor(self, settings)
-        else:
-            from flowfabric.store.postgres.leader import Election
+        from flowfabric.store.postgres.leader import Election
 
-            self._loops = Led(Election(self.store.options), lambda: Supervisor(self, settings))
+        store, engine_settings, loops = self.store, self.settings, settings or POSTGRES_LOOPS
+        self._loops = Apart(
+            lambda: nullcontext(Led(Election(store.options), lambda: _supervised_beside(store, engine_settings, loops)))
+        )
+        self._loops.watched_by(self.onlooker)
         self._loops.start()
+        weakref.finalize(self, self._loops.end).atexit = False
         return True
+
+    def watched_by(self, onlooker: Onlooker) -> None:
+        super().watched_by(onlooker)
+        if self._loops is not None:
+            self._loops.watched_by(onlooker)
 
     @property
     def loops_are_running(self) -> bool:
@@ -169,6 +203,18 @@ class PostgresBackend(Engine):
         loops, self._loops = self._loops, None
         if loops is not None:
             await loops.stop(grace_s)
+
+
+@asynccontextmanager
+async def _supervised_beside(store: PostgresStore, settings: Settings, loops: LoopSettings) -> AsyncIterator[Supervisor]:
+    """On connections of their own, since a connection belongs to an event loop. They are opened as they are needed."""
+    options = structs.replace(store.options, readers=min(store.options.readers, LOOP_READERS))
+    own = type(store)(options, clock=store.clock, beside=store)
+    engine = Engine(await own.open(), settings)
+    try:
+        yield Supervisor(engine, loops)
+    finally:
+        await engine.close()
 
 
 def postgres_options(url: str, **tuning: Any) -> Options:

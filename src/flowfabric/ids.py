@@ -29,7 +29,9 @@ MAX_NAME_BYTES = 256
 INSTANCE_TAG_KEY = "cairn.instance_id"
 
 _EXECUTION_ID = re.compile(r"\{fp:([^}]*)\}:(.*)\Z", re.DOTALL)
-_DECIMAL = re.compile(r"[0-9]{1,5}\Z")
+_DECIMAL = re.compile(r"\+?0*([0-9]{1,5})\Z")
+_HYPHENATED = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
+_UUID = re.compile(rf"(?:{_HYPHENATED}|[0-9a-fA-F]{{32}}|\{{{_HYPHENATED}\}}|urn:uuid:{_HYPHENATED})\Z")
 _TAG_KEY = re.compile(r"[a-z][a-z0-9_]*\.[a-z0-9_][a-z0-9_.]*\Z")
 _PARTITION_KEY = re.compile(r"\{(fp|b|q):([0-9]{1,5})\}\Z")
 
@@ -56,14 +58,15 @@ class ExecutionId(str):
         found = _EXECUTION_ID.match(text)
         if found is None:
             raise ExecutionIdError("MissingTag", text)
-        digits, suffix = found.groups()
-        if not _DECIMAL.match(digits) or int(digits) > MAX_PARTITION_INDEX:
+        stated, suffix = found.groups()
+        digits = _DECIMAL.match(stated)
+        if digits is None or int(digits[1]) > MAX_PARTITION_INDEX:
             raise ExecutionIdError("InvalidPartitionIndex", text)
         try:
-            parsed = UUID(suffix)
+            parsed = parse_uuid(suffix)
         except ValueError:
             raise ExecutionIdError("InvalidUuid", text) from None
-        return cls.of(int(digits), parsed)
+        return cls.of(int(digits[1]), parsed)
 
     @classmethod
     def of(cls, partition: int, ident: UUID) -> ExecutionId:
@@ -83,6 +86,13 @@ class ExecutionId(str):
 
     def __reduce__(self) -> tuple[type[ExecutionId], tuple[str]]:
         return ExecutionId, (str(self),)
+
+
+def parse_uuid(text: str) -> UUID:
+    """A uuid in one of four forms: hyphenated, 32 digits, in braces, or as a urn. `UUID` itself accepts much more."""
+    if not _UUID.match(text):
+        raise ValueError(f"not a uuid: {text[:80]!a}")
+    return UUID(text)
 
 
 def execution_id(value: object, field: str = "execution_id") -> ExecutionId:

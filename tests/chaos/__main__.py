@@ -23,22 +23,22 @@ from flowfabric.verify.world import TABLES_READ
 
 from .checker import check
 from .child import CALM, Setup
-from .evidence import FENCED, GRANTS, Evidence
-from .fences import is_borrowed
-from .fleet import Fleet
-from .logs import Call, History, Log, read_history
+from .evidence import Evidence
+from .fleet import CLIENTS, Fleet
+from .logs import Log, read_history
 from .nemesis import Nemesis
 from .outages import Outages
-from .plan import KID, LANES, SECRET
+from .plan import KID, SECRET
+from .progress import Timers, probe
 from .stores import STORES, StoreCase, case_of, open_engine
 from .subscriber import saved_cursor
-from .survivors import reconnects
-from .waits import MET
+from .summary import checks, ends, faults, show, work
 
 KILLS_PER_S = 2.0
-EXECUTIONS_PER_KILL = 40
+EXECUTIONS_PER_KILL = 30
+TASKS_PER_KILL = 5
 TELL_EVERY_S = 2.0
-LEFT = ("dependent", "undispatched", "cancel_groups", "open_waitpoints")
+LEFT = ("dependent", "undispatched", "cancel_groups")
 POSTGRES_RESTARTS = 3
 LATE = ("lease_conflict", "lease_expired", "lease_revoked", "stale_lease", "execution_not_active")
 
@@ -51,14 +51,15 @@ class Run:
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         self._options, self._folder = options, folder
         self._began = time.monotonic()
-        work = 1.5 * options.kills + 0.02 * options.executions + 5 * options.restarts
+        work = 1.5 * options.kills + 0.02 * options.executions + 0.2 * options.tasks + 5 * options.restarts
         self._deadline = self._began + (options.deadline or 60 + work)
         self._case: StoreCase = case_of(options.store, folder)
         rate = options.executions / options.kills * KILLS_PER_S
-        setup = Setup(self._case.url, str(folder), "", options.seed, options.executions, rate)
+        setup = Setup(self._case.url, str(folder), "", options.seed, options.executions, options.tasks, rate)
         self._fleet = Fleet(setup, self._case.url_of)
         self._outages = Outages(self._case, options.restarts, options.kills, options.seed, Log(folder, "outages-1"))
-        self._nemesis = Nemesis(self._fleet, self._outages, options.seed, Log(folder, "nemesis-1"))
+        self._nemesis = Nemesis(self._fleet, self._outages, self._case, folder, options.seed, Log(folder, "nemesis-1"))
+        self._timers, self._probes = Timers(Log(folder, "timers-1")), Log(folder, "probes-1")
         self._told = 0.0
 
     def __call__(self) -> int:
@@ -105,28 +106,33 @@ class Run:
         engine = await open_engine(self._case.url)
         try:
             for what, reached in (
-                ("the driver did not finish", self._driver_finished),
+                ("a client did not finish", self._clients_finished),
                 ("work is left", lambda: self._idle(engine)),
+                ("the probes were not submitted", lambda: self._probed(engine)),
                 ("the subscriber did not catch up", lambda: self._caught_up(engine)),
             ):
                 while not await reached():
                     if time.monotonic() > self._deadline:
                         return [Violation("time", "drain", what)]
                     self._fleet.tend()
+                    await self._timers.look(engine)
                     self._tell()
                     await asyncio.sleep(0.1)
         finally:
             await engine.close()
         return []
 
-    async def _driver_finished(self) -> bool:
-        return self._fleet.members["driver"].finished
+    async def _clients_finished(self) -> bool:
+        return all(self._fleet.members[role].finished for role in CLIENTS)
 
     async def _idle(self, engine: Any) -> bool:
-        waiting = [await engine.store.next_due(index) for index in ("leased", "lost", "delayed")]
-        ready = [await engine.scan_eligible_executions(lane, limit=1) for lane in LANES]
+        """By a census on one snapshot: an execution that moves between two reads would be seen by neither."""
         left = (await engine.store.load([Scan(index, limit=1) for index in LEFT])).rows
-        return not any(due is not None for due in waiting) and not any(ready) and not any(left)
+        return not any(left) and not any(sum(lane.states.values()) for lane in (await engine.census()).lanes)
+
+    async def _probed(self, engine: Any) -> bool:
+        await probe(engine, self._probes)
+        return True
 
     async def _caught_up(self, engine: Any) -> bool:
         for channel in (COMPLETION_EVENTS, LEASE_EVENTS):
@@ -148,47 +154,12 @@ class Run:
         print(f"{time.monotonic() - self._began:6.1f} s  {text}", flush=True)
 
     def _report(self, seen: Evidence, violations: list[Violation]) -> int:
-        history, done = seen.history, self._nemesis.done
-        leases = [event for events in seen.world.leases.values() for event in events]
         complaints = self._fleet.complaints()
-        verdicts = {word: sum(call.verdict == word for call in history.calls) for word in ("acknowledged", "refused", "unknown")}
-        table = {
-            "seed": self._options.seed,
-            "seconds": f"{time.monotonic() - self._began:.1f}",
-            "executions": len(seen.world.executions),
-            "flows": len(seen.world.flows),
-            "members skipped": sum(e.terminal_outcome == "skipped" for e in seen.world.executions.values()),
-            "losers cancelled": sum(
-                (e.cancellation_reason or "").startswith("sibling_quorum") for e in seen.world.executions.values()
-            ),
-            "kills": done["kill"],
-            "self-kills at named points": self._fleet.self_kills,
-            "stops": done["stop"],
-            "graceful ends": done["term"],
-            "server restarts": ", ".join(f"{count} by {how}" for how, count in self._outages.done.items()),
-            "connections cut": self._outages.cut,
-            "reconnects": reconnects(seen),
-            "calls": ", ".join(f"{count} {word}" for word, count in verdicts.items()),
-            "unknown outcomes told": sum(call.verdict == "unknown" and call.answered_ns > 0 for call in history.calls),
-            "told it is out of reach": sum(call.reply["code"] == "transport_error" for call in _refused(history)),
-            "claims": sum(event["event_type"] in GRANTS for event in leases),
-            "completes acknowledged": sum(1 for _ in history.of("complete")),
-            "takeovers": sum(execution.lease_reclaim_count for execution in seen.world.executions.values()),
-            "late writes refused": sum(_was_late(call) for call in history.of(*FENCED, verdict="refused")),
-            "suspends acknowledged": sum(1 for _ in history.of("suspend")),
-            "over at once": sum(call.reply["outcome"] == "met" for call in history.of("suspend")),
-            "signals acknowledged": sum(1 for _ in history.of("signal")),
-            "resumes acknowledged": sum(call.reply["effect"] == MET for call in history.of("signal")),
-            "waits timed out": sum((s.close_reason or "").startswith("timed_out") for s in seen.world.suspensions.values()),
-            "frames acknowledged": sum(len(call.reply["ids"]) for call in history.of("append")),
-            "ends borrowed": sum(is_borrowed(seen, call) for call in history.of("fail", "give_up")),
-            "subscriber lives": len({life.instance for life in history.lives}),
-            "complaints": len(complaints),
-            "violations": len(violations),
-        }
-        print()
-        for name, value in table.items():
-            print(f"  {name:<28}{value}")
+        show("faults", faults(seen, self._fleet.self_kills, self._outages.done, self._outages.cut))
+        show("ends", ends(seen))
+        show("work", work(seen))
+        show("checked", checks(seen, violations, self._timers.worst_ms))
+        print(f"\nseed {self._options.seed}, {time.monotonic() - self._began:.1f} s, {len(complaints)} complaints")
         for line in complaints[:20]:
             print(f"  said: {line}")
         if not violations:
@@ -200,18 +171,9 @@ class Run:
         return 1
 
     def command(self) -> str:
-        told = {name: getattr(self._options, name) for name in ("store", "kills", "restarts", "seed", "executions")}
+        told = {name: getattr(self._options, name) for name in ("store", "kills", "restarts", "seed", "executions", "tasks")}
         words = " ".join(f"--{name} {value}" for name, value in told.items())
         return f"{sys.executable} -m tests.chaos {words} --keep"
-
-
-def _refused(history: History) -> list[Call]:
-    return [call for call in history.calls if call.verdict == "refused"]
-
-
-def _was_late(call: Call) -> bool:
-    """A renewal that met its own execution's end was not late, only superfluous."""
-    return call.reply["code"] in LATE and (call.op, call.reply["code"]) != ("renew", "execution_not_active")
 
 
 def _out_of_time(number: int, _: object) -> None:
@@ -225,6 +187,7 @@ def options_of(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--restarts", type=int, default=None, help=f"of the server; {POSTGRES_RESTARTS} on postgres unless given")
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--executions", type=_positive, default=None, help=f"{EXECUTIONS_PER_KILL} per kill unless given")
+    parser.add_argument("--tasks", type=_positive, default=None, help=f"runs of tasks; {TASKS_PER_KILL} per kill unless given")
     parser.add_argument("--deadline", type=float, default=None, help="seconds; grows with the work unless given")
     parser.add_argument("--keep", action="store_true", help="keep the folder with the database and the logs")
     options = parser.parse_args(words)
@@ -236,6 +199,7 @@ def options_of(words: list[str]) -> argparse.Namespace:
     if options.restarts and options.store == "sqlite":
         parser.error(f"--restarts {options.restarts}: SQLite has no server to restart; leave it out, or use --store postgres")
     options.executions = options.executions or EXECUTIONS_PER_KILL * options.kills
+    options.tasks = options.tasks or TASKS_PER_KILL * options.kills
     return options
 
 

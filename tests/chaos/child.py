@@ -19,6 +19,7 @@ from flowfabric import Engine, PostgresBackend
 from flowfabric.connect import is_postgres
 from flowfabric.errors import TransportError
 
+from .clocks import read_set_clock, true_ns
 from .logs import Log
 from .plan import LOOPS
 from .stores import open_engine
@@ -26,6 +27,7 @@ from .stores import open_engine
 CALM = "calm"
 DRIVER_SAYS = "unexpected connection_lost() call"
 _PR_SET_PDEATHSIG = 1
+LEAD_S = 0.25
 
 
 class Setup(Struct, frozen=True):
@@ -36,12 +38,18 @@ class Setup(Struct, frozen=True):
     instance: str
     seed: int
     executions: int
+    tasks: int
     rate: float
 
     @property
     def calm(self) -> bool:
         """The nemesis has stopped; nobody dies on purpose any more."""
         return (Path(self.folder) / CALM).exists()
+
+
+def leader_file(folder: str | Path) -> Path:
+    """Names the process that ran the loops last."""
+    return Path(folder) / "leader"
 
 
 Main = Callable[[Setup, Engine, Log, asyncio.Event], Awaitable[None]]
@@ -55,6 +63,8 @@ def die() -> None:
 def begin(role: str, setup: Setup) -> None:
     """The whole life of a process, from right after the fork."""
     _end_with_the_run()
+    if not is_postgres(setup.url) or "worker" in role:
+        read_set_clock(setup.folder)
     errors = os.open(Path(setup.folder) / f"{setup.instance}.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     for stream in (1, 2):
         os.dup2(errors, stream)
@@ -85,13 +95,22 @@ async def _live(setup: Setup, main: Main) -> None:
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stop.set)
     loop.add_signal_handler(signal.SIGINT, lambda: None)  # the parent decides
-    log = Log(Path(setup.folder), setup.instance)
+    log = Log(Path(setup.folder), setup.instance, true_ns if is_postgres(setup.url) else None)
     engine = await open_engine(setup.url)
     log.write("note", "born", pid=os.getpid())
     if isinstance(engine, PostgresBackend):
         engine.with_scanners(LOOPS)  # everybody stands for election, so that a dead leader is followed
+    leading = asyncio.create_task(_tell_lead(setup, engine))
     try:
         await main(setup, engine, log, stop)
     finally:
+        leading.cancel()
         await engine.close()
     log.write("note", "ended")
+
+
+async def _tell_lead(setup: Setup, engine: Engine) -> None:
+    while True:
+        if getattr(getattr(engine, "_loops", None), "leads", False):
+            leader_file(setup.folder).write_text(setup.instance)
+        await asyncio.sleep(LEAD_S)

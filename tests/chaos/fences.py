@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from flowfabric.model.policy import stored_policy
 from flowfabric.rules.leases import reclaim_limit
 from flowfabric.verify.invariants import Violation
+from flowfabric.verify.world import Event
 
 from .evidence import ENDS, FENCED, GRANTS, RAISING, Evidence, key_of
 from .logs import Call
@@ -46,11 +47,28 @@ def nothing_stale_accepted(seen: Evidence) -> Iterator[Violation]:
             raised[call.execution].append((call.reply["epoch"], call.answered_ns))
     for call, sent_ms in _in_turn(seen):
         by_logs = [epoch for epoch, at_ns in raised[call.execution] if epoch > call.epoch and at_ns < call.asked_ns]
-        granted = (e for e in seen.leases(call.execution) if e["event_type"] in GRANTS and sent_ms is not None)
+        granted = (e for e in _comparable(seen, call) if sent_ms is not None)
         by_events = [e["lease_epoch"] for e in granted if e["lease_epoch"] > call.epoch and e["occurred_at_ms"] < (sent_ms or 0)]
         if by_logs or by_events:
             says = f"{call.op} of epoch {call.epoch} by {call.instance} accepted after {max(by_logs + by_events)} was granted"
             yield Violation("stale accepted", call.execution, says)
+
+
+def _comparable(seen: Evidence, call: Call) -> list[Event]:
+    """Grants whose times can be compared with the call's: the clock of the store was not set before either of them."""
+    first = min(_clock_steps(seen), key=lambda note: note["t"], default=None)
+    if first is not None and call.asked_ns >= first["t"]:
+        return []
+    grants = [e for e in seen.leases(call.execution) if e["event_type"] in GRANTS]
+    return [e for e in grants if first is None or e["event_id"] <= first["event"]]
+
+
+def was_store_clock_set(seen: Evidence) -> bool:
+    return bool(_clock_steps(seen))
+
+
+def _clock_steps(seen: Evidence) -> list[Event]:
+    return [note for note in seen.history.notes if note["op"] == "clock" and note["event"] is not None]
 
 
 def _in_turn(seen: Evidence) -> Iterator[tuple[Call, int | None]]:
@@ -101,8 +119,9 @@ def grants_are_recorded(seen: Evidence) -> Iterator[Violation]:
             holders = [
                 e["worker_instance_id"] for e in seen.leases(ident) if e["event_type"] in GRANTS and e["lease_epoch"] == epoch
             ]
-            if holders != [call.instance]:
-                yield Violation("I6", ident, f"epoch {epoch} was granted to {call.instance}, the events say {holders}")
+            holder = call.facts.get("as", call.instance)
+            if holders != [holder]:
+                yield Violation("I6", ident, f"epoch {epoch} was granted to {holder}, the events say {holders}")
 
 
 def acknowledged_writes_are_recorded(seen: Evidence) -> Iterator[Violation]:
@@ -124,12 +143,12 @@ def acknowledged_writes_are_recorded(seen: Evidence) -> Iterator[Violation]:
 def is_borrowed(seen: Evidence, call: Call) -> bool:
     """The closing pair answers yes to a late holder who asks for the end that somebody else already gave the execution.
 
-    This is allowed: an operator's cancel or too many losses close the execution in the name of the last lease.
+    This is allowed: an operator's cancel, a timeout or too many losses close the execution in the name of the last lease.
     """
-    wanted = {"give_up": "cancelled", "fail": "failed"}.get(call.op)
+    wanted = {"give_up": ("cancelled",), "fail": ("failed", "expired")}.get(call.op, ())
     execution = seen.execution(call.execution)
     ends = [event["outcome"] for event in seen.world.completions.get(key_of(call.execution), [])]
-    if execution is None or wanted not in ends:
+    if execution is None or not set(wanted) & set(ends):
         return False
     if _left_its_event(seen, call):  # a cancel by an operator leaves the same event as one by the holder
         return call.op == "give_up" and execution.cancelled_by not in ("worker", None)
@@ -144,11 +163,11 @@ def _left_its_event(seen: Evidence, call: Call) -> bool:
 
 
 def _trace(call: Call) -> tuple[str, str | None, int]:
-    """The event a write leaves: its type, its reason and the epoch it carries. Progress leaves none, nor a wait over at once."""
+    """The event a write leaves: its type, its reason and the epoch it carries; none for progress and steps."""
     match call.op:
         case "renew":
             return "renewed", None, call.epoch
-        case "progress":
+        case "progress" | "step":
             return "", None, 0
         case "give_up":
             return "revoked", "cancelled", call.epoch + 1
@@ -157,6 +176,11 @@ def _trace(call: Call) -> tuple[str, str | None, int]:
         case "fail":
             return "revoked", call.reply["outcome"], call.epoch
     return "revoked", {"complete": "completed", "delay": "delayed"}[call.op], call.epoch
+
+
+def sent_result(call: Call) -> bytes:
+    """What a completion carried."""
+    return call.facts["data"].encode() if "data" in call.facts else result(call.facts["digest"], call.facts["size"])
 
 
 def refusals_changed_nothing(seen: Evidence) -> Iterator[Violation]:
@@ -168,7 +192,7 @@ def refusals_changed_nothing(seen: Evidence) -> Iterator[Violation]:
     for execution in seen.world.executions.values():
         if execution.terminal_outcome == "success":
             calls = sent[execution.id, execution.closing_epoch or 0]
-            tried = {call.verdict for call in calls if result(call.facts["digest"], call.facts["size"]) == execution.result}
+            tried = {call.verdict for call in calls if sent_result(call) == (execution.result or b"")}
             if not tried - {"refused"}:
                 says = f"its result was {'refused' if tried else 'never sent'}, yet it is stored"
                 yield Violation("I17", execution.id, says)
@@ -189,8 +213,14 @@ def refusals_left_no_event(seen: Evidence) -> Iterator[Violation]:
             for e in seen.leases(ident)
             if e["event_type"] == "revoked" and e["lease_epoch"] == epoch + (op in RAISING)
         ]
-        if set(left) & set(REASONS[op]):
+        reasons = set(REASONS[op]) - ({"retry"} if _has_timeout(seen, ident) else set())  # a timeout leaves the same event
+        if set(left) & reasons:
             yield Violation("I17", ident, f"{op} of epoch {epoch} was refused, yet the events tell of it: {left}")
+
+
+def _has_timeout(seen: Evidence, ident: str) -> bool:
+    execution = seen.execution(ident)
+    return execution is not None and execution.attempt_timeout_ms is not None
 
 
 def starts_are_bounded(seen: Evidence) -> Iterator[Violation]:

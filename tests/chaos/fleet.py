@@ -26,8 +26,14 @@ ROLES = {
     "driver": "driver",
     "signaller": "signaller",
     "subscriber": "subscriber",
+    "taskworker0": "task_worker",
+    "taskworker1": "task_worker",
+    "taskclient": "task_client",
 }
-GRACEFUL_S = 10.0
+CLIENTS = ("driver", "taskclient")
+"""They end by themselves once all that was planned is done."""
+GRACEFUL_S = 20.0
+"""Longer than what the worker, the passes of the loops and their thread may take, one after the other."""
 
 
 class Member:
@@ -39,7 +45,7 @@ class Member:
         self.grip = -1
         self.resumes_at: float | None = None
         self.asked_to_end_at: float | None = None
-        self.finished = False
+        self.finished = self.is_frozen = False
 
     @property
     def instance(self) -> str:
@@ -65,6 +71,7 @@ class Fleet:
     def start(self, member: Member) -> None:
         member.lives += 1
         member.resumes_at = member.asked_to_end_at = None
+        member.is_frozen = False
         setup = msgspec.structs.replace(self._setup, url=self._url_of(member.role), instance=member.instance)
         member.process = self._nursery.Process(target=begin, args=(ROLES[member.role], setup), name=member.instance)
         member.process.start()
@@ -88,7 +95,7 @@ class Fleet:
         now = time.monotonic()
         for member in self.members.values():
             if member.resumes_at is not None and now >= member.resumes_at:
-                member.resumes_at = None
+                member.resumes_at, member.is_frozen = None, False
                 self.send(member, signal.SIGCONT)
             if member.alive:
                 if member.asked_to_end_at is not None and now > member.asked_to_end_at + GRACEFUL_S:
@@ -106,7 +113,7 @@ class Fleet:
     def _note_end(self, member: Member, code: int | None) -> None:
         if code == -signal.SIGKILL:
             self.self_kills += member.instance not in self._killed
-        elif code == 0 and member.role == "driver":
+        elif code == 0 and member.role in CLIENTS:
             member.finished = member.asked_to_end_at is None
         elif member.asked_to_end_at is None or code not in (
             0,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
@@ -20,16 +21,27 @@ SUFFIX = ".log"
 class Log:
     """Appends JSON lines with one `write` each: what is in the file was written before the process could die."""
 
-    def __init__(self, folder: Path, instance: str) -> None:
+    def __init__(self, folder: Path, instance: str, clock: Callable[[], int] | None = None) -> None:
+        """`clock` is the wall clock of the store, unless it is that of this process."""
+        self._clock = clock
         self.path = folder / (instance + SUFFIX)
         self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._sequence = 0
+        self._lock = threading.Lock()
 
     def write(self, kind: str, op: str, **fields: Any) -> int:
-        self._sequence += 1
-        line = {"seq": self._sequence, "t": time.monotonic_ns(), "ms": time.time_ns() // 1_000_000, "kind": kind, "op": op}
+        with self._lock:
+            self._sequence += 1
+            number = self._sequence
+        line = {
+            "seq": number,
+            "t": time.monotonic_ns(),
+            "ms": (self._clock or time.time_ns)() // 1_000_000,
+            "kind": kind,
+            "op": op,
+        }
         os.write(self._file, (json.dumps({**line, **fields}, separators=(",", ":")) + "\n").encode())
-        return self._sequence
+        return number
 
     def refused(self, op: str, number: int, error: EngineError) -> None:
         doubtful = isinstance(error, TransportError) and error.doubtful

@@ -1,57 +1,114 @@
-"""Who does the harm: every so often one of the processes is killed, stopped for a while, or asked to end."""
+"""Injects the faults: processes are killed, stopped, frozen or asked to end, and the wall clock is set."""
 
 from __future__ import annotations
 
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
+from .child import leader_file
+from .clocks import set_clock
 from .fleet import Fleet, Member
 from .logs import Log
 from .outages import Outages
 from .plan import LEASE_MS
+from .stores import StoreCase
 
 PAUSE_S = (0.15, 0.45)
 STOPPED_LEASES = (0.5, 3.0)
 TICK_S = 0.02
+KILLS_PER_FREEZE, KILLS_PER_CLOCK = 20, 7
+AGAIN_S = 0.2
 ACTS = {
-    ("kill", "worker"): 46,
-    ("kill", "subscriber"): 12,
-    ("kill", "driver"): 8,
-    ("kill", "signaller"): 10,
-    ("stop", "worker"): 17,
+    ("kill", "worker"): 30,
+    ("kill", "taskworker"): 20,
+    ("kill", "subscriber"): 10,
+    ("kill", "driver"): 7,
+    ("kill", "taskclient"): 7,
+    ("kill", "signaller"): 8,
+    ("stop", "worker"): 12,
+    ("stop", "taskworker"): 8,
     ("stop", "subscriber"): 3,
     ("stop", "driver"): 3,
     ("stop", "signaller"): 3,
-    ("term", "worker"): 11,
+    ("term", "worker"): 8,
+    ("term", "taskworker"): 4,
 }
 
 
 class Nemesis:
-    def __init__(self, fleet: Fleet, outages: Outages, seed: int, log: Log) -> None:
-        self._fleet, self._outages, self._log = fleet, outages, log
+    def __init__(self, fleet: Fleet, outages: Outages, case: StoreCase, folder: Path, seed: int, log: Log) -> None:
+        self._fleet, self._outages, self._case, self._folder, self._log = fleet, outages, case, folder, log
         self._rng = Random(f"{seed}/nemesis")
-        self.done = {"kill": 0, "stop": 0, "term": 0}
+        self._kills = 0
+        self.done = {"kill": 0, "stop": 0, "freeze": 0, "term": 0, "clock": 0}
 
     def run(self, kills: int, deadline: float, tell: Callable[[], None]) -> bool:
-        """Until so many were killed and every outage is over; False when time ran out first."""
-        strikes_at = time.monotonic() + 1.0
-        while self.done["kill"] < kills or not self._outages.over:
+        """Until so many were killed and every outage and freeze is over; False when time ran out first."""
+        self._kills = kills
+        strikes_at = acts_at = time.monotonic() + 1.0
+        while self.done["kill"] < kills or not self._outages.over or self._frozen:
             now = time.monotonic()
             if now > deadline:
                 return False
             self._fleet.tend()
             self._outages.tend(self.done["kill"])
+            if now >= acts_at:
+                acts_at = now + AGAIN_S
+                self._act_by_count()
             if now >= strikes_at and self.done["kill"] < kills and self._strike():
                 strikes_at = now + self._rng.uniform(*PAUSE_S)
             tell()
             time.sleep(TICK_S)
+        set_clock(self._folder, 0)
         return True
+
+    @property
+    def _frozen(self) -> list[Member]:
+        return [member for member in self._fleet.members.values() if member.is_frozen]
+
+    def _act_by_count(self) -> None:
+        """The first freeze begins at once, so that the faults go on around it; the clock is right for a while."""
+        kills = self.done["kill"]
+        if kills >= KILLS_PER_FREEZE * self.done["freeze"] and kills < self._kills and not self._frozen:
+            self._freeze()
+        if kills >= KILLS_PER_CLOCK * (self.done["clock"] + 1):
+            self._set_clock()
+
+    def _freeze(self) -> None:
+        """A worker, or the process that runs the loops for all where there is one, for longer than every limit.
+
+        One that is stopped in the middle of a write to SQLite holds the lock of the file: it goes on, and is stopped again.
+        """
+        leader = leader_file(self._folder)
+        named = leader.read_text() if leader.exists() else ""
+        able = [m for m in self._fleet.members.values() if m.alive and m.resumes_at is None and m.asked_to_end_at is None]
+        member = next((m for m in able if m.instance == named), None)
+        if member is None:
+            able = [m for m in able if "worker" in m.role] if self._case.has_no_leader else []
+            member = self._rng.choice(able) if able else None
+        if member is None or not self._fleet.send(member, signal.SIGSTOP):
+            return
+        if not self._case.is_writable():
+            self._fleet.send(member, signal.SIGCONT)
+            return
+        seconds = self._rng.uniform(*self._case.frozen_s)
+        member.resumes_at, member.is_frozen = time.monotonic() + seconds, True
+        self.done["freeze"] += 1
+        self._log.write("note", "freeze", target=member.instance, seconds=f"{seconds:.2f}", led=member.instance == named)
+
+    def _set_clock(self) -> None:
+        """Forward and back in turn."""
+        self.done["clock"] += 1
+        wrong_ms = self._rng.randint(*self._case.clock_ms) * (1 if self.done["clock"] % 2 else -1)
+        self._log.write("note", "clock", wrong_ms=wrong_ms, event=self._case.last_lease_event())
+        set_clock(self._folder, wrong_ms)
 
     def _strike(self) -> bool:
         act, role = self._rng.choices(tuple(ACTS), tuple(ACTS.values()))[0]
-        targets = [m for m in self._fleet.members.values() if m.role.startswith(role) and m.alive]
+        targets = [m for m in self._fleet.members.values() if m.role.startswith(role) and m.alive and not m.is_frozen]
         if act != "kill":
             targets = [m for m in targets if m.resumes_at is None and m.asked_to_end_at is None]
         if not targets:

@@ -47,7 +47,7 @@ LOOPS = LoopSettings(
 KID, SECRET = "k1", "5e" * 32
 AHEAD_MS = 2_000
 EXECUTIONS_PER_FLOW = 12
-FIRST_OF_FLOWS = 1_000_000
+FIRST_OF_FLOWS, FIRST_OF_PROBES = 1_000_000, 2_000_000
 
 
 class Job(Struct, frozen=True):
@@ -146,7 +146,14 @@ def ordinal_of(payload: bytes) -> int:
     return int(payload.partition(b":")[0])
 
 
+def probe_of(role: str) -> str:
+    """What only this worker can do."""
+    return f"probe:{role}"
+
+
 def step(seed: int, ordinal: int, epoch: int) -> Step:
+    if ordinal >= FIRST_OF_PROBES:
+        return Step("complete", 0.001, True, None, None, False, 0, 32)
     rng = Random(f"{seed}/step/{ordinal}/{epoch}")
     ends = {"complete": 66, "fail": 12, "fail_for_good": 3, "delay": 7, "suspend": 8, "give_up": 2, "vanish": 2}
     end = rng.choices(tuple(ends), tuple(ends.values()))[0]

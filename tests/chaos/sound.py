@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, EngineError, ExecutionId, FailureClass, memory_engine
+from flowfabric import ClaimPolicy, CreateExecutionArgs, EngineError, ExecutionId, FailureClass, Worker, memory_engine
 from flowfabric.codec.cursor import BEGINNING
 from flowfabric.engine.subscriptions import Subscription
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
@@ -20,15 +20,19 @@ from flowfabric.store.schema import TABLES
 from flowfabric.verify.world import TABLES_READ
 
 from .driver import made
+from .engine_log import EngineLog
 from .frames import PARTS, appended, batch, sent
 from .logs import History, Log, read_history
-from .plan import SETTINGS, result
+from .plan import LOOPS, SETTINGS, result
 from .signaller import heard
 from .subscriber import as_line
+from .task_plan import PURSE, PURSES, lanes_of
+from .tasks import tasks
 from .worker import failed, granted, observed, parked, renewed
 
 DONE, KEYED, TWIN, CANCELLED, REPLAYED, LOST, WAITED, EARLY = (ExecutionId.solo("lane") for _ in range(8))
 DIGESTS = {ident: f"{number:064x}" for number, ident in enumerate((DONE, KEYED, REPLAYED, LOST, WAITED, EARLY))}
+TASKS = {"south": ("in_time", "steps"), "north": ("steps", "doomed", *["spends_or_fails"] * (PURSE + 1))}
 Tables = dict[str, list[Any]]
 
 
@@ -36,7 +40,7 @@ class Sound:
     """Gives its tables, and the logs its processes would have written."""
 
     def __init__(self, folder: Path) -> None:
-        self.engine: Engine = memory_engine(settings=SETTINGS)
+        self.engine = memory_engine(settings=SETTINGS)
         self.driver, self.first, self.second = (Log(folder, name) for name in ("driver-1", "worker0-1", "worker1-1"))
         self.folder = folder
 
@@ -69,8 +73,30 @@ class Sound:
             await self._complete(self.first, lost)
         with contextlib.suppress(EngineError):
             await self._append(self.first, lost, 0)
+        await self._tasks()
         await self._subscribe()
+        await self.engine.trim_retention(lanes_of("south")[1], 0)
         return await self.engine.store.dump(TABLES_READ), read_history(self.folder)
+
+    async def _tasks(self) -> None:
+        """Both namespaces run tasks; those on the second lane of one are forgotten in the end."""
+        client = Log(self.folder, "taskclient-1")
+        for namespace, kinds in TASKS.items():
+            log = Log(self.folder, f"taskworker{namespace}-1")
+            asking, working = tasks("memory://", namespace), tasks("memory://", namespace, "taskworker-1")
+            asking.around, working.around = EngineLog(client).around, EngineLog(log).around
+            for app in (asking, working):
+                app.use(self.engine)
+            worker = Worker(working, loops=LOOPS)
+            log.write("note", "serves", worker=worker.instance_id, namespace=namespace)
+            async with worker:
+                for n, kind in enumerate(kinds):
+                    run = await asking.tasks[kind].submit(n * PURSES, key=f"{namespace}-{n}")
+                    outcome = await asking.results.of(run.id, 30.0)
+                    value = None if outcome.result is None else outcome.result.decode()
+                    client.write("note", "saw", execution=run.id, outcome=outcome.terminal_outcome, value=value)
+            await asking.results.stop()
+        await self.engine.shutdown_prepare()
 
     async def _wait(self) -> None:
         """One is signalled twice and goes on; for the other a signal came first, and was enough."""
@@ -167,6 +193,15 @@ def again(history: History, op: str, ident: ExecutionId, **changes: Any) -> None
     copy = deepcopy(call_of(history, op, ident))
     copy.facts.update(changes)
     history.calls.append(copy)
+
+
+def run_of(history: History, kind: str) -> Any:
+    """The submission of the first run of a task."""
+    return next(call for call in history.of("create") if "runs" in call.facts and call.facts["runs"][0][1] == kind)
+
+
+def ident_of(history: History, kind: str) -> ExecutionId:
+    return ExecutionId(run_of(history, kind).reply["made"][0][0])
 
 
 def create_call(history: History, ident: ExecutionId) -> Any:

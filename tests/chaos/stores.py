@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, closing
 from pathlib import Path
 from random import Random
 from typing import Any, Protocol
@@ -26,12 +27,13 @@ from .plan import SETTINGS
 from .wire import Wire
 
 CUTS = 3
+LOCKED_S = 1.0
 FRAME_HEADER, WAL_HEADER = 24, 32
 PAUSE_S = 0.05
 QUIET_S = 10.0
 DURABLE = ("fsync", "synchronous_commit", "full_page_writes")
 STORES = ("sqlite", "postgres")
-WIRED = ("worker0", "worker1", "driver", "signaller")
+WIRED = ("worker0", "worker1", "driver", "signaller", "taskworker0", "taskclient")
 
 
 async def open_engine(url: str) -> Engine:
@@ -47,14 +49,38 @@ async def open_engine(url: str) -> Engine:
         await asyncio.sleep(PAUSE_S)
 
 
+async def entered(stack: AsyncExitStack, made: AbstractAsyncContextManager[Any]) -> None:
+    """Waits for a server that is away."""
+    while True:
+        try:
+            await stack.enter_async_context(made)
+            return
+        except TransportError as error:
+            if not error.retryable:
+                raise
+        await asyncio.sleep(PAUSE_S)
+
+
 class StoreCase(Protocol):
+    """`frozen_s` is longer than every limit, the lease of the leader included. By `clock_ms` the wall clock is set wrong: where
+    it is the store's, everything waits for so long when it is set back."""
+
     url: str
+    frozen_s: tuple[float, float]
+    clock_ms: tuple[int, int]
+    has_no_leader: bool
 
     def url_of(self, role: str) -> str:
         """Where a process of this role reaches it."""
 
     def cut(self) -> int:
         """Takes the answers from those who reach it over a wire; how many connections that were."""
+
+    def is_writable(self) -> bool:
+        """Whether a write is not held up by a process that was stopped in the middle of one."""
+
+    def last_lease_event(self) -> int | None:
+        """The number of the last lease event; None where a step of a process's clock is none of the store's."""
 
     def take_down(self, *, crash: bool) -> None:
         """Ends the server by force or in order, where there is one."""
@@ -71,6 +97,8 @@ class StoreCase(Protocol):
 
 
 class SqliteCase:
+    frozen_s, clock_ms, has_no_leader = (4.0, 6.0), (1_500, 3_000), True
+
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.path = folder / "chaos.db"
@@ -82,6 +110,19 @@ class SqliteCase:
 
     def cut(self) -> int:
         raise ValueError("SQLite has no server")
+
+    def is_writable(self) -> bool:
+        with closing(sqlite3.connect(self.path, timeout=LOCKED_S, isolation_level=None)) as db:
+            try:
+                db.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                return False
+            db.execute("ROLLBACK")
+            return True
+
+    def last_lease_event(self) -> int | None:
+        with closing(sqlite3.connect(self.path, timeout=LOCKED_S)) as db:
+            return db.execute("SELECT coalesce(max(event_id), 0) FROM ff_lease_event").fetchone()[0]
 
     def take_down(self, *, crash: bool) -> None:
         raise ValueError("SQLite has no server")
@@ -170,6 +211,8 @@ def _sound(path: Path, what: str) -> Iterator[Violation]:
 class PostgresCase:
     """A server of its own, as durable as a server is unless told otherwise. Some reach it over a wire that is cut at times."""
 
+    frozen_s, clock_ms, has_no_leader = (9.0, 11.0), (300_000, 900_000), False
+
     def __init__(self, folder: Path) -> None:
         folder.chmod(0o755)  # the server may have to run as somebody else
         self._server = PostgresServer(folder)
@@ -187,6 +230,12 @@ class PostgresCase:
 
     def cut(self) -> int:
         return self._wire.cut()
+
+    def is_writable(self) -> bool:
+        return True
+
+    def last_lease_event(self) -> int | None:
+        return None
 
     def take_down(self, *, crash: bool) -> None:
         if crash:

@@ -67,6 +67,6 @@ def _ends(seen: Evidence) -> dict[str, int]:
 def _stopped_ns(seen: Evidence) -> dict[str, int]:
     stopped: dict[str, int] = defaultdict(int)
     for note in seen.history.notes:
-        if note["op"] == "stop":
+        if note["op"] in ("stop", "freeze"):
             stopped[note["target"]] += int(float(note["seconds"]) * 1e9)
     return stopped

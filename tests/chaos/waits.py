@@ -11,6 +11,7 @@ from flowfabric.rules import conditions
 from flowfabric.verify.invariants import Violation
 
 from .evidence import Evidence, key_of
+from .task_plan import PARENTS
 
 MET = "resume_condition_satisfied"
 
@@ -38,6 +39,8 @@ def signals_were_sent(seen: Evidence) -> Iterator[Violation]:
         if call.op == "signal":
             sent[UUID(call.facts["signal"])].add(call.verdict)
     for (partition, uuid), events in seen.world.heard.items():
+        if seen.world.executions[partition, uuid].execution_kind in PARENTS:
+            continue  # the engine itself wakes a parent
         for event in events:
             if not sent[event["signal_id"]] - {"refused"}:
                 yield Violation("I17", f"{partition}/{uuid}", f"signal {event['signal_id']} was refused or never sent")

@@ -20,11 +20,11 @@ from flowfabric.store.clock import system_clock
 from .child import Setup, die
 from .frames import PARTS, WRITES_EVERY, appended, batch, sent
 from .logs import Log
-from .plan import AHEAD_MS, LANES, LEASE_MS, LOOPS, Step, ordinal_of, result, starts_ahead, step, takes_the_next, wait
+from .plan import AHEAD_MS, LANES, LEASE_MS, LOOPS, Step, ordinal_of, probe_of, result, starts_ahead, step, takes_the_next, wait
 
 SLOTS = 8
 CLAIM_WAIT_MS = 60
-FINISH_S = 2.0
+FINISH_S, LONGEST_S = 2.0, 2.0
 PAUSE_S = 0.05
 POINTS = (
     "before_complete",
@@ -41,8 +41,8 @@ POINTS = (
 class Trap:
     """A life may be armed to end at one named point, the n-th time it comes by. `note` says so just before."""
 
-    def __init__(self, rng: Random, setup: Setup, log: Log) -> None:
-        self._point = rng.choice(POINTS) if rng.random() < 0.3 else ""
+    def __init__(self, rng: Random, setup: Setup, log: Log, points: tuple[str, ...] = POINTS) -> None:
+        self._point = rng.choice(points) if rng.random() < 0.3 else ""
         self._left = rng.randint(1, 12)
         self._after_s = rng.uniform(0, 0.006)
         self._setup, self._log = setup, log
@@ -67,6 +67,7 @@ class Worker:
         self._ttl_ms = rng.randint(*LEASE_MS)
         worker_id = setup.instance.rpartition("-")[0]
         self._policy = ClaimPolicy(worker_id, setup.instance, lease_ttl_ms=self._ttl_ms, max_wait_ms=CLAIM_WAIT_MS)
+        self._able = (probe_of(worker_id),)
         self._renewed: dict[Handle, Work] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._results = 0
@@ -100,7 +101,7 @@ class Worker:
             self._log.write("note", "surprise", says=repr(task.exception()))
 
     async def _claim(self, free: int) -> list[Work]:
-        claimed = self._engine.claim_many(self._rng.choice(LANES), (), self._policy, self._rng.randint(1, free))
+        claimed = self._engine.claim_many(self._rng.choice(LANES), self._able, self._policy, self._rng.randint(1, free))
         try:
             return await self._log.call("claim", claimed, granted, after=lambda: self._trap("after_claim"))
         except EngineError:
@@ -200,7 +201,7 @@ class Worker:
         ending, claiming = log.write("ask", "complete", **facts, **_whose(work)), log.write("ask", "claim")
         self._trap("during_complete")
         try:
-            (answer,), works = await self._engine.complete_and_claim([(work.handle, payload)], lane, (), self._policy, 1)
+            (answer,), works = await self._engine.complete_and_claim([(work.handle, payload)], lane, self._able, self._policy, 1)
         except EngineError as error:
             log.refused("complete", ending, error)
             raise
@@ -233,7 +234,7 @@ class Worker:
 
 
 def _until(at_ms: int) -> float:
-    return max(at_ms - system_clock(), 0) / 1000
+    return min(max(at_ms - system_clock(), 0) / 1000, LONGEST_S)
 
 
 def _whose(work: Work) -> dict[str, Any]:

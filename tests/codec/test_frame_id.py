@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flowfabric.codec.frame_id import MAX_CURSOR_CHARS, MAX_NUMBER, after, check_range, frame_id, lower_bound, upper_bound
+from flowfabric.codec.frame_id import (
+    MAX_CURSOR_CHARS,
+    MAX_NUMBER,
+    MAX_SENT,
+    after,
+    check_range,
+    frame_id,
+    lower_bound,
+    upper_bound,
+)
 from flowfabric.errors import ValidationError, ValidationKind
 
 NUMBERS = st.integers(0, MAX_NUMBER)
@@ -33,6 +42,8 @@ def refusal(call: Any, *given: Any) -> str:
         ("1700000000000-7", (1_700_000_000_000, 7), (1_700_000_000_000, 7)),
         ("007-08", (7, 8), (7, 8)),
         (f"{MAX_NUMBER}-{MAX_NUMBER}", (MAX_NUMBER, MAX_NUMBER), (MAX_NUMBER, MAX_NUMBER)),
+        (f"{MAX_SENT}-{MAX_NUMBER + 1}", (MAX_NUMBER, MAX_NUMBER), (MAX_NUMBER, MAX_NUMBER)),
+        (f"5-{MAX_SENT}", (5, MAX_NUMBER), (5, MAX_NUMBER)),
     ],
 )
 def test_a_cursor_as_either_end(text: str, lower: Any, upper: Any) -> None:
@@ -73,8 +84,8 @@ def test_a_tail_has_no_open_end(text: str) -> None:
         ("Start", "invalid stream cursor 'Start'"),
         ("\u0663-0", "invalid stream cursor '\\u0663-0'"),
         ("\ud800", "invalid stream cursor '\\ud800'"),
-        (str(MAX_NUMBER + 1), f"numbers up to {MAX_NUMBER}"),
-        (f"5-{MAX_NUMBER + 1}", f"numbers up to {MAX_NUMBER}"),
+        (str(MAX_SENT + 1), f"numbers up to {MAX_SENT}"),
+        (f"5-{MAX_SENT + 1}", f"numbers up to {MAX_SENT}"),
         ("0" * (MAX_CURSOR_CHARS + 1), f"invalid stream cursor '{'0' * MAX_CURSOR_CHARS}'"),
         ("9" * 1_000_000, "invalid stream cursor '9"),
     ],

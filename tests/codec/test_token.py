@@ -190,3 +190,21 @@ def test_digests_and_secrets_are_compared_in_constant_time_only(module: ModuleTy
     public = {"key.kid", "kid", "new_kid", "':'"}
     assert set(compared(module)) <= public
     assert "hmac.compare_digest" in inspect.getsource(module)
+
+
+def test_an_approvers_link_is_made_by_the_key_of_the_waitpoints_own_token() -> None:
+    own = mint(K1, EXECUTION, WAITPOINT)
+    link = tokens.of_approver(own, [K2, K1], EXECUTION, WAITPOINT, "ann")
+    assert link is not None
+    assert link != own
+    assert tokens.of_approver(own, [K2], EXECUTION, WAITPOINT, "ann") is None
+    assert verify(link, EXECUTION, WAITPOINT, own, [K1], NOW, ["bob", "ann"]) == "ann"
+
+
+@pytest.mark.parametrize(
+    ("own", "approvers"), [(TOKEN, []), (TOKEN, ["bob"]), (None, ["ann"]), (mint(K2, EXECUTION, WAITPOINT), ["ann"])]
+)
+def test_an_approvers_link_is_refused_for_others_and_for_another_token(own: str | None, approvers: list[str]) -> None:
+    link = mint(K1, EXECUTION, WAITPOINT, "ann")
+    with pytest.raises(ValidationError, match="invalid_token"):
+        verify(link, EXECUTION, WAITPOINT, own, [K1, K2], NOW, approvers)

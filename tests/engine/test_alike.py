@@ -32,6 +32,7 @@ OTHERWISE: dict[str, Any] = {
     "priority": 1,
     "creator_identity": "other",
     "idempotency_key": "key",
+    "key_digest": "digest",
     "tags": {"app.a": "c"},
     "policy": ExecutionPolicy(priority=3),
     "delay_until": 1,

@@ -361,7 +361,7 @@ async def test_refusal_and_consequence_are_one_commit(engine: Engine, action: st
     monkeypatch.setattr(engine.store, "commit_together", watched)
     await overspend(engine, ident, who, handle)
     (together,) = [names for names in seen if "note_hard_breaches" in names]
-    assert {FAIL: "overspend_leased", SUSPEND: "hold_running_for_budget", CANCEL: "cancel_flow_and_owe"}[action] in together
+    assert {FAIL: "overspend_held_leased", SUSPEND: "hold_reporter_for_budget", CANCEL: "cancel_flow_and_owe"}[action] in together
 
 
 @pytest.mark.parametrize("how", ["reset", "release"])
@@ -376,7 +376,7 @@ async def test_room_made_just_before_the_consequence_is_used(
     honest, second, met = engine.store.commit_together, Engine(engine.store, seed=2), []
 
     async def overtaken(plans: Sequence[Plan]) -> Answer:
-        if not met and any(plan.form.name in ("overspend_leased", "hold_running_for_budget") for plan in plans):
+        if not met and any(plan.form.name in ("overspend_held_leased", "hold_reporter_for_budget") for plan in plans):
             met.append(how)
             await (second.reset_budget(ident) if how == "reset" else second.release_budget(ident, other))
         return await honest(plans)

@@ -9,13 +9,14 @@ import pytest
 from flowfabric.engine import censuses
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
+from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.census import LaneLoad
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.model.flow import GraphEdge, SubmitFlowArgs
 from flowfabric.model.quota import CreateQuotaPolicyArgs
 from flowfabric.testing import ManualClock
 
-from .helpers import LANE, TTL_MS, claim, completed, create, registration, running
+from .helpers import LANE, TTL_MS, claim, completed, create, registration, running, worker
 from .suspend_helpers import park, seed
 
 
@@ -103,3 +104,17 @@ async def test_silent_workers_are_not_counted(engine: Engine, clock: ManualClock
     assert (await engine.census()).workers == {"default": 2}
     clock.advance(1_000)
     assert (await engine.census()).workers == {"default": 1}
+
+
+@pytest.mark.meets("delay", "deadline", "reclaim")
+async def test_the_age_of_the_oldest_overdue_timer(engine: Engine, clock: ManualClock) -> None:
+    assert await engine.oldest_overdue_ms() == 0
+    due = clock.now_ms + 1_000
+    await running(engine, worker(ttl_ms=2_000))
+    await create(engine, delay_until=due)
+    await create(engine, execution_deadline_at=due + 500)
+    assert await engine.oldest_overdue_ms() == 0
+    clock.advance(31_000)
+    assert await engine.oldest_overdue_ms() == 30_000 == (await engine.census()).oldest_overdue_ms
+    await Supervisor(engine).run_once()
+    assert await engine.oldest_overdue_ms() == 0

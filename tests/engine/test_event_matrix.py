@@ -11,7 +11,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import CancelFlowArgs
-from flowfabric.model.policy import ExecutionPolicy, TimeoutPolicy
+from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import Graph, finish, hold, submit
@@ -84,7 +84,9 @@ async def test_a_suspension_timeout_tells_only_of_an_end(
 @two_stores
 @pytest.mark.parametrize("phase", ["attempt_timeout", "execution_deadline"])
 async def test_a_time_limit_takes_the_lease_and_ends_it(engine: Engine, clock: ManualClock, phase: str) -> None:
-    limits = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=IN_MS))
+    limits = ExecutionPolicy(
+        timeout_policy=TimeoutPolicy(attempt_timeout_ms=IN_MS), retry_policy=RetryPolicy(max_retries=0, backoff={})
+    )
     ident, _ = await running(engine, policy=limits, execution_deadline_at=clock() + IN_MS)
     clock.advance(IN_MS)
     written = await told_since(engine, lambda: engine.expire_execution(ident, phase))

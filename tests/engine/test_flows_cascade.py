@@ -13,7 +13,7 @@ from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.flow import Cascaded, EdgePolicy, Resolved
 from flowfabric.model.lease import CompleteExecutionArgs, FailExecutionArgs
-from flowfabric.model.policy import ExecutionPolicy, TimeoutPolicy
+from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import (
@@ -118,7 +118,11 @@ ENDS: dict[str, tuple[End, str]] = {
     "attempt timeout": (time_out, "expired"),
     "too many losses": (be_lost_too_often, "failed"),
 }
-LIMITED = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=1_000), max_reclaim_count=1)
+LIMITED = ExecutionPolicy(
+    timeout_policy=TimeoutPolicy(attempt_timeout_ms=1_000),
+    retry_policy=RetryPolicy(max_retries=0, backoff={}),
+    max_reclaim_count=1,
+)
 
 
 @pytest.mark.parametrize(("end", "outcome"), ENDS.values(), ids=ENDS.keys())

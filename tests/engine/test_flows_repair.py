@@ -8,7 +8,7 @@ import pytest
 
 from flowfabric.engine.engine import Engine
 from flowfabric.model.event import ScannerFilter
-from flowfabric.model.flow import CancelFlowArgs, EdgePolicy, Incoming, Outgoing
+from flowfabric.model.flow import CancelFlowArgs, EdgePolicy
 from flowfabric.testing import ManualClock
 from tests.store.conformance.helpers import Rings
 
@@ -174,9 +174,11 @@ async def test_a_member_is_kept_until_its_end_was_seen_to(engine: Engine, clock:
     assert await engine.trim_retention("l") == 0
     await engine.dispatch_completions()
     await engine._cascade.finish()
+    assert await state(engine, graph["b"]) == "READY"
+    await engine.complete(await hold(engine, graph, "l"))
+    await engine._cascade.finish()
     assert await engine.trim_retention("l") == 1
     assert await stored(engine, graph["a"]) is None
-    assert await state(engine, graph["b"]) == "READY"
 
 
 async def test_an_upstream_is_kept_while_one_of_its_edges_is_open(engine: Engine, clock: ManualClock) -> None:
@@ -190,6 +192,8 @@ async def test_an_upstream_is_kept_while_one_of_its_edges_is_open(engine: Engine
     assert await engine.trim_retention("a") == 0
     await change_row(engine, "ff_edge_group", group_key(graph, "c"), running_count=1)
     await engine.cascade_completion(graph["a"])
+    for name in ("b", "c"):
+        await finish(engine, graph, name)
     assert await engine.trim_retention("a") == 1
 
 
@@ -197,33 +201,58 @@ async def test_a_staged_edge_that_was_never_applied_keeps_nobody(engine: Engine,
     graph = await empty_flow(engine, "a", "b")
     await stage(engine, graph, "a>b")
     await finish(engine, graph, "a")
+    await finish(engine, graph, "b")
     await engine._cascade.finish()
     clock.advance(DAY_MS)
     assert await engine.trim_retention("a") == 1
 
 
-async def test_what_was_trimmed_leaves_its_edges_groups_and_counts(engine: Engine, clock: ManualClock) -> None:
+FLOW_TABLES = (
+    "ff_flow_core",
+    "ff_edge",
+    "ff_edge_group",
+    "ff_pending_cancel_groups",
+    "ff_cancel_backlog",
+    "ff_cancel_backlog_member",
+    "ff_flow_summary",
+    "ff_operator_event",
+)
+
+
+@pytest.mark.meets("retention", "flow", "quorum")
+async def test_a_flow_is_removed_with_its_last_member(engine: Engine, clock: ManualClock) -> None:
+    other = await submit(engine, "x>y")
+    before = await still(engine)
     graph = await submit(engine, "a>c b>c", policies={"c": EdgePolicy.any_of()})
     await finish(engine, graph, "a")
+    await finish(engine, graph, "c")
     await engine.project_flow_summary(graph.flow)
     await engine._cascade.finish()
-    before = await rows_of(engine, "ff_edge_group")
-    summary = await engine.read_flow_summary(graph.flow)
-    await finish(engine, graph, "c")
-    await engine._cascade.finish()
     clock.advance(DAY_MS)
-    for lane in "abc":
+    for lane in "ab":
         assert await engine.trim_retention(lane) == 1
-    for table in ("ff_exec_core", "ff_attempt", "ff_completion_event", "ff_lease_event"):
+        assert await engine.describe_flow(graph.flow) is not None
+    assert await engine.trim_retention("c") == 1
+    after = await still(engine)
+    for table in (*FLOW_TABLES, "ff_exec_core", "ff_attempt", "ff_completion_event", "ff_lease_event"):
+        assert sorted(after[table]) == sorted(before[table])
+    assert await engine.describe_flow(other.flow) is not None
+
+
+@pytest.mark.meets("retention", "flow", "cancel")
+async def test_events_and_owed_cancels_of_a_flow_go_with_it(engine: Engine, clock: ManualClock) -> None:
+    graph = await submit(engine, "a b", nodes={"a": {"lane_id": "l"}, "b": {"lane_id": "l"}})
+    await engine.cancel_flow_header(CancelFlowArgs(flow_id=graph.flow, reason="r"))
+    await engine._cascade.finish()
+    (event,) = await rows_of(engine, "ff_operator_event")
+    clock.advance(DAY_MS)
+    assert await engine.trim_retention("l", batch=1) == 1
+    assert len(await rows_of(engine, "ff_operator_event")) == 1
+    assert await engine.trim_retention("l", batch=1) == 1
+    for table in FLOW_TABLES:
         assert await rows_of(engine, table) == []
-    assert await rows_of(engine, "ff_edge_group") == before
-    assert len(await engine.list_edges(graph.flow, Incoming(graph["c"]))) == 2
-    assert len(await engine.list_edges(graph.flow, Outgoing(graph["a"]))) == 1
-    found = await engine.describe_flow(graph.flow)
-    assert found is not None and (found.node_count, found.edge_count) == (3, 2)
-    assert await engine.evaluate_flow_eligibility(graph["c"]) == "not_found"
-    assert await engine.project_flow_summary(graph.flow) is False
-    assert await engine.read_flow_summary(graph.flow) == summary
+    marks = {row["channel"]: row["event_id"] for row in await rows_of(engine, "ff_outbox_trim")}
+    assert marks["ff_operator_event"] == event["event_id"]
 
 
 async def test_trimming_takes_the_owed_cancels_of_a_member_with_it(engine: Engine, clock: ManualClock) -> None:

@@ -7,11 +7,16 @@ import json
 import pytest
 
 from flowfabric.engine.engine import Engine
+from flowfabric.errors import TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Replayed, ReplayExecutionArgs
 from flowfabric.model.flow import EdgePolicy
 from flowfabric.model.state import PublicState
+from flowfabric.plan import Answer, Plan, Refused
+from flowfabric.rules.flows import count_members, project
 from flowfabric.testing import ManualClock
+from flowfabric.verify.invariants import check
+from flowfabric.verify.world import TABLES_READ, world_of
 
 from .flow_helpers import (
     connect,
@@ -153,3 +158,37 @@ async def test_a_replay_makes_a_settled_flow_move_again(engine: Engine) -> None:
     assert await engine.unsettled_flows(None, 10) == []
     await replay(engine, graph["a"])
     assert [f.flow_id for f in await engine.unsettled_flows(None, 10)] == [graph.flow]
+
+
+@pytest.mark.meets("replay", "flow")
+async def test_a_replay_and_the_flow_it_reopens_are_one_commit(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = await submit(engine, "a b")
+    for name in ("a", "b"):
+        await finish(engine, graph, name)
+    assert await engine.project_flow_summary(graph.flow)
+    assert (await rows_of(engine, "ff_flow_core"))[0]["settled_at_ms"] is not None
+    honest, commits = engine.store.commit, 0
+
+    async def dies_after_the_first(plan: Plan) -> Answer:
+        nonlocal commits
+        commits += 1
+        if commits > 1:
+            raise TransportError("commit", "the process is gone")
+        return await honest(plan)
+
+    monkeypatch.setattr(engine.store, "commit", dies_after_the_first)
+    await replay(engine, graph["a"])
+    monkeypatch.undo()
+    assert (await rows_of(engine, "ff_flow_core"))[0]["settled_at_ms"] is None
+    assert check(world_of(await engine.store.dump(TABLES_READ))) == []
+
+
+@pytest.mark.meets("replay", "flow")
+async def test_a_projector_that_counted_before_a_replay_does_not_settle_the_flow(engine: Engine) -> None:
+    graph = await submit(engine, "a")
+    await finish(engine, graph, "a")
+    (before,) = await engine.unsettled_flows(None, 10)
+    late = project(before, count_members(["completed"]), await engine.store.now_ms())
+    await replay(engine, graph["a"])
+    assert isinstance(await engine.store.commit(late), Refused)
+    assert (await rows_of(engine, "ff_flow_core"))[0]["settled_at_ms"] is None

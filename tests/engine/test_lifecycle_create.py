@@ -9,7 +9,7 @@ import pytest
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ValidationKind
-from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate
+from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate, ReplayExecutionArgs
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, RoutingRequirements, StreamPolicy, TimeoutPolicy
 from flowfabric.model.state import PublicState
 from flowfabric.testing import ManualClock
@@ -191,11 +191,12 @@ async def test_concurrent_creates_with_one_key_make_one_execution(engine: Engine
 
 
 @pytest.mark.parametrize(("window", "lasts_ms"), [(None, DAY_MS), (1_000, 1_000)])
-async def test_a_key_past_its_window_is_taken_again(
+async def test_a_key_past_its_time_is_taken_again_once_its_execution_is_gone(
     engine: Engine, clock: ManualClock, window: int | None, lasts_ms: int
 ) -> None:
     policy = None if window is None else ExecutionPolicy(dedup_window_ms=window)
-    first = await create(engine, idempotency_key="k", policy=policy)
+    first, _ = await completed(engine, idempotency_key="k", policy=policy)
+    assert await engine.trim_retention("default", 0) == 1
     clock.advance(lasts_ms - 1)
     assert await engine.create_execution(args(idempotency_key="k", policy=policy)) == Duplicate(first)
     clock.advance(1)
@@ -203,8 +204,35 @@ async def test_a_key_past_its_window_is_taken_again(
     assert await engine.create_execution(args(idempotency_key="k")) == Duplicate(second)
 
 
-async def test_an_outdated_key_is_taken_once_by_racing_creates(engine: Engine, clock: ManualClock) -> None:
+@pytest.mark.meets("retention", "replay")
+async def test_a_key_holds_as_long_as_its_execution_is_kept(engine: Engine, clock: ManualClock) -> None:
+    first, _ = await completed(engine, idempotency_key="k")
+    clock.advance(DAY_MS - 1)
+    await engine.replay_execution(ReplayExecutionArgs(execution_id=first))
+    for _ in range(2):
+        clock.advance(DAY_MS)
+        assert await engine.create_execution(args(idempotency_key="k")) == Duplicate(first)
+        await engine.forget_idempotency_keys()
+        assert await engine.forget_idempotency_keys() == 0
+    handle = await claim(engine)
+    await engine.complete(handle, None)
+    assert await engine.create_execution(args(idempotency_key="k")) == Duplicate(first)
+    assert await engine.trim_retention("default", 0) == 1
+    assert (await dump(engine))["ff_idempotency"] == []
     await create(engine, idempotency_key="k")
+
+
+async def test_the_holder_of_a_key_tells_its_digest_to_those_who_have_one(engine: Engine) -> None:
+    first = await create(engine, idempotency_key="k", key_digest="d1")
+    for mine, theirs in (("d1", "d1"), ("d2", "d1"), (None, None)):
+        assert await engine.create_execution(args(idempotency_key="k", key_digest=mine)) == Duplicate(first, theirs)
+    plain = await create(engine, idempotency_key="plain")
+    assert await engine.create_execution(args(idempotency_key="plain", key_digest="d1")) == Duplicate(plain, None)
+
+
+async def test_an_outdated_key_is_taken_once_by_racing_creates(engine: Engine, clock: ManualClock) -> None:
+    await completed(engine, idempotency_key="k")
+    await engine.trim_retention("default", 0)
     clock.advance(DAY_MS)
     answers = await asyncio.gather(*(engine.create_execution(args(idempotency_key="k")) for _ in range(4)))
     assert sum(isinstance(a, Created) for a in answers) == 1
@@ -225,13 +253,20 @@ async def test_a_refused_create_takes_no_key(engine: Engine) -> None:
     await create(engine, idempotency_key="k")
 
 
-async def test_keys_past_their_window_are_forgotten_and_others_kept(engine: Engine, clock: ManualClock) -> None:
-    await create(engine, idempotency_key="short", policy=ExecutionPolicy(dedup_window_ms=10))
+@pytest.mark.meets("retention", "second_tenant")
+async def test_keys_past_their_time_are_forgotten_and_others_kept(engine: Engine, clock: ManualClock) -> None:
+    for namespace in ("a", "b"):
+        await completed(engine, namespace=namespace, idempotency_key="short", policy=ExecutionPolicy(dedup_window_ms=10))
+        if namespace == "a":
+            await engine.trim_retention("default", 0)
     await create(engine, idempotency_key="long")
     assert await engine.forget_idempotency_keys() == 0
     clock.advance(10)
-    assert await engine.forget_idempotency_keys() == 1
-    assert [r[1] for r in (await dump(engine))["ff_idempotency"]] == ["long"]
+    assert await engine.forget_idempotency_keys() == 2  # one goes, one is left to its execution
+    assert sorted((r[0], r[1], r[4]) for r in (await dump(engine))["ff_idempotency"]) == [
+        ("b", "short", None),
+        ("default", "long", clock() - 10 + DAY_MS),
+    ]
 
 
 # ---- many at once

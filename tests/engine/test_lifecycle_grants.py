@@ -190,7 +190,7 @@ async def test_a_resumed_claim_continues_the_attempt_without_any_grant(engine: E
     clock.advance(5_000)
     got = await engine.claim_resumed_execution(resume_args(ident, 2))
     assert (got.attempt_id, got.attempt_index, got.lease_epoch) == (fields(before).attempt_id, 0, 3)
-    assert (await row(engine, ident)).attempt_timeout_at_ms == clock() + 600
+    assert (await row(engine, ident)).attempt_timeout_at_ms == clock() + 1_000
     assert (await told(engine, ident))["LEASE"] == ["acquired", "revoked", "acquired"]
 
 

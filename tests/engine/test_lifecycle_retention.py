@@ -7,9 +7,11 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, ReplayExecutionArgs
+from flowfabric.model.flow import Parent
 from flowfabric.model.policy import ExecutionPolicy, StreamPolicy
 from flowfabric.testing import ManualClock
 
+from .flow_helpers import finish, submit
 from .helpers import LANE, claim, completed, create, dump, new_id, outbox, running, stored
 
 DAY_MS = 86_400_000
@@ -141,3 +143,27 @@ async def test_an_id_that_was_trimmed_may_be_used_again(engine: Engine, clock: M
     await engine.trim_retention(LANE, 0)
     await create(engine, execution_id=ident)
     assert (await outbox(engine, "ff_lease_event", ident)) == []
+
+
+@pytest.mark.meets("retention", "flow")
+async def test_a_member_is_kept_until_its_flow_has_ended(engine: Engine, clock: ManualClock) -> None:
+    graph = await submit(engine, "fast>last slow>last")
+    await finish(engine, graph, "fast")
+    clock.advance(2 * DAY_MS)
+    assert await engine.trim_retention("fast") == 0
+    assert (outcome := await engine.read_outcome(graph["fast"])) is not None
+    assert outcome.result == b"done"
+    await finish(engine, graph, "slow")
+    await finish(engine, graph, "last")
+    assert await engine.trim_retention("fast") == 1
+
+
+@pytest.mark.meets("retention", "child")
+async def test_a_child_is_kept_until_its_parent_has_ended(engine: Engine, clock: ManualClock) -> None:
+    parent, _ = await running(engine)
+    graph = await submit(engine, "child", parent=Parent(execution_id=parent, waitpoint_key="children:0"))
+    await finish(engine, graph, "child")
+    clock.advance(2 * DAY_MS)
+    assert await engine.trim_retention("child") == 0
+    await engine.cancel_execution(CancelExecutionArgs(execution_id=parent))
+    assert await engine.trim_retention("child") == 1

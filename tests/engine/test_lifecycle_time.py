@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import ContentionKind
+from flowfabric.errors import ContentionKind, EngineError, StateKind
+from flowfabric.model.attempt import FailureReason, RetryScheduled, TerminalFailed
 from flowfabric.model.execution import AlreadyTerminal, Expired, ReplayExecutionArgs
 from flowfabric.model.lease import RevokeLeaseArgs
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
@@ -38,15 +39,20 @@ TIMEOUT, DEADLINE = ExpirePhase.ATTEMPT_TIMEOUT, ExpirePhase.EXECUTION_DEADLINE
 ALLOWED_MS = 100_000
 
 
+NEVER = RetryPolicy(max_retries=0, backoff={})
+
+
 def limited(**said: Any) -> ExecutionPolicy:
-    return ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=ALLOWED_MS, **said))
+    return ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=ALLOWED_MS, **said), retry_policy=NEVER)
 
 
 # ---- expire_execution
 
 
 async def test_a_timed_out_attempt_ends_the_execution(engine: Engine, clock: ManualClock) -> None:
-    ident, handle = await running(engine, policy=ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=100)))
+    ident, handle = await running(
+        engine, policy=ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=100), retry_policy=NEVER)
+    )
     clock.advance(99)
     before = await dump(engine)
     assert await engine.expire_execution(ident, TIMEOUT) is None
@@ -64,18 +70,77 @@ async def test_a_timed_out_attempt_ends_the_execution(engine: Engine, clock: Man
 
 
 async def test_the_explicit_now_decides_and_is_recorded(engine: Engine, clock: ManualClock) -> None:
-    ident, _ = await running(engine, policy=limited())
-    assert await engine.expire_execution(ident, TIMEOUT, now=clock() + ALLOWED_MS) == Expired(ident)
-    assert (await row(engine, ident)).terminal_at_ms == clock() + ALLOWED_MS
+    limit = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=100), retry_policy=NEVER)
+    ident, _ = await running(engine, policy=limit)
+    assert await engine.expire_execution(ident, TIMEOUT, now=clock() + 100) == Expired(ident)
+    assert (await row(engine, ident)).terminal_at_ms == clock() + 100
 
 
-async def test_a_lost_attempt_times_out_without_a_second_lease_event(engine: Engine, clock: ManualClock) -> None:
+@pytest.mark.meets("timeout", "crash", "reclaim")
+async def test_a_lost_attempt_never_times_out_and_gets_its_whole_time_again(engine: Engine, clock: ManualClock) -> None:
     ident, _ = await running(engine, policy=limited())
     clock.advance(TTL_MS)
     await engine.mark_lease_expired_if_due(ident)
     clock.advance(ALLOWED_MS - TTL_MS)
-    assert await engine.expire_execution(ident, TIMEOUT) == Expired(ident)
-    assert await told(engine, ident) == {"LEASE": ["acquired", "expired"], "DONE": ["expired"], "OPER": []}
+    assert await engine.expire_execution(ident, TIMEOUT) is None
+    assert await engine.requeue_lost(ident) == "requeued"
+    await claim(engine)
+    assert (await row(engine, ident)).attempt_timeout_at_ms == clock() + ALLOWED_MS
+
+
+@pytest.mark.meets("timeout", "crash")
+async def test_a_lease_that_ran_out_unnoticed_is_lost_before_the_attempt_times_out(engine: Engine, clock: ManualClock) -> None:
+    ident, _ = await running(engine, policy=limited())
+    clock.advance(10 * ALLOWED_MS)
+    assert await engine.expire_execution(ident, TIMEOUT) is None
+    await engine.mark_lease_expired_if_due(ident)
+    assert await state(engine, ident) == "LOST"
+
+
+@pytest.mark.meets("timeout", "retry", "crash")
+async def test_a_crashed_worker_whose_attempt_timed_out_costs_a_retry(engine: Engine, clock: ManualClock) -> None:
+    policy = ExecutionPolicy(
+        timeout_policy=TimeoutPolicy(attempt_timeout_ms=100),
+        retry_policy=RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 0}),
+    )
+    ident, zombie = await running(engine, policy=policy)
+    clock.advance(100)
+    assert await engine.expire_execution(ident, TIMEOUT) == RetryScheduled(clock(), 1)
+    assert await told(engine, ident) == {"LEASE": ["acquired", "revoked"], "DONE": [], "OPER": []}
+    handle = await claim(engine)
+    with pytest.raises(EngineError):
+        await engine.complete(zombie)
+    await engine.complete(handle)
+    assert await state(engine, ident) == "ENDED(success)"
+
+
+@pytest.mark.meets("timeout", "freeze")
+@pytest.mark.parametrize("call", ["complete", "fail", "delay", "renew", "cancel"])
+async def test_a_call_after_the_attempts_limit_is_refused(engine: Engine, clock: ManualClock, call: str) -> None:
+    ident, handle = await running(engine, policy=ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=100)))
+    clock.advance(100)
+    before = await dump(engine)
+    late = {
+        "complete": lambda: engine.complete(handle),
+        "fail": lambda: engine.fail(handle, "boom"),
+        "delay": lambda: engine.delay(handle, clock() + 5),
+        "renew": lambda: engine.renew(handle),
+        "cancel": lambda: engine.cancel(handle, "no"),
+    }
+    await refused(late[call](), StateKind.LEASE_EXPIRED)
+    assert await dump(engine) == before
+    assert isinstance(await engine.expire_execution(ident, TIMEOUT), RetryScheduled)
+
+
+async def test_a_worker_that_reports_its_timeout_without_retries_left_expires_the_run(engine: Engine) -> None:
+    ident, handle = await running(engine, policy=limited())
+    reason = FailureReason("took too long", b"attempt_timeout")
+    for _ in range(2):
+        assert await engine.fail(handle, reason) == TerminalFailed()
+    assert await state(engine, ident) == "ENDED(expired)"
+    found = await row(engine, ident)
+    assert (found.failure_reason, found.last_failure_message) == ("attempt_timeout", "took too long")
+    assert await told(engine, ident) == {"LEASE": ["acquired", "revoked"], "DONE": ["expired"], "OPER": []}
 
 
 @pytest.mark.parametrize("where", ["ready", "delayed", "blocked", "between attempts", "interrupted", "running", "lost"])
@@ -140,8 +205,11 @@ async def test_what_ended_stays_ended(engine: Engine, clock: ManualClock) -> Non
 # ---- the attempt's clock
 
 
+@pytest.mark.meets("timeout", "delay")
+@pytest.mark.meets("timeout", "revoke")
+@pytest.mark.meets("timeout", "reclaim")
 @pytest.mark.parametrize("how", ["delay", "revoke", "requeue"])
-async def test_the_attempts_clock_stands_still_while_nobody_works_on_it(engine: Engine, clock: ManualClock, how: str) -> None:
+async def test_waiting_keeps_the_time_used_and_a_lost_lease_resets_it(engine: Engine, clock: ManualClock, how: str) -> None:
     ident, handle = await running(engine, policy=limited())
     assert (await row(engine, ident)).attempt_timeout_at_ms == clock() + ALLOWED_MS
     left = ALLOWED_MS - 10_000
@@ -150,12 +218,13 @@ async def test_the_attempts_clock_stands_still_while_nobody_works_on_it(engine: 
         await engine.delay(handle, clock() + 50)
     elif how == "revoke":
         await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident))
+        left = ALLOWED_MS
     else:
         clock.advance(TTL_MS - 10_000)
         await engine.mark_lease_expired_if_due(ident)
         clock.advance(GRACE_MS)
         await engine.requeue_lost(ident)
-        left = ALLOWED_MS - TTL_MS - GRACE_MS
+        left = ALLOWED_MS
     found = await row(engine, ident)
     assert (found.attempt_timeout_at_ms, found.attempt_timeout_remaining_ms) == (None, left)
     clock.advance(10**9)
@@ -163,16 +232,6 @@ async def test_the_attempts_clock_stands_still_while_nobody_works_on_it(engine: 
     await claim(engine)
     found = await row(engine, ident)
     assert (found.attempt_timeout_at_ms, found.attempt_timeout_remaining_ms) == (clock() + left, None)
-
-
-async def test_an_attempt_interrupted_past_its_time_has_one_millisecond_left(engine: Engine, clock: ManualClock) -> None:
-    policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=10))
-    ident, handle = await running(engine, policy=policy)
-    clock.advance(500)
-    await engine.delay(handle, clock())
-    await engine.promote_delayed(ident)
-    await claim(engine)
-    assert (await row(engine, ident)).attempt_timeout_at_ms == clock() + 1
 
 
 async def test_renewing_a_lease_does_not_extend_the_attempt(engine: Engine, clock: ManualClock) -> None:

@@ -94,6 +94,7 @@ def test_every_public_operation_of_the_engine_is_in_the_protocol() -> None:
         "execution",
         "facts",
         "fields",
+        "finish",
         "forget",
         "handle",
         "live_workers",

@@ -10,21 +10,23 @@ import pytest
 
 from flowfabric.engine import watch
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import EngineError, TransportError
+from flowfabric.errors import EngineError, NotFound, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.lease import Claimed, Handle, ReclaimExecutionArgs, RevokeLeaseArgs
-from flowfabric.model.policy import ExecutionPolicy, TimeoutPolicy
+from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.testing import ManualClock
 
-from .helpers import GRACE_MS, TTL_MS, claim, grant_args, running, worker
+from .helpers import GRACE_MS, TTL_MS, claim, create, grant_args, running, worker
 from .stream_helpers import KEPT, asleep, frame, live, patch, say, soon, tailing
 from .suspend_helpers import claim_resumed, park_held, seed, signal
 
 IN_MS = 1_000
-TIMED = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=IN_MS))
+TIMED = ExecutionPolicy(
+    timeout_policy=TimeoutPolicy(attempt_timeout_ms=IN_MS), retry_policy=RetryPolicy(max_retries=0, backoff={})
+)
 Step = Callable[[Engine, ExecutionId, Handle, ManualClock], Awaitable[Any]]
 
 
@@ -351,3 +353,22 @@ async def looked(engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int) ->
     monkeypatch.setattr(engine._watch, "_look", counted)
     if count:
         await enough.wait()
+
+
+async def test_a_tail_waits_for_an_attempt_that_is_not_claimed_yet(engine: Engine) -> None:
+    ident = await create(engine)
+    waiting = await tailing(engine, ident)
+    handle = await claim(engine)
+    await say(engine, handle, "a")
+    assert [each.payload for each in (await soon(waiting)).frames] == [b"a"]
+
+
+async def test_a_tail_of_an_attempt_that_never_comes_answers(engine: Engine) -> None:
+    ident = await create(engine)
+    with pytest.raises(NotFound):
+        await engine.tail_stream(ident, 0)
+    waiting = await tailing(engine, ident)
+    await engine.cancel_execution(CancelExecutionArgs(execution_id=ident))
+    for tail in (waiting, asyncio.create_task(engine.tail_stream(ident, 0, block_ms=30_000))):
+        with pytest.raises(NotFound):
+            await soon(tail)

@@ -9,7 +9,8 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import Page
+from flowfabric.model.attempt import FailureClass
+from flowfabric.model.execution import CancelExecutionArgs, Page, ReplayExecutionArgs
 from flowfabric.model.waitpoint import (
     AllOf,
     Count,
@@ -154,3 +155,30 @@ async def test_tokens_of_open_waitpoints_only(engine: Engine) -> None:
     assert await engine.read_waitpoint_token(at, other_uuid()) is None
     with pytest.raises(ValidationError, match="partition"):
         await engine.read_waitpoint_token("nonsense", ahead.waitpoint_id)
+
+
+@pytest.mark.meets("suspend", "cancel", "replay")
+@pytest.mark.parametrize("end", ["complete", "fail", "cancel"])
+async def test_waitpoints_that_an_ended_execution_never_used_are_not_listed(engine: Engine, clock: ManualClock, end: str) -> None:
+    await seed(engine)
+    ident, held = await running(engine)
+    unused = await pending(engine, held, "unused")
+    clock.advance(1)
+    other = await park(engine, "asked")
+    assert [each.waitpoint_id for each in (await engine.list_open_waitpoints()).items] == [
+        unused.waitpoint_id,
+        other.waitpoint.waitpoint_id,
+    ]
+    if end == "complete":
+        await engine.complete(held, b"")
+    elif end == "fail":
+        await engine.fail(held, "boom", FailureClass.PERMANENT)
+    else:
+        await engine.cancel_execution(CancelExecutionArgs(execution_id=ident))
+    for size in (1, 2, 100):
+        page: Page = await engine.list_open_waitpoints(None, size)
+        assert ([each.waitpoint_id for each in page.items], page.next_cursor) == ([other.waitpoint.waitpoint_id], None)
+    assert (await engine.list_pending_waitpoints(ident)).items == []
+    await engine.replay_execution(ReplayExecutionArgs(execution_id=ident))
+    if end != "cancel":
+        assert [each.waitpoint_id for each in (await engine.list_pending_waitpoints(ident)).items] == [unused.waitpoint_id]

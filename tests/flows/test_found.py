@@ -97,7 +97,7 @@ async def test_last_of_many_edges_is_seen_after_a_crash(engine: Engine, clock: M
     await quiet(engine, clock)
     for one in staged[:-1]:
         await engine.apply_dependency_to_child(one)
-    honest, engine._cascade = engine._cascade, Dead(engine.store)
+    honest, engine._cascade = engine._cascade, Dead(engine.store, engine._wake_parent)
     await engine.apply_dependency_to_child(staged[-1])
     engine._cascade = honest
     await quiet(engine, clock)
@@ -132,7 +132,7 @@ async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(engin
     graph, members, handles = await quorum_of_three(engine)
     await engine.cancel_flow(graph.flow, CancelFlowPolicy.CANCEL_PENDING)
     other = Engine(engine.store, seed=2)
-    other._cascade = Halfway(engine.store)
+    other._cascade = Halfway(engine.store, other._wake_parent)
     honest = engine._any_running
 
     async def slowly(group: Any) -> bool:
@@ -152,7 +152,7 @@ async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(en
     """Between the cancel of the losers and the note that it is done, everything is started again, and the group fires anew."""
     graph, members, handles = await quorum_of_three(engine)
     other = Engine(engine.store, seed=2)
-    other._cascade = Halfway(engine.store)
+    other._cascade = Halfway(engine.store, other._wake_parent)
     honest = engine._cascade.cancel_members
     again: list[Handle] = []
 

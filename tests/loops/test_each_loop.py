@@ -22,7 +22,7 @@ from flowfabric.loops.supervisor import Supervisor, all_loops
 from flowfabric.loops.time_limits import AttemptTimeout, ExecutionDeadline
 from flowfabric.loops.worker_reaper import WorkerReaper
 from flowfabric.model.event import ScannerFilter
-from flowfabric.model.policy import ExecutionPolicy, TimeoutPolicy
+from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.model.quota import BlockForAdmissionArgs
 from flowfabric.testing import ManualClock
 from tests.engine.helpers import (
@@ -55,7 +55,14 @@ async def leased(engine: Engine, clock: ManualClock, **said: Any) -> ExecutionId
 
 
 async def limited(engine: Engine, clock: ManualClock, **said: Any) -> ExecutionId:
-    return await leased(engine, clock, policy=ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=100)), **said)
+    return await leased(
+        engine,
+        clock,
+        policy=ExecutionPolicy(
+            timeout_policy=TimeoutPolicy(attempt_timeout_ms=100), retry_policy=RetryPolicy(max_retries=0, backoff={})
+        ),
+        **said,
+    )
 
 
 async def deadlined(engine: Engine, clock: ManualClock, **said: Any) -> ExecutionId:
@@ -165,7 +172,7 @@ async def test_the_trimmer_forgets_keys_and_walks_every_lane(engine: Engine, clo
     for lane in ("a", "b", "c"):
         await completed(engine, lane_id=lane, idempotency_key=lane)
     clock.advance(DAY_MS)
-    assert await RetentionTrimmer(LoopSettings()).run(engine) == 6
+    assert await RetentionTrimmer(LoopSettings()).run(engine) == 3
     after = await dump(engine)
     assert after["ff_exec_core"] == after["ff_idempotency"] == []
 

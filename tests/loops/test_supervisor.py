@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -86,7 +87,9 @@ async def test_a_dead_workers_execution_comes_back_by_itself(tmp_path: Path) -> 
 
 
 async def test_time_limits_end_what_takes_too_long(tmp_path: Path) -> None:
-    policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=40))
+    policy = ExecutionPolicy(
+        timeout_policy=TimeoutPolicy(attempt_timeout_ms=40), retry_policy=RetryPolicy(max_retries=0, backoff={})
+    )
     async with live(tmp_path) as engine:
         slow, _ = await running(engine, policy=policy)
         late = await create(engine, execution_deadline_at=now_ms() + 40)
@@ -136,11 +139,13 @@ async def test_stop_wakes_sleeping_loops_and_leaves_no_task(tmp_path: Path) -> N
     before = len(asyncio.all_tasks())
     async with live(tmp_path) as engine:
         await claim(engine) if await create(engine) else None
-        assert sum(task.get_name().startswith("flowfabric-") for task in asyncio.all_tasks()) == 18
+        assert sum(task.get_name().startswith("flowfabric-") for task in asyncio.all_tasks()) == 0
+        assert sum(thread.name == "flowfabric-loops" for thread in threading.enumerate()) == 1
         started = time.monotonic()
         await engine.shutdown_prepare(SOON_S)
         assert time.monotonic() - started < SOON_S / 2
         assert len(asyncio.all_tasks()) == before
+        assert not any(thread.name == "flowfabric-loops" for thread in threading.enumerate())
         await engine.ping()
 
 
@@ -212,6 +217,51 @@ async def test_a_pass_that_fails_is_logged_and_tried_again(
     await supervisor.stop(SOON_S)
     assert "stubborn: this pass failed" in caplog.text
     assert loop.finished
+
+
+@pytest.mark.parametrize("how", ["cancelled", "raised"])
+async def test_a_loop_that_died_is_restarted_and_reported(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr("flowfabric.loops.supervisor.RESTART_S", 0.05)
+    loop = Stubborn(600)
+    if how == "raised":
+        loop.seconds, loop.error = 0, BaseExceptionGroup("injected", [SystemError()])  # type: ignore[assignment]
+        monkeypatch.setattr("flowfabric.loops.supervisor.Exception", ZeroDivisionError, raising=False)
+    supervisor = supervised(memory_engine(), loop)
+    await loop.entered.wait()
+    if how == "cancelled":
+        supervisor._tasks[loop.name].cancel()
+    async with asyncio.timeout(SOON_S):
+        while not supervisor._restarts:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        stopped = not supervisor.is_running
+        assert stopped
+        loop.seconds, loop.error = 0, None
+        loop.entered.clear()
+        await loop.entered.wait()
+        await until(lambda: _is(loop.finished))
+    assert supervisor.is_running
+    assert "stubborn ended" in caplog.text
+    await supervisor.stop(SOON_S)
+
+
+async def _is(what: bool) -> bool:
+    return what
+
+
+async def test_a_loop_that_waits_for_its_restart_does_not_start_after_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flowfabric.loops.supervisor.RESTART_S", 0.02)
+    loop = Stubborn(600)
+    supervisor = supervised(memory_engine(), loop)
+    await loop.entered.wait()
+    supervisor._tasks[loop.name].cancel()
+    while not supervisor._restarts:  # noqa: ASYNC110
+        await asyncio.sleep(0)
+    loop.entered.clear()
+    await supervisor.stop(SOON_S)
+    await asyncio.sleep(0.05)
+    assert not loop.entered.is_set()
 
 
 async def test_an_idle_supervisor_sleeps(tmp_path: Path) -> None:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from dataclasses import replace
 from typing import Any, ClassVar
 from uuid import UUID
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+from msgspec import structs
 
+from flowfabric.codec.handle import decode_handle, encode_handle
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import CreateBudgetArgs, RecordSpendArgs, ReportUsageAdminArgs, UsageDimensions
+from flowfabric.model.lease import Handle
 
 from . import ops
 from .bench import LANES, Bench
 from .budget_spec import COMPARED, DAY_MS, Budget, Report, Spending, budget_differences
 from .ops import Op
-from .shapes import NO_POLICY, Held
+from .shapes import NO_POLICY, Held, no
 from .spec import OVERRIDE
 
 LANE = LANES[0]
@@ -66,12 +70,26 @@ async def send(engine: Engine, said: Report, held: Held | None) -> Any:
 
 
 def reports(several: list[tuple[Report, Held | None]]) -> Op:
-    """All at once; they count in the order they were made."""
+    """All at once; they count in the order they were made. A lease that has to be looked up first takes longer."""
 
     async def call(engine: Engine) -> list[Any]:
+        if any(held is not None and engine.facts(held.handle) is None for _, held in several):
+            return [await send(engine, said, held) for said, held in several]
         return list(await asyncio.gather(*(send(engine, said, held) for said, held in several)))
 
     return Op(f"report {[said for said, _ in several]}", call, lambda s: [s.usage_report(said) for said, _ in several])
+
+
+def forge(said: Report, held: Held) -> Op:
+    """By somebody who knows all of a handle but its lease id, which is random."""
+
+    async def call(engine: Engine) -> Any:
+        made_up = structs.replace(decode_handle(held.handle, engine.store.tag), lease_id=UUID(int=0xF0))
+        return await send(
+            engine, said, replace(held, handle=Handle(held.handle.backend, held.handle.kind, encode_handle(made_up)))
+        )
+
+    return Op("forge", call, lambda s: no(True, "lease_conflict"))
 
 
 def release(budget: UUID, who: ExecutionId) -> Op:
@@ -94,7 +112,7 @@ which = st.sampled_from((PLAIN, PLAIN, FAILING, HOLDING, HOLDING, UNMADE))
 idents = st.sampled_from(IDENTS)
 amounts = st.dictionaries(st.sampled_from(("a", "b", "c")), st.integers(0, 4), max_size=3).map(lambda d: tuple(sorted(d.items())))
 keys = st.sampled_from(("", "", "k", "l"))
-forms = st.sampled_from(("admin", "spend", "spend", "worker"))
+forms = st.sampled_from(("admin", "spend", "spend", "worker", "zombie"))
 said = st.tuples(which, amounts, keys, forms, idents)
 Said = tuple[UUID, tuple[tuple[str, int], ...], str, str, ExecutionId]
 
@@ -117,10 +135,15 @@ class BudgetMachine(RuleBasedStateMachine):
 
     def told(self, one: Said) -> tuple[Report, Held | None]:
         budget, deltas, key, form, who = one
-        held = next((h for h in reversed(self.bench.handles) if h.ident == who), None) if form == "worker" else None
+        held = self.held(who, first=form == "zombie") if form in ("worker", "zombie") else None
         if form == "spend" or held is not None:
-            return Report(budget, deltas, key, who, charged=held is None), held
+            return Report(budget, deltas, key, who, charged=held is None, lease=held and held.lease), held
         return Report(budget, deltas, key), None
+
+    def held(self, who: ExecutionId, *, first: bool = False) -> Held | None:
+        """The newest handle of one, or the oldest, whose lease is probably over."""
+        kept = [h for h in self.bench.handles if h.ident == who]
+        return kept[0 if first else -1] if kept else None
 
     @initialize()
     def start(self) -> None:
@@ -146,6 +169,17 @@ class BudgetMachine(RuleBasedStateMachine):
         self.do(reports([(Report(budget, (("a", 4), ("b", 1)), "", who, charged=True), None)] * 3))
         self.do(reset(budget) if budget != UNMADE else reset_due())
         self.do(ops.claim(LANE, frozenset(), "bob", 10_000_000, 3))
+
+    @rule(budget=which, who=idents)
+    def late_report(self, budget: UUID, who: ExecutionId) -> None:
+        """One that was held back runs again, and its first worker reports more than there is room for."""
+        held = self.held(who, first=True)
+        self.do(reports([(Report(HOLDING, (("a", 7),), "", who, charged=True), None)]))
+        self.do(ops.unblock(who, ""))
+        self.do(ops.claim(LANE, frozenset(), "dan", 10_000_000, 3))
+        if held is not None:
+            self.do(reports([(Report(budget, (("a", 7),), "", who, lease=held.lease), held)]))
+            self.do(forge(Report(budget, (("a", 1),), "", who), held))
 
     @rule(budget=which, who=idents, key=keys)
     def spend_and_give_back(self, budget: UUID, who: ExecutionId, key: str) -> None:
@@ -196,7 +230,7 @@ class BudgetMachine(RuleBasedStateMachine):
 
     @rule(who=idents, how=st.sampled_from(("complete", "cancel", "replay", "unblock", "block")))
     def change(self, who: ExecutionId, how: str) -> None:
-        held = next((h for h in reversed(self.bench.handles) if h.ident == who), None)
+        held = self.held(who)
         if how == "complete" and held is not None:
             self.do(ops.complete(held))
         elif how == "cancel":
@@ -214,6 +248,7 @@ class BudgetMachine(RuleBasedStateMachine):
         self.do(ops.trim(LANE, 0))
         for ident in IDENTS:
             if ident not in self.bench.spec.execs:
+                self.bench.handles = [h for h in self.bench.handles if h.ident != ident]
                 self.do(ops.create(ident, LANE, "default", 0, "", NO_POLICY, None))
 
     @rule()

@@ -6,6 +6,7 @@ from typing import Any
 
 from msgspec import structs
 
+from flowfabric.engine import budgets as engine_budgets
 from flowfabric.engine.budgets import Budgets
 from flowfabric.model.budget import HardBreach
 from flowfabric.plan import Add
@@ -139,6 +140,20 @@ def scheduled_reset_drifts(patch: Patch) -> None:
 @mutant
 def hold_does_not_raise_the_epoch(patch: Patch) -> None:
     put(patch, budget_actions, "HOLD_RUNNING", lambda f: with_set(f, lease_epoch=Add(0)))
+
+
+@mutant
+def late_report_acts(patch: Patch) -> None:
+    honest = budget_actions.consequence
+    patch.setattr(budget_actions, "consequence", lambda *said: honest(*said[:5], None))
+
+
+@mutant
+def forged_report_counts(patch: Patch) -> None:
+    async def was_granted(*_: Any) -> None:
+        pass
+
+    patch.setattr(engine_budgets, "was_granted", was_granted)
 
 
 @mutant

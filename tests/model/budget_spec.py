@@ -41,6 +41,7 @@ class Report:
     key: str = ""
     by: ExecutionId | None = None
     charged: bool = False
+    lease: UUID | None = None
 
 
 class Spending(Fleet):
@@ -86,7 +87,8 @@ class Spending(Fleet):
         rule.refusals += 1
         rule.breached = (self.now, breach.dimension)
         e = None if said.by is None else self.execs.get(said.by)
-        if e is None or not self._acted(e, said.budget, rule.action, breach):
+        late = said.lease is not None and e is not None and (e.lease != said.lease or e.state != "RUNNING" or self.has_expired(e))
+        if e is None or late or not self._acted(e, said.budget, rule.action, breach):
             return breach
         known = {"dimension": breach.dimension, "current_usage": breach.current_usage, "hard_limit": breach.hard_limit}
         details = {"budget_id": str(said.budget), **known, "action": rule.action}

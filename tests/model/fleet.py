@@ -90,6 +90,8 @@ class Fleet(Spec):
             return e.ended is not None and e.ended + (kept if e.policy.retain is None else e.policy.retain) <= self.now
 
         gone = [i for i, e in self.execs.items() if e.lane == lane and is_due(e)]
+        over = {k for k, (ident, until) in self.keys.items() if (until or 0) <= self.now and self.has_key(ident, k)}
+        self.keys = {k: v for k, v in self.keys.items() if k not in over or v[0] not in gone}
         for ident in gone:
             del self.execs[ident]
         return len(gone)
@@ -172,7 +174,8 @@ class Fleet(Spec):
         elif name == "retention_trimmer":
             for lane in self.lanes:
                 self.trim(lane, self.retention)
-            self.keys = {k: v for k, v in self.keys.items() if v[1] > self.now}
+            self.keys = {k: v for k, v in self.keys.items() if (v[1] or 0) > self.now or self.has_key(v[0], k)}
+            self.keys = {k: (i, until if (until or 0) > self.now else None) for k, (i, until) in self.keys.items()}
         elif name == "worker_reaper":
             for key in [k for k, w in self.workers.items() if w["seen"] + w["ttl"] < self.now]:
                 self.bury(*key, "ttl_swept")

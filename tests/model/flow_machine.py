@@ -147,7 +147,7 @@ class FlowMachine(RuleBasedStateMachine):
 
     def die(self, how: str) -> None:
         """From now on ends are not heard, or not by the losers, until somebody repairs."""
-        self.bench.engine._cascade = CRASHES[how](self.bench.engine.store)
+        self.bench.engine._cascade = CRASHES[how](self.bench.engine.store, self.bench.engine._wake_parent)
         self.spec.how = how
 
     def repair(self) -> None:

@@ -12,9 +12,23 @@ import pytest
 
 from flowfabric.engine.retention import Retention
 from flowfabric.loops import delayed_promoter, lease_expiry
-from flowfabric.plan import Absent, AnyOf, Covered, Form, Guard, Insert, Update
-from flowfabric.rules import attempts, claims, creating, executions, fence, grants, leases, operators, retries, routes, workers
+from flowfabric.plan import Absent, AnyOf, Covered, Form, Guard, Insert, Until, Update
+from flowfabric.rules import (
+    attempts,
+    claims,
+    creating,
+    executions,
+    fence,
+    grants,
+    leases,
+    operators,
+    retries,
+    routes,
+    time_limits,
+    workers,
+)
 from flowfabric.rules.decision import Done
+from flowfabric.rules.parts import IN_TIME
 from flowfabric.store.schema import INDEXES
 
 Patch = pytest.MonkeyPatch
@@ -116,6 +130,24 @@ def lease_id_not_compared(patch: Patch) -> None:
 
 
 @mutant
+def late_results_taken(patch: Patch) -> None:
+    def change(head: Update) -> Update:
+        return Update(head.table, tuple(g for g in head.where if g != IN_TIME), head.set)
+
+    put_all(patch, BY_HOLDER, lambda f: with_head(f, change))
+
+
+@mutant
+def a_lost_lease_keeps_the_time_used(patch: Patch) -> None:
+    put(patch, leases, "REVOKE", lambda f: with_set(f, attempt_timeout_remaining_ms=Until("attempt_timeout_at_ms")))
+
+
+@mutant
+def a_timed_out_attempt_is_never_retried(patch: Patch) -> None:
+    patch.setattr(time_limits, "delay_after", lambda *said: None)
+
+
+@mutant
 def expiry_ignored(patch: Patch) -> None:
     put_all(patch, BY_HOLDER, lambda f: without_guards(f, "lease_expires_at_ms"))
 
@@ -124,8 +156,8 @@ def expiry_ignored(patch: Patch) -> None:
 def version_not_compared(patch: Patch) -> None:
     for module, name in BY_VERSION:
         put(patch, module, name, lambda f: without_guards(f, "version", "lease_epoch", "ownership_state"))
-    leased = without_guards(operators.EXPIRE.leased, "version", "lease_epoch", "ownership_state")
-    patch.setattr(operators, "EXPIRE", operators.EXPIRE._replace(leased=leased))
+    leased = without_guards(time_limits.EXPIRE.leased, "version", "lease_epoch", "ownership_state")
+    patch.setattr(time_limits, "EXPIRE", time_limits.EXPIRE._replace(leased=leased))
 
 
 @mutant
@@ -227,12 +259,12 @@ def losses_not_counted(patch: Patch) -> None:
 
 @mutant
 def deadline_does_not_end(patch: Patch) -> None:
-    honest = operators.expire
+    honest = time_limits.expire
 
-    def expire(snapshot: Any, phase: Any, now: Any) -> Any:
-        return Done(None) if phase == "execution_deadline" else honest(snapshot, phase, now)
+    def expire(snapshot: Any, phase: Any, *said: Any) -> Any:
+        return Done(None) if phase == "execution_deadline" else honest(snapshot, phase, *said)
 
-    patch.setattr(operators, "expire", expire)
+    patch.setattr(time_limits, "expire", expire)
 
 
 @mutant
@@ -363,7 +395,7 @@ def priority_not_clamped(patch: Patch) -> None:
 @mutant
 def idempotency_key_not_taken(patch: Patch) -> None:
     honest = creating.create
-    patch.setattr(creating, "create", lambda *args: msgspec.structs.replace(honest(*args), key=None, rekey=None))
+    patch.setattr(creating, "create", lambda *args: msgspec.structs.replace(honest(*args), key=None))
 
 
 @mutant

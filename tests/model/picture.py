@@ -133,7 +133,7 @@ def _around(spec: Fleet, world: World, tables: Mapping[str, list[Row]]) -> Itera
     }
     yield "grants", wanted, granted
     keys = {(n, k): (i.partition_index, i.uuid, until) for (n, k), (i, until) in spec.keys.items()}
-    yield "idempotency keys", keys, {(row[0], row[1]): row[2:] for row in world.idempotency}
+    yield "idempotency keys", keys, {(row[0], row[1]): row[2:5] for row in world.idempotency}
     lanes = [_named("ff_lane_registry", row) for row in tables["ff_lane_registry"]]
     yield "lanes", spec.lanes, {row["lane_id"]: row["state"] for row in lanes}
     workers = [_named("ff_worker_registry", row) for row in tables["ff_worker_registry"]]

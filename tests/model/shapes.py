@@ -109,7 +109,7 @@ class Exec:
 
     def __init__(self, ident: ExecutionId, lane: str, namespace: str, policy: Policy, prio: int, now: int) -> None:
         self.ident, self.lane, self.namespace, self.policy = ident, lane, namespace, policy
-        self.prio, self.created = min(max(prio, 0), 9_000), now
+        self.prio, self.created, self.key = min(max(prio, 0), 9_000), now, ""
         self.state, self.why, self.pend, self.outcome = "READY", "", "first", "none"
         self.epoch = self.index = self.retries = self.replays = self.losses = 0
         self.lease: UUID | None = None

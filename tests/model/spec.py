@@ -20,7 +20,7 @@ class Spec:
         self.now, self.label, self.grace, self.retention = now, label, grace, retention
         self.lanes, self.marks = dict.fromkeys(lanes, "active"), True
         self.execs: dict[ExecutionId, Exec] = {}
-        self.keys: dict[tuple[str, str], tuple[ExecutionId, int]] = {}
+        self.keys: dict[tuple[str, str], tuple[ExecutionId, int | None]] = {}
 
     # ---- pieces
 
@@ -40,12 +40,18 @@ class Spec:
     def has_expired(self, e: Exec) -> bool:
         return e.state == "RUNNING" and e.expiry is not None and e.expiry <= self.now
 
+    def out_of_time(self, e: Exec) -> bool:
+        return e.timeout_at is not None and e.timeout_at <= self.now
+
     def told(self, e: Exec, kind: str, epoch: int | None = None) -> None:
         e.leases.append((kind, self.now, epoch))
 
-    def wait(self, e: Exec, state: str, why: str = "", pend: str = "interrupted", delay: int | None = None) -> None:
-        """Lets go of the lease, keeping what is left of the attempt's time."""
-        e.remaining = None if e.timeout_at is None else max(e.timeout_at - self.now, 1)
+    def wait(
+        self, e: Exec, state: str, why: str = "", pend: str = "interrupted", delay: int | None = None, *, lost: bool = False
+    ) -> None:
+        """Lets go of the lease, keeping what is left of the attempt's time, or all of it where the lease was lost."""
+        left = None if e.timeout_at is None else max(e.timeout_at - self.now, 1)
+        e.remaining = e.policy.timeout if lost else left
         e.lease = e.holder = e.expiry = e.lost_at = e.timeout_at = None
         e.state, e.why, e.pend, e.delay = state, why, pend, delay
         if pend == "interrupted":
@@ -61,7 +67,7 @@ class Spec:
 
     def acquire(self, e: Exec, worker: str, instance: str, ttl: int, event: str = "acquired", **said: Any) -> Lease:
         new, kind = not e.continues, "Resumed" if e.pend == "interrupted" else "Fresh"
-        left = e.remaining if e.timeout_at is None else max(e.timeout_at - self.now, 1)
+        left = e.remaining if e.timeout_at is None else e.policy.timeout
         lasts = said.get("timeout") or (e.policy.timeout if new or e.pend == "replay" else left)
         e.losses += said.get("lost", e.cause == "lease_expired")
         if new:
@@ -94,6 +100,7 @@ class Spec:
 
     def lose(self, e: Exec) -> None:
         e.state, e.why, e.pend, e.lost_at, e.cause = "LOST", "", "interrupted", self.now, "lease_expired"
+        e.timeout_at, e.remaining = None, e.policy.timeout
         e.ran_out[e.epoch] = e.lease
         self.told(e, "expired", e.epoch)
 
@@ -121,21 +128,25 @@ class Spec:
         no(e.state not in ("RUNNING", "LOST"), "execution_not_active")
         if self.has_expired(e) and marks and self.marks:
             self.lose(e)
-        no(e.state == "LOST" or self.has_expired(e), "lease_expired")
+        no(e.state == "LOST" or self.has_expired(e) or self.out_of_time(e), "lease_expired")
         return None
 
     # ---- creating and claiming
+
+    def has_key(self, ident: ExecutionId, key: tuple[str, str]) -> bool:
+        return ident in self.execs and (self.execs[ident].namespace, self.execs[ident].key) == key
 
     def create(
         self, ident: ExecutionId, lane: str, namespace: str, prio: int, key: str, policy: Policy, delay: int | None
     ) -> Any:
         held = self.keys.get((namespace, key)) if key else None
-        if held is not None and held[1] > self.now:
+        if held is not None and ((held[1] or 0) > self.now or self.has_key(held[0], (namespace, key))):
             return execution.Duplicate(held[0])
         if ident in self.execs:
             return execution.Duplicate(ident)
         no(self.lanes[lane] in ("draining", "disabled"), "lane_closed")
         e = self.execs[ident] = Exec(ident, lane, namespace, policy, prio, self.now)
+        e.key = key
         if key:
             self.keys[namespace, key] = (ident, self.now + policy.dedup)
         if delay is not None and delay > self.now:
@@ -233,6 +244,10 @@ class Spec:
             self.end(e, "failed", "ended_failure", "failed")
             e.failure = reason
             return attempt.TerminalFailed()
+        return self.again(e)
+
+    def again(self, e: Exec) -> attempt.RetryScheduled:
+        p = e.policy
         delay = min(p.first_ms * p.factor**e.retries, p.most_ms)
         e.retries += 1
         e.attempt.phase, e.attempt.outcome = "ended_failure", "retry"
@@ -279,7 +294,7 @@ class Spec:
         if shown and shown not in (str(e.lease), composite):
             return lease.AlreadySatisfied("lease_id_mismatch")
         e.epoch += 1
-        self.wait(e, "READY")
+        self.wait(e, "READY", lost=True)
         e.cause, e.attempt.epoch, e.attempt.instance = "lease_revoked", e.epoch, None
         self.told(e, "revoked")
         return lease.Revoked(composite, str(e.epoch))
@@ -313,11 +328,14 @@ class Spec:
             return None if e is None else execution.AlreadyTerminal()
         due = e.deadline
         if phase == "attempt_timeout":
-            due = e.timeout_at if e.state in ("RUNNING", "LOST") else None
+            due = e.timeout_at if e.state == "RUNNING" and not (e.expiry and e.timeout_at and e.expiry < e.timeout_at) else None
         if due is None or due > self.now:
             return None
         if e.state == "RUNNING":
             self.told(e, "revoked")
+        p, most = e.policy, 3 if e.policy.max_retries is None else e.policy.max_retries
+        if phase == "attempt_timeout" and not (p.categories and phase not in p.categories) and e.retries < most:
+            return self.again(e)
         self.end(e, "expired", "ended_failure", "expired")
         e.failure = phase
         return execution.Expired(ident)
@@ -353,7 +371,7 @@ class Spec:
             return "granted"
         over = self.too_many(e)
         if over is None:
-            self.wait(e, "READY")
+            self.wait(e, "READY", lost=True)
         return over or "requeued"
 
     def unreclaimable(self, e: Exec) -> str:

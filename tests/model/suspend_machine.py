@@ -241,7 +241,7 @@ class SuspendMachine(RuleBasedStateMachine):
         kid=st.sampled_from(sorted(SECRETS)), grace=st.sampled_from((0, 400, 5_000)), wrong=st.sampled_from((False, False, True))
     )
     def rotate(self, kid: str, grace: int, wrong: bool) -> None:
-        self.do(sops.rotate(kid, "00" * 32 if wrong and kid in self.spec.hmac else SECRETS[kid], grace))
+        self.do(sops.rotate(kid, "0b" * 32 if wrong and kid in self.spec.hmac else SECRETS[kid], grace))
 
     @precondition(lambda self: self.bench.handles)
     @rule(which=st.integers(0, 3))

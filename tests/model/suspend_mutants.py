@@ -12,7 +12,7 @@ from flowfabric.engine import suspensions as suspending
 from flowfabric.engine.signals import Signals
 from flowfabric.engine.suspensions import Suspensions
 from flowfabric.plan import Form, Update, UpdateMany
-from flowfabric.rules import conditions, executions, keys, operators, signals, suspension_timeouts, suspensions, waitpoints
+from flowfabric.rules import conditions, executions, keys, signals, suspension_timeouts, suspensions, time_limits, waitpoints
 from flowfabric.rules.decision import Act
 
 from .mutants import Patch, Plant, put, with_set, with_steps, without_guards, without_set, without_steps
@@ -249,14 +249,15 @@ def satisfiers_are_forgotten(patch: Patch) -> None:
 @mutant
 def retired_key_is_good_for_ever(patch: Patch) -> None:
     honest = tokens.verify
-    patch.setattr(tokens, "verify", lambda *said: honest(*said[:-1], 1))
+    patch.setattr(tokens, "verify", lambda *said: honest(*said[:5], 1, *said[6:]))
 
 
 @mutant
 def token_of_another_waitpoint_is_good(patch: Patch) -> None:
-    def verify(token: str, execution: Any, waitpoint: Any, stored: Any, known: Any, now: int) -> None:
+    def verify(token: str, execution: Any, waitpoint: Any, stored: Any, known: Any, now: int, asked: Any = ()) -> str:
         if not token or ":" not in token or stored is None:
             raise tokens._refused("invalid_token" if token else "missing_token")
+        return ""
 
     patch.setattr(tokens, "verify", verify)
 
@@ -322,7 +323,7 @@ def cancel_leaves_the_waitpoints_open(patch: Patch) -> None:
 
 @mutant
 def deadline_leaves_the_waitpoints_open(patch: Patch) -> None:
-    patch.setattr(operators, "EXPIRE", operators.EXPIRE._replace(open=without_steps(operators.EXPIRE.open, WAITPOINT)))
+    patch.setattr(time_limits, "EXPIRE", time_limits.EXPIRE._replace(open=without_steps(time_limits.EXPIRE.open, WAITPOINT)))
 
 
 @mutant

@@ -86,5 +86,5 @@ def test_a_query_about_nothing_would_be_noticed(metrics: Metrics) -> None:
 
 
 def test_the_alerts_say_what_they_are_about() -> None:
-    assert len({rule["alert"] for rule in ALERTS}) == len(ALERTS) == 9
+    assert len({rule["alert"] for rule in ALERTS}) == len(ALERTS) == 10
     assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] in ("warning", "critical") for rule in ALERTS)

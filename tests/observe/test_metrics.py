@@ -36,6 +36,7 @@ SERIES = {
     "ff_queue_oldest_age_seconds": ("lane",),
     "ff_execution_latency_seconds": ("lane", "outcome"),
     "ff_attempt_failures_total": ("lane", "category"),
+    "ff_timer_overdue_seconds": (),
     "ff_workers": ("namespace",),
     "ff_lease_expired_total": ("lane",),
     "ff_reclaims_total": ("outcome",),

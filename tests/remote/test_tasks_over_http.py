@@ -22,6 +22,9 @@ from tests.sdk.test_children import (  # noqa: F401 - run here a second time
     test_results_come_back_typed_and_in_order,
     test_two_waits_and_steps_in_between,
 )
+from tests.sdk.test_keys import (  # noqa: F401 - run here a second time
+    test_the_same_key_with_other_arguments_names_the_run_that_has_it,
+)
 from tests.sdk.test_tasks import (  # noqa: F401 - run here a second time
     test_a_failure_is_tried_again_if_its_kind_is_named,
     test_a_flow_passes_results_on,

@@ -23,6 +23,7 @@ from flowfabric.model.lease import (
     ResumeToken,
     RevokeLeaseArgs,
 )
+from flowfabric.model.policy import RetryPolicy
 from flowfabric.model.state import ExpirePhase
 from flowfabric.plan import Plan
 from flowfabric.rules import (
@@ -39,6 +40,7 @@ from flowfabric.rules import (
     signals,
     suspension_timeouts,
     suspensions,
+    time_limits,
     waitpoints,
 )
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
@@ -192,7 +194,11 @@ def _overspend(action: str) -> Callable[[Snapshot], Decision]:
 
 _CLAIMING = (MISSING, "execution_not_leaseable", "lease_conflict")
 
+NO_RETRIES = RetryPolicy(max_retries=0, backoff={})
+ONE_RETRY = RetryPolicy(max_retries=1, backoff={})
+
 RULES: dict[str, Op] = {
+    "retry_attempt": _op(lambda s: time_limits.expire(s, ExpirePhase.ATTEMPT_TIMEOUT, None, ONE_RETRY, 0.5)),
     "cancel": _op(lambda s: executions.cancel(s, CancelExecutionArgs(execution_id=IDENT, reason="r")), MISSING, "invalid_input"),
     "cancel_fenced": Op(_cancel, frozenset({MISSING, "invalid_input", "stale_lease"}), fenced=True),
     "change_priority": _op(lambda s: executions.change_priority(s, 5, None), MISSING, "execution_not_eligible"),
@@ -204,8 +210,8 @@ RULES: dict[str, Op] = {
     "skip": _op(_skip),
     "release": _op(_release, MISSING, "not_runnable", "not_blocked_by_deps"),
     "wait_children": Op(lambda s, shown: children.wait_children(s, shown.handle), frozenset(_FENCED), fenced=True),
-    "expire_attempt": _op(lambda s: operators.expire(s, ExpirePhase.ATTEMPT_TIMEOUT, None)),
-    "expire_deadline": _op(lambda s: operators.expire(s, ExpirePhase.EXECUTION_DEADLINE, None)),
+    "expire_attempt": _op(lambda s: time_limits.expire(s, ExpirePhase.ATTEMPT_TIMEOUT, None, NO_RETRIES, 0.5)),
+    "expire_deadline": _op(lambda s: time_limits.expire(s, ExpirePhase.EXECUTION_DEADLINE, None, NO_RETRIES, 0.5)),
     "claim_execution": _op(
         _new(claims.claim_execution, ClaimExecutionArgs(**_WORKER, lease_ttl_ms=TTL)),
         *_CLAIMING,

@@ -192,7 +192,7 @@ def test_failing_with_a_retry(delay: int, vector: str, detail: str) -> None:
 
 
 @pytest.mark.parametrize("until", [NOW + 500, NOW, NOW - 500])
-@pytest.mark.parametrize(("timeout", "left"), [(None, None), (NOW + 40, 40), (NOW, 1)])
+@pytest.mark.parametrize(("timeout", "left"), [(None, None), (NOW + 40, 40), (NOW + 1, 1)])
 def test_delaying_parks_the_same_attempt(until: int, timeout: int | None, left: int | None) -> None:
     before = execution("RUNNING", attempt_timeout_at_ms=timeout)
     act = attempts.delay(handle(before), until)

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from flowfabric.model.budget import HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
 from flowfabric.plan import Applied, Plan, Refused
-from flowfabric.rules.budget_actions import consequence, detail, waits_on
+from flowfabric.rules.budget_actions import consequence, detail, holds, still_held, waits_on
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
 from .budget_factory import BUDGET
-from .factory import NOW, attempt, commit, events, execution, grant, load, seeded, stored, stored_attempt, told
+from .factory import NOW, attempt, commit, events, execution, grant, handle, load, seeded, stored, stored_attempt, told
 
 BREACH = HardBreach('é"', 90, 100)
 LIVE = [name for name in VECTORS if name != "ENDED"]
@@ -137,3 +138,64 @@ def test_one_that_moved_meanwhile_stops_the_commit(name: str, action: str) -> No
 def test_how_a_wait_is_named() -> None:
     assert waits_on(BUDGET) == f"budget:{BUDGET}"
     assert detail(BUDGET, "tokens", 3, 4) == f"budget {BUDGET}: tokens 3/4"
+
+
+# ---- by a worker, under its lease
+
+
+@pytest.mark.parametrize("action", [FAIL, SUSPEND])
+def test_the_holder_is_acted_upon(action: str) -> None:
+    before = execution("RUNNING")
+    plan = consequence(before, action, BUDGET, BREACH, NOW, handle(before))
+    assert plan is not None
+    store = seeded(before, attempt(before))
+    assert isinstance(commit(store, plan), Applied)
+    row = stored(store)
+    assert name_of(vector_of(row)) == ("ENDED" if action == FAIL else "BUDGET")
+    check_details(store, action)
+    (event,) = events(store, "ff_lease_event")
+    assert (event["event_type"], event["lease_id"]) == ("revoked", before.current_lease_id)
+
+
+LATE: list[dict[str, Any]] = [
+    {"lease_id": UUID(int=99)},
+    {"lease_epoch": 0},
+    {"attempt_index": 7},
+    {"worker_instance_id": "another"},
+]
+
+
+@pytest.mark.parametrize("action", [FAIL, SUSPEND])
+@pytest.mark.parametrize("said", LATE, ids=str)
+def test_a_lease_that_is_not_the_current_one_does_nothing(action: str, said: dict[str, Any]) -> None:
+    before = execution("RUNNING")
+    assert not holds(before, handle(before, **said), NOW)
+    assert consequence(before, action, BUDGET, BREACH, NOW, handle(before, **said)) is None
+
+
+@pytest.mark.parametrize("name", [name for name in VECTORS if name != "RUNNING"])
+def test_a_lease_that_was_given_up_does_nothing(name: str) -> None:
+    before = execution(name)
+    assert not holds(before, handle(before), NOW)
+    assert consequence(before, FAIL, BUDGET, BREACH, NOW, handle(before)) is None
+
+
+def test_a_lease_that_ran_out_does_nothing() -> None:
+    before = execution("RUNNING")
+    assert before.lease_expires_at_ms is not None
+    assert holds(before, handle(before), before.lease_expires_at_ms - 1)
+    assert not holds(before, handle(before), before.lease_expires_at_ms)
+    assert not holds(None, handle(before), NOW)
+
+
+@pytest.mark.parametrize(
+    "changed", [{"lease_expires_at_ms": NOW}, {"current_lease_id": UUID(int=99)}], ids=["ran out", "another"]
+)
+@pytest.mark.parametrize("action", [FAIL, SUSPEND, HardLimitAction.CANCEL_FLOW_PENDING])
+def test_a_lease_that_is_lost_before_the_commit_stops_it(action: str, changed: dict[str, Any]) -> None:
+    before = execution("RUNNING")
+    plan = consequence(before, action, BUDGET, BREACH, NOW, handle(before)) or still_held(before, handle(before))
+    store = seeded(execution("RUNNING", **changed), attempt(before))
+    assert isinstance(commit(store, plan), Refused)
+    assert told(store) == ([], [], [])
+    assert isinstance(commit(seeded(before, attempt(before)), plan), Applied)

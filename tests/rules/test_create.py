@@ -10,12 +10,14 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Created, CreateExecutionArgs, Execution
 from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements, StreamPolicy, TimeoutPolicy, parse_policy
 from flowfabric.plan import Applied, Plan, Refused
+from flowfabric.rules import creating
 from flowfabric.rules.creating import REGISTER_LANE, SET_LANE_STATE, Creation, clamp_priority, create, repeated
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 from flowfabric.testing import ManualClock
 
 from .factory import IDENT, NOW, commit, run, stored, told
+from .flow_factory import ident
 
 
 def creation(policy: ExecutionPolicy | None = None, **args: Any) -> Creation:
@@ -144,7 +146,7 @@ def test_what_the_policy_decides_is_kept_in_columns() -> None:
 @pytest.mark.parametrize("key", [None, ""])
 def test_an_empty_key_is_no_key(key: str | None) -> None:
     made = creation(idempotency_key=key)
-    assert (made.key, made.rekey) == (None, None)
+    assert made.key is None
     assert created(idempotency_key=key).idempotency_key is None
 
 
@@ -157,20 +159,34 @@ def expiry(plan: Plan | None) -> int:
 @pytest.mark.parametrize(("window", "kept_for"), [(None, 86_400_000), (5_000, 5_000)])
 def test_a_key_is_taken_for_its_window(window: int | None, kept_for: int) -> None:
     made = creation(parse_policy({} if window is None else {"dedup_window_ms": window}), idempotency_key="k", now=NOW - 100)
-    assert expiry(made.key) == expiry(made.rekey) == NOW - 100 + kept_for
+    assert expiry(made.key) == NOW - 100 + kept_for
     assert made.key is not None and made.key.partition == made.plan.partition == IDENT.partition_index
 
 
-def test_a_key_is_taken_once_and_retaken_only_after_its_window() -> None:
+@pytest.mark.parametrize(("holder", "kept", "after", "taken"), [
+    (IDENT, False, 1_000, True),
+    (IDENT, False, 999, False),
+    (IDENT, True, 1_000, False),
+    (ident(9), False, 1_000, False),
+])  # fmt: skip
+def test_a_key_is_taken_over_after_its_time_from_an_execution_that_is_gone(
+    holder: ExecutionId, kept: bool, after: int, taken: bool
+) -> None:
     clock = ManualClock(NOW)
     store = MemoryStore(clock)
-    made = creation(parse_policy({"dedup_window_ms": 1_000}), idempotency_key="k")
-    assert made.key is not None and made.rekey is not None
+    made = creation(parse_policy({"dedup_window_ms": 1_000}), idempotency_key="k", key_digest="d")
+    assert made.key is not None
     assert isinstance(commit(store, made.key), Applied)
     assert commit(store, made.key) == Refused()
-    assert commit(store, made.rekey) == Refused()
-    clock.advance(1_000)
-    assert isinstance(commit(store, made.rekey), Applied)
+    if kept:
+        commit(store, made.plan)
+    clock.advance(after)
+    assert isinstance(commit(store, creating.retake(made.key, holder)), Applied) is taken
+
+
+@pytest.mark.parametrize(("expires", "holds"), [(None, False), (NOW, False), (NOW + 1, True)])
+def test_a_key_holds_by_its_own_time(expires: int | None, holds: bool) -> None:
+    assert creating.is_in_time(expires, NOW) is holds
 
 
 def test_a_second_create_of_the_same_id_is_refused() -> None:

@@ -18,6 +18,7 @@ from flowfabric.rules.fence import (
     check_fence,
     check_handle,
     closed_by,
+    is_held,
     mark_expired,
     not_active,
     retry_scheduled_by,
@@ -278,14 +279,14 @@ def test_no_retry_is_scheduled_for_what_does_not_exist() -> None:
 
 
 def test_marking_moves_a_lease_that_ran_out_to_lost() -> None:
-    late = execution("RUNNING", lease_expires_at_ms=NOW, attempt_timeout_at_ms=NOW + 5)
+    late = execution("RUNNING", lease_expires_at_ms=NOW, attempt_timeout_at_ms=NOW + 5, attempt_timeout_ms=70)
     store = seeded(late, attempt(late))
     assert isinstance(commit(store, mark_expired(late)), Applied)
     after = stored(store)
     assert (name_of(vector_of(after)), after.blocking_detail) == ("LOST", "lease expired, awaiting reclaim")
     assert (after.lease_expired_at, after.interrupt_cause, after.expired_epoch) == (NOW, "lease_expired", 1)
     assert (after.lease_epoch, after.current_lease_id, after.lease_expires_at_ms) == (1, LEASE_ID, NOW)
-    assert (after.current_worker_id, after.attempt_timeout_at_ms) == ("worker", NOW + 5)
+    assert (after.current_worker_id, after.attempt_timeout_at_ms, after.attempt_timeout_remaining_ms) == ("worker", None, 70)
     assert told(store) == (["expired"], [], [])
     assert events(store, "ff_lease_event")[0]["lease_id"] == LEASE_ID
     assert isinstance(commit(store, mark_expired(late)), Refused)
@@ -304,3 +305,11 @@ def test_the_sweep_marks_what_ran_out(expires: int, marked: bool) -> None:
     assert run(store.sweep(SWEEP_EXPIRED(0), 10)) == ([(IDENT.partition_index, IDENT.uuid)] if marked else [])
     assert name_of(vector_of(stored(store))) == ("LOST" if marked else "RUNNING")
     assert told(store)[0] == (["expired"] if marked else [])
+
+
+def test_a_row_shows_whose_lease_is_current() -> None:
+    fields = handle(RUNNING)
+    row = (fields.execution_id.uuid, fields.lease_id, "active", "leased")
+    assert is_held(row, fields)
+    assert not is_held(None, fields)
+    assert not is_held((*row[:3], "unowned"), fields)

@@ -20,6 +20,7 @@ from flowfabric.model.flow import (
     Edge,
     Flow,
     Member,
+    Parent,
     Staged,
     StageDependencyEdgeArgs,
 )
@@ -332,13 +333,11 @@ def test_a_summary_counts_every_member(states: list[str], word: str, settled: bo
     assert after == replace(before, settled_at_ms=NOW - 1 if settled else None)
 
 
-def test_a_summary_is_replaced_and_a_settled_flow_is_looked_at_again() -> None:
+def test_a_summary_is_replaced() -> None:
     before = flow()
     store = seeded(before)
     commit(store, flows.project(before, flows.count_members(["completed"]), NOW - 1))
     assert only(store, Flow).settled_at_ms == NOW - 1
-    commit(store, flows.UNSETTLE(P, partition_key=P, flow_id=FLOW_ID))
-    assert only(store, Flow) == before
     commit(store, flows.project(before, flows.count_members(["active", "active"]), NOW))
     (row,) = rows(store, "ff_flow_summary")
     assert (row["members_completed"], row["members_active"], row["public_flow_state"]) == (0, 2, "running")
@@ -348,3 +347,19 @@ def test_a_summary_of_a_flow_that_moved_is_not_written() -> None:
     store = seeded(flow(version=9))
     assert isinstance(commit(store, flows.project(flow(), flows.count_members(["active"]), NOW)), Refused)
     assert rows(store, "ff_flow_summary") == []
+
+
+def test_a_flow_of_children_needs_a_parent_that_has_not_ended() -> None:
+    store = MemoryStore(ManualClock(NOW))
+    parent = ExecutionId.solo("lane")
+    detached = ExecutionId.for_flow(FLOW_ID)
+    args = CreateFlowArgs(flow_id=FLOW_ID)
+    family = Parent(execution_id=parent, waitpoint_key="children:0", detached=(detached,))
+    plan = flows.create_flow(args, P, NOW, parent=family)
+    assert plan.form is flows.CREATE_CHILDREN
+    assert commit(store, plan) == Refused()
+    values = dict(zip(plan.form.args, plan.values, strict=True))
+    row = Flow(P, FLOW_ID, 0, "open", NOW, None, 0, None, parent.partition_index, parent.uuid, values["raw_fields"])
+    assert (row.parent, flows.detached_of(row)) == (parent, {detached.uuid})
+    alone = flows.create_flow(args, P, NOW, parent=Parent(execution_id=parent, waitpoint_key=""))
+    assert '"detached"' not in dict(zip(alone.form.args, alone.values, strict=True))["raw_fields"]

@@ -230,7 +230,7 @@ def test_a_wait_whose_end_an_event_tells_is_told_once() -> None:
     assert history.once([row], None) == [row]
 
 
-FLOW_ROW = Flow(3, FLOW, 0, "open", 50, None, 0, None, "{}")
+FLOW_ROW = Flow(3, FLOW, 0, "open", 50, None, 0, None, None, None, "{}")
 
 
 def test_the_flow_itself() -> None:

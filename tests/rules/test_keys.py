@@ -49,10 +49,12 @@ BAD_SECRETS: list[Any] = [
     HEX[:-1] + "\n",
     HEX + "\n",
     " " + HEX[1:],
+    "0" * 64,
+    "00" * 100,
     b"2a" * 32,
     None,
 ]
-GOOD_SECRETS = [HEX, HEX.upper(), "0" * 64, HEX + "2a", HEX * 2]
+GOOD_SECRETS = [HEX, HEX.upper(), "0" * 63 + "1", HEX + "2a", HEX * 2]
 NO_TEXT = "\ud800"
 
 

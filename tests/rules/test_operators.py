@@ -6,26 +6,22 @@ from uuid import UUID
 
 import pytest
 
-from flowfabric.model.execution import AlreadyTerminal, Execution, Expired, Replayed
+from flowfabric.model.execution import Execution, Replayed
 from flowfabric.model.policy import encode_policy, parse_policy
-from flowfabric.model.state import ExpirePhase, PublicState
+from flowfabric.model.state import PublicState
 from flowfabric.rules.decision import Act, Decision
-from flowfabric.rules.operators import expire, replay
+from flowfabric.rules.operators import replay
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
     ATTEMPT_ID,
     FLOW_ID,
-    IDENT,
-    LEASE_ID,
     NEW_ATTEMPT_ID,
     NOW,
-    answer,
     applied,
     attempt,
     events,
     execution,
-    grant,
     load,
     refusal,
     snapshot,
@@ -170,75 +166,3 @@ def test_the_deadline_of_a_replay(deadline: int | None, origin: str | None, poli
     before = execution("ENDED", deadline_at_ms=deadline, deadline_origin=origin, policy=policy)
     after = stored(applied(replayed(before, NOW), before))
     assert (after.deadline_at_ms, after.deadline_origin) == kept
-
-
-# ---- time limits
-
-TIMEOUT, DEADLINE = ExpirePhase.ATTEMPT_TIMEOUT, ExpirePhase.EXECUTION_DEADLINE
-
-
-@pytest.mark.parametrize("phase", ExpirePhase)
-def test_expiring_what_does_not_exist_or_is_over_changes_nothing(phase: ExpirePhase) -> None:
-    assert answer(expire(snapshot(None), phase, None)) is None
-    for outcome in VECTORS["ENDED"].outcomes:
-        over = execution("ENDED", outcome=outcome, deadline_at_ms=NOW, attempt_timeout_at_ms=NOW)
-        assert answer(expire(snapshot(over), phase, None)) == AlreadyTerminal()
-
-
-@pytest.mark.parametrize("name", LIVE)
-def test_an_attempt_times_out_only_while_its_clock_runs(name: str) -> None:
-    due = execution(name, attempt_timeout_at_ms=NOW)
-    decision = expire(snapshot(due), TIMEOUT, None)
-    if name in ("RUNNING", "LOST"):
-        assert isinstance(decision, Act)
-    else:
-        assert answer(decision) is None
-
-
-@pytest.mark.parametrize(("column", "phase"), [("attempt_timeout_at_ms", TIMEOUT), ("deadline_at_ms", DEADLINE)])
-@pytest.mark.parametrize(
-    ("at", "now", "due"),
-    [(None, None, False), (NOW + 1, None, False), (NOW, None, True), (NOW + 9, NOW + 9, True), (NOW, NOW - 1, False)],
-)
-def test_a_limit_is_due_when_its_time_has_come(
-    column: str, phase: ExpirePhase, at: int | None, now: int | None, due: bool
-) -> None:
-    decision = expire(snapshot(execution("RUNNING", **{column: at})), phase, now)
-    if due:
-        assert isinstance(decision, Act) and decision.result == Expired(IDENT)
-    else:
-        assert answer(decision) is None
-
-
-@pytest.mark.parametrize("column", ["attempt_timeout_at_ms", "deadline_at_ms"])
-def test_each_phase_looks_at_its_own_limit(column: str) -> None:
-    other = TIMEOUT if column == "deadline_at_ms" else DEADLINE
-    assert answer(expire(snapshot(execution("RUNNING", **{column: NOW})), other, None)) is None
-
-
-@pytest.mark.parametrize(("name", "state"), [(name, state) for name in LIVE for state in VECTORS[name].attempt_states])
-def test_a_missed_deadline_ends_any_live_execution(name: str, state: str) -> None:
-    before = execution(name, state, deadline_at_ms=NOW - 50, retention_ttl_ms=10)
-    store = applied(expire(snapshot(before), DEADLINE, NOW - 7), before, attempt(before), grant())
-    after = stored(store)
-    assert (name_of(vector_of(after)), after.terminal_outcome, after.public_state) == ("ENDED", "expired", "expired")
-    assert (after.failure_reason, after.terminal_at_ms, after.last_transition_at) == ("execution_deadline", NOW - 7, NOW - 7)
-    assert (after.lease_epoch, after.closing_epoch, after.closing_attempt_index) == (before.lease_epoch, before.lease_epoch, 0)
-    assert (after.current_lease_id, after.lease_expires_at_ms, after.delay_until_ms) == (None, None, None)
-    assert load(store).grant is None
-    assert after.attempt_state == ("attempt_terminal" if before.total_attempt_count else "pending_first_attempt")
-    assert told(store) == (["revoked"] if name == "RUNNING" else [], ["expired"], [])
-    if before.current_attempt_id is not None:
-        closed = stored_attempt(store)
-        assert (closed.attempt_state, closed.outcome) == ("ended_failure", "expired")
-        assert (closed.failure_reason, closed.terminal_at_ms, closed.lease_expires_at_ms) == ("execution_deadline", NOW - 7, None)
-    else:
-        assert load(store).attempt == attempt(before)
-
-
-def test_the_lease_event_of_a_timeout_names_the_lease_and_why() -> None:
-    before = execution("RUNNING", attempt_timeout_at_ms=NOW)
-    store = applied(expire(snapshot(before), TIMEOUT, None), before, attempt(before))
-    (event,) = events(store, "ff_lease_event")
-    assert (event["event_type"], event["reason"], event["lease_id"]) == ("revoked", "expired", LEASE_ID)
-    assert stored(store).failure_reason == stored_attempt(store).failure_reason == "attempt_timeout"

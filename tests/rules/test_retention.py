@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
+from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
-from flowfabric.plan import Applied, Refused
+from flowfabric.plan import Applied, Plan, Refused
 from flowfabric.rules import attempts, flow_cancels, retention
 from flowfabric.rules.creating import TAKE_KEY
 from flowfabric.rules.decision import Act
 from flowfabric.rules.states import VECTORS
 from flowfabric.store.memory import MemoryStore
-from flowfabric.testing import ManualClock
 
 from .factory import FLOW_ID, IDENT, NOW, applied, attempt, commit, execution, grant, handle, load, run, seeded, stored, told
 from .flow_factory import OTHER_FLOW, edge, flow, group, ident, kept, rows, waiting
@@ -87,9 +87,63 @@ def test_trimming_a_member_leaves_the_flow_and_takes_what_it_was_owed() -> None:
     assert [row["execution_id"] for row in rows(store, "ff_cancel_backlog_member")] == [str(ident(5))]
 
 
-@pytest.mark.parametrize(("expires", "forgotten"), [(NOW, True), (NOW - 1, True), (NOW + 1, False)])
-def test_a_key_is_forgotten_once_its_window_is_over(expires: int, forgotten: bool) -> None:
-    store = MemoryStore(ManualClock(NOW))
-    key = {"namespace": "n", "idempotency_key": "k"}
-    commit(store, TAKE_KEY(7, **key, partition_key=7, execution_id=IDENT.uuid, expires_at_ms=expires))
-    assert isinstance(commit(store, retention.FORGET_KEY(7, **key, now=NOW)), Applied) is forgotten
+def key_of(before: Execution, expires: int) -> Plan:
+    owner = {"partition_key": before.partition_key, "execution_id": before.execution_id}
+    return TAKE_KEY(7, namespace=before.namespace, idempotency_key="k", **owner, expires_at_ms=expires, digest=None)
+
+
+def times_of_keys(store: MemoryStore) -> list[int | None]:
+    return [row["expires_at_ms"] for row in rows(store, "ff_idempotency")]
+
+
+@pytest.mark.parametrize(("expires", "is_over"), [(NOW, True), (NOW - 1, True), (NOW + 1, False)])
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_key_past_its_time_is_forgotten_or_left_to_its_execution(expires: int, is_over: bool, kept: bool) -> None:
+    before = waiting("ENDED", idempotency_key="k")
+    store = seeded(*((before,) if kept else ()))
+    commit(store, key_of(before, expires))
+    forget = retention.forget_key((before.namespace, "k", before.partition_key, before.execution_id), NOW, kept=kept)
+    assert isinstance(commit(store, forget), Applied) is is_over
+    assert times_of_keys(store) == ([expires] if not is_over else [None] if kept else [])
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_key_is_neither_forgotten_nor_kept_by_what_was_true_before(kept: bool) -> None:
+    before = waiting("ENDED", idempotency_key="k")
+    store = seeded(*(() if kept else (before,)))
+    commit(store, key_of(before, NOW))
+    forget = retention.forget_key((before.namespace, "k", before.partition_key, before.execution_id), NOW, kept=kept)
+    assert isinstance(commit(store, forget), Refused)
+
+
+@pytest.mark.parametrize(("expires", "left"), [(NOW, []), (NOW + 1, [NOW + 1])])
+def test_a_key_past_its_time_goes_with_its_execution(expires: int, left: list[int]) -> None:
+    before = waiting("ENDED", idempotency_key="k")
+    store = seeded(before)
+    commit(store, key_of(before, expires))
+    commit(store, retention.trim(before))
+    assert times_of_keys(store) == left
+
+
+@pytest.mark.parametrize(
+    ("phases", "parent", "unfinished"),
+    [
+        ([], None, False),
+        (["terminal", "cancelled"], None, False),
+        (["terminal", "runnable"], None, True),
+        (["terminal"], "terminal", False),
+        (["terminal"], "suspended", True),
+    ],
+)
+def test_a_flow_is_unfinished_while_a_member_or_its_parent_is(phases: list[str], parent: str | None, unfinished: bool) -> None:
+    assert retention.is_unfinished(phases, parent) is unfinished
+
+
+@pytest.mark.parametrize(("joined", "removed"), [(0, True), (1, False)])
+def test_a_flow_goes_with_its_last_members_unless_another_joined(joined: int, removed: bool) -> None:
+    before, resolved = waiting("ENDED"), edge(0, **{**OUT, "dep_state": "satisfied"})
+    store = seeded(flow(version=flow().version + joined), before, resolved, group())
+    answer = run(store.commit_together(retention.trim_whole(flow(), [before])))
+    assert isinstance(answer, Applied) is removed
+    assert (load(store).execution is None) is removed
+    assert all((not kept(store, kind)) is removed for kind in (Flow, Edge, EdgeGroup))

@@ -26,9 +26,10 @@ from flowfabric.model.waitpoint import (
     all_of_waitpoints,
 )
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.decision import Act, Decision
+from flowfabric.rules.decision import Act, Decision, Refuse
 from flowfabric.rules.signals import (
     Delivery,
+    check_source,
     deliver,
     is_long,
 )
@@ -160,6 +161,49 @@ def test_the_most_signals_of_an_execution(signals: int, most: int, accepted: boo
         assert isinstance(decision, Act)
     else:
         assert refusal(decision) == "signal_limit_exceeded"
+
+
+@pytest.mark.parametrize("source", ["engine", " Operator "])
+def test_a_token_does_not_speak_for_the_engine_or_an_operator(source: str) -> None:
+    assert check_source(deliver_args()) is None
+    said = check_source(deliver_args(source_type=source))
+    assert said is not None
+    assert "source_type: any but" in str(said)
+
+
+VETOED = Count(2, CountKind.DISTINCT_SOURCES, ("a",), "approved", "rejected")
+INTEGER = '{"type":"integer"}'
+
+
+@pytest.mark.parametrize("state", ["active", "pending"])
+@pytest.mark.parametrize(
+    ("name", "payload", "wrong"),
+    [
+        ("approved", b"1", None),
+        ("rejected", b"1", None),
+        ("rejected", None, None),
+        ("approved", None, "payload"),
+        ("approved", b'"x"', "payload"),
+        ("rejected", b'"x"', "payload"),
+        ("maybe", b"1", "signal_name: one of approved, rejected, got 'maybe'"),
+    ],
+)
+def test_a_decision_takes_its_names_and_a_payload_that_fits(
+    state: str, name: str, payload: bytes | None, wrong: str | None
+) -> None:
+    at = waitpoint(state=state, payload_schema=INTEGER, required_signal_names='["approved","rejected"]')
+    seen, _ = around(at=at, wait=suspension(VETOED))
+    decision = deliver(seen, deliver_args(name, payload=payload))
+    if wrong is None:
+        assert isinstance(decision, Act)
+    else:
+        assert isinstance(decision, Refuse)
+        assert wrong in str(decision.error)
+
+
+def test_a_wait_that_decides_nothing_takes_any_name() -> None:
+    seen, _ = around(wait=suspension(Single("a")))
+    assert isinstance(deliver(seen, deliver_args("anything")), Act)
 
 
 # ---- ahead of the suspension

@@ -54,8 +54,10 @@ def leased(of: Execution, lease: str) -> Execution:
 def states() -> Iterator[tuple[str, Execution]]:
     for name, vector in VECTORS.items():
         for reason, outcome, state in product(vector.blocking_reasons, vector.outcomes, vector.attempt_states):
-            columns = {"deadline_at_ms": NOW, "attempt_timeout_at_ms": NOW if vector.lifecycle_phase == "active" else None}
-            yield f"{name}/{reason}/{outcome}/{state}", execution(name, state, reason=reason, outcome=outcome, **columns)
+            for limit in (NOW, NOW + 500) if vector.ownership_state == "leased" else (None,):
+                columns = {"deadline_at_ms": NOW, "attempt_timeout_at_ms": limit}
+                found = execution(name, state, reason=reason, outcome=outcome, **columns)
+                yield f"{name}/{reason}/{outcome}/{state}/{limit}", found
 
 
 def worlds() -> Iterator[World]:
@@ -145,7 +147,7 @@ def check_refused(code: str, declared: frozenset[str], mark: Plan | None, world:
 def test_the_small_world_holds_every_legal_state() -> None:
     legal = {name_of(vector_of(w.execution)) for w in WORLDS}
     assert legal == {*VECTORS, None}
-    assert len(WORLDS) == 82 * len(LEASES)
+    assert len(WORLDS) == 83 * len(LEASES)
     assert all(name_of(vector_of(w.execution)) or w.name.endswith("lease=revoked") for w in WORLDS)
 
 
@@ -193,7 +195,7 @@ def test_every_holders_call_is_applied_or_explained(name: str) -> None:
             if isinstance(answer, Applied):
                 acted += 1
                 assert how == "matches", where
-                assert world.name == "RUNNING/none/none/running_attempt lease=live", where
+                assert world.name == f"RUNNING/none/none/running_attempt/{NOW + 500} lease=live", where
                 check_applied(world, plan, store, where)
                 continue
             reason = why(op, load(store, claim.handle.attempt_index), claim)

@@ -96,11 +96,13 @@ def test_taking_over_continues_the_same_attempt_under_a_higher_epoch(before: Exe
     assert (after.current_attempt_id, after.lease_reclaim_count) == (ATTEMPT_ID, losses)
 
 
-@pytest.mark.parametrize(("at", "left"), [(NOW + 30, 30), (NOW, 1), (NOW - 30, 1), (None, None)])
-def test_taking_over_a_lost_lease_leaves_the_attempts_clock_running(at: int | None, left: int | None) -> None:
-    before = execution("LOST", attempt_timeout_at_ms=at)
-    after = stored(applied(taken_over(before), before, attempt(before)))
-    assert after.attempt_timeout_at_ms == (None if left is None else NOW + left)
+@pytest.mark.parametrize("limit", [None, 900])
+def test_taking_over_a_lost_lease_gives_the_attempt_its_whole_time_again(limit: int | None) -> None:
+    marked = execution("LOST", attempt_timeout_ms=limit, attempt_timeout_remaining_ms=limit)
+    unmarked = execution("RUNNING", lease_expires_at_ms=NOW, attempt_timeout_at_ms=NOW + 3, attempt_timeout_ms=limit)
+    for before in (marked, unmarked):
+        after = stored(applied(taken_over(before), before, attempt(before)))
+        assert after.attempt_timeout_at_ms == (None if limit is None else NOW + limit)
 
 
 @pytest.mark.parametrize("before", [execution("LOST"), RAN_OUT])

@@ -7,17 +7,18 @@ from uuid import UUID
 import pytest
 
 from flowfabric.model.execution import CancelExecutionArgs, Execution
+from flowfabric.model.policy import RetryPolicy
 from flowfabric.model.state import ExpirePhase
 from flowfabric.model.waitpoint import Suspension, Waitpoint
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Act, Decision
 from flowfabric.rules.executions import cancel
 from flowfabric.rules.flows import member_of
-from flowfabric.rules.operators import expire
 from flowfabric.rules.signals import deliver
 from flowfabric.rules.skips import skip
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.rules.suspensions import check_stored
+from flowfabric.rules.time_limits import expire
 
 from .factory import IDENT, NOW, applied, attempt, commit, execution, handle, load, refusal, seeded, snapshot, stored, told
 from .test_signals import around
@@ -40,13 +41,15 @@ ENDS = {
     "skipped": "dependency_impossible",
 }
 
+NO_RETRIES = RetryPolicy(max_retries=0, backoff={})
+
 
 def ended(outcome: str, of: Execution) -> Decision:
     match outcome:
         case "cancelled":
             return cancel(snapshot(of), CancelExecutionArgs(execution_id=IDENT, reason="r"))
         case "expired":
-            return expire(snapshot(of), ExpirePhase.EXECUTION_DEADLINE, None)
+            return expire(snapshot(of), ExpirePhase.EXECUTION_DEADLINE, None, NO_RETRIES, 0)
         case _:
             return Act(skip(member_of(of)))
 
@@ -101,7 +104,7 @@ def test_a_signal_and_an_ending_at_once(outcome: str) -> None:
 
 def test_an_attempt_timeout_does_not_reach_a_suspension() -> None:
     before = suspended(attempt_timeout_at_ms=NOW)
-    decision = expire(snapshot(before), ExpirePhase.ATTEMPT_TIMEOUT, None)
+    decision = expire(snapshot(before), ExpirePhase.ATTEMPT_TIMEOUT, None, NO_RETRIES, 0)
     assert not isinstance(decision, Act)
 
 
@@ -119,7 +122,7 @@ def test_everything_closes_at_the_time_that_was_given(outcome: str) -> None:
     if outcome == "cancelled":
         decision = cancel(snapshot(before), CancelExecutionArgs(execution_id=IDENT, reason="r", now=NOW - 7))
     else:
-        decision = expire(snapshot(before), ExpirePhase.EXECUTION_DEADLINE, NOW - 7)
+        decision = expire(snapshot(before), ExpirePhase.EXECUTION_DEADLINE, NOW - 7, NO_RETRIES, 0)
     store = applied(decision, before, attempt(before), suspension(), waitpoint())
     closed = {stored(store).terminal_at_ms, one(store, Suspension).closed_at_ms, one(store, Waitpoint).closed_at_ms}
     assert closed == {NOW - 7}

@@ -55,7 +55,7 @@ def ten_steps(url: str, folder: str, fuse: Fuse, **more: Any) -> App:
     async def answer(link: OpenWaitpoint) -> None:
         fuse.burn()
         run = app.run(link.run)
-        await run.signal("yes", "at once", source="ann", waitpoint=link.waitpoint_id, token=link.token, key="ann")
+        await run.signal("approved", "at once", source="ann", waitpoint=link.waitpoint_id, token=link.token, key="ann")
         fuse.burn()
 
     @app.task
@@ -69,7 +69,7 @@ def ten_steps(url: str, folder: str, fuse: Fuse, **more: Any) -> App:
             if n == 2:
                 await ctx.sleep("20ms")
                 fuse.burn()
-        found.append([signal.payload for signal in await ctx.approval("question", notify=answer, payload=str)])
+        found.append([each.payload for each in (await ctx.approval("question", notify=answer, payload=str)).answers])
         fuse.burn()
         found.append([signal.payload for signal in await ctx.suspend("answer", payload=int)])
         fuse.burn()

@@ -11,7 +11,7 @@ from flowfabric import App, ChildFailed, Context, Engine, Fatal, Retry, Run, Run
 from flowfabric.errors import ConfigError
 from flowfabric.model.flow import CancelFlowPolicy
 from flowfabric.sdk import children as module
-from flowfabric.sdk.children import JOIN, LOOK_AGAIN_MS, LOOK_SOON_MS
+from flowfabric.sdk.children import JOIN
 from flowfabric.sdk.failures import PayloadError, StepError
 from flowfabric.testing import ManualClock
 
@@ -181,9 +181,6 @@ async def test_a_repaired_child_is_seen_by_a_replayed_parent(
         await worked_off(app)
     await run.replay()
     await worked_off(app, concurrency=1)
-    clock.advance(LOOK_SOON_MS)
-    await engine.expire_suspension(run.id)
-    await worked_off(app)
     assert await run.result() == ["whole"]
 
 
@@ -224,7 +221,7 @@ async def test_a_worker_that_dies_on_the_way(
 
 
 async def test_children_that_were_all_called_off(app: App, engine: Engine, clock: ManualClock, ran: list[int]) -> None:
-    """Nobody is left to wake the parent: it looks by itself after a while."""
+    """Also the one that would wake the parent is cancelled: the engine does."""
 
     @app.task
     async def parent(ctx: Context) -> list[int]:
@@ -237,10 +234,6 @@ async def test_children_that_were_all_called_off(app: App, engine: Engine, clock
     run = await parent.submit()
     await worked_off(app)
     await engine.cancel_flow(module.family(run.id, 0, "", ()).flow_id, CancelFlowPolicy.CANCEL_ALL)
-    await worked_off(app)
-    assert await run.state() == "suspended"
-    clock.advance(LOOK_AGAIN_MS)
-    await engine.expire_suspension(run.id)
     await worked_off(app)
     with pytest.raises(RunFailed, match="child of task later was cancelled"):
         await run.result()
@@ -259,8 +252,7 @@ async def test_a_parent_that_looks_too_early_waits_on(app: App, engine: Engine, 
     run = await parent.submit()
     await worked_off(app)
     for _ in range(3):
-        clock.advance(LOOK_AGAIN_MS)
-        await engine.expire_suspension(run.id)
+        await engine.resume_execution(run.id)
         await worked_off(app)
         assert await run.state() == "suspended"
     (waiting,) = [r for r in await started_by(engine, run) if await r.state() == "suspended"]
@@ -321,8 +313,7 @@ async def test_other_children_than_before_are_an_error(app: App, engine: Engine,
     run = await parent.submit()
     await worked_off(app)
     wanted[:] = ["later"]
-    clock.advance(LOOK_AGAIN_MS)
-    await engine.expire_suspension(run.id)
+    await engine.resume_execution(run.id)
     await worked_off(app)
     with pytest.raises(RunFailed, match=r"child 0 \(task later\) is not there: others were started here before"):
         await run.result()
@@ -370,7 +361,7 @@ def test_mistakes_are_told_when_the_call_is_made() -> None:
     with pytest.raises(PayloadError, match="Expected `int`, got `str`"):
         double.call("x")
     for option in ({"key": "k"}, {"connection": object()}):
-        with pytest.raises(ConfigError, match="a child belongs to its parent's run and has neither"):
+        with pytest.raises(ConfigError, match="a child belongs to its parent's run and has none"):
             double.call(1, **option)
     with pytest.raises(ConfigError, match="give it another name"):
         app.task(name=JOIN)(lambda: None)

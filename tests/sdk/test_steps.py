@@ -277,7 +277,7 @@ async def test_a_run_that_was_cancelled_while_it_waited_asks_again(app: App, mem
 
     @app.task
     async def ask(ctx: Context) -> Any:
-        return [signal.payload for signal in await ctx.approval("go", notify=asked.append)]
+        return [each.payload for each in (await ctx.approval("go", notify=asked.append)).answers]
 
     run = await ask.submit()
     await worked_off(app)
@@ -285,6 +285,6 @@ async def test_a_run_that_was_cancelled_while_it_waited_asks_again(app: App, mem
     await run.replay()
     await worked_off(app)
     assert (await run.state(), len(asked)) == ("suspended", 2)
-    await run.signal("yes", "go", waitpoint=asked[1].waitpoint_id, token=asked[1].token)
+    await run.signal("approved", "go", waitpoint=asked[1].waitpoint_id, token=asked[1].token)
     await worked_off(app)
     assert await run.result() == ["go"]

@@ -18,14 +18,14 @@ async def test_an_approval_in_a_browser() -> None:
     links: list[OpenWaitpoint] = []
     async with AsyncExitStack() as stack:
         engine = memory_engine()
-        await engine.seed_waitpoint_hmac_secret("k1", "00" * 32)
+        await engine.seed_waitpoint_hmac_secret("k1", "2a" * 32)
         url = await stack.enter_async_context(serving(engine, settings()))
         app = App(url, token=TOKEN)
 
         @app.task
         async def release(ctx: Context, version: str) -> list[str]:
-            answers = await ctx.approval(f"go-live <b>{version}</b>", notify=links.append)
-            return [answers[0].name, answers[0].source, answers[0].payload["comment"]]
+            decision = await ctx.approval(f"go-live <b>{version}</b>", notify=links.append)
+            return ["approved" if decision.approved else "rejected", decision.by, decision.comment]
 
         await stack.enter_async_context(app)
         await stack.enter_async_context(Worker(app))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from flowfabric import App, Context, OpenWaitpoint, Worker
 from flowfabric.engine.engine import Engine
 from flowfabric.model.waitpoint import AllOf, Single
@@ -49,7 +51,7 @@ async def test_shown_answered_and_used_up(engine: Engine) -> None:
         assert (done.status, is_a_safe_page(done)) == (200, True)
         (told,) = await signals(engine, parked.ident)
         assert (told.signal_name, told.source_identity, told.source_type) == ("approved", "Ann", "link")
-        assert told.payload == b'{"comment":"fine"}'
+        assert (told.payload, told.comment) == (None, "fine")
         for used in (await client.get(link(parked)), await answer(client, link(parked), answer="rejected", who="Bob")):
             assert (used.status, is_a_safe_page(used)) == (410, True)
             assert b"release" not in used.raw
@@ -116,8 +118,8 @@ async def test_a_task_sees_that_a_name_was_only_written(engine: Engine) -> None:
 
         @app.task
         async def release(ctx: Context) -> list[str]:
-            (said,) = await ctx.approval("go-live", notify=links.append)
-            return [said.source, said.source_type]
+            (said,) = (await ctx.approval("go-live", notify=links.append)).answers
+            return [said.by, said.source_type]
 
         run, worker = await release.submit(), Worker(app)
         await worker.run_until_idle()
@@ -156,3 +158,44 @@ async def test_forms_that_cannot_be_read(engine: Engine) -> None:
             found = await client.send("POST", where, data=data, headers={"Content-Type": media})
             assert found.status == status, (data[:30], found)
         assert await signals(engine, parked.ident) == []
+
+
+@memory
+async def test_a_payload_that_does_not_fit_is_a_400_and_the_question_stays_open(engine: Engine) -> None:
+    links: list[OpenWaitpoint] = []
+    async with served(engine) as client, App("memory://", engine=engine) as app:
+
+        @app.task
+        async def release(ctx: Context) -> list[Any]:
+            decision = await ctx.approval("days", notify=links.append, payload=int)
+            return [decision.by, decision.comment, decision.answers[0].payload]
+
+        run, worker = await release.submit(), Worker(app)
+        await worker.run_until_idle()
+        path = f"/approve/{links[0].run}/{links[0].waitpoint_id}?t={links[0].token}"
+        assert b'name="payload"' in (await client.get(path)).raw
+        for bad in ("", "three"):
+            found = await answer(client, path, payload=bad)
+            assert (found.status, is_a_safe_page(found)) == (400, True)
+        assert (await answer(client, path, payload="3", comment="fine")).status == 200
+        await worker.run_until_idle()
+        assert await run.result() == ["Ann", "fine", 3]
+
+
+@memory
+@pytest.mark.meets("suspend", "cancel")
+async def test_the_page_of_a_cancelled_execution_asks_nothing(engine: Engine) -> None:
+    links: list[OpenWaitpoint] = []
+    async with served(engine) as client, App("memory://", engine=engine) as app:
+
+        @app.task
+        async def release(ctx: Context) -> None:
+            await ctx.approval("go-live", notify=links.append)
+
+        run = await release.submit()
+        await Worker(app).run_until_idle()
+        await run.cancel("not now")
+        path = f"/approve/{links[0].run}/{links[0].waitpoint_id}?t={links[0].token}"
+        for found in (await client.get(path), await answer(client, path)):
+            assert (found.status, is_a_safe_page(found)) == (410, True)
+            assert b"No longer needed" in found.raw and b"<form" not in found.raw

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,6 +13,8 @@ import pytest
 from flowfabric import memory_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
+from flowfabric.server import crowd
+from flowfabric.server.app import _Endpoint
 from flowfabric.server.careful import MAX_HEAD_BYTES
 from flowfabric.server.serve import listening, serving
 from tests.remote.served import settings
@@ -127,7 +129,7 @@ async def test_what_is_not_http(engine: Engine, data: bytes) -> None:
 @memory
 async def test_too_many_connections(engine: Engine) -> None:
     async with served(engine, max_connections=3) as client:
-        held = [await _held(client) for _ in range(2)]
+        held = [await _held(client, TOKEN) for _ in range(2)]
         async with wire(client) as more:
             await more.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert (await more.rest()).startswith(b"HTTP/1.1 503")
@@ -138,12 +140,112 @@ async def test_too_many_connections(engine: Engine) -> None:
                 await asyncio.sleep(0)
 
 
-async def _held(client: Client) -> Wire:
+async def _held(client: Client, token: bytes = b"") -> Wire:
     where = urlsplit(client.url)
     made = Wire(*await asyncio.open_connection(where.hostname, where.port))
-    await made.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+    await made.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + token + b"\r\n")
     assert (await made.head()).startswith(b"HTTP/1.1 200")
     return made
+
+
+async def _asked(client: Client) -> int:
+    """By a caller with a token and a connection of its own."""
+    return (await client.get("/v1/config", headers={"Connection": "close"})).status
+
+
+async def _silent(client: Client) -> Wire:
+    where = urlsplit(client.url)
+    return Wire(*await asyncio.open_connection(where.hostname, where.port))
+
+
+@memory
+@pytest.mark.parametrize("stranger", [_held, _silent])
+@pytest.mark.parametrize("per_address", [1_000, 10])
+async def test_strangers_that_idle_keep_no_place_from_token_holders(
+    engine: Engine, stranger: Callable[[Client], Awaitable[Wire]], per_address: int
+) -> None:
+    async with served(engine, max_connections=40, max_connections_per_address=per_address) as client:
+        member = await _held(client, TOKEN)
+        strangers = []
+        for _ in range(6):
+            strangers += [await stranger(client) for _ in range(20)]
+            assert await _asked(client) == 200
+        await strangers[0].rest()  # the oldest was closed; the youngest still has its place
+        assert not strangers[-1].reader.at_eof()
+        await member.send(b"GET /v1/config HTTP/1.1\r\nHost: x\r\n" + TOKEN + b"\r\n")
+        async with asyncio.timeout(SOON_S):
+            await member.reader.readuntil(b"HTTP/1.1 200")
+        for each in (member, *strangers):
+            each.writer.close()
+
+
+@memory
+async def test_strangers_that_do_not_finish_their_request_make_room_too(engine: Engine) -> None:
+    begun = (
+        b"POST /approve/x/y HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nt="
+    )
+    async with served(engine, max_connections=10) as client:
+        slow = [await _silent(client) for _ in range(9)]
+        for each in slow:
+            await each.send(begun)
+        for _ in range(20):
+            assert await _asked(client) == 200
+        assert await slow[0].rest() == b""
+        for each in slow:
+            each.writer.close()
+
+
+@memory
+async def test_one_address_has_so_many_strangers(engine: Engine) -> None:
+    async with served(engine, max_connections_per_address=3) as client:
+        held = [await _held(client) for _ in range(3)]
+        more = await _held(client)
+        assert (await held[0].rest()).endswith(b'{"status":"ok"}')
+        members = [await _held(client, TOKEN) for _ in range(6)]
+        for each in members:
+            await each.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert (await each.rest()).count(b'{"status":"ok"}') == 2
+        for each in (*held, *members, more):
+            each.writer.close()
+
+
+@memory
+async def test_strangers_are_not_waited_for_in_a_crowd(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crowd, "CROWDED_S", 0.05)
+    async with served(engine, max_connections=6) as client:
+        few = await _held(client)
+        members = [await _held(client, TOKEN) for _ in range(2)]
+        crowded = await _held(client)
+        assert await crowded.rest() == b'{"status":"ok"}'
+        await few.send(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert (await few.rest()).count(b'{"status":"ok"}') == 2
+        for each in (few, crowded, *members):
+            each.writer.close()
+
+
+@memory
+@pytest.mark.parametrize("framing", [b"Content-Length: 100\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"])
+async def test_who_leaves_in_the_middle_of_a_body_is_no_error(
+    engine: Engine, framing: bytes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = asyncio.Event()
+    real = _Endpoint._answer
+
+    async def answering(endpoint: _Endpoint, request: Any) -> Any:
+        try:
+            return await real(endpoint, request)
+        finally:
+            left.set()
+
+    monkeypatch.setattr(_Endpoint, "_answer", answering)
+    async with served(engine) as client:
+        leaving = await _silent(client)
+        await leaving.send(b"POST /v1/flows HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + TOKEN + framing)
+        leaving.writer.close()
+        async with asyncio.timeout(SOON_S):
+            await left.wait()
+        assert (await client.get("/healthz")).status == 200
+    assert [each for each in caplog.records if each.levelname in ("ERROR", "WARNING")] == []
 
 
 @memory

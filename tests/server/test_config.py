@@ -20,8 +20,8 @@ Row = tuple[Any, list[tuple[str, Any]], list[str]]
 TABLE: dict[str, Row] = {
     "FF_WAITPOINT_HMAC_SECRET": (
         "ab" * 32,
-        [("00" * 32, "00" * 32), ("AbCd" * 20, "AbCd" * 20)],
-        ["", "ab" * 31, "a" * 65, "zz" * 32],
+        [("00" * 31 + "01", "00" * 31 + "01"), ("AbCd" * 20, "AbCd" * 20)],
+        ["", "00" * 32, "0" * 100, "ab" * 31, "a" * 65, "zz" * 32],
     ),
     "FF_WAITPOINT_HMAC_GRACE_MS": (86_400_000, [("0", 0), ("1", 1)], ["-1", "x", "", str(2**64)]),
     "FF_BACKEND": ("sqlite", [("SQLite", "sqlite"), ("", "sqlite")], ["valkey", "mysql"]),
@@ -37,13 +37,15 @@ TABLE: dict[str, Row] = {
     ),
     "FF_LANES": (["default"], [("a, b,,c", ["a", "b", "c"])], ["", ",", "\u00e9", "x" * 65]),
     "FF_CORS_ORIGINS": ([], [("*", ["*"]), ("https://a, https://b", ["https://a", "https://b"])], ["\u00e9", "a b,c d"]),
-    "FF_API_TOKEN": ("", [("secret", "secret")], []),
+    "FF_API_TOKEN": ("", [("", ""), ("x" * 16, "x" * 16)], ["x", "x" * 15]),
     "FF_API_TOKENS_FILE": ("", [("t.toml", "t.toml")], []),
     "FF_MAX_CONCURRENT_STREAM_OPS": (64, [("1", 1)], U32),
     "FF_MAX_CONNECTIONS": (1_024, [("1", 1)], U32),
+    "FF_MAX_CONNECTIONS_PER_ADDRESS": (64, [("1", 1)], U32),
     "FF_SLOW_CLIENT_S": (20, [("1", 1), ("3600", 3_600)], ["0", "3601", "x", ""]),
     "FF_DRAIN_S": (15, [("0", 0)], ["-1", "3601", "x"]),
     "FF_METRICS": (True, [("0", False), ("true", True)], []),
+    "FF_METRICS_OPEN": (False, [("1", True), ("0", False)], []),
     "FF_LOG": ("info", [("debug", "debug")], []),
     "FF_SENTRY_DSN": ("", [("", ""), ("https://key@host/1", "https://key@host/1")], ["x", "https://host/1", "https://key@host/"]),
     "FF_SENTRY_ENVIRONMENT": ("production", [("tests", "tests")], []),
@@ -99,6 +101,26 @@ def test_a_bad_secret_is_not_shown() -> None:
     assert "hunter2" not in str(caught.value)
 
 
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "0.0.0.0:0"])
+def test_a_short_token_is_refused_with_the_remedy_and_not_shown(listen: str) -> None:
+    with pytest.raises(ConfigError, match="at least 16 characters, got 7; make one with: openssl rand -hex 32") as caught:
+        settings_of({**LEAST, "FF_LISTEN_ADDR": listen, "FF_API_TOKEN": "hunter2"})
+    assert "hunter2" not in str(caught.value)
+
+
+def test_settings_print_no_secret() -> None:
+    hidden = {
+        "FF_API_TOKEN": "hunter2" * 3,
+        "FF_POSTGRES_URL": "postgresql://u:hunter2@h/d",
+        "FF_SENTRY_DSN": "https://hunter2@h/1",
+    }
+    settings = settings_of({**LEAST, **hidden})
+    for shown in (repr(settings), str(settings), f"{settings}"):
+        assert "hunter2" not in shown and "ab" * 32 not in shown
+        assert "api_token='<REDACTED>'" in shown and "drain_s=15" in shown
+    assert "api_token=''" in repr(settings_of(LEAST))
+
+
 def test_some_origins_are_left_out_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     assert settings_of({**LEAST, "FF_CORS_ORIGINS": "https://a,b c"}).cors_origins == ["https://a"]
     (record,) = [each for each in caplog.records if each.levelno == logging.WARNING]
@@ -127,7 +149,7 @@ def test_postgres_needs_its_address_and_sqlite_the_word() -> None:
         ({"FF_LISTEN_ADDR": "[::]:80"}, False),
         ({"FF_LISTEN_ADDR": "192.168.1.1:80"}, False),
         ({"FF_LISTEN_ADDR": "127.0.0.1.evil:80"}, False),
-        ({"FF_LISTEN_ADDR": "0.0.0.0:80", "FF_API_TOKEN": "t"}, True),
+        ({"FF_LISTEN_ADDR": "0.0.0.0:80", "FF_API_TOKEN": "t" * 16}, True),
         ({"FF_LISTEN_ADDR": "0.0.0.0:80", "FF_API_TOKENS_FILE": "t"}, True),
         ({**PG, "FF_DEV_MODE": "0"}, True),
         ({**PG, "FF_API_TOKEN": ""}, True),
@@ -149,7 +171,7 @@ def test_a_file_and_the_environment_over_it(tmp_path: Path) -> None:
     path = tmp_path / "ff.toml"
     path.write_text('lanes = ["a", "b"]\nFF_DRAIN_S = 3\ndev_mode = true\nMetrics = false\nmax_connections = 7\n')
     file = read_file(str(path))
-    found = settings_of({"FF_WAITPOINT_HMAC_SECRET": "00" * 32, "FF_DRAIN_S": "4"}, file)
+    found = settings_of({"FF_WAITPOINT_HMAC_SECRET": "ab" * 32, "FF_DRAIN_S": "4"}, file)
     assert (found.lanes, found.drain_s, found.dev_mode, found.metrics, found.max_connections) == (["a", "b"], 4, True, False, 7)
     sources = {name: source for name, _, source, _ in explained({"FF_DRAIN_S": "4"}, file)}
     assert (sources["FF_DRAIN_S"], sources["FF_LANES"], sources["FF_LOG"]) == ("environment", "file", "default")

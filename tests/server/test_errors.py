@@ -27,7 +27,10 @@ from flowfabric.errors import (
     ValidationError,
     ValidationKind,
 )
+from flowfabric.loops.supervisor import Supervisor
+from flowfabric.testing import ManualClock
 from flowfabric.wire.errors import as_error, problem_of
+from tests.engine.helpers import create
 from tests.server.client import Client, memory, served
 
 CROWDED = "too many concurrent tails calls (server max: 3); retry with backoff"
@@ -195,3 +198,18 @@ async def test_a_store_that_does_not_answer(engine: Engine, monkeypatch: pytest.
         live, ready = await client.get("/healthz"), await client.get("/readyz")
     assert (live.status, live.json["kind"], live.json["retryable"]) == (500, "transport", True)
     assert (ready.status, ready.json["status"], ready.json["checks"]["store"]) == (503, "not ready", "failed: transport_error")
+
+
+@memory
+async def test_readiness_fails_when_no_loop_acts_on_timers(engine: Engine, clock: ManualClock) -> None:
+    async with served(engine) as client:
+        await create(engine, delay_until=clock.now_ms + 1_000)
+        clock.advance(31_000)
+        ready = await client.get("/readyz")
+        assert (ready.status, ready.json["oldest_overdue_timer_s"]) == (200, 30.0)
+        clock.advance(1)
+        ready = await client.get("/readyz")
+        assert (ready.status, ready.json["checks"]["timers"][:7]) == (503, "overdue")
+        await Supervisor(engine).run_once()
+        ready = await client.get("/readyz")
+        assert (ready.status, ready.json["oldest_overdue_timer_s"]) == (200, 0.0)

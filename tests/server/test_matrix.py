@@ -25,13 +25,13 @@ from tests.server.examples import World, request
 OPEN = """
 GET /healthz
 GET /readyz
-GET /metrics
 GET /openapi.json
 GET /docs
 GET /approve/{id}/{waitpoint_id}
 POST /approve/{id}/{waitpoint_id}
 """
 READ = """
+GET /metrics
 GET /v1/capabilities
 GET /v1/config
 GET /v1/executions
@@ -91,10 +91,10 @@ WORK = """
 POST /v1/workers/{worker_id}/claim
 POST /v1/claims/call-off
 POST /v1/executions/{id}/reclaim
-claim_many wait_for_work renew progress complete record_step complete_many complete_and_claim delay cancel wait_children
+claim_many wait_for_work are_held renew progress complete record_step complete_many complete_and_claim delay cancel wait_children
 create_waitpoint fail suspend append_frame append_frames report_usage observe_signals read_steps read_last_suspension
 read_resume_signals
-register_worker heartbeat_worker mark_worker_dead begin_schedule move_schedule read_waitpoint_token
+register_worker heartbeat_worker mark_worker_dead begin_schedule move_schedule read_held_waitpoint_token
 """
 OPERATE = """
 PUT /v1/executions/{id}/tags
@@ -110,7 +110,7 @@ POST /v1/schedules/{name}/pause
 POST /v1/schedules/{name}/resume
 pause_schedule resume_schedule replay_execution change_priority revoke_lease set_execution_tag set_execution_tags
 close_waitpoint pause_lane resume_lane
-drain_lane reset_budget close_quota open_quota detach_limit
+drain_lane reset_budget close_quota open_quota detach_limit read_waitpoint_token
 """
 ADMIN = """
 POST /v1/admin/rotate-waitpoint-secret

@@ -10,6 +10,7 @@ import aiohttp
 import pytest
 
 from tests.observe.receivers import Receiver, on_page, pushed, receiving
+from tests.remote.served import TOKEN
 from tests.remote.servers import server
 
 pytestmark = pytest.mark.xdist_group("processes")
@@ -24,7 +25,8 @@ def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
 
 
 async def get(url: str) -> tuple[int, str]:
-    async with aiohttp.ClientSession() as client, client.get(url) as answer:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with aiohttp.ClientSession(headers=headers) as client, client.get(url) as answer:
         return answer.status, await answer.text()
 
 

@@ -14,11 +14,12 @@ import pytest
 from msgspec import Struct
 from yarl import URL
 
+from flowfabric.codec.cursor import BEGINNING
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import EngineError
+from flowfabric.errors import EngineError, TransportError
 from flowfabric.model.attempt import FailureClass
-from tests.engine.helpers import claim, running
-from tests.engine.stream_helpers import patch, say
+from tests.engine.helpers import claim, create, running
+from tests.engine.stream_helpers import asleep, patch, say
 from tests.server.client import SOON_S, Client, memory, new_id, served, stores
 
 
@@ -85,6 +86,18 @@ async def test_reading_and_tailing(engine: Engine) -> None:
         await engine.complete(handle, b"")
         ended = (await client.get(f"{path}/tail?after={last}&block_ms=30000")).json
         assert (ended["closed_reason"], isinstance(ended["closed_at"], int)) == ("attempt_success", True)
+
+
+@stores
+async def test_a_tail_waits_for_the_claim_of_its_attempt(engine: Engine) -> None:
+    async with served(engine) as client:
+        ident = await create(engine)
+        path = f"/v1/executions/{ident}/attempts/0/stream/tail"
+        assert (await client.get(f"{path}?block_ms=1")).json == {"frames": [], "count": 0}
+        waiting = asyncio.create_task(client.get(f"{path}?block_ms=30000"))
+        await asleep(engine, ident)
+        await say(engine, await claim(engine), "a")
+        assert (await waiting).json["count"] == 1
 
 
 @memory
@@ -228,3 +241,55 @@ async def test_only_what_is_wanted(engine: Engine) -> None:
             ident, handle = await running(engine, tags={"team.name": team})
             await engine.complete(handle, b"")
         assert [each.data["execution_id"] for each in await take(events, 1)] == [str(ident)]
+
+
+@stores
+@pytest.mark.parametrize("behind", [True, False])
+async def test_the_head_does_not_wait_for_events_that_cannot_be_read_yet(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, behind: bool
+) -> None:
+    """A transaction of somebody else may hold the events back for long."""
+    name = "read_events" if behind else "last_event"
+    real, go = getattr(engine.store, name), asyncio.Event()
+
+    async def held(*given: Any) -> Any:
+        await go.wait()
+        return await real(*given)
+
+    async with served(engine) as client:
+        _, handle = await running(engine)
+        monkeypatch.setattr(engine.store, name, held)
+        async with (
+            asyncio.timeout(SOON_S),
+            following(client, "/v1/completions", BEGINNING.hex() if behind else None) as events,
+        ):
+            if behind:
+                await engine.complete(handle, b"")
+            go.set()
+            if not behind:
+                await until(lambda: ("ff_completion_event", None) in engine.store.hub.waiters)
+                await engine.complete(handle, b"")
+            (event,) = await take(events, 1)
+            assert event.data["outcome"] == "Success"
+
+
+@memory
+async def test_what_fails_after_the_head_is_told_in_the_stream(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    go = asyncio.Event()
+
+    async def failing(*_: Any) -> Any:
+        await go.wait()
+        raise TransportError("store", "gone")
+
+    async with served(engine) as client:
+        monkeypatch.setattr(engine, "read_events", failing)
+        async with following(client, "/v1/completions") as events:
+            go.set()
+            (event,) = await take(events, 1)
+        assert (event.name, event.data["retryable"]) == ("problem", True)
+
+
+async def until(is_so: Any) -> None:
+    async with asyncio.timeout(SOON_S):
+        while not is_so():  # noqa: ASYNC110
+            await asyncio.sleep(0)

@@ -21,7 +21,7 @@ from flowfabric.model.waitpoint import BoundWaitpoint
 from flowfabric.wire.errors import as_error
 from flowfabric.wire.values import encode
 from tests.engine.suspend_helpers import park_held
-from tests.server.client import ADMIN, SOON_S, Answer, Client, memory, new_id, served, stores, token_of, tokens_file, uuid
+from tests.server.client import ADMIN, SOON_S, Answer, Client, memory, new_id, quoted, served, stores, token_of, tokens_file, uuid
 
 ROLES = ["submit", "work", "operate"]
 JSON = {"Content-Type": "application/json"}
@@ -111,6 +111,8 @@ async def tries(
         "join": await client.post(f"/v1/flows/{flow}/members", {"flow_id": flow, "execution_id": by.member}),
         "adopt": await client.post(f"/v1/flows/{by.flow}/members", {"flow_id": by.flow, "execution_id": member}),
         "depend": await client.post(f"/v1/flows/{by.flow}/edges", {**edge, "expected_graph_revision": 1}),
+        "group": await client.put(f"/v1/flows/{by.flow}/edge-groups/{member}", {"policy": {"kind": "any_of"}}),
+        "group of their flow": await client.put(f"/v1/flows/{flow}/edge-groups/{by.member}", {"policy": {"kind": "any_of"}}),
         "claim": await client.post("/v1/workers/w/claim", claim),
         "complete": await by.engine("complete", handle=handle, result=b"mine now"),
         "renew": await by.engine("renew", handle=handle),
@@ -164,6 +166,21 @@ async def test_nobody_cancels_anothers_by_making_it_a_member_of_his_own_flow(eng
         assert (await bob.client.post(f"/v1/flows/{flow}/members", body)).status == 404
         assert (await bob.engine("add_execution_to_flow", args=body)).status == 404
         assert await engine.flow_members(flow) == []
+
+
+@stores
+@pytest.mark.meets("flow", "second_tenant")
+async def test_a_policy_is_set_for_ones_own_members_only(engine: Engine, tmp_path: Path) -> None:
+    """The execution is named by the path, not by the body."""
+    async with tenants(engine, tmp_path) as (ann, bob):
+        body = {"policy": {"kind": "any_of"}}
+        before = await engine.store.dump(["ff_edge_group"])
+        for downstream in (bob.member, quoted(bob.member), str(bob.running), new_id()):
+            found = await ann.client.put(f"/v1/flows/{ann.flow}/edge-groups/{downstream}", body)
+            assert (found.status, found.error) == (404, "not found: execution"), downstream
+        assert await engine.store.dump(["ff_edge_group"]) == before
+        assert (await ann.client.put(f"/v1/flows/{ann.flow}/edge-groups/nonsense", body)).status == 400
+        assert (await ann.client.put(f"/v1/flows/{ann.flow}/edge-groups/{quoted(ann.member)}", body)).status == 200
 
 
 @memory

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flowfabric.errors import ConfigError
-from flowfabric.server.tokens import MAX_TOKENS, tokens_of
+from flowfabric.server.tokens import MAX_TOKENS, Token, tokens_of
 from flowfabric.wire.operations import Role
 
 GOOD = '[[token]]\nname = "a"\ntoken = "0123456789abcdef"\nroles = ["read"]\n'
@@ -28,6 +28,11 @@ def test_the_single_one_may_do_everything() -> None:
     caller = tokens_of("s3cret", None).caller("Bearer s3cret")
     assert caller is not None
     assert (caller.roles, caller.namespace, caller.lanes) == (frozenset(Role), None, None)
+
+
+def test_a_token_is_not_printed() -> None:
+    token = Token("web", "hunter2" * 3, [Role.SUBMIT], "acme", ["mail"])
+    assert repr(token) == str(token) == "Token('web', <REDACTED>, roles=['submit'], namespace='acme', lanes=['mail'])"
 
 
 @pytest.mark.parametrize(

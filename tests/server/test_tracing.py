@@ -45,7 +45,8 @@ async def test_traces_do_without_metrics() -> None:
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     watching = Watching(None, memory_engine(), Tracing(provider))
-    async with serving(watching.engine, settings(), watching) as url, aiohttp.ClientSession() as client:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    async with serving(watching.engine, settings(), watching) as url, aiohttp.ClientSession(headers=headers) as client:
         async with client.get(f"{url}/metrics") as answer:
             assert answer.status == 404
         async with client.get(f"{url}/healthz") as answer:

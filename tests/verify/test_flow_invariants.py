@@ -304,3 +304,17 @@ def test_planted_leftover_is_caught(damage: Damage, tables: Tables) -> None:
     damaged = deepcopy(tables)
     damage(damaged)
     assert DRAINED[damage] in problems(damaged)[1]
+
+
+def test_a_settled_flow_with_a_member_that_has_not_ended_is_found() -> None:
+    tables = asyncio.run(sound())
+    at = TABLES["ff_flow_core"].names.index("settled_at_ms")
+    tables["ff_flow_core"] = [(*row[:at], 1, *row[at + 1 :]) for row in tables["ff_flow_core"]]
+    assert {found.invariant for found in check(world_of(tables))} == {"I26"}
+
+
+def test_a_member_whose_upstream_was_removed_is_found() -> None:
+    tables = asyncio.run(sound())
+    gone = NODES["open"].uuid
+    tables["ff_exec_core"] = [row for row in tables["ff_exec_core"] if row[1] != gone]
+    assert "I23" in {found.invariant for found in check(world_of(tables))}

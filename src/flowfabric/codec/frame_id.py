@@ -11,6 +11,8 @@ UpperBound = tuple[int, int | None]
 
 MAX_CURSOR_CHARS = 64
 MAX_NUMBER = 2**63 - 1
+MAX_SENT = 2**64 - 1
+"""Clients send unsigned 64-bit numbers; one above MAX_NUMBER is after every frame and is read as MAX_NUMBER."""
 START, END = "start", "end"
 _BEFORE_ALL: FrameId = (0, 0)
 _BEHIND_ALL: FrameId = (MAX_NUMBER, MAX_NUMBER)
@@ -74,9 +76,9 @@ def _concrete(text: object, field: str, accepted: str) -> UpperBound:
     if found is None:
         raise _refused(f"{field}: invalid stream cursor {text[:MAX_CURSOR_CHARS]!a}; {accepted}")
     ts_ms, seq = int(found[1]), None if found[2] is None else int(found[2])
-    if ts_ms > MAX_NUMBER or (seq or 0) > MAX_NUMBER:
-        raise _refused(f"{field}: invalid stream cursor {text!a}: numbers up to {MAX_NUMBER}; {accepted}")
-    return ts_ms, seq
+    if ts_ms > MAX_SENT or (seq or 0) > MAX_SENT:
+        raise _refused(f"{field}: invalid stream cursor {text!a}: numbers up to {MAX_SENT}; {accepted}")
+    return min(ts_ms, MAX_NUMBER), None if seq is None else min(seq, MAX_NUMBER)
 
 
 def _refused(detail: str) -> ValidationError:

@@ -6,7 +6,7 @@ import struct
 from uuid import UUID
 
 from flowfabric.errors import ValidationError, ValidationKind
-from flowfabric.ids import ExecutionId, ExecutionIdError, uuid_text
+from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid, uuid_text
 from flowfabric.model.lease import BackendTag, Handle, HandleFields
 
 _V1, _V2, _WIRE_VERSION = 0x01, 0x02, 0x01
@@ -104,7 +104,7 @@ class _Reader:
 
     def uuid(self, field: str) -> UUID:
         try:
-            return UUID(self.text(field))
+            return parse_uuid(self.text(field))
         except ValueError:
             raise _corrupt(f"ParseField {field}: not a uuid") from None
 

@@ -17,12 +17,20 @@ _SHAPE = re.compile(r"([^:\ud800-\udfff]+):([0-9a-fA-F]{64})\Z")  # a lone surro
 FINGERPRINT_DIGITS = 16
 
 
-def mint(key: HmacKey, execution: ExecutionId, waitpoint: UUID) -> str:
-    return f"{key.kid}:{_digest(key, execution, waitpoint)}"
+def mint(key: HmacKey, execution: ExecutionId, waitpoint: UUID, approver: str = "") -> str:
+    """The waitpoint's own token, or that of one approver's link."""
+    return f"{key.kid}:{_digest(key, execution, waitpoint, approver)}"
 
 
-def _digest(key: HmacKey, execution: ExecutionId, waitpoint: UUID) -> str:
-    return hmac.new(key.secret, f"{key.kid}:{execution}:{waitpoint}".encode(), hashlib.sha256).hexdigest()
+def _digest(key: HmacKey, execution: ExecutionId, waitpoint: UUID, approver: str = "") -> str:
+    said = f"{key.kid}:{execution}:{waitpoint}" + (f":{approver}" if approver else "")
+    return hmac.new(key.secret, said.encode(), hashlib.sha256).hexdigest()
+
+
+def of_approver(stored: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID, approver: str) -> str | None:
+    """The token of an approver's link, by the key the waitpoint's own token was made with; none if that key is gone."""
+    key = next((key for key in keys if _is_of(stored, key)), None)
+    return None if key is None else mint(key, execution, waitpoint, approver)
 
 
 def active_key(keys: Sequence[HmacKey]) -> HmacKey | None:
@@ -36,8 +44,16 @@ def signing_key(keys: Sequence[HmacKey]) -> HmacKey:
     return found
 
 
-def verify(token: str, execution: ExecutionId, waitpoint: UUID, stored: str | None, keys: Sequence[HmacKey], now_ms: int) -> None:
-    """Raises unless the token is the stored one and made by a key that still counts. Nothing is parsed before that."""
+def verify(
+    token: str,
+    execution: ExecutionId,
+    waitpoint: UUID,
+    stored: str | None,
+    keys: Sequence[HmacKey],
+    now_ms: int,
+    approvers: Sequence[str] = (),
+) -> str:
+    """Whose link it is, "" for the waitpoint's own token. Raises unless it is one of these and its key still counts."""
     if not token:
         raise _refused("missing_token")
     shape = _SHAPE.match(token) if len(token) <= MAX_TOKEN_BYTES else None
@@ -52,8 +68,16 @@ def verify(token: str, execution: ExecutionId, waitpoint: UUID, stored: str | No
         raise _refused("token_expired")
     good = hmac.compare_digest(_digest(key, execution, waitpoint).encode(), shape[2].lower().encode())
     same = hmac.compare_digest((stored or "").encode(), token.encode())
-    if not (good and same):
+    if good and same:
+        return ""
+    links = [each for each in approvers if hmac.compare_digest(mint(key, execution, waitpoint, each).encode(), token.encode())]
+    if not (links and _is_of(stored or "", key)):
         raise _refused("invalid_token")
+    return links[0]
+
+
+def _is_of(token: str, key: HmacKey) -> bool:
+    return hmac.compare_digest(token.partition(":")[0].encode(), key.kid.encode())
 
 
 def _refused(code: str) -> ValidationError:

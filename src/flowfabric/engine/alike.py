@@ -59,5 +59,6 @@ def is_like(args: CreateExecutionArgs, first: CreateExecutionArgs) -> bool:
         and args.now is first.now
         and args.partition_id is first.partition_id is None
         and args.idempotency_key is first.idempotency_key is None
+        and args.key_digest is first.key_digest
         and (args.tags is first.tags or (type(args.tags) is type(first.tags) is dict and not args.tags and not first.tags))
     )

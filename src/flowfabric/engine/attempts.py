@@ -34,11 +34,13 @@ from flowfabric.plan import Applied, Plan
 from flowfabric.rules import attempts, retries
 from flowfabric.rules.claims import policy_text
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
-from flowfabric.rules.fence import check_fence, check_handle
+from flowfabric.rules.fence import HELD_COLUMNS, check_fence, check_handle, is_held
+from flowfabric.store.port import GetAll
 
 log = logging.getLogger("flowfabric.engine")
 
 MAX_COMPLETE_MANY = 1_000
+MAX_CHECKED = 1_000
 
 
 class _Ends(Struct):
@@ -57,6 +59,16 @@ class Attempts(Grants):
         checks.ttl_ms(fields.lease_ttl_ms, "handle.lease_ttl_ms")
         result: LeaseRenewal = await self.by_holder(fields, attempts.renew(fields))
         return result
+
+    async def are_held(self, handles: Sequence[Handle]) -> list[bool]:
+        """Which of these leases are still the current ones, without renewing them: one read for all."""
+        if len(handles) > MAX_CHECKED:
+            raise invalid("handles", f"at most {MAX_CHECKED} handles", len(handles))
+        fields = [self.fields(handle) for handle in handles]
+        keys = list(dict.fromkeys((each.execution_id.partition_index, each.execution_id.uuid) for each in fields))
+        rows = (await self.store.load((GetAll("ff_exec_core", keys, HELD_COLUMNS),))).rows[0]
+        found = {row[0]: tuple(row) for row in rows}
+        return [is_held(found.get(each.execution_id.uuid), each) for each in fields]
 
     async def progress(self, handle: Handle, percent: int | None = None, message: str | None = None) -> None:
         """Says how far the work is. What is None stays as it was."""

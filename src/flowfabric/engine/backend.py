@@ -17,7 +17,7 @@ from flowfabric.engine.stream_backend import StreamBackend
 from flowfabric.engine.subscriptions import Subscription
 from flowfabric.engine.suspension_backend import SuspensionBackend
 from flowfabric.ids import ExecutionId
-from flowfabric.model.attempt import Attempt
+from flowfabric.model.attempt import Attempt, RetryScheduled
 from flowfabric.model.census import Census
 from flowfabric.model.event import CompletionEvent, LeaseEvent, OperatorEvent, ScannerFilter
 from flowfabric.model.execution import (
@@ -131,7 +131,7 @@ class EngineBackend(
 
     async def expire_execution(
         self, execution: ExecutionId, phase: ExpirePhase | str, *, partition: int | str | None = None, now: int | None = None
-    ) -> Expired | AlreadyTerminal | None:
+    ) -> Expired | RetryScheduled | AlreadyTerminal | None:
         """Ends an execution whose attempt or deadline ran out; None when it is not due."""
 
     async def promote_delayed(
@@ -293,6 +293,9 @@ class EngineBackend(
 
     async def census(self) -> Census:
         """How many executions of which lane are in which state and have not ended; live workers; cancels that are owed."""
+
+    async def oldest_overdue_ms(self) -> int:
+        """How long ago the oldest timer was due that no loop has acted on; 0 when none is late."""
 
     # ---- workers
 

@@ -20,6 +20,7 @@ from flowfabric.model.budget import (
     CreateBudgetArgs,
     UsageDimensions,
 )
+from flowfabric.model.lease import HandleFields
 from flowfabric.rules.budgets import Report
 
 MAX_LABEL_BYTES = 1_024
@@ -109,11 +110,17 @@ def summed(dimensions: object, deltas: object) -> dict[str, int]:
 
 
 def report(
-    amounts: dict[str, int], key: object, field: str, *, by: ExecutionId | None = None, charged: ExecutionId | None = None
+    amounts: dict[str, int],
+    key: object,
+    field: str,
+    *,
+    by: ExecutionId | None = None,
+    charged: ExecutionId | None = None,
+    lease: HandleFields | None = None,
 ) -> Report:
     known = checks.optional_text(key, field, MAX_USAGE_KEY_BYTES)
     _count(len(amounts))
-    return Report(tuple(sorted(amounts.items())), known or None, charged, by)
+    return Report(tuple(sorted(amounts.items())), known or None, charged, by, lease)
 
 
 def _count(number: int) -> None:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from flowfabric.engine import books as reading
 from flowfabric.engine import budget_checks, checks
 from flowfabric.engine.books import read_account, read_books, read_ledger, with_rest
+from flowfabric.engine.granted import was_granted
 from flowfabric.engine.kernel import LIGHT, Settings, light
 from flowfabric.engine.meter import Meter, log, pause
 from flowfabric.engine.quota_upkeep import QuotaUpkeep
@@ -33,7 +34,7 @@ from flowfabric.model.budget import (
 )
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import CancelFlowArgs, CancelFlowPolicy
-from flowfabric.model.lease import Handle
+from flowfabric.model.lease import Handle, HandleFields
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules import budget_actions, budget_returns, budgets, flow_cancels, grants
 from flowfabric.rules.budget_actions import waits_on
@@ -75,11 +76,13 @@ class Budgets(QuotaUpkeep):
     # ---- reports
 
     async def report_usage(self, handle: Handle, budget_id: UUID, usage: UsageDimensions) -> UsageResult:
-        """What a worker has used, counted whether or not its lease still holds."""
-        who = self.fields(handle).execution_id
-        amounts = budget_checks.used(usage)
-        report = budget_checks.report(amounts, usage.dedup_key, "dedup_key", by=who)
-        return await self._meter.report(budget_checks.budget_id(budget_id), report)
+        """What a worker has used, counted whether or not its lease still holds. A lease that was never granted is refused."""
+        lease = self.fields(handle)
+        amounts, budget = budget_checks.used(usage), budget_checks.budget_id(budget_id)
+        report = budget_checks.report(amounts, usage.dedup_key, "dedup_key", by=lease.execution_id, lease=lease)
+        if self.facts(handle) is None:
+            await was_granted(self.store, lease)
+        return await self._meter.report(budget, report)
 
     async def report_usage_admin(self, budget_id: UUID, args: ReportUsageAdminArgs) -> UsageResult:
         """As `report_usage`, by somebody who holds no lease. The store's clock counts."""
@@ -112,7 +115,7 @@ class Budgets(QuotaUpkeep):
                 if not plans or isinstance(await self.store.commit_together(plans), Applied):
                     return result
             else:
-                acted = await self._consequence(found, counted, result)
+                acted = await self._consequence(found, counted, result, report.lease)
                 if acted is not None:
                     return acted
             tries += 1
@@ -124,16 +127,19 @@ class Budgets(QuotaUpkeep):
         rows = (await self.store.load((Get("ff_exec_core", key, LIGHT),))).rows[0]
         return _Found(await read_books(self.store, budget, [report]), light(rows[0]) if rows else None)
 
-    async def _consequence(self, found: _Found, counted: Counted, breach: HardBreach) -> HardBreach | None:
+    async def _consequence(
+        self, found: _Found, counted: Counted, breach: HardBreach, lease: HandleFields | None
+    ) -> HardBreach | None:
         """None when the world moved."""
         books, execution = found.books, found.execution
         assert books.policy is not None
         action = books.policy.limits.on_hard_limit
         noted = budgets.note_hard(books.budget_id, 1, breach.dimension)
-        if action == HardLimitAction.CANCEL_FLOW_PENDING and execution is not None and execution.flow_id is not None:
-            over = not await self._cancel_pending(execution.flow_id, books.budget_id, noted)
+        may = lease is None or budget_actions.holds(execution, lease, books.now_ms)
+        if may and action == HardLimitAction.CANCEL_FLOW_PENDING and execution is not None and execution.flow_id is not None:
+            over = not await self._cancel_pending(execution, books.budget_id, noted, lease)
             return breach if over else _acted(breach, action)
-        plan = budget_actions.consequence(execution, action, books.budget_id, breach, books.now_ms)
+        plan = budget_actions.consequence(execution, action, books.budget_id, breach, books.now_ms, lease)
         if plan is None:
             return breach if isinstance(await self.store.commit(noted), Applied) else None
         plans = [*budgets.still_refused(books, counted, breach), plan, noted]
@@ -141,18 +147,23 @@ class Budgets(QuotaUpkeep):
             return None
         assert execution is not None
         self._forget_facts(execution.id)
-        if plan.form.ends and execution.flow_id is not None:
+        if plan.form.ends:
             await self._cascade.ended((execution.id,))
         return _acted(breach, action)
 
-    async def _cancel_pending(self, flow: UUID, budget: UUID, noted: Plan) -> bool:
-        """The members that have not begun, with the note of the refusal; False where the flow was over and only that is noted."""
-        policy = CancelFlowPolicy.CANCEL_PENDING
+    async def _cancel_pending(self, by: Execution, budget: UUID, noted: Plan, lease: HandleFields | None) -> bool:
+        """The members that have not begun, with the note of the refusal; False where flow or lease is over: that is noted."""
+        flow, policy = by.flow_id, CancelFlowPolicy.CANCEL_PENDING
+        assert flow is not None
         args = CancelFlowArgs(flow_id=flow, reason=f"budget_exceeded:{budget}", cancellation_policy=policy)
+        held = () if lease is None else (budget_actions.still_held(by, lease),)
 
         def rule(around: flow_cancels.Cancelling) -> flow_cancels.FlowCancel | None:
+            now = next((member for member in around.members if member.id == by.id), None)
+            if lease is not None and not budget_actions.holds(now, lease, around.now_ms):
+                return None
             cancel = flow_cancels.cancel_flow_header(around, args)
-            return cancel and flow_cancels.beside(cancel, noted)
+            return cancel and flow_cancels.beside(cancel, *held, noted)
 
         async with self._turns.of(flow):
             done = await self._cancel(flow, rule, policy)

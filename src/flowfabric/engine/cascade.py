@@ -14,11 +14,12 @@ from uuid import UUID
 
 from msgspec import Struct
 
+from flowfabric.engine.child_flows import PARENT_ENDED, ChildFlows, Wake
 from flowfabric.engine.onlooker import NOBODY
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
-from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, Cascaded, Edge, EdgeGroup, Member, Upstream
+from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, Cascaded, Edge, EdgeGroup, Flow, Member, Upstream
 from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Applied, Form, Plan
 from flowfabric.rules import edges, flow_cancels
@@ -34,6 +35,7 @@ MAX_TRIES = 10
 FIRST_PAUSE_S = 0.002
 MAX_SIBLINGS = 1_024
 MAX_EVENTS = 100
+MAX_CHILD_FLOWS = 10_000
 MEMBER_COLUMNS = Member.__struct_fields__
 _COLUMNS = Execution.__struct_fields__
 _CANCELLED_BY = (
@@ -114,8 +116,9 @@ def _group_of(edge: Edge) -> GroupKey:
 class Cascade:
     """One per engine. Whoever ends something waits here until what follows has been done."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, wake: Wake) -> None:
         self._store = store
+        self.children = ChildFlows(store, self._cancel_children, wake)
         self._waiting: list[_Job] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._draining = 0
@@ -193,7 +196,7 @@ class Cascade:
 
     async def _round(self, idents: Sequence[ExecutionId]) -> tuple[int, list[ExecutionId]]:
         """All edges that leave these executions; how many, and which executions ended because of it."""
-        endings = await self._endings(idents)
+        endings, child_flows = await self._endings(idents)
         ends: Ends = {}
         for ending in endings:
             for edge in ending.open_edges:
@@ -219,20 +222,25 @@ class Cascade:
                 await asyncio.sleep(FIRST_PAUSE_S * tries)
         for group in done.fired:
             done.over += await self.cancel_siblings(group)
+        done.over += await self.children.cancel(child_flows)
         if left:
             log.warning("%d groups kept changing; the reconciler counts their edges", len(left))
         behind = {*left, *done.broken}
-        self._untold += [
-            ending.upstream.execution_id
-            for ending in endings
-            if ending.upstream.execution_id not in done.told and not ending.groups & behind
-        ]
+        seen = [e.upstream for e in endings if e.upstream.execution_id not in done.told and not e.groups & behind]
+        await self.children.wake_parents([(up.partition_key, up.flow_id) for up in seen if up.flow_id and up.is_ended])
+        self._untold += [up.execution_id for up in seen]
         return sum(len(ending.open_edges) for ending in endings), done.over
 
-    async def _endings(self, idents: Sequence[ExecutionId]) -> list[_Ending]:
+    async def _endings(self, idents: Sequence[ExecutionId]) -> tuple[list[_Ending], list[Flow]]:
+        """Members of flows with their outgoing edges, and the flows of children of all that have ended."""
         keys = [(ident.partition_index, ident.uuid) for ident in idents]
-        reads = (GetAll("ff_exec_core", keys, _UPSTREAM_COLUMNS), ScanAll("edges_out", keys, MAX_GRAPH_EDGES))
-        members, leaving = (await self._store.load(reads)).rows
+        reads = (
+            GetAll("ff_exec_core", keys, _UPSTREAM_COLUMNS),
+            ScanAll("edges_out", keys, MAX_GRAPH_EDGES),
+            ScanAll("children_of", keys, MAX_CHILD_FLOWS),
+        )
+        members, leaving, child_flows = (await self._store.load(reads)).rows
+        ended = {row[1] for row in members if row[3] in ENDED_PHASES}
         found = {row[1]: _Ending(Upstream(*row), [], set()) for row in members if row[2] is not None}
         over = {uid for uid, ending in found.items() if ending.upstream.lifecycle_phase in ENDED_PHASES}
         waiting = [edge for edge in map(_edge, leaving) if edge.upstream_eid in over and edge.is_open]
@@ -242,7 +250,10 @@ class Cascade:
             if edges.counts_again(edge, ending.upstream, unheard=edge.upstream_eid in unheard):
                 ending.open_edges.append(edge)
                 ending.groups.add(_group_of(edge))
-        return list(found.values())
+        return list(found.values()), [flow for flow in (Flow(*row) for row in child_flows) if flow.parent_execution_id in ended]
+
+    async def _cancel_children(self, partition: int, members: list[UUID]) -> list[ExecutionId]:
+        return (await self.cancel_members(partition, members, PARENT_ENDED, "parent", told=True))[0]
 
     async def _unheard(self, ended: set[UUID]) -> set[UUID]:
         """Those of whose end nobody has seen to what follows."""
@@ -280,10 +291,10 @@ class Cascade:
                 done.broken.add(key)
                 continue
             siblings = await self.siblings(groups[key], counted.by) if counted.cancels else ()
-            told = [ending.upstream.execution_id for ending, _ in here if len(ending.groups) == 1]
-            plans = edges.settle(
-                counted, children.get(key[2]), loaded.now_ms, since=groups[key].version, siblings=siblings, told=told
-            )
+            child = children.get(key[2])
+            # The end of a child whose join has ended may have to wake the parent: it is marked after that.
+            told = [e.upstream.execution_id for e, _ in here if len(e.groups) == 1 and not (child and child.is_ended)]
+            plans = edges.settle(counted, child, loaded.now_ms, since=groups[key].version, siblings=siblings, told=told)
             tried.append(_Try(key, plans, counted, told))
         again: list[GroupKey] = []
         for one, answer in await self._commit(tried):

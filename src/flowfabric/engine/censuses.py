@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from uuid import UUID
 
@@ -24,6 +25,7 @@ _STATES = {
     "limited": "rate_limited",
     "dependent": "waiting_children",
 }
+_TIMERS = ("delayed", "leased", "attempt_timeout", "deadline", "suspension_timeout", "budget_resets")
 _LAST = (2**62, UUID(int=2**128 - 1))
 _Queue = tuple[str, str]
 
@@ -57,7 +59,14 @@ class Censuses(Schedules):
         for (lane, state), n in counts.items():
             states.setdefault(lane, {})[state] = n
         loads = tuple(LaneLoad(lane, said, oldest.get(lane, 0)) for lane, said in states.items())
-        return Census(loads, dict(Counter(row[0] for row in workers)), sum(row[1] for row in backlog))
+        live = dict(Counter(row[0] for row in workers))
+        return Census(loads, live, sum(row[1] for row in backlog), await self.oldest_overdue_ms())
+
+    async def oldest_overdue_ms(self) -> int:
+        """How long ago the oldest timer was due that no loop has acted on; 0 when none is late. Reads one row of each index."""
+        dues = await asyncio.gather(*(self.store.next_due(index) for index in _TIMERS))
+        now = await self.store.now_ms()
+        return max((now - due for due in dues if due is not None and due < now), default=0)
 
     async def _lanes_of(self, keys: list[tuple[int, UUID]]) -> list[str]:
         rows = (await self.store.load((GetAll("ff_exec_core", keys, ("lane_id",)),))).rows[0] if keys else []

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+import msgspec
+
 from flowfabric.errors import ValidationError, ValidationKind, invalid
-from flowfabric.ids import execution_id, lane_id, name, partition_key, tag_key_is_valid
+from flowfabric.ids import execution_id, lane_id, name, parse_uuid, partition_key, tag_key_is_valid
 from flowfabric.model.execution import (
     MAX_PAYLOAD_BYTES,
     MAX_REASON_BYTES,
@@ -17,6 +19,8 @@ from flowfabric.model.execution import (
     CreateExecutionArgs,
 )
 from flowfabric.model.lease import MAX_LEASE_TTL_MS, MAX_WAIT_MS, ClaimPolicy
+from flowfabric.model.waitpoint import MAX_APPROVERS
+from flowfabric.rules.payload_schema import MAX_SCHEMA_BYTES
 
 MAX_TIMESTAMP_MS = 2**53 - 1
 MAX_IDEMPOTENCY_KEY_BYTES = 512
@@ -105,7 +109,7 @@ def flow_id(value: object, field: str = "flow_id") -> UUID:
     if isinstance(value, UUID):
         return value
     try:
-        return UUID(value if isinstance(value, str) else "")
+        return parse_uuid(value if isinstance(value, str) else "")
     except ValueError:
         raise invalid(field, "a UUID", value) from None
 
@@ -115,7 +119,7 @@ def limit_id(value: object, field: str) -> UUID:
     if isinstance(value, UUID):
         return value
     try:
-        return UUID(value if isinstance(value, str) else "")
+        return parse_uuid(value if isinstance(value, str) else "")
     except ValueError:
         raise ValidationError(ValidationKind.INVALID_INPUT, f"invalid {field}: {str(value)!r:.80}") from None
 
@@ -158,6 +162,27 @@ def partition_matches(stated: Any, actual: int, field: str = "partition") -> Non
         raise invalid(field, f"the partition inside the execution id ({actual})", stated)
 
 
+def payload_schema(value: object) -> None:
+    if value is None:
+        return
+    try:
+        data = msgspec.json.encode(value) if isinstance(value, dict) else b""
+    except (TypeError, ValueError, RecursionError):
+        data = b""
+    if not data or len(data) > MAX_SCHEMA_BYTES:
+        raise invalid("payload_schema", f"a JSON schema of at most {MAX_SCHEMA_BYTES} bytes")
+
+
+def approvers(value: object) -> list[str]:
+    """Different names, each with a link of its own."""
+    if not isinstance(value, list | tuple) or len(value) > MAX_APPROVERS or len(set(map(str, value))) < len(value):
+        raise invalid("approvers", f"a list of at most {MAX_APPROVERS} different names", value)
+    names = [text(each, "approvers", 256) for each in value]
+    if not all(names):
+        raise invalid("approvers", "names that are not empty", value)
+    return names
+
+
 def creation(args: object) -> CreateExecutionArgs:
     """A create, checked from end to end, with its payload and tags copied."""
     if not isinstance(args, CreateExecutionArgs):
@@ -174,6 +199,8 @@ def creation(args: object) -> CreateExecutionArgs:
         text(args.payload_encoding, "payload_encoding", 64)
     if args.idempotency_key is not None:
         text(args.idempotency_key, "idempotency_key", MAX_IDEMPOTENCY_KEY_BYTES)
+    if args.key_digest is not None:
+        text(args.key_digest, "key_digest", 64)
     if args.delay_until is not None:
         timestamp(args.delay_until, "delay_until")
     if args.execution_deadline_at is not None:

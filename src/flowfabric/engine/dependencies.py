@@ -35,7 +35,7 @@ from flowfabric.rules import attempts, children, edges
 from flowfabric.rules.decision import Decision, Snapshot
 from flowfabric.rules.edges import Applying, Child
 from flowfabric.rules.fence import check_fence
-from flowfabric.rules.flows import UNSETTLE, counted_as, passes_data
+from flowfabric.rules.flows import counted_as, passes_data
 from flowfabric.store.port import Get, GetAll, Read, Scan, ScanAll
 
 MAX_EVENTS = 1_000
@@ -166,9 +166,6 @@ class Dependencies(Flows):
         """Starts an ended execution again, as a new generation; a skipped member of a flow waits for its upstreams again."""
         replayed = await super().replay_execution(args)
         ident = execution_id(args.execution_id)
-        flow = await self.resolve_execution_flow_id(ident)
-        if flow is not None:
-            await self.store.commit(UNSETTLE(ident.partition_index, partition_key=ident.partition_index, flow_id=flow))
         if replayed.public_state is PublicState.WAITING_CHILDREN:
             await self._look_again(ident)
         return replayed
@@ -200,6 +197,15 @@ class Dependencies(Flows):
         if rows:
             await self._cascade.ended([ExecutionId.of(row[0], row[1]) for row in rows])
         return len(rows)
+
+    async def cancel_orphans(self, after: tuple[int, UUID] | None = None) -> tuple[int, tuple[int, UUID] | None]:
+        """A page of flows whose parent has ended: their members are cancelled; how many, and where the next page begins."""
+        flows = await self.unsettled_flows(after, MAX_BLOCKED)
+        orphans = await self._cascade.children.orphans([flow for flow in flows if flow.parent is not None])
+        cancelled = await self._cascade.children.cancel(orphans)
+        if cancelled:
+            await self._cascade.ended(cancelled)
+        return len(cancelled), (flows[-1].created_at_ms, flows[-1].flow_id) if len(flows) == MAX_BLOCKED else None
 
     async def recheck_blocked(self, after: tuple[int, UUID] | None = None) -> tuple[int, tuple[int, UUID] | None]:
         """A page of blocked executions that may wait for what is over; how many went on, and where the next page begins."""

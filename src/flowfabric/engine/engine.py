@@ -94,12 +94,16 @@ class Engine(Polls):
         if not self._closed:
             self._closed = True
             await self._let_go()
-            await self._admissions.finish()
-            await self._cascade.finish()
-            await self._meter.finish()
-            await self._pens.finish()
-            await self._watch.stop()
+            await self.finish()
             await self.store.close()
+
+    async def finish(self) -> None:
+        """Waits for what goes on behind answered calls; the store stays open."""
+        await self._admissions.finish()
+        await self._cascade.finish()
+        await self._meter.finish()
+        await self._pens.finish()
+        await self._watch.stop()
 
     async def _let_go(self) -> None:
         await self.shutdown_prepare()

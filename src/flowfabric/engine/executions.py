@@ -22,6 +22,7 @@ from flowfabric.ids import (
     tag_key,
     tag_key_is_valid,
 )
+from flowfabric.model.attempt import RetryScheduled
 from flowfabric.model.execution import (
     MAX_BULK_CREATE,
     AlreadyTerminal,
@@ -44,7 +45,7 @@ from flowfabric.model.policy import ExecutionPolicy, parse_policy
 from flowfabric.model.quota import Attached
 from flowfabric.model.state import ExpirePhase, LaneState
 from flowfabric.plan import Applied
-from flowfabric.rules import creating, executions, grants, operators
+from flowfabric.rules import creating, executions, grants, operators, time_limits
 from flowfabric.rules.attachments import NOTHING, attached
 from flowfabric.rules.creating import Creation
 from flowfabric.store.port import Get, Read, Scan
@@ -151,7 +152,7 @@ class Executions(Kernel):
         """What a create with an unacceptable policy would have met first."""
         checked = checks.creation(args)
         creation = creating.create(checked, None, await self.store.now_ms())
-        return await self._taken(creation, checked)
+        return (await self._holder(creation, checked))[0]
 
     async def _creation(self, args: CreateExecutionArgs) -> Creation:
         checked = checks.creation(args)
@@ -169,16 +170,18 @@ class Executions(Kernel):
         A create whose answer was lost may land at any time, so whoever has the id is looked at: it may be this very call.
         """
         for tries in count(1):
-            known = await self._taken(creation, args)
+            known, outdated = await self._holder(creation, args)
             if known is not None:
                 return creation.result if doubtful and await self._landed(creation, args) else known
             lane = await self.read_lane(args.lane_id)
             if lane is not None and lane.is_closed:
                 raise StateError(StateKind.LANE_CLOSED, f"lane {args.lane_id!r} is {lane.state}")
-            for first in (creation.key, creation.rekey):
-                plans = (creation.plan,) if first is None else (first, creation.plan)
-                if isinstance(await self.store.commit_together(plans), Applied):
-                    return creation.result
+            take = creation.key
+            if take is not None and outdated is not None:
+                take = creating.retake(take, outdated)
+            plans = (creation.plan,) if take is None else (take, creation.plan)
+            if isinstance(await self.store.commit_together(plans), Applied):
+                return creation.result
             await self._pause(tries)
         raise AssertionError("the last pause raises")
 
@@ -195,18 +198,24 @@ class Executions(Kernel):
         read = Get("ff_exec_core", (ident.partition_index, ident.uuid), ("created_at_ms", "payload"))
         return (await self.store.load((read,))).rows[0] == [(creation.created_at_ms, args.input_payload)]
 
-    async def _taken(self, creation: Creation, args: CreateExecutionArgs) -> Duplicate | None:
-        """Who has the key, while it holds, or the id."""
+    async def _holder(self, creation: Creation, args: CreateExecutionArgs) -> tuple[Duplicate | None, ExecutionId | None]:
+        """The execution that has the key or the id; and the one whose key may be taken over, because it is no longer kept."""
         ident = creation.result.execution_id
         reads: list[Read] = [Get("ff_exec_core", (ident.partition_index, ident.uuid), ("execution_id",))]
         if args.idempotency_key:
             reads.append(Get("ff_idempotency", (args.namespace, args.idempotency_key)))
         loaded = await self.store.load(reads)
         if args.idempotency_key and loaded.rows[1]:
-            _, _, partition, holder, expires_at = loaded.rows[1][0]
-            if expires_at > loaded.now_ms:
-                return Duplicate(ExecutionId.of(partition, holder))
-        return Duplicate(ident) if loaded.rows[0] else None
+            _, _, partition, uuid, expires_at, digest = loaded.rows[1][0]
+            holder = ExecutionId.of(partition, uuid)
+            if creating.is_in_time(expires_at, loaded.now_ms) or await self._has_key(holder, args):
+                return Duplicate(holder, digest if args.key_digest else None), None
+            return (Duplicate(ident) if loaded.rows[0] else None), holder
+        return (Duplicate(ident) if loaded.rows[0] else None), None
+
+    async def _has_key(self, ident: ExecutionId, args: CreateExecutionArgs) -> bool:
+        read = Get("ff_exec_core", (ident.partition_index, ident.uuid), ("namespace", "idempotency_key"))
+        return (await self.store.load((read,))).rows[0] == [(args.namespace, args.idempotency_key)]
 
     # ---- the operator's hand
 
@@ -247,8 +256,8 @@ class Executions(Kernel):
 
     async def expire_execution(
         self, execution: ExecutionId, phase: ExpirePhase | str, *, partition: int | str | None = None, now: int | None = None
-    ) -> Expired | AlreadyTerminal | None:
-        """Ends an execution whose attempt or deadline ran out; None when it is not due."""
+    ) -> Expired | RetryScheduled | AlreadyTerminal | None:
+        """Ends an execution past its deadline, or an attempt past its timeout, which the policy may retry; None if not due."""
         ident = execution_id(execution)
         checks.partition_matches(partition, ident.partition_index)
         checks.optional_timestamp(now, "now")
@@ -256,8 +265,9 @@ class Executions(Kernel):
             kind = ExpirePhase(phase)
         except ValueError:
             raise invalid("phase", "attempt_timeout or execution_deadline", phase) from None
-        result: Expired | AlreadyTerminal | None = await self.decide(
-            ident, lambda snapshot: operators.expire(snapshot, kind, now)
+        roll = self._random.random()
+        result: Expired | RetryScheduled | AlreadyTerminal | None = await self.decide(
+            ident, lambda snapshot: time_limits.expire(snapshot, kind, now, self.settings.default_retry_policy, roll)
         )
         return result
 

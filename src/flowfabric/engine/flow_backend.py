@@ -147,6 +147,9 @@ class FlowBackend(Protocol):
     async def dispatch_completions(self, wanted: ScannerFilter | None = None, grace_ms: int = 1_000) -> int:
         """Completion events of flow members whose consequences nobody saw to; how many."""
 
+    async def cancel_orphans(self, after: tuple[int, UUID] | None = None) -> tuple[int, tuple[int, UUID] | None]:
+        """A page of flows whose parent has ended: their members are cancelled; how many, and where the next page begins."""
+
     async def recheck_blocked(self, after: tuple[int, UUID] | None = None) -> tuple[int, tuple[int, UUID] | None]:
         """A page of blocked executions that may wait for what is over; how many went on, and where the next page begins."""
 

@@ -14,6 +14,7 @@ from flowfabric.engine.history import History
 from flowfabric.errors import (
     Contention,
     ContentionKind,
+    NotFound,
     StateError,
     StateKind,
     TransportError,
@@ -53,6 +54,7 @@ from flowfabric.model.flow import (
     stored_edge_policy,
 )
 from flowfabric.model.policy import parse_policy
+from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Applied
 from flowfabric.rules import edges as edge_rules
 from flowfabric.rules import flows, graphs
@@ -211,6 +213,8 @@ class Flows(History):
             await self._know_lane(lane, "submit_flow")
         now = await self.store.now_ms()
         plans = graphs.submit_graph(whole, nodes, partition, now, await self._limits_of(nodes, ident))
+        if args.parent is not None:
+            self._forget_facts(args.parent.execution_id)
         submitted = FlowSubmitted(ident, len(nodes) + len(whole.edges), len(nodes), len(whole.edges))
         try:
             answer = await self.store.commit_together(plans)
@@ -221,6 +225,13 @@ class Flows(History):
             mine = stored is not None and stored.created_at_ms == (now if args.now is None else args.now)
             return submitted if mine else FlowAlreadyExists(ident)
         return submitted if isinstance(answer, Applied) else await self._why_not_submitted(whole)
+
+    async def _check_parent(self, parent: ExecutionId, namespace: str) -> None:
+        found = (await self.snapshot(parent)).execution
+        if found is None or found.namespace != namespace:
+            raise NotFound("parent execution", parent)
+        if found.lifecycle_phase in ENDED_PHASES:
+            raise StateError(StateKind.TERMINAL, f"parent: {parent} has ended")
 
     async def _is_submitted(self, args: SubmitFlowArgs) -> bool:
         """Whether this very graph is there already: its members are."""
@@ -233,6 +244,8 @@ class Flows(History):
             return FlowAlreadyExists(args.flow_id)
         if await self._flow(args.flow_id) is not None:
             raise invalid("flow_id", "a flow that does not exist yet; this one does, with other members", args.flow_id)
+        if args.parent is not None:
+            await self._check_parent(args.parent.execution_id, args.namespace)
         for node in args.nodes:
             lane = await self.read_lane(node.lane_id)
             if lane is not None and lane.is_closed:

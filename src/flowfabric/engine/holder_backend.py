@@ -23,6 +23,9 @@ from flowfabric.model.lease import (
 
 
 class HolderBackend(Protocol):
+    async def are_held(self, handles: Sequence[Handle]) -> list[bool]:
+        """Which of these leases are still the current ones, without renewing them."""
+
     async def renew(self, handle: Handle) -> LeaseRenewal:
         """Holds the lease for another of its own time-to-live."""
 

@@ -67,6 +67,11 @@ class Facts(Struct, frozen=True, gc=False):
     policy: str | None
     in_flow: bool = False
 
+    @property
+    def may_have_children(self) -> bool:
+        """A first lease has none that its own engine has not submitted; a later one is not known to."""
+        return self.fields.lease_epoch > 1
+
 
 class Kernel:
     """Holds the store and what the operations share."""
@@ -79,7 +84,7 @@ class Kernel:
         self._lanes: set[str] = set()
         self._looked: dict[tuple[str, tuple[str, ...]], int] = {}
         self._label = store.tag.label
-        self._cascade = Cascade(store)
+        self._cascade = Cascade(store, self._wake_parent)
         self._turns = Turns()
         self._attachments = Attachments(store)
         self._admissions = Admissions(store, self._attachments)
@@ -89,6 +94,9 @@ class Kernel:
     def watched_by(self, onlooker: Onlooker) -> None:
         """From now on this one is told what happens inside."""
         self.onlooker = self._cascade.onlooker = self._admissions.onlooker = onlooker
+
+    async def _wake_parent(self, parent: ExecutionId, waitpoint_key: str) -> None:
+        """Signals a parent that all its children have ended; the part that delivers signals does it."""
 
     # ---- snapshots
 
@@ -196,7 +204,7 @@ class Kernel:
             else:
                 answer = await self.store.commit(decision.plan)
             if isinstance(answer, Applied):
-                if decision.plan.form.ends and loaded.execution.flow_id is not None:
+                if decision.plan.form.ends:
                     await self._cascade.ended((loaded.execution.id,))
                 if decision.result is not AGAIN:
                     return _result(decision, answer)
@@ -288,9 +296,9 @@ class Kernel:
         return fields
 
     def forget(self, handle: Handle) -> bool:
-        """The lease is over. Whether its execution may be a member of a flow: where that is not known, it may."""
+        """The lease is over. Whether its execution may be in a flow or have children: where that is not known, it may."""
         known = self._facts.pop(handle.opaque, None)
-        return known is None or known.in_flow
+        return known is None or known.in_flow or known.may_have_children
 
     def _forget_facts(self, ident: ExecutionId) -> None:
         """It is about to join a flow, and what is kept at hand about its lease says that it is in none."""

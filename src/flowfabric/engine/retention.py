@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
 from flowfabric.engine import checks
 from flowfabric.engine.filters import checked_filter, passes
 from flowfabric.engine.kernel import LIGHT, light
@@ -9,15 +13,18 @@ from flowfabric.engine.subscriptions import Subscriptions
 from flowfabric.ids import ExecutionId, lane_id, partition_key
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Execution
-from flowfabric.model.flow import MAX_GRAPH_EDGES
+from flowfabric.model.flow import MAX_GRAPH_EDGES, Flow
 from flowfabric.model.lease import Grant
 from flowfabric.model.quota import DEFAULT_DIMENSION
 from flowfabric.plan import Applied
 from flowfabric.rules import leases, quotas, retention
-from flowfabric.store.port import GetAll, Scan, ScanAll
+from flowfabric.store.port import GetAll, Scan, ScanAll, Tally
 
 MAX_EVENTS = 100
 _TOLD = ("event_id", "execution_id", "dispatched_at_ms", "outcome")
+MAX_MEMBERS = 1_000_000
+_PARENT = ("partition_key", "flow_id", "parent_partition", "parent_execution_id")
+_HOLDER = ("namespace", "idempotency_key", "partition_key", "execution_id")
 _WAITING = ("edge_id", "upstream_eid", "dep_state")
 
 
@@ -43,8 +50,31 @@ class Retention(Subscriptions):
         for index, upto in (("ended", at - kept), ("retained", at)):
             due += await self._due(index, checked, upto, size, where, wanted)
         due.sort(key=lambda e: (e.terminal_at_ms or 0, e.execution_id))
-        plans = [retention.trim(e) for e in due[:size]]
-        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        return await self._trim(due[:size])
+
+    async def _trim(self, due: list[Execution]) -> int:
+        """A flow goes with its last members, in one commit; other members and executions go one by one."""
+        members: dict[tuple[int, UUID], list[Execution]] = {}
+        for each in due:
+            if each.flow_id is not None:
+                members.setdefault((each.partition_key, each.flow_id), []).append(each)
+        whole = await self._last_of(members)
+        ends = [e for e in due if e.flow_id is None or (e.partition_key, e.flow_id) not in whole]
+        answers: list[object] = list(await self.store.commit_many([retention.trim(e) for e in ends])) if ends else []
+        for key, flow in whole.items():
+            answer = await self.store.commit_together(retention.trim_whole(flow, members[key]))
+            answers += [answer] * len(members[key])
+        return sum(isinstance(answer, Applied) for answer in answers)
+
+    async def _last_of(self, members: dict[tuple[int, UUID], list[Execution]]) -> dict[tuple[int, UUID], Flow]:
+        """Flows that have no other members than these."""
+        if not members:
+            return {}
+        keys = list(members)
+        found = (await self.store.load((GetAll("ff_flow_core", keys), *map(_phases, keys)))).rows
+        flows = {(row[0], row[1]): Flow(*row) for row in found[0]}
+        counted = {key: sum(row[-1] for row in tally) for key, tally in zip(keys, found[1:], strict=True)}
+        return {key: flow for key, flow in flows.items() if counted[key] == len(members[key])}
 
     async def _due(
         self, index: str, lane: str, upto: int, size: int, partition: int | None, wanted: ScannerFilter | None
@@ -64,7 +94,7 @@ class Retention(Subscriptions):
         return found
 
     async def _waited_for(self, members: list[Execution]) -> set[ExecutionId]:
-        """Members of flows of whose end not everybody has heard."""
+        """Members of flows that unfinished work may still read: an end that is not dispatched, or a flow or parent not ended."""
         if not members:
             return set()
         told = ScanAll("completion_events_of", [(e.execution_id,) for e in members], MAX_EVENTS, _TOLD)
@@ -73,15 +103,36 @@ class Retention(Subscriptions):
         unheard = {row[1] for row in events if row[2] is None and row[3] != "resumable"} | {
             row[1] for row in edges if row[2] == "unsatisfied"
         }
-        return {e.id for e in members if e.execution_id in unheard}
+        unfinished = await self._unfinished(dict.fromkeys((e.partition_key, e.flow_id) for e in members))
+        return {e.id for e in members if e.execution_id in unheard or (e.partition_key, e.flow_id) in unfinished}
+
+    async def _unfinished(self, flows: Iterable[tuple[int, UUID | None]]) -> set[tuple[int, UUID | None]]:
+        """Flows with a member that has not ended, and flows of children whose parent has not."""
+        keys = list(flows)
+        found = (await self.store.load((GetAll("ff_flow_core", keys, _PARENT), *map(_phases, keys)))).rows
+        parents = {(row[0], row[1]): (row[2], row[3]) for row in found[0] if row[3] is not None}
+        phases: dict[Any, str] = {}
+        if parents:
+            read = GetAll("ff_exec_core", list(set(parents.values())), ("partition_key", "execution_id", "lifecycle_phase"))
+            phases = {(row[0], row[1]): row[2] for row in (await self.store.load((read,))).rows[0]}
+        return {
+            key
+            for key, tally in zip(keys, found[1:], strict=True)
+            if retention.is_unfinished([row[0] for row in tally], phases.get(parents.get(key)))
+        }
 
     async def forget_idempotency_keys(self, limit: int = 1_000) -> int:
-        """Drops keys past their window; how many."""
+        """Drops keys past their time, or leaves them to their executions where these are kept; how many."""
         size = checks.limit(limit, retention.MAX_TRIM_BATCH)
         now = await self.store.now_ms()
         loaded = await self.store.load((Scan("idempotency", upto=now, limit=size),))
-        plans = [retention.FORGET_KEY(r[2], namespace=r[0], idempotency_key=r[1], now=now) for r in loaded.rows[0]]
-        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        due = [row[:4] for row in loaded.rows[0]]
+        if not due:
+            return 0
+        named = GetAll("ff_exec_core", [row[2:] for row in due], _HOLDER)
+        kept = {tuple(row) for row in (await self.store.load((named,))).rows[0]}
+        plans = [retention.forget_key(row, now, kept=row in kept) for row in due]
+        return sum(isinstance(answer, Applied) for answer in await self.store.commit_many(plans))
 
     async def drop_expired_grants(self, limit: int = 1_000) -> int:
         """Drops grants nobody used in time; how many."""
@@ -109,3 +160,8 @@ class Retention(Subscriptions):
         for quota in {quota for (quota, _), answer in zip(counted, answers, strict=True) if isinstance(answer, Applied)}:
             await self.store.commit(quotas.note_refund(quota))
             self._admissions.tallies.forget(quota)
+
+
+def _phases(flow: tuple[int, UUID | None]) -> Tally:
+    """How many members of a flow are in which phase."""
+    return Tally("members", MAX_MEMBERS, ("lifecycle_phase",), {"partition_key": flow[0], "flow_id": flow[1]})

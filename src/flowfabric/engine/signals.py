@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from contextlib import suppress
 from uuid import UUID
 
 from msgspec import Struct
@@ -12,10 +13,12 @@ from flowfabric.codec import token as tokens
 from flowfabric.engine import checks
 from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.engine.keys import KEYS
-from flowfabric.engine.suspensions import MAX_KEY_BYTES, MAX_TEXT_BYTES, SIGNAL_PAGE, Suspensions
-from flowfabric.errors import NotFound, StateError, StateKind, ValidationError, ValidationKind, invalid
+from flowfabric.engine.suspensions import MAX_KEY_BYTES, MAX_TEXT_BYTES, SIGNAL_PAGE
+from flowfabric.engine.waitpoint_lists import MAX_PAGE, WaitpointLists
+from flowfabric.errors import NotFound, StateError, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key
-from flowfabric.model.execution import Execution, Page
+from flowfabric.model.execution import Execution
+from flowfabric.model.lease import Handle
 from flowfabric.model.waitpoint import (
     MAX_SIGNAL_BYTES,
     ApprovalSignalArgs,
@@ -24,27 +27,32 @@ from flowfabric.model.waitpoint import (
     Resumed,
     SignalAccepted,
     SignalDuplicate,
-    SuspendedListed,
     Suspension,
     Waitpoint,
-    WaitpointListed,
 )
 from flowfabric.plan import Applied
 from flowfabric.rules import signals, suspension_timeouts, waitpoints
 from flowfabric.rules.decision import Decision
+from flowfabric.rules.fence import check_handle
 from flowfabric.rules.signals import Delivery
 from flowfabric.store.port import Get, Read, Row, Scan
 
 MAX_WAITPOINTS = 1_000
-MAX_PAGE = 1_000
+MAX_COMMENT_BYTES = 16_000
 MAX_FORGOTTEN = 1_000
 _TEXTS = ("signal_name", "signal_category", "source_type", "source_identity", "correlation_id", "target_scope")
 
 
-class Signals(Suspensions):
+class Signals(WaitpointLists):
     async def deliver_signal(self, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
         """One signal to one waitpoint: its token is checked before anything else is looked at."""
         ident = _check(args)
+        refused = signals.check_source(args)
+        if refused is not None:
+            raise refused
+        return await self._deliver(ident, args)
+
+    async def _deliver(self, ident: ExecutionId, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
         result: SignalAccepted | SignalDuplicate = await self.settle(
             lambda: self._delivery(ident, args), lambda around: signals.deliver(around, args)
         )
@@ -74,7 +82,8 @@ class Signals(Suspensions):
         try:
             keys = [HmacKey(*row) for row in rows[2]]
             stored = None if waitpoint is None else waitpoint.token
-            tokens.verify(args.waitpoint_token, ident, args.waitpoint_id, stored, keys, loaded.now_ms)
+            asked = () if waitpoint is None else json.loads(waitpoint.approvers)
+            link = tokens.verify(args.waitpoint_token, ident, args.waitpoint_id, stored, keys, loaded.now_ms, asked)
             if waitpoint is None:
                 raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
         except ValidationError:
@@ -95,6 +104,7 @@ class Signals(Suspensions):
             None if known is None else known[0],
             received,
             history if signals.is_long(waitpoint, args.signal_maxlen) else (),
+            link,
         )
 
     async def _history(self, ident: ExecutionId, limit: int) -> list[Row]:
@@ -126,25 +136,45 @@ class Signals(Suspensions):
         waitpoint = Waitpoint(*loaded.rows[1][0]) if loaded.rows[1] else None
         if waitpoint is None or waitpoint.execution_id != ident.uuid or not waitpoint.token:
             raise NotFound("waitpoint")
-        return await self.deliver_signal(
-            DeliverSignalArgs(
-                execution_id=ident,
-                waitpoint_id=wanted,
+        told = DeliverSignalArgs(
+            execution_id=ident,
+            waitpoint_id=wanted,
+            signal_id=uuid.uuid4(),
+            waitpoint_token=waitpoint.token,
+            signal_name=name,
+            signal_category="approval",
+            source_type="operator",
+            payload_encoding="",
+            target_scope="execution",
+            idempotency_key=f"approval:{name}:{suffix}",
+            dedup_ttl_ms=args.signal_dedup_ttl_ms,
+            signal_maxlen=args.maxlen,
+            max_signals_per_execution=args.max_signals_per_execution,
+            created_at=loaded.now_ms,
+            now=loaded.now_ms,
+        )
+        return await self._deliver(_check(told), told)
+
+    async def _wake_parent(self, parent: ExecutionId, waitpoint_key: str) -> None:
+        """At every open waitpoint of that key. A parent that makes one later looks at its children after that."""
+        owner = {"partition_key": parent.partition_index, "execution_id": parent.uuid}
+        rows = (await self.store.load((Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS),))).rows[0]
+        for waitpoint in (Waitpoint(*row) for row in rows):
+            if waitpoint.waitpoint_key != waitpoint_key or not waitpoint.is_open:
+                continue
+            args = DeliverSignalArgs(
+                execution_id=parent,
+                waitpoint_id=waitpoint.waitpoint_id,
                 signal_id=uuid.uuid4(),
                 waitpoint_token=waitpoint.token,
-                signal_name=name,
-                signal_category="approval",
-                source_type="operator",
-                payload_encoding="",
-                target_scope="execution",
-                idempotency_key=f"approval:{name}:{suffix}",
-                dedup_ttl_ms=args.signal_dedup_ttl_ms,
-                signal_maxlen=args.maxlen,
-                max_signals_per_execution=args.max_signals_per_execution,
-                created_at=loaded.now_ms,
-                now=loaded.now_ms,
+                signal_name="ended",
+                source_type="children",
             )
-        )
+            with suppress(NotFound, StateError):  # it has gone on already
+                try:
+                    await self.deliver_signal(args)
+                except ValidationError:  # the key that signed its token is gone
+                    await self.resume_execution(parent, "children")
 
     # ---- without a signal
 
@@ -220,80 +250,22 @@ class Signals(Suspensions):
         found = await self._waitpoint(partition_key(partition), checks.flow_id(waitpoint_id, "waitpoint_id"))
         return found.token if found is not None and found.is_open and found.token else None
 
-    async def look_at_waitpoint(self, execution: ExecutionId, waitpoint_id: UUID, token: str) -> WaitpointListed:
-        """What its token asks for. A token that does not fit tells nothing of what is there."""
-        ident, wanted = execution_id(execution), checks.flow_id(waitpoint_id, "waitpoint_id")
-        loaded = await self.store.load((Get("ff_waitpoint_pending", (ident.partition_index, wanted)), KEYS))
-        found = Waitpoint(*loaded.rows[0][0]) if loaded.rows[0] else None
-        if found is None or found.execution_id != ident.uuid:
-            raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
-        tokens.verify(token, ident, wanted, found.token, [HmacKey(*row) for row in loaded.rows[1]], loaded.now_ms)
-        if not found.is_open:
-            raise StateError(StateKind.WAITPOINT_CLOSED)
-        return _listed(found)
-
-    async def list_pending_waitpoints(
-        self, execution: ExecutionId, after: UUID | None = None, limit: int = 100
-    ) -> Page[WaitpointListed]:
-        """Open waitpoints of an execution by id; a fingerprint stands for the token."""
-        ident = execution_id(execution)
-        size = min(max(checks.limit(limit, MAX_PAGE), 1), MAX_PAGE)
-        position = None if after is None else (checks.flow_id(after, "after"),)
-        owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        found: list[Waitpoint] = []
-        first = True
-        while len(found) <= size:
-            reads: list[Read] = [Scan("waitpoints_of", owner, position, limit=size + 1)]
-            if first:
-                reads.append(Get("ff_exec_core", (ident.partition_index, ident.uuid), ("execution_id",)))
-            rows = (await self.store.load(reads)).rows
-            if first and not rows[1]:
-                raise NotFound("execution")
-            first = False
-            page = [Waitpoint(*row) for row in rows[0]]
-            found += [waitpoint for waitpoint in page if waitpoint.is_open]
-            if len(page) <= size:
-                break
-            position = (page[-1].waitpoint_id,)
-        items = [_listed(waitpoint) for waitpoint in found[:size]]
-        return Page(items, items[-1].waitpoint_id if len(found) > size else None)
-
-    async def list_open_waitpoints(
-        self,
-        after: tuple[int, UUID] | None = None,
-        limit: int = 100,
-    ) -> Page[WaitpointListed]:
-        """Open waitpoints of all executions, oldest first: what people are being asked."""
-        size = checks.limit(limit, MAX_PAGE)
-        position = None if after is None else _position(after)
-        rows = (await self.store.load((Scan("open_waitpoints", {}, position, limit=size + 1),))).rows[0]
-        found = [Waitpoint(*row) for row in rows]
-        cursor = (found[size - 1].created_at_ms, found[size - 1].waitpoint_id) if size and len(found) > size else None
-        return Page([_listed(waitpoint) for waitpoint in found[:size]], cursor)
-
-    async def list_suspended(
-        self, partition: int | str, cursor: ExecutionId | None = None, limit: int = 100
-    ) -> Page[SuspendedListed]:
-        """Suspended executions of a partition, by when that was."""
-        try:
-            at = partition_key(partition, "partition")
-        except ValidationError as error:
-            raise ValidationError(ValidationKind.INVALID_INPUT, f"list_suspended: {error.detail}") from None
-        size = checks.limit(limit, MAX_PAGE)
-        after = None if cursor is None else await self._suspended_at(execution_id(cursor, "cursor"))
-        if not size:
-            return Page([])
-        columns = ("execution_id", "suspended_at_ms", "reason_code")
-        read = Scan("suspended", {"partition_key": at}, after, limit=size + 1, columns=columns)
-        rows = (await self.store.load((read,))).rows[0]
-        items = [SuspendedListed(ExecutionId.of(at, row[0]), row[1], row[2]) for row in rows[:size]]
-        return Page(items, items[-1].execution_id if len(rows) > size else None)
-
-    async def _suspended_at(self, ident: ExecutionId) -> tuple[int, UUID]:
-        """Where a page ended; one that has gone on since is found by when it was suspended last."""
-        read = Get("ff_suspension_current", (ident.partition_index, ident.uuid), ("suspended_at_ms",))
-        rows = (await self.store.load((read,))).rows[0]
-        return (rows[0][0] if rows else 0, ident.uuid)
+    async def read_held_waitpoint_token(self, handle: Handle, waitpoint_id: UUID, approver: str = "") -> str | None:
+        """The token of an open waitpoint of the execution whose live lease this is, or that of an approver's link."""
+        fields, wanted = self.fields(handle), checks.flow_id(waitpoint_id, "waitpoint_id")
+        refused = check_handle(await self.snapshot(fields.execution_id), fields)
+        if refused is not None:
+            await self._refuse(refused)
+        found = await self._waitpoint(fields.execution_id.partition_index, wanted)
+        held = found is not None and found.is_open and found.execution_id == fields.execution_id.uuid
+        if found is None or not held:
+            return None
+        if not approver:
+            return found.token or None
+        if approver not in json.loads(found.approvers):
+            return None
+        keys, _ = await self._keys()
+        return tokens.of_approver(found.token, keys, fields.execution_id, wanted, approver)
 
 
 class _Suspended(Struct, frozen=True):
@@ -302,29 +274,6 @@ class _Suspended(Struct, frozen=True):
     now_ms: int
     execution: Execution | None
     suspension: Suspension | None
-
-
-def _position(after: object) -> tuple[int, UUID]:
-    """Where a page ended, as its cursor says it."""
-    if not isinstance(after, tuple) or len(after) != 2:
-        raise invalid("after", "the next_cursor of a page", after)
-    return checks.timestamp(after[0], "after"), checks.flow_id(after[1], "after")
-
-
-def _listed(waitpoint: Waitpoint) -> WaitpointListed:
-    kid, digits = tokens.fingerprint(waitpoint.token)
-    return WaitpointListed(
-        waitpoint.waitpoint_id,
-        waitpoint.waitpoint_key,
-        waitpoint.state,
-        tuple(json.loads(waitpoint.required_signal_names)),
-        waitpoint.created_at_ms,
-        waitpoint.activated_at_ms,
-        waitpoint.expires_at_ms,
-        ExecutionId.of(waitpoint.partition_key, waitpoint.execution_id),
-        kid,
-        digits,
-    )
 
 
 def _check(args: object) -> ExecutionId:
@@ -344,6 +293,7 @@ def _check(args: object) -> ExecutionId:
         raise ValidationError(ValidationKind.INVALID_TOKEN, "missing_token")
     for field in _TEXTS:
         checks.text(getattr(args, field), field, MAX_TEXT_BYTES)
+    checks.text(args.comment, "comment", MAX_COMMENT_BYTES)
     checks.text(args.payload_encoding, "payload_encoding", 64)
     checks.optional_text(args.idempotency_key, "idempotency_key", MAX_TEXT_BYTES)
     checks.optional_timestamp(args.created_at, "created_at")

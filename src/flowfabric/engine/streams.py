@@ -55,6 +55,11 @@ class Page(Struct, frozen=True):
         """The attempt ended and cannot go on."""
         return self.closed is not None and self.closed[1] not in streams.TAKEN_BACK
 
+    @property
+    def never_comes(self) -> bool:
+        """There is no such attempt and will be none."""
+        return not self.known and self.ended
+
     def shown(self) -> StreamFrames:
         return StreamFrames(self.frames, *(self.closed or (None, None)))
 
@@ -108,12 +113,17 @@ class Streams(Budgets):
         count_limit: int = DEFAULT_COUNT,
         visibility: Visibility = Visibility.All,
     ) -> StreamFrames:
-        """Frames behind a cursor; if there are none, waits for some, or for the end, at most so long. No connection is held."""
+        """Frames behind a cursor; if there are none, waits for some, or for the end, at most so long. No connection is held.
+
+        An attempt that may still be claimed is waited for too.
+        """
         behind = frame_id.after(after)
         key = key_of(execution, attempt_index)
         wait_ms = checks.whole(block_ms, "block_ms", 0, MAX_TAIL_BLOCK_MS)
         count, index = _count(count_limit), visible(visibility)
-        page = await self._tail(key, behind, wait_ms / 1000, count, index, lambda page: not page.known or page.closed is not None)
+        page = await self._tail(
+            key, behind, wait_ms / 1000, count, index, lambda page: page.closed is not None or page.never_comes
+        )
         if not page.known:
             raise NotFound("attempt", f"{attempt_index} of {execution}")
         return page.shown()

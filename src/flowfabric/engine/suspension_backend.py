@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 from uuid import UUID
 
 from flowfabric.engine.subscriptions import Subscription
@@ -45,7 +46,13 @@ class SuspensionBackend(Protocol):
     # ---- suspending
 
     async def create_waitpoint(
-        self, handle: Handle, waitpoint_key: str = "", expires_in_ms: int = 86_400_000
+        self,
+        handle: Handle,
+        waitpoint_key: str = "",
+        expires_in_ms: int = 86_400_000,
+        signal_names: Sequence[str] = (),
+        payload_schema: dict[str, Any] | None = None,
+        approvers: Sequence[str] = (),
     ) -> PendingWaitpoint:
         """A mailbox ahead of the suspension: what arrives in it is kept. The lease stays."""
 
@@ -84,6 +91,9 @@ class SuspensionBackend(Protocol):
 
     async def read_waitpoint_token(self, partition: int | str, waitpoint_id: UUID) -> str | None:
         """The credential itself, of an open waitpoint. For those who may hand it out."""
+
+    async def read_held_waitpoint_token(self, handle: Handle, waitpoint_id: UUID, approver: str = "") -> str | None:
+        """The token of an open waitpoint of the execution whose live lease this is, or that of an approver's link."""
 
     async def look_at_waitpoint(self, execution: ExecutionId, waitpoint_id: UUID, token: str) -> WaitpointListed:
         """What its token asks for. A token that does not fit tells nothing of what is there."""

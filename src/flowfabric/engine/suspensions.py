@@ -70,12 +70,22 @@ class _Outcome(Struct):
 
 class Suspensions(Keys):
     async def create_waitpoint(
-        self, handle: Handle, waitpoint_key: str = "", expires_in_ms: int = 86_400_000
+        self,
+        handle: Handle,
+        waitpoint_key: str = "",
+        expires_in_ms: int = 86_400_000,
+        signal_names: Sequence[str] = (),
+        payload_schema: dict[str, Any] | None = None,
+        approvers: Sequence[str] = (),
     ) -> PendingWaitpoint:
-        """A mailbox ahead of the suspension: what arrives in it is kept. The lease stays."""
+        """A mailbox ahead of the suspension: what arrives in it is kept, of `signal_names` only if given. The lease stays."""
         fields = self.fields(handle)
         checks.text(waitpoint_key, "waitpoint_key", MAX_KEY_BYTES)
         checks.whole(expires_in_ms, "expires_in_ms", 0, MAX_EXPIRY_MS)
+        checks.payload_schema(payload_schema)
+        asked = checks.approvers(approvers)
+        names = [checks.text(name, "signal_names", MAX_KEY_BYTES) for name in signal_names]
+        checks.whole(len(names), "signal_names", 0, MAX_BINDINGS)
         reads: list[Read] = [
             Get("ff_exec_core", _key(fields), LIGHT),
             Get("ff_attempt", (*_key(fields), fields.attempt_index)),
@@ -90,9 +100,12 @@ class Suspensions(Keys):
         token = tokens.mint(key, fields.execution_id, ident)
         expires = min(snapshot.now_ms + expires_in_ms, MAX_EXPIRY_MS)
         name = waitpoint_key or f"wpk:{ident}"
-        plan = waitpoints.create_waitpoint(fields, ident, name, token, key.kid, snapshot.now_ms, expires)
+        plan = waitpoints.create_waitpoint(
+            fields, ident, name, token, key.kid, snapshot.now_ms, expires, names, payload_schema, asked
+        )
         await self.by_holder(fields, Act(plan))
-        return PendingWaitpoint(ident, token)
+        links = tuple((each, tokens.mint(key, fields.execution_id, ident, each)) for each in asked)
+        return PendingWaitpoint(ident, token, links)
 
     async def suspend(self, handle: Handle, args: SuspendArgs) -> Suspended | ConditionMet:
         """Parks the attempt until its condition holds, without holding a worker; or says that it holds already."""
@@ -285,7 +298,7 @@ class Suspensions(Keys):
 
 def _that_resumed(suspension: Suspension, signals: Sequence[Signal]) -> list[ResumeSignal]:
     if suspension.close_reason == "timed_out_auto_resume":
-        return [_seen(signal) for signal in signals if signal.source_identity == "suspension_timeout"]
+        return [_seen(signal) for signal in signals if signal.source_type == "engine"]
     satisfiers = {UUID(text) for text in json.loads(suspension.satisfier_signal_ids)}
     return [_seen(s) for s in signals if s.signal_id in satisfiers] if suspension.close_reason == "resumed" else []
 
@@ -325,6 +338,8 @@ def _seen(signal: Signal) -> ResumeSignal:
         signal.correlation_id,
         signal.accepted_at_ms,
         signal.payload,
+        signal.comment,
+        signal.link,
     )
 
 
@@ -342,6 +357,7 @@ def _check(args: object) -> None:
         checks.flow_id(binding.waitpoint_id, "waitpoint_id")
         if isinstance(binding, FreshWaitpoint):
             checks.text(binding.waitpoint_key, "waitpoint_key", MAX_KEY_BYTES)
+            checks.payload_schema(binding.payload_schema)
     _check_condition(args.resume_condition, 0)
     checks.text(str(args.reason_code), "reason_code", MAX_KEY_BYTES)
     checks.text(args.requested_by, "requested_by", MAX_KEY_BYTES)
@@ -371,13 +387,14 @@ def _check_condition(condition: object, depth: int) -> None:
             checks.optional_text(name, "signal name", MAX_KEY_BYTES)
         case AllOf(members=several) | Count(waitpoints=several) if not isinstance(several, list | tuple):
             raise invalid("resume_condition", "a list of members or of waitpoint keys", type(several).__name__)
-        case Count(n=n, count_kind=kind, waitpoints=keys, name=name):
+        case Count(n=n, count_kind=kind, waitpoints=keys, name=name, veto=veto):
             checks.whole(n, "n", 0, 2**31 - 1)
             if not isinstance(kind, CountKind):
                 raise invalid("count_kind", ", ".join(CountKind), kind)
             for key in keys:
                 checks.text(key, "waitpoint_key", MAX_KEY_BYTES)
             checks.optional_text(name, "signal name", MAX_KEY_BYTES)
+            checks.optional_text(veto, "veto", MAX_KEY_BYTES)
         case AllOf(members=members):
             for member in members:
                 _check_condition(member, depth + 1)

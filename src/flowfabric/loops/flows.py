@@ -11,7 +11,7 @@ MAX_PROJECTED = 200
 
 
 class DependencyReconciler:
-    """Completions whose consequences nobody saw to, then a page of what is blocked."""
+    """Completions whose consequences nobody saw to, a page of what is blocked, and children whose parent has ended."""
 
     name = topic = "dependency_reconciler"
     timed = False
@@ -20,11 +20,13 @@ class DependencyReconciler:
         self.interval_ms = settings.dependency_reconciler_ms
         self._wanted = settings.wanted
         self._after: tuple[int, UUID] | None = None
+        self._orphans_after: tuple[int, UUID] | None = None
 
     async def run(self, engine: Engine) -> int:
         done = await engine.dispatch_completions(self._wanted)
         rechecked, self._after = await engine.recheck_blocked(self._after)
-        return done + rechecked
+        cancelled, self._orphans_after = await engine.cancel_orphans(self._orphans_after)
+        return done + rechecked + cancelled
 
     async def next_due(self, engine: Engine) -> int | None:
         return None

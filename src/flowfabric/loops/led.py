@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Protocol
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
 
+from flowfabric.engine.onlooker import NOBODY, Onlooker
 from flowfabric.loops.supervisor import Supervisor
 
+log = logging.getLogger("flowfabric.loops")
+
 GRACE_S = 5.0
+AGAIN_S = 1.0
+Make = Callable[[], AbstractAsyncContextManager[Supervisor]]
 
 
 class Election(Protocol):
@@ -21,11 +27,15 @@ class Election(Protocol):
 
 
 class Led:
-    def __init__(self, election: Election, supervisor: Callable[[], Supervisor]) -> None:
-        self._election, self._make = election, supervisor
+    """`make` opens what the loops need when this process begins to lead, and closes it when it no longer does."""
+
+    def __init__(self, election: Election, make: Make) -> None:
+        self.election, self._make = election, make
         self._task: asyncio.Task[None] | None = None
         self._running: Supervisor | None = None
         self._grace_s = GRACE_S
+        self._stopping = asyncio.Event()
+        self._onlooker: Onlooker = NOBODY
 
     @property
     def leads(self) -> bool:
@@ -34,8 +44,13 @@ class Led:
     @property
     def is_running(self) -> bool:
         """Whether it works, or stands by while another process does."""
-        standing = self._task is not None and not self._task.done()
-        return standing and (self._running is None or self._running.is_running)
+        running = self._running
+        return self._task is not None and not self._task.done() and (running is None or running.is_running)
+
+    def watched_by(self, onlooker: Onlooker) -> None:
+        self._onlooker = onlooker
+        if self._running is not None:
+            self._running.watched_by(onlooker)
 
     def start(self) -> None:
         self._task = asyncio.create_task(self._run(), name="flowfabric-led-loops")
@@ -43,23 +58,40 @@ class Led:
     async def stop(self, grace_s: float) -> None:
         """Lets running passes finish within the grace, then lets go of the lead."""
         self._grace_s = grace_s
+        self._stopping.set()
         if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+            await self._task
             self._task = None
-        if self._running is not None:  # it was stepping down when we came
-            await self._running.stop(grace_s)
-            self._running = None
-        await self._election.resign()
+        await self.election.resign()
 
     async def _run(self) -> None:
-        while True:
-            await self._election.won()
-            self._running = self._make()
-            self._running.start()
+        while not self._stopping.is_set():
             try:
-                await self._election.lost()
+                if await self._until(self.election.won()):
+                    await self._lead()
+            except Exception:
+                log.exception("leading the loops failed; another process may lead")
+                await self.election.resign()
+                await self._until(asyncio.sleep(AGAIN_S))
+
+    async def _lead(self) -> None:
+        async with self._make() as supervisor:
+            supervisor.watched_by(self._onlooker)
+            supervisor.start()
+            self._running = supervisor
+            try:
+                await self._until(self.election.lost())
             finally:
-                await self._running.stop(self._grace_s)
                 self._running = None
+                await supervisor.stop(self._grace_s)
+
+    async def _until(self, happens: Coroutine[Any, Any, None]) -> bool:
+        """Waits for it; False when stopped. What was opened is never left by a cancel, so that it is closed."""
+        happening, stopping = asyncio.ensure_future(happens), asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait({happening, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        happening.cancel()
+        stopping.cancel()
+        await asyncio.gather(happening, stopping, return_exceptions=True)
+        if not happening.cancelled():
+            happening.result()
+        return not self._stopping.is_set()

@@ -33,6 +33,7 @@ log = logging.getLogger("flowfabric.loops")
 SHORTEST_SLEEP_MS = 100
 EARLY_S = 0.01
 AFTER_ERROR_MS = 1_000
+RESTART_S = 1.0
 
 
 def all_loops(settings: LoopSettings) -> list[Loop]:
@@ -76,26 +77,42 @@ class Supervisor:
         self._engine = engine
         self.settings = settings or LoopSettings()
         self.loops = all_loops(self.settings)
-        self._tasks: list[asyncio.Task[None]] = []
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._restarts: dict[str, asyncio.TimerHandle] = {}
         self._stopping = False
-        self._bells: list[Waiter] = []
+        self._bells: dict[str, Waiter] = {}
         self._began = 0.0
         self._finished: dict[str, float] = {}
 
     @property
     def is_running(self) -> bool:
         """Whether every loop has finished a cycle within three of its intervals."""
-        if not self._tasks or any(task.done() for task in self._tasks):
+        if not self._tasks or any(task.done() for task in self._tasks.values()):
             return False
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         late = (now - self._finished.get(loop.name, self._began) > 3 * loop.interval_ms / 1_000 + SLACK_S for loop in self.loops)
         return not any(late)
 
     def start(self) -> None:
-        self._began = asyncio.get_running_loop().time()
+        self._began = time.monotonic()
         for loop in self.loops:
             log.info("%s started", loop.name, extra={"scanner": loop.name, "interval_ms": loop.interval_ms})
-        self._tasks = [asyncio.create_task(self._drive(loop), name=f"flowfabric-{loop.name}") for loop in self.loops]
+            self._launch(loop)
+
+    def _launch(self, loop: Loop) -> None:
+        self._restarts.pop(loop.name, None)
+        task = self._tasks[loop.name] = asyncio.create_task(self._drive(loop), name=f"flowfabric-{loop.name}")
+        task.add_done_callback(lambda ended: self._on_end(loop, ended))
+
+    def _on_end(self, loop: Loop, task: asyncio.Task[None]) -> None:
+        """A loop only ends when it is stopped; one that was cancelled from outside or raised is started again."""
+        error = None if task.cancelled() else task.exception()
+        if self._stopping:
+            return
+        self._engine.onlooker.scanner_errors(loop.name)
+        why = "cancelled" if task.cancelled() else repr(error)
+        log.error("%s ended (%s); restarting it", loop.name, why, exc_info=error, extra={"scanner": loop.name})
+        self._restarts[loop.name] = asyncio.get_running_loop().call_later(RESTART_S, self._launch, loop)
 
     async def run_once(self) -> int:
         """One pass of every loop, for tests and for clocks that are moved by hand."""
@@ -107,16 +124,19 @@ class Supervisor:
     async def stop(self, grace_s: float) -> None:
         """Lets running passes finish within the grace, then ends them."""
         self._stopping = True
-        for bell in self._bells:
+        for bell in self._bells.values():
             bell.ring()
-        if self._tasks:
-            _, late = await asyncio.wait(self._tasks, timeout=grace_s)
+        for restart in self._restarts.values():
+            restart.cancel()
+        tasks = list(self._tasks.values())
+        if tasks:
+            _, late = await asyncio.wait(tasks, timeout=grace_s)
             for task in late:
                 task.cancel()
             if late:
                 self._engine.onlooker.shutdown_timeout()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-        self._tasks = []
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self._tasks, self._restarts = {}, {}
 
     def watched_by(self, onlooker: Onlooker) -> None:
         self._engine.watched_by(onlooker)
@@ -139,14 +159,14 @@ class Supervisor:
             await self._pass(loop)
             due = await loop.next_due(self._engine)
         now = await self._engine.store.now_ms()
-        self._finished[loop.name] = asyncio.get_running_loop().time()
+        self._finished[loop.name] = time.monotonic()
         self._engine.onlooker.scanner_cycle(loop.name, time.perf_counter() - timer)
         return began, due, now
 
     async def _drive(self, loop: Loop) -> None:
         hub = self._engine.store.hub
         with hub.waiter((loop.topic, None)) as bell:
-            self._bells.append(bell)
+            self._bells[loop.name] = bell
             while not self._stopping:
                 bell.arm()
                 hub.listen(loop.topic)
@@ -157,7 +177,7 @@ class Supervisor:
                     log.exception("%s: this pass failed; the next one tries again", loop.name, extra={"scanner": loop.name})
                     await bell.wait(AFTER_ERROR_MS / 1000)
                     continue
-                later = now + 1000 * until_step(self._began, asyncio.get_running_loop().time(), loop.interval_ms / 1000)
+                later = now + 1000 * until_step(self._began, time.monotonic(), loop.interval_ms / 1000)
                 soon = later if due is None or due <= began else due  # what this pass left behind waits for something else
                 wake_at = hub.plan(loop.topic, min(soon, later))
                 if not self._stopping:

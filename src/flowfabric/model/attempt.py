@@ -44,6 +44,10 @@ class Attempt(Struct, frozen=True):
     raw_fields: str
 
 
+ATTEMPT_TIMEOUT = "attempt_timeout"
+"""The category of an attempt that ran for longer than its timeout; the retry policy decides about it."""
+
+
 class FailureClass(StrEnum):
     TRANSIENT = "transient"
     PERMANENT = "permanent"

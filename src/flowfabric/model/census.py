@@ -19,3 +19,4 @@ class Census(Struct, frozen=True):
     lanes: tuple[LaneLoad, ...]
     workers: dict[str, int]
     cancel_backlog: int
+    oldest_overdue_ms: int = 0

@@ -124,6 +124,7 @@ class CreateExecutionArgs(Struct, frozen=True, gc=False, kw_only=True):
     priority: int = 0
     creator_identity: str = ""
     idempotency_key: str | None = None
+    key_digest: str | None = None
     tags: Mapping[str, str] = {}
     policy: ExecutionPolicy | Mapping[str, Any] | str | bytes | None = None
     delay_until: int | None = None
@@ -137,10 +138,11 @@ class Created(Struct, frozen=True, tag=True, gc=False):
     public_state: PublicState
 
 
-class Duplicate(Struct, frozen=True, tag=True, gc=False):
-    """It exists already, under this id."""
+class Duplicate(Struct, frozen=True, tag=True, gc=False, omit_defaults=True):
+    """It exists already, under this id. To a create with a `key_digest` it tells the digest the key was taken with, if any."""
 
     execution_id: ExecutionId
+    key_digest: str | None = None
 
 
 class CancelExecutionArgs(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,8 @@ from msgspec import Struct
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.flow_links import Parent as Parent
+from flowfabric.model.flow_links import Upstream as Upstream
 from flowfabric.model.state import ENDED_PHASES
 
 MAX_GRAPH_NODES = 10_000
@@ -95,11 +97,19 @@ class Flow(Struct, frozen=True):
     terminal_at_ms: int | None
     version: int
     settled_at_ms: int | None
+    parent_partition: int | None
+    parent_execution_id: UUID | None
     raw_fields: str
 
     @property
     def is_terminal(self) -> bool:
         return self.public_flow_state in TERMINAL_FLOW_STATES
+
+    @property
+    def parent(self) -> ExecutionId | None:
+        if self.parent_partition is None or self.parent_execution_id is None:
+            return None
+        return ExecutionId.of(self.parent_partition, self.parent_execution_id)
 
 
 class Edge(Struct, frozen=True):
@@ -178,17 +188,6 @@ class Member(Struct, frozen=True):
     @property
     def is_blocked(self) -> bool:
         return self.lifecycle_phase == "runnable" and self.eligibility_state == "blocked_by_dependencies"
-
-
-class Upstream(Struct, frozen=True, gc=False):
-    """As much of an execution as those ask for who wait for its end."""
-
-    partition_key: int
-    execution_id: UUID
-    flow_id: UUID | None
-    lifecycle_phase: str
-    terminal_outcome: str
-    terminal_at_ms: int | None
 
 
 # ---- requests and answers
@@ -351,6 +350,7 @@ class SubmitFlowArgs(Struct, frozen=True, kw_only=True):
     namespace: str = "default"
     tags: Mapping[str, str] = {}
     now: int | None = None
+    parent: Parent | None = None
 
 
 class FlowSubmitted(Struct, frozen=True, tag=True):

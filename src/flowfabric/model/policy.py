@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any
-from uuid import UUID
 
 import msgspec
 from msgspec import Meta, Struct, structs
 
 from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.ids import parse_uuid
 
 MAX_CAPABILITIES = 256
 MAX_CAPABILITY_BYTES = 4_096
@@ -157,7 +157,7 @@ def _with_plain_ids(policy: ExecutionPolicy) -> ExecutionPolicy:
 
 def _limit_id(text: str, field: str) -> str:
     try:
-        return str(UUID(text))
+        return str(parse_uuid(text))
     except ValueError:
         raise _bad_policy(f"invalid {field}: {text!r:.80}") from None
 

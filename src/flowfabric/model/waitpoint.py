@@ -18,11 +18,15 @@ MAX_CONDITION_DEPTH = 4
 MAX_CONDITION_NODES = 256
 MAX_BINDINGS = 64
 MAX_SIGNALS = 10_000
+MAX_APPROVERS = 64
 SIGNAL_HISTORY = 1_000
 SIGNAL_DEDUP_MS = 86_400_000
 LONGEST_SUSPEND_DEDUP_MS = 604_800_000
 SUSPEND_DEDUP_MARGIN_MS = 60_000
 LATE_TIMEOUT_MS = 600_000
+APPROVED, REJECTED = "approved", "rejected"
+ENGINE_SOURCES = ("engine", "operator")
+"""Source types that only the engine itself writes; a signal with a token cannot carry them."""
 OPEN_STATES = ("pending", "active")
 BOUND_STATES = ("active",)
 
@@ -78,12 +82,16 @@ class AllOf(Struct, frozen=True, tag=True):
 
 
 class Count(Struct, frozen=True, tag=True):
-    """At least n different ones over these keys: waitpoints, signals or sources."""
+    """At least n different ones over these keys: waitpoints, signals or sources.
+
+    With a `veto`, one signal of that name ends the whole wait, and signals of any other name are refused.
+    """
 
     n: int
     count_kind: CountKind
     waitpoints: tuple[str, ...]
     name: str | None = None
+    veto: str | None = None
 
 
 Condition = Single | OperatorOnly | TimeoutOnly | AllOf | Count
@@ -108,10 +116,11 @@ class ResumePolicy(Struct, frozen=True):
 
 
 class FreshWaitpoint(Struct, frozen=True, tag=True):
-    """A new mailbox. Without a key it is called after its id."""
+    """A new mailbox. Without a key it is called after its id. Payloads that do not fit the JSON schema are refused."""
 
     waitpoint_id: UUID
     waitpoint_key: str = ""
+    payload_schema: dict[str, Any] | None = None
 
 
 class UsePending(Struct, frozen=True, tag=True):
@@ -179,6 +188,8 @@ class Waitpoint(Struct, frozen=True):
     close_reason: str | None
     version: int
     signals_trimmed: int
+    payload_schema: str | None = None
+    approvers: str = "[]"
 
     @property
     def is_open(self) -> bool:
@@ -211,6 +222,8 @@ class Signal(Struct, frozen=True):
     observed_effect: str
     matched: int
     payload: bytes | None
+    comment: str = ""
+    link: str = ""
 
 
 class HmacKey(Struct, frozen=True):
@@ -261,6 +274,8 @@ class ResumeSignal(Struct, frozen=True):
     correlation_id: str
     accepted_at: int
     payload: bytes | None
+    comment: str = ""
+    link: str = ""
 
 
 class SuspensionDetails(Struct, frozen=True):
@@ -299,8 +314,11 @@ class ConditionMet(Struct, frozen=True, tag=True):
 
 
 class PendingWaitpoint(Struct, frozen=True):
+    """`links` are the approvers with the token of each."""
+
     waitpoint_id: UUID
     hmac_token: str
+    links: tuple[tuple[str, str], ...] = ()
 
     def __repr__(self) -> str:
         return f"PendingWaitpoint({self.waitpoint_id})"
@@ -317,6 +335,7 @@ class DeliverSignalArgs(Struct, frozen=True, kw_only=True):
     source_identity: str = ""
     payload: bytes | None = None
     payload_encoding: str = "json"
+    comment: str = ""
     correlation_id: str = ""
     idempotency_key: str | None = None
     target_scope: str = "waitpoint"
@@ -368,6 +387,7 @@ class WaitpointListed(Struct, frozen=True):
     execution_id: ExecutionId
     token_kid: str
     token_fingerprint: str
+    payload_schema: dict[str, Any] | None = None
 
 
 class SuspendedListed(Struct, frozen=True):

@@ -60,6 +60,7 @@ class Metrics(Onlooker):
         self._signals = self._counter("ff_signals", "Signals by what they did", "effect")
         self._executions = self._gauge("ff_executions", "Executions that have not ended, as last sampled", "lane", "state")
         self._oldest = self._gauge("ff_queue_oldest_age_seconds", "How long the oldest has been waiting for a worker", "lane")
+        self._overdue = self._gauge("ff_timer_overdue_seconds", "How long ago the oldest timer was due that no loop has acted on")
         self._workers = self._gauge("ff_workers", "Live workers", "namespace")
         self._build = self._gauge("ff_build_info", "Always 1", "version", "backend")
         self.forget_samples()
@@ -192,9 +193,11 @@ class Metrics(Onlooker):
         for namespace, n in census.workers.items():
             self._workers.labels(self._bounded("namespace", namespace)).inc(n)
         self._backlog.set(census.cancel_backlog)
+        self._overdue.set(census.oldest_overdue_ms / 1_000)
 
     def forget_samples(self) -> None:
         """What cannot be read any more is not shown as if it were so."""
         for gauge in (self._executions, self._oldest, self._workers):
             gauge.clear()
         self._backlog.set(float("nan"))
+        self._overdue.set(float("nan"))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowfabric.model.attempt import Delayed, FailOutcome, RetryScheduled, TerminalFailed
+from flowfabric.model.attempt import ATTEMPT_TIMEOUT, Delayed, FailOutcome, RetryScheduled, TerminalFailed
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import BackendTag, Completed, HandleFields, LeaseRenewal
-from flowfabric.plan import Add, Applied, Arg, Form, Now, Once, Plan, Ref, Text, Until, Update, UpdateMany, Wake
+from flowfabric.plan import Add, Applied, Arg, Form, Guard, Now, Once, Plan, Ref, Text, Until, Update, UpdateMany, Wake
 from flowfabric.rules.claims import renew_within_ms
 from flowfabric.rules.decision import Act, Done, Refuse, Snapshot
 from flowfabric.rules.fence import check_handle, closed_by, retry_scheduled_by
@@ -96,34 +96,48 @@ FAIL_FOR_GOOD = Form(
     held_event("revoked", "failed"),
     completion_event("failed"),
 )
-FAIL_RETRY_LATER = Form(
-    "fail_retry_later",
+FAIL_TIMED_OUT = Form(
+    "fail_timed_out",
     Update(
         EXEC,
         HELD,
         {
-            **_RETRY,
-            **entering(
-                "DELAYED",
-                reason="waiting_for_retry_backoff",
-                detail=Text(("retry backoff until ", Now(Arg("delay_ms")), Arg("because"))),
-            ),
-            "delay_until_ms": Now(Arg("delay_ms")),
+            **_FAILED,
+            **CLOSED_BY_HOLDER,
+            **entering("ENDED", outcome="expired"),
+            "attempt_state": "attempt_terminal",
+            "failure_reason": Arg("category"),
         },
     ),
-    close_attempt("ended_failure", "retry", **_WHY),
-    held_event("revoked", "retry"),
-    Wake("delayed", at=Ref("delay_until_ms")),
-    returning=("delay_until_ms", "total_attempt_count"),
+    close_attempt("ended_failure", "expired", **_WHY),
+    held_event("revoked", "expired"),
+    completion_event("expired"),
 )
-FAIL_RETRY_NOW = Form(
-    "fail_retry_now",
-    Update(EXEC, HELD, {**_RETRY, **entering("READY"), "delay_until_ms": Now()}),
-    close_attempt("ended_failure", "retry", **_WHY),
-    held_event("revoked", "retry"),
-    Wake("ready", Ref("lane_id")),
-    returning=("delay_until_ms", "total_attempt_count"),
-)
+
+
+def retry_forms(name: str, guard: tuple[Guard, ...]) -> tuple[Form, Form]:
+    """The attempt is closed and another is due, after a while and at once."""
+    close = close_attempt("ended_failure", "retry", **_WHY)
+    told = held_event("revoked", "retry")
+    backoff = Text(("retry backoff until ", Now(Arg("delay_ms")), Arg("because")))
+    waiting = entering("DELAYED", reason="waiting_for_retry_backoff", detail=backoff)
+    returning = ("delay_until_ms", "total_attempt_count")
+    later = {**_RETRY, **waiting, "delay_until_ms": Now(Arg("delay_ms"))}
+    at_once = {**_RETRY, **entering("READY"), "delay_until_ms": Now()}
+    return (
+        Form(
+            f"{name}_later",
+            Update(EXEC, guard, later),
+            close,
+            told,
+            Wake("delayed", at=Ref("delay_until_ms")),
+            returning=returning,
+        ),
+        Form(f"{name}_now", Update(EXEC, guard, at_once), close, told, Wake("ready", Ref("lane_id")), returning=returning),
+    )
+
+
+FAIL_RETRY_LATER, FAIL_RETRY_NOW = retry_forms("fail_retry", HELD)
 
 DELAY = Form(
     "delay",
@@ -242,12 +256,16 @@ def fail(handle: HandleFields, reason: str, category: str, delay_ms: int | None,
     at = handle.execution_id.partition_index
     values = {**held_by(handle), "reason": reason, "category": category}
     if delay_ms is None:
-        return Act(FAIL_FOR_GOOD(at, **values), TerminalFailed())
+        form = FAIL_TIMED_OUT if category == ATTEMPT_TIMEOUT else FAIL_FOR_GOOD
+        return Act(form(at, **values), TerminalFailed())
+    return retry_plan(FAIL_RETRY_LATER, FAIL_RETRY_NOW, at, {**values, "next_policy": next_policy}, delay_ms)
+
+
+def retry_plan(later: Form, at_once: Form, partition: int, values: dict[str, Any], delay_ms: int) -> Act:
     if delay_ms == 0:
-        return Act(FAIL_RETRY_NOW(at, **values, next_policy=next_policy), _scheduled)
-    because = f" (attempt {handle.attempt_index} failed: {reason})"
-    plan = FAIL_RETRY_LATER(at, **values, next_policy=next_policy, delay_ms=delay_ms, because=because)
-    return Act(plan, _scheduled)
+        return Act(at_once(partition, **values), _scheduled)
+    because = f" (attempt {values['attempt_index']} failed: {values['reason']})"
+    return Act(later(partition, **values, delay_ms=delay_ms, because=because), _scheduled)
 
 
 def _scheduled(applied: Applied) -> FailOutcome:
@@ -281,12 +299,19 @@ def repeated(snapshot: Snapshot, handle: HandleFields, outcome: str | None) -> D
     """The answer to a call that went through before and whose answer got lost."""
     if outcome is not None and closed_by(snapshot, handle, outcome):
         return Done(_ANSWERS[outcome](handle))
+    if outcome == "failed" and closed_by(snapshot, handle, "expired") and _timed_out(snapshot):
+        return Done(TerminalFailed())
     if outcome == "failed" and retry_scheduled_by(snapshot, handle):
         execution = snapshot.execution
         assert execution is not None
         since = execution.last_transition_at  # once promoted, the delay itself is forgotten
         return Done(RetryScheduled(execution.delay_until_ms or since, execution.total_attempt_count))
     return None
+
+
+def _timed_out(snapshot: Snapshot) -> bool:
+    """A missed deadline expires an execution too, but no report of its holder does that."""
+    return snapshot.execution is not None and snapshot.execution.failure_reason == ATTEMPT_TIMEOUT
 
 
 _ANSWERS: dict[str, Any] = {

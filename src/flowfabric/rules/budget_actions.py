@@ -8,11 +8,13 @@ from uuid import UUID
 
 from flowfabric.model.budget import HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
-from flowfabric.plan import Add, Arg, Cond, Form, Plan, Ref, Until, Update, UpdateMany
+from flowfabric.model.lease import HandleFields
+from flowfabric.plan import Add, Arg, Cond, Form, Now, Plan, Ref, Until, Update, UpdateMany
 from flowfabric.rules.endings import endings
 from flowfabric.rules.parts import (
     ATTEMPT,
     EXEC,
+    HELD,
     MOVED_AT_ARG,
     RELEASED,
     THIS_ATTEMPT,
@@ -30,41 +32,51 @@ BREACHED = "budget_breached"
 REFUSED = "budget"
 """Why one was interrupted whose report had no room: it goes on with a reset or a release, whatever room there is for less."""
 _TOLD = operator_event(BREACHED, Arg("details"))
+_ALIVE = (Cond("current_lease_id", "=", Arg("lease_id")), Cond("lease_expires_at_ms", ">", Now()))
 OVERSPEND = endings("overspend", "failed", told=BREACHED)
+OVERSPEND_HELD = endings("overspend_held", "failed", told=BREACHED, fence=_ALIVE).leased
+STILL_HELD = Form("reporter_still_holds", Update(EXEC, HELD, {"lease_epoch": Add(0)}))
 _HELD_BACK = {
     **entering("BUDGET", detail=Arg("detail")),
     "blocked_on": Arg("blocked_on"),
 }
-HOLD_RUNNING = Form(
-    "hold_running_for_budget",
-    Update(
-        EXEC,
-        (*UNCHANGED, Cond("ownership_state", "=", "leased")),
-        {
-            **MOVED_AT_ARG,
-            **RELEASED,
-            **_HELD_BACK,
-            "attempt_state": "attempt_interrupted",
-            "interrupt_cause": REFUSED,
-            "lease_epoch": Add(1),
-            "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
-        },
-    ),
-    UpdateMany(
-        ATTEMPT,
-        THIS_ATTEMPT,
-        {
-            "attempt_state": "suspended",
-            "suspended_at_ms": Arg("now"),
-            "lease_expires_at_ms": None,
-            "lease_epoch": Ref("lease_epoch"),
-            "attempt_timeout_remaining_ms": Ref("attempt_timeout_remaining_ms"),
-        },
-    ),
-    drop_grant(),
-    held_event("revoked", "budget", at=Arg("now")),
-    _TOLD,
-)
+
+
+def _hold_running(name: str, *fence: Cond) -> Form:
+    return Form(
+        name,
+        Update(
+            EXEC,
+            (*UNCHANGED, Cond("ownership_state", "=", "leased"), *fence),
+            {
+                **MOVED_AT_ARG,
+                **RELEASED,
+                **_HELD_BACK,
+                "attempt_state": "attempt_interrupted",
+                "interrupt_cause": REFUSED,
+                "lease_epoch": Add(1),
+                "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
+            },
+        ),
+        UpdateMany(
+            ATTEMPT,
+            THIS_ATTEMPT,
+            {
+                "attempt_state": "suspended",
+                "suspended_at_ms": Arg("now"),
+                "lease_expires_at_ms": None,
+                "lease_epoch": Ref("lease_epoch"),
+                "attempt_timeout_remaining_ms": Ref("attempt_timeout_remaining_ms"),
+            },
+        ),
+        drop_grant(),
+        held_event("revoked", "budget", at=Arg("now")),
+        _TOLD,
+    )
+
+
+HOLD_RUNNING = _hold_running("hold_running_for_budget")
+HOLD_REPORTER = _hold_running("hold_reporter_for_budget", *_ALIVE)
 HOLD_READY = Form(
     "hold_ready_for_budget",
     Update(EXEC, (*UNCHANGED, Cond("eligibility_state", "=", "eligible_now")), {**MOVED_AT_ARG, **UNRESERVED, **_HELD_BACK}),
@@ -82,13 +94,39 @@ def detail(budget: UUID | str, dimension: str, used: int, limit: int) -> str:
     return f"budget {budget}: {dimension} {used}/{limit}"
 
 
-def consequence(execution: Execution | None, action: str, budget: UUID, breach: HardBreach, now: int) -> Plan | None:
-    """The plan for the execution itself; None where there is nothing to be done to it."""
-    if execution is None or is_ended(execution):
+def holds(execution: Execution | None, lease: HandleFields, now: int) -> bool:
+    """Whether this lease is the current, live one: a late report is counted and never acts."""
+    if execution is None or execution.ownership_state != "leased" or (execution.lease_expires_at_ms or 0) <= now:
+        return False
+    stored = (execution.current_lease_id, execution.lease_epoch, execution.attempt_index, execution.current_worker_instance_id)
+    return stored == (lease.lease_id, lease.lease_epoch, lease.attempt_index, lease.worker_instance_id)
+
+
+def still_held(execution: Execution, lease: HandleFields) -> Plan:
+    """Changes nothing; is refused when the lease does not hold at the commit."""
+    return STILL_HELD(
+        execution.partition_key,
+        partition_key=execution.partition_key,
+        execution_id=execution.execution_id,
+        lease_epoch=lease.lease_epoch,
+        attempt_index=lease.attempt_index,
+        lease_id=lease.lease_id,
+        worker_instance_id=lease.worker_instance_id,
+    )
+
+
+def consequence(
+    execution: Execution | None, action: str, budget: UUID, breach: HardBreach, now: int, lease: HandleFields | None = None
+) -> Plan | None:
+    """The plan for the execution itself; None where there is nothing to be done to it. `lease`: of the worker that reported."""
+    if execution is None or is_ended(execution) or (lease is not None and not holds(execution, lease, now)):
         return None
     told = {"details": _details(budget, breach, action)}
     if action == HardLimitAction.FAIL_EXECUTION:
-        return OVERSPEND.plan(execution, f"budget_exceeded:{budget}:{breach.dimension}", now, **told)
+        reason = f"budget_exceeded:{budget}:{breach.dimension}"
+        if lease is None:
+            return OVERSPEND.plan(execution, reason, now, **told)
+        return OVERSPEND_HELD(execution.partition_key, **named(execution), **lease_of(execution), reason=reason, now=now, **told)
     if action != HardLimitAction.SUSPEND_EXECUTION:
         return None
     values: dict[str, Any] = {
@@ -100,7 +138,7 @@ def consequence(execution: Execution | None, action: str, budget: UUID, breach: 
         "blocked_on": waits_on(budget),
     }
     if execution.ownership_state == "leased":
-        return HOLD_RUNNING(execution.partition_key, **values)
+        return (HOLD_RUNNING if lease is None else HOLD_REPORTER)(execution.partition_key, **values)
     if execution.lifecycle_phase == "runnable" and execution.eligibility_state == "eligible_now":
         return HOLD_READY(execution.partition_key, **values)
     return None

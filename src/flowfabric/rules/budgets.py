@@ -32,6 +32,7 @@ from flowfabric.model.budget import (
     UsageOk,
     UsageResult,
 )
+from flowfabric.model.lease import HandleFields
 from flowfabric.plan import Add, Arg, Cond, Form, Insert, Now, Plan, Update, Wake
 from flowfabric.rules.decision import Act, Decision, Done
 
@@ -172,12 +173,16 @@ NOTE_HARD = Form(
 
 
 class Report(Struct, frozen=True):
-    """What was used, by the name of the dimension in order. `charged` is who it goes on the account of, `by` who reports it."""
+    """What was used, by the name of the dimension in order. `charged` is who it goes on the account of, `by` who reports it.
+
+    `lease` is the handle of a worker's report: only while that lease holds has a refusal consequences.
+    """
 
     deltas: tuple[tuple[str, int], ...]
     key: str | None = None
     charged: ExecutionId | None = None
     by: ExecutionId | None = None
+    lease: HandleFields | None = None
 
 
 Charge = tuple[ExecutionId, str]

@@ -369,12 +369,6 @@ def _takeable(snapshot: Snapshot, execution: Execution) -> EngineError | None:
     return Contention(ContentionKind.EXECUTION_NOT_ELIGIBLE) if blocked else None
 
 
-def left(execution: Execution, now_ms: int) -> int | None:
-    """What remains of the attempt's time while its clock is still running."""
-    at = execution.attempt_timeout_at_ms
-    return execution.attempt_timeout_remaining_ms if at is None else max(at - now_ms, 1)
-
-
 def one(
     form: Form,
     execution: Execution,

@@ -22,6 +22,9 @@ from flowfabric.model.waitpoint import (
     TimeoutOnly,
 )
 
+VETO = "veto"
+"""The satisfier that ends every condition; those of nodes contain a colon."""
+
 
 class Arrived(Struct, frozen=True):
     """As much of a signal as a condition looks at."""
@@ -32,6 +35,7 @@ class Arrived(Struct, frozen=True):
     signal_name: str
     source_type: str
     source_identity: str
+    link: str = ""
 
 
 def refused(detail: str) -> ValidationError:
@@ -59,8 +63,14 @@ def _wire(condition: Condition) -> Any:
             return "TimeoutOnly"
         case AllOf(members=members):
             return {"Composite": {"kind": "AllOf", "members": [_wire(member) for member in members]}}
-    said = {"kind": "Count", "n": condition.n, "count_kind": str(condition.count_kind), "waitpoints": list(condition.waitpoints)}
-    return {"Composite": said if condition.name is None else {**said, "matcher": _matcher(condition.name)}}
+    said: dict[str, Any] = {
+        "kind": "Count",
+        "n": condition.n,
+        "count_kind": str(condition.count_kind),
+        "waitpoints": list(condition.waitpoints),
+    }
+    said |= {} if condition.name is None else {"matcher": _matcher(condition.name)}
+    return {"Composite": said if condition.veto is None else {**said, "veto": _matcher(condition.veto)}}
 
 
 def decode(text: str) -> Condition:
@@ -86,7 +96,8 @@ def _read(said: Any) -> Condition:
     if composite["kind"] == "AllOf":
         return AllOf(tuple(_read(member) for member in composite["members"]))
     kind = CountKind(composite["count_kind"])
-    return Count(composite["n"], kind, tuple(composite["waitpoints"]), _name(composite.get("matcher")))
+    names = _name(composite.get("matcher")), _name(composite.get("veto"))
+    return Count(composite["n"], kind, tuple(composite["waitpoints"]), *names)
 
 
 # ---- shape
@@ -152,13 +163,19 @@ def required_names(condition: Condition, key: str) -> list[str]:
         match node:
             case Single(waitpoint_key=wanted, name=str(name)) if wanted == key:
                 names[name] = None
-            case Count(waitpoints=keys, name=str(name)) if key in keys:
-                names[name] = None
+            case Count(waitpoints=keys, name=name, veto=veto) if key in keys:
+                names.update(dict.fromkeys(each for each in (name, veto) if each is not None))
             case OperatorOnly():
                 names["__operator_only__"] = None
             case TimeoutOnly():
                 names["__timeout_only__"] = None
     return list(names)
+
+
+def accepted_names(condition: Condition, key: str) -> list[str]:
+    """The only names a waitpoint of this key takes; none means any. A veto makes the wait a decision between its names."""
+    decided = any(isinstance(node, Count) and node.veto is not None and key in node.waitpoints for _, node in nodes(condition))
+    return required_names(condition, key) if decided else []
 
 
 # ---- signals
@@ -203,20 +220,30 @@ def _listens(node: Condition, key: str) -> bool:
 
 def _accepts(node: Condition, name: str) -> bool:
     wanted = node.name if isinstance(node, Single | Count) else None
-    return wanted is None or wanted == name
+    return wanted is None or wanted == name or _vetoes(node, name)
+
+
+def _vetoes(node: Condition, name: str) -> bool:
+    return isinstance(node, Count) and node.veto is not None and node.veto == name
 
 
 def _token(path: str, node: Condition, signal: Arrived) -> str:
     if not isinstance(node, Count):
         return f"leaf:{path}"
+    if _vetoes(node, signal.signal_name):
+        return VETO
     if node.count_kind is CountKind.DISTINCT_WAITPOINTS:
         return f"{path}#wp:{signal.waitpoint_id}"
     if node.count_kind is CountKind.DISTINCT_SIGNALS:
         return f"{path}#sig:{signal.signal_id}"
+    if signal.link:  # a link counts once, whatever name was typed
+        return f"{path}#link:{signal.link}"
     return f"{path}#src:{signal.source_type}:{signal.source_identity}"
 
 
 def is_met(condition: Condition, satisfied: tuple[str, ...], path: str = "") -> bool:
+    if VETO in satisfied:
+        return True
     match condition:
         case Single():
             return f"leaf:{path}" in satisfied

@@ -8,12 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from flowfabric.ids import INSTANCE_TAG_KEY
+from flowfabric.ids import INSTANCE_TAG_KEY, ExecutionId
 from flowfabric.model.execution import MAX_PRIORITY, Created, CreateExecutionArgs
 from flowfabric.model.policy import DEFAULT_DEDUP_WINDOW_MS, ExecutionPolicy, encode_policy
 from flowfabric.model.quota import Attached
 from flowfabric.model.state import PublicState
-from flowfabric.plan import Absent, Arg, Cond, Form, Insert, Now, Plan, Update, Wake
+from flowfabric.plan import Absent, AnyOf, Arg, Cond, Form, Insert, Now, Plan, Update, Wake
 from flowfabric.rules.attachments import NOTHING
 from flowfabric.rules.parts import EXEC, LANE
 from flowfabric.rules.states import entering
@@ -67,22 +67,30 @@ CREATE_DELAYED = Form(
     Wake("delayed", at=Arg("delay_until_ms")),
     Wake("deadline", at=Arg("deadline_at_ms")),
 )
+KEY = "ff_idempotency"
+OF_KEY = (Cond("namespace", "=", Arg("namespace")), Cond("idempotency_key", "=", Arg("idempotency_key")))
+KEY_TIME_IS_OVER = AnyOf((Cond("expires_at_ms", "is null"), Cond("expires_at_ms", "<=", Now())))
+"""A key without a time of its own outlived it and goes with its execution."""
 TAKE_KEY = Form(
     "take_idempotency_key",
     Insert(
-        "ff_idempotency", {c: Arg(c) for c in ("namespace", "idempotency_key", "partition_key", "execution_id", "expires_at_ms")}
+        KEY,
+        {c: Arg(c) for c in ("namespace", "idempotency_key", "partition_key", "execution_id", "expires_at_ms", "digest")},
     ),
 )
 RETAKE_KEY = Form(
     "retake_idempotency_key",
     Update(
-        "ff_idempotency",
+        KEY,
         (
-            Cond("namespace", "=", Arg("namespace")),
-            Cond("idempotency_key", "=", Arg("idempotency_key")),
-            Cond("expires_at_ms", "<=", Now()),
+            *OF_KEY,
+            KEY_TIME_IS_OVER,
+            Cond("execution_id", "=", Arg("holder")),
+            Absent(
+                EXEC, (Cond("partition_key", "=", Arg("holder_partition")), Cond("execution_id", "=", Arg("holder")), *OF_KEY)
+            ),
         ),
-        {c: Arg(c) for c in ("partition_key", "execution_id", "expires_at_ms")},
+        {c: Arg(c) for c in ("partition_key", "execution_id", "expires_at_ms", "digest")},
     ),
 )
 REGISTER_LANE = Form(
@@ -113,7 +121,6 @@ class Creation(Struct, frozen=True, gc=False):
 
     plan: Plan
     key: Plan | None
-    rekey: Plan | None
     result: Created
     created_at_ms: int
 
@@ -166,16 +173,27 @@ def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now
     else:
         plan, state = CREATE_READY.given(ident.partition_index, values), PublicState.WAITING
     if not args.idempotency_key:
-        return Creation(plan, None, None, Created(ident, state), now)
+        return Creation(plan, None, Created(ident, state), now)
     key = {
         "namespace": args.namespace,
         "idempotency_key": args.idempotency_key,
         "partition_key": ident.partition_index,
         "execution_id": ident.uuid,
         "expires_at_ms": now + ((policy or _NO_POLICY).dedup_window_ms or DEFAULT_DEDUP_WINDOW_MS),
+        "digest": args.key_digest,
     }
-    take, retake = TAKE_KEY(ident.partition_index, **key), RETAKE_KEY(ident.partition_index, **key)
-    return Creation(plan, take, retake, Created(ident, state), now)
+    return Creation(plan, TAKE_KEY(ident.partition_index, **key), Created(ident, state), now)
+
+
+def retake(take: Plan, holder: ExecutionId) -> Plan:
+    """Takes a key over from an execution that is no longer kept, once its time is over."""
+    values = dict(zip(take.form.args, take.values, strict=True))
+    return RETAKE_KEY(take.partition, **values, holder_partition=holder.partition_index, holder=holder.uuid)
+
+
+def is_in_time(expires_at_ms: int | None, now_ms: int) -> bool:
+    """Whether a key holds by its own time; afterwards it holds as long as its execution is kept."""
+    return expires_at_ms is not None and expires_at_ms > now_ms
 
 
 def repeated(first: Creation, others: Iterable[CreateExecutionArgs]) -> Iterator[Creation]:
@@ -188,7 +206,7 @@ def repeated(first: Creation, others: Iterable[CreateExecutionArgs]) -> Iterator
         values[ident_at] = ident.uuid
         values[payload_at] = args.input_payload
         plan = Plan(form, partition, tuple(values))
-        yield Creation(plan, None, None, Created(ident, first.result.public_state), first.created_at_ms)
+        yield Creation(plan, None, Created(ident, first.result.public_state), first.created_at_ms)
 
 
 def clamp_priority(priority: int) -> int:

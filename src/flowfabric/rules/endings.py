@@ -47,8 +47,8 @@ class Endings(NamedTuple):
         return form(execution.partition_key, **values)
 
 
-def endings(name: str, outcome: str, *, told: str | None = None) -> Endings:
-    """`told`: operators hear of it by an event of this kind, with `details`."""
+def endings(name: str, outcome: str, *, told: str | None = None, fence: tuple[Cond, ...] = ()) -> Endings:
+    """`told`: operators hear of it by an event of this kind, with `details`. `fence`: what else must hold of a lease."""
     ended: dict[str, Any] = {
         **MOVED_AT_ARG,
         **RELEASED,
@@ -68,7 +68,7 @@ def endings(name: str, outcome: str, *, told: str | None = None) -> Endings:
     return Endings(
         Form(
             f"{name}_leased",
-            Update(EXEC, (*UNCHANGED, _STILL_LEASED), over),
+            Update(EXEC, (*UNCHANGED, _STILL_LEASED, *fence), over),
             close,
             drop_grant(),
             held_event("revoked", outcome, at=Arg("now")),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from flowfabric.errors import Contention, ContentionKind, NotFound, StateError, StateKind, ValidationError, ValidationKind
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields, LeaseFence
 from flowfabric.model.state import OPERATOR_OVERRIDE
 from flowfabric.plan import Cond, Form, Now, Pick, Plan, Ref, Update, Wake, Was
 from flowfabric.rules.decision import Refuse, Snapshot
-from flowfabric.rules.parts import EXEC, MOVED, UNCHANGED, granted_event, named
+from flowfabric.rules.parts import EXEC, FULL_TIME_AGAIN, MOVED, UNCHANGED, granted_event, named
 from flowfabric.rules.states import canonical, entering, is_ended
 
 _LOSE = {
@@ -18,6 +20,7 @@ _LOSE = {
     "lease_expired_at": Now(),
     "expired_epoch": Was("lease_epoch"),
     "interrupt_cause": "lease_expired",
+    **FULL_TIME_AGAIN,
 }
 _RAN_OUT = (Cond("ownership_state", "=", "leased"), Cond("lease_expires_at_ms", "<=", Now()))
 
@@ -79,6 +82,12 @@ def retry_scheduled_by(snapshot: Snapshot, handle: HandleFields) -> bool:
     )
 
 
+def out_of_time(execution: Execution, snapshot: Snapshot) -> bool:
+    """The attempt has run for its whole timeout: nothing its holder sends counts any more."""
+    limit = execution.attempt_timeout_at_ms
+    return limit is not None and limit <= snapshot.now_ms
+
+
 def check_handle(snapshot: Snapshot, handle: HandleFields, *, marks: bool = True) -> Refuse | None:
     """None when the handle's lease is the current, live one."""
     execution = snapshot.execution
@@ -123,6 +132,18 @@ def _check_live(snapshot: Snapshot, execution: Execution, *, marks: bool) -> Ref
         return Refuse(StateError(StateKind.LEASE_REVOKED))
     expires = execution.lease_expires_at_ms
     if execution.ownership_state == "leased" and expires is not None and expires > snapshot.now_ms:
-        return None
+        return (
+            Refuse(StateError(StateKind.LEASE_EXPIRED, "the attempt exceeded its timeout"))
+            if out_of_time(execution, snapshot)
+            else None
+        )
     mark = mark_expired(execution) if marks and execution.ownership_state == "leased" else None
     return Refuse(StateError(StateKind.LEASE_EXPIRED), mark)
+
+
+HELD_COLUMNS = ("execution_id", "current_lease_id", "lifecycle_phase", "ownership_state")
+
+
+def is_held(row: tuple[Any, ...] | None, fields: HandleFields) -> bool:
+    """Whether the row, read by `HELD_COLUMNS`, shows this lease as the current one."""
+    return row is not None and row[1:] == (fields.lease_id, "active", "leased")

@@ -149,9 +149,9 @@ def cancel_flow_header(around: Cancelling, args: CancelFlowArgs) -> FlowCancel |
     return FlowCancel(head, head, plans, args.reason, by)
 
 
-def beside(cancel: FlowCancel, plan: Plan) -> FlowCancel:
-    """The same, and this with it."""
-    return structs.replace(cancel, head=[*cancel.head, plan], owing=[*cancel.owing, plan])
+def beside(cancel: FlowCancel, *plans: Plan) -> FlowCancel:
+    """The same, and these with it."""
+    return structs.replace(cancel, head=[*cancel.head, *plans], owing=[*cancel.owing, *plans])
 
 
 def _owed(reason: str, policy: str, now: int) -> dict[str, Any]:

@@ -37,10 +37,11 @@ from flowfabric.model.flow import (
     Flow,
     Member,
     OnSatisfied,
+    Parent,
     Staged,
     StageDependencyEdgeArgs,
 )
-from flowfabric.plan import Add, Arg, Cond, Form, Insert, Plan, Update, Upsert
+from flowfabric.plan import Add, Arg, Cond, Form, Insert, Plan, Present, Update, Upsert
 from flowfabric.rules.decision import Act, Decision, Done, Refuse
 from flowfabric.rules.parts import EXEC
 from flowfabric.rules.states import canonical
@@ -51,11 +52,37 @@ FLOW_UNCHANGED = (*FLOW_KEY, Cond("version", "=", Arg("version")))
 _KEY_ROW = {"partition_key": Arg("partition_key"), "flow_id": Arg("flow_id")}
 GROUP_KEY = (*FLOW_KEY, Cond("downstream_eid", "=", Arg("downstream_eid")))
 
+_FLOW_ROW = {
+    **_KEY_ROW,
+    "graph_revision": Arg("graph_revision"),
+    "created_at_ms": Arg("now"),
+    "raw_fields": Arg("raw_fields"),
+}
 CREATE_FLOW = Form(
     "create_flow",
+    Insert(FLOW, _FLOW_ROW),
+)
+_LIVE = ("submitted", "runnable", "pending", "blocked", "eligible", "active", "suspended")
+CREATE_CHILDREN = Form(
+    "create_children_flow",
     Insert(
         FLOW,
-        {**_KEY_ROW, "graph_revision": Arg("graph_revision"), "created_at_ms": Arg("now"), "raw_fields": Arg("raw_fields")},
+        {
+            **_FLOW_ROW,
+            "parent_partition": Arg("parent_partition"),
+            "parent_execution_id": Arg("parent_execution_id"),
+        },
+        (
+            Present(
+                EXEC,
+                (
+                    Cond("partition_key", "=", Arg("parent_partition")),
+                    Cond("execution_id", "=", Arg("parent_execution_id")),
+                    Cond("namespace", "=", Arg("namespace")),
+                    Cond("lifecycle_phase", "in", _LIVE),
+                ),
+            ),
+        ),
     ),
 )
 _GROWN = {"version": Add(1), "graph_revision": Add(1), "raw_fields": Arg("raw_fields"), "settled_at_ms": None}
@@ -149,10 +176,16 @@ def partition_mismatch(expected: int, ident: ExecutionId) -> EngineError | None:
 
 
 def create_flow(
-    args: CreateFlowArgs, partition: int, now_ms: int, nodes: int = 0, edges: int = 0, tags: Mapping[str, str] | None = None
+    args: CreateFlowArgs,
+    partition: int,
+    now_ms: int,
+    nodes: int = 0,
+    edges: int = 0,
+    tags: Mapping[str, str] | None = None,
+    parent: Parent | None = None,
 ) -> Plan:
     now = now_ms if args.now is None else args.now
-    fields = {
+    fields: dict[str, Any] = {
         "flow_kind": args.flow_kind,
         "namespace": args.namespace,
         "node_count": nodes,
@@ -160,14 +193,25 @@ def create_flow(
         "last_mutation_at_ms": now,
         **(tags or {}),
     }
-    return CREATE_FLOW(
+    values = {"partition_key": partition, "flow_id": args.flow_id, "graph_revision": nodes + edges, "now": now}
+    if parent is None:
+        return CREATE_FLOW(partition, **values, raw_fields=encode_fields(fields))
+    fields["waitpoint_key"] = parent.waitpoint_key
+    if parent.detached:
+        fields["detached"] = [str(ident.uuid) for ident in parent.detached]
+    return CREATE_CHILDREN(
         partition,
-        partition_key=partition,
-        flow_id=args.flow_id,
-        graph_revision=nodes + edges,
-        now=now,
+        **values,
         raw_fields=encode_fields(fields),
+        namespace=args.namespace,
+        parent_partition=parent.execution_id.partition_index,
+        parent_execution_id=parent.execution_id.uuid,
     )
+
+
+def detached_of(flow: Flow) -> frozenset[UUID]:
+    """Children that outlive their parent."""
+    return frozenset(UUID(text) for text in fields_of(flow).get("detached", ()))
 
 
 class Surroundings(Struct, frozen=True):
@@ -365,9 +409,6 @@ PROJECT = Form(
     Update(FLOW, FLOW_UNCHANGED, {"settled_at_ms": Arg("settled_at_ms")}),
     Upsert(SUMMARY, {**_KEY_ROW, **_SUMMARY}, _SUMMARY),
 )
-
-
-UNSETTLE = Form("unsettle_flow", Update(FLOW, FLOW_KEY, {"settled_at_ms": None}))
 
 
 def derived_state(counts: Mapping[str, int]) -> str:

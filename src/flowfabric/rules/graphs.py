@@ -158,7 +158,7 @@ def submit_graph(
     """
     now = now_ms if args.now is None else args.now
     header = CreateFlowArgs(flow_id=args.flow_id, flow_kind=args.flow_kind, namespace=args.namespace, now=args.now)
-    flow = create_flow(header, partition, now_ms, nodes=len(nodes), edges=len(args.edges), tags=args.tags)
+    flow = create_flow(header, partition, now_ms, nodes=len(nodes), edges=len(args.edges), tags=args.tags, parent=args.parent)
     inbound = Counter(edge.downstream for edge in args.edges)
     members = [
         _member(args.flow_id, node, policy, inbound[node.execution_id], now_ms, limited)

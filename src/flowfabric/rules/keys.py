@@ -17,7 +17,7 @@ HMAC = "ff_waitpoint_hmac"
 MAX_KID_BYTES = 128
 MAX_GRACE_MS = 2**53 - 1
 MAX_SECRET_BYTES = 1_024
-_SECRET = re.compile(rf"(?:[0-9a-fA-F]{{2}}){{32,{MAX_SECRET_BYTES}}}\Z")
+_SECRET = re.compile(rf"(?!0+\Z)(?:[0-9a-fA-F]{{2}}){{32,{MAX_SECRET_BYTES}}}\Z")
 _NO_TEXT = re.compile("[\ud800-\udfff]")
 _KEY = (Cond("kid", "=", Arg("kid")),)
 _NEW = {"kid": Arg("kid"), "secret": Arg("secret"), "rotated_at_ms": Arg("now"), "active": 1}
@@ -56,7 +56,7 @@ def check_seed(kid: object, secret_hex: object) -> None:
         raise ValidationError(ValidationKind.INVALID_INPUT, "kid must not contain ':' (token wire shape is `<kid>:<hex>`)")
     if not is_secret(secret_hex):
         raise ValidationError(
-            ValidationKind.INVALID_INPUT, "secret_hex must be 64 hex characters (256-bit secret) or more, in pairs"
+            ValidationKind.INVALID_INPUT, "secret_hex must be 64 hex characters (256-bit secret) or more, in pairs, not all zero"
         )
 
 
@@ -78,7 +78,7 @@ def check_rotation(new_kid: object, secret_hex: object, grace_ms: object) -> Eng
     if not isinstance(new_kid, str) or not new_kid or ":" in new_kid or not _is_short_text(new_kid):
         return ValidationError(ValidationKind.INVALID_KID, f"text without ':', not empty, at most {MAX_KID_BYTES} bytes")
     if not is_secret(secret_hex):
-        return ValidationError(ValidationKind.INVALID_SECRET_HEX, "64 hex characters or more, in pairs")
+        return ValidationError(ValidationKind.INVALID_SECRET_HEX, "64 hex characters or more, in pairs, not all zero")
     if not isinstance(grace_ms, int) or isinstance(grace_ms, bool) or not 0 <= grace_ms <= MAX_GRACE_MS:
         return ValidationError(ValidationKind.INVALID_GRACE_MS, f"a whole number from 0 to {MAX_GRACE_MS}")
     return None

@@ -21,14 +21,13 @@ from flowfabric.model.lease import (
     Revoked,
     RevokeLeaseArgs,
 )
-from flowfabric.plan import Add, Applied, Arg, Cond, Delete, Form, Insert, Now, Plan, Ref, Until, Update, UpdateMany, Wake, Was
+from flowfabric.plan import Add, Applied, Arg, Cond, Delete, Form, Insert, Now, Plan, Ref, Update, UpdateMany, Wake, Was
 from flowfabric.rules.claims import (
     CLAIMED,
     RECLAIM_SAME,
     TIMERS,
     acquired,
     leased_attempt,
-    left,
     one,
     policy_text,
     renew_within_ms,
@@ -39,6 +38,7 @@ from flowfabric.rules.grants import grant_plan, mismatch_plan, missing_capabilit
 from flowfabric.rules.parts import (
     ATTEMPT,
     EXEC,
+    FULL_TIME_AGAIN,
     GRANT,
     KEPT_UNTIL,
     KEY,
@@ -72,7 +72,7 @@ REVOKE = Form(
             "attempt_state": "attempt_interrupted",
             "interrupt_cause": "lease_revoked",
             "lease_epoch": Add(1),
-            "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
+            **FULL_TIME_AGAIN,
         },
     ),
     UpdateMany(
@@ -193,7 +193,7 @@ REQUEUE = Form(
             **RELEASED,
             **entering("READY"),
             "attempt_state": "attempt_interrupted",
-            "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
+            **FULL_TIME_AGAIN,
         },
     ),
     UpdateMany(
@@ -298,7 +298,7 @@ def claim_from_resume_grant(snapshot: Snapshot, token: ResumeToken, *, lease_id:
         worker_id=token.worker_id,
         instance=token.worker_instance_id,
         ttl_ms=token.lease_ttl_ms,
-        timeout_ms=left(execution, snapshot.now_ms),
+        timeout_ms=execution.attempt_timeout_ms if leased else None,
         lost=lost,
     )
     return Act(plan)

@@ -1,4 +1,4 @@
-"""Replay and the time limits: what ends or restarts an execution from outside its lease."""
+"""Replay: an ended execution is started again."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Any
 from uuid import UUID
 
 from flowfabric.errors import NotFound, StateError, StateKind
-from flowfabric.model.execution import AlreadyTerminal, Execution, Expired, Replayed
+from flowfabric.model.execution import Execution, Replayed
 from flowfabric.model.policy import stored_policy
-from flowfabric.model.state import ExpirePhase, PublicState
-from flowfabric.plan import Add, Arg, Form, Ref, Update, UpdateMany, Wake, Was
+from flowfabric.model.state import PublicState
+from flowfabric.plan import Add, Arg, Cond, Form, Ref, Update, UpdateMany, Wake, Was
 from flowfabric.rules.children import reset_groups
-from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
-from flowfabric.rules.endings import endings
+from flowfabric.rules.decision import Act, Decision, Refuse, Snapshot
+from flowfabric.rules.flows import FLOW
 from flowfabric.rules.parts import (
     ATTEMPT,
     EXEC,
@@ -74,10 +74,16 @@ _REOPEN_ATTEMPT = UpdateMany(
         **dict.fromkeys(("worker_id", "worker_instance_id", "lease_expires_at_ms")),
     },
 )
+_UNSETTLE_FLOW = UpdateMany(
+    FLOW,
+    (Cond("partition_key", "=", Ref("partition_key")), Cond("flow_id", "=", Ref("flow_id"))),
+    {"settled_at_ms": None, "version": Add(1)},
+)
 REPLAY = Form(
     "replay",
     Update(EXEC, UNCHANGED, {**_RESTART, **entering("READY")}),
     _REOPEN_ATTEMPT,
+    _UNSETTLE_FLOW,
     operator_event("replayed", Arg("details")),
     Wake("ready", Ref("lane_id")),
     Wake("deadline", at=Ref("deadline_at_ms")),
@@ -86,6 +92,7 @@ REPLAY_SKIPPED = Form(
     "replay_skipped_member",
     Update(EXEC, UNCHANGED, {**_RESTART, **entering("DEPS", detail=Arg("blocking_detail"))}),
     _REOPEN_ATTEMPT,
+    _UNSETTLE_FLOW,
     operator_event("replayed", Arg("details")),
     Wake("deadline", at=Ref("deadline_at_ms")),
 )
@@ -143,25 +150,3 @@ def _counted(execution: Execution) -> str:
     raw = json.loads(execution.raw_fields)
     raw["replay_count"] = execution.replay_count + 1
     return json.dumps(raw, separators=(",", ":"))
-
-
-# ---- time limits
-
-EXPIRE = endings("expire", "expired")
-
-
-def expire(snapshot: Snapshot, phase: ExpirePhase, now_ms: int | None) -> Decision:
-    """A timed-out attempt or a missed deadline ends the execution; there is no retry."""
-    execution = snapshot.execution
-    now = snapshot.now_ms if now_ms is None else now_ms
-    if execution is None:
-        return Done(None)
-    if is_ended(execution):
-        return Done(AlreadyTerminal())
-    if phase is ExpirePhase.ATTEMPT_TIMEOUT:
-        due = execution.attempt_timeout_at_ms if execution.lifecycle_phase == "active" else None
-    else:
-        due = execution.deadline_at_ms
-    if due is None or due > now:
-        return Done(None)
-    return Act(EXPIRE.plan(execution, phase.value, now), Expired(execution.id))

@@ -15,7 +15,7 @@ SUSPENSION, WAITPOINT, SIGNAL = "ff_suspension_current", "ff_waitpoint_pending",
 
 KEY = (Cond("partition_key", "=", Arg("partition_key")), Cond("execution_id", "=", Arg("execution_id")))
 UNCHANGED = (*KEY, Cond("version", "=", Arg("version")))
-HELD = (
+LIVE_LEASE = (
     *KEY,
     Cond("lease_epoch", "=", Arg("lease_epoch")),
     Cond("attempt_index", "=", Arg("attempt_index")),
@@ -25,6 +25,8 @@ HELD = (
     Cond("ownership_state", "=", "leased"),
     Cond("lease_expires_at_ms", ">", Now()),
 )
+IN_TIME = AnyOf((Cond("attempt_timeout_at_ms", "is null"), Cond("attempt_timeout_at_ms", ">", Now())))
+HELD = (*LIVE_LEASE, IN_TIME)
 LEASE_IS_OVER = AnyOf((Cond("ownership_state", "!=", "leased"), Cond("lease_expires_at_ms", "<=", Now())))
 THIS_ROW = (Cond("partition_key", "=", Ref("partition_key")), Cond("execution_id", "=", Ref("execution_id")))
 THIS_ATTEMPT = (*THIS_ROW, Cond("attempt_index", "=", Ref("attempt_index")))
@@ -44,6 +46,8 @@ RELEASED: dict[str, Any] = dict.fromkeys(
         "attempt_timeout_at_ms",
     )
 )
+FULL_TIME_AGAIN: dict[str, Any] = {"attempt_timeout_at_ms": None, "attempt_timeout_remaining_ms": Was("attempt_timeout_ms")}
+"""The timeout counts time that is worked under one lease: with the lease, the time is lost."""
 NOT_WAITING: dict[str, Any] = {"current_suspension_id": None, "current_waitpoint_id": None}
 UNRESERVED: dict[str, Any] = {"reserved_for": None, "reserved_until_ms": None}
 KEPT_UNTIL: dict[str, Any] = {"retain_until_ms": Now(Was("retention_ttl_ms"))}

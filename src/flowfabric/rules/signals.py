@@ -15,7 +15,9 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.state import PublicState
 from flowfabric.model.waitpoint import (
     BOUND_STATES,
+    ENGINE_SOURCES,
     OPEN_STATES,
+    REJECTED,
     DeliverSignalArgs,
     Resumed,
     SignalAccepted,
@@ -24,7 +26,7 @@ from flowfabric.model.waitpoint import (
     Waitpoint,
 )
 from flowfabric.plan import Add, Arg, Cond, Delete, Emit, Form, Plan, Ref, Step, Update, UpdateMany, Upsert, Wake
-from flowfabric.rules import conditions
+from flowfabric.rules import conditions, payload_schema
 from flowfabric.rules.conditions import Arrived, judge
 from flowfabric.rules.decision import Act, Decision, Done, Refuse
 from flowfabric.rules.parts import (
@@ -67,6 +69,8 @@ _SIGNAL_ROW = {
         "observed_effect",
         "matched",
         "payload",
+        "comment",
+        "link",
     )
 } | {"accepted_at_ms": Arg("now")}
 _SIGNAL_KEY = ("partition_key", "execution_id", "signal_id")
@@ -223,6 +227,7 @@ class Delivery(Struct, frozen=True):
     duplicate_of: UUID | None
     signals: int
     history: Sequence[tuple[UUID, UUID]] = ()
+    link: str = ""
 
 
 def deliver(around: Delivery, args: DeliverSignalArgs) -> Decision:
@@ -238,6 +243,9 @@ def deliver(around: Delivery, args: DeliverSignalArgs) -> Decision:
         return Refuse(problem)
     if args.max_signals_per_execution and around.signals >= args.max_signals_per_execution:
         return Refuse(ValidationError(ValidationKind.SIGNAL_LIMIT_EXCEEDED, f"at most {args.max_signals_per_execution}"))
+    refused = _refused(around, args, pending=pending)
+    if refused is not None:
+        return Refuse(refused)
     if pending:
         values = _recorded(around, args, "buffered_for_pending_waitpoint", matched=False)
         plan = _form(BUFFER, args)(execution.partition_key, **values, waitpoint_version=waitpoint.version)
@@ -257,6 +265,30 @@ def _closed(around: Delivery, *, pending: bool) -> EngineError | None:
     return None if waitpoint.state == "active" and listens else StateError(StateKind.WAITPOINT_CLOSED)
 
 
+def _refused(around: Delivery, args: DeliverSignalArgs, *, pending: bool) -> EngineError | None:
+    """A decision takes the names it decides between and no other; a rejection needs no payload."""
+    name, schema = args.signal_name, around.waitpoint.payload_schema
+    if pending:
+        names = json.loads(around.waitpoint.required_signal_names)
+    else:
+        assert around.suspension is not None
+        names = conditions.accepted_names(conditions.decode(around.suspension.condition), around.waitpoint.waitpoint_key)
+    if names and name not in names:
+        return ValidationError(ValidationKind.INVALID_INPUT, f"signal_name: one of {', '.join(names)}, got {name!r:.80}")
+    if schema is None or (args.payload is None and name == REJECTED and REJECTED in names):
+        return None
+    wrong = payload_schema.mismatch(schema, args.payload)
+    return None if wrong is None else ValidationError(ValidationKind.INVALID_INPUT, wrong)
+
+
+def check_source(args: DeliverSignalArgs) -> EngineError | None:
+    """A token proves the right to answer, not to speak for the engine or an operator."""
+    if args.source_type.strip().lower() not in ENGINE_SOURCES:
+        return None
+    said = f"source_type: any but {' and '.join(ENGINE_SOURCES)}, which the engine writes itself, got {args.source_type!r:.80}"
+    return ValidationError(ValidationKind.INVALID_INPUT, said)
+
+
 def _judged(around: Delivery, suspension: Suspension, args: DeliverSignalArgs) -> Decision:
     waitpoint, execution = around.waitpoint, around.execution
     satisfied = tuple(json.loads(suspension.satisfied_set))
@@ -267,6 +299,7 @@ def _judged(around: Delivery, suspension: Suspension, args: DeliverSignalArgs) -
         args.signal_name,
         args.source_type,
         args.source_identity,
+        around.link,
     )
     verdict = judge(conditions.decode(suspension.condition), satisfied, signal)
     satisfiers = json.loads(suspension.satisfier_signal_ids)
@@ -349,6 +382,8 @@ def _recorded(around: Delivery, args: DeliverSignalArgs, effect: str, *, matched
         "observed_effect": effect,
         "matched": int(matched),
         "payload": args.payload,
+        "comment": args.comment,
+        "link": around.link,
         "namespace": execution.namespace,
         "instance_tag": execution.instance_tag,
         "dedup_until_ms": around.now_ms + args.dedup_ttl_ms,

@@ -6,7 +6,7 @@ from flowfabric.errors import Conflict, ConflictKind
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.step import StepRecord
 from flowfabric.plan import Arg, Form, Insert, Now, Plan, Present
-from flowfabric.rules.parts import EXEC, HELD
+from flowfabric.rules.parts import EXEC, LIVE_LEASE
 
 STEP = "ff_step"
 
@@ -24,7 +24,7 @@ RECORD = Form(
             "recorded_at_ms": Now(),
             "value": Arg("value"),
         },
-        (Present(EXEC, HELD),),
+        (Present(EXEC, LIVE_LEASE),),
     ),
 )
 

@@ -36,7 +36,7 @@ from flowfabric.rules.fence import check_handle
 from flowfabric.rules.frames import decode_fields, encode_fields, fields_of, mint
 from flowfabric.rules.live_retention import kept, next_rate, sanitised
 from flowfabric.rules.merge_patch import check_document_size, document_bytes, merge, parse_document, parse_patch
-from flowfabric.rules.parts import EXEC, HELD, KEY
+from flowfabric.rules.parts import EXEC, KEY, LIVE_LEASE
 
 MAX_AT_HAND = 4_096
 """A longer document is read again for the next patch: thousands of streams may be at hand at once."""
@@ -44,7 +44,7 @@ META, FRAME, SUMMARY = "ff_stream_meta", "ff_stream_frame", "ff_stream_summary"
 
 _STREAM = (*KEY, Cond("attempt_index", "=", Arg("attempt_index")))
 _OF_STREAM: dict[str, Any] = {name: Arg(name) for name in ("partition_key", "execution_id", "attempt_index")}
-_HOLDS = Present(EXEC, HELD)
+_HOLDS = Present(EXEC, LIVE_LEASE)
 _ALWAYS = ("frame_count", "total_bytes", "last_ts_ms", "last_seq", "durable_count")
 _COUNTED = (
     *_ALWAYS,

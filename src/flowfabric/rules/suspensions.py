@@ -274,6 +274,7 @@ def arrived(signal: Signal) -> Arrived:
         signal.signal_name,
         signal.source_type,
         signal.source_identity,
+        signal.link,
     )
 
 

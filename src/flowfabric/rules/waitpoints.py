@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from flowfabric.errors import Contention, ContentionKind, StateError, StateKind
@@ -28,12 +30,21 @@ _NEW_WAITPOINT = {
         "expires_at_ms",
         "waitpoint_key",
         "attempt_index",
+        "payload_schema",
     )
 }
 CREATE_WAITPOINT = Form(
     "create_waitpoint",
     _STILL_HELD,
-    Insert(WAITPOINT, {**_NEW_WAITPOINT, "state": "pending"}),
+    Insert(
+        WAITPOINT,
+        {
+            **_NEW_WAITPOINT,
+            "state": "pending",
+            "required_signal_names": Arg("required_signal_names"),
+            "approvers": Arg("approvers"),
+        },
+    ),
     Wake("waitpoint_expiry", at=Arg("expires_at_ms")),
 )
 _ACTIVE = {
@@ -57,6 +68,7 @@ REBIND_WAITPOINT = Form(
         {
             **_ACTIVE,
             **{c: Arg(c) for c in ("token_kid", "token", "created_at_ms", "expires_at_ms", "waitpoint_key", "attempt_index")},
+            "payload_schema": Arg("payload_schema"),
             **dict.fromkeys(("last_signal_at_ms", "satisfied_at_ms", "closed_at_ms", "close_reason")),
             "version": Add(1),
         },
@@ -154,6 +166,7 @@ def bind(
         "created_at_ms": now,
         "waitpoint_key": bound.waitpoint_key,
         "attempt_index": fields.attempt_index,
+        "payload_schema": encode_schema(binding.payload_schema),
     }
     if stored is None:
         return [BIND_WAITPOINT(at, **fresh)]
@@ -161,7 +174,19 @@ def bind(
     return [REBIND_WAITPOINT(at, **{name: again[name] for name in REBIND_WAITPOINT.args})]
 
 
-def create_waitpoint(fields: HandleFields, waitpoint_id: UUID, key: str, token: str, kid: str, now: int, expires_at: int) -> Plan:
+def create_waitpoint(
+    fields: HandleFields,
+    waitpoint_id: UUID,
+    key: str,
+    token: str,
+    kid: str,
+    now: int,
+    expires_at: int,
+    names: Sequence[str] = (),
+    payload_schema: dict[str, Any] | None = None,
+    approvers: Sequence[str] = (),
+) -> Plan:
+    """`names` are the only signals it takes while it is pending; none means any."""
     return CREATE_WAITPOINT(
         fields.execution_id.partition_index,
         **held_by(fields),
@@ -171,7 +196,14 @@ def create_waitpoint(fields: HandleFields, waitpoint_id: UUID, key: str, token: 
         created_at_ms=now,
         expires_at_ms=expires_at,
         waitpoint_key=key,
+        required_signal_names=json.dumps(list(names), ensure_ascii=False),
+        payload_schema=encode_schema(payload_schema),
+        approvers=json.dumps(list(approvers), ensure_ascii=False),
     )
+
+
+def encode_schema(schema: dict[str, Any] | None) -> str | None:
+    return None if schema is None else json.dumps(schema, separators=(",", ":"))
 
 
 def consume(fields: HandleFields, stored: Waitpoint, now: int) -> list[Plan]:

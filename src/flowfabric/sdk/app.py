@@ -53,6 +53,7 @@ class App:
 
     It connects when it is first used, and belongs to the event loop it is used in. `async with app:` closes it in the end.
     Its `state` and `middleware` are those of every worker that runs its tasks, before what that worker is given itself.
+    SQLite is for development: an app opts in by itself and logs a line about it; with `dev=False` it needs FF_DEV_MODE=1.
     Its `layers` stand around every engine it opens, the last of them outermost. Each such engine is put through `around`, and the
     tags of everything it submits through `stamp`.
     """
@@ -65,6 +66,7 @@ class App:
         namespace: str = "default",
         codec: Codec | None = None,
         engine: Engine | None = None,
+        dev: bool = True,
         state: Iterable[object] = (),
         middleware: Iterable[Middleware] = (),
         layers: Iterable[Layer] = (),
@@ -81,7 +83,7 @@ class App:
         self.layers = checked(layers)
         self.around: Callable[[Engine], Engine] = self._layered
         self.stamp: Callable[[Mapping[str, str]], Mapping[str, str]] = _same
-        self._given, self._tuning = engine, tuning
+        self._given, self._dev, self._tuning = engine, dev, tuning
         self._opening: asyncio.Task[Engine] | None = None
 
     # ---- declaring
@@ -231,7 +233,7 @@ class App:
 
     async def another_engine(self) -> Engine:
         """A connection of one's own, for another event loop. Writing `sqlite://` is saying that one means it."""
-        return self.around(await connect(self.url, dev=True, loops=False, **self._tuning))
+        return self.around(await connect(self.url, dev=self._dev, loops=False, **self._tuning))
 
     def _layered(self, engine: Engine) -> Engine:
         return with_layers(engine, *self.layers)

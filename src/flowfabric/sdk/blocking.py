@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from functools import partial, wraps
 from inspect import isawaitable
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 from uuid import UUID
 
 from msgspec import Struct
@@ -20,7 +20,7 @@ from flowfabric.sdk.calls import is_async, whole
 from flowfabric.sdk.context import Context as AsyncContext
 from flowfabric.sdk.failures import StepError
 from flowfabric.sdk.times import Span
-from flowfabric.sdk.waits import Notify, Signal
+from flowfabric.sdk.waits import Decision, Notify, Signal
 
 T = TypeVar("T")
 STILL_THERE_S = 1.0
@@ -109,11 +109,21 @@ class Context:
         timeout: Span | None = None,
         notify: Notify | None = None,
         payload: Any = Any,
-    ) -> list[Signal]:
-        """Waits for so many people, different ones if `distinct`, to say yes or no; their signals are returned."""
+        on_reject: Literal["raise", "return"] = "raise",
+        approvers: Sequence[str] = (),
+    ) -> Decision:
+        """Waits for so many approvals, of different people if `distinct`, or for one rejection, which raises Rejected."""
         post: _Post = SimpleQueue()
         told = None if notify is None else self._there(notify, post, f"wait {name!r}")
-        work = partial(self._inner.approval, name, need=need, distinct=distinct, timeout=timeout, notify=told, payload=payload)
+        options = {
+            "need": need,
+            "distinct": distinct,
+            "timeout": timeout,
+            "payload": payload,
+            "on_reject": on_reject,
+            "approvers": approvers,
+        }
+        work = partial(self._inner.approval, name, notify=told, **options)
         return self._in_order(f"wait {name!r}", work, post)
 
     # ---- output: from any thread

@@ -18,7 +18,7 @@ from flowfabric.sdk.blocking import Context as BlockingContext
 from flowfabric.sdk.blocking import in_its_thread
 from flowfabric.sdk.calls import submitted
 from flowfabric.sdk.context import Context
-from flowfabric.sdk.failures import PayloadError
+from flowfabric.sdk.failures import AttemptTimedOut, PayloadError
 from flowfabric.sdk.flow import results_wanted
 from flowfabric.sdk.payloads import sealed, unsealed
 from flowfabric.sdk.running import Running
@@ -51,8 +51,7 @@ class Caller:
             call = partial(middleware, running.context, call)
         if task.timeout_ms is None:
             return await call()
-        async with asyncio.timeout(task.timeout_ms / 1_000):
-            return await call()
+        return await _within(task.timeout_ms / 1_000, call)
 
     def sealed(self, task: Task[..., Any], value: Any) -> bytes | None:
         """A result as it is kept."""
@@ -89,3 +88,18 @@ class Caller:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._most, thread_name_prefix="flowfabric-task")
         return self._threads
+
+
+async def _within(limit_s: float, call: Callable[[], Awaitable[Any]]) -> Any:
+    """A task that blocks the event loop cannot be stopped in time, so a result that is late does not count either."""
+    began = asyncio.get_running_loop().time()
+    try:
+        async with asyncio.timeout(limit_s) as limit:
+            result = await call()
+    except TimeoutError as error:
+        if limit.expired():
+            raise AttemptTimedOut(f"it ran for longer than its timeout of {limit_s:g} s") from error
+        raise
+    if asyncio.get_running_loop().time() - began > limit_s:
+        raise AttemptTimedOut(f"it returned after its timeout of {limit_s:g} s")
+    return result

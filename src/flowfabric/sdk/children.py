@@ -1,31 +1,35 @@
 """Tasks that a task starts and waits for, without a slot: submitted once, however often the parent is run.
 
 The children, and one execution that comes after all of them however they end, are one flow with an id that follows from the
-parent's. That last one wakes the parent. The parent makes its mailbox before it looks for the last time, and the last one
-looks for mailboxes after the last end: one of the two sees the other.
+parent's. That last one wakes the parent; should it have ended before, the engine does when the last child ends. The parent makes
+its mailbox before it looks for the last time, and the other side looks for mailboxes after the last end: one of the two sees the
+other. The flow names its parent, so the engine cancels the children when the parent ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4, uuid5
 
 from msgspec import Raw, Struct, structs
 
+from flowfabric.errors import StateError
 from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import CreateExecutionArgs, ExecutionOutcome
-from flowfabric.model.flow import ENDED, GraphEdge, Member, SubmitFlowArgs
+from flowfabric.model.execution import CreateExecutionArgs, ExecutionOutcome, ReplayExecutionArgs
+from flowfabric.model.flow import ENDED, GraphEdge, Member, Parent, SubmitFlowArgs
 from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements
-from flowfabric.model.waitpoint import ConditionMet, ReasonCode, Single, SuspendArgs, TimeoutBehavior, UsePending
+from flowfabric.model.waitpoint import ConditionMet, ReasonCode, Single, SuspendArgs, UsePending
 from flowfabric.sdk.failures import ChildFailed, Retry, StepError
 from flowfabric.sdk.payloads import sealed, to_json, unsealed
 
 if TYPE_CHECKING:
     from flowfabric.sdk.context import Context
-    from flowfabric.sdk.task import Options, Task
+    from flowfabric.sdk.options import Options
+    from flowfabric.sdk.task import Task
 
 CHILDREN = "children"
 JOIN = "flowfabric.children"
@@ -34,9 +38,8 @@ MAX_CHILDREN = 1_000
 KEPT_BYTES = 524_288
 """Up to here results are kept with the parent as well; beyond that they are read from the children each time."""
 READ_AT_ONCE = 32
-LOOK_AGAIN_MS, LOOK_SOON_MS = 300_000, 5_000
-"""Should nobody wake the parent, because somebody cancelled the whole flow of its children, it looks by itself. Soon if it is
-known that nobody will: a child was replayed after all had ended."""
+PARENT_ENDED = "parent_ended"
+"""The reason of a child that was cancelled because its parent had ended."""
 AGAIN = Retry(max=1_000_000, base="1s", cap="1m")
 _NOTHING = Raw()
 
@@ -47,6 +50,7 @@ class Call(Struct, frozen=True):
     task: Task[..., Any]
     payload: bytes
     options: Options
+    detached: bool = False
 
 
 class Family(Struct, frozen=True):
@@ -122,21 +126,20 @@ async def _ends(ctx: Context, wanted: Family) -> list[Ended]:
     """How they ended, if they have; else the parent is parked here."""
     if not wanted.calls:
         return []
-    if not ctx._first and (await _look(ctx, wanted)).over:
-        return await _read(ctx, wanted.ids)
-    await ctx.ask(wanted.name, partial(ctx._engine.submit_flow, _flow(ctx, wanted)))
+    if not ctx._first:
+        await _replay_cancelled(ctx, wanted)
+        if await _are_over(ctx, wanted):
+            return await _read(ctx, wanted.ids)
+    await ctx.ask(wanted.name, partial(ctx._engine.submit_flow, await _flow(ctx, wanted)))
     while True:
         made = await ctx.ask(wanted.name, partial(ctx._engine.create_waitpoint, ctx._work.handle, wanted.mailbox))
-        found = await _look(ctx, wanted)
-        if found.over:
+        if await _are_over(ctx, wanted):
             return await _read(ctx, wanted.ids)
         args = SuspendArgs(
             suspension_id=uuid4(),
             waitpoints=[UsePending(made.waitpoint_id)],
             resume_condition=Single(wanted.mailbox),
             reason_code=ReasonCode.WAITING_FOR_CALLBACK,
-            timeout_at=await ctx._now() + (LOOK_AGAIN_MS if found.woken else LOOK_SOON_MS),
-            timeout_behavior=TimeoutBehavior.AUTO_RESUME,
             continuation_metadata_pointer=wanted.mailbox,
             idempotency_key=f"{wanted.mailbox}:{made.waitpoint_id}",
         )
@@ -145,18 +148,22 @@ async def _ends(ctx: Context, wanted: Family) -> list[Ended]:
             raise ctx._parking()
 
 
-class Look(Struct, frozen=True):
-    """Whether all have ended; if not, whether there is somebody left who will wake the parent when they have."""
+async def _replay_cancelled(ctx: Context, wanted: Family) -> None:
+    """Starts those again that were cancelled when the parent ended, before it was replayed."""
+    members = await ctx.ask(wanted.name, partial(ctx._engine.flow_members, wanted.flow_id))
+    ours = set(wanted.ids)
+    cancelled = [member.id for member in members if member.id in ours and member.terminal_outcome == "cancelled"]
+    for ident, end in zip(cancelled, await _read(ctx, cancelled), strict=True):
+        if end.reason == PARENT_ENDED:
+            with suppress(StateError):  # another run of the parent has replayed it already
+                await ctx.ask(wanted.name, partial(ctx._engine.replay_execution, ReplayExecutionArgs(execution_id=ident)))
 
-    over: bool
-    woken: bool = True
 
-
-async def _look(ctx: Context, wanted: Family) -> Look:
-    """Raises if others were submitted here before: the flow is there whole or not at all."""
+async def _are_over(ctx: Context, wanted: Family) -> bool:
+    """Whether all have ended. Raises if others were submitted here before: the flow is there whole or not at all."""
     members = await ctx.ask(wanted.name, partial(ctx._engine.flow_members, wanted.flow_id))
     if not members:
-        return Look(False)
+        return False
     found: dict[ExecutionId, Member] = {member.id: member for member in members}
     for at, ident in enumerate(wanted.ids):
         if ident not in found:
@@ -165,8 +172,7 @@ async def _look(ctx: Context, wanted: Family) -> Look:
                 "others were started here before, or it ended so long ago that it is forgotten. "
                 "Submit it anew, or bring the old order back"
             )
-    last = found.get(wanted.last)
-    return Look(all(found[ident].is_ended for ident in wanted.ids), last is not None and not last.is_ended)
+    return all(found[ident].is_ended for ident in wanted.ids)
 
 
 async def _read(ctx: Context, idents: Sequence[ExecutionId]) -> list[Ended]:
@@ -190,20 +196,23 @@ async def _read_one(ctx: Context, ident: ExecutionId) -> Ended:
 # ---- submitting
 
 
-def _flow(ctx: Context, wanted: Family) -> SubmitFlowArgs:
+async def _flow(ctx: Context, wanted: Family) -> SubmitFlowArgs:
     last = _last(ctx, wanted)
-    nodes = [
-        structs.replace(made, tags={**made.tags, "parent.run": str(ctx.execution_id)})
-        for made in (
-            call.task.creation(ident, call.payload, call.options) for call, ident in zip(wanted.calls, wanted.ids, strict=True)
-        )
-    ]
+    nodes = []
+    for call, ident in zip(wanted.calls, wanted.ids, strict=True):
+        made = await call.options.dated_by(ctx._engine, call.task.creation(ident, call.payload, call.options))
+        nodes.append(structs.replace(made, tags={**made.tags, "parent.run": str(ctx.execution_id)}))
     return SubmitFlowArgs(
         flow_id=wanted.flow_id,
         nodes=[*nodes, last],
         edges=[GraphEdge(ident, last.execution_id, dependency_kind=ENDED) for ident in wanted.ids],
         flow_kind=CHILDREN,
         namespace=ctx._app.namespace,
+        parent=Parent(
+            execution_id=ctx.execution_id,
+            waitpoint_key=wanted.mailbox,
+            detached=tuple(ident for call, ident in zip(wanted.calls, wanted.ids, strict=True) if call.detached),
+        ),
     )
 
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from uuid import UUID, uuid4
 
 import msgspec
@@ -17,6 +17,8 @@ from flowfabric.model.lease import Work
 from flowfabric.model.step import StepRecord
 from flowfabric.model.stream import BestEffortLive, Durable, DurableSummary, Frame, FrameKind
 from flowfabric.model.waitpoint import (
+    APPROVED,
+    REJECTED,
     Binding,
     Condition,
     ConditionMet,
@@ -32,12 +34,12 @@ from flowfabric.model.waitpoint import (
 from flowfabric.sdk.budgets import budget_id
 from flowfabric.sdk.calls import called
 from flowfabric.sdk.children import CHILDREN, MAX_CHILDREN, Call, Family, family, results
-from flowfabric.sdk.failures import BudgetExceeded, Parked, PayloadError, StepError
+from flowfabric.sdk.failures import BudgetExceeded, Parked, PayloadError, Rejected, StepError
 from flowfabric.sdk.order import STEP, Order
 from flowfabric.sdk.payloads import from_json, result_of, sealed, to_json, unsealed
 from flowfabric.sdk.times import Span, millis
 from flowfabric.sdk.tries import is_away, is_lost, persist
-from flowfabric.sdk.waits import Notify, OpenWaitpoint, Signal, Wait, answered, kept
+from flowfabric.sdk.waits import Decision, Notify, OpenWaitpoint, Signal, Wait, answered, decided, kept, schema_of
 
 if TYPE_CHECKING:
     from flowfabric.engine.engine import Engine
@@ -234,11 +236,25 @@ class Context:
         `notify` is called with the link's token, once unless the worker dies in between. With a `timeout`, TimeoutError is
         raised when it is over.
         """
+        return self._asking(name, condition or Single(name), timeout, reason, notify, payload)
+
+    def _asking(
+        self,
+        name: str,
+        condition: Condition,
+        timeout: Span | None,
+        reason: ReasonCode,
+        notify: Notify | None,
+        payload: Any,
+        names: tuple[str, ...] = (),
+        approvers: tuple[str, ...] = (),
+    ) -> Coroutine[Any, Any, list[Signal]]:
         wait_ms = None if timeout is None else millis(timeout, "timeout")
         self._check(f"wait {name!r}")
+        schema = schema_of(payload, f"task {self.task}: wait {name!r}")
         asked = None if notify is None else self.order.number(f"{name}: opened", f"{name}: told")
         position = self.order.reach(name, "wait")
-        return self._wait(Wait(position, name, condition or Single(name), wait_ms, reason, notify, asked, payload))
+        return self._wait(Wait(position, name, condition, wait_ms, reason, notify, asked, payload, names, schema, approvers))
 
     async def _wait(self, wait: Wait) -> list[Signal]:
         try:
@@ -264,14 +280,14 @@ class Context:
     async def _suspended(self, wait: Wait) -> Sequence[ResumeSignal]:
         """Parks, unless what it would wait for is there already."""
         if wait.notify is None:
-            return await self._suspend(wait, FreshWaitpoint(uuid4(), wait.name))
+            return await self._suspend(wait, FreshWaitpoint(uuid4(), wait.name, wait.schema))
         try:
             return await self._suspend(wait, UsePending(await self._told(wait)))
         except StateError as error:
             if error.kind not in SHUT:
                 raise
         made = await self._open(wait)
-        await self._tell(wait, made.waitpoint_id, made.hmac_token)
+        await self._tell(wait, made.waitpoint_id, made.links or (("", made.hmac_token),))
         return await self._suspend(wait, UsePending(made.waitpoint_id))
 
     async def _suspend(self, wait: Wait, binding: Binding) -> Sequence[ResumeSignal]:
@@ -295,25 +311,37 @@ class Context:
             return UUID(self._stored(record))
         if record is None:
             made = await self._open(wait)
-            ident, token = made.waitpoint_id, str(made.hmac_token)
+            ident, links = made.waitpoint_id, list(made.links) or [("", str(made.hmac_token))]
             await self._record(wait.asked, opened, str(ident), "waitpoint")
         else:
             ident = UUID(self._stored(record))
-            found = await self.ask(opened, lambda: self._engine.read_waitpoint_token(self.execution_id.partition_index, ident))
-            if found is None:
-                raise StateError(StateKind.WAITPOINT_CLOSED)
-            token = found
-        await self._tell(wait, ident, token)
+            links = []
+            for approver in wait.approvers or ("",):
+                read = partial(self._engine.read_held_waitpoint_token, self._work.handle, ident, approver)
+                found = await self.ask(opened, read)
+                if found is None:
+                    raise StateError(StateKind.WAITPOINT_CLOSED)
+                links.append((approver, found))
+        await self._tell(wait, ident, links)
         await self._record(wait.asked + 1, told, None, "told")
         return ident
 
     async def _open(self, wait: Wait) -> PendingWaitpoint:
-        return await self.ask(wait.name, lambda: self._engine.create_waitpoint(self._work.handle, wait.name))
+        made = partial(
+            self._engine.create_waitpoint,
+            self._work.handle,
+            wait.name,
+            signal_names=wait.names,
+            payload_schema=wait.schema,
+            approvers=wait.approvers,
+        )
+        return await self.ask(wait.name, made)
 
-    async def _tell(self, wait: Wait, ident: UUID, token: str) -> None:
+    async def _tell(self, wait: Wait, ident: UUID, links: Sequence[tuple[str, str]]) -> None:
         assert wait.notify is not None
         with self.order.inside(f"wait {wait.name!r}"):
-            await called(wait.notify, (OpenWaitpoint(str(self.execution_id), ident, token),), {})
+            for approver, token in links:
+                await called(wait.notify, (OpenWaitpoint(str(self.execution_id), ident, token, approver),), {})
 
     def approval(
         self,
@@ -324,12 +352,36 @@ class Context:
         timeout: Span | None = None,
         notify: Notify | None = None,
         payload: Any = Any,
-    ) -> Coroutine[Any, Any, list[Signal]]:
-        """Waits for so many people, different ones if `distinct`, to say yes or no; their signals are returned."""
+        on_reject: Literal["raise", "return"] = "raise",
+        approvers: Sequence[str] = (),
+    ) -> Coroutine[Any, Any, Decision]:
+        """Waits for so many approvals, of different people if `distinct`, or for one rejection.
+
+        `notify` is called once for each of `approvers`, or `need` times without them, each time with another link. A link
+        counts once.
+
+        A rejection raises Rejected; with `on_reject="return"` the decision has `approved=False`.
+        """
+        if on_reject not in ("raise", "return"):
+            raise StepError(f'task {self.task}: approval {name!r}: on_reject: "raise" or "return", got {on_reject!r:.80}')
+        if approvers and need > len(approvers):
+            raise StepError(f"task {self.task}: approval {name!r}: need: at most {len(approvers)}, one per approver, got {need}")
+        unnamed = tuple(str(at) for at in range(1, need + 1)) if distinct and need > 1 else ()
+        links = tuple(approvers) or unnamed
         kind = CountKind.DISTINCT_SOURCES if distinct else CountKind.DISTINCT_SIGNALS
-        condition = Count(need, kind, (name,))
-        reason = ReasonCode.WAITING_FOR_APPROVAL
-        return self.suspend(name, condition, timeout=timeout, reason=reason, notify=notify, payload=payload)
+        condition = Count(need, kind, (name,), APPROVED, REJECTED)
+        waiting = self._asking(
+            name, condition, timeout, ReasonCode.WAITING_FOR_APPROVAL, notify, payload, (APPROVED, REJECTED), links
+        )
+        return self._decided(name, waiting, on_reject, approvers)
+
+    async def _decided(
+        self, name: str, waiting: Coroutine[Any, Any, list[Signal]], on_reject: str, approvers: Sequence[str]
+    ) -> Decision:
+        decision = decided(await waiting, approvers)
+        if not decision.approved and on_reject == "raise":
+            raise Rejected(name, decision)
+        return decision
 
     # ---- other tasks
 

@@ -9,9 +9,19 @@ from typing import Any
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError, ValidationError
-from flowfabric.model.attempt import FailureClass, FailureReason
+from flowfabric.model.attempt import ATTEMPT_TIMEOUT, FailureClass, FailureReason
 from flowfabric.model.lease import Handle, Work
-from flowfabric.sdk.failures import BudgetExceeded, CancelRun, ChildFailed, Fatal, PayloadError, Retry, StepError
+from flowfabric.sdk.failures import (
+    AttemptTimedOut,
+    BudgetExceeded,
+    CancelRun,
+    ChildFailed,
+    Fatal,
+    PayloadError,
+    Rejected,
+    Retry,
+    StepError,
+)
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.tries import passes, persist
 
@@ -70,7 +80,7 @@ class Ends:
     async def failed(self, work: Work, task: Task[..., Any], error: BaseException) -> None:
         """By the kind of exception: final, worth another try, or given up."""
         if isinstance(error, CancelRun):
-            await self._told(work, lambda: self._engine.cancel(work.handle, _text(str(error))))
+            await self._told(work, lambda: self._engine.cancel(work.handle, _text(_said(error))))
             return
         category, again, after = _judged(error, task)
         said = {"execution_id": str(work.execution_id), "task": task.name, "attempt": work.attempt_index, "category": category}
@@ -111,10 +121,14 @@ def _judged(error: BaseException, task: Task[..., Any]) -> tuple[str, bool, int 
             return "step_mismatch", False, None
         case ChildFailed():
             return "child_failed", False, None
+        case Rejected():
+            return "rejected", False, None
         case BudgetExceeded():
             return "budget_hard_breach", False, None
         case asyncio.CancelledError():
             return "cancelled", False, None
+        case AttemptTimedOut():
+            return ATTEMPT_TIMEOUT, True, None
     again = task.retry is not None and isinstance(error, task.retry.on)
     return ("timeout" if isinstance(error, TimeoutError) else "handler_error"), again, None
 
@@ -124,10 +138,18 @@ def _message(error: BaseException) -> str:
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < 10:
-        said = str(cause)
+        said = _said(cause)
         parts.append(f"{type(cause).__name__}: {said}" if said else type(cause).__name__)
         cause = cause.__cause__
     return _text(": ".join(parts))
+
+
+def _said(error: BaseException) -> str:
+    """Some exceptions cannot be put into words: their own text is code of the user's, which may fail."""
+    try:
+        return str(error)
+    except Exception as unsayable:
+        return f"(its text cannot be read: {type(unsayable).__name__})"
 
 
 def _text(said: str) -> str:

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from flowfabric.errors import ConfigError, FlowFabricError
+from flowfabric.ids import ExecutionId
 from flowfabric.model.policy import RetryPolicy
 from flowfabric.sdk.times import Span, millis
 
 MAX_RETRIES = 1_000_000
+
+
+class Rejected(FlowFabricError):
+    """An approval was answered with no; the run fails for good unless the task catches it. `decision` says by whom and why."""
+
+    def __init__(self, name: str, decision: Any) -> None:
+        self.decision = decision
+        by, comment = decision.by, decision.comment
+        super().__init__(f"{name!r} was rejected{f' by {by}' if by else ''}{f': {comment}' if comment else ''}")
 
 
 class Retry(Exception):
@@ -48,6 +58,10 @@ class Retry(Exception):
         return RetryPolicy(max_retries=self.max, backoff={**backoff, "jitter": self.jitter})
 
 
+class AttemptTimedOut(TimeoutError):
+    """The task ran for longer than its `timeout`."""
+
+
 class Fatal(Exception):
     """Raised inside a task: it has failed for good, whatever its policy says."""
 
@@ -74,6 +88,14 @@ class PayloadError(FlowFabricError):
 
 class UnknownTask(FlowFabricError):
     """No task of that name is known here."""
+
+
+class IdempotencyConflict(FlowFabricError):
+    """The key belongs to a run with other arguments, `run_id`. Use another key, or submit the same arguments."""
+
+    def __init__(self, task: str, key: str, run_id: ExecutionId) -> None:
+        self.run_id = run_id
+        super().__init__(f"task {task}: key {key!r} belongs to run {run_id}, which has other arguments")
 
 
 class RunError(FlowFabricError):

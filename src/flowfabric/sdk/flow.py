@@ -10,6 +10,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
+from flowfabric.sdk.options import Options
 from flowfabric.sdk.payloads import SUBMIT_OPTIONS
 from flowfabric.sdk.run import Run
 
@@ -54,7 +55,7 @@ class FlowBuilder:
 
     def __init__(self, app: App, name: str) -> None:
         self.app, self.name, self.id = app, name, uuid4()
-        self._nodes: list[CreateExecutionArgs] = []
+        self._nodes: list[tuple[Options, CreateExecutionArgs]] = []
         self._edges: dict[tuple[ExecutionId, ExecutionId], GraphEdge] = {}
         self._policies: dict[ExecutionId, EdgePolicy] = {}
         self._known: set[ExecutionId] = set()
@@ -69,19 +70,17 @@ class FlowBuilder:
 
     def add(self, task: Task[..., Any], *args: Any, after: Node | Group | Iterable[Node] = (), **kwargs: Any) -> Node:
         """A node that runs once what it comes after has succeeded, nodes among its arguments included."""
-        from flowfabric.sdk.task import Options
-
         if self._submitted:
             raise ConfigError(f"flow {self.name}: it is submitted; make another one")
         options = Options(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
-        if options.key is not None or options.connection is not None:
-            raise ConfigError("key, connection: a node is submitted with its flow and has neither")
+        if options.key is not None or options.key_ttl is not None or options.connection is not None:
+            raise ConfigError("key, key_ttl, connection: a node is submitted with its flow and has none")
         ident = ExecutionId.for_flow(self.id)
         group = after if isinstance(after, Group) else all_of(*([after] if isinstance(after, Node) else after))
         used = [node for value in (*args, *kwargs.values()) for node in _nodes_in(value)]
         self._join(ident, group, used)
         payload = task.payload(args, kwargs, _stands_for)
-        self._nodes.append(task.creation(ident, payload, options))
+        self._nodes.append((options, task.creation(ident, payload, options)))
         self._known.add(ident)
         node = Node(self.app, ident, task)
         node.flow = self
@@ -107,7 +106,7 @@ class FlowBuilder:
         await engine.submit_flow(
             SubmitFlowArgs(
                 flow_id=self.id,
-                nodes=self._nodes,
+                nodes=[await options.dated_by(engine, made) for options, made in self._nodes],
                 edges=list(self._edges.values()),
                 policies=self._policies,
                 flow_kind=self.name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Generic, Protocol, TypeVar, get_args, get_origin, get_type_hints
@@ -14,7 +15,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.sdk.failures import PayloadError
 
 RESULTS = "$results"
-SUBMIT_OPTIONS = frozenset({"key", "delay", "priority", "tags", "deadline", "lane", "requires", "connection"})
+SUBMIT_OPTIONS = frozenset({"key", "key_ttl", "delay", "priority", "tags", "deadline", "lane", "requires", "connection"})
 MAX_PAYLOAD_BYTES = 1_048_576
 T = TypeVar("T")
 _results: WeakKeyDictionary[Callable[..., Any], Any] = WeakKeyDictionary()
@@ -63,6 +64,10 @@ def to_json(value: Any) -> bytes:
 
 def from_json(data: bytes, kind: Any) -> Any:
     return msgspec.json.decode(data, type=kind, dec_hook=_inward)
+
+
+def _canonical(value: Any) -> bytes:
+    return msgspec.json.encode(value, enc_hook=_outward, order="deterministic")
 
 
 def _outward(value: Any) -> Any:
@@ -129,6 +134,23 @@ class Signature(Generic[T]):
             raise PayloadError(f"task {self._name}: its arguments take {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} are kept")
         return data
 
+    def digest(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """The same for the same arguments, however they are written: by place or name, in any order of dicts and sets, `1` for
+        `1.0`. One that equals its default is left out, so that a new argument with a default does not change it."""
+        bound = self._bound(args, kwargs)
+        found = self._decoded(_canonical(bound), self._type)
+        given = {name: _canonical(getattr(found, name)) for name in sorted(bound)}
+        said = [(name, value) for name, value in given.items() if self._usual(name) != value]
+        return hashlib.sha256(repr((self._name, said)).encode()).hexdigest()[:32]
+
+    def _usual(self, name: str) -> bytes | None:
+        """An argument's default, if it has one that can be carried."""
+        default = self._whole.parameters[name].default
+        try:
+            return None if default is inspect.Parameter.empty else _canonical(default)
+        except (TypeError, ValueError, RecursionError):
+            return None
+
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """By name, as Python itself would bind them: the context and what is injected are not the caller's to give."""
         taken = [p for p in self._whole.parameters.values() if p.name in self._taken]
@@ -182,7 +204,16 @@ class Signature(Generic[T]):
             raise PayloadError(f"task {self._name}: its result cannot be carried: {error}") from None
         if len(data) > MAX_PAYLOAD_BYTES:
             raise PayloadError(f"task {self._name}: its result takes {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} are kept")
+        if self._result is not Any:
+            self._check_result(data)
         return data
+
+    def _check_result(self, data: bytes) -> None:
+        """Every reader decodes a result by the annotation, so one that does not fit fails where it is made."""
+        try:
+            self.decode_result(data)
+        except PayloadError as error:
+            raise PayloadError(f"task {self._name}: its result does not fit its return annotation: {error}") from None
 
     def decode_result(self, data: bytes | None) -> Any:
         if data is None:

@@ -25,6 +25,9 @@ log = logging.getLogger("flowfabric.worker")
 SHARE = 3
 """A lease is renewed when a third of its time has passed."""
 TICKS = 12
+CHECK_S = 0.4
+"""A lease found lost twice, this far apart, is lost. Once is not enough: the task may be giving it up itself at this moment."""
+MAX_CHECKED = 500
 
 
 class _Held(Struct):
@@ -32,6 +35,8 @@ class _Held(Struct):
     due: float
     until: float
     lost: Callable[[], None]
+    since: float
+    suspected: bool = False
 
 
 class Renewer:
@@ -47,12 +52,15 @@ class Renewer:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._task: asyncio.Task[None] | None = None
+        self._checker: asyncio.Task[None] | None = None
         self.failures = 0
 
     def hold(self, handle: Handle, lost: Callable[[], None]) -> None:
         """Until it is let go. `lost` is called on this event loop when the lease is gone."""
         now = time.monotonic()
-        self._held[handle.opaque] = _Held(handle, now + self._period_s, now + self._ttl_s, lost)
+        self._held[handle.opaque] = _Held(handle, now + self._period_s, now + self._ttl_s, lost, now)
+        if self._checker is None:
+            self._checker = asyncio.create_task(self._check_often(), name="flowfabric-lease-checks")
         if self._thread is None and self._task is None:
             self._start()
 
@@ -77,10 +85,34 @@ class Renewer:
         self._stop.set()
         if self._thread is not None:
             await asyncio.to_thread(self._thread.join)
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        for task in (self._task, self._checker):
+            if task is not None:
+                task.cancel()
+                with suppress(asyncio.CancelledError):
+                    await task
+
+    # ---- cancels and revokes
+
+    async def _check_often(self) -> None:
+        """So that a task hears of its cancel within a second; one call for all, and none while no task runs for long."""
+        engine = await self._app.engine()
+        while True:
+            await asyncio.sleep(CHECK_S)
+            before = time.monotonic() - CHECK_S
+            old = [held for held in tuple(self._held.values()) if held.since <= before]
+            for at in range(0, len(old), MAX_CHECKED):
+                await self._check(engine, old[at : at + MAX_CHECKED])
+
+    async def _check(self, engine: Engine, some: list[_Held]) -> None:
+        try:
+            async with asyncio.timeout(self._ttl_s):
+                answers = await engine.are_held([held.handle for held in some])
+        except (EngineError, TimeoutError):
+            return  # the renewal finds out
+        for held, is_held in zip(some, answers, strict=True):
+            if not is_held and held.suspected:
+                self._lose(held)
+            held.suspected = not is_held
 
     # ---- in the thread
 

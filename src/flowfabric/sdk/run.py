@@ -108,6 +108,7 @@ class Run(Generic[R]):
         waitpoint: UUID | None = None,
         token: str | None = None,
         key: str | None = None,
+        comment: str = "",
     ) -> None:
         """Tells a run that waits. With a token, as somebody outside who was given it; without, as an operator."""
         engine = await self.app.engine()
@@ -124,6 +125,7 @@ class Run(Generic[R]):
                 signal_name=name,
                 source_identity=source,
                 idempotency_key=key,
+                comment=comment,
                 payload=None if payload is None else to_json(payload),
             )
         )

@@ -16,6 +16,7 @@ from flowfabric.errors import ConfigError, EngineError
 from flowfabric.ids import name as checked_name
 from flowfabric.model.schedule import ScheduleMark
 from flowfabric.sdk.cron import Cron
+from flowfabric.sdk.failures import IdempotencyConflict
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App
@@ -176,7 +177,10 @@ class Ticker:
 
     async def _submit(self, schedule: Schedule, tick: int) -> None:
         tags = {"schedule.name": schedule.name, "schedule.tick": _shown(tick, schedule.cron).isoformat()}
-        await schedule.task.submit(**schedule.arguments, key=f"{schedule.name}@{tick}", tags=tags)
+        try:
+            await schedule.task.submit(**schedule.arguments, key=f"{schedule.name}@{tick}", tags=tags)
+        except IdempotencyConflict as other:  # of a deploy that gives the schedule other arguments
+            log.info("schedule %s: its tick was submitted with other arguments, as %s", schedule.name, other.run_id)
 
 
 def _shown(tick_ms: int, cron: Cron) -> datetime:

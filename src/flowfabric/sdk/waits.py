@@ -11,11 +11,11 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from flowfabric.model.waitpoint import Binding, Condition, ReasonCode, ResumeSignal, SuspendArgs, TimeoutBehavior
+from flowfabric.model.waitpoint import APPROVED, Binding, Condition, ReasonCode, ResumeSignal, SuspendArgs, TimeoutBehavior
 from flowfabric.sdk.failures import PayloadError
 from flowfabric.sdk.payloads import from_json
 
-TIMED_OUT = ("timeout", "suspension_timeout")
+TIMED_OUT = ("timeout", "engine", "suspension_timeout")
 """How the engine signs when nobody else does."""
 
 
@@ -27,6 +27,60 @@ class Signal(Struct, frozen=True):
     payload: Any = None
     at_ms: int = 0
     source_type: str = ""
+    comment: str = ""
+    link: str = ""
+
+
+class Answer(Struct, frozen=True):
+    """One answer to an approval. `by` is the named approver whose link it was, else the source, on a `link` as it was typed."""
+
+    approved: bool
+    by: str = ""
+    comment: str = ""
+    payload: Any = None
+    at_ms: int = 0
+    source_type: str = ""
+
+
+class Decision(Struct, frozen=True):
+    """What an approval came to: one rejection is a no. `by` and `comment` are those of the answers that decided it."""
+
+    approved: bool
+    by: str
+    comment: str
+    answers: tuple[Answer, ...]
+
+
+def decided(signals: Sequence[Signal], approvers: Sequence[str] = ()) -> Decision:
+    """Read from the stored signals alone, so that every run of the task comes to the same."""
+    answers = tuple(
+        Answer(
+            s.name == APPROVED,
+            s.link if s.link in approvers else s.source or s.source_type,
+            s.comment,
+            s.payload,
+            s.at_ms,
+            s.source_type,
+        )
+        for s in signals
+    )
+    against = [each for each in answers if not each.approved]
+    counted = against or answers
+    names = dict.fromkeys(each.by for each in counted if each.by)
+    comments = [each.comment for each in counted if each.comment]
+    return Decision(bool(answers) and not against, ", ".join(names), "\n".join(comments), answers)
+
+
+def schema_of(kind: Any, where: str) -> dict[str, Any] | None:
+    """What the engine checks a payload against before it takes the signal."""
+    if kind is Any or kind is bytes:
+        return None
+    if hasattr(kind, "model_json_schema"):
+        return dict(kind.model_json_schema())
+    try:
+        return msgspec.json.schema(kind, schema_hook=lambda _: {})
+    except (TypeError, ValueError, NameError) as error:
+        raise PayloadError(f"{where}: payload: {error}") from None
 
 
 class OpenWaitpoint(Struct, frozen=True):
@@ -35,6 +89,7 @@ class OpenWaitpoint(Struct, frozen=True):
     run: str
     waitpoint_id: UUID
     token: str
+    approver: str = ""
 
     def url(self, server: str) -> str:
         """The approval page on a server, as people reach it: https://jobs.example.org"""
@@ -58,6 +113,9 @@ class Wait(Struct, frozen=True):
     notify: Notify | None
     asked: int | None
     payload: Any
+    names: tuple[str, ...] = ()
+    schema: dict[str, Any] | None = None
+    approvers: tuple[str, ...] = ()
 
     @property
     def pointer(self) -> str:
@@ -84,14 +142,24 @@ def kept(signal: ResumeSignal) -> dict[str, Any]:
         "source_type": signal.source_type,
         "at_ms": signal.accepted_at,
         "payload": data,
+        "comment": signal.comment,
+        "link": signal.link,
     }
 
 
 def answered(kept: Sequence[Mapping[str, Any]], payload: Any, task: str, name: str) -> list[Signal]:
-    if any((signal["name"], signal["source"]) == TIMED_OUT for signal in kept):
+    if any((signal["name"], signal.get("source_type"), signal["source"]) == TIMED_OUT for signal in kept):
         raise TimeoutError(f"task {task}: nobody answered {name!r} in time")
     return [
-        Signal(s["name"], s["source"], _payload(s["payload"], payload, task, name), s["at_ms"], s.get("source_type", ""))
+        Signal(
+            s["name"],
+            s["source"],
+            _payload(s["payload"], payload, task, name),
+            s["at_ms"],
+            s.get("source_type", ""),
+            s.get("comment", ""),
+            s.get("link", ""),
+        )
         for s in kept
     ]
 

@@ -20,11 +20,12 @@ from starlette.types import ASGIApp
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, EngineError, NotFound, ValidationError
-from flowfabric.server import binding
+from flowfabric.server import binding, local
 from flowfabric.server.config import ServerSettings
+from flowfabric.server.crowd import vouch
 from flowfabric.server.permits import Permits
 from flowfabric.server.route import Ask, Refusal, Reply, Route, Undo
-from flowfabric.server.table import ROUTES
+from flowfabric.server.table import ROUTES, opened
 from flowfabric.server.tokens import ANYBODY, Caller, Tokens, tokens_of
 from flowfabric.server.waits import Waits
 from flowfabric.wire.errors import MEDIA_TYPE, Problem, problem_of
@@ -32,7 +33,7 @@ from flowfabric.wire.values import decoder, encode
 
 log = logging.getLogger("flowfabric.server")
 
-JSON, FORM = "application/json", "application/x-www-form-urlencoded"
+FORM = "application/x-www-form-urlencoded"
 MAX_FORM_FIELDS = 32
 UNAUTHORIZED = "missing or invalid Authorization header"
 
@@ -108,7 +109,7 @@ class Server:
 
 def build(server: Server, routes: tuple[Route, ...] = ROUTES) -> ASGIApp:
     by_path: dict[str, dict[str, Route]] = {}
-    for route in routes:
+    for route in opened(routes) if server.settings.metrics_open else routes:
         by_path.setdefault(route.path, {})[route.method] = route
     endpoints = {path: _Endpoint(server, path, methods) for path, methods in by_path.items()}
     unknown = Path("/{path:path}", _Endpoint(server, "unknown", {}))
@@ -156,7 +157,9 @@ class _Endpoint:
         method = "GET" if request.method == "HEAD" and "HEAD" not in self._methods else request.method
         route = self._methods.get(method)
         caller = self._server.caller(request.headers.get("authorization"))
-        if caller is None and (route is None or route.role is not None):
+        if caller is not None:
+            vouch(request.scope)
+        elif route is None or route.role is not None:
             return _problem(401, UNAUTHORIZED, headers={"www-authenticate": "Bearer"})
         if route is None:
             if not self._methods:
@@ -164,6 +167,9 @@ class _Endpoint:
             return _problem(405, f"{request.method} is not for this path", headers={"allow": ", ".join(sorted(self._methods))})
         if route.role is not None and caller is not None and not caller.may(route.role):
             return _problem(403, f"this token may not: the role {route.role.value} is needed", code="forbidden")
+        refused = None if self._server.tokens or route.role is None else local.problem_of(request, self._server.settings)
+        if refused is not None:
+            return _problem(*refused)
         return await self._handled(route, request, caller or ANYBODY)
 
     async def _handled(self, route: Route, request: Request, caller: Caller) -> Response:
@@ -175,6 +181,8 @@ class _Endpoint:
                 await binding.check(route, ask)
             with self._server.streams.one() if route.streams else nullcontext():
                 return _response(await (self._unless_stopping(route, ask, request) if route.waits else route.handler(ask)))
+        except ClientDisconnect:
+            raise
         except _Answered as answered:
             return answered.response
         except Refusal as refused:
@@ -211,8 +219,8 @@ class _Endpoint:
             raise _Answered(_too_large(route))
         if route.body is None:
             return None
-        media = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if media != FORM if route.form else (media != JSON and not media.endswith("+json")):
+        media = local.media_of(request)
+        if media != FORM if route.form else (media != local.JSON and not media.endswith("+json")):
             raise _Answered(_bad_json(415))
         parts, size = [], 0
         try:

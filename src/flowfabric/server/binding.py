@@ -8,8 +8,9 @@ from uuid import UUID
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound
-from flowfabric.ids import ExecutionId
+from flowfabric.ids import ExecutionId, parse_uuid
 from flowfabric.model.event import ScannerFilter
+from flowfabric.model.lease import Handle
 from flowfabric.wire.operations import Bound
 
 if TYPE_CHECKING:
@@ -116,16 +117,20 @@ def _nodes(each: Any) -> tuple[Any, ...]:
 
 async def _check_members(body: Any, ask: Ask) -> None:
     """Who could make what is another's a member of his own flow could cancel it with the flow."""
-    for name in ("execution_id", "upstream_execution_id", "downstream_execution_id"):
-        member = getattr(body, name, None)
-        if member is not None and ask.caller.namespace not in (None, await ask.server.namespaces.of_execution(member)):
+    if ask.caller.namespace is None:
+        return
+    named = [getattr(body, name, None) for name in ("execution_id", "upstream_execution_id", "downstream_execution_id")]
+    if "downstream" in ask.path:
+        named.append(ask.execution("downstream"))
+    for member in named:
+        if member is not None and await ask.server.namespaces.of_execution(member) != ask.caller.namespace:
             raise Forbidden("execution")
 
 
 async def _owner(namespaces: Namespaces, ident: str) -> str | None:
     """Of an execution, or of a flow where either will do."""
     try:
-        return await (namespaces.of_execution(ExecutionId(ident)) if ident[:1] == "{" else namespaces.of_flow(UUID(ident)))
+        return await (namespaces.of_execution(ExecutionId(ident)) if ident[:1] == "{" else namespaces.of_flow(parse_uuid(ident)))
     except ValueError:
         return None
 
@@ -145,7 +150,7 @@ def _check_lanes(asked: Any, lanes: frozenset[str] | None) -> None:
 
 def _handles(subject: Any) -> Iterable[Any]:
     if isinstance(subject, list):
-        return [each[0] for each in subject]
+        return [each if isinstance(each, Handle) else each[0] for each in subject]
     return [subject]
 
 

@@ -1,4 +1,4 @@
-"""HTTP connections that are not waited for without end: heads are bounded in size and in time."""
+"""HTTP connections with bounds: on the size and time of a head, and on how many there are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from flowfabric.server.crowd import Crowd
 
 MAX_HEAD_BYTES = 65_536
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n"
@@ -15,6 +17,7 @@ class CarefulProtocol(HttpToolsProtocol):
     """A client has so long, and so many bytes, from its first byte to the end of its headers."""
 
     head_s: float = 20.0
+    crowd: Crowd
     _head: int = 0
     _named: int = 0
     _timer: asyncio.TimerHandle | None = None
@@ -22,11 +25,26 @@ class CarefulProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self.crowd.enter(self)
         self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._calm()
+        self.crowd.know(self)
         super().connection_lost(exc)
+
+    @property
+    def address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    @property
+    def is_idle(self) -> bool:
+        """No request is being answered, and no answer waits to be read."""
+        return (self.cycle is None or self.cycle.response_complete) and not self.transport.get_write_buffer_size()
+
+    def on_response_complete(self) -> None:
+        self.timeout_keep_alive = self.crowd.keep_alive_s(self)
+        super().on_response_complete()
 
     def data_received(self, data: bytes) -> None:
         if self._in_head:
@@ -40,6 +58,7 @@ class CarefulProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         self._named = 0
         super().on_message_begin()
+        self.scope["state"]["connection"] = self
 
     def on_url(self, url: bytes) -> None:
         self._named += len(url)
@@ -85,6 +104,6 @@ class CarefulProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-def careful(head_s: float) -> type[CarefulProtocol]:
+def careful(head_s: float, crowd: Crowd) -> type[CarefulProtocol]:
     """The protocol of a server whose clients have so long for a head."""
-    return type("CarefulProtocol", (CarefulProtocol,), {"head_s": head_s})
+    return type("CarefulProtocol", (CarefulProtocol,), {"head_s": head_s, "crowd": crowd})

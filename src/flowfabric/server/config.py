@@ -14,10 +14,12 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import lane_id
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.observe import sentry
+from flowfabric.rules.keys import is_secret
+from flowfabric.server.tokens import SHORTEST_TOKEN
 
 log = logging.getLogger("flowfabric.server")
 
-SHORTEST_SECRET = 64
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 U16, U32, U64 = 2**16 - 1, 2**32 - 1, 2**64 - 1
 
 
@@ -27,6 +29,10 @@ class Variable(Struct, frozen=True):
     read: Callable[[str], Any]
     meaning: str
     secret: bool = False
+
+
+def _field(name: str) -> str:
+    return name.removeprefix("FF_").lower()
 
 
 def _number(word: str, most: int, least: int = 0) -> Callable[[str], int]:
@@ -50,8 +56,14 @@ def _backend(text: str) -> str:
 
 
 def _secret(text: str) -> str:
-    if len(text) < SHORTEST_SECRET or len(text) % 2 or any(c not in "0123456789abcdefABCDEF" for c in text):
-        raise ValueError(f"expected {SHORTEST_SECRET} hexadecimal digits or more, in pairs; make them with: openssl rand -hex 32")
+    if not is_secret(text):
+        raise ValueError("expected 64 hexadecimal digits or more, in pairs, not all zero; make them with: openssl rand -hex 32")
+    return text
+
+
+def _token(text: str) -> str:
+    if text and len(text) < SHORTEST_TOKEN:
+        raise ValueError(f"expected at least {SHORTEST_TOKEN} characters, got {len(text)}; make one with: openssl rand -hex 32")
     return text
 
 
@@ -117,10 +129,16 @@ VARIABLES = (
     Variable("FF_LISTEN_ADDR", "127.0.0.1:9090", _address, "host:port to listen on; anything but loopback needs a token"),
     Variable("FF_LANES", "default", _lanes, "lanes the server knows of, separated by commas"),
     Variable("FF_CORS_ORIGINS", "", _origins, "origins whose pages may call the API; empty is none, * is all"),
-    Variable("FF_API_TOKEN", "", str, "a token that may do everything", secret=True),
+    Variable("FF_API_TOKEN", "", _token, f"a token that may do everything; {SHORTEST_TOKEN} characters or more", secret=True),
     Variable("FF_API_TOKENS_FILE", "", str, "TOML file of [[token]] entries: name, token, roles, namespace, lanes"),
     Variable("FF_MAX_CONCURRENT_STREAM_OPS", "64", _u32, "stream reads and tails at once; more are answered 429"),
-    Variable("FF_MAX_CONNECTIONS", "1024", _u32, "connections at once; more are answered 503"),
+    Variable("FF_MAX_CONNECTIONS", "1024", _u32, "connections at once; those without a valid token make room, then more get 503"),
+    Variable(
+        "FF_MAX_CONNECTIONS_PER_ADDRESS",
+        "64",
+        _u32,
+        "connections of one address without a valid token; for more, its oldest idle one is closed",
+    ),
     Variable(
         "FF_SLOW_CLIENT_S",
         "20",
@@ -129,6 +147,7 @@ VARIABLES = (
     ),
     Variable("FF_DRAIN_S", "15", _number("u32", 3_600), "how long calls under way may take when the server stops"),
     Variable("FF_METRICS", "1", _flag, "0 to count nothing and have no /metrics; traces are not touched by it"),
+    Variable("FF_METRICS_OPEN", "0", _flag, "1 to show /metrics without a token; it names lanes"),
     Variable("FF_LOG", "info", str, "what is logged: a level, then name=level for single loggers"),
     Variable(sentry.DSN, "", sentry.dsn, "where Sentry is told of errors and crashes; empty is not at all", secret=True),
     Variable(sentry.ENVIRONMENT, sentry.PRODUCTION, str, "the environment that Sentry is told"),
@@ -136,6 +155,7 @@ VARIABLES = (
     *(Variable(name, "", _interval, f"the longest the loop of {field[:-3]} sleeps") for name, field in INTERVALS.items()),
 )
 BY_NAME = {variable.name: variable for variable in VARIABLES}
+_SECRETS = [_field(variable.name) for variable in VARIABLES if variable.secret]
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True):
@@ -156,14 +176,22 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     api_tokens_file: str
     max_concurrent_stream_ops: int
     max_connections: int
+    max_connections_per_address: int
     slow_client_s: int
     drain_s: int
     metrics: bool
+    metrics_open: bool
     log: str
     sentry_dsn: str
     sentry_environment: str
     sentry_release: str
     intervals: dict[str, int]
+
+    def __repr__(self) -> str:
+        """Secrets are redacted: logs and error reports print settings."""
+        shown = {name: getattr(self, name) for name in self.__struct_fields__}
+        hidden = {name: "<REDACTED>" for name in _SECRETS if shown[name]}
+        return f"ServerSettings({', '.join(f'{name}={value!r}' for name, value in (shown | hidden).items())})"
 
     @property
     def store_url(self) -> str:
@@ -171,7 +199,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def is_loopback(self) -> bool:
-        return self.listen_addr[0] in ("127.0.0.1", "::1", "localhost")
+        return self.listen_addr[0] in LOOPBACK
 
     def loops(self, defaults: LoopSettings) -> LoopSettings:
         return structs.replace(defaults, **self.intervals)
@@ -202,12 +230,12 @@ def settings_of(environ: Mapping[str, str], file: Mapping[str, str] | None = Non
     for variable in VARIABLES:
         text = environ.get(variable.name, (file or {}).get(variable.name, variable.default))
         try:
-            values[variable.name.removeprefix("FF_").lower()] = variable.read(text)
+            values[_field(variable.name)] = variable.read(text)
         except Exception as error:
             raise ConfigError(f"invalid value for {variable.name}: {error}") from None
     intervals = {}
     for name, field in INTERVALS.items():
-        every = values.pop(name.removeprefix("FF_").lower())
+        every = values.pop(_field(name))
         if every is not None:
             intervals[field] = every if name.endswith("_MS") else every * 1_000
     settings = ServerSettings(**values, intervals=intervals)

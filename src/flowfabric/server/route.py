@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ValidationError, ValidationKind
-from flowfabric.ids import ExecutionId, ExecutionIdError
+from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
 from flowfabric.server.tokens import Caller
 from flowfabric.wire.operations import Bound, Role
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 CONTROL, MEDIUM, LARGE, BULK = 65_536, 262_144, 1_048_576, 16 * 1_048_576
 """Bytes a request may have."""
+MAX_INDEX_DIGITS = 20
 
 
 class Ask(Struct):
@@ -44,13 +45,13 @@ class Ask(Struct):
 
     def uuid(self, name: str = "id", shown: str = "flow_id") -> UUID:
         try:
-            return UUID(self.path[name])
+            return parse_uuid(self.path[name])
         except ValueError:
             raise bad_request(f"{'waitpoint_id' if shown == 'waitpoint_id' else f'invalid {shown}'}: not a uuid") from None
 
     def index(self, name: str = "idx") -> int:
         text = self.path[name]
-        if not text.isascii() or not text.isdigit() or int(text) >= 2**31:
+        if not text.isascii() or not text.isdigit() or len(text) > MAX_INDEX_DIGITS or int(text) >= 2**31:
             raise bad_request(f"invalid attempt index: a whole number below 2147483648, got {text[:40]!r}")
         return int(text)
 
@@ -122,5 +123,7 @@ def same(path: Any, body: Any, name: str) -> None:
 def variant(value: Struct, name: str | None = None) -> dict[str, Any] | str:
     """A result as the wire names it: the kind outside, its fields inside; a kind without fields is a bare word."""
     said = {field: getattr(value, field) for field in type(value).__struct_fields__}
+    if value.__struct_config__.omit_defaults:
+        said = {field: found for field, found in said.items() if found is not None}
     word = name or type(value).__name__
     return {word: said} if said else word

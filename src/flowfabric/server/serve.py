@@ -20,6 +20,7 @@ from flowfabric.observe import CONTENT_TYPE, Metrics, Scrape, observed, push_fro
 from flowfabric.server.app import Observer, Server, build
 from flowfabric.server.careful import careful
 from flowfabric.server.config import ServerSettings
+from flowfabric.server.crowd import KEEP_ALIVE_S, Crowd
 
 if TYPE_CHECKING:
     from flowfabric.observe.tracing import Tracing
@@ -54,7 +55,7 @@ async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
 def uvicorn_of(server: Server, settings: ServerSettings) -> uvicorn.Server:
     config = uvicorn.Config(
         build(server),
-        http=careful(settings.slow_client_s),
+        http=careful(settings.slow_client_s, Crowd(settings.max_connections, settings.max_connections_per_address)),
         ws="none",
         lifespan="off",
         access_log=False,
@@ -62,7 +63,7 @@ def uvicorn_of(server: Server, settings: ServerSettings) -> uvicorn.Server:
         server_header=False,
         date_header=False,
         limit_concurrency=settings.max_connections,
-        timeout_keep_alive=75,
+        timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=settings.drain_s,
     )
     return uvicorn.Server(config)

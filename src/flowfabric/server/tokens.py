@@ -48,6 +48,10 @@ class Token(Struct, frozen=True, forbid_unknown_fields=True):
     namespace: str | None = None
     lanes: list[str] | None = None
 
+    def __repr__(self) -> str:
+        roles = [role.value for role in self.roles]
+        return f"Token({self.name!r}, <REDACTED>, roles={roles}, namespace={self.namespace!r}, lanes={self.lanes!r})"
+
 
 class Tokens:
     """Known by their digests: comparing those takes the same time whatever was sent."""

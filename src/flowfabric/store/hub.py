@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Any
@@ -21,17 +22,19 @@ class Waiter:
         self._event = asyncio.Event()
 
     def __enter__(self) -> Waiter:
-        for topic in self.topics:
-            self._hub.waiters.setdefault(topic, set()).add(self)
+        with self._hub.lock:
+            for topic in self.topics:
+                self._hub.waiters.setdefault(topic, set()).add(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for topic in self.topics:
-            waiting = self._hub.waiters.get(topic)
-            if waiting is not None:
-                waiting.discard(self)
-                if not waiting:
-                    del self._hub.waiters[topic]
+        with self._hub.lock:
+            for topic in self.topics:
+                waiting = self._hub.waiters.get(topic)
+                if waiting is not None:
+                    waiting.discard(self)
+                    if not waiting:
+                        del self._hub.waiters[topic]
 
     def arm(self) -> None:
         self._event.clear()
@@ -59,9 +62,13 @@ class Waiter:
 
 
 class Hub:
-    """Who waits for what, how often what is followed has rung, and when each timer topic was last said to be due."""
+    """Who waits for what, how often what is followed has rung, and when each timer topic was last said to be due.
+
+    Shared by event loops of several threads: the loops have their own.
+    """
 
     def __init__(self) -> None:
+        self.lock = threading.Lock()
         self.waiters: dict[Topic, set[Waiter]] = {}
         self.counts: dict[Topic, int] = {}
         self._planned: dict[str, float] = {}
@@ -98,13 +105,15 @@ class Hub:
 
     def listen(self, timer: str) -> None:
         """A pass of the loop behind a timer begins: what is said from now on is kept for its end."""
-        self._planned[timer] = float("-inf")
-        self._heard[timer] = float("inf")
+        with self.lock:
+            self._planned[timer] = float("-inf")
+            self._heard[timer] = float("inf")
 
     def plan(self, timer: str, at_ms: float) -> float:
         """The pass is over and the loop will look again at this time, or at one it was told of meanwhile."""
-        self._planned[timer] = min(at_ms, self._heard.pop(timer, at_ms))
-        return self._planned[timer]
+        with self.lock:
+            self._planned[timer] = planned = min(at_ms, self._heard.pop(timer, at_ms))
+        return planned
 
     def announce(self, topics: Iterable[Topic], dues: dict[str, int]) -> None:
         """What a commit touched."""
@@ -114,8 +123,10 @@ class Hub:
 
     def due(self, timer: str, at_ms: float) -> None:
         """Only something earlier than planned has to wake the loop."""
-        if timer in self._heard:
-            self._heard[timer] = min(self._heard[timer], at_ms)
-        if at_ms < self._planned.get(timer, float("inf")):
+        with self.lock:
+            if timer in self._heard:
+                self._heard[timer] = min(self._heard[timer], at_ms)
+            if at_ms >= self._planned.get(timer, float("inf")):
+                return
             self._planned[timer] = at_ms
-            self.ring(((timer, None),))
+        self.ring(((timer, None),))

@@ -252,7 +252,7 @@ class MemoryStore:
                     raise RefusedAt(at)
                 call.before = call.after = found
                 for child in table.children:
-                    self._delete_children(TABLES[child.table], {k: found[k] for k in table.key})
+                    self._delete_children(TABLES[child.table], {child.column(k): found[k] for k in table.key})
                 self._put(table, key, None)
 
     def _delete_children(self, child: Table, owner: Mapping[str, Any]) -> None:

@@ -101,7 +101,7 @@ TABLES: dict[str, Table] = {
         ),
         table(
             "ff_idempotency",
-            "namespace text!, idempotency_key text!, partition_key int, execution_id uuid, expires_at_ms int",
+            "namespace text!, idempotency_key text!, partition_key int, execution_id uuid, expires_at_ms int?, digest text?",
         ),
         table(
             "ff_worker_registry",
@@ -115,7 +115,17 @@ TABLES: dict[str, Table] = {
         table(
             "ff_flow_core",
             """partition_key int!, flow_id uuid!, graph_revision int=0, public_flow_state text='open', created_at_ms int,
-            terminal_at_ms int?, version int=0, settled_at_ms int?, raw_fields json='{}'""",
+            terminal_at_ms int?, version int=0, settled_at_ms int?, parent_partition int?, parent_execution_id uuid?,
+            raw_fields json='{}'""",
+            (
+                "ff_edge",
+                "ff_edge_group",
+                "ff_pending_cancel_groups",
+                "ff_cancel_backlog",
+                "ff_cancel_backlog_member",
+                "ff_flow_summary",
+                Child("ff_operator_event", (("flow_id", "execution_id"),)),
+            ),
         ),
         table(
             "ff_edge",
@@ -179,7 +189,8 @@ TABLES: dict[str, Table] = {
             expires_at_ms int?, waitpoint_key text='', state text='pending', required_signal_names json='[]',
             activated_at_ms int?, attempt_index int=0, suspension_id uuid?, signal_count int=0, matched_signal_count int=0,
             last_signal_at_ms int?, satisfied_at_ms int?, closed_at_ms int?, close_reason text?, version int=0,
-            signals_trimmed int=0""",
+            signals_trimmed int=0, payload_schema text?,
+            approvers json='[]'""",
         ),
         table(
             "ff_signal",
@@ -187,7 +198,7 @@ TABLES: dict[str, Table] = {
             suspension_id uuid?, attempt_index int=0, signal_name text='', signal_category text='', source_type text='',
             source_identity text='', correlation_id text='', payload_encoding text?, target_scope text='',
             idempotency_key text?, created_at_ms int, accepted_at_ms int, observed_effect text, matched int=0,
-            payload bytes?""",
+            payload bytes?, comment text='', link text=''""",
         ),
         table(
             "ff_signal_dedup",

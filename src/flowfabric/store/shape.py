@@ -17,9 +17,13 @@ class Column(Struct, frozen=True):
 
 
 class Child(Struct, frozen=True):
-    """Rows of another table that go when their owner goes: its key columns hold the owner's."""
+    """Rows of another table that go when their owner goes: its key columns hold the owner's, `renamed` ones by another name."""
 
     table: str
+    renamed: tuple[tuple[str, str], ...] = ()
+
+    def column(self, key: str) -> str:
+        return dict(self.renamed).get(key, key)
 
 
 class Table(Struct, frozen=True):
@@ -47,7 +51,7 @@ class Index(Struct, frozen=True):
     primary: bool = False
 
 
-def table(name: str, columns: str, children: tuple[str, ...] = (), *, outbox: bool = False, urgent: bool = True) -> Table:
+def table(name: str, columns: str, children: tuple[str | Child, ...] = (), *, outbox: bool = False, urgent: bool = True) -> Table:
     parsed, key = [], []
     for line in columns.replace("\n", " ").split(","):
         column, _, rest = line.strip().partition(" ")
@@ -62,4 +66,5 @@ def table(name: str, columns: str, children: tuple[str, ...] = (), *, outbox: bo
             value = int(default) if plain == "int" else default.strip("'")
         parsed.append(Column(column, plain, kind.endswith("?"), value))
     kinds = {column.name: column.kind for column in parsed}
-    return Table(name, tuple(parsed), tuple(key), tuple(kinds), kinds, tuple(Child(c) for c in children), outbox, urgent)
+    owned = tuple(c if isinstance(c, Child) else Child(c) for c in children)
+    return Table(name, tuple(parsed), tuple(key), tuple(kinds), kinds, owned, outbox, urgent)

@@ -67,5 +67,7 @@ class Run(Generic[R]):
         waitpoint: UUID | None = None,
         token: str | None = None,
         key: str | None = None,
+        comment: str = "",
     ) -> None:
-        background.call(self.inner.signal(name, payload, source=source, waitpoint=waitpoint, token=token, key=key))
+        told = self.inner.signal(name, payload, source=source, waitpoint=waitpoint, token=token, key=key, comment=comment)
+        background.call(told)

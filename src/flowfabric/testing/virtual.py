@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from flowfabric.sdk.worker import Worker
 
 MAX_STOPS = 100_000
+MAX_PASSES, MAX_PASSES_MORE = 10_000, 3
+FIRST_PAUSE_MS, LAST_PAUSE_MS = 5_000, 3_600_000
 
 
 class VirtualClock:
@@ -34,34 +36,54 @@ class VirtualClock:
         self._engine, self._loops = engine, Supervisor(engine, LoopSettings())
 
     async def advance(self, span: Span) -> int:
-        """Moves on, stopping wherever something is due; how often it stopped."""
-        until, stops = self.now_ms + millis(span, "span"), 0
+        """Moves on, stopping wherever something is due; how often it stopped. What cannot be done yet, such as work that waits
+        for a quota or a worker, is tried again on the way, at growing distances.
+        """
+        until, stops, pause = self.now_ms + millis(span, "span"), 0, FIRST_PAUSE_MS
         await self.settle()
-        while (due := await self._next_due()) is not None and due <= until and stops < MAX_STOPS:
-            self.manual.advance(max(due - self.now_ms, 0))
+        while stops < MAX_STOPS:
+            ahead, is_stuck = await self._next_due()
+            again = self.now_ms + pause if is_stuck else None
+            due = min((at for at in (ahead, again) if at is not None), default=None)
+            if due is None or due > until:
+                break
+            self.manual.advance(due - self.now_ms)
             stops += 1
-            if not await self.settle():
-                break  # whatever is due there cannot be done
-        self.manual.advance(max(until - self.now_ms, 0))
+            pause = FIRST_PAUSE_MS if await self.settle() else min(2 * pause, LAST_PAUSE_MS)
+        self.manual.advance(until - self.now_ms)
         await self.settle()
         return stops
 
     async def settle(self) -> int:
-        """Everything that can happen without time passing; how much that was."""
-        done = 0
-        while some := await self._once():
+        """Everything that can happen without time passing; how much that was.
+
+        Loops without a due time may report work in every pass, as long as a flow is unfinished: they are given a few passes more,
+        for what they do may enable others, and do not keep it going.
+        """
+        done, rest = 0, MAX_PASSES_MORE
+        for _ in range(MAX_PASSES):
+            some, others = await self._once()
             done += some
-        return done
+            rest = MAX_PASSES_MORE if some else rest - 1 if others else 0
+            if rest <= 0:
+                return done
+        raise RuntimeError(f"after {MAX_PASSES} passes there is still work at this very moment; does a task submit itself?")
 
-    async def _once(self) -> int:
-        if self._loops is None:
+    async def _once(self) -> tuple[int, int]:
+        """What workers and loops with a due time did, and what the other loops did."""
+        if self._loops is None or self._engine is None:
             raise RuntimeError("the clock drives no engine yet: call drive(engine), or use the fixture ff_engine")
-        done = await self._loops.run_once()
+        some = others = 0
+        for loop in self._loops.loops:
+            done = await loop.run(self._engine)
+            some, others = (some + done, others) if loop.timed else (some, others + done)
         for worker in self.workers:
-            done += await worker.run_until_idle()
-        return done
+            some += await worker.run_until_idle()
+        return some, others
 
-    async def _next_due(self) -> int | None:
+    async def _next_due(self) -> tuple[int | None, bool]:
+        """The next time ahead, and whether anything was due already and could not be done."""
         assert self._loops is not None and self._engine is not None
         dues = [await loop.next_due(self._engine) for loop in self._loops.loops]
-        return min((due for due in dues if due is not None), default=None)
+        known = [due for due in dues if due is not None]
+        return min((due for due in known if due > self.now_ms), default=None), any(due <= self.now_ms for due in known)

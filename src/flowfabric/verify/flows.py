@@ -125,7 +125,28 @@ def graphs_are_whole(world: World) -> Iterator[Violation]:
                 yield Violation("graphs", about(exec_key), f"event {event['event_id']} tells another flow of its end")
 
 
+def nothing_refers_to_a_removed_row(world: World) -> Iterator[Violation]:
+    """I23: a member that has not ended still has its upstreams."""
+    for key, edges in world.inbound.items():
+        member = world.executions.get(_child(key))
+        if member is None or _over(member):
+            continue
+        for edge in edges:
+            if (edge.partition_key, edge.upstream_eid) not in world.executions:
+                yield Violation("I23", about(_child(key)), f"comes after {edge.upstream_eid}, which was removed")
+
+
+def settled_flows_have_ended(world: World) -> Iterator[Violation]:
+    """I26: a settled flow has no member that has not ended."""
+    for key, member in world.executions.items():
+        flow = None if member.flow_id is None else world.flows.get((key[0], member.flow_id))
+        if flow is not None and flow.settled_at_ms is not None and not _over(member):
+            yield Violation("I26", about(key), f"is {member.public_state}, though flow {flow.flow_id} is settled")
+
+
 FLOW_CHECKS: dict[str, Check] = {
+    "I23": nothing_refers_to_a_removed_row,
+    "I26": settled_flows_have_ended,
     "I18": nobody_runs_early,
     "groups: edges": groups_count_their_edges,
     "groups: states": groups_fired_by_the_rule,

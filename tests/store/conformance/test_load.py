@@ -66,7 +66,9 @@ def _unfitting(index: Index) -> list[dict[str, Any]]:
     cond = index.where[-1]
     wrong: Any = {"is null": 5, "not null": None, "!=": cond.value}.get(cond.op, "elsewhere")
     rows = [{**row, cond.column: wrong} for row in _rows(index, 1)[:5]]
-    return [{**row, _told_by(index): uid(9_000 + n)} for n, row in enumerate(rows)]
+    table = TABLES[index.table]
+    texts = [column for column in table.key if table.kinds[column] == "text" and column not in index.group]
+    return [{**row, _told_by(index): uid(9_000 + n)} | dict.fromkeys(texts, f"outside{n}") for n, row in enumerate(rows)]
 
 
 def _told_by(index: Index) -> str:

@@ -69,7 +69,7 @@ def test_too_many_to_name_are_told_without_their_keys() -> None:
     long = news(*(("ready", f"{n}-{'x' * 200}") for n in range(MAX_TOPICS)))
     assert json.loads(message("me", long)) == ["me", [["ready", None]], {}]
     few = news(("ready", "lane"), ("frames", UUID(int=1)))
-    assert json.loads(message("me", few)) == ["me", [["ready", "lane"], ["frames", str(UUID(int=1))]], {}]
+    assert json.loads(message("me", few)) == ["me", [["ready", "lane"], ["frames", [str(UUID(int=1))]]], {}]
 
 
 async def test_what_is_told_without_a_key_is_for_everybody_who_waits_for_one() -> None:
@@ -102,6 +102,8 @@ class Line:
     async def execute(self, *_: object) -> None: ...
 
     async def close(self, timeout: float) -> None: ...
+
+    def terminate(self) -> None: ...
 
 
 async def test_what_becomes_of_the_listening_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -47,3 +48,17 @@ async def test_many_who_need_it_at_once_ask_the_server_once(options: Options, mo
         engine.store._offset_until = float("-inf")
         await asyncio.gather(*(engine.server_time_ms() for _ in range(16)))
         assert len(asked) == 1
+
+
+@pytest.mark.parametrize("step_s", [600, -600])
+async def test_a_step_of_the_own_clock_is_not_a_step_of_the_servers(
+    options: Options, monkeypatch: pytest.MonkeyPatch, step_s: int
+) -> None:
+    """A sleep of a second that is counted from ten minutes ahead lasts ten minutes."""
+    async with engine_on(options) as engine:
+        with plain(options) as db:
+            before = await engine.server_time_ms()
+            real = time.time_ns
+            monkeypatch.setattr(time, "time_ns", lambda: real() + step_s * 1_000_000_000)
+            now = await engine.server_time_ms()
+            assert before <= now <= one(db, SERVER_NOW)

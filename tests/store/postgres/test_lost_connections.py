@@ -12,7 +12,6 @@ from flowfabric.connect import PostgresBackend
 from flowfabric.engine.kernel import Settings
 from flowfabric.errors import EngineError, TransportError
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.led import Led
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.store.postgres import bell, connections, leader
@@ -119,6 +118,21 @@ async def test_closing_with_dead_sessions_is_quiet(options: Options) -> None:
         await until(lambda: one(db, SERVED) == 0)
 
 
+async def test_an_engine_that_was_not_closed_cancels_nothing_when_it_is_collected(options: Options) -> None:
+    loop = asyncio.get_running_loop()
+    before = set(asyncio.all_tasks())
+    engine = await PostgresBackend.connect(options.url)
+    await until(lambda: engine.store._bell._is_listening)
+    bell = next(task for task in asyncio.all_tasks() - before if task.get_name() == "flowfabric-postgres-bell")
+    timers = len(loop._scheduled)  # type: ignore[attr-defined]
+    bell.get_coro().close()
+    assert len(loop._scheduled) == timers, "a timeout was armed on the task that happened to run"  # type: ignore[attr-defined]
+    assert not asyncio.current_task().cancelling()  # type: ignore[union-attr]
+    bell.cancel()
+    engine.store._bell._task = None
+    await engine.close()
+
+
 # ---- the server goes away
 
 
@@ -165,7 +179,7 @@ async def test_a_server_that_comes_back_finds_the_engine_at_work(
         found = await world(engine)
         assert [*acknowledged_exist(found, done), *acknowledged_ends_stand(found, done)] == []
         assert [e.terminal_outcome for e in found.executions.values()] == ["success"] * JOBS
-        await until(lambda: isinstance(engine._loops, Led) and engine._loops.leads)
+        await until(lambda: engine._loops is not None and engine._loops.leads)
 
 
 async def test_a_listener_that_found_nobody_listens_again(

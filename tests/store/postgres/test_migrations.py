@@ -72,7 +72,7 @@ def test_migrations_are_numbered_without_gaps_and_begin_with_the_baseline() -> N
 
 async def test_an_empty_database_gets_every_table_and_index(url: str) -> None:
     assert await migrate_postgres(url) == TITLES
-    assert tables(url) == {*TABLES, "ff_migration_annotation"}
+    assert tables(url) == {*TABLES, "ff_leader", "ff_migration_annotation"}
     with plain(url) as db:
         found = {row[0] for row in db.execute("SELECT indexname FROM pg_indexes WHERE schemaname = 'public'")}
     assert {index_name(i) for i in INDEXES.values() if not i.primary} <= found

@@ -17,7 +17,6 @@ from msgspec import structs
 from flowfabric.connect import PostgresBackend
 from flowfabric.errors import TransportError
 from flowfabric.loops.loop import LoopSettings
-from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass
 from flowfabric.store.postgres.connections import WRITING, Options
 from flowfabric.testing.postgres import _free_port
@@ -77,10 +76,16 @@ async def test_nothing_is_kept_on_a_session(pooled: Options, options: Options) -
         assert WRITING["plan_cache_mode"] in await on_every_session(engine, chosen)
 
 
-async def test_the_loops_run_without_an_election(pooled: Options) -> None:
-    async with engine_on(pooled) as engine:
-        assert engine.with_scanners()
-        assert isinstance(engine._loops, Supervisor)
+async def test_the_loops_are_led_without_a_session_of_their_own(pooled: Options) -> None:
+    async with engine_on(pooled) as engine, engine_on(pooled) as other:
+        assert engine.with_scanners() and other.with_scanners()
+        await until(lambda: leads(engine) or leads(other))
+        assert leads(engine) is not leads(other)
+        assert await engine.store.execute_for_test("SELECT backend FROM ff_leader") == [(0,)]
+
+
+def leads(engine: PostgresBackend) -> bool:
+    return engine._loops is not None and engine._loops.leads
 
 
 async def test_nothing_piles_up_for_listeners_that_are_not_there(pooled: Options) -> None:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -24,10 +25,9 @@ from .helpers import engine_on, one, plain, until, world
 
 LISTENERS = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
     AND (query LIKE 'LISTEN%' OR query LIKE '%pg_notify%')"""
-LEADERS = f"""SELECT count(*) FROM pg_locks JOIN pg_database d ON d.oid = database
-    WHERE locktype = 'advisory' AND classid = {leader._CLASS} AND granted AND datname = current_database()"""
+LEADER = "SELECT holder FROM ff_leader WHERE until_ms > extract(epoch FROM clock_timestamp()) * 1000"
 ASKED = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
-    AND query LIKE '%pg_try_advisory_lock%'"""
+    AND query LIKE '%ff_leader%'"""
 SLOW = LoopSettings(*(60_000,) * 7)
 
 
@@ -54,6 +54,16 @@ async def test_a_creation_wakes_a_claim_that_waits_elsewhere(options: Options) -
         assert handle is not None and fields(handle).execution_id == ident
         assert now() - began < POLL_S / 2 and there.store._bell.heard >= 1
         assert here.store._bell.heard <= 1, "its own news are none"
+
+
+async def test_a_creation_wakes_a_claim_on_a_lane_that_is_named_by_a_uuid(options: Options) -> None:
+    name = str(uuid4())
+    async with two(options) as (here, there):
+        waiting = asyncio.ensure_future(there.claim(name, (), worker(max_wait_ms=60_000)))
+        await parked(there, "ready", name)
+        began = now()
+        await create(here, lane_id=name)
+        assert await waiting is not None and now() - began < POLL_S / 2
 
 
 async def test_a_creation_on_another_lane_wakes_nobody(options: Options) -> None:
@@ -137,7 +147,7 @@ async def claim_nothing(engine: PostgresBackend) -> bool:
 
 
 def leads(engine: PostgresBackend) -> bool:
-    return isinstance(engine._loops, Led) and engine._loops.leads
+    return engine._loops is not None and engine._loops.leads
 
 
 @pytest.fixture(autouse=True)
@@ -145,6 +155,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader, "ASK_EVERY_S", 0.03)
 
 
+def holder(engine: PostgresBackend) -> str:
+    assert engine._loops is not None and isinstance(engine._loops.inside, Led)
+    assert isinstance(engine._loops.inside.election, leader.Election)
+    return engine._loops.inside.election.me
+
+
+@pytest.mark.meets("leader_change", "delay")
 async def test_of_two_one_leads_and_the_other_follows_when_it_leaves(options: Options) -> None:
     async with engine_on(options) as first, engine_on(options) as second:
         assert first.with_scanners(SLOW) and not first.with_scanners(SLOW)
@@ -152,10 +169,10 @@ async def test_of_two_one_leads_and_the_other_follows_when_it_leaves(options: Op
         assert second.with_scanners(SLOW)
         with plain(options) as db:
             await both_asked(db)
-            assert one(db, LEADERS) == 1 and not leads(second)
+            assert one(db, LEADER) == holder(first) and not leads(second)
             await first.close()
             await until(lambda: leads(second))
-            assert one(db, LEADERS) == 1
+            assert one(db, LEADER) == holder(second)
 
 
 async def test_started_together_exactly_one_leads(options: Options) -> None:
@@ -165,24 +182,65 @@ async def test_started_together_exactly_one_leads(options: Options) -> None:
         await until(lambda: leads(first) or leads(second))
         with plain(options) as db:
             await both_asked(db)
-            assert one(db, LEADERS) == 1
         assert leads(first) is not leads(second)
 
 
-async def test_a_leader_whose_session_ends_stops_and_somebody_leads_again(options: Options) -> None:
+async def test_a_leader_whose_session_ends_is_followed_or_leads_on(options: Options) -> None:
     async with engine_on(options) as first, engine_on(options) as second:
         first.with_scanners(SLOW)
         await until(lambda: leads(first))
         second.with_scanners(SLOW)
-        assert isinstance(first._loops, Led)
-        led = first._loops._running
         with plain(options) as db:
             await both_asked(db)
-            one(db, LEADERS.replace("count(*)", "pg_terminate_backend(pid, 5000)"))
-            await until(lambda: first._loops is not None and first._loops._running is not led)  # type: ignore[union-attr]
-            await until(lambda: leads(first) or leads(second))
-            await until(lambda: one(db, LEADERS) == 1)
-        await until(lambda: led is not None and led._tasks == [])
+            ended = one(db, "SELECT backend FROM ff_leader")
+            db.execute("SELECT pg_terminate_backend(%s, 5000)", (ended,))
+            await until(lambda: one(db, "SELECT backend FROM ff_leader") != ended)
+            await until(lambda: leads(first) is not leads(second))
+            assert one(db, LEADER) in (holder(first), holder(second))
+
+
+@pytest.mark.parametrize("off_s", [-1, +3_600])
+async def test_a_lease_that_ran_out_or_lies_too_far_ahead_is_taken_over(options: Options, off_s: int) -> None:
+    """The second is what a server leaves behind whose clock was set back."""
+    with plain(options) as db:
+        at = "extract(epoch FROM clock_timestamp()) * 1000 + %s"
+        db.execute(f"INSERT INTO ff_leader VALUES ('loops', 'gone', 0, {at})", (off_s * 1000,))
+        async with engine_on(options) as engine:
+            engine.with_scanners(SLOW)
+            await until(lambda: leads(engine))
+
+
+async def test_a_live_lease_of_another_is_honoured_until_it_ends(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader, "TTL_S", 0.5)
+    with plain(options) as db:
+        began = now()
+        db.execute("INSERT INTO ff_leader VALUES ('loops', 'other', 0, extract(epoch FROM clock_timestamp()) * 1000 + 400)")
+        async with engine_on(options) as engine:
+            engine.with_scanners(SLOW)
+            await until(lambda: leads(engine))
+            assert now() - began >= 0.4
+
+
+async def test_a_leader_that_finds_another_in_its_place_steps_down(options: Options) -> None:
+    async with engine_on(options) as engine:
+        engine.with_scanners(SLOW)
+        await until(lambda: leads(engine))
+        with plain(options) as db:
+            db.execute("UPDATE ff_leader SET holder = 'other', backend = 0")
+            await until(lambda: not leads(engine))
+
+
+async def test_a_leader_that_cannot_renew_steps_down_when_its_lease_ends(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leader, "TTL_S", 0.5)
+    monkeypatch.setattr(leader, "ANSWER_S", 0.1)
+    async with engine_on(options) as engine:
+        engine.with_scanners(SLOW)
+        await until(lambda: leads(engine))
+        with plain(options, autocommit=False) as db:
+            db.execute("SELECT 1 FROM ff_leader FOR UPDATE")
+            await until(lambda: not leads(engine))
 
 
 async def test_a_follower_takes_over_what_the_leader_left(options: Options) -> None:

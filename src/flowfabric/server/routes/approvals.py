@@ -9,7 +9,7 @@ from uuid import NAMESPACE_URL, uuid5
 import msgspec
 from msgspec import Meta, Struct
 
-from flowfabric.errors import EngineError, StateError, ValidationError
+from flowfabric.errors import EngineError, StateError, StateKind, ValidationError, ValidationKind
 from flowfabric.model.waitpoint import DeliverSignalArgs, WaitpointListed
 from flowfabric.server.route import Ask, Reply, Route
 from flowfabric.server.routes.waitpoints import delivered
@@ -43,6 +43,7 @@ class Answer(Struct, frozen=True):
     who: Annotated[str, Meta(min_length=1, max_length=200)]
     t: str = ""
     comment: Annotated[str, Meta(max_length=4_000)] = ""
+    payload: Annotated[str, Meta(max_length=65_536)] = ""
 
 
 def _page(status: int, title: str, main: str) -> Reply:
@@ -52,11 +53,18 @@ def _page(status: int, title: str, main: str) -> Reply:
 
 def _refused(error: EngineError) -> Reply:
     """Used and expired links say so, for only who had a good one gets that far; anything else is one and the same page."""
+    if isinstance(error, StateError) and error.kind is StateKind.TARGET_NOT_SIGNALABLE:
+        return _page(410, "No longer needed", "<h1>No longer needed</h1><p>What asked this has ended or goes on already.</p>")
     if isinstance(error, StateError):
         return _page(410, "Answered already", "<h1>Answered already</h1><p>Nothing waits for this answer any more.</p>")
     if isinstance(error, ValidationError) and "token_expired" in str(error):
         return _page(410, "Expired", "<h1>This link has expired</h1><p>Ask whoever sent it for a new one.</p>")
     return _page(404, "Not a valid link", "<h1>This link is not valid</h1><p>Check that it was copied whole.</p>")
+
+
+def _not_accepted(error: ValidationError) -> Reply:
+    said = f"<p>{escape(error.detail)}</p><p>Go back and change it; the question is still open.</p>"
+    return _page(400, "Not accepted", f"<h1>This answer is not accepted</h1>{said}")
 
 
 async def _asked(ask: Ask, token: str) -> WaitpointListed:
@@ -80,9 +88,23 @@ async def show(ask: Ask) -> Reply:
     form = (
         f'<form method="post"><input type="hidden" name="t" value="{escape(ask.query.t, quote=True)}">'
         '<label>Your name<input name="who" required maxlength="200" autocomplete="name"></label>'
-        f'<label>Comment<input name="comment" maxlength="4000"></label>{buttons}</form>'
+        f'<label>Comment<input name="comment" maxlength="4000"></label>{_field(asked)}{buttons}</form>'
     )
     return _page(200, "Your answer is needed", f"<h1>Your answer is needed</h1><dl>{told}</dl>{form}")
+
+
+def _field(asked: WaitpointListed) -> str:
+    """Where a payload is asked for: text as it is, anything else as JSON."""
+    if asked.payload_schema is None:
+        return ""
+    kind = escape(str(asked.payload_schema.get("type", "JSON")))
+    return f'<label>Answer ({kind})<input name="payload" maxlength="65536"></label>'
+
+
+def _payload(asked: WaitpointListed, text: str) -> bytes | None:
+    if asked.payload_schema is None or not text:
+        return None
+    return msgspec.json.encode(text) if asked.payload_schema.get("type") == "string" else text.encode()
 
 
 async def answer(ask: Ask) -> Reply:
@@ -102,11 +124,17 @@ async def answer(ask: Ask) -> Reply:
             signal_category="approval",
             source_type="link",
             source_identity=body.who,
-            payload=msgspec.json.encode({"comment": body.comment}) if body.comment else None,
+            payload=_payload(asked, body.payload),
+            comment=body.comment,
             idempotency_key=key[:256],
         )
+    except EngineError as error:
+        return _refused(error)
+    try:
         await delivered(ask, told)
     except EngineError as error:
+        if isinstance(error, ValidationError) and error.kind is ValidationKind.INVALID_INPUT:
+            return _not_accepted(error)
         return _refused(error)
     return _page(200, "Thank you", f"<h1>Thank you</h1><p>Your answer, <b>{escape(body.answer)}</b>, has been delivered.</p>")
 

@@ -21,7 +21,7 @@ from flowfabric.model.execution import (
     ReplayExecutionArgs,
 )
 from flowfabric.model.lease import RevokeLeaseArgs
-from flowfabric.server.route import BULK, CONTROL, LARGE, Ask, Reply, Route, bad_request, same, variant
+from flowfabric.server.route import BULK, CONTROL, LARGE, MAX_INDEX_DIGITS, Ask, Reply, Route, bad_request, same, variant
 from flowfabric.wire.operations import Bound, Role
 
 Byte = Annotated[int, Meta(ge=0, le=255)]
@@ -269,7 +269,7 @@ async def history(ask: Ask) -> Reply:
 async def attempts(ask: Ask) -> Reply:
     """Its attempts, first to last."""
     after = ask.query.after
-    if after and not (after.isascii() and after.isdigit()):
+    if after and not (after.isascii() and after.isdigit() and len(after) <= MAX_INDEX_DIGITS):
         raise bad_request("after: the index of an attempt")
     found = await ask.engine.list_attempts(ask.execution(), int(after) if after else None, ask.query.limit)
     if not found.items and await ask.engine.read_execution_state(ask.execution()) is None:

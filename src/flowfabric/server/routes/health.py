@@ -11,6 +11,8 @@ from flowfabric.model.lease import MAX_CLAIM_BATCH, Capabilities
 from flowfabric.server.route import Ask, Reply, Route
 from flowfabric.wire.operations import Bound
 
+MAX_OVERDUE_MS = 30_000
+
 
 async def healthz(ask: Ask) -> Reply:
     """Whether the server and its store answer."""
@@ -19,19 +21,25 @@ async def healthz(ask: Ask) -> Reply:
 
 
 async def readyz(ask: Ask) -> Reply:
-    """Whether it may be sent work: the store answers, the keys are there, and it is not stopping."""
+    """Whether it may be sent work: the store answers, the keys are there, timers are acted on, and it is not stopping."""
     checks: dict[str, str] = {"draining": "yes" if ask.server.is_draining else "no", "durability": ask.engine.durability}
+    overdue_ms = 0
     try:
         await ask.engine.ping()
         checks["store"] = "ok"
         kids = await ask.engine.list_waitpoint_hmac_kids()
         checks["waitpoint_keys"] = "ok" if kids.current_kid else "missing"
+        overdue_ms = await ask.engine.oldest_overdue_ms()
     except EngineError as error:
         checks["store"] = f"failed: {error.code}"
-    loops = ask.server.loops_are_running
-    checks["loops"] = "ok" if loops else "not running"
-    ready = checks["store"] == "ok" and checks.get("waitpoint_keys") == "ok" and loops and not ask.server.is_draining
-    return Reply(200 if ready else 503, {"status": "ready" if ready else "not ready", "checks": checks})
+    checks["loops"] = "ok" if ask.server.loops_are_running else "not running"
+    checks["timers"] = (
+        "ok" if overdue_ms <= MAX_OVERDUE_MS else f"overdue: no loop acts on them, the oldest for {overdue_ms // 1000} s"
+    )
+    fine = all(checks.get(name) == "ok" for name in ("store", "waitpoint_keys", "loops", "timers"))
+    ready = fine and not ask.server.is_draining
+    said = {"status": "ready" if ready else "not ready", "checks": checks, "oldest_overdue_timer_s": overdue_ms / 1000}
+    return Reply(200 if ready else 503, said)
 
 
 async def capabilities(ask: Ask) -> Reply:
@@ -59,7 +67,7 @@ async def config(ask: Ask) -> Reply:
 
 
 async def metrics(ask: Ask) -> Reply:
-    """Prometheus text."""
+    """Prometheus text; open to everybody with `FF_METRICS_OPEN=1`."""
     return await ask.server.metrics_page()
 
 
@@ -82,7 +90,7 @@ _OPEN: dict[str, Any] = {"role": None, "bound": Bound.FREE, "tag": "server"}
 ROUTES = (
     Route("GET", "/healthz", healthz, answers={200: dict[str, str]}, **_OPEN),
     Route("GET", "/readyz", readyz, answers={200: dict[str, Any], 503: dict[str, Any]}, **_OPEN),
-    Route("GET", "/metrics", metrics, answers={200: None}, media="text/plain", **_OPEN),
+    Route("GET", "/metrics", metrics, answers={200: None}, media="text/plain", tag="server"),
     Route("GET", "/openapi.json", openapi, answers={200: dict[str, Any]}, **_OPEN),
     Route("GET", "/docs", docs, answers={200: None}, media="text/html", **_OPEN),
     Route("GET", "/v1/capabilities", capabilities, bound=Bound.FREE, answers={200: Capabilities}, tag="server"),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
 from flowfabric.errors import EngineError, NotFound
-from flowfabric.model.event import Channel, ScannerFilter
+from flowfabric.model.event import Channel, EventPage, ScannerFilter
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrames, Visibility
 from flowfabric.server.binding import narrowed
 from flowfabric.server.route import Ask, Reply, Route, bad_request
@@ -18,6 +19,8 @@ from flowfabric.wire.operations import Bound
 from flowfabric.wire.values import encode
 
 MAX_FRAMES = 1_000
+HEAD_S = 0.25
+"""The head of an event stream waits so long for the first read, which may have to wait for a transaction of somebody else."""
 PUSH_MS = 15_000
 """A comment goes out at least so often, so that nobody in between takes the connection for dead."""
 
@@ -107,7 +110,7 @@ async def pushed(ask: Ask) -> Reply:
     if await ask.engine.read_execution_state(ident) is None:
         raise NotFound("execution", ident)
     attempt, _, after = ask.headers.get("last-event-id", "").partition(":")
-    if attempt and not (attempt.isdigit() and len(attempt) < 10):
+    if attempt and not (attempt.isascii() and attempt.isdigit() and len(attempt) < 10):
         raise bad_request("Last-Event-ID: <attempt>:<frame id>, as it was sent")
     at, behind = (int(attempt), after or "0-0") if attempt else (first, "0-0")
     await ask.engine.read_followed(ident, at, behind, Visibility.All, True, 0)  # a bad cursor is refused before the first byte
@@ -145,24 +148,29 @@ def _channel(channel: Channel) -> Any:
             cursor = bytes.fromhex(ask.headers.get("last-event-id", ""))
         except ValueError:
             raise bad_request("Last-Event-ID: the id of an event, as it was sent") from None
-        first = await ask.engine.read_events(channel, cursor, 1_000, 0, wanted)
+        reading = asyncio.ensure_future(ask.engine.read_events(channel, cursor, 1_000, 0, wanted))
+        await asyncio.wait({reading}, timeout=HEAD_S)
+        if reading.done():
+            reading.result()
 
         async def events() -> AsyncIterator[bytes]:
-            page = first
             yield b": following\n\n"
+            turn: Awaitable[EventPage] = reading
             while True:
+                try:
+                    page = await turn
+                except EngineError as error:
+                    yield b"event: problem\ndata: " + encode(problem_of(error)) + b"\n\n"
+                    return
+                if turn is not reading:
+                    yield b": still here\n\n"
                 if page.trimmed:
                     yield b"event: trimmed\ndata: {}\n\n"
                 for event in getattr(page, channel.value):
                     yield _event(event.cursor.hex(), event)
                 if ask.server.is_draining:
                     return
-                try:
-                    page = await ask.engine.read_events(channel, page.cursor, 1_000, PUSH_MS, wanted)
-                except EngineError as error:
-                    yield b"event: problem\ndata: " + encode(problem_of(error)) + b"\n\n"
-                    return
-                yield b": still here\n\n"
+                turn = ask.engine.read_events(channel, page.cursor, 1_000, PUSH_MS, wanted)
 
         return sse(events())
 

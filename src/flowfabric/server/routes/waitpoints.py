@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
-from flowfabric.ids import ExecutionId, execution_id
+from flowfabric.ids import ExecutionId, execution_id, parse_uuid
 from flowfabric.model.waitpoint import DeliverSignalArgs, SignalAccepted, SignalDuplicate, WaitpointListed
 from flowfabric.server.route import MEDIUM, Ask, Reply, Route, bad_request, same, variant
 from flowfabric.server.routes.executions import Byte, Time, payload_of
@@ -28,7 +28,7 @@ class After(Struct, frozen=True):
 async def pending(ask: Ask) -> Reply:
     """The open waitpoints of an execution. A fingerprint stands for each token."""
     try:
-        after = UUID(ask.query.after) if ask.query.after else None
+        after = parse_uuid(ask.query.after) if ask.query.after else None
     except ValueError:
         raise bad_request("after: the id of a waitpoint") from None
     if await ask.engine.read_execution_state(ask.execution()) is None:
@@ -40,7 +40,11 @@ async def pending(ask: Ask) -> Reply:
 
 def _shown(waitpoint: WaitpointListed) -> dict[str, Any]:
     said = {name: getattr(waitpoint, name) for name in type(waitpoint).__struct_fields__}
-    return {name: value for name, value in said.items() if value is not None or name not in ("activated_at", "expires_at")}
+    return {
+        name: value
+        for name, value in said.items()
+        if value is not None or name not in ("activated_at", "expires_at", "payload_schema")
+    }
 
 
 async def _open_token(engine: Engine, execution: ExecutionId, waitpoint: UUID) -> str | None:
@@ -79,6 +83,7 @@ class NewSignal(Struct, frozen=True, kw_only=True):
     payload: list[Byte] | None = None
     payload_b64: bytes | None = None
     payload_encoding: str | None = None
+    comment: str = ""
     correlation_id: str | None = None
     idempotency_key: str | None = None
     created_at: Time | None = None
@@ -105,6 +110,7 @@ def signal_args(ask: Ask, body: NewSignal) -> DeliverSignalArgs:
         source_type=body.source_type,
         source_identity=body.source_identity,
         payload=payload_of(body.payload, body.payload_b64, "payload"),
+        comment=body.comment,
         correlation_id=body.correlation_id or "",
         idempotency_key=body.idempotency_key,
         target_scope=body.target_scope,

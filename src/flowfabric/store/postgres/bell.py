@@ -49,6 +49,7 @@ class Bell:
     def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection]], hub: Hub, channel: str) -> None:
         self._connect, self._hub, self._channel = connect, hub, channel
         self._me = secrets.token_hex(4)
+        self._loop = asyncio.get_running_loop()
         self._pending = Effects()
         self._wanted = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -88,6 +89,12 @@ class Bell:
         elif self._later is None:
             self._later = asyncio.get_running_loop().call_later(PATIENCE_S, self._tell_now)
 
+    def tell_from_afar(self, effects: Effects, now_ms: int) -> None:
+        """As `tell`, from another thread."""
+        if self._task is not None and self._company.may_listen:
+            with suppress(RuntimeError):  # that loop is closed
+                self._loop.call_soon_threadsafe(self.tell, effects, now_ms)
+
     def _tell_now(self) -> None:
         self._later = None
         self._wanted.set()
@@ -109,11 +116,11 @@ class Bell:
                     self._is_listening = True
                     self._say(self._company.begin())
                     if await self._tell_until_leaving(connection):
+                        await connection.close(timeout=1)
                         return
                 finally:
                     self._is_listening = False
-                    with suppress(Exception):
-                        await connection.close(timeout=1)
+                    connection.terminate()  # no await: also runs when an engine that was not closed is collected
                 why = "connection lost"
             except TROUBLE as error:
                 why = type(error).__name__
@@ -174,6 +181,19 @@ class Bell:
         self._hub.ring_named({name for name, key in topics if key is None})
 
 
+class Relay:
+    """For a store on another thread of the same process: what it commits is told by the bell that is there."""
+
+    def __init__(self, bell: Bell) -> None:
+        self.tell = bell.tell_from_afar
+
+    def start(self) -> None:
+        """It rings already."""
+
+    async def stop(self) -> None:
+        """It is its owner's."""
+
+
 def _is_urgent(topic: str) -> bool:
     return topic not in TABLES or TABLES[topic].urgent
 
@@ -183,15 +203,16 @@ def message(sender: str, effects: Effects, word: Word = "") -> str:
     if word:
         return _encode((sender, (), {}, word)).decode()
     if len(effects.topics) <= MAX_TOPICS:
-        text = _encode((sender, list(effects.topics), effects.dues))
+        text = _encode((sender, [(name, _marked(key)) for name, key in effects.topics], effects.dues))
         if len(text) <= MAX_BYTES:
             return text.decode()
     return _encode((sender, list(dict.fromkeys((name, None) for name, _ in effects.topics)), effects.dues)).decode()
 
 
+def _marked(key: Any) -> Any:
+    """A uuid travels in a list, so that a text that looks like one stays a text."""
+    return [key] if isinstance(key, UUID) else key
+
+
 def _topic(name: str, key: Any) -> Topic:
-    """Keys that look like a uuid were one."""
-    if isinstance(key, str) and len(key) == 36:
-        with suppress(ValueError):
-            return name, UUID(key)
-    return name, key
+    return name, UUID(key[0]) if isinstance(key, list) else key

@@ -26,6 +26,9 @@ OURS = {
     "default_transaction_isolation": "read committed",
     "idle_in_transaction_session_timeout": "5000",
     "jit": "off",
+    "tcp_keepalives_idle": "10",
+    "tcp_keepalives_interval": "5",
+    "tcp_keepalives_count": "3",
     "timezone": "UTC",
 }
 WRITING = {

@@ -1,53 +1,111 @@
-"""Which of many processes runs the loops: the one whose session holds an advisory lock."""
+"""Which of many processes runs the loops: the one that holds a lease on a row, renewed while it answers.
+
+Times are the server's. Every statement stands alone and is sent as text, so it also works behind a transaction-mode pooler.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import zlib
+import logging
+import secrets
+import time
 from contextlib import suppress
 
 import asyncpg
 
 from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.connections import Options
-from flowfabric.store.postgres.failures import TROUBLE
 
+log = logging.getLogger("flowfabric.loops")
+
+TTL_S = 8.0
 ASK_EVERY_S = 2.0
-_CLASS = 0x0F10FA
+ANSWER_S = 2.0
+_NOW = "floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
 
 class Election:
-    """Leadership ends with the session, so a dead leader is followed at once and a frozen one when the server notices."""
+    """A frozen, blocked or partitioned leader is followed when its lease runs out, a dead one when its session has ended."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self.me = secrets.token_hex(8)
         self._connection: asyncpg.Connection | None = None
-        self._ended = asyncio.Event()
+        self._leads_until = float("-inf")
+        self._is_silent = False
 
     async def won(self) -> None:
         """Returns when this process leads."""
-        while True:
-            if await self._ask():
-                return
+        while not await self._ask(look_first=True):  # noqa: ASYNC110
             await asyncio.sleep(ASK_EVERY_S)
 
     async def lost(self) -> None:
-        """Returns when it no longer does."""
-        await self._ended.wait()
+        """Returns when another process leads, or when the lease was not renewed in time."""
+        while True:
+            await asyncio.sleep(min(ASK_EVERY_S, max(self._leads_until - time.monotonic(), 0)))
+            if await self._ask() is False or time.monotonic() >= self._leads_until:
+                return
 
     async def resign(self) -> None:
         connection, self._connection = self._connection, None
-        if connection is not None and not connection.is_closed():
-            with suppress(Exception):
-                await connection.close(timeout=2)
+        if connection is None or connection.is_closed():
+            return
+        with suppress(Exception):
+            await connection.execute(f"DELETE FROM ff_leader WHERE name = 'loops' AND holder = '{self.me}'", timeout=ANSWER_S)
+            await connection.close(timeout=ANSWER_S)
+        connection.terminate()
 
-    async def _ask(self) -> bool:
+    async def _ask(self, *, look_first: bool = False) -> bool | None:
+        """Whether this process leads; None when the server did not answer."""
+        began = time.monotonic()
         try:
-            if self._connection is None or self._connection.is_closed():
-                self._connection = await connections.connect(self._options)
-                self._ended = asyncio.Event()
-                self._connection.add_termination_listener(lambda _: self._ended.set())
-            place = zlib.crc32(self._options.schema.encode()) & 0x7FFFFFFF
-            return bool(await self._connection.fetchval("SELECT pg_try_advisory_lock($1, $2)", _CLASS, place))
-        except TROUBLE:
-            return False
+            async with asyncio.timeout(ANSWER_S):
+                connection = await self._connected()
+                if look_first and await connection.execute(self._held()) != "SELECT 0":
+                    return False
+                won = await connection.execute(self._take()) == "INSERT 0 1"
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self._drop(error)
+            return None
+        self._is_silent = False
+        if won:
+            self._leads_until = began + TTL_S
+        return won
+
+    async def _connected(self) -> asyncpg.Connection:
+        if self._connection is None or self._connection.is_closed():
+            self._connection = await connections.connect(self._options)
+        return self._connection
+
+    def _drop(self, error: Exception) -> None:
+        level = logging.DEBUG if self._is_silent else logging.WARNING
+        self._is_silent = True
+        log.log(level, "the election of the process that runs the loops failed; trying again", exc_info=error)
+        if self._connection is not None:
+            self._connection.terminate()
+            self._connection = None
+
+    def _held(self) -> str:
+        return f"SELECT 1 FROM ff_leader AS l WHERE l.name = 'loops' AND NOT ({self._free()})"
+
+    def _take(self) -> str:
+        backend = "0" if self._options.pooler else "pg_backend_pid()"
+        return (
+            "INSERT INTO ff_leader AS l (name, holder, backend, until_ms) "
+            f"VALUES ('loops', '{self.me}', {backend}, {_NOW} + {_ttl_ms()}) "
+            "ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, backend = excluded.backend, until_ms = excluded.until_ms "
+            f"WHERE {self._free()}"
+        )
+
+    def _free(self) -> str:
+        """Mine, run out, set further ahead than any lease lasts (the server's clock was set back), or its session has ended."""
+        return (
+            f"l.holder = '{self.me}' OR l.until_ms NOT BETWEEN {_NOW} AND {_NOW} + {_ttl_ms()} "
+            "OR (l.backend <> 0 AND NOT EXISTS (SELECT 1 FROM pg_stat_activity AS a WHERE a.pid = l.backend))"
+        )
+
+
+def _ttl_ms() -> int:
+    return int(TTL_S * 1000)

@@ -32,7 +32,7 @@ from flowfabric.store.postgres.apply import (
     runs_of,
     text_of,
 )
-from flowfabric.store.postgres.bell import Bell
+from flowfabric.store.postgres.bell import Bell, Relay
 from flowfabric.store.postgres.bound import BoundStore
 from flowfabric.store.postgres.coalescer import MAX_BATCH, Coalescer, Key
 from flowfabric.store.postgres.connections import Link, Links, Options
@@ -59,6 +59,10 @@ Shape = tuple[Any, ...]
 T = TypeVar("T")
 
 
+def _ticks_ms() -> int:
+    return time.monotonic_ns() // 1_000_000
+
+
 class PostgresStore:
     """One per engine and event loop. Nothing is sent before `open`."""
 
@@ -66,9 +70,11 @@ class PostgresStore:
     tag = BackendTag.POSTGRES
     durability = "full"
 
-    def __init__(self, options: Options, *, clock: Clock | None = None) -> None:
+    def __init__(self, options: Options, *, clock: Clock | None = None, beside: PostgresStore | None = None) -> None:
+        """`beside` is a store of another thread: both ring one hub, and its bell tells other processes."""
         self.options = options.checked()
-        self.hub = Hub()
+        self._beside = beside
+        self.hub: Hub = Hub() if beside is None else beside.hub
         self.channel = "ff_wake" if options.schema == "public" else f"ff_wake_{options.schema}"
         self.clock = None if clock is None else Ratchet(clock)
         self.closed = True
@@ -77,7 +83,7 @@ class PostgresStore:
         self._shared = Shared()
         self._dues = Dues(lambda sql: self._read(lambda session: session.fetch(sql)))
         self._noting: set[asyncio.Future[None]] = set()
-        self._offset_ms, self._offset_until, self._latest = 0, float("-inf"), 0
+        self._offset_ms, self._offset_until, self._latest = time.time_ns() // 1_000_000 - _ticks_ms(), float("-inf"), 0
 
     async def open(self, *, check: bool = True) -> PostgresStore:
         """Connects and, unless told otherwise, refuses a database whose schema does not fit."""
@@ -85,7 +91,7 @@ class PostgresStore:
         self._writers = [Link(self.options, settings, watched=True) for _ in range(self.options.writers)]
         self._readers = Links(self.options, self.options.readers)
         self._coalescer = Coalescer(self._run, self._writers)
-        self._bell = Bell(lambda: connections.connect(self.options, connections.TELLING), self.hub, self.channel)
+        self._bell: Bell = self._made_bell() if self._beside is None else cast(Bell, Relay(self._beside._bell))
         first, link = await connections.connect(self.options, settings, watched=True), self._writers[-1]
         link.adopt(first)
         try:
@@ -99,6 +105,9 @@ class PostgresStore:
         if not self.options.pooler:
             self._bell.start()
         return self
+
+    def _made_bell(self) -> Bell:
+        return Bell(lambda: connections.connect(self.options, connections.TELLING), self.hub, self.channel)
 
     async def prepare(self) -> str | None:
         """Applies the migrations that are missing; what was applied, or None."""
@@ -123,10 +132,11 @@ class PostgresStore:
         for link in self._writers:
             await link.close()
         await self._readers.close()
-        self.hub.ring_all()
+        if self._beside is None:
+            self.hub.ring_all()
 
     async def now_ms(self) -> int:
-        """The server's clock: asked now and then, carried forward by our own in between, and never running back.
+        """The server's clock: asked now and then, carried forward by the monotonic clock in between, and never running back.
 
         Rather behind than ahead: who looks before the server's time has come finds nothing due, and sleeps on.
         """
@@ -134,13 +144,12 @@ class PostgresStore:
             return self.clock()
         if time.monotonic() > self._offset_until:
             await self._shared.once("clock", self._set_clock)
-        self._latest = max(self._latest, time.time_ns() // 1_000_000 + self._offset_ms)
+        self._latest = max(self._latest, _ticks_ms() + self._offset_ms)
         return self._latest
 
     async def _set_clock(self) -> None:
         said = (await self._read(lambda session: session.fetch(_CLOCK)))[0][0]
-        heard = -(-time.time_ns() // 1_000_000)
-        self._offset_ms = said - heard
+        self._offset_ms = said - _ticks_ms() - 1
         self._offset_until = time.monotonic() + CLOCK_CHECK_S
 
     def inside(self, connection: Any) -> Store:
@@ -227,7 +236,7 @@ class PostgresStore:
                     return await self._one_by_one(link, shape, items)
                 raise as_engine_error(error) from error
             self.hub.announce(effects.topics, effects.dues)
-            self._bell.tell(effects, time.time_ns() // 1_000_000 + self._offset_ms if self.clock is None else self.clock())
+            self._bell.tell(effects, _ticks_ms() + self._offset_ms if self.clock is None else self.clock())
             return answers
         raise AssertionError("the last try returns or raises")
 

@@ -34,6 +34,14 @@ PG_TYPES = {
     "items": "json",
 }
 _OFTEN_VACUUMED = "autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0"
+PG_LEADER = """CREATE TABLE ff_leader (
+    name text COLLATE "C" NOT NULL,
+    holder text COLLATE "C" NOT NULL,
+    backend bigint NOT NULL,
+    until_ms bigint NOT NULL,
+    PRIMARY KEY (name)
+)"""
+"""Who runs the loops. Only Postgres has it: no plan touches it, and the other stores have one process or none to elect."""
 _PG_STORAGE = {
     "ff_exec_core": f" WITH (fillfactor = 80, toast_tuple_target = 512, {_OFTEN_VACUUMED})",
     "ff_attempt": f" WITH (fillfactor = 70, {_OFTEN_VACUUMED})",
@@ -66,7 +74,7 @@ def _sqlite_column(column: Column) -> str:
 
 
 def postgres_schema() -> str:
-    statements = [_postgres_table(t) for t in TABLES.values()]
+    statements = [*(_postgres_table(t) for t in TABLES.values()), PG_LEADER]
     statements += [index_statement(i) for i in INDEXES.values() if not i.primary]
     return "".join(f"{s};\n\n" for s in statements)
 

@@ -199,9 +199,10 @@ def _following(subject: Table, step: Step, at: int) -> Draft:
 def _children(subject: Table, step: Delete) -> list[Draft]:
     """Rows that go with their owner; an outbox first notes the highest number it loses."""
     drafts = []
-    named = {c.column: c.value for c in _named(step, subject)}
+    key = {c.column: c.value for c in _named(step, subject)}
     for child in subject.children:
         table = TABLES[child.table]
+        named = {child.column(k): value for k, value in key.items()}
         gone = Draft(subject, table)
         gone.sql = f"DELETE FROM {table.name} WHERE {_owned(gone, named)}"
         if table.outbox:

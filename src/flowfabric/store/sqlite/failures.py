@@ -20,6 +20,7 @@ from flowfabric.errors import (
 MAX_TRIES = 3
 FIRST_PAUSE_MS = 5
 OPEN_PATIENCE_S = 5.0
+GONE = "the database file was deleted or replaced while it was open; restart the process on the file that is wanted"
 T = TypeVar("T")
 _BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _CONSTRAINT, _NOTADB = 5, 6, 10, 11, 13, 14, 19, 26
 
@@ -75,3 +76,7 @@ def as_engine_error(error: sqlite3.Error) -> EngineError:
         return ResourceExhausted("sqlite disk", 0)
     kind = "protocol" if code == _CANTOPEN else "transport"
     return TransportError("sqlite", str(error), backend_kind=kind)
+
+
+def stopped(why: str) -> TransportError:
+    return TransportError("sqlite", f"writing stopped: {why}", backend_kind="other")

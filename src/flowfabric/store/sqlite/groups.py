@@ -10,7 +10,6 @@ from contextlib import suppress
 from itertools import chain
 from typing import Any
 
-from flowfabric.errors import TransportError
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.clock import Clock
 from flowfabric.store.dealing import dealt
@@ -19,18 +18,21 @@ from flowfabric.store.sql.lite import Statement, Values, list_text
 from flowfabric.store.sql.script import Script, decode_uuid, script
 from flowfabric.store.sqlite.failures import (
     FIRST_PAUSE_MS,
+    GONE,
     MAX_TRIES,
     as_engine_error,
     code_of,
     concerns_the_database,
     is_busy,
     is_doubtful,
+    stopped,
 )
 from flowfabric.store.sqlite.jobs import Job, run_key, selection
 
 NOBODY = list_text(())
 _UNIQUE = ("SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_ROWID")
 Row = tuple[Any, ...]
+Place = Callable[[], tuple[int, int] | None]
 
 
 class _Late(Exception):
@@ -43,8 +45,9 @@ class _Late(Exception):
 class Groups:
     """Used by one thread at a time; whom to wake once a group is committed is in `topics` and `dues`."""
 
-    def __init__(self, db: sqlite3.Connection, clock: Clock) -> None:
+    def __init__(self, db: sqlite3.Connection, clock: Clock, place: Place = lambda: None) -> None:
         self._db, self._clock = db, clock
+        self._place, self._opened = place, place()
         self._cursor = db.cursor()
         self._version = db.execute("PRAGMA data_version").fetchone()[0]
         self._broken: str | None = None
@@ -94,14 +97,18 @@ class Groups:
 
     def _once(self, group: Sequence[Job], last: bool) -> list[Any] | None:
         if self._broken is not None:
-            return [_stopped(self._broken) for _ in group]
+            return [stopped(self._broken) for _ in group]
         try:
-            return self._try_group(group)
+            answers = self._try_group(group)
+            if self._place() == self._opened:  # asked after the commit: what is acknowledged is in the file that is found there
+                return answers
+            self._broken = GONE
+            return [stopped(GONE) for _ in group]
         except sqlite3.Error as error:
             self._roll_back()
             if is_doubtful(error):
-                self._broken = str(error)
-                return [_stopped(self._broken) for _ in group]
+                self._broken = f"after a disk error: {error}"
+                return [stopped(self._broken) for _ in group]
             if is_busy(code_of(error)) and not last:
                 return None
             return [as_engine_error(error) for _ in group]
@@ -394,7 +401,3 @@ class Groups:
         if found is None:
             found = self._scripts[form] = script(form)
         return found
-
-
-def _stopped(why: str) -> TransportError:
-    return TransportError("sqlite", f"writing stopped after a disk error: {why}", backend_kind="other")

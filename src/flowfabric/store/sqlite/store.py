@@ -24,7 +24,7 @@ from flowfabric.store.sqlite.failures import as_engine_error, patiently
 from flowfabric.store.sqlite.migrate import migrate
 from flowfabric.store.sqlite.near import Near
 from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
-from flowfabric.store.sqlite.target import Target, check_version, connect
+from flowfabric.store.sqlite.target import Target, check_version, connect, create_private, place_of
 from flowfabric.store.sqlite.watch import ChangeWatch
 from flowfabric.store.sqlite.writer import Writer
 
@@ -60,11 +60,11 @@ class SqliteStore:
         self.durability = "none (memory)" if target.in_memory else "full" if synchronous == "FULL" else "process"
         self._settings: dict[str, Any] = {"synchronous": synchronous, "wal": wal}
         self.asked: dict[str, Any] = {**self._settings, "pool_size": pool_size}
-        self.users = 0
+        self.users = self.backends = 0
         self.closed = False
         self.loops: Any = None
         db = self._open()
-        self._writer = Writer(db, self.clock, self.hub)
+        self._writer = Writer(db, self.clock, self.hub, place_of(target))
         self._readers = None if target.in_memory else _Readers(target, max(pool_size - 1, 1), self._settings)
         self._near = None if target.in_memory or not wal else Near(target, self._settings)
         self._watch = None if target.in_memory else ChangeWatch(target, self.hub, self._writer.look, self._settings)
@@ -75,6 +75,7 @@ class SqliteStore:
         """The writer's connection, migrated; for an in-memory database one more that keeps it alive."""
         with ExitStack() as opened:
             self._sentinel = None
+            create_private(self.target)
             try:
                 if self.target.in_memory:
                     self._sentinel = opened.enter_context(closing(patiently(self._connect)))

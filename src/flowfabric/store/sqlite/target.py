@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -63,10 +65,34 @@ def check_version() -> None:
         raise ConfigError(f"SQLite {sqlite3.sqlite_version} is too old: {wanted} or newer is needed (RETURNING)")
 
 
+def create_private(target: Target) -> None:
+    """A new file is for its owner only: it holds the secret that signs tokens. SQLite gives the log beside it the same mode."""
+    if target.in_memory or any(part.startswith("mode=") for part in _query(target.uri)):
+        return
+    with suppress(OSError):  # it is there, or opening it says why it cannot be
+        os.close(os.open(target.key, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+
+
+def place_of(target: Target) -> Callable[[], tuple[int, int] | None]:
+    """Which file is found under the path, asked again and again: device and inode, or None when there is none."""
+
+    def found() -> tuple[int, int] | None:
+        try:
+            there = os.stat(target.key)
+        except OSError:
+            return None
+        return there.st_dev, there.st_ino
+
+    return (lambda: None) if target.in_memory else found
+
+
 def connect(target: Target, *, synchronous: str, wal: bool, read_only: bool = False) -> sqlite3.Connection:
     """A connection with our settings; the caller owns its transactions."""
+    uri = target.uri
+    if read_only and not target.in_memory and not any(part.startswith("mode=") for part in _query(uri)):
+        uri += ("&" if "?" in uri else "?") + "mode=rw"  # and not rwc: a reader creates no file
     db = sqlite3.connect(
-        target.uri,
+        uri,
         uri=True,
         isolation_level=None,
         cached_statements=1024,

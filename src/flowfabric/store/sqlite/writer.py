@@ -15,7 +15,7 @@ from typing import Any
 from flowfabric.errors import ResourceExhausted, TransportError
 from flowfabric.store.clock import Clock
 from flowfabric.store.hub import Hub, Topic
-from flowfabric.store.sqlite.groups import Groups
+from flowfabric.store.sqlite.groups import Groups, Place
 from flowfabric.store.sqlite.jobs import Job, deliver, is_small
 
 MAX_GROUP = 500
@@ -27,9 +27,9 @@ LOOK = object()
 
 
 class Writer:
-    def __init__(self, db: sqlite3.Connection, clock: Clock, hub: Hub) -> None:
+    def __init__(self, db: sqlite3.Connection, clock: Clock, hub: Hub, place: Place = lambda: None) -> None:
         self._hub = hub
-        self.write = Groups(db, clock)
+        self.write = Groups(db, clock, place)
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self._entry = threading.Lock()
         self._turn = threading.Lock()

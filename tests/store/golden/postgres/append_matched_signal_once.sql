@@ -1,4 +1,4 @@
--- append_matched_signal_once(partition_key, execution_id, version, now, satisfied_set, satisfier_signal_ids, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
+-- append_matched_signal_once(partition_key, execution_id, version, now, satisfied_set, satisfier_signal_ids, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, comment, link, namespace, instance_tag, dedup_until_ms)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -25,13 +25,15 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.observed_effect AS observed_effect,
     u.matched AS matched,
     u.payload AS payload,
+    u.comment AS comment,
+    u.link AS link,
     u.namespace AS namespace,
     u.instance_tag AS instance_tag,
     u.dedup_until_ms AS dedup_until_ms,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::uuid[], $9::bigint[], $10::uuid[], $11::text[], $12::uuid[], $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[], $23::text[], $24::bigint[], $25::bytea[], $26::text[], $27::text[], $28::bigint[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, satisfied_set, satisfier_signal_ids, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::uuid[], $9::bigint[], $10::uuid[], $11::text[], $12::uuid[], $13::bigint[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::bigint[], $23::text[], $24::bigint[], $25::bytea[], $26::text[], $27::text[], $28::text[], $29::text[], $30::bigint[]) WITH ORDINALITY AS u(partition_key, execution_id, version, now, satisfied_set, satisfier_signal_ids, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, comment, link, namespace, instance_tag, dedup_until_ms, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
     last_mutation_at = a.now
@@ -64,6 +66,8 @@ g AS (UPDATE ff_exec_core AS t
     a.observed_effect,
     a.matched,
     a.payload,
+    a.comment,
+    a.link,
     a.namespace,
     a.instance_tag,
     a.dedup_until_ms,
@@ -124,6 +128,8 @@ w3 AS (INSERT INTO ff_signal AS t (partition_key,
     observed_effect,
     matched,
     payload,
+    comment,
+    link,
     accepted_at_ms) SELECT g.partition_key,
     g.execution_id,
     g.signal_id,
@@ -143,6 +149,8 @@ w3 AS (INSERT INTO ff_signal AS t (partition_key,
     g.observed_effect,
     g.matched,
     g.payload,
+    g.comment,
+    g.link,
     g.now
     FROM g
     ON CONFLICT (partition_key,
@@ -164,6 +172,8 @@ w3 AS (INSERT INTO ff_signal AS t (partition_key,
     observed_effect = EXCLUDED.observed_effect,
     matched = EXCLUDED.matched,
     payload = EXCLUDED.payload,
+    comment = EXCLUDED.comment,
+    link = EXCLUDED.link,
     accepted_at_ms = EXCLUDED.accepted_at_ms),
 w2 AS (UPDATE ff_waitpoint_pending AS t
     SET signal_count = t.signal_count + 1,

@@ -1,4 +1,4 @@
--- buffer_signal(partition_key, waitpoint_id, waitpoint_version, signals_trimmed, now, execution_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag)
+-- buffer_signal(partition_key, waitpoint_id, waitpoint_version, signals_trimmed, now, execution_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, comment, link, namespace, instance_tag)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -23,12 +23,14 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.observed_effect AS observed_effect,
     u.matched AS matched,
     u.payload AS payload,
+    u.comment AS comment,
+    u.link AS link,
     u.namespace AS namespace,
     u.instance_tag AS instance_tag,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::uuid[], $8::uuid[], $9::text[], $10::uuid[], $11::bigint[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::bigint[], $21::text[], $22::bigint[], $23::bytea[], $24::text[], $25::text[]) WITH ORDINALITY AS u(partition_key, waitpoint_id, waitpoint_version, signals_trimmed, now, execution_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::bigint[], $7::uuid[], $8::uuid[], $9::text[], $10::uuid[], $11::bigint[], $12::text[], $13::text[], $14::text[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::bigint[], $21::text[], $22::bigint[], $23::bytea[], $24::text[], $25::text[], $26::text[], $27::text[]) WITH ORDINALITY AS u(partition_key, waitpoint_id, waitpoint_version, signals_trimmed, now, execution_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, comment, link, namespace, instance_tag, n_)),
 g AS (UPDATE ff_waitpoint_pending AS t
     SET signal_count = t.signal_count + 1,
     signals_trimmed = a.signals_trimmed,
@@ -58,6 +60,8 @@ g AS (UPDATE ff_waitpoint_pending AS t
     a.observed_effect,
     a.matched,
     a.payload,
+    a.comment,
+    a.link,
     a.now,
     a.namespace,
     a.instance_tag),
@@ -98,6 +102,8 @@ w1 AS (INSERT INTO ff_signal AS t (partition_key,
     observed_effect,
     matched,
     payload,
+    comment,
+    link,
     accepted_at_ms) SELECT g.partition_key,
     g.execution_id,
     g.signal_id,
@@ -117,6 +123,8 @@ w1 AS (INSERT INTO ff_signal AS t (partition_key,
     g.observed_effect,
     g.matched,
     g.payload,
+    g.comment,
+    g.link,
     g.now
     FROM g
     ON CONFLICT (partition_key,
@@ -138,6 +146,8 @@ w1 AS (INSERT INTO ff_signal AS t (partition_key,
     observed_effect = EXCLUDED.observed_effect,
     matched = EXCLUDED.matched,
     payload = EXCLUDED.payload,
+    comment = EXCLUDED.comment,
+    link = EXCLUDED.link,
     accepted_at_ms = EXCLUDED.accepted_at_ms)
 SELECT (SELECT now_ms FROM clk),
     g.n_

@@ -1,4 +1,4 @@
--- create_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key)
+-- create_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, payload_schema, required_signal_names, approvers)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -13,10 +13,13 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.created_at_ms AS created_at_ms,
     u.expires_at_ms AS expires_at_ms,
     u.waitpoint_key AS waitpoint_key,
+    u.payload_schema AS payload_schema,
+    u.required_signal_names::json AS required_signal_names,
+    u.approvers::json AS approvers,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::uuid[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::uuid[], $9::text[], $10::text[], $11::bigint[], $12::bigint[], $13::text[], $14::text[], $15::text[], $16::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, payload_schema, required_signal_names, approvers, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET last_mutation_at = a.now_ms_
     FROM a
@@ -28,7 +31,8 @@ g AS (UPDATE ff_exec_core AS t
     AND t.current_worker_instance_id = a.worker_instance_id
     AND t.lifecycle_phase = 'active'::text
     AND t.ownership_state = 'leased'::text
-    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END RETURNING a.n_,
+    AND t.lease_expires_at_ms > a.now_ms_
+    AND (t.attempt_timeout_at_ms IS NULL OR t.attempt_timeout_at_ms > a.now_ms_) THEN true ELSE false END RETURNING a.n_,
     a.now_ms_,
     a.partition_key,
     a.waitpoint_id,
@@ -38,7 +42,10 @@ g AS (UPDATE ff_exec_core AS t
     a.created_at_ms,
     a.expires_at_ms,
     a.waitpoint_key,
-    a.attempt_index),
+    a.attempt_index,
+    a.payload_schema,
+    a.required_signal_names,
+    a.approvers),
 w1 AS (INSERT INTO ff_waitpoint_pending (partition_key,
     waitpoint_id,
     execution_id,
@@ -48,7 +55,10 @@ w1 AS (INSERT INTO ff_waitpoint_pending (partition_key,
     expires_at_ms,
     waitpoint_key,
     attempt_index,
-    state) SELECT g.partition_key,
+    payload_schema,
+    state,
+    required_signal_names,
+    approvers) SELECT g.partition_key,
     g.waitpoint_id,
     g.execution_id,
     g.token_kid,
@@ -57,7 +67,10 @@ w1 AS (INSERT INTO ff_waitpoint_pending (partition_key,
     g.expires_at_ms,
     g.waitpoint_key,
     g.attempt_index,
-    'pending'::text
+    g.payload_schema,
+    'pending'::text,
+    g.required_signal_names,
+    g.approvers
     FROM g
     ON CONFLICT DO NOTHING RETURNING 1)
 SELECT (SELECT now_ms FROM clk),

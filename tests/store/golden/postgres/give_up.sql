@@ -51,7 +51,8 @@ g AS (UPDATE ff_exec_core AS t
     AND t.current_worker_instance_id = a.worker_instance_id
     AND t.lifecycle_phase = 'active'::text
     AND t.ownership_state = 'leased'::text
-    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END RETURNING a.n_,
+    AND t.lease_expires_at_ms > a.now_ms_
+    AND (t.attempt_timeout_at_ms IS NULL OR t.attempt_timeout_at_ms > a.now_ms_) THEN true ELSE false END RETURNING a.n_,
     a.now_ms_,
     a.attempt_reason,
     a.lease_id,

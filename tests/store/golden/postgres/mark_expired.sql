@@ -23,7 +23,9 @@ g AS (UPDATE ff_exec_core AS t
     attempt_state = 'attempt_interrupted'::text,
     lease_expired_at = a.now_ms_,
     expired_epoch = t.lease_epoch,
-    interrupt_cause = 'lease_expired'::text
+    interrupt_cause = 'lease_expired'::text,
+    attempt_timeout_at_ms = NULL::bigint,
+    attempt_timeout_remaining_ms = t.attempt_timeout_ms
     FROM a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id

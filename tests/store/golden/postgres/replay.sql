@@ -64,11 +64,12 @@ g AS (UPDATE ff_exec_core AS t
     t.execution_id AS r_execution_id,
     t.attempt_index AS r_attempt_index,
     t.lease_epoch AS r_lease_epoch,
+    t.flow_id AS r_flow_id,
     t.namespace AS r_namespace,
     t.instance_tag AS r_instance_tag,
     t.lane_id AS r_lane_id,
     t.deadline_at_ms AS r_deadline_at_ms),
-w2 AS (INSERT INTO ff_operator_event (event_type,
+w3 AS (INSERT INTO ff_operator_event (event_type,
     occurred_at_ms,
     execution_id,
     partition_key,
@@ -82,6 +83,12 @@ w2 AS (INSERT INTO ff_operator_event (event_type,
     g.r_instance_tag,
     g.details
     FROM g),
+w2 AS (UPDATE ff_flow_core AS t
+    SET settled_at_ms = NULL::bigint,
+    version = t.version + 1
+    FROM g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.flow_id = g.r_flow_id),
 w1 AS (UPDATE ff_attempt AS t
     SET attempt_state = 'created'::text,
     attempt_type = 'replay'::text,

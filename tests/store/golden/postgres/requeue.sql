@@ -28,7 +28,7 @@ g AS (UPDATE ff_exec_core AS t
     terminal_outcome = 'none'::text,
     public_state = 'waiting'::text,
     attempt_state = 'attempt_interrupted'::text,
-    attempt_timeout_remaining_ms = CASE WHEN t.attempt_timeout_at_ms IS NULL THEN NULL ELSE greatest(t.attempt_timeout_at_ms - a.now_ms_, 1) END
+    attempt_timeout_remaining_ms = t.attempt_timeout_ms
     FROM a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id

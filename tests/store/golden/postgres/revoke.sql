@@ -52,7 +52,7 @@ g AS (UPDATE ff_exec_core AS t
     attempt_state = 'attempt_interrupted'::text,
     interrupt_cause = 'lease_revoked'::text,
     lease_epoch = t.lease_epoch + 1,
-    attempt_timeout_remaining_ms = CASE WHEN t.attempt_timeout_at_ms IS NULL THEN NULL ELSE greatest(t.attempt_timeout_at_ms - l.now_ms_, 1) END
+    attempt_timeout_remaining_ms = t.attempt_timeout_ms
     FROM l
     WHERE t.partition_key = l.w_partition_key
     AND t.execution_id = l.w_execution_id RETURNING l.n_,

@@ -1,4 +1,4 @@
--- suspend_on_new_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, required_signal_names)
+-- suspend_on_new_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, payload_schema, required_signal_names)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -28,11 +28,12 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.created_at_ms AS created_at_ms,
     u.expires_at_ms AS expires_at_ms,
     u.waitpoint_key AS waitpoint_key,
+    u.payload_schema AS payload_schema,
     u.required_signal_names::json AS required_signal_names,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::text[], $9::text[], $10::uuid[], $11::uuid[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::uuid[], $24::text[], $25::text[], $26::bigint[], $27::bigint[], $28::text[], $29::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, required_signal_names, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::text[], $9::text[], $10::uuid[], $11::uuid[], $12::bigint[], $13::text[], $14::bigint[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[], $21::text[], $22::text[], $23::uuid[], $24::text[], $25::text[], $26::bigint[], $27::bigint[], $28::text[], $29::text[], $30::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, payload_schema, required_signal_names, n_)),
 g AS (UPDATE ff_exec_core AS t
     SET version = t.version + 1,
     last_mutation_at = a.now_ms_,
@@ -67,7 +68,8 @@ g AS (UPDATE ff_exec_core AS t
     AND t.current_worker_instance_id = a.worker_instance_id
     AND t.lifecycle_phase = 'active'::text
     AND t.ownership_state = 'leased'::text
-    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END RETURNING a.n_,
+    AND t.lease_expires_at_ms > a.now_ms_
+    AND (t.attempt_timeout_at_ms IS NULL OR t.attempt_timeout_at_ms > a.now_ms_) THEN true ELSE false END RETURNING a.n_,
     a.now_ms_,
     a.now,
     a.suspension_text,
@@ -93,6 +95,7 @@ g AS (UPDATE ff_exec_core AS t
     a.created_at_ms,
     a.expires_at_ms,
     a.waitpoint_key,
+    a.payload_schema,
     a.required_signal_names,
     t.partition_key AS r_partition_key,
     t.execution_id AS r_execution_id,
@@ -110,6 +113,7 @@ w5 AS (INSERT INTO ff_waitpoint_pending (partition_key,
     expires_at_ms,
     waitpoint_key,
     attempt_index,
+    payload_schema,
     state,
     activated_at_ms,
     suspension_id,
@@ -122,6 +126,7 @@ w5 AS (INSERT INTO ff_waitpoint_pending (partition_key,
     g.expires_at_ms,
     g.waitpoint_key,
     g.attempt_index,
+    g.payload_schema,
     'active'::text,
     g.now,
     g.suspension_id,

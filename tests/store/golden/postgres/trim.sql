@@ -20,7 +20,15 @@ g AS (DELETE
     a.wire_id,
     t.partition_key AS r_partition_key,
     t.flow_id AS r_flow_id,
+    t.namespace AS r_namespace,
+    t.idempotency_key AS r_idempotency_key,
     t.execution_id AS r_execution_id),
+w2 AS (DELETE
+    FROM ff_idempotency AS t USING g
+    WHERE t.namespace = g.r_namespace
+    AND t.idempotency_key = g.r_idempotency_key
+    AND t.execution_id = g.r_execution_id
+    AND (t.expires_at_ms IS NULL OR t.expires_at_ms <= g.now_ms_)),
 w1 AS (DELETE
     FROM ff_cancel_backlog_member AS t USING g
     WHERE t.partition_key = g.r_partition_key

@@ -1,4 +1,4 @@
--- append_signal_once(partition_key, execution_id, version, now, satisfied_set, satisfier_signal_ids, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
+-- append_signal_once(partition_key, execution_id, version, now, satisfied_set, satisfier_signal_ids, waitpoint_id, signals_trimmed, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, comment, link, namespace, instance_tag, dedup_until_ms)
 
 SELECT partition_key,
     execution_id
@@ -49,8 +49,12 @@ INSERT INTO ff_signal (partition_key,
     observed_effect,
     matched,
     payload,
+    comment,
+    link,
     accepted_at_ms)
     VALUES (?,
+    ?,
+    ?,
     ?,
     ?,
     ?,
@@ -89,6 +93,8 @@ INSERT INTO ff_signal (partition_key,
     observed_effect = ?,
     matched = ?,
     payload = ?,
+    comment = ?,
+    link = ?,
     accepted_at_ms = ?;
 
 INSERT INTO ff_signal_event (event_type,

@@ -1,4 +1,4 @@
--- bind_waitpoint(partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, attempt_index, now, suspension_id, required_signal_names)
+-- bind_waitpoint(partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, attempt_index, payload_schema, now, suspension_id, required_signal_names)
 
 INSERT INTO ff_waitpoint_pending (partition_key,
     waitpoint_id,
@@ -9,11 +9,13 @@ INSERT INTO ff_waitpoint_pending (partition_key,
     expires_at_ms,
     waitpoint_key,
     attempt_index,
+    payload_schema,
     state,
     activated_at_ms,
     suspension_id,
     required_signal_names)
     VALUES (?,
+    ?,
     ?,
     ?,
     ?,

@@ -1,4 +1,4 @@
--- buffer_signal_once(partition_key, waitpoint_id, waitpoint_version, signals_trimmed, now, execution_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
+-- buffer_signal_once(partition_key, waitpoint_id, waitpoint_version, signals_trimmed, now, execution_id, signal_id, waitpoint_key, suspension_id, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, comment, link, namespace, instance_tag, dedup_until_ms)
 
 UPDATE ff_waitpoint_pending
     SET signal_count = signal_count + 1,
@@ -28,8 +28,12 @@ INSERT INTO ff_signal (partition_key,
     observed_effect,
     matched,
     payload,
+    comment,
+    link,
     accepted_at_ms)
     VALUES (?,
+    ?,
+    ?,
     ?,
     ?,
     ?,
@@ -68,6 +72,8 @@ INSERT INTO ff_signal (partition_key,
     observed_effect = ?,
     matched = ?,
     payload = ?,
+    comment = ?,
+    link = ?,
     accepted_at_ms = ?;
 
 INSERT INTO ff_signal_event (event_type,

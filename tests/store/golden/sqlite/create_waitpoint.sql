@@ -1,4 +1,4 @@
--- create_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key)
+-- create_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, payload_schema, required_signal_names, approvers)
 
 UPDATE ff_exec_core
     SET last_mutation_at = ?
@@ -10,7 +10,8 @@ UPDATE ff_exec_core
     AND current_worker_instance_id = ?
     AND lifecycle_phase = 'active'
     AND ownership_state = 'leased'
-    AND lease_expires_at_ms > ?;
+    AND lease_expires_at_ms > ?
+    AND (attempt_timeout_at_ms IS NULL OR attempt_timeout_at_ms > ?);
 
 INSERT INTO ff_waitpoint_pending (partition_key,
     waitpoint_id,
@@ -21,7 +22,10 @@ INSERT INTO ff_waitpoint_pending (partition_key,
     expires_at_ms,
     waitpoint_key,
     attempt_index,
-    state)
+    payload_schema,
+    state,
+    required_signal_names,
+    approvers)
     VALUES (?,
     ?,
     ?,
@@ -31,5 +35,8 @@ INSERT INTO ff_waitpoint_pending (partition_key,
     ?,
     ?,
     ?,
-    'pending')
+    ?,
+    'pending',
+    ?,
+    ?)
     ON CONFLICT DO NOTHING;

@@ -1,7 +1,9 @@
--- forget_idempotency_key(namespace, idempotency_key, now)
+-- forget_idempotency_key(namespace, idempotency_key, now, execution_id, partition_key)
 
 DELETE
     FROM ff_idempotency
     WHERE namespace = ?
     AND idempotency_key = ?
-    AND expires_at_ms <= ?;
+    AND expires_at_ms <= ?
+    AND execution_id = ?
+    AND NOT EXISTS (SELECT 1 FROM ff_exec_core WHERE partition_key = ? AND execution_id = ? AND namespace = ? AND idempotency_key = ?);

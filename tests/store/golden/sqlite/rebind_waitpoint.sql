@@ -1,4 +1,4 @@
--- rebind_waitpoint(partition_key, waitpoint_id, version, now, suspension_id, required_signal_names, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, attempt_index)
+-- rebind_waitpoint(partition_key, waitpoint_id, version, now, suspension_id, required_signal_names, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, attempt_index, payload_schema)
 
 UPDATE ff_waitpoint_pending
     SET state = 'active',
@@ -11,6 +11,7 @@ UPDATE ff_waitpoint_pending
     expires_at_ms = ?,
     waitpoint_key = ?,
     attempt_index = ?,
+    payload_schema = ?,
     last_signal_at_ms = NULL,
     satisfied_at_ms = NULL,
     closed_at_ms = NULL,

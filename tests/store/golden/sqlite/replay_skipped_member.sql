@@ -4,6 +4,7 @@ SELECT lease_epoch,
     attempt_index,
     partition_key,
     execution_id,
+    flow_id,
     namespace,
     instance_tag
     FROM ff_exec_core
@@ -66,6 +67,12 @@ UPDATE ff_attempt
     WHERE partition_key = ?
     AND execution_id = ?
     AND attempt_index = ?;
+
+UPDATE ff_flow_core
+    SET settled_at_ms = NULL,
+    version = version + 1
+    WHERE partition_key = ?
+    AND flow_id = ?;
 
 INSERT INTO ff_operator_event (event_type,
     occurred_at_ms,

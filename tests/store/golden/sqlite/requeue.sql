@@ -1,6 +1,6 @@
 -- requeue(partition_key, execution_id, version)
 
-SELECT attempt_timeout_at_ms,
+SELECT attempt_timeout_ms,
     partition_key,
     execution_id,
     attempt_index,

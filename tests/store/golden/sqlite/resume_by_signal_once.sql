@@ -1,4 +1,4 @@
--- resume_by_signal_once(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, signals_trimmed, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, namespace, instance_tag, dedup_until_ms)
+-- resume_by_signal_once(partition_key, execution_id, version, now, eligibility_state, blocking_reason, blocking_detail, public_state, delay_until_ms, satisfied_set, satisfier_signal_ids, signal_id, waitpoint_id, signals_trimmed, suspension_id, waitpoint_key, attempt_index, signal_name, signal_category, source_type, source_identity, correlation_id, payload_encoding, target_scope, idempotency_key, created_at_ms, observed_effect, matched, payload, comment, link, namespace, instance_tag, dedup_until_ms)
 
 SELECT partition_key,
     execution_id,
@@ -83,8 +83,12 @@ INSERT INTO ff_signal (partition_key,
     observed_effect,
     matched,
     payload,
+    comment,
+    link,
     accepted_at_ms)
     VALUES (?,
+    ?,
+    ?,
     ?,
     ?,
     ?,
@@ -123,6 +127,8 @@ INSERT INTO ff_signal (partition_key,
     observed_effect = ?,
     matched = ?,
     payload = ?,
+    comment = ?,
+    link = ?,
     accepted_at_ms = ?;
 
 INSERT INTO ff_signal_event (event_type,

@@ -3,7 +3,7 @@
 SELECT current_lease_id,
     current_worker_instance_id,
     lease_epoch,
-    attempt_timeout_at_ms,
+    attempt_timeout_ms,
     partition_key,
     execution_id,
     attempt_index,

@@ -16,7 +16,8 @@ SELECT lease_epoch,
     AND current_worker_instance_id = ?
     AND lifecycle_phase = 'active'
     AND ownership_state = 'leased'
-    AND lease_expires_at_ms > ?;
+    AND lease_expires_at_ms > ?
+    AND (attempt_timeout_at_ms IS NULL OR attempt_timeout_at_ms > ?);
 
 UPDATE ff_exec_core
     SET version = version + 1,

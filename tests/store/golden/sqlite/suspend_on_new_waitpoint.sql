@@ -1,4 +1,4 @@
--- suspend_on_new_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, required_signal_names)
+-- suspend_on_new_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, payload_schema, required_signal_names)
 
 SELECT lease_epoch,
     attempt_timeout_at_ms,
@@ -16,7 +16,8 @@ SELECT lease_epoch,
     AND current_worker_instance_id = ?
     AND lifecycle_phase = 'active'
     AND ownership_state = 'leased'
-    AND lease_expires_at_ms > ?;
+    AND lease_expires_at_ms > ?
+    AND (attempt_timeout_at_ms IS NULL OR attempt_timeout_at_ms > ?);
 
 UPDATE ff_exec_core
     SET version = version + 1,
@@ -153,11 +154,13 @@ INSERT INTO ff_waitpoint_pending (partition_key,
     expires_at_ms,
     waitpoint_key,
     attempt_index,
+    payload_schema,
     state,
     activated_at_ms,
     suspension_id,
     required_signal_names)
     VALUES (?,
+    ?,
     ?,
     ?,
     ?,

@@ -31,7 +31,9 @@ UPDATE ff_exec_core
     attempt_state = 'attempt_interrupted',
     lease_expired_at = ?,
     expired_epoch = lease_epoch,
-    interrupt_cause = 'lease_expired'
+    interrupt_cause = 'lease_expired',
+    attempt_timeout_at_ms = NULL,
+    attempt_timeout_remaining_ms = attempt_timeout_ms
     WHERE partition_key = ?
     AND execution_id = ?;
 

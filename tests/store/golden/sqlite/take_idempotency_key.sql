@@ -1,11 +1,13 @@
--- take_idempotency_key(namespace, idempotency_key, partition_key, execution_id, expires_at_ms)
+-- take_idempotency_key(namespace, idempotency_key, partition_key, execution_id, expires_at_ms, digest)
 
 INSERT INTO ff_idempotency (namespace,
     idempotency_key,
     partition_key,
     execution_id,
-    expires_at_ms)
+    expires_at_ms,
+    digest)
     VALUES (?,
+    ?,
     ?,
     ?,
     ?,

@@ -1,7 +1,10 @@
 -- trim(partition_key, execution_id, version, wire_id)
 
 SELECT partition_key,
-    flow_id
+    flow_id,
+    namespace,
+    idempotency_key,
+    execution_id
     FROM ff_exec_core
     WHERE partition_key = ?
     AND execution_id = ?
@@ -135,3 +138,10 @@ DELETE
     WHERE partition_key = ?
     AND flow_id = ?
     AND execution_id = ?;
+
+DELETE
+    FROM ff_idempotency
+    WHERE namespace = ?
+    AND idempotency_key = ?
+    AND execution_id = ?
+    AND (expires_at_ms IS NULL OR expires_at_ms <= ?);

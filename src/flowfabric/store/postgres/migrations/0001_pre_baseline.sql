@@ -214,7 +214,8 @@ CREATE TABLE ff_idempotency (
     idempotency_key text COLLATE "C" NOT NULL,
     partition_key bigint NOT NULL,
     execution_id uuid NOT NULL,
-    expires_at_ms bigint NOT NULL,
+    expires_at_ms bigint,
+    digest text COLLATE "C",
     PRIMARY KEY (namespace, idempotency_key)
 );
 
@@ -251,6 +252,8 @@ CREATE TABLE ff_flow_core (
     terminal_at_ms bigint,
     version bigint NOT NULL DEFAULT 0,
     settled_at_ms bigint,
+    parent_partition bigint,
+    parent_execution_id uuid,
     raw_fields json NOT NULL DEFAULT '{}',
     PRIMARY KEY (partition_key, flow_id)
 );
@@ -425,6 +428,8 @@ CREATE TABLE ff_waitpoint_pending (
     close_reason text COLLATE "C",
     version bigint NOT NULL DEFAULT 0,
     signals_trimmed bigint NOT NULL DEFAULT 0,
+    payload_schema text COLLATE "C",
+    approvers json NOT NULL DEFAULT '[]',
     PRIMARY KEY (partition_key, waitpoint_id)
 );
 
@@ -449,6 +454,8 @@ CREATE TABLE ff_signal (
     observed_effect text COLLATE "C" NOT NULL,
     matched bigint NOT NULL DEFAULT 0,
     payload bytea,
+    comment text COLLATE "C" NOT NULL DEFAULT '',
+    link text COLLATE "C" NOT NULL DEFAULT '',
     PRIMARY KEY (partition_key, execution_id, signal_id)
 );
 
@@ -604,6 +611,14 @@ CREATE TABLE ff_schedule (
     PRIMARY KEY (namespace, name)
 );
 
+CREATE TABLE ff_leader (
+    name text COLLATE "C" NOT NULL,
+    holder text COLLATE "C" NOT NULL,
+    backend bigint NOT NULL,
+    until_ms bigint NOT NULL,
+    PRIMARY KEY (name)
+);
+
 CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
 
 CREATE INDEX ff_exec_core_held_idx ON ff_exec_core (quota_policy_id, execution_id) WHERE quota_policy_id IS NOT NULL AND ownership_state = 'leased';
@@ -632,7 +647,7 @@ CREATE INDEX ff_exec_core_retained_idx ON ff_exec_core (lane_id, retain_until_ms
 
 CREATE INDEX ff_claim_grant_grants_idx ON ff_claim_grant (expires_at_ms, execution_id);
 
-CREATE INDEX ff_idempotency_idempotency_idx ON ff_idempotency (expires_at_ms, namespace, idempotency_key);
+CREATE INDEX ff_idempotency_idempotency_idx ON ff_idempotency (expires_at_ms, namespace, idempotency_key) WHERE expires_at_ms IS NOT NULL;
 
 CREATE INDEX ff_worker_registry_worker_expiry_idx ON ff_worker_registry (expires_at_ms, namespace, worker_instance_id);
 
@@ -643,6 +658,8 @@ CREATE INDEX ff_exec_core_members_idx ON ff_exec_core (partition_key, flow_id, e
 CREATE INDEX ff_exec_core_dependent_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'blocked_by_dependencies';
 
 CREATE INDEX ff_flow_core_unsettled_flows_idx ON ff_flow_core (created_at_ms, flow_id) WHERE settled_at_ms IS NULL;
+
+CREATE INDEX ff_flow_core_children_of_idx ON ff_flow_core (parent_partition, parent_execution_id, flow_id) WHERE parent_execution_id IS NOT NULL;
 
 CREATE INDEX ff_edge_edges_out_idx ON ff_edge (partition_key, upstream_eid, edge_id);
 

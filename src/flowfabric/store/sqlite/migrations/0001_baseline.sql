@@ -214,7 +214,8 @@ CREATE TABLE ff_idempotency (
     idempotency_key TEXT NOT NULL,
     partition_key INTEGER NOT NULL,
     execution_id BLOB NOT NULL,
-    expires_at_ms INTEGER NOT NULL,
+    expires_at_ms INTEGER,
+    digest TEXT,
     PRIMARY KEY (namespace, idempotency_key)
 );
 
@@ -250,6 +251,8 @@ CREATE TABLE ff_flow_core (
     terminal_at_ms INTEGER,
     version INTEGER NOT NULL DEFAULT 0,
     settled_at_ms INTEGER,
+    parent_partition INTEGER,
+    parent_execution_id BLOB,
     raw_fields TEXT NOT NULL DEFAULT '{}',
     PRIMARY KEY (partition_key, flow_id)
 );
@@ -421,6 +424,8 @@ CREATE TABLE ff_waitpoint_pending (
     close_reason TEXT,
     version INTEGER NOT NULL DEFAULT 0,
     signals_trimmed INTEGER NOT NULL DEFAULT 0,
+    payload_schema TEXT,
+    approvers TEXT NOT NULL DEFAULT '[]',
     PRIMARY KEY (partition_key, waitpoint_id)
 );
 
@@ -445,6 +450,8 @@ CREATE TABLE ff_signal (
     observed_effect TEXT NOT NULL,
     matched INTEGER NOT NULL DEFAULT 0,
     payload BLOB,
+    comment TEXT NOT NULL DEFAULT '',
+    link TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (partition_key, execution_id, signal_id)
 );
 
@@ -627,7 +634,7 @@ CREATE INDEX ff_exec_core_retained_idx ON ff_exec_core (lane_id, retain_until_ms
 
 CREATE INDEX ff_claim_grant_grants_idx ON ff_claim_grant (expires_at_ms, execution_id);
 
-CREATE INDEX ff_idempotency_idempotency_idx ON ff_idempotency (expires_at_ms, namespace, idempotency_key);
+CREATE INDEX ff_idempotency_idempotency_idx ON ff_idempotency (expires_at_ms, namespace, idempotency_key) WHERE expires_at_ms IS NOT NULL;
 
 CREATE INDEX ff_worker_registry_worker_expiry_idx ON ff_worker_registry (expires_at_ms, namespace, worker_instance_id);
 
@@ -638,6 +645,8 @@ CREATE INDEX ff_exec_core_members_idx ON ff_exec_core (partition_key, flow_id, e
 CREATE INDEX ff_exec_core_dependent_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'blocked_by_dependencies';
 
 CREATE INDEX ff_flow_core_unsettled_flows_idx ON ff_flow_core (created_at_ms, flow_id) WHERE settled_at_ms IS NULL;
+
+CREATE INDEX ff_flow_core_children_of_idx ON ff_flow_core (parent_partition, parent_execution_id, flow_id) WHERE parent_execution_id IS NOT NULL;
 
 CREATE INDEX ff_edge_edges_out_idx ON ff_edge (partition_key, upstream_eid, edge_id);
 

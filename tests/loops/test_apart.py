@@ -1,0 +1,76 @@
+"""Loops and user code do not share an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from flowfabric.connect import SqliteBackend
+from flowfabric.engine.kernel import Settings
+from flowfabric.loops.apart import Apart
+from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
+from flowfabric.store.sqlite.registry import open_store
+from tests.engine.helpers import create, running, state, worker
+
+BLOCKED_S = 2.0
+NO_RETRIES = RetryPolicy(max_retries=0, backoff={})
+
+
+@pytest.mark.meets("freeze", "timeout", "deadline", "delay", "reclaim")
+async def test_timers_move_while_user_code_blocks_the_event_loop(tmp_path: Path) -> None:
+    engine = SqliteBackend(open_store(str(tmp_path / "live.db")), Settings(lease_reclaim_grace_ms=20))
+    engine.with_scanners()
+    soon = await engine.server_time_ms() + 300
+    policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=100), retry_policy=NO_RETRIES)
+    slow, _ = await running(engine, policy=policy)
+    lost, _ = await running(engine, worker(ttl_ms=100))
+    late = await create(engine, lane_id="late", execution_deadline_at=soon)
+    delayed = await create(engine, lane_id="later", delay_until=soon)
+    time.sleep(BLOCKED_S)  # noqa: ASYNC251
+    try:
+        assert await state(engine, slow) == "ENDED(expired)"
+        assert await state(engine, late) == "ENDED(expired)"
+        moved = (await engine.store.execute_for_test("SELECT last_transition_at FROM ff_exec_core WHERE lane_id = 'later'"))[0][0]
+        assert await state(engine, delayed) == "READY" and moved < soon + BLOCKED_S * 1000 / 2
+        assert await state(engine, lost) == "READY"
+    finally:
+        await engine.close()
+
+
+async def test_an_engine_that_was_not_closed_leaves_no_loops_behind(tmp_path: Path) -> None:
+    engine = SqliteBackend(open_store(str(tmp_path / "live.db")))
+    engine.with_scanners()
+    thread = engine.store.loops._thread
+    del engine
+    gc.collect()
+    async with asyncio.timeout(10):
+        while thread.is_alive():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_the_loops_stay_while_another_engine_uses_the_store(tmp_path: Path) -> None:
+    first, second = (SqliteBackend(open_store(str(tmp_path / "live.db"))) for _ in range(2))
+    first.with_scanners()
+    del first
+    gc.collect()
+    assert second.loops_are_running
+    await second.shutdown_prepare()
+    assert not second.loops_are_running
+    await second.store.close()
+    await second.close()
+
+
+async def test_loops_that_cannot_be_opened_do_not_hold_up_the_start() -> None:
+    def broken() -> None:
+        raise OSError("injected")
+
+    loops = Apart(broken)  # type: ignore[arg-type]
+    loops.start()
+    assert not loops.is_running and not loops.leads
+    await loops.stop(1)
+    assert not any(thread.name == "flowfabric-loops" for thread in threading.enumerate())

@@ -1,0 +1,46 @@
+"""Numbers that cannot be read are refused; Python itself raises above 4,300 digits."""
+
+from __future__ import annotations
+
+import pytest
+
+from flowfabric.engine.engine import Engine
+from tests.engine.helpers import running
+from tests.server.client import memory, quoted, served
+
+HUGE = "1" * 4_400
+pytestmark = memory
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"/v1/executions/ID/attempts?after={HUGE}",
+        f"/v1/executions/ID/attempts/{HUGE}/stream",
+        f"/v1/executions/ID/attempts/0/stream?from={HUGE}",
+        f"/v1/executions/ID/attempts/0/stream?limit={HUGE}",
+        f"/v1/executions/%7Bfp:{HUGE}%7D:00000000-0000-0000-0000-000000000000",
+        f"/v1/executions?partition={HUGE}",
+    ],
+)
+async def test_a_number_of_too_many_digits(engine: Engine, path: str) -> None:
+    ident, _ = await running(engine)
+    async with served(engine) as client:
+        found = await client.get(path.replace("ID", quoted(ident)))
+    assert found.status == 400, found
+
+
+async def test_leading_zeros_of_a_partition_do_not_count(engine: Engine) -> None:
+    ident, _ = await running(engine)
+    async with served(engine) as client:
+        found = await client.get("/v1/executions/" + quoted(ident).replace("fp:", "fp:+" + "0" * 4_400))
+    assert found.status == 200, found
+
+
+@pytest.mark.parametrize("last", ["\xb2:0-0", "\xb2", f"{HUGE}:0-0", f"0:{HUGE}", "-1:0-0", "0:\xb2-0"])
+async def test_a_last_event_id_that_was_not_sent(engine: Engine, last: str) -> None:
+    ident, _ = await running(engine)
+    path = f"/v1/executions/{quoted(ident)}/attempts/0/stream/events"
+    async with served(engine) as client:
+        raw = await client.get(path, headers={"Last-Event-ID": last.encode().decode("latin-1")})
+    assert raw.status == 400, raw

@@ -1,0 +1,110 @@
+-- hold_reporter_for_budget(partition_key, execution_id, version, lease_id, now, detail, blocked_on, worker_instance_id, details)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
+    u.execution_id AS execution_id,
+    u.version AS version,
+    u.lease_id AS lease_id,
+    u.now AS now,
+    u.detail AS detail,
+    u.blocked_on AS blocked_on,
+    u.worker_instance_id AS worker_instance_id,
+    u.details::json AS details,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], $6::bigint[], $7::text[], $8::text[], $9::text[], $10::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, lease_id, now, detail, blocked_on, worker_instance_id, details, n_)),
+g AS (UPDATE ff_exec_core AS t
+    SET version = t.version + 1,
+    last_mutation_at = a.now,
+    last_transition_at = a.now,
+    current_lease_id = NULL::uuid,
+    current_worker_id = NULL::text,
+    current_worker_instance_id = NULL::text,
+    lease_expires_at_ms = NULL::bigint,
+    lease_last_renewed_at = NULL::bigint,
+    lease_renewal_deadline = NULL::bigint,
+    lease_expired_at = NULL::bigint,
+    attempt_timeout_at_ms = NULL::bigint,
+    lifecycle_phase = 'runnable'::text,
+    ownership_state = 'unowned'::text,
+    eligibility_state = 'blocked_by_budget'::text,
+    blocking_reason = 'waiting_for_budget'::text,
+    blocking_detail = a.detail,
+    terminal_outcome = 'none'::text,
+    public_state = 'rate_limited'::text,
+    blocked_on = a.blocked_on,
+    attempt_state = 'attempt_interrupted'::text,
+    interrupt_cause = 'budget'::text,
+    lease_epoch = t.lease_epoch + 1,
+    attempt_timeout_remaining_ms = CASE WHEN t.attempt_timeout_at_ms IS NULL THEN NULL ELSE greatest(t.attempt_timeout_at_ms - a.now_ms_, 1) END
+    FROM a
+    WHERE t.partition_key = a.partition_key
+    AND t.execution_id = a.execution_id
+    AND CASE WHEN t.version = a.version
+    AND t.ownership_state = 'leased'::text
+    AND t.current_lease_id = a.lease_id
+    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.now,
+    a.lease_id,
+    a.worker_instance_id,
+    a.details,
+    t.partition_key AS r_partition_key,
+    t.execution_id AS r_execution_id,
+    t.attempt_index AS r_attempt_index,
+    t.lease_epoch AS r_lease_epoch,
+    t.attempt_timeout_remaining_ms AS r_attempt_timeout_remaining_ms,
+    t.namespace AS r_namespace,
+    t.instance_tag AS r_instance_tag),
+w4 AS (INSERT INTO ff_operator_event (event_type,
+    occurred_at_ms,
+    execution_id,
+    partition_key,
+    namespace,
+    instance_tag,
+    details) SELECT 'budget_breached'::text,
+    g.now,
+    g.r_execution_id::text,
+    g.r_partition_key,
+    g.r_namespace,
+    g.r_instance_tag,
+    g.details
+    FROM g),
+w3 AS (INSERT INTO ff_lease_event (event_type,
+    occurred_at_ms,
+    execution_id,
+    partition_key,
+    namespace,
+    instance_tag,
+    lease_id,
+    lease_epoch,
+    worker_instance_id,
+    reason) SELECT 'revoked'::text,
+    g.now,
+    g.r_execution_id::text,
+    g.r_partition_key,
+    g.r_namespace,
+    g.r_instance_tag,
+    g.lease_id::text,
+    g.r_lease_epoch,
+    g.worker_instance_id,
+    'budget'::text
+    FROM g),
+w2 AS (DELETE
+    FROM ff_claim_grant AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+w1 AS (UPDATE ff_attempt AS t
+    SET attempt_state = 'suspended'::text,
+    suspended_at_ms = g.now,
+    lease_expires_at_ms = NULL::bigint,
+    lease_epoch = g.r_lease_epoch,
+    attempt_timeout_remaining_ms = g.r_attempt_timeout_remaining_ms
+    FROM g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id
+    AND t.attempt_index = g.r_attempt_index)
+SELECT (SELECT now_ms FROM clk),
+    g.n_
+    FROM g;

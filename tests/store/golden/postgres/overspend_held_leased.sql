@@ -1,0 +1,130 @@
+-- overspend_held_leased(partition_key, execution_id, version, lease_id, now, reason, worker_instance_id, details)
+
+WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
+a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
+    u.execution_id AS execution_id,
+    u.version AS version,
+    u.lease_id AS lease_id,
+    u.now AS now,
+    u.reason AS reason,
+    u.worker_instance_id AS worker_instance_id,
+    u.details::json AS details,
+    u.n_,
+    clk.now_ms AS now_ms_
+    FROM clk,
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::uuid[], $6::bigint[], $7::text[], $8::text[], $9::text[]) WITH ORDINALITY AS u(partition_key, execution_id, version, lease_id, now, reason, worker_instance_id, details, n_)),
+g AS (UPDATE ff_exec_core AS t
+    SET version = t.version + 1,
+    last_mutation_at = a.now,
+    last_transition_at = a.now,
+    current_lease_id = NULL::uuid,
+    current_worker_id = NULL::text,
+    current_worker_instance_id = NULL::text,
+    lease_expires_at_ms = NULL::bigint,
+    lease_last_renewed_at = NULL::bigint,
+    lease_renewal_deadline = NULL::bigint,
+    lease_expired_at = NULL::bigint,
+    attempt_timeout_at_ms = NULL::bigint,
+    reserved_for = NULL::text,
+    reserved_until_ms = NULL::bigint,
+    retain_until_ms = (a.now_ms_ + t.retention_ttl_ms),
+    lifecycle_phase = 'terminal'::text,
+    ownership_state = 'unowned'::text,
+    eligibility_state = 'not_applicable'::text,
+    blocking_reason = 'none'::text,
+    blocking_detail = ''::text,
+    terminal_outcome = 'failed'::text,
+    public_state = 'failed'::text,
+    delay_until_ms = NULL::bigint,
+    failure_reason = a.reason,
+    terminal_at_ms = a.now,
+    closing_epoch = t.lease_epoch,
+    closing_attempt_index = t.attempt_index,
+    attempt_state = 'attempt_terminal'::text
+    FROM a
+    WHERE t.partition_key = a.partition_key
+    AND t.execution_id = a.execution_id
+    AND CASE WHEN t.version = a.version
+    AND t.ownership_state = 'leased'::text
+    AND t.current_lease_id = a.lease_id
+    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END RETURNING a.n_,
+    a.now_ms_,
+    a.now,
+    a.reason,
+    a.lease_id,
+    a.worker_instance_id,
+    a.details,
+    t.partition_key AS r_partition_key,
+    t.execution_id AS r_execution_id,
+    t.attempt_index AS r_attempt_index,
+    t.namespace AS r_namespace,
+    t.instance_tag AS r_instance_tag,
+    t.lease_epoch AS r_lease_epoch,
+    t.flow_id AS r_flow_id),
+w5 AS (INSERT INTO ff_operator_event (event_type,
+    occurred_at_ms,
+    execution_id,
+    partition_key,
+    namespace,
+    instance_tag,
+    details) SELECT 'budget_breached'::text,
+    g.now,
+    g.r_execution_id::text,
+    g.r_partition_key,
+    g.r_namespace,
+    g.r_instance_tag,
+    g.details
+    FROM g),
+w4 AS (INSERT INTO ff_completion_event (outcome,
+    occurred_at_ms,
+    execution_id,
+    partition_key,
+    namespace,
+    instance_tag,
+    flow_id,
+    committed_at_ms) SELECT 'failed'::text,
+    g.now,
+    g.r_execution_id,
+    g.r_partition_key,
+    g.r_namespace,
+    g.r_instance_tag,
+    g.r_flow_id,
+    g.now_ms_
+    FROM g),
+w3 AS (INSERT INTO ff_lease_event (event_type,
+    occurred_at_ms,
+    execution_id,
+    partition_key,
+    namespace,
+    instance_tag,
+    lease_id,
+    lease_epoch,
+    worker_instance_id,
+    reason) SELECT 'revoked'::text,
+    g.now,
+    g.r_execution_id::text,
+    g.r_partition_key,
+    g.r_namespace,
+    g.r_instance_tag,
+    g.lease_id::text,
+    g.r_lease_epoch,
+    g.worker_instance_id,
+    'failed'::text
+    FROM g),
+w2 AS (DELETE
+    FROM ff_claim_grant AS t USING g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id),
+w1 AS (UPDATE ff_attempt AS t
+    SET attempt_state = 'ended_failure'::text,
+    outcome = 'failed'::text,
+    terminal_at_ms = g.now,
+    lease_expires_at_ms = NULL::bigint,
+    failure_reason = g.reason
+    FROM g
+    WHERE t.partition_key = g.r_partition_key
+    AND t.execution_id = g.r_execution_id
+    AND t.attempt_index = g.r_attempt_index)
+SELECT (SELECT now_ms FROM clk),
+    g.n_
+    FROM g;

@@ -1,0 +1,14 @@
+-- reporter_still_holds(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id)
+
+UPDATE ff_exec_core
+    SET lease_epoch = lease_epoch + 0
+    WHERE partition_key = ?
+    AND execution_id = ?
+    AND lease_epoch = ?
+    AND attempt_index = ?
+    AND current_lease_id = ?
+    AND current_worker_instance_id = ?
+    AND lifecycle_phase = 'active'
+    AND ownership_state = 'leased'
+    AND lease_expires_at_ms > ?
+    AND (attempt_timeout_at_ms IS NULL OR attempt_timeout_at_ms > ?);

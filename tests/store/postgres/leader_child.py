@@ -1,0 +1,22 @@
+"""Leads the loops of a database: python -m tests.store.postgres.leader_child URL [seconds its event loop is blocked]"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+from flowfabric.connect import PostgresBackend
+
+
+async def main(url: str, block_s: float) -> None:
+    engine = await PostgresBackend.connect(url)
+    engine.with_scanners()
+    while engine._loops is None or not engine._loops.leads:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    print("leads", flush=True)
+    time.sleep(block_s)  # noqa: ASYNC251
+    await asyncio.sleep(600)
+
+
+asyncio.run(main(sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 0))
