@@ -606,6 +606,11 @@ CREATE TABLE ff_schedule (
     PRIMARY KEY (namespace, name)
 );
 
+CREATE TABLE ff_clock (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    latest_ms INTEGER NOT NULL
+);
+
 CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
 
 CREATE INDEX ff_exec_core_held_idx ON ff_exec_core (quota_policy_id, execution_id) WHERE quota_policy_id IS NOT NULL AND ownership_state = 'leased';
