@@ -82,6 +82,7 @@ from flowfabric.sdk.flow import Node, all_of, any_of, quorum
 from flowfabric.sdk.logs import log_middleware
 from flowfabric.sdk.payloads import Codec, State
 from flowfabric.sdk.quotas import Quota
+from flowfabric.sdk.retention import Retention
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.waits import Answer, Decision, OpenWaitpoint, Signal
@@ -148,6 +149,7 @@ __all__ = [
     "RegisterWorkerArgs",
     "Rejected",
     "ReportUsageAdminArgs",
+    "Retention",
     "Retry",
     "RetryPolicy",
     "Run",
