@@ -46,6 +46,9 @@ from tests.sdk.test_tasks import (  # noqa: F401 - run here a second time
     test_state_is_given_by_type,
     test_the_same_key_is_the_same_run,
 )
+from tests.sdk.test_timeouts import (  # noqa: F401 - run here a second time
+    test_after_a_wait_the_worker_gives_an_attempt_what_is_left,
+)
 
 
 @pytest.fixture(params=["memory", "sqlite-file", "postgres"])

@@ -51,7 +51,7 @@ class Caller:
             call = partial(middleware, running.context, call)
         if task.timeout_ms is None:
             return await call()
-        return await _within(task.timeout_ms / 1_000, call)
+        return await _within(task.timeout_ms, running.work.time_used_ms, call)
 
     def sealed(self, task: Task[..., Any], value: Any) -> bytes | None:
         """A result as it is kept."""
@@ -90,16 +90,22 @@ class Caller:
         return self._threads
 
 
-async def _within(limit_s: float, call: Callable[[], Awaitable[Any]]) -> Any:
-    """A task that blocks the event loop cannot be stopped in time, so a result that is late does not count either."""
-    began = asyncio.get_running_loop().time()
+async def _within(timeout_ms: int, used_ms: int, call: Callable[[], Awaitable[Any]]) -> Any:
+    """The time the attempt used before it waited counts too.
+
+    A task that blocks the event loop cannot be stopped in time, so a result that is late does not count either.
+    """
+    began, left_s = asyncio.get_running_loop().time(), max(timeout_ms - used_ms, 0) / 1_000
+    said = f"its timeout of {timeout_ms / 1_000:g} s"
+    if used_ms:
+        said += f", of which {used_ms / 1_000:g} s were used before it waited"
     try:
-        async with asyncio.timeout(limit_s) as limit:
+        async with asyncio.timeout(left_s) as limit:
             result = await call()
     except TimeoutError as error:
         if limit.expired():
-            raise AttemptTimedOut(f"it ran for longer than its timeout of {limit_s:g} s") from error
+            raise AttemptTimedOut(f"it ran for longer than {said}") from error
         raise
-    if asyncio.get_running_loop().time() - began > limit_s:
-        raise AttemptTimedOut(f"it returned after its timeout of {limit_s:g} s")
+    if asyncio.get_running_loop().time() - began > left_s:
+        raise AttemptTimedOut(f"it returned after {said}")
     return result
