@@ -43,7 +43,8 @@ async def test_after_a_wait_the_worker_gives_an_attempt_what_is_left(
     segments: list[float] = []
 
     @app.task
-    async def quick() -> None: ...
+    async def child(ctx: Context) -> None:
+        await ctx.sleep("1h")
 
     @app.task(timeout="60s", retry=Retry(max=0))
     async def works(ctx: Context) -> None:
@@ -53,7 +54,7 @@ async def test_after_a_wait_the_worker_gives_an_attempt_what_is_left(
         if how == "suspend":
             await ctx.suspend("go on")
         elif how == "children":
-            await ctx.children(quick.call(delay="1h"))
+            await ctx.children(child.call())
         elif how == "sleep":
             await ctx.sleep("1h")
         elif len(segments) == 1:
