@@ -78,7 +78,7 @@ from flowfabric.sdk.failures import (
     RunSkipped,
     StepError,
 )
-from flowfabric.sdk.flow import Node, all_of, any_of, quorum
+from flowfabric.sdk.flow import Node, all_of, any_of, quorum, race
 from flowfabric.sdk.logs import log_middleware
 from flowfabric.sdk.payloads import Codec, State
 from flowfabric.sdk.quotas import Quota
@@ -190,5 +190,6 @@ __all__ = [
     "log_middleware",
     "memory_engine",
     "quorum",
+    "race",
     "with_layers",
 ]

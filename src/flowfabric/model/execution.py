@@ -238,6 +238,7 @@ class ExecutionOutcome(Struct, frozen=True):
     last_failure_message: str | None
     cancellation_reason: str | None
     total_attempt_count: int
+    terminal_at_ms: int | None = None
 
     @property
     def ended(self) -> bool:

@@ -13,13 +13,14 @@ import msgspec
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.sdk.app import App, Middleware
 from flowfabric.sdk.blocking import Context as BlockingContext
 from flowfabric.sdk.blocking import in_its_thread
 from flowfabric.sdk.calls import submitted
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import AttemptTimedOut, PayloadError
-from flowfabric.sdk.flow import results_wanted
+from flowfabric.sdk.inputs import chosen, results_wanted
 from flowfabric.sdk.payloads import sealed, unsealed
 from flowfabric.sdk.running import Running
 from flowfabric.sdk.task import Task
@@ -65,9 +66,8 @@ class Caller:
     async def _arguments(self, engine: Engine, running: Running, task: Task[..., Any]) -> dict[str, Any]:
         payload = unsealed(self._app.codec, running.work.input_payload, f"task {task.name}: its arguments")
         raw, later = task.signature.decode(payload)
-        for name, idents in results_wanted(later).items():
-            found = [await self._result_of(engine, running.context, ident) for ident in idents]
-            raw[name] = found if isinstance(later[name], list) else found[0]
+        if later:
+            raw |= await self._results(engine, running.context, later)
         arguments = task.signature.arguments(raw)
         if task.signature.context_name is not None:
             arguments[task.signature.context_name] = running.context if task.is_async else BlockingContext(running.context)
@@ -75,8 +75,17 @@ class Caller:
             arguments[name] = next(each for each in self._state.values() if isinstance(each, kind))
         return arguments
 
-    async def _result_of(self, engine: Engine, context: Context, ident: ExecutionId) -> Any:
-        outcome = await context.ask("its arguments", lambda: engine.read_outcome(ident))
+    async def _results(self, engine: Engine, context: Context, later: Mapping[str, Any]) -> dict[str, Any]:
+        async def read(ident: ExecutionId) -> ExecutionOutcome | None:
+            return await context.ask("its arguments", lambda: engine.read_outcome(ident))
+
+        found = {}
+        for name, wanted in (await chosen(context, results_wanted(later), read)).items():
+            values = [self._result_of(context, ident, await read(ident)) for ident in wanted.idents]
+            found[name] = values if wanted.is_list else values[0]
+        return found
+
+    def _result_of(self, context: Context, ident: ExecutionId, outcome: ExecutionOutcome | None) -> Any:
         if outcome is None or outcome.terminal_outcome != "success":
             raise PayloadError(f"task {context.task}: the result of {ident} is wanted, and it has none")
         if outcome.result is None:
