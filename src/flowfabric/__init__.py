@@ -78,10 +78,11 @@ from flowfabric.sdk.failures import (
     RunSkipped,
     StepError,
 )
-from flowfabric.sdk.flow import Node, all_of, any_of, quorum
+from flowfabric.sdk.flow import Node, all_of, any_of, quorum, race
 from flowfabric.sdk.logs import log_middleware
 from flowfabric.sdk.payloads import Codec, State
 from flowfabric.sdk.quotas import Quota
+from flowfabric.sdk.retention import Retention
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.waits import Answer, Decision, OpenWaitpoint, Signal
@@ -148,6 +149,7 @@ __all__ = [
     "RegisterWorkerArgs",
     "Rejected",
     "ReportUsageAdminArgs",
+    "Retention",
     "Retry",
     "RetryPolicy",
     "Run",
@@ -188,5 +190,6 @@ __all__ = [
     "log_middleware",
     "memory_engine",
     "quorum",
+    "race",
     "with_layers",
 ]

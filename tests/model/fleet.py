@@ -20,8 +20,8 @@ Ends = Sequence[tuple[Held, bytes | None]]
 class Fleet(Spec):
     tables: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, now: int, label: str, lanes: tuple[str, ...], grace: int, retention: int) -> None:
-        super().__init__(now, label, lanes, grace, retention)
+    def __init__(self, now: int, label: str, lanes: tuple[str, ...], grace: int, ages: tuple[int, int]) -> None:
+        super().__init__(now, label, lanes, grace, ages)
         self.workers: dict[tuple[str, str], dict[str, Any]] = {}
         self.worker_events: list[tuple[str, str, str, int]] = []
         self.looked: dict[tuple[str, frozenset[str]], int] = {}
@@ -31,9 +31,8 @@ class Fleet(Spec):
         """Every moment ahead at which something changes by itself or becomes possible."""
         found: list[int | None] = [until for _, until in self.keys.values()]
         for e in self.execs.values():
-            kept = self.retention if e.policy.retain is None else e.policy.retain
             found += [e.expiry, e.delay, e.deadline, e.timeout_at, e.grant.until if e.grant else None]
-            found += [e.lost_at + self.grace if e.lost_at else None, e.ended + kept if e.ended else None]
+            found += [e.lost_at + self.grace if e.lost_at else None, e.ended + self.age(e) if e.ended else None]
         found += [w["seen"] + w["ttl"] for w in self.workers.values()]
         return sorted({t for t in found if t is not None and t > self.now})
 
@@ -85,9 +84,15 @@ class Fleet(Spec):
     def lane(self, lane: str, state: str) -> None:
         self.lanes[lane] = state
 
-    def trim(self, lane: str, kept: int) -> int:
+    def age(self, e: Exec, kept: int | None = None) -> int:
+        """How long it is kept after this end, unless told otherwise: as its own policy says, else as the engine's settings do."""
+        failed = e.outcome in ("failed", "expired")
+        own = e.policy.retain_failed if failed else e.policy.retain
+        return own if own is not None else self.ages[failed] if kept is None else kept
+
+    def trim(self, lane: str, kept: int | None) -> int:
         def is_due(e: Exec) -> bool:
-            return e.ended is not None and e.ended + (kept if e.policy.retain is None else e.policy.retain) <= self.now
+            return e.ended is not None and e.ended + self.age(e, kept) <= self.now
 
         gone = [i for i, e in self.execs.items() if e.lane == lane and is_due(e)]
         over = {k for k, (ident, until) in self.keys.items() if (until or 0) <= self.now and self.has_key(ident, k)}
@@ -173,10 +178,10 @@ class Fleet(Spec):
             self.release_limited()
         elif name == "retention_trimmer":
             for lane in self.lanes:
-                self.trim(lane, self.retention)
+                self.trim(lane, None)
             self.keys = {k: v for k, v in self.keys.items() if (v[1] or 0) > self.now or self.has_key(v[0], k)}
             self.keys = {k: (i, until if (until or 0) > self.now else None) for k, (i, until) in self.keys.items()}
         elif name == "worker_reaper":
             for key in [k for k, w in self.workers.items() if w["seen"] + w["ttl"] < self.now]:
                 self.bury(*key, "ttl_swept")
-            self.worker_events = [event for event in self.worker_events if event[3] > self.now - self.retention]
+            self.worker_events = [event for event in self.worker_events if event[3] > self.now - self.ages[0]]

@@ -27,7 +27,7 @@ POLICIES = (
     Policy(max_retries=2, first_ms=300, factor=3, most_ms=500, losses=1),
     Policy(caps=GPU, losses=0, replays=1),
     Policy(max_retries=1, first_ms=200, categories=("infra_crash",), deadline=2_500, timeout=1_500),
-    Policy(losses=1, dedup=1_500, retain=400, replays=1),
+    Policy(losses=1, dedup=1_500, retain=400, retain_failed=250, replays=1),
 )
 FAILURES = ("transient", "transient", "transient", "infra_crash", "permanent", "timeout", "cancelled")
 WORKERS = ("ann", "bob")

@@ -63,6 +63,8 @@ def as_json(policy: Policy) -> dict[str, Any] | None:
         made["routing_requirements"] = {"required_capabilities": sorted(policy.caps)}
     if policy.retain is not None:
         made["stream_policy"] = {"retention_ttl_ms": policy.retain}
+    if policy.retain_failed is not None:
+        made["retention_policy"] = {"failed_ms": policy.retain_failed}
     return made
 
 

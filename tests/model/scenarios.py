@@ -319,7 +319,7 @@ class Stories(EngineMachine):
         if h is not None:
             self.do(ops.cancel(h.ident, OVERRIDE) if end == "cancel" else HOLDER_OPS[end](h, self.now))
             e = self.bench.spec.execs[h.ident]
-            self.step_to(self.now + (2_000 if e.policy.retain is None else e.policy.retain), off)
+            self.step_to(self.now + self.bench.spec.age(e, None if by_loop else 2_000), off)
             self.do(ops.loop("retention_trimmer") if by_loop else ops.trim(e.lane, 2_000))
 
     @rule(i=who, policy=policies, inside=holder_ops, outside=outside_ops, swapped=st.booleans(), late=st.booleans())

@@ -16,8 +16,8 @@ OVERRIDE = "operator_override"
 
 
 class Spec:
-    def __init__(self, now: int, label: str, lanes: tuple[str, ...], grace: int, retention: int) -> None:
-        self.now, self.label, self.grace, self.retention = now, label, grace, retention
+    def __init__(self, now: int, label: str, lanes: tuple[str, ...], grace: int, ages: tuple[int, int]) -> None:
+        self.now, self.label, self.grace, self.ages = now, label, grace, ages
         self.lanes, self.marks = dict.fromkeys(lanes, "active"), True
         self.execs: dict[ExecutionId, Exec] = {}
         self.keys: dict[tuple[str, str], tuple[ExecutionId, int | None]] = {}

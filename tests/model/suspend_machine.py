@@ -25,7 +25,13 @@ from .suspend_spec import Suspends
 
 LANE = LANES[0]
 IDENTS = tuple(ExecutionId.of(p, UUID(int=(at + 1) << 64 | 9)) for at, p in enumerate((3, 3)))
-POLICIES = (NO_POLICY, NO_POLICY, Policy(timeout=900), Policy(deadline=2_500, losses=1), Policy(retain=400, replays=1))
+POLICIES = (
+    NO_POLICY,
+    NO_POLICY,
+    Policy(timeout=900),
+    Policy(deadline=2_500, losses=1),
+    Policy(retain=400, retain_failed=250, replays=1),
+)
 SECRETS = {"k1": "2a" * 32, "k2": "17" * 32, "k3": "c4" * 32}
 SOURCES = CountKind.DISTINCT_SOURCES
 ON_ONE: tuple[Condition, ...] = (

@@ -341,7 +341,7 @@ class Suspends(Fleet):
     def unreclaimable(self, e: Exec) -> str:
         return "lifecycle_phase=suspended (expected active)" if e.state == "SUSPENDED" else super().unreclaimable(e)
 
-    def trim(self, lane: str, kept: int) -> int:
+    def trim(self, lane: str, kept: int | None) -> int:
         gone = super().trim(lane, kept)
         self.boxes = {name: box for name, box in self.boxes.items() if box.ident in self.execs}
         self.once = {key: said for key, said in self.once.items() if key[0] in self.boxes}

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from flowfabric.model.attempt import Delayed, RetryScheduled, TerminalFailed
+from flowfabric.model.attempt import ATTEMPT_TIMEOUT, Delayed, RetryScheduled, TerminalFailed
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import BackendTag, Completed, LeaseRenewal
 from flowfabric.plan import Applied, Refused
@@ -120,13 +120,14 @@ def test_events_carry_namespace_tag_and_flow() -> None:
 
 
 def test_an_own_retention_starts_at_the_end() -> None:
-    before = execution("RUNNING", retention_ttl_ms=70)
-    for plan in (
-        attempts.complete(handle(before), None),
-        attempts.fail(handle(before), "r", "c", None).plan,
-        attempts.give_up(handle(before), "r"),
+    before = execution("RUNNING", retention_ttl_ms=70, failed_retention_ttl_ms=90)
+    for plan, kept_ms in (
+        (attempts.complete(handle(before), None), 70),
+        (attempts.give_up(handle(before), "r"), 70),
+        (attempts.fail(handle(before), "r", "c", None).plan, 90),
+        (attempts.fail(handle(before), "r", ATTEMPT_TIMEOUT, None).plan, 90),
     ):
-        assert stored(applied(Act(plan), before, attempt(before))).retain_until_ms == NOW + 70
+        assert stored(applied(Act(plan), before, attempt(before))).retain_until_ms == NOW + kept_ms
 
 
 # ---- fail

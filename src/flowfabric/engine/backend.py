@@ -320,7 +320,7 @@ class EngineBackend(
         """Removes workers whose heartbeat is overdue; how many."""
 
     async def forget_worker_events(self, limit: int = 1000) -> int:
-        """Drops registry events older than the retention; how many."""
+        """Drops registry events older than the retention of what completed; how many."""
 
     async def release_routed(self, limit: int = 1000, wanted: ScannerFilter | None = None) -> int:
         """Lets go of executions that waited for a capable worker and now have one; how many."""

@@ -164,7 +164,8 @@ class Claims(Routes):
         fields, was = self._claimed_fields(row, policy.lease_ttl_ms, policy.worker_instance_id)
         handle = self.handle(fields, claims.kind_after(was), retry_count=row[8], policy=row[9], in_flow=row[14] is not None)
         tags = {} if row[12] == "{}" else _tags(row[12])
-        return Work(handle, fields.execution_id, row[2], row[5], row[6], row[10], row[11] or b"", tags)
+        used_ms = claims.time_used_ms(row[6] - policy.lease_ttl_ms, row[15], row[16])
+        return Work(handle, fields.execution_id, row[2], row[5], row[6], row[10], row[11] or b"", tags, used_ms)
 
     def _claimed_fields(self, row: Row, ttl_ms: int, instance: str) -> tuple[HandleFields, str]:
         """The columns of `claims.CLAIMED` as a lease."""

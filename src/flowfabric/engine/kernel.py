@@ -12,6 +12,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.codec.handle import decode_handle, encode_handle
+from flowfabric.engine import checks
 from flowfabric.engine.admissions import Admissions
 from flowfabric.engine.attachments import Attachments
 from flowfabric.engine.cascade import Cascade
@@ -25,12 +26,12 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import MAX_GRAPH_EDGES, Edge, EdgeGroup
 from flowfabric.model.lease import Grant, Handle, HandleFields, HandleKind
-from flowfabric.model.policy import RetryPolicy
+from flowfabric.model.policy import MAX_DURATION_MS, RetryPolicy
 from flowfabric.model.quota import QuotaPolicy
 from flowfabric.plan import Applied
 from flowfabric.rules import admission, attempts
 from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse, Snapshot
-from flowfabric.rules.retention import DEFAULT_RETENTION_MS
+from flowfabric.rules.retention import DEFAULT_FAILED_RETENTION_MS, DEFAULT_RETENTION_MS
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, Store
 from flowfabric.store.schema import TABLES
@@ -52,11 +53,21 @@ def light(row: Row) -> Execution:
 
 
 class Settings(Struct, frozen=True):
-    """What a deployment may choose. A negative grace switches the automatic requeue off."""
+    """What a deployment may choose. A negative grace switches the automatic requeue off.
+
+    `retention_completed_ms` is the age of completed, cancelled and skipped executions, `retention_failed_ms` that of failed and
+    expired ones; an execution's own policy goes before them.
+    """
 
     default_retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY
     lease_reclaim_grace_ms: int = 5_000
-    retention_ms: int = DEFAULT_RETENTION_MS
+    retention_completed_ms: int = DEFAULT_RETENTION_MS
+    retention_failed_ms: int = DEFAULT_FAILED_RETENTION_MS
+
+    def checked(self) -> Settings:
+        for field in ("retention_completed_ms", "retention_failed_ms"):
+            checks.whole(getattr(self, field), field, 0, MAX_DURATION_MS)
+        return self
 
 
 class Facts(Struct, frozen=True, gc=False):
@@ -78,7 +89,7 @@ class Kernel:
 
     def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
         self.store = store
-        self.settings = settings or Settings()
+        self.settings = (settings or Settings()).checked()
         self._random = random.Random(seed)  # noqa: S311 - jitter, not a secret
         self._facts: dict[bytes, Facts] = {}
         self._lanes: set[str] = set()

@@ -30,6 +30,7 @@ _OUTCOME = (
     "last_failure_message",
     "cancellation_reason",
     "total_attempt_count",
+    "terminal_at_ms",
 )
 MAX_TRIES = 3
 

@@ -66,6 +66,7 @@ class Execution(Struct, frozen=True):
     attempt_timeout_at_ms: int | None
     attempt_timeout_remaining_ms: int | None
     retention_ttl_ms: int | None
+    failed_retention_ttl_ms: int | None
     retain_until_ms: int | None
     current_attempt_id: UUID | None
     current_lease_id: UUID | None
@@ -237,6 +238,7 @@ class ExecutionOutcome(Struct, frozen=True):
     last_failure_message: str | None
     cancellation_reason: str | None
     total_attempt_count: int
+    terminal_at_ms: int | None = None
 
     @property
     def ended(self) -> bool:

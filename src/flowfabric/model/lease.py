@@ -75,7 +75,10 @@ class ClaimPolicy(Struct, frozen=True, gc=False):
 
 
 class Work(Struct, frozen=True, gc=False):
-    """A claimed execution with everything needed to start: no second read."""
+    """A claimed execution with everything needed to start: no second read.
+
+    `time_used_ms` is how long its attempt was run before it waited; that counts towards its timeout.
+    """
 
     handle: Handle
     execution_id: ExecutionId
@@ -85,6 +88,7 @@ class Work(Struct, frozen=True, gc=False):
     execution_kind: str
     input_payload: bytes
     tags: dict[str, str]
+    time_used_ms: int = 0
 
 
 class LeaseRenewal(Struct, frozen=True, gc=False):

@@ -57,6 +57,13 @@ class StreamPolicy(Struct, frozen=True, omit_defaults=True):
     retention_ttl_ms: Duration | None = None
 
 
+class RetentionPolicy(Struct, frozen=True, omit_defaults=True):
+    """How long it is kept after its end: completed, cancelled or skipped; failed or expired."""
+
+    completed_ms: Duration | None = None
+    failed_ms: Duration | None = None
+
+
 class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Every field is optional."""
 
@@ -73,6 +80,7 @@ class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
     routing_requirements: RoutingRequirements | None = None
     dedup_window_ms: Duration | None = None
     stream_policy: StreamPolicy | None = None
+    retention_policy: RetentionPolicy | None = None
     max_signals_per_execution: Count = 10_000
 
     @property
@@ -96,7 +104,15 @@ class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def retention_ttl_ms(self) -> int | None:
-        return self.stream_policy.retention_ttl_ms if self.stream_policy else None
+        return self._age(None if self.retention_policy is None else self.retention_policy.completed_ms)
+
+    @property
+    def failed_retention_ttl_ms(self) -> int | None:
+        return self._age(None if self.retention_policy is None else self.retention_policy.failed_ms)
+
+    def _age(self, own: int | None) -> int | None:
+        """`stream_policy.retention_ttl_ms` is the age after any end, unless the retention policy has one."""
+        return own if own is not None or self.stream_policy is None else self.stream_policy.retention_ttl_ms
 
 
 PolicyInput = ExecutionPolicy | Mapping[str, Any] | str | bytes | None

@@ -105,3 +105,5 @@ class ExpirePhase(StrEnum):
 OPERATOR_OVERRIDE = "operator_override"
 ENDED_PHASES = ("terminal", "cancelled")
 """What the phase column of an ended execution holds; through the API both read `terminal`."""
+FAILED_OUTCOMES = ("failed", "expired")
+"""Ends somebody may have to look into, so they are kept longer than the others."""

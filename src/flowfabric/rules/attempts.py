@@ -16,7 +16,6 @@ from flowfabric.rules.parts import (
     CLOSED_BY_HOLDER,
     EXEC,
     HELD,
-    KEPT_UNTIL,
     MOVED,
     RELEASED,
     THIS_ATTEMPT,
@@ -24,6 +23,7 @@ from flowfabric.rules.parts import (
     close_attempt,
     completion_event,
     drop_grant,
+    ending,
     held_event,
 )
 from flowfabric.rules.states import entering
@@ -58,7 +58,7 @@ COMPLETE = Form(
             **MOVED,
             **RELEASED,
             **CLOSED_BY_HOLDER,
-            **entering("ENDED", outcome="success"),
+            **ending("success"),
             "attempt_state": "attempt_terminal",
             "result": Arg("result"),
             "result_encoding": Arg("result_encoding"),
@@ -90,7 +90,7 @@ FAIL_FOR_GOOD = Form(
     Update(
         EXEC,
         HELD,
-        {**_FAILED, **CLOSED_BY_HOLDER, **entering("ENDED", outcome="failed"), "attempt_state": "attempt_terminal"},
+        {**_FAILED, **CLOSED_BY_HOLDER, **ending("failed"), "attempt_state": "attempt_terminal"},
     ),
     close_attempt("ended_failure", "failed", **_WHY),
     held_event("revoked", "failed"),
@@ -104,7 +104,7 @@ FAIL_TIMED_OUT = Form(
         {
             **_FAILED,
             **CLOSED_BY_HOLDER,
-            **entering("ENDED", outcome="expired"),
+            **ending("expired"),
             "attempt_state": "attempt_terminal",
             "failure_reason": Arg("category"),
         },
@@ -178,8 +178,7 @@ GIVE_UP = Form(
             **MOVED,
             **RELEASED,
             **UNRESERVED,
-            **KEPT_UNTIL,
-            **entering("ENDED", outcome="cancelled"),
+            **ending("cancelled"),
             "attempt_state": "attempt_terminal",
             "lease_epoch": Add(1),
             "terminal_at_ms": Now(),

@@ -72,6 +72,8 @@ CLAIMED = (
     "tags",
     Was("attempt_state"),
     "flow_id",
+    "attempt_timeout_ms",
+    "attempt_timeout_at_ms",
 )
 
 
@@ -243,6 +245,11 @@ def renew_within_ms(ttl_ms: int) -> int:
 def kind_after(attempt_state: str) -> HandleKind:
     """What a claim of this state hands out."""
     return HandleKind.RESUMED if attempt_state == "attempt_interrupted" else HandleKind.FRESH
+
+
+def time_used_ms(now_ms: int, timeout_ms: int | None, ends_at_ms: int | None) -> int:
+    """How long a claimed attempt was run before it waited, as far as its timeout counts."""
+    return 0 if timeout_ms is None or ends_at_ms is None else max(timeout_ms - (ends_at_ms - now_ms), 0)
 
 
 def policy_text(text: str) -> str | None:

@@ -31,7 +31,6 @@ from flowfabric.rules.creating import clamp_priority
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.parts import (
     EXEC,
-    KEPT_UNTIL,
     MOVED,
     MOVED_AT_ARG,
     MUTATED,
@@ -43,6 +42,7 @@ from flowfabric.rules.parts import (
     close_waits,
     completion_event,
     drop_grant,
+    ending,
     held_event,
     lease_of,
     named,
@@ -56,8 +56,7 @@ _ENDED_CANCELLED: dict[str, Any] = {
     **MOVED_AT_ARG,
     **RELEASED,
     **UNRESERVED,
-    **KEPT_UNTIL,
-    **entering("ENDED", outcome="cancelled"),
+    **ending("cancelled"),
     "delay_until_ms": None,
     "terminal_at_ms": Once(Arg("now")),
     "cancellation_reason": Once(Arg("reason")),

@@ -134,13 +134,13 @@ def _judged(error: BaseException, task: Task[..., Any]) -> tuple[str, bool, int 
 
 
 def _message(error: BaseException) -> str:
-    """The whole chain of causes, in one line each."""
+    """The whole chain of causes in one line; what a timeout interrupted is none of them."""
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < 10:
         said = _said(cause)
         parts.append(f"{type(cause).__name__}: {said}" if said else type(cause).__name__)
-        cause = cause.__cause__
+        cause = None if isinstance(cause, AttemptTimedOut) else cause.__cause__
     return _text(": ".join(parts))
 
 

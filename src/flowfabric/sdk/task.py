@@ -14,7 +14,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT
 from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs, Duplicate
-from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements, TimeoutPolicy
+from flowfabric.model.policy import ExecutionPolicy, RetentionPolicy, RoutingRequirements, TimeoutPolicy
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
 from flowfabric.sdk.blocking import Context as BlockingContext
 from flowfabric.sdk.children import Call
@@ -58,10 +58,11 @@ class Task(Generic[P, R]):
         priority: int,
         requires: Iterable[str],
         quota: UUID | None = None,
+        retention: RetentionPolicy | None = None,
     ) -> None:
         self.app, self.function, self.name, self.lane, self.retry = app, function, name, lane, retry
         self.timeout_ms = None if timeout is None else millis(timeout, f"task {name}: timeout")
-        self.priority, self.requires, self.quota = priority, tuple(requires), quota
+        self.priority, self.requires, self.quota, self.retention = priority, tuple(requires), quota, retention
         self.is_async = inspect.iscoroutinefunction(function)
         if self.is_async:
             self.signature: Signature[R] = Signature(name, function, Context, (BlockingContext, _WAITS))
@@ -141,6 +142,7 @@ class Task(Generic[P, R]):
             timeout_policy=TimeoutPolicy(attempt_timeout_ms=self.timeout_ms + OVERTIME_MS) if self.timeout_ms else None,
             routing_requirements=RoutingRequirements(required_capabilities=tuple(requires)),
             quota_policy_id=None if self.quota is None else str(self.quota),
+            retention_policy=self.retention,
             dedup_window_ms=None if options.key_ttl is None else millis(options.key_ttl, "key_ttl"),
         )
         made = CreateExecutionArgs(

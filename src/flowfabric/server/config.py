@@ -10,11 +10,13 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from flowfabric.engine.kernel import Settings
 from flowfabric.errors import ConfigError
 from flowfabric.ids import lane_id
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.observe import sentry
 from flowfabric.rules.keys import is_secret
+from flowfabric.sdk.retention import age_ms
 from flowfabric.server.tokens import SHORTEST_TOKEN
 
 log = logging.getLogger("flowfabric.server")
@@ -96,6 +98,14 @@ def _interval(text: str) -> int | None:
     return _number("u64", U64, 1)(text) if text else None
 
 
+def _age(text: str) -> int:
+    span = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else text
+    try:
+        return age_ms(span, "age")
+    except ConfigError:
+        raise ValueError(f"expected a span like 36h or 30d, or seconds, from 1s to 10 years, got '{text:.40}'") from None
+
+
 _u32, _ms = _number("u32", U32, 1), _number("u64", U64)
 INTERVALS = {
     "FF_LEASE_EXPIRY_INTERVAL_MS": "lease_expiry_ms",
@@ -126,6 +136,8 @@ VARIABLES = (
     Variable("FF_SQLITE_PATH", ":memory:", str, "file of the SQLite database"),
     Variable("FF_SQLITE_POOL_SIZE", "4", _u32, "connections for reading"),
     Variable("FF_DEV_MODE", "0", _flag, "1 to run on SQLite, and without tokens on loopback"),
+    Variable("FF_RETENTION_COMPLETED", "24h", _age, "how long completed, cancelled and skipped executions are kept"),
+    Variable("FF_RETENTION_FAILED", "7d", _age, "how long failed and expired executions are kept"),
     Variable("FF_LISTEN_ADDR", "127.0.0.1:9090", _address, "host:port to listen on; anything but loopback needs a token"),
     Variable("FF_LANES", "default", _lanes, "lanes the server knows of, separated by commas"),
     Variable("FF_CORS_ORIGINS", "", _origins, "origins whose pages may call the API; empty is none, * is all"),
@@ -169,6 +181,8 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     sqlite_path: str
     sqlite_pool_size: int
     dev_mode: bool
+    retention_completed: int
+    retention_failed: int
     listen_addr: tuple[str, int]
     lanes: list[str]
     cors_origins: list[str]
@@ -200,6 +214,10 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     @property
     def is_loopback(self) -> bool:
         return self.listen_addr[0] in LOOPBACK
+
+    @property
+    def engine(self) -> Settings:
+        return Settings(retention_completed_ms=self.retention_completed, retention_failed_ms=self.retention_failed)
 
     def loops(self, defaults: LoopSettings) -> LoopSettings:
         return structs.replace(defaults, **self.intervals)

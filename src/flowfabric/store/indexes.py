@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.model.state import ENDED_PHASES
+from flowfabric.model.state import ENDED_PHASES, FAILED_OUTCOMES
 from flowfabric.plan import Cond
 from flowfabric.store.shape import Index
 
@@ -101,7 +101,18 @@ INDEXES: dict[str, Index] = {
             "ff_exec_core",
             ("terminal_at_ms", "execution_id"),
             ("lane_id",),
-            (_ENDED, Cond("retain_until_ms", "is null")),
+            (
+                _ENDED,
+                Cond("retain_until_ms", "is null"),
+                *(Cond("terminal_outcome", "!=", outcome) for outcome in FAILED_OUTCOMES),
+            ),
+        ),
+        Index(
+            "failed",
+            "ff_exec_core",
+            ("terminal_at_ms", "execution_id"),
+            ("lane_id",),
+            (_ENDED, Cond("retain_until_ms", "is null"), Cond("terminal_outcome", "in", FAILED_OUTCOMES)),
         ),
         Index(
             "retained",

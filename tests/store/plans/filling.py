@@ -62,13 +62,14 @@ FROM generate_series(1, QUEUED) AS i;
 
 INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, ownership_state,
     attempt_state, public_state, created_at_ms, delay_until_ms, lease_expires_at_ms, attempt_timeout_at_ms, terminal_at_ms,
-    retain_until_ms, lease_epoch, last_transition_at, quota_policy_id, reserved_until_ms, blocked_on)
+    retain_until_ms, terminal_outcome, lease_epoch, last_transition_at, quota_policy_id, reserved_until_ms, blocked_on)
 SELECT i % 4, {_OTHER}, '{LANE}',
     CASE i % 5 WHEN 0 THEN 'active' WHEN 1 THEN 'active' WHEN 2 THEN 'terminal' ELSE 'runnable' END,
     CASE i % 5 WHEN 3 THEN 'not_eligible_until_time'
         WHEN 4 THEN CASE WHEN i % 10 = 4 THEN 'blocked_by_budget' ELSE 'blocked_by_route' END ELSE 'not_applicable' END,
     CASE i % 5 WHEN 0 THEN 'leased' WHEN 1 THEN 'lease_expired_reclaimable' ELSE 'unowned' END, 'x', 'x', i, i, i, i, i,
-    CASE WHEN i % 10 < 5 THEN i END, 1, i, CASE WHEN i % 2 = 0 THEN {_ID} END, i, 'b-' || i {_SOME};
+    CASE WHEN i % 10 < 5 THEN i END, CASE WHEN i % 20 = 7 THEN 'failed' WHEN i % 5 = 2 THEN 'success' ELSE 'none' END,
+    1, i, CASE WHEN i % 2 = 0 THEN {_ID} END, i, 'b-' || i {_SOME};
 
 INSERT INTO ff_attempt (partition_key, execution_id, attempt_index) SELECT i % 4, {_OTHER}, 0 {_SOME};
 INSERT INTO ff_claim_grant (partition_key, execution_id, grant_id, kind, worker_id, worker_instance_id, lane_id, grant_ttl_ms,

@@ -30,7 +30,7 @@ g AS (UPDATE ff_exec_core AS t
     closing_epoch = a.lease_epoch,
     closing_attempt_index = a.attempt_index,
     terminal_at_ms = a.now_ms_,
-    retain_until_ms = (a.now_ms_ + t.retention_ttl_ms),
+    retain_until_ms = (a.now_ms_ + t.failed_retention_ttl_ms),
     lifecycle_phase = 'terminal'::text,
     ownership_state = 'unowned'::text,
     eligibility_state = 'not_applicable'::text,

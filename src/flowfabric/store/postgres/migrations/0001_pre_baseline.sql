@@ -41,6 +41,7 @@ CREATE TABLE ff_exec_core (
     attempt_timeout_at_ms bigint,
     attempt_timeout_remaining_ms bigint,
     retention_ttl_ms bigint,
+    failed_retention_ttl_ms bigint,
     retain_until_ms bigint,
     current_attempt_id uuid,
     current_lease_id uuid,
@@ -641,7 +642,9 @@ CREATE INDEX ff_exec_core_routed_idx ON ff_exec_core (last_transition_at, execut
 
 CREATE INDEX ff_exec_core_limited_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state IN ('blocked_by_budget', 'blocked_by_quota');
 
-CREATE INDEX ff_exec_core_ended_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL;
+CREATE INDEX ff_exec_core_ended_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL AND terminal_outcome != 'failed' AND terminal_outcome != 'expired';
+
+CREATE INDEX ff_exec_core_failed_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL AND terminal_outcome IN ('failed', 'expired');
 
 CREATE INDEX ff_exec_core_retained_idx ON ff_exec_core (lane_id, retain_until_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NOT NULL;
 

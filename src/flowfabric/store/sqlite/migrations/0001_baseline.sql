@@ -41,6 +41,7 @@ CREATE TABLE ff_exec_core (
     attempt_timeout_at_ms INTEGER,
     attempt_timeout_remaining_ms INTEGER,
     retention_ttl_ms INTEGER,
+    failed_retention_ttl_ms INTEGER,
     retain_until_ms INTEGER,
     current_attempt_id BLOB,
     current_lease_id BLOB,
@@ -633,7 +634,9 @@ CREATE INDEX ff_exec_core_routed_idx ON ff_exec_core (last_transition_at, execut
 
 CREATE INDEX ff_exec_core_limited_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state IN ('blocked_by_budget', 'blocked_by_quota');
 
-CREATE INDEX ff_exec_core_ended_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL;
+CREATE INDEX ff_exec_core_ended_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL AND terminal_outcome != 'failed' AND terminal_outcome != 'expired';
+
+CREATE INDEX ff_exec_core_failed_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL AND terminal_outcome IN ('failed', 'expired');
 
 CREATE INDEX ff_exec_core_retained_idx ON ff_exec_core (lane_id, retain_until_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NOT NULL;
 
