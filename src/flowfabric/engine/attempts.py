@@ -123,7 +123,7 @@ class Attempts(Grants):
         except BaseException:
             await self._give_back(claimer, rows)
             raise
-        return answers, [self._work(row, policy) for row in rows]
+        return answers, await self._works(rows, policy)
 
     def _ends_of(self, many: Sequence[tuple[Handle, bytes | None]]) -> _Ends:
         checks.whole(len(many), "completions", 0, MAX_COMPLETE_MANY)
@@ -186,7 +186,7 @@ class Attempts(Grants):
             retry_count, policy = snapshot.execution.retry_count, snapshot.execution.policy
         else:
             retry_count, policy = known.retry_count, known.policy
-        stored = stored_policy(policy)
+        stored = stored_policy(policy, fields.execution_id)
         delay_ms = retries.delay_after(
             failure_class,
             category,

@@ -312,7 +312,7 @@ class Executions(Kernel):
         ident = execution_id(execution)
         checks.partition_matches(partition, ident.partition_index)
         checks.optional_timestamp(now, "now")
-        await self.decide(ident, lambda snapshot: grants.unblock(snapshot, str(expected_blocking_reason), now))
+        await self.decide(ident, lambda snapshot: grants.unblock(snapshot, str(expected_blocking_reason), now), whole=True)
 
     # ---- tags
 

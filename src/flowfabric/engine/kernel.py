@@ -19,7 +19,7 @@ from flowfabric.engine.lookout import Lookout
 from flowfabric.engine.onlooker import NOBODY, Onlooker, tell_refusal
 from flowfabric.engine.standing import Limited
 from flowfabric.engine.turns import Turns
-from flowfabric.errors import Contention, ContentionKind, EngineError, TransportError
+from flowfabric.errors import Contention, ContentionKind, Corruption, EngineError, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
@@ -30,6 +30,7 @@ from flowfabric.model.quota import QuotaPolicy
 from flowfabric.plan import Applied
 from flowfabric.rules import admission, attempts
 from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse, Snapshot
+from flowfabric.rules.quarantine import damaged_list, unknown_budgets
 from flowfabric.rules.retention import DEFAULT_RETENTION_MS
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, Store
@@ -49,6 +50,14 @@ LIGHT = TABLES["ff_exec_core"].names[:-2]
 def light(row: Row) -> Execution:
     """An execution read without its payload and result."""
     return Execution(*(*row, None, None))
+
+
+def readable(execution: Execution) -> Execution:
+    """For what needs its lists; without them it could run where it must not."""
+    column = damaged_list(execution)
+    if column:
+        raise Corruption(f"{column} cannot be read", execution.id)
+    return execution
 
 
 class Settings(Struct, frozen=True):
@@ -109,10 +118,11 @@ class Kernel:
         lane: str | None = None,
         groups: bool = False,
         limited: Limited | None = None,
+        whole: bool = False,
     ) -> Snapshot:
         """The execution with its current attempt, or the attempt asked for, and what else a rule needs.
 
-        Its inbound group is found by its flow, which never changes once it has one.
+        Its inbound group is found by its flow, which never changes once it has one. `whole`: the rule asks for its lists.
         """
         key = (ident.partition_index, ident.uuid)
         owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
@@ -136,7 +146,7 @@ class Kernel:
         found = iter(loaded.rows)
         return Snapshot(
             loaded.now_ms,
-            next((light(row) for row in next(found)), None),
+            next((readable(light(row)) if whole else light(row) for row in next(found)), None),
             _first(Attempt, next(found)),
             _first(Grant, next(found)) if grant else None,
             _first(Lane, next(found)) if lane is not None else None,
@@ -160,6 +170,8 @@ class Kernel:
         if not rows:
             return "", None
         lane, quota_id, budgets = rows[0]
+        if unknown_budgets(budgets):
+            raise Corruption("budget_ids cannot be read", ident)
         if quota_id is None:
             return lane, Limited(None, budgets) if budgets else None
         quota = _first(QuotaPolicy, (await self.store.load((Get("ff_quota_policy", (quota_id,)),))).rows[0])
@@ -178,7 +190,12 @@ class Kernel:
         async def decide() -> Any:
             try:
                 return await self.decide(
-                    ident, lambda snapshot: admission.admitted(snapshot, rule(snapshot)), grant=True, lane=lane, limited=limited
+                    ident,
+                    lambda snapshot: admission.admitted(snapshot, rule(snapshot)),
+                    grant=True,
+                    lane=lane,
+                    limited=limited,
+                    whole=True,
                 )
             except EngineError as error:
                 tell_refusal(self.onlooker, error)
