@@ -177,7 +177,7 @@ class Claims(Routes):
         tags = stored_tags(row[12])
         if row[9] is not None:
             stored_policy(row[9])
-        handle = self.handle(fields, claims.kind_after(was), retry_count=row[8], policy=row[9], in_flow=row[14] is not None)
+        handle = self.handle(fields, claims.kind_after(was), retry_count=row[8], policy=row[9])
         return Work(handle, fields.execution_id, row[2], row[5], row[6], row[10], row[11] or b"", tags)
 
     def _claimed_fields(self, row: Row, ttl_ms: int, instance: str) -> tuple[HandleFields, str]:
@@ -188,8 +188,7 @@ class Claims(Routes):
     def _granted(self, applied: Applied, ttl_ms: int, instance: str, attempt: Attempt | None, kind: HandleKind | None) -> Claimed:
         row = applied.row
         fields, was = self._claimed_fields(row, ttl_ms, instance)
-        in_flow = row[14] is not None
-        handle = self.handle(fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9], in_flow=in_flow)
+        handle = self.handle(fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9])
         word = {"pending_retry_attempt": "retry", "pending_replay_attempt": "replay"}.get(was, "initial")
         if kind is HandleKind.RECLAIMED:
             word = "reclaim"

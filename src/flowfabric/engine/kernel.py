@@ -74,12 +74,21 @@ class Facts(Struct, frozen=True, gc=False):
     fields: HandleFields
     retry_count: int
     policy: str | None
-    in_flow: bool = False
 
     @property
     def may_have_children(self) -> bool:
         """A first lease has none that its own engine has not submitted; a later one is not known to."""
         return self.fields.lease_epoch > 1
+
+
+class Over(Struct, frozen=True, gc=False):
+    """What the end of an execution answers. It may have joined its flow after its claim, in another process."""
+
+    flow_id: UUID | None
+
+    @classmethod
+    def of(cls, applied: Applied) -> Over:
+        return cls(*applied.row)
 
 
 class Kernel:
@@ -290,14 +299,12 @@ class Kernel:
 
     # ---- handles
 
-    def handle(
-        self, fields: HandleFields, kind: HandleKind, *, retry_count: int, policy: str | None, in_flow: bool = False
-    ) -> Handle:
+    def handle(self, fields: HandleFields, kind: HandleKind, *, retry_count: int, policy: str | None) -> Handle:
         """A handle for a lease just granted; what its epoch froze is kept at hand."""
         opaque = encode_handle(fields)
         if len(self._facts) >= MAX_FACTS:
             del self._facts[next(iter(self._facts))]
-        self._facts[opaque] = Facts(fields, retry_count, policy, in_flow)
+        self._facts[opaque] = Facts(fields, retry_count, policy)
         return Handle(self._label, kind, opaque)
 
     def facts(self, handle: Handle) -> Facts | None:
@@ -313,18 +320,24 @@ class Kernel:
         return fields
 
     def forget(self, handle: Handle) -> bool:
-        """The lease is over. Whether its execution may be in a flow or have children: where that is not known, it may."""
+        """The lease is over. Whether its execution may have children: where that is not known, it may."""
         known = self._facts.pop(handle.opaque, None)
-        return known is None or known.in_flow or known.may_have_children
+        return known is None or known.may_have_children
+
+    def _concerns_others(self, handle: Handle, over: object) -> bool:
+        return self.forget(handle) or not isinstance(over, Over) or over.flow_id is not None
 
     def _forget_facts(self, ident: ExecutionId) -> None:
-        """It is about to join a flow, and what is kept at hand about its lease says that it is in none."""
+        """What is kept at hand about its lease says too little of it from now on: it gets children, or is held back."""
         for opaque in [opaque for opaque, known in self._facts.items() if known.fields.execution_id == ident]:
             del self._facts[opaque]
 
-    async def _ended(self, handle: Handle, fields: HandleFields, *, settle: bool = True) -> None:
-        """The holder ended the execution: those that wait for it hear of it before the holder does, unless told otherwise."""
-        if not self.forget(handle):
+    async def _ended(self, handle: Handle, fields: HandleFields, over: object, *, settle: bool = True) -> None:
+        """The holder ended the execution: those that wait for it hear of it before the holder does, unless told otherwise.
+
+        `over` is what was answered: no `Over` where the end was found to be done already.
+        """
+        if not self._concerns_others(handle, over):
             return
         hearing = self._cascade.ended((fields.execution_id,))
         if settle or self._cascade.is_behind:

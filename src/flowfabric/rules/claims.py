@@ -71,7 +71,6 @@ CLAIMED = (
     "payload",
     "tags",
     Was("attempt_state"),
-    "flow_id",
 )
 
 

@@ -21,8 +21,7 @@ SELECT attempt_state,
     policy,
     execution_kind,
     payload,
-    tags,
-    flow_id
+    tags
     FROM ff_exec_core
     WHERE lifecycle_phase = 'runnable'
     AND eligibility_state = 'eligible_now'
