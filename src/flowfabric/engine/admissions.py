@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from uuid import UUID
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 from flowfabric.engine.attachments import Attachments
 from flowfabric.engine.onlooker import NOBODY
+from flowfabric.engine.quarantine import sound
 from flowfabric.engine.standing import READS_PER_QUOTA, Tallies, budget_reads, budgets_in, over_limit
 from flowfabric.errors import Contention, ContentionKind
 from flowfabric.model.quota import BUDGET_GATE, QuotaPolicy
@@ -185,18 +187,16 @@ class Admissions:
         quotas = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
         self._learn([quotas[q.quota_policy_id] for q in expected], looks, loaded.rows[len(reads) :], loaded.now_ms)
         found = [Candidate(*row) for row in loaded.rows[1]]
+        counts = Counter(candidate.gate for candidate in found)
+        last = {candidate.gate: candidate for candidate in found}
+        behind = {gate: last[gate] for gate, count in counts.items() if count >= page}
+        found = await sound(self._store, found, of_budgets=True)
         over = over_limit(budgets_in(loaded.rows[2], loaded.rows[3])) if usual else {}
         looked_at = {quota.quota_policy_id for quota in expected}
         stale = [q for q in quotas.values() if q.quota_policy_id not in looked_at and not self.tallies.is_enough(q, wanted)]
         met = _budgets_of(found)
         await self._look_again(stale, met - usual, quotas, over)
         self._usual[lane] = frozenset(sorted(met)[:MOST_USUAL])
-        behind: dict[str, Candidate] = {}
-        counts: dict[str, int] = {}
-        for candidate in found:
-            counts[candidate.gate] = counts.get(candidate.gate, 0) + 1
-            if counts[candidate.gate] == page:
-                behind[candidate.gate] = candidate
         known = {gate: quotas[ident] for gate, ident in ids.items() if ident in quotas}
         rooms = {gate: self.tallies.room(quota, loaded.now_ms) for gate, quota in known.items()}
         return _Sight(loaded.now_ms, found, behind, known, rooms, over)
@@ -248,6 +248,7 @@ class Admissions:
                 del sight.behind[gate]
             else:
                 sight.behind[gate] = found[-1]
+        found = await sound(self._store, found, of_budgets=True)
         budgets = _budgets_of(found) - _budgets_of(sight.candidates)
         if budgets:
             policies, usage = (await self._store.load(budget_reads(budgets))).rows

@@ -8,15 +8,15 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-import msgspec
-
 from flowfabric.engine import checks
 from flowfabric.engine.admissions import Claimer, Later
+from flowfabric.engine.quarantine import hold_claimed
 from flowfabric.engine.routes import Routes
-from flowfabric.errors import EngineError
+from flowfabric.errors import Corruption, EngineError
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.event import LEASE_EVENTS
+from flowfabric.model.execution import stored_tags
 from flowfabric.model.lease import (
     MAX_CLAIM_BATCH,
     Claimed,
@@ -30,7 +30,7 @@ from flowfabric.model.lease import (
     ResumeToken,
     Work,
 )
-from flowfabric.model.policy import check_worker_capabilities
+from flowfabric.model.policy import check_worker_capabilities, stored_policy
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules import attempts, claims, leases
 from flowfabric.rules.attachments import GATES
@@ -47,7 +47,6 @@ SHORTEST_WAIT_S = 0.001
 CALM_S = 0.02
 """At least this long between two looks at a quota that is full, however many leases end meanwhile."""
 AT_ANY_TIME = Later()
-_tags = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class Claims(Routes):
@@ -72,7 +71,7 @@ class Claims(Routes):
             rows, _ = await self._ask(claimer)
         if not rows and policy.max_wait_ms:
             rows = await self._wait_for_work(claimer, policy.max_wait_ms / 1000)
-        return [self._work(row, policy) for row in rows]
+        return await self._works(rows, policy)
 
     async def _ask(self, claimer: Claimer) -> tuple[list[Row], Later]:
         """What there is now. A lane with nothing under a limit is asked in one statement."""
@@ -160,11 +159,26 @@ class Claims(Routes):
         if not await bell.wait(max(min(left, POLL_S, opens), SHORTEST_WAIT_S)) and claimer.capabilities:
             await self._look_around(claimer.lane, claimer.capabilities)
 
-    def _work(self, row: Row, policy: ClaimPolicy) -> Work:
-        fields, was = self._claimed_fields(row, policy.lease_ttl_ms, policy.worker_instance_id)
-        handle = self.handle(fields, claims.kind_after(was), retry_count=row[8], policy=row[9], in_flow=row[14] is not None)
-        tags = {} if row[12] == "{}" else _tags(row[12])
-        used_ms = claims.time_used_ms(row[6] - policy.lease_ttl_ms, row[15], row[16])
+    async def _works(self, rows: list[Row], policy: ClaimPolicy) -> list[Work]:
+        """All but those that cannot be read: these are leased already, so their leases are given up."""
+        works: list[Work] = []
+        damaged: list[tuple[HandleFields, str]] = []
+        for row in rows:
+            fields, was = self._claimed_fields(row, policy.lease_ttl_ms, policy.worker_instance_id)
+            try:
+                works.append(self._work(row, fields, was, policy))
+            except Corruption as error:
+                damaged.append((fields, error.what.partition(" ")[0]))
+        if damaged:
+            await hold_claimed(self.store, damaged)
+        return works
+
+    def _work(self, row: Row, fields: HandleFields, was: str, policy: ClaimPolicy) -> Work:
+        tags = stored_tags(row[12])
+        if row[9] is not None:
+            stored_policy(row[9])
+        handle = self.handle(fields, claims.kind_after(was), retry_count=row[8], policy=row[9])
+        used_ms = claims.time_used_ms(row[6] - policy.lease_ttl_ms, row[14], row[15])
         return Work(handle, fields.execution_id, row[2], row[5], row[6], row[10], row[11] or b"", tags, used_ms)
 
     def _claimed_fields(self, row: Row, ttl_ms: int, instance: str) -> tuple[HandleFields, str]:
@@ -175,8 +189,7 @@ class Claims(Routes):
     def _granted(self, applied: Applied, ttl_ms: int, instance: str, attempt: Attempt | None, kind: HandleKind | None) -> Claimed:
         row = applied.row
         fields, was = self._claimed_fields(row, ttl_ms, instance)
-        in_flow = row[14] is not None
-        handle = self.handle(fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9], in_flow=in_flow)
+        handle = self.handle(fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9])
         word = {"pending_retry_attempt": "retry", "pending_replay_attempt": "replay"}.get(was, "initial")
         if kind is HandleKind.RECLAIMED:
             word = "reclaim"

@@ -92,9 +92,6 @@ class Flows(History):
         said = structs.replace(args, flow_id=flow, execution_id=ident)
 
         def rule(around: Surroundings) -> Decision:
-            member = around.members.get(ident.uuid)
-            if member is not None and member.ownership_state == "leased":
-                self._forget_facts(ident)
             return flows.add_member(around, said)
 
         async with self._turns.of(flow):

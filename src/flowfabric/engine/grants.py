@@ -12,6 +12,7 @@ from flowfabric.engine import checks
 from flowfabric.engine.admissions import MOST_GATES
 from flowfabric.engine.claims import Claims
 from flowfabric.engine.kernel import LIGHT, light
+from flowfabric.engine.quarantine import sound
 from flowfabric.errors import Contention, ContentionKind, ErrorClass, StateError, StateKind, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name, partition_key, partition_tag
 from flowfabric.model.execution import Execution
@@ -113,6 +114,8 @@ class Grants(Claims):
                 continue
             now = await self.store.now_ms()
             if execution.reserved_until_ms is not None and execution.reserved_until_ms >= now:
+                continue
+            if not await sound(self.store, [execution], of_budgets=True):
                 continue
             if grants.missing_capabilities(execution, tokens):
                 if live is None:

@@ -11,6 +11,7 @@ from msgspec import structs
 from flowfabric.engine import checks
 from flowfabric.engine.executions import Executions
 from flowfabric.engine.filters import passes
+from flowfabric.engine.quarantine import sound
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.worker import Routed, WorkerInfo
@@ -55,7 +56,7 @@ class Routes(Executions):
         reads = [_heads(lane)]
         if offered:
             reads.append(Scan("routed", limit=ROUTE_PAGE, columns=COLUMNS))
-        heads, *parked = [_routed(rows) for rows in (await self.store.load(reads)).rows]
+        heads, *parked = [await self._sound(rows) for rows in (await self.store.load(reads)).rows]
         if routes.passed_over(heads, offered):
             await self._park(lane, offered, heads)
         return bool(parked) and await self._release_within_reach(lane, offered, parked[0])
@@ -88,7 +89,7 @@ class Routes(Executions):
                 await self._mind_the_gap(parked)
             if done < len(heads) or len(heads) < HEADS or seen >= MOST_HEADS:
                 return
-            heads = _routed((await self.store.load((_heads(lane),))).rows[0])
+            heads = await self._sound((await self.store.load((_heads(lane),))).rows[0])
 
     def _asking(self, lane: str, now: int) -> list[tuple[str, ...]]:
         """What those offer who have been asking this lane for work here: they need not be registered to be there."""
@@ -151,6 +152,9 @@ class Routes(Executions):
         free = [w for w in routes.covered(waiting, live) if passes(w, wanted)][:limit]
         now = await self.store.now_ms()
         return await self._commit_each([routes.release(each, now) for each in free])
+
+    async def _sound(self, rows: list[Row]) -> list[Routed]:
+        return await sound(self.store, _routed(rows))
 
     async def _parked(self, after: Position) -> list[Routed]:
         return _routed((await self.store.load((Scan("routed", after=after, limit=ROUTE_PAGE, columns=COLUMNS),))).rows[0])

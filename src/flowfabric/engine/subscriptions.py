@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
@@ -11,7 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from flowfabric.codec.cursor import decode_cursor, encode_cursor
 from flowfabric.engine import event_rows
-from flowfabric.engine.filters import checked_filter
+from flowfabric.engine.filters import checked_filter, tagged
 from flowfabric.engine.workers import Workers
 from flowfabric.errors import EngineError, StreamBackpressure, StreamDisconnected, TimedOut
 from flowfabric.ids import INSTANCE_TAG_KEY, ExecutionId
@@ -203,8 +202,8 @@ class Subscription(Generic[Event]):
         subjects = list({(event.execution_id.partition_index, event.execution_id.uuid) for event in events})
         asked = GetAll("ff_exec_core", subjects, ("partition_key", "execution_id", "tags"))
         loaded = await self._patiently(lambda: self._store.load((asked,)))
-        tagged = {(row[0], row[1]) for row in loaded.rows[0] if json.loads(row[2]).get(key) == value}
-        return [e for e in events if (e.execution_id.partition_index, e.execution_id.uuid) in tagged]
+        known = {(row[0], row[1]) for row in loaded.rows[0] if tagged(row[2], key, value)}
+        return [e for e in events if (e.execution_id.partition_index, e.execution_id.uuid) in known]
 
     def _decoded(self, rows: list[Row]) -> list[Event]:
         decode = self._decode

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
+from flowfabric.errors import Corruption
 from flowfabric.ids import ExecutionId
 from flowfabric.model.policy import ExecutionPolicy
 from flowfabric.model.state import OPERATOR_OVERRIDE, PublicState
@@ -19,6 +21,17 @@ MAX_TAGS_BYTES = 16_384
 MAX_BULK_CREATE = 10_000
 MAX_PRIORITY = 9_000
 MAX_REASON_BYTES = 4_096
+UNREADABLE = ("\0unreadable",)
+"""What a stored list that cannot be read is read as: a word that no caller can send, so nothing covers it."""
+_decode_tags = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def stored_tags(text: str, about: object = None) -> dict[str, str]:
+    """`about` is what an error names where the stored tags cannot be read."""
+    try:
+        return {} if text == "{}" else _decode_tags(text)
+    except ValueError:
+        raise Corruption("tags cannot be read", about) from None
 
 
 class Execution(Struct, frozen=True):

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.errors import Corruption, ValidationError, ValidationKind, invalid
 from flowfabric.ids import parse_uuid
 
 MAX_CAPABILITIES = 256
@@ -136,8 +136,12 @@ def encode_policy(policy: ExecutionPolicy) -> str:
     return _encode(policy).decode()
 
 
-def stored_policy(text: str | None) -> ExecutionPolicy | None:
-    return None if text is None else _decode_stored(text)
+def stored_policy(text: str | None, about: object = None) -> ExecutionPolicy | None:
+    """`about` is what an error names where the stored policy cannot be read."""
+    try:
+        return None if text is None else _decode_stored(text)
+    except ValueError:
+        raise Corruption("policy cannot be read", about) from None
 
 
 def parse_policy(value: PolicyInput) -> ExecutionPolicy | None:

@@ -49,6 +49,9 @@ PROGRESS = Form("progress", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg
 PROGRESS_PERCENT = Form("progress_percent", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent")}))
 PROGRESS_MESSAGE = Form("progress_message", Update(EXEC, HELD, {**_REPORTED, "progress_message": Arg("message")}))
 
+ITS_FLOW = ("flow_id",)
+"""What an end answers: in another process it may have joined a flow after its claim."""
+
 COMPLETE = Form(
     "complete",
     Update(
@@ -67,6 +70,7 @@ COMPLETE = Form(
     close_attempt("ended_success", "success"),
     held_event("revoked", "completed"),
     completion_event("success"),
+    returning=ITS_FLOW,
 )
 
 _FAILED: dict[str, Any] = {
@@ -95,6 +99,7 @@ FAIL_FOR_GOOD = Form(
     close_attempt("ended_failure", "failed", **_WHY),
     held_event("revoked", "failed"),
     completion_event("failed"),
+    returning=ITS_FLOW,
 )
 FAIL_TIMED_OUT = Form(
     "fail_timed_out",
@@ -112,6 +117,7 @@ FAIL_TIMED_OUT = Form(
     close_attempt("ended_failure", "expired", **_WHY),
     held_event("revoked", "expired"),
     completion_event("expired"),
+    returning=ITS_FLOW,
 )
 
 
@@ -198,6 +204,7 @@ GIVE_UP = Form(
     drop_grant(),
     held_event("revoked", "cancelled"),
     completion_event("cancelled"),
+    returning=ITS_FLOW,
 )
 
 

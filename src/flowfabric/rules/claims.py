@@ -71,7 +71,6 @@ CLAIMED = (
     "payload",
     "tags",
     Was("attempt_state"),
-    "flow_id",
     "attempt_timeout_ms",
     "attempt_timeout_at_ms",
 )

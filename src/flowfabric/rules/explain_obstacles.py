@@ -21,6 +21,7 @@ from flowfabric.model.explanation import (
 )
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.rules.explain_words import ago, clipped, coming, counted, quoted, span
+from flowfabric.rules.quarantine import damaged_list
 
 DEFAULT_WINDOW_S = 60
 _LANES = {
@@ -32,6 +33,9 @@ _LANES = {
 
 def ahead(looked: Looked, own: Why | None = None) -> list[Reason]:
     """Everything that would stop the next claim, but for the execution's own state."""
+    damaged = damaged_list(looked.execution)
+    if damaged:
+        return [*held_lane(looked), _unreadable(damaged)]
     found = held_lane(looked)
     if reserved := reservation(looked):
         return [*found, *reserved]
@@ -42,6 +46,14 @@ def ahead(looked: Looked, own: Why | None = None) -> list[Reason]:
     if own is not Why.WAITING_FOR_QUOTA:
         found += used_quota(looked)
     return found
+
+
+def _unreadable(column: str) -> Reason:
+    return Reason(
+        Why.UNKNOWN,
+        f"its {column} cannot be read, so nothing claims it; a claim that meets it holds it back",
+        "repair the row in the database, or cancel it",
+    )
 
 
 # ---- the lane

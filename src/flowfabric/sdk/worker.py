@@ -210,10 +210,10 @@ class Worker:
                     await self._claim_or_wait(engine)
                     pause = FIRST_PAUSE_S
                 except Exception as error:
-                    if not isinstance(error, EngineError) or not passes(error):
-                        log.exception("the worker cannot go on, and takes no more work")
-                        raise
-                    log.warning("cannot ask for work (%s); trying again in %.1f s", error, pause)
+                    if isinstance(error, EngineError) and passes(error):
+                        log.warning("cannot ask for work (%s); trying again in %.1f s", error, pause)
+                    else:
+                        log.exception("asking for work failed; trying again in %.1f s", pause)
                     await self._rest(pause)
                     pause = min(pause * 2, LAST_PAUSE_S)
         finally:
@@ -235,6 +235,8 @@ class Worker:
                     await self._register(engine)
             except EngineError as error:
                 log.warning("the worker could not say that it is alive (%s); trying again", error)
+            except Exception:
+                log.exception("the worker could not say that it is alive; trying again")
 
     async def _claim_or_wait(self, engine: Engine) -> None:
         """Room first, then work: what is claimed can begin at once."""

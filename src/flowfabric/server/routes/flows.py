@@ -25,6 +25,7 @@ from flowfabric.model.flow import (
     StageDependencyEdgeArgs,
     SubmitFlowArgs,
 )
+from flowfabric.model.flow_cancels import PartiallyCancelled
 from flowfabric.server.cancelling import cancel_members
 from flowfabric.server.route import BULK, Ask, Reply, Route, bad_request, same, variant
 from flowfabric.server.routes.executions import NewExecution, Time, args_of
@@ -130,16 +131,22 @@ async def cancel(ask: Ask) -> Reply:
     args = CancelFlowArgs(flow_id=body.flow_id, reason=body.reason, cancellation_policy=policy)
     header = await ask.engine.cancel_flow_header(args)
     members = list(header.member_execution_ids)
+    failed = list(header.failed_member_execution_ids) if isinstance(header, PartiallyCancelled) else []
+    members += failed
     if isinstance(header, FlowAlreadyTerminal):
         stored = header.stored_cancellation_policy or body.cancellation_policy
         return Reply(200, {"Cancelled": {"cancellation_policy": stored, "member_execution_ids": members[:1_000]}})
     said: dict[str, Any] = {"cancellation_policy": body.cancellation_policy, "member_execution_ids": members}
     if policy != "cancel_all" or not members:
-        return Reply(200, {"Cancelled": said})
+        return _cancelled(said, failed)
     if ask.query.wait not in ("true", "1"):
         ask.server.begin(cancel_members(ask.engine, body.flow_id, members, body.reason))
         return Reply(200, {"CancellationScheduled": {**said, "member_count": len(members)}})
     failed = await cancel_members(ask.engine, body.flow_id, members, body.reason)
+    return _cancelled(said, failed)
+
+
+def _cancelled(said: dict[str, Any], failed: list[ExecutionId]) -> Reply:
     if failed:
         return Reply(200, {"PartiallyCancelled": {**said, "failed_member_execution_ids": failed}})
     return Reply(200, {"Cancelled": said})

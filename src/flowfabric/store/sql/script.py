@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from flowfabric.ids import uuid_of
+from flowfabric.model.execution import UNREADABLE
 from flowfabric.plan import (
     Add,
     Arg,
@@ -127,7 +128,11 @@ def decode_uuid(raw: bytes | None) -> UUID | None:
 
 
 def decode_list(raw: str) -> tuple[str, ...]:
-    return () if raw == "[]" else _json_list(raw)
+    """A damaged one must not hold up the rows that are read with it."""
+    try:
+        return () if raw == "[]" else _json_list(raw)
+    except (ValueError, TypeError):
+        return UNREADABLE
 
 
 # ---- statements

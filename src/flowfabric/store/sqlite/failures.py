@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from flowfabric.errors import (
@@ -50,6 +51,31 @@ def concerns_the_database(error: BaseException) -> bool:
         _CANTOPEN,
         _NOTADB,
     )
+
+
+def reading(db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    """A text that is not UTF-8 must not hold up the rows around it: its bytes stay in it, where no JSON can be read from them."""
+    try:
+        return work(db)
+    except sqlite3.OperationalError as error:
+        if not is_bad_text(error):
+            raise
+    with tolerant(db):
+        return work(db)
+
+
+@contextmanager
+def tolerant(db: sqlite3.Connection) -> Iterator[None]:
+    """Costs a call for each text that is read, so only for what cannot be read otherwise."""
+    db.text_factory = lambda raw: raw.decode(errors="surrogateescape")
+    try:
+        yield
+    finally:
+        db.text_factory = str
+
+
+def is_bad_text(error: BaseException) -> bool:
+    return isinstance(error, UnicodeDecodeError) or "Could not decode to UTF-8" in str(error)
 
 
 def patiently(work: Callable[[], T]) -> T:

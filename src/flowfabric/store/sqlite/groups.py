@@ -26,6 +26,7 @@ from flowfabric.store.sqlite.failures import (
     is_busy,
     is_doubtful,
     stopped,
+    tolerant,
 )
 from flowfabric.store.sqlite.jobs import Job, run_key, selection
 from flowfabric.store.sqlite.shared_clock import SharedClock
@@ -131,7 +132,8 @@ class Groups:
                 raise
             execute("ROLLBACK")
             self._begin()
-            answers = [self._isolated(job) for job in group]
+            with tolerant(self._db):
+                answers = [self._isolated(job) for job in group]
         execute("COMMIT")
         return answers
 

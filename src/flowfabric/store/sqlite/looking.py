@@ -14,7 +14,7 @@ from flowfabric.model.lease import BackendTag
 from flowfabric.store.clock import system_clock
 from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row
-from flowfabric.store.sqlite.failures import as_engine_error, code_of, is_busy
+from flowfabric.store.sqlite.failures import as_engine_error, code_of, is_busy, reading
 from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
 from flowfabric.store.sqlite.target import Target, connect
 from flowfabric.store.sqlite.watch import ChangeWatch
@@ -66,15 +66,17 @@ class SqliteLook:
         return system_clock()
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
-        return Loaded(system_clock(), await asyncio.to_thread(self._read, lambda: run_reads(self._db, reads)))
+        return Loaded(
+            system_clock(), await asyncio.to_thread(self._read, lambda: reading(self._db, lambda db: run_reads(db, reads)))
+        )
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
-        return await asyncio.to_thread(self._read, lambda: dump_tables(self._db, tables))
+        return await asyncio.to_thread(self._read, lambda: reading(self._db, lambda db: dump_tables(db, tables)))
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
         """Whoever follows an outbox is woken by what others commit."""
         self._begin_watch()
-        return await asyncio.to_thread(self._read, lambda: events_after(self._db, channel, after, limit))
+        return await asyncio.to_thread(self._read, lambda: reading(self._db, lambda db: events_after(db, channel, after, limit)))
 
     async def last_event(self, channel: str) -> int:
         self._begin_watch()

@@ -20,7 +20,7 @@ from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.schema import INDEXES
 from flowfabric.store.sql.ddl import first_of
-from flowfabric.store.sqlite.failures import as_engine_error, patiently
+from flowfabric.store.sqlite.failures import as_engine_error, patiently, reading
 from flowfabric.store.sqlite.migrate import migrate
 from flowfabric.store.sqlite.near import Near
 from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
@@ -183,7 +183,7 @@ class _Readers:
         if db is None:
             db = self._local.db = connect(self._target, read_only=True, **self._settings)
             self._all.append(db)
-        return work(db)
+        return reading(db, work)
 
     def stop(self) -> None:
         self.pool.shutdown(wait=True)
@@ -201,8 +201,8 @@ def _stop(
     if watch is not None:
         watch.stop()
     writer.stop()
-    for reading in (readers, near):
-        if reading is not None:
-            reading.stop()
+    for reader in (readers, near):
+        if reader is not None:
+            reader.stop()
     if sentinel is not None:
         sentinel.close()
