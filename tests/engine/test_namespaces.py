@@ -13,12 +13,12 @@ from flowfabric.engine.engine import Engine
 from flowfabric.engine.routes import LOOK_EVERY_MS
 from flowfabric.errors import ValidationError
 from flowfabric.ids import ExecutionId
-from flowfabric.model.explanation import WaitingForWorker
+from flowfabric.model.explanation import Queue
 from flowfabric.model.lease import ClaimGrant, NoWork
 from flowfabric.store.port import Loaded, Read
 from flowfabric.testing import ManualClock
 
-from .helpers import LANE, create, fields, parked, registration, row, state, worker
+from .helpers import LANE, create, fields, new_id, parked, registration, row, state, worker
 from .limit_helpers import quota_lane
 
 PATIENCE_S = 10.0
@@ -32,7 +32,9 @@ async def taken(engine: Engine, namespace: str | None, n: int = 1, *capabilities
 
 
 async def rows_of(engine: Engine, namespace: str, count: int, **said: Any) -> list[ExecutionId]:
-    return [await create(engine, namespace=namespace, **said) for _ in range(count)]
+    """In the order in which they are to be claimed, though they come in the same moment."""
+    idents = sorted(new_id() for _ in range(count))
+    return [await create(engine, execution_id=ident, namespace=namespace, **said) for ident in idents]
 
 
 @pytest.fixture
@@ -93,7 +95,7 @@ async def test_limits_of_one_do_not_slow_the_claims_of_another(engine: Engine, l
     plain = await rows_of(engine, "a", 1)
     await quota_lane(engine, cap=1)
     await rows_of(engine, "b", 2)
-    await taken(engine, "a", 0 + 1)
+    await taken(engine, "a")
     await rows_of(engine, "b", 1)
     loads.clear()
     assert await taken(engine, "a") == []
@@ -140,7 +142,8 @@ async def test_limits_are_looked_at_where_they_are(engine: Engine) -> None:
 async def test_a_turn_costs_one_read_however_much_waits(engine: Engine, loads: list[Sequence[Read]], backlog: int) -> None:
     for namespace in "ab":
         await rows_of(engine, namespace, backlog)
-    await taken(engine, None)
+    for _ in range(2):
+        await taken(engine, None)
     loads.clear()
     assert len(await taken(engine, None)) == 1
     assert len(loads) == 1
@@ -161,7 +164,7 @@ async def test_an_end_goes_with_a_claim_for_all(engine: Engine) -> None:
     (work,) = await engine.claim_many(LANE, (), worker(namespace=None), 1)
     answers, works = await engine.complete_and_claim([(work.handle, b"")], LANE, (), worker(namespace=None), 5)
     assert (work.execution_id, answers, [each.execution_id for each in works]) == (mine, [None], [theirs])
-    assert await state(engine, mine) == "ENDED"
+    assert await state(engine, mine) == "ENDED(success)"
 
 
 async def test_what_fails_in_one_costs_nothing_of_what_was_taken_of_another(
@@ -331,7 +334,7 @@ async def test_the_place_in_the_queue_is_that_among_its_own(engine: Engine) -> N
     await rows_of(engine, "b", 3, priority=9)
     _, second = await rows_of(engine, "a", 2)
     (reason,) = (await engine.explain_execution(second)).reasons
-    assert isinstance(reason.facts, WaitingForWorker) and reason.facts.ahead == 1
+    assert isinstance(reason.facts, Queue) and reason.facts.ahead == 1
 
 
 async def test_a_lane_is_counted_whole_and_its_oldest_found_in_any_namespace(engine: Engine, clock: ManualClock) -> None:
