@@ -236,7 +236,8 @@ def test_only_a_lost_lease_counts_as_a_loss(cause: str, count: int) -> None:
 
 def sweep(*rows: Any, lane_id: str = "default", capabilities: tuple[str, ...] = (), limit: int = 1) -> MemoryStore:
     store = seeded(*rows)
-    plan = claims.claim(0, lane=lane_id, capabilities=capabilities, worker_id=WORKER, instance="i", ttl_ms=TTL)
+    asked: dict[str, Any] = {"lane": lane_id, "namespace": "default", "capabilities": capabilities}
+    plan = claims.claim(0, **asked, worker_id=WORKER, instance="i", ttl_ms=TTL)
     run(store.sweep(plan, limit))
     return store
 
@@ -269,6 +270,7 @@ def test_a_claim_takes_nothing_but_what_is_ready(name: str) -> None:
         ({"reserved_for": "other", "reserved_until_ms": NOW - 1}, (), True),
         ({"reserved_for": WORKER, "reserved_until_ms": NOW + 9}, (), True),
         ({"lane_id": "another"}, (), False),
+        ({"namespace": "another"}, (), False),
     ],
 )
 def test_what_a_claim_may_take(columns: dict[str, Any], offered: tuple[str, ...], taken_now: bool) -> None:

@@ -118,7 +118,7 @@ class Attempts(Grants):
         try:
             answers = await self._settled(ends, done)
             try:
-                await self._look_around(claimer.lane, claimer.capabilities, granted_at(rows, claimer))
+                await self._looked_around(claimer, granted_at(rows, claimer))
             except EngineError as error:  # a courtesy to the lane; what ended has ended, and its holder is told so
                 log.warning("lane %s: it could not be looked at: %s", claimer.lane, error)
         except BaseException:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
+from msgspec import structs
+
 from flowfabric.engine import checks
 from flowfabric.engine.admissions import Claimer, Later
 from flowfabric.engine.quarantine import hold_claimed
@@ -63,7 +65,7 @@ class Claims(Routes):
         claimer = claimer_of(lane, capabilities, policy, n)
         rows, _ = await self._ask(claimer)
         try:
-            again = await self._look_around(claimer.lane, claimer.capabilities, granted_at(rows, claimer)) and not rows
+            again = await self._looked_around(claimer, granted_at(rows, claimer)) and not rows
         except BaseException:
             await self._give_back(claimer, rows)
             raise
@@ -74,11 +76,35 @@ class Claims(Routes):
         return await self._works(rows, policy)
 
     async def _ask(self, claimer: Claimer) -> tuple[list[Row], Later]:
-        """What there is now. A lane with nothing under a limit is asked in one statement."""
-        if await self._attachments.gates(claimer.lane):
+        """What there is now. Where nothing is under a limit, the place is asked in one statement."""
+        if claimer.namespace is None:
+            return await self._ask_in_turn(claimer)
+        if await self._attachments.gates(claimer.lane, claimer.namespace):
             return await self._whole(claimer, self._admissions.claim(claimer), lambda found: found[0])
         sweeping = self.store.sweep(_claiming(claimer), claimer.wanted)
         return await self._whole(claimer, sweeping, lambda rows: rows), AT_ANY_TIME
+
+    async def _ask_in_turn(self, claimer: Claimer) -> tuple[list[Row], Later]:
+        """Namespace after namespace, until as much was found as is wanted. The next call begins behind the last of them."""
+        rows: list[Row] = []
+        later = AT_ANY_TIME
+        try:
+            async for namespace in self._rota.namespaces(claimer.lane):
+                found, said = await self._ask(structs.replace(claimer, namespace=namespace, wanted=claimer.wanted - len(rows)))
+                rows += found
+                later = later.or_at(said)
+                if len(rows) >= claimer.wanted:
+                    break
+        except Exception:
+            if not rows:
+                raise
+        except BaseException:
+            await self._give_back(claimer, rows)
+            raise
+        return rows, later
+
+    async def _looked_around(self, claimer: Claimer, now_ms: int | None = None) -> bool:
+        return await self._look_around(claimer.lane, claimer.namespace, claimer.capabilities, now_ms)
 
     async def _commit_and_claim(self, plans: Sequence[Plan], claimer: Claimer) -> tuple[Sequence[Any], list[Row]]:
         """In one journey, unless a limit has to be looked at in between. What cannot be claimed is not there: whoever asks for it
@@ -86,7 +112,7 @@ class Claims(Routes):
         """
         done: Sequence[Any] = ()
         try:
-            if plans and not await self._attachments.gates(claimer.lane):
+            if plans and claimer.namespace is not None and not await self._attachments.gates(claimer.lane, claimer.namespace):
                 turning = self.store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
                 return await self._whole(claimer, turning, lambda turned: turned[1])
             done = await self.store.commit_many(plans) if plans else ()
@@ -145,19 +171,19 @@ class Claims(Routes):
         known, something = asked, False
         while not something:
             left = until - time.monotonic()
-            wait_s = self._lookout.wait_s(claimer.lane, known, POLL_S)
+            wait_s = self._lookout.wait_s(claimer.place, known, POLL_S)
             if await bell.wait(max(min(left, wait_s), SHORTEST_WAIT_S)) or left <= wait_s:
                 return
-            if claimer.capabilities and await self._look_around(claimer.lane, claimer.capabilities):
+            if claimer.capabilities and await self._looked_around(claimer):
                 return
-            something, known = await self._lookout.look(claimer.lane, known)
+            something, known = await self._lookout.look(claimer.place, known)
 
     async def _wait_for_room(self, bell: Waiter, claimer: Claimer, later: Later, until: float) -> None:
         """As long as a quota is full, at the most as long as claims rest between two looks."""
         opens = POLL_S if later.opens_at_ms is None else (later.opens_at_ms - await self.store.now_ms()) / 1000
         left = until - time.monotonic()
         if not await bell.wait(max(min(left, POLL_S, opens), SHORTEST_WAIT_S)) and claimer.capabilities:
-            await self._look_around(claimer.lane, claimer.capabilities)
+            await self._looked_around(claimer)
 
     async def _works(self, rows: list[Row], policy: ClaimPolicy) -> list[Work]:
         """All but those that cannot be read: these are leased already, so their leases are given up."""
@@ -282,7 +308,7 @@ def claimer_of(lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: i
     checks.claim_policy(policy)
     checks.whole(n, "n", 1, MAX_CLAIM_BATCH)
     waits = bool(policy.max_wait_ms)
-    return Claimer(checked, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n, waits)
+    return Claimer(checked, policy.namespace, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n, waits)
 
 
 def granted_at(rows: list[Row], claimer: Claimer) -> int | None:
@@ -291,9 +317,11 @@ def granted_at(rows: list[Row], claimer: Claimer) -> int | None:
 
 
 def _claiming(claimer: Claimer) -> Plan:
+    assert claimer.namespace is not None, "one statement claims in one namespace"
     return claims.claim(
         0,
         lane=claimer.lane,
+        namespace=claimer.namespace,
         capabilities=claimer.capabilities,
         worker_id=claimer.worker_id,
         instance=claimer.instance,

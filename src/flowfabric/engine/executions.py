@@ -158,7 +158,7 @@ class Executions(Kernel):
         limits = [attached(args, policy, scopes, flow_id) for args, policy in creations]
         for (args, _), limited in zip(creations, limits, strict=True):
             if limited is not NOTHING:
-                await self._attachments.know_gate(args.lane_id, limited)
+                await self._attachments.know_gate(args.lane_id, args.namespace, limited)
         return limits
 
     async def _duplicate_of(self, args: CreateExecutionArgs) -> Duplicate | None:

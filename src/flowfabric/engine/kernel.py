@@ -18,6 +18,7 @@ from flowfabric.engine.attachments import Attachments
 from flowfabric.engine.cascade import Cascade
 from flowfabric.engine.lookout import Lookout
 from flowfabric.engine.onlooker import NOBODY, Onlooker, tell_refusal
+from flowfabric.engine.rota import Rota
 from flowfabric.engine.standing import Limited
 from flowfabric.engine.turns import Turns
 from flowfabric.errors import Contention, ContentionKind, Corruption, EngineError, TransportError
@@ -111,13 +112,14 @@ class Kernel:
         self._random = random.Random(seed)  # noqa: S311 - jitter, not a secret
         self._facts: dict[bytes, Facts] = {}
         self._lanes: set[str] = set()
-        self._looked: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._looked: dict[tuple[str, str | None, tuple[str, ...]], int] = {}
         self._label = store.tag.label
         self._cascade = Cascade(store, self._wake_parent)
         self._turns = Turns()
         self._attachments = Attachments(store)
         self._admissions = Admissions(store, self._attachments)
         self._lookout = Lookout(store)
+        self._rota = Rota(store)
         self.onlooker: Onlooker = NOBODY
 
     def watched_by(self, onlooker: Onlooker) -> None:

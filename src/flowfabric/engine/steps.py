@@ -83,13 +83,14 @@ class Steps(Streams):
         rows = (await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), _OUTCOME),))).rows[0]
         return ExecutionOutcome(*rows[0]) if rows else None
 
-    async def work_bell(self, *lanes: str) -> Waiter:
+    async def work_bell(self, *lanes: str, namespace: str | None = "default") -> Waiter:
         """Rings when there may be work in one of the lanes. Enter it, arm it, ask for work, then wait.
 
-        Where something waits under a limit, every lease that ends may have made room.
+        Where something of the namespace waits under a limit, every lease that ends may have made room.
         """
         checked = [lane_id(lane) for lane in lanes]
+        checks.claimed_namespace(namespace)
         topics: list[Topic] = [(topic, lane) for lane in checked for topic in ("ready", GATES)]
-        if any([await self._attachments.gates(lane) for lane in checked]):
+        if any([await self._attachments.gates(lane, namespace) for lane in checked]):
             topics.append((LEASE_EVENTS, None))
         return self.store.hub.waiter(*topics, (QUOTAS, None))

@@ -68,10 +68,13 @@ class LeaseFence(Struct, frozen=True):
 
 
 class ClaimPolicy(Struct, frozen=True, gc=False):
+    """Who asks, for how long, and for the work of which namespace; None stands for all of them."""
+
     worker_id: str
     worker_instance_id: str
     lease_ttl_ms: int = 30_000
     max_wait_ms: int | None = None
+    namespace: str | None = "default"
 
 
 class Work(Struct, frozen=True, gc=False):

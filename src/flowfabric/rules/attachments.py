@@ -20,7 +20,7 @@ ATTACH = Form("attach_limit", Insert(SCOPE, {**{c: Arg(c) for c in _NAMED}, "att
 DETACH = Form("detach_limit", Delete(SCOPE, tuple(Cond(c, "=", Arg(c)) for c in _NAMED)), Wake(LIMITS))
 OPEN_GATE = Form(
     "open_gate",
-    Insert(GATE, {c: Arg(c) for c in ("lane_id", "gate", "quota_policy_id")}),
+    Insert(GATE, {c: Arg(c) for c in ("lane_id", "namespace", "gate", "quota_policy_id")}),
     Wake(GATES, Arg("lane_id")),
 )
 
@@ -68,5 +68,5 @@ def _at(scopes: Scopes, scope_type: str, args: CreateExecutionArgs, flow_id: UUI
     return [scope for ident in ids for scope in scopes.get((scope_type, ident), ())]
 
 
-def open_gate(lane: str, limits: Attached) -> Plan:
-    return OPEN_GATE(0, lane_id=lane, gate=limits.gate, quota_policy_id=limits.quota_policy_id)
+def open_gate(lane: str, namespace: str, limits: Attached) -> Plan:
+    return OPEN_GATE(0, lane_id=lane, namespace=namespace, gate=limits.gate, quota_policy_id=limits.quota_policy_id)

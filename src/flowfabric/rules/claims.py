@@ -180,7 +180,7 @@ CLAIM = Form(
     *TIMERS,
     pick=Pick(
         "ready",
-        group={"lane_id": Arg("lane_id"), "gate": ""},
+        group={"lane_id": Arg("lane_id"), "namespace": Arg("namespace"), "gate": ""},
         where=(
             Covered("required_capabilities", Arg("capabilities")),
             AnyOf(
@@ -225,10 +225,20 @@ CLAIM_ONE = _claim_one("claim_one", "acquired")
 RECLAIM_SAME = _claim_one("reclaim_same_attempt", "reclaimed", LEASE_IS_OVER)
 
 
-def claim(partition: int, *, lane: str, capabilities: tuple[str, ...], worker_id: str, instance: str, ttl_ms: int) -> Plan:
+def claim(
+    partition: int,
+    *,
+    lane: str,
+    namespace: str,
+    capabilities: tuple[str, ...],
+    worker_id: str,
+    instance: str,
+    ttl_ms: int,
+) -> Plan:
     return CLAIM(
         partition,
         lane_id=lane,
+        namespace=namespace,
         capabilities=capabilities,
         worker_id=worker_id,
         worker_instance_id=instance,

@@ -246,7 +246,7 @@ class Worker:
         if len(self.lanes) == 1 and getattr(engine, "may_wait", False):
             await self._claim_when_there_is(engine)
             return
-        with await engine.work_bell(*self.lanes) as self._bell:
+        with await engine.work_bell(*self.lanes, namespace=self.app.namespace) as self._bell:
             self._bell.arm()
             if self._stopping.is_set():
                 return
@@ -316,7 +316,7 @@ class Worker:
         return answers
 
     def _policy(self, wait_ms: int | None = None) -> ClaimPolicy:
-        return ClaimPolicy(self.worker_id, self.instance_id, self._lease_ms, wait_ms)
+        return ClaimPolicy(self.worker_id, self.instance_id, self._lease_ms, wait_ms, self.app.namespace)
 
     async def _rest(self, seconds: float) -> None:
         with suppress(TimeoutError):

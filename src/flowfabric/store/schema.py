@@ -255,7 +255,7 @@ TABLES: dict[str, Table] = {
             "quota_policy_id uuid!, execution_id text!, admitted_at_ms int, expires_at_ms int?",
         ),
         table("ff_limit_scope", "scope_type text!, scope_id text!, kind text!, limit_id uuid!, attached_at_ms int"),
-        table("ff_lane_gate", "lane_id text!, gate text!, quota_policy_id uuid?"),
+        table("ff_lane_gate", "lane_id text!, namespace text!, gate text!, quota_policy_id uuid?"),
         table("ff_schedule", "namespace text!, name text!, cursor_ms int, paused int=0"),
     )
 }

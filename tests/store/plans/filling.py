@@ -54,10 +54,10 @@ _ID = "lpad(to_hex(i), 32, '0')::uuid"
 _OTHER = f"lpad(to_hex(i + {QUEUED}), 32, '0')::uuid"
 _SOME = f"FROM generate_series(1, {OTHERS}) AS i"
 _FILL = f"""
-INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, attempt_state, public_state,
-    priority, created_at_ms, deadline_at_ms)
-SELECT i % 4, {_ID}, '{LANE}', 'runnable', 'eligible_now', 'pending_first_attempt', 'waiting', i % 5, i,
-    CASE WHEN i % 10 = 0 THEN i END
+INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, namespace, lifecycle_phase, eligibility_state, attempt_state,
+    public_state, priority, created_at_ms, deadline_at_ms)
+SELECT i % 4, {_ID}, '{LANE}', CASE i % 2 WHEN 0 THEN 'another' ELSE 'default' END, 'runnable', 'eligible_now',
+    'pending_first_attempt', 'waiting', i % 5, i, CASE WHEN i % 10 = 0 THEN i END
 FROM generate_series(1, QUEUED) AS i;
 
 INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, ownership_state,
@@ -112,7 +112,7 @@ INSERT INTO ff_quota_policy (quota_policy_id, requests_per_window_seconds, max_r
 INSERT INTO ff_quota_window SELECT {_ID}, 'default', i, 'e-' || i {_SOME};
 INSERT INTO ff_quota_admitted (quota_policy_id, execution_id, admitted_at_ms) SELECT {_ID}, 'e-' || i, i {_SOME};
 INSERT INTO ff_limit_scope SELECT 'tag', 't-' || i, 'budget', {_ID}, i {_SOME};
-INSERT INTO ff_lane_gate (lane_id, gate) SELECT '{LANE}-' || i, 'g' {_SOME};
+INSERT INTO ff_lane_gate (lane_id, namespace, gate) SELECT '{LANE}-' || i, 'default', 'g' {_SOME};
 INSERT INTO ff_schedule (namespace, name, cursor_ms) SELECT 'ns-' || i % 4, 's-' || i, i {_SOME};
 INSERT INTO ff_step (partition_key, execution_id, position, name, recorded_at_ms) SELECT i % 4, {_ID}, 0, 'x', i {_SOME};
 INSERT INTO ff_stream_meta (partition_key, execution_id, attempt_index, created_at_ms) SELECT i % 4, {_ID}, 0, i {_SOME};

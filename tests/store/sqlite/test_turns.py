@@ -48,7 +48,9 @@ def end(held: Held, result: Any = b"out") -> Plan:
 
 
 def take(number: int = 2, ttl_ms: Any = 1_000) -> Plan:
-    plan = claims.claim(0, lane=LANE, capabilities=(), worker_id=f"w{number}", instance=f"w{number}-i1", ttl_ms=1_000)
+    plan = claims.claim(
+        0, lane=LANE, namespace="default", capabilities=(), worker_id=f"w{number}", instance=f"w{number}-i1", ttl_ms=1_000
+    )
     at = plan.form.args.index("lease_ttl_ms")
     return structs.replace(plan, values=(*plan.values[:at], ttl_ms, *plan.values[at + 1 :]))
 

@@ -1,4 +1,4 @@
--- claim(lane_id, capabilities, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
+-- claim(lane_id, namespace, capabilities, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
 
 SELECT attempt_state,
     pending_retry_reason,
@@ -26,6 +26,7 @@ SELECT attempt_state,
     WHERE lifecycle_phase = 'runnable'
     AND eligibility_state = 'eligible_now'
     AND lane_id = ?
+    AND namespace = ?
     AND gate = ''
     AND (required_capabilities IN (SELECT value FROM json_each(?)) OR (CASE WHEN ? IS NULL OR NOT json_valid(required_capabilities) THEN false ELSE NOT EXISTS (SELECT 1 FROM json_each(required_capabilities) AS needed WHERE needed.value NOT IN (SELECT value FROM json_each(?))) END))
     AND (reserved_until_ms IS NULL OR reserved_until_ms < ? OR reserved_for = ?)

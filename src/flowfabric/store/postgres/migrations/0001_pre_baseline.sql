@@ -599,9 +599,10 @@ CREATE TABLE ff_limit_scope (
 
 CREATE TABLE ff_lane_gate (
     lane_id text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
     gate text COLLATE "C" NOT NULL,
     quota_policy_id uuid,
-    PRIMARY KEY (lane_id, gate)
+    PRIMARY KEY (lane_id, namespace, gate)
 );
 
 CREATE TABLE ff_schedule (
@@ -620,7 +621,7 @@ CREATE TABLE ff_leader (
     PRIMARY KEY (name)
 );
 
-CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
+CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, namespace, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
 
 CREATE INDEX ff_exec_core_held_idx ON ff_exec_core (quota_policy_id, execution_id) WHERE quota_policy_id IS NOT NULL AND ownership_state = 'leased';
 

@@ -594,9 +594,10 @@ CREATE TABLE ff_limit_scope (
 
 CREATE TABLE ff_lane_gate (
     lane_id TEXT NOT NULL,
+    namespace TEXT NOT NULL,
     gate TEXT NOT NULL,
     quota_policy_id BLOB,
-    PRIMARY KEY (lane_id, gate)
+    PRIMARY KEY (lane_id, namespace, gate)
 );
 
 CREATE TABLE ff_schedule (
@@ -612,7 +613,7 @@ CREATE TABLE ff_clock (
     latest_ms INTEGER NOT NULL
 );
 
-CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
+CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, namespace, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
 
 CREATE INDEX ff_exec_core_held_idx ON ff_exec_core (quota_policy_id, execution_id) WHERE quota_policy_id IS NOT NULL AND ownership_state = 'leased';
 
