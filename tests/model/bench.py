@@ -130,6 +130,7 @@ class Bench:
         else:
             self.engine = type(self.engine)(self.engine.store, SETTINGS, seed=1)
         self.spec.looked.clear()
+        self.spec.turn.clear()
         self.story.append("crash and reopen")
         self.compare()
 

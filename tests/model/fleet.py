@@ -24,7 +24,7 @@ class Fleet(Spec):
         super().__init__(now, label, lanes, grace, ages)
         self.workers: dict[tuple[str, str], dict[str, Any]] = {}
         self.worker_events: list[tuple[str, str, str, int]] = []
-        self.looked: dict[tuple[str, frozenset[str]], int] = {}
+        self.looked: dict[tuple[str, str | None, frozenset[str]], int] = {}
         self.meanwhile: dict[str | None, Callable[[], None]] = {}
 
     def times(self) -> list[int]:
@@ -40,24 +40,24 @@ class Fleet(Spec):
         """What takes several journeys may find at this point that somebody else went in between."""
         self.meanwhile.pop(point, lambda: None)()
 
-    def claim(self, lane: str, caps: frozenset[str], *by: Any) -> list[Lease]:
+    def claim(self, lane: str, caps: frozenset[str], of: str | None, *by: Any) -> list[Lease]:
         """Whoever gets nothing and then finds something parked that he can take asks again."""
-        got = self.take(lane, caps, *by)
+        got = self.take(lane, caps, of, *by)
         self.others_at("claimed")
-        again = self.look_around(lane, caps) and not got
-        return self.take(lane, caps, *by) if again else got
+        again = self.look_around(lane, of, caps) and not got
+        return self.take(lane, caps, of, *by) if again else got
 
-    def complete_and_claim(self, many: Ends, lane: str, caps: frozenset[str], *by: Any) -> tuple[Any, ...]:
+    def complete_and_claim(self, many: Ends, lane: str, caps: frozenset[str], of: str | None, *by: Any) -> tuple[Any, ...]:
         """An answer for each end, and what was claimed. Why an end was refused is asked only after the claim, and a lease that
         ran out is marked only then.
         """
         marks, self.marks = self.marks, False
         refused = [self.refusal(h, result) is not None for h, result in many]
         self.marks = marks
-        got = self.take(lane, caps, *by)
+        got = self.take(lane, caps, of, *by)
         self.others_at("claimed")
         answers = [self.refusal(*end) if again else None for end, again in zip(many, refused, strict=True)]
-        self.look_around(lane, caps)
+        self.look_around(lane, of, caps)
         return *answers, got
 
     def refusal(self, h: Held, result: bytes | None) -> Err | None:
@@ -136,19 +136,22 @@ class Fleet(Spec):
             if e.why == ROUTED and self.is_covered(e):
                 self.unblock(e.ident, "")
 
-    def look_around(self, lane: str, caps: frozenset[str]) -> bool:
+    def look_around(self, lane: str, of: str | None, caps: frozenset[str]) -> bool:
         """Parks what nobody can take, where workers are known at all; frees what was parked and the caller can take."""
-        before = self.looked.get((lane, caps))
+        before = self.looked.get((lane, of, caps))
         if before is not None and self.now < before + LOOK_EVERY_MS:
             return False
-        self.looked[lane, caps] = self.now
+        self.looked[lane, of, caps] = self.now
         if before is None:
             return False
-        mine = [e for e in self.execs.values() if e.lane == lane]
+        if of is None:
+            list(self.turns(lane))
+        mine = [e for e in self.execs.values() if e.lane == lane and of in (None, e.namespace)]
         freed = [e for e in mine if e.why == ROUTED and e.policy.caps and e.policy.caps <= caps]
         for e in mine:
             known = any(ns == e.namespace for ns, _ in self.alive())
-            asked = [c for (at, c), when in self.looked.items() if at == lane and when > self.now - ASKED_LATELY_MS]
+            lately = [key for key, when in self.looked.items() if when > self.now - ASKED_LATELY_MS]
+            asked = [c for at, whose, c in lately if at == lane and whose in (None, e.namespace)]
             if e.state == "READY" and known and not self.is_covered(e) and not any(e.policy.caps <= c for c in asked):
                 self.block(e.ident, ROUTED)
         for e in freed:

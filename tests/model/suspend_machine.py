@@ -123,7 +123,7 @@ class SuspendMachine(RuleBasedStateMachine):
                 self.do(ops.create(ident, LANE, "a", 0, "", policy, None))
             elif e.state == "READY":
                 self.step_to(e.grant.until if e.grant else None, 1)
-                self.do(ops.claim(LANE, GPU, "ann", ttl, 2))
+                self.do(ops.claim(LANE, GPU, "ann", ttl, 2, "a"))
             elif e.state == "RUNNING":
                 self.do(ops.mark(ident))
             elif e.state == "LOST":
@@ -178,7 +178,7 @@ class SuspendMachine(RuleBasedStateMachine):
         self.do(sops.seed("k1", SECRETS["k1"]))
         for ident, policy in zip(IDENTS, (first, second), strict=True):
             self.do(ops.create(ident, LANE, "a", 0, "", policy, None))
-        self.do(ops.claim(LANE, GPU, "ann", 1_000))
+        self.do(ops.claim(LANE, GPU, "ann", 1_000, of="a"))
 
     @rule(i=who, key=st.sampled_from(KEYS[:2]), lasts=st.sampled_from((0, 300, 5_000)))
     def create_waitpoint(self, i: int, key: str, lasts: int) -> None:

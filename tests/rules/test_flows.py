@@ -116,7 +116,7 @@ def adding(around: Surroundings, who: ExecutionId = IDENT, now: int | None = Non
     return flows.add_member(around, AddExecutionToFlowArgs(flow_id=FLOW_ID, execution_id=who, now=now))
 
 
-SOLO = waiting("READY", flow_id=None)
+SOLO = waiting("READY", flow_id=None, namespace="ns")
 
 
 @pytest.mark.parametrize("state", TERMINAL_FLOW_STATES)
@@ -134,6 +134,12 @@ def test_adding_a_member_checks_one_thing_after_the_other(state: str) -> None:
         assert said(adding(around)) == ("invalid_input", detail)
 
 
+def test_a_member_is_of_the_namespace_of_its_flow() -> None:
+    around = Surroundings(NOW, P, flow(), members(waiting(flow_id=None, namespace="other")))
+    assert said(adding(around)) == ("invalid_input", "execution_id: an execution of the flow's namespace, 'ns', got 'other'")
+    assert isinstance(adding(Surroundings(NOW, P, flow(fields={}), members(waiting(flow_id=None)))), Act)
+
+
 def test_a_member_is_added_once() -> None:
     assert answer(adding(Surroundings(NOW, P, flow(), members(waiting())))) == AlreadyMember(IDENT, 2)
     assert answer(adding(Surroundings(NOW, P, flow(fields={}), members(waiting())))) == AlreadyMember(IDENT, 0)
@@ -141,7 +147,7 @@ def test_a_member_is_added_once() -> None:
 
 @pytest.mark.parametrize("vector", ["READY", "RUNNING", "ENDED"])
 def test_a_new_member_grows_the_flow_and_keeps_its_own_state(vector: str) -> None:
-    before, solo = flow(settled_at_ms=NOW), waiting(vector, flow_id=None)
+    before, solo = flow(settled_at_ms=NOW), waiting(vector, flow_id=None, namespace="ns")
     decision = adding(Surroundings(NOW, P, before, members(solo)), now=NOW - 4)
     assert isinstance(decision, Act) and decision.result == Added(IDENT, 3)
     store = applied(decision, before, solo)
@@ -158,7 +164,7 @@ def test_a_new_member_without_a_time() -> None:
     assert fields(only(store, Flow))["last_mutation_at_ms"] == NOW
 
 
-@pytest.mark.parametrize("moved", [flow(version=5), waiting("READY", flow_id=None, version=9)])
+@pytest.mark.parametrize("moved", [flow(version=5), waiting("READY", flow_id=None, namespace="ns", version=9)])
 def test_a_member_is_not_added_to_what_moved_meanwhile(moved: Any) -> None:
     decision = adding(Surroundings(NOW, P, flow(), members(SOLO)))
     assert isinstance(decision, Act)

@@ -115,6 +115,9 @@ class FlowBackend(Protocol):
 
     # ---- reading
 
+    async def get_flow_namespace(self, flow_id: UUID) -> str | None:
+        """The namespace of a flow, or None if there is no such flow."""
+
     async def describe_flow(self, flow_id: UUID) -> FlowSnapshot | None:
         """The flow as it is decided; what its members add up to is in its summary."""
 

@@ -255,6 +255,11 @@ class Flows(History):
 
     # ---- reads
 
+    async def get_flow_namespace(self, flow_id: UUID) -> str | None:
+        """The namespace of a flow, or None if there is no such flow."""
+        flow = await self._flow(checks.flow_id(flow_id))
+        return None if flow is None else flows.namespace_of(flow)
+
     async def describe_flow(self, flow_id: UUID) -> FlowSnapshot | None:
         """The flow as it is decided; what its members add up to is in its summary."""
         flow = await self._flow(checks.flow_id(flow_id))

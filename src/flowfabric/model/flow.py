@@ -166,6 +166,7 @@ class Member(Struct, frozen=True):
     execution_id: UUID
     flow_id: UUID | None
     lane_id: str
+    namespace: str
     lifecycle_phase: str
     ownership_state: str
     eligibility_state: str

@@ -19,6 +19,7 @@ from flowfabric.errors import (
     NotFound,
     ValidationError,
     ValidationKind,
+    invalid,
 )
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
@@ -146,6 +147,10 @@ def fields_of(flow: Flow) -> dict[str, Any]:
     return found
 
 
+def namespace_of(flow: Flow) -> str:
+    return str(fields_of(flow).get("namespace", "default"))
+
+
 def encode_fields(fields: Mapping[str, Any]) -> str:
     return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
 
@@ -256,6 +261,9 @@ def add_member(around: Surroundings, args: AddExecutionToFlowArgs) -> Decision:
         return Done(AlreadyMember(ident, number_in(fields_of(flow), "node_count")))
     if member.flow_id is not None:
         return refused(f"already_member_of_different_flow:{member.flow_id}")
+    namespace = namespace_of(flow)
+    if member.namespace != namespace:
+        return Refuse(invalid("execution_id", f"an execution of the flow's namespace, {namespace!r}", member.namespace))
     now = around.now_ms if args.now is None else args.now
     raw, nodes = _grown(flow, now, "node_count")
     plan = ADD_MEMBER(

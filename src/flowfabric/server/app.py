@@ -20,7 +20,7 @@ from starlette.types import ASGIApp
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, EngineError, NotFound, ValidationError
-from flowfabric.server import binding, local
+from flowfabric.server import binding, local, owning
 from flowfabric.server.config import ServerSettings
 from flowfabric.server.crowd import vouch
 from flowfabric.server.permits import Permits
@@ -174,8 +174,8 @@ class _Endpoint:
 
     async def _handled(self, route: Route, request: Request, caller: Caller) -> Response:
         try:
-            body = await self._body(route, request)
-            query = _query(route, request)
+            body = await self._body(route, request, caller)
+            query = _query(route, request, caller)
             ask = Ask(self._server, caller, dict(request.path_params), query, body, dict(request.headers))
             if caller.namespace is not None or caller.lanes is not None:
                 await binding.check(route, ask)
@@ -213,7 +213,7 @@ class _Endpoint:
             for task in tasks:
                 task.cancel()
 
-    async def _body(self, route: Route, request: Request) -> Any:
+    async def _body(self, route: Route, request: Request, caller: Caller) -> Any:
         declared = request.headers.get("content-length", "0")
         if declared.isdigit() and int(declared) > route.limit:
             raise _Answered(_too_large(route))
@@ -233,7 +233,8 @@ class _Endpoint:
         except TimeoutError:
             raise _Answered(_problem(408, "the request took too long to arrive")) from None
         try:
-            return _form(route, b"".join(parts)) if route.form else decoder(route.body)(b"".join(parts))
+            data = owning.body_of(route, b"".join(parts), caller.namespace)
+            return _form(route, data) if route.form else decoder(route.body)(data)
         except msgspec.ValidationError as error:
             raise _Answered(_bad_json(422, str(error))) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -281,11 +282,11 @@ def _form(route: Route, data: bytes) -> Any:
     return msgspec.convert(dict(fields), route.body, strict=False)
 
 
-def _query(route: Route, request: Request) -> Any:
+def _query(route: Route, request: Request, caller: Caller) -> Any:
     if route.query is None:
         return None
     try:
-        return msgspec.convert(dict(request.query_params), route.query, strict=False)
+        return msgspec.convert(owning.query_of(route, request.query_params, caller.namespace), route.query, strict=False)
     except msgspec.ValidationError as error:
         raise _Answered(_problem(400, f"invalid query: {error}", code="invalid_input")) from None
 

@@ -6,7 +6,7 @@ import logging
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId, execution_id, time_ordered_uuid
@@ -172,11 +172,17 @@ class NewGraphEdge(Struct, frozen=True, kw_only=True):
     dependency_kind: str = "success_only"
 
 
+class NewNode(NewExecution, frozen=True, kw_only=True):
+    """As a new execution, in the namespace of its graph."""
+
+    namespace: str | None = None  # type: ignore[assignment]
+
+
 class NewGraph(Struct, frozen=True, kw_only=True):
     """Nodes need their ids, minted for the flow (`{fp:N}` with the flow's partition), so that edges can name them."""
 
     flow_id: UUID
-    nodes: list[NewExecution]
+    nodes: list[NewNode]
     edges: list[NewGraphEdge] = []
     policies: dict[str, Policy] = {}
     flow_kind: str = "dag"
@@ -191,7 +197,7 @@ async def graph(ask: Ask) -> Reply:
         raise bad_request("nodes: each needs an execution_id, so that edges can name it")
     args = SubmitFlowArgs(
         flow_id=body.flow_id,
-        nodes=[args_of(node) for node in body.nodes],
+        nodes=[args_of(structs.replace(node, namespace=node.namespace or body.namespace)) for node in body.nodes],
         edges=[
             GraphEdge(
                 edge.upstream,
