@@ -22,6 +22,9 @@ from tests.sdk.test_children import (  # noqa: F401 - run here a second time
     test_results_come_back_typed_and_in_order,
     test_two_waits_and_steps_in_between,
 )
+from tests.sdk.test_hearing_of_cancel import (  # noqa: F401 - run here a second time
+    test_a_running_task_hears_of_its_cancel,
+)
 from tests.sdk.test_joins import (  # noqa: F401 - run here a second time
     declared,
     test_a_join_is_given_the_results_of_those_that_succeeded,

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from flowfabric.errors import Corruption
 from flowfabric.ids import ExecutionId
+from flowfabric.model.attempt import ATTEMPT_TIMEOUT
 from flowfabric.model.policy import ExecutionPolicy
 from flowfabric.model.state import OPERATOR_OVERRIDE, PublicState
 
@@ -259,9 +260,11 @@ class ExecutionOutcome(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why it ended as it did, if it did not succeed."""
-        reason = self.cancellation_reason if self.terminal_outcome == "cancelled" else None
-        return reason or self.last_failure_message or self.failure_reason or self.terminal_outcome
+        """Why it ended as it did, if it did not succeed. What went wrong in an earlier try is not the reason."""
+        if self.terminal_outcome == "cancelled":
+            return self.cancellation_reason or self.terminal_outcome
+        told = self.last_failure_message if self.failure_reason == ATTEMPT_TIMEOUT else None
+        return told or self.failure_reason or self.last_failure_message or self.terminal_outcome
 
 
 class AttemptRef(Struct, frozen=True):

@@ -17,6 +17,8 @@ MAX_CAPABILITY_BYTES = 4_096
 MAX_POLICY_BYTES = 65_536
 MAX_BUDGETS = 64
 DEFAULT_DEDUP_WINDOW_MS = 86_400_000
+TASK = "task:"
+"""How a capability begins that names a task: a worker offers one for each task it can run."""
 MAX_DURATION_MS = 10 * 365 * 86_400_000
 
 Duration = Annotated[int, Meta(ge=0, le=MAX_DURATION_MS)]

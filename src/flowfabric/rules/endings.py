@@ -55,6 +55,7 @@ def endings(name: str, outcome: str, *, told: str | None = None, fence: tuple[Co
         **ending(outcome),
         "delay_until_ms": None,
         "failure_reason": Arg("reason"),
+        "last_failure_message": Arg("reason"),
         "terminal_at_ms": Arg("now"),
         "closing_epoch": Was("lease_epoch"),
         "closing_attempt_index": Was("attempt_index"),

@@ -12,7 +12,7 @@ from flowfabric.rules.explain_words import ago, clipped, coming, counted, listed
 from flowfabric.rules.quarantine import QUARANTINED
 
 _TIMES = {
-    "waiting_for_delay": "it was told to start later",
+    "waiting_for_delay": "it was told to wait for a time",
     "waiting_for_retry_backoff": "its last try failed, and it pauses before the next",
     "waiting_for_resume_delay": "it was resumed, and pauses before it goes on",
 }

@@ -12,8 +12,8 @@ from uuid import UUID
 
 from flowfabric.connect import connect, ensure_signing_key, is_http, is_in_memory, is_postgres
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import ConfigError
-from flowfabric.ids import ExecutionId, lane_id
+from flowfabric.errors import ConfigError, invalid
+from flowfabric.ids import ExecutionId, ExecutionIdError, lane_id
 from flowfabric.ids import name as checked_name
 from flowfabric.layers.layer import Layer, checked, with_layers
 from flowfabric.model.policy import RetentionPolicy
@@ -285,7 +285,11 @@ class App:
 
     def run(self, ident: str | ExecutionId, task: str | None = None) -> Run[Any]:
         """A run by its id; with its task's name, its result comes back as the task says."""
-        return Run(self, ExecutionId(ident), None if task is None else self.named(task))
+        try:
+            found = ExecutionId(ident)
+        except (ExecutionIdError, TypeError):
+            raise invalid("id", "the id of a run as str(run.id) gives it", ident) from None
+        return Run(self, found, None if task is None else self.named(task))
 
     def flow(self, name: str = "flow") -> FlowBuilder:
         """`async with app.flow("ship") as flow: ...` submits the whole graph at the end of the block, or nothing of it."""

@@ -14,7 +14,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT
 from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs, Duplicate
-from flowfabric.model.policy import ExecutionPolicy, RetentionPolicy, RoutingRequirements, TimeoutPolicy
+from flowfabric.model.policy import TASK, ExecutionPolicy, RetentionPolicy, RoutingRequirements, TimeoutPolicy
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
 from flowfabric.sdk.blocking import Context as BlockingContext
 from flowfabric.sdk.children import Call
@@ -40,7 +40,7 @@ _UNDECLARED = replace(DEFAULT_RETRY_POLICY, retryable_categories=("transient", A
 
 def capability_of(task: str) -> str:
     """What a worker must be able to do to run it: a worker offers one of these for each of its tasks."""
-    return f"task:{task}"
+    return f"{TASK}{task}"
 
 
 class Task(Generic[P, R]):

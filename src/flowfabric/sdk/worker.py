@@ -154,14 +154,17 @@ class Worker:
                 said = {"execution_id": str(ident)}
                 log.error("%s: it goes on although it was cancelled; its lease is left to run out", ident, extra=said)
 
-    async def run_until_idle(self) -> int:
-        """Works off what there is, and what comes of it, and returns how many were run. For tests and batches."""
+    async def run_until_idle(self, most: int | None = None) -> int:
+        """Works off what there is, and what comes of it, and returns how many were run. For tests and batches.
+
+        After `most` or a few more it takes nothing new.
+        """
         before = self.done
         engine = await self.app.engine()
         self._ends = Ends(engine, partial(self._complete, engine))
         while True:
             ended = self.done
-            taken = await self._claim_some(engine)
+            taken = await self._claim_some(engine) if most is None or ended - before < most else 0
             if not taken and not self._handlers and ended == self.done:  # what ended meanwhile may have left more to do
                 return self.done - before
             if not taken and self._handlers:

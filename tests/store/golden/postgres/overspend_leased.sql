@@ -37,6 +37,7 @@ g AS (UPDATE ff_exec_core AS t
     public_state = 'failed'::text,
     delay_until_ms = NULL::bigint,
     failure_reason = a.reason,
+    last_failure_message = a.reason,
     terminal_at_ms = a.now,
     closing_epoch = t.lease_epoch,
     closing_attempt_index = t.attempt_index,

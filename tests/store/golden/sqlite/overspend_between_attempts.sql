@@ -34,6 +34,7 @@ UPDATE ff_exec_core
     public_state = 'failed',
     delay_until_ms = NULL,
     failure_reason = ?,
+    last_failure_message = ?,
     terminal_at_ms = ?,
     closing_epoch = lease_epoch,
     closing_attempt_index = attempt_index,
