@@ -59,9 +59,11 @@ def check_released(after: Execution, *, epoch: int = RUNNING.lease_epoch) -> Non
 
 
 @pytest.mark.parametrize("ttl", [TTL, 5, 60_000])
-def test_renewing_holds_the_lease_for_the_handles_own_time(ttl: int) -> None:
-    act = attempts.renew(handle(RUNNING, lease_ttl_ms=ttl))
+@pytest.mark.parametrize("said", [1, 86_400_000])
+def test_renewing_holds_the_lease_for_as_long_as_it_was_granted_for(ttl: int, said: int) -> None:
+    act = attempts.renew(handle(RUNNING, lease_ttl_ms=said))
     store = seeded(RUNNING, TRIED)
+    assert isinstance(commit(store, attempts.renew_for(handle(RUNNING), ttl)), Applied)
     done = commit(store, act.plan)
     assert isinstance(done, Applied)
     assert act.result(done) == LeaseRenewal(NOW + ttl, RUNNING.lease_epoch)
@@ -73,8 +75,7 @@ def test_renewing_holds_the_lease_for_the_handles_own_time(ttl: int) -> None:
     )
     assert (after.lease_epoch, after.version, after.attempt_timeout_at_ms) == (RUNNING.lease_epoch, RUNNING.version, NOW + 40)
     assert stored_attempt(store).lease_expires_at_ms == NOW + ttl
-    assert told(store) == (["renewed"], [], [])
-    assert isinstance(commit(store, act.plan), Applied)
+    assert told(store) == (["renewed", "renewed"], [], [])
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ class _Ends(Struct):
 
 class Attempts(Grants):
     async def renew(self, handle: Handle) -> LeaseRenewal:
-        """Holds the lease for another of its own time-to-live."""
+        """Holds the lease for as long again as it was last granted for, whatever the handle says of that."""
         fields = self.fields(handle)
         checks.ttl_ms(fields.lease_ttl_ms, "handle.lease_ttl_ms")
         result: LeaseRenewal = await self.by_holder(fields, attempts.renew(fields))
@@ -234,8 +234,8 @@ class Attempts(Grants):
             if refused is not None:
                 return refused
             assert snapshot.execution is not None
-            act = attempts.renew(attempts.holder(snapshot.execution, self.store.tag, args.lease_ttl_ms))
-            return Act(act.plan, lambda applied: Renewed(applied.row[0]))
+            plan = attempts.renew_for(attempts.holder(snapshot.execution, self.store.tag), args.lease_ttl_ms)
+            return Act(plan, lambda applied: Renewed(applied.row[0]))
 
         result: Renewed = await self.decide(ident, rule)
         return result

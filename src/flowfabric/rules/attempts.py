@@ -7,7 +7,7 @@ from typing import Any
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT, Delayed, FailOutcome, RetryScheduled, TerminalFailed
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import BackendTag, Completed, HandleFields, LeaseRenewal
-from flowfabric.plan import Add, Applied, Arg, Form, Guard, Now, Once, Plan, Ref, Text, Until, Update, UpdateMany, Wake
+from flowfabric.plan import Add, Applied, Arg, Form, Guard, Now, Once, Plan, Ref, Span, Text, Until, Update, UpdateMany, Wake
 from flowfabric.rules.claims import renew_within_ms
 from flowfabric.rules.decision import Act, Done, Refuse, Snapshot
 from flowfabric.rules.fence import check_handle, closed_by, retry_scheduled_by
@@ -28,22 +28,26 @@ from flowfabric.rules.parts import (
 )
 from flowfabric.rules.states import entering
 
-RENEW = Form(
-    "renew",
-    Update(
-        EXEC,
-        HELD,
-        {
-            "lease_expires_at_ms": Now(Arg("lease_ttl_ms")),
-            "lease_last_renewed_at": Now(),
-            "lease_renewal_deadline": Now(Arg("renew_within_ms")),
-        },
-    ),
-    UpdateMany(ATTEMPT, THIS_ATTEMPT, {"lease_expires_at_ms": Ref("lease_expires_at_ms")}),
-    held_event("renewed"),
-    Wake("leased", at=Ref("lease_expires_at_ms")),
-    returning=("lease_expires_at_ms", "lease_epoch"),
-)
+
+def _renewal(name: str, ttl: Any, renew_within: Any) -> Form:
+    return Form(
+        name,
+        Update(
+            EXEC,
+            HELD,
+            {"lease_expires_at_ms": Now(ttl), "lease_last_renewed_at": Now(), "lease_renewal_deadline": Now(renew_within)},
+        ),
+        UpdateMany(ATTEMPT, THIS_ATTEMPT, {"lease_expires_at_ms": Ref("lease_expires_at_ms")}),
+        held_event("renewed"),
+        Wake("leased", at=Ref("lease_expires_at_ms")),
+        returning=("lease_expires_at_ms", "lease_epoch"),
+    )
+
+
+_SINCE = "lease_last_renewed_at"
+RENEW = _renewal("renew", Span(_SINCE, "lease_expires_at_ms"), Span(_SINCE, "lease_renewal_deadline"))
+"""For as long as the lease was last granted for: what a handle says of that is not asked."""
+RENEW_FOR = _renewal("renew_for", Arg("lease_ttl_ms"), Arg("renew_within_ms"))
 _REPORTED: dict[str, Any] = {"progress_updated_at": Now(), "last_mutation_at": Now()}
 PROGRESS = Form("progress", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent"), "progress_message": Arg("message")}))
 PROGRESS_PERCENT = Form("progress_percent", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent")}))
@@ -237,9 +241,14 @@ def held_by(handle: HandleFields) -> dict[str, Any]:
 
 
 def renew(handle: HandleFields) -> Act:
-    ttl = handle.lease_ttl_ms
-    plan = RENEW(handle.execution_id.partition_index, **held_by(handle), lease_ttl_ms=ttl, renew_within_ms=renew_within_ms(ttl))
+    plan = RENEW(handle.execution_id.partition_index, **held_by(handle))
     return Act(plan, lambda applied: LeaseRenewal(*applied.row))
+
+
+def renew_for(handle: HandleFields, ttl_ms: int) -> Plan:
+    """For another time than before."""
+    held = held_by(handle)
+    return RENEW_FOR(handle.execution_id.partition_index, **held, lease_ttl_ms=ttl_ms, renew_within_ms=renew_within_ms(ttl_ms))
 
 
 def progress(handle: HandleFields, percent: int | None, message: str | None) -> Plan:

@@ -31,6 +31,7 @@ from flowfabric.plan import (
     Once,
     Present,
     Ref,
+    Span,
     Step,
     Text,
     Until,
@@ -174,6 +175,8 @@ class Draft:
                 return f"({self.now()} + {self.value(plus, 'int')})"
             case Until(column=column):
                 return f"max({self.value(Was(column), 'int')} - {self.now()}, 1)"
+            case Span(since=since, until=until):
+                return f"({self.value(Was(until), 'int')} - {self.value(Was(since), 'int')})"
             case Add(n=n):
                 return f"{own} + {self.value(n, kind)}"
             case Once(value=inner):

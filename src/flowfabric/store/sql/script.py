@@ -28,6 +28,7 @@ from flowfabric.plan import (
     Now,
     Once,
     Ref,
+    Span,
     Step,
     Text,
     Until,
@@ -286,6 +287,8 @@ def _slots_in(value: Any, subject: Table, column: str) -> Iterator[Slot]:
         case Now(plus=plus):
             yield NOW
             yield from _slots_in(plus, subject, column)
+        case Span(since=since, until=until):
+            yield from (Slot("was", since), Slot("was", until))
         case Add(n=n):
             yield Slot("was", column)
             yield from _slots_in(n, subject, column)
@@ -356,6 +359,9 @@ class _Maker:
                 return f"(None if (t := {self._value(plus, column)}) is None else v[0] + t)"
             case Until(column=other):
                 return f"(None if {self._was(other)} is None else max({self._was(other)} - v[0], 1))"
+            case Span(since=since, until=until):
+                ends = self._was(since), self._was(until)
+                return f"(None if None in ({ends[0]}, {ends[1]}) else {ends[1]} - {ends[0]})"
             case Add(n=n):
                 return f"({self._was(column)} + {self._value(n, column)})"
             case Once(value=inner):
