@@ -4,6 +4,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec import structs
 
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT, Delayed, RetryScheduled, TerminalFailed
 from flowfabric.model.execution import Execution
@@ -287,6 +288,16 @@ def test_a_failure_sent_again_reports_the_retry_that_waits(delay: int) -> None:
     assert isinstance(commit(store, act.plan), Refused)
     assert answer(attempts.explain(load(store, 0), HELD, "failed")) == RetryScheduled(NOW + delay, 1)  # type: ignore[arg-type]
     assert refusal(attempts.explain(load(store, 0), HELD, "success")) == "execution_not_active"
+
+
+@pytest.mark.parametrize(("reason", "answers"), [(ATTEMPT_TIMEOUT, True), ("execution_deadline", False)])
+def test_a_timeout_sent_again_answers_the_same_and_a_deadline_is_not_taken_for_it(reason: str, answers: bool) -> None:
+    store = applied(Act(attempts.fail(HELD, "too long", ATTEMPT_TIMEOUT, None).plan), RUNNING, TRIED)
+    ended = load(store, 0)
+    assert ended.execution is not None and ended.execution.terminal_outcome == "expired"
+    seen = structs.replace(ended, execution=structs.replace(ended.execution, failure_reason=reason))
+    why = attempts.explain(seen, HELD, "failed")
+    assert answer(why) == TerminalFailed() if answers else refusal(why) == "execution_not_active"
 
 
 def test_a_retry_that_was_promoted_reports_when_it_became_ready() -> None:

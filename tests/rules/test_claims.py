@@ -329,3 +329,18 @@ def test_an_operator_takes_what_is_ready(state: str, held: Any) -> None:
 def test_an_operator_continues_an_interrupted_attempt_that_is_held_back(name: str) -> None:
     before = execution(name, "attempt_interrupted")
     check_lease(before, applied(taken(before), before, attempt(before)), new=False, worker="operator")
+
+
+@pytest.mark.parametrize(
+    ("limit", "ends_at", "used"),
+    [
+        (None, None, 0),
+        (1_000, None, 0),
+        (None, NOW, 0),
+        (1_000, NOW + 1_000, 0),
+        (1_000, NOW + 300, 700),
+        (1_000, NOW + 5_000, 0),
+    ],
+)
+def test_how_much_of_its_time_an_attempt_has_used(limit: int | None, ends_at: int | None, used: int) -> None:
+    assert claims.time_used_ms(NOW, limit, ends_at) == used
