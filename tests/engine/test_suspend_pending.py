@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from flowfabric.codec.token import sealed
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ContentionKind, StateKind, ValidationError, ValidationKind
 from flowfabric.loops.loop import LoopSettings
@@ -150,7 +151,7 @@ async def test_a_token_stays_across_activation_and_rotation(engine: Engine, cloc
     done = await engine.suspend(held, using(ahead, timeout_at=timeout))
     assert isinstance(done, Suspended) and done.details.waitpoint_token == ahead.waitpoint_token
     stored = await waitpoint(engine, ident, ahead)
-    assert (stored.state, stored.token, stored.token_kid) == ("active", ahead.waitpoint_token, "k1")
+    assert (stored.state, stored.token_digest, stored.token_kid) == ("active", sealed(ahead.waitpoint_token), "k1")
     assert (stored.created_at_ms, stored.activated_at_ms, stored.expires_at_ms) == (created, clock(), timeout)
     assert await early(engine, ident, ahead) == "resume_condition_satisfied"
     other = await park(engine, made={"lane_id": "other"})
@@ -164,7 +165,7 @@ async def test_what_cannot_be_used(engine: Engine, clock: ManualClock) -> None:
     foreign, short, mine = await pending(engine, stranger), await pending(engine, held, KEY, 100), await pending(engine, held)
     unsigned = await pending(engine, held)
     where = {"partition_key": ident.partition_index, "waitpoint_id": unsigned.waitpoint_id}
-    await change_row(engine, "ff_waitpoint_pending", where, token="")
+    await change_row(engine, "ff_waitpoint_pending", where, token_digest="")
     clock.advance(100)
     before = await dump(engine)
     await refused(engine.suspend(held, suspend_args(waitpoints=[UsePending(other_uuid())])), ContentionKind.WAITPOINT_NOT_FOUND)

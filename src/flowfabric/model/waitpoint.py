@@ -165,13 +165,13 @@ class Suspension(Struct, frozen=True):
 
 
 class Waitpoint(Struct, frozen=True):
-    """A row of `ff_waitpoint_pending`. The token never leaves by a listing, a log or an error."""
+    """A row of `ff_waitpoint_pending`. Of its token it holds a digest: the key that signed it makes it again."""
 
     partition_key: int
     waitpoint_id: UUID
     execution_id: UUID
     token_kid: str
-    token: str
+    token_digest: str
     created_at_ms: int
     expires_at_ms: int | None
     waitpoint_key: str

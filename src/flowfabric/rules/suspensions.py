@@ -238,7 +238,7 @@ def _check_pending(stored: Waitpoint | None, now_ms: int, fields: HandleFields, 
         return ValidationError(ValidationKind.INVALID_WAITPOINT_FOR_EXECUTION)
     if stored.expires_at_ms is not None and stored.expires_at_ms <= now_ms:
         return StateError(StateKind.PENDING_WAITPOINT_EXPIRED)
-    if not stored.token:
+    if not stored.token_digest:
         return ValidationError(ValidationKind.WAITPOINT_NOT_TOKEN_BOUND)
     condition = args.resume_condition
     if isinstance(condition, Single) and condition.waitpoint_key != stored.waitpoint_key:

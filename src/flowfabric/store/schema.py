@@ -186,7 +186,7 @@ TABLES: dict[str, Table] = {
         ),
         table(
             "ff_waitpoint_pending",
-            """partition_key int!, waitpoint_id uuid!, execution_id uuid, token_kid text, token text, created_at_ms int,
+            """partition_key int!, waitpoint_id uuid!, execution_id uuid, token_kid text, token_digest text, created_at_ms int,
             expires_at_ms int?, waitpoint_key text='', state text='pending', required_signal_names json='[]',
             activated_at_ms int?, attempt_index int=0, suspension_id uuid?, signal_count int=0, matched_signal_count int=0,
             last_signal_at_ms int?, satisfied_at_ms int?, closed_at_ms int?, close_reason text?, version int=0,

@@ -20,6 +20,7 @@ from flowfabric.store.sqlite.failures import (
     FIRST_PAUSE_MS,
     GONE,
     MAX_TRIES,
+    TROUBLE,
     as_engine_error,
     code_of,
     concerns_the_database,
@@ -107,7 +108,7 @@ class Groups:
                 return answers
             self._broken = GONE
             return [stopped(GONE) for _ in group]
-        except sqlite3.Error as error:
+        except TROUBLE as error:
             self._roll_back()
             if is_doubtful(error):
                 self._broken = f"after a disk error: {error}"
@@ -207,7 +208,7 @@ class Groups:
                 answer = Refused()
             elif concerns_the_database(error):
                 raise
-            elif isinstance(error, sqlite3.Error):
+            elif isinstance(error, TROUBLE):
                 answer = as_engine_error(error)
             else:
                 answer = error

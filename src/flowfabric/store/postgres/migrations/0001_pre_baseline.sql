@@ -412,7 +412,7 @@ CREATE TABLE ff_waitpoint_pending (
     waitpoint_id uuid NOT NULL,
     execution_id uuid NOT NULL,
     token_kid text COLLATE "C" NOT NULL,
-    token text COLLATE "C" NOT NULL,
+    token_digest text COLLATE "C" NOT NULL,
     created_at_ms bigint NOT NULL,
     expires_at_ms bigint,
     waitpoint_key text COLLATE "C" NOT NULL DEFAULT '',

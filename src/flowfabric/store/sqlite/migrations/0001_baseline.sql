@@ -408,7 +408,7 @@ CREATE TABLE ff_waitpoint_pending (
     waitpoint_id BLOB NOT NULL,
     execution_id BLOB NOT NULL,
     token_kid TEXT NOT NULL,
-    token TEXT NOT NULL,
+    token_digest TEXT NOT NULL,
     created_at_ms INTEGER NOT NULL,
     expires_at_ms INTEGER,
     waitpoint_key TEXT NOT NULL DEFAULT '',
