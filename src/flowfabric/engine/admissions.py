@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Sequence
 from itertools import chain
 from uuid import UUID
@@ -44,6 +45,10 @@ MOST_USUAL = 256
 SMALLEST_PAGE, LARGEST_PAGE = 4, 1_000
 MAX_TRIES = 1_000
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.001, 0.02
+SHORTEST_WAIT_S = 0.001
+KNOWN_FOR_S = 1.0
+"""How long a look at a lane's quotas answers for the lane. The last claim may have gone to another process."""
+MAX_LANES = 10_000
 _COLUMNS = Candidate.__struct_fields__
 
 
@@ -60,10 +65,27 @@ class Claimer(Struct, frozen=True):
 
 
 class Later(Struct, frozen=True):
-    """When it may be worth asking again: at a time, or (`busy`) whenever something that runs has ended."""
+    """When it may be worth asking again: at a time, or (`busy`) whenever something that runs has ended.
+
+    `as_of_ms` is the store's time of the look, `seen` the monotonic time of this process at its end.
+    """
 
     opens_at_ms: int | None = None
     busy: bool = False
+    as_of_ms: int = 0
+    seen: float = 0.0
+
+    def wait_s(self, most: float) -> float:
+        """How long nothing changes by itself, as far as is known; not longer than `most`."""
+        if self.opens_at_ms is None:
+            return most
+        return min(max((self.opens_at_ms - self.as_of_ms) / 1_000 - (time.monotonic() - self.seen), SHORTEST_WAIT_S), most)
+
+    def beside(self, other: Later) -> Later:
+        """Both looks as one."""
+        times = [at for at in (self.opens_at_ms, other.opens_at_ms) if at is not None]
+        as_of_ms, seen = max((self.as_of_ms, self.seen), (other.as_of_ms, other.seen))
+        return Later(min(times, default=None), self.busy or other.busy, as_of_ms, seen)
 
 
 class _Job(Struct):
@@ -93,6 +115,7 @@ class Admissions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._start: dict[str, int] = {}
         self._usual: dict[str, frozenset[str]] = {}
+        self._known: dict[str, Later] = {}
 
     async def claim(self, claimer: Claimer) -> tuple[list[Row], Later]:
         job = _Job(claimer, asyncio.get_running_loop().create_future())
@@ -120,6 +143,7 @@ class Admissions:
                     if not job.answer.done():
                         job.answer.set_exception(error)
                 continue
+            self._remember(lane, later)
             for job, rows in zip(jobs, served, strict=True):
                 if not job.answer.done():
                     job.answer.set_result((rows, later))
@@ -134,8 +158,7 @@ class Admissions:
             got, said = await self._round(lane, gates, [claimers[at] for at in asking])
             for at, rows in zip(asking, got, strict=True):
                 served[at] = rows
-            times = [at for at in (later.opens_at_ms, said.opens_at_ms) if at is not None]
-            later = Later(min(times, default=None), later.busy or said.busy)
+            later = later.beside(said)
             if all(served):
                 break
         return served, later
@@ -166,8 +189,31 @@ class Admissions:
         for found in closed:
             if found.why:
                 self.onlooker.quota_hit("concurrency" if found.why == "concurrency" else "rate")
-        times = [found.opens_at_ms for found in closed if found.opens_at_ms is not None]
-        return Later(min(times, default=None), any(found.why == "concurrency" for found in closed))
+        return _later(closed, sight.now_ms)
+
+    async def later(self, lane: str) -> Later:
+        """When the full quotas of a lane open: as the last claim of this process found it, or as a look of its own does.
+
+        A quota that has room is left out: what waits behind it could have been claimed.
+        """
+        known = self._known.get(lane)
+        if known is not None and time.monotonic() - known.seen < KNOWN_FOR_S:
+            return known
+        found = Later()
+        for gates in self._parts(lane, await self._attachments.gates(lane)):
+            sight = await self._look(lane, gates, 1)
+            full = {candidate.gate for candidate in sight.candidates} & {g for g, found in sight.rooms.items() if found.left == 0}
+            found = found.beside(_later([sight.rooms[gate] for gate in full], sight.now_ms))
+        self._remember(lane, found)
+        return found
+
+    def _remember(self, lane: str, later: Later) -> None:
+        """An opening ahead that another caller was told of stays known: this one may not have asked for that work."""
+        former = self._known.get(lane)
+        if former is None and len(self._known) >= MAX_LANES:
+            self._known.clear()
+        is_ahead = former is not None and former.opens_at_ms is not None and former.opens_at_ms > later.as_of_ms
+        self._known[lane] = later.beside(former) if former is not None and is_ahead else later
 
     # ---- looking
 
@@ -284,6 +330,11 @@ class Admissions:
         for gate, times in admitted.items():
             self.tallies.admitted(sight.quotas[gate], times)
         return [_in_order(rows, sight) for rows in served]
+
+
+def _later(closed: Sequence[Room], now_ms: int) -> Later:
+    times = [found.opens_at_ms for found in closed if found.opens_at_ms is not None]
+    return Later(min(times, default=None), any(found.why == "concurrency" for found in closed), now_ms, time.monotonic())
 
 
 def _taken(queue: list[_Job]) -> list[_Job]:

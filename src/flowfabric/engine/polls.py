@@ -27,7 +27,10 @@ Ask = Callable[[int, str], Awaitable[FollowedPage]]
 
 class Polls(Censuses):
     async def wait_for_work(self, lanes: Sequence[str], seen: int | None = None, wait_ms: int = 0) -> int:
-        """How often there may have been new work in these lanes, as soon as that is not `seen` any more, or the time is up."""
+        """How often there may have been new work in these lanes, as soon as that is not `seen` any more, or the time is up.
+
+        The answer comes earlier where a quota of these lanes opens meanwhile.
+        """
         wait_s = checks.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
         if not 1 <= len(lanes) <= MAX_POLLED_LANES:
             raise invalid("lanes", f"1 to {MAX_POLLED_LANES} lanes", len(lanes))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from functools import partial
 
 from flowfabric.engine import checks
+from flowfabric.engine.admissions import Later
+from flowfabric.engine.bells import RoomBell
 from flowfabric.engine.streams import Streams
 from flowfabric.errors import Contention, ContentionKind, ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id
@@ -85,10 +89,21 @@ class Steps(Streams):
     async def work_bell(self, *lanes: str) -> Waiter:
         """Rings when there may be work in one of the lanes. Enter it, arm it, ask for work, then wait.
 
-        Where something waits under a limit, every lease that ends may have made room.
+        Where something waits under a limit, every lease that ends may have made room, and the wait is over when a quota opens.
         """
         checked = [lane_id(lane) for lane in lanes]
         topics: list[Topic] = [(topic, lane) for lane in checked for topic in ("ready", GATES)]
-        if any([await self._attachments.gates(lane) for lane in checked]):
-            topics.append((LEASE_EVENTS, None))
-        return self.store.hub.waiter(*topics, (QUOTAS, None))
+        limited = [lane for lane in checked if await self._attachments.gates(lane)]
+        if not limited:
+            return self.store.hub.waiter(*topics, (QUOTAS, None))
+        return RoomBell(self.store.hub, (*topics, (LEASE_EVENTS, None), (QUOTAS, None)), partial(self._later, limited))
+
+    async def _later(self, lanes: Sequence[str]) -> Later:
+        found = Later()
+        for lane in lanes:
+            found = found.beside(await self._admissions.later(lane))
+        return found
+
+    async def quotas_open_at(self, *lanes: str) -> int | None:
+        """When the first of the full quotas of these lanes opens by itself; None where none does."""
+        return (await self._later([lane_id(lane) for lane in lanes])).opens_at_ms
