@@ -164,7 +164,7 @@ def consequence_not_told(patch: Patch) -> None:
 @mutant
 def refusal_with_consequences_not_noted(patch: Patch) -> None:
     honest = budgets.note_hard
-    patch.setattr(budgets, "note_hard", lambda budget, count, dimension: honest(budget, 0, dimension))
+    patch.setattr(budgets, "note_hard", lambda budget, count, dimension, version=None: honest(budget, 0, dimension, version))
 
 
 @mutant

@@ -229,10 +229,9 @@ class Admissions:
         looks = [self.tallies.reads(quota, now) for quota in expected]
         loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
         quotas = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
-        self._learn([quotas[q.quota_policy_id] for q in expected], looks, loaded.rows[len(reads) :], loaded.now_ms)
+        looked_at = self._learn(expected, quotas, looks, loaded.rows[len(reads) :], loaded.now_ms)
         found = [Candidate(*row) for row in loaded.rows[1]]
         over = over_limit(budgets_in(loaded.rows[2], loaded.rows[3])) if usual else {}
-        looked_at = {quota.quota_policy_id for quota in expected}
         stale = [q for q in quotas.values() if q.quota_policy_id not in looked_at and not self.tallies.is_enough(q, wanted)]
         met = _budgets_of(found)
         await self._look_again(stale, met - usual, quotas, over)
@@ -259,14 +258,26 @@ class Admissions:
         looks = [self.tallies.reads(quota, now) for quota in stale]
         loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
         fresh = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
-        quotas.update(fresh)
-        self._learn([fresh[quota.quota_policy_id] for quota in stale], looks, loaded.rows[len(reads) :], loaded.now_ms)
+        learnt = self._learn(stale, fresh, looks, loaded.rows[len(reads) :], loaded.now_ms)
+        quotas.update({ident: fresh[ident] for ident in learnt})  # of the others the former version is refused at the commit
         if budgets:
             over.update(over_limit(budgets_in(loaded.rows[1], loaded.rows[2])))
 
-    def _learn(self, quotas: list[QuotaPolicy], looks: list[list[Read]], rows: list[list[Row]], now_ms: int) -> None:
-        for at, (quota, reads) in enumerate(zip(quotas, looks, strict=True)):
-            self.tallies.learn(quota, reads, rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA], now_ms)
+    def _learn(
+        self,
+        read_for: list[QuotaPolicy],
+        fresh: dict[UUID, QuotaPolicy],
+        looks: list[list[Read]],
+        rows: list[list[Row]],
+        now_ms: int,
+    ) -> set[UUID]:
+        """Those whose limits are still the ones they were read for."""
+        learnt = set()
+        for at, (quota, reads) in enumerate(zip(read_for, looks, strict=True)):
+            several = rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA]
+            if self.tallies.learn(quota, fresh[quota.quota_policy_id], reads, several, now_ms):
+                learnt.add(quota.quota_policy_id)
+        return learnt
 
     # ---- deciding
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flowfabric.model.quota import Attached, LimitScope
-from flowfabric.rules.attachments import GATES, LIMITS, Scopes, open_gate, scopes_of
+from flowfabric.rules.attachments import GATES, LIMITS, Limit, Scopes, open_gate, scopes_of
 from flowfabric.store.hub import Topic
-from flowfabric.store.port import Row, Scan, Store
+from flowfabric.store.port import Get, Row, Scan, Store
 from flowfabric.store.shared import Shared
 
 FRESH_S = 1.0
@@ -16,6 +17,7 @@ GATES_FRESH_S = 5.0
 """A new gate rings; should that be missed, claims that wait look as seldom as this anyway."""
 PAGE = 1_000
 MAX_LANES = 10_000
+_TABLES = {"budget": "ff_budget_policy", "quota": "ff_quota_policy"}
 
 
 class _Kept:
@@ -34,6 +36,7 @@ class Attachments:
         self._store = store
         self._scopes: _Kept | None = None
         self._gates: dict[str, _Kept] = {}
+        self._spaces: dict[Limit, str] = {}
         self._opened: set[tuple[str, str]] = set()
         self._shared = Shared()
 
@@ -45,6 +48,17 @@ class Attachments:
             kept = self._scopes = _Kept(scopes_of(LimitScope(*row) for row in rows), heard, FRESH_S)
         scopes: Scopes = kept.value
         return scopes
+
+    async def namespaces(self, limits: Iterable[Limit]) -> Mapping[Limit, str]:
+        """Where limits belong. That never changes, so it is asked once; what is not there is asked for again."""
+        wanted = [limit for limit in dict.fromkeys(limits) if limit not in self._spaces]
+        if wanted:
+            if len(self._spaces) >= MAX_LANES:
+                self._spaces.clear()
+            reads = [Get(_TABLES[kind], (ident,), ("namespace",)) for kind, ident in wanted]
+            found = (await self._store.load(reads)).rows
+            self._spaces.update({limit: rows[0][0] for limit, rows in zip(wanted, found, strict=True) if rows})
+        return self._spaces
 
     def forget(self) -> None:
         """This process has changed what is attached."""
