@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from statistics import median
+from typing import Any
 from uuid import uuid4
 
 from benchmarks.engines import BULK, opened
@@ -44,7 +45,7 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
     ]
 
 
-async def _lane(engine: Engine, kind: str, limits: dict[str, int]) -> str:
+async def _lane(engine: Engine, kind: str, limits: dict[str, Any]) -> str:
     lane = f"bench {kind}"
     if limits:
         quota = uuid4()

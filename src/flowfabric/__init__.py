@@ -20,6 +20,7 @@ from flowfabric.model.budget import (
     RecordSpendArgs,
     ReportUsageAdminArgs,
     SoftBreach,
+    UpdateBudgetArgs,
     UsageAlreadyApplied,
     UsageDimensions,
     UsageOk,
@@ -31,7 +32,7 @@ from flowfabric.model.flow import CancelFlowPolicy, EdgePolicy, GraphEdge, OnSat
 from flowfabric.model.history import HistoryEntry, What
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
-from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs
+from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs, UpdateQuotaPolicyArgs
 from flowfabric.model.stream import (
     AppendOutcome,
     BestEffortLive,
@@ -77,6 +78,7 @@ from flowfabric.sdk.failures import (
     RunFailed,
     RunSkipped,
     StepError,
+    UnknownBudget,
 )
 from flowfabric.sdk.flow import Node, all_of, any_of, quorum, race
 from flowfabric.sdk.logs import log_middleware
@@ -175,6 +177,9 @@ __all__ = [
     "Task",
     "TimeoutBehavior",
     "TracingLayer",
+    "UnknownBudget",
+    "UpdateBudgetArgs",
+    "UpdateQuotaPolicyArgs",
     "UsageAlreadyApplied",
     "UsageDimensions",
     "UsageOk",

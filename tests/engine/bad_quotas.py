@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
-from flowfabric.model.quota import BlockForAdmissionArgs, CheckAdmissionArgs, CreateQuotaPolicyArgs
+from flowfabric.model.quota import BlockForAdmissionArgs, CheckAdmissionArgs, CreateQuotaPolicyArgs, UpdateQuotaPolicyArgs
 
 from .bad_common import IDS, LANES, LIMITS, LONE, NAMES, PARTITIONS, TEXTS, TIMES, Bad, Subject, each, fields_of
 
@@ -17,6 +17,10 @@ Q = UUID(int=1)
 
 def _create(s: Subject, **said: Any) -> CreateQuotaPolicyArgs:
     return CreateQuotaPolicyArgs(**{"quota_policy_id": Q, **said})
+
+
+def _update(s: Subject, **said: Any) -> UpdateQuotaPolicyArgs:
+    return UpdateQuotaPolicyArgs(**{"quota_policy_id": Q, **said})
 
 
 def _check(s: Subject, **said: Any) -> CheckAdmissionArgs:
@@ -30,12 +34,14 @@ def _block(s: Subject, **said: Any) -> BlockForAdmissionArgs:
 def quotas() -> Iterator[Bad]:
     yield from fields_of("create_quota_policy", _create, quota_policy_id=LIMIT_IDS, window_seconds=NUMBERS,
                          max_requests_per_window=NUMBERS, max_concurrent=NUMBERS, jitter_ms=NUMBERS, now=TIMES)  # fmt: skip
+    yield from fields_of("update_quota_policy", _update, quota_policy_id=LIMIT_IDS, window_seconds=NUMBERS,
+                         max_requests_per_window=NUMBERS, max_concurrent=NUMBERS, jitter_ms=NUMBERS, by=TEXTS)  # fmt: skip
     yield from fields_of("check_admission", _check, quota_policy_id=LIMIT_IDS, execution_id=IDS, window_seconds=NUMBERS,
                          rate_limit=NUMBERS, concurrency_cap=NUMBERS, jitter_ms=NUMBERS[:-1],
                          dimension=(*TEXTS, "x" * 257, None), now=TIMES)  # fmt: skip
     yield from fields_of("block_execution_for_admission", _block, execution_id=IDS, partition=PARTITIONS, lane_id=LANES[1:],
                          reason_detail=TEXTS, blocked_on=TEXTS, now=TIMES)  # fmt: skip
-    for method in ("create_quota_policy", "check_admission", "block_execution_for_admission"):
+    for method in ("create_quota_policy", "update_quota_policy", "check_admission", "block_execution_for_admission"):
         yield from each(method, "args", (None, 5, {}), lambda s, v, m=method: getattr(s.engine, m)(v))
     for method in ("read_quota_policy_limits", "open_quota"):
         yield from each(method, "quota_policy_id", LIMIT_IDS, lambda s, v, m=method: getattr(s.engine, m)(v))

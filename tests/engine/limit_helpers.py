@@ -32,9 +32,12 @@ _SPEND = Form(
 )
 
 
-async def quota(engine: Engine, cap: int = 0, rate: int = 0, window_s: int = 60, ident: UUID | None = None) -> UUID:
+async def quota(
+    engine: Engine, cap: int = 0, rate: int = 0, window_s: int = 60, ident: UUID | None = None, namespace: str | None = None
+) -> UUID:
     made = ident or uuid4()
-    args = CreateQuotaPolicyArgs(quota_policy_id=made, window_seconds=window_s, max_requests_per_window=rate, max_concurrent=cap)
+    limits = {"window_seconds": window_s, "max_requests_per_window": rate, "max_concurrent": cap}
+    args = CreateQuotaPolicyArgs(quota_policy_id=made, namespace=namespace, **limits)
     assert await engine.create_quota_policy(args) == QuotaPolicyCreated(made)
     return made
 

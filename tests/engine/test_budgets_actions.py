@@ -13,7 +13,7 @@ import pytest
 from flowfabric import Engine
 from flowfabric.errors import ContentionKind, TransportError
 from flowfabric.ids import ExecutionId
-from flowfabric.model.budget import HardBreach, UsageDimensions
+from flowfabric.model.budget import HardBreach, UpdateBudgetArgs, UsageDimensions
 from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.lease import Handle, HandleKind
 from flowfabric.plan import Answer, Plan
@@ -168,7 +168,7 @@ async def test_a_suspended_one_goes_on_after_the_reset(engine: Engine, clock: Ma
     ident = await spent_out(engine, SUSPEND, reset_interval_ms=1_000)
     who, handle = await running(engine)
     assert await overspend(engine, ident, who, handle) == hard("t", 9, 10, SUSPEND)
-    assert (await state(engine, who), (await row(engine, who)).blocked_on) == ("BUDGET", f"budget:{ident}")
+    assert (await state(engine, who), (await row(engine, who)).blocked_on) == ("BUDGET", f"refused:{ident}")
     assert await told(engine, who) == {"LEASE": ["acquired", "revoked"], "DONE": [], "OPER": ["budget_breached"]}
     assert (await attempt(engine, who)).attempt_state == "suspended"
     assert await engine.claim("default", (), worker(2)) is None
@@ -360,11 +360,11 @@ async def test_refusal_and_consequence_are_one_commit(engine: Engine, action: st
 
     monkeypatch.setattr(engine.store, "commit_together", watched)
     await overspend(engine, ident, who, handle)
-    (together,) = [names for names in seen if "note_hard_breaches" in names]
+    (together,) = [names for names in seen if {"note_hard_breaches", "note_hard_breach_as_read"} & set(names)]
     assert {FAIL: "overspend_held_leased", SUSPEND: "hold_reporter_for_budget", CANCEL: "cancel_flow_and_owe"}[action] in together
 
 
-@pytest.mark.parametrize("how", ["reset", "release"])
+@pytest.mark.parametrize("how", ["reset", "release", "raise"])
 @pytest.mark.parametrize("action", [FAIL, SUSPEND])
 async def test_room_made_just_before_the_consequence_is_used(
     engine: Engine, action: str, how: str, monkeypatch: pytest.MonkeyPatch
@@ -378,12 +378,16 @@ async def test_room_made_just_before_the_consequence_is_used(
     async def overtaken(plans: Sequence[Plan]) -> Answer:
         if not met and any(plan.form.name in ("overspend_held_leased", "hold_reporter_for_budget") for plan in plans):
             met.append(how)
-            await (second.reset_budget(ident) if how == "reset" else second.release_budget(ident, other))
+            if how == "raise":
+                new = UpdateBudgetArgs(budget_id=ident, dimensions=["t"], hard_limits=[20], soft_limits=[0], on_hard_limit=action)
+                await second.update_budget(new)
+            else:
+                await (second.reset_budget(ident) if how == "reset" else second.release_budget(ident, other))
         return await honest(plans)
 
     monkeypatch.setattr(engine.store, "commit_together", overtaken)
     assert await overspend(engine, ident, who, handle) == OK
-    assert (met, await state(engine, who), await usage(engine, ident)) == ([how], "RUNNING", {"t": 2})
+    assert (met, await state(engine, who), await usage(engine, ident)) == ([how], "RUNNING", {"t": 11 if how == "raise" else 2})
     assert (await status(engine, ident)).breach_count == 0
 
 

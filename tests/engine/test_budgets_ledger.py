@@ -69,8 +69,8 @@ async def test_spend_spend_release_release(engine: Engine) -> None:
 
 
 async def test_releasing_what_nobody_made_or_spent(engine: Engine) -> None:
-    ident, who = uuid4(), new_id()
-    await engine.release_budget(ident, who)
+    await engine.release_budget(uuid4(), new_id())
+    ident, who = await budget(engine), new_id()
     await spend(engine, ident, who, a=3)
     await engine.release_budget(ident, new_id())
     assert await usage(engine, ident) == {"a": 3}

@@ -26,7 +26,6 @@ from .budget_helpers import (
     DAY_MS,
     KEYS,
     OK,
-    POLICY,
     USAGE,
     account,
     budget,
@@ -123,21 +122,28 @@ async def test_zero_makes_the_row_and_says_no_more(engine: Engine) -> None:
     assert await report(engine, ident) == OK
 
 
-async def test_a_budget_nobody_made_counts_and_stays_unmade(engine: Engine) -> None:
+async def test_a_budget_that_was_never_made_is_not_found_and_counts_nothing(engine: Engine) -> None:
+    """A mistyped id would otherwise take whatever is reported, and stop nobody."""
     ident = uuid4()
-    assert await report(engine, ident, "k", a=10**15) == OK
-    assert await report(engine, ident, "k", a=1) == AGAIN
-    assert (await usage(engine, ident), await rows(engine, POLICY)) == ({"a": 10**15}, [])
-    with pytest.raises(NotFound) as caught:
-        await status(engine, ident)
-    assert caught.value.code == "budget_not_found"
+    who, handle = await running(engine)
+    before = await dump(engine)
+    for call in (
+        lambda: report(engine, ident, "k", a=10**15),
+        lambda: engine.report_usage(handle, ident, UsageDimensions(custom={"a": 1})),
+        lambda: spend(engine, ident, who, a=1),
+        lambda: status(engine, ident),
+    ):
+        with pytest.raises(NotFound, match=f"budget {ident} not found") as caught:
+            await call()
+        assert caught.value.code == "budget_not_found"
+    assert await dump(engine) == before
     assert await engine.read_budget_usage_and_limits(ident) == UsageAndLimits({}, {})
     assert await budget(engine, {"a": 5}, budget_id=ident) == ident
-    assert await report(engine, ident, a=0) == hard("a", 10**15, 5)
+    assert await report(engine, ident, "k", a=5) == OK
 
 
 async def test_more_than_can_be_stored_is_refused_by_name(engine: Engine) -> None:
-    ident = uuid4()
+    ident = await budget(engine)
     await report(engine, ident, a=MAX_AMOUNT)
     before = await dump(engine)
     with pytest.raises(ValidationError, match="a: ") as caught:

@@ -209,7 +209,7 @@ async def test_which_budget_is_at_its_limit(engine: Engine, clock: ManualClock) 
     fine = await budget(engine, {"usd": 10}, {"usd": 9})
     spent = await budget(engine, {"usd": 10, "tokens": 0}, {"usd": 10, "tokens": 99}, clock() + 60_000)
     await engine.register_worker(registration())
-    ident = await create(engine, policy={"budget_ids": [str(fine), str(spent), str(uuid4())]})
+    ident = await create(engine, policy={"budget_ids": [str(fine), str(spent)]})
     for _ in range(2):
         (reason,) = (await engine.explain_execution(ident)).reasons
         assert reason.facts == SpentBudget(str(spent), "usd", 10, 10, clock() + 60_000)

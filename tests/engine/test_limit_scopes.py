@@ -14,6 +14,7 @@ from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import GraphEdge, SubmitFlowArgs
 from flowfabric.model.policy import MAX_BUDGETS
 
+from .budget_helpers import budget
 from .helpers import create, dump, new_id, row, two_stores
 from .limit_helpers import ids, quota, several, sound, take
 
@@ -25,7 +26,15 @@ async def limits(engine: Engine, ident: ExecutionId) -> tuple[Any, ...]:
     return found.quota_policy_id, found.budget_ids, found.gate
 
 
+async def define(engine: Engine, namespace: str = "default") -> None:
+    """A budget and a quota under each of the ids."""
+    for ident in (A, B, C, D, E):
+        await quota(engine, cap=1, ident=ident, namespace=namespace)
+        await budget(engine, {"t": 9}, budget_id=ident, namespace=namespace)
+
+
 async def test_the_nearest_quota_counts_and_all_budgets_do(engine: Engine) -> None:
+    await define(engine, "tenant")
     for kind, limit, scope, where in (
         ("quota", A, "namespace", "tenant"),
         ("quota", B, "lane", "jobs"),
@@ -43,14 +52,16 @@ async def test_the_nearest_quota_counts_and_all_budgets_do(engine: Engine) -> No
     tagged = await create(engine, namespace="tenant", lane_id="jobs", tags=acme)
     assert await limits(engine, tagged) == (C, (str(D), str(E)), str(C))
     own = {"quota_policy_id": str(E), "budget_ids": [str(A).upper()]}
-    direct = await create(engine, lane_id="jobs", tags=acme, policy=own)
-    assert await limits(engine, direct) == (E, (str(A), str(D)), str(E))
-    assert await limits(engine, await create(engine)) == (None, (), "")
-    assert await limits(engine, await create(engine, policy={"budget_ids": [str(A)]})) == (None, (str(A),), "budget")
+    direct = await create(engine, namespace="tenant", lane_id="jobs", tags=acme, policy=own)
+    assert await limits(engine, direct) == (E, (str(A), str(D), str(E)), str(E))
+    assert await limits(engine, await create(engine, lane_id="jobs", tags=acme)) == (None, (), "")
+    alone = await create(engine, namespace="other", policy={"budget_ids": [str(await budget(engine, namespace="other"))]})
+    assert (await limits(engine, alone))[2] == "budget"
     await sound(engine)
 
 
 async def test_members_of_a_flow_are_under_its_limits(engine: Engine) -> None:
+    await define(engine)
     flow = uuid4()
     await engine.attach_limit("quota", A, "flow", flow)
     await engine.attach_limit("budget", B, "flow", str(flow))
@@ -64,6 +75,7 @@ async def test_members_of_a_flow_are_under_its_limits(engine: Engine) -> None:
 
 
 async def test_many_created_at_once_have_their_limits_each(engine: Engine) -> None:
+    await define(engine)
     await engine.attach_limit("quota", A, "lane", "jobs")
     made = [
         CreateExecutionArgs(execution_id=new_id(), lane_id=lane, idempotency_key=key)
@@ -75,6 +87,7 @@ async def test_many_created_at_once_have_their_limits_each(engine: Engine) -> No
 
 
 async def test_of_two_quotas_in_one_place_the_later_counts(engine: Engine, clock: Any) -> None:
+    await define(engine)
     await engine.attach_limit("quota", B, "lane", "default")
     clock.advance(1)
     await engine.attach_limit("quota", A, "lane", "default")
@@ -94,6 +107,7 @@ async def test_detached_is_for_what_comes_after(engine: Engine) -> None:
 
 
 async def test_what_is_attached_is_listed_page_by_page(engine: Engine) -> None:
+    await define(engine)
     for lane in ("c", "a", "b"):
         await engine.attach_limit("budget", A, "lane", lane)
     first = await engine.list_limit_scopes(limit=2)
@@ -106,7 +120,8 @@ async def test_what_is_attached_is_listed_page_by_page(engine: Engine) -> None:
 @two_stores
 async def test_too_many_of_anything_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(MAX_BUDGETS + 1):
-        await engine.attach_limit("budget", UUID(int=n + 1), "lane", "default")
+        await engine.attach_limit("budget", await budget(engine, budget_id=UUID(int=n + 1)), "lane", "default")
+    await quota(engine, ident=A)
     before = await dump(engine)
     with pytest.raises(ValidationError, match="budget_ids"):
         await create(engine)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import TransportError
+from flowfabric.errors import NotFound, TransportError
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.lease import RevokeLeaseArgs
@@ -202,10 +202,12 @@ async def test_a_paused_lane_gives_nothing_and_counts_nothing(engine: Engine) ->
     assert len(await take(engine, 5)) == 2
 
 
-async def test_an_unknown_quota_limits_nobody(engine: Engine) -> None:
-    await several(engine, 3, policy={"quota_policy_id": "00000000-0000-4000-8000-000000000009"})
-    assert len(await take(engine, 9)) == 3
-    assert await window(engine) == []
+async def test_an_unknown_quota_is_refused_at_creation(engine: Engine) -> None:
+    """It would limit nobody, and a mistyped id would not show."""
+    before = await dump(engine)
+    with pytest.raises(NotFound, match="quota_policy 00000000-0000-4000-8000-000000000009 not found"):
+        await create(engine, policy={"quota_policy_id": "00000000-0000-4000-8000-000000000009"})
+    assert await dump(engine) == before
 
 
 async def test_a_closed_quota_admits_nobody_until_its_time(engine: Engine, clock: ManualClock) -> None:

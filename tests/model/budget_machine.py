@@ -14,8 +14,9 @@ from msgspec import structs
 
 from flowfabric.codec.handle import decode_handle, encode_handle
 from flowfabric.engine.engine import Engine
+from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId
-from flowfabric.model.budget import CreateBudgetArgs, RecordSpendArgs, ReportUsageAdminArgs, UsageDimensions
+from flowfabric.model.budget import CreateBudgetArgs, RecordSpendArgs, ReportUsageAdminArgs, UpdateBudgetArgs, UsageDimensions
 from flowfabric.model.lease import Handle
 
 from . import ops
@@ -72,10 +73,18 @@ async def send(engine: Engine, said: Report, held: Held | None) -> Any:
 def reports(several: list[tuple[Report, Held | None]]) -> Op:
     """All at once; they count in the order they were made. A lease that has to be looked up first takes longer."""
 
+    async def sent(engine: Engine, said: Report, held: Held | None) -> Any:
+        try:
+            return await send(engine, said, held)
+        except NotFound as error:
+            if error.entity != "budget":
+                raise
+            return error.code
+
     async def call(engine: Engine) -> list[Any]:
         if any(held is not None and engine.facts(held.handle) is None for _, held in several):
-            return [await send(engine, said, held) for said, held in several]
-        return list(await asyncio.gather(*(send(engine, said, held) for said, held in several)))
+            return [await sent(engine, said, held) for said, held in several]
+        return list(await asyncio.gather(*(sent(engine, said, held) for said, held in several)))
 
     return Op(f"report {[said for said, _ in several]}", call, lambda s: [s.usage_report(said) for said, _ in several])
 
@@ -98,6 +107,19 @@ def release(budget: UUID, who: ExecutionId) -> Op:
 
 def reset(budget: UUID) -> Op:
     return Op("reset", lambda e: e.reset_budget(budget), lambda s: s.start_anew(budget))
+
+
+def change(ident: UUID, hard: dict[str, int], interval: int) -> Op:
+    action = RULES[ident].action if ident in RULES else "reject"
+    args = UpdateBudgetArgs(
+        budget_id=ident,
+        dimensions=sorted(hard),
+        hard_limits=[hard[name] for name in sorted(hard)],
+        soft_limits=[0] * len(hard),
+        on_hard_limit=action,
+        reset_interval_ms=interval,
+    )
+    return Op(f"change {hard}", lambda e: e.update_budget(args), lambda s: s.change_budget(ident, hard, interval))
 
 
 def reset_due() -> Op:
@@ -221,6 +243,14 @@ class BudgetMachine(RuleBasedStateMachine):
     @rule(made=st.sampled_from(sorted(RULES)))
     def create_again(self, made: UUID) -> None:
         self.do(create(made, Budget({"a": 1})))
+
+    @rule(budget=which, who=idents, most=st.integers(1, 9), interval=st.sampled_from((0, 1_000)))
+    def other_limits(self, budget: UUID, who: ExecutionId, most: int, interval: int) -> None:
+        """Fewer, with somebody held for it; then more, and whoever was held goes on."""
+        self.do(change(budget, {"a": most, "b": 4}, interval))
+        self.do(reports([(Report(budget, (("a", most),), "", who, charged=True), None)] * 2))
+        for _ in range(2):
+            self.do(change(budget, {"a": 40, "b": 40}, interval))
 
     # ---- what goes on around them
 

@@ -6,11 +6,14 @@ from typing import Any
 
 from msgspec import structs
 
+from flowfabric.engine import books as engine_books
 from flowfabric.engine import budgets as engine_budgets
+from flowfabric.engine import meter as engine_meter
 from flowfabric.engine.budgets import Budgets
-from flowfabric.model.budget import HardBreach
+from flowfabric.model.budget import BudgetPolicy, BudgetUnchanged, HardBreach
 from flowfabric.plan import Add
-from flowfabric.rules import budget_actions, budget_returns, budgets, grants
+from flowfabric.rules import budget_actions, budget_changes, budget_returns, budgets, grants
+from flowfabric.rules.decision import Done
 
 from .mutants import Patch, Plant, put, with_set, without_set, without_steps
 
@@ -164,7 +167,7 @@ def consequence_not_told(patch: Patch) -> None:
 @mutant
 def refusal_with_consequences_not_noted(patch: Patch) -> None:
     honest = budgets.note_hard
-    patch.setattr(budgets, "note_hard", lambda budget, count, dimension: honest(budget, 0, dimension))
+    patch.setattr(budgets, "note_hard", lambda budget, count, dimension, version=None: honest(budget, 0, dimension, version))
 
 
 @mutant
@@ -179,3 +182,44 @@ def waiters_stay_after_a_reset(patch: Patch) -> None:
 def old_waits_are_not_forgotten(patch: Patch) -> None:
     put(patch, grants, "UNBLOCK", lambda f: without_set(f, "blocked_on"))
     put(patch, grants, "BLOCK", lambda forms: {reason: without_set(form, "blocked_on") for reason, form in forms.items()})
+
+
+@mutant
+def other_limits_let_nobody_go(patch: Patch) -> None:
+    async def update_budget(self: Budgets, args: Any) -> Any:
+        def rule(found: Any) -> Any:
+            return budget_changes.update_budget(found.books.policy, args, found.books.now_ms)
+
+        return await self.settle(lambda: self._books(args.budget_id), rule)
+
+    patch.setattr(Budgets, "update_budget", update_budget)
+
+
+@mutant
+def lowered_limits_are_not_kept(patch: Patch) -> None:
+    honest = budget_changes.update_budget
+
+    def update_budget(policy: Any, args: Any, now_ms: int) -> Any:
+        lower = policy is not None and any(
+            limit < policy.limits.hard_limits.get(name, 0) for name, limit in zip(args.dimensions, args.hard_limits, strict=True)
+        )
+        return Done(BudgetUnchanged(args.budget_id)) if lower else honest(policy, args, now_ms)
+
+    patch.setattr(budget_changes, "update_budget", update_budget)
+
+
+@mutant
+def what_was_allowed_before_is_forgotten(patch: Patch) -> None:
+    patch.setattr(budget_changes, "formerly", lambda stored, new: {})
+
+
+@mutant
+def an_unknown_budget_counts(patch: Patch) -> None:
+    honest = engine_books.read_books
+
+    async def read_books(*said: Any) -> Any:
+        books = await honest(*said)
+        made_up = BudgetPolicy(books.budget_id, 0, "default", "{}", "", "", "", 0, 0, None, None, None, None, 0, 0, 0)
+        return books if books.policy is not None else structs.replace(books, policy=made_up)
+
+    patch.setattr(engine_meter, "read_books", read_books)

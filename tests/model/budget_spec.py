@@ -60,12 +60,28 @@ class Spending(Fleet):
         made.due = self.now + made.interval if made.interval else None
         return told.BudgetCreated(ident)
 
+    def change_budget(self, ident: UUID, hard: Mapping[str, int], interval: int) -> Any:
+        """What is used stays, and nobody is told of limits that are the same."""
+        rule = self.budgets.get(ident)
+        if rule is None:
+            raise Err("budget_not_found")
+        if (dict(rule.hard), dict(rule.soft), rule.interval) == (dict(hard), {}, interval):
+            return told.BudgetUnchanged(ident)
+        old, rule.hard, rule.soft = (rule.hard, rule.soft, rule.interval), hard, {}
+        if rule.interval != interval:
+            rule.interval, rule.due = interval, self.now + interval if interval else None
+        self._let_go(ident)
+        limits = [_said(*old, rule.action), _said(rule.hard, rule.soft, rule.interval, rule.action)]
+        return told.BudgetUpdated(ident, *limits)
+
     # ---- reports
 
     def usage_report(self, said: Report) -> Any:
+        if said.budget not in self.budgets:
+            return "budget_not_found"
         if said.key and self.spent_keys.get((said.budget, said.key), 0) > self.now:
             return told.UsageAlreadyApplied()
-        rule = self.budgets.get(said.budget, Budget())
+        rule = self.budgets[said.budget]
         for name, delta in said.deltas:
             used, hard = self.used.get((said.budget, name), 0), rule.hard.get(name, 0)
             if hard and used + delta > hard:
@@ -174,6 +190,12 @@ class Spending(Fleet):
         return len(late)
 
 
+def _said(hard: Mapping[str, int], soft: Mapping[str, int], interval: int, action: str) -> told.Limits:
+    names = sorted({*hard, *soft})
+    each = ({name: limits.get(name, 0) for name in names} for limits in (hard, soft))
+    return told.Limits(*each, interval, action)
+
+
 def budget_differences(spec: Spending, tables: Mapping[str, list[Row]]) -> list[str]:
     return [f"{what}: specified {wanted!r}, stored {is_!r}" for what, wanted, is_ in _compared(spec, tables) if wanted != is_]
 
@@ -183,6 +205,9 @@ def _compared(spec: Spending, tables: Mapping[str, list[Row]]) -> Iterator[tuple
     columns = ("breach_count", "soft_breach_count", "last_breach_at_ms", "last_breach_dim", "next_reset_at_ms")
     wanted = {ident: (b.refusals, b.warnings, *b.breached, b.due) for ident, b in spec.budgets.items()}
     yield "budgets", wanted, {row["budget_id"]: tuple(row[c] for c in columns) for row in policies}
+    hard = {ident: {name: most for name, most in b.hard.items() if most} for ident, b in spec.budgets.items()}
+    stored = {row["budget_id"]: json.loads(row["policy_json"])["hard_limits"] for row in policies}
+    yield "limits", hard, {ident: {name: most for name, most in each.items() if most} for ident, each in stored.items()}
     yield "usage", spec.used, {(row["budget_id"], row["dimensions_key"]): row["current_value"] for row in usage}
     yield "keys", spec.spent_keys, {(row["budget_id"], row["dedup_key"]): row["expires_at_ms"] for row in keys}
     who = [ExecutionId.of(row["partition_key"], row["execution_id"]) for row in ledger]

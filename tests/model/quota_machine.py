@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, ClassVar
 from uuid import UUID
 
@@ -20,6 +21,7 @@ from .quota_ops import (
     QuotaBench,
     ask,
     attach,
+    change,
     claims,
     claims_at_once,
     close,
@@ -38,7 +40,8 @@ FIRST, SECOND, THIRD, UNMADE = QUOTAS = tuple(UUID(int=n) for n in range(1, 5))
 LANE = LANES[0]
 IDENTS = tuple(ExecutionId.of(n % 3, UUID(int=(9 - n) << 64 | 7)) for n in range(9))
 OUTSIDERS = tuple(ExecutionId.of(5, UUID(int=0xF0 + n)) for n in range(2))
-PLACES = (("lane", LANES[0]), ("lane", LANES[1]), ("namespace", "a"), ("tag", "app.who=x"))
+NAMESPACES = {FIRST: "default", SECOND: "default", THIRD: "a", UNMADE: "default"}
+PLACES = (("lane", LANES[0]), ("lane", LANES[1]), ("namespace", "a"), ("namespace", "default"), ("tag", "app.who=x"))
 SHORT_MS, LONG_MS = 2_000, 10_000
 Place = tuple[str, str]
 WORKERS = ("ann", "bob", "cid")
@@ -119,7 +122,7 @@ class QuotaMachine(RuleBasedStateMachine):
         if len(free) < n - len(found):
             self.sweep()
         for ident in [i for i in IDENTS if i not in execs][: n - len(found)]:
-            self.do(create(ident, Wish(LANE, own=quota, prio=5)))
+            self.do(create(ident, Wish(LANE, self.spec.quotas[quota].namespace, own=quota, prio=5)))
             found.append(ident)
         return found
 
@@ -138,7 +141,7 @@ class QuotaMachine(RuleBasedStateMachine):
     @initialize(one=tight, two=made, three=made, at=st.tuples(places, places), many=st.lists(wishes, min_size=4, max_size=6))
     def start(self, one: Quota, two: Quota, three: Quota, at: tuple[Place, Place], many: list[Wish]) -> None:
         for ident, each in zip(QUOTAS, (one, two, three), strict=False):
-            self.do(define(ident, each))
+            self.do(define(ident, replace(each, namespace=NAMESPACES[ident])))
         self.do(attach(FIRST, at[0]))
         self.do(attach(SECOND, at[1]))
         for ident, wish in zip(IDENTS, many, strict=False):
@@ -146,10 +149,22 @@ class QuotaMachine(RuleBasedStateMachine):
 
     @rule(ident=st.sampled_from(QUOTAS), made=made)
     def define(self, ident: UUID, made: Quota) -> None:
-        """One that limits from now on those who are there has room for them."""
-        if made.cap:
-            made.cap = max(made.cap, len(self.spec.held(ident)))
-        self.do(define(ident, made))
+        self.do(define(ident, replace(made, namespace=NAMESPACES[ident])))
+
+    @rule(ident=st.sampled_from((FIRST, FIRST, SECOND, THIRD, UNMADE)), made=made, n=st.integers(1, 3), off=nearby)
+    def other_limits(self, ident: UUID, made: Quota, n: int, off: int) -> None:
+        """Some start, and some more under the new limits: at once, and when the new window has passed for the first of them."""
+        if ident not in self.spec.quotas:
+            self.do(change(ident, made))
+            return
+        self.ready(ident, 3)
+        self.claim_in(LANE, (("ann", n),))
+        self.do(change(ident, made))
+        self.claim_in(LANE, (("bob", n),))
+        times = self.spec.counted(ident, made.window)
+        if times:
+            self.to(times[0] + made.window + off)
+        self.claim_in(LANE, (("ann", n),))
 
     @rule(ident=quotas, at=places, on=st.sampled_from((True, True, False)))
     def attach(self, ident: UUID, at: Place, on: bool) -> None:

@@ -13,6 +13,7 @@ from flowfabric.engine.claims import _claiming
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.retention import Retention
 from flowfabric.engine.standing import Tallies
+from flowfabric.model.quota import QuotaPolicy
 from flowfabric.plan import Add
 from flowfabric.rules import admission, attachments, quotas
 from flowfabric.rules.admission import Room
@@ -260,3 +261,35 @@ def reconciler_keeps_what_is_a_window_old(patch: Patch) -> None:
 def all_that_wait_for_a_quota_are_let_go(patch: Patch) -> None:
     honest = quotas.is_lifted
     patch.setattr(quotas, "is_lifted", lambda execution, over, rooms: honest(execution, over, {}))
+
+
+# ---- other limits
+
+
+@mutant
+def a_shorter_window_is_remembered_for_a_longer_one(patch: Patch) -> None:
+    patch.setattr(QuotaPolicy, "admits_as", lambda quota, other: True)
+
+
+@mutant
+def limits_of_another_namespace_are_reached(patch: Patch) -> None:
+    patch.setattr(executions, "unknown", lambda named, known, namespace: None)
+
+
+@mutant
+def what_is_attached_reaches_every_namespace(patch: Patch) -> None:
+    honest = attachments.attached
+
+    def attached(args: Any, policy: Any, scopes: Any, flow_id: Any = None) -> Any:
+        own = {key: tuple(structs.replace(s, namespace=args.namespace) for s in several) for key, several in scopes.items()}
+        return honest(args, policy, own, flow_id)
+
+    patch.setattr(executions, "attached", attached)
+
+
+@mutant
+def nobody_held_back_goes_on_with_other_limits(patch: Patch) -> None:
+    async def nothing(*_: Any) -> None:
+        pass
+
+    patch.setattr(quota_upkeep.QuotaUpkeep, "_release_waiters_of", nothing)

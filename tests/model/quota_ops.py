@@ -12,7 +12,7 @@ from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.lease import ClaimPolicy
-from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs
+from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs, UpdateQuotaPolicyArgs
 
 from .bench import Bench, Mismatch
 from .ops import Op, as_json
@@ -44,9 +44,19 @@ class QuotaBench(Bench):
 
 def define(ident: UUID, made: Quota) -> Op:
     args = CreateQuotaPolicyArgs(
-        quota_policy_id=ident, window_seconds=made.seconds, max_requests_per_window=made.rate, max_concurrent=made.cap
+        quota_policy_id=ident,
+        window_seconds=made.seconds,
+        max_requests_per_window=made.rate,
+        max_concurrent=made.cap,
+        namespace=made.namespace,
     )
     return Op(f"define {made}", lambda e: e.create_quota_policy(args), lambda s: s.define(ident, copy.copy(made)))
+
+
+def change(ident: UUID, made: Quota) -> Op:
+    limits = {"window_seconds": made.seconds, "max_requests_per_window": made.rate, "max_concurrent": made.cap}
+    args = UpdateQuotaPolicyArgs(quota_policy_id=ident, **limits)
+    return Op(f"change {made}", lambda e: e.update_quota_policy(args), lambda s: s.change(ident, made))
 
 
 def close(ident: UUID, until: int | None) -> Op:

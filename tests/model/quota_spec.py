@@ -32,6 +32,7 @@ class Quota:
     seconds: int = 0
     closed: int | None = None
     shown: int = 0
+    namespace: str = "default"
 
     @property
     def window(self) -> int:
@@ -83,11 +84,30 @@ class Quotas(Fleet):
         self.quotas[ident] = made
         return told.QuotaPolicyCreated(ident)
 
+    def change(self, ident: UUID, made: Quota) -> Any:
+        """From the next claim on; and those held back for it by hand go on, as many as there is room for."""
+        no(ident not in self.quotas, "quota_policy_not_found")
+        rule = self.quotas[ident]
+        old, new = (told.QuotaLimits(q.rate, q.seconds, q.cap, 0) for q in (rule, made))
+        if old == new:
+            return told.QuotaPolicyUnchanged(ident)
+        rule.cap, rule.rate, rule.seconds = made.cap, made.rate, made.seconds
+        held = [
+            e for e in self.execs.values() if (e.state, e.why) == ("QUOTA", "waiting_for_quota") and self.under[e.ident] == ident
+        ]
+        room = self._room(ident)
+        for at, e in enumerate(sorted(held, key=lambda e: (-e.prio, e.created, e.ident.uuid))):
+            if at < room:
+                self.unblock(e.ident, "")
+        return told.QuotaPolicyUpdated(ident, old, new)
+
     def close(self, ident: UUID, until: int | None) -> None:
         no(ident not in self.quotas, "quota_policy_not_found")
         self.quotas[ident].closed = until
 
     def attach(self, ident: UUID, where: tuple[str, str]) -> bool:
+        no(ident not in self.quotas, "quota_policy_not_found")
+        no(where[0] == "namespace" and where[1] != self.quotas[ident].namespace, "namespace_not_found")
         new = (*where, ident) not in self.scopes
         self.scopes.setdefault((*where, ident), self.now)
         return new
@@ -96,6 +116,8 @@ class Quotas(Fleet):
         return self.scopes.pop((*where, ident), None) is not None
 
     def new(self, ident: ExecutionId, wish: Wish, policy: Policy) -> Any:
+        own = None if wish.own is None else self.quotas.get(wish.own)
+        no(wish.own is not None and (own is None or own.namespace != wish.namespace), "quota_policy_not_found")
         answer = self.create(ident, wish.lane, wish.namespace, wish.prio, "", policy, None)
         if isinstance(answer, execution.Created):
             self.under[ident] = wish.own or self._nearest(wish)
@@ -104,7 +126,8 @@ class Quotas(Fleet):
     def _nearest(self, wish: Wish) -> UUID | None:
         at = {"tag": wish.tag, "lane": wish.lane, "namespace": wish.namespace}
         for kind in NEAREST_FIRST:
-            here = [(when, quota) for (k, where, quota), when in self.scopes.items() if (k, where) == (kind, at[kind])]
+            found = [(when, quota) for (k, where, quota), when in self.scopes.items() if (k, where) == (kind, at[kind])]
+            here = [(when, quota) for when, quota in found if self.quotas[quota].namespace == wish.namespace]
             if here:
                 return max(here)[1]
         return None

@@ -21,7 +21,7 @@ W = 60_000
 
 
 def policy(cap: int = 0, rate: int = 0, closed: int | None = None, window_s: int = 60) -> QuotaPolicy:
-    return QuotaPolicy(Q, 0, window_s, rate, cap, 0, 0, closed, 0, 0, 5)
+    return QuotaPolicy(Q, 0, "default", window_s, rate, cap, 0, 0, closed, None, 0, 0, 5)
 
 
 # ---- the room of a quota

@@ -9,7 +9,7 @@ from flowfabric.errors import ValidationError
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.policy import MAX_BUDGETS, ExecutionPolicy
 from flowfabric.model.quota import Attached, LimitScope
-from flowfabric.rules.attachments import NOTHING, attached, open_gate, scopes_of
+from flowfabric.rules.attachments import NOTHING, attached, limits_named, open_gate, scopes_of, unknown
 
 from .factory import IDENT
 
@@ -17,18 +17,20 @@ FLOW = UUID(int=77)
 A, B, C, D = (UUID(int=n) for n in range(1, 5))
 
 
-def scope(kind: str, limit: UUID, where: str, ident: str, at: int = 0) -> LimitScope:
-    return LimitScope(where, ident, kind, limit, at)
+def scope(kind: str, limit: UUID, where: str, ident: str, at: int = 0, namespace: str = "default") -> LimitScope:
+    return LimitScope(where, ident, kind, limit, at, namespace)
 
 
 SCOPES = scopes_of(
     [
-        scope("quota", A, "flow", str(FLOW)),
-        scope("quota", B, "tag", "a.b=c"),
-        scope("quota", C, "lane", "jobs"),
-        scope("quota", D, "namespace", "ns"),
-        scope("budget", D, "namespace", "ns"),
-        scope("budget", A, "flow", str(FLOW)),
+        scope("quota", A, "flow", str(FLOW), namespace="ns"),
+        scope("quota", B, "tag", "a.b=c", namespace="ns"),
+        scope("quota", C, "lane", "jobs", namespace="ns"),
+        scope("quota", D, "namespace", "ns", namespace="ns"),
+        scope("budget", D, "namespace", "ns", namespace="ns"),
+        scope("budget", A, "flow", str(FLOW), namespace="ns"),
+        scope("quota", D, "lane", "jobs", 9, namespace="other"),
+        scope("budget", C, "tag", "a.b=c", namespace="other"),
     ]
 )
 
@@ -38,15 +40,32 @@ def limits(policy: ExecutionPolicy | None = None, flow: UUID | None = None, **sa
 
 
 def test_the_nearest_quota() -> None:
-    everywhere = {"tags": {"a.b": "c"}, "lane_id": "jobs", "namespace": "ns"}
+    everywhere: dict[str, Any] = {"tags": {"a.b": "c"}, "lane_id": "jobs"}
     own = ExecutionPolicy(quota_policy_id=str(D))
-    assert limits(own, FLOW, **everywhere).quota_policy_id == D
-    found = [limits(None, FLOW, **everywhere)]
-    for name in ("flow", "tags", "lane_id", "namespace"):
-        if name != "flow":
-            del everywhere[name]
-        found.append(limits(None, None, **everywhere))
+    assert limits(own, FLOW, namespace="ns", **everywhere).quota_policy_id == D
+    found = [limits(None, FLOW, namespace="ns", **everywhere)]
+    for name in ("flow", "tags", "lane_id"):
+        everywhere.pop(name, None)
+        found.append(limits(None, None, namespace="ns", **everywhere))
+    found.append(limits())
     assert [each.quota_policy_id for each in found] == [A, B, C, D, None]
+
+
+def test_what_is_attached_to_a_lane_or_a_tag_reaches_its_own_namespace() -> None:
+    other = limits(None, FLOW, tags={"a.b": "c"}, lane_id="jobs", namespace="other")
+    assert other == Attached((str(C),), D)
+
+
+def test_limits_that_are_named_are_there_and_of_ones_own() -> None:
+    policy = ExecutionPolicy(budget_ids=(str(A), str(B)), quota_policy_id=str(A))
+    named = limits_named(policy)
+    assert named == [("budget", A), ("budget", B), ("quota", A)] and limits_named(None) == []
+    assert limits_named(ExecutionPolicy()) == []
+    known = dict.fromkeys(named, "ns")
+    assert unknown(named, known, "ns") is None and unknown([], {}, "ns") is None
+    for foreign, told in ((named[1], f"budget {B} not found"), (named[2], f"quota_policy {A} not found")):
+        assert str(unknown(named, {**known, foreign: "other"}, "ns")) == told
+        assert str(unknown(named, {limit: "ns" for limit in named if limit != foreign}, "ns")) == told
 
 
 def test_all_budgets() -> None:

@@ -11,7 +11,7 @@ import pytest
 from flowfabric.model.budget import HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
 from flowfabric.plan import Applied, Plan, Refused
-from flowfabric.rules.budget_actions import consequence, detail, holds, still_held, waits_on
+from flowfabric.rules.budget_actions import consequence, detail, holds, refused_by, still_held, waits_on
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -97,7 +97,7 @@ def test_suspending_takes_the_lease_and_raises_the_epoch() -> None:
     assert (row.lease_epoch, row.version) == (before.lease_epoch + 1, before.version + 1)
     assert (row.current_lease_id, row.current_worker_id, row.lease_expires_at_ms) == (None, None, None)
     assert (row.attempt_timeout_at_ms, row.attempt_timeout_remaining_ms) == (None, 800)
-    assert (row.blocked_on, row.blocking_detail) == (waits_on(BUDGET), f'budget {BUDGET}: é" 90/100')
+    assert (row.blocked_on, row.blocking_detail) == (refused_by(BUDGET), f'budget {BUDGET}: é" 90/100')
     assert row.current_attempt_id == before.current_attempt_id
     tried = stored_attempt(store)
     assert (tried.attempt_state, tried.suspended_at_ms, tried.lease_epoch) == ("suspended", NOW, row.lease_epoch)
@@ -112,7 +112,7 @@ def test_suspending_what_is_ready_keeps_it_from_being_claimed(state: str) -> Non
     before = execution("READY", state, reserved_for="worker", reserved_until_ms=NOW + 1_000)
     store = after(before, SUSPEND, grant())
     row = stored(store)
-    assert (name_of(vector_of(row)), row.attempt_state, row.blocked_on) == ("BUDGET", state, waits_on(BUDGET))
+    assert (name_of(vector_of(row)), row.attempt_state, row.blocked_on) == ("BUDGET", state, refused_by(BUDGET))
     assert (row.lease_epoch, row.interrupt_cause) == (before.lease_epoch, before.interrupt_cause)
     assert (load(store).grant, row.reserved_for, row.reserved_until_ms) == (None, None, None)
     assert told(store) == ([], [], ["budget_breached"])
@@ -136,7 +136,7 @@ def test_one_that_moved_meanwhile_stops_the_commit(name: str, action: str) -> No
 
 
 def test_how_a_wait_is_named() -> None:
-    assert waits_on(BUDGET) == f"budget:{BUDGET}"
+    assert (waits_on(BUDGET), refused_by(BUDGET)) == (f"budget:{BUDGET}", f"refused:{BUDGET}")
     assert detail(BUDGET, "tokens", 3, 4) == f"budget {BUDGET}: tokens 3/4"
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from uuid import UUID
 
 import pytest
+from msgspec import structs
 
-from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.errors import NotFound, ValidationError, ValidationKind
+from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import (
     MAX_AMOUNT,
     USAGE_DEDUP_MS,
@@ -41,7 +44,7 @@ from flowfabric.store.memory import MemoryStore
 
 from . import budget_factory as made
 from .budget_factory import BUDGET, OTHER, books, policy, report
-from .factory import IDENT, NOW, answer, run
+from .factory import IDENT, NOW, answer, refusal, run
 
 OK, AGAIN = UsageOk(), UsageAlreadyApplied()
 
@@ -91,6 +94,14 @@ def test_when_it_first_resets(interval: int, now: int | None, due: int | None) -
 
 def test_the_first_one_stands_whatever_a_later_one_says() -> None:
     assert answer(create_budget(policy({"tokens": 1}), creation(), NOW)) == BudgetAlreadySatisfied(BUDGET)
+
+
+def test_an_id_of_another_namespace_is_not_there() -> None:
+    theirs = policy({"tokens": 1}, columns={"namespace": "theirs"})
+    for namespace in (None, "mine"):
+        assert refusal(create_budget(theirs, creation(namespace=namespace), NOW)) == "budget_not_found"
+    assert answer(create_budget(theirs, creation(namespace="theirs"), NOW)) == BudgetAlreadySatisfied(BUDGET)
+    assert (created(creation()).namespace, created(creation(namespace="mine")).namespace) == ("default", "mine")
 
 
 def test_of_a_name_given_twice_the_last_limit_counts() -> None:
@@ -156,7 +167,7 @@ def settled(known: Books, found: Counted) -> MemoryStore:
 
 
 def test_an_amount_no_store_can_hold_is_refused_by_name() -> None:
-    known = books(None, {"a": MAX_AMOUNT})
+    known = books(policy(), {"a": MAX_AMOUNT})
     first, second = count(known, [report(a=1), report(a=0)]).results
     assert isinstance(first, ValidationError) and first.kind is ValidationKind.INVALID_INPUT
     assert first.detail == f"a: {MAX_AMOUNT} and 1 more is above {MAX_AMOUNT}"
@@ -168,14 +179,20 @@ def test_nothing_is_written_for_what_cannot_be_held() -> None:
     assert plans(known, count(known, [report("k", a=1, b=1)])) == []
 
 
-def test_a_budget_nobody_made_has_no_limits_and_is_not_made() -> None:
-    known = books(None)
-    found = count(known, [report("k", IDENT, a=10**15), report(a=1)])
-    assert found.results == [OK, OK]
-    store = settled(known, found)
-    assert made.usage(store) == {"a": 10**15 + 1}
-    assert made.ledger(store) == {(IDENT, "a"): 10**15}
-    assert made.rows(store, "ff_budget_policy") == []
+def test_a_budget_that_was_never_made_counts_nothing() -> None:
+    known = books(None, keys={"k": NOW + 1})
+    found = count(known, [report("k", IDENT, IDENT, a=10**15), report(a=1)])
+    assert [str(each) for each in found.results] == [f"budget {BUDGET} not found"] * 2
+    assert plans(known, found) == []
+
+
+def test_a_budget_is_not_there_for_executions_of_another_namespace() -> None:
+    own = policy({"a": 10}, columns={"namespace": "mine"})
+    known = structs.replace(books(own), namespaces={IDENT: "mine", OTHER: "theirs"})
+    gone = ExecutionId.of(4, UUID(int=4))
+    found = count(known, [report(None, None, by, a=1) for by in (IDENT, OTHER, gone, None)])
+    assert [type(each) for each in found.results] == [UsageOk, NotFound, UsageOk, UsageOk]
+    assert found.grown == {"a": 3}
 
 
 # ---- several reports
@@ -269,7 +286,7 @@ def test_accounts_grow_by_what_was_applied_and_by_nothing_else() -> None:
 
 
 def test_an_account_that_came_or_went_meanwhile_stops_the_commit() -> None:
-    fresh, charged = books(None, {"a": 1}), books(None, {"a": 1}, None, {(IDENT, "a"): 1})
+    fresh, charged = books(policy(), {"a": 1}), books(policy(), {"a": 1}, None, {(IDENT, "a"): 1})
     one = report(None, IDENT, a=1)
     assert isinstance(made.commit(made.seeded(charged), plans(fresh, count(fresh, [one]))), Refused)
     assert isinstance(made.commit(made.seeded(fresh), plans(charged, count(charged, [one]))), Refused)
@@ -359,3 +376,10 @@ def test_a_budget_at_its_limit_is_spent(used: dict[str, int], found: Any) -> Non
 def test_hard_limits_with_what_is_used_of_them() -> None:
     shown = UsageAndLimits({"hard:a:b": "3", "soft:a:b": "2", "hard:z": "0", "hard:c": "1"}, {"c": 1})
     assert shown.hard() == [("a:b", 0, 3), ("c", 1, 1)]
+
+
+def test_a_refusal_that_acts_is_noted_only_as_long_as_the_budget_is_as_it_was_read() -> None:
+    store = made.seeded(books(policy({"a": 1}, columns={"version": 3})))
+    assert isinstance(made.commit(store, [note_hard(BUDGET, 1, "a", 2)]), Refused)
+    assert isinstance(made.commit(store, [note_hard(BUDGET, 1, "a", 3)]), Applied)
+    assert (made.stored_policy(store).breach_count, made.stored_policy(store).last_breach_dim) == (1, "a")

@@ -288,6 +288,29 @@ def test_several_limits_are_listed_and_an_unused_dimension_is_none() -> None:
     assert len(told("BUDGET", budgets=(many,)).reasons) == MAX_LISTED
 
 
+NAMED = Budget("b-1", {"usd": 5, "tokens": 100}, {"tokens": 90}, None, "acme/day")
+
+
+def test_which_report_found_no_room() -> None:
+    """There is room, and yet it is not about to be let go."""
+    held = {"blocked_on": "refused:b-1", "blocking_detail": "budget b-1: tokens 90/100"}
+    (reason,) = told("BUDGET", budgets=(NAMED,), **held).reasons
+    assert reason.says == (
+        "budget `acme/day` (b-1) refused what it reported: 90 of 100 tokens are used, and it asked for more than is left; "
+        "it is held until the budget is reset, given something back, or gets other limits"
+    )
+    assert reason.facts == SpentBudget("b-1", "tokens", 90, 100, None)
+    assert reason.hint == "reset_budget, or update_budget with a higher limit"
+    timed = Budget("b-1", {"tokens": 100}, {"tokens": 100}, NOW + 2 * MIN)
+    both = told("BUDGET", budgets=(timed, Budget("b-2", {"usd": 5}, {"usd": 5}, None)), **held).reasons
+    assert [reason.facts.budget_id for reason in both] == ["b-1", "b-2"]  # type: ignore[union-attr]
+    assert "it is held until the budget starts anew in 2 min, is reset," in both[0].says and both[0].until_ms == NOW + 2 * MIN
+
+
+def test_a_report_refused_by_what_is_not_there_any_more() -> None:
+    assert "has room again" in told("BUDGET", blocked_on="refused:b-9", budgets=(NAMED,)).reasons[0].says
+
+
 @pytest.mark.parametrize(("vector", "what"), [("BUDGET", "its budget"), ("QUOTA", "its quota")])
 def test_a_limit_that_has_room_again(vector: str, what: str) -> None:
     (reason,) = told(vector, blocking_detail="usd 5/5", quota=FREE).reasons

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec import structs
 
 from flowfabric.errors import ValidationError
 from flowfabric.model.quota import (
@@ -14,18 +16,21 @@ from flowfabric.model.quota import (
     CreateQuotaPolicyArgs,
     QuotaLimits,
     QuotaPolicy,
+    QuotaPolicyUnchanged,
+    QuotaPolicyUpdated,
     RateExceeded,
     Standing,
+    UpdateQuotaPolicyArgs,
 )
 from flowfabric.rules import admission, quotas
 from flowfabric.rules.admission import Spent
-from flowfabric.rules.decision import Act, Done
+from flowfabric.rules.decision import Act, Done, Refuse
 from flowfabric.rules.quotas import Holder, Slot
 
 from .factory import IDENT, NOW, execution
 
 Q, B = UUID(int=99), UUID(int=98)
-POLICY = QuotaPolicy(Q, 0, 60, 2, 3, 1, 4, None, 0, 0, 5)
+POLICY = QuotaPolicy(Q, 0, "default", 60, 2, 3, 1, 4, None, None, 0, 0, 5)
 
 
 def args(**said: Any) -> CheckAdmissionArgs:
@@ -58,7 +63,7 @@ def test_the_limits_of_a_policy() -> None:
     assert quotas.limits_of(POLICY) == QuotaLimits(2, 60, 3, 4)
     assert QuotaLimits(0, 60, 0, 0).unlimited and not QuotaLimits(0, 60, 1, 0).unlimited
     with pytest.raises(ValidationError, match="jitter_ms"):
-        quotas.limits_of(QuotaPolicy(Q, 0, 60, 2, 3, 1, -4, None, 0, 0, 5))
+        quotas.limits_of(structs.replace(POLICY, jitter_ms=-4))
 
 
 def test_the_counter_is_corrected_only_when_it_is_wrong() -> None:
@@ -94,6 +99,8 @@ def test_slots_nobody_holds(slot: Slot, phase: str | None, reserved: int | None,
         (None, (str(B),), (Q,), True),
         (f"budget:{B}", (), (B,), False),
         ("budget:nonsense", (), (B,), True),
+        (f"refused:{B}", (), (), False),
+        (f"refused:{B}", (), (B,), False),
     ],
 )
 def test_held_back_for_a_budget(blocked_on: str | None, own: tuple[str, ...], over: tuple[UUID, ...], lifted: bool) -> None:
@@ -111,9 +118,30 @@ def test_held_back_for_a_quota_until_there_is_room_and_no_more_than_that() -> No
 
 def test_plans_name_what_they_are_about() -> None:
     made = quotas.create(CreateQuotaPolicyArgs(quota_policy_id=Q, window_seconds=5, max_concurrent=2), NOW)
-    assert made.values == (Q, 5, 0, 2, 0, NOW)
+    assert made.values == (Q, "default", 5, 0, 2, 0, NOW)
     assert quotas.release(Q, IDENT).values == (Q, str(IDENT))
     assert quotas.set_closed(Q, 9).values == (Q, 9)
     assert quotas.forget(Q, "d", 3, IDENT.uuid).values == (Q, "d", 3, IDENT.uuid)
     assert quotas.note_refund(Q).values == (Q,)
     assert quotas.unknown(Q).code == "quota_policy_not_found"
+
+
+def test_other_limits() -> None:
+    same = UpdateQuotaPolicyArgs(quota_policy_id=Q, window_seconds=60, max_requests_per_window=2, max_concurrent=3, jitter_ms=4)
+    missing = quotas.update(None, same)
+    assert isinstance(missing, Refuse) and missing.error.code == "quota_policy_not_found"
+    assert quotas.update(POLICY, same) == Done(QuotaPolicyUnchanged(Q))
+    act = quotas.update(POLICY, structs.replace(same, max_concurrent=9, by="ann"))
+    old, new = QuotaLimits(2, 60, 3, 4), QuotaLimits(2, 60, 9, 4)
+    assert isinstance(act, Act) and act.result == QuotaPolicyUpdated(Q, old, new)
+    said = dict(zip(act.plan.form.args, act.plan.values, strict=True))
+    assert (said["version"], said["namespace"], said["active_concurrency_cap"]) == (5, "default", 9)
+    told = json.loads(said["details"])
+    assert (told["old"]["active_concurrency_cap"], told["new"]["active_concurrency_cap"], told["by"]) == (3, 9, "ann")
+
+
+def test_an_id_of_another_namespace_is_not_there() -> None:
+    mine, theirs = (CreateQuotaPolicyArgs(quota_policy_id=Q, namespace=name) for name in (None, "other"))
+    assert quotas.taken(None, theirs) is None and quotas.taken(POLICY, mine) is None
+    refused = quotas.taken(POLICY, theirs)
+    assert refused is not None and refused.code == "quota_policy_not_found"

@@ -12,14 +12,14 @@ import pytest
 
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.model.budget import CreateBudgetArgs, RecordSpendArgs, ReportUsageAdminArgs
+from flowfabric.model.budget import CreateBudgetArgs, RecordSpendArgs, ReportUsageAdminArgs, UpdateBudgetArgs
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
 from flowfabric.verify.world import TABLES_READ, world_of
 
-LIMITED, FREE, UNMADE = UUID(int=1), UUID(int=2), UUID(int=3)
+LIMITED, FREE, LOWERED = UUID(int=1), UUID(int=2), UUID(int=3)
 USAGE, LEDGER, POLICY = "ff_budget_usage", "ff_budget_usage_by_exec", "ff_budget_policy"
 ONE, OTHER = ExecutionId.of(1, UUID(int=11)), ExecutionId.of(2, UUID(int=12))
 Tables = dict[str, list[Any]]
@@ -27,16 +27,19 @@ Plant = Callable[[Tables], None]
 
 
 async def sound() -> Tables:
-    """A budget at its limit with two accounts, one without limits, and one that nobody made; one dimension was given back."""
+    """A budget at its limit with two accounts, one without limits, and one whose limits are below what was counted."""
     engine = Engine(MemoryStore(ManualClock()), seed=1)
     limits = {"dimensions": ["t", "z"], "hard_limits": [10, 0], "soft_limits": [5, 5]}
     await engine.create_budget(CreateBudgetArgs(budget_id=LIMITED, **limits))
     await engine.create_budget(CreateBudgetArgs(budget_id=FREE))
-    for budget in (LIMITED, FREE, UNMADE):
+    await engine.create_budget(CreateBudgetArgs(budget_id=LOWERED, **limits))
+    for budget in (LIMITED, FREE, LOWERED):
         for who, amount in ((ONE, 4), (OTHER, 3)):
             await engine.record_spend(RecordSpendArgs(budget_id=budget, execution_id=who, deltas={"t": amount, "z": amount}))
         await engine.report_usage_admin(budget, ReportUsageAdminArgs(dimensions=["t", "z"], deltas=[3, 90]))
         await engine.report_usage_admin(budget, ReportUsageAdminArgs(dimensions=["u"], deltas=[0]))
+    lower = {"dimensions": ["t", "z"], "hard_limits": [6, 20], "soft_limits": [0, 0]}
+    await engine.update_budget(UpdateBudgetArgs(budget_id=LOWERED, **lower))
     return {table: [list(row) for row in rows] for table, rows in (await engine.store.dump(TABLES_READ)).items()}
 
 
@@ -70,10 +73,9 @@ PLANTED: dict[str, tuple[Plant, UUID, str]] = {
     "one above the hard limit": (usage(LIMITED, "t", 11), LIMITED, "t: 11 used, the limit is 10"),
     "below nothing": (usage(LIMITED, "u", -1), LIMITED, "u: -1 used, the limit is none"),
     "below nothing without limits": (usage(FREE, "u", -1), FREE, "u: -1 used, the limit is none"),
-    "below nothing where nobody made it": (usage(UNMADE, "u", -5), UNMADE, "u: -5 used, the limit is none"),
+    "above what was ever allowed": (usage(LOWERED, "t", 11), LOWERED, "t: 11 used, the limit is 6"),
     "more on accounts than was counted": (usage(LIMITED, "t", 6), LIMITED, "t: 7 on accounts, 6 used"),
     "an account that grew by itself": (account(FREE, 8), FREE, "t: 11 on accounts, 10 used"),
-    "the same where nobody made it": (account(UNMADE, 8), UNMADE, "t: 11 on accounts, 10 used"),
     "accounts of what was never counted": (unmade, LIMITED, "t: 7 on accounts, 0 used"),
 }
 
@@ -97,6 +99,8 @@ def test_each_violation_is_caught_and_named(name: str) -> None:
     assert violations(plant) == [("I13", str(budget), says)]
 
 
-@pytest.mark.parametrize("plant", [usage(LIMITED, "z", 10**9), usage(FREE, "t", 10**9), usage(LIMITED, "t", 7)])
+@pytest.mark.parametrize(
+    "plant", [usage(LIMITED, "z", 10**9), usage(FREE, "t", 10**9), usage(LIMITED, "t", 7), usage(LOWERED, "z", 10**9)]
+)
 def test_what_only_looks_odd_is_none(plant: Plant) -> None:
     assert violations(plant) == []

@@ -100,3 +100,16 @@ def test_entries_exactly_a_window_apart_are_fine(sound: Tables) -> None:
     assert [violation.invariant for violation in check(world_of(tables))] == ["I14"]
     tables[WINDOW] = [(QUOTA, "other", at, UUID(int=at + 1)) for at in range(9)]
     assert check(world_of(tables)) == []
+
+
+def test_lowered_limits_hold_for_what_starts_since(sound: Tables) -> None:
+    """Three hold a place and four were admitted, all of them at 0, when more was allowed."""
+    tables = deepcopy(sound)
+    at = max(row[TABLES[WINDOW].names.index("admitted_at_ms")] for row in tables[WINDOW])
+    change(POLICY, 0, active_concurrency_cap=1, max_requests_per_window=1, changed_at_ms=at)(tables)
+    assert check(world_of(tables)) == []
+    change(POLICY, 0, changed_at_ms=at - 1)(tables)
+    assert {violation.says.split(" ", 1)[1] for violation in check(world_of(tables))} == {
+        "hold a place, 1 may",
+        "than 1 were admitted within 10000 ms",
+    }

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
@@ -46,6 +47,10 @@ MOST_USUAL = 256
 SMALLEST_PAGE, LARGEST_PAGE = 4, 1_000
 MAX_TRIES = 1_000
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.001, 0.02
+SHORTEST_WAIT_S = 0.001
+KNOWN_FOR_S = 1.0
+"""How long a look at a lane's quotas answers for the lane. The last claim may have gone to another process."""
+MAX_LANES = 10_000
 _COLUMNS = Candidate.__struct_fields__
 Place = tuple[str, str]
 """A lane and a namespace."""
@@ -69,15 +74,27 @@ class Claimer(Struct, frozen=True):
 
 
 class Later(Struct, frozen=True):
-    """When it may be worth asking again: at a time, or (`busy`) whenever something that runs has ended."""
+    """When it may be worth asking again: at a time, or (`busy`) whenever something that runs has ended.
+
+    `as_of_ms` is the store's time of the look, `seen` the monotonic time of this process at its end.
+    """
 
     opens_at_ms: int | None = None
     busy: bool = False
+    as_of_ms: int = 0
+    seen: float = 0.0
 
-    def or_at(self, other: Later) -> Later:
-        """Whichever comes first."""
+    def wait_s(self, most: float) -> float:
+        """How long nothing changes by itself, as far as is known; not longer than `most`."""
+        if self.opens_at_ms is None:
+            return most
+        return min(max((self.opens_at_ms - self.as_of_ms) / 1_000 - (time.monotonic() - self.seen), SHORTEST_WAIT_S), most)
+
+    def beside(self, other: Later) -> Later:
+        """Both looks as one."""
         times = [at for at in (self.opens_at_ms, other.opens_at_ms) if at is not None]
-        return Later(min(times, default=None), self.busy or other.busy)
+        as_of_ms, seen = max((self.as_of_ms, self.seen), (other.as_of_ms, other.seen))
+        return Later(min(times, default=None), self.busy or other.busy, as_of_ms, seen)
 
 
 class _Job(Struct):
@@ -107,6 +124,7 @@ class Admissions:
         self._tasks: set[asyncio.Task[None]] = set()
         self._start: dict[Place, int] = {}
         self._usual: dict[Place, frozenset[str]] = {}
+        self._known: dict[Place, Later] = {}
 
     async def claim(self, claimer: Claimer) -> tuple[list[Row], Later]:
         assert claimer.namespace is not None, "a round serves one namespace"
@@ -136,6 +154,7 @@ class Admissions:
                     if not job.answer.done():
                         job.answer.set_exception(error)
                 continue
+            self._remember(place, later)
             for job, rows in zip(jobs, served, strict=True):
                 if not job.answer.done():
                     job.answer.set_result((rows, later))
@@ -150,7 +169,7 @@ class Admissions:
             got, said = await self._round(place, gates, [claimers[at] for at in asking])
             for at, rows in zip(asking, got, strict=True):
                 served[at] = rows
-            later = later.or_at(said)
+            later = later.beside(said)
             if all(served):
                 break
         return served, later
@@ -181,8 +200,31 @@ class Admissions:
         for found in closed:
             if found.why:
                 self.onlooker.quota_hit("concurrency" if found.why == "concurrency" else "rate")
-        times = [found.opens_at_ms for found in closed if found.opens_at_ms is not None]
-        return Later(min(times, default=None), any(found.why == "concurrency" for found in closed))
+        return _later(closed, sight.now_ms)
+
+    async def later(self, place: Place) -> Later:
+        """When the full quotas of a place open: as the last claim of this process found it, or as a look of its own does.
+
+        A quota that has room is left out: what waits behind it could have been claimed.
+        """
+        known = self._known.get(place)
+        if known is not None and time.monotonic() - known.seen < KNOWN_FOR_S:
+            return known
+        found = Later()
+        for gates in self._parts(place, await self._attachments.gates(*place)):
+            sight = await self._look(place, gates, 1)
+            full = {candidate.gate for candidate in sight.candidates} & {g for g, found in sight.rooms.items() if found.left == 0}
+            found = found.beside(_later([sight.rooms[gate] for gate in full], sight.now_ms))
+        self._remember(place, found)
+        return found
+
+    def _remember(self, place: Place, later: Later) -> None:
+        """An opening ahead that another caller was told of stays known: this one may not have asked for that work."""
+        former = self._known.get(place)
+        if former is None and len(self._known) >= MAX_LANES:
+            self._known.clear()
+        is_ahead = former is not None and former.opens_at_ms is not None and former.opens_at_ms > later.as_of_ms
+        self._known[place] = later.beside(former) if former is not None and is_ahead else later
 
     # ---- looking
 
@@ -198,14 +240,13 @@ class Admissions:
         looks = [self.tallies.reads(quota, now) for quota in expected]
         loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
         quotas = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
-        self._learn([quotas[q.quota_policy_id] for q in expected], looks, loaded.rows[len(reads) :], loaded.now_ms)
+        looked_at = self._learn(expected, quotas, looks, loaded.rows[len(reads) :], loaded.now_ms)
         found = [Candidate(*row) for row in loaded.rows[1]]
         counts = Counter(candidate.gate for candidate in found)
         last = {candidate.gate: candidate for candidate in found}
         behind = {gate: last[gate] for gate, count in counts.items() if count >= page}
         found = await sound(self._store, found, of_budgets=True)
         over = over_limit(budgets_in(loaded.rows[2], loaded.rows[3])) if usual else {}
-        looked_at = {quota.quota_policy_id for quota in expected}
         stale = [q for q in quotas.values() if q.quota_policy_id not in looked_at and not self.tallies.is_enough(q, wanted)]
         met = _budgets_of(found)
         await self._look_again(stale, met - usual, quotas, over)
@@ -226,14 +267,26 @@ class Admissions:
         looks = [self.tallies.reads(quota, now) for quota in stale]
         loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
         fresh = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
-        quotas.update(fresh)
-        self._learn([fresh[quota.quota_policy_id] for quota in stale], looks, loaded.rows[len(reads) :], loaded.now_ms)
+        learnt = self._learn(stale, fresh, looks, loaded.rows[len(reads) :], loaded.now_ms)
+        quotas.update({ident: fresh[ident] for ident in learnt})  # of the others the former version is refused at the commit
         if budgets:
             over.update(over_limit(budgets_in(loaded.rows[1], loaded.rows[2])))
 
-    def _learn(self, quotas: list[QuotaPolicy], looks: list[list[Read]], rows: list[list[Row]], now_ms: int) -> None:
-        for at, (quota, reads) in enumerate(zip(quotas, looks, strict=True)):
-            self.tallies.learn(quota, reads, rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA], now_ms)
+    def _learn(
+        self,
+        read_for: list[QuotaPolicy],
+        fresh: dict[UUID, QuotaPolicy],
+        looks: list[list[Read]],
+        rows: list[list[Row]],
+        now_ms: int,
+    ) -> set[UUID]:
+        """Those whose limits are still the ones they were read for."""
+        learnt = set()
+        for at, (quota, reads) in enumerate(zip(read_for, looks, strict=True)):
+            several = rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA]
+            if self.tallies.learn(quota, fresh[quota.quota_policy_id], reads, several, now_ms):
+                learnt.add(quota.quota_policy_id)
+        return learnt
 
     # ---- deciding
 
@@ -305,6 +358,11 @@ class Admissions:
         for gate, times in admitted.items():
             self.tallies.admitted(sight.quotas[gate], times)
         return [_in_order(rows, sight) for rows in served]
+
+
+def _later(closed: Sequence[Room], now_ms: int) -> Later:
+    times = [found.opens_at_ms for found in closed if found.opens_at_ms is not None]
+    return Later(min(times, default=None), any(found.why == "concurrency" for found in closed), now_ms, time.monotonic())
 
 
 def _taken(queue: list[_Job]) -> list[_Job]:

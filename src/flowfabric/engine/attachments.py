@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from flowfabric.model.quota import Attached, LimitScope
-from flowfabric.rules.attachments import GATES, LIMITS, Scopes, open_gate, scopes_of
+from flowfabric.rules.attachments import GATES, LIMITS, Limit, Scopes, open_gate, scopes_of
 from flowfabric.store.hub import Topic
-from flowfabric.store.port import Row, Scan, Store
+from flowfabric.store.port import Get, Row, Scan, Store
 from flowfabric.store.shared import Shared
 
 FRESH_S = 1.0
@@ -16,6 +17,7 @@ GATES_FRESH_S = 5.0
 """A new gate rings; should that be missed, claims that wait look as seldom as this anyway."""
 PAGE = 1_000
 MAX_LANES = 10_000
+_TABLES = {"budget": "ff_budget_policy", "quota": "ff_quota_policy"}
 
 
 class _Kept:
@@ -33,7 +35,9 @@ class Attachments:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._scopes: _Kept | None = None
-        self._gates: dict[tuple[str, str | None], _Kept] = {}
+        self._gates: dict[tuple[str, str], _Kept] = {}
+        self._gated: dict[str, _Kept] = {}
+        self._spaces: dict[Limit, str] = {}
         self._opened: set[tuple[str, str, str]] = set()
         self._shared = Shared()
 
@@ -45,6 +49,17 @@ class Attachments:
             kept = self._scopes = _Kept(scopes_of(LimitScope(*row) for row in rows), heard, FRESH_S)
         scopes: Scopes = kept.value
         return scopes
+
+    async def namespaces(self, limits: Iterable[Limit]) -> Mapping[Limit, str]:
+        """Where limits belong. That never changes, so it is asked once; what is not there is asked for again."""
+        wanted = [limit for limit in dict.fromkeys(limits) if limit not in self._spaces]
+        if wanted:
+            if len(self._spaces) >= MAX_LANES:
+                self._spaces.clear()
+            reads = [Get(_TABLES[kind], (ident,), ("namespace",)) for kind, ident in wanted]
+            found = (await self._store.load(reads)).rows
+            self._spaces.update({limit: rows[0][0] for limit, rows in zip(wanted, found, strict=True) if rows})
+        return self._spaces
 
     def forget(self) -> None:
         """This process has changed what is attached."""
@@ -58,8 +73,8 @@ class Attachments:
         await self._store.commit(open_gate(lane, namespace, limits))
         self._opened.add((lane, namespace, gate))
 
-    async def gates(self, lane: str, namespace: str | None) -> tuple[str, ...]:
-        """The queues of a namespace, or of all of them, in a lane besides the plain one. Usually there are none."""
+    async def gates(self, lane: str, namespace: str) -> tuple[str, ...]:
+        """The queues of a namespace in a lane besides the plain one. Usually there are none."""
         kept = self._gates.get((lane, namespace))
         if kept is None or not self._is_good(kept, (GATES, lane)):
             if len(self._gates) >= MAX_LANES:
@@ -69,12 +84,25 @@ class Attachments:
         gates: tuple[str, ...] = kept.value
         return gates
 
-    async def _look_for_gates(self, lane: str, namespace: str | None, heard: int) -> _Kept:
-        if namespace is None:
-            rows = await self._all("gates_of_lane", {"lane_id": lane}, slice(1, 3))
-        else:
-            rows = await self._all("lane_gates", {"lane_id": lane, "namespace": namespace}, slice(2, 3))
-        kept = self._gates[lane, namespace] = _Kept(tuple(dict.fromkeys(row[2] for row in rows)), heard, GATES_FRESH_S)
+    async def gated_namespaces(self, lane: str) -> tuple[str, ...]:
+        """The namespaces that have such queues in a lane."""
+        kept = self._gated.get(lane)
+        if kept is None or not self._is_good(kept, (GATES, lane)):
+            if len(self._gated) >= MAX_LANES:
+                self._gated.clear()
+            heard = self._store.hub.follow((GATES, lane))
+            kept = await self._shared.once((lane, None, heard), lambda: self._look_for_namespaces(lane, heard))
+        namespaces: tuple[str, ...] = kept.value
+        return namespaces
+
+    async def _look_for_gates(self, lane: str, namespace: str, heard: int) -> _Kept:
+        rows = await self._all("lane_gates", {"lane_id": lane, "namespace": namespace}, slice(2, 3))
+        kept = self._gates[lane, namespace] = _Kept(tuple(row[2] for row in rows), heard, GATES_FRESH_S)
+        return kept
+
+    async def _look_for_namespaces(self, lane: str, heard: int) -> _Kept:
+        rows = await self._all("gates_of_lane", {"lane_id": lane}, slice(1, 3))
+        kept = self._gated[lane] = _Kept(tuple(dict.fromkeys(row[1] for row in rows)), heard, GATES_FRESH_S)
         return kept
 
     def _is_good(self, kept: _Kept, topic: Topic) -> bool:

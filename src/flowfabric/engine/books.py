@@ -23,12 +23,16 @@ async def read_books(store: Store, budget: UUID, reports: Sequence[Report] | Non
     keys = list(dict.fromkeys(report.key for report in reports if report.key))
     charged = [(who, name) for report in reports if (who := report.charged) is not None for name, _ in report.deltas]
     accounts = list(dict.fromkeys(charged))
+    reporters = list(dict.fromkeys(report.by for report in reports if report.by is not None))
     reads: list[Read] = [Get(POLICY, (budget,)), GetAll(USAGE, [(budget, name) for name in names], _USED)]
     if keys:
         reads.append(GetAll(KEYS, [(budget, key) for key in keys], ("dedup_key", "expires_at_ms")))
     if accounts:
         wanted = [(who.partition_index, who.uuid, name, budget) for who, name in accounts]
         reads.append(GetAll(LEDGER, wanted, ("partition_key", "execution_id", "dimensions_key", "delta_total")))
+    if reporters:
+        owners = [(who.partition_index, who.uuid) for who in reporters]
+        reads.append(GetAll("ff_exec_core", owners, ("partition_key", "execution_id", "namespace")))
     loaded = await store.load(reads)
     rows = iter(loaded.rows)
     return Books(
@@ -38,6 +42,7 @@ async def read_books(store: Store, budget: UUID, reports: Sequence[Report] | Non
         dict(next(rows)),
         dict(next(rows)) if keys else {},
         {(ExecutionId.of(at, who), name): total for at, who, name, total in next(rows)} if accounts else {},
+        {ExecutionId.of(at, who): namespace for at, who, namespace in next(rows)} if reporters else {},
     )
 
 

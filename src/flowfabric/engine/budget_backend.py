@@ -11,10 +11,13 @@ from flowfabric.model.budget import (
     BudgetCreated,
     BudgetReset,
     BudgetStatus,
+    BudgetUnchanged,
+    BudgetUpdated,
     CreateBudgetArgs,
     Reconciliation,
     RecordSpendArgs,
     ReportUsageAdminArgs,
+    UpdateBudgetArgs,
     UsageAndLimits,
     UsageDimensions,
     UsageResult,
@@ -25,6 +28,9 @@ from flowfabric.model.lease import Handle
 class BudgetBackend(Protocol):
     async def create_budget(self, args: CreateBudgetArgs) -> BudgetCreated | BudgetAlreadySatisfied:
         """Limits per dimension, and when they start anew. Creating it again changes nothing."""
+
+    async def update_budget(self, args: UpdateBudgetArgs) -> BudgetUpdated | BudgetUnchanged:
+        """Other limits for a budget that exists, from the next report and the next claim on. Whoever has room by that goes on."""
 
     async def report_usage(self, handle: Handle, budget_id: UUID, usage: UsageDimensions) -> UsageResult:
         """What a worker has used, counted whether or not its lease still holds."""
@@ -58,7 +64,7 @@ class BudgetBackend(Protocol):
         """Executions that wait for a budget that has room again can be claimed; how many."""
 
     async def release_overlooked(self) -> int:
-        """Executions that waited when their budget was reset, by somebody who did not live to release them; how many."""
+        """Executions that waited when their budget was reset or changed, and were not released by whoever did that; how many."""
 
     async def forget_usage_keys(self) -> int:
         """Drops what is remembered of reports past its time; how many."""

@@ -18,6 +18,7 @@ from flowfabric.model.budget import (
     MAX_USAGE_KEY_BYTES,
     RESERVED_ACTIONS,
     CreateBudgetArgs,
+    UpdateBudgetArgs,
     UsageDimensions,
 )
 from flowfabric.model.lease import HandleFields
@@ -25,7 +26,6 @@ from flowfabric.rules.budgets import Report
 
 MAX_LABEL_BYTES = 1_024
 _FOLDED = ("input_tokens", "output_tokens", "wall_ms")
-_LABELS = ("scope_type", "scope_id", "enforcement_mode", "on_hard_limit", "on_soft_limit")
 
 
 def budget_id(value: object) -> UUID:
@@ -43,25 +43,42 @@ def new_budget(args: object) -> CreateBudgetArgs:
     if not isinstance(args, CreateBudgetArgs):
         raise invalid("args", "CreateBudgetArgs", type(args).__name__)
     ident = budget_id(args.budget_id)
+    _check_limits(args, "create_budget")
+    for field in ("scope_type", "scope_id", "enforcement_mode"):
+        checks.text(getattr(args, field), field, MAX_LABEL_BYTES)
+    checks.optional_timestamp(args.now, "now")
+    checks.optional_namespace(args.namespace)
+    return args if ident is args.budget_id else structs.replace(args, budget_id=ident)
+
+
+def other_limits(args: object) -> UpdateBudgetArgs:
+    """Checked as those of a new budget are."""
+    if not isinstance(args, UpdateBudgetArgs):
+        raise invalid("args", "UpdateBudgetArgs", type(args).__name__)
+    ident = budget_id(args.budget_id)
+    _check_limits(args, "update_budget")
+    checks.text(args.by, "by", MAX_LABEL_BYTES)
+    return args if ident is args.budget_id else structs.replace(args, budget_id=ident)
+
+
+def _check_limits(args: CreateBudgetArgs | UpdateBudgetArgs, call: str) -> None:
     names = listed(args.dimensions, "dimensions")
     _count(len(names))
     limits = {field: listed(getattr(args, field), field) for field in ("hard_limits", "soft_limits")}
     if any(len(several) != len(names) for several in limits.values()):
-        detail = "create_budget: dimensions / hard_limits / soft_limits length mismatch"
+        detail = f"{call}: dimensions / hard_limits / soft_limits length mismatch"
         raise ValidationError(ValidationKind.INVALID_INPUT, detail)
     for name in names:
         _dimension(name)
     for field, several in limits.items():
         for limit in several:
             checks.whole(limit, field, 0, MAX_AMOUNT)
-    for field in _LABELS:
+    for field in ("on_hard_limit", "on_soft_limit"):
         checks.text(getattr(args, field), field, MAX_LABEL_BYTES)
     if args.on_hard_limit in RESERVED_ACTIONS:
         detail = f"on_hard_limit: {args.on_hard_limit} is reserved and does nothing yet"
         raise ValidationError(ValidationKind.INVALID_INPUT, detail)
     checks.whole(args.reset_interval_ms, "reset_interval_ms", 0, checks.MAX_TIMESTAMP_MS)
-    checks.optional_timestamp(args.now, "now")
-    return args if ident is args.budget_id else structs.replace(args, budget_id=ident)
 
 
 def used(usage: object) -> dict[str, int]:

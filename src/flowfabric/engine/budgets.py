@@ -22,12 +22,15 @@ from flowfabric.model.budget import (
     BudgetCreated,
     BudgetReset,
     BudgetStatus,
+    BudgetUnchanged,
+    BudgetUpdated,
     CreateBudgetArgs,
     HardBreach,
     HardLimitAction,
     Reconciliation,
     RecordSpendArgs,
     ReportUsageAdminArgs,
+    UpdateBudgetArgs,
     UsageAndLimits,
     UsageDimensions,
     UsageResult,
@@ -36,8 +39,8 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.flow import CancelFlowArgs, CancelFlowPolicy
 from flowfabric.model.lease import Handle, HandleFields
 from flowfabric.plan import Applied, Plan
-from flowfabric.rules import budget_actions, budget_returns, budgets, flow_cancels, grants
-from flowfabric.rules.budget_actions import waits_on
+from flowfabric.rules import budget_actions, budget_changes, budget_returns, budgets, flow_cancels, grants
+from flowfabric.rules.budget_actions import refused_by, waits_on
 from flowfabric.rules.budgets import Books, Counted, Report
 from flowfabric.rules.decision import Act, Decision, Snapshot
 from flowfabric.store.port import Get, Scan, Store
@@ -72,6 +75,18 @@ class Budgets(QuotaUpkeep):
 
     async def _books(self, budget: UUID) -> _Found:
         return _Found(await read_books(self.store, budget))
+
+    async def update_budget(self, args: UpdateBudgetArgs) -> BudgetUpdated | BudgetUnchanged:
+        """Other limits for a budget that exists, from the next report and the next claim on. Whoever has room by that goes on."""
+        new = budget_checks.other_limits(args)
+
+        def rule(found: _Found) -> Decision:
+            return budget_changes.update_budget(found.books.policy, new, found.books.now_ms)
+
+        result: BudgetUpdated | BudgetUnchanged = await self.settle(lambda: self._books(new.budget_id), rule)
+        if isinstance(result, BudgetUpdated):
+            await self.release_waiters(new.budget_id)
+        return result
 
     # ---- reports
 
@@ -142,7 +157,8 @@ class Budgets(QuotaUpkeep):
         plan = budget_actions.consequence(execution, action, books.budget_id, breach, books.now_ms, lease)
         if plan is None:
             return breach if isinstance(await self.store.commit(noted), Applied) else None
-        plans = [*budgets.still_refused(books, counted, breach), plan, noted]
+        as_read = budgets.note_hard(books.budget_id, 1, breach.dimension, books.policy.version)
+        plans = [*budgets.still_refused(books, counted, breach), plan, as_read]
         if not isinstance(await self.store.commit_together(plans), Applied):
             return None
         assert execution is not None
@@ -227,26 +243,34 @@ class Budgets(QuotaUpkeep):
             return 0
         done = 0
         while True:
-            group = {"blocked_on": waits_on(ident)}
-            loaded = await self.store.load((Scan("blocked_on", group, limit=MAX_WAITERS, columns=LIGHT),))
-            freed = await self._unblock([light(row) for row in loaded.rows[0]], loaded.now_ms)
+            loaded = await self.store.load(_waiters(ident))
+            freed = await self._unblock([light(row) for rows in loaded.rows for row in rows], loaded.now_ms)
             done += freed
             if not freed:
                 return done
 
     async def release_overlooked(self) -> int:
-        """Executions that waited when their budget was reset, by somebody who did not live to release them; how many."""
+        """Executions that waited when their budget was reset or changed, and were not released by whoever did that; how many."""
         done = 0
         async for budget in self._every_budget():
-            reads = (
-                Scan("usage_of", {"budget_id": budget}, limit=reading.MAX_ROWS, columns=("last_reset_at_ms",)),
-                Scan("blocked_on", {"blocked_on": waits_on(budget)}, limit=MAX_WAITERS, columns=LIGHT),
-            )
-            loaded = await self.store.load(reads)
-            reset_at = max((at for (at,) in loaded.rows[0] if at is not None), default=-1)
-            overlooked = [who for row in loaded.rows[1] if (who := light(row)).last_transition_at <= reset_at]
+            resets = Scan("usage_of", {"budget_id": budget}, limit=reading.MAX_ROWS, columns=("last_reset_at_ms",))
+            loaded = await self.store.load((*_waiters(budget), resets))
+            waiting = [light(row) for rows in loaded.rows[:-1] for row in rows]
+            if not waiting:
+                continue
+            reset_at = max((at for (at,) in loaded.rows[-1] if at is not None), default=-1)
+            changed_at = await self._room_since(budget)
+            overlooked = [who for who in waiting if who.last_transition_at <= max(reset_at, changed_at)]
             done += await self._unblock(overlooked, loaded.now_ms)
         return done
+
+    async def _room_since(self, budget: UUID) -> int:
+        """When the limits were changed, if there is room under them; -1 otherwise."""
+        books = await read_books(self.store, budget)
+        policy = books.policy
+        if policy is None or policy.changed_at_ms is None or budgets.spent(policy.limits, books.usage) is not None:
+            return -1
+        return policy.changed_at_ms
 
     async def _unblock(self, waiting: Sequence[Execution], now: int) -> int:
         decided = [grants.unblock(Snapshot(now, execution), "waiting_for_budget", now) for execution in waiting]
@@ -341,6 +365,12 @@ class Budgets(QuotaUpkeep):
         for budget, name, total in await read_ledger(self.store, who):
             found.setdefault(budget, {})[name] = total
         return found
+
+
+def _waiters(budget: UUID) -> tuple[Scan, ...]:
+    """Those held back at a claim, and those held because of their report."""
+    groups = (waits_on(budget), refused_by(budget))
+    return tuple(Scan("blocked_on", {"blocked_on": group}, limit=MAX_WAITERS, columns=LIGHT) for group in groups)
 
 
 def _acted(breach: HardBreach, action: str) -> HardBreach:

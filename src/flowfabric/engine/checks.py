@@ -223,3 +223,7 @@ def creation(args: object) -> CreateExecutionArgs:
         input_payload=data,
         tags=held,
     )
+
+
+def optional_namespace(value: object) -> str | None:
+    return None if value is None else name(value, "namespace")

@@ -92,7 +92,7 @@ class Claims(Routes):
             async for namespace in self._rota.namespaces(claimer.lane):
                 found, said = await self._ask(structs.replace(claimer, namespace=namespace, wanted=claimer.wanted - len(rows)))
                 rows += found
-                later = later.or_at(said)
+                later = later.beside(said)
                 if len(rows) >= claimer.wanted:
                     break
         except Exception:
@@ -159,7 +159,7 @@ class Claims(Routes):
                     return rows
                 if later.busy and not listening:
                     continue
-                if later == AT_ANY_TIME:
+                if later.opens_at_ms is None and not later.busy:
                     await self._rest(bell, claimer, asked, until)
                 else:
                     await self._wait_for_room(bell, claimer, later, until)
@@ -180,9 +180,8 @@ class Claims(Routes):
 
     async def _wait_for_room(self, bell: Waiter, claimer: Claimer, later: Later, until: float) -> None:
         """As long as a quota is full, at the most as long as claims rest between two looks."""
-        opens = POLL_S if later.opens_at_ms is None else (later.opens_at_ms - await self.store.now_ms()) / 1000
         left = until - time.monotonic()
-        if not await bell.wait(max(min(left, POLL_S, opens), SHORTEST_WAIT_S)) and claimer.capabilities:
+        if not await bell.wait(max(min(left, later.wait_s(POLL_S)), SHORTEST_WAIT_S)) and claimer.capabilities:
             await self._looked_around(claimer)
 
     async def _works(self, rows: list[Row], policy: ClaimPolicy) -> list[Work]:

@@ -46,7 +46,7 @@ from flowfabric.model.quota import Attached
 from flowfabric.model.state import ExpirePhase, LaneState
 from flowfabric.plan import Applied
 from flowfabric.rules import creating, executions, grants, operators, time_limits
-from flowfabric.rules.attachments import NOTHING, attached
+from flowfabric.rules.attachments import NOTHING, attached, limits_named, unknown
 from flowfabric.rules.creating import Creation
 from flowfabric.store.port import Get, GetAll, Read, Scan
 
@@ -155,11 +155,23 @@ class Executions(Kernel):
         scopes = await self._attachments.scopes()
         if not scopes and all(policy is None for _, policy in creations):
             return []
+        await self._check_limits(creations)
         limits = [attached(args, policy, scopes, flow_id) for args, policy in creations]
         for (args, _), limited in zip(creations, limits, strict=True):
             if limited is not NOTHING:
                 await self._attachments.know_gate(args.lane_id, args.namespace, limited)
         return limits
+
+    async def _check_limits(self, creations: Sequence[tuple[CreateExecutionArgs, ExecutionPolicy | None]]) -> None:
+        """What an execution names must be there, and of its own namespace."""
+        named = [(args.namespace, limits) for args, policy in creations if (limits := limits_named(policy))]
+        if not named:
+            return
+        known = await self._attachments.namespaces(limit for _, limits in named for limit in limits)
+        for namespace, limits in named:
+            refused = unknown(limits, known, namespace)
+            if refused is not None:
+                raise refused
 
     async def _duplicate_of(self, args: CreateExecutionArgs) -> Duplicate | None:
         """What a create with an unacceptable policy would have met first."""

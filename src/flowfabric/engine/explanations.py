@@ -39,7 +39,7 @@ from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
 
 _AWAITED = ("waitpoint_id", "waitpoint_key", "required_signal_names", "state")
 _PARENT = ("partition_key", "execution_id", "execution_kind", "public_state")
-_BUDGET = ("budget_id", "policy_json", "next_reset_at_ms")
+_BUDGET = ("budget_id", "policy_json", "next_reset_at_ms", "scope_type", "scope_id")
 _USAGE = ("budget_id", "dimensions_key", "current_value")
 _QUOTA = (
     "quota_policy_id",
@@ -119,7 +119,8 @@ def _around(execution: Execution, looked: Looked, now: int) -> dict[str, Read]:
         upstream = [edge.upstream_eid for edge in looked.edges if edge.is_open][:MAX_LISTED]
         reads["group"] = Get("ff_edge_group", (at, execution.flow_id, execution.execution_id))
         reads["parents"] = GetAll("ff_exec_core", [(at, each) for each in upstream], _PARENT)
-    budgets = [(each,) for each in _uuids(execution.budget_ids[:MAX_BUDGETS_SEEN])]
+    waits_for = (execution.blocked_on or "").rpartition(":")[2]
+    budgets = [(each,) for each in dict.fromkeys(_uuids((*execution.budget_ids[:MAX_BUDGETS_SEEN], waits_for)))]
     if budgets:
         reads["budgets"] = GetAll("ff_budget_policy", budgets, _BUDGET)
         reads["usage"] = ScanAll("usage_of", budgets, MAX_DIMENSIONS_SEEN, _USAGE)
@@ -144,9 +145,9 @@ def _awaited(row: Row) -> Awaited:
 
 
 def _budget(row: Row, usage: list[Row]) -> Budget:
-    budget_id, policy, resets_at_ms = row
+    budget_id, policy, resets_at_ms, scope_type, scope_id = row
     used = {dimension: value for owner, dimension, value in usage if owner == budget_id}
-    return Budget(str(budget_id), _limits(policy), used, resets_at_ms)
+    return Budget(str(budget_id), _limits(policy), used, resets_at_ms, scope_id if scope_type == "name" else "")
 
 
 def _limits(policy: str) -> dict[str, int]:

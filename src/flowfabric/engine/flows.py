@@ -206,10 +206,11 @@ class Flows(History):
         problem = graphs.check_graph(whole, partition)
         if problem is not None:
             raise problem
+        limits = await self._limits_of(nodes, ident)
         for lane in {node.lane_id for node, _ in nodes}:
             await self._know_lane(lane, "submit_flow")
         now = await self.store.now_ms()
-        plans = graphs.submit_graph(whole, nodes, partition, now, await self._limits_of(nodes, ident))
+        plans = graphs.submit_graph(whole, nodes, partition, now, limits)
         if args.parent is not None:
             self._forget_facts(args.parent.execution_id)
         submitted = FlowSubmitted(ident, len(nodes) + len(whole.edges), len(nodes), len(whole.edges))

@@ -30,7 +30,7 @@ class Polls(Censuses):
         self, lanes: Sequence[str], seen: int | None = None, wait_ms: int = 0, namespace: str | None = "default"
     ) -> int:
         """How often there may have been new work in these lanes, as soon as that is not `seen` any more and something of the
-        namespace is there; `seen` again when the time is up.
+        namespace is there; `seen` again when the time is up, or when a quota of these lanes opens meanwhile.
         """
         wait_s = checks.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
         if not 1 <= len(lanes) <= MAX_POLLED_LANES:
@@ -41,10 +41,11 @@ class Polls(Censuses):
             while True:
                 bell.arm()
                 asked = time.monotonic()
-                count = sum(hub.follow(topic) for topic in bell.topics)
+                count = sum(map(hub.follow, bell.topics))
                 if seen is None or (count != seen and await self._is_anything_there(lanes, namespace, asked)):
                     return count
-                if not await bell.wait(max(until - time.monotonic(), 0)):
+                is_over = not await bell.wait(max(until - time.monotonic(), 0))
+                if is_over or sum(map(hub.follow, bell.topics)) == count:
                     return seen
 
     async def _is_anything_there(self, lanes: Sequence[str], namespace: str | None, asked: float) -> bool:

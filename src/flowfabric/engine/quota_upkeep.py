@@ -11,7 +11,8 @@ from msgspec import structs
 from flowfabric.engine import checks
 from flowfabric.engine.filters import passes
 from flowfabric.engine.kernel import LIGHT, light
-from flowfabric.engine.quotas import Quotas
+from flowfabric.engine.meter import pause
+from flowfabric.engine.quotas import MAX_SCOPE_ID_BYTES, Quotas
 from flowfabric.engine.standing import (
     LAST,
     MOST_READ,
@@ -22,11 +23,18 @@ from flowfabric.engine.standing import (
     quota_reads,
     standing_of,
 )
-from flowfabric.errors import Contention, EngineError
+from flowfabric.errors import Contention, EngineError, invalid
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Execution
-from flowfabric.model.quota import QuotaPolicy, Reconciled
+from flowfabric.model.quota import (
+    MAX_LIMIT_VALUE,
+    QuotaPolicy,
+    QuotaPolicyUnchanged,
+    QuotaPolicyUpdated,
+    Reconciled,
+    UpdateQuotaPolicyArgs,
+)
 from flowfabric.plan import Applied
 from flowfabric.rules import quotas
 from flowfabric.rules.admission import Spent, holders, room
@@ -43,6 +51,46 @@ _HELD_FOR = ("waiting_for_budget", "waiting_for_quota")
 
 
 class QuotaUpkeep(Quotas):
+    async def update_quota_policy(self, args: UpdateQuotaPolicyArgs) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
+        """Other limits for a quota that exists, from the next claim on. Claims that wait look again."""
+        if not isinstance(args, UpdateQuotaPolicyArgs):
+            raise invalid("args", "UpdateQuotaPolicyArgs", args)
+        ident = checks.limit_id(args.quota_policy_id, "quota_policy_id")
+        for field in ("window_seconds", "max_requests_per_window", "max_concurrent", "jitter_ms"):
+            checks.whole(getattr(args, field), field, 0, MAX_LIMIT_VALUE)
+        checks.text(args.by, "by", MAX_SCOPE_ID_BYTES)
+        new = structs.replace(args, quota_policy_id=ident)
+        result = await self._updated(new)
+        if isinstance(result, QuotaPolicyUpdated):
+            await self._release_waiters_of(ident)
+        return result
+
+    async def _updated(self, new: UpdateQuotaPolicyArgs) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
+        """Every admission moves the version of a quota, so it is tried more often than anything else."""
+        tries = 0
+        while True:
+            try:
+                result: QuotaPolicyUpdated | QuotaPolicyUnchanged = await self.settle(
+                    lambda: self._quota(new.quota_policy_id), lambda quota: quotas.update(quota, new)
+                )
+            except Contention:
+                tries += 1
+                await pause(tries)
+            else:
+                return result
+
+    async def _release_waiters_of(self, ident: UUID) -> None:
+        """Those held back for a quota, as many as it has room for. Whoever stays is found by the sweep."""
+        group = {"blocked_on": f"quota:{ident}"}
+        loaded = await self.store.load((Scan("blocked_on", group, limit=PAGE, columns=LIGHT),))
+        waiting = [light(row) for row in loaded.rows[0]]
+        rooms: dict[UUID, int | None] = {}
+        over: dict[str, Spent] = {}
+        await self._look_at(waiting, rooms, over, set())
+        for execution in waiting:
+            if quotas.is_lifted(execution, over, rooms):
+                await self._lift(execution)
+
     async def reconcile_quota_counters(self) -> Reconciled:
         """Entries older than their window go, and slots taken by hand for executions that neither run nor are about to."""
         processed = errors = 0

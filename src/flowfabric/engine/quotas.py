@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from msgspec import structs
@@ -9,7 +10,7 @@ from msgspec import structs
 from flowfabric.engine import checks
 from flowfabric.engine.signals import Signals
 from flowfabric.engine.standing import quota_reads, standing_of
-from flowfabric.errors import ResourceExhausted, invalid
+from flowfabric.errors import NotFound, ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name
 from flowfabric.model.execution import Blocked, LuaRejected, Page
 from flowfabric.model.quota import (
@@ -49,9 +50,15 @@ class Quotas(Signals):
         for field in ("window_seconds", "max_requests_per_window", "max_concurrent", "jitter_ms"):
             checks.whole(getattr(args, field), field, 0, MAX_LIMIT_VALUE)
         checks.optional_timestamp(args.now, "now")
+        checks.optional_namespace(args.namespace)
         now = await self.store.now_ms() if args.now is None else args.now
         answer = await self.store.commit(quotas.create(structs.replace(args, quota_policy_id=ident), now))
-        return QuotaPolicyCreated(ident) if isinstance(answer, Applied) else QuotaPolicyAlreadySatisfied(ident)
+        if isinstance(answer, Applied):
+            return QuotaPolicyCreated(ident)
+        refused = quotas.taken(await self._quota(ident), args)
+        if refused is not None:
+            raise refused
+        return QuotaPolicyAlreadySatisfied(ident)
 
     async def read_quota_policy_limits(self, quota_policy_id: UUID) -> QuotaLimits | None:
         quota = await self._quota(checks.limit_id(quota_policy_id, "quota_policy_id"))
@@ -134,13 +141,37 @@ class Quotas(Signals):
     # ---- attaching
 
     async def attach_limit(self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID) -> bool:
-        """What is created there from now on is under this limit; whether it was not attached before."""
-        named = _scope(kind, limit_id, scope_type, scope_id)
+        """What is created there from now on is under this limit; whether it was not attached before.
+
+        It reaches executions of its own namespace. A flow or a namespace that is not of it is refused.
+        """
+        named = await self._owned_scope(_scope(kind, limit_id, scope_type, scope_id))
         if sum(map(len, (await self._attachments.scopes()).values())) >= MAX_LIMIT_SCOPES:
             raise ResourceExhausted("attached limits", MAX_LIMIT_SCOPES)
         answer = await self.store.commit(attachments.ATTACH(0, **named))
         self._attachments.forget()
         return isinstance(answer, Applied)
+
+    async def _owned_scope(self, named: dict[str, Any]) -> dict[str, Any]:
+        """With the namespace of the limit, if the scope may be of it."""
+        limit = (named["kind"], named["limit_id"])
+        namespace = (await self._attachments.namespaces([limit])).get(limit)
+        if namespace is None:
+            raise NotFound(attachments.UNKNOWN[named["kind"]], named["limit_id"])
+        where = named["scope_id"]
+        if named["scope_type"] == "flow":  # one that is still to be made is reached if it is of the same namespace then
+            flow = await self.describe_flow(UUID(where))
+            owner = None if flow is None else flow.namespace
+        else:
+            owner = where
+        if named["scope_type"] in ("flow", "namespace") and owner not in (None, namespace):
+            raise NotFound(named["scope_type"], where)
+        return {**named, "namespace": namespace}
+
+    async def read_limit_namespace(self, kind: str, limit_id: UUID) -> str | None:
+        """Where a budget or a quota belongs; None for one that was never made."""
+        limit = (_kind(kind), checks.limit_id(limit_id, "limit_id"))
+        return (await self._attachments.namespaces([limit])).get(limit)
 
     async def detach_limit(self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID) -> bool:
         """What is created there from now on is not under it any more; whether it was attached."""
@@ -148,20 +179,35 @@ class Quotas(Signals):
         self._attachments.forget()
         return isinstance(answer, Applied)
 
-    async def list_limit_scopes(self, after: LimitScope | None = None, limit: int = MAX_SCOPES_PAGE) -> Page[LimitScope]:
-        """What is attached where, by scope; `after` is the last of the page before."""
+    async def list_limit_scopes(
+        self, after: LimitScope | None = None, limit: int = MAX_SCOPES_PAGE, namespace: str | None = None
+    ) -> Page[LimitScope]:
+        """What is attached where, by scope; `after` is the last of the page before. None stands for all namespaces."""
+        checks.optional_namespace(namespace)
         size = checks.limit(limit, MAX_SCOPES_PAGE)
         if after is not None and not isinstance(after, LimitScope):
             raise invalid("after", "the last LimitScope of the page before", after)
-        position = None if after is None else (after.scope_type, after.scope_id, after.kind, after.limit_id)
-        rows = (await self.store.load((Scan("limit_scopes", {}, position, limit=size + 1 if size else 0),))).rows[0]
-        found = [LimitScope(*row) for row in rows]
+        found: list[LimitScope] = []
+        last = after
+        while len(found) <= size and size:
+            position = None if last is None else (last.scope_type, last.scope_id, last.kind, last.limit_id)
+            rows = (await self.store.load((Scan("limit_scopes", {}, position, limit=MAX_SCOPES_PAGE),))).rows[0]
+            page = [LimitScope(*row) for row in rows]
+            found += [scope for scope in page if namespace in (None, scope.namespace)]
+            if len(page) < MAX_SCOPES_PAGE:
+                break
+            last = page[-1]
         return Page(found[:size], found[size - 1] if len(found) > size else None)
 
 
-def _scope(kind: object, limit: object, scope_type: object, scope: object) -> dict[str, object]:
+def _kind(kind: object) -> str:
     if kind not in LIMIT_KINDS:
         raise invalid("kind", "budget or quota", kind)
+    return str(kind)
+
+
+def _scope(kind: object, limit: object, scope_type: object, scope: object) -> dict[str, Any]:
+    kind = _kind(kind)
     if scope_type not in SCOPE_TYPES:
         raise invalid("scope_type", ", ".join(SCOPE_TYPES), scope_type)
     ident = checks.limit_id(limit, "limit_id")

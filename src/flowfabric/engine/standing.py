@@ -91,7 +91,9 @@ class Limited(Struct, frozen=True):
         found = Standing()
         if self.quota is not None:
             policy, own = next(rows), next(rows)
-            found = standing_of(QuotaPolicy(*policy[0]), [next(rows) for _ in range(READS_PER_QUOTA)], now_ms)
+            current = QuotaPolicy(*policy[0])
+            quota = current if current.admits_as(self.quota) else self.quota  # whose version is refused: it is counted anew
+            found = standing_of(quota, [next(rows) for _ in range(READS_PER_QUOTA)], now_ms)
             mine = frozenset(ExecutionId(row[0]).uuid for row in own)
             found = structs.replace(found, admitted=found.admitted | mine)
         if self.budget_ids:
@@ -129,18 +131,24 @@ class Tallies:
         return None if tally is None or self.is_enough(tally.quota, wanted) else tally.quota
 
     def reads(self, quota: QuotaPolicy, now_ms: int) -> list[Read]:
-        """Of a window known in part, what came after that."""
+        """Of a window known in part, what came after that. A window of other limits may have been a shorter one."""
         tally = self._known.get(quota.quota_policy_id)
-        since = None if tally is None or not tally.window else tally.window[-1] - SLACK_MS
+        is_known = tally is not None and tally.window and tally.quota.admits_as(quota)
+        since = tally.window[-1] - SLACK_MS if tally is not None and is_known else None
         return quota_reads(quota, now_ms, since)
 
-    def learn(self, quota: QuotaPolicy, reads: Sequence[Read], rows: Sequence[list[Row]], now_ms: int) -> None:
-        """What `reads` found. Times before those it asked for are known from earlier."""
+    def learn(
+        self, read_for: QuotaPolicy, quota: QuotaPolicy, reads: Sequence[Read], rows: Sequence[list[Row]], now_ms: int
+    ) -> bool:
+        """What `reads` found. Times before those it asked for are known from earlier. False where it read for other limits."""
+        if not read_for.admits_as(quota):
+            self.forget(quota.quota_policy_id)
+            return False
         asked = reads[-1]
         assert isinstance(asked, Scan) and asked.after is not None
         old = self._known.get(quota.quota_policy_id)
         if old is not None and old.quota.version > quota.version:
-            return  # this process has admitted others since that was read; who decides by it will be refused
+            return True  # this process has admitted others since that was read; who decides by it will be refused
         known = [] if old is None else old.window[: bisect_right(old.window, asked.after[0])]
         window = known + [row[0] for row in rows[-1]]
         del window[: bisect_right(window, now_ms - quota.window_ms)]
@@ -149,6 +157,7 @@ class Tallies:
         held = len(holders(standing_of(quota, rows, now_ms)))
         cut_off = asked.limit > 0 and len(rows[-1]) >= asked.limit  # by hand more can be admitted than the policy allows
         self._known[quota.quota_policy_id] = Tally(structs.replace(quota, version=-1) if cut_off else quota, held, window)
+        return True
 
     def admitted(self, quota: QuotaPolicy, times: list[int]) -> None:
         """This process has admitted some, and the version is one further."""

@@ -34,7 +34,10 @@ ACTIONS = (HardLimitAction.FAIL_EXECUTION, HardLimitAction.SUSPEND_EXECUTION, Ha
 
 
 class CreateBudgetArgs(Struct, frozen=True, kw_only=True):
-    """Limits stand in the order of the dimensions; 0 means none. An interval of 0 never resets by itself."""
+    """Limits stand in the order of the dimensions; 0 means none. An interval of 0 never resets by itself.
+
+    Without a namespace it belongs to `default`; over HTTP, to the namespace of the token.
+    """
 
     budget_id: UUID
     scope_type: str = ""
@@ -47,6 +50,20 @@ class CreateBudgetArgs(Struct, frozen=True, kw_only=True):
     hard_limits: Sequence[int] = ()
     soft_limits: Sequence[int] = ()
     now: int | None = None
+    namespace: str | None = None
+
+
+class UpdateBudgetArgs(Struct, frozen=True, kw_only=True):
+    """All limits of a budget as they are from now on: what is not named here is no limit any more. `by` is told in the event."""
+
+    budget_id: UUID
+    on_hard_limit: str = HardLimitAction.REJECT
+    on_soft_limit: str = "warn"
+    reset_interval_ms: int = 0
+    dimensions: Sequence[str] = ()
+    hard_limits: Sequence[int] = ()
+    soft_limits: Sequence[int] = ()
+    by: str = ""
 
 
 class BudgetCreated(Struct, frozen=True, tag=True):
@@ -55,6 +72,28 @@ class BudgetCreated(Struct, frozen=True, tag=True):
 
 class BudgetAlreadySatisfied(Struct, frozen=True, tag=True):
     """It exists; nothing was compared or changed."""
+
+    budget_id: UUID
+
+
+class Limits(Struct, frozen=True):
+    """What a budget allows, and what happens when it has no room."""
+
+    hard_limits: dict[str, int] = {}
+    soft_limits: dict[str, int] = {}
+    reset_interval_ms: int = 0
+    on_hard_limit: str = HardLimitAction.REJECT
+    on_soft_limit: str = "warn"
+
+
+class BudgetUpdated(Struct, frozen=True, tag=True):
+    budget_id: UUID
+    old: Limits
+    new: Limits
+
+
+class BudgetUnchanged(Struct, frozen=True, tag=True):
+    """It has these limits already; nothing was written."""
 
     budget_id: UUID
 
@@ -159,14 +198,13 @@ class Reconciliation(Struct, frozen=True):
 # ---- rows
 
 
-class Limits(Struct, frozen=True):
-    """What `policy_json` says."""
+class StoredLimits(Limits, frozen=True):
+    """What `policy_json` says. `formerly` holds the hard limits of dimensions that were lowered; 0 stands for none.
 
-    hard_limits: dict[str, int] = {}
-    soft_limits: dict[str, int] = {}
-    reset_interval_ms: int = 0
-    on_hard_limit: str = HardLimitAction.REJECT
-    on_soft_limit: str = "warn"
+    What was counted then may lie above the present limit.
+    """
+
+    formerly: dict[str, int] = {}
 
 
 class BudgetPolicy(Struct, frozen=True):
@@ -174,6 +212,7 @@ class BudgetPolicy(Struct, frozen=True):
 
     budget_id: UUID
     partition_key: int
+    namespace: str
     policy_json: str
     scope_type: str
     scope_id: str
@@ -183,21 +222,19 @@ class BudgetPolicy(Struct, frozen=True):
     last_breach_at_ms: int | None
     last_breach_dim: str | None
     next_reset_at_ms: int | None
+    changed_at_ms: int | None
     created_at_ms: int
     updated_at_ms: int
     version: int
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> StoredLimits:
         return limits_of(self.policy_json)
 
 
 @lru_cache(4_096)
-def limits_of(text: str) -> Limits:
+def limits_of(text: str) -> StoredLimits:
     try:
-        return msgspec.json.decode(text, type=Limits)
+        return msgspec.json.decode(text, type=StoredLimits)
     except msgspec.MsgspecError as error:
         raise ValidationError(ValidationKind.CORRUPTION, f"policy_json of a budget: {error}") from error
-
-
-NO_LIMITS = Limits()

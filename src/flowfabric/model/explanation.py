@@ -211,12 +211,13 @@ class Explanation(Struct, frozen=True):
 
 
 class Budget(Struct, frozen=True):
-    """A budget as far as admission asks: its limits, what is used, and when it starts anew."""
+    """A budget as far as admission asks: its limits, what is used, and when it starts anew. `name` is that of the SDK, if any."""
 
     budget_id: str
     limits: dict[str, int]
     used: dict[str, int]
     resets_at_ms: int | None
+    name: str = ""
 
 
 class Quota(Struct, frozen=True):

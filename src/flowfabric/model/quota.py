@@ -24,12 +24,14 @@ class QuotaPolicy(Struct, frozen=True):
 
     quota_policy_id: UUID
     partition_key: int
+    namespace: str
     requests_per_window_seconds: int
     max_requests_per_window: int
     active_concurrency_cap: int
     active_concurrency: int
     jitter_ms: int
     closed_until_ms: int | None
+    changed_at_ms: int | None
     created_at_ms: int
     updated_at_ms: int
     version: int
@@ -38,15 +40,21 @@ class QuotaPolicy(Struct, frozen=True):
     def window_ms(self) -> int:
         return (self.requests_per_window_seconds or DEFAULT_WINDOW_S) * 1_000
 
+    def admits_as(self, other: QuotaPolicy) -> bool:
+        """Whether both have the same limits: what was read to count by one answers for the other."""
+        mine = (self.window_ms, self.max_requests_per_window, self.active_concurrency_cap)
+        return mine == (other.window_ms, other.max_requests_per_window, other.active_concurrency_cap)
+
 
 class LimitScope(Struct, frozen=True):
-    """A row of `ff_limit_scope`: what is created there from now on is under this limit."""
+    """A row of `ff_limit_scope`: what is created there and in this namespace from now on is under this limit."""
 
     scope_type: str
     scope_id: str
     kind: str
     limit_id: UUID
     attached_at_ms: int
+    namespace: str = "default"
 
 
 class BudgetState(Struct, frozen=True):
@@ -82,7 +90,10 @@ class Attached(Struct, frozen=True):
 
 
 class CreateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
-    """`max_requests_per_window` and `max_concurrent` of 0 are no limit; a window of 0 seconds is one of 60."""
+    """`max_requests_per_window` and `max_concurrent` of 0 are no limit; a window of 0 seconds is one of 60.
+
+    Without a namespace it belongs to `default`; over HTTP, to the namespace of the token.
+    """
 
     quota_policy_id: UUID
     window_seconds: int = DEFAULT_WINDOW_S
@@ -90,6 +101,18 @@ class CreateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
     max_concurrent: int = 0
     jitter_ms: int = 0
     now: int | None = None
+    namespace: str | None = None
+
+
+class UpdateQuotaPolicyArgs(Struct, frozen=True, kw_only=True):
+    """All limits of a quota as they are from now on, as in `CreateQuotaPolicyArgs`. `by` is told in the event."""
+
+    quota_policy_id: UUID
+    window_seconds: int = DEFAULT_WINDOW_S
+    max_requests_per_window: int = 0
+    max_concurrent: int = 0
+    jitter_ms: int = 0
+    by: str = ""
 
 
 class QuotaPolicyCreated(Struct, frozen=True, tag=True):
@@ -111,6 +134,18 @@ class QuotaLimits(Struct, frozen=True):
     @property
     def unlimited(self) -> bool:
         return not self.max_requests_per_window and not self.active_concurrency_cap
+
+
+class QuotaPolicyUpdated(Struct, frozen=True, tag=True):
+    quota_policy_id: UUID
+    old: QuotaLimits
+    new: QuotaLimits
+
+
+class QuotaPolicyUnchanged(Struct, frozen=True, tag=True):
+    """It has these limits already; nothing was written."""
+
+    quota_policy_id: UUID
 
 
 class CheckAdmissionArgs(Struct, frozen=True, kw_only=True):

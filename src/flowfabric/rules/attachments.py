@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from flowfabric.errors import invalid
+from flowfabric.errors import NotFound, invalid
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.policy import MAX_BUDGETS, ExecutionPolicy
 from flowfabric.model.quota import SCOPE_TYPES, Attached, LimitScope
@@ -13,10 +13,15 @@ from flowfabric.plan import Arg, Cond, Delete, Form, Insert, Now, Plan, Wake
 
 SCOPE, GATE = "ff_limit_scope", "ff_lane_gate"
 _NAMED = ("scope_type", "scope_id", "kind", "limit_id")
+UNKNOWN = {"budget": "budget", "quota": "quota_policy"}
+"""What is told of a limit that is not there, by its kind."""
+Limit = tuple[str, UUID]
 LIMITS = "limits"
 GATES = "gates"
 
-ATTACH = Form("attach_limit", Insert(SCOPE, {**{c: Arg(c) for c in _NAMED}, "attached_at_ms": Now()}), Wake(LIMITS))
+ATTACH = Form(
+    "attach_limit", Insert(SCOPE, {**{c: Arg(c) for c in (*_NAMED, "namespace")}, "attached_at_ms": Now()}), Wake(LIMITS)
+)
 DETACH = Form("detach_limit", Delete(SCOPE, tuple(Cond(c, "=", Arg(c)) for c in _NAMED)), Wake(LIMITS))
 OPEN_GATE = Form(
     "open_gate",
@@ -65,7 +70,27 @@ def _at(scopes: Scopes, scope_type: str, args: CreateExecutionArgs, flow_id: UUI
             ids = [args.lane_id]
         case _:
             ids = [args.namespace]
-    return [scope for ident in ids for scope in scopes.get((scope_type, ident), ())]
+    found = (scope for ident in ids for scope in scopes.get((scope_type, ident), ()))
+    return [scope for scope in found if scope.namespace == args.namespace]
+
+
+# ---- what belongs to which namespace
+
+
+def limits_named(policy: ExecutionPolicy | None) -> list[Limit]:
+    """Those an execution names itself."""
+    if policy is None:
+        return []
+    quota = [] if policy.quota_policy_id is None else [("quota", UUID(policy.quota_policy_id))]
+    return [*(("budget", UUID(ident)) for ident in policy.budget_ids), *quota]
+
+
+def unknown(named: Iterable[Limit], known: Mapping[Limit, str], namespace: str) -> NotFound | None:
+    """The first that nobody has made, or that another namespace has: both are told alike."""
+    for kind, ident in named:
+        if known.get((kind, ident)) != namespace:
+            return NotFound(UNKNOWN[kind], ident)
+    return None
 
 
 def open_gate(lane: str, namespace: str, limits: Attached) -> Plan:

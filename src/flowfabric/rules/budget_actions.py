@@ -29,8 +29,11 @@ from flowfabric.rules.parts import (
 from flowfabric.rules.states import entering, is_ended
 
 BREACHED = "budget_breached"
-REFUSED = "budget"
-"""Why one was interrupted whose report had no room: it goes on with a reset or a release, whatever room there is for less."""
+INTERRUPTED = "budget"
+"""Why an attempt was interrupted whose report had no room."""
+REFUSED = "refused:"
+"""Begins what an execution is blocked on whose report had no room: it goes on with a reset, a release or other limits, whatever
+room there is for less."""
 _TOLD = operator_event(BREACHED, Arg("details"))
 _ALIVE = (Cond("current_lease_id", "=", Arg("lease_id")), Cond("lease_expires_at_ms", ">", Now()))
 OVERSPEND = endings("overspend", "failed", told=BREACHED)
@@ -53,7 +56,7 @@ def _hold_running(name: str, *fence: Cond) -> Form:
                 **RELEASED,
                 **_HELD_BACK,
                 "attempt_state": "attempt_interrupted",
-                "interrupt_cause": REFUSED,
+                "interrupt_cause": INTERRUPTED,
                 "lease_epoch": Add(1),
                 "attempt_timeout_remaining_ms": Until("attempt_timeout_at_ms"),
             },
@@ -88,6 +91,11 @@ HOLD_READY = Form(
 def waits_on(budget: UUID | str) -> str:
     """What an execution that waits for a budget is blocked on."""
     return f"budget:{budget}"
+
+
+def refused_by(budget: UUID | str) -> str:
+    """What an execution is blocked on whose report a budget refused."""
+    return f"{REFUSED}{budget}"
 
 
 def detail(budget: UUID | str, dimension: str, used: int, limit: int) -> str:
@@ -135,7 +143,7 @@ def consequence(
         **told,
         "now": now,
         "detail": detail(budget, breach.dimension, breach.current_usage, breach.hard_limit),
-        "blocked_on": waits_on(budget),
+        "blocked_on": refused_by(budget),
     }
     if execution.ownership_state == "leased":
         return (HOLD_RUNNING if lease is None else HOLD_REPORTER)(execution.partition_key, **values)

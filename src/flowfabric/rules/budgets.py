@@ -14,12 +14,11 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from flowfabric.errors import EngineError, ValidationError, ValidationKind
+from flowfabric.errors import EngineError, NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import (
     ACTIONS,
     MAX_AMOUNT,
-    NO_LIMITS,
     USAGE_DEDUP_MS,
     BudgetAlreadySatisfied,
     BudgetCreated,
@@ -28,14 +27,16 @@ from flowfabric.model.budget import (
     HardBreach,
     Limits,
     SoftBreach,
+    UpdateBudgetArgs,
     UsageAlreadyApplied,
     UsageOk,
     UsageResult,
 )
 from flowfabric.model.lease import HandleFields
 from flowfabric.plan import Add, Arg, Cond, Form, Insert, Now, Plan, Update, Wake
-from flowfabric.rules.decision import Act, Decision, Done
+from flowfabric.rules.decision import Act, Decision, Done, Refuse
 
+DEFAULT_NAMESPACE = "default"
 POLICY, USAGE, KEYS, LEDGER = "ff_budget_policy", "ff_budget_usage", "ff_budget_usage_dedup", "ff_budget_usage_by_exec"
 THIS_BUDGET = (Cond("budget_id", "=", Arg("budget_id")),)
 
@@ -49,6 +50,7 @@ CREATE_BUDGET = Form(
             column: Arg(column)
             for column in (
                 "budget_id",
+                "namespace",
                 "policy_json",
                 "scope_type",
                 "scope_id",
@@ -64,20 +66,18 @@ CREATE_BUDGET = Form(
 
 
 def create_budget(existing: BudgetPolicy | None, args: CreateBudgetArgs, now_ms: int) -> Decision:
-    """The first one stands, whatever a later one says."""
+    """The first one stands, whatever a later one says. An id that another namespace has is not there."""
+    namespace = args.namespace or DEFAULT_NAMESPACE
     if existing is not None:
+        if existing.namespace != namespace:
+            return Refuse(NotFound("budget", args.budget_id))
         return Done(BudgetAlreadySatisfied(args.budget_id))
     now = now_ms if args.now is None else args.now
-    limits = Limits(
-        dict(zip(args.dimensions, args.hard_limits, strict=True)),
-        dict(zip(args.dimensions, args.soft_limits, strict=True)),
-        args.reset_interval_ms,
-        str(args.on_hard_limit),
-        args.on_soft_limit,
-    )
+    limits = said_limits(args)
     plan = CREATE_BUDGET(
         0,
         budget_id=args.budget_id,
+        namespace=namespace,
         policy_json=msgspec.json.encode(limits).decode(),
         scope_type=args.scope_type,
         scope_id=args.scope_id,
@@ -87,6 +87,16 @@ def create_budget(existing: BudgetPolicy | None, args: CreateBudgetArgs, now_ms:
         updated_at_ms=now,
     )
     return Act(plan, BudgetCreated(args.budget_id))
+
+
+def said_limits(args: CreateBudgetArgs | UpdateBudgetArgs) -> Limits:
+    return Limits(
+        dict(zip(args.dimensions, args.hard_limits, strict=True)),
+        dict(zip(args.dimensions, args.soft_limits, strict=True)),
+        args.reset_interval_ms,
+        str(args.on_hard_limit),
+        args.on_soft_limit,
+    )
 
 
 # ---- counting
@@ -157,19 +167,17 @@ FIRST_CHARGE = Form(
 NOTE_SOFT = Form(
     "note_soft_breaches", Update(POLICY, THIS_BUDGET, {"soft_breach_count": Add(Arg("count")), "updated_at_ms": Now()})
 )
-NOTE_HARD = Form(
-    "note_hard_breaches",
-    Update(
-        POLICY,
-        THIS_BUDGET,
-        {
-            "breach_count": Add(Arg("count")),
-            "last_breach_at_ms": Now(),
-            "last_breach_dim": Arg("dimension"),
-            "updated_at_ms": Now(),
-        },
-    ),
+_BREACHED = {
+    "breach_count": Add(Arg("count")),
+    "last_breach_at_ms": Now(),
+    "last_breach_dim": Arg("dimension"),
+    "updated_at_ms": Now(),
+}
+NOTE_HARD = Form("note_hard_breaches", Update(POLICY, THIS_BUDGET, _BREACHED))
+NOTE_HARD_AS_READ = Form(
+    "note_hard_breach_as_read", Update(POLICY, (*THIS_BUDGET, Cond("version", "=", Arg("version"))), _BREACHED)
 )
+"""Refused when the budget was changed or reset meanwhile: whoever makes room looks for those who wait, and must find them."""
 
 
 class Report(Struct, frozen=True):
@@ -189,7 +197,10 @@ Charge = tuple[ExecutionId, str]
 
 
 class Books(Struct, frozen=True):
-    """A budget as it was read: what is used, which keys are known until when, and what is on whose account already."""
+    """A budget as it was read: what is used, which keys are known until when, and what is on whose account already.
+
+    `namespaces` are those of the executions that report; one that is not kept any more is not among them.
+    """
 
     budget_id: UUID
     now_ms: int
@@ -197,6 +208,7 @@ class Books(Struct, frozen=True):
     usage: Mapping[str, int]
     keys: Mapping[str, int] = {}
     charges: Mapping[Charge, int] = {}
+    namespaces: Mapping[ExecutionId, str] = {}
 
 
 class Counted(Struct):
@@ -227,10 +239,17 @@ def acts(policy: BudgetPolicy | None, report: Report) -> bool:
 def count(books: Books, reports: Sequence[Report]) -> Counted:
     """All or nothing of each report: known already, over a hard limit, or applied, perhaps over a soft limit."""
     found = Counted()
-    limits = NO_LIMITS if books.policy is None else books.policy.limits
     for report in reports:
-        found.results.append(_count_one(books, limits, report, found))
+        if books.policy is None or not _is_ones_own(books.policy, books, report):
+            found.results.append(NotFound("budget", books.budget_id))
+        else:
+            found.results.append(_count_one(books, books.policy.limits, report, found))
     return found
+
+
+def _is_ones_own(policy: BudgetPolicy, books: Books, report: Report) -> bool:
+    """To an execution of another namespace the budget does not exist."""
+    return report.by is None or books.namespaces.get(report.by, policy.namespace) == policy.namespace
 
 
 def _count_one(books: Books, limits: Limits, report: Report, found: Counted) -> UsageResult | EngineError:
@@ -322,9 +341,9 @@ def plans(books: Books, found: Counted) -> list[Plan]:
         for charge, by in sorted(found.charges.items(), key=lambda item: (str(item[0][0]), item[0][1]))
     ]
     made += sorted(charges, key=lambda plan: plan.form is CHARGE)
-    if books.policy is not None and found.soft:
+    if found.soft:
         made.append(NOTE_SOFT(0, budget_id=budget, count=found.soft))
-    if books.policy is not None and found.hard:
+    if found.hard:
         made.append(note_hard(budget, found.hard, found.hard_dimension))
     return made
 
@@ -332,7 +351,10 @@ def plans(books: Books, found: Counted) -> list[Plan]:
 _IN_ORDER = {form: at for at, form in enumerate((REMEMBER_USAGE, REMEMBER_USAGE_AGAIN, GROW_USAGE, FIRST_USAGE))}
 
 
-def note_hard(budget: UUID, count: int, dimension: str) -> Plan:
+def note_hard(budget: UUID, count: int, dimension: str, version: int | None = None) -> Plan:
+    """With a version: only if the budget is as it was read."""
+    if version is not None:
+        return NOTE_HARD_AS_READ(0, budget_id=budget, count=count, dimension=dimension, version=version)
     return NOTE_HARD(0, budget_id=budget, count=count, dimension=dimension)
 
 

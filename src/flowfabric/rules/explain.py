@@ -62,7 +62,9 @@ def _dependent(looked: Looked) -> list[Reason]:
 
 
 def _over_budget(looked: Looked) -> list[Reason]:
-    own = obstacles.let_go_soon(looked, Why.WAITING_FOR_BUDGET, "its budget", obstacles.spent_budgets(looked))
+    own = obstacles.refused_report(looked)
+    if not own:
+        own = obstacles.let_go_soon(looked, Why.WAITING_FOR_BUDGET, "its budget", obstacles.spent_budgets(looked))
     return [*own, *obstacles.ahead(looked, Why.WAITING_FOR_BUDGET)]
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from flowfabric.model.explanation import (
     MAX_AHEAD,
     MAX_LISTED,
+    Budget,
     HeldLane,
     Looked,
     NearWorker,
@@ -21,6 +22,7 @@ from flowfabric.model.explanation import (
 )
 from flowfabric.model.policy import TASK
 from flowfabric.model.worker import WorkerInfo
+from flowfabric.rules.budget_actions import REFUSED
 from flowfabric.rules.explain_words import ago, clipped, coming, counted, quoted, span
 from flowfabric.rules.quarantine import damaged_list
 
@@ -243,14 +245,42 @@ def spent_budgets(looked: Looked) -> list[Reason]:
                 found.append(
                     Reason(
                         Why.WAITING_FOR_BUDGET,
-                        f"budget {budget.budget_id} has no {clipped(dimension)} left ({used:,} of {limit:,} used)"
+                        f"{_called(budget)} has no {clipped(dimension)} left ({used:,} of {limit:,} used)"
                         + (f"; it starts anew{resets}" if resets else "; it does not start anew by itself"),
-                        "wait for the reset, or reset_budget" if resets else "reset_budget, or create it with a higher limit",
+                        "wait for the reset, or reset_budget" if resets else "reset_budget, or update_budget with a higher limit",
                         until_ms=budget.resets_at_ms,
                         facts=SpentBudget(budget.budget_id, dimension, used, limit, budget.resets_at_ms),
                     )
                 )
     return found[:MAX_LISTED]
+
+
+def _called(budget: Budget) -> str:
+    return f"budget `{clipped(budget.name)}` ({budget.budget_id})" if budget.name else f"budget {budget.budget_id}"
+
+
+def refused_report(looked: Looked) -> list[Reason]:
+    """Held because its own report found no room, whatever room there is for less; and by other budgets that have none."""
+    execution = looked.execution
+    prefix, _, ident = (execution.blocked_on or "").rpartition(REFUSED)
+    budget = next((each for each in looked.budgets if each.budget_id == ident), None)
+    if prefix or not ident or budget is None:
+        return []
+    dimension = execution.blocking_detail.removeprefix(f"budget {ident}: ").rpartition(" ")[0]
+    used, limit = budget.used.get(dimension, 0), budget.limits.get(dimension, 0)
+    resets = coming(looked.now_ms, budget.resets_at_ms)
+    own = Reason(
+        Why.WAITING_FOR_BUDGET,
+        f"{_called(budget)} refused what it reported: {used:,} of {limit:,} {clipped(dimension)} are used, and it asked for more "
+        f"than is left; it is held until the budget {f'starts anew{resets}, ' if resets else ''}is reset, given something back, "
+        "or gets other limits",
+        ("wait for the reset, or " if resets else "") + "reset_budget, or update_budget with a higher limit",
+        execution.last_transition_at,
+        budget.resets_at_ms,
+        SpentBudget(ident, dimension, used, limit, budget.resets_at_ms),
+    )
+    others = [reason for reason in spent_budgets(looked) if getattr(reason.facts, "budget_id", "") != ident]
+    return [own, *others]
 
 
 # ---- quotas

@@ -19,20 +19,27 @@ from flowfabric.model.quota import (
     CreateQuotaPolicyArgs,
     QuotaLimits,
     QuotaPolicy,
+    QuotaPolicyUnchanged,
+    QuotaPolicyUpdated,
     RateExceeded,
     Standing,
+    UpdateQuotaPolicyArgs,
 )
 from flowfabric.plan import Add, Arg, Cond, Delete, Form, Insert, Now, Plan, Update, Upsert, Wake
-from flowfabric.rules.admission import QUOTA, THIS_QUOTA, WINDOW, Spent, holders, room, touch
+from flowfabric.rules.admission import QUOTA, THIS_QUOTA, UNCHANGED_QUOTA, WINDOW, Spent, holders, room, touch
 from flowfabric.rules.budget_actions import REFUSED
-from flowfabric.rules.decision import Act, Decision, Done
+from flowfabric.rules.budget_changes import limit_event, told
+from flowfabric.rules.budgets import DEFAULT_NAMESPACE
+from flowfabric.rules.decision import Act, Decision, Done, Refuse
 
 ADMITTED = "ff_quota_admitted"
 SLOT_GRACE_MS = 30_000
 QUOTAS = "quotas"
+UPDATED = "quota_policy_updated"
 _OPENS = Wake(QUOTAS)
 _GIVEN = (
     "quota_policy_id",
+    "namespace",
     "requests_per_window_seconds",
     "max_requests_per_window",
     "active_concurrency_cap",
@@ -41,6 +48,17 @@ _GIVEN = (
 CREATE_QUOTA = Form(
     "create_quota_policy",
     Insert(QUOTA, {**{c: Arg(c) for c in _GIVEN}, "created_at_ms": Arg("now"), "updated_at_ms": Arg("now")}),
+)
+_LIMITS = _GIVEN[2:]
+UPDATE_QUOTA = Form(
+    "update_quota_policy",
+    Update(
+        QUOTA,
+        UNCHANGED_QUOTA,
+        {**{c: Arg(c) for c in _LIMITS}, "version": Add(1), "changed_at_ms": Now(), "updated_at_ms": Now()},
+    ),
+    limit_event(UPDATED, "quota_policy_id"),
+    _OPENS,
 )
 SET_CLOSED = Form(
     "set_quota_closed",
@@ -98,6 +116,7 @@ def create(args: CreateQuotaPolicyArgs, now_ms: int) -> Plan:
     return CREATE_QUOTA(
         0,
         quota_policy_id=args.quota_policy_id,
+        namespace=args.namespace or DEFAULT_NAMESPACE,
         requests_per_window_seconds=args.window_seconds,
         max_requests_per_window=args.max_requests_per_window,
         active_concurrency_cap=args.max_concurrent,
@@ -117,10 +136,36 @@ def limits_of(quota: QuotaPolicy) -> QuotaLimits:
     )
 
 
+def taken(existing: QuotaPolicy | None, args: CreateQuotaPolicyArgs) -> NotFound | None:
+    """An id that another namespace has is not there."""
+    is_ours = existing is None or existing.namespace == (args.namespace or DEFAULT_NAMESPACE)
+    return None if is_ours else unknown(args.quota_policy_id)
+
+
+def update(quota: QuotaPolicy | None, args: UpdateQuotaPolicyArgs) -> Decision:
+    """Equal limits write nothing."""
+    if quota is None:
+        return Refuse(unknown(args.quota_policy_id))
+    old = limits_of(quota)
+    new = QuotaLimits(args.max_requests_per_window, args.window_seconds, args.max_concurrent, args.jitter_ms)
+    if old == new:
+        return Done(QuotaPolicyUnchanged(args.quota_policy_id))
+    plan = UPDATE_QUOTA(
+        0,
+        quota_policy_id=args.quota_policy_id,
+        namespace=quota.namespace,
+        version=quota.version,
+        **{column: getattr(new, column) for column in _LIMITS},
+        details=told({"quota_policy_id": str(args.quota_policy_id)}, old, new, args.by),
+    )
+    return Act(plan, QuotaPolicyUpdated(args.quota_policy_id, old, new))
+
+
 def asked(args: CheckAdmissionArgs) -> QuotaPolicy:
     """The caller's limits as a policy."""
     window = args.window_seconds or DEFAULT_WINDOW_S
-    return QuotaPolicy(args.quota_policy_id, 0, window, args.rate_limit, args.concurrency_cap, 0, 0, None, 0, 0, 0)
+    rate, cap = args.rate_limit, args.concurrency_cap
+    return QuotaPolicy(args.quota_policy_id, 0, DEFAULT_NAMESPACE, window, rate, cap, 0, 0, None, None, 0, 0, 0)
 
 
 def check_admission(args: CheckAdmissionArgs, standing: Standing, now_ms: int, dimension: str, jitter_ms: int) -> Decision:
@@ -193,7 +238,8 @@ def budgets_of(execution: Execution) -> set[str]:
 def is_lifted(execution: Execution, over: Mapping[str, Spent], rooms: dict[UUID, int | None]) -> bool:
     """Whether what held an execution back is gone. Of those that wait for a quota, only as many as it has room for."""
     if execution.eligibility_state == "blocked_by_budget":
-        return execution.interrupt_cause != REFUSED and not any(budget in over for budget in budgets_of(execution))
+        is_refused = (execution.blocked_on or "").startswith(REFUSED)
+        return not is_refused and not any(budget in over for budget in budgets_of(execution))
     quota = execution.quota_policy_id
     left = None if quota is None else rooms.get(quota)
     if quota is None or left is None:

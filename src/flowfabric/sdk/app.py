@@ -173,7 +173,7 @@ class App:
         return declare
 
     def budget(self, name: str, **limits: Any) -> Budget:
-        """A budget tasks spend from, made when the app connects; one that is there already stays as it is."""
+        """A budget tasks spend from, made when the app connects; one that is there already gets these limits."""
         made = Budget(name, **limits)
         made.creation(self.namespace)
         self.budgets.append(made)
@@ -191,7 +191,7 @@ class App:
     ) -> Quota:
         """How many may start `per` span of time and run at once, of a lane, of a tag, and of tasks declared with `quota=name`.
 
-        Made when the app connects; one that is there already stays as it is.
+        Made when the app connects; one that is there already gets these limits.
         """
         made = Quota(name, requests, per, concurrent, lane, tag)
         made.checked(self.namespace)
@@ -225,9 +225,9 @@ class App:
             if self._given is not None or not is_http(self.url):
                 await ensure_signing_key(engine, _KID, os.environ.get(SECRET) or secrets.token_hex(32))
             for budget in self.budgets:
-                await engine.create_budget(budget.creation(self.namespace))
+                await budget.make(engine, self.namespace, self.name)
             for quota in self.quotas.values():
-                await quota.make(engine, self.namespace)
+                await quota.make(engine, self.namespace, self.name)
         except BaseException:
             if self._given is None:
                 await engine.close()

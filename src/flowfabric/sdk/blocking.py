@@ -140,7 +140,10 @@ class Context:
         self._call("progress", lambda: self._inner.progress(percent, message))
 
     def spend(self, budget: str | UUID, *, key: str | None = None, **dimensions: int) -> None:
-        """Counts against a budget; over a hard limit, nothing is counted and BudgetExceeded raised. Once per `key`."""
+        """Counts against a budget; over a hard limit, nothing is counted and BudgetExceeded raised. Once per `key`.
+
+        Where the budget holds the run until there is room, the run waits without a slot and goes on from the top.
+        """
         self._call(f"spend from {budget}", lambda: self._inner.spend(budget, key=key, **dimensions))
 
     # ---- between the thread and the event loop

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from uuid import UUID, uuid5
 
 from msgspec import Struct
 
-from flowfabric.errors import ConfigError
-from flowfabric.model.budget import CreateBudgetArgs, HardLimitAction
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import ConfigError, NotFound
+from flowfabric.model.budget import BudgetCreated, CreateBudgetArgs, HardLimitAction, UpdateBudgetArgs
+from flowfabric.sdk.changed_limits import changed
+from flowfabric.sdk.failures import UnknownBudget
 from flowfabric.sdk.times import Span, millis
 
 _NAMES = UUID("6ef4c1f0-6f52-5b0a-9d5e-0d1f3a3f7c11")
@@ -17,6 +21,18 @@ _NAMES = UUID("6ef4c1f0-6f52-5b0a-9d5e-0d1f3a3f7c11")
 def budget_id(namespace: str, budget: str | UUID) -> UUID:
     """The id behind a name: the same in every process."""
     return budget if isinstance(budget, UUID) else uuid5(_NAMES, f"{namespace}/{budget}")
+
+
+@contextmanager
+def told_of_unknown(where: str, declared: Iterable[Budget]) -> Iterator[None]:
+    """A mistyped name would otherwise be a budget without an end."""
+    try:
+        yield
+    except NotFound as error:
+        if error.entity != "budget":
+            raise
+        known = ", ".join(sorted(each.name for each in declared)) or "none"
+        raise UnknownBudget(f"{where}: there is no such budget; the app declares {known}") from None
 
 
 class Budget(Struct, frozen=True):
@@ -41,4 +57,21 @@ class Budget(Struct, frozen=True):
             dimensions=dimensions,
             hard_limits=[self.hard.get(name, 0) for name in dimensions],
             soft_limits=[self.soft.get(name, 0) for name in dimensions],
+            namespace=namespace,
         )
+
+    async def make(self, engine: Engine, namespace: str, by: str) -> None:
+        """One that exists gets these limits, if it has others."""
+        wanted = self.creation(namespace)
+        if isinstance(await engine.create_budget(wanted), BudgetCreated):
+            return
+        kept = {name: getattr(wanted, name) for name in UpdateBudgetArgs.__struct_fields__ if name != "by"}
+
+        async def is_same() -> bool:
+            return (await engine.read_budget_usage_and_limits(wanted.budget_id)).limits == {
+                f"{kind}:{dimension}": str(limit)
+                for kind, limits in (("hard", wanted.hard_limits), ("soft", wanted.soft_limits))
+                for dimension, limit in zip(wanted.dimensions, limits, strict=True)
+            }
+
+        await changed(engine.update_budget(UpdateBudgetArgs(**kept, by=by)), "budget", self.name, is_same)

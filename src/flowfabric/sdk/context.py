@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from flowfabric.errors import EngineError, StateError, StateKind
-from flowfabric.model.budget import HardBreach, UsageDimensions
+from flowfabric.model.budget import HardBreach, HardLimitAction, UsageDimensions
 from flowfabric.model.lease import Work
 from flowfabric.model.step import StepRecord
 from flowfabric.model.stream import BestEffortLive, Durable, DurableSummary, Frame, FrameKind
@@ -31,7 +31,7 @@ from flowfabric.model.waitpoint import (
     Single,
     UsePending,
 )
-from flowfabric.sdk.budgets import budget_id
+from flowfabric.sdk.budgets import budget_id, told_of_unknown
 from flowfabric.sdk.calls import called
 from flowfabric.sdk.children import CHILDREN, MAX_CHILDREN, Call, Family, family, results
 from flowfabric.sdk.failures import BudgetExceeded, Parked, PayloadError, Rejected, StepError
@@ -438,12 +438,18 @@ class Context:
         await self.ask("progress", lambda: self._engine.progress(self._work.handle, percent, message))
 
     async def spend(self, budget: str | UUID, *, key: str | None = None, **dimensions: int) -> None:
-        """Counts against a budget; over a hard limit, nothing is counted and BudgetExceeded raised. Once per `key`."""
+        """Counts against a budget; over a hard limit, nothing is counted and BudgetExceeded raised. Once per `key`.
+
+        Where the budget holds the run until there is room, the run waits without a slot and goes on from the top.
+        """
         usage = UsageDimensions(custom=dimensions, dedup_key=key)
         ident = budget_id(self._app.namespace, budget)
-        answer = await self.ask(
-            f"spend from {budget}", lambda: self._engine.report_usage(self._work.handle, ident, usage), twice=key is not None
-        )
+        with told_of_unknown(f"task {self.task}: {budget}", self._app.budgets):
+            answer = await self.ask(
+                f"spend from {budget}", lambda: self._engine.report_usage(self._work.handle, ident, usage), twice=key is not None
+            )
         if isinstance(answer, HardBreach):
+            if answer.action == HardLimitAction.SUSPEND_EXECUTION:
+                raise self._parking()
             said = f"budget {budget}: {answer.dimension} is at {answer.current_usage} of {answer.hard_limit}"
             raise BudgetExceeded(f"{said}; {dimensions[answer.dimension]} more would go over it")

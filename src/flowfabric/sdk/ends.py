@@ -21,6 +21,7 @@ from flowfabric.sdk.failures import (
     Rejected,
     Retry,
     StepError,
+    UnknownBudget,
 )
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.tries import passes, persist
@@ -157,6 +158,8 @@ def _judged(error: BaseException, task: Task[..., Any]) -> tuple[str, bool, int 
             return "rejected", False, None
         case BudgetExceeded():
             return "budget_hard_breach", False, None
+        case UnknownBudget():
+            return "unknown_budget", False, None
         case asyncio.CancelledError():
             return "cancelled", False, None
         case AttemptTimedOut():

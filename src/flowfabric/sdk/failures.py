@@ -82,6 +82,10 @@ class BudgetExceeded(FlowFabricError):
     """What a task spent would go over a hard limit; nothing was counted."""
 
 
+class UnknownBudget(FlowFabricError):
+    """A task spent from a budget that nobody has made; nothing was counted."""
+
+
 class PayloadError(FlowFabricError):
     """An argument or a result cannot be carried, or is not what the task says it is."""
 

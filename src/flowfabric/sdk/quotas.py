@@ -10,7 +10,15 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import lane_id
 from flowfabric.ids import name as checked_name
-from flowfabric.model.quota import DEFAULT_WINDOW_S, MAX_LIMIT_VALUE, CreateQuotaPolicyArgs
+from flowfabric.model.quota import (
+    DEFAULT_WINDOW_S,
+    MAX_LIMIT_VALUE,
+    CreateQuotaPolicyArgs,
+    QuotaLimits,
+    QuotaPolicyCreated,
+    UpdateQuotaPolicyArgs,
+)
+from flowfabric.sdk.changed_limits import changed
 from flowfabric.sdk.times import Span, millis
 
 _NAMES = UUID("0b7e2c55-3f0c-5a41-8d0e-6a4f1c2d9b73")
@@ -50,6 +58,7 @@ class Quota(Struct, frozen=True):
             window_seconds=self._window_s(field),
             max_requests_per_window=_limit(self.requests, f"{field}: requests"),
             max_concurrent=_limit(self.concurrent, f"{field}: concurrent"),
+            namespace=namespace,
         )
 
     def _window_s(self, field: str) -> int:
@@ -65,13 +74,25 @@ class Quota(Struct, frozen=True):
         if not key or not equals:
             raise ConfigError(f'{field}: tag: "key=value", as tasks are tagged, like "app.customer=acme"; got {self.tag!r:.80}')
 
-    async def make(self, engine: Engine, namespace: str) -> None:
-        """One that is there already stays as it is."""
+    async def make(self, engine: Engine, namespace: str, by: str) -> None:
+        """One that exists gets these limits, if it has others."""
         wanted = self.checked(namespace)
-        await engine.create_quota_policy(wanted)
+        if not isinstance(await engine.create_quota_policy(wanted), QuotaPolicyCreated):
+            await self._update(engine, wanted, by)
         for scope, found in (("lane", self.lane), ("tag", self.tag)):
             if found is not None:
                 await engine.attach_limit("quota", wanted.quota_policy_id, scope, found)
+
+    async def _update(self, engine: Engine, wanted: CreateQuotaPolicyArgs, by: str) -> None:
+        kept = {name: getattr(wanted, name) for name in UpdateQuotaPolicyArgs.__struct_fields__ if name != "by"}
+
+        async def is_same() -> bool:
+            found = await engine.read_quota_policy_limits(wanted.quota_policy_id)
+            return found == QuotaLimits(
+                wanted.max_requests_per_window, wanted.window_seconds, wanted.max_concurrent, wanted.jitter_ms
+            )
+
+        await changed(engine.update_quota_policy(UpdateQuotaPolicyArgs(**kept, by=by)), "quota", self.name, is_same)
 
 
 def _limit(value: object, field: str) -> int:

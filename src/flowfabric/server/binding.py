@@ -11,6 +11,7 @@ from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId, parse_uuid
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.lease import Handle
+from flowfabric.server import limit_binding
 from flowfabric.wire.operations import Bound
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ async def check(route: Route, ask: Ask) -> None:
         subject = ask.execution()
     elif route.bound is Bound.FLOW:
         subject = ask.uuid()
+    elif route.bound is Bound.BUDGET:
+        subject = ask.uuid(shown="budget_id")
     else:
         subject = ask.body if ask.body is not None else ask.query
     await _check(route, subject, ask)
@@ -84,6 +87,10 @@ async def _check(route: Route, subject: Any, ask: Ask) -> None:
             _check_lanes(subject.lane, lanes)
             _check_claimed(subject, mine)
             await _check_handles(subject.many, ask)
+        case bound if bound in limit_binding.LIMITS:
+            refused = await limit_binding.refusal(bound, subject, ask)
+            if refused is not None:
+                raise Forbidden(refused.entity)
         case Bound.NEVER:
             raise Forbidden("path")
 

@@ -224,9 +224,10 @@ TABLES: dict[str, Table] = {
         table("ff_outbox_trim", "channel text!, event_id int"),
         table(
             "ff_budget_policy",
-            """budget_id uuid!, partition_key int=0, policy_json json, scope_type text='', scope_id text='',
-            enforcement_mode text='', breach_count int=0, soft_breach_count int=0, last_breach_at_ms int?, last_breach_dim text?,
-            next_reset_at_ms int?, created_at_ms int, updated_at_ms int, version int=0""",
+            """budget_id uuid!, partition_key int=0, namespace text='default', policy_json json, scope_type text='',
+            scope_id text='', enforcement_mode text='', breach_count int=0, soft_breach_count int=0, last_breach_at_ms int?,
+            last_breach_dim text?, next_reset_at_ms int?, changed_at_ms int?, created_at_ms int, updated_at_ms int,
+            version int=0""",
         ),
         table(
             "ff_budget_usage",
@@ -245,16 +246,19 @@ TABLES: dict[str, Table] = {
         ),
         table(
             "ff_quota_policy",
-            """quota_policy_id uuid!, partition_key int=0, requests_per_window_seconds int, max_requests_per_window int,
-            active_concurrency_cap int, active_concurrency int=0, jitter_ms int=0, closed_until_ms int?, created_at_ms int,
-            updated_at_ms int, version int=0""",
+            """quota_policy_id uuid!, partition_key int=0, namespace text='default', requests_per_window_seconds int,
+            max_requests_per_window int, active_concurrency_cap int, active_concurrency int=0, jitter_ms int=0,
+            closed_until_ms int?, changed_at_ms int?, created_at_ms int, updated_at_ms int, version int=0""",
         ),
         table("ff_quota_window", "quota_policy_id uuid!, dimension text!, admitted_at_ms int!, execution_id uuidtext!"),
         table(
             "ff_quota_admitted",
             "quota_policy_id uuid!, execution_id text!, admitted_at_ms int, expires_at_ms int?",
         ),
-        table("ff_limit_scope", "scope_type text!, scope_id text!, kind text!, limit_id uuid!, attached_at_ms int"),
+        table(
+            "ff_limit_scope",
+            "scope_type text!, scope_id text!, kind text!, limit_id uuid!, attached_at_ms int, namespace text='default'",
+        ),
         table("ff_lane_gate", "lane_id text!, namespace text!, gate text!, quota_policy_id uuid?"),
         table("ff_schedule", "namespace text!, name text!, cursor_ms int, paused int=0"),
     )

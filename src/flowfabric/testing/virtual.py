@@ -104,4 +104,8 @@ class VirtualClock:
         assert self._loops is not None and self._engine is not None
         dues = [await loop.next_due(self._engine) for loop in self._loops.loops]
         known = [due for due in dues if due is not None]
+        for worker in self.workers:
+            opens = await self._engine.quotas_open_at(*worker.lanes, namespace=worker.app.namespace)
+            if opens is not None and opens > self.now_ms:
+                known.append(opens)
         return min((due for due in known if due > self.now_ms), default=None), any(due <= self.now_ms for due in known)

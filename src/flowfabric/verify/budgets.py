@@ -9,11 +9,12 @@ from flowfabric.verify.world import World
 
 
 def usage_within_limits(world: World) -> Iterator[Violation]:
-    """I13: never below nothing, never above the hard limit."""
+    """I13: never below nothing, never above the highest hard limit there was."""
     for (budget, dimension), used in world.usage.items():
         policy = world.budgets.get(budget)
         hard = 0 if policy is None else policy.limits.hard_limits.get(dimension, 0)
-        if used < 0 or (hard and used > hard):
+        most = hard if policy is None else policy.limits.formerly.get(dimension, hard)
+        if used < 0 or (hard and most and used > most):
             yield Violation("I13", str(budget), f"{dimension}: {used} used, the limit is {hard or 'none'}")
 
 

@@ -10,6 +10,7 @@ from flowfabric.model.execution import Execution
 from flowfabric.rules.states import is_ended, name_of, public_state, vector_of
 from flowfabric.verify.budgets import BUDGET_CHECKS
 from flowfabric.verify.flows import FLOW_CHECKS
+from flowfabric.verify.limits import LIMIT_CHECKS
 from flowfabric.verify.namespaces import NAMESPACE_CHECKS
 from flowfabric.verify.quotas import QUOTA_CHECKS
 from flowfabric.verify.streams import STREAM_CHECKS
@@ -176,6 +177,7 @@ CHECKS: dict[str, Check] = {
     **SUSPENSION_CHECKS,
     **BUDGET_CHECKS,
     **QUOTA_CHECKS,
+    **LIMIT_CHECKS,
     **STREAM_CHECKS,
     **NAMESPACE_CHECKS,
 }

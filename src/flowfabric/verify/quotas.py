@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from uuid import UUID
 
 from flowfabric.ids import ExecutionId
-from flowfabric.model.quota import DEFAULT_DIMENSION, Attached
+from flowfabric.model.quota import DEFAULT_DIMENSION, Attached, QuotaPolicy
 from flowfabric.rules.states import is_ended
 from flowfabric.verify.violation import Check, Violation, about
 from flowfabric.verify.world import World
@@ -16,17 +16,25 @@ SLOT_SLACK_MS = 120_000
 
 
 def places_are_within_the_cap(world: World) -> Iterator[Violation]:
-    """I14: those that run, and those who hold a place by hand, are no more than may run at once."""
-    holders: dict[UUID, set[UUID]] = {}
+    """I14: those that run, and those who hold a place by hand, are no more than may run at once.
+
+    Where the limits were changed, more may hold a place than may now, as long as none of them took it since.
+    """
+    holders: dict[UUID, dict[UUID, int]] = {}
     for execution in world.executions.values():
         if execution.quota_policy_id is not None and execution.ownership_state == "leased":
-            holders.setdefault(execution.quota_policy_id, set()).add(execution.execution_id)
+            holders.setdefault(execution.quota_policy_id, {})[execution.execution_id] = execution.lease_acquired_at or 0
     for row in world.slots:
-        holders.setdefault(row[0], set()).add(ExecutionId(row[1]).uuid)
+        holders.setdefault(row[0], {})[ExecutionId(row[1]).uuid] = row[2]
     for ident, quota in world.quotas.items():
-        held, cap = len(holders.get(ident, ())), quota.active_concurrency_cap
-        if cap and held > cap:
+        since = holders.get(ident, {})
+        held, cap = len(since), quota.active_concurrency_cap
+        if cap and held > cap and max(since.values()) > _changed_at(quota):
             yield Violation("I14", f"quota {ident}", f"{held} hold a place, {cap} may")
+
+
+def _changed_at(quota: QuotaPolicy) -> int:
+    return -1 if quota.changed_at_ms is None else quota.changed_at_ms
 
 
 def no_place_is_left_behind(world: World) -> Iterator[Violation]:
@@ -40,14 +48,15 @@ def no_place_is_left_behind(world: World) -> Iterator[Violation]:
 
 
 def windows_are_within_the_limit(world: World) -> Iterator[Violation]:
-    """I14: no stretch of a window's length holds more admissions than are allowed in one."""
+    """I14: no stretch of a window's length holds more admissions than are allowed in one, if it ends under these limits."""
     windows: dict[UUID, list[int]] = {}
     for quota, dimension, admitted_at_ms, _ in world.entries:
         if dimension == DEFAULT_DIMENSION:
             windows.setdefault(quota, []).append(admitted_at_ms)
     for ident, quota in world.quotas.items():
-        most, times = quota.max_requests_per_window, sorted(windows.get(ident, ()))
-        if most and any(late - early < quota.window_ms for early, late in zip(times, times[most:], strict=False)):
+        most, times, since = quota.max_requests_per_window, sorted(windows.get(ident, ())), _changed_at(quota)
+        pairs = ((early, late) for early, late in zip(times, times[most:], strict=False) if late > since)
+        if most and any(late - early < quota.window_ms for early, late in pairs):
             yield Violation("I14", f"quota {ident}", f"more than {most} were admitted within {quota.window_ms} ms")
 
 

@@ -13,7 +13,7 @@ from flowfabric.model.budget import BudgetPolicy
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.model.lease import Grant
-from flowfabric.model.quota import QuotaPolicy
+from flowfabric.model.quota import LimitScope, QuotaPolicy
 from flowfabric.model.stream import StreamMeta
 from flowfabric.model.waitpoint import Signal, Suspension, Waitpoint
 from flowfabric.store.port import Row
@@ -42,6 +42,7 @@ TABLES_READ = (
     "ff_quota_policy",
     "ff_quota_window",
     "ff_quota_admitted",
+    "ff_limit_scope",
     "ff_lane_gate",
     "ff_stream_meta",
     "ff_stream_frame",
@@ -84,9 +85,9 @@ class World(Struct, frozen=True):
 
     `inbound` holds edges by the group they belong to; `cancelling` are groups with siblings to cancel, `owed` flows with members.
     `heard` are the events that tell of signals. `usage` and `accounts` are per budget and dimension: what is used in all, and
-    what of it is on accounts of executions. `entries` are the windows of quotas, `slots` the places taken by hand, `gates` the
-    queues of namespaces in lanes besides the plain ones. `frames` are in the order they were
-    numbered, `summaries` are documents and versions.
+    what of it is on accounts of executions; `charged` says whose. `entries` are the windows of quotas, `slots` the places taken
+    by hand, `scopes` what is attached where, `gates` the queues of namespaces in lanes besides the plain ones. `frames` are in
+    the order they were numbered, `summaries` are documents and versions.
     """
 
     executions: dict[Key, Execution]
@@ -108,7 +109,9 @@ class World(Struct, frozen=True):
     budgets: dict[UUID, BudgetPolicy]
     usage: dict[tuple[UUID, str], int]
     accounts: dict[tuple[UUID, str], int]
+    charged: set[tuple[UUID, Key]]
     quotas: dict[UUID, QuotaPolicy]
+    scopes: list[LimitScope]
     entries: list[Row]
     slots: list[Row]
     gates: set[tuple[str, str, str]]
@@ -149,7 +152,9 @@ def world_of(tables: Mapping[str, list[Row]]) -> World:
         {row[0]: BudgetPolicy(*row) for row in tables["ff_budget_policy"]},
         {(row[0], row[1]): row[3] for row in tables["ff_budget_usage"]},
         _accounts(tables["ff_budget_usage_by_exec"]),
+        {(row[3], (row[0], row[1])) for row in tables["ff_budget_usage_by_exec"]},
         {row[0]: QuotaPolicy(*row) for row in tables["ff_quota_policy"]},
+        [LimitScope(*row) for row in tables["ff_limit_scope"]],
         list(tables["ff_quota_window"]),
         list(tables["ff_quota_admitted"]),
         {(row[0], row[1], row[2]) for row in tables["ff_lane_gate"]},

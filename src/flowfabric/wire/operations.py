@@ -26,7 +26,7 @@ class Role(StrEnum):
 
 
 class Bound(StrEnum):
-    """How a token that belongs to one namespace is held to it."""
+    """How a token that belongs to one namespace is held to it. OWN: what does not name one is of the token's."""
 
     EXECUTION = "execution"
     FLOW = "flow"
@@ -34,6 +34,10 @@ class Bound(StrEnum):
     NAMESPACE = "namespace"
     LANE = "lane"
     TURN = "turn"
+    BUDGET = "budget"
+    QUOTA = "quota"
+    LIMIT = "limit"
+    OWN = "own"
     FREE = "free"
     NEVER = "never"
 
@@ -71,15 +75,18 @@ _LISTED = [
         Role.READ,
         Bound.NEVER,
         "",
-        "list_lanes read_lane list_executions list_flows list_suspended list_open_waitpoints list_expired_leases "
-        "list_limit_scopes get_budget_status read_budget_usage_and_limits read_quota_policy_limits",
+        "list_lanes read_lane list_executions list_flows list_suspended list_open_waitpoints list_expired_leases",
         again=True,
     ),
+    *_all(Role.READ, Bound.OWN, "namespace", "list_limit_scopes", again=True),
+    *_all(Role.READ, Bound.BUDGET, "budget_id", "get_budget_status read_budget_usage_and_limits", again=True),
+    *_all(Role.READ, Bound.QUOTA, "quota_policy_id", "read_quota_policy_limits", again=True),
     *_all(Role.SUBMIT, Bound.NAMESPACE, "args", "create_execution submit_flow create_flow", again=True),
     *_all(Role.SUBMIT, Bound.NAMESPACE, "many", "create_executions", again=True),
     *_all(Role.SUBMIT, Bound.EXECUTION, "args", "cancel_execution", again=True),
     *_all(Role.SUBMIT, Bound.EXECUTION, "args", "deliver_signal", again=True),
-    *_all(Role.SUBMIT, Bound.NEVER, "", "create_budget create_quota_policy attach_limit", again=True),
+    *_all(Role.SUBMIT, Bound.OWN, "args", "create_budget create_quota_policy", again=True),
+    *_all(Role.SUBMIT, Bound.LIMIT, "", "attach_limit", again=True),
     *_all(Role.WORK, Bound.LANE, "lane", "claim_many"),
     *_all(Role.WORK, Bound.LANE, "lanes", "wait_for_work", again=True),
     *_all(Role.WORK, Bound.HANDLE, "handle", "renew progress complete record_step", again=True),
@@ -101,13 +108,12 @@ _LISTED = [
     *_all(Role.OPERATE, Bound.EXECUTION, "execution", "set_execution_tag set_execution_tags close_waitpoint", again=True),
     *_all(Role.SUBMIT, Bound.FLOW, "flow_id", "cancel_flow", again=True),
     *_all(Role.SUBMIT, Bound.FLOW, "args", "add_execution_to_flow stage_dependency_edge apply_dependency_to_child"),
-    *_all(
-        Role.OPERATE,
-        Bound.NEVER,
-        "",
-        "pause_lane resume_lane drain_lane reset_budget close_quota open_quota detach_limit",
-        again=True,
-    ),
+    *_all(Role.OPERATE, Bound.NEVER, "", "pause_lane resume_lane drain_lane", again=True),
+    *_all(Role.OPERATE, Bound.BUDGET, "args", "update_budget", again=True),
+    *_all(Role.OPERATE, Bound.QUOTA, "args", "update_quota_policy", again=True),
+    *_all(Role.OPERATE, Bound.BUDGET, "budget_id", "reset_budget", again=True),
+    *_all(Role.OPERATE, Bound.QUOTA, "quota_policy_id", "close_quota open_quota", again=True),
+    *_all(Role.OPERATE, Bound.LIMIT, "", "detach_limit", again=True),
     *_all(Role.ADMIN, Bound.NEVER, "", "rotate_waitpoint_hmac_secret_all list_waitpoint_hmac_kids", again=True),
 ]
 OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _LISTED}

@@ -9,6 +9,7 @@ from msgspec import structs
 
 from flowfabric.engine.engine import Engine
 from flowfabric.server.binding import narrowed
+from flowfabric.server.limit_binding import filled
 from flowfabric.server.route import BULK, Ask, Handler, Reply, Route
 from flowfabric.server.waits import give_back
 from flowfabric.wire.operations import OPERATIONS, Operation, answer_type, request_type
@@ -36,7 +37,7 @@ def _handler(operation: Operation) -> Handler:
     fields = request_type(name).__struct_fields__
 
     async def call(ask: Ask) -> Reply:
-        body: Any = ask.body
+        body: Any = filled(operation, ask.body, ask.caller)
         if name == "read_events":
             body = structs.replace(body, wanted=narrowed(body.wanted, ask.caller.namespace))
         method = getattr(ask.engine, name)

@@ -12,7 +12,7 @@ from flowfabric.model.budget import BudgetCreated, BudgetStatus, CreateBudgetArg
 from flowfabric.model.quota import CreateQuotaPolicyArgs, QuotaPolicyCreated
 from flowfabric.server.route import Ask, Reply, Route, variant
 from flowfabric.server.routes.executions import Time
-from flowfabric.wire.operations import Role
+from flowfabric.wire.operations import Bound, Role
 
 U63 = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _WORDS = {"UsageOk": "Ok", "UsageAlreadyApplied": "AlreadyApplied"}
@@ -32,6 +32,7 @@ class NewBudget(Struct, frozen=True, kw_only=True):
     hard_limits: list[U63]
     soft_limits: list[U63] = []
     now: Time | None = None
+    namespace: str | None = None
 
 
 async def create_budget(ask: Ask) -> Reply:
@@ -48,6 +49,7 @@ async def create_budget(ask: Ask) -> Reply:
         dimensions=body.dimensions,
         hard_limits=body.hard_limits,
         soft_limits=body.soft_limits or [0] * len(body.dimensions),
+        namespace=ask.caller.namespace or body.namespace,
     )
     made = await ask.engine.create_budget(args)
     is_new = isinstance(made, BudgetCreated)
@@ -87,6 +89,7 @@ class NewQuota(Struct, frozen=True, kw_only=True):
     max_requests_per_window: U63
     max_concurrent: U63
     now: Time | None = None
+    namespace: str | None = None
 
 
 async def create_quota(ask: Ask) -> Reply:
@@ -97,6 +100,7 @@ async def create_quota(ask: Ask) -> Reply:
         window_seconds=body.window_seconds,
         max_requests_per_window=body.max_requests_per_window,
         max_concurrent=body.max_concurrent,
+        namespace=ask.caller.namespace or body.namespace,
     )
     made = await ask.engine.create_quota_policy(args)
     is_new = isinstance(made, QuotaPolicyCreated)
@@ -104,12 +108,14 @@ async def create_quota(ask: Ask) -> Reply:
 
 
 _MADE = {200: dict[str, Any], 201: dict[str, Any]}
-_OPERATE: dict[str, Any] = {"role": Role.OPERATE, "tag": "limits"}
+_NEW: dict[str, Any] = {"role": Role.SUBMIT, "bound": Bound.OWN, "tag": "limits"}
+_SPENT: dict[str, Any] = {"role": Role.SUBMIT, "bound": Bound.BUDGET, "tag": "limits"}
+_OPERATE: dict[str, Any] = {"role": Role.OPERATE, "bound": Bound.BUDGET, "tag": "limits"}
 
 ROUTES = (
-    Route("POST", "/v1/budgets", create_budget, body=NewBudget, answers=_MADE, role=Role.SUBMIT, tag="limits"),
-    Route("GET", "/v1/budgets/{id}", status, answers={200: BudgetStatus}, tag="limits"),
-    Route("POST", "/v1/budgets/{id}/usage", usage, body=NewUsage, answers={200: Any}, role=Role.SUBMIT, tag="limits"),
+    Route("POST", "/v1/budgets", create_budget, body=NewBudget, answers=_MADE, **_NEW),
+    Route("GET", "/v1/budgets/{id}", status, answers={200: BudgetStatus}, bound=Bound.BUDGET, tag="limits"),
+    Route("POST", "/v1/budgets/{id}/usage", usage, body=NewUsage, answers={200: Any}, **_SPENT),
     Route("POST", "/v1/budgets/{id}/reset", reset, answers={200: dict[str, Any]}, **_OPERATE),
-    Route("POST", "/v1/quotas", create_quota, body=NewQuota, answers=_MADE, role=Role.SUBMIT, tag="limits"),
+    Route("POST", "/v1/quotas", create_quota, body=NewQuota, answers=_MADE, **_NEW),
 )

@@ -1,11 +1,13 @@
--- attach_limit(scope_type, scope_id, kind, limit_id)
+-- attach_limit(scope_type, scope_id, kind, limit_id, namespace)
 
 INSERT INTO ff_limit_scope (scope_type,
     scope_id,
     kind,
     limit_id,
+    namespace,
     attached_at_ms)
     VALUES (?,
+    ?,
     ?,
     ?,
     ?,

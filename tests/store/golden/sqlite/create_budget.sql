@@ -1,6 +1,7 @@
--- create_budget(budget_id, policy_json, scope_type, scope_id, enforcement_mode, next_reset_at_ms, created_at_ms, updated_at_ms)
+-- create_budget(budget_id, namespace, policy_json, scope_type, scope_id, enforcement_mode, next_reset_at_ms, created_at_ms, updated_at_ms)
 
 INSERT INTO ff_budget_policy (budget_id,
+    namespace,
     policy_json,
     scope_type,
     scope_id,
@@ -9,6 +10,7 @@ INSERT INTO ff_budget_policy (budget_id,
     created_at_ms,
     updated_at_ms)
     VALUES (?,
+    ?,
     ?,
     ?,
     ?,

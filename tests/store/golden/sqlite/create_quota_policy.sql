@@ -1,6 +1,7 @@
--- create_quota_policy(quota_policy_id, requests_per_window_seconds, max_requests_per_window, active_concurrency_cap, jitter_ms, now)
+-- create_quota_policy(quota_policy_id, namespace, requests_per_window_seconds, max_requests_per_window, active_concurrency_cap, jitter_ms, now)
 
 INSERT INTO ff_quota_policy (quota_policy_id,
+    namespace,
     requests_per_window_seconds,
     max_requests_per_window,
     active_concurrency_cap,
@@ -8,6 +9,7 @@ INSERT INTO ff_quota_policy (quota_policy_id,
     created_at_ms,
     updated_at_ms)
     VALUES (?,
+    ?,
     ?,
     ?,
     ?,

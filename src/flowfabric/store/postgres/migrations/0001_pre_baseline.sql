@@ -512,6 +512,7 @@ CREATE TABLE ff_outbox_trim (
 CREATE TABLE ff_budget_policy (
     budget_id uuid NOT NULL,
     partition_key bigint NOT NULL DEFAULT 0,
+    namespace text COLLATE "C" NOT NULL DEFAULT 'default',
     policy_json json NOT NULL,
     scope_type text COLLATE "C" NOT NULL DEFAULT '',
     scope_id text COLLATE "C" NOT NULL DEFAULT '',
@@ -521,6 +522,7 @@ CREATE TABLE ff_budget_policy (
     last_breach_at_ms bigint,
     last_breach_dim text COLLATE "C",
     next_reset_at_ms bigint,
+    changed_at_ms bigint,
     created_at_ms bigint NOT NULL,
     updated_at_ms bigint NOT NULL,
     version bigint NOT NULL DEFAULT 0,
@@ -560,12 +562,14 @@ CREATE TABLE ff_budget_usage_by_exec (
 CREATE TABLE ff_quota_policy (
     quota_policy_id uuid NOT NULL,
     partition_key bigint NOT NULL DEFAULT 0,
+    namespace text COLLATE "C" NOT NULL DEFAULT 'default',
     requests_per_window_seconds bigint NOT NULL,
     max_requests_per_window bigint NOT NULL,
     active_concurrency_cap bigint NOT NULL,
     active_concurrency bigint NOT NULL DEFAULT 0,
     jitter_ms bigint NOT NULL DEFAULT 0,
     closed_until_ms bigint,
+    changed_at_ms bigint,
     created_at_ms bigint NOT NULL,
     updated_at_ms bigint NOT NULL,
     version bigint NOT NULL DEFAULT 0,
@@ -594,6 +598,7 @@ CREATE TABLE ff_limit_scope (
     kind text COLLATE "C" NOT NULL,
     limit_id uuid NOT NULL,
     attached_at_ms bigint NOT NULL,
+    namespace text COLLATE "C" NOT NULL DEFAULT 'default',
     PRIMARY KEY (scope_type, scope_id, kind, limit_id)
 );
 

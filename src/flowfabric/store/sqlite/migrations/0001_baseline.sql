@@ -507,6 +507,7 @@ CREATE TABLE ff_outbox_trim (
 CREATE TABLE ff_budget_policy (
     budget_id BLOB NOT NULL,
     partition_key INTEGER NOT NULL DEFAULT 0,
+    namespace TEXT NOT NULL DEFAULT 'default',
     policy_json TEXT NOT NULL,
     scope_type TEXT NOT NULL DEFAULT '',
     scope_id TEXT NOT NULL DEFAULT '',
@@ -516,6 +517,7 @@ CREATE TABLE ff_budget_policy (
     last_breach_at_ms INTEGER,
     last_breach_dim TEXT,
     next_reset_at_ms INTEGER,
+    changed_at_ms INTEGER,
     created_at_ms INTEGER NOT NULL,
     updated_at_ms INTEGER NOT NULL,
     version INTEGER NOT NULL DEFAULT 0,
@@ -555,12 +557,14 @@ CREATE TABLE ff_budget_usage_by_exec (
 CREATE TABLE ff_quota_policy (
     quota_policy_id BLOB NOT NULL,
     partition_key INTEGER NOT NULL DEFAULT 0,
+    namespace TEXT NOT NULL DEFAULT 'default',
     requests_per_window_seconds INTEGER NOT NULL,
     max_requests_per_window INTEGER NOT NULL,
     active_concurrency_cap INTEGER NOT NULL,
     active_concurrency INTEGER NOT NULL DEFAULT 0,
     jitter_ms INTEGER NOT NULL DEFAULT 0,
     closed_until_ms INTEGER,
+    changed_at_ms INTEGER,
     created_at_ms INTEGER NOT NULL,
     updated_at_ms INTEGER NOT NULL,
     version INTEGER NOT NULL DEFAULT 0,
@@ -589,6 +593,7 @@ CREATE TABLE ff_limit_scope (
     kind TEXT NOT NULL,
     limit_id BLOB NOT NULL,
     attached_at_ms INTEGER NOT NULL,
+    namespace TEXT NOT NULL DEFAULT 'default',
     PRIMARY KEY (scope_type, scope_id, kind, limit_id)
 );
 

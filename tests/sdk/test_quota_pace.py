@@ -1,0 +1,153 @@
+"""Work under a quota starts when the quota opens: the look that a waiting worker takes now and then plays no part."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from flowfabric import App, Engine, Worker
+from flowfabric.engine import claims
+from flowfabric.sdk import worker as worker_module
+from flowfabric.store.clock import system_clock
+from flowfabric.testing.virtual import VirtualClock
+from tests.conftest import ENGINES, make_engine
+from tests.remote.served import Served
+
+POLL_S = 300.0
+MOST_S = 20.0
+"""Far above the three seconds it takes, and far below one look of a worker that is not woken."""
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+    monkeypatch.setattr(worker_module, "POLL_S", POLL_S)
+    monkeypatch.setattr(claims, "POLL_S", POLL_S)
+    made = make_engine(request.param, system_clock, tmp_path)  # type: ignore[arg-type]
+    yield made
+    asyncio.run(made.close())
+
+
+async def paced(ways: list[Engine], lanes: list[str] | None = None) -> tuple[float, list[float]]:
+    """How long seven runs take at two a second, and when each began, with a worker on each of these engines."""
+    starts: list[float] = []
+    apps = [declared(App("memory://", engine=way), starts) for way in ways]
+    workers = [Worker(app, lanes=lanes, loops=False) for app in apps]
+    for worker in workers:
+        await worker.__aenter__()
+    try:
+        began = time.monotonic()
+        runs = await apps[0].tasks["call"].submit_many([()] * 7)
+        async with asyncio.timeout(60):
+            for run in runs:
+                await run.result()
+        return time.monotonic() - began, sorted(at - began for at in starts)
+    finally:
+        for worker in workers:
+            await worker.stop()
+
+
+def declared(app: App, starts: list[float]) -> App:
+    app.quota("x", requests=2, per="1s", lane="calls")
+
+    @app.task(lane="calls")
+    async def call() -> None:
+        starts.append(time.monotonic())
+
+    @app.task
+    async def other() -> None: ...
+
+    return app
+
+
+def at_its_pace(took: float, starts: list[float]) -> None:
+    assert 2.9 <= took < MOST_S
+    assert [round(late - early, 3) for early, late in zip(starts, starts[2:], strict=False) if late - early < 0.9] == []
+
+
+async def test_two_a_second_take_three_seconds_for_seven(engine: Engine) -> None:
+    at_its_pace(*await paced([engine]))
+
+
+async def test_two_workers_share_the_pace(engine: Engine) -> None:
+    at_its_pace(*await paced([engine, engine]))
+
+
+@pytest.mark.parametrize("lanes", [["calls"], ["calls", "default"]], ids=["one lane", "two lanes"])
+async def test_the_same_over_http(lanes: list[str], engine: Engine) -> None:
+    """A worker of one lane waits with its claim on the server, one of several lanes beside it."""
+    served = Served(engine)
+    try:
+        at_its_pace(*await paced([cast(Engine, served)], lanes))
+    finally:
+        await served.end()
+
+
+async def test_a_place_that_frees_elsewhere_is_taken(engine: Engine, tmp_path: Path) -> None:
+    """The place belongs to a lease that another engine on the same store holds, as another process would."""
+    elsewhere = engine
+    if engine.backend_label != "memory":
+        label = {"sqlite": "sqlite-file"}.get(engine.backend_label, engine.backend_label)
+        elsewhere = make_engine(label, system_clock, tmp_path)  # type: ignore[arg-type]
+    hold, began = asyncio.Event(), [0]
+    apps = [placed(App("memory://", engine=each), began, hold) for each in (engine, elsewhere)]
+    await opened(elsewhere)
+    try:
+        runs = await apps[0].tasks["call"].submit_many([()] * 2)
+        async with Worker(apps[1], concurrency=1, loops=False), asyncio.timeout(60):
+            await until(lambda: began[0] == 1)
+            async with Worker(apps[0], loops=False):
+                await until(lambda: began[0] == 1)
+                hold.set()
+                before = time.monotonic()
+                for run in runs:
+                    await run.result()
+                assert time.monotonic() - before < MOST_S
+    finally:
+        with suppress(Exception):
+            await elsewhere.close()
+
+
+def placed(app: App, began: list[int], hold: asyncio.Event) -> App:
+    app.quota("x", concurrent=1, lane="calls")
+
+    @app.task(lane="calls")
+    async def call() -> None:
+        began[0] += 1
+        await hold.wait()
+
+    return app
+
+
+async def opened(engine: Engine) -> None:
+    reopen: Callable[..., Awaitable[object]] | None = getattr(engine.store, "open", None)
+    if reopen is not None:
+        await reopen(check=False)
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110
+        await asyncio.sleep(0.002)
+
+
+@pytest.mark.ff_backend("memory", "sqlite", "postgres")
+async def test_time_moved_by_hand_stops_where_a_window_opens(
+    ff_clock: VirtualClock, ff_engine: Engine, ff_worker: Callable[..., Worker]
+) -> None:
+    app = App("memory://")
+    app.quota("x", requests=2, per="1s", lane="calls")
+    began, starts = ff_clock.now_ms, list[int]()
+
+    @app.task(lane="calls")
+    async def call() -> None:
+        starts.append(ff_clock.now_ms - began)
+
+    ff_worker(app)
+    await call.submit_many([()] * 7)
+    await ff_clock.advance("10s")
+    assert starts == [0, 0, 1_000, 1_000, 2_000, 2_000, 3_000]
