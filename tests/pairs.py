@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parent.parent
-MARKER = "meets"
+MARKER, ALL_TESTS = "meets", "pytestmark"
 UNCOUNTED = ("skip", "skipif", "xfail")
 """A test that does not have to pass proves nothing."""
 
@@ -85,13 +85,17 @@ def collect(folder: Path = ROOT / "tests", root: Path = ROOT) -> list[Meeting]:
 
 
 def read(text: str, path: str) -> list[Meeting]:
-    """The markers of one file, in its order. A marker stands on a test, in its parameters, or in a decorator that has a name."""
+    """The markers of one file, in its order. A marker stands on a test, in its parameters, in a decorator that has a name, or in
+    `pytestmark`.
+    """
     tree = ast.parse(text)
     named = {name.id: node.value for node in tree.body if isinstance(node, ast.Assign) for name in _names(node.targets)}
+    of_all = [named[ALL_TESTS]] if ALL_TESTS in named else []
     found, seen = list[Meeting](), set[int]()
     for test in ast.walk(tree):
         if isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef) and test.name.startswith("test"):
-            marks = [named.get(each.id, each) if isinstance(each, ast.Name) else each for each in test.decorator_list]
+            own = [named.get(each.id, each) if isinstance(each, ast.Name) else each for each in test.decorator_list]
+            marks = [*of_all, *own]
             seen.update(id(call) for mark in marks for call in _calls(mark, MARKER))
             if not any(_is_mark(node, each) for mark in marks for node in ast.walk(mark) for each in UNCOUNTED):
                 found += [Meeting(path, test.lineno, test.name, features) for features in _runs(marks, path)]

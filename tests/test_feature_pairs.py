@@ -71,6 +71,19 @@ def test_plain(): ...
     ]
 
 
+def test_a_marker_of_a_file_is_of_all_its_tests() -> None:
+    text = """
+import pytest
+pytestmark = [pytest.mark.slow, pytest.mark.meets("flow", "cancel")]
+
+def test_a(): ...
+
+@pytest.mark.meets("flow", "step")
+def test_b(): ...
+"""
+    assert runs(text) == [("test_a", ("flow", "cancel")), ("test_b", ("flow", "cancel")), ("test_b", ("flow", "step"))]
+
+
 def test_a_run_has_one_choice_of_each_parameter() -> None:
     text = """
 import pytest
