@@ -25,7 +25,7 @@ from flowfabric.model.waitpoint import (
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import change_row
-from .helpers import attempt, dump, fields, other_uuid, outbox, refused, requeued, row, running, state, told, worker
+from .helpers import attempt, claim, dump, fields, other_uuid, outbox, refused, requeued, row, running, state, told, worker
 from .suspend_helpers import (
     KEY,
     bad_token,
@@ -182,7 +182,7 @@ async def test_what_cannot_be_used(engine: Engine, clock: ManualClock) -> None:
     assert await dump(engine) == before
 
 
-async def test_a_mailbox_of_an_earlier_attempt_is_not_ours(engine: Engine, clock: ManualClock) -> None:
+async def test_a_mailbox_of_a_later_attempt_is_not_ours(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine)
     ahead = await pending(engine, held)
@@ -191,6 +191,26 @@ async def test_a_mailbox_of_an_earlier_attempt_is_not_ours(engine: Engine, clock
     with pytest.raises(ValidationError) as caught:
         await engine.suspend(held, using(ahead))
     assert caught.value.kind is ValidationKind.INVALID_WAITPOINT_FOR_EXECUTION
+
+
+@pytest.mark.meets("suspend", "retry")
+async def test_the_mailbox_of_an_attempt_that_failed_and_what_is_in_it_are_the_next_attempts(
+    engine: Engine, clock: ManualClock
+) -> None:
+    await seed(engine)
+    ident, held = await running(engine)
+    full, empty = await pending(engine, held, "full"), await pending(engine, held, "empty")
+    assert await early(engine, ident, full) == BUFFERED
+    await engine.fail(held, "boom")
+    clock.advance(1_000)
+    await engine.promote_delayed(ident)
+    again = await claim(engine)
+    found = met(await engine.suspend(again, using(full)))
+    assert [s.signal_name for s in found.details.signals] == ["go"]
+    assert isinstance(await engine.suspend(again, using(empty)), Suspended)
+    assert await early(engine, ident, empty) == "resume_condition_satisfied"
+    await engine.complete((await claim_resumed(engine, ident)).handle)
+    await sound(engine)
 
 
 async def test_leftovers_survive_and_are_used_later(engine: Engine, clock: ManualClock) -> None:

@@ -171,7 +171,7 @@ class Suspends(Fleet):
         if box.ident.partition_index != h.ident.partition_index:
             no(True, "waitpoint_not_found")
         no(box.state != "pending", "waitpoint_not_pending")
-        no(box.ident != h.ident or box.index != h.index, "invalid_waitpoint_for_execution")
+        no(box.ident != h.ident or box.index > h.index, "invalid_waitpoint_for_execution")
         no(box.expires is not None and box.expires <= self.now, "pending_waitpoint_expired")
         no(isinstance(asked.until, Single) and asked.until.waitpoint_key != box.key, "invalid_input")
 

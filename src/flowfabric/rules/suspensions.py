@@ -234,7 +234,7 @@ def _check_pending(stored: Waitpoint | None, now_ms: int, fields: HandleFields, 
         return Contention(ContentionKind.WAITPOINT_NOT_FOUND)
     if stored.state != "pending":
         return StateError(StateKind.WAITPOINT_NOT_PENDING)
-    if (stored.execution_id, stored.attempt_index) != (fields.execution_id.uuid, fields.attempt_index):
+    if stored.execution_id != fields.execution_id.uuid or stored.attempt_index > fields.attempt_index:
         return ValidationError(ValidationKind.INVALID_WAITPOINT_FOR_EXECUTION)
     if stored.expires_at_ms is not None and stored.expires_at_ms <= now_ms:
         return StateError(StateKind.PENDING_WAITPOINT_EXPIRED)
