@@ -81,7 +81,8 @@ async def test_an_end_and_the_next_claim_stay_in_the_namespace(engine: Engine) -
 
 
 async def test_what_is_under_a_limit_is_claimed_by_namespace_too(engine: Engine) -> None:
-    quota = await quota_lane(engine, cap=9)
+    quota = await quota_lane(engine, cap=9, namespace="a")
+    await quota_lane(engine, cap=9, namespace="b")
     mine, theirs = await rows_of(engine, "a", 3), await rows_of(engine, "b", 3, priority=9)
     assert await taken(engine, "c", 9) == []
     assert await taken(engine, "a", 2) == mine[:2]
@@ -93,7 +94,7 @@ async def test_what_is_under_a_limit_is_claimed_by_namespace_too(engine: Engine)
 async def test_limits_of_one_do_not_slow_the_claims_of_another(engine: Engine, loads: list[Sequence[Read]]) -> None:
     """Where nothing of its own is under a limit, a namespace is asked in one statement."""
     plain = await rows_of(engine, "a", 1)
-    await quota_lane(engine, cap=1)
+    await quota_lane(engine, cap=1, namespace="b")
     await rows_of(engine, "b", 2)
     await taken(engine, "a")
     await rows_of(engine, "b", 1)
@@ -132,7 +133,7 @@ async def test_a_claim_for_all_passes_over_what_it_cannot_take(engine: Engine) -
 
 async def test_limits_are_looked_at_where_they_are(engine: Engine) -> None:
     plain = await rows_of(engine, "b", 1)
-    await quota_lane(engine, cap=1)
+    await quota_lane(engine, cap=1, namespace="a")
     under = await rows_of(engine, "a", 2)
     assert await taken(engine, None, 9) == [under[0], *plain]
     assert await taken(engine, None, 9) == []
