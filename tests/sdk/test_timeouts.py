@@ -103,3 +103,21 @@ async def test_another_attempt_has_the_whole_time(app: App, engine: Engine, cloc
     await go_on(app, engine, clock)
     assert await run.result("5s") == "done"
     assert used == [0, 0, 0]
+
+
+@pytest.mark.parametrize("threaded", [False, True])
+async def test_a_result_that_comes_after_the_timeout_does_not_count(app: App, engine: Engine, threaded: bool) -> None:
+    async def here() -> str:
+        time.sleep(0.3)  # noqa: ASYNC251 - the point of it
+        return "late"
+
+    def there() -> str:
+        time.sleep(0.3)
+        return "late"
+
+    task = app.task(timeout="20ms", retry=Retry(max=0))(there if threaded else here)
+    run = await task.submit()
+    await worked_off(app)
+    with pytest.raises(RunExpired, match=r"AttemptTimedOut: it (returned after|ran for longer than) its timeout of 0.02 s$"):
+        await run.result("5s")
+    assert (await run.outcome()).result is None
