@@ -25,7 +25,7 @@ from flowfabric.model.flow import (
     StageDependencyEdgeArgs,
 )
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import flows
+from flowfabric.rules import flow_fields, flows
 from flowfabric.rules.decision import Act, Decision
 from flowfabric.rules.flows import Surroundings, member_of
 from flowfabric.store.memory import MemoryStore
@@ -89,24 +89,24 @@ def test_a_flow_without_a_time_takes_the_stores_and_zero_is_a_time() -> None:
 @pytest.mark.parametrize("text", ["{", "", "nonsense"])
 def test_fields_that_are_no_json(text: str) -> None:
     with pytest.raises(ValidationError, match="corruption: flow_core: raw_fields not valid JSON: "):
-        flows.fields_of(flow(fields=text))
+        flow_fields.fields_of(flow(fields=text))
 
 
 @pytest.mark.parametrize("text", ["[]", "1", '"a"', "null"])
 def test_fields_that_are_no_object(text: str) -> None:
     with pytest.raises(ValidationError, match="corruption: flow_core: raw_fields not valid JSON: an object was expected"):
-        flows.fields_of(flow(fields=text))
+        flow_fields.fields_of(flow(fields=text))
 
 
 @pytest.mark.parametrize(
     ("found", "read"), [(5, 5), ("12", 12), ("", 7), ("x", 7), ("-1", 7), ("²", 7), (None, 7), ([], 7), (1.5, 7)]
 )
 def test_a_count_is_a_number_or_its_digits(found: Any, read: int) -> None:
-    assert flows.number_in({"n": found}, "n", 7) == read
+    assert flow_fields.number_in({"n": found}, "n", 7) == read
 
 
 def test_a_count_that_is_missing() -> None:
-    assert (flows.number_in({}, "n"), flows.number_in({}, "n", 7)) == (0, 7)
+    assert (flow_fields.number_in({}, "n"), flow_fields.number_in({}, "n", 7)) == (0, 7)
 
 
 # ---- members
@@ -366,6 +366,6 @@ def test_a_flow_of_children_needs_a_parent_that_has_not_ended() -> None:
     assert commit(store, plan) == Refused()
     values = dict(zip(plan.form.args, plan.values, strict=True))
     row = Flow(P, FLOW_ID, 0, "open", NOW, None, 0, None, parent.partition_index, parent.uuid, values["raw_fields"])
-    assert (row.parent, flows.detached_of(row)) == (parent, {detached.uuid})
+    assert (row.parent, flow_fields.detached_of(row)) == (parent, {detached.uuid})
     alone = flows.create_flow(args, P, NOW, parent=Parent(execution_id=parent, waitpoint_key=""))
     assert '"detached"' not in dict(zip(alone.form.args, alone.values, strict=True))["raw_fields"]

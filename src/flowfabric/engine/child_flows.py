@@ -9,7 +9,7 @@ from uuid import UUID
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import Flow
 from flowfabric.model.state import ENDED_PHASES
-from flowfabric.rules.flows import detached_of, fields_of
+from flowfabric.rules.flow_fields import detached_of, fields_of
 from flowfabric.store.port import GetAll, Row, Scan, Store
 
 log = logging.getLogger("flowfabric.flows")

@@ -32,7 +32,7 @@ from flowfabric.plan import Applied
 from flowfabric.rules import flow_cancels
 from flowfabric.rules.decision import Done
 from flowfabric.rules.flow_cancels import Cancelling, FlowCancel, owed_siblings
-from flowfabric.rules.flows import fields_of
+from flowfabric.rules.flow_fields import fields_of
 from flowfabric.store.port import Get, GetAll, Row, Scan
 
 log = logging.getLogger("flowfabric.flows")

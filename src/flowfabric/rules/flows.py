@@ -44,6 +44,7 @@ from flowfabric.model.flow import (
 )
 from flowfabric.plan import Add, Arg, Cond, Form, Insert, Plan, Present, Update, Upsert
 from flowfabric.rules.decision import Act, Decision, Done, Refuse
+from flowfabric.rules.flow_fields import encode_fields, fields_of, namespace_of, number_in
 from flowfabric.rules.parts import EXEC
 from flowfabric.rules.states import canonical
 
@@ -136,31 +137,6 @@ def refused(code: str) -> Refuse:
     return Refuse(ValidationError(ValidationKind.INVALID_INPUT, code))
 
 
-def fields_of(flow: Flow) -> dict[str, Any]:
-    """The flow's own fields and its tags."""
-    try:
-        found = json.loads(flow.raw_fields)
-    except ValueError as error:
-        raise ValidationError(ValidationKind.CORRUPTION, f"flow_core: raw_fields not valid JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ValidationError(ValidationKind.CORRUPTION, "flow_core: raw_fields not valid JSON: an object was expected")
-    return found
-
-
-def namespace_of(flow: Flow) -> str:
-    return str(fields_of(flow).get("namespace", "default"))
-
-
-def encode_fields(fields: Mapping[str, Any]) -> str:
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
-
-
-def number_in(fields: Mapping[str, Any], name: str, default: int = 0) -> int:
-    """A count, as a number or as its digits."""
-    found = fields.get(name, default)
-    return int(found) if isinstance(found, int) or (isinstance(found, str) and found.isdecimal()) else default
-
-
 def named_flow(flow: Flow) -> dict[str, Any]:
     """The arguments that name a flow by its key and the version it was read at."""
     return {"partition_key": flow.partition_key, "flow_id": flow.flow_id, "version": flow.version}
@@ -212,11 +188,6 @@ def create_flow(
         parent_partition=parent.execution_id.partition_index,
         parent_execution_id=parent.execution_id.uuid,
     )
-
-
-def detached_of(flow: Flow) -> frozenset[UUID]:
-    """Children that outlive their parent."""
-    return frozenset(UUID(text) for text in fields_of(flow).get("detached", ()))
 
 
 class Surroundings(Struct, frozen=True):

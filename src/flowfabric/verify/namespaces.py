@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowfabric.rules.flows import namespace_of
+from flowfabric.rules.flow_fields import namespace_of
 from flowfabric.verify.violation import Check, Violation, about
 from flowfabric.verify.world import Key, World
 
