@@ -3,10 +3,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
-from flowfabric.errors import ValidationError
+from flowfabric.errors import Corruption, ValidationError
 from flowfabric.model.policy import (
     MAX_DURATION_MS,
     MAX_POLICY_BYTES,
@@ -155,6 +154,7 @@ NUMBERS = [
     ({"timeout_policy": {"execution_deadline_ms": "1"}}, "timeout_policy.execution_deadline_ms"),
     ({"timeout_policy": {"max_reclaim_count": -1}}, "timeout_policy.max_reclaim_count"),
     ({"suspension_policy": {"default_timeout_ms": -1}}, "suspension_policy.default_timeout_ms"),
+    ({"suspension_policy": {"timeout_behavior": "sulk"}}, "suspension_policy.timeout_behavior"),
     ({"fallback_policy": {"tiers": [1]}}, "fallback_policy.tiers[0]"),
     ({"routing_requirements": {"preferred_locality": 1}}, "routing_requirements.preferred_locality"),
     ({"stream_policy": {"retention_maxlen": -1}}, "stream_policy.retention_maxlen"),
@@ -333,5 +333,5 @@ def test_a_retry_policy_given_for_one_failure_is_a_sound_one_or_none(text: str, 
 
 
 def test_a_stored_policy_that_is_damaged_is_not_read_as_something_else() -> None:
-    with pytest.raises(msgspec.ValidationError):
-        stored_policy('{"max_replay_count":"ten"}')
+    with pytest.raises(Corruption, match="x: policy cannot be read"):
+        stored_policy('{"max_replay_count":"ten"}', "x")

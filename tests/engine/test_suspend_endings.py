@@ -16,7 +16,7 @@ from flowfabric.loops.time_limits import ExecutionDeadline
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.flow import CancelFlowArgs, EdgePolicy
-from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
+from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, SuspensionPolicy
 from flowfabric.model.waitpoint import OperatorOnly, TimeoutBehavior, all_of_waitpoints
 from flowfabric.testing import ManualClock
 
@@ -71,6 +71,29 @@ async def closed_to_signals(engine: Engine, parked: Parked) -> None:
     for bound in parked.by_key.values():
         assert await engine.read_waitpoint_token(parked.ident.partition_index, bound.waitpoint_id) is None
         await refused(engine.deliver_signal(signal_args(parked.ident, bound)), StateKind.TARGET_NOT_SIGNALABLE)
+
+
+@pytest.mark.meets("suspend", "timeout")
+@pytest.mark.parametrize("behavior", ENDS)
+async def test_a_suspension_without_a_timeout_has_that_of_the_policy(engine: Engine, clock: ManualClock, behavior: str) -> None:
+    await seed(engine)
+    policy = ExecutionPolicy(suspension_policy=SuspensionPolicy(default_timeout_ms=IN_MS, timeout_behavior=behavior))
+    parked = await park(engine, made={"policy": policy}, idempotency_key="once")
+    assert (await suspension(engine, parked.ident)).timeout_at_ms == clock() + IN_MS
+    clock.advance(IN_MS)
+    await timeout_loop().run(engine)
+    assert await state(engine, parked.ident) == ENDS[behavior][0]
+
+
+async def test_a_suspension_with_a_timeout_of_its_own_keeps_it(engine: Engine, clock: ManualClock) -> None:
+    await seed(engine)
+    policy = ExecutionPolicy(suspension_policy=SuspensionPolicy(default_timeout_ms=IN_MS, timeout_behavior="cancel"))
+    parked = await park(engine, made={"policy": policy}, timeout_at=clock() + 2 * IN_MS, timeout_behavior="expire")
+    clock.advance(IN_MS)
+    assert await timeout_loop().run(engine) == 0
+    clock.advance(IN_MS)
+    await timeout_loop().run(engine)
+    assert await state(engine, parked.ident) == ENDS["expire"][0]
 
 
 @pytest.mark.parametrize("behavior", ENDS)

@@ -556,3 +556,15 @@ async def test_middleware_stands_around_the_task(app: App, engine: Engine) -> No
     run = await work.submit()
     await worked_off(app, middleware=[noting("outer"), noting("inner")])
     assert (await run.result(), seen) == ("done", ["outer work", "inner work", "work"])
+
+
+@pytest.mark.parametrize("key", ["App.X", "app", "app.", ".x", "a b.c", "\u00e9.x"])
+async def test_a_tag_that_could_not_be_changed_later_is_not_set_either(app: App, engine: Engine, key: str) -> None:
+    task = app.task(name="work")(lambda: None)
+    with pytest.raises(ValidationError, match="lower case"):
+        await task.submit(tags={key: "1"})
+    with pytest.raises(ValidationError, match="lower case"):
+        await task.submit(tags={"a.b": "1", key: "1"})
+    assert (await engine.store.dump(["ff_exec_core"]))["ff_exec_core"] == []
+    run = await task.submit(tags={"app.x": "1"})
+    assert await engine.get_execution_tag(run.id, "app.x") == "1"

@@ -269,7 +269,7 @@ class Claims(Routes):
         return IssuedAndClaimed(claimed.lease_id, claimed.lease_epoch, claimed.attempt_index, claimed.handle)
 
     async def claim_from_resume_grant(self, token: ResumeToken) -> Handle | None:
-        """Takes an interrupted or lost attempt over; None while somebody holds it."""
+        """Takes an interrupted or lost attempt over; None while somebody holds it. Another worker's grant is in the way."""
         ident = execution_id(token.grant.execution_id)
         name(token.worker_id, "worker_id")
         name(token.worker_instance_id, "worker_instance_id")

@@ -90,7 +90,8 @@ class Signals(WaitpointLists):
             owner = {"partition_key": at, "execution_id": ident.uuid}
             await self.store.commit(signals.stamp_failure(owner, loaded.now_ms))
             raise
-        received, most = sum(row[0] for row in rows[4]), args.max_signals_per_execution
+        execution = light(rows[0][0])
+        received, most = sum(row[0] for row in rows[4]), signals.signal_limit(execution, args)
         history: list[Row] = []
         if 0 < most <= received or signals.is_long(waitpoint, args.signal_maxlen):
             history = await self._history(ident, max(most, SIGNAL_PAGE))
@@ -98,7 +99,7 @@ class Signals(WaitpointLists):
         known = rows[5][0] if len(rows) > 5 and rows[5] and rows[5][0][1] > loaded.now_ms else None
         return Delivery(
             loaded.now_ms,
-            light(rows[0][0]),
+            execution,
             waitpoint,
             Suspension(*rows[3][0]) if rows[3] else None,
             None if known is None else known[0],

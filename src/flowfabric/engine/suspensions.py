@@ -158,6 +158,8 @@ class Suspensions(Keys):
                 if known is not None:
                     return known
                 await self._refuse(refused if isinstance(refused, Refuse) else Refuse(refused))
+            assert snapshot.execution is not None
+            args = suspensions.timed(args, snapshot.execution, around.now_ms)
             bound, kid = _bound(fields.execution_id, args, around, keys)
             found = suspensions.replay(args, around.signals)
             result = self._result(fields, args, bound, found, around)

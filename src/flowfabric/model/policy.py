@@ -11,6 +11,7 @@ from msgspec import Meta, Struct, structs
 
 from flowfabric.errors import Corruption, ValidationError, ValidationKind, invalid
 from flowfabric.ids import parse_uuid
+from flowfabric.model.state import TimeoutBehavior
 
 MAX_CAPABILITIES = 256
 MAX_CAPABILITY_BYTES = 4_096
@@ -39,6 +40,8 @@ class TimeoutPolicy(Struct, frozen=True, omit_defaults=True):
 
 
 class SuspensionPolicy(Struct, frozen=True, omit_defaults=True):
+    """For a suspension that names no timeout of its own."""
+
     default_timeout_ms: Duration | None = None
     timeout_behavior: str = "fail"
 
@@ -163,6 +166,8 @@ def parse_policy(value: PolicyInput) -> ExecutionPolicy | None:
         raise _bad_policy(f"{_path(str(error))}:invalid") from None
     if policy.retry_policy is not None:
         _check_backoff(policy.retry_policy.backoff)
+    if policy.suspension_policy is not None and policy.suspension_policy.timeout_behavior not in tuple(TimeoutBehavior):
+        raise _bad_policy("suspension_policy.timeout_behavior:invalid")
     return _with_plain_ids(policy) if policy.budget_ids or policy.quota_policy_id is not None else policy
 
 

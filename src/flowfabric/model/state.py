@@ -97,6 +97,16 @@ class LaneState(StrEnum):
     DISABLED = "disabled"
 
 
+class TimeoutBehavior(StrEnum):
+    """What becomes of an execution whose suspension has timed out."""
+
+    FAIL = "fail"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    AUTO_RESUME = "auto_resume_with_timeout_signal"
+    ESCALATE = "escalate"
+
+
 class ExpirePhase(StrEnum):
     ATTEMPT_TIMEOUT = "attempt_timeout"
     EXECUTION_DEADLINE = "execution_deadline"

@@ -12,6 +12,7 @@ from msgspec import Struct
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle
 from flowfabric.model.state import PublicState
+from flowfabric.model.state import TimeoutBehavior as TimeoutBehavior
 
 MAX_SIGNAL_BYTES = 65_536
 MAX_CONDITION_DEPTH = 4
@@ -41,14 +42,6 @@ class ReasonCode(StrEnum):
     PAUSED_BY_BUDGET = "paused_by_budget"
     STEP_BOUNDARY = "step_boundary"
     MANUAL_PAUSE = "manual_pause"
-
-
-class TimeoutBehavior(StrEnum):
-    FAIL = "fail"
-    CANCEL = "cancel"
-    EXPIRE = "expire"
-    AUTO_RESUME = "auto_resume_with_timeout_signal"
-    ESCALATE = "escalate"
 
 
 class CountKind(StrEnum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cache
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 from uuid import uuid4
 
 import msgspec
@@ -94,6 +94,9 @@ class RemoteEngine:
 
     def subscribe_operator_events(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> RemoteSubscription:
         return RemoteSubscription(cast(Engine, self), Channel.OPERATORS, cursor, wanted)
+
+    def subscribe_instance_tags(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> NoReturn:
+        raise Unavailable("subscribe_instance_tags")
 
     async def claim(self, lane: str, capabilities: Any, policy: Any) -> Handle | None:
         found = await cast(Engine, self).claim_many(lane, capabilities, policy, 1)

@@ -284,6 +284,8 @@ def claim_from_resume_grant(snapshot: Snapshot, token: ResumeToken, *, lease_id:
         return Done(None)
     if token.grant.expires_at_ms < snapshot.now_ms:
         return Refuse(Contention(ContentionKind.CLAIM_GRANT_EXPIRED))
+    if snapshot.live_grant is not None and snapshot.live_grant.worker_id != token.worker_id:
+        return Refuse(Contention(ContentionKind.INVALID_CLAIM_GRANT))
     lost = leased or execution.ownership_state == "lease_expired_reclaimable"
     if not lost and (execution.attempt_state != "attempt_interrupted" or execution.eligibility_state != "eligible_now"):
         return Done(None)

@@ -21,7 +21,10 @@ from flowfabric.errors import (
     ValidationKind,
 )
 from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields
+from flowfabric.model.policy import stored_policy
+from flowfabric.model.state import TimeoutBehavior
 from flowfabric.model.waitpoint import (
     LATE_TIMEOUT_MS,
     LONGEST_SUSPEND_DEDUP_MS,
@@ -160,6 +163,16 @@ def check_args(args: SuspendArgs, now_ms: int) -> EngineError | None:
     except ValidationError as error:
         return error
     return None
+
+
+def timed(args: SuspendArgs, execution: Execution, now_ms: int) -> SuspendArgs:
+    """With the timeout of the execution's policy, where the suspension names none."""
+    policy = stored_policy(execution.policy, execution.id)
+    stated = None if policy is None else policy.suspension_policy
+    if args.timeout_at is not None or stated is None or stated.default_timeout_ms is None:
+        return args
+    at = (now_ms if args.now is None else args.now) + stated.default_timeout_ms
+    return structs.replace(args, timeout_at=at, timeout_behavior=TimeoutBehavior(stated.timeout_behavior))
 
 
 def _check_bindings(args: SuspendArgs) -> EngineError | None:

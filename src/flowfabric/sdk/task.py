@@ -20,7 +20,7 @@ from flowfabric.sdk.blocking import Context as BlockingContext
 from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import IdempotencyConflict, Retry
-from flowfabric.sdk.options import Options
+from flowfabric.sdk.options import Options, checked_tags
 from flowfabric.sdk.payloads import SUBMIT_OPTIONS, Signature, sealed
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.times import Span, millis
@@ -155,7 +155,7 @@ class Task(Generic[P, R]):
             priority=policy.priority,
             creator_identity=self.app.name,
             idempotency_key=None if options.key is None else f"{self.name}:{options.key}",
-            tags=self.app.stamp(options.tags),
+            tags=self.app.stamp(checked_tags(options.tags)),
             policy=policy,
         )
         return options.dated(made, time.time_ns() // 1_000_000)

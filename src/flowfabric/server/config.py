@@ -12,7 +12,7 @@ from msgspec import Struct, structs
 
 from flowfabric.engine.kernel import Settings
 from flowfabric.errors import ConfigError
-from flowfabric.ids import lane_id
+from flowfabric.ids import BUDGET_PARTITIONS, FLOW_PARTITIONS, QUOTA_PARTITIONS, lane_id
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.observe import sentry
 from flowfabric.rules.keys import is_secret
@@ -223,6 +223,14 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
         return structs.replace(defaults, **self.intervals)
 
 
+FIXED = {
+    "FF_FLOW_PARTITIONS": FLOW_PARTITIONS,
+    "FF_BUDGET_PARTITIONS": BUDGET_PARTITIONS,
+    "FF_QUOTA_PARTITIONS": QUOTA_PARTITIONS,
+}
+"""Settings of other implementations that are fixed here: ids hold them, so another number would look for rows where none are."""
+
+
 def read_file(path: str) -> dict[str, str]:
     """A TOML file with the variables as keys, with or without their prefix, in any case."""
     try:
@@ -245,6 +253,9 @@ def read_file(path: str) -> dict[str, str]:
 def settings_of(environ: Mapping[str, str], file: Mapping[str, str] | None = None) -> ServerSettings:
     """The environment wins over the file. Any value that cannot be used stops the start and names its variable."""
     values: dict[str, Any] = {}
+    for name, fixed in FIXED.items():
+        if environ.get(name, "").strip() not in ("", str(fixed)):
+            raise ConfigError(f"invalid value for {name}: {fixed} is the only one here, got {environ[name]!r:.40}; leave it out")
     for variable in VARIABLES:
         text = environ.get(variable.name, (file or {}).get(variable.name, variable.default))
         try:
