@@ -106,7 +106,7 @@ async def test_other_limits_replace_those_that_are_stored(app: App, engine: Engi
     text = "the declared limits differ from the stored ones, and replace them"
     assert told == [(text, "budget", "day"), (text, "quota", "q")]
     said = vars(caplog.records[0])
-    assert (said["old_limits"].hard_limits, said["new_limits"].hard_limits) == ({"tokens": 10}, {"tokens": 20})
+    assert (said["old_limits"]["hard_limits"], said["new_limits"]["hard_limits"]) == ({"tokens": 10}, {"tokens": 20})
     events = [(row["event_type"], json.loads(row["details"])["by"]) for row in await rows(engine, "ff_operator_event")]
     by = "FF_API_TOKEN" if isinstance(app._given, Served) else "shop"
     assert events == [("budget_updated", by), ("quota_policy_updated", by)]
