@@ -87,7 +87,7 @@ async def test_tasks_that_name_one_quota_share_it(app: App, engine: Engine) -> N
     assert await worked_off(app) == 1
 
 
-async def test_one_that_is_there_stays_as_it_is(app: App, engine: Engine) -> None:
+async def test_one_that_is_there_gets_the_declared_limits(app: App, engine: Engine) -> None:
     app.quota("q", requests=5, per="2s", concurrent=3, lane="llm", tag="a.b=c")
     await app.engine()
     again = App("memory://", engine=engine)
@@ -98,7 +98,7 @@ async def test_one_that_is_there_stays_as_it_is(app: App, engine: Engine) -> Non
     await elsewhere.engine()
     found = [await engine.read_quota_policy_limits(quota_id(namespace, "q")) for namespace in ("default", "other")]
     kept = [(q.max_requests_per_window, q.requests_per_window_seconds, q.active_concurrency_cap) for q in found if q is not None]
-    assert kept == [(5, 2, 3), (0, 60, 7)]
+    assert kept == [(99, 60, 0), (0, 60, 7)]
     scopes = [(scope.scope_type, scope.scope_id) for scope in (await engine.list_limit_scopes()).items]
     assert scopes == [("lane", "llm"), ("tag", "a.b=c")]
 

@@ -110,7 +110,7 @@ POST /v1/schedules/{name}/pause
 POST /v1/schedules/{name}/resume
 pause_schedule resume_schedule replay_execution change_priority revoke_lease set_execution_tag set_execution_tags
 close_waitpoint pause_lane resume_lane
-drain_lane reset_budget close_quota open_quota detach_limit read_waitpoint_token
+drain_lane update_budget update_quota_policy reset_budget close_quota open_quota detach_limit read_waitpoint_token
 """
 ADMIN = """
 POST /v1/admin/rotate-waitpoint-secret

@@ -21,7 +21,7 @@ from flowfabric.model.waitpoint import BoundWaitpoint
 from flowfabric.wire.errors import as_error
 from flowfabric.wire.values import encode
 from tests.engine.suspend_helpers import park_held
-from tests.server.client import ADMIN, SOON_S, Answer, Client, memory, new_id, quoted, served, stores, token_of, tokens_file, uuid
+from tests.server.client import SOON_S, Answer, Client, memory, new_id, quoted, served, stores, token_of, tokens_file, uuid
 
 ROLES = ["submit", "work", "operate"]
 JSON = {"Content-Type": "application/json"}
@@ -251,18 +251,6 @@ async def test_what_is_another_s_raises_what_is_not_there_in_a_client(engine: En
     async with tenants(engine, tmp_path) as (ann, bob):
         told = as_error((await ann.engine("describe_execution", execution=bob.running)).json)
         assert (type(told), told.code) == (NotFound, "execution_not_found")
-
-
-@memory
-@pytest.mark.parametrize("path", ["/v1/budgets", "/v1/quotas"])
-async def test_limits_have_no_namespace_and_are_not_a_tenants(engine: Engine, tmp_path: Path, path: str) -> None:
-    """So that no id of theirs can be tried out either."""
-    body = {"dimensions": ["a"], "hard_limits": [1], "window_seconds": 1, "max_requests_per_window": 1, "max_concurrent": 1}
-    async with tenants(engine, tmp_path) as (ann, _):
-        admin, known, unknown = ann.client.with_token(ADMIN), uuid(), uuid()
-        assert (await admin.post(path, {**body, "budget_id": known, "quota_policy_id": known})).status == 201
-        found = [await ann.client.post(path, {**body, "budget_id": i, "quota_policy_id": i}) for i in (known, unknown)]
-        assert [(each.status, each.raw) for each in found] == [(404, found[0].raw)] * 2
 
 
 @stores

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 
+from msgspec.structs import asdict
+
 from flowfabric.errors import ConfigError
 from flowfabric.model.budget import BudgetUnchanged, BudgetUpdated
 from flowfabric.model.quota import QuotaPolicyUnchanged, QuotaPolicyUpdated
@@ -24,5 +26,5 @@ async def changed(update: Awaitable[Answer], kind: str, name: str, is_same: Call
             log.warning("the declared limits differ from the stored ones, which stay", extra={**said, "reason": str(error)})
         return
     if isinstance(answer, BudgetUpdated | QuotaPolicyUpdated):
-        more = {"old_limits": answer.old, "new_limits": answer.new}
+        more = {"old_limits": asdict(answer.old), "new_limits": asdict(answer.new)}
         log.warning("the declared limits differ from the stored ones, and replace them", extra={**said, **more})

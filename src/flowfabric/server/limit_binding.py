@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from flowfabric.errors import NotFound
+from flowfabric.model.quota import LIMIT_KINDS
 from flowfabric.server.tokens import ANYBODY, Caller
 from flowfabric.wire.operations import Bound, Operation
 
@@ -32,7 +33,8 @@ async def refusal(bound: Bound, subject: Any, ask: Ask) -> NotFound | None:
             kind, ident = "quota", getattr(subject, "quota_policy_id", subject)
         case _:
             kind, ident = subject.kind, subject.limit_id
-    return None if await ask.engine.read_limit_namespace(kind, ident) == mine else NotFound("limit")
+    is_mine = kind in LIMIT_KINDS and await ask.engine.read_limit_namespace(kind, ident) == mine
+    return None if is_mine else NotFound("limit")
 
 
 def filled(operation: Operation, body: Any, caller: Caller) -> Any:
