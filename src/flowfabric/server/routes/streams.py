@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from flowfabric.errors import EngineError, NotFound
+from flowfabric.codec.frame_id import check_range, lower_bound, upper_bound
+from flowfabric.errors import EngineError, NotFound, ValidationError
 from flowfabric.model.event import Channel, EventPage, ScannerFilter
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrames, Visibility
 from flowfabric.server.binding import narrowed
-from flowfabric.server.route import Ask, Reply, Route, bad_request
+from flowfabric.server.route import Ask, Missing, Reply, Route, bad_request
 from flowfabric.wire.errors import problem_of
 from flowfabric.wire.operations import Bound
 from flowfabric.wire.values import encode
@@ -56,9 +57,14 @@ def _limit(limit: int) -> int:
 
 
 async def read(ask: Ask) -> Reply:
-    """Frames of an attempt, from one id to another, both included."""
+    """Frames of an attempt, from one id to another, both included; none, where the first is behind the last."""
     query: Range = ask.query
-    return _shown(await ask.engine.read_stream(ask.execution(), ask.index(), query.from_, query.to, _limit(query.limit)))
+    lower, upper, limit = lower_bound(query.from_), upper_bound(query.to), _limit(query.limit)
+    try:
+        check_range(lower, upper)
+    except ValidationError:
+        return Reply(200, Frames([], 0))
+    return _shown(await ask.engine.read_stream(ask.execution(), ask.index(), query.from_, query.to, limit))
 
 
 async def tail(ask: Ask) -> Reply:
@@ -108,7 +114,7 @@ async def pushed(ask: Ask) -> Reply:
     """Follows an execution's output from one attempt to the next, as server-sent events; ids are `<attempt>:<frame>`."""
     ident, first = ask.execution(), ask.index()
     if await ask.engine.read_execution_state(ident) is None:
-        raise NotFound("execution", ident)
+        raise Missing("execution", ident)
     attempt, _, after = ask.headers.get("last-event-id", "").partition(":")
     if attempt and not (attempt.isascii() and attempt.isdigit() and len(attempt) < 10):
         raise bad_request("Last-Event-ID: <attempt>:<frame id>, as it was sent")
