@@ -22,6 +22,8 @@ from flowfabric.wire.values import encode
 MAX_FRAMES = 1_000
 HEAD_S = 0.25
 """The head of an event stream waits so long for the first read, which may have to wait for a transaction of somebody else."""
+LOOK_AGAIN_S = 0.5
+"""A tail looks so often for an execution that is not there yet; a client that is answered at once would ask all the time."""
 PUSH_MS = 15_000
 """A comment goes out at least so often, so that nobody in between takes the connection for dead."""
 
@@ -72,12 +74,16 @@ async def tail(ask: Ask) -> Reply:
     query: Tail = ask.query
     if not 0 <= query.block_ms <= MAX_TAIL_BLOCK_MS:
         raise bad_request(f"block_ms: 0 to {MAX_TAIL_BLOCK_MS}, got {query.block_ms}")
-    limit = _limit(query.limit)
-    try:
-        found = await ask.engine.tail_stream(ask.execution(), ask.index(), query.after, query.block_ms, limit)
-    except NotFound:  # an attempt never written is an open, empty stream
-        return Reply(200, Frames([], 0))
-    return _shown(found)
+    limit, clock = _limit(query.limit), asyncio.get_running_loop().time
+    until = clock() + query.block_ms / 1_000
+    while True:
+        left_s = max(until - clock(), 0)
+        try:
+            return _shown(await ask.engine.tail_stream(ask.execution(), ask.index(), query.after, int(left_s * 1_000), limit))
+        except NotFound:  # what is not there yet is an open, empty stream
+            if not left_s:
+                return Reply(200, Frames([], 0))
+        await asyncio.sleep(min(left_s, LOOK_AGAIN_S))
 
 
 async def summary(ask: Ask) -> Reply:
