@@ -117,6 +117,15 @@ async def test_the_store_tells_the_time_and_the_id_the_partition(engine: Engine,
             assert info.json["created_at"] == str(clock.now_ms)
 
 
+@memory
+async def test_a_uuid_in_a_body_has_hyphens_or_none(engine: Engine) -> None:
+    async with served(engine) as client:
+        for spelled, status in (("{}", 201), ("{{{}}}", 422), ("urn:uuid:{}", 422)):
+            assert (await client.post("/v1/flows", {"flow_id": spelled.format(uuid()), "flow_kind": "k"})).status == status
+        assert (await client.post("/v1/flows", {"flow_id": uuid().replace("-", ""), "flow_kind": "k"})).status == 201
+        assert (await client.post("/v1/flows", {"flow_id": uuid().replace("-", "_"), "flow_kind": "k"})).status == 422
+
+
 @stores
 async def test_a_budget_without_an_end(engine: Engine) -> None:
     async with served(engine) as client:
