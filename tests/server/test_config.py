@@ -31,7 +31,11 @@ TABLE: dict[str, Row] = {
     ),
     "FF_WAITPOINT_HMAC_GRACE_MS": (86_400_000, [("0", 0), ("1", 1)], ["-1", "x", "", str(2**64)]),
     "FF_BACKEND": ("sqlite", [("SQLite", "sqlite"), ("", "sqlite")], ["valkey", "mysql"]),
-    "FF_POSTGRES_URL": ("", [("postgresql://u@h/d", "postgresql://u@h/d")], []),
+    "FF_POSTGRES_URL": (
+        "",
+        [("postgresql://u@h/d", "postgresql://u@h/d"), ("postgres://u@h/d", "postgres://u@h/d"), ("", "")],
+        ["host=h dbname=d", "u@h/d", "ff.db", "sqlite:///ff.db", "https://h/d"],
+    ),
     "FF_POSTGRES_POOL_SIZE": (10, [("1", 1), ("4294967295", 4_294_967_295)], U32),
     "FF_SQLITE_PATH": (":memory:", [("ff.db", "ff.db")], []),
     "FF_SQLITE_POOL_SIZE": (4, [("1", 1)], U32),
@@ -145,6 +149,22 @@ def test_postgres_needs_its_address_and_sqlite_the_word() -> None:
         settings_of({**LEAST, "FF_DEV_MODE": "0"})
     assert settings_of({**LEAST, **PG, "FF_DEV_MODE": "0"}).store_url == PG["FF_POSTGRES_URL"]
     assert settings_of({**LEAST, "FF_SQLITE_PATH": "ff.db"}).store_url == "sqlite:///ff.db"
+
+
+def test_an_address_of_postgres_that_is_no_url_is_refused_for_that_and_not_shown() -> None:
+    with pytest.raises(ConfigError, match=r"^invalid value for FF_POSTGRES_URL: expected postgresql://") as caught:
+        settings_of({**LEAST, **PG, "FF_POSTGRES_URL": "host=h password=hunter2"})
+    assert "hunter2" not in str(caught.value) and "sqlite" not in str(caught.value).lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("FF_FLOW_PARTITIONS", "256"), ("FF_BUDGET_PARTITIONS", "32"), ("FF_QUOTA_PARTITIONS", "32")]
+)
+def test_how_many_partitions_there_are_cannot_be_changed(name: str, count: str) -> None:
+    assert settings_of({**LEAST, name: count}) == settings_of({**LEAST, name: ""}) == settings_of(LEAST)
+    for other in ("1", "64", "x", "-1"):
+        with pytest.raises(ConfigError, match=f"^invalid value for {name}: it is {count} here"):
+            settings_of({**LEAST, name: other})
 
 
 @pytest.mark.parametrize(

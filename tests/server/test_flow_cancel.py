@@ -101,15 +101,21 @@ async def test_what_is_over_or_gone_is_as_good_as_cancelled(engine: Engine) -> N
 
 @stores
 @pytest.mark.parametrize("policy", ["cancel_pending", "flow_only", "cancel_flow_only"])
-async def test_other_policies_leave_the_members_to_the_store(engine: Engine, policy: str) -> None:
+async def test_other_policies_list_all_members_and_are_kept_as_given(engine: Engine, policy: str) -> None:
     async with served(engine) as client:
-        flow = await a_flow(client)
-        member = await flow.member()
-        found = await cancel(client, flow, policy=policy)
-        assert (found.status, found.json["Cancelled"]["cancellation_policy"]) == (200, policy)
-        assert found.json["Cancelled"]["member_execution_ids"] in ([], [member])
-        again = await cancel(client, flow)
-        assert again.json["Cancelled"]["cancellation_policy"] in (policy, "cancel_flow_only")
+        for query in ("", "?wait=true"):
+            flow = await a_flow(client)
+            members = sorted([await flow.member(), await flow.member(lane_id="elsewhere")])
+            held = await engine.claim("elsewhere", (), worker())
+            assert held is not None
+            for asked in (policy, "cancel_all"):
+                found = await cancel(client, flow, policy=asked, query=query)
+                said = found.json["Cancelled"]
+                assert (found.status, said["cancellation_policy"]) == (200, policy)
+                assert sorted(said["member_execution_ids"]) == members
+            pending = "cancelled" if policy == "cancel_pending" else "waiting"
+            assert sorted(await states(client, *members)) == ["active", pending]
+            await engine.complete(held, b"")
 
 
 @stores

@@ -21,9 +21,10 @@ DEFAULT_DEDUP_WINDOW_MS = 86_400_000
 TASK = "task:"
 """How a capability begins that names a task: a worker offers one for each task it can run."""
 MAX_DURATION_MS = 10 * 365 * 86_400_000
+MAX_COUNT = 4_294_967_295
 
 Duration = Annotated[int, Meta(ge=0, le=MAX_DURATION_MS)]
-Count = Annotated[int, Meta(ge=0, le=4_294_967_295)]
+Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 _BACKOFF_NUMBERS = {"delay_ms", "initial_delay_ms", "max_delay_ms", "multiplier"}
 
 

@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from http import HTTPStatus
 from typing import Any, Protocol
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
+from msgspec import structs
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
@@ -24,7 +25,7 @@ from flowfabric.server import binding, local, owning
 from flowfabric.server.config import ServerSettings
 from flowfabric.server.crowd import vouch
 from flowfabric.server.permits import Permits
-from flowfabric.server.route import Ask, Refusal, Reply, Route, Undo
+from flowfabric.server.route import Ask, Missing, Refusal, Reply, Route, Undo
 from flowfabric.server.table import ROUTES, opened
 from flowfabric.server.tokens import ANYBODY, Caller, Tokens, tokens_of
 from flowfabric.server.waits import Waits
@@ -117,13 +118,18 @@ def build(server: Server, routes: tuple[Route, ...] = ROUTES) -> ASGIApp:
 
 
 class _Exact:
-    """Paths without parameters are looked up; only the others are matched one after the other."""
+    """Paths without parameters are looked up; only the others are matched one after the other.
+
+    They are matched as they were sent: a parameter may have a slash in it, written as %2F. Each is decoded by itself, afterwards.
+    """
 
     def __init__(self, endpoints: dict[str, _Endpoint], rest: Starlette) -> None:
         self._exact = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
         self._rest = rest
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if "raw_path" in scope:
+            scope = {**scope, "path": scope["raw_path"].decode("latin-1")}
         found = self._exact.get(scope["path"]) if scope["type"] == "http" else None
         await (self._rest if found is None else found)(scope, receive, send)
 
@@ -176,7 +182,14 @@ class _Endpoint:
         try:
             body = await self._body(route, request, caller)
             query = _query(route, request, caller)
-            ask = Ask(self._server, caller, dict(request.path_params), query, body, dict(request.headers))
+            ask = Ask(
+                self._server,
+                caller,
+                {name: unquote(text) for name, text in request.path_params.items()},
+                query,
+                body,
+                dict(request.headers),
+            )
             if caller.namespace is not None or caller.lanes is not None:
                 await binding.check(route, ask)
             with self._server.streams.one() if route.streams else nullcontext():
@@ -306,6 +319,8 @@ def _response(reply: Reply) -> Response:
 
 def _failed(error: EngineError) -> Response:
     problem = problem_of(error)
+    if isinstance(error, Missing):
+        problem = structs.replace(problem, error=error.said)
     headers = {"retry-after": "1"} if problem.status in (429, 503) else {}
     if problem.status == 500 and not isinstance(error, ValidationError):
         log.warning("answered 500: %s", error)

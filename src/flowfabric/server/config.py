@@ -10,6 +10,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from flowfabric.connect import is_postgres
 from flowfabric.engine.kernel import Settings
 from flowfabric.errors import ConfigError
 from flowfabric.ids import BUDGET_PARTITIONS, FLOW_PARTITIONS, QUOTA_PARTITIONS, lane_id
@@ -55,6 +56,12 @@ def _backend(text: str) -> str:
     if word not in ("sqlite", "postgres"):
         raise ValueError(f"expected sqlite or postgres, got '{text:.40}'")
     return word
+
+
+def _postgres_url(text: str) -> str:
+    if text and not is_postgres(text):
+        raise ValueError("expected postgresql://user@host/database; pairs such as host=... dbname=... are not a URL")
+    return text
 
 
 def _secret(text: str) -> str:
@@ -131,7 +138,13 @@ VARIABLES = (
     Variable("FF_WAITPOINT_HMAC_SECRET", "", _secret, "signs the tokens of waitpoints and approval links; required", secret=True),
     Variable("FF_WAITPOINT_HMAC_GRACE_MS", "86400000", _ms, "how long tokens of the former key stay good after a rotation"),
     Variable("FF_BACKEND", "sqlite", _backend, "where everything is kept: sqlite or postgres"),
-    Variable("FF_POSTGRES_URL", "", str, "postgresql://user@host/database; required with FF_BACKEND=postgres", secret=True),
+    Variable(
+        "FF_POSTGRES_URL",
+        "",
+        _postgres_url,
+        "postgresql://user@host/database; required with FF_BACKEND=postgres",
+        secret=True,
+    ),
     Variable("FF_POSTGRES_POOL_SIZE", "10", _u32, "connections for reading; writing has its own"),
     Variable("FF_SQLITE_PATH", ":memory:", str, "file of the SQLite database"),
     Variable("FF_SQLITE_POOL_SIZE", "4", _u32, "connections for reading"),
@@ -166,6 +179,12 @@ VARIABLES = (
     Variable(sentry.RELEASE, "", str, "the release that Sentry is told; empty is the version of FlowFabric"),
     *(Variable(name, "", _interval, f"the longest the loop of {field[:-3]} sleeps") for name, field in INTERVALS.items()),
 )
+FIXED = {
+    "FF_FLOW_PARTITIONS": FLOW_PARTITIONS,
+    "FF_BUDGET_PARTITIONS": BUDGET_PARTITIONS,
+    "FF_QUOTA_PARTITIONS": QUOTA_PARTITIONS,
+}
+"""Settings of the original that have one value here. Another one would put its ids elsewhere."""
 BY_NAME = {variable.name: variable for variable in VARIABLES}
 _SECRETS = [_field(variable.name) for variable in VARIABLES if variable.secret]
 
@@ -221,14 +240,6 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
 
     def loops(self, defaults: LoopSettings) -> LoopSettings:
         return structs.replace(defaults, **self.intervals)
-
-
-FIXED = {
-    "FF_FLOW_PARTITIONS": FLOW_PARTITIONS,
-    "FF_BUDGET_PARTITIONS": BUDGET_PARTITIONS,
-    "FF_QUOTA_PARTITIONS": QUOTA_PARTITIONS,
-}
-"""Settings of other implementations that are fixed here: ids hold them, so another number would look for rows where none are."""
 
 
 def read_file(path: str) -> dict[str, str]:
