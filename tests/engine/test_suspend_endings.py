@@ -237,6 +237,7 @@ async def test_an_end_closes_what_it_waited_for(engine: Engine, clock: ManualClo
     await sound(engine)
 
 
+@pytest.mark.meets("suspend", "deadline")
 async def test_a_deadline_of_one_that_is_only_preparing(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine, execution_deadline_at=clock() + 100)
@@ -255,6 +256,7 @@ async def park_member(engine: Engine, graph: Graph, name: str, **said: Any) -> P
     return await park_held(engine, graph[name], await hold(engine, graph, name), **said)
 
 
+@pytest.mark.meets("suspend", "flow", "cancel")
 async def test_cancelling_the_flow(engine: Engine) -> None:
     await seed(engine)
     graph = await submit(engine, "a>b c")
@@ -276,6 +278,7 @@ async def test_cancelling_what_has_not_begun_leaves_it_waiting(engine: Engine, p
     assert await signal(engine, parked) == "resume_condition_satisfied"
 
 
+@pytest.mark.meets("suspend", "flow", "quorum", "cancel")
 async def test_the_others_were_quicker(engine: Engine) -> None:
     await seed(engine)
     graph = await submit(engine, "a>d b>d", policies={"d": EdgePolicy.any_of()})
@@ -334,6 +337,7 @@ async def test_going_on_is_no_end_for_the_children(engine: Engine, clock: Manual
 # ---- being forgotten
 
 
+@pytest.mark.meets("suspend", "retention")
 async def test_retention_takes_everything_with_it(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine)
@@ -349,6 +353,7 @@ async def test_retention_takes_everything_with_it(engine: Engine, clock: ManualC
     assert {table: len(rows) for table, rows in left.items() if rows} == {}
 
 
+@pytest.mark.meets("suspend", "retention", "flow")
 async def test_retention_takes_a_member_that_went_on(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     graph = await submit(engine, "a")
@@ -361,6 +366,7 @@ async def test_retention_takes_a_member_that_went_on(engine: Engine, clock: Manu
     assert await stored(engine, graph["a"]) is None
 
 
+@pytest.mark.meets("suspend", "replay")
 async def test_a_replayed_one_waits_anew(engine: Engine) -> None:
     await seed(engine)
     parked = await park(engine)

@@ -16,7 +16,6 @@ from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.server.config import INTERVALS, VARIABLES, explained, read_file, settings_of
 from flowfabric.server.serve import opened
 
-FIXED = {"FF_FLOW_PARTITIONS": 256, "FF_BUDGET_PARTITIONS": 32, "FF_QUOTA_PARTITIONS": 32}
 LEAST = {"FF_WAITPOINT_HMAC_SECRET": "ab" * 32, "FF_DEV_MODE": "1"}
 PG = {"FF_BACKEND": "postgres", "FF_POSTGRES_URL": "postgresql://u@h/d", "FF_API_TOKEN": "t" * 20}
 U32 = ["0", "-1", "x", "", "1.5", "4294967296", "\u0661"]
@@ -225,15 +224,6 @@ def test_secrets_are_never_shown() -> None:
     assert explained({}) == [
         (v.name, "(not set)" if v.secret else v.default or "(empty)", "default", v.meaning) for v in VARIABLES
     ]
-
-
-@pytest.mark.parametrize(("name", "fixed"), FIXED.items())
-def test_numbers_of_partitions_are_fixed(name: str, fixed: int) -> None:
-    for text in (str(fixed), f" {fixed} ", ""):
-        settings_of({**LEAST, name: text})
-    for text in ("16", "0", "x", str(fixed + 1)):
-        with pytest.raises(ConfigError, match=f"{name}: {fixed} is the only one"):
-            settings_of({**LEAST, name: text})
 
 
 # ---- retention

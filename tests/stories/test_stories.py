@@ -17,7 +17,7 @@ from .story import Story
 
 SPAN = {Order: 95, Quotes: 65, Yard: 100}
 """How many writes they take at the least: a fault strikes at one of them."""
-MEMORY_ROUNDS, ROUNDS = 6, 1
+MEMORY_ROUNDS, ROUNDS = 3, 1
 """What happens on the other stores is the same, and takes longer."""
 
 kinds = pytest.mark.parametrize(
