@@ -35,6 +35,7 @@ check: venv
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tests.pairs
 	$(BIN)/python -m docs.generate --check
 
 bench: venv

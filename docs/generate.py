@@ -1,13 +1,18 @@
-"""Writes the pages that are made from code: docs/states.md from rules/states.py. `--check` fails when a page is out of date."""
+"""Writes the pages that are made from code: docs/states.md from rules/states.py, docs/pairs.md from the markers of the tests.
+
+`--check` fails when a page is out of date.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+from tests import pairs
+
 from flowfabric.rules.states import TRANSITIONS, VECTORS, Vector
 
-PAGE = Path(__file__).parent / "states.md"
+HERE = Path(__file__).parent
 
 _INTRO = """# States
 
@@ -19,8 +24,12 @@ API see. Every state that is not the end names who takes it further, so nothing 
 """
 
 
-def page() -> str:
+def states() -> str:
     return _INTRO + _diagram() + _table() + _words()
+
+
+def pages() -> dict[Path, str]:
+    return {HERE / "states.md": states(), HERE / "pairs.md": pairs.page(pairs.collect())}
 
 
 def _diagram() -> str:
@@ -80,12 +89,11 @@ def _vector_row(vector: Vector) -> str:
 
 
 def main() -> None:
-    text = page()
-    if "--check" in sys.argv[1:]:
-        if not PAGE.exists() or PAGE.read_text(encoding="utf-8") != text:
-            sys.exit("docs/states.md is out of date: run `make docs`")
-        return
-    PAGE.write_text(text, encoding="utf-8")
+    for path, text in pages().items():
+        if "--check" not in sys.argv[1:]:
+            path.write_text(text, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != text:
+            sys.exit(f"docs/{path.name} is out of date: run `make docs`")
 
 
 if __name__ == "__main__":

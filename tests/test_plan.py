@@ -24,6 +24,7 @@ from flowfabric.plan import (
     Pick,
     Ref,
     Refused,
+    Span,
     Text,
     Until,
     Update,
@@ -52,6 +53,7 @@ BY_VERSION = (Cond("version", "=", Arg("version")),)
         (Add(1), [Add(1), 1]),
         (Add(Arg("x")), [Add(Arg("x")), Arg("x")]),
         (Until("c"), [Until("c")]),
+        (Span("b", "c"), [Span("b", "c")]),
         (Fresh(), [Fresh()]),
     ],
 )

@@ -3,14 +3,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
 import pytest
 
-from flowfabric.errors import ValidationError
+from flowfabric.errors import Corruption, ValidationError
 from flowfabric.model.policy import (
     MAX_DURATION_MS,
     MAX_POLICY_BYTES,
     ExecutionPolicy,
+    RetentionPolicy,
     RetryPolicy,
     RoutingRequirements,
     StreamPolicy,
@@ -154,10 +154,14 @@ NUMBERS = [
     ({"timeout_policy": {"execution_deadline_ms": "1"}}, "timeout_policy.execution_deadline_ms"),
     ({"timeout_policy": {"max_reclaim_count": -1}}, "timeout_policy.max_reclaim_count"),
     ({"suspension_policy": {"default_timeout_ms": -1}}, "suspension_policy.default_timeout_ms"),
+    ({"suspension_policy": {"timeout_behavior": "sulk"}}, "suspension_policy.timeout_behavior"),
     ({"fallback_policy": {"tiers": [1]}}, "fallback_policy.tiers[0]"),
     ({"routing_requirements": {"preferred_locality": 1}}, "routing_requirements.preferred_locality"),
     ({"stream_policy": {"retention_maxlen": -1}}, "stream_policy.retention_maxlen"),
     ({"stream_policy": {"retention_ttl_ms": -1}}, "stream_policy.retention_ttl_ms"),
+    ({"retention_policy": {"completed_ms": -1}}, "retention_policy.completed_ms"),
+    ({"retention_policy": {"failed_ms": 11 * 365 * 86_400_000}}, "retention_policy.failed_ms"),
+    ({"retention_policy": {"failed_ms": "7d"}}, "retention_policy.failed_ms"),
 ]
 
 
@@ -212,6 +216,7 @@ FULL: dict[str, Any] = {
     "routing_requirements": {"required_capabilities": ["gpu"], "preferred_locality": "eu", "isolation_level": "vm"},
     "dedup_window_ms": 8,
     "stream_policy": {"durability_mode": "sync", "retention_maxlen": 9, "retention_ttl_ms": 10},
+    "retention_policy": {"completed_ms": 12, "failed_ms": 13},
     "max_signals_per_execution": 11,
 }
 
@@ -255,7 +260,27 @@ def test_time_limits_of_zero_mean_none() -> None:
     assert (policy.attempt_timeout_ms, policy.execution_deadline_ms) == (None, None)
     limits = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=4, execution_deadline_ms=5))
     assert (limits.attempt_timeout_ms, limits.execution_deadline_ms) == (4, 5)
-    assert ExecutionPolicy(stream_policy=StreamPolicy(retention_ttl_ms=6)).retention_ttl_ms == 6
+
+
+@pytest.mark.parametrize(
+    ("stream", "own", "ages"),
+    [
+        (None, (None, None), (None, None)),
+        (6, None, (6, 6)),
+        (6, (7, None), (7, 6)),
+        (6, (None, 8), (6, 8)),
+        (6, (0, 0), (0, 0)),
+        (None, (7, None), (7, None)),
+    ],
+)
+def test_an_age_of_the_retention_policy_wins_over_the_one_for_any_end(
+    stream: int | None, own: tuple[int | None, int | None] | None, ages: tuple[int | None, int | None]
+) -> None:
+    policy = ExecutionPolicy(
+        stream_policy=None if stream is None else StreamPolicy(retention_ttl_ms=stream),
+        retention_policy=None if own is None else RetentionPolicy(*own),
+    )
+    assert (policy.retention_ttl_ms, policy.failed_retention_ttl_ms) == ages
 
 
 @pytest.mark.parametrize(
@@ -308,5 +333,5 @@ def test_a_retry_policy_given_for_one_failure_is_a_sound_one_or_none(text: str, 
 
 
 def test_a_stored_policy_that_is_damaged_is_not_read_as_something_else() -> None:
-    with pytest.raises(msgspec.ValidationError):
-        stored_policy('{"max_replay_count":"ten"}')
+    with pytest.raises(Corruption, match="x: policy cannot be read"):
+        stored_policy('{"max_replay_count":"ten"}', "x")

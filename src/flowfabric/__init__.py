@@ -80,10 +80,11 @@ from flowfabric.sdk.failures import (
     StepError,
     UnknownBudget,
 )
-from flowfabric.sdk.flow import Node, all_of, any_of, quorum
+from flowfabric.sdk.flow import Node, all_of, any_of, quorum, race
 from flowfabric.sdk.logs import log_middleware
 from flowfabric.sdk.payloads import Codec, State
 from flowfabric.sdk.quotas import Quota
+from flowfabric.sdk.retention import Retention
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.task import Task
 from flowfabric.sdk.waits import Answer, Decision, OpenWaitpoint, Signal
@@ -150,6 +151,7 @@ __all__ = [
     "RegisterWorkerArgs",
     "Rejected",
     "ReportUsageAdminArgs",
+    "Retention",
     "Retry",
     "RetryPolicy",
     "Run",
@@ -193,5 +195,6 @@ __all__ = [
     "log_middleware",
     "memory_engine",
     "quorum",
+    "race",
     "with_layers",
 ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import weakref
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, nullcontext
@@ -24,11 +23,12 @@ from flowfabric.model.waitpoint import Seeded
 from flowfabric.store.clock import Clock, system_clock
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.port import Row
+from flowfabric.store.sqlite.failures import TROUBLE, reading
 from flowfabric.store.sqlite.looking import SqliteLook, existing
+from flowfabric.store.sqlite.opening import connect_to_look, unreadable
 from flowfabric.store.sqlite.reader import dump_tables
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import DEFAULT_POOL_SIZE, SqliteStore
-from flowfabric.store.sqlite.target import connect as connect_sqlite
 from flowfabric.store.sqlite.target import is_memory, parse_target
 
 if TYPE_CHECKING:
@@ -269,13 +269,13 @@ def read_tables(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
         return asyncio.run(_read_postgres(postgres_options(url), tables))
     target = existing(parse_target(sqlite_path(url)))
     try:
-        db = connect_sqlite(target, synchronous="FULL", wal=False, read_only=True)
+        db = connect_to_look(target)
         try:
-            return dump_tables(db, tables)
+            return reading(db, lambda found: dump_tables(found, tables))
         finally:
             db.close()
-    except sqlite3.Error as error:
-        raise ConfigError(f"{target.shown}: not a FlowFabric database ({error})") from error
+    except TROUBLE as error:
+        raise unreadable(error, target) from error
 
 
 async def _read_postgres(options: Options, tables: Iterable[str]) -> dict[str, list[Row]]:

@@ -6,6 +6,7 @@ FlowFabricError
 └── EngineError              an operation was refused; it changed nothing
     ├── NotFound             the entity does not exist
     ├── ValidationError      the caller's input, or stored data, is not acceptable
+    │   └── Corruption       stored data cannot be read
     ├── Contention           the world moved; reload and try again
     ├── Conflict             it contradicts what is already there
     ├── StateError           the subject is not in a state that allows it
@@ -96,6 +97,14 @@ class ValidationError(EngineError):
         self.kind, self.detail, self.already_terminal = kind, detail, already_terminal
         self.code = kind.value
         super().__init__(f"{kind.value}: {detail}" if detail else kind.value)
+
+
+class Corruption(ValidationError):
+    """Stored data cannot be read. `about` names the row, where one is addressed."""
+
+    def __init__(self, what: str, about: object = None) -> None:
+        self.what, self.about = what, about
+        super().__init__(ValidationKind.CORRUPTION, what if about is None else f"{about}: {what}")
 
 
 class ContentionKind(StrEnum):

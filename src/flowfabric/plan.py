@@ -47,6 +47,13 @@ class Until(Struct, frozen=True):
     column: str
 
 
+class Span(Struct, frozen=True):
+    """Milliseconds from one time of the guarded row to another, both before this plan; null when either is unset."""
+
+    since: str
+    until: str
+
+
 class Add(Struct, frozen=True):
     """The column's own value plus n, a number or a value of the call."""
 

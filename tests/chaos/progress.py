@@ -18,7 +18,7 @@ from .driver import made
 from .evidence import GRANTS, Evidence
 from .logs import Log
 from .plan import FIRST_OF_PROBES, LANES, probe_of
-from .task_plan import NAMESPACES, PROBE, lanes_of
+from .task_plan import NAMESPACES, PROBE, TASK_LANES
 
 OVERDUE_MS, STAYS_MS = 20_000, 5_000
 PROBE_S = 20.0
@@ -79,7 +79,7 @@ async def probe(engine: Engine, log: Log) -> None:
 
 def _targets() -> Iterator[tuple[str, str, str]]:
     yield from ((role, "default", lane) for role in WORKERS for lane in LANES)
-    yield from ((role, namespace, lane) for role in TASK_WORKERS for namespace in NAMESPACES for lane in lanes_of(namespace))
+    yield from ((role, namespace, lane) for role in TASK_WORKERS for namespace in NAMESPACES for lane in TASK_LANES)
 
 
 def _probe(number: int, role: str, namespace: str, lane: str) -> CreateExecutionArgs:

@@ -26,7 +26,7 @@ from .logs import History, Log, read_history
 from .plan import LOOPS, SETTINGS, result
 from .signaller import heard
 from .subscriber import as_line
-from .task_plan import PURSE, PURSES, lanes_of
+from .task_plan import MAIL, PURSE, PURSES
 from .tasks import tasks
 from .worker import failed, granted, observed, parked, renewed
 
@@ -75,7 +75,7 @@ class Sound:
             await self._append(self.first, lost, 0)
         await self._tasks()
         await self._subscribe()
-        await self.engine.trim_retention(lanes_of("south")[1], 0)
+        await self.engine.trim_retention(MAIL, 0)
         return await self.engine.store.dump(TABLES_READ), read_history(self.folder)
 
     async def _tasks(self) -> None:

@@ -19,7 +19,7 @@ from .child import Setup
 from .engine_log import EngineLog
 from .logs import Log, read_history
 from .stores import entered
-from .task_plan import HOPELESS, NAMESPACES, QUORUM, RETENTION_MS, Order, lanes_of, order
+from .task_plan import HOPELESS, NAMESPACES, QUORUM, RETENTION_MS, TASK_LANES, Order, order
 from .tasks import tasks
 
 PAUSE_S, LOOK_S, TRIM_S = 0.1, 0.25, 1.0
@@ -133,7 +133,7 @@ class Client:
         engine = await self._apps[NAMESPACES[0]].engine()
         while True:
             await asyncio.sleep(TRIM_S)
-            for lane in (lane for namespace in NAMESPACES for lane in lanes_of(namespace)):
+            for lane in TASK_LANES:
                 with suppress(EngineError):
                     await engine.trim_retention(lane, RETENTION_MS, batch=200)
 

@@ -12,6 +12,8 @@ from msgspec import Struct
 from flowfabric.sdk.children import JOIN
 
 NAMESPACES = ("north", "south")
+TASK_LANES = JOBS, MAIL = "jobs", "mail"
+"""Both namespaces use the same lanes."""
 LEASE_S, BLOCKED_S = 1.0, 2.2
 """A task that blocks the event loop does so for longer than two leases."""
 RETENTION_MS = 4_000
@@ -93,10 +95,6 @@ def order(seed: int, ordinal: int) -> Order:
     rng = Random(f"{seed}/order/{ordinal}")
     kind = BLOCKS if ordinal % 40 == 3 else rng.choices(tuple(SHARES), tuple(SHARES.values()))[0]
     return Order(ordinal, rng.choice(NAMESPACES), kind, rng.randint(50, 1_500) if rng.random() < 0.1 else 0)
-
-
-def lanes_of(namespace: str) -> tuple[str, str]:
-    return f"{namespace}-jobs", f"{namespace}-mail"
 
 
 def purse_of(kind: str, ordinal: int) -> str:

@@ -27,7 +27,8 @@ async def submit(
         SubmitFlowArgs(
             flow_id=flow,
             nodes=[
-                CreateExecutionArgs(execution_id=ident, execution_kind=kind.partition("#")[0]) for kind, ident in node.items()
+                CreateExecutionArgs(execution_id=ident, execution_kind=kind.partition("#")[0], namespace=namespace)
+                for kind, ident in node.items()
             ],
             edges=[GraphEdge(node[up], node[down], data_passing_ref="data") for up, down in edges],
             policies={node[kind]: policy for kind, policy in (policies or {}).items()},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import resource
@@ -14,12 +15,14 @@ from urllib.request import urlopen
 
 import pytest
 
-from flowfabric import App
+from flowfabric import App, memory_engine
 from flowfabric.cli.loading import parsed
 from flowfabric.errors import ConfigError
+from flowfabric.server.serve import serving
 from tests.cli.commands import flowfabric
 from tests.cli.processes import PATIENCE_S, running
 from tests.postgres import database
+from tests.remote.served import TOKEN, settings
 
 pytestmark = pytest.mark.xdist_group("processes")
 
@@ -48,9 +51,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def client(url: str) -> App:
+def client(url: str, **more: str) -> App:
     """The same tasks by name, for whoever submits them from here."""
-    app = App(url)
+    app = App(url, **more)
 
     @app.task(lane="mail")
     async def send(to: str) -> str:
@@ -115,6 +118,42 @@ async def test_a_page_of_metrics(folder: Path) -> None:
         wait_for(is_counted)  # the worker hears of its end a little after we do
         worker.process.send_signal(signal.SIGTERM)
         assert worker.ended() == 0
+
+
+async def test_a_worker_waits_for_its_server(folder: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    url = f"http://{address}"
+    (folder / "app.py").write_text(APP.replace("sqlite:///ff.db", f'{url}", token="{TOKEN}'), encoding="utf-8")
+    with running(folder, "worker", "app.py") as worker:
+        said = worker.until("waiting for the server: ")
+        assert address in said
+        engine = memory_engine()
+        async with serving(engine, settings(FF_LISTEN_ADDR=address)):
+            assert (await asyncio.to_thread(worker.until, "app.py: ")).endswith(f"on {url}")
+            assert sum("waiting for the server" in line for line in worker.lines) == 1
+            async with client(url, token=TOKEN) as app:
+                assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "sent to ann"
+            worker.process.send_signal(signal.SIGTERM)
+            assert await asyncio.to_thread(worker.ended) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_worker_that_waits_for_its_server_can_be_stopped(folder: Path, number: signal.Signals) -> None:
+    (folder / "app.py").write_text(APP.replace("sqlite:///ff.db", "http://127.0.0.1:9"), encoding="utf-8")
+    with running(folder, "worker", "app.py") as worker:
+        worker.until("waiting for the server: ")
+        worker.process.send_signal(number)
+        worker.ended()
+        assert not any("Traceback" in line for line in worker.lines)
+
+
+async def test_a_worker_does_not_wait_for_a_server_that_refuses_it(folder: Path) -> None:
+    async with serving(memory_engine(), settings()) as url:
+        (folder / "app.py").write_text(APP.replace("sqlite:///ff.db", f'{url}", token="{"wrong" * 5}'), encoding="utf-8")
+        with running(folder, "worker", "app.py") as worker:
+            assert await asyncio.to_thread(worker.ended) == 2
+        assert any("401" in line for line in worker.lines)
 
 
 @pytest.mark.parametrize("port", ["taken", "0", "many", "host:"])

@@ -208,3 +208,26 @@ def test_an_approvers_link_is_refused_for_others_and_for_another_token(own: str 
     link = mint(K1, EXECUTION, WAITPOINT, "ann")
     with pytest.raises(ValidationError, match="invalid_token"):
         verify(link, EXECUTION, WAITPOINT, own, [K1, K2], NOW, approvers)
+
+
+# ---- what is stored of a token
+
+
+def test_what_is_stored_shows_the_fingerprint_and_makes_the_token_again_by_its_key() -> None:
+    own = tokens.mint(K1, EXECUTION, WAITPOINT)
+    stored = tokens.sealed(own)
+    assert own.partition(":")[2] not in stored
+    assert tokens.digits_of(stored) == fingerprint(own)[1]
+    assert tokens.again(stored, K1.kid, [K2, K1], EXECUTION, WAITPOINT) == own
+    assert tokens.again(stored, K1.kid, [K2], EXECUTION, WAITPOINT) is None
+    assert tokens.again(stored, K2.kid, [K2, K1], EXECUTION, WAITPOINT) is None
+    assert tokens.again("", K1.kid, [K1], EXECUTION, WAITPOINT) is None
+
+
+@pytest.mark.parametrize("stored", ["", "malformed", "0" * 16, f"{'0' * 16}:{'g' * 64}", f"{'0' * 16}:{'0' * 65}"])
+def test_what_is_no_sealed_token_shows_nothing(stored: str) -> None:
+    assert tokens.digits_of(stored) == ""
+
+
+def test_nothing_is_stored_of_no_token() -> None:
+    assert tokens.sealed("") == ""

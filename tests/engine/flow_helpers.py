@@ -35,7 +35,7 @@ from flowfabric.plan import Applied, Arg, Cond, Form, Insert, Update
 from flowfabric.store.port import Row
 from flowfabric.store.schema import TABLES
 
-from .helpers import claim, create, dump, outbox, state
+from .helpers import claim, create, dump, outbox, state, worker
 
 Counters = tuple[int, int, int, int, str]
 
@@ -46,6 +46,7 @@ class Graph:
     def __init__(self, flow: UUID | None = None) -> None:
         self.flow = flow or uuid4()
         self.partition = partition_of(self.flow, FLOW_PARTITIONS)
+        self.namespace = "default"
         self.ids: dict[str, ExecutionId] = {}
         self.edges: dict[str, UUID] = {}
 
@@ -73,8 +74,10 @@ class Graph:
                 self.edges[key] = uuid4()
                 kind = (kinds or {}).get(word, SUCCESS_ONLY)
                 edges.append(GraphEdge(*names, (refs or {}).get(word), kind, self.edges[key]))
+        self.namespace = said.get("namespace", "default")
+        own = {"namespace": self.namespace}
         made = [
-            CreateExecutionArgs(execution_id=ident, **{"lane_id": name, **(nodes or {}).get(name, {})})
+            CreateExecutionArgs(execution_id=ident, **{"lane_id": name, **own, **(nodes or {}).get(name, {})})
             for name, ident in self.ids.items()
         ]
         chosen = {self[name]: policy for name, policy in (policies or {}).items()}
@@ -90,9 +93,10 @@ async def submit(engine: Engine, text: str, **said: Any) -> Graph:
 async def empty_flow(engine: Engine, *names: str, **said: Any) -> Graph:
     """A flow made by hand, with these members and no edges."""
     graph = Graph()
+    graph.namespace = said.get("namespace", "default")
     assert await engine.create_flow(CreateFlowArgs(flow_id=graph.flow, **said)) == FlowCreated(graph.flow)
     for name in names:
-        await create(engine, execution_id=graph.mint(name), lane_id=name)
+        await create(engine, execution_id=graph.mint(name), lane_id=name, namespace=graph.namespace)
         await add(engine, graph, name)
     return graph
 
@@ -163,7 +167,7 @@ def resolving(graph: Graph, word: str, outcome: str = "success") -> ResolveDepen
 
 
 async def hold(engine: Engine, graph: Graph, name: str) -> Handle:
-    return await claim(engine, lane=name)
+    return await claim(engine, worker(namespace=graph.namespace), lane=name)
 
 
 async def finish(engine: Engine, graph: Graph, name: str, outcome: str = "success", result: bytes | None = b"done") -> None:

@@ -48,8 +48,10 @@ def new_id(partition: int = 0) -> ExecutionId:
     return ExecutionId.of(partition, uuid4())
 
 
-def worker(number: int = 1, ttl_ms: int = TTL_MS, max_wait_ms: int | None = None) -> ClaimPolicy:
-    return ClaimPolicy(f"w{number}", f"w{number}-i1", ttl_ms, max_wait_ms)
+def worker(
+    number: int = 1, ttl_ms: int = TTL_MS, max_wait_ms: int | None = None, namespace: str | None = "default"
+) -> ClaimPolicy:
+    return ClaimPolicy(f"w{number}", f"w{number}-i1", ttl_ms, max_wait_ms, namespace)
 
 
 async def create(engine: Engine, **said: Any) -> ExecutionId:
@@ -69,6 +71,7 @@ async def claim(engine: Engine, by: ClaimPolicy | None = None, *, lane: str = LA
 async def running(engine: Engine, by: ClaimPolicy | None = None, **said: Any) -> tuple[ExecutionId, Handle]:
     """A new execution in the hands of a worker. Alone on its lane unless the test put others there."""
     ident = await create(engine, **said)
+    by = by or worker(namespace=said.get("namespace", "default"))
     handle = await claim(engine, by, lane=said.get("lane_id", LANE))
     assert fields(handle).execution_id == ident
     return ident, handle

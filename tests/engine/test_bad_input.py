@@ -155,7 +155,7 @@ async def test_the_largest_of_everything_is_accepted(engine: Engine) -> None:
         delay_until=0,
         execution_deadline_at=2**53 - 1,
     )
-    handle = await claim(engine, ClaimPolicy("w" * 256, "i" * 256, MAX_LEASE_TTL_MS), lane="l" * 64)
+    handle = await claim(engine, ClaimPolicy("w" * 256, "i" * 256, MAX_LEASE_TTL_MS, namespace="n" * 256), lane="l" * 64)
     assert fields(handle).execution_id == ident
     await engine.complete(handle, bytearray(b"x"))  # type: ignore[arg-type]
     assert await engine.get_execution_result(ident) == b"x"

@@ -152,6 +152,7 @@ async def test_what_is_over_or_unknown_is_left_and_the_refusal_noted(engine: Eng
     await noted(engine, ident)
 
 
+@pytest.mark.meets("budget_action", "flow")
 async def test_those_downstream_of_one_that_failed_hear_of_it(engine: Engine) -> None:
     graph = await submit(engine, "a>b")
     ident = await spent_out(engine, FAIL)
@@ -270,6 +271,7 @@ async def test_one_blocked_for_another_reason_since_is_no_waiter(engine: Engine)
     assert await state(engine, who) == "READY"
 
 
+@pytest.mark.meets("budget_action", "replay")
 async def test_one_that_was_replayed_since_waits_for_nothing(engine: Engine) -> None:
     ident = await spent_out(engine, SUSPEND)
     who = await create(engine)
@@ -285,6 +287,7 @@ async def test_one_that_was_replayed_since_waits_for_nothing(engine: Engine) -> 
 # ---- cancel_flow_pending
 
 
+@pytest.mark.meets("budget_action", "flow", "cancel")
 async def test_the_pending_members_of_its_flow_are_cancelled(engine: Engine) -> None:
     graph = await submit(engine, "a>d b c")
     handle, other = await hold(engine, graph, "a"), await hold(engine, graph, "b")

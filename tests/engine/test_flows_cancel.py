@@ -200,6 +200,7 @@ async def test_more_members_than_one_transaction_takes_are_cancelled_all_the_sam
     assert await rows_of(engine, "ff_cancel_backlog") == [] and await rows_of(engine, "ff_cancel_backlog_member") == []
 
 
+@pytest.mark.meets("flow", "cancel", "crash")
 async def test_a_process_that_dies_among_many_members_leaves_them_owed(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

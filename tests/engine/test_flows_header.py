@@ -226,6 +226,7 @@ async def owing(engine: Engine, graph: Graph, *names: str, **said: Any) -> None:
         await put_row(engine, OWED, **flow_key(graph), execution_id=str(graph[name]))
 
 
+@pytest.mark.meets("flow", "cancel", "crash")
 async def test_what_a_crash_left_owed_is_cancelled_after_the_grace(engine: Engine, clock: ManualClock) -> None:
     graph = await submit(engine, "a>d b c")
     await finish(engine, graph, "c")

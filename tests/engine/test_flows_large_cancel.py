@@ -48,6 +48,7 @@ async def test_all_members_go_and_nobody_stays_owed(engine: Engine) -> None:
     assert set((await owed(engine)).values()) == {0}
 
 
+@pytest.mark.meets("flow", "cancel", "crash")
 async def test_another_process_finishes_what_one_began(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:

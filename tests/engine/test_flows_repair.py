@@ -94,18 +94,18 @@ async def test_only_flow_members_are_dispatched(engine: Engine, clock: ManualClo
 
 
 async def test_a_filter_chooses_whose_events_are_dispatched(engine: Engine, clock: ManualClock) -> None:
-    said = {"a": {"namespace": "one"}, "c": {"namespace": "two", "tags": {"cairn.instance_id": "i"}}}
-    graph = await submit(engine, "a>b c>d", nodes=said)
+    one = await submit(engine, "a>b", namespace="one")
+    two = await submit(engine, "c>d", namespace="two", nodes={"c": {"tags": {"cairn.instance_id": "i"}}})
     with crashing(engine):
-        await finish(engine, graph, "a")
-        await finish(engine, graph, "c")
+        await finish(engine, one, "a")
+        await finish(engine, two, "c")
     clock.advance(GRACE_MS)
     assert await engine.dispatch_completions(ScannerFilter(namespace="three")) == 0
     assert await engine.dispatch_completions(ScannerFilter(namespace="one")) == 1
-    assert await states(engine, graph, "b d") == {"b": "READY", "d": "DEPS"}
+    assert (await state(engine, one["b"]), await state(engine, two["d"])) == ("READY", "DEPS")
     assert await engine.dispatch_completions(ScannerFilter(instance_tag=("cairn.instance_id", "other"))) == 0
     assert await engine.dispatch_completions(ScannerFilter(instance_tag=("cairn.instance_id", "i"))) == 1
-    assert await state(engine, graph["d"]) == "READY"
+    assert await state(engine, two["d"]) == "READY"
 
 
 async def test_marking_an_event_wakes_no_subscriber(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:

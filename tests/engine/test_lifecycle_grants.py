@@ -27,6 +27,7 @@ from flowfabric.testing import ManualClock
 
 from .helpers import (
     LANE,
+    SOON_MS,
     TTL_MS,
     attempt,
     attempts,
@@ -260,6 +261,23 @@ async def test_a_resume_grant_gives_none_while_there_is_nothing_to_take(engine: 
         before = await dump(engine)
         assert await engine.claim_from_resume_grant(token(ident, clock() + 10)) is None
         assert await dump(engine) == before
+
+
+async def test_a_grant_of_another_worker_stands_in_the_way_of_a_resume_grant(engine: Engine, clock: ManualClock) -> None:
+    ident, _ = await lost(engine, clock)
+    await engine.issue_reclaim_grant(grant_args(ident, 1))
+    before = await dump(engine)
+    await refused(engine.claim_from_resume_grant(token(ident, clock() + SOON_MS)), ContentionKind.INVALID_CLAIM_GRANT)
+    assert await dump(engine) == before
+    clock.advance(SOON_MS + 1)
+    assert await engine.claim_from_resume_grant(token(ident, clock())) is not None
+
+
+async def test_ones_own_grant_does_not_stand_in_the_way_of_a_resume_grant(engine: Engine, clock: ManualClock) -> None:
+    ident, _ = await lost(engine, clock)
+    await engine.issue_reclaim_grant(grant_args(ident, 2))
+    assert await engine.claim_from_resume_grant(token(ident, clock())) is not None
+    assert await grant_count(engine) == 0
 
 
 async def test_an_outdated_resume_grant_is_expired(engine: Engine, clock: ManualClock) -> None:

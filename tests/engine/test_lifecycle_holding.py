@@ -8,7 +8,7 @@ from uuid import uuid4
 import pytest
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import ContentionKind, NotFound, StateError, StateKind
+from flowfabric.errors import ContentionKind, EngineError, NotFound, StateError, StateKind
 from flowfabric.model.attempt import Delayed, RetryScheduled, TerminalFailed
 from flowfabric.model.lease import (
     Completed,
@@ -23,6 +23,7 @@ from flowfabric.model.lease import (
 from flowfabric.testing import ManualClock
 
 from .helpers import (
+    LANE,
     TTL_MS,
     attempt,
     completed,
@@ -54,6 +55,40 @@ async def test_renew_counts_from_now_with_the_handles_own_ttl(engine: Engine, cl
     assert (found.lease_renewal_deadline, found.lease_epoch) == (clock() + 666, 1)
     assert (await attempt(engine, ident)).lease_expires_at_ms == clock() + 1_000
     assert (await told(engine, ident))["LEASE"] == ["acquired", "renewed"]
+
+
+@pytest.mark.parametrize("said", [1, 3_600_000])
+async def test_a_forged_ttl_neither_lengthens_nor_shortens_a_lease(engine: Engine, clock: ManualClock, said: int) -> None:
+    ident, handle = await running(engine, worker(ttl_ms=1_000))
+    for _ in range(3):
+        clock.advance(300)
+        for shown in (forged(handle, lease_ttl_ms=said), handle):
+            assert await engine.renew(shown) == LeaseRenewal(clock() + 1_000, 1)
+    assert (await row(engine, ident)).lease_renewal_deadline == clock() + 666
+    assert await engine.renew_lease(
+        RenewLeaseArgs(execution_id=ident, attempt_index=0, fence=fence(handle), lease_ttl_ms=500)
+    ) == Renewed(clock() + 500)
+    assert await engine.renew(handle) == LeaseRenewal(clock() + 500, 1)
+
+
+async def test_the_parts_of_a_handle_that_are_only_shown_decide_nothing(engine: Engine) -> None:
+    ident, handle = await running(engine)
+    shown = forged(handle, attempt_id=uuid4(), lane_id="elsewhere", lease_ttl_ms=7)
+    await engine.progress(shown, 50)
+    await engine.complete(shown, b"done")
+    found = await row(engine, ident)
+    assert (found.lane_id, found.result, found.progress_pct) == (LANE, b"done", 50)
+    assert (await attempt(engine, ident)).attempt_id == fields(handle).attempt_id
+
+
+@pytest.mark.parametrize("change", ["lease_epoch", "attempt_index", "lease_id", "worker_instance_id"])
+async def test_each_part_of_the_fence_is_compared(engine: Engine, change: str) -> None:
+    _, handle = await running(engine)
+    said = {"lease_epoch": 7, "attempt_index": 7, "lease_id": uuid4(), "worker_instance_id": "other"}
+    before = await dump(engine)
+    with pytest.raises(EngineError):
+        await engine.renew(forged(handle, **{change: said[change]}))
+    assert await dump(engine) == before
 
 
 async def test_a_renewed_lease_outlives_its_first_end(engine: Engine, clock: ManualClock) -> None:

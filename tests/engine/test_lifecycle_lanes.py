@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ContentionKind, StateKind
@@ -22,7 +23,7 @@ from flowfabric.model.lease import (
 from flowfabric.model.state import LaneState
 from flowfabric.testing import ManualClock
 
-from .helpers import LANE, claim, create, dump, grant_args, lost, new_id, refused, row, running, state, worker
+from .helpers import LANE, claim, create, dump, grant_args, lost, new_id, refused, row, running, state, stored, worker
 
 
 async def test_a_lane_is_registered_by_its_first_create(engine: Engine, clock: ManualClock) -> None:
@@ -168,3 +169,47 @@ async def test_lanes_are_listed_in_order_and_paged(engine: Engine) -> None:
     assert (await engine.list_lanes(limit=4)).next_cursor is None
     assert (await engine.list_lanes(limit=0)).items == []
     assert (await engine.list_lanes("zzz")).items == []
+
+
+def several(*lanes: str, **said: Any) -> list[CreateExecutionArgs]:
+    return [CreateExecutionArgs(execution_id=new_id(), lane_id=lane, **said) for lane in lanes]
+
+
+@pytest.mark.parametrize("keyed", [False, True], ids=["plain", "keyed"])
+async def test_a_bulk_that_meets_a_closed_lane_writes_nothing(engine: Engine, keyed: bool) -> None:
+    await create(engine, lane_id="shut")
+    await create(engine, lane_id="open")
+    other = Engine(engine.store)
+    await other.drain_lane("shut")
+    many = several("open", "open", "shut", "open", "unknown")
+    if keyed:
+        many = [structs.replace(args, idempotency_key=f"k{at}") for at, args in enumerate(many)]
+    before = await dump(engine)
+    error = await refused(engine.create_executions(many), StateKind.LANE_CLOSED)
+    assert "'shut'" in str(error)
+    assert await dump(engine) == before
+
+
+async def test_what_a_bulk_created_before_its_lane_was_closed_is_a_duplicate(engine: Engine) -> None:
+    many = several("open", "shut", "open")
+    await engine.create_executions(many)
+    await engine.drain_lane("shut")
+    again = await engine.create_executions([*many, *several("open")])
+    assert [type(each).__name__ for each in again] == ["Duplicate"] * 3 + ["Created"]
+
+
+async def test_a_lane_that_closes_during_a_bulk_refuses_its_own(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of other lanes may exist by then; created again, they are duplicates."""
+    many = several("open", "shut")
+    await create(engine, lane_id="shut")
+    other, real = Engine(engine.store), engine.store.commit_many
+
+    async def late(plans: Any) -> Any:
+        monkeypatch.setattr(engine.store, "commit_many", real)
+        await other.drain_lane("shut")
+        return await real(plans)
+
+    monkeypatch.setattr(engine.store, "commit_many", late)
+    await refused(engine.create_executions(many), StateKind.LANE_CLOSED)
+    assert await stored(engine, many[1].execution_id) is None
+    assert await state(engine, many[0].execution_id) == "READY"

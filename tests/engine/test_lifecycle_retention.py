@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.kernel import Settings
+from flowfabric.errors import ValidationError
+from flowfabric.ids import ExecutionId
+from flowfabric.model.attempt import FailureClass, FailureReason
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, ReplayExecutionArgs
 from flowfabric.model.flow import Parent
-from flowfabric.model.policy import ExecutionPolicy, StreamPolicy
+from flowfabric.model.policy import ExecutionPolicy, RetentionPolicy, StreamPolicy
+from flowfabric.model.state import ExpirePhase
+from flowfabric.store.port import Scan
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import finish, submit
@@ -21,6 +29,29 @@ def kept_for(ms: int) -> ExecutionPolicy:
     return ExecutionPolicy(stream_policy=StreamPolicy(retention_ttl_ms=ms))
 
 
+async def ended(engine: Engine, clock: ManualClock, outcome: str, **how: Any) -> tuple[ExecutionId, str]:
+    """One that ended like this, and its lane."""
+    if outcome == "skipped":
+        graph = await submit(engine, "first>second")
+        handle = await claim(engine, lane="first")
+        await engine.fail(handle, FailureReason("r", b"c"), FailureClass.PERMANENT)
+        return graph["second"], "second"
+    if outcome == "expired":
+        ident = await create(engine, execution_deadline_at=clock() + 1, **how)
+        clock.advance(1)
+        await engine.expire_execution(ident, ExpirePhase.EXECUTION_DEADLINE)
+    elif outcome == "cancelled":
+        ident = await create(engine, **how)
+        await engine.cancel_execution(CancelExecutionArgs(execution_id=ident))
+    else:
+        ident, handle = await running(engine, **how)
+        if outcome == "failed":
+            await engine.fail(handle, FailureReason("r", b"c"), FailureClass.PERMANENT)
+        else:
+            await engine.complete(handle)
+    return ident, LANE
+
+
 async def test_what_ended_is_kept_for_a_day_to_the_millisecond(engine: Engine, clock: ManualClock) -> None:
     ident, _ = await completed(engine)
     clock.advance(DAY_MS - 1)
@@ -29,6 +60,70 @@ async def test_what_ended_is_kept_for_a_day_to_the_millisecond(engine: Engine, c
     assert await engine.trim_retention(LANE) == 1
     assert await engine.describe_execution(ident) is None
     assert await engine.trim_retention(LANE) == 0
+
+
+@pytest.mark.parametrize(("outcome", "days"), [
+    ("success", 1), ("cancelled", 1), ("skipped", 1), ("failed", 7), ("expired", 7),
+])  # fmt: skip
+async def test_what_failed_is_kept_longer_than_what_did_not(engine: Engine, clock: ManualClock, outcome: str, days: int) -> None:
+    ident, lane = await ended(engine, clock, outcome)
+    await engine.finish()
+    found = await stored(engine, ident)
+    assert found is not None and found.terminal_outcome == outcome and found.terminal_at_ms is not None
+    clock.advance(found.terminal_at_ms + days * DAY_MS - 1 - clock())
+    assert await engine.trim_retention(lane) == 0
+    clock.advance(1)
+    assert await engine.trim_retention(lane) >= 1
+    assert await stored(engine, ident) is None
+
+
+@pytest.mark.parametrize(("outcome", "kept_ms"), [("success", 30), ("cancelled", 30), ("failed", 50), ("expired", 50)])
+async def test_both_ages_are_settings(engine: Engine, clock: ManualClock, outcome: str, kept_ms: int) -> None:
+    ident, _ = await ended(engine, clock, outcome)
+    found = await stored(engine, ident)
+    assert found is not None and found.terminal_at_ms is not None
+    other = Engine(engine.store, Settings(retention_completed_ms=30, retention_failed_ms=50))
+    assert await other.trim_retention(LANE, now=found.terminal_at_ms + kept_ms - 1) == 0
+    assert await other.trim_retention(LANE, now=found.terminal_at_ms + kept_ms) == 1
+
+
+@pytest.mark.parametrize(("outcome", "kept_ms"), [("success", 30), ("failed", 50)])
+async def test_a_policy_has_an_age_for_each_kind_of_end(engine: Engine, clock: ManualClock, outcome: str, kept_ms: int) -> None:
+    policy = ExecutionPolicy(retention_policy=RetentionPolicy(completed_ms=30, failed_ms=50))
+    ident, _ = await ended(engine, clock, outcome, policy=policy)
+    clock.advance(kept_ms - 1)
+    assert await engine.trim_retention(LANE, 0) == 0
+    clock.advance(1)
+    assert await engine.trim_retention(LANE) == 1
+    assert await stored(engine, ident) is None
+
+
+async def test_failed_ones_that_are_kept_do_not_stop_the_trim_and_are_not_read_again(engine: Engine, clock: ManualClock) -> None:
+    """They are most of what there is after a bad night, and a pass comes every minute for a week."""
+    for _ in range(5):
+        await ended(engine, clock, "failed")
+    for _ in range(2):
+        await ended(engine, clock, "success")
+    clock.advance(2 * DAY_MS)
+    reads: list[tuple[str, int]] = []
+    honest = engine.store.load
+
+    async def load(wanted: Any) -> Any:
+        answer = await honest(wanted)
+        reads.extend((read.index, len(rows)) for read, rows in zip(wanted, answer.rows, strict=True) if isinstance(read, Scan))
+        return answer
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine.store, "load", load)
+        assert await engine.trim_retention(LANE) == 2
+    assert reads == [("ended", 2), ("failed", 0), ("retained", 0)]
+
+
+@pytest.mark.parametrize("field", ["retention_completed_ms", "retention_failed_ms"])
+@pytest.mark.parametrize("age", [-1, 10 * 365 * DAY_MS + 1, 1.5, "7d", True, None])
+async def test_an_age_that_makes_no_sense_is_refused(engine: Engine, field: str, age: Any) -> None:
+    with pytest.raises(ValidationError, match=f"{field}: a whole number from 0 to "):
+        Engine(engine.store, Settings(**{field: age}))
 
 
 async def test_everything_that_belongs_to_it_goes_and_the_neighbour_stays(engine: Engine, clock: ManualClock) -> None:
@@ -155,6 +250,21 @@ async def test_a_member_is_kept_until_its_flow_has_ended(engine: Engine, clock: 
     assert outcome.result == b"done"
     await finish(engine, graph, "slow")
     await finish(engine, graph, "last")
+    await engine.finish()
+    assert await engine.trim_retention("fast") == 1
+
+
+@pytest.mark.meets("retention", "flow")
+@pytest.mark.parametrize("own", [kept_for(0), ExecutionPolicy(retention_policy=RetentionPolicy(completed_ms=5))])
+async def test_an_age_of_its_own_does_not_take_a_member_from_its_flow(
+    engine: Engine, clock: ManualClock, own: ExecutionPolicy
+) -> None:
+    graph = await submit(engine, "fast>last", nodes={"fast": {"policy": own}})
+    await finish(engine, graph, "fast")
+    clock.advance(2 * DAY_MS)
+    assert await engine.trim_retention("fast") == 0
+    await finish(engine, graph, "last")
+    await engine.finish()
     assert await engine.trim_retention("fast") == 1
 
 

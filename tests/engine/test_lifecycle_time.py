@@ -17,6 +17,7 @@ from flowfabric.testing import ManualClock
 
 from .helpers import (
     GRACE_MS,
+    LANE,
     TTL_MS,
     attempt,
     attempts,
@@ -33,6 +34,7 @@ from .helpers import (
     running,
     state,
     told,
+    worker,
 )
 
 TIMEOUT, DEADLINE = ExpirePhase.ATTEMPT_TIMEOUT, ExpirePhase.EXECUTION_DEADLINE
@@ -229,7 +231,8 @@ async def test_waiting_keeps_the_time_used_and_a_lost_lease_resets_it(engine: En
     assert (found.attempt_timeout_at_ms, found.attempt_timeout_remaining_ms) == (None, left)
     clock.advance(10**9)
     await engine.promote_delayed(ident)
-    await claim(engine)
+    (work,) = await engine.claim_many(LANE, (), worker(), 1)
+    assert work.time_used_ms == ALLOWED_MS - left
     found = await row(engine, ident)
     assert (found.attempt_timeout_at_ms, found.attempt_timeout_remaining_ms) == (clock() + left, None)
 

@@ -21,6 +21,7 @@ from .limit_helpers import quota_lane
 OFTEN_S = 0.05
 PATIENCE_S = 10.0
 LONG_MS = 60_000
+HERE = (LANE, "default")
 
 
 @pytest.fixture(autouse=True)
@@ -35,9 +36,9 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     began: list[float] = []
     real = Lookout._is_anything_there
 
-    async def noted(self: Lookout, lane: str) -> bool:
+    async def noted(self: Lookout, lane: str, namespace: str | None) -> bool:
         began.append(time.monotonic())
-        return await real(self, lane)
+        return await real(self, lane, namespace)
 
     monkeypatch.setattr(Lookout, "_is_anything_there", noted)
     return began
@@ -167,7 +168,7 @@ class Sea:
         return self.asked[-1]
 
     def tell(self, *, something: bool) -> None:
-        self.asked[-1].set_result(Loaded(0, [[], [(1,)] if something else []]))
+        self.asked[-1].set_result(Loaded(0, [[(1,)] if something else []]))
 
 
 @pytest.fixture
@@ -182,13 +183,13 @@ def on(sea: Sea) -> Lookout:
 
 async def test_a_look_that_began_before_one_asked_is_no_news_to_him(sea: Sea) -> None:
     watch = on(sea)
-    first = asyncio.ensure_future(watch.look(LANE, time.monotonic()))
+    first = asyncio.ensure_future(watch.look(HERE, time.monotonic()))
     await until(lambda: len(sea.asked) == 1)
     sea.tell(something=False)
     said, began = await first
     assert not said
-    assert await watch.look(LANE, began - 1) == (False, began)
-    later = asyncio.ensure_future(watch.look(LANE, time.monotonic()))
+    assert await watch.look(HERE, began - 1) == (False, began)
+    later = asyncio.ensure_future(watch.look(HERE, time.monotonic()))
     await until(lambda: len(sea.asked) == 2)
     sea.tell(something=True)
     assert (await later)[0] is True and (await later)[1] > began
@@ -196,7 +197,7 @@ async def test_a_look_that_began_before_one_asked_is_no_news_to_him(sea: Sea) ->
 
 async def test_one_who_gives_up_leaves_the_look_to_the_others(sea: Sea) -> None:
     watch, since = on(sea), time.monotonic() - 1
-    first, second = (asyncio.ensure_future(watch.look(LANE, since)) for _ in range(2))
+    first, second = (asyncio.ensure_future(watch.look(HERE, since)) for _ in range(2))
     await until(lambda: len(sea.asked) == 1)
     await ended(first)
     sea.tell(something=True)
@@ -205,11 +206,11 @@ async def test_one_who_gives_up_leaves_the_look_to_the_others(sea: Sea) -> None:
 
 async def test_a_failed_look_is_told_to_those_who_waited_for_it_and_to_nobody_else(sea: Sea) -> None:
     watch, since = on(sea), time.monotonic() - 1
-    both = [asyncio.ensure_future(watch.look(LANE, since)) for _ in range(2)]
+    both = [asyncio.ensure_future(watch.look(HERE, since)) for _ in range(2)]
     await until(lambda: len(sea.asked) == 1)
     sea.asked[0].set_exception(RuntimeError("injected"))
     assert [str(said) for said in await asyncio.gather(*both, return_exceptions=True)] == ["injected"] * 2
-    third = asyncio.ensure_future(watch.look(LANE, since))
+    third = asyncio.ensure_future(watch.look(HERE, since))
     await until(lambda: len(sea.asked) == 2)
     sea.tell(something=False)
     assert (await third)[0] is False
@@ -220,23 +221,24 @@ async def test_all_wake_up_for_the_next_look_and_nobody_sleeps_longer_than_that(
 ) -> None:
     watch, now = on(sea), 100.0
     monkeypatch.setattr(lookout, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
-    assert watch.wait_s(LANE, 98.0, 5.0) == 3.0
-    looking = asyncio.ensure_future(watch.look(LANE, 98.0))
+    assert watch.wait_s(HERE, 98.0, 5.0) == 3.0
+    looking = asyncio.ensure_future(watch.look(HERE, 98.0))
     await until(lambda: len(sea.asked) == 1)
     sea.tell(something=False)
     await looking
     now = 103.0
-    assert [watch.wait_s(LANE, since, 5.0) for since in (98.0, 100.0, 103.0)] == [2.0] * 3
-    assert watch.wait_s("other", 103.0, 5.0) == 5.0
+    assert [watch.wait_s(HERE, since, 5.0) for since in (98.0, 100.0, 103.0)] == [2.0] * 3
+    assert watch.wait_s(("other", "default"), 103.0, 5.0) == 5.0
+    assert watch.wait_s((LANE, "other"), 103.0, 5.0) == 5.0
     now = 105.0
-    assert [watch.wait_s(LANE, since, 5.0) for since in (100.0, 103.0, 105.0)] == [0.0, 3.0, 5.0]
+    assert [watch.wait_s(HERE, since, 5.0) for since in (100.0, 103.0, 105.0)] == [0.0, 3.0, 5.0]
 
 
 async def test_only_so_many_lanes_are_remembered(sea: Sea, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lookout, "MAX_LANES", 3)
     watch = on(sea)
     for n in range(10):
-        looking = asyncio.ensure_future(watch.look(f"lane{n}", 0.0))
+        looking = asyncio.ensure_future(watch.look((f"lane{n}", None), 0.0))
         await until(lambda n=n: len(sea.asked) == n + 1)
         sea.tell(something=False)
         await looking

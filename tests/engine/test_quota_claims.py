@@ -41,6 +41,11 @@ async def test_of_fifty_claims_at_once_exactly_the_cap_are_admitted(engine: Engi
 
 
 @pytest.mark.parametrize("ending", ["complete", "fail", "fail for good", "delay", "cancel", "revoke", "cancelled", "expiry"])
+@pytest.mark.meets("quota", "retry")
+@pytest.mark.meets("quota", "delay")
+@pytest.mark.meets("quota", "cancel")
+@pytest.mark.meets("quota", "revoke")
+@pytest.mark.meets("quota", "reclaim")
 async def test_however_a_lease_ends_its_place_is_free(engine: Engine, clock: ManualClock, ending: str) -> None:
     await quota_lane(engine, cap=1)
     first, second = await several(engine, 2, priority=0)
@@ -100,6 +105,7 @@ async def test_a_completion_frees_the_place_but_not_the_window(engine: Engine, c
     assert len(await take(engine)) == 1
 
 
+@pytest.mark.meets("quota", "retry")
 async def test_a_retry_is_admitted_again(engine: Engine, clock: ManualClock) -> None:
     await quota_lane(engine, cap=1, rate=2)
     ident = await create(engine)

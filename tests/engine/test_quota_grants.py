@@ -110,6 +110,7 @@ async def test_continuing_an_interrupted_attempt_is_an_admission(engine: Engine)
     await refused(engine.claim_resumed_execution(args), BUSY)
 
 
+@pytest.mark.meets("quota", "reclaim")
 async def test_taking_a_lost_attempt_over_is_an_admission(engine: Engine, clock: ManualClock) -> None:
     await quota_lane(engine, cap=1, rate=3)
     ident, _ = await lost(engine, clock)

@@ -173,9 +173,9 @@ async def test_what_was_claimed_meanwhile_is_not_parked(
     ident = await create(engine, policy=needs("gpu"))
     live = engine.live_workers
 
-    async def slow() -> list[WorkerInfo]:
+    async def slow(namespace: str | None = None) -> list[WorkerInfo]:
         await engine.claim(LANE, ("gpu",), worker(2))
-        return await live()
+        return await live(namespace)
 
     monkeypatch.setattr(engine, "live_workers", slow)
     assert await ask(engine, clock) is None

@@ -18,7 +18,7 @@ from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, 
 from flowfabric.store.port import EVENT_PAGE
 from flowfabric.testing import ManualClock
 
-from .helpers import LANE, claim, completed, create, fields, new_id, parked, running, two_stores
+from .helpers import LANE, claim, completed, create, fields, new_id, parked, running, two_stores, worker
 
 SOON_S = 5
 
@@ -171,7 +171,7 @@ async def test_a_filtered_subscriber_sees_the_filter_of_everything(engine: Engin
     for said in (other, mine, {"namespace": "other"}, mine, other):
         ident = await create(engine, **said)
         await engine.change_priority(ChangePriorityArgs(execution_id=ident, new_priority=1))
-        await engine.complete(await claim(engine))
+        await engine.complete(await claim(engine, worker(namespace=said["namespace"])))
         if said is mine:
             made.append(ident)
     following = getattr(engine, f"subscribe_{channel}")(BEGINNING, wanted)

@@ -16,7 +16,7 @@ from flowfabric.loops.time_limits import ExecutionDeadline
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.flow import CancelFlowArgs, EdgePolicy
-from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
+from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, SuspensionPolicy
 from flowfabric.model.waitpoint import OperatorOnly, TimeoutBehavior, all_of_waitpoints
 from flowfabric.testing import ManualClock
 
@@ -71,6 +71,29 @@ async def closed_to_signals(engine: Engine, parked: Parked) -> None:
     for bound in parked.by_key.values():
         assert await engine.read_waitpoint_token(parked.ident.partition_index, bound.waitpoint_id) is None
         await refused(engine.deliver_signal(signal_args(parked.ident, bound)), StateKind.TARGET_NOT_SIGNALABLE)
+
+
+@pytest.mark.meets("suspend", "timeout")
+@pytest.mark.parametrize("behavior", ENDS)
+async def test_a_suspension_without_a_timeout_has_that_of_the_policy(engine: Engine, clock: ManualClock, behavior: str) -> None:
+    await seed(engine)
+    policy = ExecutionPolicy(suspension_policy=SuspensionPolicy(default_timeout_ms=IN_MS, timeout_behavior=behavior))
+    parked = await park(engine, made={"policy": policy}, idempotency_key="once")
+    assert (await suspension(engine, parked.ident)).timeout_at_ms == clock() + IN_MS
+    clock.advance(IN_MS)
+    await timeout_loop().run(engine)
+    assert await state(engine, parked.ident) == ENDS[behavior][0]
+
+
+async def test_a_suspension_with_a_timeout_of_its_own_keeps_it(engine: Engine, clock: ManualClock) -> None:
+    await seed(engine)
+    policy = ExecutionPolicy(suspension_policy=SuspensionPolicy(default_timeout_ms=IN_MS, timeout_behavior="cancel"))
+    parked = await park(engine, made={"policy": policy}, timeout_at=clock() + 2 * IN_MS, timeout_behavior="expire")
+    clock.advance(IN_MS)
+    assert await timeout_loop().run(engine) == 0
+    clock.advance(IN_MS)
+    await timeout_loop().run(engine)
+    assert await state(engine, parked.ident) == ENDS["expire"][0]
 
 
 @pytest.mark.parametrize("behavior", ENDS)
@@ -214,6 +237,7 @@ async def test_an_end_closes_what_it_waited_for(engine: Engine, clock: ManualClo
     await sound(engine)
 
 
+@pytest.mark.meets("suspend", "deadline")
 async def test_a_deadline_of_one_that_is_only_preparing(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine, execution_deadline_at=clock() + 100)
@@ -232,6 +256,7 @@ async def park_member(engine: Engine, graph: Graph, name: str, **said: Any) -> P
     return await park_held(engine, graph[name], await hold(engine, graph, name), **said)
 
 
+@pytest.mark.meets("suspend", "flow", "cancel")
 async def test_cancelling_the_flow(engine: Engine) -> None:
     await seed(engine)
     graph = await submit(engine, "a>b c")
@@ -253,6 +278,7 @@ async def test_cancelling_what_has_not_begun_leaves_it_waiting(engine: Engine, p
     assert await signal(engine, parked) == "resume_condition_satisfied"
 
 
+@pytest.mark.meets("suspend", "flow", "quorum", "cancel")
 async def test_the_others_were_quicker(engine: Engine) -> None:
     await seed(engine)
     graph = await submit(engine, "a>d b>d", policies={"d": EdgePolicy.any_of()})
@@ -311,6 +337,7 @@ async def test_going_on_is_no_end_for_the_children(engine: Engine, clock: Manual
 # ---- being forgotten
 
 
+@pytest.mark.meets("suspend", "retention")
 async def test_retention_takes_everything_with_it(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine)
@@ -326,6 +353,7 @@ async def test_retention_takes_everything_with_it(engine: Engine, clock: ManualC
     assert {table: len(rows) for table, rows in left.items() if rows} == {}
 
 
+@pytest.mark.meets("suspend", "retention", "flow")
 async def test_retention_takes_a_member_that_went_on(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     graph = await submit(engine, "a")
@@ -338,6 +366,7 @@ async def test_retention_takes_a_member_that_went_on(engine: Engine, clock: Manu
     assert await stored(engine, graph["a"]) is None
 
 
+@pytest.mark.meets("suspend", "replay")
 async def test_a_replayed_one_waits_anew(engine: Engine) -> None:
     await seed(engine)
     parked = await park(engine)

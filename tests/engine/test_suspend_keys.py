@@ -144,5 +144,5 @@ async def test_a_good_token_that_is_not_the_stored_one(engine: Engine) -> None:
     await seed(engine)
     parked = await park(engine)
     where = {"partition_key": parked.ident.partition_index, "waitpoint_id": parked.waitpoint.waitpoint_id}
-    await change_row(engine, "ff_waitpoint_pending", where, token="k1:" + "0" * 64)
+    await change_row(engine, "ff_waitpoint_pending", where, token_digest="0" * 16 + ":" + "0" * 64)
     await bad_token(engine.deliver_signal(signal_args(parked.ident, parked.waitpoint)), "invalid_token")

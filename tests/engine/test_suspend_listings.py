@@ -68,7 +68,7 @@ async def test_limits_and_strangers(engine: Engine) -> None:
     other, _ = await running(engine)
     assert (await engine.list_pending_waitpoints(other)).items == []
     where = {"partition_key": parked.ident.partition_index, "waitpoint_id": parked.waitpoint.waitpoint_id}
-    await change_row(engine, "ff_waitpoint_pending", where, token="malformed")
+    await change_row(engine, "ff_waitpoint_pending", where, token_digest="malformed")
     shown = {w.waitpoint_id: w for w in (await engine.list_pending_waitpoints(parked.ident)).items}
     broken = shown[parked.waitpoint.waitpoint_id]
     assert (broken.token_kid, broken.token_fingerprint) == ("", "")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from flowfabric.codec.token import sealed
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ContentionKind, StateKind, ValidationError, ValidationKind
 from flowfabric.loops.loop import LoopSettings
@@ -24,7 +25,7 @@ from flowfabric.model.waitpoint import (
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import change_row
-from .helpers import attempt, dump, fields, other_uuid, outbox, refused, requeued, row, running, state, told, worker
+from .helpers import attempt, claim, dump, fields, other_uuid, outbox, refused, requeued, row, running, state, told, worker
 from .suspend_helpers import (
     KEY,
     bad_token,
@@ -150,7 +151,7 @@ async def test_a_token_stays_across_activation_and_rotation(engine: Engine, cloc
     done = await engine.suspend(held, using(ahead, timeout_at=timeout))
     assert isinstance(done, Suspended) and done.details.waitpoint_token == ahead.waitpoint_token
     stored = await waitpoint(engine, ident, ahead)
-    assert (stored.state, stored.token, stored.token_kid) == ("active", ahead.waitpoint_token, "k1")
+    assert (stored.state, stored.token_digest, stored.token_kid) == ("active", sealed(ahead.waitpoint_token), "k1")
     assert (stored.created_at_ms, stored.activated_at_ms, stored.expires_at_ms) == (created, clock(), timeout)
     assert await early(engine, ident, ahead) == "resume_condition_satisfied"
     other = await park(engine, made={"lane_id": "other"})
@@ -164,7 +165,7 @@ async def test_what_cannot_be_used(engine: Engine, clock: ManualClock) -> None:
     foreign, short, mine = await pending(engine, stranger), await pending(engine, held, KEY, 100), await pending(engine, held)
     unsigned = await pending(engine, held)
     where = {"partition_key": ident.partition_index, "waitpoint_id": unsigned.waitpoint_id}
-    await change_row(engine, "ff_waitpoint_pending", where, token="")
+    await change_row(engine, "ff_waitpoint_pending", where, token_digest="")
     clock.advance(100)
     before = await dump(engine)
     await refused(engine.suspend(held, suspend_args(waitpoints=[UsePending(other_uuid())])), ContentionKind.WAITPOINT_NOT_FOUND)
@@ -181,7 +182,7 @@ async def test_what_cannot_be_used(engine: Engine, clock: ManualClock) -> None:
     assert await dump(engine) == before
 
 
-async def test_a_mailbox_of_an_earlier_attempt_is_not_ours(engine: Engine, clock: ManualClock) -> None:
+async def test_a_mailbox_of_a_later_attempt_is_not_ours(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine)
     ahead = await pending(engine, held)
@@ -190,6 +191,26 @@ async def test_a_mailbox_of_an_earlier_attempt_is_not_ours(engine: Engine, clock
     with pytest.raises(ValidationError) as caught:
         await engine.suspend(held, using(ahead))
     assert caught.value.kind is ValidationKind.INVALID_WAITPOINT_FOR_EXECUTION
+
+
+@pytest.mark.meets("suspend", "retry")
+async def test_the_mailbox_of_an_attempt_that_failed_and_what_is_in_it_are_the_next_attempts(
+    engine: Engine, clock: ManualClock
+) -> None:
+    await seed(engine)
+    ident, held = await running(engine)
+    full, empty = await pending(engine, held, "full"), await pending(engine, held, "empty")
+    assert await early(engine, ident, full) == BUFFERED
+    await engine.fail(held, "boom")
+    clock.advance(1_000)
+    await engine.promote_delayed(ident)
+    again = await claim(engine)
+    found = met(await engine.suspend(again, using(full)))
+    assert [s.signal_name for s in found.details.signals] == ["go"]
+    assert isinstance(await engine.suspend(again, using(empty)), Suspended)
+    assert await early(engine, ident, empty) == "resume_condition_satisfied"
+    await engine.complete((await claim_resumed(engine, ident)).handle)
+    await sound(engine)
 
 
 async def test_leftovers_survive_and_are_used_later(engine: Engine, clock: ManualClock) -> None:

@@ -12,6 +12,7 @@ from flowfabric.errors import NotFound, StateKind, ValidationError, ValidationKi
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.lease import Handle
+from flowfabric.model.policy import ExecutionPolicy
 from flowfabric.model.waitpoint import (
     MAX_SIGNAL_BYTES,
     ApprovalSignalArgs,
@@ -127,6 +128,19 @@ async def test_so_many_signals_and_no_more(engine: Engine) -> None:
     assert await dump(engine) == before
     assert await signal(engine, parked, max_signals_per_execution=0) == ADDED
     assert await signal(engine, parked) == ADDED
+
+
+@pytest.mark.parametrize(("stated", "asked", "most"), [(2, 10_000, 2), (2, 0, 2), (5, 2, 2), (0, 2, 2), (10_000, 3, 3)])
+async def test_the_policy_of_an_execution_limits_its_signals_too(engine: Engine, stated: int, asked: int, most: int) -> None:
+    await seed(engine)
+    policy = ExecutionPolicy(max_signals_per_execution=stated)
+    parked = await park(engine, made={"policy": policy}, resume_condition=OperatorOnly())
+    for _ in range(most):
+        assert await signal(engine, parked, max_signals_per_execution=asked) == ADDED
+    with pytest.raises(ValidationError) as caught:
+        await signal(engine, parked, max_signals_per_execution=asked)
+    assert caught.value.kind is ValidationKind.SIGNAL_LIMIT_EXCEEDED
+    assert len(await signals(engine, parked.ident)) == most
 
 
 async def test_the_limit_holds_ahead_and_over_suspensions(engine: Engine) -> None:

@@ -278,5 +278,5 @@ async def test_every_operator_and_holder_call_leaves_the_index_equal_to_its_rows
     idents = [await create(engine, priority=p) for p in (3, 1, 2)]
     await engine.change_priority(ChangePriorityArgs(execution_id=idents[1], new_priority=9))
     await engine.complete(await claim(engine))
-    loaded = await engine.store.load((Scan("ready", {"lane_id": "default", "gate": ""}),))
+    loaded = await engine.store.load((Scan("ready", {"lane_id": "default", "namespace": "default", "gate": ""}),))
     assert [r[1] for r in loaded.rows[0]] == [idents[0].uuid, idents[2].uuid]

@@ -86,6 +86,7 @@ async def test_quorum_whose_edges_are_not_all_applied_yet_is_left_alone(engine: 
     assert await graph.state(child) == "waiting"
 
 
+@pytest.mark.meets("flow", "crash")
 async def test_last_of_many_edges_is_seen_after_a_crash(engine: Engine, clock: ManualClock) -> None:
     """An edge applied after its upstream was over, by a process that died before it could count that."""
     graph = await Graph(engine).start()
@@ -175,6 +176,7 @@ async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(en
 
 
 @pytest.mark.parametrize("first", ["child", "upstream"])
+@pytest.mark.meets("flow", "replay")
 async def test_failure_in_the_very_moment_of_a_replay_counts(engine: Engine, clock: ManualClock, first: str) -> None:
     """The old failure does not count again, a new one does, even when the clock shows the same time for all of it."""
     graph = await Graph(engine).start()

@@ -44,6 +44,7 @@ def played(store: str, made: Callable[[Engine, ManualClock], Run]) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("store", sorted(EXAMPLES))
+@pytest.mark.meets("flow", "quorum", "crash", "cancel")
 def test_every_member_ends_as_foretold(store: str) -> None:
     @budget(store)
     @given(shape=shapes(200), together=st.booleans())
@@ -55,6 +56,7 @@ def test_every_member_ends_as_foretold(store: str) -> None:
 
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("store", sorted(EXAMPLES))
+@pytest.mark.meets("flow", "quorum", "replay")
 def test_every_flow_ends_whatever_is_started_again(store: str) -> None:
     @budget(store)
     @given(shape=shapes(60))

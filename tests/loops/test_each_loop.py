@@ -168,6 +168,23 @@ async def test_lease_expiry_requeues_after_the_grace_and_drops_old_grants(engine
     assert await loop.next_due(engine) is None
 
 
+@pytest.mark.parametrize("why", ["marked late", "granted"])
+async def test_what_is_left_lost_is_no_work_done(engine: Engine, clock: ManualClock, why: str) -> None:
+    """Else a clock that is moved by hand would never find the loop at rest."""
+    loop = LeaseExpiry(LoopSettings())
+    ident, _ = await running(engine)
+    clock.advance(TTL_MS + (1_000 if why == "marked late" else 0))
+    assert await loop.run(engine) == 1
+    if why == "granted":
+        await engine.issue_reclaim_grant(grant_args(ident, 2, 10 * GRACE_MS))
+    clock.advance(GRACE_MS - (1_000 if why == "marked late" else 0))
+    assert (await loop.next_due(engine), await loop.run(engine)) == (clock(), 0)
+    assert await state(engine, ident) == "LOST"
+    clock.advance(1_000 if why == "marked late" else 10 * GRACE_MS)
+    assert await loop.run(engine) == 1
+    assert await state(engine, ident) == "READY"
+
+
 async def test_the_trimmer_forgets_keys_and_walks_every_lane(engine: Engine, clock: ManualClock) -> None:
     for lane in ("a", "b", "c"):
         await completed(engine, lane_id=lane, idempotency_key=lane)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from flowfabric.engine.engine import Engine
@@ -18,7 +16,7 @@ from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.flow import CancelFlowArgs, EdgePolicy
 from flowfabric.testing import ManualClock
-from tests.engine.flow_helpers import crashing, finish, group_key, put_row, rows_of, siblings_left, states, still, submit
+from tests.engine.flow_helpers import crashing, finish, group_key, put_row, rows_of, siblings_left, still, submit
 from tests.engine.helpers import state
 
 
@@ -46,17 +44,14 @@ FILTERS: dict[str, ScannerFilter] = {
 
 @pytest.mark.parametrize("wanted", FILTERS.values(), ids=FILTERS.keys())
 async def test_lost_events_are_dispatched_as_the_filter_says(engine: Engine, clock: ManualClock, wanted: ScannerFilter) -> None:
-    said: dict[str, dict[str, Any]] = {
-        "mine": {"namespace": "mine", "tags": {"cairn.instance_id": "blue", "app.x": "1"}},
-        "other": {"namespace": "other", "tags": {"cairn.instance_id": "1", "app.x": "blue"}},
-    }
-    graph = await submit(engine, "mine>b other>c", nodes=said)
+    tags = {"mine": {"cairn.instance_id": "blue", "app.x": "1"}, "other": {"cairn.instance_id": "1", "app.x": "blue"}}
+    graphs = {name: await submit(engine, "a>b", namespace=name, nodes={"a": {"tags": said}}) for name, said in tags.items()}
     with crashing(engine):
-        await finish(engine, graph, "mine")
-        await finish(engine, graph, "other")
+        for graph in graphs.values():
+            await finish(engine, graph, "a")
     clock.advance(1_000)
     assert await engine.dispatch_completions(wanted) == 1
-    assert await states(engine, graph, "b c") == {"b": "READY", "c": "DEPS"}
+    assert {name: await state(engine, graph["b"]) for name, graph in graphs.items()} == {"mine": "READY", "other": "DEPS"}
 
 
 async def test_the_dispatcher_cancels_the_siblings_a_crash_left(engine: Engine, clock: ManualClock) -> None:

@@ -39,7 +39,8 @@ from .suspend_picture import suspend_differences
 from .suspend_spec import Suspends
 
 LANES = ("one", "two")
-SETTINGS = Settings(lease_reclaim_grace_ms=500, retention_ms=2_000)
+SETTINGS = Settings(lease_reclaim_grace_ms=500, retention_completed_ms=2_000, retention_failed_ms=3_000)
+AGES = (SETTINGS.retention_completed_ms, SETTINGS.retention_failed_ms)
 WRITES_ALTHOUGH_REFUSED = ("lease_expired", "capability_mismatch")
 MIDDLES = (None, "claimed")
 _names = itertools.count()
@@ -89,7 +90,7 @@ class Bench:
         self._path = str(Path(self._folder.name) / "ff.db") if self._folder else f"file:model-{next(_names)}?mode=memory"
         self.engine = self._open()
         prefix = "pg" if kind == "postgres" else self.engine.store.label
-        self.spec = spec(self.clock(), prefix, LANES, SETTINGS.lease_reclaim_grace_ms, SETTINGS.retention_ms)
+        self.spec = spec(self.clock(), prefix, LANES, SETTINGS.lease_reclaim_grace_ms, AGES)
         for lane in LANES:
             self.run(self.engine.set_lane_state(lane, "active"))
         self.dumped = (*DUMPED, *spec.tables)
@@ -129,6 +130,7 @@ class Bench:
         else:
             self.engine = type(self.engine)(self.engine.store, SETTINGS, seed=1)
         self.spec.looked.clear()
+        self.spec.turn.clear()
         self.story.append("crash and reopen")
         self.compare()
 

@@ -177,7 +177,7 @@ class Spending(Fleet):
         self.waits.pop(ident, None)
         return answer
 
-    def trim(self, lane: str, kept: int) -> int:
+    def trim(self, lane: str, kept: int | None) -> int:
         gone = super().trim(lane, kept)
         if gone:
             self.accounts = {key: total for key, total in self.accounts.items() if key[1] in self.execs}

@@ -20,20 +20,19 @@ Ends = Sequence[tuple[Held, bytes | None]]
 class Fleet(Spec):
     tables: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, now: int, label: str, lanes: tuple[str, ...], grace: int, retention: int) -> None:
-        super().__init__(now, label, lanes, grace, retention)
+    def __init__(self, now: int, label: str, lanes: tuple[str, ...], grace: int, ages: tuple[int, int]) -> None:
+        super().__init__(now, label, lanes, grace, ages)
         self.workers: dict[tuple[str, str], dict[str, Any]] = {}
         self.worker_events: list[tuple[str, str, str, int]] = []
-        self.looked: dict[tuple[str, frozenset[str]], int] = {}
+        self.looked: dict[tuple[str, str | None, frozenset[str]], int] = {}
         self.meanwhile: dict[str | None, Callable[[], None]] = {}
 
     def times(self) -> list[int]:
         """Every moment ahead at which something changes by itself or becomes possible."""
         found: list[int | None] = [until for _, until in self.keys.values()]
         for e in self.execs.values():
-            kept = self.retention if e.policy.retain is None else e.policy.retain
             found += [e.expiry, e.delay, e.deadline, e.timeout_at, e.grant.until if e.grant else None]
-            found += [e.lost_at + self.grace if e.lost_at else None, e.ended + kept if e.ended else None]
+            found += [e.lost_at + self.grace if e.lost_at else None, e.ended + self.age(e) if e.ended else None]
         found += [w["seen"] + w["ttl"] for w in self.workers.values()]
         return sorted({t for t in found if t is not None and t > self.now})
 
@@ -41,24 +40,24 @@ class Fleet(Spec):
         """What takes several journeys may find at this point that somebody else went in between."""
         self.meanwhile.pop(point, lambda: None)()
 
-    def claim(self, lane: str, caps: frozenset[str], *by: Any) -> list[Lease]:
+    def claim(self, lane: str, caps: frozenset[str], of: str | None, *by: Any) -> list[Lease]:
         """Whoever gets nothing and then finds something parked that he can take asks again."""
-        got = self.take(lane, caps, *by)
+        got = self.take(lane, caps, of, *by)
         self.others_at("claimed")
-        again = self.look_around(lane, caps) and not got
-        return self.take(lane, caps, *by) if again else got
+        again = self.look_around(lane, of, caps) and not got
+        return self.take(lane, caps, of, *by) if again else got
 
-    def complete_and_claim(self, many: Ends, lane: str, caps: frozenset[str], *by: Any) -> tuple[Any, ...]:
+    def complete_and_claim(self, many: Ends, lane: str, caps: frozenset[str], of: str | None, *by: Any) -> tuple[Any, ...]:
         """An answer for each end, and what was claimed. Why an end was refused is asked only after the claim, and a lease that
         ran out is marked only then.
         """
         marks, self.marks = self.marks, False
         refused = [self.refusal(h, result) is not None for h, result in many]
         self.marks = marks
-        got = self.take(lane, caps, *by)
+        got = self.take(lane, caps, of, *by)
         self.others_at("claimed")
         answers = [self.refusal(*end) if again else None for end, again in zip(many, refused, strict=True)]
-        self.look_around(lane, caps)
+        self.look_around(lane, of, caps)
         return *answers, got
 
     def refusal(self, h: Held, result: bytes | None) -> Err | None:
@@ -85,9 +84,15 @@ class Fleet(Spec):
     def lane(self, lane: str, state: str) -> None:
         self.lanes[lane] = state
 
-    def trim(self, lane: str, kept: int) -> int:
+    def age(self, e: Exec, kept: int | None = None) -> int:
+        """How long it is kept after this end, unless told otherwise: as its own policy says, else as the engine's settings do."""
+        failed = e.outcome in ("failed", "expired")
+        own = e.policy.retain_failed if failed else e.policy.retain
+        return own if own is not None else self.ages[failed] if kept is None else kept
+
+    def trim(self, lane: str, kept: int | None) -> int:
         def is_due(e: Exec) -> bool:
-            return e.ended is not None and e.ended + (kept if e.policy.retain is None else e.policy.retain) <= self.now
+            return e.ended is not None and e.ended + self.age(e, kept) <= self.now
 
         gone = [i for i, e in self.execs.items() if e.lane == lane and is_due(e)]
         over = {k for k, (ident, until) in self.keys.items() if (until or 0) <= self.now and self.has_key(ident, k)}
@@ -131,19 +136,22 @@ class Fleet(Spec):
             if e.why == ROUTED and self.is_covered(e):
                 self.unblock(e.ident, "")
 
-    def look_around(self, lane: str, caps: frozenset[str]) -> bool:
+    def look_around(self, lane: str, of: str | None, caps: frozenset[str]) -> bool:
         """Parks what nobody can take, where workers are known at all; frees what was parked and the caller can take."""
-        before = self.looked.get((lane, caps))
+        before = self.looked.get((lane, of, caps))
         if before is not None and self.now < before + LOOK_EVERY_MS:
             return False
-        self.looked[lane, caps] = self.now
+        self.looked[lane, of, caps] = self.now
         if before is None:
             return False
-        mine = [e for e in self.execs.values() if e.lane == lane]
+        if of is None:
+            list(self.turns(lane))
+        mine = [e for e in self.execs.values() if e.lane == lane and of in (None, e.namespace)]
         freed = [e for e in mine if e.why == ROUTED and e.policy.caps and e.policy.caps <= caps]
         for e in mine:
             known = any(ns == e.namespace for ns, _ in self.alive())
-            asked = [c for (at, c), when in self.looked.items() if at == lane and when > self.now - ASKED_LATELY_MS]
+            lately = [key for key, when in self.looked.items() if when > self.now - ASKED_LATELY_MS]
+            asked = [c for at, whose, c in lately if at == lane and whose in (None, e.namespace)]
             if e.state == "READY" and known and not self.is_covered(e) and not any(e.policy.caps <= c for c in asked):
                 self.block(e.ident, ROUTED)
         for e in freed:
@@ -173,10 +181,10 @@ class Fleet(Spec):
             self.release_limited()
         elif name == "retention_trimmer":
             for lane in self.lanes:
-                self.trim(lane, self.retention)
+                self.trim(lane, None)
             self.keys = {k: v for k, v in self.keys.items() if (v[1] or 0) > self.now or self.has_key(v[0], k)}
             self.keys = {k: (i, until if (until or 0) > self.now else None) for k, (i, until) in self.keys.items()}
         elif name == "worker_reaper":
             for key in [k for k, w in self.workers.items() if w["seen"] + w["ttl"] < self.now]:
                 self.bury(*key, "ttl_swept")
-            self.worker_events = [event for event in self.worker_events if event[3] > self.now - self.retention]
+            self.worker_events = [event for event in self.worker_events if event[3] > self.now - self.ages[0]]

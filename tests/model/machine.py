@@ -27,7 +27,7 @@ POLICIES = (
     Policy(max_retries=2, first_ms=300, factor=3, most_ms=500, losses=1),
     Policy(caps=GPU, losses=0, replays=1),
     Policy(max_retries=1, first_ms=200, categories=("infra_crash",), deadline=2_500, timeout=1_500),
-    Policy(losses=1, dedup=1_500, retain=400, replays=1),
+    Policy(losses=1, dedup=1_500, retain=400, retain_failed=250, replays=1),
 )
 FAILURES = ("transient", "transient", "transient", "infra_crash", "permanent", "timeout", "cancelled")
 WORKERS = ("ann", "bob")
@@ -44,9 +44,17 @@ nearby = st.sampled_from((-1, 0, 1))
 policies = st.sampled_from(POLICIES)
 prios = st.sampled_from((0, 0, 5, 9_500, -3))
 
+spaces = st.sampled_from(("a", "a", "b", None))
+"""Whose work is asked for: None is for all of it."""
+
+
+def space_of(ident: ExecutionId) -> str:
+    return dict(zip(IDENTS, NAMESPACES, strict=True)).get(ident, "a")
+
+
 HOLDER_OPS: dict[str, Callable[[Held, int], Op]] = {
     "complete": lambda h, now: ops.complete(h),
-    "complete and claim": lambda h, now: ops.complete_and_claim(((h, b"ok"),), LANES[0], GPU, "ann", 400),
+    "complete and claim": lambda h, now: ops.complete_and_claim(((h, b"ok"),), LANES[0], GPU, "ann", 400, of=space_of(h.ident)),
     "renew": lambda h, now: ops.renew(h),
     "fail": lambda h, now: ops.fail(h),
     "end": lambda h, now: ops.fail(h, "permanent"),
@@ -58,7 +66,7 @@ OUTSIDE_OPS: dict[str, Callable[[ExecutionId, str], Op]] = {
     "cancel": lambda i, lane: ops.cancel(i, OVERRIDE),
     "revoke": lambda i, lane: ops.revoke(i),
     "mark": lambda i, lane: ops.mark(i),
-    "claim": lambda i, lane: ops.claim(lane, GPU, "bob", 1_000),
+    "claim": lambda i, lane: ops.claim(lane, GPU, "bob", 1_000, of=space_of(i)),
     "take": lambda i, lane: ops.grant_and_claim(i, lane, 400),
     "replay": lambda i, lane: ops.replay(i),
     "deadline": lambda i, lane: ops.expire(i, "execution_deadline"),
@@ -153,7 +161,7 @@ class EngineMachine(RuleBasedStateMachine):
         """Brings one execution under a lease of ann."""
         if not self.make_ready(i, policy):
             return None
-        self.do(ops.claim(self.lane_of(IDENTS[i]), GPU, "ann", ttl, 3))
+        self.do(ops.claim(self.lane_of(IDENTS[i]), GPU, "ann", ttl, 3, NAMESPACES[i]))
         return next((h for h in reversed(self.bench.handles) if h.ident == IDENTS[i]), None)
 
     # ---- creating
@@ -178,9 +186,9 @@ class EngineMachine(RuleBasedStateMachine):
 
     # ---- claiming
 
-    @rule(lane=lanes, offered=caps, worker=workers, ttl=ttls, n=st.sampled_from((1, 1, 3)))
-    def claim(self, lane: str, offered: frozenset[str], worker: str, ttl: int, n: int) -> None:
-        self.do(ops.claim(lane, offered, worker, ttl, n))
+    @rule(lane=lanes, offered=caps, worker=workers, ttl=ttls, n=st.sampled_from((1, 1, 3)), of=spaces)
+    def claim(self, lane: str, offered: frozenset[str], worker: str, ttl: int, n: int, of: str | None) -> None:
+        self.do(ops.claim(lane, offered, worker, ttl, n, of))
 
     @rule(i=who, worker=workers, offered=caps, ttl=ttls)
     def issue_grant(self, i: int, worker: str, offered: frozenset[str], ttl: int) -> None:
@@ -228,10 +236,13 @@ class EngineMachine(RuleBasedStateMachine):
         worker=workers,
         ttl=ttls,
         n=st.sampled_from((1, 1, 3)),
+        of=spaces,
     )
-    def complete_and_claim(self, which: list[int], lane: str, offered: frozenset[str], worker: str, ttl: int, n: int) -> None:
+    def complete_and_claim(
+        self, which: list[int], lane: str, offered: frozenset[str], worker: str, ttl: int, n: int, of: str | None
+    ) -> None:
         many = [(self.held(each), b"%d" % at) for at, each in enumerate(which)]
-        self.do(ops.complete_and_claim(many, lane, offered, worker, ttl, n))
+        self.do(ops.complete_and_claim(many, lane, offered, worker, ttl, n, of))
 
     @precondition(holding)
     @rule(which=recent, kind=st.sampled_from(FAILURES))

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from flowfabric.engine.retention import Retention
+from flowfabric.engine.rota import Rota
 from flowfabric.loops import delayed_promoter, lease_expiry
 from flowfabric.plan import Absent, AnyOf, Covered, Form, Guard, Insert, Until, Update
 from flowfabric.rules import (
@@ -344,6 +345,17 @@ def retention_forgets_too_early(patch: Patch) -> None:
 
 
 @mutant
+def failed_ones_are_forgotten_as_soon_as_others(patch: Patch) -> None:
+    real = Retention._due
+
+    async def due(engine: Retention, index: str, lane: str, upto: int, *said: Any) -> list[Any]:
+        later = engine.settings.retention_failed_ms - engine.settings.retention_completed_ms
+        return await real(engine, index, lane, upto + later if index == "failed" else upto, *said)
+
+    patch.setattr(Retention, "_due", due)
+
+
+@mutant
 def own_retention_ignored(patch: Patch) -> None:
     real = Retention._due
 
@@ -384,6 +396,28 @@ def grant_of_another_worker_accepted(patch: Patch) -> None:
 @mutant
 def priority_order_reversed(patch: Patch) -> None:
     patch.setitem(INDEXES, "ready", msgspec.structs.replace(INDEXES["ready"], descending=()))
+
+
+@mutant
+def claims_ignore_the_namespace(patch: Patch) -> None:
+    patch.setitem(INDEXES, "ready", msgspec.structs.replace(INDEXES["ready"], group=("lane_id", "gate")))
+
+
+@mutant
+def the_first_namespace_has_every_turn(patch: Patch) -> None:
+    honest = Rota.namespaces
+
+    def namespaces(self: Rota, lane: str, *most: int) -> Any:
+        self._last.clear()
+        return honest(self, lane, *most)
+
+    patch.setattr(Rota, "namespaces", namespaces)
+
+
+@mutant
+def another_namespaces_work_is_let_go(patch: Patch) -> None:
+    honest = routes.within_reach
+    patch.setattr(routes, "within_reach", lambda waiting, lane, of, offered: honest(waiting, lane, None, offered))
 
 
 @mutant

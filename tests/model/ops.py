@@ -63,6 +63,8 @@ def as_json(policy: Policy) -> dict[str, Any] | None:
         made["routing_requirements"] = {"required_capabilities": sorted(policy.caps)}
     if policy.retain is not None:
         made["stream_policy"] = {"retention_ttl_ms": policy.retain}
+    if policy.retain_failed is not None:
+        made["retention_policy"] = {"failed_ms": policy.retain_failed}
     return made
 
 
@@ -80,10 +82,10 @@ def create(ident: ExecutionId, lane: str, namespace: str, prio: int, key: str, p
     return Op("create", lambda e: e.create_execution(args), lambda s: s.create(ident, lane, namespace, prio, key, policy, delay))
 
 
-def claim(lane: str, caps: frozenset[str], worker: str, ttl: int, n: int = 1) -> Op:
-    policy = ClaimPolicy(worker, f"{worker}-1", ttl)
+def claim(lane: str, caps: frozenset[str], worker: str, ttl: int, n: int = 1, of: str | None = "default") -> Op:
+    policy = ClaimPolicy(worker, f"{worker}-1", ttl, namespace=of)
     return Op(
-        "claim", lambda e: e.claim_many(lane, caps, policy, n), lambda s: s.claim(lane, caps, worker, f"{worker}-1", ttl, n)
+        "claim", lambda e: e.claim_many(lane, caps, policy, n), lambda s: s.claim(lane, caps, of, worker, f"{worker}-1", ttl, n)
     )
 
 
@@ -150,14 +152,16 @@ def complete(h: Held, result: bytes | None = b"ok") -> Op:
     return Op("complete", lambda e: e.complete(h.handle, result), lambda s: s.complete(h, result))
 
 
-def complete_and_claim(many: Ends, lane: str, caps: frozenset[str], worker: str, ttl: int, n: int = 1) -> Op:
-    policy = ClaimPolicy(worker, f"{worker}-1", ttl)
+def complete_and_claim(
+    many: Ends, lane: str, caps: frozenset[str], worker: str, ttl: int, n: int = 1, of: str | None = "default"
+) -> Op:
+    policy = ClaimPolicy(worker, f"{worker}-1", ttl, namespace=of)
 
     async def call(engine: Engine) -> tuple[Any, ...]:
         answers, works = await engine.complete_and_claim([(h.handle, result) for h, result in many], lane, caps, policy, n)
         return *answers, works
 
-    return Op("complete_and_claim", call, lambda s: s.complete_and_claim(many, lane, caps, worker, f"{worker}-1", ttl, n))
+    return Op("complete_and_claim", call, lambda s: s.complete_and_claim(many, lane, caps, of, worker, f"{worker}-1", ttl, n))
 
 
 def fail(h: Held, kind: str = "transient") -> Op:

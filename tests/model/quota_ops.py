@@ -22,6 +22,7 @@ from .shapes import Policy
 POLICY = Policy(max_retries=2, first_ms=200, losses=1_000)
 NOTHING: frozenset[str] = frozenset()
 Asking = tuple[tuple[str, int], ...]
+NAMESPACES = ("default", "a")
 
 
 class QuotaBench(Bench):
@@ -87,14 +88,19 @@ def create(ident: ExecutionId, wish: Wish) -> Op:
 
 
 def claims(lane: str, several: Asking, ttl: int) -> Op:
-    """One worker after the other."""
-    asked = [(ClaimPolicy(worker, f"{worker}-1", ttl), n) for worker, n in several]
+    """One worker after the other, in one namespace and then in the other."""
+    asked = [(ClaimPolicy(worker, f"{worker}-1", ttl, namespace=of), n) for of in NAMESPACES for worker, n in several]
 
     async def call(engine: Engine) -> list[Any]:
         return [work for policy, n in asked for work in await engine.claim_many(lane, NOTHING, policy, n)]
 
     def expect(spec: Any) -> list[Any]:
-        return [one for worker, n in several for one in spec.claim(lane, NOTHING, worker, f"{worker}-1", ttl, n)]
+        return [
+            one
+            for of in NAMESPACES
+            for worker, n in several
+            for one in spec.claim(lane, NOTHING, of, worker, f"{worker}-1", ttl, n)
+        ]
 
     return Op(f"claim {lane} {several}", call, expect)
 
@@ -111,7 +117,7 @@ def claims_at_once(lane: str, worker: str, sizes: tuple[int, ...], ttl: int) -> 
         return sorted((work for each in got for work in each), key=lambda work: work.execution_id)
 
     def expect(spec: Any) -> list[Any]:
-        got = spec.claims(lane, worker, f"{worker}-1", ttl, sizes)
+        got = spec.claims(lane, "default", worker, f"{worker}-1", ttl, sizes)
         wanted[:] = [len(each) for each in got]
         return sorted((one for each in got for one in each), key=lambda one: one.ident)
 

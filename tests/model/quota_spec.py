@@ -165,15 +165,17 @@ class Quotas(Fleet):
 
     # ---- starting
 
-    def take(self, lane: str, caps: frozenset[str], worker: str, instance: str, ttl: int, n: int) -> list[Lease]:
-        return self.claims(lane, worker, instance, ttl, (n,))[0]
+    def take(self, lane: str, caps: frozenset[str], of: str | None, worker: str, instance: str, ttl: int, n: int) -> list[Lease]:
+        return self.claims(lane, of, worker, instance, ttl, (n,))[0]
 
-    def claims(self, lane: str, worker: str, instance: str, ttl: int, sizes: tuple[int, ...]) -> list[list[Lease]]:
+    def claims(
+        self, lane: str, of: str | None, worker: str, instance: str, ttl: int, sizes: tuple[int, ...]
+    ) -> list[list[Lease]]:
         """The best that may start, one by one, to the first who asks; whoever may not stands in nobody's way.
 
         Nobody looks who of them has a place by hand: until the claim is over, such a one takes a second place.
         """
-        ready = [e for e in self.execs.values() if e.lane == lane and not self.held_back(e)]
+        ready = [e for e in self.execs.values() if (e.lane, e.namespace) == (lane, of) and not self.held_back(e)]
         got: list[list[Lease]] = [[] for _ in sizes]
         twice: list[UUID | None] = []
         for e in sorted(ready, key=lambda e: (-e.prio, e.created, e.ident.uuid)):

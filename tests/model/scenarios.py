@@ -32,6 +32,8 @@ from .machine import (
     outside_ops,
     policies,
     prios,
+    space_of,
+    spaces,
     ttls,
     who,
     workers,
@@ -46,13 +48,23 @@ often = st.sampled_from((True, True, False))
 
 
 class Stories(EngineMachine):
-    @rule(prios=st.tuples(prios, prios), lane=lanes, worker=workers)
-    def claim_in_order(self, prios: tuple[int, int], lane: str, worker: str) -> None:
+    @rule(prios=st.tuples(prios, prios), lane=lanes, worker=workers, of=st.sampled_from(("a", "a", None)))
+    def claim_in_order(self, prios: tuple[int, int], lane: str, worker: str, of: str | None) -> None:
         """The better of two goes first."""
         for i, prio in enumerate(prios):
             self.do(ops.create(IDENTS[i], lane, NAMESPACES[i], prio, "", NO_POLICY, None))
             self.do(ops.change_priority(IDENTS[i], prio))
-        self.do(ops.claim(lane, GPU, worker, 1_000))
+        self.do(ops.claim(lane, GPU, worker, 1_000, of=of))
+
+    @rule(prio=prios, n=st.sampled_from((1, 2, 3)), of=spaces, again=spaces)
+    def border(self, prio: int, n: int, of: str | None, again: str | None) -> None:
+        """Two namespaces in one lane: each gets its own, and a claim for all begins with another one each time."""
+        for i in (0, 2):
+            self.clear(i)
+            self.open_lane(LANES[0])
+            self.do(ops.create(IDENTS[i], LANES[0], NAMESPACES[i], prio if i else 0, "", NO_POLICY, None))
+        self.do(ops.claim(LANES[0], GPU, "ann", 1_000, n, of))
+        self.do(ops.claim(LANES[0], GPU, "bob", 1_000, 1, again))
 
     @rule(i=who, granted=workers, claimer=workers, off=nearby, ttl=ttls, sweep=st.booleans())
     def grant_then_claim(self, i: int, granted: str, claimer: str, off: int, ttl: int, sweep: bool) -> None:
@@ -60,12 +72,12 @@ class Stories(EngineMachine):
         self.make_ready(i, NO_POLICY)
         lane = self.lane_of(IDENTS[i])
         self.do(ops.issue_claim_grant(IDENTS[i], granted, GPU, 300))
-        self.do(ops.claim(lane, GPU, "cyd", ttl))
+        self.do(ops.claim(lane, GPU, "cyd", ttl, of=NAMESPACES[i]))
         self.step_to(self.now + 300, off)
         if sweep:
             self.do(ops.loop("lease_expiry"))
         self.do(ops.claim_execution(IDENTS[i], claimer, ttl))
-        self.do(ops.claim(lane, GPU, claimer, ttl))
+        self.do(ops.claim(lane, GPU, claimer, ttl, of=NAMESPACES[i]))
 
     @rule(i=who, policy=policies, what=holder_ops)
     def forged(self, i: int, policy: Policy, what: str) -> None:
@@ -86,7 +98,7 @@ class Stories(EngineMachine):
         self.do(ops.lane(lane, state))
         self.do(ops.create(IDENTS[other], lane, NAMESPACES[other], 0, "", NO_POLICY, None))
         self.do(ops.issue_claim_grant(IDENTS[i], worker, GPU, 300))
-        self.do(ops.claim(lane, GPU, worker, 1_000))
+        self.do(ops.claim(lane, GPU, worker, 1_000, of=NAMESPACES[i]))
         self.do(ops.claim_execution(IDENTS[i], worker, 400))
         self.do(ops.resume(IDENTS[i], worker, 400, self.now))
         self.do(ops.lane(lane, "active"))
@@ -98,9 +110,9 @@ class Stories(EngineMachine):
         self.make_ready(i, Policy(caps=GPU))
         lane = self.lane_of(IDENTS[i])
         if how == "claim":
-            self.do(ops.claim(lane, NOTHING, worker, ttl, 2))
+            self.do(ops.claim(lane, NOTHING, worker, ttl, 2, NAMESPACES[i]))
         elif how == "complete and claim":
-            self.do(ops.complete_and_claim((), lane, NOTHING, worker, ttl, 2))
+            self.do(ops.complete_and_claim((), lane, NOTHING, worker, ttl, 2, NAMESPACES[i]))
         elif how == "grant":
             self.do(ops.issue_claim_grant(IDENTS[i], worker, NOTHING, 300))
         else:
@@ -119,34 +131,43 @@ class Stories(EngineMachine):
         self.do(ops.loop("route_releaser"))
 
     @rule(
-        i=who, live=st.sampled_from((GPU, NOTHING, NOTHING)), known=st.sampled_from((0, 1, 1)), later=caps, long=often, by=often
+        i=who,
+        live=st.sampled_from((GPU, NOTHING, NOTHING)),
+        known=st.sampled_from((0, 1, 1)),
+        later=caps,
+        long=often,
+        by=often,
+        all_of_them=st.sampled_from((False, False, True)),
     )
-    def looked_around(self, i: int, live: frozenset[str], known: int, later: frozenset[str], long: bool, by: bool) -> None:
+    def looked_around(
+        self, i: int, live: frozenset[str], known: int, later: frozenset[str], long: bool, by: bool, all_of_them: bool
+    ) -> None:
         """What nobody alive can take is parked by whoever asks for a while, and freed by whoever can take it."""
-        lane = self.lane_of(IDENTS[i])
-        self.do(ops.claim(lane, GPU, "bob", 400, 3))
-        self.do(ops.claim(lane, NOTHING, "bob", 400, 3))
+        lane, of = self.lane_of(IDENTS[i]), None if all_of_them else NAMESPACES[i]
+        self.do(ops.claim(lane, GPU, "bob", 400, 3, of))
+        self.do(ops.claim(lane, NOTHING, "bob", 400, 3, of))
         if not self.make_ready(i, Policy(caps=GPU)):
             return
         self.step_to(self.now + (10_000 if long else 0), 0)
         self.do(ops.register(NAMESPACES[i - 1 + known], "ann", "ann", live, 5_000))
         self.step_to(self.now + 1_000, 0)
-        self.do(ops.claim(lane, NOTHING, "bob", 400) if by else ops.complete_and_claim((), lane, NOTHING, "bob", 400))
+        asking = ops.claim(lane, NOTHING, "bob", 400, of=of)
+        self.do(asking if by else ops.complete_and_claim((), lane, NOTHING, "bob", 400, of=of))
         if later:
-            self.do(ops.claim(lane, GPU, "bob", 400, 1))
+            self.do(ops.claim(lane, GPU, "bob", 400, 1, of))
         else:
             self.do(ops.register(NAMESPACES[i], "bob", "bob", NOTHING, 5_000))
 
-    @rule(i=who)
-    def asked_for(self, i: int) -> None:
+    @rule(i=who, of=spaces)
+    def asked_for(self, i: int, of: str | None) -> None:
         """Nothing is parked under the hands of one who has just asked for such work, registered or not."""
         lane = self.lane_of(IDENTS[i])
-        self.do(ops.claim(lane, GPU, "bob", 400, 3))
-        self.do(ops.claim(lane, NOTHING, "bob", 400, 3))
+        self.do(ops.claim(lane, GPU, "bob", 400, 3, of))
+        self.do(ops.claim(lane, NOTHING, "bob", 400, 3, NAMESPACES[i]))
         if self.make_ready(i, Policy(caps=GPU)):
             self.do(ops.register(NAMESPACES[i], "ann", "ann", NOTHING, 5_000))
             self.step_to(self.now + 1_000, 0)
-            self.do(ops.claim(lane, NOTHING, "bob", 400, 1))
+            self.do(ops.claim(lane, NOTHING, "bob", 400, 1, NAMESPACES[i]))
 
     @rule(
         i=who,
@@ -176,7 +197,7 @@ class Stories(EngineMachine):
         for each, policy, prio in zip(others, policies, prios, strict=True):
             self.do(ops.create(IDENTS[each], lane, NAMESPACES[each], prio, "", policy, None))
         self.step_to(None if late is None else self.bench.spec.execs[h.ident].expiry, late or 0)
-        self.do(ops.complete_and_claim(((h, b"1"),), lane, offered, "ann", 1_000, n))
+        self.do(ops.complete_and_claim(((h, b"1"),), lane, offered, "ann", 1_000, n, NAMESPACES[others[1]]))
 
     @rule(i=who, policy=policies, first=outside_ops, order=st.permutations((0, 1, 2)), n=st.sampled_from((1, 3)))
     def several_end(self, i: int, policy: Policy, first: str, order: list[int], n: int) -> None:
@@ -187,7 +208,7 @@ class Stories(EngineMachine):
             lane, other = self.lane_of(h.ident), next((each for each in self.bench.handles[::-1] if each != h), h)
             self.do(OUTSIDE_OPS[first](h.ident, lane))
             many = [((h, b"1"), (other, b"2"), (h, b"3"))[at] for at in order]
-            self.do(ops.complete_and_claim(many, lane, GPU, "bob", 1_000, n))
+            self.do(ops.complete_and_claim(many, lane, GPU, "bob", 1_000, n, NAMESPACES[i]))
 
     @rule(
         i=who,
@@ -218,7 +239,7 @@ class Stories(EngineMachine):
         if how in ("requeue", "loop"):
             self.step_to(self.now + 500, grace)
             self.do(ops.loop("lease_expiry") if how == "loop" else ops.requeue(ident, 500))
-            self.do(ops.claim(lane, GPU, "bob", 1_000))
+            self.do(ops.claim(lane, GPU, "bob", 1_000, of=space_of(ident)))
         elif how == "resume":
             self.do(ops.resume(ident, "bob", 1_000, self.now + 100))
         elif how == "reclaim":
@@ -228,7 +249,7 @@ class Stories(EngineMachine):
             self.do(ops.reclaim(ident, "bob", 1_000))
         elif how == "revoke":
             self.do(ops.revoke(ident))
-            self.do(ops.claim(lane, GPU, "bob", 1_000))
+            self.do(ops.claim(lane, GPU, "bob", 1_000, of=space_of(ident)))
 
     @rule(i=who, policy=policies, how=st.lists(st.sampled_from(("requeue", "resume", "reclaim")), min_size=2, max_size=3))
     def lost_again(self, i: int, policy: Policy, how: list[str]) -> None:
@@ -266,7 +287,7 @@ class Stories(EngineMachine):
             self.step_to(self.now + 100, off)
         self.do(
             {
-                "claim": ops.claim(lane, GPU, "bob", 400),
+                "claim": ops.claim(lane, GPU, "bob", 400, of=NAMESPACES[i]),
                 "execution": ops.claim_execution(ident, "bob", 400),
                 "take": ops.grant_and_claim(ident, lane, 400),
                 "resume": ops.resume(ident, "bob", 400, self.now),
@@ -319,7 +340,7 @@ class Stories(EngineMachine):
         if h is not None:
             self.do(ops.cancel(h.ident, OVERRIDE) if end == "cancel" else HOLDER_OPS[end](h, self.now))
             e = self.bench.spec.execs[h.ident]
-            self.step_to(self.now + (2_000 if e.policy.retain is None else e.policy.retain), off)
+            self.step_to(self.now + self.bench.spec.age(e, None if by_loop else 2_000), off)
             self.do(ops.loop("retention_trimmer") if by_loop else ops.trim(e.lane, 2_000))
 
     @rule(i=who, policy=policies, inside=holder_ops, outside=outside_ops, swapped=st.booleans(), late=st.booleans())
@@ -350,7 +371,8 @@ class Stories(EngineMachine):
             lane = self.lane_of(one.ident)
             self.do(ops.create(IDENTS[after], lane, NAMESPACES[after], 0, "", policy, None))
             sides = (((one, b"1"),), "ann"), (((other, b"2"),), "bob")
-            self.bench.race(*(ops.complete_and_claim(ends, lane, GPU, worker, 1_000, n) for ends, worker in sides))
+            of = NAMESPACES[after]
+            self.bench.race(*(ops.complete_and_claim(ends, lane, GPU, worker, 1_000, n, of) for ends, worker in sides))
 
     @rule(i=who, first=outside_ops, second=outside_ops)
     def race_outside(self, i: int, first: str, second: str) -> None:

@@ -54,6 +54,7 @@ class Policy:
     replays: int = 10
     dedup: int = 86_400_000
     retain: int | None = None
+    retain_failed: int | None = None
 
     def __repr__(self) -> str:
         said = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -16,11 +17,12 @@ OVERRIDE = "operator_override"
 
 
 class Spec:
-    def __init__(self, now: int, label: str, lanes: tuple[str, ...], grace: int, retention: int) -> None:
-        self.now, self.label, self.grace, self.retention = now, label, grace, retention
+    def __init__(self, now: int, label: str, lanes: tuple[str, ...], grace: int, ages: tuple[int, int]) -> None:
+        self.now, self.label, self.grace, self.ages = now, label, grace, ages
         self.lanes, self.marks = dict.fromkeys(lanes, "active"), True
         self.execs: dict[ExecutionId, Exec] = {}
         self.keys: dict[tuple[str, str], tuple[ExecutionId, int | None]] = {}
+        self.turn: dict[str, str] = {}
 
     # ---- pieces
 
@@ -153,9 +155,25 @@ class Spec:
             e.state, e.why, e.delay = "DELAYED", "waiting_for_delay", delay
         return execution.Created(ident, "delayed" if e.state == "DELAYED" else "waiting")  # type: ignore[arg-type]
 
-    def take(self, lane: str, caps: frozenset[str], worker: str, instance: str, ttl: int, n: int) -> list[Lease]:
-        """The best there are."""
-        ready = [e for e in self.execs.values() if e.lane == lane and not self.held_back(e) and e.policy.caps <= caps]
+    def turns(self, lane: str) -> Iterator[str]:
+        """Each namespace that has something ready, the one behind the last turn first."""
+        ready = sorted({e.namespace for e in self.execs.values() if e.lane == lane and e.state == "READY"})
+        last = self.turn.get(lane, "")
+        for each in sorted(ready, key=lambda of: (of <= last, of)):
+            self.turn[lane] = each
+            yield each
+
+    def take(self, lane: str, caps: frozenset[str], of: str | None, worker: str, instance: str, ttl: int, n: int) -> list[Lease]:
+        """The best there are of a namespace, or of one after the other."""
+        if of is None:
+            got: list[Lease] = []
+            for each in self.turns(lane):
+                got += self.take(lane, caps, each, worker, instance, ttl, n - len(got))
+                if len(got) == n:
+                    break
+            return got
+        mine = [e for e in self.execs.values() if e.lane == lane and e.namespace == of]
+        ready = [e for e in mine if not self.held_back(e) and e.policy.caps <= caps]
         free = [e for e in ready if self.live(e) is None or e.grant.worker == worker]
         free.sort(key=lambda e: (-e.prio, e.created, e.ident.uuid))
         return [self.acquire(e, worker, instance, ttl) for e in free[:n]]

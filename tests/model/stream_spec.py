@@ -239,7 +239,7 @@ class Streams(Suspends):
         if name == "retention_trimmer":
             self.forget()
 
-    def trim(self, lane: str, kept: int) -> int:
+    def trim(self, lane: str, kept: int | None) -> int:
         gone = super().trim(lane, kept)
         self.tapes = {name: tape for name, tape in self.tapes.items() if name[0] in self.execs}
         self.ends = {name: end for name, end in self.ends.items() if name[0] in self.execs}

@@ -25,7 +25,13 @@ from .suspend_spec import Suspends
 
 LANE = LANES[0]
 IDENTS = tuple(ExecutionId.of(p, UUID(int=(at + 1) << 64 | 9)) for at, p in enumerate((3, 3)))
-POLICIES = (NO_POLICY, NO_POLICY, Policy(timeout=900), Policy(deadline=2_500, losses=1), Policy(retain=400, replays=1))
+POLICIES = (
+    NO_POLICY,
+    NO_POLICY,
+    Policy(timeout=900),
+    Policy(deadline=2_500, losses=1),
+    Policy(retain=400, retain_failed=250, replays=1),
+)
 SECRETS = {"k1": "2a" * 32, "k2": "17" * 32, "k3": "c4" * 32}
 SOURCES = CountKind.DISTINCT_SOURCES
 ON_ONE: tuple[Condition, ...] = (
@@ -117,7 +123,7 @@ class SuspendMachine(RuleBasedStateMachine):
                 self.do(ops.create(ident, LANE, "a", 0, "", policy, None))
             elif e.state == "READY":
                 self.step_to(e.grant.until if e.grant else None, 1)
-                self.do(ops.claim(LANE, GPU, "ann", ttl, 2))
+                self.do(ops.claim(LANE, GPU, "ann", ttl, 2, "a"))
             elif e.state == "RUNNING":
                 self.do(ops.mark(ident))
             elif e.state == "LOST":
@@ -172,7 +178,7 @@ class SuspendMachine(RuleBasedStateMachine):
         self.do(sops.seed("k1", SECRETS["k1"]))
         for ident, policy in zip(IDENTS, (first, second), strict=True):
             self.do(ops.create(ident, LANE, "a", 0, "", policy, None))
-        self.do(ops.claim(LANE, GPU, "ann", 1_000))
+        self.do(ops.claim(LANE, GPU, "ann", 1_000, of="a"))
 
     @rule(i=who, key=st.sampled_from(KEYS[:2]), lasts=st.sampled_from((0, 300, 5_000)))
     def create_waitpoint(self, i: int, key: str, lasts: int) -> None:

@@ -141,8 +141,12 @@ def outdated_waitpoint_serves(patch: Patch) -> None:
 
 
 @mutant
-def waitpoint_of_another_attempt_serves(patch: Patch) -> None:
-    _pending(patch, lambda stored, now, fields: (structs.replace(stored, attempt_index=fields.attempt_index), now))
+def waitpoint_of_an_earlier_attempt_is_refused(patch: Patch) -> None:
+    def change(stored: Any, now: int, fields: Any) -> tuple[Any, int]:
+        later = fields.attempt_index + (stored.attempt_index != fields.attempt_index)
+        return structs.replace(stored, attempt_index=later), now
+
+    _pending(patch, change)
 
 
 @mutant

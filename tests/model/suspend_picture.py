@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from flowfabric.codec.token import sealed
 from flowfabric.model.waitpoint import Signal, Suspension, Waitpoint
 from flowfabric.store.port import Row
 from flowfabric.verify.world import World
@@ -51,7 +52,7 @@ def _stored_wait(row: Suspension) -> tuple[Any, ...]:
 
 
 def _box(box: Box) -> tuple[Any, ...]:
-    told = (box.key, box.token, box.index, box.created, box.expires, box.state, box.wait, box.names, box.activated)
+    told = (box.key, sealed(box.token), box.index, box.created, box.expires, box.state, box.wait, box.names, box.activated)
     return (box.ident.uuid, *told, box.heard, box.matched, box.last, box.satisfied, box.closed, box.why)
 
 
@@ -59,7 +60,7 @@ def _stored_box(row: Waitpoint) -> tuple[Any, ...]:
     return (
         row.execution_id,
         row.waitpoint_key,
-        row.token,
+        row.token_digest,
         row.attempt_index,
         row.created_at_ms,
         row.expires_at_ms,

@@ -171,7 +171,7 @@ class Suspends(Fleet):
         if box.ident.partition_index != h.ident.partition_index:
             no(True, "waitpoint_not_found")
         no(box.state != "pending", "waitpoint_not_pending")
-        no(box.ident != h.ident or box.index != h.index, "invalid_waitpoint_for_execution")
+        no(box.ident != h.ident or box.index > h.index, "invalid_waitpoint_for_execution")
         no(box.expires is not None and box.expires <= self.now, "pending_waitpoint_expired")
         no(isinstance(asked.until, Single) and asked.until.waitpoint_key != box.key, "invalid_input")
 
@@ -341,7 +341,7 @@ class Suspends(Fleet):
     def unreclaimable(self, e: Exec) -> str:
         return "lifecycle_phase=suspended (expected active)" if e.state == "SUSPENDED" else super().unreclaimable(e)
 
-    def trim(self, lane: str, kept: int) -> int:
+    def trim(self, lane: str, kept: int | None) -> int:
         gone = super().trim(lane, kept)
         self.boxes = {name: box for name, box in self.boxes.items() if box.ident in self.execs}
         self.once = {key: said for key, said in self.once.items() if key[0] in self.boxes}

@@ -53,7 +53,7 @@ class SuspendStories(SuspendMachine):
         ident = IDENTS[i]
         self.do(
             {
-                "claim": ops.claim(LANE, GPU, "bob", 1_000),
+                "claim": ops.claim(LANE, GPU, "bob", 1_000, of="a"),
                 "take": ops.grant_and_claim(ident, LANE, 1_000),
                 "resume": ops.resume(ident, "bob", 1_000, self.now),
                 "execution": ops.claim_execution(ident, "bob", 1_000),

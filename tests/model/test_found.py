@@ -41,7 +41,7 @@ def waits(request: pytest.FixtureRequest) -> Iterator[Bench]:
 def leased(bench: Bench, policy: Policy = NO_POLICY) -> Held:
     """One execution under a lease of ann that lasts a second."""
     bench.do(ops.create(IDENT, "one", "a", 0, "", policy, None))
-    bench.do(ops.claim("one", GPU, "ann", 1_000))
+    bench.do(ops.claim("one", GPU, "ann", 1_000, of="a"))
     return bench.handles[-1]
 
 
@@ -118,7 +118,7 @@ def test_end_beside_a_claim_is_refused_as_things_are_after_the_claim(bench: Benc
     old = leased(bench)
     bench.do(ops.delay(old, bench.clock()))
     bench.do(ops.promote(IDENT))
-    refused, works = bench.do(ops.complete_and_claim(((old, b""),), "one", GPU, "ann", 400))
+    refused, works = bench.do(ops.complete_and_claim(((old, b""),), "one", GPU, "ann", 400, of="a"))
     assert (refused.code, works[0].execution_id) == ("lease_conflict", IDENT)
 
 
@@ -126,7 +126,7 @@ def test_somebody_may_go_between_a_claim_and_what_is_said_of_the_end_beside_it(b
     """What ran out was revoked, too late for the claim to take it and before anybody asked why it could not end."""
     old = leased(bench)
     bench.to(bench.clock() + 1_000)
-    bench.race(ops.complete_and_claim(((old, b""),), "one", GPU, "ann", 400), ops.revoke(IDENT))
+    bench.race(ops.complete_and_claim(((old, b""),), "one", GPU, "ann", 400, of="a"), ops.revoke(IDENT))
 
 
 @pytest.mark.parametrize("how", ["requeued", "ended"])

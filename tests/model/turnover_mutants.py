@@ -72,7 +72,7 @@ def first_end_is_not_sent(patch: Patch) -> None:
 
     async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
         done, rows = await honest(self, plans[1:], claimer)
-        return [*(Applied(0) for _ in plans[:1]), *done], rows
+        return [*(Applied(0, (None,)) for _ in plans[:1]), *done], rows
 
     patch.setattr(Engine, "_commit_and_claim", commit_and_claim)
 

@@ -55,9 +55,13 @@ def test_every_series_is_there_with_its_labels(metrics: Metrics) -> None:
 def test_a_request_is_counted_and_timed_by_its_route(metrics: Metrics) -> None:
     metrics.http_request("/v1/executions/{id}", "GET", 200, 0.003)
     metrics.http_request("", "BREW", 999, 0.2)
+    metrics.http_request("", "TRACE", 405, 0.2)
+    metrics.http_request("", "CONNECT", 405, 0.2)
     assert values(metrics, "ff_http_requests_total") == {
         ("GET", "/v1/executions/{id}", "200"): 1,
-        ("other", "unknown", "other"): 1,
+        ("OTHER", "unknown", "other"): 1,
+        ("TRACE", "unknown", "405"): 1,
+        ("CONNECT", "unknown", "405"): 1,
     }
     buckets = values(metrics, "ff_http_request_duration_seconds_bucket")
     assert [key[0] for key in buckets if "GET" in key][:2] == ["0.005", "0.01"]

@@ -22,6 +22,14 @@ from tests.sdk.test_children import (  # noqa: F401 - run here a second time
     test_results_come_back_typed_and_in_order,
     test_two_waits_and_steps_in_between,
 )
+from tests.sdk.test_hearing_of_cancel import (  # noqa: F401 - run here a second time
+    test_a_running_task_hears_of_its_cancel,
+)
+from tests.sdk.test_joins import (  # noqa: F401 - run here a second time
+    declared,
+    test_a_join_is_given_the_results_of_those_that_succeeded,
+    test_a_race_is_given_the_result_of_the_first,
+)
 from tests.sdk.test_keys import (  # noqa: F401 - run here a second time
     test_the_same_key_with_other_arguments_names_the_run_that_has_it,
 )
@@ -45,6 +53,9 @@ from tests.sdk.test_tasks import (  # noqa: F401 - run here a second time
     test_retry_and_fatal_say_it_themselves,
     test_state_is_given_by_type,
     test_the_same_key_is_the_same_run,
+)
+from tests.sdk.test_timeouts import (  # noqa: F401 - run here a second time
+    test_after_a_wait_the_worker_gives_an_attempt_what_is_left,
 )
 
 

@@ -284,7 +284,9 @@ HOLDERS: dict[str, HolderOp] = {
     "give_up": HolderOp(lambda h: attempts.give_up(h, "r"), "cancelled"),
 }
 SWEEPS: dict[str, SweepOp] = {
-    "claim": SweepOp(claims.claim(0, lane="default", capabilities=(), worker_id=WORKER, instance="i-3", ttl_ms=TTL)),
+    "claim": SweepOp(
+        claims.claim(0, lane="default", namespace="default", capabilities=(), worker_id=WORKER, instance="i-3", ttl_ms=TTL)
+    ),
     "sweep_delayed": SweepOp(executions.SWEEP_DELAYED(0)),
     "sweep_expired": SweepOp(SWEEP_EXPIRED(0)),
 }

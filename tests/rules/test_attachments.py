@@ -97,4 +97,4 @@ def test_too_many_budgets() -> None:
 )
 def test_the_gate_of_each(found: Attached, gate: str) -> None:
     assert found.gate == gate
-    assert open_gate("lane", found).values == ("lane", gate, found.quota_policy_id)
+    assert open_gate("lane", "ns", found).values == ("lane", "ns", gate, found.quota_policy_id)

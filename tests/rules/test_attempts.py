@@ -4,8 +4,9 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec import structs
 
-from flowfabric.model.attempt import Delayed, RetryScheduled, TerminalFailed
+from flowfabric.model.attempt import ATTEMPT_TIMEOUT, Delayed, RetryScheduled, TerminalFailed
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import BackendTag, Completed, LeaseRenewal
 from flowfabric.plan import Applied, Refused
@@ -59,9 +60,11 @@ def check_released(after: Execution, *, epoch: int = RUNNING.lease_epoch) -> Non
 
 
 @pytest.mark.parametrize("ttl", [TTL, 5, 60_000])
-def test_renewing_holds_the_lease_for_the_handles_own_time(ttl: int) -> None:
-    act = attempts.renew(handle(RUNNING, lease_ttl_ms=ttl))
+@pytest.mark.parametrize("said", [1, 86_400_000])
+def test_renewing_holds_the_lease_for_as_long_as_it_was_granted_for(ttl: int, said: int) -> None:
+    act = attempts.renew(handle(RUNNING, lease_ttl_ms=said))
     store = seeded(RUNNING, TRIED)
+    assert isinstance(commit(store, attempts.renew_for(handle(RUNNING), ttl)), Applied)
     done = commit(store, act.plan)
     assert isinstance(done, Applied)
     assert act.result(done) == LeaseRenewal(NOW + ttl, RUNNING.lease_epoch)
@@ -73,8 +76,7 @@ def test_renewing_holds_the_lease_for_the_handles_own_time(ttl: int) -> None:
     )
     assert (after.lease_epoch, after.version, after.attempt_timeout_at_ms) == (RUNNING.lease_epoch, RUNNING.version, NOW + 40)
     assert stored_attempt(store).lease_expires_at_ms == NOW + ttl
-    assert told(store) == (["renewed"], [], [])
-    assert isinstance(commit(store, act.plan), Applied)
+    assert told(store) == (["renewed", "renewed"], [], [])
 
 
 @pytest.mark.parametrize(
@@ -120,13 +122,14 @@ def test_events_carry_namespace_tag_and_flow() -> None:
 
 
 def test_an_own_retention_starts_at_the_end() -> None:
-    before = execution("RUNNING", retention_ttl_ms=70)
-    for plan in (
-        attempts.complete(handle(before), None),
-        attempts.fail(handle(before), "r", "c", None).plan,
-        attempts.give_up(handle(before), "r"),
+    before = execution("RUNNING", retention_ttl_ms=70, failed_retention_ttl_ms=90)
+    for plan, kept_ms in (
+        (attempts.complete(handle(before), None), 70),
+        (attempts.give_up(handle(before), "r"), 70),
+        (attempts.fail(handle(before), "r", "c", None).plan, 90),
+        (attempts.fail(handle(before), "r", ATTEMPT_TIMEOUT, None).plan, 90),
     ):
-        assert stored(applied(Act(plan), before, attempt(before))).retain_until_ms == NOW + 70
+        assert stored(applied(Act(plan), before, attempt(before))).retain_until_ms == NOW + kept_ms
 
 
 # ---- fail
@@ -285,6 +288,16 @@ def test_a_failure_sent_again_reports_the_retry_that_waits(delay: int) -> None:
     assert isinstance(commit(store, act.plan), Refused)
     assert answer(attempts.explain(load(store, 0), HELD, "failed")) == RetryScheduled(NOW + delay, 1)  # type: ignore[arg-type]
     assert refusal(attempts.explain(load(store, 0), HELD, "success")) == "execution_not_active"
+
+
+@pytest.mark.parametrize(("reason", "answers"), [(ATTEMPT_TIMEOUT, True), ("execution_deadline", False)])
+def test_a_timeout_sent_again_answers_the_same_and_a_deadline_is_not_taken_for_it(reason: str, answers: bool) -> None:
+    store = applied(Act(attempts.fail(HELD, "too long", ATTEMPT_TIMEOUT, None).plan), RUNNING, TRIED)
+    ended = load(store, 0)
+    assert ended.execution is not None and ended.execution.terminal_outcome == "expired"
+    seen = structs.replace(ended, execution=structs.replace(ended.execution, failure_reason=reason))
+    why = attempts.explain(seen, HELD, "failed")
+    assert answer(why) == TerminalFailed() if answers else refusal(why) == "execution_not_active"
 
 
 def test_a_retry_that_was_promoted_reports_when_it_became_ready() -> None:

@@ -62,7 +62,7 @@ def test_other_actions_leave_the_execution_alone(name: str, action: str) -> None
 
 @pytest.mark.parametrize("name", LIVE)
 def test_failing_ends_it_whatever_it_is_doing(name: str) -> None:
-    before = execution(name, retention_ttl_ms=500)
+    before = execution(name, retention_ttl_ms=100, failed_retention_ttl_ms=500)
     store = after(before, FAIL, grant())
     row = stored(store)
     assert name_of(vector_of(row)) == "ENDED"

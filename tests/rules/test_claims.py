@@ -236,7 +236,8 @@ def test_only_a_lost_lease_counts_as_a_loss(cause: str, count: int) -> None:
 
 def sweep(*rows: Any, lane_id: str = "default", capabilities: tuple[str, ...] = (), limit: int = 1) -> MemoryStore:
     store = seeded(*rows)
-    plan = claims.claim(0, lane=lane_id, capabilities=capabilities, worker_id=WORKER, instance="i", ttl_ms=TTL)
+    asked: dict[str, Any] = {"lane": lane_id, "namespace": "default", "capabilities": capabilities}
+    plan = claims.claim(0, **asked, worker_id=WORKER, instance="i", ttl_ms=TTL)
     run(store.sweep(plan, limit))
     return store
 
@@ -269,6 +270,7 @@ def test_a_claim_takes_nothing_but_what_is_ready(name: str) -> None:
         ({"reserved_for": "other", "reserved_until_ms": NOW - 1}, (), True),
         ({"reserved_for": WORKER, "reserved_until_ms": NOW + 9}, (), True),
         ({"lane_id": "another"}, (), False),
+        ({"namespace": "another"}, (), False),
     ],
 )
 def test_what_a_claim_may_take(columns: dict[str, Any], offered: tuple[str, ...], taken_now: bool) -> None:
@@ -327,3 +329,18 @@ def test_an_operator_takes_what_is_ready(state: str, held: Any) -> None:
 def test_an_operator_continues_an_interrupted_attempt_that_is_held_back(name: str) -> None:
     before = execution(name, "attempt_interrupted")
     check_lease(before, applied(taken(before), before, attempt(before)), new=False, worker="operator")
+
+
+@pytest.mark.parametrize(
+    ("limit", "ends_at", "used"),
+    [
+        (None, None, 0),
+        (1_000, None, 0),
+        (None, NOW, 0),
+        (1_000, NOW + 1_000, 0),
+        (1_000, NOW + 300, 700),
+        (1_000, NOW + 5_000, 0),
+    ],
+)
+def test_how_much_of_its_time_an_attempt_has_used(limit: int | None, ends_at: int | None, used: int) -> None:
+    assert claims.time_used_ms(NOW, limit, ends_at) == used

@@ -8,7 +8,14 @@ import pytest
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Created, CreateExecutionArgs, Execution
-from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements, StreamPolicy, TimeoutPolicy, parse_policy
+from flowfabric.model.policy import (
+    ExecutionPolicy,
+    RetentionPolicy,
+    RoutingRequirements,
+    StreamPolicy,
+    TimeoutPolicy,
+    parse_policy,
+)
 from flowfabric.plan import Applied, Plan, Refused
 from flowfabric.rules import creating
 from flowfabric.rules.creating import REGISTER_LANE, SET_LANE_STATE, Creation, clamp_priority, create, repeated
@@ -126,7 +133,8 @@ def test_every_argument_is_stored() -> None:
 
 def test_without_a_policy_nothing_is_invented() -> None:
     row = created()
-    assert (row.policy, row.max_reclaim_count, row.attempt_timeout_ms, row.retention_ttl_ms) == (None, None, None, None)
+    assert (row.policy, row.max_reclaim_count, row.attempt_timeout_ms) == (None, None, None)
+    assert (row.retention_ttl_ms, row.failed_retention_ttl_ms) == (None, None)
     assert (row.required_capabilities, row.budget_ids, row.tags, row.instance_tag) == ((), (), "{}", None)
     assert (row.idempotency_key, row.payload, row.deadline_origin) == (None, b"", None)
 
@@ -136,9 +144,11 @@ def test_what_the_policy_decides_is_kept_in_columns() -> None:
         timeout_policy=TimeoutPolicy(attempt_timeout_ms=250),
         routing_requirements=RoutingRequirements(required_capabilities=("gpu",)),
         stream_policy=StreamPolicy(retention_ttl_ms=77),
+        retention_policy=RetentionPolicy(failed_ms=99),
     )
     row = created(policy)
-    assert (row.attempt_timeout_ms, row.required_capabilities, row.retention_ttl_ms) == (250, ("gpu",), 77)
+    assert (row.attempt_timeout_ms, row.required_capabilities) == (250, ("gpu",))
+    assert (row.retention_ttl_ms, row.failed_retention_ttl_ms) == (77, 99)
     assert (row.max_reclaim_count, row.budget_ids) == (100, ())
     assert row.policy is not None and json.loads(row.policy)["timeout_policy"] == {"attempt_timeout_ms": 250}
 

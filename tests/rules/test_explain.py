@@ -108,6 +108,7 @@ def test_only_what_waits_is_looked_into(vector: str, ahead: bool) -> None:
     ("outcome", "columns", "says", "facts"),
     [
         ("success", {}, "it ended well 1 s ago", Outcome("success", "", NOW - 1_000)),
+        ("success", {"failure_reason": "an earlier try"}, "it ended well 1 s ago", Outcome("success", "", NOW - 1_000)),
         (
             "failed",
             {"failure_reason": "no disk"},
@@ -242,6 +243,31 @@ def test_parked_with_nobody_there_or_with_somebody_at_last() -> None:
     assert "one is there now" in found.reasons[0].says
 
 
+@pytest.mark.parametrize("vector", ["READY", "DELAYED"])
+def test_a_task_that_no_worker_of_the_lane_has(vector: str) -> None:
+    there = (worker("a", "task:greet", "gpu"), worker("b", "task:send"), worker("off", "task:gret", lanes=("other",)))
+    found = told(vector, execution_kind="gret", workers=there)
+    assert codes(found) == ["waiting_for_capable_worker", *(["waiting_for_delay"] if vector == "DELAYED" else [])]
+    reason = found.reasons[0]
+    assert reason.says == "no live worker on lane `default` has a task `gret`; they have `greet`, `send`"
+    assert "if the name is mistyped, cancel it and submit it under the right one" in reason.hint
+    assert isinstance(reason.facts, Routing) and reason.facts.missing_everywhere == ("task:gret",)
+
+
+@pytest.mark.parametrize(
+    ("there", "needs"),
+    [
+        ((), ()),
+        ((worker("a", "task:gret"), worker("b", "task:send")), ()),
+        ((worker("a", "task:send"), worker("of the engine", "gpu")), ()),
+        ((worker("a", "task:send"),), ("task:send",)),
+    ],
+)
+def test_nothing_is_said_of_a_task_that_somebody_may_have(there: tuple[WorkerInfo, ...], needs: tuple[str, ...]) -> None:
+    found = told(execution_kind="gret", workers=there, required_capabilities=needs)
+    assert "waiting_for_capable_worker" not in codes(found)
+
+
 # ---- budgets and quotas
 
 SPENT = Budget("b-1", {"usd": 5, "tokens": 100, "calls": 0}, {"usd": 5, "tokens": 99, "calls": 7}, NOW + 2 * MIN)
@@ -356,7 +382,7 @@ def test_reasons_come_in_the_order_in_which_they_have_to_go_away() -> None:
 
 def test_until_when_and_after_which_failure() -> None:
     (later,) = told("DELAYED", delay_until_ms=NOW + MIN).reasons
-    assert later.says == "it was told to start later; its time comes in 1 min" and later.until_ms == NOW + MIN
+    assert later.says == "it was told to wait for a time; its time comes in 1 min" and later.until_ms == NOW + MIN
     assert "its time has come" in told("DELAYED", delay_until_ms=NOW).reasons[0].says
     assert "its time has come" in told("DELAYED", delay_until_ms=None).reasons[0].says
     after = {"reason": "waiting_for_retry_backoff", "delay_until_ms": NOW + 9_000, "last_failure_message": "boom"}

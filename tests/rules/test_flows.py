@@ -25,7 +25,7 @@ from flowfabric.model.flow import (
     StageDependencyEdgeArgs,
 )
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import flows
+from flowfabric.rules import flow_fields, flows
 from flowfabric.rules.decision import Act, Decision
 from flowfabric.rules.flows import Surroundings, member_of
 from flowfabric.store.memory import MemoryStore
@@ -89,24 +89,24 @@ def test_a_flow_without_a_time_takes_the_stores_and_zero_is_a_time() -> None:
 @pytest.mark.parametrize("text", ["{", "", "nonsense"])
 def test_fields_that_are_no_json(text: str) -> None:
     with pytest.raises(ValidationError, match="corruption: flow_core: raw_fields not valid JSON: "):
-        flows.fields_of(flow(fields=text))
+        flow_fields.fields_of(flow(fields=text))
 
 
 @pytest.mark.parametrize("text", ["[]", "1", '"a"', "null"])
 def test_fields_that_are_no_object(text: str) -> None:
     with pytest.raises(ValidationError, match="corruption: flow_core: raw_fields not valid JSON: an object was expected"):
-        flows.fields_of(flow(fields=text))
+        flow_fields.fields_of(flow(fields=text))
 
 
 @pytest.mark.parametrize(
     ("found", "read"), [(5, 5), ("12", 12), ("", 7), ("x", 7), ("-1", 7), ("²", 7), (None, 7), ([], 7), (1.5, 7)]
 )
 def test_a_count_is_a_number_or_its_digits(found: Any, read: int) -> None:
-    assert flows.number_in({"n": found}, "n", 7) == read
+    assert flow_fields.number_in({"n": found}, "n", 7) == read
 
 
 def test_a_count_that_is_missing() -> None:
-    assert (flows.number_in({}, "n"), flows.number_in({}, "n", 7)) == (0, 7)
+    assert (flow_fields.number_in({}, "n"), flow_fields.number_in({}, "n", 7)) == (0, 7)
 
 
 # ---- members
@@ -116,7 +116,7 @@ def adding(around: Surroundings, who: ExecutionId = IDENT, now: int | None = Non
     return flows.add_member(around, AddExecutionToFlowArgs(flow_id=FLOW_ID, execution_id=who, now=now))
 
 
-SOLO = waiting("READY", flow_id=None)
+SOLO = waiting("READY", flow_id=None, namespace="ns")
 
 
 @pytest.mark.parametrize("state", TERMINAL_FLOW_STATES)
@@ -134,6 +134,12 @@ def test_adding_a_member_checks_one_thing_after_the_other(state: str) -> None:
         assert said(adding(around)) == ("invalid_input", detail)
 
 
+def test_a_member_is_of_the_namespace_of_its_flow() -> None:
+    around = Surroundings(NOW, P, flow(), members(waiting(flow_id=None, namespace="other")))
+    assert said(adding(around)) == ("invalid_input", "execution_id: an execution of the flow's namespace, 'ns', got 'other'")
+    assert isinstance(adding(Surroundings(NOW, P, flow(fields={}), members(waiting(flow_id=None)))), Act)
+
+
 def test_a_member_is_added_once() -> None:
     assert answer(adding(Surroundings(NOW, P, flow(), members(waiting())))) == AlreadyMember(IDENT, 2)
     assert answer(adding(Surroundings(NOW, P, flow(fields={}), members(waiting())))) == AlreadyMember(IDENT, 0)
@@ -141,7 +147,7 @@ def test_a_member_is_added_once() -> None:
 
 @pytest.mark.parametrize("vector", ["READY", "RUNNING", "ENDED"])
 def test_a_new_member_grows_the_flow_and_keeps_its_own_state(vector: str) -> None:
-    before, solo = flow(settled_at_ms=NOW), waiting(vector, flow_id=None)
+    before, solo = flow(settled_at_ms=NOW), waiting(vector, flow_id=None, namespace="ns")
     decision = adding(Surroundings(NOW, P, before, members(solo)), now=NOW - 4)
     assert isinstance(decision, Act) and decision.result == Added(IDENT, 3)
     store = applied(decision, before, solo)
@@ -158,7 +164,7 @@ def test_a_new_member_without_a_time() -> None:
     assert fields(only(store, Flow))["last_mutation_at_ms"] == NOW
 
 
-@pytest.mark.parametrize("moved", [flow(version=5), waiting("READY", flow_id=None, version=9)])
+@pytest.mark.parametrize("moved", [flow(version=5), waiting("READY", flow_id=None, namespace="ns", version=9)])
 def test_a_member_is_not_added_to_what_moved_meanwhile(moved: Any) -> None:
     decision = adding(Surroundings(NOW, P, flow(), members(SOLO)))
     assert isinstance(decision, Act)
@@ -360,6 +366,6 @@ def test_a_flow_of_children_needs_a_parent_that_has_not_ended() -> None:
     assert commit(store, plan) == Refused()
     values = dict(zip(plan.form.args, plan.values, strict=True))
     row = Flow(P, FLOW_ID, 0, "open", NOW, None, 0, None, parent.partition_index, parent.uuid, values["raw_fields"])
-    assert (row.parent, flows.detached_of(row)) == (parent, {detached.uuid})
+    assert (row.parent, flow_fields.detached_of(row)) == (parent, {detached.uuid})
     alone = flows.create_flow(args, P, NOW, parent=Parent(execution_id=parent, waitpoint_key=""))
     assert '"detached"' not in dict(zip(alone.form.args, alone.values, strict=True))["raw_fields"]

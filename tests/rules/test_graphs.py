@@ -91,6 +91,12 @@ def test_nodes_live_with_their_flow_under_ids_of_their_own() -> None:
     assert checked([A, node(B, idempotency_key="")]) is None
 
 
+def test_nodes_are_of_the_namespace_of_their_flow() -> None:
+    said = "nodes: executions of the flow's namespace, 'default', got 'other'"
+    assert detail(checked([A, node(B, namespace="other")])) == said
+    assert checked([node(A, namespace="other")], namespace="other") is None
+
+
 def test_edges_join_two_nodes_under_an_id_of_their_own() -> None:
     assert detail(checked([A], (D, D), policies={C: ANY})) == "self_referencing_edge"
     for pair in ((A, C), (C, A)):

@@ -66,22 +66,25 @@ def test_one_live_worker_frees_what_it_covers(live: list[WorkerInfo], said: dict
 
 
 @pytest.mark.parametrize(
-    ("said", "free"),
+    ("said", "of", "free"),
     [
-        ({}, True),
-        ({"namespace": "other"}, True),
-        ({"lane_id": "other"}, False),
-        ({"blocking_reason": "waiting_for_locality_match"}, False),
+        ({}, "default", True),
+        ({"namespace": "other"}, "default", False),
+        ({"namespace": "other"}, "other", True),
+        ({"namespace": "other"}, None, True),
+        ({"lane_id": "other"}, "default", False),
+        ({"lane_id": "other"}, None, False),
+        ({"blocking_reason": "waiting_for_locality_match"}, "default", False),
     ],
 )
-def test_whoever_asks_a_lane_for_work_counts_as_there(said: dict[str, Any], free: bool) -> None:
+def test_a_worker_that_asks_a_lane_for_work_counts_as_there(said: dict[str, Any], of: str | None, free: bool) -> None:
     parked = waiting("gpu", **said)
-    assert routes.within_reach([parked], "default", ("gpu", "more")) == ([parked] if free else [])
+    assert routes.within_reach([parked], "default", of, ("gpu", "more")) == ([parked] if free else [])
 
 
 def test_what_needs_nothing_was_parked_on_purpose() -> None:
-    assert routes.within_reach([waiting()], "default", ("gpu",)) == []
-    assert routes.within_reach([waiting("gpu")], "default", ()) == []
+    assert routes.within_reach([waiting()], "default", "default", ("gpu",)) == []
+    assert routes.within_reach([waiting("gpu")], "default", "default", ()) == []
 
 
 def test_a_plan_names_the_version_that_was_read() -> None:

@@ -152,7 +152,7 @@ def test_what_is_remembered_for_an_execution() -> None:
 # ---- what is stored
 
 HELD = handle(execution("RUNNING"))
-SPENT: dict[str, Any] = {"expires_at_ms": NOW, "token": ""}
+SPENT: dict[str, Any] = {"expires_at_ms": NOW, "token_digest": ""}
 FOREIGN: dict[str, Any] = {**SPENT, "execution_id": UUID(int=9)}
 
 
@@ -172,7 +172,7 @@ FOREIGN: dict[str, Any] = {**SPENT, "execution_id": UUID(int=9)}
         ),
         (around(waitpoint(state="pending", **SPENT)), suspend_args(Single("z"), PENDING), "pending_waitpoint_expired"),
         (
-            around(waitpoint(state="pending", token="", expires_at_ms=NOW + 1)),
+            around(waitpoint(state="pending", token_digest="", expires_at_ms=NOW + 1)),
             suspend_args(Single("z"), PENDING),
             "waitpoint_not_token_bound",
         ),

@@ -69,7 +69,7 @@ def test_a_timeout_is_due_when_its_time_has_come(at: int, due: bool) -> None:
 
 
 def timed_out(behavior: str | None, *rows: Waitpoint, **columns: Any) -> tuple[str, Execution, MemoryStore]:
-    before = suspended(flow_id=FLOW_ID, retention_ttl_ms=10, reserved_for="w", **columns)
+    before = suspended(flow_id=FLOW_ID, retention_ttl_ms=10, failed_retention_ttl_ms=10, reserved_for="w", **columns)
     wait = suspension(**DUE, timeout_behavior=behavior)
     decision = expire(before, wait, NOW - 3, SIGNAL_ID)
     assert isinstance(decision, Act)

@@ -195,7 +195,7 @@ def test_every_binding_becomes_an_active_waitpoint_with_a_token_of_its_own() -> 
     rows = sorted(rows_of(store, Waitpoint), key=lambda row: row.waitpoint_key)
     assert [row.waitpoint_id for row in rows] == [WAITPOINT_ID, SECOND, THIRD]
     assert [json.loads(row.required_signal_names) for row in rows] == [["x"], [], ["y"]]
-    assert len({row.token for row in rows}) == 3
+    assert len({row.token_digest for row in rows}) == 3
     for row in rows:
         assert (row.state, row.suspension_id, row.execution_id) == ("active", SUSPENSION_ID, IDENT.uuid)
         assert (row.created_at_ms, row.activated_at_ms, row.expires_at_ms) == (NOW, NOW, NOW + 50)
@@ -203,7 +203,7 @@ def test_every_binding_becomes_an_active_waitpoint_with_a_token_of_its_own() -> 
 
 
 def test_a_pending_waitpoint_keeps_its_token_and_its_beginning() -> None:
-    made = waitpoint(state="pending", token="old:token", token_kid="old", expires_at_ms=NOW + 5, signal_count=2)
+    made = waitpoint(state="pending", token_digest="old", token_kid="old", expires_at_ms=NOW + 5, signal_count=2)
     heard = [signal("no"), signal("x", ident=UUID(int=5))]
     other = signal("elsewhere", ident=UUID(int=6), waitpoint_id=SECOND)
     at = around(made, signals=heard)
@@ -211,7 +211,7 @@ def test_a_pending_waitpoint_keeps_its_token_and_its_beginning() -> None:
     found = replay(args, heard)
     store = parked(args, made, *heard, other, at=at, found=found)
     row = one(store, Waitpoint)
-    assert (row.state, row.token, row.token_kid, row.created_at_ms) == ("active", "old:token", "old", made.created_at_ms)
+    assert (row.state, row.token_digest, row.token_kid, row.created_at_ms) == ("active", "old", "old", made.created_at_ms)
     assert (row.activated_at_ms, row.expires_at_ms, row.suspension_id) == (NOW, NOW + 900, SUSPENSION_ID)
     assert (json.loads(row.required_signal_names), row.signal_count) == (["x", "y"], 2)
     kept = one(store, Suspension)

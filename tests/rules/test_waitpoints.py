@@ -9,6 +9,7 @@ import pytest
 from msgspec import Struct, structs
 
 from flowfabric import model
+from flowfabric.codec.token import sealed
 from flowfabric.engine.suspensions import _Outcome
 from flowfabric.model.lease import Handle, HandleKind
 from flowfabric.model.waitpoint import (
@@ -53,7 +54,7 @@ def test_a_waitpoint_created_ahead() -> None:
     plan = create_waitpoint(handle(of), WAITPOINT_ID, "a", "k1:x", "k1", NOW, NOW + 5)
     assert isinstance(commit(store, plan), Applied)
     row = one(store, Waitpoint)
-    assert (row.state, row.waitpoint_key, row.token, row.token_kid) == ("pending", "a", "k1:x", "k1")
+    assert (row.state, row.waitpoint_key, row.token_digest, row.token_kid) == ("pending", "a", sealed("k1:x"), "k1")
     assert (row.created_at_ms, row.expires_at_ms, row.activated_at_ms, row.suspension_id) == (NOW, NOW + 5, None, None)
     assert (row.execution_id, row.attempt_index, row.required_signal_names, row.signal_count) == (IDENT.uuid, 0, "[]", 0)
     after = stored(store)
@@ -151,7 +152,7 @@ SECRET = b"do not tell " * 3
 BOUND = BoundWaitpoint(WAITPOINT_ID, "a", TOKEN)
 DETAILS = SuspensionDetails(SUSPENSION_ID, (BOUND, BOUND))
 HELD = Handle("sqlite", HandleKind.SUSPENDED, SECRET)
-ROW = waitpoint(token=TOKEN)
+ROW = waitpoint(token_digest=sealed(TOKEN))
 SIGNED = HmacKey("k9", NOW, 1, None, SECRET)
 ROTATION = rotate((), "k9", SECRET, 0, NOW)
 TELLERS: list[Any] = [
@@ -175,7 +176,7 @@ TELLERS: list[Any] = [
 
 @pytest.mark.parametrize("teller", TELLERS, ids=lambda teller: type(teller).__name__)
 def test_no_text_of_a_struct_contains_a_token_or_a_secret(teller: Any) -> None:
-    minted = waitpoint().token.partition(":")[2]
+    minted = waitpoint().token_digest.partition(":")[2]
     for text in (repr(teller), str(teller), f"{teller}", f"{[teller]!r}", f"{ {'x': (teller,)} }"):
         assert text
         for hidden in (DIGEST, minted, repr(SECRET), repr(SECRET)[2:-1], SECRET.hex()):
@@ -188,7 +189,7 @@ def test_every_struct_that_holds_a_token_or_a_secret_is_among_those_checked() ->
     kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Struct)}
     holding = {kind for kind in kinds if hidden & set(kind.__struct_fields__)}
     assert holding <= {type(teller) for teller in TELLERS}
-    assert {Waitpoint, HmacKey, BoundWaitpoint, PendingWaitpoint, DeliverSignalArgs, Handle} <= holding
+    assert {HmacKey, BoundWaitpoint, PendingWaitpoint, DeliverSignalArgs, Handle} <= holding
 
 
 def test_what_the_redacted_texts_still_say() -> None:

@@ -7,7 +7,7 @@ from uuid import UUID
 
 import msgspec
 
-from flowfabric.codec.token import mint
+from flowfabric.codec.token import mint, sealed
 from flowfabric.model.execution import Execution
 from flowfabric.model.waitpoint import (
     BoundWaitpoint,
@@ -69,7 +69,7 @@ def waitpoint(ident: UUID = WAITPOINT_ID, key: str = "a", state: str = "active",
         "waitpoint_key": key,
         "state": state,
         "token_kid": KEY.kid,
-        "token": mint(KEY, IDENT, ident),
+        "token_digest": sealed(mint(KEY, IDENT, ident)),
         "created_at_ms": NOW - 900,
         "version": 3,
         **bound,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from flowfabric import App, Context, Worker
+from flowfabric import App, Context, Retry, Worker
 
 from .processes import LEASE, LOOPS, note
 
@@ -46,6 +46,12 @@ def labours(url: str, folder: str) -> App:
             note(Path(folder) / "lost", f"lost {ctx.lost.is_set()}")
             raise
         return "done"
+
+    @app.task(timeout="2s", retry=Retry(max=5, backoff="fixed", base="100ms"))
+    async def limited() -> int:
+        note(evidence, f"begins limited {os.getpid()}")
+        await asyncio.sleep(0 if (Path(folder) / "lost").exists() else 600)
+        return os.getpid()
 
     @app.task
     async def counts(n: int) -> int:

@@ -80,13 +80,15 @@ def noted(path: Path | str) -> list[str]:
     return found.read_text(encoding="utf-8").splitlines() if found.exists() else []
 
 
-async def eventually(holds: Callable[[], Any], every_s: float = 0.02) -> None:
-    """Polls, with a deadline; `holds` may be async."""
-    ends = time.monotonic() + DEADLINE_S
+async def eventually(holds: Callable[[], Any], every_s: float = 0.02, progress: Callable[[], Any] = lambda: None) -> None:
+    """Polls, with a deadline that begins anew with every progress: the machine may be slow. `holds` may be async."""
+    seen, ends = progress(), time.monotonic() + DEADLINE_S
     while True:
         found = holds()
         if await found if asyncio.iscoroutine(found) else found:
             return
+        if (now := progress()) != seen:
+            seen, ends = now, time.monotonic() + DEADLINE_S
         assert time.monotonic() < ends, "it did not come to be"
         await asyncio.sleep(every_s)
 

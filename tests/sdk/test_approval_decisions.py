@@ -8,8 +8,12 @@ from uuid import uuid4
 import pytest
 from msgspec import Struct
 
-from flowfabric import App, Context, DeliverSignalArgs, Engine, OpenWaitpoint, Rejected, RunFailed, Worker
+from flowfabric import App, Context, DeliverSignalArgs, Engine, OpenWaitpoint, Rejected, Retry, RunFailed, Worker
 from flowfabric.errors import EngineError, ValidationError
+from flowfabric.loops.supervisor import Supervisor
+from flowfabric.testing import ManualClock
+
+MINUTE_MS = 60_000
 
 
 @pytest.fixture
@@ -17,8 +21,8 @@ def app(engine: Engine) -> App:
     return App("memory://", engine=engine)
 
 
-async def worked_off(app: App) -> None:
-    worker = Worker(app)
+async def worked_off(app: App, lease: str = "30s") -> None:
+    worker = Worker(app, lease=lease)
     try:
         await worker.run_until_idle()
     finally:
@@ -129,7 +133,6 @@ class Terms(Struct):
     days: int
 
 
-@pytest.mark.meets("suspend", "retry")
 @pytest.mark.parametrize("notified", [True, False])
 async def test_a_payload_of_another_type_is_refused_and_the_question_stays_open(
     app: App, engine: Engine, *, notified: bool
@@ -165,7 +168,6 @@ async def test_a_rejection_needs_no_payload(app: App, engine: Engine) -> None:
     assert await run.result() is False
 
 
-@pytest.mark.meets("suspend", "reclaim", "second_tenant")
 async def test_only_the_holder_of_the_lease_reads_the_token_of_its_waitpoint(app: App, engine: Engine) -> None:
     tokens: list[str | None] = []
     handles: list[Any] = []
@@ -209,3 +211,40 @@ async def test_a_link_counts_once_whatever_name_is_typed(app: App, engine: Engin
     await say(app, links[2], "approved", "ann")
     await worked_off(app)
     assert sorted((await run.result()).split(", ")) == ["ann", "cy"]
+
+
+@pytest.mark.meets("suspend", "retry", "quorum", "step")
+@pytest.mark.parametrize("why", ["the mail is away", "too late"])
+async def test_a_question_and_its_answers_outlive_the_attempt_that_asked(
+    app: App, engine: Engine, clock: ManualClock, why: str
+) -> None:
+    """The attempt ends after its mailbox was made and before it waits. The next one asks there again, or just waits."""
+    links: list[OpenWaitpoint] = []
+
+    def told(link: OpenWaitpoint) -> None:
+        links.append(link)
+        if why == "the mail is away" and len(links) == 1:
+            raise ConnectionError(why)
+        if why == "too late" and len(links) == 2:
+            clock.advance(MINUTE_MS + 2_000)
+
+    @app.task(retry=Retry(max=1, backoff="fixed", base="1s"), timeout="1m")
+    async def release(ctx: Context) -> list[str]:
+        decision = await ctx.approval("go-live", need=2, approvers=["ann", "bob"], notify=told)
+        return [answer.by for answer in decision.answers]
+
+    run = await release.submit()
+    await worked_off(app, lease="5m")
+    assert await run.state() != "suspended"
+    await say(app, links[0], "approved", "ann")
+    clock.advance(1_000)
+    loops = Supervisor(engine)
+    for _ in range(2):
+        await loops.run_once()
+        clock.advance(1_000)
+    await worked_off(app)
+    assert (await run.state(), (await run.outcome()).total_attempt_count) == ("suspended", 2)
+    assert len({link.waitpoint_id for link in links}) == 1
+    await say(app, links[-1], "approved", "bob")
+    await worked_off(app)
+    assert await run.result() == ["ann", "bob"]

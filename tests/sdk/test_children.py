@@ -156,6 +156,7 @@ async def started_by(engine: Engine, parent: Run[Any]) -> list[Run[Any]]:
 
 
 @pytest.mark.parametrize("parent_first", [True, False])
+@pytest.mark.meets("child", "replay")
 async def test_a_repaired_child_is_seen_by_a_replayed_parent(
     app: App, engine: Engine, clock: ManualClock, parent_first: bool
 ) -> None:
@@ -186,6 +187,7 @@ async def test_a_repaired_child_is_seen_by_a_replayed_parent(
 
 @pytest.mark.parametrize("call", ["submit_flow", "create_waitpoint", "suspend", "record_step"])
 @pytest.mark.parametrize("landed", [True, False])
+@pytest.mark.meets("crash", "reclaim", "child")
 async def test_a_worker_that_dies_on_the_way(
     app: App, engine: Engine, ran: list[int], clock: ManualClock, monkeypatch: pytest.MonkeyPatch, call: str, landed: bool
 ) -> None:
@@ -261,6 +263,7 @@ async def test_a_parent_that_looks_too_early_waits_on(app: App, engine: Engine, 
     assert (await run.result(), ran) == ([1, 4], [2])
 
 
+@pytest.mark.meets("child", "flow")
 async def test_a_parent_in_a_flow(app: App, engine: Engine, ran: list[int]) -> None:
     @app.task
     async def parent(ctx: Context, n: int) -> int:

@@ -57,6 +57,7 @@ async def killed_at(point: int, url: str, folder: Path, room: asyncio.Semaphore)
 
 
 @pytest.mark.parametrize("store", STORES)
+@pytest.mark.meets("crash", "reclaim", "child")
 def test_a_kill_at_every_await(store: str, tmp_path: Path) -> None:
     async def go() -> None:
         every = await points(tmp_path)

@@ -1,15 +1,16 @@
-"""A running task hears of its cancel, and of a revoked lease, within a second."""
+"""A running task hears of its cancel, and of a revoked lease, long before its lease is renewed."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 
 import pytest
 
 from flowfabric import App, Engine, Worker
+from flowfabric.model.lease import RevokeLeaseArgs
 
-PATIENCE_S = 5.0
+PATIENCE_S = 40.0
+"""It is told within a second. How long that takes on a busy machine does not matter here: the next renewal is 200 s away."""
 
 
 @pytest.fixture
@@ -17,26 +18,30 @@ def app(engine: Engine) -> App:
     return App("memory://", engine=engine)
 
 
-@pytest.mark.meets("cancel", "reclaim")
-async def test_a_running_task_hears_of_its_cancel(app: App, engine: Engine) -> None:
+@pytest.mark.parametrize("how", ["cancel", "revoke"])
+async def test_a_running_task_hears_of_its_cancel(app: App, engine: Engine, how: str) -> None:
     began, stopped = asyncio.Event(), asyncio.Event()
 
     @app.task
     async def endless() -> None:
+        if stopped.is_set():
+            return
         began.set()
         try:
             await asyncio.Event().wait()
         finally:
             stopped.set()
 
-    run, worker = await endless.submit(), Worker(app, lease="30s")
+    run, worker = await endless.submit(), Worker(app, lease="10m")
     going = asyncio.create_task(worker.run_until_idle())
     try:
         await asyncio.wait_for(began.wait(), PATIENCE_S)
-        since = time.monotonic()
-        await run.cancel()
+        if how == "cancel":
+            await run.cancel()
+        else:
+            await engine.revoke_lease(RevokeLeaseArgs(execution_id=run.id))
         await asyncio.wait_for(stopped.wait(), PATIENCE_S)
-        assert time.monotonic() - since < 3, "the next renewal is 10 s away"
-        await going
+        await asyncio.wait_for(going, PATIENCE_S)
+        assert await run.state() == ("cancelled" if how == "cancel" else "completed")
     finally:
         await worker.stop()

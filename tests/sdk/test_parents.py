@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid5
 
 import pytest
+from msgspec import structs
 
 from flowfabric import App, Context, Engine, Fatal, Run
 from flowfabric.engine.child_flows import ChildFlows
@@ -189,7 +190,8 @@ async def test_a_parent_must_be_unfinished_and_of_the_same_namespace(app: App, e
     flow = family(run.id, 7, "", ()).flow_id
 
     def asked(namespace: str) -> SubmitFlowArgs:
-        node = household.parent.creation(ExecutionId.for_flow(flow), b"{}", Options())
+        made = household.parent.creation(ExecutionId.for_flow(flow), b"{}", Options())
+        node = structs.replace(made, namespace=namespace)
         parent = Parent(execution_id=run.id, waitpoint_key="children:7")
         return SubmitFlowArgs(flow_id=flow, nodes=[node], namespace=namespace, parent=parent)
 

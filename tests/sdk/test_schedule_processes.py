@@ -19,6 +19,10 @@ from flowfabric.store.schema import TABLES
 from .processes import STORES, ask_to_end, ended, eventually, noted, started, url_on
 from .ticking import BEGIN_MS, MINUTE_MS, SharedClock, tick, ticking
 
+LOOK_S, QUIET_LOOKS = 0.1, 10
+pytestmark = pytest.mark.timeout(900)
+"""The deadlines are those of `eventually`, which begin anew with every progress."""
+
 
 class Minutes:
     """A database, the clock of all that use it, and what they have done."""
@@ -38,20 +42,29 @@ class Minutes:
 
     async def have_run(self, minutes: set[int]) -> None:
         """All of these, and no others, once each."""
-        await eventually(lambda: self.ran() >= minutes)
+        await eventually(lambda: self.ran() >= minutes, progress=self.ran)
         assert self.ran() == minutes
         assert await asyncio.to_thread(self.executions) == Counter(minutes)
 
     async def catch_up(self) -> None:
-        """Time goes on until every minute up to now has run: what a dead process held is given out again after a while."""
+        """Time goes on until every minute up to now has run: what a dead process held is given out again after a while.
+
+        It goes on only when nothing has run for a second, or a slow machine would never come up with it.
+        """
+        had, quiet = 0, 0
 
         def is_done() -> bool:
-            if self.ran() >= set(range(1, self.at + 1)):
+            nonlocal had, quiet
+            ran = self.ran()
+            if ran >= set(range(1, self.at + 1)):
                 return True
-            self.move(1)
+            had, quiet = len(ran), quiet + 1 if len(ran) == had else 0
+            if quiet == QUIET_LOOKS:
+                self.move(1)
+                quiet = 0
             return False
 
-        await eventually(is_done, every_s=0.25)
+        await eventually(is_done, LOOK_S, self.ran)
         await self.have_run(set(range(1, self.at + 1)))
 
     def ran(self) -> set[int]:

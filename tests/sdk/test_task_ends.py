@@ -12,7 +12,7 @@ import pytest
 
 from flowfabric import App, Context, Engine, Retry, RunCancelled, RunExpired, RunFailed, Worker
 from flowfabric.model.lease import RevokeLeaseArgs
-from flowfabric.sdk.failures import CancelRun, Parked
+from flowfabric.sdk.failures import CancelRun, Fatal, Parked
 
 from .helpers import impatient, unanswered, worked_off
 
@@ -77,6 +77,57 @@ async def test_whatever_a_task_raises_is_its_failure(app: App, error: BaseExcept
     with pytest.raises(RunFailed):
         await run.result()
     assert said.replace(". ", "")[:6] in ((await run.outcome()).last_failure_message or "")
+
+
+class Unsayable(Exception):
+    def __str__(self) -> str:
+        raise LookupError("no words")
+
+
+@pytest.mark.parametrize("error", [Unsayable(), CancelRun(), Fatal()])
+@pytest.mark.parametrize("cause", [None, Unsayable()])
+async def test_an_exception_without_words_ends_the_run_all_the_same(
+    app: App, error: BaseException, cause: BaseException | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CancelRun, "__str__", Unsayable.__str__)
+    tries: list[int] = []
+
+    @app.task
+    async def work() -> None:
+        tries.append(1)
+        raise error from cause
+
+    run = await work.submit()
+    assert await worked_off(app) == 1
+    kind = RunCancelled if isinstance(error, CancelRun) else RunFailed
+    said = "Fatal" if isinstance(error, Fatal) else r"\(its text cannot be read: LookupError\)"
+    with pytest.raises(kind, match=said):
+        await run.result("5s")
+    assert tries == [1]
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("x", "its result does not fit its return annotation: .*Expected `int`, got `str`"),
+        ([1], "its result does not fit its return annotation"),
+        (object(), "its result cannot be carried: object cannot be carried; use builtins, a dataclass"),
+        ({"deep": [Unsayable()]}, r"tests\.sdk\.test_task_ends\.Unsayable cannot be carried; use builtins"),
+    ],
+)
+@pytest.mark.parametrize("threaded", [False, True])
+async def test_a_result_of_another_type_fails_where_it_is_made(app: App, value: Any, said: str, threaded: bool) -> None:
+    async def here() -> int:
+        return value  # type: ignore[no-any-return]
+
+    def there() -> int:
+        return value  # type: ignore[no-any-return]
+
+    run = await app.task(there if threaded else here).submit()
+    await worked_off(app)
+    with pytest.raises(RunFailed, match=said):
+        await run.result("5s")
+    assert (await run.outcome()).result is None
 
 
 async def test_a_plain_function_that_stops_an_iteration_fails(app: App) -> None:

@@ -29,7 +29,7 @@ from flowfabric import (
     Worker,
     any_of,
 )
-from flowfabric.errors import ConfigError, NotFound
+from flowfabric.errors import ConfigError, NotFound, ValidationError
 from flowfabric.testing import ManualClock
 
 
@@ -103,7 +103,7 @@ async def test_arguments_come_as_the_hints_say(app: App, engine: Engine) -> None
         (("x",), "Expected `int`, got `str` - at `$.n`"),
         ((), "missing a required argument: 'n'"),
         ((1, 2), "too many positional arguments"),
-        ((object(),), "argument 'n': object cannot be carried"),
+        ((object(),), "argument 'n': object cannot be carried; use builtins, a dataclass, "),
     ],
 )
 async def test_bad_arguments_are_told_at_submit(app: App, engine: Engine, args: tuple[Any, ...], said: str) -> None:
@@ -113,6 +113,23 @@ async def test_bad_arguments_are_told_at_submit(app: App, engine: Engine, args: 
     with pytest.raises(PayloadError) as caught:
         await count.submit(*args)
     assert "task count" in str(caught.value) and said in str(caught.value)
+
+
+async def test_a_context_that_is_not_annotated_is_told_where_an_argument_is_missing(app: App, engine: Engine) -> None:
+    async def waits(ctx, n: int) -> None: ...  # type: ignore[no-untyped-def]
+    def blocks(context) -> None: ...  # type: ignore[no-untyped-def]
+    async def plain(n: int) -> None: ...
+    async def given(ctx: int, n: int) -> None: ...
+
+    for function, args, said in (
+        (waits, (5,), "'n'; ctx has no annotation, so it is an argument; write ctx: flowfabric.Context for the run's context"),
+        (blocks, (), "; write context: flowfabric.sync.Context for the run's context"),
+        (plain, (), "missing a required argument: 'n'"),
+        (given, (5,), "missing a required argument: 'n'"),
+    ):
+        with pytest.raises(PayloadError) as caught:
+            await app.task(function).submit(*args)
+        assert str(caught.value).endswith(said)
 
 
 def test_what_cannot_be_carried_is_told_when_the_task_is_declared() -> None:
@@ -125,11 +142,11 @@ def test_what_cannot_be_carried_is_told_when_the_task_is_declared() -> None:
     def given() -> asyncio.Lock: ...  # type: ignore[empty-body]
 
     for function, said in (
-        (custom, "argument 'thing': Lock cannot be carried"),
+        (custom, "argument 'thing': asyncio.locks.Lock cannot be carried"),
         (starred, "*args and **kwargs"),
         (optioned, "has the name of an option of submit"),
         (late, "the Context comes first"),
-        (given, "its result: Lock cannot be carried"),
+        (given, "its result: asyncio.locks.Lock cannot be carried"),
     ):
         with pytest.raises(PayloadError) as caught:
             app.task(function)
@@ -192,6 +209,60 @@ async def test_retry_and_fatal_say_it_themselves(app: App, engine: Engine, clock
     with pytest.raises(RunFailed, match="no use"):
         await run.result()
     assert len(tries) == 2
+
+
+@pytest.mark.parametrize("ends", [True, False])
+async def test_a_task_without_a_retry_policy_may_ask_for_another_try(
+    app: App, engine: Engine, clock: ManualClock, ends: bool
+) -> None:
+    """Three times, as the default policy says; any other exception is final."""
+    tries: list[int] = []
+
+    @app.task
+    async def work() -> str:
+        tries.append(1)
+        if len(tries) < 3 or not ends:
+            raise Retry("busy", after="5s")
+        return "done"
+
+    @app.task
+    async def fails() -> None:
+        tries.append(1)
+        raise ConnectionError
+
+    run = await work.submit()
+    for _ in range(4):
+        await worked_off(app)
+        clock.advance(60_000)
+        await engine.promote_delayed(run.id)
+    if ends:
+        assert (await run.result("5s"), len(tries)) == ("done", 3)
+    else:
+        with pytest.raises(RunFailed, match="Retry: busy"):
+            await run.result("5s")
+        assert len(tries) == 4
+    tries.clear()
+    run_of_fails = await fails.submit()
+    await worked_off(app)
+    with pytest.raises(RunFailed):
+        await run_of_fails.result("5s")
+    assert len(tries) == 1
+
+
+async def test_waiting_for_a_result_in_vain_says_for_whom_and_how_long(app: App, engine: Engine) -> None:
+    @app.task
+    async def work() -> None: ...
+
+    run = await work.submit()
+    with pytest.raises(TimeoutError) as caught:
+        await run.result(timeout="20ms")
+    assert str(caught.value) == f"{run.id} has not ended within 0.02 s; run.why() tells what it waits for"
+
+
+@pytest.mark.parametrize("ident", ["nonsense", "{fp:1}:x", "", None, 5, b"x"])
+def test_an_id_that_is_none_is_told(ident: Any) -> None:
+    with pytest.raises(ValidationError, match=r"invalid_input: id: the id of a run as str\(run.id\) gives it"):
+        App("memory://").run(ident)
 
 
 async def test_a_plain_function_runs_in_a_thread(app: App, engine: Engine) -> None:
@@ -485,3 +556,15 @@ async def test_middleware_stands_around_the_task(app: App, engine: Engine) -> No
     run = await work.submit()
     await worked_off(app, middleware=[noting("outer"), noting("inner")])
     assert (await run.result(), seen) == ("done", ["outer work", "inner work", "work"])
+
+
+@pytest.mark.parametrize("key", ["App.X", "app", "app.", ".x", "a b.c", "\u00e9.x"])
+async def test_a_tag_that_could_not_be_changed_later_is_not_set_either(app: App, engine: Engine, key: str) -> None:
+    task = app.task(name="work")(lambda: None)
+    with pytest.raises(ValidationError, match="lower case"):
+        await task.submit(tags={key: "1"})
+    with pytest.raises(ValidationError, match="lower case"):
+        await task.submit(tags={"a.b": "1", key: "1"})
+    assert (await engine.store.dump(["ff_exec_core"]))["ff_exec_core"] == []
+    run = await task.submit(tags={"app.x": "1"})
+    assert await engine.get_execution_tag(run.id, "app.x") == "1"

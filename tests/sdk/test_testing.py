@@ -19,6 +19,7 @@ def app() -> App:
     return App("sqlite:///never-opened.db")
 
 
+@pytest.mark.meets("step", "delay", "suspend", "retry")
 async def test_a_month_passes_and_everything_happens_at_its_time(
     app: App, ff_clock: VirtualClock, ff_worker: Callable[..., Worker]
 ) -> None:
@@ -49,6 +50,7 @@ async def test_a_month_passes_and_everything_happens_at_its_time(
     assert seen == [("asked", 0), ("nobody answered", 21), ("nobody answered", 23)]
 
 
+@pytest.mark.meets("crash", "reclaim", "step")
 async def test_a_crashed_worker_is_taken_over(
     app: App, ff_clock: VirtualClock, ff_worker: Callable[..., Worker], ff_faults: Faults
 ) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from flowfabric import App, Context, Engine, Run, Worker, any_of
+from flowfabric import App, Context, Engine, Retry, Run, Worker, any_of
+from flowfabric.testing import virtual
 from flowfabric.testing.virtual import VirtualClock
 
 PATIENCE_S = 60.0
@@ -108,3 +109,69 @@ async def test_everything_else_happens_at_its_time_meanwhile(
         await note.submit(delay=f"{days}d")
     await passed(ff_clock, "10d")
     assert seen == [2, 5]
+
+
+@pytest.mark.meets("child", "retry")
+@pytest.mark.ff_backend("memory", "sqlite", "postgres")
+async def test_a_child_that_is_tried_again_ends_at_its_time(
+    app: App, ff_engine: Engine, ff_clock: VirtualClock, ff_worker: Callable[..., Worker]
+) -> None:
+    tries: list[int] = []
+
+    @app.task(retry=Retry(max=5, backoff="fixed", base="1h"))
+    async def flaky() -> int:
+        tries.append(ff_clock.now_ms)
+        if len(tries) < 4:
+            raise ConnectionError
+        return len(tries)
+
+    @app.task
+    async def parent(ctx: Context) -> list[int]:
+        return await ctx.children(flaky.call())
+
+    ff_worker(app)
+    run = await parent.submit()
+    began = ff_clock.now_ms
+    await passed(ff_clock, "1d")
+    assert await run.result("5s") == [4]
+    assert [(at - began) // 3_600_000 for at in tries] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("how", ["submits itself", "is tried again at once"])
+@pytest.mark.ff_backend("memory", "sqlite")
+async def test_work_that_makes_more_of_itself_is_told(
+    app: App,
+    ff_engine: Engine,
+    ff_clock: VirtualClock,
+    ff_worker: Callable[..., Worker],
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    monkeypatch.setattr(virtual, "MAX_RUNS", 200)
+
+    @app.task(retry=Retry(max=1_000_000, backoff="fixed", base=0))
+    async def endless() -> None:
+        if how == "submits itself":
+            await endless.submit()
+        else:
+            raise ConnectionError
+
+    ff_worker(app)
+    await endless.submit()
+    with pytest.raises(RuntimeError, match=r"^time does not settle: there is still work .* runs of tasks \(2\d\d\)"):
+        await passed(ff_clock, "1h")
+
+
+async def test_a_span_with_too_much_in_it_is_told(
+    app: App, ff_engine: Engine, ff_clock: VirtualClock, ff_worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(virtual, "MAX_STOPS", 50)
+
+    @app.task
+    async def ticks(ctx: Context, n: int) -> None:
+        await ctx.sleep(f"{n}s")
+
+    ff_worker(app)
+    await ticks.submit_many(range(100))
+    with pytest.raises(RuntimeError, match=r"^time does not settle: something was due 50 times, and 50,000 ms are left"):
+        await passed(ff_clock, "100s")

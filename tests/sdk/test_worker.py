@@ -91,32 +91,45 @@ async def test_a_task_that_cannot_be_cancelled_does_not_hold_the_worker(app: App
     assert await run.result(timeout=5) == "done"
 
 
-async def test_a_claimer_that_failed_still_lets_the_rest_finish(
+@pytest.mark.parametrize("error", [Unavailable("claim_many"), ValueError("a torn row"), KeyError("lane")], ids=repr)
+async def test_whatever_a_claim_fails_with_it_is_asked_again(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch, error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(workers, "FIRST_PAUSE_S", 0.001)
+    real, failed = memory.claim_many, 0
+
+    async def broken(*said: Any) -> Any:
+        nonlocal failed
+        failed += 1
+        if failed < 4:
+            raise error
+        return await real(*said)
+
+    monkeypatch.setattr(memory, "claim_many", broken)
+    task = app.task(name="work")(lambda: "done")
+    async with Worker(app, loops=False):
+        run = await task.submit()
+        assert await run.result() == "done"
+    said = [record for record in caplog.records if record.name == "flowfabric.worker" and record.exc_info]
+    assert len(said) == 3 and all("trying again" in record.getMessage() for record in said)
+
+
+async def test_a_heartbeat_that_fails_in_an_unknown_way_goes_on(
     app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    began, may_end = asyncio.Event(), asyncio.Event()
+    app.task(name="any")(lambda: None)
+    real, beats = memory.heartbeat_worker, 0
 
-    @app.task
-    async def work() -> str:
-        began.set()
-        await may_end.wait()
-        return "done"
+    async def broken(*said: Any) -> Any:
+        nonlocal beats
+        beats += 1
+        if beats == 1:
+            raise RuntimeError("once")
+        return await real(*said)
 
-    async def broken(*_: Any) -> Any:
-        raise Unavailable("claim_many")
-
-    worker = Worker(app, loops=False)
-    await worker.__aenter__()
-    run = await work.submit()
-    await began.wait()
-    monkeypatch.setattr(memory, "claim_many", broken)
-    await work.submit()
-    assert worker._claimer is not None
-    await asyncio.wait({worker._claimer})
-    may_end.set()
-    with pytest.raises(Unavailable):
-        await worker.stop()
-    assert await run.result() == "done"
+    monkeypatch.setattr(memory, "heartbeat_worker", broken)
+    async with Worker(app, lease="30ms", loops=False):
+        await until(lambda: beats >= 3)
 
 
 async def test_a_worker_that_was_forgotten_registers_again(app: App, memory: Engine) -> None:

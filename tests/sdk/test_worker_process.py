@@ -16,7 +16,7 @@ from flowfabric.model.lease import RevokeLeaseArgs
 from flowfabric.store.schema import TABLES
 
 from .labours import labour, labours
-from .processes import DEADLINE_S, STORES, ask_to_end, ended, eventually, noted, started, url_on
+from .processes import DEADLINE_S, STORES, ask_to_end, ended, eventually, note, noted, started, url_on
 
 
 class Place:
@@ -98,6 +98,21 @@ async def test_a_lease_that_is_taken_away_stops_the_task(place: Place) -> None:
             await engine.revoke_lease(RevokeLeaseArgs(execution_id=run.id))
             assert await run.result(timeout=DEADLINE_S) == "done"
     assert noted(place.folder / "lost") == ["lost True"]
+
+
+@pytest.mark.meets("timeout", "crash", "retry")
+@pytest.mark.parametrize("lease", ["1s", "30s"])
+async def test_a_task_with_a_timeout_outlives_its_worker(place: Place, lease: str) -> None:
+    """Killed, it has another attempt or goes on with its whole time: whether its lease ends first or its time."""
+    async with place.app as app:
+        run = await app.tasks["limited"].submit()
+        with place.worker(lease=lease) as first:
+            await eventually(lambda: place.evidence)
+            first.kill()
+            await ended(first)
+        note(place.folder / "lost", "the first worker")
+        with place.worker() as second:
+            assert await run.result(timeout=DEADLINE_S) == second.pid
 
 
 async def test_two_workers_share_a_lane_and_keep_to_their_slots(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,16 @@ from typing import Any
 import pytest
 
 from flowfabric.errors import ConfigError
+from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import LoopSettings
+from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.server.config import INTERVALS, VARIABLES, explained, read_file, settings_of
+from flowfabric.server.serve import opened
 
 LEAST = {"FF_WAITPOINT_HMAC_SECRET": "ab" * 32, "FF_DEV_MODE": "1"}
 PG = {"FF_BACKEND": "postgres", "FF_POSTGRES_URL": "postgresql://u@h/d", "FF_API_TOKEN": "t" * 20}
 U32 = ["0", "-1", "x", "", "1.5", "4294967296", "\u0661"]
+NO_AGES = ["", "0", "0s", "999ms", "-1", "-1h", "soon", "1.5", "3651d", "315360001", "9" * 5_000]
 Row = tuple[Any, list[tuple[str, Any]], list[str]]
 
 TABLE: dict[str, Row] = {
@@ -25,11 +30,17 @@ TABLE: dict[str, Row] = {
     ),
     "FF_WAITPOINT_HMAC_GRACE_MS": (86_400_000, [("0", 0), ("1", 1)], ["-1", "x", "", str(2**64)]),
     "FF_BACKEND": ("sqlite", [("SQLite", "sqlite"), ("", "sqlite")], ["valkey", "mysql"]),
-    "FF_POSTGRES_URL": ("", [("postgresql://u@h/d", "postgresql://u@h/d")], []),
+    "FF_POSTGRES_URL": (
+        "",
+        [("postgresql://u@h/d", "postgresql://u@h/d"), ("postgres://u@h/d", "postgres://u@h/d"), ("", "")],
+        ["host=h dbname=d", "u@h/d", "ff.db", "sqlite:///ff.db", "https://h/d"],
+    ),
     "FF_POSTGRES_POOL_SIZE": (10, [("1", 1), ("4294967295", 4_294_967_295)], U32),
     "FF_SQLITE_PATH": (":memory:", [("ff.db", "ff.db")], []),
     "FF_SQLITE_POOL_SIZE": (4, [("1", 1)], U32),
     "FF_DEV_MODE": (True, [("1", True), ("TRUE", True)], []),
+    "FF_RETENTION_COMPLETED": (86_400_000, [("36h", 129_600_000), ("90", 90_000), ("3650d", 315_360_000_000)], NO_AGES),
+    "FF_RETENTION_FAILED": (604_800_000, [("30d", 2_592_000_000), ("1", 1_000), ("1h 30m", 5_400_000)], NO_AGES),
     "FF_LISTEN_ADDR": (
         ("127.0.0.1", 9090),
         [("localhost:0", ("localhost", 0)), ("[::1]:80", ("::1", 80))],
@@ -139,6 +150,22 @@ def test_postgres_needs_its_address_and_sqlite_the_word() -> None:
     assert settings_of({**LEAST, "FF_SQLITE_PATH": "ff.db"}).store_url == "sqlite:///ff.db"
 
 
+def test_an_address_of_postgres_that_is_no_url_is_refused_for_that_and_not_shown() -> None:
+    with pytest.raises(ConfigError, match=r"^invalid value for FF_POSTGRES_URL: expected postgresql://") as caught:
+        settings_of({**LEAST, **PG, "FF_POSTGRES_URL": "host=h password=hunter2"})
+    assert "hunter2" not in str(caught.value) and "sqlite" not in str(caught.value).lower()
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("FF_FLOW_PARTITIONS", "256"), ("FF_BUDGET_PARTITIONS", "32"), ("FF_QUOTA_PARTITIONS", "32")]
+)
+def test_how_many_partitions_there_are_cannot_be_changed(name: str, count: str) -> None:
+    assert settings_of({**LEAST, name: count}) == settings_of({**LEAST, name: ""}) == settings_of(LEAST)
+    for other in ("1", "64", "x", "-1"):
+        with pytest.raises(ConfigError, match=f"^invalid value for {name}: it is {count} here"):
+            settings_of({**LEAST, name: other})
+
+
 @pytest.mark.parametrize(
     ("changes", "may_start"),
     [
@@ -197,3 +224,19 @@ def test_secrets_are_never_shown() -> None:
     assert explained({}) == [
         (v.name, "(not set)" if v.secret else v.default or "(empty)", "default", v.meaning) for v in VARIABLES
     ]
+
+
+# ---- retention
+
+
+async def test_the_ages_are_those_of_the_engine_and_its_loops(tmp_path: Path) -> None:
+    ages = {"FF_RETENTION_COMPLETED": "1s", "FF_RETENTION_FAILED": "30d", "FF_RETENTION_TRIMMER_INTERVAL_S": "1"}
+    async with opened(settings_of({**LEAST, **ages, "FF_SQLITE_PATH": str(tmp_path / "ff.db")})) as engine:
+        settings = engine.settings
+        assert (settings.retention_completed_ms, settings.retention_failed_ms) == (1_000, 2_592_000_000)
+        ident = ExecutionId.solo("default")
+        await engine.create_execution(CreateExecutionArgs(execution_id=ident, lane_id="default"))
+        await engine.cancel_execution(CancelExecutionArgs(execution_id=ident))
+        async with asyncio.timeout(30):
+            while await engine.read_outcome(ident) is not None:  # noqa: ASYNC110 - the loop is on another thread
+                await asyncio.sleep(0.05)

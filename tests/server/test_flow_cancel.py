@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import TransportError
-from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import CancelExecutionArgs
+from flowfabric.ids import ExecutionId, execution_id
 from tests.engine.helpers import worker
+from tests.engine.sabotage import not_to_be_cancelled
 from tests.server.client import SOON_S, Answer, Client, memory, served, stores, uuid
 from tests.server.test_flows import Flow, a_flow
 
@@ -29,21 +27,6 @@ async def all_cancelled(client: Client, *members: str) -> None:
     async with asyncio.timeout(SOON_S):
         while await states(client, *members) != ["cancelled"] * len(members):  # noqa: ASYNC110
             await asyncio.sleep(0)
-
-
-class Sabotage:
-    """Keeps one member from being cancelled: the store fails whenever it is asked to."""
-
-    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-        self._real, self.victims, self.asked = engine.cancel_execution, set[str](), list[str]()
-        monkeypatch.setattr(engine, "cancel_execution", self)
-
-    async def __call__(self, args: CancelExecutionArgs) -> Any:
-        self.asked.append(str(args.execution_id))
-        assert (args.source, args.reason) == ("operator_override", "enough")
-        if str(args.execution_id) in self.victims:
-            raise TransportError("store", "the wire was cut")
-        return await self._real(args)
 
 
 async def owed(engine: Engine) -> list[ExecutionId]:
@@ -88,23 +71,22 @@ async def test_anything_else_does_not_wait(engine: Engine) -> None:
             assert list((await cancel(client, flow, query=query)).json) == ["CancellationScheduled"], query
 
 
-@stores
-async def test_one_member_that_cannot_be_cancelled_stays_owed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("engine", ["sqlite-file", "postgres"], indirect=True)
+async def test_one_member_that_the_database_keeps_from_being_cancelled_stays_owed(engine: Engine) -> None:
     async with served(engine) as client:
         flow = await a_flow(client)
         members = [await flow.member() for _ in range(3)]
-        sabotage = Sabotage(engine, monkeypatch)
-        sabotage.victims = {members[1]}
-        found = await cancel(client, flow, query="?wait=true")
-        said = found.json["PartiallyCancelled"]
-        assert (found.status, said["failed_member_execution_ids"]) == (200, [members[1]])
-        assert sorted(said["member_execution_ids"]) == sorted(members)
-        assert len(await owed(engine)) == 1
-        assert sorted(sabotage.asked) == sorted(members)
+        async with not_to_be_cancelled(engine, execution_id(members[1])):
+            found = await cancel(client, flow, query="?wait=true")
+            said = found.json["PartiallyCancelled"]
+            assert (found.status, said["failed_member_execution_ids"]) == (200, [members[1]])
+            assert sorted(said["member_execution_ids"]) == sorted(members)
+            assert len(await owed(engine)) == 1
+            assert await states(client, *members) == ["cancelled", "waiting", "cancelled"]
 
 
 @memory
-async def test_what_is_over_or_gone_is_as_good_as_cancelled(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_over_or_gone_is_as_good_as_cancelled(engine: Engine) -> None:
     async with served(engine) as client:
         flow = await a_flow(client)
         done, other = await flow.member(), await flow.member()
@@ -119,15 +101,21 @@ async def test_what_is_over_or_gone_is_as_good_as_cancelled(engine: Engine, monk
 
 @stores
 @pytest.mark.parametrize("policy", ["cancel_pending", "flow_only", "cancel_flow_only"])
-async def test_other_policies_leave_the_members_to_the_store(engine: Engine, policy: str) -> None:
+async def test_other_policies_list_all_members_and_are_kept_as_given(engine: Engine, policy: str) -> None:
     async with served(engine) as client:
-        flow = await a_flow(client)
-        member = await flow.member()
-        found = await cancel(client, flow, policy=policy)
-        assert (found.status, found.json["Cancelled"]["cancellation_policy"]) == (200, policy)
-        assert found.json["Cancelled"]["member_execution_ids"] in ([], [member])
-        again = await cancel(client, flow)
-        assert again.json["Cancelled"]["cancellation_policy"] in (policy, "cancel_flow_only")
+        for query in ("", "?wait=true"):
+            flow = await a_flow(client)
+            members = sorted([await flow.member(), await flow.member(lane_id="elsewhere")])
+            held = await engine.claim("elsewhere", (), worker())
+            assert held is not None
+            for asked in (policy, "cancel_all"):
+                found = await cancel(client, flow, policy=asked, query=query)
+                said = found.json["Cancelled"]
+                assert (found.status, said["cancellation_policy"]) == (200, policy)
+                assert sorted(said["member_execution_ids"]) == members
+            pending = "cancelled" if policy == "cancel_pending" else "waiting"
+            assert sorted(await states(client, *members)) == ["active", pending]
+            await engine.complete(held, b"")
 
 
 @stores

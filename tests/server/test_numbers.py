@@ -30,6 +30,18 @@ async def test_a_number_of_too_many_digits(engine: Engine, path: str) -> None:
     assert found.status == 400, found
 
 
+@pytest.mark.parametrize("number", [HUGE, f"-{HUGE}", f"{HUGE}.5", f"1e{HUGE}"])
+async def test_a_number_of_too_many_digits_in_a_body(engine: Engine, number: str) -> None:
+    async with served(engine) as client:
+        for path, body in (
+            ("/v1/executions", '{"lane_id": "default", "priority": %s}'),
+            ("/v1/executions", '{"lane_id": "default", "policy": {"timeout_policy": {"attempt_timeout_ms": %s}}}'),
+            ("/v1/quotas", '{"window_seconds": %s, "max_requests_per_window": 1, "max_concurrent": 1}'),
+        ):
+            found = await client.send("POST", path, data=body % number, headers={"Content-Type": "application/json"})
+            assert found.status in (400, 422), found
+
+
 async def test_leading_zeros_of_a_partition_do_not_count(engine: Engine) -> None:
     ident, _ = await running(engine)
     async with served(engine) as client:

@@ -16,8 +16,10 @@ from yarl import URL
 
 from flowfabric.codec.cursor import BEGINNING
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import EngineError, TransportError
+from flowfabric.errors import EngineError, NotFound, TransportError
+from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import FailureClass
+from flowfabric.server.routes import streams
 from tests.engine.helpers import claim, create, running
 from tests.engine.stream_helpers import asleep, patch, say
 from tests.server.client import SOON_S, Client, memory, new_id, served, stores
@@ -89,6 +91,35 @@ async def test_reading_and_tailing(engine: Engine) -> None:
 
 
 @stores
+async def test_a_tail_waits_for_an_execution_that_is_not_there_yet(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams, "LOOK_AGAIN_S", 0.01)
+    real, missed = engine.tail_stream, asyncio.Event()
+
+    async def looking(*args: Any) -> Any:
+        try:
+            return await real(*args)
+        except NotFound:
+            missed.set()
+            raise
+
+    monkeypatch.setattr(engine, "tail_stream", looking)
+    async with served(engine) as client:
+        ident, clock = new_id(), asyncio.get_running_loop().time
+        path = f"/v1/executions/{ident}/attempts/0/stream/tail"
+        assert (await client.get(path)).json == {"frames": [], "count": 0}
+        began = clock()
+        assert (await client.get(f"{path}?block_ms=200")).json == {"frames": [], "count": 0}
+        assert clock() - began >= 0.2
+        missed.clear()
+        waiting = asyncio.create_task(client.get(f"{path}?block_ms=30000"))
+        async with asyncio.timeout(SOON_S):
+            await missed.wait()
+            await create(engine, execution_id=ExecutionId(ident))
+            await say(engine, await claim(engine), "here")
+            assert (await waiting).json["count"] == 1
+
+
+@stores
 async def test_a_tail_waits_for_the_claim_of_its_attempt(engine: Engine) -> None:
     async with served(engine) as client:
         ident = await create(engine)
@@ -124,7 +155,7 @@ async def test_cursors_and_limits_that_are_refused(engine: Engine, query: str) -
         ident = await client.create()
         found = await client.get(f"/v1/executions/{ident}/attempts/0/stream{query}")
         assert (found.status, bool(found.error)) == (400, True)
-        for index in ("x", "-1", "2147483648"):
+        for index in ("x", "-1", "4294967296"):
             assert (await client.get(f"/v1/executions/{ident}/attempts/{index}/stream")).status == 400
 
 

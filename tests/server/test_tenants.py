@@ -49,7 +49,7 @@ async def _tenant(engine: Engine, client: Client, name: str) -> Tenant:
     held = []
     for _ in range(2):
         ident = ExecutionId(await mine.create(**made))
-        handle = await engine.claim(name, (), ClaimPolicy("w", f"{name}-1", 30_000))
+        handle = await engine.claim(name, (), ClaimPolicy("w", f"{name}-1", 30_000, namespace=name))
         assert handle is not None
         held.append((ident, handle))
     parked = await park_held(engine, *held[1])
@@ -83,7 +83,7 @@ async def tries(
     """Everything one can try on somebody's things; or on things that nobody has."""
     at, client = f"/v1/executions/{running}", by.client
     claim = {"lane_id": on.name, "worker_instance_id": "i", "grant_ttl_ms": 1_000}
-    turn: dict[str, Any] = {"capabilities": [], "policy": ClaimPolicy("w", "i", 30_000), "n": 1}
+    turn: dict[str, Any] = {"capabilities": [], "policy": ClaimPolicy("w", "i", 30_000, namespace=by.name), "n": 1}
     edge = {
         "flow_id": by.flow,
         "edge_id": str(UUID(int=7)),
@@ -189,7 +189,8 @@ async def test_nothing_is_made_in_anothers_name_or_lane(engine: Engine, tmp_path
         for said in (
             {"namespace": "bob", "lane_id": "ann"},
             {"namespace": "ann", "lane_id": "bob"},
-            {"lane_id": "ann"},
+            {"lane_id": "bob"},
+            {"namespace": "default", "lane_id": "ann"},
         ):
             for path, body in (
                 ("/v1/executions", said),
@@ -285,4 +286,7 @@ async def test_schedules_are_ones_own(engine: Engine, tmp_path: Path, word: str)
     async with tenants(engine, tmp_path) as (ann, _):
         assert (await ann.client.post(f"/v1/schedules/nightly/{word}?namespace=ann")).status == 200
         assert (await ann.client.post(f"/v1/schedules/nightly/{word}?namespace=bob")).status == 404
-        assert (await ann.client.post(f"/v1/schedules/nightly/{word}")).status == 404
+        assert (await ann.client.post(f"/v1/schedules/nightly/{word}?namespace=default")).status == 404
+        assert (await ann.client.post(f"/v1/schedules/nightly/{word}")).status == 200
+        assert set((await engine.read_schedules("ann")).marks) == {"nightly"}
+        assert [(await engine.read_schedules(other)).marks for other in ("bob", "default")] == [{}, {}]

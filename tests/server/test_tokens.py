@@ -64,7 +64,6 @@ def test_roles_and_what_they_imply(tmp_path: Path, roles: list[str], may: set[st
         GOOD + "color = 1\n",
         GOOD.replace("0123456789abcdef", "0123456789abcde"),
         GOOD + GOOD.replace("abcdef", "abcdef0"),
-        GOOD.replace("read", "work") + 'namespace = "n"\n',
         GOOD.replace("read", "admin") + 'namespace = "n"\nlanes = "l"\n',
         "".join(GOOD.replace('"a"', f'"a{n}"').replace("abcdef", f"abcdef{n}") for n in range(MAX_TOKENS + 1)),
         'token = "x"\n',

@@ -45,6 +45,22 @@ async def test_only_who_can_gets_it(engine: Engine) -> None:
 
 @memory
 @pytest.mark.parametrize(
+    ("sent", "meant"), [("pool%2Fw3", "pool/w3"), ("100%25", "100%"), ("%2e%2E", ".."), ("a%252Fb", "a%2Fb")]
+)
+async def test_a_path_is_split_before_it_is_decoded(engine: Engine, sent: str, meant: str) -> None:
+    async with served(engine) as client:
+        ident = await client.create(lane_id=meant)
+        found = await client.post(f"/v1/workers/{sent}/claim", {**CLAIM, "lane_id": meant})
+        assert (found.status, found.json["execution_id"]) == (200, ident)
+        (grant,) = (await engine.store.dump(["ff_claim_grant"]))["ff_claim_grant"]
+        assert meant in grant
+        lane = await client.get(f"/v1/lanes/{sent}")
+        assert (lane.status, lane.json["lane_id"]) == (200, meant)
+        assert (await client.get(f"/v1%2Flanes/{sent}")).status == 404
+
+
+@memory
+@pytest.mark.parametrize(
     ("worker", "changes", "status", "said"),
     [
         ("w%201", {}, 400, "worker_id: must not contain whitespace or control characters"),
@@ -54,7 +70,10 @@ async def test_only_who_can_gets_it(engine: Engine) -> None:
         ("w1", {"worker_instance_id": "é" * 129}, 400, "worker_instance_id: exceeds 256 bytes (got 258)"),
         ("w1", {"grant_ttl_ms": 0}, 400, "grant_ttl_ms must be in 1..=60000"),
         ("w1", {"grant_ttl_ms": -1}, 400, "grant_ttl_ms must be in 1..=60000"),
-        ("w1", {"lane_id": ""}, 422, "invalid JSON: Unprocessable Entity"),
+        ("w1", {"lane_id": ""}, 400, None),
+        ("w1", {"lane_id": "x" * 65}, 400, None),
+        ("w1", {"lane_id": "na\u00efve"}, 400, None),
+        ("w1", {"lane_id": 1}, 422, "invalid JSON: Unprocessable Entity"),
         ("w1", {"capabilities": ["a,b"]}, 400, None),
         ("w1", {"capabilities": [""]}, 400, None),
         ("w1", {"capabilities": [f"c{n}" for n in range(257)]}, 400, None),

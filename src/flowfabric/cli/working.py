@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from flowfabric.cli.counting import counted
 from flowfabric.cli.loading import loaded
-from flowfabric.connect import is_postgres, postgres_options
-from flowfabric.errors import ConfigError
+from flowfabric.connect import is_http, is_postgres, postgres_options
+from flowfabric.errors import ConfigError, TransportError
 from flowfabric.observe import sentry
 from flowfabric.observe.logs import VARIABLE
 from flowfabric.observe.logs import log_to_stderr as json_to_stderr
@@ -24,6 +24,7 @@ from flowfabric.sdk.times import Span
 from flowfabric.sdk.worker import Worker
 
 LOG_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 5.0
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -103,6 +104,7 @@ async def serve(
     also_stop: Callable[[Callable[[], None]], None] | None = None,
 ) -> None:
     """Until a signal; a second one does not wait for what runs. `also_stop` is given another way to be told."""
+    await reached(app)
     async with app:
         worker = Worker(app, lanes=lanes, concurrency=wanted.concurrency, grace=wanted.grace, middleware=middleware)
         stopper = Stopper(worker, wanted.grace)
@@ -117,6 +119,23 @@ async def serve(
         await working
         await stopper.over()
     say(f"stopped; {worker.done} run by this worker")
+
+
+async def reached(app: App) -> None:
+    """A worker may be started before the server that it works for, or while that one is replaced."""
+    pause, told = FIRST_PAUSE_S, False
+    while True:
+        try:
+            await app.engine()
+            return
+        except TransportError as error:
+            if not is_http(app.url) or not error.retryable:
+                raise
+            if not told:
+                told = True
+                say(f"waiting for the server: {error}")
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, LAST_PAUSE_S)
 
 
 def _counted(app: App, lanes: Sequence[str], wanted: Wanted) -> str:

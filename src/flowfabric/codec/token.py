@@ -15,6 +15,7 @@ from flowfabric.model.waitpoint import HmacKey
 MAX_TOKEN_BYTES = 512
 _SHAPE = re.compile(r"([^:\ud800-\udfff]+):([0-9a-fA-F]{64})\Z")  # a lone surrogate is no text: it has no bytes to compare
 FINGERPRINT_DIGITS = 16
+_SEALED = re.compile(rf"[0-9a-f]{{{FINGERPRINT_DIGITS}}}:[0-9a-f]{{64}}\Z")
 
 
 def mint(key: HmacKey, execution: ExecutionId, waitpoint: UUID, approver: str = "") -> str:
@@ -27,10 +28,31 @@ def _digest(key: HmacKey, execution: ExecutionId, waitpoint: UUID, approver: str
     return hmac.new(key.secret, said.encode(), hashlib.sha256).hexdigest()
 
 
+def sealed(token: str) -> str:
+    """What is stored of a token: the digits that listings show, and a digest. Nothing opens by it."""
+    if not token:
+        return ""
+    return f"{fingerprint(token)[1]}:{hashlib.sha256(token.encode()).hexdigest()}"
+
+
+def digits_of(stored: str) -> str:
+    """What listings show of a sealed token; nothing where it is none."""
+    return stored.partition(":")[0] if _SEALED.match(stored) else ""
+
+
 def of_approver(stored: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID, approver: str) -> str | None:
     """The token of an approver's link, by the key the waitpoint's own token was made with; none if that key is gone."""
     key = next((key for key in keys if _is_of(stored, key)), None)
     return None if key is None else mint(key, execution, waitpoint, approver)
+
+
+def again(stored: str, kid: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID) -> str | None:
+    """The waitpoint's own token, by the key it was made with; none if that key is gone."""
+    key = next((key for key in keys if hmac.compare_digest(key.kid.encode(), kid.encode())), None)
+    if key is None or not stored:
+        return None
+    token = mint(key, execution, waitpoint)
+    return token if hmac.compare_digest(sealed(token).encode(), stored.encode()) else None
 
 
 def active_key(keys: Sequence[HmacKey]) -> HmacKey | None:

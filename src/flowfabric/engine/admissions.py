@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 from uuid import UUID
@@ -17,6 +18,7 @@ from msgspec import Struct
 
 from flowfabric.engine.attachments import Attachments
 from flowfabric.engine.onlooker import NOBODY
+from flowfabric.engine.quarantine import sound
 from flowfabric.engine.standing import READS_PER_QUOTA, Tallies, budget_reads, budgets_in, over_limit
 from flowfabric.errors import Contention, ContentionKind
 from flowfabric.model.quota import BUDGET_GATE, QuotaPolicy
@@ -50,18 +52,25 @@ KNOWN_FOR_S = 1.0
 """How long a look at a lane's quotas answers for the lane. The last claim may have gone to another process."""
 MAX_LANES = 10_000
 _COLUMNS = Candidate.__struct_fields__
+Place = tuple[str, str]
+"""A lane and a namespace."""
 
 
 class Claimer(Struct, frozen=True):
-    """One who asks for work."""
+    """One who asks for work of a lane, of one namespace or of all of them."""
 
     lane: str
+    namespace: str | None
     capabilities: tuple[str, ...]
     worker_id: str
     instance: str
     ttl_ms: int
     wanted: int
     waits: bool = False
+
+    @property
+    def place(self) -> tuple[str, str | None]:
+        return self.lane, self.namespace
 
 
 class Later(Struct, frozen=True):
@@ -111,20 +120,22 @@ class Admissions:
         self._store, self._attachments = store, attachments
         self.tallies = Tallies()
         self.onlooker = NOBODY
-        self._waiting: dict[str, list[_Job]] = {}
+        self._waiting: dict[Place, list[_Job]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._start: dict[str, int] = {}
-        self._usual: dict[str, frozenset[str]] = {}
-        self._known: dict[str, Later] = {}
+        self._start: dict[Place, int] = {}
+        self._usual: dict[Place, frozenset[str]] = {}
+        self._known: dict[Place, Later] = {}
 
     async def claim(self, claimer: Claimer) -> tuple[list[Row], Later]:
+        assert claimer.namespace is not None, "a round serves one namespace"
+        place = (claimer.lane, claimer.namespace)
         job = _Job(claimer, asyncio.get_running_loop().create_future())
-        queue = self._waiting.get(claimer.lane)
+        queue = self._waiting.get(place)
         if queue is not None:
             queue.append(job)
         else:
-            self._waiting[claimer.lane] = [job]
-            task = asyncio.create_task(self._drain(claimer.lane))
+            self._waiting[place] = [job]
+            task = asyncio.create_task(self._drain(place))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return await job.answer
@@ -133,29 +144,29 @@ class Admissions:
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
-    async def _drain(self, lane: str) -> None:
-        while queue := self._waiting[lane]:
+    async def _drain(self, place: Place) -> None:
+        while queue := self._waiting[place]:
             jobs = _taken(queue)
             try:
-                served, later = await self._serve(lane, [job.claimer for job in jobs])
+                served, later = await self._serve(place, [job.claimer for job in jobs])
             except Exception as error:
                 for job in jobs:
                     if not job.answer.done():
                         job.answer.set_exception(error)
                 continue
-            self._remember(lane, later)
+            self._remember(place, later)
             for job, rows in zip(jobs, served, strict=True):
                 if not job.answer.done():
                     job.answer.set_result((rows, later))
-        del self._waiting[lane]  # in the same breath as finding nothing, or a job that comes now would wait for nobody
+        del self._waiting[place]  # in the same breath as finding nothing, or a job that comes now would wait for nobody
 
-    async def _serve(self, lane: str, claimers: list[Claimer]) -> tuple[list[list[Row]], Later]:
+    async def _serve(self, place: Place, claimers: list[Claimer]) -> tuple[list[list[Row]], Later]:
         """A part of the gates after the other, until everybody has something."""
         served: list[list[Row]] = [[] for _ in claimers]
         later = Later()
-        for gates in self._parts(lane, await self._attachments.gates(lane)) if claimers else ():
+        for gates in self._parts(place, await self._attachments.gates(*place)) if claimers else ():
             asking = [at for at, rows in enumerate(served) if not rows]
-            got, said = await self._round(lane, gates, [claimers[at] for at in asking])
+            got, said = await self._round(place, gates, [claimers[at] for at in asking])
             for at, rows in zip(asking, got, strict=True):
                 served[at] = rows
             later = later.beside(said)
@@ -163,21 +174,21 @@ class Admissions:
                 break
         return served, later
 
-    def _parts(self, lane: str, gates: tuple[str, ...]) -> list[tuple[str, ...]]:
+    def _parts(self, place: Place, gates: tuple[str, ...]) -> list[tuple[str, ...]]:
         """Where there are many, each time another part comes first."""
         if len(gates) <= MOST_GATES:
             return [gates]
-        start = self._start.get(lane, 0) % len(gates)
-        self._start[lane] = start + MOST_GATES
+        start = self._start.get(place, 0) % len(gates)
+        self._start[place] = start + MOST_GATES
         turned = gates[start:] + gates[:start]
         return [turned[at : at + MOST_GATES] for at in range(0, len(turned), MOST_GATES)]
 
-    async def _round(self, lane: str, gates: tuple[str, ...], claimers: list[Claimer]) -> tuple[list[list[Row]], Later]:
+    async def _round(self, place: Place, gates: tuple[str, ...], claimers: list[Claimer]) -> tuple[list[list[Row]], Later]:
         requests = [Request(c.wanted, frozenset(c.capabilities), c.worker_id) for c in claimers]
         for tries in range(MAX_TRIES):
-            sight = await self._look(lane, gates, sum(c.wanted for c in claimers))
-            shared = await self._decide(lane, sight, requests)
-            rows = await self._take(lane, sight, shared, claimers)
+            sight = await self._look(place, gates, sum(c.wanted for c in claimers))
+            shared = await self._decide(place, sight, requests)
+            rows = await self._take(sight, shared, claimers)
             if rows is not None:
                 return rows, self._later(sight, shared)
             pause = min(FIRST_PAUSE_S * 2 ** min(tries, 5), LAST_PAUSE_S)
@@ -191,37 +202,37 @@ class Admissions:
                 self.onlooker.quota_hit("concurrency" if found.why == "concurrency" else "rate")
         return _later(closed, sight.now_ms)
 
-    async def later(self, lane: str) -> Later:
-        """When the full quotas of a lane open: as the last claim of this process found it, or as a look of its own does.
+    async def later(self, place: Place) -> Later:
+        """When the full quotas of a place open: as the last claim of this process found it, or as a look of its own does.
 
         A quota that has room is left out: what waits behind it could have been claimed.
         """
-        known = self._known.get(lane)
+        known = self._known.get(place)
         if known is not None and time.monotonic() - known.seen < KNOWN_FOR_S:
             return known
         found = Later()
-        for gates in self._parts(lane, await self._attachments.gates(lane)):
-            sight = await self._look(lane, gates, 1)
+        for gates in self._parts(place, await self._attachments.gates(*place)):
+            sight = await self._look(place, gates, 1)
             full = {candidate.gate for candidate in sight.candidates} & {g for g, found in sight.rooms.items() if found.left == 0}
             found = found.beside(_later([sight.rooms[gate] for gate in full], sight.now_ms))
-        self._remember(lane, found)
+        self._remember(place, found)
         return found
 
-    def _remember(self, lane: str, later: Later) -> None:
+    def _remember(self, place: Place, later: Later) -> None:
         """An opening ahead that another caller was told of stays known: this one may not have asked for that work."""
-        former = self._known.get(lane)
+        former = self._known.get(place)
         if former is None and len(self._known) >= MAX_LANES:
             self._known.clear()
         is_ahead = former is not None and former.opens_at_ms is not None and former.opens_at_ms > later.as_of_ms
-        self._known[lane] = later.beside(former) if former is not None and is_ahead else later
+        self._known[place] = later.beside(former) if former is not None and is_ahead else later
 
     # ---- looking
 
-    async def _look(self, lane: str, gates: Sequence[str], wanted: int) -> _Sight:
+    async def _look(self, place: Place, gates: Sequence[str], wanted: int) -> _Sight:
         ids = {gate: UUID(gate) for gate in gates if gate != BUDGET_GATE}
         page = min(max(wanted, SMALLEST_PAGE), LARGEST_PAGE)
-        heads = ScanAll("ready", [(lane, gate) for gate in (*gates, "")], page, _COLUMNS)
-        usual = self._usual.get(lane, frozenset())
+        heads = ScanAll("ready", [(*place, gate) for gate in (*gates, "")], page, _COLUMNS)
+        usual = self._usual.get(place, frozenset())
         expected = [quota for ident in ids.values() if (quota := self.tallies.expected(ident, wanted)) is not None]
         now = await self._store.now_ms()
         reads: list[Read] = [GetAll("ff_quota_policy", [(ident,) for ident in ids.values()]), heads]
@@ -231,17 +242,15 @@ class Admissions:
         quotas = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
         looked_at = self._learn(expected, quotas, looks, loaded.rows[len(reads) :], loaded.now_ms)
         found = [Candidate(*row) for row in loaded.rows[1]]
+        counts = Counter(candidate.gate for candidate in found)
+        last = {candidate.gate: candidate for candidate in found}
+        behind = {gate: last[gate] for gate, count in counts.items() if count >= page}
+        found = await sound(self._store, found, of_budgets=True)
         over = over_limit(budgets_in(loaded.rows[2], loaded.rows[3])) if usual else {}
         stale = [q for q in quotas.values() if q.quota_policy_id not in looked_at and not self.tallies.is_enough(q, wanted)]
         met = _budgets_of(found)
         await self._look_again(stale, met - usual, quotas, over)
-        self._usual[lane] = frozenset(sorted(met)[:MOST_USUAL])
-        behind: dict[str, Candidate] = {}
-        counts: dict[str, int] = {}
-        for candidate in found:
-            counts[candidate.gate] = counts.get(candidate.gate, 0) + 1
-            if counts[candidate.gate] == page:
-                behind[candidate.gate] = candidate
+        self._usual[place] = frozenset(sorted(met)[:MOST_USUAL])
         known = {gate: quotas[ident] for gate, ident in ids.items() if ident in quotas}
         rooms = {gate: self.tallies.room(quota, loaded.now_ms) for gate, quota in known.items()}
         return _Sight(loaded.now_ms, found, behind, known, rooms, over)
@@ -281,7 +290,7 @@ class Admissions:
 
     # ---- deciding
 
-    async def _decide(self, lane: str, sight: _Sight, requests: list[Request]) -> Shared:
+    async def _decide(self, place: Place, sight: _Sight, requests: list[Request]) -> Shared:
         """Looks further where those at the head suit nobody."""
         page = SMALLEST_PAGE
         while True:
@@ -291,11 +300,18 @@ class Admissions:
             if not gates or not any(shared.unmet) or len(shared.denied) >= MOST_ROWS:
                 return shared
             page = min(page * 4, LARGEST_PAGE)
-            await self._read_on(lane, sight, gates, page)
+            await self._read_on(place, sight, gates, page)
 
-    async def _read_on(self, lane: str, sight: _Sight, gates: list[str], page: int) -> None:
+    async def _read_on(self, place: Place, sight: _Sight, gates: list[str], page: int) -> None:
+        lane, namespace = place
         reads = [
-            Scan("ready", {"lane_id": lane, "gate": gate}, _position(sight.behind[gate]), limit=page, columns=_COLUMNS)
+            Scan(
+                "ready",
+                {"lane_id": lane, "namespace": namespace, "gate": gate},
+                _position(sight.behind[gate]),
+                limit=page,
+                columns=_COLUMNS,
+            )
             for gate in gates
         ]
         found: list[Candidate] = []
@@ -305,6 +321,7 @@ class Admissions:
                 del sight.behind[gate]
             else:
                 sight.behind[gate] = found[-1]
+        found = await sound(self._store, found, of_budgets=True)
         budgets = _budgets_of(found) - _budgets_of(sight.candidates)
         if budgets:
             policies, usage = (await self._store.load(budget_reads(budgets))).rows
@@ -313,7 +330,7 @@ class Admissions:
 
     # ---- taking
 
-    async def _take(self, lane: str, sight: _Sight, shared: Shared, claimers: list[Claimer]) -> list[list[Row]] | None:
+    async def _take(self, sight: _Sight, shared: Shared, claimers: list[Claimer]) -> list[list[Row]] | None:
         """What each gets, or None when a quota moved meanwhile, or so many were held back that it has to be looked again."""
         if shared.denied:
             await self._store.commit_many([hold_back(c, breach, sight.now_ms) for c, breach in shared.denied])
@@ -328,7 +345,7 @@ class Admissions:
         touched = sorted({share.gate for share in shares if share.gate in sight.quotas and not share.holder})
         swept = await self._store.sweeps(
             [touch(sight.quotas[gate]) for gate in touched],
-            [(_plan(lane, share, sight.quotas.get(share.gate), claimers[share.request]), share.count) for share in shares],
+            [(_plan(share, sight.quotas.get(share.gate), claimers[share.request]), share.count) for share in shares],
         )
         if isinstance(swept, Refused):
             return None
@@ -371,16 +388,16 @@ def _hopes(sight: _Sight, shared: Shared) -> list[Share]:
     return [Share(at, "", left) for at, left in enumerate(shared.unmet) if left]
 
 
-def _plan(lane: str, share: Share, quota: QuotaPolicy | None, claimer: Claimer) -> Plan:
+def _plan(share: Share, quota: QuotaPolicy | None, claimer: Claimer) -> Plan:
     said = {
-        "lane_id": lane,
+        "lane_id": claimer.lane,
         "worker_id": claimer.worker_id,
         "worker_instance_id": claimer.instance,
         "lease_ttl_ms": claimer.ttl_ms,
         "renew_within_ms": renew_within_ms(claimer.ttl_ms),
     }
     if not share.gate:
-        return CLAIM(0, **said, capabilities=claimer.capabilities)
+        return CLAIM(0, **said, namespace=claimer.namespace, capabilities=claimer.capabilities)
     counts = quota is not None and quota.max_requests_per_window and not share.holder
     form = CLAIM_COUNTED if counts else CLAIM_GATED
     at = share.partition_key

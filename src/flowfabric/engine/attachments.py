@@ -35,9 +35,10 @@ class Attachments:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._scopes: _Kept | None = None
-        self._gates: dict[str, _Kept] = {}
+        self._gates: dict[tuple[str, str], _Kept] = {}
+        self._gated: dict[str, _Kept] = {}
         self._spaces: dict[Limit, str] = {}
-        self._opened: set[tuple[str, str]] = set()
+        self._opened: set[tuple[str, str, str]] = set()
         self._shared = Shared()
 
     async def scopes(self) -> Scopes:
@@ -64,28 +65,44 @@ class Attachments:
         """This process has changed what is attached."""
         self._scopes = None
 
-    async def know_gate(self, lane: str, limits: Attached) -> None:
-        """Before the first execution of a lane waits behind a gate, claims of the lane learn of it."""
+    async def know_gate(self, lane: str, namespace: str, limits: Attached) -> None:
+        """Before the first execution of a namespace waits behind a gate of a lane, its claims learn of it."""
         gate = limits.gate
-        if not gate or (lane, gate) in self._opened:
+        if not gate or (lane, namespace, gate) in self._opened:
             return
-        await self._store.commit(open_gate(lane, limits))
-        self._opened.add((lane, gate))
+        await self._store.commit(open_gate(lane, namespace, limits))
+        self._opened.add((lane, namespace, gate))
 
-    async def gates(self, lane: str) -> tuple[str, ...]:
-        """The queues of a lane besides the plain one. Usually there are none."""
-        kept = self._gates.get(lane)
+    async def gates(self, lane: str, namespace: str) -> tuple[str, ...]:
+        """The queues of a namespace in a lane besides the plain one. Usually there are none."""
+        kept = self._gates.get((lane, namespace))
         if kept is None or not self._is_good(kept, (GATES, lane)):
             if len(self._gates) >= MAX_LANES:
                 self._gates.clear()
             heard = self._store.hub.follow((GATES, lane))  # in the key: a look begun before the bell rang may have missed why
-            kept = await self._shared.once((lane, heard), lambda: self._look_for_gates(lane, heard))
+            kept = await self._shared.once((lane, namespace, heard), lambda: self._look_for_gates(lane, namespace, heard))
         gates: tuple[str, ...] = kept.value
         return gates
 
-    async def _look_for_gates(self, lane: str, heard: int) -> _Kept:
-        rows = await self._all("lane_gates", {"lane_id": lane}, slice(1, 2))
-        kept = self._gates[lane] = _Kept(tuple(row[1] for row in rows), heard, GATES_FRESH_S)
+    async def gated_namespaces(self, lane: str) -> tuple[str, ...]:
+        """The namespaces that have such queues in a lane."""
+        kept = self._gated.get(lane)
+        if kept is None or not self._is_good(kept, (GATES, lane)):
+            if len(self._gated) >= MAX_LANES:
+                self._gated.clear()
+            heard = self._store.hub.follow((GATES, lane))
+            kept = await self._shared.once((lane, None, heard), lambda: self._look_for_namespaces(lane, heard))
+        namespaces: tuple[str, ...] = kept.value
+        return namespaces
+
+    async def _look_for_gates(self, lane: str, namespace: str, heard: int) -> _Kept:
+        rows = await self._all("lane_gates", {"lane_id": lane, "namespace": namespace}, slice(2, 3))
+        kept = self._gates[lane, namespace] = _Kept(tuple(row[2] for row in rows), heard, GATES_FRESH_S)
+        return kept
+
+    async def _look_for_namespaces(self, lane: str, heard: int) -> _Kept:
+        rows = await self._all("gates_of_lane", {"lane_id": lane}, slice(1, 3))
+        kept = self._gated[lane] = _Kept(tuple(dict.fromkeys(row[1] for row in rows)), heard, GATES_FRESH_S)
         return kept
 
     def _is_good(self, kept: _Kept, topic: Topic) -> bool:

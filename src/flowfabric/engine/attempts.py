@@ -11,6 +11,7 @@ from msgspec import Struct
 from flowfabric.engine import checks
 from flowfabric.engine.claims import claimer_of, granted_at
 from flowfabric.engine.grants import Grants
+from flowfabric.engine.kernel import Over
 from flowfabric.errors import EngineError, StateError, StateKind, TransportError, invalid
 from flowfabric.ids import ExecutionId, execution_id, name
 from flowfabric.model.attempt import Delayed, FailOutcome, FailureClass, FailureReason, TerminalFailed
@@ -54,7 +55,7 @@ class _Ends(Struct):
 
 class Attempts(Grants):
     async def renew(self, handle: Handle) -> LeaseRenewal:
-        """Holds the lease for another of its own time-to-live."""
+        """Holds the lease for as long again as it was last granted for, whatever the handle says of that."""
         fields = self.fields(handle)
         checks.ttl_ms(fields.lease_ttl_ms, "handle.lease_ttl_ms")
         result: LeaseRenewal = await self.by_holder(fields, attempts.renew(fields))
@@ -91,8 +92,8 @@ class Attempts(Grants):
         """
         fields = self.fields(handle)
         result = None if payload is None else checks.payload(payload, "payload")
-        await self.by_holder(fields, Act(attempts.complete(fields, result)), "success")
-        await self._ended(handle, fields, settle=settle)
+        over = await self.by_holder(fields, Act(attempts.complete(fields, result), Over.of), "success")
+        await self._ended(handle, fields, over, settle=settle)
 
     async def complete_many(self, many: Sequence[tuple[Handle, bytes | None]]) -> list[EngineError | None]:
         """Each as `complete` would answer it: None, or the error for that one."""
@@ -117,13 +118,13 @@ class Attempts(Grants):
         try:
             answers = await self._settled(ends, done)
             try:
-                await self._look_around(claimer.lane, claimer.capabilities, granted_at(rows, claimer))
+                await self._looked_around(claimer, granted_at(rows, claimer))
             except EngineError as error:  # a courtesy to the lane; what ended has ended, and its holder is told so
                 log.warning("lane %s: it could not be looked at: %s", claimer.lane, error)
         except BaseException:
             await self._give_back(claimer, rows)
             raise
-        return answers, [self._work(row, policy) for row in rows]
+        return answers, await self._works(rows, policy)
 
     def _ends_of(self, many: Sequence[tuple[Handle, bytes | None]]) -> _Ends:
         checks.whole(len(many), "completions", 0, MAX_COMPLETE_MANY)
@@ -145,10 +146,12 @@ class Attempts(Grants):
         ended: list[ExecutionId] = []
         for at, (handle, fields), plan, answer in zip(ends.at, ends.held, ends.plans, done, strict=True):
             try:
-                if not isinstance(answer, Applied):
+                if isinstance(answer, Applied):
+                    over: object = Over.of(answer)
+                else:
                     lost = answer if isinstance(answer, TransportError) and answer.doubtful else None
-                    await self.by_holder(fields, Act(plan), "success", lost=lost)
-                if self.forget(handle):
+                    over = await self.by_holder(fields, Act(plan, Over.of), "success", lost=lost)
+                if self._concerns_others(handle, over):
                     ended.append(fields.execution_id)
             except EngineError as error:
                 ends.answers[at] = error
@@ -186,7 +189,7 @@ class Attempts(Grants):
             retry_count, policy = snapshot.execution.retry_count, snapshot.execution.policy
         else:
             retry_count, policy = known.retry_count, known.policy
-        stored = stored_policy(policy)
+        stored = stored_policy(policy, fields.execution_id)
         delay_ms = retries.delay_after(
             failure_class,
             category,
@@ -196,9 +199,13 @@ class Attempts(Grants):
             self._random.random(),
             retry_after_ms,
         )
-        outcome: FailOutcome = await self.by_holder(fields, attempts.fail(fields, message, category, delay_ms), "failed")
-        if isinstance(outcome, TerminalFailed):
-            await self._ended(handle, fields)
+        act = attempts.fail(fields, message, category, delay_ms)
+        if act.plan.form.ends:
+            act = Act(act.plan, Over.of)
+        outcome: FailOutcome | Over = await self.by_holder(fields, act, "failed")
+        if isinstance(outcome, Over | TerminalFailed):
+            await self._ended(handle, fields, outcome)
+            return TerminalFailed()
         self.forget(handle)
         return outcome
 
@@ -213,8 +220,8 @@ class Attempts(Grants):
         """The holder gives its own execution up."""
         fields = self.fields(handle)
         checks.text(reason, "reason")
-        await self.by_holder(fields, Act(attempts.give_up(fields, reason)), "cancelled")
-        await self._ended(handle, fields)
+        over = await self.by_holder(fields, Act(attempts.give_up(fields, reason), Over.of), "cancelled")
+        await self._ended(handle, fields, over)
 
     # ---- without a handle
 
@@ -227,8 +234,8 @@ class Attempts(Grants):
             if refused is not None:
                 return refused
             assert snapshot.execution is not None
-            act = attempts.renew(attempts.holder(snapshot.execution, self.store.tag, args.lease_ttl_ms))
-            return Act(act.plan, lambda applied: Renewed(applied.row[0]))
+            plan = attempts.renew_for(attempts.holder(snapshot.execution, self.store.tag), args.lease_ttl_ms)
+            return Act(plan, lambda applied: Renewed(applied.row[0]))
 
         result: Renewed = await self.decide(ident, rule)
         return result

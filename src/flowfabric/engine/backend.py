@@ -202,9 +202,11 @@ class EngineBackend(
         """Takes an interrupted or lost attempt over; None while somebody holds it."""
 
     async def scan_eligible_executions(
-        self, lane: str, partition: int | str | None = None, limit: int = 100
+        self, lane: str, partition: int | str | None = None, limit: int = 100, namespace: str | None = "default"
     ) -> list[ExecutionId]:
-        """Claimable executions of a lane in claim order; of one partition when it is given."""
+        """Claimable executions of a lane in claim order, one namespace after the other where all are asked for (None); of one
+        partition when it is given.
+        """
 
     async def issue_claim_grant(self, args: IssueGrantArgs) -> Granted:
         """Reserves one execution for one worker; it stays claimable by that worker until the grant runs out."""
@@ -216,9 +218,12 @@ class EngineBackend(
         worker_instance_id: str,
         worker_capabilities: Iterable[str],
         grant_ttl_ms: int,
-        namespace: str | None = None,
+        namespace: str | None = "default",
     ) -> ClaimGrant | NoWork:
-        """Picks and reserves the best admissible execution for a worker, who then calls `claim_execution`."""
+        """Picks and reserves the best admissible execution of a namespace for a worker, who then calls `claim_execution`.
+
+        None stands for all namespaces, in turn.
+        """
 
     # ---- losing and reclaiming leases
 
@@ -320,7 +325,7 @@ class EngineBackend(
         """Removes workers whose heartbeat is overdue; how many."""
 
     async def forget_worker_events(self, limit: int = 1000) -> int:
-        """Drops registry events older than the retention; how many."""
+        """Drops registry events older than the retention of what completed; how many."""
 
     async def release_routed(self, limit: int = 1000, wanted: ScannerFilter | None = None) -> int:
         """Lets go of executions that waited for a capable worker and now have one; how many."""

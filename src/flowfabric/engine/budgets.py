@@ -182,12 +182,12 @@ class Budgets(QuotaUpkeep):
             return cancel and flow_cancels.beside(cancel, *held, noted)
 
         async with self._turns.of(flow):
-            done = await self._cancel(flow, rule, policy)
-        if done is None:
+            ended = await self._cancel(flow, rule, policy)
+        if ended is None:
             await self.store.commit(noted)
-        elif done:
-            await self._cascade.ended(done)
-        return done is not None
+        elif ended[0]:
+            await self._cascade.ended(ended[0])
+        return ended is not None
 
     # ---- giving back and starting anew
 

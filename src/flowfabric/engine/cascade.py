@@ -16,7 +16,6 @@ from msgspec import Struct
 
 from flowfabric.engine.child_flows import PARENT_ENDED, ChildFlows, Wake
 from flowfabric.engine.onlooker import NOBODY
-from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, Cascaded, Edge, EdgeGroup, Flow, Member, Upstream
@@ -221,14 +220,18 @@ class Cascade:
                 tries += 1
                 await asyncio.sleep(FIRST_PAUSE_S * tries)
         for group in done.fired:
-            done.over += await self.cancel_siblings(group)
+            try:
+                done.over += await self.cancel_siblings(group)
+            except Exception:  # of this group only: the dispatcher looks at it again
+                log.exception("siblings upstream of %s have to wait", group.downstream_eid)
         done.over += await self.children.cancel(child_flows)
         if left:
             log.warning("%d groups kept changing; the reconciler counts their edges", len(left))
         behind = {*left, *done.broken}
         seen = [e.upstream for e in endings if e.upstream.execution_id not in done.told and not e.groups & behind]
-        await self.children.wake_parents([(up.partition_key, up.flow_id) for up in seen if up.flow_id and up.is_ended])
-        self._untold += [up.execution_id for up in seen]
+        flows = [(up.partition_key, up.flow_id) for up in seen if up.flow_id and up.is_ended]
+        failed = await self.children.wake_parents(flows)
+        self._untold += [up.execution_id for up in seen if (up.partition_key, up.flow_id) not in failed]
         return sum(len(ending.open_edges) for ending in endings), done.over
 
     async def _endings(self, idents: Sequence[ExecutionId]) -> tuple[list[_Ending], list[Flow]]:
@@ -325,7 +328,7 @@ class Cascade:
         ]
         try:
             return edges.count(group, ended, now_ms)
-        except EngineError:
+        except Exception:  # one group that cannot be read must not hold up the others
             log.exception("group of %s in flow %s cannot be counted", group.downstream_eid, group.flow_id)
             return None
 

@@ -11,7 +11,10 @@ from flowfabric.model.census import Census, LaneLoad
 from flowfabric.store.port import GetAll, Read, Scan, ScanAll, Tally
 
 MAX_LANES = 200
+MAX_NAMESPACES = 100
+"""So many of each lane are looked into for its oldest; all are counted."""
 MAX_GATES = 100
+MAX_QUEUES = 2_000
 MAX_COUNTED = 10_000
 """Of each state over all lanes. Waiting executions are counted lane by lane, so that a long queue hides no other."""
 MAX_WAITING, LEAST_WAITING = 50_000, 500
@@ -27,7 +30,8 @@ _STATES = {
 }
 _TIMERS = ("delayed", "leased", "attempt_timeout", "deadline", "suspension_timeout", "budget_resets")
 _LAST = (2**62, UUID(int=2**128 - 1))
-_Queue = tuple[str, str]
+_Queue = tuple[str, str, str]
+"""A lane, a namespace and a gate."""
 
 
 class Censuses(Schedules):
@@ -35,17 +39,14 @@ class Censuses(Schedules):
         """How many executions of which lane are in which state and have not ended; live workers; cancels that are owed."""
         loaded = await self.store.load((Scan("lanes", limit=MAX_LANES, columns=("lane_id",)),))
         lanes = [row[0] for row in loaded.rows[0]]
-        gates = ScanAll("lane_gates", [(lane,) for lane in lanes], MAX_GATES, ("lane_id", "gate"))
-        queues: list[_Queue] = [(lane, "") for lane in lanes]
-        queues += [(lane, gate) for lane, gate in (await self.store.load((gates,))).rows[0] if gate]
-        each = max(MAX_WAITING // max(len(queues), 1), LEAST_WAITING)
+        each = max(MAX_WAITING // max(len(lanes), 1), LEAST_WAITING)
         reads: list[Read] = [Tally(index, MAX_COUNTED, ("lane_id",)) for index in _STATES]
         reads += [
             Tally("suspended", MAX_COUNTED, ("partition_key", "execution_id")),
             Tally("cancel_backlog_members", MAX_COUNTED, ("partition_key",)),
             Scan("worker_expiry", after=(loaded.now_ms + 1, "", ""), limit=MAX_COUNTED, columns=("namespace",)),
         ]
-        reads += [Tally("ready", each, ("lane_id",), _group(queue)) for queue in queues]
+        reads += [Tally("ready_namespaces", each, ("lane_id",), {"lane_id": lane}) for lane in lanes]
         found = iter((await self.store.load(reads)).rows)
         counts: Counter[tuple[str, str]] = Counter()
         for state in _STATES.values():
@@ -54,13 +55,32 @@ class Censuses(Schedules):
         counts.update([(lane, "suspended") for lane in await self._lanes_of([row[:2] for row in suspended])])
         for rows in found:
             counts.update({(lane, "waiting"): n for lane, n in rows})
-        oldest = await self._oldest([queue for queue in queues if counts[queue[0], "waiting"]])
+        oldest = await self._oldest(await self._queues([lane for lane in lanes if counts[lane, "waiting"]]))
         states: dict[str, dict[str, int]] = {lane: {} for lane in lanes}
         for (lane, state), n in counts.items():
             states.setdefault(lane, {})[state] = n
         loads = tuple(LaneLoad(lane, said, oldest.get(lane, 0)) for lane, said in states.items())
         live = dict(Counter(row[0] for row in workers))
         return Census(loads, live, sum(row[1] for row in backlog), await self.oldest_overdue_ms())
+
+    async def _queues(self, lanes: list[str]) -> list[_Queue]:
+        """Where something waits: skipping from namespace to namespace, in all lanes at once."""
+        if not lanes:
+            return []
+        gates = ScanAll("gates_of_lane", [(lane,) for lane in lanes], MAX_GATES, ("lane_id", "namespace", "gate"))
+        behind: list[_Queue] = [(row[0], row[1], row[2]) for row in (await self.store.load((gates,))).rows[0]]
+        queues: list[_Queue] = []
+        after: dict[str, tuple[str] | None] = dict.fromkeys(lanes)
+        for _ in range(MAX_NAMESPACES):
+            if not after:
+                break
+            reads = [
+                Scan("ready_namespaces", {"lane_id": lane}, at, limit=1, columns=("namespace",)) for lane, at in after.items()
+            ]
+            rows = (await self.store.load(reads)).rows
+            after = {lane: (found[0][0],) for lane, found in zip(after, rows, strict=True) if found}
+            queues += [(lane, at[0], "") for lane, at in after.items() if at is not None]
+        return [*queues, *behind][:MAX_QUEUES]
 
     async def oldest_overdue_ms(self) -> int:
         """How long ago the oldest timer was due that no loop has acted on; 0 when none is late. Reads one row of each index."""
@@ -92,4 +112,4 @@ class Censuses(Schedules):
 
 
 def _group(queue: _Queue) -> dict[str, str]:
-    return {"lane_id": queue[0], "gate": queue[1]}
+    return {"lane_id": queue[0], "namespace": queue[1], "gate": queue[2]}

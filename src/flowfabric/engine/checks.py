@@ -154,7 +154,13 @@ def claim_policy(policy: object) -> ClaimPolicy:
     ttl_ms(policy.lease_ttl_ms)
     if policy.max_wait_ms is not None:
         whole(policy.max_wait_ms, "max_wait_ms", 0, MAX_WAIT_MS)
+    claimed_namespace(policy.namespace)
     return policy
+
+
+def claimed_namespace(value: object, field: str = "namespace") -> str | None:
+    """A namespace whose work is asked for; None stands for all of them."""
+    return None if value is None else name(value, field)
 
 
 def partition_matches(stated: Any, actual: int, field: str = "partition") -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from uuid import UUID
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import Flow
 from flowfabric.model.state import ENDED_PHASES
-from flowfabric.rules.flows import detached_of, fields_of
+from flowfabric.rules.flow_fields import detached_of, fields_of
 from flowfabric.store.port import GetAll, Row, Scan, Store
+
+log = logging.getLogger("flowfabric.flows")
 
 PARENT_ENDED = "parent_ended"
 MAX_PAGE = 1_000
@@ -29,11 +32,16 @@ class ChildFlows:
         """Cancels the unfinished members of flows whose parent has ended, except the detached ones."""
         done: list[ExecutionId] = []
         for flow in flows:
-            spared = detached_of(flow)
-            alive = [uid for uid in await self._unfinished(flow) if uid not in spared]
-            if alive:
-                done += await self._cancel_members(flow.partition_key, alive)
+            try:
+                done += await self._cancel_one(flow)
+            except Exception:  # of this flow only: the reconciler finds it again as an orphan
+                log.exception("children in flow %s have to wait for their cancel", flow.flow_id)
         return done
+
+    async def _cancel_one(self, flow: Flow) -> list[ExecutionId]:
+        spared = detached_of(flow)
+        alive = [uid for uid in await self._unfinished(flow) if uid not in spared]
+        return await self._cancel_members(flow.partition_key, alive) if alive else []
 
     async def orphans(self, flows: Sequence[Flow]) -> list[Flow]:
         """Those of these flows whose parent has ended, or has been removed."""
@@ -42,18 +50,24 @@ class ChildFlows:
         alive = {uid for uid, phase in rows if phase not in ENDED_PHASES}
         return [flow for flow in flows if flow.parent is not None and flow.parent_execution_id not in alive]
 
-    async def wake_parents(self, keys: Sequence[tuple[int, UUID]]) -> None:
-        """Signals the parents of those flows of which every member has ended."""
+    async def wake_parents(self, keys: Sequence[tuple[int, UUID]]) -> set[tuple[int, UUID]]:
+        """Signals the parents of those flows of which every member has ended; the flows of which it could not be done."""
+        failed: set[tuple[int, UUID]] = set()
         unknown = [key for key in dict.fromkeys(keys) if key not in self._without_parent]
         if not unknown:
-            return
+            return failed
         rows = (await self._store.load((GetAll("ff_flow_core", unknown),))).rows[0]
         with_parent = [flow for flow in (Flow(*row) for row in rows) if flow.parent is not None]
         self._remember(set(unknown) - {(flow.partition_key, flow.flow_id) for flow in with_parent})
         for flow in with_parent:
             assert flow.parent is not None
-            if not await self._unfinished(flow):
-                await self._wake(flow.parent, str(fields_of(flow).get("waitpoint_key", "")))
+            try:
+                if not await self._unfinished(flow):
+                    await self._wake(flow.parent, str(fields_of(flow).get("waitpoint_key", "")))
+            except Exception:  # one that cannot be read must not hold up the others
+                log.exception("the parent of flow %s could not be woken", flow.flow_id)
+                failed.add((flow.partition_key, flow.flow_id))
+        return failed
 
     def _remember(self, keys: set[tuple[int, UUID]]) -> None:
         """A flow never gets a parent later."""

@@ -8,15 +8,17 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-import msgspec
+from msgspec import structs
 
 from flowfabric.engine import checks
 from flowfabric.engine.admissions import Claimer, Later
+from flowfabric.engine.quarantine import hold_claimed
 from flowfabric.engine.routes import Routes
-from flowfabric.errors import EngineError
+from flowfabric.errors import Corruption, EngineError
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.event import LEASE_EVENTS
+from flowfabric.model.execution import stored_tags
 from flowfabric.model.lease import (
     MAX_CLAIM_BATCH,
     Claimed,
@@ -30,7 +32,7 @@ from flowfabric.model.lease import (
     ResumeToken,
     Work,
 )
-from flowfabric.model.policy import check_worker_capabilities
+from flowfabric.model.policy import check_worker_capabilities, stored_policy
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules import attempts, claims, leases
 from flowfabric.rules.attachments import GATES
@@ -47,7 +49,6 @@ SHORTEST_WAIT_S = 0.001
 CALM_S = 0.02
 """At least this long between two looks at a quota that is full, however many leases end meanwhile."""
 AT_ANY_TIME = Later()
-_tags = msgspec.json.Decoder(dict[str, str]).decode
 
 
 class Claims(Routes):
@@ -64,7 +65,7 @@ class Claims(Routes):
         claimer = claimer_of(lane, capabilities, policy, n)
         rows, _ = await self._ask(claimer)
         try:
-            again = await self._look_around(claimer.lane, claimer.capabilities, granted_at(rows, claimer)) and not rows
+            again = await self._looked_around(claimer, granted_at(rows, claimer)) and not rows
         except BaseException:
             await self._give_back(claimer, rows)
             raise
@@ -72,14 +73,38 @@ class Claims(Routes):
             rows, _ = await self._ask(claimer)
         if not rows and policy.max_wait_ms:
             rows = await self._wait_for_work(claimer, policy.max_wait_ms / 1000)
-        return [self._work(row, policy) for row in rows]
+        return await self._works(rows, policy)
 
     async def _ask(self, claimer: Claimer) -> tuple[list[Row], Later]:
-        """What there is now. A lane with nothing under a limit is asked in one statement."""
-        if await self._attachments.gates(claimer.lane):
+        """What there is now. Where nothing is under a limit, the place is asked in one statement."""
+        if claimer.namespace is None:
+            return await self._ask_in_turn(claimer)
+        if await self._attachments.gates(claimer.lane, claimer.namespace):
             return await self._whole(claimer, self._admissions.claim(claimer), lambda found: found[0])
         sweeping = self.store.sweep(_claiming(claimer), claimer.wanted)
         return await self._whole(claimer, sweeping, lambda rows: rows), AT_ANY_TIME
+
+    async def _ask_in_turn(self, claimer: Claimer) -> tuple[list[Row], Later]:
+        """Namespace after namespace, until as much was found as is wanted. The next call begins behind the last of them."""
+        rows: list[Row] = []
+        later = AT_ANY_TIME
+        try:
+            async for namespace in self._rota.namespaces(claimer.lane):
+                found, said = await self._ask(structs.replace(claimer, namespace=namespace, wanted=claimer.wanted - len(rows)))
+                rows += found
+                later = later.beside(said)
+                if len(rows) >= claimer.wanted:
+                    break
+        except Exception:
+            if not rows:
+                raise
+        except BaseException:
+            await self._give_back(claimer, rows)
+            raise
+        return rows, later
+
+    async def _looked_around(self, claimer: Claimer, now_ms: int | None = None) -> bool:
+        return await self._look_around(claimer.lane, claimer.namespace, claimer.capabilities, now_ms)
 
     async def _commit_and_claim(self, plans: Sequence[Plan], claimer: Claimer) -> tuple[Sequence[Any], list[Row]]:
         """In one journey, unless a limit has to be looked at in between. What cannot be claimed is not there: whoever asks for it
@@ -87,7 +112,7 @@ class Claims(Routes):
         """
         done: Sequence[Any] = ()
         try:
-            if plans and not await self._attachments.gates(claimer.lane):
+            if plans and claimer.namespace is not None and not await self._attachments.gates(claimer.lane, claimer.namespace):
                 turning = self.store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
                 return await self._whole(claimer, turning, lambda turned: turned[1])
             done = await self.store.commit_many(plans) if plans else ()
@@ -146,24 +171,40 @@ class Claims(Routes):
         known, something = asked, False
         while not something:
             left = until - time.monotonic()
-            wait_s = self._lookout.wait_s(claimer.lane, known, POLL_S)
+            wait_s = self._lookout.wait_s(claimer.place, known, POLL_S)
             if await bell.wait(max(min(left, wait_s), SHORTEST_WAIT_S)) or left <= wait_s:
                 return
-            if claimer.capabilities and await self._look_around(claimer.lane, claimer.capabilities):
+            if claimer.capabilities and await self._looked_around(claimer):
                 return
-            something, known = await self._lookout.look(claimer.lane, known)
+            something, known = await self._lookout.look(claimer.place, known)
 
     async def _wait_for_room(self, bell: Waiter, claimer: Claimer, later: Later, until: float) -> None:
         """As long as a quota is full, at the most as long as claims rest between two looks."""
         left = until - time.monotonic()
         if not await bell.wait(max(min(left, later.wait_s(POLL_S)), SHORTEST_WAIT_S)) and claimer.capabilities:
-            await self._look_around(claimer.lane, claimer.capabilities)
+            await self._looked_around(claimer)
 
-    def _work(self, row: Row, policy: ClaimPolicy) -> Work:
-        fields, was = self._claimed_fields(row, policy.lease_ttl_ms, policy.worker_instance_id)
-        handle = self.handle(fields, claims.kind_after(was), retry_count=row[8], policy=row[9], in_flow=row[14] is not None)
-        tags = {} if row[12] == "{}" else _tags(row[12])
-        return Work(handle, fields.execution_id, row[2], row[5], row[6], row[10], row[11] or b"", tags)
+    async def _works(self, rows: list[Row], policy: ClaimPolicy) -> list[Work]:
+        """All but those that cannot be read: these are leased already, so their leases are given up."""
+        works: list[Work] = []
+        damaged: list[tuple[HandleFields, str]] = []
+        for row in rows:
+            fields, was = self._claimed_fields(row, policy.lease_ttl_ms, policy.worker_instance_id)
+            try:
+                works.append(self._work(row, fields, was, policy))
+            except Corruption as error:
+                damaged.append((fields, error.what.partition(" ")[0]))
+        if damaged:
+            await hold_claimed(self.store, damaged)
+        return works
+
+    def _work(self, row: Row, fields: HandleFields, was: str, policy: ClaimPolicy) -> Work:
+        tags = stored_tags(row[12])
+        if row[9] is not None:
+            stored_policy(row[9])
+        handle = self.handle(fields, claims.kind_after(was), retry_count=row[8], policy=row[9])
+        used_ms = claims.time_used_ms(row[6] - policy.lease_ttl_ms, row[14], row[15])
+        return Work(handle, fields.execution_id, row[2], row[5], row[6], row[10], row[11] or b"", tags, used_ms)
 
     def _claimed_fields(self, row: Row, ttl_ms: int, instance: str) -> tuple[HandleFields, str]:
         """The columns of `claims.CLAIMED` as a lease."""
@@ -173,8 +214,7 @@ class Claims(Routes):
     def _granted(self, applied: Applied, ttl_ms: int, instance: str, attempt: Attempt | None, kind: HandleKind | None) -> Claimed:
         row = applied.row
         fields, was = self._claimed_fields(row, ttl_ms, instance)
-        in_flow = row[14] is not None
-        handle = self.handle(fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9], in_flow=in_flow)
+        handle = self.handle(fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9])
         word = {"pending_retry_attempt": "retry", "pending_replay_attempt": "replay"}.get(was, "initial")
         if kind is HandleKind.RECLAIMED:
             word = "reclaim"
@@ -229,7 +269,7 @@ class Claims(Routes):
         return IssuedAndClaimed(claimed.lease_id, claimed.lease_epoch, claimed.attempt_index, claimed.handle)
 
     async def claim_from_resume_grant(self, token: ResumeToken) -> Handle | None:
-        """Takes an interrupted or lost attempt over; None while somebody holds it."""
+        """Takes an interrupted or lost attempt over; None while somebody holds it. Another worker's grant is in the way."""
         ident = execution_id(token.grant.execution_id)
         name(token.worker_id, "worker_id")
         name(token.worker_instance_id, "worker_instance_id")
@@ -267,7 +307,7 @@ def claimer_of(lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: i
     checks.claim_policy(policy)
     checks.whole(n, "n", 1, MAX_CLAIM_BATCH)
     waits = bool(policy.max_wait_ms)
-    return Claimer(checked, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n, waits)
+    return Claimer(checked, policy.namespace, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n, waits)
 
 
 def granted_at(rows: list[Row], claimer: Claimer) -> int | None:
@@ -276,9 +316,11 @@ def granted_at(rows: list[Row], claimer: Claimer) -> int | None:
 
 
 def _claiming(claimer: Claimer) -> Plan:
+    assert claimer.namespace is not None, "one statement claims in one namespace"
     return claims.claim(
         0,
         lane=claimer.lane,
+        namespace=claimer.namespace,
         capabilities=claimer.capabilities,
         worker_id=claimer.worker_id,
         instance=claimer.instance,

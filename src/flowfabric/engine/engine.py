@@ -55,6 +55,9 @@ _OFFERED_BY = {
 }
 
 
+_OFFERED_NOWHERE = {"subscribe_instance_tags"}
+
+
 class Engine(Polls):
     """Load, decide, commit, for every operation; the store is the only thing that differs."""
 
@@ -84,7 +87,8 @@ class Engine(Polls):
     def capabilities(self) -> Capabilities:
         """A flag is true exactly when the operation works here."""
         identity = {"family": self.store.label, "version": _version(), "rfc017_stage": "unknown"}
-        return Capabilities(identity, {flag: callable(getattr(self, _OFFERED_BY.get(flag, flag), None)) for flag in FLAGS})
+        offered = {flag: callable(getattr(self, _OFFERED_BY.get(flag, flag), None)) for flag in FLAGS}
+        return Capabilities(identity, {**offered, **dict.fromkeys(_OFFERED_NOWHERE, False)})
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         """Stops background work and waits for what is under way, at most this long. Never raises."""

@@ -48,7 +48,7 @@ from flowfabric.plan import Applied
 from flowfabric.rules import creating, executions, grants, operators, time_limits
 from flowfabric.rules.attachments import NOTHING, attached, limits_named, unknown
 from flowfabric.rules.creating import Creation
-from flowfabric.store.port import Get, Read, Scan
+from flowfabric.store.port import Get, GetAll, Read, Scan
 
 _POLICY_ERRORS = (ValidationKind.INVALID_POLICY_JSON, ValidationKind.INVALID_CAPABILITIES)
 
@@ -81,7 +81,9 @@ class Executions(Kernel):
     async def create_executions(
         self, many: Sequence[CreateExecutionArgs], *, connection: Any = None
     ) -> list[Created | Duplicate]:
-        """Many at once, each as `create_execution` would answer it, in the order given. Nothing is written if one is invalid."""
+        """Many at once, each as `create_execution` would answer it, in the order given. Nothing is written if one is invalid, or
+        one of their lanes is closed. If a lane closes while they are being written, those of other lanes may exist already.
+        """
         many = list(many)  # the caller's may change while we wait
         if len(many) > MAX_BULK_CREATE:
             raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(many))
@@ -97,6 +99,7 @@ class Executions(Kernel):
         for run, limited in zip(runs, limits or repeat(NOTHING), strict=False):
             first = creating.create(run.first, run.policy, now, limited)
             made += (first, *creating.repeated(first, run.others))
+        await self._check_lanes(lanes, made, many)
         for lane in lanes:
             await self._know_lane(lane, "create_execution")
         try:
@@ -106,6 +109,16 @@ class Executions(Kernel):
                 raise
             text = f"{error}; whether all or some of them were created is not known"
             raise TransportError(error.backend, text, backend_kind=error.backend_kind, doubtful=True) from error
+
+    async def _check_lanes(self, lanes: set[str], made: list[Creation], many: Sequence[CreateExecutionArgs]) -> None:
+        """Where all are for one lane, its commits decide. What exists already is a duplicate, whatever its lane has become."""
+        if len(lanes) < 2:
+            return
+        rows = (await self.store.load((GetAll("ff_lane_registry", [(lane,) for lane in lanes]),))).rows[0]
+        closed = {lane.lane_id: lane for lane in (Lane(*row) for row in rows) if lane.is_closed}
+        for creation, args in zip(made, many, strict=True):
+            if args.lane_id in closed and (await self._holder(creation, args))[0] is None:
+                raise _closed(closed[args.lane_id])
 
     async def _create_all(self, made: list[Creation], many: Sequence[CreateExecutionArgs]) -> list[Created | Duplicate]:
         """Runs of those without a key go together, those with one each take theirs first."""
@@ -146,7 +159,7 @@ class Executions(Kernel):
         limits = [attached(args, policy, scopes, flow_id) for args, policy in creations]
         for (args, _), limited in zip(creations, limits, strict=True):
             if limited is not NOTHING:
-                await self._attachments.know_gate(args.lane_id, limited)
+                await self._attachments.know_gate(args.lane_id, args.namespace, limited)
         return limits
 
     async def _check_limits(self, creations: Sequence[tuple[CreateExecutionArgs, ExecutionPolicy | None]]) -> None:
@@ -187,7 +200,7 @@ class Executions(Kernel):
                 return creation.result if doubtful and await self._landed(creation, args) else known
             lane = await self.read_lane(args.lane_id)
             if lane is not None and lane.is_closed:
-                raise StateError(StateKind.LANE_CLOSED, f"lane {args.lane_id!r} is {lane.state}")
+                raise _closed(lane)
             take = creation.key
             if take is not None and outdated is not None:
                 take = creating.retake(take, outdated)
@@ -324,7 +337,7 @@ class Executions(Kernel):
         ident = execution_id(execution)
         checks.partition_matches(partition, ident.partition_index)
         checks.optional_timestamp(now, "now")
-        await self.decide(ident, lambda snapshot: grants.unblock(snapshot, str(expected_blocking_reason), now))
+        await self.decide(ident, lambda snapshot: grants.unblock(snapshot, str(expected_blocking_reason), now), whole=True)
 
     # ---- tags
 
@@ -413,3 +426,7 @@ def _apart(many: Sequence[CreateExecutionArgs]) -> list[list[CreateExecutionArgs
         runs[-1].append(args)
         seen |= names
     return runs
+
+
+def _closed(lane: Lane) -> StateError:
+    return StateError(StateKind.LANE_CLOSED, f"lane {lane.lane_id!r} is {lane.state}")

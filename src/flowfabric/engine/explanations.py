@@ -113,7 +113,7 @@ def _around(execution: Execution, looked: Looked, now: int) -> dict[str, Read]:
         "workers": Scan("workers", {"namespace": execution.namespace}, limit=MAX_WORKERS_SEEN),
     }
     if explain.is_ready(execution):
-        place = {"lane_id": execution.lane_id, "gate": execution.gate}
+        place = {"lane_id": execution.lane_id, "namespace": execution.namespace, "gate": execution.gate}
         reads["ready"] = Scan("ready", place, limit=MAX_AHEAD + 1, columns=("execution_id",))
     if looked.edges and execution.flow_id is not None:
         upstream = [edge.upstream_eid for edge in looked.edges if edge.is_open][:MAX_LISTED]

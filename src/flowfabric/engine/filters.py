@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
-from flowfabric.errors import invalid
+from flowfabric.errors import Corruption, invalid
 from flowfabric.ids import INSTANCE_TAG_KEY
 from flowfabric.model.event import ScannerFilter
-from flowfabric.model.execution import Execution
+from flowfabric.model.execution import Execution, stored_tags
 from flowfabric.model.worker import Routed
 
 
@@ -36,4 +34,12 @@ def passes(execution: Execution | Routed, wanted: ScannerFilter | None) -> bool:
     key, value = wanted.instance_tag
     if key == INSTANCE_TAG_KEY:
         return execution.instance_tag == value
-    return bool(json.loads(execution.tags).get(key) == value)
+    return tagged(execution.tags, key, value)
+
+
+def tagged(tags: str, key: str, value: str) -> bool:
+    """Tags that cannot be read are no tags: one damaged row must not hold up the others."""
+    try:
+        return stored_tags(tags).get(key) == value
+    except Corruption:
+        return False

@@ -42,6 +42,7 @@ from flowfabric.model.flow import (
     SubmitFlowArgs,
     WaitTimeout,
 )
+from flowfabric.model.flow_cancels import PartiallyCancelled
 from flowfabric.model.lease import EndArgs, Handle
 
 
@@ -97,10 +98,10 @@ class FlowBackend(Protocol):
         flow_id: UUID,
         policy: CancelFlowPolicy | str = CancelFlowPolicy.CANCEL_ALL,
         wait: WaitTimeout | None = None,
-    ) -> FlowCancelled:
+    ) -> FlowCancelled | PartiallyCancelled:
         """Cancels a flow and, as the policy says, its members. Doing it again sweeps up what has come since."""
 
-    async def cancel_flow_header(self, args: CancelFlowArgs) -> FlowCancelled | FlowAlreadyTerminal:
+    async def cancel_flow_header(self, args: CancelFlowArgs) -> FlowCancelled | PartiallyCancelled | FlowAlreadyTerminal:
         """Cancels a flow as an operator's request, with its reason, and remembers which members are owed an answer."""
 
     async def ack_cancel_member(self, flow_id: UUID, execution: ExecutionId) -> None:
@@ -113,6 +114,9 @@ class FlowBackend(Protocol):
         """Tidies what a dispatcher left behind; never cancels anything."""
 
     # ---- reading
+
+    async def get_flow_namespace(self, flow_id: UUID) -> str | None:
+        """The namespace of a flow, or None if there is no such flow."""
 
     async def describe_flow(self, flow_id: UUID) -> FlowSnapshot | None:
         """The flow as it is decided; what its members add up to is in its summary."""

@@ -27,11 +27,12 @@ from flowfabric.model.flow import (
     Reconciled,
     WaitTimeout,
 )
+from flowfabric.model.flow_cancels import PartiallyCancelled
 from flowfabric.plan import Applied
 from flowfabric.rules import flow_cancels
 from flowfabric.rules.decision import Done
 from flowfabric.rules.flow_cancels import Cancelling, FlowCancel, owed_siblings
-from flowfabric.rules.flows import fields_of
+from flowfabric.rules.flow_fields import fields_of
 from flowfabric.store.port import Get, GetAll, Row, Scan
 
 log = logging.getLogger("flowfabric.flows")
@@ -43,13 +44,17 @@ MAX_OWED = 500
 POLL_S = 0.1
 
 
+Ended = tuple[list[ExecutionId], list[ExecutionId]]
+"""Members that were cancelled, and members that could not be."""
+
+
 class FlowCancels(Dependencies):
     async def cancel_flow(
         self,
         flow_id: UUID,
         policy: CancelFlowPolicy | str = CancelFlowPolicy.CANCEL_ALL,
         wait: WaitTimeout | None = None,
-    ) -> FlowCancelled:
+    ) -> FlowCancelled | PartiallyCancelled:
         """Cancels a flow and, as the policy says, its members. Doing it again sweeps up what has come since."""
         ident = checks.flow_id(flow_id)
         word = str(checks.text(policy, "policy", 256))
@@ -62,16 +67,17 @@ class FlowCancels(Dependencies):
         if flow is None:
             return FlowCancelled(said, [])
         async with self._turns.of(ident):
-            done = await self._cancel(ident, lambda around: flow_cancels.cancel_flow(around, said), said) or []
+            ended = await self._cancel(ident, lambda around: flow_cancels.cancel_flow(around, said), said)
+        done, failed = ended or ([], [])
         if said == CancelFlowPolicy.CANCEL_PENDING:
             await self._queue_waiting_groups(flow)
         if done:
             await self._cascade.ended(done)
         if wait is not None:
             await self._wait_cancelled(ident, wait.timeout_ms)
-        return FlowCancelled(said, done)
+        return _answer(said, done, failed)
 
-    async def cancel_flow_header(self, args: CancelFlowArgs) -> FlowCancelled | FlowAlreadyTerminal:
+    async def cancel_flow_header(self, args: CancelFlowArgs) -> FlowCancelled | PartiallyCancelled | FlowAlreadyTerminal:
         """Cancels a flow as an operator's request, with its reason, and remembers which members are owed an answer."""
         ident = checks.flow_id(args.flow_id)
         checks.text(args.reason, "reason")
@@ -80,22 +86,21 @@ class FlowCancels(Dependencies):
         async with self._turns.of(ident):
             if await self._flow(ident) is None:
                 raise NotFound("flow")
-            done = await self._cancel(ident, lambda around: flow_cancels.cancel_flow_header(around, args), policy)
-        if done is None:
+            ended = await self._cancel(ident, lambda around: flow_cancels.cancel_flow_header(around, args), policy)
+        if ended is None:
             flow = await self._flow(ident)
             assert flow is not None
             return flow_cancels.already_terminal(flow, await self._owed(flow))
+        done, failed = ended
         if done:
             await self._cascade.ended(done)
-        return FlowCancelled(policy, done)
+        return _answer(policy, done, failed)
 
-    async def _cancel(
-        self, ident: UUID, rule: Callable[[Cancelling], FlowCancel | None], policy: str
-    ) -> list[ExecutionId] | None:
+    async def _cancel(self, ident: UUID, rule: Callable[[Cancelling], FlowCancel | None], policy: str) -> Ended | None:
         """The flow and its members in one transaction; None when the rule finds nothing to do any more.
 
-        Where members keep moving, or are very many, the flow goes first with a note of who is owed, and each member as it is
-        found.
+        Where members keep moving, are very many, or one of them cannot be cancelled, the flow goes first with a note of who is
+        owed, and each member as it is found.
         """
         tries = 0
         while True:
@@ -105,30 +110,39 @@ class FlowCancels(Dependencies):
                 return None
             plans = [cancel for _, cancel in sorted(plan.members, key=lambda pair: pair[1].form.name)]
             few = len(plans) <= MAX_TOGETHER and tries < 2
-            answer = await self.store.commit_together([*plan.head, *plans] if few else plan.owing)
+            try:
+                answer = await self.store.commit_together([*plan.head, *plans] if few else plan.owing)
+            except Exception as error:
+                if not few or not plans or _passes(error):
+                    raise
+                log.warning("flow %s cannot be cancelled with its members in one transaction; one by one", ident, exc_info=True)
+                tries = 2
+                continue
             if isinstance(answer, Applied) and few:
-                return [member.id for member, _ in plan.members]
+                return [member.id for member, _ in plan.members], []
             if isinstance(answer, Applied):
                 return await self._cancel_one_by_one(around.flow, plan, policy)
             tries += 1
             if tries >= 2:
                 await self._pause(tries - 1)
 
-    async def _cancel_one_by_one(self, flow: Flow, plan: FlowCancel, policy: str) -> list[ExecutionId]:
-        """Whoever could not be settled stays owed."""
+    async def _cancel_one_by_one(self, flow: Flow, plan: FlowCancel, policy: str) -> Ended:
+        """Members that could not be settled stay owed."""
         members = [member.id for member, _ in plan.members]
         done: list[ExecutionId] = []
+        failed: list[ExecutionId] = []
         for at in range(0, len(members), MAX_OWED):
             some = members[at : at + MAX_OWED]
             cancelled, left = await self._cascade.cancel_members(
                 flow.partition_key, [member.uuid for member in some], plan.reason, plan.by, told=plan.told, policy=policy
             )
             done += cancelled
+            failed += [member for member in some if member.uuid in left]
             kept = set() if plan.told else set(cancelled)  # whom a header cancelled is for its caller to acknowledge
             settled = [member for member in some if member.uuid not in left and member not in kept]
             await self.store.commit_many([flow_cancels.ack(flow.flow_id, member)[0] for member in settled])
         await self.store.commit(flow_cancels.forget_backlog(flow.partition_key, flow.flow_id))
-        return done
+        return done, failed
 
     async def _cancelling(self, ident: UUID) -> Cancelling:
         flow = await self._flow(ident)
@@ -210,6 +224,8 @@ class FlowCancels(Dependencies):
             cancelled, left = await self._cascade.cancel_members(partition, owed, reason, policy=policy)
             if cancelled:
                 await self._cascade.ended(cancelled)
+            if left:
+                log.warning("%d members of flow %s could not be cancelled; they stay owed", len(left), flow_id)
         await self.store.commit_many([flow_cancels.ack(flow_id, m)[0] for m in members if m.uuid not in left])
         await self.store.commit(flow_cancels.forget_backlog(partition, flow_id))
         return len(members)
@@ -288,3 +304,12 @@ class FlowCancels(Dependencies):
         keys = [(group.partition_key, uid) for uid in owed_siblings(group)]
         rows = (await self.store.load((GetAll("ff_exec_core", keys, MEMBER_COLUMNS),))).rows[0]
         return any(not Member(*row).is_ended for row in rows)
+
+
+def _answer(policy: str, done: list[ExecutionId], failed: list[ExecutionId]) -> FlowCancelled | PartiallyCancelled:
+    return PartiallyCancelled(policy, done, failed) if failed else FlowCancelled(policy, done)
+
+
+def _passes(error: Exception) -> bool:
+    """Whether it is about the store of the moment, and not about one of the members."""
+    return isinstance(error, EngineError) and (error.retryable or isinstance(error, TimedOut))

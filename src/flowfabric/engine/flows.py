@@ -59,7 +59,8 @@ from flowfabric.plan import Applied
 from flowfabric.rules import edges as edge_rules
 from flowfabric.rules import flows, graphs
 from flowfabric.rules.decision import Decision
-from flowfabric.rules.flows import Surroundings, number_in
+from flowfabric.rules.flow_fields import fields_of, namespace_of, number_in
+from flowfabric.rules.flows import Surroundings
 from flowfabric.store.port import Get, GetAll, Read, Scan, ScanAll
 
 MAX_PAGE = 1_000
@@ -92,9 +93,6 @@ class Flows(History):
         said = structs.replace(args, flow_id=flow, execution_id=ident)
 
         def rule(around: Surroundings) -> Decision:
-            member = around.members.get(ident.uuid)
-            if member is not None and member.ownership_state == "leased":
-                self._forget_facts(ident)
             return flows.add_member(around, said)
 
         async with self._turns.of(flow):
@@ -259,12 +257,17 @@ class Flows(History):
 
     # ---- reads
 
+    async def get_flow_namespace(self, flow_id: UUID) -> str | None:
+        """The namespace of a flow, or None if there is no such flow."""
+        flow = await self._flow(checks.flow_id(flow_id))
+        return None if flow is None else namespace_of(flow)
+
     async def describe_flow(self, flow_id: UUID) -> FlowSnapshot | None:
         """The flow as it is decided; what its members add up to is in its summary."""
         flow = await self._flow(checks.flow_id(flow_id))
         if flow is None:
             return None
-        fields = flows.fields_of(flow)
+        fields = fields_of(flow)
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
         groups = [EdgeGroup(*row) for row in await self._all("groups_of_flow", owner, lambda row: (row[2],))]
         return FlowSnapshot(
@@ -366,7 +369,7 @@ class Flows(History):
     async def get_flow_tag(self, flow_id: UUID, key: str) -> str | None:
         checks.flow_tag_key(key)
         flow = await self._flow(checks.flow_id(flow_id))
-        found = None if flow is None else flows.fields_of(flow).get(key)
+        found = None if flow is None else fields_of(flow).get(key)
         return found if isinstance(found, str) else None
 
     # ---- what the members add up to

@@ -12,6 +12,7 @@ from flowfabric.engine import checks
 from flowfabric.engine.admissions import MOST_GATES
 from flowfabric.engine.claims import Claims
 from flowfabric.engine.kernel import LIGHT, light
+from flowfabric.engine.quarantine import sound
 from flowfabric.errors import Contention, ContentionKind, ErrorClass, StateError, StateKind, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name, partition_key, partition_tag
 from flowfabric.model.execution import Execution
@@ -29,26 +30,29 @@ LIMITED = (ContentionKind.RATE_LIMIT_EXCEEDED, ContentionKind.CONCURRENCY_LIMIT_
 
 class Grants(Claims):
     async def scan_eligible_executions(
-        self, lane: str, partition: int | str | None = None, limit: int = 100
+        self, lane: str, partition: int | str | None = None, limit: int = 100, namespace: str | None = "default"
     ) -> list[ExecutionId]:
-        """Claimable executions of a lane in claim order; of one partition when it is given."""
+        """Claimable executions of a lane in claim order, one namespace after the other where all are asked for (None); of one
+        partition when it is given.
+        """
         size = checks.limit(limit, 1_000)
         wanted = None if partition is None else partition_key(partition)
         found: list[ExecutionId] = []
-        async for execution in self._ready(lane_id(lane)):
-            if len(found) >= size:
-                break
-            if wanted is None or execution.partition_key == wanted:
-                found.append(execution.id)
+        async for each in self._namespaces(lane_id(lane), checks.claimed_namespace(namespace)):
+            async for execution in self._ready(lane, each):
+                if len(found) >= size:
+                    return found
+                if wanted is None or execution.partition_key == wanted:
+                    found.append(execution.id)
         return found
 
-    async def _ready(self, lane: str) -> AsyncIterator[Execution]:
-        """Whatever waits on a lane, behind whichever gate, in claim order."""
-        gates = ("", *await self._attachments.gates(lane))
+    async def _ready(self, lane: str, namespace: str) -> AsyncIterator[Execution]:
+        """Whatever of a namespace waits on a lane, behind whichever gate, in claim order."""
+        gates = ("", *await self._attachments.gates(lane, namespace))
         page = SCAN_PAGE if len(gates) == 1 else SMALL_PAGE
         queues: dict[str, deque[Execution]] = {gate: deque() for gate in gates}
         for at in range(0, len(gates), MOST_GATES):
-            read = ScanAll("ready", [(lane, gate) for gate in gates[at : at + MOST_GATES]], page, LIGHT)
+            read = ScanAll("ready", [(lane, namespace, gate) for gate in gates[at : at + MOST_GATES]], page, LIGHT)
             for row in (await self.store.load((read,))).rows[0]:
                 found = light(row)
                 queues[found.gate].append(found)
@@ -62,7 +66,8 @@ class Grants(Claims):
             yield found
             if not queue and gate in longer:
                 after = (found.priority, found.created_at_ms, found.execution_id)
-                scan = Scan("ready", {"lane_id": lane, "gate": gate}, after, limit=SCAN_PAGE, columns=LIGHT)
+                group = {"lane_id": lane, "namespace": namespace, "gate": gate}
+                scan = Scan("ready", group, after, limit=SCAN_PAGE, columns=LIGHT)
                 queue.extend(light(row) for row in (await self.store.load((scan,))).rows[0])
                 if len(queue) < SCAN_PAGE:
                     longer.remove(gate)
@@ -94,36 +99,51 @@ class Grants(Claims):
         worker_instance_id: str,
         worker_capabilities: Iterable[str],
         grant_ttl_ms: int,
-        namespace: str | None = None,
+        namespace: str | None = "default",
     ) -> ClaimGrant | NoWork:
-        """Picks and reserves the best admissible execution for a worker, who then calls `claim_execution`."""
+        """Picks and reserves the best admissible execution of a namespace for a worker, who then calls `claim_execution`.
+
+        None stands for all namespaces, in turn.
+        """
         checked = lane_id(lane)
         name(worker_id, "worker_id")
         name(worker_instance_id, "worker_instance_id")
         tokens = frozenset(check_worker_capabilities(worker_capabilities, "worker_capabilities"))
         checks.ttl_ms(grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
+        checks.claimed_namespace(namespace)
         held = await self.read_lane(checked)
         if held is not None and held.is_held:
             return NoWork()
-        await self._look_around(checked, tuple(sorted(tokens)))
+        await self._look_around(checked, namespace, tuple(sorted(tokens)))
+        async for each in self._namespaces(checked, namespace):
+            granted = await self._grant_in(checked, each, worker_id, worker_instance_id, tokens, grant_ttl_ms)
+            if granted is not None:
+                return granted
+        return NoWork()
+
+    async def _grant_in(
+        self, lane: str, namespace: str, worker_id: str, instance: str, tokens: frozenset[str], ttl_ms: int
+    ) -> ClaimGrant | None:
         live: list[WorkerInfo] | None = None
         full: set[str] = set()
-        async for execution in self._ready(checked):
-            if execution.gate in full or (namespace is not None and execution.namespace != namespace):
+        async for execution in self._ready(lane, namespace):
+            if execution.gate in full:
                 continue
             now = await self.store.now_ms()
             if execution.reserved_until_ms is not None and execution.reserved_until_ms >= now:
                 continue
+            if not await sound(self.store, [execution], of_budgets=True):
+                continue
             if grants.missing_capabilities(execution, tokens):
                 if live is None:
-                    live = await self.live_workers()
+                    live = await self.live_workers(namespace)
                 if not workers.covers(live, execution.namespace, execution.required_capabilities):
                     await self.block_route(execution.id, routes.WAITING, routes.NO_WORKER_COVERS)
                 continue
-            granted = await self._try_grant(execution, worker_id, worker_instance_id, tokens, grant_ttl_ms, full)
+            granted = await self._try_grant(execution, worker_id, instance, tokens, ttl_ms, full)
             if granted is not None:
                 return granted
-        return NoWork()
+        return None
 
     async def _try_grant(
         self, execution: Execution, worker_id: str, instance: str, tokens: frozenset[str], ttl_ms: int, full: set[str]

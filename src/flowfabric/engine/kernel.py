@@ -12,25 +12,28 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.codec.handle import decode_handle, encode_handle
+from flowfabric.engine import checks
 from flowfabric.engine.admissions import Admissions
 from flowfabric.engine.attachments import Attachments
 from flowfabric.engine.cascade import Cascade
 from flowfabric.engine.lookout import Lookout
 from flowfabric.engine.onlooker import NOBODY, Onlooker, tell_refusal
+from flowfabric.engine.rota import Rota
 from flowfabric.engine.standing import Limited
 from flowfabric.engine.turns import Turns
-from flowfabric.errors import Contention, ContentionKind, EngineError, TransportError
+from flowfabric.errors import Contention, ContentionKind, Corruption, EngineError, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import MAX_GRAPH_EDGES, Edge, EdgeGroup
 from flowfabric.model.lease import Grant, Handle, HandleFields, HandleKind
-from flowfabric.model.policy import RetryPolicy
+from flowfabric.model.policy import MAX_DURATION_MS, RetryPolicy
 from flowfabric.model.quota import QuotaPolicy
 from flowfabric.plan import Applied
 from flowfabric.rules import admission, attempts
 from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse, Snapshot
-from flowfabric.rules.retention import DEFAULT_RETENTION_MS
+from flowfabric.rules.quarantine import damaged_list, unknown_budgets
+from flowfabric.rules.retention import DEFAULT_FAILED_RETENTION_MS, DEFAULT_RETENTION_MS
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, Store
 from flowfabric.store.schema import TABLES
@@ -51,12 +54,30 @@ def light(row: Row) -> Execution:
     return Execution(*(*row, None, None))
 
 
+def readable(execution: Execution) -> Execution:
+    """For what needs its lists; without them it could run where it must not."""
+    column = damaged_list(execution)
+    if column:
+        raise Corruption(f"{column} cannot be read", execution.id)
+    return execution
+
+
 class Settings(Struct, frozen=True):
-    """What a deployment may choose. A negative grace switches the automatic requeue off."""
+    """What a deployment may choose. A negative grace switches the automatic requeue off.
+
+    `retention_completed_ms` is the age of completed, cancelled and skipped executions, `retention_failed_ms` that of failed and
+    expired ones; an execution's own policy goes before them.
+    """
 
     default_retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY
     lease_reclaim_grace_ms: int = 5_000
-    retention_ms: int = DEFAULT_RETENTION_MS
+    retention_completed_ms: int = DEFAULT_RETENTION_MS
+    retention_failed_ms: int = DEFAULT_FAILED_RETENTION_MS
+
+    def checked(self) -> Settings:
+        for field in ("retention_completed_ms", "retention_failed_ms"):
+            checks.whole(getattr(self, field), field, 0, MAX_DURATION_MS)
+        return self
 
 
 class Facts(Struct, frozen=True, gc=False):
@@ -65,7 +86,6 @@ class Facts(Struct, frozen=True, gc=False):
     fields: HandleFields
     retry_count: int
     policy: str | None
-    in_flow: bool = False
 
     @property
     def may_have_children(self) -> bool:
@@ -73,22 +93,33 @@ class Facts(Struct, frozen=True, gc=False):
         return self.fields.lease_epoch > 1
 
 
+class Over(Struct, frozen=True, gc=False):
+    """What the end of an execution answers. It may have joined its flow after its claim, in another process."""
+
+    flow_id: UUID | None
+
+    @classmethod
+    def of(cls, applied: Applied) -> Over:
+        return cls(*applied.row)
+
+
 class Kernel:
     """Holds the store and what the operations share."""
 
     def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
         self.store = store
-        self.settings = settings or Settings()
+        self.settings = (settings or Settings()).checked()
         self._random = random.Random(seed)  # noqa: S311 - jitter, not a secret
         self._facts: dict[bytes, Facts] = {}
         self._lanes: set[str] = set()
-        self._looked: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._looked: dict[tuple[str, str | None, tuple[str, ...]], int] = {}
         self._label = store.tag.label
         self._cascade = Cascade(store, self._wake_parent)
         self._turns = Turns()
         self._attachments = Attachments(store)
         self._admissions = Admissions(store, self._attachments)
         self._lookout = Lookout(store)
+        self._rota = Rota(store)
         self.onlooker: Onlooker = NOBODY
 
     def watched_by(self, onlooker: Onlooker) -> None:
@@ -109,10 +140,11 @@ class Kernel:
         lane: str | None = None,
         groups: bool = False,
         limited: Limited | None = None,
+        whole: bool = False,
     ) -> Snapshot:
         """The execution with its current attempt, or the attempt asked for, and what else a rule needs.
 
-        Its inbound group is found by its flow, which never changes once it has one.
+        Its inbound group is found by its flow, which never changes once it has one. `whole`: the rule asks for its lists.
         """
         key = (ident.partition_index, ident.uuid)
         owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
@@ -136,7 +168,7 @@ class Kernel:
         found = iter(loaded.rows)
         return Snapshot(
             loaded.now_ms,
-            next((light(row) for row in next(found)), None),
+            next((readable(light(row)) if whole else light(row) for row in next(found)), None),
             _first(Attempt, next(found)),
             _first(Grant, next(found)) if grant else None,
             _first(Lane, next(found)) if lane is not None else None,
@@ -160,6 +192,8 @@ class Kernel:
         if not rows:
             return "", None
         lane, quota_id, budgets = rows[0]
+        if unknown_budgets(budgets):
+            raise Corruption("budget_ids cannot be read", ident)
         if quota_id is None:
             return lane, Limited(None, budgets) if budgets else None
         quota = _first(QuotaPolicy, (await self.store.load((Get("ff_quota_policy", (quota_id,)),))).rows[0])
@@ -178,7 +212,12 @@ class Kernel:
         async def decide() -> Any:
             try:
                 return await self.decide(
-                    ident, lambda snapshot: admission.admitted(snapshot, rule(snapshot)), grant=True, lane=lane, limited=limited
+                    ident,
+                    lambda snapshot: admission.admitted(snapshot, rule(snapshot)),
+                    grant=True,
+                    lane=lane,
+                    limited=limited,
+                    whole=True,
                 )
             except EngineError as error:
                 tell_refusal(self.onlooker, error)
@@ -273,14 +312,12 @@ class Kernel:
 
     # ---- handles
 
-    def handle(
-        self, fields: HandleFields, kind: HandleKind, *, retry_count: int, policy: str | None, in_flow: bool = False
-    ) -> Handle:
+    def handle(self, fields: HandleFields, kind: HandleKind, *, retry_count: int, policy: str | None) -> Handle:
         """A handle for a lease just granted; what its epoch froze is kept at hand."""
         opaque = encode_handle(fields)
         if len(self._facts) >= MAX_FACTS:
             del self._facts[next(iter(self._facts))]
-        self._facts[opaque] = Facts(fields, retry_count, policy, in_flow)
+        self._facts[opaque] = Facts(fields, retry_count, policy)
         return Handle(self._label, kind, opaque)
 
     def facts(self, handle: Handle) -> Facts | None:
@@ -296,18 +333,24 @@ class Kernel:
         return fields
 
     def forget(self, handle: Handle) -> bool:
-        """The lease is over. Whether its execution may be in a flow or have children: where that is not known, it may."""
+        """The lease is over. Whether its execution may have children: where that is not known, it may."""
         known = self._facts.pop(handle.opaque, None)
-        return known is None or known.in_flow or known.may_have_children
+        return known is None or known.may_have_children
+
+    def _concerns_others(self, handle: Handle, over: object) -> bool:
+        return self.forget(handle) or not isinstance(over, Over) or over.flow_id is not None
 
     def _forget_facts(self, ident: ExecutionId) -> None:
-        """It is about to join a flow, and what is kept at hand about its lease says that it is in none."""
+        """What is kept at hand about its lease says too little of it from now on: it gets children, or is held back."""
         for opaque in [opaque for opaque, known in self._facts.items() if known.fields.execution_id == ident]:
             del self._facts[opaque]
 
-    async def _ended(self, handle: Handle, fields: HandleFields, *, settle: bool = True) -> None:
-        """The holder ended the execution: those that wait for it hear of it before the holder does, unless told otherwise."""
-        if not self.forget(handle):
+    async def _ended(self, handle: Handle, fields: HandleFields, over: object, *, settle: bool = True) -> None:
+        """The holder ended the execution: those that wait for it hear of it before the holder does, unless told otherwise.
+
+        `over` is what was answered: no `Over` where the end was found to be done already.
+        """
+        if not self._concerns_others(handle, over):
             return
         hearing = self._cascade.ended((fields.execution_id,))
         if settle or self._cascade.is_behind:

@@ -12,7 +12,9 @@ from flowfabric.model.stream import FollowedPage, Visibility
 
 
 class PollBackend(Protocol):
-    async def wait_for_work(self, lanes: Sequence[str], seen: int | None = None, wait_ms: int = 0) -> int:
+    async def wait_for_work(
+        self, lanes: Sequence[str], seen: int | None = None, wait_ms: int = 0, namespace: str | None = "default"
+    ) -> int:
         """How often there may have been new work in these lanes, as soon as that is not `seen` any more, or the time is up."""
 
     async def wait_for_outcome(self, execution: ExecutionId, wait_ms: int = 0) -> ExecutionOutcome | None:

@@ -26,21 +26,34 @@ Ask = Callable[[int, str], Awaitable[FollowedPage]]
 
 
 class Polls(Censuses):
-    async def wait_for_work(self, lanes: Sequence[str], seen: int | None = None, wait_ms: int = 0) -> int:
-        """How often there may have been new work in these lanes, as soon as that is not `seen` any more, or the time is up.
-
-        The answer comes earlier where a quota of these lanes opens meanwhile.
+    async def wait_for_work(
+        self, lanes: Sequence[str], seen: int | None = None, wait_ms: int = 0, namespace: str | None = "default"
+    ) -> int:
+        """How often there may have been new work in these lanes, as soon as that is not `seen` any more and something of the
+        namespace is there; `seen` again when the time is up, or when a quota of these lanes opens meanwhile.
         """
         wait_s = checks.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
         if not 1 <= len(lanes) <= MAX_POLLED_LANES:
             raise invalid("lanes", f"1 to {MAX_POLLED_LANES} lanes", len(lanes))
+        until = time.monotonic() + wait_s
         hub = self.store.hub
-        with await self.work_bell(*lanes) as bell:
-            bell.arm()
-            count = sum(hub.follow(topic) for topic in bell.topics)
-            if count != seen or not await bell.wait(wait_s):
-                return count
-            return sum(hub.follow(topic) for topic in bell.topics)
+        with await self.work_bell(*lanes, namespace=namespace) as bell:
+            while True:
+                bell.arm()
+                asked = time.monotonic()
+                count = sum(map(hub.follow, bell.topics))
+                if seen is None or (count != seen and await self._is_anything_there(lanes, namespace, asked)):
+                    return count
+                is_over = not await bell.wait(max(until - time.monotonic(), 0))
+                if is_over or sum(map(hub.follow, bell.topics)) == count:
+                    return seen
+
+    async def _is_anything_there(self, lanes: Sequence[str], namespace: str | None, asked: float) -> bool:
+        """The lanes ring for every namespace: without this, what one of them submits would keep the workers of all awake."""
+        for lane in lanes:
+            if (await self._lookout.look((lane, namespace), asked))[0]:
+                return True
+        return False
 
     async def wait_for_outcome(self, execution: ExecutionId, wait_ms: int = 0) -> ExecutionOutcome | None:
         """How an execution stands, as soon as it has ended, or when the time is up. None if there is no such execution."""

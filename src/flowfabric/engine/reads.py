@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
@@ -11,11 +10,12 @@ from msgspec import structs
 
 from flowfabric.engine import checks
 from flowfabric.engine.leases import Leases
-from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.errors import Corruption, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, lease_mark, partition_key, tag_key
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import (
     MAX_BULK_CREATE,
+    UNREADABLE,
     AttemptRef,
     Execution,
     ExecutionContext,
@@ -23,6 +23,7 @@ from flowfabric.model.execution import (
     ExecutionSnapshot,
     LeaseView,
     Page,
+    stored_tags,
 )
 from flowfabric.model.state import PublicState
 from flowfabric.rules.states import WORDS, is_ended, vector_of
@@ -67,7 +68,7 @@ class Reads(Leases):
             found.created_at_ms,
             found.last_mutation_at,
             found.total_attempt_count,
-            dict(sorted(json.loads(found.tags).items())),
+            dict(sorted(stored_tags(found.tags, found.id).items())),
         )
 
     async def read_execution_info(self, execution: ExecutionId) -> ExecutionInfo | None:
@@ -97,7 +98,7 @@ class Reads(Leases):
 
     async def read_execution_context(self, execution: ExecutionId) -> ExecutionContext:
         found = await self._must_read(execution, "read_execution_context")
-        return ExecutionContext(found.payload or b"", found.execution_kind, json.loads(found.tags))
+        return ExecutionContext(found.payload or b"", found.execution_kind, stored_tags(found.tags, found.id))
 
     async def read_current_attempt_index(self, execution: ExecutionId) -> int:
         return (await self._must_read(execution, "read_current_attempt_index")).attempt_index
@@ -114,7 +115,7 @@ class Reads(Leases):
     async def get_execution_tag(self, execution: ExecutionId, key: str) -> str | None:
         wanted = tag_key(key)
         found = await self.execution(execution_id(execution))
-        return None if found is None else json.loads(found.tags).get(wanted)
+        return None if found is None else stored_tags(found.tags, found.id).get(wanted)
 
     async def get_execution_namespace(self, execution: ExecutionId) -> str | None:
         found = await self.execution(execution_id(execution))
@@ -175,7 +176,7 @@ def _decoded(execution: Execution) -> Any:
     for field, words in WORDS.items():
         value = getattr(vector, field)
         if value not in words:
-            raise ValidationError(ValidationKind.CORRUPTION, f"exec_core: {field}: {value!r:.60} is not a known value")
+            raise Corruption(f"exec_core: {field}: {value!r:.60} is not a known value", execution.id)
     return vector
 
 
@@ -200,6 +201,8 @@ def _as_text(execution: Execution, field: str) -> str | None:
     value = getattr(execution, column)
     if value is None:
         return None
+    if value == UNREADABLE:
+        raise Corruption(f"{column} cannot be read", execution.id)
     if isinstance(value, tuple):
         return ",".join(value)
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

@@ -39,15 +39,20 @@ class Retention(Subscriptions):
         batch: int = 20,
         wanted: ScannerFilter | None = None,
     ) -> int:
-        """Deletes ended executions of a lane past their time, oldest first, with everything that belongs to them."""
+        """Deletes ended executions of a lane past their time, oldest first, with everything that belongs to them.
+
+        The time is their own policy's, else `retention_ms`, else that of the settings for the way they ended.
+        """
         checked = lane_id(lane)
         checked_filter(wanted)
-        kept = self.settings.retention_ms if retention_ms is None else checks.whole(retention_ms, "retention_ms", 0, 2**53)
+        ages = (self.settings.retention_completed_ms, self.settings.retention_failed_ms)
+        if retention_ms is not None:
+            ages = (checks.whole(retention_ms, "retention_ms", 0, 2**53),) * 2
         at = await self.store.now_ms() if now is None else checks.timestamp(now, "now")
         size = checks.limit(batch, retention.MAX_TRIM_BATCH, "batch")
         where = None if partition is None else partition_key(partition, "partition")
         due: list[Execution] = []
-        for index, upto in (("ended", at - kept), ("retained", at)):
+        for index, upto in (("ended", at - ages[0]), ("failed", at - ages[1]), ("retained", at)):
             due += await self._due(index, checked, upto, size, where, wanted)
         due.sort(key=lambda e: (e.terminal_at_ms or 0, e.execution_id))
         return await self._trim(due[:size])

@@ -13,7 +13,7 @@ from flowfabric.codec import token as tokens
 from flowfabric.engine import checks
 from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.engine.keys import KEYS
-from flowfabric.engine.suspensions import MAX_KEY_BYTES, MAX_TEXT_BYTES, SIGNAL_PAGE
+from flowfabric.engine.suspensions import MAX_KEY_BYTES, MAX_TEXT_BYTES, SIGNAL_PAGE, token_of
 from flowfabric.engine.waitpoint_lists import MAX_PAGE, WaitpointLists
 from flowfabric.errors import NotFound, StateError, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key
@@ -81,7 +81,7 @@ class Signals(WaitpointLists):
         waitpoint = Waitpoint(*rows[1][0]) if rows[1] and rows[1][0][2] == ident.uuid else None
         try:
             keys = [HmacKey(*row) for row in rows[2]]
-            stored = None if waitpoint is None else waitpoint.token
+            stored = None if waitpoint is None else token_of(waitpoint, keys)
             asked = () if waitpoint is None else json.loads(waitpoint.approvers)
             link = tokens.verify(args.waitpoint_token, ident, args.waitpoint_id, stored, keys, loaded.now_ms, asked)
             if waitpoint is None:
@@ -90,7 +90,8 @@ class Signals(WaitpointLists):
             owner = {"partition_key": at, "execution_id": ident.uuid}
             await self.store.commit(signals.stamp_failure(owner, loaded.now_ms))
             raise
-        received, most = sum(row[0] for row in rows[4]), args.max_signals_per_execution
+        execution = light(rows[0][0])
+        received, most = sum(row[0] for row in rows[4]), signals.signal_limit(execution, args)
         history: list[Row] = []
         if 0 < most <= received or signals.is_long(waitpoint, args.signal_maxlen):
             history = await self._history(ident, max(most, SIGNAL_PAGE))
@@ -98,7 +99,7 @@ class Signals(WaitpointLists):
         known = rows[5][0] if len(rows) > 5 and rows[5] and rows[5][0][1] > loaded.now_ms else None
         return Delivery(
             loaded.now_ms,
-            light(rows[0][0]),
+            execution,
             waitpoint,
             Suspension(*rows[3][0]) if rows[3] else None,
             None if known is None else known[0],
@@ -125,6 +126,7 @@ class Signals(WaitpointLists):
         reads = (
             Get("ff_exec_core", (ident.partition_index, ident.uuid), ("lane_id",)),
             Get("ff_waitpoint_pending", (ident.partition_index, wanted)),
+            KEYS,
         )
         loaded = await self.store.load(reads)
         if not loaded.rows[0]:
@@ -134,13 +136,14 @@ class Signals(WaitpointLists):
             detail = f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={stored_lane}"
             raise ValidationError(ValidationKind.INVALID_INPUT, detail)
         waitpoint = Waitpoint(*loaded.rows[1][0]) if loaded.rows[1] else None
-        if waitpoint is None or waitpoint.execution_id != ident.uuid or not waitpoint.token:
+        if waitpoint is None or waitpoint.execution_id != ident.uuid or not waitpoint.token_digest:
             raise NotFound("waitpoint")
+        token = token_of(waitpoint, [HmacKey(*row) for row in loaded.rows[2]])
         told = DeliverSignalArgs(
             execution_id=ident,
             waitpoint_id=wanted,
             signal_id=uuid.uuid4(),
-            waitpoint_token=waitpoint.token,
+            waitpoint_token=token or _refused_token(waitpoint),
             signal_name=name,
             signal_category="approval",
             source_type="operator",
@@ -158,7 +161,8 @@ class Signals(WaitpointLists):
     async def _wake_parent(self, parent: ExecutionId, waitpoint_key: str) -> None:
         """At every open waitpoint of that key. A parent that makes one later looks at its children after that."""
         owner = {"partition_key": parent.partition_index, "execution_id": parent.uuid}
-        rows = (await self.store.load((Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS),))).rows[0]
+        rows, found = (await self.store.load((Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS), KEYS))).rows
+        keys = [HmacKey(*row) for row in found]
         for waitpoint in (Waitpoint(*row) for row in rows):
             if waitpoint.waitpoint_key != waitpoint_key or not waitpoint.is_open:
                 continue
@@ -166,7 +170,7 @@ class Signals(WaitpointLists):
                 execution_id=parent,
                 waitpoint_id=waitpoint.waitpoint_id,
                 signal_id=uuid.uuid4(),
-                waitpoint_token=waitpoint.token,
+                waitpoint_token=token_of(waitpoint, keys) or _refused_token(waitpoint),
                 signal_name="ended",
                 source_type="children",
             )
@@ -248,7 +252,7 @@ class Signals(WaitpointLists):
     async def read_waitpoint_token(self, partition: int | str, waitpoint_id: UUID) -> str | None:
         """The credential itself, of an open waitpoint. For those who may hand it out."""
         found = await self._waitpoint(partition_key(partition), checks.flow_id(waitpoint_id, "waitpoint_id"))
-        return found.token if found is not None and found.is_open and found.token else None
+        return None if found is None or not found.is_open else token_of(found, (await self._keys())[0])
 
     async def read_held_waitpoint_token(self, handle: Handle, waitpoint_id: UUID, approver: str = "") -> str | None:
         """The token of an open waitpoint of the execution whose live lease this is, or that of an approver's link."""
@@ -260,12 +264,18 @@ class Signals(WaitpointLists):
         held = found is not None and found.is_open and found.execution_id == fields.execution_id.uuid
         if found is None or not held:
             return None
-        if not approver:
-            return found.token or None
+        keys, _ = await self._keys()
+        token = token_of(found, keys)
+        if not approver or token is None:
+            return token
         if approver not in json.loads(found.approvers):
             return None
-        keys, _ = await self._keys()
-        return tokens.of_approver(found.token, keys, fields.execution_id, wanted, approver)
+        return tokens.of_approver(token, keys, fields.execution_id, wanted, approver)
+
+
+def _refused_token(waitpoint: Waitpoint) -> str:
+    """What stands for a token whose key is gone: it has the right shape, and no key accepts it."""
+    return f"{waitpoint.token_kid}:{'0' * 64}"
 
 
 class _Suspended(Struct, frozen=True):

@@ -26,8 +26,8 @@ class StepBackend(Protocol):
     async def read_outcome(self, execution: ExecutionId) -> ExecutionOutcome | None:
         """How an execution stands and, once it is over, what it came to."""
 
-    async def work_bell(self, *lanes: str) -> Waiter:
+    async def work_bell(self, *lanes: str, namespace: str | None = "default") -> Waiter:
         """Rings when there may be work in one of the lanes. Enter it, arm it, ask for work, then wait.
 
-        Where something waits under a limit, every lease that ends may have made room.
+        Where something of the namespace waits under a limit, every lease that ends may have made room.
         """

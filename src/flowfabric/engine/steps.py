@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from flowfabric.engine import checks
-from flowfabric.engine.admissions import Later
+from flowfabric.engine.admissions import Later, Place
 from flowfabric.engine.bells import RoomBell
 from flowfabric.engine.streams import Streams
 from flowfabric.errors import Contention, ContentionKind, ResourceExhausted, invalid
@@ -34,6 +34,7 @@ _OUTCOME = (
     "last_failure_message",
     "cancellation_reason",
     "total_attempt_count",
+    "terminal_at_ms",
 )
 MAX_TRIES = 3
 
@@ -86,24 +87,32 @@ class Steps(Streams):
         rows = (await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), _OUTCOME),))).rows[0]
         return ExecutionOutcome(*rows[0]) if rows else None
 
-    async def work_bell(self, *lanes: str) -> Waiter:
+    async def work_bell(self, *lanes: str, namespace: str | None = "default") -> Waiter:
         """Rings when there may be work in one of the lanes. Enter it, arm it, ask for work, then wait.
 
-        Where something waits under a limit, every lease that ends may have made room, and the wait is over when a quota opens.
+        Where something of the namespace waits under a limit, every lease that ends may have made room, and the wait is over when
+        a quota opens.
         """
         checked = [lane_id(lane) for lane in lanes]
+        checks.claimed_namespace(namespace)
         topics: list[Topic] = [(topic, lane) for lane in checked for topic in ("ready", GATES)]
-        limited = [lane for lane in checked if await self._attachments.gates(lane)]
+        limited = [place for lane in checked for place in await self._limited(lane, namespace)]
         if not limited:
             return self.store.hub.waiter(*topics, (QUOTAS, None))
         return RoomBell(self.store.hub, (*topics, (LEASE_EVENTS, None), (QUOTAS, None)), partial(self._later, limited))
 
-    async def _later(self, lanes: Sequence[str]) -> Later:
+    async def _limited(self, lane: str, namespace: str | None) -> list[Place]:
+        """Where work of the namespace, or of any, may wait under a limit."""
+        if namespace is None:
+            return [(lane, each) for each in await self._attachments.gated_namespaces(lane)]
+        return [(lane, namespace)] if await self._attachments.gates(lane, namespace) else []
+
+    async def _later(self, places: Sequence[Place]) -> Later:
         found = Later()
-        for lane in lanes:
-            found = found.beside(await self._admissions.later(lane))
+        for place in places:
+            found = found.beside(await self._admissions.later(place))
         return found
 
-    async def quotas_open_at(self, *lanes: str) -> int | None:
-        """When the first of the full quotas of these lanes opens by itself; None where none does."""
-        return (await self._later([lane_id(lane) for lane in lanes])).opens_at_ms
+    async def quotas_open_at(self, *lanes: str, namespace: str = "default") -> int | None:
+        """When the first of the full quotas of a namespace in these lanes opens by itself; None where none does."""
+        return (await self._later([(lane_id(lane), namespace) for lane in lanes])).opens_at_ms

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, NoReturn, Protocol, TypeVar
 
 from flowfabric.codec.cursor import decode_cursor, encode_cursor
 from flowfabric.engine import event_rows
-from flowfabric.engine.filters import checked_filter
+from flowfabric.engine.filters import checked_filter, tagged
 from flowfabric.engine.workers import Workers
-from flowfabric.errors import EngineError, StreamBackpressure, StreamDisconnected, TimedOut
+from flowfabric.errors import EngineError, StreamBackpressure, StreamDisconnected, TimedOut, Unavailable
 from flowfabric.ids import INSTANCE_TAG_KEY, ExecutionId
 from flowfabric.model.event import (
     COMPLETION_EVENTS,
@@ -203,8 +202,8 @@ class Subscription(Generic[Event]):
         subjects = list({(event.execution_id.partition_index, event.execution_id.uuid) for event in events})
         asked = GetAll("ff_exec_core", subjects, ("partition_key", "execution_id", "tags"))
         loaded = await self._patiently(lambda: self._store.load((asked,)))
-        tagged = {(row[0], row[1]) for row in loaded.rows[0] if json.loads(row[2]).get(key) == value}
-        return [e for e in events if (e.execution_id.partition_index, e.execution_id.uuid) in tagged]
+        known = {(row[0], row[1]) for row in loaded.rows[0] if tagged(row[2], key, value)}
+        return [e for e in events if (e.execution_id.partition_index, e.execution_id.uuid) in known]
 
     def _decoded(self, rows: list[Row]) -> list[Event]:
         decode = self._decode
@@ -238,6 +237,10 @@ class Subscriptions(Workers):
     def subscribe_signal_delivery(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[SignalEvent]:
         """Every signal that was accepted, and what it did."""
         return self._subscribe(SIGNAL_EVENTS, "subscribe_signal_delivery", cursor, wanted, event_rows.signal_event)
+
+    def subscribe_instance_tags(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> NoReturn:
+        """Offered by no store; a filter by instance tag is there for every other subscription."""
+        raise Unavailable("subscribe_instance_tags")
 
     def _subscribe(
         self, channel: str, op: str, cursor: bytes, wanted: ScannerFilter | None, decode: Callable[[Row], Event]

@@ -158,6 +158,8 @@ class Suspensions(Keys):
                 if known is not None:
                     return known
                 await self._refuse(refused if isinstance(refused, Refuse) else Refuse(refused))
+            assert snapshot.execution is not None
+            args = suspensions.timed(args, snapshot.execution, around.now_ms)
             bound, kid = _bound(fields.execution_id, args, around, keys)
             found = suspensions.replay(args, around.signals)
             result = self._result(fields, args, bound, found, around)
@@ -221,10 +223,7 @@ class Suspensions(Keys):
 
     def _remember(self, ident: ExecutionId, args: SuspendArgs, result: Suspended | ConditionMet, now: int, *, known: bool) -> Any:
         details = result.details
-        first, *others = (
-            {"waitpoint_id": str(w.waitpoint_id), "waitpoint_key": w.waitpoint_key, "token": w.waitpoint_token}
-            for w in details.waitpoints
-        )
+        first, *others = map(_remembered, details.waitpoints)
         said = _Outcome(
             "Suspended" if isinstance(result, Suspended) else "AlreadySatisfied",
             {
@@ -245,13 +244,14 @@ class Suspensions(Keys):
         if not args.idempotency_key:
             return None
         key = (ident.partition_index, suspensions.dedup_key(ident.uuid, args.idempotency_key))
-        loaded = await self.store.load((Get("ff_suspend_dedup", key, ("outcome_json", "expires_at_ms")),))
+        loaded = await self.store.load((Get("ff_suspend_dedup", key, ("outcome_json", "expires_at_ms")), KEYS))
+        keys = [HmacKey(*row) for row in loaded.rows[1]]
         if not loaded.rows[0] or loaded.rows[0][0][1] <= loaded.now_ms:
             return None
         try:
             said = msgspec.json.decode(loaded.rows[0][0][0], type=_Outcome)
             listed = [said.details, *said.details["extras"]]
-            bound = tuple(BoundWaitpoint(UUID(w["waitpoint_id"]), w["waitpoint_key"], w["token"]) for w in listed)
+            bound = tuple(_rebound(ident, w, keys) for w in listed)
             details = SuspensionDetails(UUID(said.details["suspension_id"]), bound)
             if said.handle_opaque_hex is None:
                 heard = await self._heard(ident, [UUID(one) for one in said.details.get("signals", ())])
@@ -296,6 +296,19 @@ class Suspensions(Keys):
         return suspension, [signal for signal in signals if signal.suspension_id == suspension.suspension_id]
 
 
+def _remembered(waitpoint: BoundWaitpoint) -> dict[str, str]:
+    """All but its token, which is made again."""
+    token = waitpoint.waitpoint_token
+    seal = {"kid": token.partition(":")[0], "seal": tokens.sealed(token)}
+    return {"waitpoint_id": str(waitpoint.waitpoint_id), "waitpoint_key": waitpoint.waitpoint_key, **seal}
+
+
+def _rebound(ident: ExecutionId, said: dict[str, str], keys: Sequence[HmacKey]) -> BoundWaitpoint:
+    """A waitpoint as it was remembered, with its token made again; without one if its key is gone."""
+    waitpoint = UUID(said["waitpoint_id"])
+    return BoundWaitpoint(waitpoint, said["waitpoint_key"], tokens.again(said["seal"], said["kid"], keys, ident, waitpoint) or "")
+
+
 def _that_resumed(suspension: Suspension, signals: Sequence[Signal]) -> list[ResumeSignal]:
     if suspension.close_reason == "timed_out_auto_resume":
         return [_seen(signal) for signal in signals if signal.source_type == "engine"]
@@ -313,13 +326,19 @@ def _held(loaded: Loaded) -> Snapshot:
     return Snapshot(loaded.now_ms, light(found[0]) if found else None, Attempt(*tried[0]) if tried else None)
 
 
+def token_of(waitpoint: Waitpoint, keys: Sequence[HmacKey]) -> str | None:
+    """Its token, made again; none if the key that signed it is gone."""
+    ident = ExecutionId.of(waitpoint.partition_key, waitpoint.execution_id)
+    return tokens.again(waitpoint.token_digest, waitpoint.token_kid, keys, ident, waitpoint.waitpoint_id)
+
+
 def _bound(ident: ExecutionId, args: SuspendArgs, around: Around, keys: Sequence[HmacKey]) -> tuple[list[BoundWaitpoint], str]:
     """The waitpoints with their tokens; a pending one keeps its own, whatever has rotated since."""
     bound, kid = [], ""
     for binding in args.waitpoints:
         if isinstance(binding, UsePending):
             stored = around.waitpoints[binding.waitpoint_id]
-            bound.append(BoundWaitpoint(stored.waitpoint_id, stored.waitpoint_key, stored.token))
+            bound.append(BoundWaitpoint(stored.waitpoint_id, stored.waitpoint_key, token_of(stored, keys) or ""))
             continue
         key = tokens.signing_key(keys)
         kid = key.kid

@@ -9,7 +9,7 @@ from flowfabric.codec import token as tokens
 from flowfabric.engine import checks
 from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.engine.keys import KEYS
-from flowfabric.engine.suspensions import Suspensions
+from flowfabric.engine.suspensions import Suspensions, token_of
 from flowfabric.errors import NotFound, StateError, StateKind, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, partition_key
 from flowfabric.model.execution import Page
@@ -31,7 +31,7 @@ class WaitpointLists(Suspensions):
         if found is None or found.execution_id != ident.uuid:
             raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
         keys = [HmacKey(*row) for row in loaded.rows[1]]
-        tokens.verify(token, ident, wanted, found.token, keys, loaded.now_ms, json.loads(found.approvers))
+        tokens.verify(token, ident, wanted, token_of(found, keys), keys, loaded.now_ms, json.loads(found.approvers))
         if not loaded.rows[2] or is_ended(light(loaded.rows[2][0])):
             raise StateError(StateKind.TARGET_NOT_SIGNALABLE)
         if not found.is_open:
@@ -126,7 +126,7 @@ def _position(after: object) -> tuple[int, UUID]:
 
 
 def _listed(waitpoint: Waitpoint) -> WaitpointListed:
-    kid, digits = tokens.fingerprint(waitpoint.token)
+    digits = tokens.digits_of(waitpoint.token_digest)
     return WaitpointListed(
         waitpoint.waitpoint_id,
         waitpoint.waitpoint_key,
@@ -136,7 +136,7 @@ def _listed(waitpoint: Waitpoint) -> WaitpointListed:
         waitpoint.activated_at_ms,
         waitpoint.expires_at_ms,
         ExecutionId.of(waitpoint.partition_key, waitpoint.execution_id),
-        kid,
+        waitpoint.token_kid if digits else "",
         digits,
         None if waitpoint.payload_schema is None else json.loads(waitpoint.payload_schema),
     )

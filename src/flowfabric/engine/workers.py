@@ -108,9 +108,9 @@ class Workers(Explanations):
         return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
 
     async def forget_worker_events(self, limit: int = 1_000) -> int:
-        """Drops registry events older than the retention; how many."""
+        """Drops registry events older than the retention of what completed; how many."""
         size = checks.limit(limit, MAX_WORKERS_PAGE)
-        bound = await self.store.now_ms() - self.settings.retention_ms
+        bound = await self.store.now_ms() - self.settings.retention_completed_ms
         scan = Scan("worker_events", upto=bound, limit=size, columns=("event_id",))
         found = (await self.store.load((scan,))).rows[0]
         plans = [workers.FORGET_EVENT(0, event_id=row[0]) for row in found]

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from uuid import UUID
 
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.loop import LoopSettings
+
+log = logging.getLogger("flowfabric.loops")
 
 MAX_PROJECTED = 200
 
@@ -99,7 +102,10 @@ class FlowProjector:
         flows = await engine.unsettled_flows(self._after, MAX_PROJECTED)
         done = 0
         for flow in flows:
-            done += await engine.project_flow_summary(flow.flow_id)
+            try:
+                done += await engine.project_flow_summary(flow.flow_id)
+            except Exception:
+                log.exception("the summary of flow %s has to wait", flow.flow_id)
         self._after = (flows[-1].created_at_ms, flows[-1].flow_id) if len(flows) == MAX_PROJECTED else None
         return done
 

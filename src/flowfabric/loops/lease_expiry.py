@@ -12,6 +12,9 @@ from flowfabric.model.lease import MarkedExpired, ReclaimCapExceeded
 from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.store.port import GetAll, Row
 
+STILL_LOST = ("not_yet_due", "granted")
+"""Found and left as it is: the grace begins when a lease is marked, which may be late, and a grant may outlast it."""
+
 
 class LeaseExpiry:
     name = "lease_expiry"
@@ -29,12 +32,17 @@ class LeaseExpiry:
         done = await self._mark(engine, now)
         grace = engine.settings.lease_reclaim_grace_ms
         if grace >= 0:
+            moved: list[ExecutionId] = []
 
             async def requeue(ident: ExecutionId) -> None:
-                if isinstance(await engine.requeue_lost(ident), ReclaimCapExceeded):
+                answer = await engine.requeue_lost(ident)
+                if isinstance(answer, ReclaimCapExceeded):
                     engine.onlooker.reclaimed("cap_exceeded")
+                if answer not in STILL_LOST:
+                    moved.append(ident)
 
-            done += await self._lost.each(engine, "lost", now - grace, requeue)
+            await self._lost.each(engine, "lost", now - grace, requeue)
+            done += len(moved)
         await engine.drop_expired_grants()
         return done
 

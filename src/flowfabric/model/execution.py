@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 from uuid import UUID
 
+import msgspec
 from msgspec import Struct
 
+from flowfabric.errors import Corruption
 from flowfabric.ids import ExecutionId
+from flowfabric.model.attempt import ATTEMPT_TIMEOUT
 from flowfabric.model.policy import ExecutionPolicy
 from flowfabric.model.state import OPERATOR_OVERRIDE, PublicState
 
@@ -19,6 +22,17 @@ MAX_TAGS_BYTES = 16_384
 MAX_BULK_CREATE = 10_000
 MAX_PRIORITY = 9_000
 MAX_REASON_BYTES = 4_096
+UNREADABLE = ("\0unreadable",)
+"""What a stored list that cannot be read is read as: a word that no caller can send, so nothing covers it."""
+_decode_tags = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def stored_tags(text: str, about: object = None) -> dict[str, str]:
+    """`about` is what an error names where the stored tags cannot be read."""
+    try:
+        return {} if text == "{}" else _decode_tags(text)
+    except ValueError:
+        raise Corruption("tags cannot be read", about) from None
 
 
 class Execution(Struct, frozen=True):
@@ -66,6 +80,7 @@ class Execution(Struct, frozen=True):
     attempt_timeout_at_ms: int | None
     attempt_timeout_remaining_ms: int | None
     retention_ttl_ms: int | None
+    failed_retention_ttl_ms: int | None
     retain_until_ms: int | None
     current_attempt_id: UUID | None
     current_lease_id: UUID | None
@@ -237,6 +252,7 @@ class ExecutionOutcome(Struct, frozen=True):
     last_failure_message: str | None
     cancellation_reason: str | None
     total_attempt_count: int
+    terminal_at_ms: int | None = None
 
     @property
     def ended(self) -> bool:
@@ -244,9 +260,11 @@ class ExecutionOutcome(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """Why it ended as it did, if it did not succeed."""
-        reason = self.cancellation_reason if self.terminal_outcome == "cancelled" else None
-        return reason or self.last_failure_message or self.failure_reason or self.terminal_outcome
+        """Why it ended as it did, if it did not succeed. What went wrong in an earlier try is not the reason."""
+        if self.terminal_outcome == "cancelled":
+            return self.cancellation_reason or self.terminal_outcome
+        told = self.last_failure_message if self.failure_reason == ATTEMPT_TIMEOUT else None
+        return told or self.failure_reason or self.last_failure_message or self.terminal_outcome
 
 
 class AttemptRef(Struct, frozen=True):

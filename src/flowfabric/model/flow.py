@@ -13,9 +13,9 @@ from msgspec import Struct
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
+from flowfabric.model.flow_links import Member as Member
 from flowfabric.model.flow_links import Parent as Parent
 from flowfabric.model.flow_links import Upstream as Upstream
-from flowfabric.model.state import ENDED_PHASES
 
 MAX_GRAPH_NODES = 10_000
 MAX_GRAPH_EDGES = 50_000
@@ -157,37 +157,6 @@ class EdgeGroup(Struct, frozen=True):
     def total(self) -> int:
         """Inbound edges applied so far."""
         return self.success_count + self.fail_count + self.skip_count + self.running_count
-
-
-class Member(Struct, frozen=True):
-    """As much of an execution as its dependencies ask for."""
-
-    partition_key: int
-    execution_id: UUID
-    flow_id: UUID | None
-    lane_id: str
-    lifecycle_phase: str
-    ownership_state: str
-    eligibility_state: str
-    terminal_outcome: str
-    attempt_state: str
-    public_state: str
-    total_attempt_count: int
-    terminal_at_ms: int | None
-    delay_until_ms: int | None
-    version: int
-
-    @property
-    def id(self) -> ExecutionId:
-        return ExecutionId.of(self.partition_key, self.execution_id)
-
-    @property
-    def is_ended(self) -> bool:
-        return self.lifecycle_phase in ENDED_PHASES
-
-    @property
-    def is_blocked(self) -> bool:
-        return self.lifecycle_phase == "runnable" and self.eligibility_state == "blocked_by_dependencies"
 
 
 # ---- requests and answers

@@ -11,6 +11,38 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.state import ENDED_PHASES
 
 
+class Member(Struct, frozen=True):
+    """As much of an execution as its dependencies ask for."""
+
+    partition_key: int
+    execution_id: UUID
+    flow_id: UUID | None
+    lane_id: str
+    namespace: str
+    lifecycle_phase: str
+    ownership_state: str
+    eligibility_state: str
+    terminal_outcome: str
+    attempt_state: str
+    public_state: str
+    total_attempt_count: int
+    terminal_at_ms: int | None
+    delay_until_ms: int | None
+    version: int
+
+    @property
+    def id(self) -> ExecutionId:
+        return ExecutionId.of(self.partition_key, self.execution_id)
+
+    @property
+    def is_ended(self) -> bool:
+        return self.lifecycle_phase in ENDED_PHASES
+
+    @property
+    def is_blocked(self) -> bool:
+        return self.lifecycle_phase == "runnable" and self.eligibility_state == "blocked_by_dependencies"
+
+
 class Upstream(Struct, frozen=True, gc=False):
     """As much of an execution as those ask for who wait for its end."""
 

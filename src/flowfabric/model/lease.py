@@ -68,14 +68,20 @@ class LeaseFence(Struct, frozen=True):
 
 
 class ClaimPolicy(Struct, frozen=True, gc=False):
+    """Who asks, for how long, and for the work of which namespace; None stands for all of them."""
+
     worker_id: str
     worker_instance_id: str
     lease_ttl_ms: int = 30_000
     max_wait_ms: int | None = None
+    namespace: str | None = "default"
 
 
 class Work(Struct, frozen=True, gc=False):
-    """A claimed execution with everything needed to start: no second read."""
+    """A claimed execution with everything needed to start: no second read.
+
+    `time_used_ms` is how long its attempt was run before it waited; that counts towards its timeout.
+    """
 
     handle: Handle
     execution_id: ExecutionId
@@ -85,6 +91,7 @@ class Work(Struct, frozen=True, gc=False):
     execution_kind: str
     input_payload: bytes
     tags: dict[str, str]
+    time_used_ms: int = 0
 
 
 class LeaseRenewal(Struct, frozen=True, gc=False):

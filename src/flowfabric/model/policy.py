@@ -9,18 +9,22 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.errors import Corruption, ValidationError, ValidationKind, invalid
 from flowfabric.ids import parse_uuid
+from flowfabric.model.state import TimeoutBehavior
 
 MAX_CAPABILITIES = 256
 MAX_CAPABILITY_BYTES = 4_096
 MAX_POLICY_BYTES = 65_536
 MAX_BUDGETS = 64
 DEFAULT_DEDUP_WINDOW_MS = 86_400_000
+TASK = "task:"
+"""How a capability begins that names a task: a worker offers one for each task it can run."""
 MAX_DURATION_MS = 10 * 365 * 86_400_000
+MAX_COUNT = 4_294_967_295
 
 Duration = Annotated[int, Meta(ge=0, le=MAX_DURATION_MS)]
-Count = Annotated[int, Meta(ge=0, le=4_294_967_295)]
+Count = Annotated[int, Meta(ge=0, le=MAX_COUNT)]
 _BACKOFF_NUMBERS = {"delay_ms", "initial_delay_ms", "max_delay_ms", "multiplier"}
 
 
@@ -37,6 +41,8 @@ class TimeoutPolicy(Struct, frozen=True, omit_defaults=True):
 
 
 class SuspensionPolicy(Struct, frozen=True, omit_defaults=True):
+    """For a suspension that names no timeout of its own."""
+
     default_timeout_ms: Duration | None = None
     timeout_behavior: str = "fail"
 
@@ -57,6 +63,13 @@ class StreamPolicy(Struct, frozen=True, omit_defaults=True):
     retention_ttl_ms: Duration | None = None
 
 
+class RetentionPolicy(Struct, frozen=True, omit_defaults=True):
+    """How long it is kept after its end: completed, cancelled or skipped; failed or expired."""
+
+    completed_ms: Duration | None = None
+    failed_ms: Duration | None = None
+
+
 class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """Every field is optional."""
 
@@ -73,6 +86,7 @@ class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
     routing_requirements: RoutingRequirements | None = None
     dedup_window_ms: Duration | None = None
     stream_policy: StreamPolicy | None = None
+    retention_policy: RetentionPolicy | None = None
     max_signals_per_execution: Count = 10_000
 
     @property
@@ -96,7 +110,15 @@ class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def retention_ttl_ms(self) -> int | None:
-        return self.stream_policy.retention_ttl_ms if self.stream_policy else None
+        return self._age(None if self.retention_policy is None else self.retention_policy.completed_ms)
+
+    @property
+    def failed_retention_ttl_ms(self) -> int | None:
+        return self._age(None if self.retention_policy is None else self.retention_policy.failed_ms)
+
+    def _age(self, own: int | None) -> int | None:
+        """`stream_policy.retention_ttl_ms` is the age after any end, unless the retention policy has one."""
+        return own if own is not None or self.stream_policy is None else self.stream_policy.retention_ttl_ms
 
 
 PolicyInput = ExecutionPolicy | Mapping[str, Any] | str | bytes | None
@@ -120,8 +142,12 @@ def encode_policy(policy: ExecutionPolicy) -> str:
     return _encode(policy).decode()
 
 
-def stored_policy(text: str | None) -> ExecutionPolicy | None:
-    return None if text is None else _decode_stored(text)
+def stored_policy(text: str | None, about: object = None) -> ExecutionPolicy | None:
+    """`about` is what an error names where the stored policy cannot be read."""
+    try:
+        return None if text is None else _decode_stored(text)
+    except ValueError:
+        raise Corruption("policy cannot be read", about) from None
 
 
 def parse_policy(value: PolicyInput) -> ExecutionPolicy | None:
@@ -141,6 +167,8 @@ def parse_policy(value: PolicyInput) -> ExecutionPolicy | None:
         raise _bad_policy(f"{_path(str(error))}:invalid") from None
     if policy.retry_policy is not None:
         _check_backoff(policy.retry_policy.backoff)
+    if policy.suspension_policy is not None and policy.suspension_policy.timeout_behavior not in tuple(TimeoutBehavior):
+        raise _bad_policy("suspension_policy.timeout_behavior:invalid")
     return _with_plain_ids(policy) if policy.budget_ids or policy.quota_policy_id is not None else policy
 
 

@@ -97,6 +97,16 @@ class LaneState(StrEnum):
     DISABLED = "disabled"
 
 
+class TimeoutBehavior(StrEnum):
+    """What becomes of an execution whose suspension has timed out."""
+
+    FAIL = "fail"
+    CANCEL = "cancel"
+    EXPIRE = "expire"
+    AUTO_RESUME = "auto_resume_with_timeout_signal"
+    ESCALATE = "escalate"
+
+
 class ExpirePhase(StrEnum):
     ATTEMPT_TIMEOUT = "attempt_timeout"
     EXECUTION_DEADLINE = "execution_deadline"
@@ -105,3 +115,5 @@ class ExpirePhase(StrEnum):
 OPERATOR_OVERRIDE = "operator_override"
 ENDED_PHASES = ("terminal", "cancelled")
 """What the phase column of an ended execution holds; through the API both read `terminal`."""
+FAILED_OUTCOMES = ("failed", "expired")
+"""Ends somebody may have to look into, so they are kept longer than the others."""

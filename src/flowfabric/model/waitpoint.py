@@ -12,6 +12,7 @@ from msgspec import Struct
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle
 from flowfabric.model.state import PublicState
+from flowfabric.model.state import TimeoutBehavior as TimeoutBehavior
 
 MAX_SIGNAL_BYTES = 65_536
 MAX_CONDITION_DEPTH = 4
@@ -41,14 +42,6 @@ class ReasonCode(StrEnum):
     PAUSED_BY_BUDGET = "paused_by_budget"
     STEP_BOUNDARY = "step_boundary"
     MANUAL_PAUSE = "manual_pause"
-
-
-class TimeoutBehavior(StrEnum):
-    FAIL = "fail"
-    CANCEL = "cancel"
-    EXPIRE = "expire"
-    AUTO_RESUME = "auto_resume_with_timeout_signal"
-    ESCALATE = "escalate"
 
 
 class CountKind(StrEnum):
@@ -165,13 +158,13 @@ class Suspension(Struct, frozen=True):
 
 
 class Waitpoint(Struct, frozen=True):
-    """A row of `ff_waitpoint_pending`. The token never leaves by a listing, a log or an error."""
+    """A row of `ff_waitpoint_pending`. Of its token it holds a digest: the key that signed it makes it again."""
 
     partition_key: int
     waitpoint_id: UUID
     execution_id: UUID
     token_kid: str
-    token: str
+    token_digest: str
     created_at_ms: int
     expires_at_ms: int | None
     waitpoint_key: str

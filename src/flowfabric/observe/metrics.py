@@ -17,7 +17,8 @@ LATENCY_S = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_40
 MAX_VALUES = {"lane": 30, "path": 100, "dimension": 20, "namespace": 20, "scanner": 40, "effect": 20}
 """How many different values a label takes; what comes later is counted as `other`."""
 OTHER = "other"
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+OTHER_METHOD = "OTHER"
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
 CATEGORIES = frozenset(
     {"transient", "permanent", "infra_crash", "timeout", "cancelled"}
     | {"handler_error", "bad_payload", "step_mismatch", "budget_hard_breach"}
@@ -102,7 +103,7 @@ class Metrics(Onlooker):
     def http_request(self, route: str, method: str, status: int, seconds: float) -> None:
         """`route` is the template, such as /v1/executions/{id}; empty when none matched."""
         labels = (
-            method if method in METHODS else OTHER,
+            method if method in METHODS else OTHER_METHOD,
             self._bounded("path", route) if route else "unknown",
             str(status) if 100 <= status <= 599 else OTHER,
         )

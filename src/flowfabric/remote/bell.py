@@ -10,15 +10,18 @@ from flowfabric.engine.polls import MAX_POLL_MS
 if TYPE_CHECKING:
     from flowfabric.engine.engine import Engine
 
+Heard = tuple[frozenset[str], str | None]
+"""The lanes and the namespace that a count was heard for."""
+
 
 class RemoteBell:
     """As a `Waiter`: enter it, arm it, look, then wait. What rang since the last wait counts, so nothing falls in between."""
 
     topics: tuple[Any, ...] = ()
 
-    def __init__(self, engine: Any, lanes: tuple[str, ...], seen: dict[frozenset[str], int]) -> None:
-        self._engine, self._lanes, self._seen = cast("Engine", engine), list(lanes), seen
-        self._key = frozenset(lanes)
+    def __init__(self, engine: Any, lanes: tuple[str, ...], namespace: str | None, seen: dict[Heard, int]) -> None:
+        self._engine, self._lanes, self._namespace, self._seen = cast("Engine", engine), list(lanes), namespace, seen
+        self._key = frozenset(lanes), namespace
         self._rung = asyncio.Event()
 
     def __enter__(self) -> RemoteBell:
@@ -48,6 +51,6 @@ class RemoteBell:
     async def _ask(self, timeout_s: float | None) -> bool:
         wait_ms = MAX_POLL_MS if timeout_s is None else min(int(timeout_s * 1_000), MAX_POLL_MS)
         seen = self._seen.get(self._key)
-        found = await self._engine.wait_for_work(self._lanes, seen, wait_ms)
+        found = await self._engine.wait_for_work(self._lanes, seen, wait_ms, self._namespace)
         self._seen[self._key] = found
         return found != seen

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cache
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 from uuid import uuid4
 
 import msgspec
@@ -18,7 +18,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.event import Channel, ScannerFilter
 from flowfabric.model.lease import Handle
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrame, Visibility
-from flowfabric.remote.bell import RemoteBell
+from flowfabric.remote.bell import Heard, RemoteBell
 from flowfabric.remote.subscription import RemoteSubscription
 from flowfabric.remote.transport import Transport
 from flowfabric.wire.operations import OPERATIONS, Operation, answer_type, request_type, signature
@@ -37,7 +37,7 @@ class RemoteEngine:
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._transport = Transport(url, token)
-        self._seen: dict[frozenset[str], int] = {}
+        self._seen: dict[Heard, int] = {}
         self.onlooker: Onlooker = NOBODY
 
     async def call(self, name: str, arguments: Any) -> Any:
@@ -64,8 +64,8 @@ class RemoteEngine:
         await self.call("ping", request_type("ping")())
         return None
 
-    async def work_bell(self, *lanes: str) -> RemoteBell:
-        return RemoteBell(self, lanes, self._seen)
+    async def work_bell(self, *lanes: str, namespace: str | None = "default") -> RemoteBell:
+        return RemoteBell(self, lanes, namespace, self._seen)
 
     def follow_stream(
         self,
@@ -94,6 +94,9 @@ class RemoteEngine:
 
     def subscribe_operator_events(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> RemoteSubscription:
         return RemoteSubscription(cast(Engine, self), Channel.OPERATORS, cursor, wanted)
+
+    def subscribe_instance_tags(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> NoReturn:
+        raise Unavailable("subscribe_instance_tags")
 
     async def claim(self, lane: str, capabilities: Any, policy: Any) -> Handle | None:
         found = await cast(Engine, self).claim_many(lane, capabilities, policy, 1)

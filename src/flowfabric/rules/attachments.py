@@ -25,7 +25,7 @@ ATTACH = Form(
 DETACH = Form("detach_limit", Delete(SCOPE, tuple(Cond(c, "=", Arg(c)) for c in _NAMED)), Wake(LIMITS))
 OPEN_GATE = Form(
     "open_gate",
-    Insert(GATE, {c: Arg(c) for c in ("lane_id", "gate", "quota_policy_id")}),
+    Insert(GATE, {c: Arg(c) for c in ("lane_id", "namespace", "gate", "quota_policy_id")}),
     Wake(GATES, Arg("lane_id")),
 )
 
@@ -93,5 +93,5 @@ def unknown(named: Iterable[Limit], known: Mapping[Limit, str], namespace: str) 
     return None
 
 
-def open_gate(lane: str, limits: Attached) -> Plan:
-    return OPEN_GATE(0, lane_id=lane, gate=limits.gate, quota_policy_id=limits.quota_policy_id)
+def open_gate(lane: str, namespace: str, limits: Attached) -> Plan:
+    return OPEN_GATE(0, lane_id=lane, namespace=namespace, gate=limits.gate, quota_policy_id=limits.quota_policy_id)

@@ -7,7 +7,7 @@ from typing import Any
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT, Delayed, FailOutcome, RetryScheduled, TerminalFailed
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import BackendTag, Completed, HandleFields, LeaseRenewal
-from flowfabric.plan import Add, Applied, Arg, Form, Guard, Now, Once, Plan, Ref, Text, Until, Update, UpdateMany, Wake
+from flowfabric.plan import Add, Applied, Arg, Form, Guard, Now, Once, Plan, Ref, Span, Text, Until, Update, UpdateMany, Wake
 from flowfabric.rules.claims import renew_within_ms
 from flowfabric.rules.decision import Act, Done, Refuse, Snapshot
 from flowfabric.rules.fence import check_handle, closed_by, retry_scheduled_by
@@ -16,7 +16,6 @@ from flowfabric.rules.parts import (
     CLOSED_BY_HOLDER,
     EXEC,
     HELD,
-    KEPT_UNTIL,
     MOVED,
     RELEASED,
     THIS_ATTEMPT,
@@ -24,30 +23,38 @@ from flowfabric.rules.parts import (
     close_attempt,
     completion_event,
     drop_grant,
+    ending,
     held_event,
 )
 from flowfabric.rules.states import entering
 
-RENEW = Form(
-    "renew",
-    Update(
-        EXEC,
-        HELD,
-        {
-            "lease_expires_at_ms": Now(Arg("lease_ttl_ms")),
-            "lease_last_renewed_at": Now(),
-            "lease_renewal_deadline": Now(Arg("renew_within_ms")),
-        },
-    ),
-    UpdateMany(ATTEMPT, THIS_ATTEMPT, {"lease_expires_at_ms": Ref("lease_expires_at_ms")}),
-    held_event("renewed"),
-    Wake("leased", at=Ref("lease_expires_at_ms")),
-    returning=("lease_expires_at_ms", "lease_epoch"),
-)
+
+def _renewal(name: str, ttl: Any, renew_within: Any) -> Form:
+    return Form(
+        name,
+        Update(
+            EXEC,
+            HELD,
+            {"lease_expires_at_ms": Now(ttl), "lease_last_renewed_at": Now(), "lease_renewal_deadline": Now(renew_within)},
+        ),
+        UpdateMany(ATTEMPT, THIS_ATTEMPT, {"lease_expires_at_ms": Ref("lease_expires_at_ms")}),
+        held_event("renewed"),
+        Wake("leased", at=Ref("lease_expires_at_ms")),
+        returning=("lease_expires_at_ms", "lease_epoch"),
+    )
+
+
+_SINCE = "lease_last_renewed_at"
+RENEW = _renewal("renew", Span(_SINCE, "lease_expires_at_ms"), Span(_SINCE, "lease_renewal_deadline"))
+"""For as long as the lease was last granted for: what a handle says of that is not asked."""
+RENEW_FOR = _renewal("renew_for", Arg("lease_ttl_ms"), Arg("renew_within_ms"))
 _REPORTED: dict[str, Any] = {"progress_updated_at": Now(), "last_mutation_at": Now()}
 PROGRESS = Form("progress", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent"), "progress_message": Arg("message")}))
 PROGRESS_PERCENT = Form("progress_percent", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent")}))
 PROGRESS_MESSAGE = Form("progress_message", Update(EXEC, HELD, {**_REPORTED, "progress_message": Arg("message")}))
+
+ITS_FLOW = ("flow_id",)
+"""What an end answers: in another process it may have joined a flow after its claim."""
 
 COMPLETE = Form(
     "complete",
@@ -58,7 +65,7 @@ COMPLETE = Form(
             **MOVED,
             **RELEASED,
             **CLOSED_BY_HOLDER,
-            **entering("ENDED", outcome="success"),
+            **ending("success"),
             "attempt_state": "attempt_terminal",
             "result": Arg("result"),
             "result_encoding": Arg("result_encoding"),
@@ -67,6 +74,7 @@ COMPLETE = Form(
     close_attempt("ended_success", "success"),
     held_event("revoked", "completed"),
     completion_event("success"),
+    returning=ITS_FLOW,
 )
 
 _FAILED: dict[str, Any] = {
@@ -90,11 +98,12 @@ FAIL_FOR_GOOD = Form(
     Update(
         EXEC,
         HELD,
-        {**_FAILED, **CLOSED_BY_HOLDER, **entering("ENDED", outcome="failed"), "attempt_state": "attempt_terminal"},
+        {**_FAILED, **CLOSED_BY_HOLDER, **ending("failed"), "attempt_state": "attempt_terminal"},
     ),
     close_attempt("ended_failure", "failed", **_WHY),
     held_event("revoked", "failed"),
     completion_event("failed"),
+    returning=ITS_FLOW,
 )
 FAIL_TIMED_OUT = Form(
     "fail_timed_out",
@@ -104,7 +113,7 @@ FAIL_TIMED_OUT = Form(
         {
             **_FAILED,
             **CLOSED_BY_HOLDER,
-            **entering("ENDED", outcome="expired"),
+            **ending("expired"),
             "attempt_state": "attempt_terminal",
             "failure_reason": Arg("category"),
         },
@@ -112,6 +121,7 @@ FAIL_TIMED_OUT = Form(
     close_attempt("ended_failure", "expired", **_WHY),
     held_event("revoked", "expired"),
     completion_event("expired"),
+    returning=ITS_FLOW,
 )
 
 
@@ -178,8 +188,7 @@ GIVE_UP = Form(
             **MOVED,
             **RELEASED,
             **UNRESERVED,
-            **KEPT_UNTIL,
-            **entering("ENDED", outcome="cancelled"),
+            **ending("cancelled"),
             "attempt_state": "attempt_terminal",
             "lease_epoch": Add(1),
             "terminal_at_ms": Now(),
@@ -199,6 +208,7 @@ GIVE_UP = Form(
     drop_grant(),
     held_event("revoked", "cancelled"),
     completion_event("cancelled"),
+    returning=ITS_FLOW,
 )
 
 
@@ -231,9 +241,14 @@ def held_by(handle: HandleFields) -> dict[str, Any]:
 
 
 def renew(handle: HandleFields) -> Act:
-    ttl = handle.lease_ttl_ms
-    plan = RENEW(handle.execution_id.partition_index, **held_by(handle), lease_ttl_ms=ttl, renew_within_ms=renew_within_ms(ttl))
+    plan = RENEW(handle.execution_id.partition_index, **held_by(handle))
     return Act(plan, lambda applied: LeaseRenewal(*applied.row))
+
+
+def renew_for(handle: HandleFields, ttl_ms: int) -> Plan:
+    """For another time than before."""
+    held = held_by(handle)
+    return RENEW_FOR(handle.execution_id.partition_index, **held, lease_ttl_ms=ttl_ms, renew_within_ms=renew_within_ms(ttl_ms))
 
 
 def progress(handle: HandleFields, percent: int | None, message: str | None) -> Plan:

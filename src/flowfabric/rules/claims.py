@@ -71,7 +71,8 @@ CLAIMED = (
     "payload",
     "tags",
     Was("attempt_state"),
-    "flow_id",
+    "attempt_timeout_ms",
+    "attempt_timeout_at_ms",
 )
 
 
@@ -179,7 +180,7 @@ CLAIM = Form(
     *TIMERS,
     pick=Pick(
         "ready",
-        group={"lane_id": Arg("lane_id"), "gate": ""},
+        group={"lane_id": Arg("lane_id"), "namespace": Arg("namespace"), "gate": ""},
         where=(
             Covered("required_capabilities", Arg("capabilities")),
             AnyOf(
@@ -224,10 +225,20 @@ CLAIM_ONE = _claim_one("claim_one", "acquired")
 RECLAIM_SAME = _claim_one("reclaim_same_attempt", "reclaimed", LEASE_IS_OVER)
 
 
-def claim(partition: int, *, lane: str, capabilities: tuple[str, ...], worker_id: str, instance: str, ttl_ms: int) -> Plan:
+def claim(
+    partition: int,
+    *,
+    lane: str,
+    namespace: str,
+    capabilities: tuple[str, ...],
+    worker_id: str,
+    instance: str,
+    ttl_ms: int,
+) -> Plan:
     return CLAIM(
         partition,
         lane_id=lane,
+        namespace=namespace,
         capabilities=capabilities,
         worker_id=worker_id,
         worker_instance_id=instance,
@@ -243,6 +254,11 @@ def renew_within_ms(ttl_ms: int) -> int:
 def kind_after(attempt_state: str) -> HandleKind:
     """What a claim of this state hands out."""
     return HandleKind.RESUMED if attempt_state == "attempt_interrupted" else HandleKind.FRESH
+
+
+def time_used_ms(now_ms: int, timeout_ms: int | None, ends_at_ms: int | None) -> int:
+    """How long a claimed attempt was run before it waited, as far as its timeout counts."""
+    return 0 if timeout_ms is None or ends_at_ms is None else max(timeout_ms - (ends_at_ms - now_ms), 0)
 
 
 def policy_text(text: str) -> str | None:

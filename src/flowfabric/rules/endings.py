@@ -8,7 +8,6 @@ from flowfabric.model.execution import Execution
 from flowfabric.plan import Arg, Cond, Form, Plan, Text, Update, Was
 from flowfabric.rules.parts import (
     EXEC,
-    KEPT_UNTIL,
     MOVED_AT_ARG,
     NOT_WAITING,
     RELEASED,
@@ -18,12 +17,12 @@ from flowfabric.rules.parts import (
     close_waits,
     completion_event,
     drop_grant,
+    ending,
     held_event,
     lease_of,
     named,
     operator_event,
 )
-from flowfabric.rules.states import entering
 
 _STILL_LEASED = Cond("ownership_state", "=", "leased")
 
@@ -53,10 +52,10 @@ def endings(name: str, outcome: str, *, told: str | None = None, fence: tuple[Co
         **MOVED_AT_ARG,
         **RELEASED,
         **UNRESERVED,
-        **KEPT_UNTIL,
-        **entering("ENDED", outcome=outcome),
+        **ending(outcome),
         "delay_until_ms": None,
         "failure_reason": Arg("reason"),
+        "last_failure_message": Arg("reason"),
         "terminal_at_ms": Arg("now"),
         "closing_epoch": Was("lease_epoch"),
         "closing_attempt_index": Was("attempt_index"),

@@ -24,6 +24,7 @@ from flowfabric.model.execution import (
     Cancelled,
     Changed,
     Execution,
+    stored_tags,
 )
 from flowfabric.model.state import OPERATOR_OVERRIDE
 from flowfabric.plan import Add, Arg, Cond, Form, Now, Once, Pick, Ref, Step, Update, Wake
@@ -31,7 +32,6 @@ from flowfabric.rules.creating import clamp_priority
 from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
 from flowfabric.rules.parts import (
     EXEC,
-    KEPT_UNTIL,
     MOVED,
     MOVED_AT_ARG,
     MUTATED,
@@ -43,6 +43,7 @@ from flowfabric.rules.parts import (
     close_waits,
     completion_event,
     drop_grant,
+    ending,
     held_event,
     lease_of,
     named,
@@ -56,8 +57,7 @@ _ENDED_CANCELLED: dict[str, Any] = {
     **MOVED_AT_ARG,
     **RELEASED,
     **UNRESERVED,
-    **KEPT_UNTIL,
-    **entering("ENDED", outcome="cancelled"),
+    **ending("cancelled"),
     "delay_until_ms": None,
     "terminal_at_ms": Once(Arg("now")),
     "cancellation_reason": Once(Arg("reason")),
@@ -209,7 +209,7 @@ def set_tags(snapshot: Snapshot, tags: dict[str, str]) -> Decision:
     execution = snapshot.execution
     if execution is None:
         return Refuse(NotFound("execution"))
-    merged = {**json.loads(execution.tags), **tags}
+    merged = {**stored_tags(execution.tags, execution.id), **tags}
     if len(merged) > MAX_TAGS or sum(len(k.encode()) + len(v.encode()) for k, v in merged.items()) > MAX_TAGS_BYTES:
         return Refuse(invalid("tags", f"at most {MAX_TAGS} tags and {MAX_TAGS_BYTES} bytes in all, together with those it has"))
     text = json.dumps(dict(sorted(merged.items())), separators=(",", ":"), ensure_ascii=False)

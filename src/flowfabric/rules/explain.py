@@ -53,7 +53,8 @@ def _ready(looked: Looked) -> list[Reason]:
 
 
 def _delayed(looked: Looked) -> list[Reason]:
-    return [waits.delayed(looked), *obstacles.ahead(looked)]
+    unknown = obstacles.unknown_task(looked)
+    return [*unknown, waits.delayed(looked), *(each for each in obstacles.ahead(looked) if each not in unknown)]
 
 
 def _dependent(looked: Looked) -> list[Reason]:
@@ -153,7 +154,7 @@ def _ended(looked: Looked) -> list[Reason]:
     if execution.terminal_outcome == "cancelled":
         why, by = clipped(execution.cancellation_reason), clipped(execution.cancelled_by)
     else:
-        why, by = clipped(execution.failure_reason), ""
+        why, by = "" if execution.terminal_outcome == "success" else clipped(execution.failure_reason), ""
     says = f"{said}{ago(looked.now_ms, execution.terminal_at_ms)}{f' by {by}' if by else ''}{tail(why)}"
     facts = Outcome(execution.terminal_outcome, why, execution.terminal_at_ms, by)
     return [Reason(Why.ENDED, says, hint, execution.terminal_at_ms, facts=facts)]

@@ -20,9 +20,11 @@ from flowfabric.model.explanation import (
     UsedQuota,
     Why,
 )
+from flowfabric.model.policy import TASK
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.rules.budget_actions import REFUSED
 from flowfabric.rules.explain_words import ago, clipped, coming, counted, quoted, span
+from flowfabric.rules.quarantine import damaged_list
 
 DEFAULT_WINDOW_S = 60
 _LANES = {
@@ -34,16 +36,27 @@ _LANES = {
 
 def ahead(looked: Looked, own: Why | None = None) -> list[Reason]:
     """Everything that would stop the next claim, but for the execution's own state."""
+    damaged = damaged_list(looked.execution)
+    if damaged:
+        return [*held_lane(looked), _unreadable(damaged)]
     found = held_lane(looked)
     if reserved := reservation(looked):
         return [*found, *reserved]
     if own is not Why.WAITING_FOR_CAPABLE_WORKER:
-        found += routing(looked)
+        found += routing(looked) or unknown_task(looked)
     if own is not Why.WAITING_FOR_BUDGET:
         found += spent_budgets(looked)
     if own is not Why.WAITING_FOR_QUOTA:
         found += used_quota(looked)
     return found
+
+
+def _unreadable(column: str) -> Reason:
+    return Reason(
+        Why.UNKNOWN,
+        f"its {column} cannot be read, so nothing claims it; a claim that meets it holds it back",
+        "repair the row in the database, or cancel it",
+    )
 
 
 # ---- the lane
@@ -109,6 +122,28 @@ def routing(looked: Looked) -> list[Reason]:
     if able(looked) or not looked.workers or not looked.execution.required_capabilities:
         return []
     return [_unrouted(looked)]
+
+
+def unknown_task(looked: Looked) -> list[Reason]:
+    """A name that no live worker of the lane knows, where each of them has said which tasks it knows: a mistyped one, say."""
+    execution, there = looked.execution, serving(looked)
+    named = f"{TASK}{execution.execution_kind}"
+    if any(token.startswith(TASK) for token in execution.required_capabilities) or not there:
+        return []
+    known = [{token for token in worker.capabilities if token.startswith(TASK)} for worker in there]
+    if not all(known) or any(named in each for each in known):
+        return []
+    tasks = sorted(token.removeprefix(TASK) for token in set().union(*known))
+    return [
+        Reason(
+            Why.WAITING_FOR_CAPABLE_WORKER,
+            f"no live worker on lane `{execution.lane_id}` has a task `{clipped(execution.execution_kind)}`; "
+            f"they have {quoted(tasks)}",
+            "start a worker that has this task; if the name is mistyped, cancel it and submit it under the right one",
+            execution.last_transition_at,
+            facts=Routing((named,), (named,), len(there), _near(looked, there[0])),
+        )
+    ]
 
 
 def parked(looked: Looked) -> Reason:

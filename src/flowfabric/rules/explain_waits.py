@@ -9,9 +9,10 @@ from flowfabric.model.flow import stored_edge_policy
 from flowfabric.model.waitpoint import AllOf, Condition, Count, CountKind, OperatorOnly, Single
 from flowfabric.rules import conditions
 from flowfabric.rules.explain_words import ago, clipped, coming, counted, listed, quoted, span, tail
+from flowfabric.rules.quarantine import QUARANTINED
 
 _TIMES = {
-    "waiting_for_delay": "it was told to start later",
+    "waiting_for_delay": "it was told to wait for a time",
     "waiting_for_retry_backoff": "its last try failed, and it pauses before the next",
     "waiting_for_resume_delay": "it was resumed, and pauses before it goes on",
 }
@@ -169,5 +170,8 @@ def held_back(looked: Looked) -> Reason:
     unblock = f'await engine.unblock_execution("{execution.id}")'
     if code is Why.PAUSED_BY_FLOW_CANCEL:
         return Reason(code, f"its flow was cancelled before it began, so it will not run{why}", "nothing to be done", since)
+    if execution.blocking_detail.startswith(QUARANTINED):
+        repair = "repair the row in the database, or cancel it"
+        return Reason(code, f"it is held back, since{ago(looked.now_ms, since)}{why}", f"{repair}; then {unblock}", since)
     who = "an operator" if code is Why.PAUSED_BY_OPERATOR else "a policy of its lane"
     return Reason(code, f"{who} holds it back, since{ago(looked.now_ms, since)}{why}", unblock, since)

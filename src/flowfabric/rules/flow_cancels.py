@@ -17,7 +17,8 @@ from flowfabric.plan import Absent, Add, Arg, Cond, Delete, Form, Insert, Now, O
 from flowfabric.rules.decision import Act, Done, Snapshot
 from flowfabric.rules.edges import CANCEL_QUEUE, GROUP_UNCHANGED, named_group
 from flowfabric.rules.executions import cancel
-from flowfabric.rules.flows import FLOW, FLOW_KEY, FLOW_UNCHANGED, GROUP, GROUP_KEY, encode_fields, fields_of, named_flow
+from flowfabric.rules.flow_fields import encode_fields, fields_of
+from flowfabric.rules.flows import FLOW, FLOW_KEY, FLOW_UNCHANGED, GROUP, GROUP_KEY, named_flow
 from flowfabric.rules.parts import flow_event
 
 BACKLOG, BACKLOG_MEMBER = "ff_cancel_backlog", "ff_cancel_backlog_member"

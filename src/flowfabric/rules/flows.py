@@ -19,6 +19,7 @@ from flowfabric.errors import (
     NotFound,
     ValidationError,
     ValidationKind,
+    invalid,
 )
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
@@ -43,6 +44,7 @@ from flowfabric.model.flow import (
 )
 from flowfabric.plan import Add, Arg, Cond, Form, Insert, Plan, Present, Update, Upsert
 from flowfabric.rules.decision import Act, Decision, Done, Refuse
+from flowfabric.rules.flow_fields import encode_fields, fields_of, namespace_of, number_in
 from flowfabric.rules.parts import EXEC
 from flowfabric.rules.states import canonical
 
@@ -135,27 +137,6 @@ def refused(code: str) -> Refuse:
     return Refuse(ValidationError(ValidationKind.INVALID_INPUT, code))
 
 
-def fields_of(flow: Flow) -> dict[str, Any]:
-    """The flow's own fields and its tags."""
-    try:
-        found = json.loads(flow.raw_fields)
-    except ValueError as error:
-        raise ValidationError(ValidationKind.CORRUPTION, f"flow_core: raw_fields not valid JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise ValidationError(ValidationKind.CORRUPTION, "flow_core: raw_fields not valid JSON: an object was expected")
-    return found
-
-
-def encode_fields(fields: Mapping[str, Any]) -> str:
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
-
-
-def number_in(fields: Mapping[str, Any], name: str, default: int = 0) -> int:
-    """A count, as a number or as its digits."""
-    found = fields.get(name, default)
-    return int(found) if isinstance(found, int) or (isinstance(found, str) and found.isdecimal()) else default
-
-
 def named_flow(flow: Flow) -> dict[str, Any]:
     """The arguments that name a flow by its key and the version it was read at."""
     return {"partition_key": flow.partition_key, "flow_id": flow.flow_id, "version": flow.version}
@@ -209,11 +190,6 @@ def create_flow(
     )
 
 
-def detached_of(flow: Flow) -> frozenset[UUID]:
-    """Children that outlive their parent."""
-    return frozenset(UUID(text) for text in fields_of(flow).get("detached", ()))
-
-
 class Surroundings(Struct, frozen=True):
     """A flow and the rows a change to its graph concerns."""
 
@@ -256,6 +232,9 @@ def add_member(around: Surroundings, args: AddExecutionToFlowArgs) -> Decision:
         return Done(AlreadyMember(ident, number_in(fields_of(flow), "node_count")))
     if member.flow_id is not None:
         return refused(f"already_member_of_different_flow:{member.flow_id}")
+    namespace = namespace_of(flow)
+    if member.namespace != namespace:
+        return Refuse(invalid("execution_id", f"an execution of the flow's namespace, {namespace!r}", member.namespace))
     now = around.now_ms if args.now is None else args.now
     raw, nodes = _grown(flow, now, "node_count")
     plan = ADD_MEMBER(

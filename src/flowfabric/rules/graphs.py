@@ -88,6 +88,8 @@ def check_graph(args: SubmitFlowArgs, partition: int) -> EngineError | None:
             return mismatch
         if node.idempotency_key:
             return invalid("nodes", "no idempotency key: the flow's id is the key of the whole graph", node.execution_id)
+        if node.namespace != args.namespace:
+            return invalid("nodes", f"executions of the flow's namespace, {args.namespace!r}", node.namespace)
         if node.execution_id in nodes:
             return invalid("nodes", "each execution id once", node.execution_id)
         nodes.add(node.execution_id)

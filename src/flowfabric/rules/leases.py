@@ -40,7 +40,6 @@ from flowfabric.rules.parts import (
     EXEC,
     FULL_TIME_AGAIN,
     GRANT,
-    KEPT_UNTIL,
     KEY,
     LEASE_IS_OVER,
     MOVED,
@@ -52,6 +51,7 @@ from flowfabric.rules.parts import (
     close_attempt,
     completion_event,
     drop_grant,
+    ending,
     granted_event,
     lease_event,
     named,
@@ -142,8 +142,7 @@ _TOO_OFTEN: dict[str, Any] = {
     **MOVED,
     **RELEASED,
     **UNRESERVED,
-    **KEPT_UNTIL,
-    **entering("ENDED", outcome="failed"),
+    **ending("failed"),
     "attempt_state": "attempt_terminal",
     "failure_reason": "max_reclaims_exceeded",
     "terminal_at_ms": Now(),
@@ -285,6 +284,8 @@ def claim_from_resume_grant(snapshot: Snapshot, token: ResumeToken, *, lease_id:
         return Done(None)
     if token.grant.expires_at_ms < snapshot.now_ms:
         return Refuse(Contention(ContentionKind.CLAIM_GRANT_EXPIRED))
+    if snapshot.live_grant is not None and snapshot.live_grant.worker_id != token.worker_id:
+        return Refuse(Contention(ContentionKind.INVALID_CLAIM_GRANT))
     lost = leased or execution.ownership_state == "lease_expired_reclaimable"
     if not lost and (execution.attempt_state != "attempt_interrupted" or execution.eligibility_state != "eligible_now"):
         return Done(None)

@@ -6,7 +6,7 @@ import json
 from typing import Any
 from uuid import UUID
 
-from flowfabric.errors import NotFound, StateError, StateKind
+from flowfabric.errors import Corruption, NotFound, StateError, StateKind
 from flowfabric.model.execution import Execution, Replayed
 from flowfabric.model.policy import stored_policy
 from flowfabric.model.state import PublicState
@@ -106,7 +106,7 @@ def replay(
         return Refuse(NotFound("execution"))
     if not is_ended(execution):
         return Refuse(StateError(StateKind.EXECUTION_NOT_TERMINAL, f"it is {execution.public_state}"))
-    policy = stored_policy(execution.policy)
+    policy = stored_policy(execution.policy, execution.id)
     limit = DEFAULT_MAX_REPLAYS if policy is None else policy.max_replay_count
     if execution.replay_count >= limit:
         return Refuse(StateError(StateKind.MAX_REPLAYS_EXHAUSTED, f"{limit} replays"))
@@ -138,7 +138,7 @@ def replay(
 def _rearmed(execution: Execution, now: int) -> tuple[int | None, str | None]:
     """A deadline from the policy starts again; one given as a time is dropped once it has passed."""
     if execution.deadline_origin == "policy":
-        policy = stored_policy(execution.policy)
+        policy = stored_policy(execution.policy, execution.id)
         duration = policy.execution_deadline_ms if policy else None
         return (now + duration, "policy") if duration else (None, None)
     if execution.deadline_at_ms is not None and execution.deadline_at_ms > now:
@@ -147,6 +147,8 @@ def _rearmed(execution: Execution, now: int) -> tuple[int | None, str | None]:
 
 
 def _counted(execution: Execution) -> str:
-    raw = json.loads(execution.raw_fields)
-    raw["replay_count"] = execution.replay_count + 1
+    try:
+        raw = {**json.loads(execution.raw_fields), "replay_count": execution.replay_count + 1}
+    except (ValueError, TypeError):
+        raise Corruption("raw_fields cannot be read", execution.id) from None
     return json.dumps(raw, separators=(",", ":"))

@@ -6,9 +6,11 @@ from typing import Any
 
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS, OPERATOR_EVENTS
 from flowfabric.model.execution import Execution
+from flowfabric.model.state import FAILED_OUTCOMES
 from flowfabric.model.waitpoint import OPEN_STATES
 from flowfabric.model.worker import Routed
 from flowfabric.plan import Add, AnyOf, Arg, Cond, Delete, Emit, Insert, Now, Ref, UpdateMany, Was
+from flowfabric.rules.states import entering
 
 EXEC, ATTEMPT, GRANT, LANE = "ff_exec_core", "ff_attempt", "ff_claim_grant", "ff_lane_registry"
 SUSPENSION, WAITPOINT, SIGNAL = "ff_suspension_current", "ff_waitpoint_pending", "ff_signal"
@@ -50,13 +52,18 @@ FULL_TIME_AGAIN: dict[str, Any] = {"attempt_timeout_at_ms": None, "attempt_timeo
 """The timeout counts time that is worked under one lease: with the lease, the time is lost."""
 NOT_WAITING: dict[str, Any] = {"current_suspension_id": None, "current_waitpoint_id": None}
 UNRESERVED: dict[str, Any] = {"reserved_for": None, "reserved_until_ms": None}
-KEPT_UNTIL: dict[str, Any] = {"retain_until_ms": Now(Was("retention_ttl_ms"))}
 CLOSED_BY_HOLDER: dict[str, Any] = {
     "closing_epoch": Arg("lease_epoch"),
     "closing_attempt_index": Arg("attempt_index"),
     "terminal_at_ms": Now(),
-    **KEPT_UNTIL,
 }
+
+
+def ending(outcome: str) -> dict[str, Any]:
+    """The state of what ended, and how long it asked to be kept: what failed has an age of its own."""
+    age = "failed_retention_ttl_ms" if outcome in FAILED_OUTCOMES else "retention_ttl_ms"
+    return {"retain_until_ms": Now(Was(age)), **entering("ENDED", outcome=outcome)}
+
 
 _ABOUT: dict[str, Any] = {
     "execution_id": Ref("execution_id"),

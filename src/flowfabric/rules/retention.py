@@ -15,6 +15,7 @@ from flowfabric.rules.flows import EDGE, FLOW, FLOW_UNCHANGED, named_flow
 from flowfabric.rules.parts import EXEC, UNCHANGED, named
 
 DEFAULT_RETENTION_MS = 86_400_000
+DEFAULT_FAILED_RETENTION_MS = 7 * 86_400_000
 MAX_TRIM_BATCH = 1_000
 
 _NOBODY_WAITS = Absent(

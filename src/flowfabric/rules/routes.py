@@ -50,12 +50,13 @@ def coverable(waiting: Iterable[Routed], namespace: str, offered: Collection[str
     ]
 
 
-def within_reach(waiting: Iterable[Routed], lane: str, offered: Collection[str]) -> list[Routed]:
-    """Of the parked, those that whoever asks this lane for work can take, be it registered or not."""
+def within_reach(waiting: Iterable[Routed], lane: str, namespace: str | None, offered: Collection[str]) -> list[Routed]:
+    """Of the parked, those that a worker that asks this lane for work can take, be it registered or not."""
     return [
         w
         for w in waiting
         if w.lane_id == lane
+        and (namespace is None or w.namespace == namespace)
         and w.blocking_reason == WAITING
         and w.required_capabilities
         and set(w.required_capabilities) <= set(offered)

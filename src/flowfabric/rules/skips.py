@@ -8,7 +8,6 @@ from flowfabric.model.flow import Member
 from flowfabric.plan import Form, Now, Plan, Update, Was
 from flowfabric.rules.parts import (
     EXEC,
-    KEPT_UNTIL,
     MOVED,
     NOT_WAITING,
     RELEASED,
@@ -18,17 +17,16 @@ from flowfabric.rules.parts import (
     close_waits,
     completion_event,
     drop_grant,
+    ending,
     lease_event,
 )
-from flowfabric.rules.states import entering
 
 REASON = "dependency_impossible"
 _SKIPPED: dict[str, Any] = {
     **MOVED,
     **RELEASED,
     **UNRESERVED,
-    **KEPT_UNTIL,
-    **entering("ENDED", outcome="skipped"),
+    **ending("skipped"),
     "delay_until_ms": None,
     "terminal_at_ms": Now(),
     "closing_epoch": Was("lease_epoch"),

@@ -171,6 +171,7 @@ TRANSITIONS: tuple[tuple[str, str, str], ...] = (
     ("LOST", "reclaim", "RUNNING"),
     ("LOST", "requeue", "READY"),
     ("LOST", "too many losses", "ENDED"),
+    ("RUNNING", "cannot be read", "OPBLOCK"),
     ("RUNNING", "suspend", "SUSPENDED"),
     ("SUSPENDED", "signal, operator or timeout", "READY"),
     ("SUSPENDED", "resume, later", "DELAYED"),

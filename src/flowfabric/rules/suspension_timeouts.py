@@ -11,7 +11,6 @@ from flowfabric.plan import Add, Arg, Cond, Form, Insert, Update, UpdateMany, Wa
 from flowfabric.rules.decision import Act, Decision, Done
 from flowfabric.rules.parts import (
     EXEC,
-    KEPT_UNTIL,
     MOVED_AT_ARG,
     NOT_WAITING,
     RELEASED,
@@ -24,6 +23,7 @@ from flowfabric.rules.parts import (
     close_waits,
     completion_event,
     drop_grant,
+    ending,
     named,
 )
 from flowfabric.rules.states import entering
@@ -36,9 +36,8 @@ def _ending(name: str, outcome: str, attempt: str, reason: str) -> Form:
         **MOVED_AT_ARG,
         **RELEASED,
         **UNRESERVED,
-        **KEPT_UNTIL,
         **NOT_WAITING,
-        **entering("ENDED", outcome=outcome),
+        **ending(outcome),
         "attempt_state": "attempt_terminal",
         "failure_reason": f"suspension_timeout:{name}",
         "terminal_at_ms": Arg("now"),

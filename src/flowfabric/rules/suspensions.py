@@ -21,7 +21,10 @@ from flowfabric.errors import (
     ValidationKind,
 )
 from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields
+from flowfabric.model.policy import stored_policy
+from flowfabric.model.state import TimeoutBehavior
 from flowfabric.model.waitpoint import (
     LATE_TIMEOUT_MS,
     LONGEST_SUSPEND_DEDUP_MS,
@@ -162,6 +165,16 @@ def check_args(args: SuspendArgs, now_ms: int) -> EngineError | None:
     return None
 
 
+def timed(args: SuspendArgs, execution: Execution, now_ms: int) -> SuspendArgs:
+    """With the timeout of the execution's policy, where the suspension names none."""
+    policy = stored_policy(execution.policy, execution.id)
+    stated = None if policy is None else policy.suspension_policy
+    if args.timeout_at is not None or stated is None or stated.default_timeout_ms is None:
+        return args
+    at = (now_ms if args.now is None else args.now) + stated.default_timeout_ms
+    return structs.replace(args, timeout_at=at, timeout_behavior=TimeoutBehavior(stated.timeout_behavior))
+
+
 def _check_bindings(args: SuspendArgs) -> EngineError | None:
     if len(args.waitpoints) == 1:
         return None
@@ -234,11 +247,11 @@ def _check_pending(stored: Waitpoint | None, now_ms: int, fields: HandleFields, 
         return Contention(ContentionKind.WAITPOINT_NOT_FOUND)
     if stored.state != "pending":
         return StateError(StateKind.WAITPOINT_NOT_PENDING)
-    if (stored.execution_id, stored.attempt_index) != (fields.execution_id.uuid, fields.attempt_index):
+    if stored.execution_id != fields.execution_id.uuid or stored.attempt_index > fields.attempt_index:
         return ValidationError(ValidationKind.INVALID_WAITPOINT_FOR_EXECUTION)
     if stored.expires_at_ms is not None and stored.expires_at_ms <= now_ms:
         return StateError(StateKind.PENDING_WAITPOINT_EXPIRED)
-    if not stored.token:
+    if not stored.token_digest:
         return ValidationError(ValidationKind.WAITPOINT_NOT_TOKEN_BOUND)
     condition = args.resume_condition
     if isinstance(condition, Single) and condition.waitpoint_key != stored.waitpoint_key:

@@ -30,7 +30,7 @@ def expire(snapshot: Snapshot, phase: ExpirePhase, now_ms: int | None, default: 
     if due is None or due > now:
         return Done(None)
     if phase is ExpirePhase.ATTEMPT_TIMEOUT:
-        policy = stored_policy(execution.policy)
+        policy = stored_policy(execution.policy, execution.id)
         wanted = policy.retry_policy if policy else None
         delay_ms = delay_after(FailureClass.TRANSIENT, ATTEMPT_TIMEOUT, wanted, default, execution.retry_count, roll)
         if delay_ms is not None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from uuid import UUID
 
+from flowfabric.codec.token import sealed
 from flowfabric.errors import Contention, ContentionKind, StateError, StateKind
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.waitpoint import Binding, BoundWaitpoint, SuspendArgs, UsePending, Waitpoint
@@ -25,7 +26,7 @@ _NEW_WAITPOINT = {
         "waitpoint_id",
         "execution_id",
         "token_kid",
-        "token",
+        "token_digest",
         "created_at_ms",
         "expires_at_ms",
         "waitpoint_key",
@@ -67,7 +68,10 @@ REBIND_WAITPOINT = Form(
         WAITPOINT_UNCHANGED,
         {
             **_ACTIVE,
-            **{c: Arg(c) for c in ("token_kid", "token", "created_at_ms", "expires_at_ms", "waitpoint_key", "attempt_index")},
+            **{
+                c: Arg(c)
+                for c in ("token_kid", "token_digest", "created_at_ms", "expires_at_ms", "waitpoint_key", "attempt_index")
+            },
             "payload_schema": Arg("payload_schema"),
             **dict.fromkeys(("last_signal_at_ms", "satisfied_at_ms", "closed_at_ms", "close_reason")),
             "version": Add(1),
@@ -162,7 +166,7 @@ def bind(
         **values,
         "execution_id": ident.uuid,
         "token_kid": kid,
-        "token": bound.waitpoint_token,
+        "token_digest": sealed(bound.waitpoint_token),
         "created_at_ms": now,
         "waitpoint_key": bound.waitpoint_key,
         "attempt_index": fields.attempt_index,
@@ -192,7 +196,7 @@ def create_waitpoint(
         **held_by(fields),
         waitpoint_id=waitpoint_id,
         token_kid=kid,
-        token=token,
+        token_digest=sealed(token),
         created_at_ms=now,
         expires_at_ms=expires_at,
         waitpoint_key=key,

@@ -12,10 +12,11 @@ from uuid import UUID
 
 from flowfabric.connect import connect, ensure_signing_key, is_http, is_in_memory, is_postgres
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import ConfigError
-from flowfabric.ids import ExecutionId, lane_id
+from flowfabric.errors import ConfigError, invalid
+from flowfabric.ids import ExecutionId, ExecutionIdError, lane_id
 from flowfabric.ids import name as checked_name
 from flowfabric.layers.layer import Layer, checked, with_layers
+from flowfabric.model.policy import RetentionPolicy
 from flowfabric.sdk.budgets import Budget, budget_id
 from flowfabric.sdk.children import JOIN
 from flowfabric.sdk.context import Context
@@ -25,6 +26,7 @@ from flowfabric.sdk.joins import joining
 from flowfabric.sdk.payloads import Codec
 from flowfabric.sdk.quotas import Quota, quota_id
 from flowfabric.sdk.results import Results
+from flowfabric.sdk.retention import Retention, ages, merged
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.schedules import Schedule
 from flowfabric.sdk.schedules import made as made_schedule
@@ -53,6 +55,7 @@ class App:
 
     It connects when it is first used, and belongs to the event loop it is used in. `async with app:` closes it in the end.
     Its `state` and `middleware` are those of every worker that runs its tasks, before what that worker is given itself.
+    `retention` is how long runs are kept after their end, unless their task says so: a span, or `Retention(completed=, failed=)`.
     SQLite is for development: an app opts in by itself and logs a line about it; with `dev=False` it needs FF_DEV_MODE=1.
     Its `layers` stand around every engine it opens, the last of them outermost. Each such engine is put through `around`, and the
     tags of everything it submits through `stamp`.
@@ -67,6 +70,7 @@ class App:
         codec: Codec | None = None,
         engine: Engine | None = None,
         dev: bool = True,
+        retention: Span | Retention | None = None,
         state: Iterable[object] = (),
         middleware: Iterable[Middleware] = (),
         layers: Iterable[Layer] = (),
@@ -79,6 +83,8 @@ class App:
         self.budgets: list[Budget] = []
         self.quotas: dict[str, Quota] = {}
         self.state, self.middleware = list(state), list(middleware)
+        self._ages = ages(retention, "retention")
+        self.retention = merged(RetentionPolicy(), self._ages)
         self.results = Results(self.engine)
         self.layers = checked(layers)
         self.around: Callable[[Engine], Engine] = self._layered
@@ -102,6 +108,7 @@ class App:
         priority: int = 0,
         requires: Iterable[str] = (),
         quota: str | None = None,
+        retention: Span | Retention | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:
@@ -130,9 +137,10 @@ class App:
             priority=options.pop("priority", 0),
             requires=options.pop("requires", ()),
             quota=self._quota_of(name, options.pop("quota", None)),
+            retention=merged(ages(options.pop("retention", None), f"task {name}: retention"), self._ages),
         )
         if options:
-            accepted = "name, lane, retry, timeout, priority, requires and quota"
+            accepted = "name, lane, retry, timeout, priority, requires, quota and retention"
             raise ConfigError(f"task {name}: {', '.join(sorted(options))}: unknown; {accepted} are accepted")
         self.tasks[name] = made
         return made
@@ -277,7 +285,11 @@ class App:
 
     def run(self, ident: str | ExecutionId, task: str | None = None) -> Run[Any]:
         """A run by its id; with its task's name, its result comes back as the task says."""
-        return Run(self, ExecutionId(ident), None if task is None else self.named(task))
+        try:
+            found = ExecutionId(ident)
+        except (ExecutionIdError, TypeError):
+            raise invalid("id", "the id of a run as str(run.id) gives it", ident) from None
+        return Run(self, found, None if task is None else self.named(task))
 
     def flow(self, name: str = "flow") -> FlowBuilder:
         """`async with app.flow("ship") as flow: ...` submits the whole graph at the end of the block, or nothing of it."""

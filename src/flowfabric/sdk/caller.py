@@ -13,13 +13,14 @@ import msgspec
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.sdk.app import App, Middleware
 from flowfabric.sdk.blocking import Context as BlockingContext
 from flowfabric.sdk.blocking import in_its_thread
 from flowfabric.sdk.calls import submitted
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import AttemptTimedOut, PayloadError
-from flowfabric.sdk.flow import results_wanted
+from flowfabric.sdk.inputs import chosen, results_wanted
 from flowfabric.sdk.payloads import sealed, unsealed
 from flowfabric.sdk.running import Running
 from flowfabric.sdk.task import Task
@@ -51,7 +52,7 @@ class Caller:
             call = partial(middleware, running.context, call)
         if task.timeout_ms is None:
             return await call()
-        return await _within(task.timeout_ms / 1_000, call)
+        return await _within(task.timeout_ms, running.work.time_used_ms, call)
 
     def sealed(self, task: Task[..., Any], value: Any) -> bytes | None:
         """A result as it is kept."""
@@ -65,9 +66,8 @@ class Caller:
     async def _arguments(self, engine: Engine, running: Running, task: Task[..., Any]) -> dict[str, Any]:
         payload = unsealed(self._app.codec, running.work.input_payload, f"task {task.name}: its arguments")
         raw, later = task.signature.decode(payload)
-        for name, idents in results_wanted(later).items():
-            found = [await self._result_of(engine, running.context, ident) for ident in idents]
-            raw[name] = found if isinstance(later[name], list) else found[0]
+        if later:
+            raw |= await self._results(engine, running.context, later)
         arguments = task.signature.arguments(raw)
         if task.signature.context_name is not None:
             arguments[task.signature.context_name] = running.context if task.is_async else BlockingContext(running.context)
@@ -75,8 +75,17 @@ class Caller:
             arguments[name] = next(each for each in self._state.values() if isinstance(each, kind))
         return arguments
 
-    async def _result_of(self, engine: Engine, context: Context, ident: ExecutionId) -> Any:
-        outcome = await context.ask("its arguments", lambda: engine.read_outcome(ident))
+    async def _results(self, engine: Engine, context: Context, later: Mapping[str, Any]) -> dict[str, Any]:
+        async def read(ident: ExecutionId) -> ExecutionOutcome | None:
+            return await context.ask("its arguments", lambda: engine.read_outcome(ident))
+
+        found = {}
+        for name, wanted in (await chosen(context, results_wanted(later), read)).items():
+            values = [self._result_of(context, ident, await read(ident)) for ident in wanted.idents]
+            found[name] = values if wanted.is_list else values[0]
+        return found
+
+    def _result_of(self, context: Context, ident: ExecutionId, outcome: ExecutionOutcome | None) -> Any:
         if outcome is None or outcome.terminal_outcome != "success":
             raise PayloadError(f"task {context.task}: the result of {ident} is wanted, and it has none")
         if outcome.result is None:
@@ -90,16 +99,22 @@ class Caller:
         return self._threads
 
 
-async def _within(limit_s: float, call: Callable[[], Awaitable[Any]]) -> Any:
-    """A task that blocks the event loop cannot be stopped in time, so a result that is late does not count either."""
-    began = asyncio.get_running_loop().time()
+async def _within(timeout_ms: int, used_ms: int, call: Callable[[], Awaitable[Any]]) -> Any:
+    """The time the attempt used before it waited counts too.
+
+    A task that blocks the event loop cannot be stopped in time, so a result that is late does not count either.
+    """
+    began, left_s = asyncio.get_running_loop().time(), max(timeout_ms - used_ms, 0) / 1_000
+    said = f"its timeout of {timeout_ms / 1_000:g} s"
+    if used_ms:
+        said += f", of which {used_ms / 1_000:g} s were used before it waited"
     try:
-        async with asyncio.timeout(limit_s) as limit:
+        async with asyncio.timeout(left_s) as limit:
             result = await call()
     except TimeoutError as error:
         if limit.expired():
-            raise AttemptTimedOut(f"it ran for longer than its timeout of {limit_s:g} s") from error
+            raise AttemptTimedOut(f"it ran for longer than {said}") from error
         raise
-    if asyncio.get_running_loop().time() - began > limit_s:
-        raise AttemptTimedOut(f"it returned after its timeout of {limit_s:g} s")
+    if asyncio.get_running_loop().time() - began > left_s:
+        raise AttemptTimedOut(f"it returned after {said}")
     return result

@@ -236,5 +236,6 @@ def _last(ctx: Context, wanted: Family) -> CreateExecutionArgs:
             priority=priority,
             retry_policy=AGAIN.policy(),
             routing_requirements=RoutingRequirements(required_capabilities=(capability_of(ctx.task),)),
+            retention_policy=ctx._app.retention,
         ),
     )

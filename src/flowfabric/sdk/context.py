@@ -182,6 +182,14 @@ class Context:
         kept = sealed(self._app.codec, data, where)
         return await self.ask(where, lambda: self._engine.record_step(self._work.handle, position, name, kept, kind))
 
+    async def once(self, name: str, find: Callable[[], Awaitable[Any]], kind: Any) -> Any:
+        """For ourselves, before the task begins: what was found the first time, however often the task is run."""
+        position = self.order.number(name)
+        record = await self._found(position, name, name)
+        if record is None:
+            record = await self._record(position, name, await find(), name)
+        return self._stored(record, kind)
+
     def _stored(self, record: StepRecord, kind: Any = Any) -> Any:
         """Also after the first run: what a crash would make of it shows at once."""
         where = f"task {self.task}: {record.kind} {record.name!r}"

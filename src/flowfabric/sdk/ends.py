@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import EngineError, ValidationError
+from flowfabric.errors import Corruption, EngineError, ErrorClass, ValidationError
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT, FailureClass, FailureReason
 from flowfabric.model.lease import Handle, Work
 from flowfabric.sdk.failures import (
@@ -30,6 +30,18 @@ log = logging.getLogger("flowfabric.worker")
 
 MAX_REASON = 8_192
 MAX_TOGETHER = 256
+
+
+class Untold(EngineError):
+    """Telling an end failed in a way that is nobody's known refusal; it is told again, and the fence knows it."""
+
+    code = "untold"
+    error_class = ErrorClass.RETRYABLE
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"{type(error).__name__}: {_said(error)}")
+
+
 Tell = Callable[[Sequence[tuple[Handle, bytes | None]]], Awaitable[Sequence[EngineError | None]]]
 _Completion = tuple[Handle, bytes | None, asyncio.Future[EngineError | None]]
 
@@ -47,7 +59,7 @@ class Ends:
         try:
             await persist(lambda: self._complete(work.handle, result))
         except EngineError as error:
-            if isinstance(error, ValidationError) and not passes(error):
+            if isinstance(error, ValidationError) and not passes(error) and not isinstance(error, Corruption):
                 refused = error
             else:
                 _log_refusal(work, error)
@@ -67,16 +79,26 @@ class Ends:
         try:
             while self._completions:
                 batch, self._completions = self._completions[:MAX_TOGETHER], self._completions[MAX_TOGETHER:]
-                answers: Sequence[EngineError | None]
-                try:
-                    answers = await self._complete_many([(handle, result) for handle, result, _ in batch])
-                except EngineError as error:
-                    answers = [error] * len(batch)
-                for (_, _, told), answer in zip(batch, answers, strict=True):
+                for (_, _, told), answer in zip(batch, await self._answers(batch), strict=True):
                     if not told.done():
                         told.set_result(answer)
         finally:
             self._teller = None
+
+    async def _answers(self, batch: Sequence[_Completion]) -> Sequence[EngineError | None]:
+        """Each has an answer, whatever goes wrong: what fails in a way that is not known is asked about one by one."""
+        try:
+            answers = await self._complete_many([(handle, result) for handle, result, _ in batch])
+            if len(answers) == len(batch):
+                return answers
+            raise AssertionError(f"{len(batch)} completions, {len(answers)} answers")
+        except EngineError as error:
+            return [error] * len(batch)
+        except Exception as error:
+            log.exception("%d completions could not be told; trying again", len(batch))
+            if len(batch) == 1:
+                return [Untold(error)]
+        return [(await self._answers([each]))[0] for each in batch]
 
     async def failed(self, work: Work, task: Task[..., Any], error: BaseException) -> None:
         """By the kind of exception: final, worth another try, or given up."""
@@ -99,8 +121,18 @@ class Ends:
 
     async def _told(self, work: Work, tell: Callable[[], Awaitable[Any]]) -> None:
         """What was told before and is told again does no harm: the fence knows it."""
+
+        async def guarded() -> None:
+            try:
+                await tell()
+            except EngineError:
+                raise
+            except Exception as error:
+                log.exception("%s: its end could not be told; trying again", work.execution_id)
+                raise Untold(error) from error
+
         try:
-            await persist(tell)
+            await persist(guarded)
         except EngineError as error:
             _log_refusal(work, error)
 
@@ -137,13 +169,13 @@ def _judged(error: BaseException, task: Task[..., Any]) -> tuple[str, bool, int 
 
 
 def _message(error: BaseException) -> str:
-    """The whole chain of causes, in one line each."""
+    """The whole chain of causes in one line; what a timeout interrupted is none of them."""
     parts: list[str] = []
     cause: BaseException | None = error
     while cause is not None and len(parts) < 10:
         said = _said(cause)
         parts.append(f"{type(cause).__name__}: {said}" if said else type(cause).__name__)
-        cause = cause.__cause__
+        cause = None if isinstance(cause, AttemptTimedOut) else cause.__cause__
     return _text(": ".join(parts))
 
 

@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.ids import tag_key_is_valid
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.sdk.times import Span, millis
 
 if TYPE_CHECKING:
     from flowfabric.engine.engine import Engine
+
+
+def checked_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
+    """As an engine takes them later: a tag that could not be changed any more is refused before it is set."""
+    for key in tags:
+        if not tag_key_is_valid(key):
+            raise ValidationError(ValidationKind.INVALID_TAG_KEY, f"tags: {key!r:.80}: owner.name in lower case is accepted")
+    return tags
 
 
 class Options(Struct, frozen=True):

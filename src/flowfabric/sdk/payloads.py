@@ -17,6 +17,8 @@ from flowfabric.sdk.failures import PayloadError
 RESULTS = "$results"
 SUBMIT_OPTIONS = frozenset({"key", "key_ttl", "delay", "priority", "tags", "deadline", "lane", "requires", "connection"})
 MAX_PAYLOAD_BYTES = 1_048_576
+CARRIED = "use builtins, a dataclass, a TypedDict, a msgspec.Struct or a pydantic model"
+CONTEXT_NAMES = ("ctx", "context")
 T = TypeVar("T")
 _results: WeakKeyDictionary[Callable[..., Any], Any] = WeakKeyDictionary()
 
@@ -73,7 +75,13 @@ def _canonical(value: Any) -> bytes:
 def _outward(value: Any) -> Any:
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    raise TypeError(f"{type(value).__name__} cannot be carried")
+    raise TypeError(f"{_named(type(value))} cannot be carried; {CARRIED}")
+
+
+def _named(kind: Any) -> str:
+    """Of a class of the user's, with its module: there may be several of one name."""
+    name, module = getattr(kind, "__qualname__", str(kind)), getattr(kind, "__module__", "builtins")
+    return str(name) if module == "builtins" else f"{module}.{name}"
 
 
 def _inward(kind: type, value: Any) -> Any:
@@ -103,6 +111,7 @@ class Signature(Generic[T]):
             else:
                 self._fields.append(self._field(parameter, hint))
         self._taken = [field[0] for field in self._fields]
+        self._advice = _advice(self._whole, context)
         self._type = msgspec.defstruct("Arguments", self._fields, kw_only=True, forbid_unknown_fields=True)
         self._result = hints.get("return", Any)
         check_kind(self._result, f"task {name}: its result")
@@ -157,7 +166,7 @@ class Signature(Generic[T]):
         try:
             return inspect.Signature(taken).bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise PayloadError(f"task {self._name}: {error}") from None
+            raise PayloadError(f"task {self._name}: {error}{self._advice}") from None
 
     def _checked(self, raw: bytes, later: set[str]) -> None:
         kind = self._type
@@ -221,6 +230,15 @@ class Signature(Generic[T]):
         return self._decoded(data, self._result)
 
 
+def _advice(signature: inspect.Signature, context: type) -> str:
+    """For those who meant the first parameter to be the run's context, and did not say so."""
+    first = next(iter(signature.parameters.values()), None)
+    if first is None or first.name not in CONTEXT_NAMES or first.annotation is not first.empty:
+        return ""
+    kind = "flowfabric.sync.Context" if context.__module__.endswith(".blocking") else "flowfabric.Context"
+    return f"; {first.name} has no annotation, so it is an argument; write {first.name}: {kind} for the run's context"
+
+
 def _hints(name: str, function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return get_type_hints(function, include_extras=True)
@@ -238,8 +256,7 @@ def check_kind(kind: Any, where: str) -> None:
         raise PayloadError(f"{where}: {error}") from None
     for custom in _customs(found, set()):
         if not hasattr(custom, "model_validate"):
-            said = f"{getattr(custom, '__name__', custom)} cannot be carried"
-            raise PayloadError(f"{where}: {said}; use builtins, a dataclass, a TypedDict, a msgspec.Struct or a pydantic model")
+            raise PayloadError(f"{where}: {_named(custom)} cannot be carried; {CARRIED}")
 
 
 def _customs(found: Any, seen: set[int]) -> list[Any]:

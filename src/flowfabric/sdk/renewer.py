@@ -109,6 +109,9 @@ class Renewer:
                 answers = await engine.are_held([held.handle for held in some])
         except (EngineError, TimeoutError):
             return  # the renewal finds out
+        except Exception:
+            log.exception("whether leases are still held could not be asked; trying again")
+            return
         for held, is_held in zip(some, answers, strict=True):
             if not is_held and held.suspected:
                 self._lose(held)
@@ -155,6 +158,10 @@ class Renewer:
                 self._lose(held)
             else:
                 log.warning("a lease could not be renewed (%s); trying again", error or "no answer")
+            return
+        except Exception:
+            self.failures += 1
+            log.exception("a lease could not be renewed; trying again")
             return
         held.due, held.until = began + self._period_s, began + self._ttl_s
 

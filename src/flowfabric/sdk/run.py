@@ -44,7 +44,13 @@ class Run(Generic[R]):
     async def result(self, timeout: Span | None = None) -> R:
         """What it came to, once it has. Raises RunFailed, RunCancelled, RunExpired or RunSkipped, and TimeoutError."""
         born, self._born = self._born, None
-        outcome = await self.app.results.of(self.id, None if timeout is None else millis(timeout, "timeout") / 1_000, born)
+        wait_s = None if timeout is None else millis(timeout, "timeout") / 1_000
+        try:
+            outcome = await self.app.results.of(self.id, wait_s, born)
+        except TimeoutError:
+            if wait_s is None:
+                raise
+            raise TimeoutError(f"{self.id} has not ended within {wait_s:g} s; run.why() tells what it waits for") from None
         if outcome.terminal_outcome == "success":
             data = None if outcome.result is None else unsealed(self.app.codec, outcome.result, f"the result of {self.id}")
             return cast(R, self._decoded(data))

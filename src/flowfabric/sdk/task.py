@@ -14,13 +14,13 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT
 from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs, Duplicate
-from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements, TimeoutPolicy
+from flowfabric.model.policy import TASK, ExecutionPolicy, RetentionPolicy, RoutingRequirements, TimeoutPolicy
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
 from flowfabric.sdk.blocking import Context as BlockingContext
 from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.failures import IdempotencyConflict, Retry
-from flowfabric.sdk.options import Options
+from flowfabric.sdk.options import Options, checked_tags
 from flowfabric.sdk.payloads import SUBMIT_OPTIONS, Signature, sealed
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.times import Span, millis
@@ -40,7 +40,7 @@ _UNDECLARED = replace(DEFAULT_RETRY_POLICY, retryable_categories=("transient", A
 
 def capability_of(task: str) -> str:
     """What a worker must be able to do to run it: a worker offers one of these for each of its tasks."""
-    return f"task:{task}"
+    return f"{TASK}{task}"
 
 
 class Task(Generic[P, R]):
@@ -58,10 +58,11 @@ class Task(Generic[P, R]):
         priority: int,
         requires: Iterable[str],
         quota: UUID | None = None,
+        retention: RetentionPolicy | None = None,
     ) -> None:
         self.app, self.function, self.name, self.lane, self.retry = app, function, name, lane, retry
         self.timeout_ms = None if timeout is None else millis(timeout, f"task {name}: timeout")
-        self.priority, self.requires, self.quota = priority, tuple(requires), quota
+        self.priority, self.requires, self.quota, self.retention = priority, tuple(requires), quota, retention
         self.is_async = inspect.iscoroutinefunction(function)
         if self.is_async:
             self.signature: Signature[R] = Signature(name, function, Context, (BlockingContext, _WAITS))
@@ -141,6 +142,7 @@ class Task(Generic[P, R]):
             timeout_policy=TimeoutPolicy(attempt_timeout_ms=self.timeout_ms + OVERTIME_MS) if self.timeout_ms else None,
             routing_requirements=RoutingRequirements(required_capabilities=tuple(requires)),
             quota_policy_id=None if self.quota is None else str(self.quota),
+            retention_policy=self.retention,
             dedup_window_ms=None if options.key_ttl is None else millis(options.key_ttl, "key_ttl"),
         )
         made = CreateExecutionArgs(
@@ -153,7 +155,7 @@ class Task(Generic[P, R]):
             priority=policy.priority,
             creator_identity=self.app.name,
             idempotency_key=None if options.key is None else f"{self.name}:{options.key}",
-            tags=self.app.stamp(options.tags),
+            tags=self.app.stamp(checked_tags(options.tags)),
             policy=policy,
         )
         return options.dated(made, time.time_ns() // 1_000_000)

@@ -154,14 +154,17 @@ class Worker:
                 said = {"execution_id": str(ident)}
                 log.error("%s: it goes on although it was cancelled; its lease is left to run out", ident, extra=said)
 
-    async def run_until_idle(self) -> int:
-        """Works off what there is, and what comes of it, and returns how many were run. For tests and batches."""
+    async def run_until_idle(self, most: int | None = None) -> int:
+        """Works off what there is, and what comes of it, and returns how many were run. For tests and batches.
+
+        After `most` or a few more it takes nothing new.
+        """
         before = self.done
         engine = await self.app.engine()
         self._ends = Ends(engine, partial(self._complete, engine))
         while True:
             ended = self.done
-            taken = await self._claim_some(engine)
+            taken = await self._claim_some(engine) if most is None or ended - before < most else 0
             if not taken and not self._handlers and ended == self.done:  # what ended meanwhile may have left more to do
                 return self.done - before
             if not taken and self._handlers:
@@ -210,10 +213,10 @@ class Worker:
                     await self._claim_or_wait(engine)
                     pause = FIRST_PAUSE_S
                 except Exception as error:
-                    if not isinstance(error, EngineError) or not passes(error):
-                        log.exception("the worker cannot go on, and takes no more work")
-                        raise
-                    log.warning("cannot ask for work (%s); trying again in %.1f s", error, pause)
+                    if isinstance(error, EngineError) and passes(error):
+                        log.warning("cannot ask for work (%s); trying again in %.1f s", error, pause)
+                    else:
+                        log.exception("asking for work failed; trying again in %.1f s", pause)
                     await self._rest(pause)
                     pause = min(pause * 2, LAST_PAUSE_S)
         finally:
@@ -235,6 +238,8 @@ class Worker:
                     await self._register(engine)
             except EngineError as error:
                 log.warning("the worker could not say that it is alive (%s); trying again", error)
+            except Exception:
+                log.exception("the worker could not say that it is alive; trying again")
 
     async def _claim_or_wait(self, engine: Engine) -> None:
         """Room first, then work: what is claimed can begin at once."""
@@ -244,7 +249,7 @@ class Worker:
         if len(self.lanes) == 1 and getattr(engine, "may_wait", False):
             await self._claim_when_there_is(engine)
             return
-        with await engine.work_bell(*self.lanes) as self._bell:
+        with await engine.work_bell(*self.lanes, namespace=self.app.namespace) as self._bell:
             self._bell.arm()
             if self._stopping.is_set():
                 return
@@ -314,7 +319,7 @@ class Worker:
         return answers
 
     def _policy(self, wait_ms: int | None = None) -> ClaimPolicy:
-        return ClaimPolicy(self.worker_id, self.instance_id, self._lease_ms, wait_ms)
+        return ClaimPolicy(self.worker_id, self.instance_id, self._lease_ms, wait_ms, self.app.namespace)
 
     async def _rest(self, seconds: float) -> None:
         with suppress(TimeoutError):

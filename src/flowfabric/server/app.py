@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from http import HTTPStatus
 from typing import Any, Protocol
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
+from msgspec import structs
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
@@ -20,11 +21,11 @@ from starlette.types import ASGIApp
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, EngineError, NotFound, ValidationError
-from flowfabric.server import binding, local
+from flowfabric.server import binding, local, owning
 from flowfabric.server.config import ServerSettings
 from flowfabric.server.crowd import vouch
 from flowfabric.server.permits import Permits
-from flowfabric.server.route import Ask, Refusal, Reply, Route, Undo
+from flowfabric.server.route import Ask, Missing, Refusal, Reply, Route, Undo
 from flowfabric.server.table import ROUTES, opened
 from flowfabric.server.tokens import ANYBODY, Caller, Tokens, tokens_of
 from flowfabric.server.waits import Waits
@@ -117,13 +118,18 @@ def build(server: Server, routes: tuple[Route, ...] = ROUTES) -> ASGIApp:
 
 
 class _Exact:
-    """Paths without parameters are looked up; only the others are matched one after the other."""
+    """Paths without parameters are looked up; only the others are matched one after the other.
+
+    They are matched as they were sent: a parameter may have a slash in it, written as %2F. Each is decoded by itself, afterwards.
+    """
 
     def __init__(self, endpoints: dict[str, _Endpoint], rest: Starlette) -> None:
         self._exact = {path: endpoint for path, endpoint in endpoints.items() if "{" not in path}
         self._rest = rest
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if "raw_path" in scope:
+            scope = {**scope, "path": scope["raw_path"].decode("latin-1")}
         found = self._exact.get(scope["path"]) if scope["type"] == "http" else None
         await (self._rest if found is None else found)(scope, receive, send)
 
@@ -174,9 +180,16 @@ class _Endpoint:
 
     async def _handled(self, route: Route, request: Request, caller: Caller) -> Response:
         try:
-            body = await self._body(route, request)
-            query = _query(route, request)
-            ask = Ask(self._server, caller, dict(request.path_params), query, body, dict(request.headers))
+            body = await self._body(route, request, caller)
+            query = _query(route, request, caller)
+            ask = Ask(
+                self._server,
+                caller,
+                {name: unquote(text) for name, text in request.path_params.items()},
+                query,
+                body,
+                dict(request.headers),
+            )
             if caller.namespace is not None or caller.lanes is not None:
                 await binding.check(route, ask)
             with self._server.streams.one() if route.streams else nullcontext():
@@ -213,7 +226,7 @@ class _Endpoint:
             for task in tasks:
                 task.cancel()
 
-    async def _body(self, route: Route, request: Request) -> Any:
+    async def _body(self, route: Route, request: Request, caller: Caller) -> Any:
         declared = request.headers.get("content-length", "0")
         if declared.isdigit() and int(declared) > route.limit:
             raise _Answered(_too_large(route))
@@ -233,7 +246,8 @@ class _Endpoint:
         except TimeoutError:
             raise _Answered(_problem(408, "the request took too long to arrive")) from None
         try:
-            return _form(route, b"".join(parts)) if route.form else decoder(route.body)(b"".join(parts))
+            data = owning.body_of(route, b"".join(parts), caller.namespace)
+            return _form(route, data) if route.form else decoder(route.body)(data)
         except msgspec.ValidationError as error:
             raise _Answered(_bad_json(422, str(error))) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -281,11 +295,11 @@ def _form(route: Route, data: bytes) -> Any:
     return msgspec.convert(dict(fields), route.body, strict=False)
 
 
-def _query(route: Route, request: Request) -> Any:
+def _query(route: Route, request: Request, caller: Caller) -> Any:
     if route.query is None:
         return None
     try:
-        return msgspec.convert(dict(request.query_params), route.query, strict=False)
+        return msgspec.convert(owning.query_of(route, request.query_params, caller.namespace), route.query, strict=False)
     except msgspec.ValidationError as error:
         raise _Answered(_problem(400, f"invalid query: {error}", code="invalid_input")) from None
 
@@ -305,6 +319,8 @@ def _response(reply: Reply) -> Response:
 
 def _failed(error: EngineError) -> Response:
     problem = problem_of(error)
+    if isinstance(error, Missing):
+        problem = structs.replace(problem, error=error.said)
     headers = {"retry-after": "1"} if problem.status in (429, 503) else {}
     if problem.status == 500 and not isinstance(error, ValidationError):
         log.warning("answered 500: %s", error)

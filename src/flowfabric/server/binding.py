@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
@@ -17,44 +17,30 @@ from flowfabric.wire.operations import Bound
 if TYPE_CHECKING:
     from flowfabric.server.route import Ask, Route
 
-MAX_KNOWN = 10_000
-
 
 class Forbidden(NotFound):
     """Told as if it did not exist."""
 
 
 class Namespaces:
-    """Where executions and flows belong; that never changes, so it is asked once."""
+    """Where executions and flows belong. It is read each time: an id that was removed may be another namespace's by now."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._known: dict[Any, str] = {}
 
     async def of_execution(self, ident: ExecutionId) -> str | None:
-        return await self._asked(ident, self._engine.get_execution_namespace(ident))
+        return next(iter(await self.of_executions([ident])), None)
 
     async def of_executions(self, idents: list[ExecutionId]) -> set[str]:
         return set((await self._engine.get_execution_namespaces(idents)).values()) if idents else set()
 
+    async def are_of(self, idents: Sequence[ExecutionId], namespace: str) -> bool:
+        """Whether all of them exist, and there."""
+        found = await self._engine.get_execution_namespaces(idents) if idents else {}
+        return all(found.get(ident) == namespace for ident in idents)
+
     async def of_flow(self, ident: UUID) -> str | None:
-        return await self._asked(ident, self._flow(ident))
-
-    async def _flow(self, ident: UUID) -> str | None:
-        found = await self._engine.describe_flow(ident)
-        return None if found is None else found.namespace
-
-    async def _asked(self, key: Any, asking: Any) -> str | None:
-        known = self._known.get(key)
-        if known is not None:
-            asking.close()
-            return known
-        found: str | None = await asking
-        if found is not None:
-            if len(self._known) >= MAX_KNOWN:
-                del self._known[next(iter(self._known))]
-            self._known[key] = found
-        return found
+        return await self._engine.get_flow_namespace(ident)
 
 
 async def check(route: Route, ask: Ask) -> None:
@@ -96,8 +82,10 @@ async def _check(route: Route, subject: Any, ask: Ask) -> None:
             await _check_handles(subject, ask)
         case Bound.LANE:
             _check_lanes(getattr(subject, "lane_id", subject), lanes)
+            _check_claimed(ask.body, mine)
         case Bound.TURN:
             _check_lanes(subject.lane, lanes)
+            _check_claimed(subject, mine)
             await _check_handles(subject.many, ask)
         case bound if bound in limit_binding.LIMITS:
             refused = await limit_binding.refusal(bound, subject, ask)
@@ -144,14 +132,19 @@ async def _owner(namespaces: Namespaces, ident: str) -> str | None:
 
 async def _check_handles(subject: Any, ask: Ask) -> None:
     mine = ask.caller.namespace
-    for handle in _handles(subject):
-        ident = ask.engine.fields(handle).execution_id
-        if mine is not None and await ask.server.namespaces.of_execution(ident) != mine:
-            raise Forbidden("execution")
+    idents = [ask.engine.fields(handle).execution_id for handle in _handles(subject)]
+    if mine is not None and not await ask.server.namespaces.are_of(idents, mine):
+        raise Forbidden("execution")
+
+
+def _check_claimed(asked: Any, mine: str | None) -> None:
+    """What asks for work names a namespace, itself or in its policy. None stands for all of them."""
+    if mine is not None and getattr(asked, "policy", asked).namespace != mine:
+        raise Forbidden("namespace")
 
 
 def _check_lanes(asked: Any, lanes: frozenset[str] | None) -> None:
-    if lanes is None or not set([asked] if isinstance(asked, str) else asked) <= lanes:
+    if lanes is not None and not set([asked] if isinstance(asked, str) else asked) <= lanes:
         raise Forbidden("lane")
 
 

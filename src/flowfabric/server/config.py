@@ -10,11 +10,14 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from flowfabric.connect import is_postgres
+from flowfabric.engine.kernel import Settings
 from flowfabric.errors import ConfigError
-from flowfabric.ids import lane_id
+from flowfabric.ids import BUDGET_PARTITIONS, FLOW_PARTITIONS, QUOTA_PARTITIONS, lane_id
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.observe import sentry
 from flowfabric.rules.keys import is_secret
+from flowfabric.sdk.retention import age_ms
 from flowfabric.server.tokens import SHORTEST_TOKEN
 
 log = logging.getLogger("flowfabric.server")
@@ -53,6 +56,12 @@ def _backend(text: str) -> str:
     if word not in ("sqlite", "postgres"):
         raise ValueError(f"expected sqlite or postgres, got '{text:.40}'")
     return word
+
+
+def _postgres_url(text: str) -> str:
+    if text and not is_postgres(text):
+        raise ValueError("expected postgresql://user@host/database; pairs such as host=... dbname=... are not a URL")
+    return text
 
 
 def _secret(text: str) -> str:
@@ -96,6 +105,14 @@ def _interval(text: str) -> int | None:
     return _number("u64", U64, 1)(text) if text else None
 
 
+def _age(text: str) -> int:
+    span = int(text) if text.isascii() and text.isdigit() and len(text) < 12 else text
+    try:
+        return age_ms(span, "age")
+    except ConfigError:
+        raise ValueError(f"expected a span like 36h or 30d, or seconds, from 1s to 10 years, got '{text:.40}'") from None
+
+
 _u32, _ms = _number("u32", U32, 1), _number("u64", U64)
 INTERVALS = {
     "FF_LEASE_EXPIRY_INTERVAL_MS": "lease_expiry_ms",
@@ -121,11 +138,19 @@ VARIABLES = (
     Variable("FF_WAITPOINT_HMAC_SECRET", "", _secret, "signs the tokens of waitpoints and approval links; required", secret=True),
     Variable("FF_WAITPOINT_HMAC_GRACE_MS", "86400000", _ms, "how long tokens of the former key stay good after a rotation"),
     Variable("FF_BACKEND", "sqlite", _backend, "where everything is kept: sqlite or postgres"),
-    Variable("FF_POSTGRES_URL", "", str, "postgresql://user@host/database; required with FF_BACKEND=postgres", secret=True),
+    Variable(
+        "FF_POSTGRES_URL",
+        "",
+        _postgres_url,
+        "postgresql://user@host/database; required with FF_BACKEND=postgres",
+        secret=True,
+    ),
     Variable("FF_POSTGRES_POOL_SIZE", "10", _u32, "connections for reading; writing has its own"),
     Variable("FF_SQLITE_PATH", ":memory:", str, "file of the SQLite database"),
     Variable("FF_SQLITE_POOL_SIZE", "4", _u32, "connections for reading"),
     Variable("FF_DEV_MODE", "0", _flag, "1 to run on SQLite, and without tokens on loopback"),
+    Variable("FF_RETENTION_COMPLETED", "24h", _age, "how long completed, cancelled and skipped executions are kept"),
+    Variable("FF_RETENTION_FAILED", "7d", _age, "how long failed and expired executions are kept"),
     Variable("FF_LISTEN_ADDR", "127.0.0.1:9090", _address, "host:port to listen on; anything but loopback needs a token"),
     Variable("FF_LANES", "default", _lanes, "lanes the server knows of, separated by commas"),
     Variable("FF_CORS_ORIGINS", "", _origins, "origins whose pages may call the API; empty is none, * is all"),
@@ -154,6 +179,12 @@ VARIABLES = (
     Variable(sentry.RELEASE, "", str, "the release that Sentry is told; empty is the version of FlowFabric"),
     *(Variable(name, "", _interval, f"the longest the loop of {field[:-3]} sleeps") for name, field in INTERVALS.items()),
 )
+FIXED = {
+    "FF_FLOW_PARTITIONS": FLOW_PARTITIONS,
+    "FF_BUDGET_PARTITIONS": BUDGET_PARTITIONS,
+    "FF_QUOTA_PARTITIONS": QUOTA_PARTITIONS,
+}
+"""Settings of the original that have one value here. Another one would put its ids elsewhere."""
 BY_NAME = {variable.name: variable for variable in VARIABLES}
 _SECRETS = [_field(variable.name) for variable in VARIABLES if variable.secret]
 
@@ -169,6 +200,8 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     sqlite_path: str
     sqlite_pool_size: int
     dev_mode: bool
+    retention_completed: int
+    retention_failed: int
     listen_addr: tuple[str, int]
     lanes: list[str]
     cors_origins: list[str]
@@ -201,6 +234,10 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     def is_loopback(self) -> bool:
         return self.listen_addr[0] in LOOPBACK
 
+    @property
+    def engine(self) -> Settings:
+        return Settings(retention_completed_ms=self.retention_completed, retention_failed_ms=self.retention_failed)
+
     def loops(self, defaults: LoopSettings) -> LoopSettings:
         return structs.replace(defaults, **self.intervals)
 
@@ -227,6 +264,9 @@ def read_file(path: str) -> dict[str, str]:
 def settings_of(environ: Mapping[str, str], file: Mapping[str, str] | None = None) -> ServerSettings:
     """The environment wins over the file. Any value that cannot be used stops the start and names its variable."""
     values: dict[str, Any] = {}
+    for name, fixed in FIXED.items():
+        if environ.get(name, "").strip() not in ("", str(fixed)):
+            raise ConfigError(f"invalid value for {name}: {fixed} is the only one here, got {environ[name]!r:.40}; leave it out")
     for variable in VARIABLES:
         text = environ.get(variable.name, (file or {}).get(variable.name, variable.default))
         try:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote
 from uuid import UUID
 
 from msgspec import Struct
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import ValidationError, ValidationKind
+from flowfabric.errors import NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
 from flowfabric.server.tokens import Caller
 from flowfabric.wire.operations import Bound, Role
@@ -21,6 +20,8 @@ if TYPE_CHECKING:
 CONTROL, MEDIUM, LARGE, BULK = 65_536, 262_144, 1_048_576, 16 * 1_048_576
 """Bytes a request may have."""
 MAX_INDEX_DIGITS = 20
+MAX_ATTEMPT_INDEX = 2**31 - 1
+"""No execution has so many attempts."""
 
 
 class Ask(Struct):
@@ -39,7 +40,7 @@ class Ask(Struct):
 
     def execution(self, name: str = "id") -> ExecutionId:
         try:
-            return ExecutionId(unquote(self.path[name]))
+            return ExecutionId(self.path[name])
         except ExecutionIdError as error:
             raise bad_request(f"invalid execution_id: {error}") from None
 
@@ -51,9 +52,9 @@ class Ask(Struct):
 
     def index(self, name: str = "idx") -> int:
         text = self.path[name]
-        if not text.isascii() or not text.isdigit() or len(text) > MAX_INDEX_DIGITS or int(text) >= 2**31:
-            raise bad_request(f"invalid attempt index: a whole number below 2147483648, got {text[:40]!r}")
-        return int(text)
+        if not text.isascii() or not text.isdigit() or len(text) > MAX_INDEX_DIGITS or int(text) >= 2**32:
+            raise bad_request(f"invalid attempt index: a whole number below 4294967296, got {text[:40]!r}")
+        return min(int(text), MAX_ATTEMPT_INDEX)
 
 
 Undo = Callable[[], Awaitable[None]]
@@ -108,6 +109,14 @@ class Route(Struct, frozen=True):
 def bad_request(message: str) -> ValidationError:
     """A refusal by the server itself, whose text is the whole message."""
     return Refusal(message)
+
+
+class Missing(NotFound):
+    """An execution, or its result, that a read has asked for; the answer repeats the id, as the original's does."""
+
+    def __init__(self, entity: str, ident: object) -> None:
+        super().__init__(entity, ident)
+        self.said = f"{entity} not found: {ident}"
 
 
 class Refusal(ValidationError):

@@ -39,7 +39,7 @@ async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
         {"migrate": True, "readers": settings.postgres_pool_size} if on_postgres else {"pool_size": settings.sqlite_pool_size}
     )
     loops = settings.loops(POSTGRES_LOOPS if on_postgres else LoopSettings())
-    engine = await connect(settings.store_url, dev=settings.dev_mode, loops=False, **tuning)
+    engine = await connect(settings.store_url, dev=settings.dev_mode, loops=False, settings=settings.engine, **tuning)
     try:
         if not on_postgres:
             await engine.prepare()

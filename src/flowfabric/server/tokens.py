@@ -111,9 +111,4 @@ def _read(path: Path) -> list[Token]:
             raise ConfigError(
                 f"invalid value for FF_API_TOKENS_FILE: {each.name}: a token has at least {SHORTEST_TOKEN} characters"
             )
-        if each.namespace is not None and Role.WORK in each.roles and not each.lanes:
-            raise ConfigError(
-                f"invalid value for FF_API_TOKENS_FILE: {each.name}: a worker of one namespace needs lanes = [...] of its own, "
-                "for a lane hands out whatever waits in it"
-            )
     return found

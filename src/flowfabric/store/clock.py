@@ -46,6 +46,19 @@ class Ratchet:
                 self._latest = max(self._latest, min(self._carried(self._ticks()), wall + MAX_LEAD_MS))
             return self._latest
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether time is told by the monotonic clock, for the wall clock is behind."""
+        with self._lock:
+            return self._clock() < self._latest
+
+    def raise_to(self, told_ms: int) -> None:
+        """Another process of the same database has told this time already."""
+        with self._lock:
+            bounded = min(told_ms, self._clock() + MAX_LEAD_MS)
+            if bounded > self._latest:
+                self._latest, self._left = bounded, None
+
     def _carried(self, tick: int) -> int:
         """From where the wall clock was left."""
         if self._left is None:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flowfabric.plan import Add, Arg, Cond, Form, Fresh, Guard, Item, Now, Once, Ref, Text, Until, Was, When
+from flowfabric.plan import Add, Arg, Cond, Form, Fresh, Guard, Item, Now, Once, Ref, Span, Text, Until, Was, When
 from flowfabric.store.port import Row
 from flowfabric.store.schema import Column, Table
 
@@ -58,6 +58,9 @@ class Call:
             case Until(column=column):
                 at = self.before[column]
                 return None if at is None else max(at - self.now, 1)
+            case Span(since=since, until=until):
+                ends = self.before[since], self.before[until]
+                return None if None in ends else ends[1] - ends[0]
             case Add(n=n):
                 return own + self.value(n)
             case Once(value=inner):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from flowfabric.model.state import ENDED_PHASES
+from flowfabric.model.state import ENDED_PHASES, FAILED_OUTCOMES
 from flowfabric.plan import Cond
 from flowfabric.store.shape import Index
 
 _RUNNABLE = Cond("lifecycle_phase", "=", "runnable")
+_READY = (_RUNNABLE, Cond("eligibility_state", "=", "eligible_now"))
 _ATTEMPT = ("partition_key", "execution_id", "attempt_index")
 _ENDED = Cond("lifecycle_phase", "in", ENDED_PHASES)
 
@@ -18,10 +19,12 @@ INDEXES: dict[str, Index] = {
             "ready",
             "ff_exec_core",
             ("priority", "created_at_ms", "execution_id"),
-            ("lane_id", "gate"),
-            (_RUNNABLE, Cond("eligibility_state", "=", "eligible_now")),
+            ("lane_id", "namespace", "gate"),
+            _READY,
             ("priority",),
         ),
+        Index("ready_namespaces", "ff_exec_core", ("namespace",), ("lane_id",), _READY, served_by="ready"),
+        Index("ready_gates", "ff_exec_core", ("gate",), ("lane_id", "namespace"), _READY, served_by="ready"),
         Index(
             "held",
             "ff_exec_core",
@@ -101,7 +104,18 @@ INDEXES: dict[str, Index] = {
             "ff_exec_core",
             ("terminal_at_ms", "execution_id"),
             ("lane_id",),
-            (_ENDED, Cond("retain_until_ms", "is null")),
+            (
+                _ENDED,
+                Cond("retain_until_ms", "is null"),
+                *(Cond("terminal_outcome", "!=", outcome) for outcome in FAILED_OUTCOMES),
+            ),
+        ),
+        Index(
+            "failed",
+            "ff_exec_core",
+            ("terminal_at_ms", "execution_id"),
+            ("lane_id",),
+            (_ENDED, Cond("retain_until_ms", "is null"), Cond("terminal_outcome", "in", FAILED_OUTCOMES)),
         ),
         Index(
             "retained",
@@ -241,7 +255,8 @@ INDEXES: dict[str, Index] = {
         ),
         Index("quota_admitted", "ff_quota_admitted", ("execution_id",), ("quota_policy_id",), primary=True),
         Index("limit_scopes", "ff_limit_scope", ("scope_type", "scope_id", "kind", "limit_id"), primary=True),
-        Index("lane_gates", "ff_lane_gate", ("gate",), ("lane_id",), primary=True),
+        Index("lane_gates", "ff_lane_gate", ("gate",), ("lane_id", "namespace"), primary=True),
+        Index("gates_of_lane", "ff_lane_gate", ("namespace", "gate"), ("lane_id",), primary=True),
         Index("schedules", "ff_schedule", ("name",), ("namespace",), primary=True),
         Index("steps", "ff_step", ("position",), ("partition_key", "execution_id"), primary=True),
         Index("frames", "ff_stream_frame", ("ts_ms", "seq"), _ATTEMPT, primary=True),

@@ -28,9 +28,10 @@ TABLES: dict[str, Table] = {
             last_transition_at int=0, last_mutation_at int=0, delay_until_ms int?, deadline_at_ms int?, deadline_origin text?,
             attempt_index int=0, total_attempt_count int=0, retry_count int=0, replay_count int=0, lease_reclaim_count int=0,
             max_reclaim_count int?, attempt_timeout_ms int?, attempt_timeout_at_ms int?, attempt_timeout_remaining_ms int?,
-            retention_ttl_ms int?, retain_until_ms int?, current_attempt_id uuid?, current_lease_id uuid?,
-            lease_epoch int=0, version int=0, current_worker_id text?, current_worker_instance_id text?,
-            lease_acquired_at int?, lease_expires_at_ms int?, lease_last_renewed_at int?, lease_renewal_deadline int?,
+            retention_ttl_ms int?, failed_retention_ttl_ms int?, retain_until_ms int?,
+            current_attempt_id uuid?, current_lease_id uuid?, lease_epoch int=0, version int=0,
+            current_worker_id text?, current_worker_instance_id text?, lease_acquired_at int?, lease_expires_at_ms int?,
+            lease_last_renewed_at int?, lease_renewal_deadline int?,
             lease_expired_at int?, expired_epoch int?, interrupt_cause text?, closing_epoch int?, closing_attempt_index int?,
             pending_retry_reason text?, pending_replay_reason text?, pending_replay_requested_by text?,
             pending_previous_attempt_index int?, pending_attempt_policy json?, reserved_for text?, reserved_until_ms int?,
@@ -185,7 +186,7 @@ TABLES: dict[str, Table] = {
         ),
         table(
             "ff_waitpoint_pending",
-            """partition_key int!, waitpoint_id uuid!, execution_id uuid, token_kid text, token text, created_at_ms int,
+            """partition_key int!, waitpoint_id uuid!, execution_id uuid, token_kid text, token_digest text, created_at_ms int,
             expires_at_ms int?, waitpoint_key text='', state text='pending', required_signal_names json='[]',
             activated_at_ms int?, attempt_index int=0, suspension_id uuid?, signal_count int=0, matched_signal_count int=0,
             last_signal_at_ms int?, satisfied_at_ms int?, closed_at_ms int?, close_reason text?, version int=0,
@@ -258,7 +259,7 @@ TABLES: dict[str, Table] = {
             "ff_limit_scope",
             "scope_type text!, scope_id text!, kind text!, limit_id uuid!, attached_at_ms int, namespace text='default'",
         ),
-        table("ff_lane_gate", "lane_id text!, gate text!, quota_policy_id uuid?"),
+        table("ff_lane_gate", "lane_id text!, namespace text!, gate text!, quota_policy_id uuid?"),
         table("ff_schedule", "namespace text!, name text!, cursor_ms int, paused int=0"),
     )
 }

@@ -40,7 +40,10 @@ class Table(Struct, frozen=True):
 
 
 class Index(Struct, frozen=True):
-    """Rows for which `where` holds, in `order` within each `group`. `primary` means the table's own key serves it."""
+    """Rows for which `where` holds, in `order` within each `group`.
+
+    `primary` means that the table's own key serves it, `served_by` names another index that does: nothing is made for either.
+    """
 
     name: str
     table: str
@@ -49,6 +52,11 @@ class Index(Struct, frozen=True):
     where: tuple[Cond, ...] = ()
     descending: tuple[str, ...] = ()
     primary: bool = False
+    served_by: str = ""
+
+    @property
+    def is_made(self) -> bool:
+        return not self.primary and not self.served_by
 
 
 def table(name: str, columns: str, children: tuple[str | Child, ...] = (), *, outbox: bool = False, urgent: bool = True) -> Table:

@@ -2,9 +2,9 @@
 
 from flowfabric.sdk.blocking import Context
 from flowfabric.sync.app import App
-from flowfabric.sync.flow import FlowBuilder, Node, all_of, any_of, quorum
+from flowfabric.sync.flow import FlowBuilder, Node, all_of, any_of, quorum, race
 from flowfabric.sync.run import Run
 from flowfabric.sync.task import Task
 from flowfabric.sync.worker import Worker
 
-__all__ = ["App", "Context", "FlowBuilder", "Node", "Run", "Task", "Worker", "all_of", "any_of", "quorum"]
+__all__ = ["App", "Context", "FlowBuilder", "Node", "Run", "Task", "Worker", "all_of", "any_of", "quorum", "race"]

@@ -11,6 +11,7 @@ from flowfabric.sdk.app import App as AsyncApp
 from flowfabric.sdk.budgets import Budget
 from flowfabric.sdk.failures import Retry
 from flowfabric.sdk.quotas import Quota
+from flowfabric.sdk.retention import Retention
 from flowfabric.sdk.task import P, R
 from flowfabric.sdk.task import Task as AsyncTask
 from flowfabric.sdk.times import Span
@@ -46,6 +47,7 @@ class App:
         priority: int = 0,
         requires: Iterable[str] = (),
         quota: str | None = None,
+        retention: Span | Retention | None = None,
     ) -> Callable[[Callable[P, R]], Task[P, R]]: ...
 
     def task(self, function: Callable[..., Any] | None = None, **options: Any) -> Any:

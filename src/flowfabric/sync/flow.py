@@ -20,16 +20,22 @@ class Node(Run[Any]):
 
 
 def any_of(*nodes: Node, cancel_rest: bool = True) -> aio.Group:
-    """The first that succeeds is enough."""
+    """The first that succeeds is enough. As an argument: the results of those that have succeeded by then, in this order."""
     return aio.any_of(*_plain(nodes), cancel_rest=cancel_rest)
 
 
+def race(*nodes: Node, cancel_rest: bool = True) -> aio.Group:
+    """As `any_of`. As an argument: the result of the one that succeeded first."""
+    return aio.race(*_plain(nodes), cancel_rest=cancel_rest)
+
+
 def quorum(k: int, *nodes: Node, cancel_rest: bool = True) -> aio.Group:
-    """So many of them are enough."""
+    """So many of them are enough. As an argument: the results of those that have succeeded by then, in this order."""
     return aio.quorum(k, *_plain(nodes), cancel_rest=cancel_rest)
 
 
 def all_of(*nodes: Node) -> aio.Group:
+    """All must succeed. As an argument: their results, in this order."""
     return aio.all_of(*_plain(nodes))
 
 

@@ -11,6 +11,7 @@ from flowfabric.rules.states import is_ended, name_of, public_state, vector_of
 from flowfabric.verify.budgets import BUDGET_CHECKS
 from flowfabric.verify.flows import FLOW_CHECKS
 from flowfabric.verify.limits import LIMIT_CHECKS
+from flowfabric.verify.namespaces import NAMESPACE_CHECKS
 from flowfabric.verify.quotas import QUOTA_CHECKS
 from flowfabric.verify.streams import STREAM_CHECKS
 from flowfabric.verify.suspensions import SUSPENSION_CHECKS
@@ -178,6 +179,7 @@ CHECKS: dict[str, Check] = {
     **QUOTA_CHECKS,
     **LIMIT_CHECKS,
     **STREAM_CHECKS,
+    **NAMESPACE_CHECKS,
 }
 
 

@@ -66,7 +66,7 @@ def gates_are_known(world: World) -> Iterator[Violation]:
         gate = Attached(execution.budget_ids, execution.quota_policy_id).gate
         if execution.gate != gate:
             yield Violation("I14", about(key), f"waits behind {execution.gate!r}, its limits say {gate!r}")
-        elif gate and (execution.lane_id, gate) not in world.gates:
+        elif gate and (execution.lane_id, execution.namespace, gate) not in world.gates:
             yield Violation("I14", about(key), f"lane {execution.lane_id!r} does not know of the gate {gate!r}")
 
 

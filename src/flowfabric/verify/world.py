@@ -86,8 +86,8 @@ class World(Struct, frozen=True):
     `inbound` holds edges by the group they belong to; `cancelling` are groups with siblings to cancel, `owed` flows with members.
     `heard` are the events that tell of signals. `usage` and `accounts` are per budget and dimension: what is used in all, and
     what of it is on accounts of executions; `charged` says whose. `entries` are the windows of quotas, `slots` the places taken
-    by hand, `scopes` what is attached where, `gates` the queues of lanes besides the plain ones. `frames` are in the order they
-    were numbered, `summaries` are documents and versions.
+    by hand, `scopes` what is attached where, `gates` the queues of namespaces in lanes besides the plain ones. `frames` are in
+    the order they were numbered, `summaries` are documents and versions.
     """
 
     executions: dict[Key, Execution]
@@ -114,7 +114,7 @@ class World(Struct, frozen=True):
     scopes: list[LimitScope]
     entries: list[Row]
     slots: list[Row]
-    gates: set[tuple[str, str]]
+    gates: set[tuple[str, str, str]]
     streams: dict[StreamKey, StreamMeta]
     frames: dict[StreamKey, list[FrameRow]]
     summaries: dict[StreamKey, tuple[str, int]]
@@ -157,7 +157,7 @@ def world_of(tables: Mapping[str, list[Row]]) -> World:
         [LimitScope(*row) for row in tables["ff_limit_scope"]],
         list(tables["ff_quota_window"]),
         list(tables["ff_quota_admitted"]),
-        {(row[0], row[1]) for row in tables["ff_lane_gate"]},
+        {(row[0], row[1], row[2]) for row in tables["ff_lane_gate"]},
         {(row[0], row[1], row[2]): StreamMeta(*row) for row in tables["ff_stream_meta"]},
         _frames(tables["ff_stream_frame"]),
         {(row[0], row[1], row[2]): (row[3], row[4]) for row in tables["ff_stream_summary"]},

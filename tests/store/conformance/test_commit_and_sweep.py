@@ -50,7 +50,7 @@ TAKE = Form(
     "t_take_next",
     Update(EXEC, (), _TAKEN),
     Wake("taken", Ref("lane_id")),
-    pick=Pick("ready", {"lane_id": Arg("lane"), "gate": ""}),
+    pick=Pick("ready", {"lane_id": Arg("lane"), "namespace": "default", "gate": ""}),
     returning=("execution_id",),
 )
 

@@ -20,7 +20,7 @@ def guarded(name: str, *guards: Guard) -> Form:
 
 
 def swept(name: str, *guards: Guard) -> Form:
-    pick = Pick("ready", {"lane_id": "lane", "gate": ""}, where=guards)
+    pick = Pick("ready", {"lane_id": "lane", "namespace": "default", "gate": ""}, where=guards)
     return Form(f"t_sweep_if {name}", Update(EXEC, (), {"public_state": "done"}), pick=pick, returning=("execution_id",))
 
 

@@ -190,7 +190,11 @@ async def test_paging_while_rows_come_in_repeats_and_skips_none_that_were_there(
     fresh = 1
     while True:
         read = Scan(
-            "ready", {"lane_id": "lane", "gate": ""}, after, limit=7, columns=("priority", "created_at_ms", "execution_id")
+            "ready",
+            {"lane_id": "lane", "namespace": "default", "gate": ""},
+            after,
+            limit=7,
+            columns=("priority", "created_at_ms", "execution_id"),
         )
         rows = await scan(store, read)
         seen += [row[2] for row in rows]
@@ -219,7 +223,9 @@ async def test_an_index_follows_its_rows_in_and_out(store: Store) -> None:
     await put(store, execution(1), execution(2))
     for state, there in (("blocked_by_route", [2]), ("eligible_now", [1, 2])):
         await put(store, form(0, partition_key=0, execution_id=uid(1), state=state))
-        rows = await scan(store, Scan("ready", {"lane_id": "lane", "gate": ""}, columns=("execution_id",)))
+        rows = await scan(
+            store, Scan("ready", {"lane_id": "lane", "namespace": "default", "gate": ""}, columns=("execution_id",))
+        )
         assert rows == [(uid(n),) for n in there]
 
 

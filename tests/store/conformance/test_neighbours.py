@@ -130,7 +130,7 @@ async def test_a_cancelled_sweep_does_not_take_rows_from_the_one_beside_it(store
     form = Form(
         "t_take_beside",
         Update(EXEC, (), {"lifecycle_phase": "active", "current_worker_id": Arg("w")}),
-        pick=Pick("ready", {"lane_id": "lane", "gate": ""}),
+        pick=Pick("ready", {"lane_id": "lane", "namespace": "default", "gate": ""}),
         returning=("execution_id",),
     )
     await put(store, *(execution(n) for n in range(1, 5)))

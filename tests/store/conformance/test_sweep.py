@@ -35,7 +35,7 @@ _TAKEN: dict[str, Any] = {
     "ownership_state": "leased",
     "current_worker_id": Arg("worker"),
 }
-_LANE = {"lane_id": Arg("lane"), "gate": ""}
+_LANE = {"lane_id": Arg("lane"), "namespace": "default", "gate": ""}
 _THIS = {"partition_key": Ref("partition_key"), "execution_id": Ref("execution_id")}
 TAKE = Form("t_take", Update(EXEC, (), _TAKEN), pick=Pick("ready", _LANE), returning=("execution_id",))
 TAKE_CAPABLE = Form(

@@ -30,7 +30,7 @@ TAKE = Form(
     "t_take_plain",
     Update(EXEC, (), _TAKEN),
     Wake("taken", Ref("lane_id")),
-    pick=Pick("ready", {"lane_id": Arg("lane"), "gate": ""}),
+    pick=Pick("ready", {"lane_id": Arg("lane"), "namespace": "default", "gate": ""}),
     returning=("execution_id",),
 )
 _COUNTED = {"quota_policy_id": Ref("quota_policy_id"), "dimension": "d", "admitted_at_ms": 7, "execution_id": Ref("execution_id")}
@@ -38,7 +38,9 @@ TAKE_GATED = Form(
     "t_take_gated",
     Update(EXEC, (), _TAKEN),
     Upsert(WINDOW, _COUNTED, {"dimension": "d"}),
-    pick=Pick("ready", {"lane_id": Arg("lane"), "gate": Arg("gate")}, where=(Among("execution_id", Arg("ids")),)),
+    pick=Pick(
+        "ready", {"lane_id": Arg("lane"), "namespace": "default", "gate": Arg("gate")}, where=(Among("execution_id", Arg("ids")),)
+    ),
     returning=("execution_id", "current_worker_id"),
 )
 Wanted = tuple[Any, int]

@@ -22,6 +22,7 @@ from flowfabric.plan import (
     Once,
     Plan,
     Ref,
+    Span,
     Text,
     Until,
     Update,
@@ -89,6 +90,21 @@ WORDS: dict[str, Word] = {
     ),
     "until a time past": Word("attempt_timeout_remaining_ms", Until("deadline_at_ms"), same(1), {"deadline_at_ms": 5}),
     "until no time": Word("attempt_timeout_remaining_ms", Until("deadline_at_ms"), same(None)),
+    "between two times": Word(
+        "attempt_timeout_remaining_ms",
+        Span("delay_until_ms", "deadline_at_ms"),
+        same(30),
+        {"delay_until_ms": 5, "deadline_at_ms": 35},
+    ),
+    "between a time and none": Word(
+        "attempt_timeout_remaining_ms", Span("delay_until_ms", "deadline_at_ms"), same(None), {"delay_until_ms": 5}
+    ),
+    "now plus the time between two": Word(
+        "deadline_at_ms",
+        Now(Span("delay_until_ms", "deadline_at_ms")),
+        after(30),
+        {"delay_until_ms": 5, "deadline_at_ms": 35},
+    ),
     "add one": Word("retry_count", Add(), same(3), {"retry_count": 2}),
     "add a negative": Word("retry_count", Add(-5), same(-3), {"retry_count": 2}),
     "once while null": Word("started_at_ms", Once(Now(1)), after(1)),

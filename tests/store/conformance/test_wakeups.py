@@ -35,7 +35,7 @@ SWEEP = Form(
     _EVENT,
     Wake("leased", at=Ref("lease_expires_at_ms")),
     Wake("taken", Ref("lane_id")),
-    pick=Pick("ready", {"lane_id": Arg("lane"), "gate": ""}),
+    pick=Pick("ready", {"lane_id": Arg("lane"), "namespace": "default", "gate": ""}),
 )
 
 

@@ -54,21 +54,22 @@ _ID = "lpad(to_hex(i), 32, '0')::uuid"
 _OTHER = f"lpad(to_hex(i + {QUEUED}), 32, '0')::uuid"
 _SOME = f"FROM generate_series(1, {OTHERS}) AS i"
 _FILL = f"""
-INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, attempt_state, public_state,
-    priority, created_at_ms, deadline_at_ms)
-SELECT i % 4, {_ID}, '{LANE}', 'runnable', 'eligible_now', 'pending_first_attempt', 'waiting', i % 5, i,
-    CASE WHEN i % 10 = 0 THEN i END
+INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, namespace, lifecycle_phase, eligibility_state, attempt_state,
+    public_state, priority, created_at_ms, deadline_at_ms)
+SELECT i % 4, {_ID}, '{LANE}', CASE i % 2 WHEN 0 THEN 'another' ELSE 'default' END, 'runnable', 'eligible_now',
+    'pending_first_attempt', 'waiting', i % 5, i, CASE WHEN i % 10 = 0 THEN i END
 FROM generate_series(1, QUEUED) AS i;
 
 INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, ownership_state,
     attempt_state, public_state, created_at_ms, delay_until_ms, lease_expires_at_ms, attempt_timeout_at_ms, terminal_at_ms,
-    retain_until_ms, lease_epoch, last_transition_at, quota_policy_id, reserved_until_ms, blocked_on)
+    retain_until_ms, terminal_outcome, lease_epoch, last_transition_at, quota_policy_id, reserved_until_ms, blocked_on)
 SELECT i % 4, {_OTHER}, '{LANE}',
     CASE i % 5 WHEN 0 THEN 'active' WHEN 1 THEN 'active' WHEN 2 THEN 'terminal' ELSE 'runnable' END,
     CASE i % 5 WHEN 3 THEN 'not_eligible_until_time'
         WHEN 4 THEN CASE WHEN i % 10 = 4 THEN 'blocked_by_budget' ELSE 'blocked_by_route' END ELSE 'not_applicable' END,
     CASE i % 5 WHEN 0 THEN 'leased' WHEN 1 THEN 'lease_expired_reclaimable' ELSE 'unowned' END, 'x', 'x', i, i, i, i, i,
-    CASE WHEN i % 10 < 5 THEN i END, 1, i, CASE WHEN i % 2 = 0 THEN {_ID} END, i, 'b-' || i {_SOME};
+    CASE WHEN i % 10 < 5 THEN i END, CASE WHEN i % 20 = 7 THEN 'failed' WHEN i % 5 = 2 THEN 'success' ELSE 'none' END,
+    1, i, CASE WHEN i % 2 = 0 THEN {_ID} END, i, 'b-' || i {_SOME};
 
 INSERT INTO ff_attempt (partition_key, execution_id, attempt_index) SELECT i % 4, {_OTHER}, 0 {_SOME};
 INSERT INTO ff_claim_grant (partition_key, execution_id, grant_id, kind, worker_id, worker_instance_id, lane_id, grant_ttl_ms,
@@ -111,7 +112,7 @@ INSERT INTO ff_quota_policy (quota_policy_id, requests_per_window_seconds, max_r
 INSERT INTO ff_quota_window SELECT {_ID}, 'default', i, 'e-' || i {_SOME};
 INSERT INTO ff_quota_admitted (quota_policy_id, execution_id, admitted_at_ms) SELECT {_ID}, 'e-' || i, i {_SOME};
 INSERT INTO ff_limit_scope SELECT 'tag', 't-' || i, 'budget', {_ID}, i {_SOME};
-INSERT INTO ff_lane_gate (lane_id, gate) SELECT '{LANE}-' || i, 'g' {_SOME};
+INSERT INTO ff_lane_gate (lane_id, namespace, gate) SELECT '{LANE}-' || i, 'default', 'g' {_SOME};
 INSERT INTO ff_schedule (namespace, name, cursor_ms) SELECT 'ns-' || i % 4, 's-' || i, i {_SOME};
 INSERT INTO ff_step (partition_key, execution_id, position, name, recorded_at_ms) SELECT i % 4, {_ID}, 0, 'x', i {_SOME};
 INSERT INTO ff_stream_meta (partition_key, execution_id, attempt_index, created_at_ms) SELECT i % 4, {_ID}, 0, i {_SOME};

@@ -193,7 +193,7 @@ def check_outbox(reader: Session, channel: str) -> None:
 
 def _claim(writer: Session, count: int) -> int:
     """Claims rows for good; how many pages that took, counting what later steps touch as well."""
-    params = [None, ["w"], ["w-1"], [1_000], [500], [1] * count, LANE, "{}", "w"]
+    params = [None, ["w"], ["w-1"], [1_000], [500], [1] * count, LANE, "default", "{}", "w"]
     found = explained(writer, "claim", params, "ANALYZE, BUFFERS, ")
     assert found[0]["Actual Rows"] == count
     apart = [found[0], *(node for node in found if re.fullmatch(r"CTE w\d+", node.get("Subplan Name", "")))]

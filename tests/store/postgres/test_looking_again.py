@@ -15,7 +15,7 @@ from flowfabric.store.postgres.sweeps import MAX_LOOKS, run_sweeps
 TAKE = Form(
     "t_look_again",
     Update("ff_exec_core", (), {"priority": 1}),
-    pick=Pick("ready", group={"lane_id": Arg("lane"), "gate": ""}),
+    pick=Pick("ready", group={"lane_id": Arg("lane"), "namespace": "default", "gate": ""}),
     returning=("priority",),
 )
 

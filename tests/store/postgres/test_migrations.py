@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from flowfabric.cli.app import app
-from flowfabric.connect import PostgresBackend, migrate_postgres, migration_script
-from flowfabric.errors import TransportError, Unavailable
+from flowfabric.connect import PostgresBackend, connect, migrate_postgres, migration_script
+from flowfabric.errors import ConfigError, TransportError, Unavailable
 from flowfabric.store.postgres import migrate as migrate_module
 from flowfabric.store.postgres.migrate import LOCK, Migration, shipped
 from flowfabric.store.schema import INDEXES, TABLES
@@ -68,6 +68,20 @@ def test_the_shipped_baseline_is_the_declared_schema() -> None:
 def test_migrations_are_numbered_without_gaps_and_begin_with_the_baseline() -> None:
     assert [m.version for m in SHIPPED] == list(range(1, len(SHIPPED) + 1))
     assert SHIPPED[0].title == "0001_pre_baseline"
+
+
+async def test_a_schema_of_the_rust_flowfabric_is_called_that(url: str) -> None:
+    with plain(url) as db:
+        db.execute(
+            "CREATE TABLE ff_migration_annotation (version integer PRIMARY KEY, name text NOT NULL, applied_at_ms bigint, "
+            "backward_compatible boolean NOT NULL)"
+        )
+    before = tables(url)
+    with pytest.raises(ConfigError, match="Rust FlowFabric"):
+        await migrate_postgres(url)
+    with pytest.raises(ConfigError, match="Rust FlowFabric"):
+        await connect(url, loops=False)
+    assert tables(url) == before
 
 
 async def test_an_empty_database_gets_every_table_and_index(url: str) -> None:

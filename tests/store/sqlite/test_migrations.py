@@ -55,7 +55,7 @@ def test_a_new_file_gets_every_table_and_index(tmp_path: Path) -> None:
     path = tmp_path / "ff.db"
     assert _opened(path) == "0001_baseline"
     db = plain(path)
-    wanted = {*TABLES, *(index_name(i) for i in INDEXES.values() if not i.primary), "ff_migration_annotation"}
+    wanted = {*TABLES, *(index_name(i) for i in INDEXES.values() if not i.primary), "ff_clock", "ff_migration_annotation"}
     assert _names(db) == wanted
     for table in TABLES.values():
         assert tuple(row[1] for row in db.execute(f"PRAGMA table_info({table.name})")) == table.names

@@ -30,11 +30,12 @@ _FILL = f"""
 WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ROWS})
 INSERT INTO ff_exec_core (partition_key, execution_id, lane_id, lifecycle_phase, eligibility_state, ownership_state,
     attempt_state, public_state, priority, created_at_ms, delay_until_ms, lease_expires_at_ms, attempt_timeout_at_ms,
-    deadline_at_ms, terminal_at_ms, required_capabilities)
+    deadline_at_ms, terminal_at_ms, terminal_outcome, required_capabilities)
 SELECT 0, randomblob(16), CASE i % 3 WHEN 0 THEN 'lane' ELSE 'other' END,
     CASE i % 5 WHEN 0 THEN 'active' WHEN 1 THEN 'terminal' ELSE 'runnable' END,
     CASE i % 7 WHEN 0 THEN 'not_eligible_until_time' ELSE 'eligible_now' END,
-    CASE i % 5 WHEN 0 THEN 'leased' ELSE 'unowned' END, 'x', 'x', i % 4, i, i, i, i, i, i, '["gpu"]' FROM n
+    CASE i % 5 WHEN 0 THEN 'leased' ELSE 'unowned' END, 'x', 'x', i % 4, i, i, i, i, i, i,
+    CASE i % 10 WHEN 1 THEN 'failed' WHEN 6 THEN 'success' ELSE 'none' END, '["gpu"]' FROM n
 """
 
 

@@ -48,7 +48,9 @@ def end(held: Held, result: Any = b"out") -> Plan:
 
 
 def take(number: int = 2, ttl_ms: Any = 1_000) -> Plan:
-    plan = claims.claim(0, lane=LANE, capabilities=(), worker_id=f"w{number}", instance=f"w{number}-i1", ttl_ms=1_000)
+    plan = claims.claim(
+        0, lane=LANE, namespace="default", capabilities=(), worker_id=f"w{number}", instance=f"w{number}-i1", ttl_ms=1_000
+    )
     at = plan.form.args.index("lease_ttl_ms")
     return structs.replace(plan, values=(*plan.values[:at], ttl_ms, *plan.values[at + 1 :]))
 
@@ -117,7 +119,7 @@ async def test_a_bad_plan_costs_neither_its_own_turn_nor_the_others(sqlite: Sqli
     many = [[end(held[0])], [end(held[1]), end(held[2], object()), end(held[3])], [end(held[4])]]
     turns = [sqlite.store.commit_and_sweep(plans, take(at), 1) for at, plans in enumerate(many)]
     *done, alone, swept = await asyncio.gather(*turns, sqlite.store.commit(end(held[5])), sqlite.store.sweep(take(7), 1))
-    (one, two, three), applied = [answers for answers, _ in done], Applied(await sqlite.server_time_ms())
+    (one, two, three), applied = [answers for answers, _ in done], Applied(await sqlite.server_time_ms(), (None,))
     assert (one, two[0], two[2], three, alone) == ([applied], applied, applied, [applied], applied)
     assert isinstance(two[1], Exception)
     assert sorted(row[1] for rows in (*(rows for _, rows in done), swept) for row in rows) == sorted(i.uuid for i in waiting)

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Meta, Struct, structs
 
 from flowfabric.engine.polls import MAX_POLL_MS
-from flowfabric.errors import NotFound
 from flowfabric.ids import FLOW_PARTITIONS, MAX_LANE_BYTES, ExecutionId
 from flowfabric.model.execution import (
     MAX_BULK_CREATE,
@@ -21,19 +20,18 @@ from flowfabric.model.execution import (
     ReplayExecutionArgs,
 )
 from flowfabric.model.lease import RevokeLeaseArgs
-from flowfabric.server.route import BULK, CONTROL, LARGE, MAX_INDEX_DIGITS, Ask, Reply, Route, bad_request, same, variant
+from flowfabric.server.numbers import I32, U16, Time, moment
+from flowfabric.server.policies import NewPolicy, engine_policy
+from flowfabric.server.route import BULK, CONTROL, LARGE, MAX_INDEX_DIGITS, Ask, Missing, Reply, Route, bad_request, same, variant
 from flowfabric.wire.operations import Bound, Role
 
 Byte = Annotated[int, Meta(ge=0, le=255)]
-I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
-U16 = Annotated[int, Meta(ge=0, le=2**16 - 1)]
-Time = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 LaneName = Annotated[str, Meta(pattern=f"^[ -~]{{1,{MAX_LANE_BYTES}}}$")]
 
 
 class NewExecution(Struct, frozen=True, kw_only=True):
     """Only the lane has to be said; the server mints what is left out. A payload is `input`, any JSON, or an array of
-    bytes, or base64."""
+    bytes, or base64. `partition_id` and `now` are ignored: the id says the partition, and the store the time."""
 
     lane_id: LaneName
     execution_id: ExecutionId | None = None
@@ -47,7 +45,7 @@ class NewExecution(Struct, frozen=True, kw_only=True):
     creator_identity: str = ""
     idempotency_key: str | None = None
     tags: dict[str, str] = {}
-    policy: dict[str, Any] | None = None
+    policy: NewPolicy | None = None
     delay_until: Time | None = None
     execution_deadline_at: Time | None = None
     partition_id: U16 | None = None
@@ -92,11 +90,9 @@ def args_of(new: NewExecution) -> CreateExecutionArgs:
         creator_identity=new.creator_identity,
         idempotency_key=new.idempotency_key,
         tags=new.tags,
-        policy=new.policy,
-        delay_until=new.delay_until,
-        execution_deadline_at=new.execution_deadline_at,
-        partition_id=new.partition_id,
-        now=new.now,
+        policy=engine_policy(new.policy),
+        delay_until=moment(new.delay_until),
+        execution_deadline_at=moment(new.execution_deadline_at),
     )
 
 
@@ -144,7 +140,7 @@ async def info(ask: Ask) -> Reply:
     """How an execution stands."""
     found = await ask.engine.read_execution_info(ask.execution())
     if found is None:
-        raise NotFound("execution", ask.execution())
+        raise Missing("execution", ask.execution())
     said = {name: getattr(found, name) for name in type(found).__struct_fields__}
     said["created_at"] = str(found.created_at)
     for name in ("started_at", "completed_at"):
@@ -158,7 +154,7 @@ async def state(ask: Ask) -> Reply:
     """Its public state, as one word."""
     found = await ask.engine.read_execution_state(ask.execution())
     if found is None:
-        raise NotFound("execution", ask.execution())
+        raise Missing("execution", ask.execution())
     return Reply(200, found)
 
 
@@ -166,7 +162,7 @@ async def result(ask: Ask) -> Reply:
     """The very bytes it was completed with."""
     found = await ask.engine.get_execution_result(ask.execution())
     if found is None:
-        raise NotFound("execution result", ask.execution())
+        raise Missing("execution result", ask.execution())
     return Reply(200, raw=found, media="application/octet-stream")
 
 
@@ -183,7 +179,7 @@ async def wait(ask: Ask) -> Reply:
     """Waits until it has ended, at most so long, and says how it stands."""
     found = await ask.engine.wait_for_outcome(ask.execution(), ask.query.timeout_ms)
     if found is None:
-        raise NotFound("execution", ask.execution())
+        raise Missing("execution", ask.execution())
     return Reply(200, Waited(found.public_state, found.ended))
 
 
@@ -238,7 +234,7 @@ async def tags(ask: Ask) -> Reply:
     """The tags of an execution."""
     found = await ask.engine.describe_execution(ask.execution())
     if found is None:
-        raise NotFound("execution", ask.execution())
+        raise Missing("execution", ask.execution())
     return Reply(200, found.tags)
 
 
@@ -273,7 +269,7 @@ async def attempts(ask: Ask) -> Reply:
         raise bad_request("after: the index of an attempt")
     found = await ask.engine.list_attempts(ask.execution(), int(after) if after else None, ask.query.limit)
     if not found.items and await ask.engine.read_execution_state(ask.execution()) is None:
-        raise NotFound("execution", ask.execution())
+        raise Missing("execution", ask.execution())
     return Reply(200, found)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import Struct, structs
 
 from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId, execution_id, time_ordered_uuid
@@ -25,13 +25,15 @@ from flowfabric.model.flow import (
     StageDependencyEdgeArgs,
     SubmitFlowArgs,
 )
+from flowfabric.model.flow_cancels import PartiallyCancelled
 from flowfabric.server.cancelling import cancel_members
+from flowfabric.server.numbers import U64, Time, at_most
 from flowfabric.server.route import BULK, Ask, Reply, Route, bad_request, same, variant
-from flowfabric.server.routes.executions import NewExecution, Time, args_of
+from flowfabric.server.routes.executions import NewExecution, args_of
 from flowfabric.wire.operations import Bound, Role
 
+MAX_LISTED = 1_000
 log = logging.getLogger("flowfabric.server")
-U63 = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class NewFlow(Struct, frozen=True, kw_only=True):
@@ -92,22 +94,23 @@ def _edge(ask: Ask) -> dict[str, Any]:
 
 
 class NewEdge(Edge, frozen=True, kw_only=True):
-    expected_graph_revision: U63
+    expected_graph_revision: U64
 
 
 async def stage_edge(ask: Ask) -> Reply:
     """Stages that one member waits for another."""
-    args = StageDependencyEdgeArgs(**_edge(ask), expected_graph_revision=ask.body.expected_graph_revision)
+    args = StageDependencyEdgeArgs(**_edge(ask), expected_graph_revision=at_most(ask.body.expected_graph_revision))
     return Reply(201, variant(await ask.engine.stage_dependency_edge(args)))
 
 
 class AppliedEdge(Edge, frozen=True, kw_only=True):
-    graph_revision: U63 = 0
+    graph_revision: U64 = 0
 
 
 async def apply_edge(ask: Ask) -> Reply:
     """Lets a staged edge hold its child back."""
-    made = await ask.engine.apply_dependency_to_child(ApplyDependencyArgs(**_edge(ask), graph_revision=ask.body.graph_revision))
+    args = ApplyDependencyArgs(**_edge(ask), graph_revision=at_most(ask.body.graph_revision))
+    made = await ask.engine.apply_dependency_to_child(args)
     return Reply(200, variant(made, "Applied" if isinstance(made, DependencyApplied) else "AlreadyApplied"))
 
 
@@ -122,24 +125,35 @@ class Wait(Struct, frozen=True):
     wait: str = ""
 
 
+async def _with_all_members(ask: Ask, policy: str) -> Reply:
+    """With all members, cancelled or not: what the policy has left alone goes on."""
+    members = [member.id for member in await ask.engine.flow_members(ask.body.flow_id)]
+    return Reply(200, {"Cancelled": {"cancellation_policy": policy, "member_execution_ids": members[:MAX_LISTED]}})
+
+
 async def cancel(ask: Ask) -> Reply:
     """Cancels a flow and its members; with `wait=true`, they have been when it answers."""
     body: CancelFlow = ask.body
     same(ask.uuid(), body.flow_id, "flow_id")
-    policy = "cancel_flow_only" if body.cancellation_policy == "flow_only" else body.cancellation_policy
+    policy = body.cancellation_policy
     args = CancelFlowArgs(flow_id=body.flow_id, reason=body.reason, cancellation_policy=policy)
     header = await ask.engine.cancel_flow_header(args)
-    members = list(header.member_execution_ids)
     if isinstance(header, FlowAlreadyTerminal):
-        stored = header.stored_cancellation_policy or body.cancellation_policy
-        return Reply(200, {"Cancelled": {"cancellation_policy": stored, "member_execution_ids": members[:1_000]}})
-    said: dict[str, Any] = {"cancellation_policy": body.cancellation_policy, "member_execution_ids": members}
+        stored = header.stored_cancellation_policy
+        return await _with_all_members(ask, policy if stored is None else stored)
+    failed = list(header.failed_member_execution_ids) if isinstance(header, PartiallyCancelled) else []
+    members = [*header.member_execution_ids, *failed]
+    said: dict[str, Any] = {"cancellation_policy": policy, "member_execution_ids": members}
     if policy != "cancel_all" or not members:
-        return Reply(200, {"Cancelled": said})
+        return _cancelled(said, failed) if failed else await _with_all_members(ask, policy)
     if ask.query.wait not in ("true", "1"):
         ask.server.begin(cancel_members(ask.engine, body.flow_id, members, body.reason))
         return Reply(200, {"CancellationScheduled": {**said, "member_count": len(members)}})
     failed = await cancel_members(ask.engine, body.flow_id, members, body.reason)
+    return _cancelled(said, failed)
+
+
+def _cancelled(said: dict[str, Any], failed: list[ExecutionId]) -> Reply:
     if failed:
         return Reply(200, {"PartiallyCancelled": {**said, "failed_member_execution_ids": failed}})
     return Reply(200, {"Cancelled": said})
@@ -149,13 +163,17 @@ class Policy(Struct, frozen=True):
     """When a member may start: after `all_of`, `any_of`, or a `quorum` of k of those it waits for."""
 
     kind: Literal["all_of", "any_of", "quorum"]
-    k: U63 = 1
+    k: U64 = 1
     on_satisfied: Literal["cancel_remaining", "let_run"] = "cancel_remaining"
 
     def edge_policy(self) -> EdgePolicy:
         if self.kind == "all_of":
             return EdgePolicy.all_of()
-        return EdgePolicy.any_of(self.on_satisfied) if self.kind == "any_of" else EdgePolicy.quorum(self.k, self.on_satisfied)
+        return (
+            EdgePolicy.any_of(self.on_satisfied)
+            if self.kind == "any_of"
+            else EdgePolicy.quorum(at_most(self.k), self.on_satisfied)
+        )
 
 
 class NewGraphEdge(Struct, frozen=True, kw_only=True):
@@ -165,11 +183,17 @@ class NewGraphEdge(Struct, frozen=True, kw_only=True):
     dependency_kind: str = "success_only"
 
 
+class NewNode(NewExecution, frozen=True, kw_only=True):
+    """As a new execution, in the namespace of its graph."""
+
+    namespace: str | None = None  # type: ignore[assignment]
+
+
 class NewGraph(Struct, frozen=True, kw_only=True):
     """Nodes need their ids, minted for the flow (`{fp:N}` with the flow's partition), so that edges can name them."""
 
     flow_id: UUID
-    nodes: list[NewExecution]
+    nodes: list[NewNode]
     edges: list[NewGraphEdge] = []
     policies: dict[str, Policy] = {}
     flow_kind: str = "dag"
@@ -184,7 +208,7 @@ async def graph(ask: Ask) -> Reply:
         raise bad_request("nodes: each needs an execution_id, so that edges can name it")
     args = SubmitFlowArgs(
         flow_id=body.flow_id,
-        nodes=[args_of(node) for node in body.nodes],
+        nodes=[args_of(structs.replace(node, namespace=node.namespace or body.namespace)) for node in body.nodes],
         edges=[
             GraphEdge(
                 edge.upstream,

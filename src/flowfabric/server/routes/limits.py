@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 from uuid import UUID
 
-from msgspec import Meta, Struct
+from msgspec import Struct
 
+from flowfabric.engine.checks import MAX_TIMESTAMP_MS
 from flowfabric.ids import time_ordered_uuid
-from flowfabric.model.budget import BudgetCreated, BudgetStatus, CreateBudgetArgs, ReportUsageAdminArgs
+from flowfabric.model.budget import BudgetCreated, BudgetStatus, CreateBudgetArgs, HardBreach, ReportUsageAdminArgs
 from flowfabric.model.quota import CreateQuotaPolicyArgs, QuotaPolicyCreated
+from flowfabric.server.numbers import U64, Time, at_most
 from flowfabric.server.route import Ask, Reply, Route, variant
-from flowfabric.server.routes.executions import Time
 from flowfabric.wire.operations import Bound, Role
 
-U63 = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 _WORDS = {"UsageOk": "Ok", "UsageAlreadyApplied": "AlreadyApplied"}
 
 
@@ -27,10 +27,10 @@ class NewBudget(Struct, frozen=True, kw_only=True):
     enforcement_mode: str = "strict"
     on_hard_limit: str = "reject"
     on_soft_limit: str = "warn"
-    reset_interval_ms: U63 = 0
+    reset_interval_ms: U64 = 0
     dimensions: list[str]
-    hard_limits: list[U63]
-    soft_limits: list[U63] = []
+    hard_limits: list[U64]
+    soft_limits: list[U64] = []
     now: Time | None = None
     namespace: str | None = None
 
@@ -45,10 +45,10 @@ async def create_budget(ask: Ask) -> Reply:
         enforcement_mode=body.enforcement_mode,
         on_hard_limit=body.on_hard_limit,
         on_soft_limit=body.on_soft_limit,
-        reset_interval_ms=body.reset_interval_ms,
+        reset_interval_ms=at_most(body.reset_interval_ms, MAX_TIMESTAMP_MS),
         dimensions=body.dimensions,
-        hard_limits=body.hard_limits,
-        soft_limits=body.soft_limits or [0] * len(body.dimensions),
+        hard_limits=[*map(at_most, body.hard_limits)],
+        soft_limits=[*map(at_most, body.soft_limits or [0] * len(body.dimensions))],
         namespace=ask.caller.namespace or body.namespace,
     )
     made = await ask.engine.create_budget(args)
@@ -62,7 +62,7 @@ async def status(ask: Ask) -> Reply:
 
 
 class NewUsage(Struct, frozen=True, kw_only=True):
-    dimensions: dict[str, U63]
+    dimensions: dict[str, U64]
     dedup_key: str | None = None
     now: Time | None = None
 
@@ -70,9 +70,14 @@ class NewUsage(Struct, frozen=True, kw_only=True):
 async def usage(ask: Ask) -> Reply:
     """Counts usage; above a hard limit nothing is counted."""
     body: NewUsage = ask.body
-    args = ReportUsageAdminArgs(dimensions=list(body.dimensions), deltas=list(body.dimensions.values()), dedup_key=body.dedup_key)
+    args = ReportUsageAdminArgs(
+        dimensions=list(body.dimensions), deltas=[*map(at_most, body.dimensions.values())], dedup_key=body.dedup_key
+    )
     told = await ask.engine.report_usage_admin(ask.uuid(shown="budget_id"), args)
     name = type(told).__name__
+    if isinstance(told, HardBreach):  # nobody's execution reported it, so no action was taken
+        breach = {"dimension": told.dimension, "current_usage": told.current_usage, "hard_limit": told.hard_limit}
+        return Reply(200, {name: breach})
     return Reply(200, variant(told, _WORDS.get(name, name)))
 
 
@@ -85,9 +90,9 @@ class NewQuota(Struct, frozen=True, kw_only=True):
     """Zero is no such limit."""
 
     quota_policy_id: UUID | None = None
-    window_seconds: U63
-    max_requests_per_window: U63
-    max_concurrent: U63
+    window_seconds: U64
+    max_requests_per_window: U64
+    max_concurrent: U64
     now: Time | None = None
     namespace: str | None = None
 
@@ -97,9 +102,9 @@ async def create_quota(ask: Ask) -> Reply:
     body: NewQuota = ask.body
     args = CreateQuotaPolicyArgs(
         quota_policy_id=body.quota_policy_id or time_ordered_uuid(),
-        window_seconds=body.window_seconds,
-        max_requests_per_window=body.max_requests_per_window,
-        max_concurrent=body.max_concurrent,
+        window_seconds=at_most(body.window_seconds, MAX_TIMESTAMP_MS // 1_000),
+        max_requests_per_window=at_most(body.max_requests_per_window),
+        max_concurrent=at_most(body.max_concurrent),
         namespace=ask.caller.namespace or body.namespace,
     )
     made = await ask.engine.create_quota_policy(args)

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from flowfabric.errors import EngineError, NotFound
+from flowfabric.codec.frame_id import check_range, lower_bound, upper_bound
+from flowfabric.errors import EngineError, NotFound, ValidationError
 from flowfabric.model.event import Channel, EventPage, ScannerFilter
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrames, Visibility
 from flowfabric.server.binding import narrowed
-from flowfabric.server.route import Ask, Reply, Route, bad_request
+from flowfabric.server.route import Ask, Missing, Reply, Route, bad_request
 from flowfabric.wire.errors import problem_of
 from flowfabric.wire.operations import Bound
 from flowfabric.wire.values import encode
@@ -21,6 +22,8 @@ from flowfabric.wire.values import encode
 MAX_FRAMES = 1_000
 HEAD_S = 0.25
 """The head of an event stream waits so long for the first read, which may have to wait for a transaction of somebody else."""
+LOOK_AGAIN_S = 0.5
+"""A tail looks so often for an execution that is not there yet; a client that is answered at once would ask all the time."""
 PUSH_MS = 15_000
 """A comment goes out at least so often, so that nobody in between takes the connection for dead."""
 
@@ -56,9 +59,14 @@ def _limit(limit: int) -> int:
 
 
 async def read(ask: Ask) -> Reply:
-    """Frames of an attempt, from one id to another, both included."""
+    """Frames of an attempt, from one id to another, both included; none, where the first is behind the last."""
     query: Range = ask.query
-    return _shown(await ask.engine.read_stream(ask.execution(), ask.index(), query.from_, query.to, _limit(query.limit)))
+    lower, upper, limit = lower_bound(query.from_), upper_bound(query.to), _limit(query.limit)
+    try:
+        check_range(lower, upper)
+    except ValidationError:
+        return Reply(200, Frames([], 0))
+    return _shown(await ask.engine.read_stream(ask.execution(), ask.index(), query.from_, query.to, limit))
 
 
 async def tail(ask: Ask) -> Reply:
@@ -66,12 +74,16 @@ async def tail(ask: Ask) -> Reply:
     query: Tail = ask.query
     if not 0 <= query.block_ms <= MAX_TAIL_BLOCK_MS:
         raise bad_request(f"block_ms: 0 to {MAX_TAIL_BLOCK_MS}, got {query.block_ms}")
-    limit = _limit(query.limit)
-    try:
-        found = await ask.engine.tail_stream(ask.execution(), ask.index(), query.after, query.block_ms, limit)
-    except NotFound:  # an attempt never written is an open, empty stream
-        return Reply(200, Frames([], 0))
-    return _shown(found)
+    limit, clock = _limit(query.limit), asyncio.get_running_loop().time
+    until = clock() + query.block_ms / 1_000
+    while True:
+        left_s = max(until - clock(), 0)
+        try:
+            return _shown(await ask.engine.tail_stream(ask.execution(), ask.index(), query.after, int(left_s * 1_000), limit))
+        except NotFound:  # what is not there yet is an open, empty stream
+            if not left_s:
+                return Reply(200, Frames([], 0))
+        await asyncio.sleep(min(left_s, LOOK_AGAIN_S))
 
 
 async def summary(ask: Ask) -> Reply:
@@ -108,7 +120,7 @@ async def pushed(ask: Ask) -> Reply:
     """Follows an execution's output from one attempt to the next, as server-sent events; ids are `<attempt>:<frame>`."""
     ident, first = ask.execution(), ask.index()
     if await ask.engine.read_execution_state(ident) is None:
-        raise NotFound("execution", ident)
+        raise Missing("execution", ident)
     attempt, _, after = ask.headers.get("last-event-id", "").partition(":")
     if attempt and not (attempt.isascii() and attempt.isdigit() and len(attempt) < 10):
         raise bad_request("Last-Event-ID: <attempt>:<frame id>, as it was sent")

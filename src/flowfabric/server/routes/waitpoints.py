@@ -7,16 +7,17 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
+from flowfabric.engine.checks import MAX_TIMESTAMP_MS
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, execution_id, parse_uuid
 from flowfabric.model.waitpoint import DeliverSignalArgs, SignalAccepted, SignalDuplicate, WaitpointListed
+from flowfabric.server.numbers import U64, Time, at_most, moment
 from flowfabric.server.route import MEDIUM, Ask, Reply, Route, bad_request, same, variant
-from flowfabric.server.routes.executions import Byte, Time, payload_of
+from flowfabric.server.routes.executions import Byte, payload_of
 from flowfabric.wire.errors import MEDIA_TYPE
 from flowfabric.wire.operations import Bound, Role
 
-U64 = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 NO_STORE = {"cache-control": "no-store"}
 
 
@@ -95,11 +96,13 @@ class NewSignal(Struct, frozen=True, kw_only=True):
 
 
 def signal_args(ask: Ask, body: NewSignal) -> DeliverSignalArgs:
-    given = {
-        name: value
-        for name in ("dedup_ttl_ms", "resume_delay_ms", "max_signals_per_execution", "signal_maxlen", "payload_encoding")
+    given: dict[str, Any] = {
+        name: at_most(value, MAX_TIMESTAMP_MS)
+        for name in ("dedup_ttl_ms", "resume_delay_ms", "max_signals_per_execution", "signal_maxlen")
         if (value := getattr(body, name)) is not None
     }
+    if body.payload_encoding is not None:
+        given["payload_encoding"] = body.payload_encoding
     return DeliverSignalArgs(
         execution_id=ask.execution(),
         waitpoint_id=body.waitpoint_id,
@@ -114,7 +117,7 @@ def signal_args(ask: Ask, body: NewSignal) -> DeliverSignalArgs:
         correlation_id=body.correlation_id or "",
         idempotency_key=body.idempotency_key,
         target_scope=body.target_scope,
-        created_at=body.created_at,
+        created_at=moment(body.created_at),
         **given,
     )
 

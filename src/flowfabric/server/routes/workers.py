@@ -36,19 +36,21 @@ def grant_ttl(value: int) -> int:
 
 
 class Claim(Struct, frozen=True, kw_only=True):
-    lane_id: LaneName
+    lane_id: str
     worker_instance_id: str
     grant_ttl_ms: int
     capabilities: list[str] = []
+    namespace: str | None = "default"
 
 
 async def claim(ask: Ask) -> Reply:
-    """Picks the best execution for a worker and reserves it, if its budgets, quotas and capabilities allow."""
+    """Picks the best execution of a namespace for a worker and reserves it, if its budgets, quotas and capabilities allow."""
     body: Claim = ask.body
     worker = identifier(ask.path["worker_id"], "worker_id")
     instance = identifier(body.worker_instance_id, "worker_instance_id")
+    lane = str(lane_id(body.lane_id))
     granted = await ask.engine.claim_for_worker(
-        body.lane_id, worker, instance, body.capabilities, grant_ttl(body.grant_ttl_ms), ask.caller.namespace
+        lane, worker, instance, body.capabilities, grant_ttl(body.grant_ttl_ms), body.namespace
     )
     if not isinstance(granted, ClaimGrant):
         return Reply(204)

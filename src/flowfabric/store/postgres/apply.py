@@ -13,6 +13,7 @@ from uuid import UUID
 import msgspec
 
 from flowfabric.ids import uuid_of, uuid_text
+from flowfabric.model.execution import UNREADABLE
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
 from flowfabric.store.hub import Topic
 from flowfabric.store.port import Row
@@ -23,8 +24,15 @@ _json = msgspec.json.Encoder().encode
 MOST_TOGETHER = 500
 MANY = 50
 Decoder = Callable[[Any], Any]
+
+
+def decode_list(raw: Sequence[Any]) -> tuple[str, ...]:
+    """A damaged one, with a null or a list in it, must not hold up the rows that are read with it."""
+    return tuple(raw) if all(type(item) is str for item in raw) else UNREADABLE
+
+
 DECODERS: dict[str, Decoder] = {
-    "list": tuple,
+    "list": decode_list,
     "uuid": lambda raw: None if raw is None else uuid_of(raw.int),
     "uuidtext": lambda raw: None if raw is None else UUID(raw),
 }

@@ -50,8 +50,12 @@ def is_gone(error: BaseException) -> bool:
 
 
 def concerns_one(error: BaseException) -> bool:
-    """A value that does not fit: in a batch, only the plan that brought it fails."""
-    return isinstance(error, asyncpg.DataError | OverflowError | TypeError | ValueError) or state_of(error)[:2] in ("22", "23")
+    """A value that does not fit, or a row that a trigger of the database's owner protects: in a batch, only its plan fails."""
+    return isinstance(error, asyncpg.DataError | OverflowError | TypeError | ValueError) or state_of(error)[:2] in (
+        "22",
+        "23",
+        "P0",
+    )
 
 
 def as_engine_error(error: BaseException) -> BaseException:

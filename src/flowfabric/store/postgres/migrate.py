@@ -109,7 +109,13 @@ async def _check_encoding(connection: asyncpg.Connection) -> None:
 
 
 async def _ledger(connection: asyncpg.Connection) -> dict[int, Any]:
-    rows = await connection.fetch("SELECT version, checksum, backward_compatible FROM ff_migration_annotation")
+    try:
+        rows = await connection.fetch("SELECT version, checksum, backward_compatible FROM ff_migration_annotation")
+    except asyncpg.UndefinedColumnError:
+        raise ConfigError(
+            "the schema holds tables of the Rust FlowFabric, whose columns are others, and this release cannot use them; "
+            "name another database or another schema"
+        ) from None
     return {row["version"]: row for row in rows}
 
 

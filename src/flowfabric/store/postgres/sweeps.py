@@ -122,16 +122,22 @@ async def run_turns(session: Session, turns: Sequence[Turn], now_ms: int | None,
     order = in_order(plans)
     given, chosen = _asked(swept, sweeping, wanted)
     rows = await session.fetch(_TURNS[key], now_ms, *given, *chosen, *arrays_of(done, [plans[at] for at in order]))
-    answers = _answers(rows[0][0], order)
+    answers = _answers(doing, rows[0][0], order)
     if any(isinstance(answer, Applied) for answer in answers):
         effects.topics.update(dict.fromkeys((channel, None) for channel in done.channels))
     shares = _shared_out(swept, sweeping, wanted, [row for row in rows if row[1] is not None], effects)
     return list(zip(dealt(answers, (each for each, _, _ in turns)), shares, strict=True))
 
 
-def _answers(said: Sequence[Any], order: Sequence[int]) -> list[Answer]:
-    now_ms, *numbers = said
+def _answers(form: Form, said: Sequence[Any] | None, order: Sequence[int]) -> list[Answer]:
     answers: list[Answer] = [Refused()] * len(order)
+    if form.returning:
+        answer = answerer(form)
+        for row in said or ():
+            answers[order[row[1] - 1]] = Applied(row[0], answer(row))
+        return answers
+    assert said is not None
+    now_ms, *numbers = said
     for number in numbers:
         answers[order[number - 1]] = Applied(now_ms)
     return answers

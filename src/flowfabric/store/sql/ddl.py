@@ -42,6 +42,11 @@ PG_LEADER = """CREATE TABLE ff_leader (
     PRIMARY KEY (name)
 )"""
 """Who runs the loops. Only Postgres has it: no plan touches it, and the other stores have one process or none to elect."""
+SQLITE_CLOCK = """CREATE TABLE ff_clock (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    latest_ms INTEGER NOT NULL
+)"""
+"""The time of a database that is ahead of the wall clock, so that its processes share it. The other stores have one clock."""
 _PG_STORAGE = {
     "ff_exec_core": f" WITH (fillfactor = 80, toast_tuple_target = 512, {_OFTEN_VACUUMED})",
     "ff_attempt": f" WITH (fillfactor = 70, {_OFTEN_VACUUMED})",
@@ -49,8 +54,8 @@ _PG_STORAGE = {
 
 
 def sqlite_schema() -> str:
-    statements = [_sqlite_table(t) for t in TABLES.values()]
-    statements += [index_statement(i) for i in INDEXES.values() if not i.primary]
+    statements = [*(_sqlite_table(t) for t in TABLES.values()), SQLITE_CLOCK]
+    statements += [index_statement(i) for i in INDEXES.values() if i.is_made]
     return "".join(f"{s};\n\n" for s in statements)
 
 
@@ -75,7 +80,7 @@ def _sqlite_column(column: Column) -> str:
 
 def postgres_schema() -> str:
     statements = [*(_postgres_table(t) for t in TABLES.values()), PG_LEADER]
-    statements += [index_statement(i) for i in INDEXES.values() if not i.primary]
+    statements += [index_statement(i) for i in INDEXES.values() if i.is_made]
     return "".join(f"{s};\n\n" for s in statements)
 
 
@@ -105,7 +110,7 @@ def index_statement(index: Index) -> str:
 
 
 def index_name(index: Index) -> str:
-    return f"{index.table}_{index.name}_idx"
+    return f"{index.table}_{index.served_by or index.name}_idx"
 
 
 def index_order(index: Index, prefix: str = "") -> str:

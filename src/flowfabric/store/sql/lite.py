@@ -31,6 +31,7 @@ from flowfabric.plan import (
     Once,
     Present,
     Ref,
+    Span,
     Step,
     Text,
     Until,
@@ -174,6 +175,8 @@ class Draft:
                 return f"({self.now()} + {self.value(plus, 'int')})"
             case Until(column=column):
                 return f"max({self.value(Was(column), 'int')} - {self.now()}, 1)"
+            case Span(since=since, until=until):
+                return f"({self.value(Was(until), 'int')} - {self.value(Was(since), 'int')})"
             case Add(n=n):
                 return f"{own} + {self.value(n, kind)}"
             case Once(value=inner):
@@ -203,10 +206,10 @@ class Draft:
                 return "(" + " OR ".join(self.guard(c) for c in conds) + ")"
             case Covered(column=column, by=by):
                 few, many = self.value(by, "subsets"), self.value(by, "many")
-                return (
-                    f"({column} IN (SELECT value FROM json_each({few})) OR ({many} IS NOT NULL AND NOT EXISTS "
-                    f"(SELECT 1 FROM json_each({column}) AS needed "
-                    f"WHERE needed.value NOT IN (SELECT value FROM json_each({self.value(by, 'many')})))))"
+                return (  # a list that cannot be read is covered by nothing
+                    f"({column} IN (SELECT value FROM json_each({few})) OR (CASE WHEN {many} IS NULL OR NOT json_valid({column}) "
+                    f"THEN false ELSE NOT EXISTS (SELECT 1 FROM json_each({column}) AS needed "
+                    f"WHERE needed.value NOT IN (SELECT value FROM json_each({self.value(by, 'many')}))) END))"
                 )
             case Among(column=column, by=by):
                 self.among = slot(self.subject, "arg", by.name, "uuids")

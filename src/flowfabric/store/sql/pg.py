@@ -22,6 +22,7 @@ from flowfabric.plan import (
     InsertEach,
     Present,
     Ref,
+    Span,
     Step,
     Until,
     Update,
@@ -216,7 +217,8 @@ def needs(form: Form) -> tuple[list[str], list[str]]:
     head, subject = form.steps[0], TABLES[form.steps[0].table]
     values = [v for step in form.steps[1:] for v in step_values(step)]
     refs = [v.column for v in values if isinstance(v, Ref)]
-    was = [v.column for v in values if isinstance(v, Was | Until)] + [v.cond.column for v in values if isinstance(v, When)]
+    was = [c for v in values if isinstance(v, Span) for c in (v.since, v.until)]
+    was += [v.column for v in values if isinstance(v, Was | Until)] + [v.cond.column for v in values if isinstance(v, When)]
     refs += [c for c in form.returning if isinstance(c, str)]
     was += [c.column for c in form.returning if isinstance(c, Was)]
     refs += _wake_columns(form)

@@ -28,19 +28,20 @@ def begun_by(first: Form, form: Form) -> PgForm:
 
 @cache
 def can_ride_along(form: Form) -> bool:
-    """Whether all there is to say of a plan is that it was applied, and its own row decides that."""
+    """Whether its own row decides whether a plan is applied, and its answer is no more than columns as they are left."""
     head = form.steps[0]
     return (
         isinstance(head, Update)
         and form.pick is None
-        and not (form.wakes or form.returning or form.reads_itself or needs(form)[1])
+        and not (form.wakes or form.reads_itself or needs(form)[1])
         and not any(isinstance(guard, Present) for guard in head.where)
         and not any(refusable(step) for step in form.steps[1:])
     )
 
 
 def ridden_along(first: Form, form: Form) -> PgForm:
-    """The sweep, and plans that have nothing to do with it. What is said of them is the time, and the numbers of those applied.
+    """The sweep, and plans that have nothing to do with it. What is said of them is the time, and the numbers of those applied;
+    of a form that returns something, a row for each, as its own statement would answer.
 
     They come first: a sweep waits for nobody's locks, and whoever waits should not hold what it picked.
     """
@@ -52,7 +53,10 @@ def ridden_along(first: Form, form: Form) -> PgForm:
     parts.append(changed(head, table, calls, ["n_", "now_ms_", *handed_on], needs(first)[0], called="d"))
     later = list(enumerate(first.steps[1:], 1))
     parts += [f"v{at} AS ({following(step, done, 'd', counted=False)})" for at, step in reversed(later)]
-    parts.append("f AS MATERIALIZED (SELECT (SELECT now_ms FROM at) || array_agg(d.n_) AS said_ FROM d)")
+    said = "(SELECT now_ms FROM at) || array_agg(d.n_)"
+    if first.returning:
+        said = f"array_agg(ROW({', '.join(['(SELECT now_ms FROM at)', 'd.n_', *(f'd.r_{c}' for c in first.returning)])}))"
+    parts.append(f"f AS MATERIALIZED (SELECT {said} AS said_ FROM d)")
     return statement(form, Lead(tuple(parts), decides=False))
 
 

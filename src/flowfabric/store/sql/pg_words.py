@@ -22,6 +22,7 @@ from flowfabric.plan import (
     Once,
     Present,
     Ref,
+    Span,
     Text,
     Until,
     Was,
@@ -119,6 +120,8 @@ class Scope:
             case Until(column=column):
                 at = f"{self.was}{column}"
                 return f"CASE WHEN {at} IS NULL THEN NULL ELSE greatest({at} - {self.now()}, 1) END"
+            case Span(since=since, until=until):
+                return f"({self.was}{until} - {self.was}{since})"
             case Add(n=n):
                 return f"{own} + {self.value(n, kind)}"
             case Once(value=inner):

@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from flowfabric.ids import uuid_of
+from flowfabric.model.execution import UNREADABLE
 from flowfabric.plan import (
     Add,
     Arg,
@@ -27,6 +28,7 @@ from flowfabric.plan import (
     Now,
     Once,
     Ref,
+    Span,
     Step,
     Text,
     Until,
@@ -127,7 +129,11 @@ def decode_uuid(raw: bytes | None) -> UUID | None:
 
 
 def decode_list(raw: str) -> tuple[str, ...]:
-    return () if raw == "[]" else _json_list(raw)
+    """A damaged one must not hold up the rows that are read with it."""
+    try:
+        return () if raw == "[]" else _json_list(raw)
+    except (ValueError, TypeError):
+        return UNREADABLE
 
 
 # ---- statements
@@ -281,6 +287,8 @@ def _slots_in(value: Any, subject: Table, column: str) -> Iterator[Slot]:
         case Now(plus=plus):
             yield NOW
             yield from _slots_in(plus, subject, column)
+        case Span(since=since, until=until):
+            yield from (Slot("was", since), Slot("was", until))
         case Add(n=n):
             yield Slot("was", column)
             yield from _slots_in(n, subject, column)
@@ -351,6 +359,9 @@ class _Maker:
                 return f"(None if (t := {self._value(plus, column)}) is None else v[0] + t)"
             case Until(column=other):
                 return f"(None if {self._was(other)} is None else max({self._was(other)} - v[0], 1))"
+            case Span(since=since, until=until):
+                ends = self._was(since), self._was(until)
+                return f"(None if None in ({ends[0]}, {ends[1]}) else {ends[1]} - {ends[0]})"
             case Add(n=n):
                 return f"({self._was(column)} + {self._value(n, column)})"
             case Once(value=inner):

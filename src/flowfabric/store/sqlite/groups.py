@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
-from flowfabric.store.clock import Clock
+from flowfabric.store.clock import Ratchet
 from flowfabric.store.dealing import dealt
 from flowfabric.store.hub import Topic
 from flowfabric.store.sql.lite import Statement, Values, list_text
@@ -20,14 +20,17 @@ from flowfabric.store.sqlite.failures import (
     FIRST_PAUSE_MS,
     GONE,
     MAX_TRIES,
+    TROUBLE,
     as_engine_error,
     code_of,
     concerns_the_database,
     is_busy,
     is_doubtful,
     stopped,
+    tolerant,
 )
 from flowfabric.store.sqlite.jobs import Job, run_key, selection
+from flowfabric.store.sqlite.shared_clock import SharedClock
 
 NOBODY = list_text(())
 _UNIQUE = ("SQLITE_CONSTRAINT_PRIMARYKEY", "SQLITE_CONSTRAINT_UNIQUE", "SQLITE_CONSTRAINT_ROWID")
@@ -45,10 +48,11 @@ class _Late(Exception):
 class Groups:
     """Used by one thread at a time; whom to wake once a group is committed is in `topics` and `dues`."""
 
-    def __init__(self, db: sqlite3.Connection, clock: Clock, place: Place = lambda: None) -> None:
-        self._db, self._clock = db, clock
+    def __init__(self, db: sqlite3.Connection, clock: Ratchet, place: Place = lambda: None) -> None:
+        self._db = db
         self._place, self._opened = place, place()
         self._cursor = db.cursor()
+        self._clock = SharedClock(self._cursor, clock)
         self._version = db.execute("PRAGMA data_version").fetchone()[0]
         self._broken: str | None = None
         self._patience_ms = db.execute("PRAGMA busy_timeout").fetchone()[0]
@@ -104,7 +108,7 @@ class Groups:
                 return answers
             self._broken = GONE
             return [stopped(GONE) for _ in group]
-        except sqlite3.Error as error:
+        except TROUBLE as error:
             self._roll_back()
             if is_doubtful(error):
                 self._broken = f"after a disk error: {error}"
@@ -129,14 +133,15 @@ class Groups:
                 raise
             execute("ROLLBACK")
             self._begin()
-            answers = [self._isolated(job) for job in group]
+            with tolerant(self._db):
+                answers = [self._isolated(job) for job in group]
         execute("COMMIT")
         return answers
 
     def _begin(self) -> None:
         self._topics, self._dues = {}, {}
         self._cursor.execute("BEGIN IMMEDIATE")
-        self._now = self._clock()
+        self._now = self._clock.now_ms()
 
     def _roll_back(self) -> None:
         self._topics, self._dues = {}, {}
@@ -203,7 +208,7 @@ class Groups:
                 answer = Refused()
             elif concerns_the_database(error):
                 raise
-            elif isinstance(error, sqlite3.Error):
+            elif isinstance(error, TROUBLE):
                 answer = as_engine_error(error)
             else:
                 answer = error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -14,9 +13,10 @@ from flowfabric.model.lease import BackendTag
 from flowfabric.store.clock import system_clock
 from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row
-from flowfabric.store.sqlite.failures import as_engine_error, code_of, is_busy
+from flowfabric.store.sqlite.failures import TROUBLE, reading
+from flowfabric.store.sqlite.opening import connect_to_look, unreadable
 from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
-from flowfabric.store.sqlite.target import Target, connect
+from flowfabric.store.sqlite.target import Target
 from flowfabric.store.sqlite.watch import ChangeWatch
 
 T = TypeVar("T")
@@ -42,17 +42,15 @@ class SqliteLook:
         self._target = existing(target)
         self._turn = threading.Lock()
         self._watch: ChangeWatch | None = None
-        self._db = self._read(lambda: connect(target, read_only=True, **_SETTINGS))
+        self._db = self._read(lambda: connect_to_look(target))
 
     def _read(self, work: Callable[[], T]) -> T:
         """One at a time: there is one connection, and a read may be a transaction of several statements."""
         try:
             with self._turn:
                 return work()
-        except sqlite3.Error as error:
-            if is_busy(code_of(error)):
-                raise as_engine_error(error) from error
-            raise ConfigError(f"{self._target.shown}: not a FlowFabric database ({error})") from error
+        except TROUBLE as error:
+            raise unreadable(error, self._target) from error
 
     async def prepare(self) -> str | None:
         return None
@@ -66,15 +64,17 @@ class SqliteLook:
         return system_clock()
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
-        return Loaded(system_clock(), await asyncio.to_thread(self._read, lambda: run_reads(self._db, reads)))
+        return Loaded(
+            system_clock(), await asyncio.to_thread(self._read, lambda: reading(self._db, lambda db: run_reads(db, reads)))
+        )
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
-        return await asyncio.to_thread(self._read, lambda: dump_tables(self._db, tables))
+        return await asyncio.to_thread(self._read, lambda: reading(self._db, lambda db: dump_tables(db, tables)))
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
         """Whoever follows an outbox is woken by what others commit."""
         self._begin_watch()
-        return await asyncio.to_thread(self._read, lambda: events_after(self._db, channel, after, limit))
+        return await asyncio.to_thread(self._read, lambda: reading(self._db, lambda db: events_after(db, channel, after, limit)))
 
     async def last_event(self, channel: str) -> int:
         self._begin_watch()

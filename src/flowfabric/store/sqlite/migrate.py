@@ -9,6 +9,7 @@ from importlib.resources import files
 from msgspec import Struct
 
 from flowfabric.errors import TransportError, Unavailable
+from flowfabric.store.sqlite.opening import check_whose
 
 _LEDGER = """CREATE TABLE IF NOT EXISTS ff_migration_annotation (
     version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at_ms INTEGER NOT NULL,
@@ -37,6 +38,7 @@ def shipped() -> list[Migration]:
 def migrate(db: sqlite3.Connection, shown: str, now_ms: int) -> str | None:
     """Brings the schema up to date; says what was applied, or None when there was nothing to do."""
     wanted = shipped()
+    check_whose(db, shown)
     if _applied(db) == {m.version: m.checksum for m in wanted}:
         return None
     db.execute("BEGIN IMMEDIATE")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flowfabric.store.port import GetAll, Read, Row, ScanAll
-from flowfabric.store.sqlite.failures import as_engine_error
+from flowfabric.store.sqlite.failures import TROUBLE, as_engine_error, reading
 from flowfabric.store.sqlite.reader import run_reads
 from flowfabric.store.sqlite.target import Target, connect
 
@@ -47,10 +47,10 @@ class Near:
         if sum(map(_asked, reads)) > MOST_ROWS or not self._entry.acquire(blocking=False):
             return None
         try:
-            return run_reads(self._db, reads, _Few()) if self._open else None
+            return reading(self._db, lambda db: run_reads(db, reads, _Few())) if self._open else None
         except _TooMany:
             return None
-        except sqlite3.Error as error:
+        except TROUBLE as error:
             raise as_engine_error(error) from error
         finally:
             self._entry.release()

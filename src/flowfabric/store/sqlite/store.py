@@ -20,9 +20,10 @@ from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.schema import INDEXES
 from flowfabric.store.sql.ddl import first_of
-from flowfabric.store.sqlite.failures import as_engine_error, patiently
+from flowfabric.store.sqlite.failures import TROUBLE, as_engine_error, patiently, reading
 from flowfabric.store.sqlite.migrate import migrate
 from flowfabric.store.sqlite.near import Near
+from flowfabric.store.sqlite.opening import unopened
 from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
 from flowfabric.store.sqlite.target import Target, check_version, connect, create_private, place_of
 from flowfabric.store.sqlite.watch import ChangeWatch
@@ -80,13 +81,12 @@ class SqliteStore:
                 if self.target.in_memory:
                     self._sentinel = opened.enter_context(closing(patiently(self._connect)))
                 db = opened.enter_context(closing(patiently(self._connect)))
-            except sqlite3.Error as error:
-                raise TransportError("sqlite", f"cannot open {self.target.shown}: {error}") from error
+            except TROUBLE as error:
+                raise unopened(error, f"cannot open {self.target.shown}") from error
             try:
                 self.migrated = patiently(lambda: migrate(db, self.target.shown, self.clock()))
-            except sqlite3.Error as error:
-                text = f"cannot migrate {self.target.shown}: {error}"
-                raise TransportError("sqlite", text, backend_kind="protocol") from error
+            except TROUBLE as error:
+                raise unopened(error, f"cannot migrate {self.target.shown}", "protocol") from error
             opened.pop_all()
             return db
 
@@ -163,7 +163,7 @@ class SqliteStore:
             return result
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers.pool, self._readers.run, work)
-        except sqlite3.Error as error:
+        except TROUBLE as error:
             raise as_engine_error(error) from error
         except RuntimeError as error:
             raise TransportError("sqlite", "the database was closed", backend_kind="protocol") from error
@@ -183,7 +183,7 @@ class _Readers:
         if db is None:
             db = self._local.db = connect(self._target, read_only=True, **self._settings)
             self._all.append(db)
-        return work(db)
+        return reading(db, work)
 
     def stop(self) -> None:
         self.pool.shutdown(wait=True)
@@ -201,8 +201,8 @@ def _stop(
     if watch is not None:
         watch.stop()
     writer.stop()
-    for reading in (readers, near):
-        if reading is not None:
-            reading.stop()
+    for reader in (readers, near):
+        if reader is not None:
+            reader.stop()
     if sentinel is not None:
         sentinel.close()

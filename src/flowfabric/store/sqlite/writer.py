@@ -13,7 +13,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from flowfabric.errors import ResourceExhausted, TransportError
-from flowfabric.store.clock import Clock
+from flowfabric.store.clock import Ratchet
 from flowfabric.store.hub import Hub, Topic
 from flowfabric.store.sqlite.groups import Groups, Place
 from flowfabric.store.sqlite.jobs import Job, deliver, is_small
@@ -27,7 +27,7 @@ LOOK = object()
 
 
 class Writer:
-    def __init__(self, db: sqlite3.Connection, clock: Clock, hub: Hub, place: Place = lambda: None) -> None:
+    def __init__(self, db: sqlite3.Connection, clock: Ratchet, hub: Hub, place: Place = lambda: None) -> None:
         self._hub = hub
         self.write = Groups(db, clock, place)
         self._queue: SimpleQueue[Any] = SimpleQueue()

@@ -1,4 +1,4 @@
--- claim(lane_id, capabilities, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
+-- claim(lane_id, namespace, capabilities, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 q AS MATERIALIZED (SELECT t.pending_retry_reason AS w_pending_retry_reason,
@@ -13,9 +13,10 @@ q AS MATERIALIZED (SELECT t.pending_retry_reason AS w_pending_retry_reason,
     WHERE t.lifecycle_phase = 'runnable'
     AND t.eligibility_state = 'eligible_now'
     AND t.lane_id = $7::text
+    AND t.namespace = $8::text
     AND t.gate = ''::text
-    AND t.required_capabilities <@ $8::text[]
-    AND (t.reserved_until_ms IS NULL OR t.reserved_until_ms < (SELECT now_ms FROM clk) OR t.reserved_for = $9::text)
+    AND t.required_capabilities <@ $9::text[]
+    AND (t.reserved_until_ms IS NULL OR t.reserved_until_ms < (SELECT now_ms FROM clk) OR t.reserved_for = $10::text)
     AND NOT EXISTS (SELECT 1 FROM ff_lane_registry AS o WHERE o.lane_id = $7::text AND o.state IN ('paused', 'disabled'))
     ORDER BY t.priority DESC,
     t.created_at_ms,
@@ -98,7 +99,7 @@ g AS (UPDATE ff_exec_core AS t
     t.execution_kind AS r_execution_kind,
     t.payload AS r_payload,
     t.tags AS r_tags,
-    t.flow_id AS r_flow_id),
+    t.attempt_timeout_ms AS r_attempt_timeout_ms),
 w3 AS (INSERT INTO ff_lease_event (event_type,
     occurred_at_ms,
     execution_id,
@@ -195,7 +196,8 @@ SELECT (SELECT now_ms FROM clk),
     g.r_payload,
     g.r_tags,
     g.w_attempt_state,
-    g.r_flow_id,
+    g.r_attempt_timeout_ms,
+    g.r_attempt_timeout_at_ms,
     g.r_lease_expires_at_ms,
     g.r_attempt_timeout_at_ms
     FROM g;

@@ -95,7 +95,7 @@ g AS (UPDATE ff_exec_core AS t
     t.execution_kind AS r_execution_kind,
     t.payload AS r_payload,
     t.tags AS r_tags,
-    t.flow_id AS r_flow_id),
+    t.attempt_timeout_ms AS r_attempt_timeout_ms),
 w3 AS (INSERT INTO ff_lease_event (event_type,
     occurred_at_ms,
     execution_id,
@@ -192,7 +192,8 @@ SELECT (SELECT now_ms FROM clk),
     g.r_payload,
     g.r_tags,
     g.w_attempt_state,
-    g.r_flow_id,
+    g.r_attempt_timeout_ms,
+    g.r_attempt_timeout_at_ms,
     g.r_lease_expires_at_ms,
     g.r_attempt_timeout_at_ms
     FROM g;

@@ -106,5 +106,6 @@ w1 AS (UPDATE ff_attempt AS t
     AND t.execution_id = g.r_execution_id
     AND t.attempt_index = g.r_attempt_index)
 SELECT (SELECT now_ms FROM clk),
-    g.n_
+    g.n_,
+    g.r_flow_id
     FROM g;

@@ -24,7 +24,7 @@ g AS (UPDATE ff_exec_core AS t
     attempt_timeout_at_ms = NULL::bigint,
     reserved_for = NULL::text,
     reserved_until_ms = NULL::bigint,
-    retain_until_ms = (a.now_ms_ + t.retention_ttl_ms),
+    retain_until_ms = (a.now_ms_ + t.failed_retention_ttl_ms),
     lifecycle_phase = 'terminal'::text,
     ownership_state = 'unowned'::text,
     eligibility_state = 'not_applicable'::text,
@@ -34,6 +34,7 @@ g AS (UPDATE ff_exec_core AS t
     public_state = 'expired'::text,
     delay_until_ms = NULL::bigint,
     failure_reason = a.reason,
+    last_failure_message = a.reason,
     terminal_at_ms = a.now,
     closing_epoch = t.lease_epoch,
     closing_attempt_index = t.attempt_index

@@ -30,7 +30,7 @@ g AS (UPDATE ff_exec_core AS t
     closing_epoch = a.lease_epoch,
     closing_attempt_index = a.attempt_index,
     terminal_at_ms = a.now_ms_,
-    retain_until_ms = (a.now_ms_ + t.retention_ttl_ms),
+    retain_until_ms = (a.now_ms_ + t.failed_retention_ttl_ms),
     lifecycle_phase = 'terminal'::text,
     ownership_state = 'unowned'::text,
     eligibility_state = 'not_applicable'::text,
@@ -110,5 +110,6 @@ w1 AS (UPDATE ff_attempt AS t
     AND t.execution_id = g.r_execution_id
     AND t.attempt_index = g.r_attempt_index)
 SELECT (SELECT now_ms FROM clk),
-    g.n_
+    g.n_,
+    g.r_flow_id
     FROM g;

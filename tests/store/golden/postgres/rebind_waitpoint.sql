@@ -1,4 +1,4 @@
--- rebind_waitpoint(partition_key, waitpoint_id, version, now, suspension_id, required_signal_names, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, attempt_index, payload_schema)
+-- rebind_waitpoint(partition_key, waitpoint_id, version, now, suspension_id, required_signal_names, token_kid, token_digest, created_at_ms, expires_at_ms, waitpoint_key, attempt_index, payload_schema)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -8,7 +8,7 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.suspension_id AS suspension_id,
     u.required_signal_names::json AS required_signal_names,
     u.token_kid AS token_kid,
-    u.token AS token,
+    u.token_digest AS token_digest,
     u.created_at_ms AS created_at_ms,
     u.expires_at_ms AS expires_at_ms,
     u.waitpoint_key AS waitpoint_key,
@@ -17,14 +17,14 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::text[], $13::bigint[], $14::text[]) WITH ORDINALITY AS u(partition_key, waitpoint_id, version, now, suspension_id, required_signal_names, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, attempt_index, payload_schema, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::text[], $13::bigint[], $14::text[]) WITH ORDINALITY AS u(partition_key, waitpoint_id, version, now, suspension_id, required_signal_names, token_kid, token_digest, created_at_ms, expires_at_ms, waitpoint_key, attempt_index, payload_schema, n_)),
 g AS (UPDATE ff_waitpoint_pending AS t
     SET state = 'active'::text,
     activated_at_ms = a.now,
     suspension_id = a.suspension_id,
     required_signal_names = a.required_signal_names,
     token_kid = a.token_kid,
-    token = a.token,
+    token_digest = a.token_digest,
     created_at_ms = a.created_at_ms,
     expires_at_ms = a.expires_at_ms,
     waitpoint_key = a.waitpoint_key,

@@ -1,4 +1,4 @@
--- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
+-- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id)
 
 WITH clk AS MATERIALIZED (SELECT coalesce($1::bigint, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS now_ms),
 a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
@@ -7,16 +7,14 @@ a AS MATERIALIZED (SELECT u.partition_key AS partition_key,
     u.attempt_index AS attempt_index,
     u.lease_id AS lease_id,
     u.worker_instance_id AS worker_instance_id,
-    u.lease_ttl_ms AS lease_ttl_ms,
-    u.renew_within_ms AS renew_within_ms,
     u.n_,
     clk.now_ms AS now_ms_
     FROM clk,
-    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[], $8::bigint[], $9::bigint[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, lease_ttl_ms, renew_within_ms, n_)),
+    unnest($2::bigint[], $3::uuid[], $4::bigint[], $5::bigint[], $6::uuid[], $7::text[]) WITH ORDINALITY AS u(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, n_)),
 g AS (UPDATE ff_exec_core AS t
-    SET lease_expires_at_ms = (a.now_ms_ + a.lease_ttl_ms),
+    SET lease_expires_at_ms = (a.now_ms_ + (t.lease_expires_at_ms - t.lease_last_renewed_at)),
     lease_last_renewed_at = a.now_ms_,
-    lease_renewal_deadline = (a.now_ms_ + a.renew_within_ms)
+    lease_renewal_deadline = (a.now_ms_ + (t.lease_renewal_deadline - t.lease_last_renewed_at))
     FROM a
     WHERE t.partition_key = a.partition_key
     AND t.execution_id = a.execution_id

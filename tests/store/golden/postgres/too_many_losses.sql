@@ -43,7 +43,7 @@ g AS (UPDATE ff_exec_core AS t
     attempt_timeout_at_ms = NULL::bigint,
     reserved_for = NULL::text,
     reserved_until_ms = NULL::bigint,
-    retain_until_ms = (l.now_ms_ + t.retention_ttl_ms),
+    retain_until_ms = (l.now_ms_ + t.failed_retention_ttl_ms),
     lifecycle_phase = 'terminal'::text,
     ownership_state = 'unowned'::text,
     eligibility_state = 'not_applicable'::text,

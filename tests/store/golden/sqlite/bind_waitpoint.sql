@@ -1,10 +1,10 @@
--- bind_waitpoint(partition_key, waitpoint_id, execution_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, attempt_index, payload_schema, now, suspension_id, required_signal_names)
+-- bind_waitpoint(partition_key, waitpoint_id, execution_id, token_kid, token_digest, created_at_ms, expires_at_ms, waitpoint_key, attempt_index, payload_schema, now, suspension_id, required_signal_names)
 
 INSERT INTO ff_waitpoint_pending (partition_key,
     waitpoint_id,
     execution_id,
     token_kid,
-    token,
+    token_digest,
     created_at_ms,
     expires_at_ms,
     waitpoint_key,

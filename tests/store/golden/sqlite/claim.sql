@@ -1,4 +1,4 @@
--- claim(lane_id, capabilities, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
+-- claim(lane_id, namespace, capabilities, worker_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
 
 SELECT attempt_state,
     pending_retry_reason,
@@ -21,14 +21,14 @@ SELECT attempt_state,
     policy,
     execution_kind,
     payload,
-    tags,
-    flow_id
+    tags
     FROM ff_exec_core
     WHERE lifecycle_phase = 'runnable'
     AND eligibility_state = 'eligible_now'
     AND lane_id = ?
+    AND namespace = ?
     AND gate = ''
-    AND (required_capabilities IN (SELECT value FROM json_each(?)) OR (? IS NOT NULL AND NOT EXISTS (SELECT 1 FROM json_each(required_capabilities) AS needed WHERE needed.value NOT IN (SELECT value FROM json_each(?)))))
+    AND (required_capabilities IN (SELECT value FROM json_each(?)) OR (CASE WHEN ? IS NULL OR NOT json_valid(required_capabilities) THEN false ELSE NOT EXISTS (SELECT 1 FROM json_each(required_capabilities) AS needed WHERE needed.value NOT IN (SELECT value FROM json_each(?))) END))
     AND (reserved_until_ms IS NULL OR reserved_until_ms < ? OR reserved_for = ?)
     AND NOT EXISTS (SELECT 1 FROM ff_lane_registry WHERE lane_id = ? AND state IN ('paused', 'disabled'))
     ORDER BY priority DESC,

@@ -20,7 +20,7 @@ SELECT attempt_state,
     execution_kind,
     payload,
     tags,
-    flow_id
+    attempt_timeout_ms
     FROM ff_exec_core
     WHERE partition_key = ?
     AND execution_id = ?

@@ -1,4 +1,4 @@
--- create_member_blocked(lane_id, partition_key, execution_id, namespace, instance_tag, execution_kind, creator_identity, idempotency_key, payload_encoding, required_capabilities, budget_ids, quota_policy_id, gate, priority, deadline_at_ms, deadline_origin, max_reclaim_count, attempt_timeout_ms, retention_ttl_ms, tags, policy, payload, now, flow_id, blocking_detail, delay_until_ms)
+-- create_member_blocked(lane_id, partition_key, execution_id, namespace, instance_tag, execution_kind, creator_identity, idempotency_key, payload_encoding, required_capabilities, budget_ids, quota_policy_id, gate, priority, deadline_at_ms, deadline_origin, max_reclaim_count, attempt_timeout_ms, retention_ttl_ms, failed_retention_ttl_ms, tags, policy, payload, now, flow_id, blocking_detail, delay_until_ms)
 
 INSERT INTO ff_exec_core (partition_key,
     execution_id,
@@ -19,6 +19,7 @@ INSERT INTO ff_exec_core (partition_key,
     max_reclaim_count,
     attempt_timeout_ms,
     retention_ttl_ms,
+    failed_retention_ttl_ms,
     tags,
     policy,
     payload,
@@ -35,6 +36,7 @@ INSERT INTO ff_exec_core (partition_key,
     terminal_outcome,
     public_state,
     delay_until_ms) SELECT ?,
+    ?,
     ?,
     ?,
     ?,

@@ -1,4 +1,4 @@
--- create_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, payload_schema, required_signal_names, approvers)
+-- create_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, waitpoint_id, token_kid, token_digest, created_at_ms, expires_at_ms, waitpoint_key, payload_schema, required_signal_names, approvers)
 
 UPDATE ff_exec_core
     SET last_mutation_at = ?
@@ -17,7 +17,7 @@ INSERT INTO ff_waitpoint_pending (partition_key,
     waitpoint_id,
     execution_id,
     token_kid,
-    token,
+    token_digest,
     created_at_ms,
     expires_at_ms,
     waitpoint_key,

@@ -36,7 +36,7 @@ UPDATE ff_exec_core
     closing_epoch = ?,
     closing_attempt_index = ?,
     terminal_at_ms = ?,
-    retain_until_ms = (? + retention_ttl_ms),
+    retain_until_ms = (? + failed_retention_ttl_ms),
     lifecycle_phase = 'terminal',
     ownership_state = 'unowned',
     eligibility_state = 'not_applicable',

@@ -1,4 +1,4 @@
--- rebind_waitpoint(partition_key, waitpoint_id, version, now, suspension_id, required_signal_names, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, attempt_index, payload_schema)
+-- rebind_waitpoint(partition_key, waitpoint_id, version, now, suspension_id, required_signal_names, token_kid, token_digest, created_at_ms, expires_at_ms, waitpoint_key, attempt_index, payload_schema)
 
 UPDATE ff_waitpoint_pending
     SET state = 'active',
@@ -6,7 +6,7 @@ UPDATE ff_waitpoint_pending
     suspension_id = ?,
     required_signal_names = ?,
     token_kid = ?,
-    token = ?,
+    token_digest = ?,
     created_at_ms = ?,
     expires_at_ms = ?,
     waitpoint_key = ?,

@@ -14,8 +14,7 @@ SELECT attempt_state,
     policy,
     execution_kind,
     payload,
-    tags,
-    flow_id
+    tags
     FROM ff_exec_core
     WHERE partition_key = ?
     AND execution_id = ?

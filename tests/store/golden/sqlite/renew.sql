@@ -1,6 +1,8 @@
--- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, lease_ttl_ms, renew_within_ms)
+-- renew(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id)
 
-SELECT partition_key,
+SELECT lease_last_renewed_at,
+    lease_expires_at_ms,
+    partition_key,
     execution_id,
     attempt_index,
     namespace,
@@ -21,7 +23,7 @@ SELECT partition_key,
 UPDATE ff_exec_core
     SET lease_expires_at_ms = ?,
     lease_last_renewed_at = ?,
-    lease_renewal_deadline = (? + ?)
+    lease_renewal_deadline = (? + (lease_renewal_deadline - lease_last_renewed_at))
     WHERE partition_key = ?
     AND execution_id = ?;
 

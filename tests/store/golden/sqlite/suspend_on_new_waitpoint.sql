@@ -1,4 +1,4 @@
--- suspend_on_new_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, waitpoint_id, token_kid, token, created_at_ms, expires_at_ms, waitpoint_key, payload_schema, required_signal_names)
+-- suspend_on_new_waitpoint(partition_key, execution_id, lease_epoch, attempt_index, lease_id, worker_instance_id, blocking_reason, blocking_detail, suspension_id, primary_waitpoint_id, now, suspension_text, timeout_at_ms, reason_code, condition, satisfied_set, timeout_behavior, requested_by, resume_policy, continuation_metadata_pointer, satisfier_signal_ids, waitpoint_id, token_kid, token_digest, created_at_ms, expires_at_ms, waitpoint_key, payload_schema, required_signal_names)
 
 SELECT lease_epoch,
     attempt_timeout_at_ms,
@@ -149,7 +149,7 @@ INSERT INTO ff_waitpoint_pending (partition_key,
     waitpoint_id,
     execution_id,
     token_kid,
-    token,
+    token_digest,
     created_at_ms,
     expires_at_ms,
     waitpoint_key,

@@ -29,7 +29,7 @@ UPDATE ff_exec_core
     attempt_timeout_at_ms = NULL,
     reserved_for = NULL,
     reserved_until_ms = NULL,
-    retain_until_ms = (? + retention_ttl_ms),
+    retain_until_ms = (? + failed_retention_ttl_ms),
     lifecycle_phase = 'terminal',
     ownership_state = 'unowned',
     eligibility_state = 'not_applicable',

@@ -41,6 +41,7 @@ CREATE TABLE ff_exec_core (
     attempt_timeout_at_ms bigint,
     attempt_timeout_remaining_ms bigint,
     retention_ttl_ms bigint,
+    failed_retention_ttl_ms bigint,
     retain_until_ms bigint,
     current_attempt_id uuid,
     current_lease_id uuid,
@@ -411,7 +412,7 @@ CREATE TABLE ff_waitpoint_pending (
     waitpoint_id uuid NOT NULL,
     execution_id uuid NOT NULL,
     token_kid text COLLATE "C" NOT NULL,
-    token text COLLATE "C" NOT NULL,
+    token_digest text COLLATE "C" NOT NULL,
     created_at_ms bigint NOT NULL,
     expires_at_ms bigint,
     waitpoint_key text COLLATE "C" NOT NULL DEFAULT '',
@@ -603,9 +604,10 @@ CREATE TABLE ff_limit_scope (
 
 CREATE TABLE ff_lane_gate (
     lane_id text COLLATE "C" NOT NULL,
+    namespace text COLLATE "C" NOT NULL,
     gate text COLLATE "C" NOT NULL,
     quota_policy_id uuid,
-    PRIMARY KEY (lane_id, gate)
+    PRIMARY KEY (lane_id, namespace, gate)
 );
 
 CREATE TABLE ff_schedule (
@@ -624,7 +626,7 @@ CREATE TABLE ff_leader (
     PRIMARY KEY (name)
 );
 
-CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
+CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, namespace, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
 
 CREATE INDEX ff_exec_core_held_idx ON ff_exec_core (quota_policy_id, execution_id) WHERE quota_policy_id IS NOT NULL AND ownership_state = 'leased';
 
@@ -646,7 +648,9 @@ CREATE INDEX ff_exec_core_routed_idx ON ff_exec_core (last_transition_at, execut
 
 CREATE INDEX ff_exec_core_limited_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state IN ('blocked_by_budget', 'blocked_by_quota');
 
-CREATE INDEX ff_exec_core_ended_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL;
+CREATE INDEX ff_exec_core_ended_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL AND terminal_outcome != 'failed' AND terminal_outcome != 'expired';
+
+CREATE INDEX ff_exec_core_failed_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL AND terminal_outcome IN ('failed', 'expired');
 
 CREATE INDEX ff_exec_core_retained_idx ON ff_exec_core (lane_id, retain_until_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NOT NULL;
 

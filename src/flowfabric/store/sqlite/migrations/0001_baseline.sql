@@ -41,6 +41,7 @@ CREATE TABLE ff_exec_core (
     attempt_timeout_at_ms INTEGER,
     attempt_timeout_remaining_ms INTEGER,
     retention_ttl_ms INTEGER,
+    failed_retention_ttl_ms INTEGER,
     retain_until_ms INTEGER,
     current_attempt_id BLOB,
     current_lease_id BLOB,
@@ -407,7 +408,7 @@ CREATE TABLE ff_waitpoint_pending (
     waitpoint_id BLOB NOT NULL,
     execution_id BLOB NOT NULL,
     token_kid TEXT NOT NULL,
-    token TEXT NOT NULL,
+    token_digest TEXT NOT NULL,
     created_at_ms INTEGER NOT NULL,
     expires_at_ms INTEGER,
     waitpoint_key TEXT NOT NULL DEFAULT '',
@@ -598,9 +599,10 @@ CREATE TABLE ff_limit_scope (
 
 CREATE TABLE ff_lane_gate (
     lane_id TEXT NOT NULL,
+    namespace TEXT NOT NULL,
     gate TEXT NOT NULL,
     quota_policy_id BLOB,
-    PRIMARY KEY (lane_id, gate)
+    PRIMARY KEY (lane_id, namespace, gate)
 );
 
 CREATE TABLE ff_schedule (
@@ -611,7 +613,12 @@ CREATE TABLE ff_schedule (
     PRIMARY KEY (namespace, name)
 );
 
-CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
+CREATE TABLE ff_clock (
+    id INTEGER PRIMARY KEY CHECK (id = 1),
+    latest_ms INTEGER NOT NULL
+);
+
+CREATE INDEX ff_exec_core_ready_idx ON ff_exec_core (lane_id, namespace, gate, priority DESC, created_at_ms, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state = 'eligible_now';
 
 CREATE INDEX ff_exec_core_held_idx ON ff_exec_core (quota_policy_id, execution_id) WHERE quota_policy_id IS NOT NULL AND ownership_state = 'leased';
 
@@ -633,7 +640,9 @@ CREATE INDEX ff_exec_core_routed_idx ON ff_exec_core (last_transition_at, execut
 
 CREATE INDEX ff_exec_core_limited_idx ON ff_exec_core (last_transition_at, execution_id) WHERE lifecycle_phase = 'runnable' AND eligibility_state IN ('blocked_by_budget', 'blocked_by_quota');
 
-CREATE INDEX ff_exec_core_ended_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL;
+CREATE INDEX ff_exec_core_ended_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL AND terminal_outcome != 'failed' AND terminal_outcome != 'expired';
+
+CREATE INDEX ff_exec_core_failed_idx ON ff_exec_core (lane_id, terminal_at_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NULL AND terminal_outcome IN ('failed', 'expired');
 
 CREATE INDEX ff_exec_core_retained_idx ON ff_exec_core (lane_id, retain_until_ms, execution_id) WHERE lifecycle_phase IN ('terminal', 'cancelled') AND retain_until_ms IS NOT NULL;
 

@@ -1,0 +1,88 @@
+"""What stands in the way of a database that is to be opened or looked at, in words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from flowfabric.errors import ConfigError, Corruption, EngineError, FlowFabricError, TransportError
+from flowfabric.store.sqlite.failures import as_engine_error, code_of, is_bad_text, is_busy
+from flowfabric.store.sqlite.target import Target, connect
+
+_READONLY, _CORRUPT, _CANTOPEN, _NOTADB = 8, 11, 14, 26
+_LOOKING: dict[str, Any] = {"synchronous": "FULL", "wal": False}
+
+
+def check_whose(db: sqlite3.Connection, shown: str) -> None:
+    """The Rust FlowFabric keeps tables of the same names with other columns."""
+    if db.execute("SELECT 1 FROM sqlite_master WHERE name = '_sqlx_migrations'").fetchone() is not None:
+        raise ConfigError(
+            f"{shown}: a database of the Rust FlowFabric (it has a table _sqlx_migrations); its tables have other columns, "
+            "and this release cannot open it; name another file"
+        )
+
+
+def unopened(error: Exception, what: str, backend_kind: str = "transport") -> EngineError:
+    """Why a database cannot be worked on."""
+    code = code_of(error) & 0xFF
+    if code == _CORRUPT or is_bad_text(error):
+        return Corruption(f"{what}: the database is damaged ({error})")
+    return TransportError("sqlite", f"{what}: {error}", backend_kind="protocol" if code == _NOTADB else backend_kind)
+
+
+def connect_to_look(target: Target) -> sqlite3.Connection:
+    """Reading needs files beside a write-ahead log. Where these cannot be made, a database without a log is read as it lies."""
+    try:
+        return _tried(target)
+    except sqlite3.OperationalError as error:
+        if code_of(error) & 0xFF not in (_READONLY, _CANTOPEN) or target.in_memory or _has_log(target):
+            raise
+    still = Target(f"{target.uri}{'&' if '?' in target.uri else '?'}mode=ro&immutable=1", target.key, False, target.shown)
+    return _tried(still)
+
+
+def _tried(target: Target) -> sqlite3.Connection:
+    db = connect(target, read_only=True, **_LOOKING)
+    try:
+        db.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _has_log(target: Target) -> bool:
+    log = Path(f"{target.key}-wal")
+    with suppress(OSError):
+        return log.stat().st_size > 0
+    return False
+
+
+def unreadable(error: Exception, target: Target) -> FlowFabricError:
+    """Why a database cannot be looked at."""
+    code = code_of(error) & 0xFF
+    if is_busy(code) and isinstance(error, sqlite3.Error):
+        return as_engine_error(error)
+    if code == _CANTOPEN and not target.in_memory and not os.access(target.key, os.R_OK):
+        return ConfigError(f"{target.shown}: this user may not read the file")
+    if code in (_READONLY, _CANTOPEN):
+        return ConfigError(
+            f"{target.shown}: cannot be read where it is ({error}): SQLite needs to write files beside it, and its folder "
+            "does not allow that; copy it, with its -wal file if there is one, to a folder that can be written to"
+        )
+    if code == _CORRUPT or is_bad_text(error):
+        return Corruption(f"{target.shown}: the database is damaged ({error})")
+    if code == _NOTADB:
+        return ConfigError(f"{target.shown}: not a FlowFabric database ({error})")
+    with suppress(sqlite3.Error, UnicodeDecodeError):
+        db = connect_to_look(target)
+        try:
+            check_whose(db, target.shown)
+        except ConfigError as foreign:
+            return foreign
+        finally:
+            db.close()
+    return ConfigError(f"{target.shown}: not a FlowFabric database ({error})")

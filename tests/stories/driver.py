@@ -1,0 +1,68 @@
+"""Takes stories to their end, and through their retention, by whatever processes there are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from flowfabric.engine.engine import Engine
+from flowfabric.testing import ManualClock
+
+from .process import Process
+from .story import Story, left, sound
+
+FIRST_PAUSE_MS, DAY_MS = 15_000, 86_400_000
+MAX_STOPS, MOST_AT_ONCE = 500, 20
+"""What was held back at the moment of a reset is let go, and held back again, until that moment has passed."""
+
+
+class World:
+    def __init__(self, base: Engine, clock: ManualClock, *stories: Story) -> None:
+        self.base, self.clock, self.stories = base, clock, stories
+        self._ended = False
+
+    async def begin(self) -> None:
+        for story in self.stories:
+            await story.begin()
+
+    async def run(self, *processes: Process, forgets: bool = True) -> Process | None:
+        """Until everything has ended and is forgotten, or one of them stands still: that one."""
+        pause, busy = FIRST_PAUSE_MS, 0
+        for _ in range(MAX_STOPS):
+            done = 0
+            for each in processes:
+                some = await each.settle()
+                if some is None:
+                    return each
+                done += some
+            done += sum([await story.people() for story in self.stories])
+            if not self._ended and all([await story.is_over() for story in self.stories]):
+                await self._over()
+            if self._ended and (not forgets or await left(self.base) == {}):
+                await sound(self.base)
+                return None
+            busy = busy + 1 if done else 0
+            if 0 < busy < MOST_AT_ONCE:
+                pause = FIRST_PAUSE_MS
+                continue
+            await self._pass(processes, DAY_MS if self._ended else pause)
+            pause = min(2 * pause, DAY_MS)
+        raise AssertionError(f"it goes on for ever: {await self.state()}")
+
+    async def _over(self) -> None:
+        await sound(self.base)
+        for story in self.stories:
+            await story.check()
+        self._ended = True
+
+    async def _pass(self, processes: Sequence[Process], pause: int) -> None:
+        """Time goes on to where something is due, or by a little."""
+        now = await self.base.store.now_ms()
+        dues = [await each.next_due() for each in processes]
+        self.clock.now_ms = min([due for due in dues if due is not None] + [now + pause])
+
+    async def state(self) -> object:
+        if self._ended:
+            return await left(self.base)
+        return [
+            (row["execution_kind"], row["public_state"]) for story in self.stories for row in await story.rows("ff_exec_core")
+        ]
