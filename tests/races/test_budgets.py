@@ -64,6 +64,7 @@ async def test_fifty_reports_of_five_engines_against_thirty() -> None:
 
 async def test_one_key_on_five_engines_counts_once() -> None:
     async with engines(clean_database(), 5) as several:
+        await several[0].create_budget(limited(a=30))
         done = await asyncio.gather(*(spend(several[n % 5], n, "k", a=1) for n in range(50)))
         assert sum(isinstance(each, UsageOk) for each in done) == 1
         world = await sound_world(several[0])
