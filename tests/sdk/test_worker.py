@@ -234,3 +234,36 @@ async def test_a_renewal_that_comes_too_late_does_not_disturb_the_end(
         told.set()
         await until(lambda: worker.done)
     assert await run.result() == "done"
+
+
+# ---- namespaces
+
+
+@pytest.mark.meets("second_tenant", "child")
+async def test_a_worker_runs_the_work_of_its_own_namespace(engine: Engine) -> None:
+    """Both have the same tasks, under the same names and on the same lane; so have their children and their turns."""
+    ran: list[tuple[str, str, int]] = []
+
+    def app_of(namespace: str) -> App:
+        app = App("memory://", engine=engine, namespace=namespace)
+
+        @app.task(name="leaf")
+        async def leaf(whose: str, n: int) -> int:
+            ran.append((namespace, whose, n))
+            return n
+
+        @app.task(name="root")
+        async def root(ctx: Context, whose: str) -> int:
+            return sum(await ctx.children(*(leaf.call(whose, n) for n in range(2))))
+
+        return app
+
+    ours, theirs = app_of("ours"), app_of("theirs")
+    async with Worker(ours, concurrency=2, loops=False):
+        backlog = [await theirs.tasks["leaf"].submit("theirs", n) for n in range(3)]
+        run = await ours.tasks["root"].submit("ours")
+        assert await run.result(timeout=20) == 1
+        assert {await each.state() for each in backlog} == {"waiting"}
+    assert await Worker(ours, loops=False).run_until_idle() == 0
+    assert await Worker(theirs, loops=False).run_until_idle() == 3
+    assert {(by, whose) for by, whose, _ in ran} == {("ours", "ours"), ("theirs", "theirs")}
