@@ -61,11 +61,15 @@ def readable(execution: Execution) -> Execution:
 
 
 class Settings(Struct, frozen=True):
-    """What a deployment may choose. A negative grace switches the automatic requeue off."""
+    """What a deployment may choose. A negative grace switches the automatic requeue off.
+
+    Without `renewal_events` no lease event tells of a renewal, which most lease events do.
+    """
 
     default_retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY
     lease_reclaim_grace_ms: int = 5_000
     retention_ms: int = DEFAULT_RETENTION_MS
+    renewal_events: bool = True
 
 
 class Facts(Struct, frozen=True, gc=False):

@@ -14,6 +14,7 @@ import uvicorn
 
 from flowfabric.connect import POSTGRES_LOOPS, connect, ensure_signing_key
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.kernel import Settings
 from flowfabric.errors import ConfigError
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.observe import CONTENT_TYPE, Metrics, Scrape, observed, push_from_environment, tracing_from_environment
@@ -39,7 +40,8 @@ async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
         {"migrate": True, "readers": settings.postgres_pool_size} if on_postgres else {"pool_size": settings.sqlite_pool_size}
     )
     loops = settings.loops(POSTGRES_LOOPS if on_postgres else LoopSettings())
-    engine = await connect(settings.store_url, dev=settings.dev_mode, loops=False, **tuning)
+    chosen = Settings(renewal_events=settings.lease_events_renewals)
+    engine = await connect(settings.store_url, dev=settings.dev_mode, loops=False, settings=chosen, **tuning)
     try:
         if not on_postgres:
             await engine.prepare()
