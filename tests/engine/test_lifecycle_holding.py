@@ -8,6 +8,7 @@ from uuid import uuid4
 import pytest
 
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.kernel import Settings
 from flowfabric.errors import ContentionKind, EngineError, NotFound, StateError, StateKind
 from flowfabric.model.attempt import Delayed, RetryScheduled, TerminalFailed
 from flowfabric.model.lease import (
@@ -21,6 +22,8 @@ from flowfabric.model.lease import (
     UpdateProgressArgs,
 )
 from flowfabric.testing import ManualClock
+from flowfabric.verify.invariants import check
+from flowfabric.verify.world import TABLES_READ, world_of
 
 from .helpers import (
     LANE,
@@ -89,6 +92,18 @@ async def test_each_part_of_the_fence_is_compared(engine: Engine, change: str) -
     with pytest.raises(EngineError):
         await engine.renew(forged(handle, **{change: said[change]}))
     assert await dump(engine) == before
+
+
+async def test_renewals_need_not_be_told(engine: Engine, clock: ManualClock) -> None:
+    quiet = Engine(engine.store, Settings(renewal_events=False))
+    ident, handle = await running(quiet, worker(ttl_ms=1_000))
+    clock.advance(600)
+    assert await quiet.renew(handle) == LeaseRenewal(clock() + 1_000, 1)
+    args = RenewLeaseArgs(execution_id=ident, attempt_index=0, fence=fence(handle), lease_ttl_ms=700)
+    assert await quiet.renew_lease(args) == Renewed(clock() + 700)
+    assert (await told(quiet, ident))["LEASE"] == ["acquired"]
+    await quiet.complete(handle)
+    assert check(world_of(await quiet.store.dump(TABLES_READ))) == []
 
 
 async def test_a_renewed_lease_outlives_its_first_end(engine: Engine, clock: ManualClock) -> None:

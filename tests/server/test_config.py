@@ -55,6 +55,7 @@ TABLE: dict[str, Row] = {
     "FF_MAX_CONNECTIONS_PER_ADDRESS": (64, [("1", 1)], U32),
     "FF_SLOW_CLIENT_S": (20, [("1", 1), ("3600", 3_600)], ["0", "3601", "x", ""]),
     "FF_DRAIN_S": (15, [("0", 0)], ["-1", "3601", "x"]),
+    "FF_LEASE_EVENTS_RENEWALS": (True, [("0", False), ("1", True)], []),
     "FF_METRICS": (True, [("0", False), ("true", True)], []),
     "FF_METRICS_OPEN": (False, [("1", True), ("0", False)], []),
     "FF_LOG": ("info", [("debug", "debug")], []),

@@ -58,7 +58,7 @@ class Attempts(Grants):
         """Holds the lease for as long again as it was last granted for, whatever the handle says of that."""
         fields = self.fields(handle)
         checks.ttl_ms(fields.lease_ttl_ms, "handle.lease_ttl_ms")
-        result: LeaseRenewal = await self.by_holder(fields, attempts.renew(fields))
+        result: LeaseRenewal = await self.by_holder(fields, attempts.renew(fields, told=self.settings.renewal_events))
         return result
 
     async def are_held(self, handles: Sequence[Handle]) -> list[bool]:
@@ -234,7 +234,9 @@ class Attempts(Grants):
             if refused is not None:
                 return refused
             assert snapshot.execution is not None
-            plan = attempts.renew_for(attempts.holder(snapshot.execution, self.store.tag), args.lease_ttl_ms)
+            plan = attempts.renew_for(
+                attempts.holder(snapshot.execution, self.store.tag), args.lease_ttl_ms, told=self.settings.renewal_events
+            )
             return Act(plan, lambda applied: Renewed(applied.row[0]))
 
         result: Renewed = await self.decide(ident, rule)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 from uuid import UUID
 
 from flowfabric.engine.budget_backend import BudgetBackend
@@ -18,7 +18,7 @@ from flowfabric.engine.subscriptions import Subscription
 from flowfabric.engine.suspension_backend import SuspensionBackend
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt, RetryScheduled
-from flowfabric.model.census import Census
+from flowfabric.model.census import Census, LongWriter
 from flowfabric.model.event import CompletionEvent, LeaseEvent, OperatorEvent, ScannerFilter
 from flowfabric.model.execution import (
     AlreadyTerminal,
@@ -302,6 +302,9 @@ class EngineBackend(
     async def oldest_overdue_ms(self) -> int:
         """How long ago the oldest timer was due that no loop has acted on; 0 when none is late."""
 
+    async def events_held_back_by(self) -> LongWriter | None:
+        """A transaction that has been writing so long that events are told late because of it; Postgres only."""
+
     # ---- workers
 
     async def register_worker(self, args: RegisterWorkerArgs) -> Registered | Refreshed:
@@ -334,6 +337,9 @@ class EngineBackend(
 
     def subscribe_lease_history(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[LeaseEvent]:
         """Every lease acquired, renewed, expired, reclaimed or revoked."""
+
+    def subscribe_instance_tags(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> NoReturn:
+        """Offered by no store: `Unavailable`."""
 
     def subscribe_completion(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[CompletionEvent]:
         """Every execution that ended."""

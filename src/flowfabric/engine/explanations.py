@@ -14,6 +14,7 @@ from flowfabric.engine.reads import Reads
 from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.attempt import Attempt
+from flowfabric.model.census import LONG_WRITING_MS, LongWriter
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.explanation import (
     MAX_ADMITTED_SEEN,
@@ -75,10 +76,16 @@ class Explanations(Reads):
             suspension=next((wait for row in waits if (wait := Suspension(*row)).is_open), None),
             waitpoints=tuple(_awaited(row) for row in waitpoints if row[3] == "active"),
             edges=tuple(Edge(*row) for row in edges),
+            writer=await self.events_held_back_by(),
         )
         if not explain.looks_ahead(looked.execution):
             return explain.explain(looked)
         return explain.explain(await self._ahead(looked))
+
+    async def events_held_back_by(self) -> LongWriter | None:
+        """A transaction that has been writing so long that events are told late because of it; Postgres only."""
+        found = await self.store.longest_writer()
+        return found if found is not None and found.for_ms >= LONG_WRITING_MS else None
 
     async def _ahead(self, looked: Looked) -> Looked:
         """What stands between it and a worker."""
@@ -102,6 +109,7 @@ class Explanations(Reads):
             tuple(_budget(row, rows["usage"]) for row in sorted(rows["budgets"])),
             quota,
             places.index(execution.execution_id) if execution.execution_id in places else None,
+            looked.writer,
         )
 
 

@@ -67,12 +67,14 @@ class Settings(Struct, frozen=True):
 
     `retention_completed_ms` is the age of completed, cancelled and skipped executions, `retention_failed_ms` that of failed and
     expired ones; an execution's own policy goes before them.
+    Without `renewal_events` no lease event tells of a renewal, which most lease events do.
     """
 
     default_retry_policy: RetryPolicy = DEFAULT_RETRY_POLICY
     lease_reclaim_grace_ms: int = 5_000
     retention_completed_ms: int = DEFAULT_RETENTION_MS
     retention_failed_ms: int = DEFAULT_FAILED_RETENTION_MS
+    renewal_events: bool = True
 
     def checked(self) -> Settings:
         for field in ("retention_completed_ms", "retention_failed_ms"):

@@ -91,7 +91,7 @@ class Signals(WaitpointLists):
             await self.store.commit(signals.stamp_failure(owner, loaded.now_ms))
             raise
         execution = light(rows[0][0])
-        received, most = sum(row[0] for row in rows[4]), signals.signal_limit(execution, args)
+        received, most = sum(row[0] for row in rows[4]), waitpoints.signal_limit(execution.policy, ident, args)
         history: list[Row] = []
         if 0 < most <= received or signals.is_long(waitpoint, args.signal_maxlen):
             history = await self._history(ident, max(most, SIGNAL_PAGE))

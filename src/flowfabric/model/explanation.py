@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt
+from flowfabric.model.census import LongWriter
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import Edge, EdgeGroup
 from flowfabric.model.waitpoint import Suspension
@@ -52,6 +53,7 @@ class Why(StrEnum):
     PAUSED_BY_OPERATOR = "paused_by_operator"
     PAUSED_BY_POLICY = "paused_by_policy"
     PAUSED_BY_FLOW_CANCEL = "paused_by_flow_cancel"
+    EVENTS_HELD_BACK = "events_held_back"
     UNKNOWN = "unknown"
 
 
@@ -176,7 +178,9 @@ class Queue(Struct, frozen=True, tag="queue"):
     able_workers: int
 
 
-Facts = Outcome | Holder | Reservation | Failure | HeldLane | Routing | SpentBudget | UsedQuota | Parents | Wait | Queue
+Facts = (
+    Outcome | Holder | Reservation | Failure | HeldLane | Routing | SpentBudget | UsedQuota | Parents | Wait | Queue | LongWriter
+)
 
 
 class Reason(Struct, frozen=True):
@@ -248,3 +252,4 @@ class Looked(Struct, frozen=True):
     budgets: tuple[Budget, ...] = ()
     quota: Quota | None = None
     ahead: int | None = None
+    writer: LongWriter | None = None

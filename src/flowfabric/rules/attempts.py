@@ -7,7 +7,24 @@ from typing import Any
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT, Delayed, FailOutcome, RetryScheduled, TerminalFailed
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import BackendTag, Completed, HandleFields, LeaseRenewal
-from flowfabric.plan import Add, Applied, Arg, Form, Guard, Now, Once, Plan, Ref, Span, Text, Until, Update, UpdateMany, Wake
+from flowfabric.plan import (
+    Add,
+    Applied,
+    Arg,
+    Form,
+    Guard,
+    Insert,
+    Now,
+    Once,
+    Plan,
+    Ref,
+    Span,
+    Text,
+    Until,
+    Update,
+    UpdateMany,
+    Wake,
+)
 from flowfabric.rules.claims import renew_within_ms
 from flowfabric.rules.decision import Act, Done, Refuse, Snapshot
 from flowfabric.rules.fence import check_handle, closed_by, retry_scheduled_by
@@ -29,7 +46,7 @@ from flowfabric.rules.parts import (
 from flowfabric.rules.states import entering
 
 
-def _renewal(name: str, ttl: Any, renew_within: Any) -> Form:
+def _renewal(name: str, ttl: Any, renew_within: Any, *told: Insert) -> Form:
     return Form(
         name,
         Update(
@@ -38,16 +55,20 @@ def _renewal(name: str, ttl: Any, renew_within: Any) -> Form:
             {"lease_expires_at_ms": Now(ttl), "lease_last_renewed_at": Now(), "lease_renewal_deadline": Now(renew_within)},
         ),
         UpdateMany(ATTEMPT, THIS_ATTEMPT, {"lease_expires_at_ms": Ref("lease_expires_at_ms")}),
-        held_event("renewed"),
+        *told,
         Wake("leased", at=Ref("lease_expires_at_ms")),
         returning=("lease_expires_at_ms", "lease_epoch"),
     )
 
 
 _SINCE = "lease_last_renewed_at"
-RENEW = _renewal("renew", Span(_SINCE, "lease_expires_at_ms"), Span(_SINCE, "lease_renewal_deadline"))
+_AS_GRANTED = Span(_SINCE, "lease_expires_at_ms"), Span(_SINCE, "lease_renewal_deadline")
 """For as long as the lease was last granted for: what a handle says of that is not asked."""
-RENEW_FOR = _renewal("renew_for", Arg("lease_ttl_ms"), Arg("renew_within_ms"))
+_AS_SAID = Arg("lease_ttl_ms"), Arg("renew_within_ms")
+RENEW = _renewal("renew", *_AS_GRANTED, held_event("renewed"))
+RENEW_UNTOLD = _renewal("renew_untold", *_AS_GRANTED)
+RENEW_FOR = _renewal("renew_for", *_AS_SAID, held_event("renewed"))
+RENEW_FOR_UNTOLD = _renewal("renew_for_untold", *_AS_SAID)
 _REPORTED: dict[str, Any] = {"progress_updated_at": Now(), "last_mutation_at": Now()}
 PROGRESS = Form("progress", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent"), "progress_message": Arg("message")}))
 PROGRESS_PERCENT = Form("progress_percent", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent")}))
@@ -240,15 +261,16 @@ def held_by(handle: HandleFields) -> dict[str, Any]:
     }
 
 
-def renew(handle: HandleFields) -> Act:
-    plan = RENEW(handle.execution_id.partition_index, **held_by(handle))
+def renew(handle: HandleFields, *, told: bool = True) -> Act:
+    """`told`: by a lease event."""
+    plan = (RENEW if told else RENEW_UNTOLD)(handle.execution_id.partition_index, **held_by(handle))
     return Act(plan, lambda applied: LeaseRenewal(*applied.row))
 
 
-def renew_for(handle: HandleFields, ttl_ms: int) -> Plan:
+def renew_for(handle: HandleFields, ttl_ms: int, *, told: bool = True) -> Plan:
     """For another time than before."""
-    held = held_by(handle)
-    return RENEW_FOR(handle.execution_id.partition_index, **held, lease_ttl_ms=ttl_ms, renew_within_ms=renew_within_ms(ttl_ms))
+    form, held = RENEW_FOR if told else RENEW_FOR_UNTOLD, held_by(handle)
+    return form(handle.execution_id.partition_index, **held, lease_ttl_ms=ttl_ms, renew_within_ms=renew_within_ms(ttl_ms))
 
 
 def progress(handle: HandleFields, percent: int | None, message: str | None) -> Plan:

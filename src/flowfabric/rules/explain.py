@@ -28,8 +28,18 @@ def explain(looked: Looked) -> Explanation:
         name or "UNKNOWN",
         vector.public_state,
         looked.now_ms,
-        tuple(_unknown(looked) if name is None else EXPLAINED[name](looked)),
+        (*(_unknown(looked) if name is None else EXPLAINED[name](looked)), *_held_back_events(looked)),
     )
+
+
+def _held_back_events(looked: Looked) -> list[Reason]:
+    """It keeps nothing from running, but whoever follows events hears late of what has become of it."""
+    writer = looked.writer
+    if writer is None:
+        return []
+    says = f"events are told late: {writer}, and what was committed since then is told when it ends"
+    hint = f"see what pg_stat_activity says of pid {writer.pid}, and end that transaction"
+    return [Reason(Why.EVENTS_HELD_BACK, says, hint, facts=writer)]
 
 
 def is_ready(execution: Execution) -> bool:

@@ -12,12 +12,10 @@ from msgspec import Struct
 from flowfabric.errors import EngineError, NotFound, StateError, StateKind, ValidationError, ValidationKind
 from flowfabric.model.event import COMPLETION_EVENTS, SIGNAL_EVENTS
 from flowfabric.model.execution import Execution
-from flowfabric.model.policy import stored_policy
 from flowfabric.model.state import PublicState
 from flowfabric.model.waitpoint import (
     BOUND_STATES,
     ENGINE_SOURCES,
-    MAX_SIGNALS,
     OPEN_STATES,
     REJECTED,
     DeliverSignalArgs,
@@ -44,6 +42,7 @@ from flowfabric.rules.parts import (
     named,
 )
 from flowfabric.rules.states import entering, is_ended
+from flowfabric.rules.waitpoints import signal_limit
 
 DEDUP = "ff_signal_dedup"
 
@@ -243,7 +242,7 @@ def deliver(around: Delivery, args: DeliverSignalArgs) -> Decision:
     problem = _closed(around, pending=pending)
     if problem is not None:
         return Refuse(problem)
-    most = signal_limit(execution, args)
+    most = signal_limit(execution.policy, execution.id, args)
     if most and around.signals >= most:
         return Refuse(ValidationError(ValidationKind.SIGNAL_LIMIT_EXCEEDED, f"at most {most}"))
     refused = _refused(around, args, pending=pending)
@@ -255,14 +254,6 @@ def deliver(around: Delivery, args: DeliverSignalArgs) -> Decision:
         return Act(plan, SignalAccepted(args.signal_id, "buffered_for_pending_waitpoint"), _trims(around, args))
     assert suspension is not None
     return _judged(around, suspension, args)
-
-
-def signal_limit(execution: Execution, args: DeliverSignalArgs) -> int:
-    """How many signals an execution takes in all: the smaller of what its policy and this call say; 0 for any number."""
-    policy = stored_policy(execution.policy, execution.id)
-    stated = MAX_SIGNALS if policy is None else policy.max_signals_per_execution
-    limits = (args.max_signals_per_execution, 0 if stated == MAX_SIGNALS else stated)  # the default is that of the call
-    return min((each for each in limits if each), default=0)
 
 
 def _closed(around: Delivery, *, pending: bool) -> EngineError | None:

@@ -9,8 +9,10 @@ from uuid import UUID
 
 from flowfabric.codec.token import sealed
 from flowfabric.errors import Contention, ContentionKind, StateError, StateKind
+from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import HandleFields
-from flowfabric.model.waitpoint import Binding, BoundWaitpoint, SuspendArgs, UsePending, Waitpoint
+from flowfabric.model.policy import stored_policy
+from flowfabric.model.waitpoint import MAX_SIGNALS, Binding, BoundWaitpoint, DeliverSignalArgs, SuspendArgs, UsePending, Waitpoint
 from flowfabric.plan import Add, Arg, Cond, Form, Insert, Now, Plan, Ref, Update, UpdateMany, Wake
 from flowfabric.rules import conditions
 from flowfabric.rules.attempts import held_by
@@ -252,3 +254,11 @@ def closing(stored: Waitpoint, reason: str) -> Plan:
         version=stored.version,
         reason=reason,
     )
+
+
+def signal_limit(policy_text: str | None, ident: ExecutionId, args: DeliverSignalArgs) -> int:
+    """How many signals an execution takes in all: the smaller of what its policy and this call say; 0 for any number."""
+    policy = stored_policy(policy_text, ident)
+    stated = MAX_SIGNALS if policy is None else policy.max_signals_per_execution
+    limits = (args.max_signals_per_execution, 0 if stated == MAX_SIGNALS else stated)  # the default is that of the call
+    return min((each for each in limits if each), default=0)

@@ -171,6 +171,7 @@ VARIABLES = (
         "seconds in which a head, and then a body, has to arrive; who is slower is cut",
     ),
     Variable("FF_DRAIN_S", "15", _number("u32", 3_600), "how long calls under way may take when the server stops"),
+    Variable("FF_LEASE_EVENTS_RENEWALS", "1", _flag, "0 to write no lease event for a renewal; most of them are renewals"),
     Variable("FF_METRICS", "1", _flag, "0 to count nothing and have no /metrics; traces are not touched by it"),
     Variable("FF_METRICS_OPEN", "0", _flag, "1 to show /metrics without a token; it names lanes"),
     Variable("FF_LOG", "info", str, "what is logged: a level, then name=level for single loggers"),
@@ -212,6 +213,7 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     max_connections_per_address: int
     slow_client_s: int
     drain_s: int
+    lease_events_renewals: bool
     metrics: bool
     metrics_open: bool
     log: str
@@ -236,7 +238,11 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
 
     @property
     def engine(self) -> Settings:
-        return Settings(retention_completed_ms=self.retention_completed, retention_failed_ms=self.retention_failed)
+        return Settings(
+            retention_completed_ms=self.retention_completed,
+            retention_failed_ms=self.retention_failed,
+            renewal_events=self.lease_events_renewals,
+        )
 
     def loops(self, defaults: LoopSettings) -> LoopSettings:
         return structs.replace(defaults, **self.intervals)

@@ -162,6 +162,9 @@ class MemoryStore:
         first = min((entries[0][0][0] for entries in lists if entries), default=None)
         return None if first is None else int(_signed(INDEXES[index], INDEXES[index].order[0], first))
 
+    async def longest_writer(self) -> None:
+        return None
+
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         return {t: [_tuple(TABLES[t], row) for _, row in sorted(self._tables[t].items())] for t in tables}
 

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from flowfabric.model.census import LongWriter
 from flowfabric.model.lease import BackendTag
 from flowfabric.plan import Answer, Plan, Refused
 from flowfabric.store.hub import Hub
@@ -140,6 +141,9 @@ class Store(Protocol):
 
     def next_due(self, index: str) -> Awaitable[int | None]:
         """The first column of the first row of a declared index, or None when it is empty."""
+
+    def longest_writer(self) -> Awaitable[LongWriter | None]:
+        """The transaction that has been writing longest, where others than the engine write to the server."""
 
     def dump(self, tables: Iterable[str]) -> Awaitable[dict[str, list[Row]]]:
         """Whole tables, for the checkers."""

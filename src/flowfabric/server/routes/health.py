@@ -6,6 +6,7 @@ from typing import Any
 
 from flowfabric.errors import EngineError
 from flowfabric.ids import BUDGET_PARTITIONS, FLOW_PARTITIONS, QUOTA_PARTITIONS
+from flowfabric.model.census import LongWriter
 from flowfabric.model.execution import MAX_BULK_CREATE, MAX_PAYLOAD_BYTES
 from flowfabric.model.lease import MAX_CLAIM_BATCH, Capabilities
 from flowfabric.server.route import Ask, Reply, Route
@@ -30,6 +31,8 @@ async def readyz(ask: Ask) -> Reply:
         kids = await ask.engine.list_waitpoint_hmac_kids()
         checks["waitpoint_keys"] = "ok" if kids.current_kid else "missing"
         overdue_ms = await ask.engine.oldest_overdue_ms()
+        writer = await ask.engine.events_held_back_by()
+        checks["events"] = _events(writer)
     except EngineError as error:
         checks["store"] = f"failed: {error.code}"
     checks["loops"] = "ok" if ask.server.loops_are_running else "not running"
@@ -40,6 +43,13 @@ async def readyz(ask: Ask) -> Reply:
     ready = fine and not ask.server.is_draining
     said = {"status": "ready" if ready else "not ready", "checks": checks, "oldest_overdue_timer_s": overdue_ms / 1000}
     return Reply(200 if ready else 503, said)
+
+
+def _events(writer: LongWriter | None) -> str:
+    """It says no more than whom to look for: anybody may ask."""
+    if writer is None:
+        return "ok"
+    return f"held back: backend {writer.pid} has been writing for {writer.for_ms // 1_000} s; they are told when it ends"
 
 
 async def capabilities(ask: Ask) -> Reply:

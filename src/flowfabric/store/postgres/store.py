@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 import asyncpg
 
 from flowfabric.errors import TransportError
+from flowfabric.model.census import LongWriter
 from flowfabric.model.lease import BackendTag
 from flowfabric.plan import Answer, Form, Plan, Refused
 from flowfabric.store.clock import Clock, Ratchet
@@ -55,6 +56,9 @@ from flowfabric.store.shared import Shared
 CHUNK = 500
 CLOCK_CHECK_S = 10.0
 _CLOCK = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+_LONGEST_WRITER = """SELECT pid, floor(extract(epoch FROM clock_timestamp() - xact_start) * 1000)::bigint, coalesce(datname, ''),
+    coalesce(application_name, '') FROM pg_stat_activity WHERE backend_xid IS NOT NULL AND xact_start IS NOT NULL
+    AND pid <> pg_backend_pid() ORDER BY xact_start LIMIT 1"""
 Shape = tuple[Any, ...]
 T = TypeVar("T")
 
@@ -293,6 +297,10 @@ class PostgresStore:
 
     def next_due(self, index: str) -> Awaitable[int | None]:
         return self._dues.next_due(index)
+
+    async def longest_writer(self) -> LongWriter | None:
+        rows = await self._read(lambda session: session.fetch(_LONGEST_WRITER))
+        return LongWriter(*rows[0]) if rows else None
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         return await self._read(lambda connection: dump_tables(connection, tables))

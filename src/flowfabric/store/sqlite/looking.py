@@ -68,6 +68,9 @@ class SqliteLook:
             system_clock(), await asyncio.to_thread(self._read, lambda: reading(self._db, lambda db: run_reads(db, reads)))
         )
 
+    async def longest_writer(self) -> None:
+        return None
+
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         return await asyncio.to_thread(self._read, lambda: reading(self._db, lambda db: dump_tables(db, tables)))
 

@@ -148,6 +148,9 @@ class SqliteStore:
         row = await self.read(lambda db: db.execute(first_of(INDEXES[index])).fetchone())
         return row[0] if row else None
 
+    async def longest_writer(self) -> None:
+        return None
+
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
         return await self.read(lambda db: dump_tables(db, tables))
 

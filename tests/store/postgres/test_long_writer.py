@@ -1,0 +1,69 @@
+"""A transaction of somebody else that writes for long holds back events: it is named where people look."""
+
+from __future__ import annotations
+
+import asyncio
+
+import psycopg
+import pytest
+
+from flowfabric.engine import explanations
+from flowfabric.engine.engine import Engine
+from flowfabric.model.census import LongWriter
+from flowfabric.model.explanation import Why
+from flowfabric.store.postgres.connections import Options
+from tests.engine.helpers import create
+from tests.server.client import served
+
+from .helpers import engine_on
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every transaction that writes is a long one."""
+    monkeypatch.setattr(explanations, "LONG_WRITING_MS", 0)
+
+
+def writing(options: Options) -> psycopg.Connection:
+    """Somebody else's connection, with a transaction that has written."""
+    db = psycopg.connect(options.url, application_name="report")
+    db.execute("CREATE TABLE somebody_else (x int)")
+    return db
+
+
+async def named(engine: Engine, pid: int | None) -> LongWriter | None:
+    """Once it is this one, or none: other tests write on the same server."""
+    async with asyncio.timeout(30):
+        while True:
+            found = await engine.events_held_back_by()
+            if (found.pid if found else None) == pid:
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def test_it_is_named_with_its_pid_until_it_ends(options: Options, at_once: None) -> None:
+    async with engine_on(options) as engine, served(engine) as client:
+        ident = await create(engine)
+        await named(engine, None)
+        with writing(options) as db:
+            pid = db.info.backend_pid
+            found = await named(engine, pid)
+            assert found is not None and found.application == "report"
+            reason = (await engine.explain_execution(ident)).reasons[-1]
+            assert reason.code is Why.EVENTS_HELD_BACK and f"backend {pid} (report)" in reason.says
+            assert isinstance(reason.facts, LongWriter) and reason.facts.pid == pid
+            said = (await client.get("/readyz")).json["checks"]["events"]
+            assert f"backend {pid} has been writing for 0 s" in said and "report" not in said
+            db.rollback()
+            await named(engine, None)
+
+
+async def test_a_short_one_is_not_worth_a_word_and_one_that_only_reads_holds_back_nothing(options: Options) -> None:
+    async with engine_on(options) as engine:
+        with writing(options) as db:
+            assert await engine.events_held_back_by() is None
+            db.rollback()
+            db.execute("SELECT 1")
+            found = await engine.store.longest_writer()
+            assert found is None or found.pid != db.info.backend_pid
+            db.rollback()
