@@ -92,7 +92,8 @@ SELECT i % 4, {_ID}, 'x', i {_SOME};
 INSERT INTO ff_suspension_current
     (partition_key, execution_id, suspension_id, suspended_at_ms, timeout_at_ms, reason_code, condition)
 SELECT i % 4, {_ID}, {_ID}, i, i, 'x', '{{}}' {_SOME};
-INSERT INTO ff_waitpoint_pending (partition_key, waitpoint_id, execution_id, token_kid, token_digest, created_at_ms, expires_at_ms)
+INSERT INTO ff_waitpoint_pending
+    (partition_key, waitpoint_id, execution_id, token_kid, token_digest, created_at_ms, expires_at_ms)
 SELECT i % 4, {_OTHER}, {_ID}, 'k', 't', i, i {_SOME};
 INSERT INTO ff_signal (partition_key, execution_id, signal_id, waitpoint_id, created_at_ms, accepted_at_ms, observed_effect)
 SELECT i % 4, {_ID}, {_OTHER}, {_OTHER}, i, i, 'x' {_SOME};
