@@ -13,6 +13,7 @@ from rich.text import Text
 from typer.core import TyperCommand
 
 from flowfabric.cli import approvals as approvals_run
+from flowfabric.cli import collisions as collisions_run
 from flowfabric.cli import demo as demo_run
 from flowfabric.cli import dev as dev_run
 from flowfabric.cli import events as events_run
@@ -33,6 +34,8 @@ app = typer.Typer(
 )
 flow = typer.Typer(help="Graphs of executions: look at them.", no_args_is_help=True)
 app.add_typer(flow, name="flow")
+admin = typer.Typer(help="For those who set up a deployment.", no_args_is_help=True)
+app.add_typer(admin, name="admin")
 console = Console()
 Db = Annotated[
     str | None,
@@ -236,6 +239,17 @@ def dev(
 ) -> None:
     """Runs the tasks of an App on SQLite while you write them, with the API beside them, and begins anew whenever you save."""
     _told(lambda: dev_run.run(target, url, concurrency))
+
+
+@admin.callback()
+def _admin() -> None:
+    """A group, though it has one command."""
+
+
+@admin.command(name="partition-collisions")
+def partition_collisions() -> None:
+    """Says which lanes of FF_LANES share a partition. It only computes."""
+    _told(lambda: collisions_run.run(console))
 
 
 @app.command(name="version")

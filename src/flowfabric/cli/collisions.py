@@ -1,0 +1,64 @@
+"""`flowfabric admin partition-collisions`: which lanes share a partition. It computes, and reads no database."""
+
+from __future__ import annotations
+
+import os
+
+from rich.console import Console
+
+from flowfabric.errors import ConfigError
+from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, lane_id
+
+ALONE = "\N{EM DASH}"
+WATCH, ELEVATED = 0.05, 0.15
+LANE_WIDTH = 16
+ADVICE = (
+    "  1. Rename one of the lanes that collide; that is cheapest while it holds no work.",
+    "  2. Give lanes of little traffic one lane together, and tell their tasks apart by name.",
+    "  3. Leave it: partitions spread work over shards of other stores; one database holds them all.",
+)
+
+
+def collisions(lanes: list[str], partitions: int = FLOW_PARTITIONS) -> list[tuple[int, str, list[str]]]:
+    """Each lane with its partition and the lanes that share it, by partition and lane."""
+    found = {lane: ExecutionId.solo(lane, partitions=partitions).partition_index for lane in lanes}
+    rows = [
+        (at, lane, sorted(other for other, there in found.items() if there == at and other != lane)) for lane, at in found.items()
+    ]
+    return sorted(rows)
+
+
+def severity(share: float) -> str:
+    """By the share of lanes that collide."""
+    if not share:
+        return "Clean"
+    return "Watch" if share < WATCH else "Elevated" if share <= ELEVATED else "Remediate"
+
+
+def lanes_of(text: str) -> list[str]:
+    lanes: list[str] = [lane_id(each.strip()) for each in text.split(",") if each.strip()]
+    if not lanes:
+        raise ConfigError("FF_LANES: at least one lane, separated by commas")
+    double = next((lane for lane in lanes if lanes.count(lane) > 1), None)
+    if double is not None:
+        raise ConfigError(f"FF_LANES: {double!r:.70} is named twice")
+    return lanes
+
+
+def report(lanes: list[str]) -> list[str]:
+    rows = collisions(lanes)
+    colliding = sum(bool(others) for _, _, others in rows)
+    share = colliding / len(rows)
+    width = max(LANE_WIDTH, *map(len, lanes))
+    lines = ["Partition collisions of the configured lanes", ""]
+    lines += [f"num_flow_partitions: {FLOW_PARTITIONS}", f"lanes configured:    {len(rows)}"]
+    lines += [f"lanes colliding:     {colliding} ({share * 100:.1f}%)", f"severity:            {severity(share)}", ""]
+    lines += [f"{'partition':<9} | {'lane':<{width}} | collides_with"]
+    lines += [f"{at:<9} | {lane:<{width}} | {', '.join(others) or ALONE}" for at, lane, others in rows]
+    return [*lines, "", *ADVICE] if colliding else lines
+
+
+def run(console: Console) -> int:
+    for line in report(lanes_of(os.environ.get("FF_LANES", "default"))):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
+    return 0
