@@ -288,6 +288,13 @@ def test_a_failure_sent_again_reports_the_retry_that_waits(delay: int) -> None:
     assert refusal(attempts.explain(load(store, 0), HELD, "success")) == "execution_not_active"
 
 
+def test_a_timeout_sent_again_is_final_again() -> None:
+    act = attempts.fail(HELD, "slow", "attempt_timeout", None)
+    store = applied(act, RUNNING, TRIED)
+    assert isinstance(commit(store, act.plan), Refused)
+    assert answer(attempts.explain(load(store, 0), HELD, "failed")) == TerminalFailed()
+
+
 def test_a_retry_that_was_promoted_reports_when_it_became_ready() -> None:
     promoted = execution("READY", "pending_retry_attempt", delay_until_ms=None, last_transition_at=NOW - 3)
     why = attempts.explain(snapshot(promoted), handle(promoted), "failed")
