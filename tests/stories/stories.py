@@ -25,7 +25,7 @@ class Order(Story):
 
     def declare(self, app: App, version: int) -> None:
         app.quota("carrier", concurrent=1)
-        app.budget("labels", hard={"labels": 1}, resets="1h", on_hard_limit=HardLimitAction.SUSPEND_EXECUTION)
+        app.budget("labels", hard={"labels": 1}, resets="12h", on_hard_limit=HardLimitAction.SUSPEND_EXECUTION)
         retry = AGAIN if version == 1 else NEW_AGAIN
 
         @app.task(lane=self.tenant, retry=retry, timeout=LIMIT if version == 1 else "90s", quota="carrier")
@@ -82,7 +82,7 @@ class Quotes(Story):
 
     def declare(self, app: App, version: int) -> None:
         app.quota("mirror", concurrent=2)
-        app.budget("tokens", hard={"tokens": 10}, resets="1h", on_hard_limit=HardLimitAction.SUSPEND_EXECUTION)
+        app.budget("tokens", hard={"tokens": 10}, resets="12h", on_hard_limit=HardLimitAction.SUSPEND_EXECUTION)
         retry = AGAIN if version == 1 else NEW_AGAIN
 
         @app.task(lane=self.tenant, retry=retry, timeout=LIMIT if version == 1 else "90s", quota="mirror")

@@ -39,6 +39,7 @@ class Story(ABC):
         self.links: list[OpenWaitpoint] = []
         self.answered: set[tuple[str, str]] = set()
         self.root: ExecutionId
+        self.has_ended = False
 
     def app(self, engine: Engine, version: int = 1) -> App:
         app = App("memory://", engine=engine, namespace=self.tenant)

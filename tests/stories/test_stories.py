@@ -15,7 +15,7 @@ from .process import Process
 from .stories import Order, Quotes, Yard
 from .story import Story
 
-SPAN = {Order: 95, Quotes: 65, Yard: 100}
+SPAN = {Order: 80, Quotes: 52, Yard: 95}
 """How many writes they take at the least: a fault strikes at one of them."""
 MEMORY_ROUNDS, ROUNDS = 3, 1
 """What happens on the other stores is the same, and takes longer."""
