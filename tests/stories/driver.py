@@ -18,6 +18,8 @@ MAX_STOPS, MOST_AT_ONCE = 500, 20
 class World:
     def __init__(self, base: Engine, clock: ManualClock, *stories: Story) -> None:
         self.base, self.clock, self.stories = base, clock, stories
+        self.is_quiet = False
+        """Whether nothing disturbs the stories."""
 
     async def begin(self) -> None:
         for story in self.stories:
@@ -51,6 +53,8 @@ class World:
             if not story.has_ended and await story.is_over():
                 await sound(self.base)
                 await story.check()
+                if self.is_quiet:
+                    await story.check_all_met()
                 story.has_ended = True
         return all(story.has_ended for story in self.stories)
 

@@ -70,6 +70,14 @@ class Order(Story):
         again = await self.client.named("order").submit(key="the order")
         assert again.id == self.root
 
+    async def check_all_met(self) -> None:
+        found = await self.by_kind()
+        assert [(row["retry_count"], row["lease_reclaim_count"]) for row in found["ship"]] == [(2, 0), (2, 0)]
+        assert [row["failure_reason"] for row in found["ship"]] == ["attempt_timeout"] * 2
+        first, second = await self.happenings("ship")
+        assert {"delayed", "retried", "suspended", "signalled", "resumed", "ended"} <= {*first} & {*second}
+        assert "held_back" in {*first} ^ {*second}, "only one label was left"
+
 
 class Quotes(Story):
     """A flow that needs two of four quotes, under a quota and a budget.
@@ -133,6 +141,15 @@ class Quotes(Story):
         await self.base.project_flow_summary(self.flow)
         summary = await self.base.read_flow_summary(self.flow)
         assert summary is not None and summary.public_flow_state == "failed", summary  # b did not make it
+
+    async def check_all_met(self) -> None:
+        rows = {row["execution_id"]: row for row in await self.rows("ff_exec_core")}
+        a, b, c, d = (rows[self.members[name].id.uuid] for name in "abcd")
+        assert (a["retry_count"], a["failure_reason"]) == (2, "attempt_timeout")
+        assert (b["retry_count"], b["failure_reason"], b["interrupt_cause"]) == (2, "execution_deadline", "budget")
+        assert (c["lease_reclaim_count"], c["retry_count"], d["total_attempt_count"]) == (1, 0, 0)
+        held = [life for kind in ("quote", "probe") for life in await self.happenings(kind) if "held_back" in life]
+        assert len(held) == 2, "b, and a or c"
 
 
 class Yard(Story):
@@ -200,3 +217,8 @@ class Yard(Story):
             self.check_versions(each)
         for row in (await self.by_kind())["work"]:
             assert (row["replay_count"], row["public_state"]) == (1, "completed"), row
+
+    async def check_all_met(self) -> None:
+        for life in await self.happenings("work"):
+            assert life.count("revoked") == life.count("lease_expired") == life.count("replayed") == 1, life
+            assert life.count("suspended") == life.count("ended") == 2, life

@@ -56,6 +56,10 @@ class Story(ABC):
     async def check(self) -> None:
         """All runs have ended: as they should have."""
 
+    @abstractmethod
+    async def check_all_met(self) -> None:
+        """Nothing disturbed the story, and all that is to meet in it has met."""
+
     async def people(self) -> int:
         """What people do at a quiet moment; how much that was."""
         return await self.answers("ann", "bob")
@@ -105,6 +109,13 @@ class Story(ABC):
         return done
 
     # ---- looking
+
+    async def happenings(self, kind: str) -> list[list[str]]:
+        """What happened to each run of a task, in words of its history, sorted."""
+        rows = (await self.by_kind())[kind]
+        idents = [ExecutionId.of(row["partition_key"], row["execution_id"]) for row in rows]
+        pages = [await self.base.history(ident, 500) for ident in idents]
+        return sorted([entry.what.value for entry in page.items] for page in pages)
 
     async def rows(self, table: str) -> list[dict[str, Any]]:
         """Those of this tenant, where the table tells tenants apart."""
