@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Any
 
-from flowfabric import App, ExecutionId, OpenWaitpoint, RunError
+from flowfabric import App, ExecutionId, OpenWaitpoint
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError
 from flowfabric.store.schema import TABLES
@@ -129,14 +129,8 @@ class Story(ABC):
             found.setdefault(row["execution_kind"], []).append(row)
         return found
 
-    async def result(self) -> Any:
-        try:
-            return await self.client.run(self.root, await self._task()).result(timeout=1)
-        except RunError as error:
-            return error
-
-    async def _task(self) -> str:
-        return next(row["execution_kind"] for row in await self.rows("ff_exec_core") if row["execution_id"] == self.root.uuid)
+    async def result(self, task: str) -> Any:
+        return await self.client.run(self.root, task).result(timeout=1)
 
 
 async def sound(engine: Engine) -> None:
