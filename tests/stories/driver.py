@@ -18,7 +18,8 @@ MAX_STOPS, MOST_AT_ONCE = 500, 20
 class World:
     def __init__(self, base: Engine, clock: ManualClock, *stories: Story) -> None:
         self.base, self.clock, self.stories = base, clock, stories
-        self._ended = False
+        self.is_quiet = False
+        """Whether nothing disturbs the stories."""
 
     async def begin(self) -> None:
         for story in self.stories:
@@ -35,24 +36,27 @@ class World:
                     return each
                 done += some
             done += sum([await story.people() for story in self.stories])
-            if not self._ended and all([await story.is_over() for story in self.stories]):
-                await self._over()
-            if self._ended and (not forgets or await left(self.base) == {}):
+            if await self._have_ended() and (not forgets or await left(self.base) == {}):
                 await sound(self.base)
                 return None
             busy = busy + 1 if done else 0
             if 0 < busy < MOST_AT_ONCE:
                 pause = FIRST_PAUSE_MS
                 continue
-            await self._pass(processes, DAY_MS if self._ended else pause)
+            await self._pass(processes, DAY_MS if all(story.has_ended for story in self.stories) else pause)
             pause = min(2 * pause, DAY_MS)
         raise AssertionError(f"it goes on for ever: {await self.state()}")
 
-    async def _over(self) -> None:
-        await sound(self.base)
+    async def _have_ended(self) -> bool:
+        """All of them; each is looked at when it ends, before it is forgotten."""
         for story in self.stories:
-            await story.check()
-        self._ended = True
+            if not story.has_ended and await story.is_over():
+                await sound(self.base)
+                await story.check()
+                if self.is_quiet:
+                    await story.check_all_met()
+                story.has_ended = True
+        return all(story.has_ended for story in self.stories)
 
     async def _pass(self, processes: Sequence[Process], pause: int) -> None:
         """Time goes on to where something is due, or by a little."""
@@ -61,7 +65,7 @@ class World:
         self.clock.now_ms = min([due for due in dues if due is not None] + [now + pause])
 
     async def state(self) -> object:
-        if self._ended:
+        if all(story.has_ended for story in self.stories):
             return await left(self.base)
         return [
             (row["execution_kind"], row["public_state"]) for story in self.stories for row in await story.rows("ff_exec_core")

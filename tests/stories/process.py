@@ -10,7 +10,6 @@ from flowfabric import App, Worker
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.loop import Loop
 from flowfabric.loops.supervisor import Supervisor
-from flowfabric.plan import Applied
 from flowfabric.store.port import Store
 
 LEASE = "10m"
@@ -24,23 +23,22 @@ PATIENCE_S = 60.0
 
 
 class Gate:
-    """A store as one process sees it. At the n-th write, before it or right after it, something happens to that process."""
+    """A store as one process sees it. At the n-th write, before it or right after it, the process stands still."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self.writes, self.effective = 0, list[int]()
+        self.writes = 0
         self.halted, self.thawed = asyncio.Event(), asyncio.Event()
         self._at, self._after, self._is_dead = -1, False, False
-        self._then: Callable[[], None] = self.halt
         for name in (*WRITES, *READS):
             setattr(self, name, self._through(getattr(store, name), counts=name in WRITES))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def at(self, write: int, *, after: bool, then: Callable[[], None] | None = None) -> None:
-        """From now on, what happens there: it stands still, unless something else is said."""
-        self._at, self._after, self._then = self.writes + write, after, then or self.halt
+    def at(self, write: int, *, after: bool) -> None:
+        """Where it stands still, counted from now."""
+        self._at, self._after = self.writes + write, after
 
     def disarm(self) -> None:
         self._at = -1
@@ -60,15 +58,12 @@ class Gate:
             if counts:
                 self.writes += 1
                 here = self.writes == self._at
-            number = self.writes
             if here and not self._after:
-                self._then()
+                self.halt()
             await self._stand()
             answer = await call(*args, **kwargs)
-            if counts and (answer if isinstance(answer, list | tuple) else isinstance(answer, Applied)):
-                self.effective.append(number)
             if here and self._after:
-                self._then()
+                self.halt()
             await self._stand()
             return answer
 

@@ -11,6 +11,8 @@ from flowfabric.sdk.flow import Node
 from .process import LEASE_MS
 from .story import Story
 
+LANE = "work"
+"""The tenants share it; a quota of a whole lane needs one of its own."""
 LIMIT, LIMIT_MS = "2m", 120_000
 AGAIN = Retry(max=20, backoff="fixed", base="10s")
 NEW_AGAIN = Retry(max=30, backoff="fixed", base="20s")
@@ -25,10 +27,10 @@ class Order(Story):
 
     def declare(self, app: App, version: int) -> None:
         app.quota("carrier", concurrent=1)
-        app.budget("labels", hard={"labels": 1}, resets="1h", on_hard_limit=HardLimitAction.SUSPEND_EXECUTION)
+        app.budget("labels", hard={"labels": 1}, resets="12h", on_hard_limit=HardLimitAction.SUSPEND_EXECUTION)
         retry = AGAIN if version == 1 else NEW_AGAIN
 
-        @app.task(lane=self.tenant, retry=retry, timeout=LIMIT if version == 1 else "90s", quota="carrier")
+        @app.task(lane=LANE, retry=retry, timeout=LIMIT if version == 1 else "90s", quota="carrier")
         async def ship(ctx: Context, n: int, insured: bool = False) -> list[str]:
             booked = await ctx.step("book", self.note, f"book {n}", version)
             await ctx.sleep("1m")
@@ -42,11 +44,11 @@ class Order(Story):
             printed = await ctx.step("print", self.note, f"print {n}", version)
             return [booked, *sorted(answer.by for answer in decision.answers), printed]
 
-        @app.task(lane=self.tenant)
+        @app.task(lane=LANE)
         async def ghost(ctx: Context) -> None:
             await ctx.suspend("nobody answers")
 
-        @app.task(lane=self.tenant)
+        @app.task(lane=LANE)
         async def order(ctx: Context) -> list[Any]:
             reserved = await ctx.step("reserve", self.note, "reserve", version)
             calls = [ship.call(1), ship.call(2), ghost.call(deadline="3h")]
@@ -60,7 +62,7 @@ class Order(Story):
         self.root = (await self.client.named("order").submit(key="the order")).id
 
     async def check(self) -> None:
-        reserved, one, two, lost, closed = await self.result()
+        reserved, one, two, lost, closed = await self.result("order")
         assert lost == "expired"
         for n, parcel in enumerate((one, two), 1):
             assert [part.split(" by ")[0] for part in parcel] == [f"book {n}", "ann", "bob", f"print {n}"], parcel
@@ -69,6 +71,14 @@ class Order(Story):
         self.check_versions([reserved, closed])
         again = await self.client.named("order").submit(key="the order")
         assert again.id == self.root
+
+    async def check_all_met(self) -> None:
+        found = await self.by_kind()
+        assert [(row["retry_count"], row["lease_reclaim_count"]) for row in found["ship"]] == [(2, 0), (2, 0)]
+        assert [row["failure_reason"] for row in found["ship"]] == ["attempt_timeout"] * 2
+        first, second = await self.happenings("ship")
+        assert {"delayed", "retried", "suspended", "signalled", "resumed", "ended"} <= {*first} & {*second}
+        assert "held_back" in {*first} ^ {*second}, "only one label was left"
 
 
 class Quotes(Story):
@@ -82,10 +92,10 @@ class Quotes(Story):
 
     def declare(self, app: App, version: int) -> None:
         app.quota("mirror", concurrent=2)
-        app.budget("tokens", hard={"tokens": 10}, resets="1h", on_hard_limit=HardLimitAction.SUSPEND_EXECUTION)
+        app.budget("tokens", hard={"tokens": 10}, resets="12h", on_hard_limit=HardLimitAction.SUSPEND_EXECUTION)
         retry = AGAIN if version == 1 else NEW_AGAIN
 
-        @app.task(lane=self.tenant, retry=retry, timeout=LIMIT if version == 1 else "90s", quota="mirror")
+        @app.task(lane=LANE, retry=retry, timeout=LIMIT if version == 1 else "90s", quota="mirror")
         async def quote(ctx: Context, name: str, tokens: int) -> str:
             price = await ctx.step("price", self.note, f"price {name}", version)
             if self.first(f"away {name}"):
@@ -96,7 +106,7 @@ class Quotes(Story):
             await ctx.spend("tokens", tokens=tokens, key=str(ctx.execution_id))
             return str(price)
 
-        @app.task(lane=self.tenant, quota="mirror", retry=retry)
+        @app.task(lane=LANE, quota="mirror", retry=retry)
         async def probe(ctx: Context) -> str:
             price = await ctx.step("price", self.note, "price c", version)
             if self.first("lost"):
@@ -105,11 +115,11 @@ class Quotes(Story):
             await ctx.spend("tokens", tokens=10, key=str(ctx.execution_id))
             return str(price)
 
-        @app.task(lane=self.tenant)
+        @app.task(lane=LANE)
         async def pick() -> str:
             return f"picked by v{version}"
 
-        @app.task(lane=self.tenant)
+        @app.task(lane=LANE)
         async def report(picked: str, comment: str = "") -> str:
             return f"{picked}{comment}"
 
@@ -128,11 +138,20 @@ class Quotes(Story):
     async def check(self) -> None:
         ends = {name: await self.client.run(str(node.id)).state() for name, node in self.members.items()}
         assert ends == {**dict.fromkeys(["a", "c", "pick", "report"], "completed"), "b": "expired", "d": "cancelled"}, ends
-        assert (await self.result()).startswith("picked by v")
+        assert (await self.result("report")).startswith("picked by v")
         assert self.happened["slow a"] > 0 and self.steps["price d"] == 0
         await self.base.project_flow_summary(self.flow)
         summary = await self.base.read_flow_summary(self.flow)
         assert summary is not None and summary.public_flow_state == "failed", summary  # b did not make it
+
+    async def check_all_met(self) -> None:
+        rows = {row["execution_id"]: row for row in await self.rows("ff_exec_core")}
+        a, b, c, d = (rows[self.members[name].id.uuid] for name in "abcd")
+        assert (a["retry_count"], a["failure_reason"]) == (2, "attempt_timeout")
+        assert (b["retry_count"], b["failure_reason"], b["interrupt_cause"]) == (2, "execution_deadline", "budget")
+        assert (c["lease_reclaim_count"], c["retry_count"], d["total_attempt_count"]) == (1, 0, 0)
+        held = [life for kind in ("quote", "probe") for life in await self.happenings(kind) if "held_back" in life]
+        assert len(held) == 2, "b, and a or c"
 
 
 class Yard(Story):
@@ -160,7 +179,7 @@ class Yard(Story):
             four = await ctx.step("four", self.note, f"four {n}", version)
             return [one, two, three, four]
 
-        @app.task(lane=self.tenant)
+        @app.task(lane=LANE)
         async def job(ctx: Context, careful: bool = False) -> list[list[str]]:
             done: list[list[str]] = await ctx.children(work.call(1), work.call(2))
             if version > 1:
@@ -192,7 +211,7 @@ class Yard(Story):
         return self.was == "replayed" and await super().is_over()
 
     async def check(self) -> None:
-        found = await self.result()
+        found = await self.result("job")
         assert [[part.split(" by ")[0] for part in each] for each in found] == [
             [f"{word} {n}" for word in ("one", "two", "three", "four")] for n in (1, 2)
         ]
@@ -200,3 +219,8 @@ class Yard(Story):
             self.check_versions(each)
         for row in (await self.by_kind())["work"]:
             assert (row["replay_count"], row["public_state"]) == (1, "completed"), row
+
+    async def check_all_met(self) -> None:
+        for life in await self.happenings("work"):
+            assert life.count("revoked") == life.count("lease_expired") == life.count("replayed") == 1, life
+            assert life.count("suspended") == life.count("ended") == 2, life

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from typing import Any
 
-from flowfabric import App, ExecutionId, OpenWaitpoint, RunError
+from flowfabric import App, ExecutionId, OpenWaitpoint
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError
 from flowfabric.store.schema import TABLES
@@ -39,6 +39,7 @@ class Story(ABC):
         self.links: list[OpenWaitpoint] = []
         self.answered: set[tuple[str, str]] = set()
         self.root: ExecutionId
+        self.has_ended = False
 
     def app(self, engine: Engine, version: int = 1) -> App:
         app = App("memory://", engine=engine, namespace=self.tenant)
@@ -54,6 +55,10 @@ class Story(ABC):
     @abstractmethod
     async def check(self) -> None:
         """All runs have ended: as they should have."""
+
+    @abstractmethod
+    async def check_all_met(self) -> None:
+        """Nothing disturbed the story, and all that is to meet in it has met."""
 
     async def people(self) -> int:
         """What people do at a quiet moment; how much that was."""
@@ -105,6 +110,13 @@ class Story(ABC):
 
     # ---- looking
 
+    async def happenings(self, kind: str) -> list[list[str]]:
+        """What happened to each run of a task, in words of its history, sorted."""
+        rows = (await self.by_kind())[kind]
+        idents = [ExecutionId.of(row["partition_key"], row["execution_id"]) for row in rows]
+        pages = [await self.base.history(ident, 500) for ident in idents]
+        return sorted([entry.what.value for entry in page.items] for page in pages)
+
     async def rows(self, table: str) -> list[dict[str, Any]]:
         """Those of this tenant, where the table tells tenants apart."""
         names = TABLES[table].names
@@ -117,14 +129,8 @@ class Story(ABC):
             found.setdefault(row["execution_kind"], []).append(row)
         return found
 
-    async def result(self) -> Any:
-        try:
-            return await self.client.run(self.root, await self._task()).result(timeout=1)
-        except RunError as error:
-            return error
-
-    async def _task(self) -> str:
-        return next(row["execution_kind"] for row in await self.rows("ff_exec_core") if row["execution_id"] == self.root.uuid)
+    async def result(self, task: str) -> Any:
+        return await self.client.run(self.root, task).result(timeout=1)
 
 
 async def sound(engine: Engine) -> None:
