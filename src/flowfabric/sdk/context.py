@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import msgspec
 
-from flowfabric.errors import EngineError, StateError, StateKind
+from flowfabric.errors import EngineError
 from flowfabric.model.budget import HardBreach, HardLimitAction, UsageDimensions
 from flowfabric.model.lease import Work
 from flowfabric.model.step import StepRecord
@@ -19,17 +19,11 @@ from flowfabric.model.stream import BestEffortLive, Durable, DurableSummary, Fra
 from flowfabric.model.waitpoint import (
     APPROVED,
     REJECTED,
-    Binding,
     Condition,
-    ConditionMet,
     Count,
     CountKind,
-    FreshWaitpoint,
-    PendingWaitpoint,
     ReasonCode,
-    ResumeSignal,
     Single,
-    UsePending,
 )
 from flowfabric.sdk.budgets import budget_id, told_of_unknown
 from flowfabric.sdk.calls import called
@@ -39,7 +33,8 @@ from flowfabric.sdk.order import STEP, Order
 from flowfabric.sdk.payloads import from_json, result_of, sealed, to_json, unsealed
 from flowfabric.sdk.times import Span, millis
 from flowfabric.sdk.tries import is_away, is_lost, persist
-from flowfabric.sdk.waits import Decision, Notify, OpenWaitpoint, Signal, Wait, answered, decided, kept, schema_of
+from flowfabric.sdk.waiting import wait_for
+from flowfabric.sdk.waits import Decision, Notify, Signal, Wait, decided, schema_of
 
 if TYPE_CHECKING:
     from flowfabric.engine.engine import Engine
@@ -47,9 +42,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 log = logging.getLogger("flowfabric.task")
-GONE_ON = ("resumed", "timed_out_auto_resume")
-SHUT = (StateKind.WAITPOINT_CLOSED, StateKind.WAITPOINT_NOT_PENDING, StateKind.PENDING_WAITPOINT_EXPIRED)
-"""The mailbox of an earlier run, which was cancelled or came too late: whoever was asked is asked again."""
 
 
 class Context:
@@ -262,94 +254,7 @@ class Context:
         schema = schema_of(payload, f"task {self.task}: wait {name!r}")
         asked = None if notify is None else self.order.number(f"{name}: opened", f"{name}: told")
         position = self.order.reach(name, "wait")
-        return self._wait(Wait(position, name, condition, wait_ms, reason, notify, asked, payload, names, schema, approvers))
-
-    async def _wait(self, wait: Wait) -> list[Signal]:
-        try:
-            record = await self._found(wait.position, wait.name, "wait")
-            if record is None:
-                signals = await self._gone_on(wait)
-                if signals is None:
-                    signals = await self._suspended(wait)
-                record = await self._record(wait.position, wait.name, [kept(signal) for signal in signals], "wait")
-            return answered(self._stored(record), wait.payload, self.task, wait.name)
-        finally:
-            self.order.left(wait.position)
-
-    async def _gone_on(self, wait: Wait) -> Sequence[ResumeSignal] | None:
-        """What ended this very wait, if it is over: before now, or before a crash."""
-        if self._first:
-            return None
-        last = await self.ask(wait.name, lambda: self._engine.read_last_suspension(self.execution_id))
-        if last is None or last.pointer != wait.pointer or last.close_reason not in GONE_ON:
-            return None
-        return await self.ask(wait.name, lambda: self._engine.read_resume_signals(self.execution_id))
-
-    async def _suspended(self, wait: Wait) -> Sequence[ResumeSignal]:
-        """Parks, unless what it would wait for is there already."""
-        if wait.notify is None:
-            return await self._suspend(wait, FreshWaitpoint(uuid4(), wait.name, wait.schema))
-        try:
-            return await self._suspend(wait, UsePending(await self._told(wait)))
-        except StateError as error:
-            if error.kind not in SHUT:
-                raise
-        made = await self._open(wait)
-        await self._tell(wait, made.waitpoint_id, made.links or (("", made.hmac_token),))
-        return await self._suspend(wait, UsePending(made.waitpoint_id))
-
-    async def _suspend(self, wait: Wait, binding: Binding) -> Sequence[ResumeSignal]:
-        for key in (wait.pointer, f"{wait.pointer}:{self._work.lease_epoch}"):
-            until = None if wait.timeout_ms is None else await self._now() + wait.timeout_ms
-            made = wait.suspension(uuid4(), binding, until, key)
-            answer = await self.ask(wait.name, partial(self._engine.suspend, self._work.handle, made))
-            if isinstance(answer, ConditionMet):
-                return answer.details.signals
-            if answer.details.suspension_id == made.suspension_id:
-                break  # else it is the answer to an earlier run, which this one is not bound by
-        raise self._parking()
-
-    async def _told(self, wait: Wait) -> UUID:
-        """The mailbox is there, and known, before anybody is told of it: an answer at once, or to the link of a run that died
-        right after it had told, is not lost."""
-        assert wait.asked is not None
-        opened, told = f"{wait.name}: opened", f"{wait.name}: told"
-        record = await self._found(wait.asked, opened, "waitpoint")
-        if record is not None and await self._found(wait.asked + 1, told, "told") is not None:
-            return UUID(self._stored(record))
-        if record is None:
-            made = await self._open(wait)
-            ident, links = made.waitpoint_id, list(made.links) or [("", str(made.hmac_token))]
-            await self._record(wait.asked, opened, str(ident), "waitpoint")
-        else:
-            ident = UUID(self._stored(record))
-            links = []
-            for approver in wait.approvers or ("",):
-                read = partial(self._engine.read_held_waitpoint_token, self._work.handle, ident, approver)
-                found = await self.ask(opened, read)
-                if found is None:
-                    raise StateError(StateKind.WAITPOINT_CLOSED)
-                links.append((approver, found))
-        await self._tell(wait, ident, links)
-        await self._record(wait.asked + 1, told, None, "told")
-        return ident
-
-    async def _open(self, wait: Wait) -> PendingWaitpoint:
-        made = partial(
-            self._engine.create_waitpoint,
-            self._work.handle,
-            wait.name,
-            signal_names=wait.names,
-            payload_schema=wait.schema,
-            approvers=wait.approvers,
-        )
-        return await self.ask(wait.name, made)
-
-    async def _tell(self, wait: Wait, ident: UUID, links: Sequence[tuple[str, str]]) -> None:
-        assert wait.notify is not None
-        with self.order.inside(f"wait {wait.name!r}"):
-            for approver, token in links:
-                await called(wait.notify, (OpenWaitpoint(str(self.execution_id), ident, token, approver),), {})
+        return wait_for(self, Wait(position, name, condition, wait_ms, reason, notify, asked, payload, names, schema, approvers))
 
     def approval(
         self,
