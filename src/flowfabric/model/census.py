@@ -18,7 +18,7 @@ LONG_WRITING_MS = 10_000
 
 
 class LongWriter(Struct, frozen=True, tag="long_writer"):
-    """A transaction of somebody on the database server that has been writing for long. Events committed after it began are not
+    """A transaction of any client of the database server that has been writing for long. Events committed after it began are not
     told before it ends: it might have begun to write one with a smaller number.
     """
 

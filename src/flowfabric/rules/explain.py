@@ -33,7 +33,7 @@ def explain(looked: Looked) -> Explanation:
 
 
 def _held_back_events(looked: Looked) -> list[Reason]:
-    """It keeps nothing from running, but whoever follows events hears late of what has become of it."""
+    """It keeps nothing from running, but subscribers hear late of what has become of it."""
     writer = looked.writer
     if writer is None:
         return []

@@ -73,5 +73,5 @@ def hold(partition: int, execution_id: UUID, version: int, column: str, now: int
 
 
 def hold_claimed(lease: HandleFields, column: str) -> Plan:
-    """One that has just been leased: whoever holds the lease gives it up."""
+    """One that has just been leased: its lease is given up."""
     return QUARANTINE_HELD(lease.execution_id.partition_index, **held_by(lease), detail=detail(column))

@@ -33,7 +33,7 @@ MAX_TOGETHER = 256
 
 
 class Untold(EngineError):
-    """Telling an end failed in a way that is nobody's known refusal; it is told again, and the fence knows it."""
+    """Telling an end failed with an error that is no known refusal; it is told again, and the fence knows it."""
 
     code = "untold"
     error_class = ErrorClass.RETRYABLE

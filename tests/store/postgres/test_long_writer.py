@@ -1,4 +1,4 @@
-"""A transaction of somebody else that writes for long holds back events: it is named where people look."""
+"""A foreign transaction that writes for long holds back events: it is named where operators look."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def writing(options: Options) -> psycopg.Connection:
-    """Somebody else's connection, with a transaction that has written."""
+    """A foreign connection with a transaction that has written."""
     db = psycopg.connect(options.url, application_name="report")
-    db.execute("CREATE TABLE somebody_else (x int)")
+    db.execute("CREATE TABLE foreign_table (x int)")
     return db
 
 
