@@ -7,7 +7,7 @@ import json
 import pytest
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import TransportError
+from flowfabric.errors import StateError, StateKind, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Replayed, ReplayExecutionArgs
 from flowfabric.model.flow import EdgePolicy
@@ -31,7 +31,7 @@ from .flow_helpers import (
     states,
     submit,
 )
-from .helpers import attempt, outbox, row, state, told
+from .helpers import attempt, dump, outbox, row, state, told
 
 
 async def replay(engine: Engine, ident: ExecutionId) -> Replayed:
@@ -192,3 +192,21 @@ async def test_a_projector_that_counted_before_a_replay_does_not_settle_the_flow
     await replay(engine, graph["a"])
     assert isinstance(await engine.store.commit(late), Refused)
     assert (await rows_of(engine, "ff_flow_core"))[0]["settled_at_ms"] is None
+
+
+@pytest.mark.meets("replay", "retention", "flow")
+@pytest.mark.parametrize("outcome", ["failed", "success"])
+async def test_a_member_whose_upstream_was_removed_is_not_replayed(engine: Engine, clock: ManualClock, outcome: str) -> None:
+    graph = await submit(engine, "a>b a>c")
+    await finish(engine, graph, "a", outcome)
+    if outcome == "success":
+        for name in "bc":
+            await finish(engine, graph, name, "failed")
+    clock.advance(8 * 86_400_000)
+    await engine.dispatch_completions()
+    assert await engine.trim_retention("a") == 1
+    before = await dump(engine)
+    with pytest.raises(StateError, match=f"retention has removed {graph['a'].uuid}") as caught:
+        await replay(engine, graph["b"])
+    assert caught.value.kind is StateKind.DEPS_NOT_SATISFIED
+    assert await dump(engine) == before

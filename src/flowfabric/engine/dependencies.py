@@ -31,7 +31,7 @@ from flowfabric.model.flow import (
 from flowfabric.model.lease import EndArgs, Handle
 from flowfabric.model.state import PublicState
 from flowfabric.plan import Applied
-from flowfabric.rules import attempts, children, edges
+from flowfabric.rules import attempts, children, edges, operators
 from flowfabric.rules.decision import Decision, Snapshot
 from flowfabric.rules.edges import Applying, Child
 from flowfabric.rules.fence import check_fence
@@ -164,11 +164,24 @@ class Dependencies(Flows):
 
     async def replay_execution(self, args: ReplayExecutionArgs) -> Replayed:
         """Starts an ended execution again, as a new generation; a skipped member of a flow waits for its upstreams again."""
-        replayed = await super().replay_execution(args)
         ident = execution_id(args.execution_id)
+        refused = operators.check_upstreams(*await self._upstreams(ident))
+        if refused is not None:
+            raise refused
+        replayed = await super().replay_execution(args)
         if replayed.public_state is PublicState.WAITING_CHILDREN:
             await self._look_again(ident)
         return replayed
+
+    async def _upstreams(self, ident: ExecutionId) -> tuple[list[UUID], set[UUID]]:
+        """What a member comes after, and what of it is kept."""
+        owner = (ident.partition_index, ident.uuid)
+        rows = (await self.store.load((ScanAll("edges_in", [owner], MAX_GRAPH_EDGES),))).rows[0]
+        wanted = [Edge(*row).upstream_eid for row in rows]
+        if not wanted:
+            return [], set()
+        read = GetAll("ff_exec_core", [(ident.partition_index, each) for each in wanted], ("execution_id",))
+        return wanted, {row[0] for row in (await self.store.load((read,))).rows[0]}
 
     async def _look_again(self, ident: ExecutionId) -> None:
         """What a blocked execution waits for may be over already; then it waits for nothing."""

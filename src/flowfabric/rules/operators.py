@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterable
 from typing import Any
 from uuid import UUID
 
-from flowfabric.errors import Corruption, NotFound, StateError, StateKind
+from flowfabric.errors import Corruption, EngineError, NotFound, StateError, StateKind
 from flowfabric.model.execution import Execution, Replayed
 from flowfabric.model.policy import stored_policy
 from flowfabric.model.state import PublicState
@@ -133,6 +134,16 @@ def replay(
     detail = f"{unsatisfied} dep(s) unsatisfied after replay"
     plan = REPLAY_SKIPPED(execution.partition_key, **values, details=details, blocking_detail=detail)
     return Act(plan, Replayed(PublicState.WAITING_CHILDREN), first=reset)
+
+
+def check_upstreams(upstreams: Iterable[UUID], kept: Collection[UUID]) -> EngineError | None:
+    """A member does not start again once retention has removed what it comes after: it would wait for it, or read its result."""
+    removed = next((each for each in upstreams if each not in kept), None)
+    if removed is None:
+        return None
+    return StateError(
+        StateKind.DEPS_NOT_SATISFIED, f"retention has removed {removed}, which it comes after; submit the flow again"
+    )
 
 
 def _rearmed(execution: Execution, now: int) -> tuple[int | None, str | None]:
