@@ -6,11 +6,12 @@ from uuid import UUID
 
 import pytest
 
+from flowfabric.errors import StateError, StateKind
 from flowfabric.model.execution import Execution, Replayed
 from flowfabric.model.policy import encode_policy, parse_policy
 from flowfabric.model.state import PublicState
 from flowfabric.rules.decision import Act, Decision
-from flowfabric.rules.operators import replay
+from flowfabric.rules.operators import check_upstreams, replay
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -166,3 +167,11 @@ def test_the_deadline_of_a_replay(deadline: int | None, origin: str | None, poli
     before = execution("ENDED", deadline_at_ms=deadline, deadline_origin=origin, policy=policy)
     after = stored(applied(replayed(before, NOW), before))
     assert (after.deadline_at_ms, after.deadline_origin) == kept
+
+
+def test_a_member_needs_what_it_comes_after() -> None:
+    first, second = UUID(int=1), UUID(int=2)
+    assert check_upstreams([], set()) is None
+    assert check_upstreams([first, second], {second, first}) is None
+    refused = check_upstreams([first, second], {first})
+    assert isinstance(refused, StateError) and refused.kind is StateKind.DEPS_NOT_SATISFIED and str(second) in str(refused)
