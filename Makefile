@@ -9,7 +9,7 @@ RESTARTS ?= $(if $(filter postgres,$(STORE)),3,0)
 SCENARIO ?= submit-claim-complete
 WORKLOAD ?=
 
-.PHONY: venv demo test check bench chaos docs clean
+.PHONY: venv demo test check bench chaos nightly docs clean
 
 venv: $(STAMP)
 
@@ -26,7 +26,7 @@ PURE = tests/rules tests/codec tests/test_ids.py tests/test_policy.py tests/test
 
 # the pure tests once, under the coverage gate; all others before them, three at a time, for many wait for processes they have started
 test: venv
-	$(BIN)/pytest -n 3 --dist loadgroup $(addprefix --ignore=,$(PURE))
+	$(BIN)/pytest -n 3 --dist loadgroup -m "not nightly" $(addprefix --ignore=,$(PURE))
 	$(BIN)/pytest -n 2 $(PURE) \
 		--cov=flowfabric.rules --cov=flowfabric.plan --cov=flowfabric.codec --cov-branch --cov-fail-under=100 --cov-report=term:skip-covered
 
@@ -43,6 +43,11 @@ bench: venv
 
 chaos: venv
 	$(BIN)/python -m tests.chaos --store $(STORE) --kills $(KILLS) --restarts $(RESTARTS)
+
+nightly: venv
+	$(BIN)/pytest -n 2 -m nightly
+	$(BIN)/python -m tests.chaos --store sqlite --kills 300
+	$(BIN)/python -m tests.chaos --store postgres --kills 300 --restarts 15
 
 docs: venv
 	$(BIN)/python -m docs.generate

@@ -202,7 +202,7 @@ def _sound(path: Path, what: str) -> Iterator[Violation]:
             said = db.execute(f"PRAGMA {pragma}").fetchall()
             if said != fine:
                 yield Violation(pragma, path.name, f"{what}: {said[:3]}")
-    except sqlite3.Error as error:
+    except (sqlite3.Error, UnicodeDecodeError) as error:  # the text of an error names what is damaged
         yield Violation("recovery", path.name, f"{what}: {error}")
     finally:
         db.close()

@@ -108,7 +108,7 @@ class Replay:
             for each in self._run.values()
             if each.step.startswith("create") and each.request["execution_id"] == ident
         )
-        self._handle = await self._engine.claim(lane, (), ClaimPolicy("w", "w-1", 30_000, 0))
+        self._handle = await self._engine.claim(lane, (), ClaimPolicy("w", "w-1", 30_000, 0, namespace=None))
         assert self._handle is not None
         assert self._engine.fields(self._handle).execution_id == ExecutionId(ident)
 

@@ -27,6 +27,8 @@ from flowfabric.testing import ManualClock
 
 from .helpers import GRACE_MS, LANE, TTL_MS, claim, create, fields, grant_args, outbox, row, told, two_stores, worker
 
+TENANT = "tenant"
+
 
 class Case:
     """One execution, alone on its store, and what may be done to it."""
@@ -41,7 +43,7 @@ class Case:
         return self.handle
 
     async def claim(self) -> None:
-        self.handle = await claim(self.engine)
+        self.handle = await claim(self.engine, worker(namespace=TENANT))
 
     async def lose(self) -> None:
         await self.claim()
@@ -180,7 +182,7 @@ async def test_an_operation_writes_exactly_its_events(
     engine: Engine, clock: ManualClock, prepare: Step, act: Step, lease: str, done: str, oper: str
 ) -> None:
     tags = {"cairn.instance_id": "blue"}
-    ident = await create(engine, namespace="tenant", tags=tags, execution_deadline_at=clock() + 10**8)
+    ident = await create(engine, namespace=TENANT, tags=tags, execution_deadline_at=clock() + 10**8)
     case = Case(engine, clock, ident)
     await prepare(case)
     before = await told(engine, ident)
@@ -191,7 +193,7 @@ async def test_an_operation_writes_exactly_its_events(
     for channel in ("ff_lease_event", "ff_completion_event", "ff_operator_event"):
         for event in await outbox(engine, channel):
             assert (event["execution_id"], event["partition_key"]) == (ident.uuid, 0)
-            assert (event["namespace"], event["instance_tag"]) == ("tenant", "blue")
+            assert (event["namespace"], event["instance_tag"]) == (TENANT, "blue")
 
 
 async def test_every_lease_event_names_the_lease_and_the_worker(engine: Engine, clock: ManualClock) -> None:

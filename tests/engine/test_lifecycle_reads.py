@@ -13,7 +13,7 @@ from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 from flowfabric.model.state import PublicState
 from flowfabric.testing import ManualClock
 
-from .helpers import LANE, claim, completed, create, fields, invalid, lost, new_id, row, running
+from .helpers import LANE, claim, completed, create, fields, invalid, lost, new_id, row, running, worker
 
 
 async def test_a_missing_execution_reads_as_none(engine: Engine) -> None:
@@ -47,7 +47,7 @@ async def test_describe_before_during_and_after_a_lease(engine: Engine, clock: M
     )  # fmt: skip
     assert (found.current_attempt, found.current_lease, found.total_attempt_count) == (None, None, 0)
     assert list(found.tags) == ["a.a", "b.b"] and found.created_at == clock()
-    handle = await claim(engine)
+    handle = await claim(engine, worker(namespace="ns"))
     held = fields(handle)
     clock.advance(5)
     await engine.renew(handle)

@@ -302,7 +302,8 @@ async def test_which_limit_is_stored(engine: Engine, policy: ExecutionPolicy | N
 async def test_expired_leases_are_listed_oldest_first_and_paged(engine: Engine, clock: ManualClock) -> None:
     made = {}
     for n, ttl in enumerate((300, 100, 200)):
-        made[ttl] = await running(engine, worker(n, ttl_ms=ttl), lane_id=f"l{n}", namespace=f"ns{n % 2}")
+        space = f"ns{n % 2}"
+        made[ttl] = await running(engine, worker(n, ttl_ms=ttl, namespace=space), lane_id=f"l{n}", namespace=space)
     await running(engine, lane_id="live")
     clock.advance(300)
     await engine.mark_lease_expired_if_due(made[200][0])

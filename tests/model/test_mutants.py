@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import sys
+from collections.abc import Collection, Iterable
+from typing import Any
 
 import pytest
 from hypothesis import seed
@@ -69,7 +71,20 @@ def sequences_until_caught(most: int = WITHIN, machine: type[Counting] = Watched
     return machine.failed
 
 
-@pytest.mark.parametrize("name", sorted(OF_THE_ENGINE))
+LONG_SEARCHES = {
+    "another_namespaces_work_is_let_go",
+    "failed_ones_are_forgotten_as_soon_as_others",
+    "late_results_taken",
+    "the_first_namespace_has_every_turn",
+}
+"""Found after many sequences, and each has tests of its own."""
+
+
+def found_by(names: Iterable[str], long: Collection[str] = LONG_SEARCHES) -> list[Any]:
+    return [pytest.param(name, marks=pytest.mark.nightly) if name in long else name for name in sorted(names)]
+
+
+@pytest.mark.parametrize("name", found_by(OF_THE_ENGINE))
 def test_planted_bug_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     OF_THE_ENGINE[name](monkeypatch)
     took = sequences_until_caught()

@@ -10,7 +10,7 @@ from hypothesis.stateful import run_state_machine_as_test
 from .quota_machine import QuotaMachine, quota_machine_on
 from .quota_mutants import QUOTA_MUTANTS
 from .test_model import budget
-from .test_mutants import CONTROL, WITHIN, Counting, sequences_until_caught
+from .test_mutants import CONTROL, WITHIN, Counting, found_by, sequences_until_caught
 
 STEPS = int(os.environ.get("FF_MODEL_STEPS", "20"))
 EXAMPLES = {"memory": 40, "sqlite-memory": 10, "sqlite-file": 3, "postgres": 3}
@@ -28,7 +28,14 @@ def test_quotas_follow_the_specification(store: str) -> None:
     run_state_machine_as_test(quota_machine_on(store), settings=budget(count, STEPS))
 
 
-@pytest.mark.parametrize("name", sorted(QUOTA_MUTANTS))
+LONG_SEARCHES = {
+    "a_rate_of_none_is_a_rate_of_one",
+    "a_shorter_window_is_remembered_for_a_longer_one",
+    "nobody_held_back_goes_on_with_other_limits",
+}
+
+
+@pytest.mark.parametrize("name", found_by(QUOTA_MUTANTS, LONG_SEARCHES))
 def test_planted_bug_of_quotas_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     QUOTA_MUTANTS[name](monkeypatch)
     took = sequences_until_caught(machine=WatchedQuotas, steps=STEPS)

@@ -105,7 +105,7 @@ async def test_two_processes_share_what_was_missed_and_what_comes(minutes: Minut
         missed = MAX_AT_ONCE + 60
         minutes.move(missed)
         with minutes.scheduler() as one, minutes.scheduler() as two:
-            await eventually(lambda: len(minutes.ran()) > 10)
+            await eventually(lambda: len(minutes.ran()) > 10 and len(noted(minutes.folder / "workers")) == 2)
             one.kill()
             await minutes.catch_up()
             with minutes.scheduler() as three:

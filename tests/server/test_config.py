@@ -163,7 +163,7 @@ def test_an_address_of_postgres_that_is_no_url_is_refused_for_that_and_not_shown
 def test_how_many_partitions_there_are_cannot_be_changed(name: str, count: str) -> None:
     assert settings_of({**LEAST, name: count}) == settings_of({**LEAST, name: ""}) == settings_of(LEAST)
     for other in ("1", "64", "x", "-1"):
-        with pytest.raises(ConfigError, match=f"^invalid value for {name}: it is {count} here"):
+        with pytest.raises(ConfigError, match=f"^invalid value for {name}: {count} is the only one here"):
             settings_of({**LEAST, name: other})
 
 

@@ -347,7 +347,7 @@ def test_every_operation_that_takes_a_namespace_is_held_to_it() -> None:
     free = {"read_events", "list_expired_leases"}
     for name, operation in OPERATIONS.items():
         if places_of(request_type(name)) is not None and name not in free:
-            assert operation.bound in NAMED, name
+            assert operation.bound in {*NAMED, Bound.OWN}, name
     assert OPERATIONS["list_expired_leases"].bound is Bound.NEVER
     assert FIELD == "namespace"
 

@@ -41,8 +41,8 @@ class QuotaBackend(Protocol):
     async def open_quota(self, quota_policy_id: UUID) -> None:
         """Takes a closing back."""
 
-    async def quotas_open_at(self, *lanes: str) -> int | None:
-        """When the first of the full quotas of these lanes opens by itself; None where none does."""
+    async def quotas_open_at(self, *lanes: str, namespace: str = "default") -> int | None:
+        """When the first of the full quotas of a namespace in these lanes opens by itself; None where none does."""
 
     async def check_admission(self, args: CheckAdmissionArgs) -> Admission:
         """Whether an execution may start under these limits; if so, it holds a slot until that is released."""
