@@ -17,6 +17,7 @@ from flowfabric.model.waitpoint import DeliverSignalArgs
 
 from .child import Setup
 from .engine_log import EngineLog
+from .heard import Heard
 from .logs import Log, read_history
 from .stores import entered
 from .task_plan import HOPELESS, NAMESPACES, QUORUM, RETENTION_MS, TASK_LANES, Order, order
@@ -129,13 +130,14 @@ class Client:
                 raise  # else it is closed by now
 
     async def _trim(self) -> None:
-        """Forgets what ended a few seconds ago, while parents and flows that read it may be under way."""
-        engine = await self._apps[NAMESPACES[0]].engine()
+        """Forgets what ended a few seconds ago, once the subscriber has heard of it; parents and flows may be under way."""
+        engine, heard = await self._apps[NAMESPACES[0]].engine(), Heard(self._setup.folder)
         while True:
             await asyncio.sleep(TRIM_S)
-            for lane in TASK_LANES:
-                with suppress(EngineError):
-                    await engine.trim_retention(lane, RETENTION_MS, batch=200)
+            with suppress(EngineError):
+                age_ms = await heard.age_ms(engine)
+                for lane in TASK_LANES if age_ms is not None else ():
+                    await engine.trim_retention(lane, max(RETENTION_MS, age_ms or 0), batch=200)
 
     async def _insist(self, work: Callable[[], Awaitable[Any]]) -> Any:
         while True:

@@ -202,6 +202,7 @@ async def test_a_member_whose_upstream_was_removed_is_not_replayed(engine: Engin
     if outcome == "success":
         for name in "bc":
             await finish(engine, graph, name, "failed")
+    await engine._cascade.finish()
     clock.advance(8 * 86_400_000)
     await engine.dispatch_completions()
     assert await engine.trim_retention("a") == 1

@@ -174,14 +174,17 @@ class Dependencies(Flows):
         return replayed
 
     async def _upstreams(self, ident: ExecutionId) -> tuple[list[UUID], set[UUID]]:
-        """What a member comes after, and what of it is kept."""
+        """What a member comes after, and what of it is kept. Edges without a flow have no upstreams to be removed."""
         owner = (ident.partition_index, ident.uuid)
         rows = (await self.store.load((ScanAll("edges_in", [owner], MAX_GRAPH_EDGES),))).rows[0]
-        wanted = [Edge(*row).upstream_eid for row in rows]
-        if not wanted:
+        found = [Edge(*row) for row in rows]
+        if not found:
             return [], set()
-        read = GetAll("ff_exec_core", [(ident.partition_index, each) for each in wanted], ("execution_id",))
-        return wanted, {row[0] for row in (await self.store.load((read,))).rows[0]}
+        wanted = [edge.upstream_eid for edge in found]
+        upstreams = GetAll("ff_exec_core", [(ident.partition_index, each) for each in wanted], ("execution_id",))
+        flow = Get("ff_flow_core", (ident.partition_index, found[0].flow_id), ("flow_id",))
+        kept, header = (await self.store.load((upstreams, flow))).rows
+        return (wanted if header else []), {row[0] for row in kept}
 
     async def _look_again(self, ident: ExecutionId) -> None:
         """What a blocked execution waits for may be over already; then it waits for nothing."""
