@@ -264,6 +264,21 @@ async def test_a_loop_that_waits_for_its_restart_does_not_start_after_a_stop(mon
     assert not loop.entered.is_set()
 
 
+async def test_loops_that_were_all_cancelled_are_not_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that ends cancels all its tasks; nothing starts again behind it."""
+    monkeypatch.setattr("flowfabric.loops.supervisor.RESTART_S", 0.02)
+    supervisor = Supervisor(memory_engine(), SLOW)
+    supervisor.start()
+    await asyncio.sleep(0)
+    tasks = dict(supervisor._tasks)
+    for task in tasks.values():
+        task.cancel()
+    await asyncio.wait(tasks.values())
+    await asyncio.sleep(0.05)
+    assert supervisor._tasks == tasks and not supervisor.is_running
+    await supervisor.stop(SOON_S)
+
+
 async def test_an_idle_supervisor_sleeps(tmp_path: Path) -> None:
     """No due time, no work: no loop runs again within its interval."""
     async with live(tmp_path) as engine:

@@ -112,7 +112,12 @@ class Supervisor:
         self._engine.onlooker.scanner_errors(loop.name)
         why = "cancelled" if task.cancelled() else repr(error)
         log.error("%s ended (%s); restarting it", loop.name, why, exc_info=error, extra={"scanner": loop.name})
-        self._restarts[loop.name] = asyncio.get_running_loop().call_later(RESTART_S, self._launch, loop)
+        self._restarts[loop.name] = asyncio.get_running_loop().call_later(RESTART_S, self._restart, loop)
+
+    def _restart(self, loop: Loop) -> None:
+        """Not where every loop was cancelled: the program cancels all its tasks, as it does at its end."""
+        if len(self._tasks) == 1 or not all(task.cancelled() for task in self._tasks.values()):
+            self._launch(loop)
 
     async def run_once(self) -> int:
         """One pass of every loop, for tests and for clocks that are moved by hand."""
