@@ -79,6 +79,8 @@ class Push:
         except RuntimeError:  # the loop was closed in between
             counted.close()
             return self._collected()
+        if self._is_over:  # it ended in between, and looked for an earlier count to cancel
+            self._counting.cancel()
         try:
             return self._counting.result(2 * PATIENCE_S)
         except CancelledError:
