@@ -30,7 +30,7 @@ class BudgetBackend(Protocol):
         """Limits per dimension, and when they start anew. Creating it again changes nothing."""
 
     async def update_budget(self, args: UpdateBudgetArgs) -> BudgetUpdated | BudgetUnchanged:
-        """Other limits for a budget that exists, from the next report and the next claim on. Whoever has room by that goes on."""
+        """Other limits for a budget that exists, from the next report and the next claim on. What has room then goes on."""
 
     async def report_usage(self, handle: Handle, budget_id: UUID, usage: UsageDimensions) -> UsageResult:
         """What a worker has used, counted whether or not its lease still holds."""
@@ -64,7 +64,7 @@ class BudgetBackend(Protocol):
         """Executions that wait for a budget that has room again can be claimed; how many."""
 
     async def release_overlooked(self) -> int:
-        """Executions that waited when their budget was reset or changed, and were not released by whoever did that; how many."""
+        """Executions that waited when their budget was reset or changed, and were not released by that operation; how many."""
 
     async def forget_usage_keys(self) -> int:
         """Drops what is remembered of reports past its time; how many."""

@@ -77,7 +77,7 @@ class Budgets(QuotaUpkeep):
         return _Found(await read_books(self.store, budget))
 
     async def update_budget(self, args: UpdateBudgetArgs) -> BudgetUpdated | BudgetUnchanged:
-        """Other limits for a budget that exists, from the next report and the next claim on. Whoever has room by that goes on."""
+        """Other limits for a budget that exists, from the next report and the next claim on. What has room then goes on."""
         new = budget_checks.other_limits(args)
 
         def rule(found: _Found) -> Decision:
@@ -250,7 +250,7 @@ class Budgets(QuotaUpkeep):
                 return done
 
     async def release_overlooked(self) -> int:
-        """Executions that waited when their budget was reset or changed, and were not released by whoever did that; how many."""
+        """Executions that waited when their budget was reset or changed, and were not released by that operation; how many."""
         done = 0
         async for budget in self._every_budget():
             resets = Scan("usage_of", {"budget_id": budget}, limit=reading.MAX_ROWS, columns=("last_reset_at_ms",))

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from flowfabric.engine import checks
-from flowfabric.engine.admissions import Claimer, Later
+from flowfabric.engine.admissions import SHORTEST_WAIT_S, Claimer, Later
 from flowfabric.engine.quarantine import hold_claimed
 from flowfabric.engine.routes import Routes
 from flowfabric.errors import Corruption, EngineError
@@ -45,7 +45,6 @@ log = logging.getLogger("flowfabric.engine")
 T = TypeVar("T")
 
 POLL_S = 5.0
-SHORTEST_WAIT_S = 0.001
 CALM_S = 0.02
 """At least this long between two looks at a quota that is full, however many leases end meanwhile."""
 AT_ANY_TIME = Later()
