@@ -41,7 +41,7 @@ async def served(store_url: str) -> AsyncIterator[str]:
         "FF_WAITPOINT_HMAC_SECRET": "2a" * 32,
         "FF_LISTEN_ADDR": "127.0.0.1:0",
     }
-    command = (sys.executable, "-m", "flowfabric.cli.entry", "server")
+    command = (sys.executable, "-m", "flowfabric.cli.main", "server")
     process = await asyncio.create_subprocess_exec(*command, env=environ, stdout=asyncio.subprocess.PIPE, stderr=None)
     assert process.stdout is not None
     try:

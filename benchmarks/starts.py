@@ -65,7 +65,7 @@ async def _until_done(place: Path, env: Mapping[str, str]) -> float:
 
 def _seconds_until_done(folder: str, env: Mapping[str, str]) -> float:
     began = time.perf_counter()
-    command = [sys.executable, "-m", "flowfabric.cli.entry", "dev", "app.py"]
+    command = [sys.executable, "-m", "flowfabric.cli.main", "dev", "app.py"]
     with subprocess.Popen(command, cwd=folder, env=env, stdout=subprocess.PIPE, text=True) as dev:
         try:
             assert dev.stdout is not None
@@ -88,7 +88,7 @@ async def run_import(store: str, n: int, workers: int) -> list[Measured]:
     """Processor time of fresh processes, the bare ones in between."""
     with TemporaryDirectory(prefix="flowfabric-bench-", dir=".") as place:
         env = _with_bytecode(place)
-        taken: dict[str, list[float]] = {modules: [] for modules in (BARE, "flowfabric", "flowfabric.cli.entry")}
+        taken: dict[str, list[float]] = {modules: [] for modules in (BARE, "flowfabric", "flowfabric.cli.main")}
         for turn in range(n + 1):
             for modules, spent in taken.items():
                 seconds = await asyncio.to_thread(_imported, modules, env)

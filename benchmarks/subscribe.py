@@ -8,7 +8,7 @@ from statistics import median
 from benchmarks.engines import BULK, opened
 from benchmarks.report import Measured
 from flowfabric import Engine, ExecutionId
-from flowfabric.codec.cursor import BEGINNING
+from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.model.event import COMPLETION_EVENTS
 from flowfabric.plan import Arg, Emit, Form
 

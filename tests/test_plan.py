@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -9,9 +11,11 @@ from flowfabric import rules
 from flowfabric.plan import (
     Absent,
     Add,
+    After,
     AnyOf,
     Applied,
     Arg,
+    Before,
     Cond,
     Covered,
     Delete,
@@ -22,7 +26,6 @@ from flowfabric.plan import (
     Now,
     Once,
     Pick,
-    Ref,
     Refused,
     Span,
     Text,
@@ -31,7 +34,6 @@ from flowfabric.plan import (
     UpdateMany,
     Upsert,
     Wake,
-    Was,
     When,
     guard_values,
     walk,
@@ -49,7 +51,7 @@ BY_VERSION = (Cond("version", "=", Arg("version")),)
         (Now(Arg("x")), [Now(Arg("x")), Arg("x")]),
         (Once(Now(Arg("x"))), [Once(Now(Arg("x"))), Now(Arg("x")), Arg("x")]),
         (Text(("a", Arg("x"))), [Text(("a", Arg("x"))), "a", Arg("x")]),
-        (Was("c"), [Was("c")]),
+        (Before("c"), [Before("c")]),
         (Add(1), [Add(1), 1]),
         (Add(Arg("x")), [Add(Arg("x")), Arg("x")]),
         (Until("c"), [Until("c")]),
@@ -123,9 +125,9 @@ def test_a_call_without_an_argument_it_needs_fails(row: dict[str, Any]) -> None:
 
 
 def test_steps_and_wakes_are_kept_apart() -> None:
-    wake = Wake("ready", Ref("lane_id"))
-    form = Form("f", wake, Insert("t", ROW), wake, returning=("a", Was("b")))
-    assert (form.steps, form.wakes, form.returning) == ((Insert("t", ROW),), (wake, wake), ("a", Was("b")))
+    wake = Wake("ready", After("lane_id"))
+    form = Form("f", wake, Insert("t", ROW), wake, returning=("a", Before("b")))
+    assert (form.steps, form.wakes, form.returning) == ((Insert("t", ROW),), (wake, wake), ("a", Before("b")))
     assert repr(form) == "Form(f)"
 
 
@@ -228,9 +230,8 @@ def test_answers_compare_by_what_they_say() -> None:
 
 
 def declared() -> Iterator[Form]:
-    for name in ("attempts", "claims", "executions", "fence", "grants", "leases", "operators", "retention", "workers"):
-        module = __import__(f"{rules.__name__}.{name}", fromlist=[name])
-        for value in vars(module).values():
+    for found in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}."):
+        for value in vars(importlib.import_module(found.name)).values():
             yield from [value] if isinstance(value, Form) else []
             yield from (f for f in value.values() if isinstance(f, Form)) if isinstance(value, dict) else ()
 

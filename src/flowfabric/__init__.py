@@ -2,16 +2,16 @@
 
 from flowfabric.connect import PostgresBackend, SqliteBackend, connect, memory_engine
 from flowfabric.engine.backend import EngineBackend
+from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.kernel import Settings
 from flowfabric.errors import EngineError, FlowFabricError
 from flowfabric.ids import ExecutionId
-from flowfabric.layers.breaker import CircuitBreakerLayer
-from flowfabric.layers.layer import with_layers
-from flowfabric.layers.metrics import MetricsLayer
-from flowfabric.layers.rate_limit import RateLimitLayer
-from flowfabric.layers.tracing import TracingLayer
 from flowfabric.loops.loop import LoopSettings
+from flowfabric.middleware.breaker import CircuitBreakerLayer
+from flowfabric.middleware.layer import with_layers
+from flowfabric.middleware.metrics import MetricsLayer
+from flowfabric.middleware.rate_limit import RateLimitLayer
+from flowfabric.middleware.tracing import TracingLayer
 from flowfabric.model.attempt import FailureClass, FailureReason
 from flowfabric.model.budget import (
     CreateBudgetArgs,
@@ -63,7 +63,7 @@ from flowfabric.sdk.app import App
 from flowfabric.sdk.budgets import Budget
 from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
-from flowfabric.sdk.failures import (
+from flowfabric.sdk.exceptions import (
     BudgetExceeded,
     CancelRun,
     ChildFailed,
@@ -81,13 +81,13 @@ from flowfabric.sdk.failures import (
     UnknownBudget,
 )
 from flowfabric.sdk.flow import Node, all_of, any_of, quorum, race
-from flowfabric.sdk.logs import log_middleware
-from flowfabric.sdk.payloads import Codec, State
+from flowfabric.sdk.logging import log_middleware
 from flowfabric.sdk.quotas import Quota
 from flowfabric.sdk.retention import Retention
 from flowfabric.sdk.run import Run
+from flowfabric.sdk.serialization import Codec, State
 from flowfabric.sdk.task import Task
-from flowfabric.sdk.waits import Answer, Decision, OpenWaitpoint, Signal
+from flowfabric.sdk.waitpoints import Answer, Decision, OpenWaitpoint, Signal
 from flowfabric.sdk.worker import Worker
 
 __all__ = [

@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import structs
 
+from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.kernel import Settings
-from flowfabric.engine.onlooker import Onlooker
+from flowfabric.engine.telemetry import Telemetry
 from flowfabric.errors import ConfigError, RequiresDevMode
-from flowfabric.loops.apart import Apart
-from flowfabric.loops.led import Led
+from flowfabric.loops.leader_only import LeaderOnly
 from flowfabric.loops.loop import LoopSettings
+from flowfabric.loops.loop_thread import LoopThread
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.waitpoint import Seeded
 from flowfabric.store.clock import Clock, system_clock
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.port import Row
-from flowfabric.store.sqlite.failures import TROUBLE, reading
-from flowfabric.store.sqlite.looking import SqliteLook, existing
+from flowfabric.store.sqlite.errors import TROUBLE, reading
 from flowfabric.store.sqlite.opening import connect_to_look, unreadable
+from flowfabric.store.sqlite.read_only import ReadOnlySqlite, existing
 from flowfabric.store.sqlite.reader import dump_tables
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import DEFAULT_POOL_SIZE, SqliteStore
-from flowfabric.store.sqlite.target import is_memory, parse_target
+from flowfabric.store.sqlite.uri import is_memory, parse_target
 
 if TYPE_CHECKING:
     from flowfabric.store.postgres.connections import Options
@@ -76,12 +76,12 @@ class SqliteBackend(Engine):
         if self.store.loops is not None:
             return False
         store, engine_settings = self.store, self.settings  # and not self: an engine that is not closed can be collected
-        self.store.loops = Apart(lambda: _supervised(Engine(store, engine_settings), settings))
+        self.store.loops = LoopThread(lambda: _supervised(Engine(store, engine_settings), settings))
         self.store.loops.watched_by(self.onlooker)
         self.store.loops.start()
         return True
 
-    def watched_by(self, onlooker: Onlooker) -> None:
+    def watched_by(self, onlooker: Telemetry) -> None:
         super().watched_by(onlooker)
         if self.store.loops is not None:
             self.store.loops.watched_by(onlooker)
@@ -156,7 +156,7 @@ class PostgresBackend(Engine):
     """The engine on Postgres. One per event loop."""
 
     store: PostgresStore
-    _loops: Apart | None = None
+    _loops: LoopThread | None = None
 
     @classmethod
     async def connect(
@@ -182,15 +182,15 @@ class PostgresBackend(Engine):
         from flowfabric.store.postgres.leader import Election
 
         store, engine_settings, loops = self.store, self.settings, settings or POSTGRES_LOOPS
-        self._loops = Apart(
-            lambda: nullcontext(Led(Election(store.options), lambda: _supervised_beside(store, engine_settings, loops)))
+        self._loops = LoopThread(
+            lambda: nullcontext(LeaderOnly(Election(store.options), lambda: _supervised_beside(store, engine_settings, loops)))
         )
         self._loops.watched_by(self.onlooker)
         self._loops.start()
         weakref.finalize(self, self._loops.end).atexit = False
         return True
 
-    def watched_by(self, onlooker: Onlooker) -> None:
+    def watched_by(self, onlooker: Telemetry) -> None:
         super().watched_by(onlooker)
         if self._loops is not None:
             self._loops.watched_by(onlooker)
@@ -355,4 +355,4 @@ async def look_at(url: str) -> Engine:
         return await connect(url, loops=False)
     if url == "memory://":
         raise ConfigError("url: memory:// is seen by its own process only; use sqlite:///path or postgresql://host/database")
-    return Engine(SqliteLook(parse_target(sqlite_path(url))))
+    return Engine(ReadOnlySqlite(parse_target(sqlite_path(url))))

@@ -23,13 +23,13 @@ class Arg(Struct, frozen=True):
     name: str
 
 
-class Was(Struct, frozen=True):
+class Before(Struct, frozen=True):
     """A column of the guarded row before this plan."""
 
     column: str
 
 
-class Ref(Struct, frozen=True):
+class After(Struct, frozen=True):
     """A column of the guarded row as this plan leaves it."""
 
     column: str
@@ -216,7 +216,9 @@ class Pick(Struct, frozen=True):
 class Form:
     """The constant part of an operation. The first step decides; the rest follow from it."""
 
-    def __init__(self, name: str, *steps: Step | Wake, pick: Pick | None = None, returning: tuple[str | Was, ...] = ()) -> None:
+    def __init__(
+        self, name: str, *steps: Step | Wake, pick: Pick | None = None, returning: tuple[str | Before, ...] = ()
+    ) -> None:
         self.name = name
         self.steps: tuple[Step, ...] = tuple(s for s in steps if not isinstance(s, Wake))
         self.wakes: tuple[Wake, ...] = tuple(s for s in steps if isinstance(s, Wake))

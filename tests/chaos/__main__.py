@@ -15,11 +15,11 @@ from random import Random, SystemRandom
 from typing import Any
 
 from flowfabric import FlowFabricError
-from flowfabric.codec.cursor import decode_cursor, encode_cursor
+from flowfabric.codec.event_cursor import decode_cursor, encode_cursor
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 from flowfabric.store.port import Scan
 from flowfabric.verify.invariants import Violation
-from flowfabric.verify.world import TABLES_READ
+from flowfabric.verify.snapshot import TABLES_READ
 
 from .checker import check
 from .child import CALM, Setup

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from flowfabric.codec.cursor import encode_cursor
+from flowfabric.codec.event_cursor import encode_cursor
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 from flowfabric.rules.states import is_ended

@@ -7,7 +7,7 @@ from functools import partial, wraps
 from typing import Any, cast
 
 from flowfabric import Engine, EngineError
-from flowfabric.engine.around import Around, Operation
+from flowfabric.engine.proxy import Operation, Proxy
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import FlowSubmitted, SubmitFlowArgs
 from flowfabric.model.lease import ClaimPolicy, Handle, Work
@@ -29,7 +29,7 @@ class EngineLog:
         self._held: dict[bytes, dict[str, Any]] = {}
 
     def around(self, engine: Engine) -> Engine:
-        return cast(Engine, Around(engine, self._wrap))
+        return cast(Engine, Proxy(engine, self._wrap))
 
     def _wrap(self, name: str, operation: Operation) -> Operation | None:
         logged = getattr(self, f"_{name}", None)

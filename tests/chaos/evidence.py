@@ -9,12 +9,12 @@ from uuid import UUID
 
 from msgspec import Struct, structs
 
-from flowfabric.codec.cursor import BEGINNING
+from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import COMPLETION_EVENTS
 from flowfabric.model.execution import Execution
 from flowfabric.store.port import Row
-from flowfabric.verify.world import Event, World, world_of
+from flowfabric.verify.snapshot import Event, Snapshot, world_of
 
 from .logs import Call, History, Life
 
@@ -40,7 +40,7 @@ class TaskRun(Struct, frozen=True):
 class Evidence(Struct, frozen=True):
     """`history` without the calls about runs that are forgotten, for the rows that would confirm them are gone."""
 
-    world: World
+    world: Snapshot
     tables: Mapping[str, list[Row]]
     history: History
     runs: Mapping[str, TaskRun] = {}
@@ -77,7 +77,7 @@ def stream_of(history: History, channel: str) -> tuple[list[dict[str, Any]], Lif
     return stream, None
 
 
-def _runs(world: World, history: History) -> dict[str, TaskRun]:
+def _runs(world: Snapshot, history: History) -> dict[str, TaskRun]:
     """Of every submission that was acknowledged, and of every other that left an execution."""
     ends: dict[str, list[str]] = defaultdict(list)
     for line in stream_of(history, COMPLETION_EVENTS)[0]:

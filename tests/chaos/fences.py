@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from flowfabric.model.policy import stored_policy
-from flowfabric.rules.leases import reclaim_limit
+from flowfabric.rules.leases.recovery import reclaim_limit
 from flowfabric.verify.invariants import Violation
-from flowfabric.verify.world import Event
+from flowfabric.verify.snapshot import Event
 
 from .evidence import ENDS, FENCED, GRANTS, RAISING, Evidence, key_of
 from .logs import Call

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from flowfabric import AppendOutcome, Frame, FrameKind
-from flowfabric.rules.frames import decode_fields
+from flowfabric.rules.streams.frames import decode_fields
 from flowfabric.verify.invariants import Violation
-from flowfabric.verify.world import FrameRow, StreamKey
+from flowfabric.verify.snapshot import FrameRow, StreamKey
 
 from .evidence import Evidence, key_of
 from .logs import Call

@@ -6,7 +6,7 @@ from collections import deque
 from pathlib import Path
 
 from flowfabric import Engine
-from flowfabric.codec.cursor import decode_cursor
+from flowfabric.codec.event_cursor import decode_cursor
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 
 from .subscriber import saved_cursor

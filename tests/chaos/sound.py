@@ -10,14 +10,14 @@ from typing import Any
 from uuid import UUID, uuid4, uuid5
 
 from flowfabric import ClaimPolicy, CreateExecutionArgs, EngineError, ExecutionId, FailureClass, Worker, memory_engine
-from flowfabric.codec.cursor import BEGINNING
-from flowfabric.engine.subscriptions import Subscription
+from flowfabric.codec.event_cursor import BEGINNING
+from flowfabric.engine.events.subscriptions import Subscription
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.lease import Work
 from flowfabric.model.waitpoint import Count, CountKind, DeliverSignalArgs, FreshWaitpoint, Single, SuspendArgs, UsePending
 from flowfabric.store.schema import TABLES
-from flowfabric.verify.world import TABLES_READ
+from flowfabric.verify.snapshot import TABLES_READ
 
 from .driver import made
 from .engine_log import EngineLog

@@ -21,7 +21,7 @@ from flowfabric.store.port import Row
 from flowfabric.testing.postgres import PostgresServer
 from flowfabric.verify import invariants
 from flowfabric.verify.invariants import Violation
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 from .plan import SETTINGS
 from .wire import Wire

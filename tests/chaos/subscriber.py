@@ -9,8 +9,8 @@ from random import Random
 from typing import Any
 
 from flowfabric import Engine
-from flowfabric.codec.cursor import BEGINNING
-from flowfabric.engine.subscriptions import Subscription
+from flowfabric.codec.event_cursor import BEGINNING
+from flowfabric.engine.events.subscriptions import Subscription
 from flowfabric.errors import EngineError, StreamDisconnected
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS, CompletionEvent, LeaseEvent
 

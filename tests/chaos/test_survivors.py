@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowfabric.verify.world import TABLES_READ
+from flowfabric.verify.snapshot import TABLES_READ
 
 from .evidence import Evidence
 from .logs import Call, History

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from uuid import UUID
 
-from flowfabric.rules import conditions
+from flowfabric.rules.waits import conditions
 from flowfabric.verify.invariants import Violation
 
 from .evidence import Evidence, key_of

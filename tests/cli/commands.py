@@ -97,7 +97,7 @@ def become(args: list[str], env: dict[str, str], folder: str, fds: list[int]) ->
     sys.argv = ["flowfabric", *args]
     for name in [name for name in sys.modules if name.startswith("flowfabric.cli")]:
         del sys.modules[name]
-    from flowfabric.cli.entry import main
+    from flowfabric.cli.main import main
 
     main()
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 PATIENCE_S = 60.0
-PROGRAM = (sys.executable, "-m", "flowfabric.cli.entry")
+PROGRAM = (sys.executable, "-m", "flowfabric.cli.main")
 
 
 class Command:

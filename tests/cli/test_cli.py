@@ -17,7 +17,7 @@ from flowfabric.model.lease import ClaimPolicy
 
 
 def flowfabric(*args: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "flowfabric.cli.entry", *args]
+    command = [sys.executable, "-m", "flowfabric.cli.main", *args]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 

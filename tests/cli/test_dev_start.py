@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric.cli.loading import loaded
+from flowfabric.cli.app_loader import loaded
 from tests.cli.processes import PATIENCE_S, running
 
 pytestmark = pytest.mark.xdist_group("processes")

@@ -15,7 +15,7 @@ import pytest
 
 from flowfabric import Engine, SqliteBackend
 from flowfabric.cli.events import CHANNELS, arriving
-from flowfabric.codec.cursor import BEGINNING
+from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.connect import PostgresBackend
 from flowfabric.model.execution import ChangePriorityArgs
 from flowfabric.testing import ManualClock
@@ -88,7 +88,7 @@ def test_only_a_namespace(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def following(*args: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    run = [sys.executable, "-m", "flowfabric.cli.entry", "events", "--json", *args]
+    run = [sys.executable, "-m", "flowfabric.cli.main", "events", "--json", *args]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*run, stdout=pipe, stderr=pipe, env={"PATH": ""})
     try:

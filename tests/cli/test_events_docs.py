@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from flowfabric.cli.events import CHANNELS
-from flowfabric.engine.subscriptions import FIRST_RETRY_S, LAST_RETRY_S, MAX_RETRIES
+from flowfabric.engine.events.subscriptions import FIRST_RETRY_S, LAST_RETRY_S, MAX_RETRIES
 from flowfabric.model.history import MAX_HISTORY
 from flowfabric.store.port import CATCH_UP_PAGE
 from tests.cli.commands import flowfabric

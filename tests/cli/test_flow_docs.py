@@ -44,7 +44,7 @@ def ran(tmp_path: Path) -> Path:
 
 
 def test_the_program_and_the_commands(ran: Path) -> None:
-    said = [run([sys.executable, "-m", "flowfabric.cli.entry", *shlex.split(line)[1:]], ran) for line in COMMANDS]
+    said = [run([sys.executable, "-m", "flowfabric.cli.main", *shlex.split(line)[1:]], ran) for line in COMMANDS]
     assert len(said) == 4
     shown = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)
     assert shown is not None

@@ -34,7 +34,7 @@ def run(args: list[str], folder: Path, given: str = "") -> str:
 def command(line: str, folder: Path) -> str:
     said, _, file = line.partition(" < ")
     given = (folder / file).read_text(encoding="utf-8") if file else ""
-    return run([sys.executable, "-m", "flowfabric.cli.entry", *shlex.split(said)[1:]], folder, given)
+    return run([sys.executable, "-m", "flowfabric.cli.main", *shlex.split(said)[1:]], folder, given)
 
 
 def without_times_and_tokens(text: str) -> str:

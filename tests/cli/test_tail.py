@@ -243,7 +243,7 @@ def writer(url: str) -> Iterator[Writer]:
 
 
 def tail(url: str, *args: str) -> subprocess.Popen[str]:
-    run = [sys.executable, "-m", "flowfabric.cli.entry", "tail", IDENT, "--db", url, *args]
+    run = [sys.executable, "-m", "flowfabric.cli.main", "tail", IDENT, "--db", url, *args]
     env = {"PATH": "", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"}
     return subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", env=env)
 

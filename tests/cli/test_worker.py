@@ -16,9 +16,9 @@ from urllib.request import urlopen
 import pytest
 
 from flowfabric import App, memory_engine
-from flowfabric.cli.loading import parsed
+from flowfabric.cli.app_loader import parsed
 from flowfabric.errors import ConfigError
-from flowfabric.server.serve import serving
+from flowfabric.server.lifecycle import serving
 from tests.cli.commands import flowfabric
 from tests.cli.processes import PATIENCE_S, running
 from tests.postgres import database

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowfabric.codec.cursor import BEGINNING, decode_cursor, encode_cursor
+from flowfabric.codec.event_cursor import BEGINNING, decode_cursor, encode_cursor
 from flowfabric.errors import ValidationError, ValidationKind
 
 

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from flowfabric.codec.place import decode_place, encode_place
+from flowfabric.codec.history_cursor import decode_place, encode_place
 from flowfabric.errors import ValidationError
 
 KEY = (5, 2, "{fp:0}:x", 4, 0)

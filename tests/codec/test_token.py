@@ -13,7 +13,7 @@ from flowfabric.codec.token import MAX_TOKEN_BYTES, active_key, fingerprint, min
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.waitpoint import HmacKey
-from flowfabric.rules import keys as key_rules
+from flowfabric.rules.waits import signing_keys as key_rules
 
 NOW = 1_000_000
 EXECUTION = ExecutionId.of(0, UUID("11111111-1111-4111-8111-111111111111"))

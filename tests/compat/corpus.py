@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-from flowfabric.codec.cursor import encode_cursor
+from flowfabric.codec.event_cursor import encode_cursor
 from flowfabric.codec.handle import encode_handle
 from flowfabric.codec.token import fingerprint, mint
 from flowfabric.ids import (

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pytest
 
-from flowfabric.codec.cursor import decode_cursor, encode_cursor
+from flowfabric.codec.event_cursor import decode_cursor, encode_cursor
 from flowfabric.codec.frame_id import END, START, upper_bound
 from flowfabric.codec.handle import decode_fields, encode_handle
 from flowfabric.codec.token import mint

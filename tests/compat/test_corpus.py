@@ -9,7 +9,7 @@ import struct
 from typing import Any
 from uuid import UUID
 
-from flowfabric.codec.cursor import decode_cursor
+from flowfabric.codec.event_cursor import decode_cursor
 from flowfabric.codec.handle import decode_fields
 from tests.compat.corpus import FILE, text
 

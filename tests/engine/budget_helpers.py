@@ -22,7 +22,7 @@ from flowfabric.model.budget import (
 )
 from flowfabric.store.schema import TABLES
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 OK, AGAIN = UsageOk(), UsageAlreadyApplied()
 POLICY, USAGE, KEYS, LEDGER = "ff_budget_policy", "ff_budget_usage", "ff_budget_usage_dedup", "ff_budget_usage_by_exec"

@@ -13,7 +13,7 @@ from flowfabric.model.quota import CreateQuotaPolicyArgs, QuotaPolicyCreated
 from flowfabric.plan import Arg, Form, Insert
 from flowfabric.store.schema import TABLES
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 from .helpers import create, fields, worker
 

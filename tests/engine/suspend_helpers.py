@@ -27,7 +27,7 @@ from flowfabric.model.waitpoint import (
     Waitpoint,
 )
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 from .helpers import TTL_MS, invalid, running
 

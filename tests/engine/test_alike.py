@@ -10,8 +10,8 @@ from uuid import UUID
 import pytest
 from msgspec.structs import replace
 
-from flowfabric.engine.alike import checked_runs, is_like
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.executions.bulk_create import checked_runs, is_like
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import MAX_PAYLOAD_BYTES, Created, CreateExecutionArgs, Execution
 from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements

@@ -9,13 +9,13 @@ from uuid import UUID, uuid4
 import pytest
 
 from flowfabric import Engine
-from flowfabric.engine import books, budgets
+from flowfabric.engine.limits import budget_reads, budgets
 from flowfabric.errors import NotFound, TransportError
 from flowfabric.loops.budgets import BudgetReconciler, BudgetResets
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.budget import BudgetReset, Reconciliation
 from flowfabric.plan import Applied, Arg, Form, Update
-from flowfabric.rules.budgets import POLICY, THIS_BUDGET, THIS_DIMENSION, USAGE
+from flowfabric.rules.limits.budgets import POLICY, THIS_BUDGET, THIS_DIMENSION, USAGE
 from flowfabric.testing import ManualClock
 
 from .budget_helpers import (
@@ -271,7 +271,7 @@ async def test_what_does_not_add_up_is_told_and_left(engine: Engine, caplog: pyt
 
 @two_stores
 async def test_more_dimensions_and_accounts_than_fit_a_page(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(books, "MAX_ROWS", 4)
+    monkeypatch.setattr(budget_reads, "MAX_ROWS", 4)
     monkeypatch.setattr(budgets, "MAX_PAGE", 2)
     ident, who, others = await budget(engine, {"d11": 1}), new_id(), [await budget(engine) for _ in range(4)]
     names = [f"d{n:02}" for n in range(12)]

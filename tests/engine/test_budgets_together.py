@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flowfabric import Engine
-from flowfabric.engine import meter
+from flowfabric.engine.limits import usage_batcher
 from flowfabric.errors import ValidationError
 from flowfabric.model.budget import MAX_AMOUNT, MAX_DIMENSIONS, HardBreach, UsageOk
 from flowfabric.store.port import Loaded, Read
@@ -72,9 +72,11 @@ async def test_a_full_batch_of_wide_reports(engine: Engine) -> None:
     """Each names all the dimensions there may be, an account and a key."""
     ident = await budget(engine)
     deltas = {f"d{n:02}": 1 for n in range(MAX_DIMENSIONS)}
-    done = await asyncio.gather(*(spend(engine, ident, new_id(n), str(n), **deltas) for n in range(meter.MAX_REPORTS + 44)))
-    assert done == [OK] * (meter.MAX_REPORTS + 44)
-    assert await usage(engine, ident) == dict.fromkeys(deltas, meter.MAX_REPORTS + 44)
+    done = await asyncio.gather(
+        *(spend(engine, ident, new_id(n), str(n), **deltas) for n in range(usage_batcher.MAX_REPORTS + 44))
+    )
+    assert done == [OK] * (usage_batcher.MAX_REPORTS + 44)
+    assert await usage(engine, ident) == dict.fromkeys(deltas, usage_batcher.MAX_REPORTS + 44)
 
 
 async def test_a_caller_that_goes_away_is_counted_and_harms_nobody(engine: Engine) -> None:
@@ -132,7 +134,7 @@ async def test_a_warning_at_most_once_a_minute_and_budget(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     at = [0.0]
-    monkeypatch.setattr(meter.time, "monotonic", lambda: at[0])
+    monkeypatch.setattr(usage_batcher.time, "monotonic", lambda: at[0])
     caplog.set_level(logging.WARNING, "flowfabric.budgets")
     one, other = await budget(engine, {"a": 1}), await budget(engine, {"a": 1})
 
@@ -147,7 +149,7 @@ async def test_a_warning_at_most_once_a_minute_and_budget(
     assert await warned(one, other) == []
     at[0] = 60.0
     assert len(await warned(one, one)) == 1
-    monkeypatch.setattr(meter, "MAX_WARNED", 1)
+    monkeypatch.setattr(usage_batcher, "MAX_WARNED", 1)
     at[0] = 200.0
     assert len(await warned(other)) == 1
     assert list(engine._meter._warned) == [other]

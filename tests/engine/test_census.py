@@ -6,13 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from flowfabric.engine import censuses
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.executions import queue_stats
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.supervisor import Supervisor
-from flowfabric.model.census import LaneLoad
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.model.flow import GraphEdge, SubmitFlowArgs
+from flowfabric.model.queue_stats import LaneLoad
 from flowfabric.model.quota import CreateQuotaPolicyArgs
 from flowfabric.testing import ManualClock
 
@@ -83,15 +83,15 @@ async def test_the_oldest_waits_since_it_became_claimable(engine: Engine, clock:
 async def test_the_oldest_is_found_behind_those_of_higher_priority(engine: Engine, clock: ManualClock) -> None:
     await create(engine, priority=0)
     clock.advance(7_000)
-    for _ in range(censuses.FRONT + 3):
+    for _ in range(queue_stats.FRONT + 3):
         await create(engine, priority=5)
     assert (await load(engine)).oldest_ready_ms == 7_000
 
 
 async def test_counting_stops_at_its_maximum(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(censuses, "MAX_WAITING", 2)
-    monkeypatch.setattr(censuses, "LEAST_WAITING", 2)
-    monkeypatch.setattr(censuses, "MAX_COUNTED", 1)
+    monkeypatch.setattr(queue_stats, "MAX_WAITING", 2)
+    monkeypatch.setattr(queue_stats, "LEAST_WAITING", 2)
+    monkeypatch.setattr(queue_stats, "MAX_COUNTED", 1)
     for _ in range(4):
         await create(engine)
         await create(engine, delay_until=clock() + 60_000)

@@ -17,8 +17,8 @@ from flowfabric.errors import ConfigError, ContentionKind, EngineError, Transpor
 from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, CreateExecutionArgs, Duplicate, PublicState
 from flowfabric.model.lease import AlreadySatisfied, ClaimExecutionArgs, ResumeGrant, ResumeToken, RevokeLeaseArgs
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import leases
-from flowfabric.store.hub import Hub
+from flowfabric.rules.leases import recovery
+from flowfabric.store.wakeups import Wakeups
 from flowfabric.testing import ManualClock
 
 from .helpers import (
@@ -53,7 +53,7 @@ async def test_a_takeover_decided_on_a_late_clock_never_takes_a_live_lease(
     late = structs.replace(
         snapshot, now_ms=clock() + 40_000, execution=structs.replace(snapshot.execution, lease_reclaim_count=losses)
     )
-    decision = leases.claim_from_resume_grant(late, token(ident, clock), lease_id=other_uuid(), attempt_id=other_uuid())
+    decision = recovery.claim_from_resume_grant(late, token(ident, clock), lease_id=other_uuid(), attempt_id=other_uuid())
     assert isinstance(await engine.store.commit(decision.plan), Refused)  # type: ignore[union-attr]
     await engine.complete(handle)
 
@@ -81,7 +81,7 @@ async def test_a_revoke_takes_only_the_lease_it_met_first(engine: Engine, clock:
         snapshot = await real(*said, **more)
         if not met:
             met.append(1)
-            assert isinstance(await engine.store.commit((leases.revoke(snapshot, asked(ident), "x")).plan), Applied)  # type: ignore[union-attr]
+            assert isinstance(await engine.store.commit((recovery.revoke(snapshot, asked(ident), "x")).plan), Applied)  # type: ignore[union-attr]
             assert await engine.claim(LANE, (), worker(2)) is not None
         return snapshot
 
@@ -269,7 +269,7 @@ async def test_a_disk_error_reaches_every_caller_and_the_thread_lives_on(sqlite:
 
 
 def test_a_change_nobody_described_wakes_those_who_wait_but_no_timer() -> None:
-    hub, rung = Hub(), []
+    hub, rung = Wakeups(), []
     hub.plan("delayed", 1_000)
     hub.waiters = {("delayed", None): set(), ("ready", "a"): set(), ("ff_lease_event", None): set()}
     hub.ring = rung.extend  # type: ignore[method-assign,assignment]
@@ -278,7 +278,7 @@ def test_a_change_nobody_described_wakes_those_who_wait_but_no_timer() -> None:
 
 
 def test_a_time_said_during_a_pass_is_kept_for_its_end() -> None:
-    hub = Hub()
+    hub = Wakeups()
     hub.plan("delayed", 1_000)
     hub.listen("delayed")
     hub.due("delayed", 1_500)

@@ -77,7 +77,7 @@ async def test_a_silent_worker_is_none(engine: Engine, clock: ManualClock) -> No
 
 
 async def test_the_place_in_a_long_lane_is_counted_so_far(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flowfabric.engine.explanations.MAX_AHEAD", 3)
+    monkeypatch.setattr("flowfabric.engine.executions.explain.MAX_AHEAD", 3)
     made = [await create(engine, priority=9 - n) for n in range(5)]
     ahead = [(await engine.explain_execution(ident)).reasons[0].facts for ident in made]
     assert ahead == [Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0), Queue(3, 0, 0), Queue(None, 0, 0)]

@@ -75,7 +75,7 @@ async def test_a_leader_that_stood_still_among_the_cancels_of_a_flow(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, write: int, after: bool
 ) -> None:
     """Another leader finished them. What the first one was about to do is done already, and is not done twice."""
-    monkeypatch.setattr("flowfabric.engine.flow_cancels.MAX_TOGETHER", 1)
+    monkeypatch.setattr("flowfabric.engine.flows.cancels.MAX_TOGETHER", 1)
     graph = await submit(engine, "a>d b c")
     held = await claim(engine, lane="b")
 

@@ -189,7 +189,7 @@ async def test_a_claim_and_a_cancel_at_once_leave_nobody_running(engine: Engine)
 async def test_more_members_than_one_transaction_takes_are_cancelled_all_the_same(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flowfabric.engine.flow_cancels.MAX_TOGETHER", 3)
+    monkeypatch.setattr("flowfabric.engine.flows.cancels.MAX_TOGETHER", 3)
     graph = await submit(engine, "a>b c d e f")
     await finish(engine, graph, "f")
     answer = await engine.cancel_flow(graph.flow)
@@ -204,7 +204,7 @@ async def test_more_members_than_one_transaction_takes_are_cancelled_all_the_sam
 async def test_a_process_that_dies_among_many_members_leaves_them_owed(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flowfabric.engine.flow_cancels.MAX_TOGETHER", 1)
+    monkeypatch.setattr("flowfabric.engine.flows.cancels.MAX_TOGETHER", 1)
     graph = await submit(engine, "a b c")
 
     async def die(*_: Any, **__: Any) -> Any:
@@ -226,7 +226,7 @@ async def test_a_process_that_dies_among_many_members_leaves_them_owed(
 async def test_a_member_claimed_meanwhile_is_left_to_drain(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, cancel: Callable[..., Awaitable[Any]]
 ) -> None:
-    monkeypatch.setattr("flowfabric.engine.flow_cancels.MAX_TOGETHER", 0)
+    monkeypatch.setattr("flowfabric.engine.flows.cancels.MAX_TOGETHER", 0)
     graph = await submit(engine, "a b")
     cancel_members, held = engine._cascade.cancel_members, []
 
@@ -248,7 +248,7 @@ async def test_a_member_claimed_meanwhile_is_left_to_drain(
 async def test_members_that_could_not_be_settled_stay_owed(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flowfabric.engine.flow_cancels.MAX_TOGETHER", 0)
+    monkeypatch.setattr("flowfabric.engine.flows.cancels.MAX_TOGETHER", 0)
     graph = await submit(engine, "a b")
 
     async def unlucky(partition: int, members: list[UUID], *_: Any, **__: Any) -> tuple[list[Any], set[UUID]]:

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from flowfabric import CancelFlowPolicy, ClaimPolicy, CreateExecutionArgs, Engine, ExecutionId, SubmitFlowArgs
-from flowfabric.engine import flow_cancels
+from flowfabric.engine.flows import cancels
 from flowfabric.testing import ManualClock
 
 MANY = 21
@@ -18,7 +18,7 @@ DAY_MS = 86_400_000
 
 @pytest.fixture(autouse=True)
 def few_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(flow_cancels, "MAX_TOGETHER", MANY - 1)
+    monkeypatch.setattr(cancels, "MAX_TOGETHER", MANY - 1)
 
 
 class Died(BaseException):

@@ -150,7 +150,7 @@ async def test_a_blocked_execution_whose_group_is_lost_is_skipped(engine: Engine
 async def test_pages_of_blocked_executions_reach_them_all(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flowfabric.engine.dependencies.MAX_BLOCKED", 2)
+    monkeypatch.setattr("flowfabric.engine.flows.dependencies.MAX_BLOCKED", 2)
     graph = await submit(engine, "a>b a>c a>d x>e a>f")
     with crashing(engine):
         await finish(engine, graph, "a")

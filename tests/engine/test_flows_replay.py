@@ -13,10 +13,10 @@ from flowfabric.model.execution import Replayed, ReplayExecutionArgs
 from flowfabric.model.flow import EdgePolicy
 from flowfabric.model.state import PublicState
 from flowfabric.plan import Answer, Plan, Refused
-from flowfabric.rules.flows import count_members, project
+from flowfabric.rules.flows.flows import count_members, project
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 from .flow_helpers import (
     connect,

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from flowfabric import ClaimPolicy, Engine
-from flowfabric.engine import cascade
+from flowfabric.engine.flows import cascade
 from tests.engine.flow_helpers import submit
 
 POLICY = ClaimPolicy("w", "w-1", 60_000)

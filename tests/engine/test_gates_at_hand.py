@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flowfabric.engine.engine import Engine
-from flowfabric.rules.attachments import GATES
+from flowfabric.rules.limits.limit_scopes import GATES
 from flowfabric.store.port import Loaded, Read, Scan
 
 from .helpers import LANE

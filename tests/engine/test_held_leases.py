@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from flowfabric import Engine
-from flowfabric.engine.attempts import MAX_CHECKED
+from flowfabric.engine.leases.holder import MAX_CHECKED
 from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.lease import RevokeLeaseArgs
 

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
-from flowfabric.engine import history
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.executions import history
 from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId, lease_mark
 from flowfabric.model.attempt import FailureClass

@@ -7,8 +7,8 @@ from uuid import uuid4
 
 import pytest
 
+from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.kernel import Settings
 from flowfabric.errors import ContentionKind, EngineError, NotFound, StateError, StateKind
 from flowfabric.model.attempt import Delayed, RetryScheduled, TerminalFailed
 from flowfabric.model.lease import (
@@ -23,7 +23,7 @@ from flowfabric.model.lease import (
 )
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 from .helpers import (
     LANE,

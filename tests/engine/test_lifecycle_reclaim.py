@@ -8,8 +8,8 @@ from uuid import uuid4
 import pytest
 
 from flowfabric.connect import memory_engine
+from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.kernel import Settings
 from flowfabric.errors import NotFound, StateKind
 from flowfabric.ids import ExecutionId, lease_mark
 from flowfabric.loops.supervisor import Supervisor

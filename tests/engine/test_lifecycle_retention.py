@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.kernel import Settings
 from flowfabric.errors import ValidationError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import FailureClass, FailureReason

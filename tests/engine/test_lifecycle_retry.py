@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from flowfabric.connect import memory_engine
+from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.kernel import Settings
 from flowfabric.model.attempt import FailureClass, FailureReason, RetryScheduled, TerminalFailed
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 from flowfabric.testing import ManualClock

@@ -164,7 +164,7 @@ async def test_where_a_limit_belongs(engine: Engine) -> None:
 
 async def test_what_is_attached_is_listed_by_namespace(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even the cursor names what is of another."""
-    monkeypatch.setattr("flowfabric.engine.quotas.MAX_SCOPES_PAGE", 3)
+    monkeypatch.setattr("flowfabric.engine.limits.quotas.MAX_SCOPES_PAGE", 3)
     own = await quota(engine, cap=1)
     of_budget, of_quota = await theirs(engine)
     for lane in ("a", "b", "c", "d", "e"):

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from flowfabric.engine import lookout
+from flowfabric.engine.claims import idle_poll
+from flowfabric.engine.claims.idle_poll import IdlePoll
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.lookout import Lookout
 from flowfabric.model.lease import Handle
 from flowfabric.store.port import Loaded, Read
 
@@ -26,21 +26,21 @@ HERE = (LANE, "default")
 
 @pytest.fixture(autouse=True)
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flowfabric.engine.claims.POLL_S", OFTEN_S)
-    monkeypatch.setattr("flowfabric.engine.attachments.GATES_FRESH_S", OFTEN_S)
+    monkeypatch.setattr("flowfabric.engine.claims.claims.POLL_S", OFTEN_S)
+    monkeypatch.setattr("flowfabric.engine.claims.limit_cache.GATES_FRESH_S", OFTEN_S)
 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When each look at a lane began."""
     began: list[float] = []
-    real = Lookout._is_anything_there
+    real = IdlePoll._is_anything_there
 
-    async def noted(self: Lookout, lane: str, namespace: str | None) -> bool:
+    async def noted(self: IdlePoll, lane: str, namespace: str | None) -> bool:
         began.append(time.monotonic())
         return await real(self, lane, namespace)
 
-    monkeypatch.setattr(Lookout, "_is_anything_there", noted)
+    monkeypatch.setattr(IdlePoll, "_is_anything_there", noted)
     return began
 
 
@@ -145,7 +145,7 @@ async def test_work_behind_a_gate_that_nobody_heard_of_is_found(engine: Engine, 
 
 
 async def test_when_the_time_is_up_it_is_asked_once_more(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flowfabric.engine.claims.POLL_S", 60.0)
+    monkeypatch.setattr("flowfabric.engine.claims.claims.POLL_S", 60.0)
     task = asyncio.ensure_future(engine.claim(LANE, (), worker(max_wait_ms=500)))
     await deaf(engine, monkeypatch)
     ident = await create(engine)
@@ -176,9 +176,9 @@ def sea() -> Sea:
     return Sea()
 
 
-def on(sea: Sea) -> Lookout:
+def on(sea: Sea) -> IdlePoll:
     store: Any = sea
-    return Lookout(store)
+    return IdlePoll(store)
 
 
 async def test_a_look_that_began_before_one_asked_is_no_news_to_him(sea: Sea) -> None:
@@ -220,7 +220,7 @@ async def test_all_wake_up_for_the_next_look_and_nobody_sleeps_longer_than_that(
     sea: Sea, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch, now = on(sea), 100.0
-    monkeypatch.setattr(lookout, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
+    monkeypatch.setattr(idle_poll, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
     assert watch.wait_s(HERE, 98.0, 5.0) == 3.0
     looking = asyncio.ensure_future(watch.look(HERE, 98.0))
     await until(lambda: len(sea.asked) == 1)
@@ -235,7 +235,7 @@ async def test_all_wake_up_for_the_next_look_and_nobody_sleeps_longer_than_that(
 
 
 async def test_only_so_many_lanes_are_remembered(sea: Sea, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lookout, "MAX_LANES", 3)
+    monkeypatch.setattr(idle_poll, "MAX_LANES", 3)
     watch = on(sea)
     for n in range(10):
         looking = asyncio.ensure_future(watch.look((f"lane{n}", None), 0.0))

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from flowfabric.engine import rota
+from flowfabric.engine.claims import namespace_rotation
+from flowfabric.engine.claims.routing import LOOK_EVERY_MS
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.routes import LOOK_EVERY_MS
 from flowfabric.errors import ValidationError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.explanation import Queue
@@ -153,8 +153,8 @@ async def test_a_turn_costs_one_read_however_much_waits(engine: Engine, loads: l
 async def test_so_many_turns_are_taken_at_the_most_and_the_others_come_next(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rota, "MOST_TURNS", 2)
-    monkeypatch.setattr(rota.Rota.namespaces, "__defaults__", (2,))
+    monkeypatch.setattr(namespace_rotation, "MOST_TURNS", 2)
+    monkeypatch.setattr(namespace_rotation.NamespaceRotation.namespaces, "__defaults__", (2,))
     for namespace in "abcd":
         await rows_of(engine, namespace, 1, **({} if namespace == "d" else GPU))
     assert [len(await taken(engine, None)) for _ in range(2)] == [0, 1]
@@ -315,7 +315,7 @@ async def test_the_backlog_of_another_is_no_work(engine: Engine) -> None:
 async def test_nobody_looks_again_and_again_because_another_has_a_backlog(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flowfabric.engine.claims.POLL_S", 0.01)
+    monkeypatch.setattr("flowfabric.engine.claims.claims.POLL_S", 0.01)
     await rows_of(engine, "b", 3)
     swept, sweep = list[Any](), engine.store.sweep
 

@@ -51,7 +51,7 @@ async def test_a_healthy_database_is_left_alone(engine: Engine) -> None:
 
 
 async def test_entries_go_when_they_are_a_window_old(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flowfabric.engine.quota_upkeep.PAGE", 2)
+    monkeypatch.setattr("flowfabric.engine.limits.quota_maintenance.PAGE", 2)
     ident = await quota(engine)
     for dimension in ("a", "b", "default"):
         for _ in range(3):
@@ -89,7 +89,7 @@ async def test_places_taken_by_hand_go_with_their_execution(engine: Engine, cloc
 
 
 async def test_who_waited_for_a_budget_goes_on_when_it_has_room(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flowfabric.engine.quota_upkeep.RELEASE_PAGE", 3)
+    monkeypatch.setattr("flowfabric.engine.limits.quota_maintenance.RELEASE_PAGE", 3)
     one, two = await budget(engine, used=10), await budget(engine, used=10)
     waiting = await several(engine, 7, policy={"budget_ids": [str(one)]})
     both = await create(engine, policy={"budget_ids": [str(one), str(two)]})

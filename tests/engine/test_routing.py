@@ -10,24 +10,24 @@ from typing import Any
 
 import pytest
 
-from flowfabric.engine import routes
-from flowfabric.engine.claims import POLL_S
+from flowfabric.engine.claims import routing
+from flowfabric.engine.claims.claims import POLL_S
+from flowfabric.engine.claims.routing import ASKED_LATELY_MS, LOOK_EVERY_MS
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.routes import ASKED_LATELY_MS, LOOK_EVERY_MS
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.loops.route_releaser import RouteReleaser
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.plan import Plan
-from flowfabric.rules.routes import NO_WORKER_COVERS
+from flowfabric.rules.claims.routing import NO_WORKER_COVERS
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.port import Store
 from flowfabric.store.postgres.store import PostgresStore
-from flowfabric.store.sqlite import watch as sqlite_watch
+from flowfabric.store.sqlite import change_watcher as sqlite_watch
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
-from flowfabric.store.sqlite.target import parse_target
+from flowfabric.store.sqlite.uri import parse_target
 from flowfabric.testing import ManualClock
 from tests.conftest import STORES
 from tests.postgres import clean_database
@@ -93,8 +93,8 @@ async def test_nothing_is_parked_where_no_worker_is_registered(engine: Engine, c
 
 
 async def test_a_long_head_is_parked_page_by_page(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(routes, "HEADS", 5)
-    monkeypatch.setattr(routes, "MOST_HEADS", 15)
+    monkeypatch.setattr(routing, "HEADS", 5)
+    monkeypatch.setattr(routing, "MOST_HEADS", 15)
     await engine.register_worker(registration())
     for _ in range(22):
         await create(engine, policy=needs("gpu"), priority=9)
@@ -136,7 +136,7 @@ async def test_an_unregistered_specialist_that_keeps_asking_keeps_its_work(engin
 async def test_a_waiting_claim_of_an_unregistered_worker_gets_it_too(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flowfabric.engine.claims.POLL_S", 0.01)
+    monkeypatch.setattr("flowfabric.engine.claims.claims.POLL_S", 0.01)
     ident = await create(engine, policy=needs("gpu"))
     await engine.block_route(ident, "waiting_for_capable_worker")
     waiting = asyncio.ensure_future(engine.claim(LANE, ("gpu",), worker(max_wait_ms=60_000)))
@@ -199,7 +199,7 @@ async def test_the_sweep_goes_on_behind_those_it_looked_at(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Many that nobody can take, the oldest, do not hide the one behind them."""
-    monkeypatch.setattr(routes, "ROUTE_PAGE", 2)
+    monkeypatch.setattr(routing, "ROUTE_PAGE", 2)
     await engine.register_worker(registration(capabilities=frozenset({"gpu"})))
     for n in range(25):
         clock.advance(1)

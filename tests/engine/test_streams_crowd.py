@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from flowfabric.engine import watch
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.streams import stream_watcher
 from flowfabric.errors import TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle
 from flowfabric.model.stream import StreamFrames
-from flowfabric.store.hub import Waiter
 from flowfabric.store.port import Scan
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
+from flowfabric.store.wakeups import Waiter
 from flowfabric.testing import ManualClock
 from tests.postgres import clean_database
 
@@ -32,7 +32,7 @@ Crowd = list[tuple[ExecutionId, Handle, list[asyncio.Task[StreamFrames]]]]
 @pytest.fixture(autouse=True)
 def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where questions are counted, the net that is out now and then is not to be among them on a slow machine."""
-    monkeypatch.setattr(watch, "NET_S", 600.0)
+    monkeypatch.setattr(stream_watcher, "NET_S", 600.0)
 
 
 async def crowd(engine: Engine, after: str = "0-0", **said: Any) -> Crowd:
@@ -120,7 +120,7 @@ async def looks(engine: Engine, times: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def test_the_net_asks_once_for_all(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "NET_S", 0.02)
+    monkeypatch.setattr(stream_watcher, "NET_S", 0.02)
     everybody = await crowd(engine)
     await looks(engine, 2, monkeypatch)
     pages = Loads(engine, monkeypatch, is_page)

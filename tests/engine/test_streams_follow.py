@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flowfabric.engine import streams, watch
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.streams import stream_watcher, streams
 from flowfabric.errors import TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import FailureClass
@@ -222,7 +222,7 @@ async def test_a_follower_outlives_its_own_patience(engine: Engine, monkeypatch:
 
 
 async def test_a_follower_that_nobody_rings_for_sees_everything(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "NET_S", 0.03)
+    monkeypatch.setattr(stream_watcher, "NET_S", 0.03)
     monkeypatch.setattr(engine.store.hub, "announce", lambda *_: None)
     ident, handle = await running(engine)
     follower = Follower(engine, ident)

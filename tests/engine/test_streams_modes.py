@@ -16,9 +16,9 @@ from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.model.lease import Handle
 from flowfabric.model.stream import DURABLE_SLACK, SUMMARY_CAP, SUMMARY_SLACK, BestEffortLive, SummaryDocument
 from flowfabric.plan import Applied, Arg, Form, Update
-from flowfabric.rules.merge_patch import merge
-from flowfabric.rules.streams import _STREAM as OF_STREAM
-from flowfabric.rules.streams import SUMMARY
+from flowfabric.rules.streams.merge_patch import merge
+from flowfabric.rules.streams.streams import _STREAM as OF_STREAM
+from flowfabric.rules.streams.streams import SUMMARY
 from flowfabric.testing import ManualClock
 
 from .helpers import dump, refused, running
@@ -285,10 +285,10 @@ async def test_a_cap_of_nothing_keeps_the_slack(engine: Engine) -> None:
 
 
 async def test_a_cap_that_shrank_by_thousands_is_reached_in_steps(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flowfabric.engine.pens.MAX_TRIMMED", 300)
+    monkeypatch.setattr("flowfabric.engine.streams.stream_writer.MAX_TRIMMED", 300)
     ident, handle = await running(engine)
     await fill(engine, handle, 1_500)
-    monkeypatch.setattr("flowfabric.engine.pens.DURABLE_CAP", 10)
+    monkeypatch.setattr("flowfabric.engine.streams.stream_writer.DURABLE_CAP", 10)
     other = Engine(engine.store)
     lengths = []
     for n in range(6):

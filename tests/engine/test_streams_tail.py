@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from flowfabric.engine import watch
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.streams import stream_watcher
 from flowfabric.errors import EngineError, NotFound, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import FailureClass
@@ -247,7 +247,7 @@ async def test_a_tail_ends_with_its_engine(engine: Engine) -> None:
 
 
 async def test_a_lost_wake_up_is_made_good(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "NET_S", 0.05)
+    monkeypatch.setattr(stream_watcher, "NET_S", 0.05)
     ident, handle = await running(engine)
     tail = await tailing(engine, ident)
     deaf(engine, monkeypatch)
@@ -257,7 +257,7 @@ async def test_a_lost_wake_up_is_made_good(engine: Engine, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("looks", [0, 2], ids=["before the first look", "after some looks"])
 async def test_an_end_that_nobody_rang_for_is_found(engine: Engine, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
-    monkeypatch.setattr(watch, "NET_S", 0.05)
+    monkeypatch.setattr(stream_watcher, "NET_S", 0.05)
     ident, handle = await running(engine)
     tail = await tailing(engine, ident)
     await looked(engine, monkeypatch, looks)
@@ -267,7 +267,7 @@ async def test_an_end_that_nobody_rang_for_is_found(engine: Engine, monkeypatch:
 
 
 async def test_a_watch_that_failed_goes_on(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "PAUSE_S", 0.01)
+    monkeypatch.setattr(stream_watcher, "PAUSE_S", 0.01)
     ident, handle = await running(engine)
     tail = await tailing(engine, ident)
     failed = asyncio.Event()
@@ -286,7 +286,7 @@ async def test_a_watch_that_failed_goes_on(engine: Engine, monkeypatch: pytest.M
 
 
 async def test_a_watch_that_cannot_begin_lets_tails_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "PAUSE_S", 0.01)
+    monkeypatch.setattr(stream_watcher, "PAUSE_S", 0.01)
     ident, handle = await running(engine)
     asked = 0
     last = engine.store.last_event

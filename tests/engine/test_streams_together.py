@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flowfabric.connect import memory_engine
-from flowfabric.engine import pens
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.streams import stream_writer
 from flowfabric.errors import Contention, EngineError, ResourceExhausted, TransportError, ValidationError
 from flowfabric.model.lease import Handle
 from flowfabric.model.stream import AppendOutcome, Frame
@@ -235,7 +235,7 @@ async def test_a_store_that_fails_fails_those_it_was_asked_for(engine: Engine, m
 
 async def test_a_stream_that_never_stands_still_is_given_up(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     _, handle = await begun(engine)
-    read = pens.Pen._read
+    read = stream_writer.StreamWriter._read
 
     async def outrun(pen: Any, job: Any) -> Any:
         known = await read(pen, job)
@@ -245,12 +245,14 @@ async def test_a_stream_that_never_stands_still_is_given_up(engine: Engine, monk
     other = Engine(engine.store)
     with monkeypatch.context() as fast:
         fast.setattr(
-            pens.Pen, "_read", lambda pen, job: (outrun if pen._store is other.store and job.frames[0].seq else read)(pen, job)
+            stream_writer.StreamWriter,
+            "_read",
+            lambda pen, job: (outrun if pen._store is other.store and job.frames[0].seq else read)(pen, job),
         )
         with pytest.raises(Contention) as caught:
             await other.append_frame(handle, frame("mine", seq=1))
     assert caught.value.code == "retry_exhausted"
-    assert (await other.append_frame(handle, frame("mine", seq=1))).frame_count == 2 + pens.MAX_TRIES
+    assert (await other.append_frame(handle, frame("mine", seq=1))).frame_count == 2 + stream_writer.MAX_TRIES
 
 
 # ---- giving up, bounds, and the end
@@ -288,7 +290,7 @@ async def test_who_gives_up_in_flight_leaves_the_stream_in_order(engine: Engine,
 
 async def test_a_queue_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     ident, handle = await begun(engine)
-    monkeypatch.setattr(pens, "MAX_WAITING", 5)
+    monkeypatch.setattr(stream_writer, "MAX_WAITING", 5)
     commits = Commits(engine, monkeypatch)
     commits.going.clear()
     first = asyncio.create_task(engine.append_frame(handle, frame("0")))
@@ -302,7 +304,7 @@ async def test_a_queue_is_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatc
 
 
 async def test_streams_at_hand_are_bounded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pens, "MAX_PENS", 3)
+    monkeypatch.setattr(stream_writer, "MAX_PENS", 3)
     held = [await running(engine) for _ in range(6)]
     for _ in range(2):
         await asyncio.gather(*(say(engine, handle, "a", "b") for _, handle in held))

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from flowfabric.codec.cursor import BEGINNING, encode_cursor
+from flowfabric.codec.event_cursor import BEGINNING, encode_cursor
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.subscriptions import Subscription
+from flowfabric.engine.events.subscriptions import Subscription
 from flowfabric.errors import StreamBackpressure, StreamDisconnected, TransportError
 from flowfabric.ids import ExecutionId, lease_mark
 from flowfabric.model.attempt import FailureClass
@@ -305,7 +305,7 @@ async def test_a_passing_failure_of_the_store_is_not_shown(engine: Engine, monke
         return await read(*asked)
 
     monkeypatch.setattr(engine.store, "read_events", shaky)
-    monkeypatch.setattr("flowfabric.engine.subscriptions.FIRST_RETRY_S", 0.001)
+    monkeypatch.setattr("flowfabric.engine.events.subscriptions.FIRST_RETRY_S", 0.001)
     assert (await nxt(engine.subscribe_completion(BEGINNING))).execution_id == ident
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from flowfabric.codec.cursor import BEGINNING, encode_cursor
+from flowfabric.codec.event_cursor import BEGINNING, encode_cursor
 from flowfabric.connect import SqliteBackend
-from flowfabric.engine import subscriptions
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.events import subscriptions
 from flowfabric.errors import (
     Contention,
     ContentionKind,

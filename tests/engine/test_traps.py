@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 
-from flowfabric.codec.cursor import BEGINNING
+from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ContentionKind
 from flowfabric.model.attempt import FailureClass, RetryScheduled, TerminalFailed
@@ -217,7 +217,7 @@ async def test_a_row_reserved_for_another_worker_does_not_hide_those_behind_it(e
 
 async def test_an_idle_claim_asks_the_store_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not once per partition. Whether the lane has anything under a limit is asked now and then only."""
-    monkeypatch.setattr("flowfabric.engine.attachments.GATES_FRESH_S", 3_600)
+    monkeypatch.setattr("flowfabric.engine.claims.limit_cache.GATES_FRESH_S", 3_600)
     for partition in (0, 7, 255):
         await create(engine, lane_id="busy", execution_id=new_id(partition))
     assert await engine.claim("idle", (), worker()) is None

@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import pytest
 
+from flowfabric.engine.claims.routing import LOOK_EVERY_MS
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.routes import LOOK_EVERY_MS
 from flowfabric.errors import StateError, TransportError
 from flowfabric.model.lease import Handle
 from flowfabric.model.quota import CreateQuotaPolicyArgs

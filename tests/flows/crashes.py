@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flowfabric.engine.cascade import Cascade, GroupKey
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.flows.cascade import Cascade, GroupKey
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import Cascaded, EdgeGroup
 from flowfabric.plan import Applied

@@ -7,10 +7,10 @@ from collections.abc import Awaitable
 from random import Random
 from typing import Any
 
-from flowfabric.engine.cascade import Cascade
+from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.flow_cancels import MAX_GROUPS
-from flowfabric.engine.kernel import Settings
+from flowfabric.engine.flows.cancels import MAX_GROUPS
+from flowfabric.engine.flows.cascade import Cascade
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.supervisor import Supervisor
@@ -21,7 +21,7 @@ from flowfabric.model.lease import ClaimPolicy, ReclaimCapExceeded, Work
 from flowfabric.testing import ManualClock
 from flowfabric.verify.flows import drained
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, World, world_of
+from flowfabric.verify.snapshot import TABLES_READ, Snapshot, world_of
 
 from .crashes import Dead, Firings, Halfway
 from .graphs import DEADLINE_MS, LANE, Graph, Shape, grow
@@ -77,7 +77,7 @@ class Run:
         outcome = self.oracle.ended.get(node, "not over")
         return SHOWN.get(outcome, outcome)
 
-    async def sound(self) -> World:
+    async def sound(self) -> Snapshot:
         await self.engine._cascade.finish()
         world = world_of(await self.engine.store.dump(TABLES_READ))
         assert [str(violation) for violation in check(world)] == []

@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from flowfabric.engine import cascade
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.flows import cascade
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass

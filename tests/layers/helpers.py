@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from flowfabric import Engine
-from flowfabric.engine.around import Around, Operation
+from flowfabric.engine.proxy import Operation, Proxy
 from flowfabric.errors import TransportError
-from flowfabric.layers import Err, Layer, Ok, with_layers
+from flowfabric.middleware import Err, Layer, Ok, with_layers
 
 AWAY = TransportError("test", "away")
 
@@ -49,7 +49,7 @@ class Moody:
     """Pings are answered by what is told, as long as there is something; each takes two seconds of the clock."""
 
     def __init__(self, engine: Engine, clock: Hands) -> None:
-        self.engine = cast(Engine, Around(engine, self._wrap))
+        self.engine = cast(Engine, Proxy(engine, self._wrap))
         self.errors: list[BaseException | None] = []
         self.asked = 0
         self._clock = clock

@@ -24,10 +24,10 @@ from flowfabric import (
     sync,
 )
 from flowfabric.errors import ConfigError, EngineError, ValidationError, ValidationKind
-from flowfabric.layers import Layer, Ok, with_layers
+from flowfabric.middleware import Layer, Ok, with_layers
 from flowfabric.remote import transport
 from flowfabric.remote.engine import RemoteEngine
-from flowfabric.sdk import tries
+from flowfabric.sdk import retry
 from tests.remote.served import Served
 from tests.sdk.helpers import impatient, until, worked_off
 
@@ -158,7 +158,7 @@ def test_what_is_held_back_may_be_asked_again(error: Any, away: bool) -> None:
         with pytest.raises(ValidationError) as caught:
             stuck("ping").before("ping")
         error = caught.value
-    assert (tries.passes(error), tries.is_away(error)) == (away, away)
+    assert (retry.passes(error), retry.is_away(error)) == (away, away)
 
 
 def test_layers_are_checked_when_the_app_is_made() -> None:

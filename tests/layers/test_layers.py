@@ -26,7 +26,7 @@ from flowfabric.errors import (
     ValidationError,
     ValidationKind,
 )
-from flowfabric.layers import Err, Layer, Ok
+from flowfabric.middleware import Err, Layer, Ok
 
 from .helpers import AWAY, Hands, Moody, Noted, Written, pinged
 
@@ -96,7 +96,7 @@ async def test_it_opens_and_closes_whatever_the_layers_say(memory: Engine) -> No
 async def test_a_record_for_each_call(moody: Moody, caplog: pytest.LogCaptureFixture, level: str, number: int) -> None:
     moody.errors = [AWAY]
     engine = moody.under(TracingLayer(level))
-    with caplog.at_level(logging.DEBUG, "flowfabric.layers"):
+    with caplog.at_level(logging.DEBUG, "flowfabric.middleware"):
         await pinged(engine)
         await pinged(engine)
     fields = ("span", "event", "method", "elapsed_us", "ok")
@@ -108,7 +108,7 @@ async def test_a_record_for_each_call(moody: Moody, caplog: pytest.LogCaptureFix
 
 
 async def test_below_the_level_nothing_is_said(moody: Moody, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO, "flowfabric.layers"):
+    with caplog.at_level(logging.INFO, "flowfabric.middleware"):
         await pinged(moody.under(TracingLayer("debug")))
     assert not caplog.records
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from flowfabric.connect import SqliteBackend
-from flowfabric.engine.kernel import Settings
-from flowfabric.loops.apart import Apart
+from flowfabric.engine.core import Settings
+from flowfabric.loops.loop_thread import LoopThread
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.store.sqlite.registry import open_store
 from tests.engine.helpers import create, running, state, worker
@@ -69,7 +69,7 @@ async def test_loops_that_cannot_be_opened_do_not_hold_up_the_start() -> None:
     def broken() -> None:
         raise OSError("injected")
 
-    loops = Apart(broken)  # type: ignore[arg-type]
+    loops = LoopThread(broken)  # type: ignore[arg-type]
     loops.start()
     assert not loops.is_running and not loops.leads
     await loops.stop(1)

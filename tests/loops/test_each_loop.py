@@ -233,7 +233,7 @@ async def test_the_route_releaser_is_due_while_somebody_is_parked(engine: Engine
 async def test_a_route_releaser_that_found_nobody_parked_begins_at_the_front_again(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flowfabric.engine.routes.ROUTE_PAGE", 1)
+    monkeypatch.setattr("flowfabric.engine.claims.routing.ROUTE_PAGE", 1)
     monkeypatch.setattr("flowfabric.loops.route_releaser.PAGES", 1)
     loop = RouteReleaser(LoopSettings())
     for _ in range(2):

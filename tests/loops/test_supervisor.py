@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from flowfabric.connect import SqliteBackend, memory_engine
+from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.kernel import Settings
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.loops.supervisor import EARLY_S, Supervisor, until_step
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy

@@ -12,8 +12,8 @@ from typing import Any
 
 from flowfabric.codec.handle import decode_fields, encode_handle
 from flowfabric.connect import SqliteBackend
+from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.kernel import Settings
 from flowfabric.errors import EngineError
 from flowfabric.model.lease import Claimed, Handle, HandleFields, IssuedAndClaimed, ReclaimGrant, Work
 from flowfabric.plan import Answer, Plan
@@ -25,7 +25,7 @@ from flowfabric.store.sqlite.registry import open_store
 from flowfabric.testing import ManualClock
 from flowfabric.verify.flows import drained
 from flowfabric.verify.invariants import check, ends_do_not_change, timers_are_kept
-from flowfabric.verify.world import World, world_of
+from flowfabric.verify.snapshot import Snapshot, world_of
 from tests.postgres import clean_database
 
 from .fleet import Fleet
@@ -267,7 +267,7 @@ class Bench:
             self.handles = [*self.handles[-self.kept :], held]
 
 
-def _differences(spec: Fleet, world: World, tables: dict[str, list[Row]]) -> list[str]:
+def _differences(spec: Fleet, world: Snapshot, tables: dict[str, list[Row]]) -> list[str]:
     found = differences(spec, world, tables)
     if isinstance(spec, Flows):
         found += flow_differences(spec, world)

@@ -6,14 +6,15 @@ from typing import Any
 
 from msgspec import structs
 
-from flowfabric.engine import books as engine_books
-from flowfabric.engine import budgets as engine_budgets
-from flowfabric.engine import meter as engine_meter
-from flowfabric.engine.budgets import Budgets
+from flowfabric.engine.limits import budget_reads as engine_books
+from flowfabric.engine.limits import budgets as engine_budgets
+from flowfabric.engine.limits import usage_batcher as engine_meter
+from flowfabric.engine.limits.budgets import Budgets
 from flowfabric.model.budget import BudgetPolicy, BudgetUnchanged, HardBreach
 from flowfabric.plan import Add
-from flowfabric.rules import budget_actions, budget_changes, budget_returns, budgets, grants
-from flowfabric.rules.decision import Done
+from flowfabric.rules.claims import grants
+from flowfabric.rules.decision import Return
+from flowfabric.rules.limits import breach_actions, budget_changes, budget_release, budgets
 
 from .mutants import Patch, Plant, put, with_set, without_set, without_steps
 
@@ -105,50 +106,50 @@ def keys_live_for_two_days(patch: Patch) -> None:
 
 @mutant
 def release_leaves_the_account(patch: Patch) -> None:
-    honest = budget_returns.release
+    honest = budget_release.release
 
     def release(books: Any, who: Any) -> Any:
-        return [plan for plan in honest(books, who) if plan.form is not budget_returns.SETTLE_ACCOUNT]
+        return [plan for plan in honest(books, who) if plan.form is not budget_release.SETTLE_ACCOUNT]
 
-    patch.setattr(budget_returns, "release", release)
+    patch.setattr(budget_release, "release", release)
 
 
 @mutant
 def release_below_nothing_after_a_reset(patch: Patch) -> None:
-    put(patch, budget_returns, "RESET_BUDGET", lambda f: without_steps(f, "ff_budget_usage_by_exec"))
-    put(patch, budget_returns, "GIVE_BACK_ALL", lambda f: with_set(f, current_value=-1))
+    put(patch, budget_release, "RESET_BUDGET", lambda f: without_steps(f, "ff_budget_usage_by_exec"))
+    put(patch, budget_release, "GIVE_BACK_ALL", lambda f: with_set(f, current_value=-1))
 
 
 @mutant
 def reset_keeps_the_ledger(patch: Patch) -> None:
-    put(patch, budget_returns, "RESET_BUDGET", lambda f: without_steps(f, "ff_budget_usage_by_exec"))
+    put(patch, budget_release, "RESET_BUDGET", lambda f: without_steps(f, "ff_budget_usage_by_exec"))
 
 
 @mutant
 def reset_keeps_the_usage(patch: Patch) -> None:
-    put(patch, budget_returns, "ZERO_USAGE", lambda f: with_set(f, current_value=Add(0)))
+    put(patch, budget_release, "ZERO_USAGE", lambda f: with_set(f, current_value=Add(0)))
 
 
 @mutant
 def scheduled_reset_drifts(patch: Patch) -> None:
-    honest = budget_returns.reset
+    honest = budget_release.reset
 
     def reset(books: Any, now_ms: Any, *, only_due: bool = False) -> Any:
         due = books.policy is not None and (books.policy.next_reset_at_ms or books.now_ms + 1) <= books.now_ms
         return honest(books, now_ms, only_due=only_due and not due)
 
-    patch.setattr(budget_returns, "reset", reset)
+    patch.setattr(budget_release, "reset", reset)
 
 
 @mutant
 def hold_does_not_raise_the_epoch(patch: Patch) -> None:
-    put(patch, budget_actions, "HOLD_RUNNING", lambda f: with_set(f, lease_epoch=Add(0)))
+    put(patch, breach_actions, "HOLD_RUNNING", lambda f: with_set(f, lease_epoch=Add(0)))
 
 
 @mutant
 def late_report_acts(patch: Patch) -> None:
-    honest = budget_actions.consequence
-    patch.setattr(budget_actions, "consequence", lambda *said: honest(*said[:5], None))
+    honest = breach_actions.consequence
+    patch.setattr(breach_actions, "consequence", lambda *said: honest(*said[:5], None))
 
 
 @mutant
@@ -161,7 +162,7 @@ def forged_report_counts(patch: Patch) -> None:
 
 @mutant
 def consequence_not_told(patch: Patch) -> None:
-    put(patch, budget_actions, "HOLD_READY", lambda f: without_steps(f, "ff_operator_event"))
+    put(patch, breach_actions, "HOLD_READY", lambda f: without_steps(f, "ff_operator_event"))
 
 
 @mutant
@@ -203,7 +204,7 @@ def lowered_limits_are_not_kept(patch: Patch) -> None:
         lower = policy is not None and any(
             limit < policy.limits.hard_limits.get(name, 0) for name, limit in zip(args.dimensions, args.hard_limits, strict=True)
         )
-        return Done(BudgetUnchanged(args.budget_id)) if lower else honest(policy, args, now_ms)
+        return Return(BudgetUnchanged(args.budget_id)) if lower else honest(policy, args, now_ms)
 
     patch.setattr(budget_changes, "update_budget", update_budget)
 

@@ -7,13 +7,14 @@ from typing import Any
 
 from msgspec import structs
 
-from flowfabric.engine.cascade import Cascade
-from flowfabric.engine.dependencies import Dependencies
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.flow_cancels import FlowCancels
+from flowfabric.engine.flows.cancels import FlowCancels
+from flowfabric.engine.flows.cascade import Cascade
+from flowfabric.engine.flows.dependencies import Dependencies
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import Cascaded
-from flowfabric.rules import children, edges, flow_cancels, skips
+from flowfabric.rules.executions import skip
+from flowfabric.rules.flows import cancels, edges, wait_children
 
 from .mutants import Patch, Plant, put, with_set, without_guards, without_steps
 
@@ -48,7 +49,7 @@ def skip_not_propagated(patch: Patch) -> None:
 
 @mutant
 def skip_not_told(patch: Patch) -> None:
-    put(patch, skips, "SKIP_PENDING", lambda f: without_steps(f, "ff_completion_event"))
+    put(patch, skip, "SKIP_PENDING", lambda f: without_steps(f, "ff_completion_event"))
 
 
 @mutant
@@ -94,12 +95,12 @@ def old_failure_counts_again_after_a_replay(patch: Patch) -> None:
 
 @mutant
 def replay_does_not_wait_again(patch: Patch) -> None:
-    patch.setattr(children, "_waits_again", lambda edge: edge.dep_state == "unsatisfied")
+    patch.setattr(wait_children, "_waits_again", lambda edge: edge.dep_state == "unsatisfied")
 
 
 @mutant
 def replay_leaves_the_group_decided(patch: Patch) -> None:
-    put(patch, children, "RESET_GROUP", lambda f: with_set(f, group_state="impossible"))
+    put(patch, wait_children, "RESET_GROUP", lambda f: with_set(f, group_state="impossible"))
 
 
 @mutant
@@ -109,7 +110,7 @@ def late_edge_does_not_block(patch: Patch) -> None:
 
 @mutant
 def cancelled_flow_leaves_its_members(patch: Patch) -> None:
-    patch.setattr(flow_cancels, "selected", lambda *_: [])
+    patch.setattr(cancels, "selected", lambda *_: [])
 
 
 @mutant

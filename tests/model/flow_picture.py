@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from flowfabric.verify.world import World
+from flowfabric.verify.snapshot import Snapshot
 
 from .flow_spec import Flows
 
 
-def _pairs(spec: Flows, world: World) -> Iterator[tuple[str, Any, Any]]:
+def _pairs(spec: Flows, world: Snapshot) -> Iterator[tuple[str, Any, Any]]:
     stored = {edge.edge_id: edge.dep_state for several in world.inbound.values() for edge in several}
     yield "edges", {name: edge.dep for name, edge in spec.edges.items()}, stored
     counted = {
@@ -37,5 +37,5 @@ def _pairs(spec: Flows, world: World) -> Iterator[tuple[str, Any, Any]]:
     yield "flows", {flow: "cancelled" if flow in spec.cancelled else "open" for flow in flows}, states
 
 
-def flow_differences(spec: Flows, world: World) -> list[str]:
+def flow_differences(spec: Flows, world: Snapshot) -> list[str]:
     return [f"{what}: specified {wanted!r}, stored {is_!r}" for what, wanted, is_ in _pairs(spec, world) if wanted != is_]

@@ -10,26 +10,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from flowfabric.engine.retention import Retention
-from flowfabric.engine.rota import Rota
+from flowfabric.engine.claims.namespace_rotation import NamespaceRotation
+from flowfabric.engine.workers.retention import Retention
 from flowfabric.loops import delayed_promoter, lease_expiry
 from flowfabric.plan import Absent, AnyOf, Covered, Form, Guard, Insert, Until, Update
-from flowfabric.rules import (
-    attempts,
-    claims,
-    creating,
-    executions,
-    fence,
-    grants,
-    leases,
-    operators,
-    retries,
-    routes,
-    time_limits,
-    workers,
-)
-from flowfabric.rules.decision import Done
-from flowfabric.rules.parts import IN_TIME
+from flowfabric.rules import fence, retries
+from flowfabric.rules.claims import claims, grants, routing
+from flowfabric.rules.decision import Return
+from flowfabric.rules.executions import create, operator_actions, replay, time_limits
+from flowfabric.rules.fragments import IN_TIME
+from flowfabric.rules.leases import attempts, recovery
+from flowfabric.rules.workers import registry
 from flowfabric.store.schema import INDEXES
 
 Patch = pytest.MonkeyPatch
@@ -48,7 +39,7 @@ BY_HOLDER = (
     "DELAY",
     "GIVE_UP",
 )
-BY_VERSION = ((executions, "CANCEL_LEASED"), (executions, "CANCEL_INTERRUPTED"), (leases, "REVOKE"))
+BY_VERSION = ((operator_actions, "CANCEL_LEASED"), (operator_actions, "CANCEL_INTERRUPTED"), (recovery, "REVOKE"))
 
 
 def mutant(plant: Plant) -> Plant:
@@ -140,7 +131,7 @@ def late_results_taken(patch: Patch) -> None:
 
 @mutant
 def a_lost_lease_keeps_the_time_used(patch: Patch) -> None:
-    put(patch, leases, "REVOKE", lambda f: with_set(f, attempt_timeout_remaining_ms=Until("attempt_timeout_at_ms")))
+    put(patch, recovery, "REVOKE", lambda f: with_set(f, attempt_timeout_remaining_ms=Until("attempt_timeout_at_ms")))
 
 
 @mutant
@@ -190,23 +181,23 @@ def epoch_not_raised_at_claim(patch: Patch) -> None:
 
 @mutant
 def epoch_not_raised_at_reclaim(patch: Patch) -> None:
-    put(patch, leases, "RECLAIM", lambda f: without_set(f, "lease_epoch"))
+    put(patch, recovery, "RECLAIM", lambda f: without_set(f, "lease_epoch"))
 
 
 @mutant
 def epoch_not_raised_at_revoke(patch: Patch) -> None:
-    put(patch, leases, "REVOKE", lambda f: without_set(f, "lease_epoch"))
+    put(patch, recovery, "REVOKE", lambda f: without_set(f, "lease_epoch"))
 
 
 @mutant
 def epoch_not_raised_at_cancel(patch: Patch) -> None:
     for name in ("CANCEL_LEASED", "CANCEL_INTERRUPTED"):
-        put(patch, executions, name, lambda f: without_set(f, "lease_epoch"))
+        put(patch, operator_actions, name, lambda f: without_set(f, "lease_epoch"))
 
 
 @mutant
 def epoch_not_raised_at_replay(patch: Patch) -> None:
-    put(patch, operators, "REPLAY", lambda f: without_set(f, "lease_epoch"))
+    put(patch, replay, "REPLAY", lambda f: without_set(f, "lease_epoch"))
 
 
 # ---- retries and limits
@@ -240,17 +231,17 @@ def permanent_failure_retried(patch: Patch) -> None:
 
 @mutant
 def replay_resets_retry_count(patch: Patch) -> None:
-    put(patch, operators, "REPLAY", lambda f: with_set(f, retry_count=0))
+    put(patch, replay, "REPLAY", lambda f: with_set(f, retry_count=0))
 
 
 @mutant
 def replay_limit_ignored(patch: Patch) -> None:
-    put(patch, operators, "REPLAY", lambda f: without_set(f, "replay_count"))
+    put(patch, replay, "REPLAY", lambda f: without_set(f, "replay_count"))
 
 
 @mutant
 def reclaim_cap_ignored(patch: Patch) -> None:
-    patch.setattr(leases, "_over_limit", lambda *_: False)
+    patch.setattr(recovery, "_over_limit", lambda *_: False)
 
 
 @mutant
@@ -263,7 +254,7 @@ def deadline_does_not_end(patch: Patch) -> None:
     honest = time_limits.expire
 
     def expire(snapshot: Any, phase: Any, *said: Any) -> Any:
-        return Done(None) if phase == "execution_deadline" else honest(snapshot, phase, *said)
+        return Return(None) if phase == "execution_deadline" else honest(snapshot, phase, *said)
 
     patch.setattr(time_limits, "expire", expire)
 
@@ -301,12 +292,12 @@ def namespace_missing_on_failure_events(patch: Patch) -> None:
 
 @mutant
 def cancel_leaves_the_attempt_open(patch: Patch) -> None:
-    put(patch, executions, "CANCEL_LEASED", lambda f: without_steps(f, "ff_attempt"))
+    put(patch, operator_actions, "CANCEL_LEASED", lambda f: without_steps(f, "ff_attempt"))
 
 
 @mutant
 def reclaim_leaves_the_grant(patch: Patch) -> None:
-    put(patch, leases, "RECLAIM", lambda f: without_steps(f, "ff_claim_grant"))
+    put(patch, recovery, "RECLAIM", lambda f: without_steps(f, "ff_claim_grant"))
 
 
 # ---- timers
@@ -324,14 +315,14 @@ def promoter_does_not_look_at_the_time(patch: Patch) -> None:
 
 @mutant
 def requeue_ignores_the_grace(patch: Patch) -> None:
-    honest = leases.requeue
-    patch.setattr(leases, "requeue", lambda snapshot, _: honest(snapshot, 0))
+    honest = recovery.requeue
+    patch.setattr(recovery, "requeue", lambda snapshot, _: honest(snapshot, 0))
 
 
 @mutant
 def requeue_ignores_the_reclaim_grant(patch: Patch) -> None:
-    honest = leases.requeue
-    patch.setattr(leases, "requeue", lambda snapshot, grace: honest(msgspec.structs.replace(snapshot, grant=None), grace))
+    honest = recovery.requeue
+    patch.setattr(recovery, "requeue", lambda snapshot, grace: honest(msgspec.structs.replace(snapshot, grant=None), grace))
 
 
 @mutant
@@ -375,7 +366,7 @@ def paused_lane_hands_out_work(patch: Patch) -> None:
 
 @mutant
 def closed_lane_takes_work(patch: Patch) -> None:
-    put(patch, creating, "CREATE_READY", lambda f: with_head(f, lambda head: Insert(head.table, head.row)))
+    put(patch, create, "CREATE_READY", lambda f: with_head(f, lambda head: Insert(head.table, head.row)))
 
 
 @mutant
@@ -405,31 +396,31 @@ def claims_ignore_the_namespace(patch: Patch) -> None:
 
 @mutant
 def the_first_namespace_has_every_turn(patch: Patch) -> None:
-    honest = Rota.namespaces
+    honest = NamespaceRotation.namespaces
 
-    def namespaces(self: Rota, lane: str, *most: int) -> Any:
+    def namespaces(self: NamespaceRotation, lane: str, *most: int) -> Any:
         self._last.clear()
         return honest(self, lane, *most)
 
-    patch.setattr(Rota, "namespaces", namespaces)
+    patch.setattr(NamespaceRotation, "namespaces", namespaces)
 
 
 @mutant
 def another_namespaces_work_is_let_go(patch: Patch) -> None:
-    honest = routes.within_reach
-    patch.setattr(routes, "within_reach", lambda waiting, lane, of, offered: honest(waiting, lane, None, offered))
+    honest = routing.within_reach
+    patch.setattr(routing, "within_reach", lambda waiting, lane, of, offered: honest(waiting, lane, None, offered))
 
 
 @mutant
 def priority_not_clamped(patch: Patch) -> None:
-    for module in (creating, executions):
+    for module in (create, operator_actions):
         patch.setattr(module, "clamp_priority", lambda priority: priority)
 
 
 @mutant
 def idempotency_key_not_taken(patch: Patch) -> None:
-    honest = creating.create
-    patch.setattr(creating, "create", lambda *args: msgspec.structs.replace(honest(*args), key=None))
+    honest = create.create
+    patch.setattr(create, "create", lambda *args: msgspec.structs.replace(honest(*args), key=None))
 
 
 @mutant
@@ -440,42 +431,42 @@ def block_forgets_its_reason(patch: Patch) -> None:
 
 @mutant
 def any_worker_releases_a_route(patch: Patch) -> None:
-    patch.setattr(workers, "covers", lambda *_: True)
+    patch.setattr(registry, "covers", lambda *_: True)
 
 
 @mutant
 def whatever_is_passed_over_is_parked(patch: Patch) -> None:
-    patch.setattr(routes, "nobody_covers", lambda heads, *_: list(heads))
+    patch.setattr(routing, "nobody_covers", lambda heads, *_: list(heads))
 
 
 @mutant
 def who_asks_does_not_count_as_there(patch: Patch) -> None:
-    honest = routes.nobody_covers
-    patch.setattr(routes, "nobody_covers", lambda waiting, live, asking: honest(waiting, live))
+    honest = routing.nobody_covers
+    patch.setattr(routing, "nobody_covers", lambda waiting, live, asking: honest(waiting, live))
 
 
 @mutant
 def nothing_is_ever_parked(patch: Patch) -> None:
-    patch.setattr(routes, "nobody_covers", lambda *_: [])
+    patch.setattr(routing, "nobody_covers", lambda *_: [])
 
 
 @mutant
 def parked_work_hides_from_who_never_registered(patch: Patch) -> None:
-    patch.setattr(routes, "within_reach", lambda *_: [])
+    patch.setattr(routing, "within_reach", lambda *_: [])
 
 
 @mutant
 def a_registration_frees_what_it_cannot_run(patch: Patch) -> None:
-    patch.setattr(routes, "coverable", lambda waiting, *_: list(waiting))
+    patch.setattr(routing, "coverable", lambda waiting, *_: list(waiting))
 
 
 @mutant
 def silent_worker_heard_again(patch: Patch) -> None:
-    honest = workers.heartbeat
+    honest = registry.heartbeat
 
     def heartbeat(stored: Any, namespace: str, instance: str, now: int) -> Any:
         alive = None if stored is None else msgspec.structs.replace(stored, expires_at_ms=now + 1)
         return honest(alive, namespace, instance, now)
 
-    patch.setattr(workers, "heartbeat", heartbeat)
-    put(patch, workers, "HEARTBEAT", lambda f: without_guards(f, "expires_at_ms"))
+    patch.setattr(registry, "heartbeat", heartbeat)
+    put(patch, registry, "HEARTBEAT", lambda f: without_guards(f, "expires_at_ms"))

@@ -7,7 +7,7 @@ from typing import Any
 
 from flowfabric.store.port import Row
 from flowfabric.store.schema import TABLES
-from flowfabric.verify.world import TABLES_READ, World
+from flowfabric.verify.snapshot import TABLES_READ, Snapshot
 
 from .fleet import Fleet
 from .shapes import Exec
@@ -93,7 +93,7 @@ def _attempts(e: Exec) -> list[tuple[Any, ...]]:
     ]
 
 
-def _about_one(e: Exec, world: World) -> Iterator[tuple[str, Any, Any]]:
+def _about_one(e: Exec, world: Snapshot) -> Iterator[tuple[str, Any, Any]]:
     key = (e.ident.partition_index, e.ident.uuid)
     stored = world.executions[key]
     for column, value in expected_row(e).items():
@@ -124,7 +124,7 @@ def _about_one(e: Exec, world: World) -> Iterator[tuple[str, Any, Any]]:
     yield "operator events", e.ops, [(x["event_type"], x["details"]) for x in world.operations.get(key, [])]
 
 
-def _around(spec: Fleet, world: World, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
+def _around(spec: Fleet, world: Snapshot, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
     granted = {(g.partition_key, g.execution_id): (g.kind, g.worker_id, g.expires_at_ms) for g in world.grants}
     wanted = {
         (e.ident.partition_index, e.ident.uuid): (e.grant.kind, e.grant.worker, e.grant.until)
@@ -163,7 +163,7 @@ def _named(table: str, row: Row) -> dict[str, Any]:
     return dict(zip(TABLES[table].names, row, strict=True))
 
 
-def differences(spec: Fleet, world: World, tables: Mapping[str, list[Row]]) -> list[str]:
+def differences(spec: Fleet, world: Snapshot, tables: Mapping[str, list[Row]]) -> list[str]:
     """Empty when the stored rows are what the specification says."""
     stored = {(k.partition_index, k.uuid) for k in spec.execs}
     if stored != set(world.executions):

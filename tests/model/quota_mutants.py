@@ -8,15 +8,18 @@ from typing import Any
 
 from msgspec import structs
 
-from flowfabric.engine import admissions, executions, quota_upkeep, standing
-from flowfabric.engine.claims import _claiming
+from flowfabric.engine.claims import gated_claims, quota_cache
+from flowfabric.engine.claims.claims import _claiming
+from flowfabric.engine.claims.quota_cache import QuotaCache
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.retention import Retention
-from flowfabric.engine.standing import Tallies
+from flowfabric.engine.executions import create
+from flowfabric.engine.limits import quota_maintenance
+from flowfabric.engine.workers.retention import Retention
 from flowfabric.model.quota import QuotaPolicy
 from flowfabric.plan import Add
-from flowfabric.rules import admission, attachments, quotas
-from flowfabric.rules.admission import Room
+from flowfabric.rules.claims import admission
+from flowfabric.rules.claims.admission import Room
+from flowfabric.rules.limits import limit_scopes, quotas
 
 from .mutants import Patch, Plant, put, with_set, without_steps
 from .turnover_mutants import TURNOVER_MUTANTS
@@ -36,14 +39,14 @@ def asking(patch: Patch, change: Callable[..., tuple[Any, int]]) -> None:
     def room(quota: Any, held: int, window: Any, now_ms: int) -> Room:
         return honest(*(change(quota, held) if quota is not None else (quota, held)), window, now_ms)
 
-    for module in (admission, standing, quotas, quota_upkeep):
+    for module in (admission, quota_cache, quotas, quota_maintenance):
         patch.setattr(module, "room", room)
 
 
 def counting(patch: Patch, **changes: Any) -> None:
     """Some of those that hold a place are not seen."""
     honest = admission.holders
-    for module in (admission, standing, quotas, quota_upkeep):
+    for module in (admission, quota_cache, quotas, quota_maintenance):
         patch.setattr(module, "holders", lambda found: honest(structs.replace(found, **changes)))
 
 
@@ -94,15 +97,15 @@ def places_by_hand_are_not_counted(patch: Patch) -> None:
 
 @mutant
 def reservations_that_ran_out_hold_their_place(patch: Patch) -> None:
-    honest = standing.quota_reads
+    honest = quota_cache.quota_reads
 
     def quota_reads(quota: Any, now_ms: int, *args: Any, **more: Any) -> Any:
         reads = honest(quota, now_ms, *args, **more)
         return [reads[0], structs.replace(reads[1], after=None), *reads[2:]]
 
-    patch.setattr(standing, "quota_reads", quota_reads)
-    honest_standing = standing.standing_of
-    patch.setattr(standing, "standing_of", lambda quota, rows, now_ms: honest_standing(quota, rows, 0))
+    patch.setattr(quota_cache, "quota_reads", quota_reads)
+    honest_standing = quota_cache.standing_of
+    patch.setattr(quota_cache, "standing_of", lambda quota, rows, now_ms: honest_standing(quota, rows, 0))
 
 
 # ---- what is remembered
@@ -110,12 +113,12 @@ def reservations_that_ran_out_hold_their_place(patch: Patch) -> None:
 
 @mutant
 def those_admitted_are_not_remembered(patch: Patch) -> None:
-    honest = Tallies.admitted
+    honest = QuotaCache.admitted
 
-    def admitted(self: Tallies, quota: Any, times: list[int]) -> None:
+    def admitted(self: QuotaCache, quota: Any, times: list[int]) -> None:
         honest(self, quota, [])
 
-    patch.setattr(Tallies, "admitted", admitted)
+    patch.setattr(QuotaCache, "admitted", admitted)
 
 
 @mutant
@@ -128,7 +131,7 @@ def admissions_leave_the_version(patch: Patch) -> None:
 
 @mutant
 def claims_leave_no_entry(patch: Patch) -> None:
-    patch.setattr(admissions, "CLAIM_COUNTED", admissions.CLAIM_GATED)
+    patch.setattr(gated_claims, "CLAIM_COUNTED", gated_claims.CLAIM_GATED)
 
 
 @mutant
@@ -154,20 +157,20 @@ def unused_grants_are_not_refunded(patch: Patch) -> None:
 
 @mutant
 def plain_work_goes_first(patch: Patch) -> None:
-    honest = admissions.in_ready_order
-    patch.setattr(admissions, "in_ready_order", lambda found: sorted(honest(found), key=lambda c: c.gate != ""))
+    honest = gated_claims.in_ready_order
+    patch.setattr(gated_claims, "in_ready_order", lambda found: sorted(honest(found), key=lambda c: c.gate != ""))
 
 
 @mutant
 def a_full_gate_stops_the_claim(patch: Patch) -> None:
-    honest = admissions.share_out
+    honest = gated_claims.share_out
 
     def share_out(requests: Any, candidates: Any, rooms: Any, over: Any, now_ms: int) -> Any:
         several = list(candidates)
         full = next((at for at, c in enumerate(several) if rooms.get(c.gate) == 0), len(several))
         return honest(requests, several[:full], rooms, over, now_ms)
 
-    patch.setattr(admissions, "share_out", share_out)
+    patch.setattr(gated_claims, "share_out", share_out)
 
 
 @mutant
@@ -214,23 +217,23 @@ def one_more_is_claimed_beside_an_end(patch: Patch) -> None:
 
 @mutant
 def the_farthest_scope_counts(patch: Patch) -> None:
-    patch.setattr(attachments, "SCOPE_TYPES", attachments.SCOPE_TYPES[::-1])
+    patch.setattr(limit_scopes, "SCOPE_TYPES", limit_scopes.SCOPE_TYPES[::-1])
 
 
 @mutant
 def the_first_attached_counts(patch: Patch) -> None:
-    patch.setattr(attachments, "max", min, raising=False)
+    patch.setattr(limit_scopes, "max", min, raising=False)
 
 
 @mutant
 def an_own_quota_gives_way_to_a_scope(patch: Patch) -> None:
-    honest = attachments.attached
+    honest = limit_scopes.attached
 
     def attached(args: Any, policy: Any, scopes: Any, flow_id: Any = None) -> Any:
         found = honest(args, None, scopes, flow_id)
         return honest(args, policy, scopes, flow_id) if found.quota_policy_id is None else found
 
-    patch.setattr(executions, "attached", attached)
+    patch.setattr(create, "attached", attached)
 
 
 # ---- upkeep
@@ -248,13 +251,13 @@ def reconciler_drops_the_places_of_those_that_run(patch: Patch) -> None:
 
 @mutant
 def reconciler_keeps_what_is_a_window_old(patch: Patch) -> None:
-    honest = quota_upkeep.QuotaUpkeep._forget_entries
+    honest = quota_maintenance.QuotaMaintenance._forget_entries
 
     async def forget_entries(self: Any, quota: Any) -> int:
         longer = structs.replace(quota, requests_per_window_seconds=2 * quota.window_ms // 1_000)
         return await honest(self, longer)
 
-    patch.setattr(quota_upkeep.QuotaUpkeep, "_forget_entries", forget_entries)
+    patch.setattr(quota_maintenance.QuotaMaintenance, "_forget_entries", forget_entries)
 
 
 @mutant
@@ -273,18 +276,18 @@ def a_shorter_window_is_remembered_for_a_longer_one(patch: Patch) -> None:
 
 @mutant
 def limits_of_another_namespace_are_reached(patch: Patch) -> None:
-    patch.setattr(executions, "unknown", lambda named, known, namespace: None)
+    patch.setattr(create, "unknown", lambda named, known, namespace: None)
 
 
 @mutant
 def what_is_attached_reaches_every_namespace(patch: Patch) -> None:
-    honest = attachments.attached
+    honest = limit_scopes.attached
 
     def attached(args: Any, policy: Any, scopes: Any, flow_id: Any = None) -> Any:
         own = {key: tuple(structs.replace(s, namespace=args.namespace) for s in several) for key, several in scopes.items()}
         return honest(args, policy, own, flow_id)
 
-    patch.setattr(executions, "attached", attached)
+    patch.setattr(create, "attached", attached)
 
 
 @mutant
@@ -292,4 +295,4 @@ def nobody_held_back_goes_on_with_other_limits(patch: Patch) -> None:
     async def nothing(*_: Any) -> None:
         pass
 
-    patch.setattr(quota_upkeep.QuotaUpkeep, "_release_waiters_of", nothing)
+    patch.setattr(quota_maintenance.QuotaMaintenance, "_release_waiters_of", nothing)

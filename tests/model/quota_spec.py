@@ -13,7 +13,7 @@ from flowfabric.model import execution, lease
 from flowfabric.model import quota as told
 from flowfabric.store.port import Row
 from flowfabric.store.schema import TABLES
-from flowfabric.verify.world import World
+from flowfabric.verify.snapshot import Snapshot
 
 from .fleet import Fleet
 from .shapes import Err, Exec, Lease, Policy, no
@@ -315,13 +315,13 @@ class Quotas(Fleet):
         super().loop(name)
 
 
-def quota_differences(spec: Quotas, world: World, tables: Mapping[str, list[Row]]) -> list[str]:
+def quota_differences(spec: Quotas, world: Snapshot, tables: Mapping[str, list[Row]]) -> list[str]:
     return [
         f"{what}: specified {wanted!r}, stored {is_!r}" for what, wanted, is_ in _compared(spec, world, tables) if wanted != is_
     ]
 
 
-def _compared(spec: Quotas, world: World, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
+def _compared(spec: Quotas, world: Snapshot, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
     wanted = {ident: (q.cap, q.rate, q.window, q.closed, q.shown) for ident, q in spec.quotas.items()}
     stored = {
         ident: (q.active_concurrency_cap, q.max_requests_per_window, q.window_ms, q.closed_until_ms, q.active_concurrency)
@@ -339,7 +339,7 @@ def _compared(spec: Quotas, world: World, tables: Mapping[str, list[Row]]) -> It
         yield f"held of {ident}", spec.held(ident), _holders(ident, spec.now, world)
 
 
-def _holders(quota: UUID, now: int, world: World) -> set[UUID]:
+def _holders(quota: UUID, now: int, world: Snapshot) -> set[UUID]:
     mine = [e for e in world.executions.values() if e.quota_policy_id == quota]
     found = {e.execution_id for e in mine if e.ownership_state == "leased" or (e.reserved_until_ms or 0) >= now}
     return found | {ExecutionId(row[1]).uuid for row in world.slots if row[0] == quota}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowfabric.engine.schedules import Schedules
+from flowfabric.engine.workers.schedules import Schedules
 from flowfabric.ids import name as checked_name
 from flowfabric.model.schedule import ScheduleMark, ScheduleMarks
 from flowfabric.plan import Applied, Now
-from flowfabric.rules import schedules
+from flowfabric.rules.workers import schedules
 
 from .mutants import Patch, Plant, put, with_set, without_guards, without_set
 

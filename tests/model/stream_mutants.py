@@ -10,13 +10,14 @@ from typing import Any
 from msgspec import structs
 
 from flowfabric.codec import frame_id
-from flowfabric.engine import pens, polls
-from flowfabric.engine import streams as reading
-from flowfabric.engine.pens import Pen
-from flowfabric.engine.streams import Page
+from flowfabric.engine.events import long_poll
+from flowfabric.engine.streams import stream_writer
+from flowfabric.engine.streams import streams as reading
+from flowfabric.engine.streams.stream_writer import StreamWriter
+from flowfabric.engine.streams.streams import Page
 from flowfabric.plan import Delete, Form, Insert, Present, Update
-from flowfabric.rules import live_retention, merge_patch, streams
-from flowfabric.rules.streams import _Draft
+from flowfabric.rules.streams import ephemeral_frames, merge_patch, streams
+from flowfabric.rules.streams.streams import _Draft
 
 from .mutants import Patch, Plant, with_steps
 
@@ -132,8 +133,8 @@ def callers_number_ignored(patch: Patch) -> None:
         await honest(self, job)
         return {}
 
-    honest = Pen._read
-    patch.setattr(Pen, "_read", read)
+    honest = StreamWriter._read
+    patch.setattr(StreamWriter, "_read", read)
 
 
 @mutant
@@ -149,7 +150,7 @@ def callers_number_not_stored(patch: Patch) -> None:
 @mutant
 def what_is_known_is_not_asked_again(patch: Patch) -> None:
     """A frame with a number is written by what is at hand."""
-    patch.setattr(pens, "_needs_a_look", lambda stream, frames: bool(streams.overdue(stream)))
+    patch.setattr(stream_writer, "_needs_a_look", lambda stream, frames: bool(streams.overdue(stream)))
 
 
 # ---- what is kept
@@ -187,13 +188,13 @@ def patches_cut_without_slack(patch: Patch) -> None:
 
 @mutant
 def live_frames_kept_by_the_rate_of_the_last_two(patch: Patch) -> None:
-    honest = live_retention.next_rate
+    honest = ephemeral_frames.next_rate
     patch.setattr(streams, "next_rate", lambda rate, last, now, knobs: honest(rate, last, now, knobs._replace(alpha=1.0)))
 
 
 @mutant
 def live_ceiling_ignored(patch: Patch) -> None:
-    honest = live_retention.kept
+    honest = ephemeral_frames.kept
     patch.setattr(streams, "kept", lambda rate, knobs: honest(rate, knobs._replace(ceiling=99)))
 
 
@@ -267,7 +268,7 @@ def last_of_a_range_left_out(patch: Patch) -> None:
 
 @mutant
 def live_frames_shown_to_who_does_not_want_them(patch: Patch) -> None:
-    for place in (reading, polls):
+    for place in (reading, long_poll):
         patch.setattr(place, "visible", lambda visibility: "frames")
 
 
@@ -283,17 +284,17 @@ def a_lost_lease_closes_for_good(patch: Patch) -> None:
 
 @mutant
 def follower_ends_with_its_attempt(patch: Patch) -> None:
-    honest = polls.Polls.follow_stream
+    honest = long_poll.LongPoll.follow_stream
 
     def follow(self: Any, *said: Any, later_attempts: bool = True) -> Any:
         return honest(self, *said, later_attempts=False)
 
-    patch.setattr(polls.Polls, "follow_stream", follow)
+    patch.setattr(long_poll.LongPoll, "follow_stream", follow)
 
 
 @mutant
 def follower_skips_the_first_frame_of_the_next_attempt(patch: Patch) -> None:
-    honest = polls.Polls.follow_stream
+    honest = long_poll.LongPoll.follow_stream
 
     async def follow(self: Any, execution: Any, attempt_index: int = 0, *said: Any, later_attempts: bool = True) -> Any:
         at = attempt_index
@@ -302,7 +303,7 @@ def follower_skips_the_first_frame_of_the_next_attempt(patch: Patch) -> None:
                 yield index, frame
             at = index
 
-    patch.setattr(polls.Polls, "follow_stream", follow)
+    patch.setattr(long_poll.LongPoll, "follow_stream", follow)
 
 
 @mutant

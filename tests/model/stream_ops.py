@@ -12,7 +12,7 @@ from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, AppendOutcome, BestEffortLive, Frame, Visibility
-from flowfabric.rules import streams
+from flowfabric.rules.streams import streams
 
 from .bench import LANES, Bench, Mismatch
 from .ops import Op, as_json

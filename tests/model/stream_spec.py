@@ -23,7 +23,7 @@ from flowfabric.model.stream import (
 )
 from flowfabric.store.port import Row
 from flowfabric.store.schema import TABLES
-from flowfabric.verify.world import World
+from flowfabric.verify.snapshot import Snapshot
 
 from .shapes import Err, Exec, Held, Whatever, no
 from .suspend_spec import Suspends
@@ -277,7 +277,7 @@ def _compact(document: Any) -> bytes:
 # ---- the stored rows
 
 
-def _pairs(spec: Streams, world: World, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
+def _pairs(spec: Streams, world: Snapshot, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
     names: dict[tuple[int, UUID, int], Name] = {(n[0].partition_index, n[0].uuid, n[1]): n for n in spec.tapes}
     yield "streams", sorted(names), sorted(world.streams)
     for key, name in names.items():
@@ -297,7 +297,7 @@ def _pairs(spec: Streams, world: World, tables: Mapping[str, list[Row]]) -> Iter
     yield "documents", documents, stored
 
 
-def stream_differences(spec: Streams, world: World, tables: Mapping[str, list[Row]]) -> list[str]:
+def stream_differences(spec: Streams, world: Snapshot, tables: Mapping[str, list[Row]]) -> list[str]:
     return [
         f"{what}: specified {wanted!r}, stored {found!r}"
         for what, wanted, found in _pairs(spec, world, tables)

@@ -8,12 +8,20 @@ from typing import Any
 from msgspec import structs
 
 from flowfabric.codec import token as tokens
-from flowfabric.engine import suspensions as suspending
-from flowfabric.engine.signals import Signals
-from flowfabric.engine.suspensions import Suspensions
+from flowfabric.engine.waits import suspend as suspending
+from flowfabric.engine.waits.signals import Signals
+from flowfabric.engine.waits.suspend import Suspend
 from flowfabric.plan import Form, Update, UpdateMany
-from flowfabric.rules import conditions, executions, keys, signals, suspension_timeouts, suspensions, time_limits, waitpoints
-from flowfabric.rules.decision import Act
+from flowfabric.rules.decision import Commit
+from flowfabric.rules.executions import operator_actions, time_limits
+from flowfabric.rules.waits import (
+    conditions,
+    signals,
+    signing_keys,
+    suspend,
+    suspension_timeouts,
+    waitpoints,
+)
 
 from .mutants import Patch, Plant, put, with_set, with_steps, without_guards, without_set, without_steps
 
@@ -88,24 +96,24 @@ def going_on_is_not_told(patch: Patch) -> None:
 
 @mutant
 def epoch_not_raised_at_suspend(patch: Patch) -> None:
-    put(patch, suspensions, "SUSPEND", lambda f: without_set(f, "lease_epoch"))
+    put(patch, suspend, "SUSPEND", lambda f: without_set(f, "lease_epoch"))
 
 
 @mutant
 def any_holder_may_suspend(patch: Patch) -> None:
     patch.setattr(suspending, "check_handle", lambda *_: None)
-    put(patch, suspensions, "SUSPEND", lambda f: without_guards(f, "lease_epoch", "current_lease_id", "attempt_index"))
+    put(patch, suspend, "SUSPEND", lambda f: without_guards(f, "lease_epoch", "current_lease_id", "attempt_index"))
 
 
 @mutant
 def expired_holder_may_suspend(patch: Patch) -> None:
     patch.setattr(suspending, "check_handle", lambda *_: None)
-    put(patch, suspensions, "SUSPEND", lambda f: without_guards(f, "lease_expires_at_ms"))
+    put(patch, suspend, "SUSPEND", lambda f: without_guards(f, "lease_expires_at_ms"))
 
 
 @mutant
 def attempt_clock_runs_on_while_suspended(patch: Patch) -> None:
-    put(patch, suspensions, "SUSPEND", lambda f: with_set(f, attempt_timeout_remaining_ms=None))
+    put(patch, suspend, "SUSPEND", lambda f: with_set(f, attempt_timeout_remaining_ms=None))
 
 
 @mutant
@@ -113,12 +121,12 @@ def suspend_is_not_known_by_its_key(patch: Patch) -> None:
     async def known(*_: Any) -> None:
         return None
 
-    patch.setattr(Suspensions, "_known", known)
+    patch.setattr(Suspend, "_known", known)
 
 
 @mutant
 def early_signals_ignored(patch: Patch) -> None:
-    patch.setattr(suspensions, "replay", lambda *_: suspensions.Replayed())
+    patch.setattr(suspend, "replay", lambda *_: suspend.Replayed())
 
 
 @mutant
@@ -127,12 +135,12 @@ def early_signals_belong_to_nobody(patch: Patch) -> None:
 
 
 def _pending(patch: Patch, change: Callable[[Any, int, Any], tuple[Any, int]]) -> None:
-    honest = suspensions._check_pending
+    honest = suspend._check_pending
 
     def check(stored: Any, now: int, fields: Any, args: Any) -> Any:
         return honest(*(change(stored, now, fields) if stored is not None else (stored, now)), fields, args)
 
-    patch.setattr(suspensions, "_check_pending", check)
+    patch.setattr(suspend, "_check_pending", check)
 
 
 @mutant
@@ -151,16 +159,16 @@ def waitpoint_of_an_earlier_attempt_is_refused(patch: Patch) -> None:
 
 @mutant
 def waitpoint_in_use_is_taken(patch: Patch) -> None:
-    honest = suspensions.check_stored
+    honest = suspend.check_stored
 
     def check_stored(around: Any, fields: Any, args: Any) -> Any:
         closed = {
             name: structs.replace(w, state="closed") if w.state == "pending" else w for name, w in around.waitpoints.items()
         }
-        ahead = isinstance(args.waitpoints[0], suspensions.UsePending)
+        ahead = isinstance(args.waitpoints[0], suspend.UsePending)
         return honest(around if ahead else structs.replace(around, waitpoints=closed), fields, args)
 
-    patch.setattr(suspensions, "check_stored", check_stored)
+    patch.setattr(suspend, "check_stored", check_stored)
 
 
 # ---- signals
@@ -232,7 +240,7 @@ def signal_does_not_mind_the_close(patch: Patch) -> None:
 
     def close(*said: Any) -> Any:
         decided = honest(*said)
-        return structs.replace(decided, first=()) if isinstance(decided, Act) else decided
+        return structs.replace(decided, first=()) if isinstance(decided, Commit) else decided
 
     patch.setattr(waitpoints, "close", close)
 
@@ -268,8 +276,8 @@ def token_of_another_waitpoint_is_good(patch: Patch) -> None:
 
 @mutant
 def rotation_without_grace(patch: Patch) -> None:
-    honest = keys.rotate
-    patch.setattr(keys, "rotate", lambda known, kid, secret, grace, now: honest(known, kid, secret, 0, now))
+    honest = signing_keys.rotate
+    patch.setattr(signing_keys, "rotate", lambda known, kid, secret, grace, now: honest(known, kid, secret, 0, now))
 
 
 # ---- other ends
@@ -317,12 +325,12 @@ def timeout_leaves_the_attempt_open(patch: Patch) -> None:
 
 @mutant
 def cancel_leaves_the_suspension_open(patch: Patch) -> None:
-    put(patch, executions, "CANCEL_INTERRUPTED", lambda f: without_steps(f, SUSPENSION))
+    put(patch, operator_actions, "CANCEL_INTERRUPTED", lambda f: without_steps(f, SUSPENSION))
 
 
 @mutant
 def cancel_leaves_the_waitpoints_open(patch: Patch) -> None:
-    put(patch, executions, "CANCEL_INTERRUPTED", lambda f: without_steps(f, WAITPOINT))
+    put(patch, operator_actions, "CANCEL_INTERRUPTED", lambda f: without_steps(f, WAITPOINT))
 
 
 @mutant

@@ -9,7 +9,7 @@ from typing import Any
 from flowfabric.codec.token import sealed
 from flowfabric.model.waitpoint import Signal, Suspension, Waitpoint
 from flowfabric.store.port import Row
-from flowfabric.verify.world import World
+from flowfabric.verify.snapshot import Snapshot
 
 from .suspend_shapes import Box, Heard, Wait
 from .suspend_spec import Suspends
@@ -99,7 +99,7 @@ def _stored_signal(row: Signal) -> tuple[Any, ...]:
     )
 
 
-def _pairs(spec: Suspends, world: World, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
+def _pairs(spec: Suspends, world: Snapshot, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
     uuids = {ident.uuid: ident for ident in spec.execs}
     waits = {key[1]: _stored_wait(row) for key, row in world.suspensions.items()}
     yield "suspensions", {ident.uuid: _wait(wait) for ident, wait in spec.waits.items()}, waits
@@ -125,6 +125,6 @@ def _pairs(spec: Suspends, world: World, tables: Mapping[str, list[Row]]) -> Ite
     yield "keys", {kid: (key.secret, key.active, key.rotated, key.until) for kid, key in spec.hmac.items()}, keys
 
 
-def suspend_differences(spec: Suspends, world: World, tables: Mapping[str, list[Row]]) -> list[str]:
+def suspend_differences(spec: Suspends, world: Snapshot, tables: Mapping[str, list[Row]]) -> list[str]:
     pairs = _pairs(spec, world, tables)
     return [f"{what}: specified {wanted!r}, stored {is_!r}" for what, wanted, is_ in pairs if wanted != is_]

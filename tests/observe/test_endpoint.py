@@ -10,7 +10,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import TransportError
 from flowfabric.observe import CONTENT_TYPE, Metrics, Scrape, metrics_app
-from flowfabric.observe.endpoint import EVERY_S
+from flowfabric.observe.metrics_endpoint import EVERY_S
 from tests.engine.helpers import create
 
 from .helpers import values

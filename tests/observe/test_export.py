@@ -16,10 +16,10 @@ import pytest
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
-from flowfabric.model.census import Census, LaneLoad
+from flowfabric.model.queue_stats import LaneLoad, QueueStats
 from flowfabric.observe import Metrics, Scrape, push_from_environment, tracing_from_environment
-from flowfabric.observe.export import LAST_S, Push, converted
-from flowfabric.observe.otlp import is_sent
+from flowfabric.observe.otel_env import is_sent
+from flowfabric.observe.otlp_metrics import LAST_S, Push, converted
 from tests.cli.processes import running
 from tests.engine.helpers import create
 
@@ -62,7 +62,7 @@ def some_of_everything(metrics: Metrics) -> None:
     metrics.attempt_ended("mail", "ok", 3.5)
     metrics.worker_at_capacity()
     metrics.running_on("memory")
-    metrics.sampled(Census((LaneLoad("mail", {"waiting": 3}, 2_500),), {"default": 2}, 4))
+    metrics.sampled(QueueStats((LaneLoad("mail", {"waiting": 3}, 2_500),), {"default": 2}, 4))
 
 
 def test_what_is_pushed_is_what_the_page_shows(metrics: Metrics, receiver: Receiver) -> None:
@@ -100,7 +100,7 @@ def test_what_is_not_known_is_not_sent(metrics: Metrics) -> None:
     names = {metric.name for metric in converted(metrics.registry.collect(), 0)}
     assert "ff_cancel_backlog_depth" not in names and "ff_executions" not in names
     assert "ff_worker_at_capacity_total" in names, "nought is known"
-    metrics.sampled(Census((), {}, 0))
+    metrics.sampled(QueueStats((), {}, 0))
     assert "ff_cancel_backlog_depth" in {metric.name for metric in converted(metrics.registry.collect(), 0)}
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from flowfabric import App, Engine, ExecutionPolicy, Worker, memory_engine
 from flowfabric.codec.handle import decode_fields
-from flowfabric.engine.routes import LOOK_EVERY_MS
+from flowfabric.engine.claims.routing import LOOK_EVERY_MS
 from flowfabric.errors import ConfigError
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.lease import LeaseFence

@@ -9,7 +9,7 @@ import urllib.request
 
 import pytest
 
-from flowfabric.model.census import Census, LaneLoad
+from flowfabric.model.queue_stats import LaneLoad, QueueStats
 from flowfabric.observe import CONTENT_TYPE, Metrics
 from flowfabric.observe import metrics as module
 
@@ -102,12 +102,12 @@ def test_failures_are_of_known_categories_or_others(metrics: Metrics) -> None:
 
 def test_a_sample_replaces_the_one_before(metrics: Metrics) -> None:
     lanes = (LaneLoad("a", {"waiting": 3, "active": 1}, 2_500), LaneLoad("b", {"waiting": 1}))
-    metrics.sampled(Census(lanes, {"default": 2}, 4))
+    metrics.sampled(QueueStats(lanes, {"default": 2}, 4))
     assert values(metrics, "ff_executions") == {("a", "waiting"): 3, ("a", "active"): 1, ("b", "waiting"): 1}
     assert values(metrics, "ff_queue_oldest_age_seconds") == {("a",): 2.5}
     assert values(metrics, "ff_workers") == {("default",): 2}
     assert values(metrics, "ff_cancel_backlog_depth") == {(): 4}
-    metrics.sampled(Census((LaneLoad("b", {"waiting": 1}),), {}, 1))
+    metrics.sampled(QueueStats((LaneLoad("b", {"waiting": 1}),), {}, 1))
     assert values(metrics, "ff_executions") == {("b", "waiting"): 1}
     metrics.forget_samples()
     assert values(metrics, "ff_executions") == values(metrics, "ff_cancel_backlog_depth") == {}
@@ -115,7 +115,7 @@ def test_a_sample_replaces_the_one_before(metrics: Metrics) -> None:
 
 def test_lanes_beyond_the_maximum_are_added_up(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(module.MAX_VALUES, "lane", 1)
-    metrics.sampled(Census(tuple(LaneLoad(lane, {"waiting": 2}, 1_000 * n) for n, lane in enumerate("abc")), {}, 0))
+    metrics.sampled(QueueStats(tuple(LaneLoad(lane, {"waiting": 2}, 1_000 * n) for n, lane in enumerate("abc")), {}, 0))
     assert values(metrics, "ff_executions") == {("a", "waiting"): 2, ("other", "waiting"): 4}
     assert values(metrics, "ff_queue_oldest_age_seconds") == {("other",): 2}
 

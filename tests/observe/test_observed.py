@@ -20,8 +20,8 @@ from flowfabric.model.flow import EdgePolicy, GraphEdge, OnSatisfied, SubmitFlow
 from flowfabric.model.lease import ClaimExecutionArgs, CompleteExecutionArgs, FailExecutionArgs, NoWork, ReclaimExecutionArgs
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs
-from flowfabric.observe import Metrics, observed
-from flowfabric.observe.observed import _age_s
+from flowfabric.observe import Metrics, instrumented
+from flowfabric.observe.instrumented import _age_s
 from flowfabric.testing import ManualClock
 from tests.engine.helpers import GRACE_MS, LANE, TTL_MS, claim, create, fence, fields, grant_args, lost, running, worker
 from tests.engine.suspend_helpers import park, seed, signal_args
@@ -33,7 +33,7 @@ TWICE = ExecutionPolicy(retry_policy=RetryPolicy(max_retries=1, backoff={"type":
 
 @pytest.fixture
 def seen(engine: Engine, metrics: Metrics) -> Engine:
-    return observed(engine, metrics)
+    return instrumented(engine, metrics)
 
 
 async def test_claims_are_timed_with_work_and_without(seen: Engine, metrics: Metrics) -> None:
@@ -239,7 +239,7 @@ async def test_items_that_a_loop_cannot_see_to_are_its_errors(
 
 
 async def test_it_is_an_engine_like_the_one_inside(engine: Engine, metrics: Metrics) -> None:
-    seen = observed(engine, metrics)
+    seen = instrumented(engine, metrics)
     assert seen.backend_label == engine.backend_label and seen.store is engine.store
     assert copy.copy(seen).store is engine.store
     with pytest.raises(AttributeError):

@@ -16,7 +16,7 @@ from flowfabric.codec.handle import decode_fields
 from flowfabric.engine.backend import EngineBackend
 from flowfabric.errors import EngineError
 from flowfabric.model.lease import Handle, HandleKind
-from flowfabric.observe import TRACEPARENT, Metrics, observed, tracing_from_environment, watch
+from flowfabric.observe import TRACEPARENT, Metrics, instrumented, tracing_from_environment, watch
 from flowfabric.observe.tracing import OPERATIONS, Tracing
 from tests.engine.helpers import create, running
 from tests.engine.suspend_helpers import park, seed, signal_args
@@ -57,7 +57,7 @@ async def test_an_operation_is_a_span_with_its_ids(memory: Engine, recorded: Rec
 
 
 async def test_arguments_by_name_are_found_in_any_order(memory: Engine, recorded: Recorded, metrics: Metrics) -> None:
-    engine = recorded.tracing.traced(observed(memory, metrics))
+    engine = recorded.tracing.traced(instrumented(memory, metrics))
     flow, edge = uuid4(), uuid4()
     assert await engine.describe_edge(edge_id=edge, flow_id=flow) is None
     said = dict(recorded.spans("ff.describe_edge")[0].attributes or {})
@@ -180,7 +180,7 @@ async def test_a_tag_that_is_no_trace_is_no_link(memory: Engine, recorded: Recor
 
 
 async def test_metrics_and_traces_go_together(memory: Engine, recorded: Recorded, metrics: Metrics) -> None:
-    engine = recorded.tracing.traced(observed(memory, metrics))
+    engine = recorded.tracing.traced(instrumented(memory, metrics))
     _, handle = await running(engine)
     await engine.complete(handle)
     assert values(metrics, "ff_attempt_outcome_total") == {("default", "ok"): 1}

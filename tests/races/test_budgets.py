@@ -15,7 +15,7 @@ from flowfabric.engine.engine import Engine
 from flowfabric.model.budget import CreateBudgetArgs, HardBreach, RecordSpendArgs, ReportUsageAdminArgs, UsageOk, UsageResult
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 from tests.postgres import clean_database
 
 from .helpers import engines, ident, sound_world

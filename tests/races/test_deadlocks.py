@@ -13,11 +13,11 @@ from flowfabric.engine.engine import Engine
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs, Execution
 from flowfabric.model.lease import ClaimPolicy, IssueGrantArgs
 from flowfabric.plan import Applied, Plan
-from flowfabric.rules.executions import CANCEL_LEASED, SET_TAGS
+from flowfabric.rules.claims.grants import NOTE_MISMATCH
+from flowfabric.rules.executions.operator_actions import CANCEL_LEASED, SET_TAGS
 from flowfabric.rules.fence import SWEEP_EXPIRED
-from flowfabric.rules.grants import NOTE_MISMATCH
-from flowfabric.rules.leases import REVOKE
-from flowfabric.rules.parts import lease_of, named
+from flowfabric.rules.fragments import lease_of, named
+from flowfabric.rules.leases.recovery import REVOKE
 from flowfabric.store.postgres.connections import Options
 from flowfabric.testing import ManualClock
 

@@ -13,9 +13,9 @@ import asyncpg
 import pytest
 from msgspec import structs
 
-from flowfabric.codec.cursor import BEGINNING, encode_cursor
+from flowfabric.codec.event_cursor import BEGINNING, encode_cursor
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.subscriptions import Subscription
+from flowfabric.engine.events.subscriptions import Subscription
 from flowfabric.model.event import CompletionEvent
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.store.postgres import events

@@ -11,9 +11,9 @@ from flowfabric.errors import EngineError
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs, Execution
 from flowfabric.model.lease import ClaimPolicy, IssueGrantArgs, RevokeLeaseArgs, Work
 from flowfabric.plan import Plan
-from flowfabric.rules.executions import SET_TAGS
-from flowfabric.rules.leases import REVOKE
-from flowfabric.rules.parts import named
+from flowfabric.rules.executions.operator_actions import SET_TAGS
+from flowfabric.rules.fragments import named
+from flowfabric.rules.leases.recovery import REVOKE
 from flowfabric.store.postgres.connections import Options
 from flowfabric.testing import ManualClock
 

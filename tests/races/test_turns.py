@@ -14,7 +14,7 @@ from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.model.lease import ClaimPolicy, Handle, RevokeLeaseArgs, Work
 from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.testing import ManualClock
-from flowfabric.verify.world import World
+from flowfabric.verify.snapshot import Snapshot
 from tests.postgres import clean_database
 
 from .helpers import create_all, engines, ident, sound_world
@@ -75,7 +75,7 @@ async def answered(behind: int, engine: Engine, who: ExecutionId, asked: Callabl
         return error
 
 
-def check_taken(world: World, taken: Taken) -> None:
+def check_taken(world: Snapshot, taken: Taken) -> None:
     """Each was taken once, by the one who was told, and nothing was taken that nobody was told of."""
     waiting = {(e.partition_key, e.execution_id): e for e in world.executions.values() if e.lane_id == NEXT}
     told = {(who.partition_index, who.uuid): instance for who, instance in taken.by.items()}

@@ -10,7 +10,7 @@ from flowfabric import Engine
 from flowfabric.remote.engine import RemoteEngine
 from flowfabric.remote.transport import Transport
 from flowfabric.server.config import ServerSettings, settings_of
-from flowfabric.server.serve import serving
+from flowfabric.server.lifecycle import serving
 
 TOKEN = "t" * 40
 

@@ -54,7 +54,7 @@ class ServerProcess:
 
     def _begin(self) -> None:
         with self._log.open("ab") as log:
-            command = [sys.executable, "-m", "flowfabric.cli.entry", "server"]
+            command = [sys.executable, "-m", "flowfabric.cli.main", "server"]
             self._process = subprocess.Popen(command, env=self._environ, stdout=log, stderr=log)
 
     async def answers(self) -> bool:

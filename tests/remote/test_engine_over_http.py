@@ -36,10 +36,10 @@ from flowfabric.model.stream import Frame, FrameKind
 from flowfabric.remote import transport
 from flowfabric.remote.engine import RemoteEngine
 from flowfabric.remote.transport import Transport
-from flowfabric.server.serve import serving
+from flowfabric.server.lifecycle import serving
 from flowfabric.wire.errors import as_error, problem_of
+from flowfabric.wire.json_codec import decoder, encode
 from flowfabric.wire.operations import OPERATIONS, answer_type, request_type
-from flowfabric.wire.values import decoder, encode
 from tests.remote.served import TOKEN, Served, settings
 
 LANE = "default"

@@ -12,7 +12,7 @@ from flowfabric import App, Context, Worker
 from flowfabric.connect import read_tables
 from flowfabric.remote import transport
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 from tests.remote.served import TOKEN
 from tests.remote.servers import Thief, server
 from tests.sdk.processes import DEADLINE_S, STORES, eventually, url_on

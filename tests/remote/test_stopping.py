@@ -13,8 +13,8 @@ import pytest
 from flowfabric import App, ClaimPolicy, Engine, Worker, connect
 from flowfabric.sdk import worker as worker_module
 from flowfabric.server import app as server_app
-from flowfabric.server.serve import serving
-from flowfabric.server.waits import Waits, Who
+from flowfabric.server.lifecycle import serving
+from flowfabric.server.pending_claims import Waits, Who
 from tests.engine.test_claims_called_off import Held
 from tests.remote.served import TOKEN, settings
 from tests.sdk.processes import STORES, eventually, url_on

@@ -11,7 +11,7 @@ import msgspec
 from flowfabric.ids import ExecutionId
 from flowfabric.model.budget import BudgetPolicy, Limits
 from flowfabric.plan import Answer, Applied, Arg, Form, Insert, Plan
-from flowfabric.rules.budgets import KEYS, LEDGER, POLICY, USAGE, Books, Charge, Report
+from flowfabric.rules.limits.budgets import KEYS, LEDGER, POLICY, USAGE, BudgetRows, Charge, Report
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing.clock import ManualClock
@@ -43,15 +43,15 @@ def books(
     usage: Mapping[str, int] | None = None,
     keys: Mapping[str, int] | None = None,
     charges: Mapping[Charge, int] | None = None,
-) -> Books:
-    return Books(BUDGET, NOW, of, dict(usage or {}), dict(keys or {}), dict(charges or {}))
+) -> BudgetRows:
+    return BudgetRows(BUDGET, NOW, of, dict(usage or {}), dict(keys or {}), dict(charges or {}))
 
 
 def report(key: str | None = None, charged: ExecutionId | None = None, by: ExecutionId | None = None, **deltas: int) -> Report:
     return Report(tuple(sorted(deltas.items())), key, charged, by)
 
 
-def seeded(known: Books, clock: ManualClock | None = None) -> MemoryStore:
+def seeded(known: BudgetRows, clock: ManualClock | None = None) -> MemoryStore:
     """A store in which everything is as the books say."""
     store = MemoryStore(clock or ManualClock(NOW))
     rows: list[tuple[str, dict[str, Any]]] = []

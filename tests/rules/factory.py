@@ -15,7 +15,7 @@ from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.model.lease import BackendTag, Grant, HandleFields, LeaseFence
 from flowfabric.model.waitpoint import HmacKey, Signal, Suspension, Waitpoint
 from flowfabric.plan import Answer, Applied, Arg, Form, Insert, Plan
-from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
+from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
 from flowfabric.rules.states import VECTORS, entering
 from flowfabric.store.memory import MemoryStore, default_of
 from flowfabric.store.port import Get, Scan
@@ -269,7 +269,7 @@ def commit_all(store: MemoryStore, plans: Iterable[Plan]) -> Answer:
 
 def applied(decision: Decision, *rows: Row | None, clock: ManualClock | None = None) -> MemoryStore:
     """The store after the decision's plan, and what goes before it, was committed to these rows."""
-    assert isinstance(decision, Act), decision
+    assert isinstance(decision, Commit), decision
     store = seeded(*rows, clock=clock)
     assert isinstance(commit_all(store, (*decision.first, decision.plan)), Applied)
     return store
@@ -277,11 +277,11 @@ def applied(decision: Decision, *rows: Row | None, clock: ManualClock | None = N
 
 def refusal(decision: Decision | None) -> str:
     """The code of a refusal."""
-    assert isinstance(decision, Refuse), decision
+    assert isinstance(decision, Reject), decision
     return decision.error.code
 
 
 def answer(decision: Decision) -> Any:
     """The answer of a decision that changes nothing."""
-    assert isinstance(decision, Done), decision
+    assert isinstance(decision, Return), decision
     return decision.result

@@ -10,8 +10,8 @@ from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Edge, EdgeGroup, EdgePolicy, Flow, Member
-from flowfabric.rules.decision import Decision, Refuse
-from flowfabric.rules.flows import edge_text, member_of
+from flowfabric.rules.decision import Decision, Reject
+from flowfabric.rules.flows.flows import edge_text, member_of
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 
@@ -125,7 +125,7 @@ def at(store: MemoryStore, who: ExecutionId) -> Execution:
 
 
 def error_of(decision: Decision) -> EngineError:
-    assert isinstance(decision, Refuse), decision
+    assert isinstance(decision, Reject), decision
     return decision.error
 
 

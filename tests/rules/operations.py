@@ -26,28 +26,18 @@ from flowfabric.model.lease import (
 from flowfabric.model.policy import RetryPolicy
 from flowfabric.model.state import ExpirePhase
 from flowfabric.plan import Plan
-from flowfabric.rules import (
-    attempts,
-    budget_actions,
-    children,
-    claims,
-    edges,
-    executions,
-    grants,
-    leases,
-    operators,
-    retention,
-    signals,
-    suspension_timeouts,
-    suspensions,
-    time_limits,
-    waitpoints,
-)
-from flowfabric.rules.decision import Act, Decision, Done, Refuse, Snapshot
+from flowfabric.rules.claims import claims, grants
+from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
+from flowfabric.rules.executions import operator_actions, replay, time_limits
+from flowfabric.rules.executions.skip import skip
 from flowfabric.rules.fence import SWEEP_EXPIRED, check_fence
-from flowfabric.rules.flows import member_of
-from flowfabric.rules.skips import skip
+from flowfabric.rules.flows import edges, wait_children
+from flowfabric.rules.flows.flows import member_of
+from flowfabric.rules.leases import attempts, recovery
+from flowfabric.rules.limits import breach_actions
 from flowfabric.rules.states import is_ended
+from flowfabric.rules.waits import signals, suspend, suspension_timeouts, waitpoints
+from flowfabric.rules.workers import retention
 
 from .factory import FLOW_ID, IDENT, NOW, TTL, WORKER
 from .wait_factory import KEY, around, bound_to, suspend_args, suspension
@@ -104,10 +94,10 @@ def _cancel(snapshot: Snapshot, shown: Shown) -> Decision:
     fence = shown.fence
     epoch, lease = (None, None) if fence is None else (fence.lease_epoch, fence.lease_id)
     args = CancelExecutionArgs(execution_id=IDENT, reason="r", source="lease_holder", lease_epoch=epoch, lease_id=lease)
-    return executions.cancel(snapshot, args)
+    return operator_actions.cancel(snapshot, args)
 
 
-def _typed(ending: Callable[[HandleFields], Act], source: str | None) -> Op:
+def _typed(ending: Callable[[HandleFields], Commit], source: str | None) -> Op:
     def decide(snapshot: Snapshot, shown: Shown) -> Decision:
         refused = check_fence(snapshot, shown.fence, shown.handle.attempt_index, source)
         if refused is not None:
@@ -123,36 +113,36 @@ def _park(snapshot: Snapshot, shown: Shown) -> Decision:
     if refused is not None:
         return refused
     assert snapshot.execution is not None
-    return children.park(snapshot, attempts.holder(snapshot.execution, BackendTag.SQLITE, TTL))
+    return wait_children.park(snapshot, attempts.holder(snapshot.execution, BackendTag.SQLITE, TTL))
 
 
 def _trim(snapshot: Snapshot) -> Decision:
     execution = snapshot.execution
     if execution is None or not is_ended(execution):
-        return Done("kept")
-    return Act(retention.trim(execution), "trimmed")
+        return Return("kept")
+    return Commit(retention.trim(execution), "trimmed")
 
 
 def _replay(snapshot: Snapshot) -> Decision:
-    return operators.replay(snapshot, attempt_id=UUID(int=0xE), now_ms=None)
+    return replay.replay(snapshot, attempt_id=UUID(int=0xE), now_ms=None)
 
 
 def _replay_member(snapshot: Snapshot) -> Decision:
-    return operators.replay(snapshot, attempt_id=UUID(int=0xE), now_ms=NOW, reason="r", requested_by=str(FLOW_ID))
+    return replay.replay(snapshot, attempt_id=UUID(int=0xE), now_ms=NOW, reason="r", requested_by=str(FLOW_ID))
 
 
 def _replay_skipped(snapshot: Snapshot) -> Decision:
     """As if it were a member of a flow; in these worlds nothing is."""
     execution = snapshot.execution
     member = None if execution is None else replace(execution, flow_id=FLOW_ID)
-    return operators.replay(replace(snapshot, execution=member), attempt_id=UUID(int=0xE), now_ms=None)
+    return replay.replay(replace(snapshot, execution=member), attempt_id=UUID(int=0xE), now_ms=None)
 
 
 def _skip(snapshot: Snapshot) -> Decision:
     execution = snapshot.execution
     if execution is None or is_ended(execution):
-        return Done("over")
-    return Act(skip(member_of(execution)), "skipped")
+        return Return("over")
+    return Commit(skip(member_of(execution)), "skipped")
 
 
 def _release(snapshot: Snapshot) -> Decision:
@@ -175,7 +165,7 @@ def _time_out(behavior: str) -> Op:
 
 def _suspend(holder: HandleFields) -> Plan:
     args = suspend_args()
-    return suspensions.suspend(holder, args, around(), bound_to(args, around()), suspensions.Replayed(), KEY.kid)[0]
+    return suspend.suspend(holder, args, around(), bound_to(args, around()), suspend.Replayed(), KEY.kid)[0]
 
 
 def _ahead(holder: HandleFields) -> Plan:
@@ -186,8 +176,8 @@ def _overspend(action: str) -> Callable[[Snapshot], Decision]:
     """A report against a spent budget was refused."""
 
     def rule(snapshot: Snapshot) -> Decision:
-        plan = budget_actions.consequence(snapshot.execution, action, UUID(int=0xB), HardBreach("t", 1, 1), snapshot.now_ms)
-        return Done("left alone") if plan is None else Act(plan, "acted")
+        plan = breach_actions.consequence(snapshot.execution, action, UUID(int=0xB), HardBreach("t", 1, 1), snapshot.now_ms)
+        return Return("left alone") if plan is None else Commit(plan, "acted")
 
     return rule
 
@@ -199,17 +189,19 @@ ONE_RETRY = RetryPolicy(max_retries=1, backoff={})
 
 RULES: dict[str, Op] = {
     "retry_attempt": _op(lambda s: time_limits.expire(s, ExpirePhase.ATTEMPT_TIMEOUT, None, ONE_RETRY, 0.5)),
-    "cancel": _op(lambda s: executions.cancel(s, CancelExecutionArgs(execution_id=IDENT, reason="r")), MISSING, "invalid_input"),
+    "cancel": _op(
+        lambda s: operator_actions.cancel(s, CancelExecutionArgs(execution_id=IDENT, reason="r")), MISSING, "invalid_input"
+    ),
     "cancel_fenced": Op(_cancel, frozenset({MISSING, "invalid_input", "stale_lease"}), fenced=True),
-    "change_priority": _op(lambda s: executions.change_priority(s, 5, None), MISSING, "execution_not_eligible"),
-    "promote": _op(lambda s: executions.promote(s, None)),
-    "set_tags": _op(lambda s: executions.set_tags(s, {"a.b": "c"}), MISSING, "invalid_input"),
+    "change_priority": _op(lambda s: operator_actions.change_priority(s, 5, None), MISSING, "execution_not_eligible"),
+    "promote": _op(lambda s: operator_actions.promote(s, None)),
+    "set_tags": _op(lambda s: operator_actions.set_tags(s, {"a.b": "c"}), MISSING, "invalid_input"),
     "replay": _op(_replay, MISSING, "execution_not_terminal", "max_replays_exhausted"),
     "replay_by_request": _op(_replay_member, MISSING, "execution_not_terminal", "max_replays_exhausted"),
     "replay_skipped": _op(_replay_skipped, MISSING, "execution_not_terminal", "max_replays_exhausted"),
     "skip": _op(_skip),
     "release": _op(_release, MISSING, "not_runnable", "not_blocked_by_deps"),
-    "wait_children": Op(lambda s, shown: children.wait_children(s, shown.handle), frozenset(_FENCED), fenced=True),
+    "wait_children": Op(lambda s, shown: wait_children.wait_children(s, shown.handle), frozenset(_FENCED), fenced=True),
     "expire_attempt": _op(lambda s: time_limits.expire(s, ExpirePhase.ATTEMPT_TIMEOUT, None, NO_RETRIES, 0.5)),
     "expire_deadline": _op(lambda s: time_limits.expire(s, ExpirePhase.EXECUTION_DEADLINE, None, NO_RETRIES, 0.5)),
     "claim_execution": _op(
@@ -237,7 +229,7 @@ RULES: dict[str, Op] = {
         "grant_already_exists",
     ),
     "claim_from_resume_grant": _op(
-        _new(leases.claim_from_resume_grant, _TOKEN), MISSING, "attempt_not_found", "claim_grant_expired"
+        _new(recovery.claim_from_resume_grant, _TOKEN), MISSING, "attempt_not_found", "claim_grant_expired"
     ),
     "issue_claim_grant": _op(
         lambda s: grants.issue_claim_grant(s, _ISSUE, grant_id="g-2"),
@@ -252,11 +244,13 @@ RULES: dict[str, Op] = {
     "unblock": _op(lambda s: grants.unblock(s, "", None), "execution_not_eligible"),
     "overspend_fails": _op(_overspend("fail_execution")),
     "overspend_holds": _op(_overspend("suspend_execution")),
-    "revoke": _op(lambda s: leases.revoke(s, RevokeLeaseArgs(execution_id=IDENT, reason="r"), "sqlite"), MISSING),
-    "mark_expired": _op(leases.mark_if_due),
-    "requeue": _op(lambda s: leases.requeue(s, 0)),
-    "issue_reclaim_grant": _op(lambda s: leases.issue_reclaim_grant(s, _ISSUE, grant_id="g-3"), MISSING, "grant_already_exists"),
-    "reclaim": _op(_new(leases.reclaim, ReclaimExecutionArgs(**_WORKER, lease_ttl_ms=TTL)), MISSING, "invalid_input"),
+    "revoke": _op(lambda s: recovery.revoke(s, RevokeLeaseArgs(execution_id=IDENT, reason="r"), "sqlite"), MISSING),
+    "mark_expired": _op(recovery.mark_if_due),
+    "requeue": _op(lambda s: recovery.requeue(s, 0)),
+    "issue_reclaim_grant": _op(
+        lambda s: recovery.issue_reclaim_grant(s, _ISSUE, grant_id="g-3"), MISSING, "grant_already_exists"
+    ),
+    "reclaim": _op(_new(recovery.reclaim, ReclaimExecutionArgs(**_WORKER, lease_ttl_ms=TTL)), MISSING, "invalid_input"),
     "resume": _op(_resume(0), MISSING, "execution_not_suspended"),
     "resume_later": _op(_resume(5), MISSING, "execution_not_suspended"),
     "time_out_failed": _time_out("fail"),
@@ -266,7 +260,7 @@ RULES: dict[str, Op] = {
     "time_out_escalated": _time_out("escalate"),
     "trim": _op(_trim),
     "renew_lease": _typed(attempts.renew, None),
-    "complete_execution": _typed(lambda h: Act(attempts.complete(h, b"typed")), "operator_override"),
+    "complete_execution": _typed(lambda h: Commit(attempts.complete(h, b"typed")), "operator_override"),
     "fail_execution": _typed(lambda h: attempts.fail(h, "r", "c", None), "lease_holder"),
     "wait_for_children": Op(_park, frozenset(_TYPED), fenced=True),
     "delay_execution": _typed(lambda h: attempts.delay(h, NOW + 5), "operator_override"),
@@ -287,10 +281,10 @@ SWEEPS: dict[str, SweepOp] = {
     "claim": SweepOp(
         claims.claim(0, lane="default", namespace="default", capabilities=(), worker_id=WORKER, instance="i-3", ttl_ms=TTL)
     ),
-    "sweep_delayed": SweepOp(executions.SWEEP_DELAYED(0)),
+    "sweep_delayed": SweepOp(operator_actions.SWEEP_DELAYED(0)),
     "sweep_expired": SweepOp(SWEEP_EXPIRED(0)),
 }
 
 
-def why(op: HolderOp, snapshot: Snapshot, shown: Shown) -> Done | Refuse | None:
+def why(op: HolderOp, snapshot: Snapshot, shown: Shown) -> Return | Reject | None:
     return attempts.explain(snapshot, shown.handle, op.outcome)

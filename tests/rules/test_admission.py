@@ -9,9 +9,19 @@ from msgspec import structs
 from flowfabric.errors import Contention, ContentionKind, StateError, ValidationError
 from flowfabric.model.lease import IssueGrantArgs
 from flowfabric.model.quota import BudgetState, QuotaPolicy, Standing
-from flowfabric.rules import admission, grants
-from flowfabric.rules.admission import ADMITTING, Candidate, Request, Room, Share, Spent, room, share_out, spent
-from flowfabric.rules.decision import Act, Decision, Done, Refuse
+from flowfabric.rules.claims import admission, grants
+from flowfabric.rules.claims.admission import (
+    ADMITTING,
+    Candidate,
+    Request,
+    Room,
+    Share,
+    Spent,
+    room,
+    share_out,
+    spent,
+)
+from flowfabric.rules.decision import Commit, Decision, Reject, Return
 
 from .factory import IDENT, NOW, execution, grant, snapshot
 
@@ -103,28 +113,28 @@ def decided(standing: Standing | None, **around: Any) -> Decision:
 
 def test_nothing_is_asked_without_limits() -> None:
     plain = decided(None)
-    assert isinstance(plain, Act) and plain.first == () and plain.plan.form is grants.ISSUE_GRANT
+    assert isinstance(plain, Commit) and plain.first == () and plain.plan.form is grants.ISSUE_GRANT
 
 
-@pytest.mark.parametrize("decision", [Done(5), Refuse(Contention(ContentionKind.LEASE_CONFLICT))])
+@pytest.mark.parametrize("decision", [Return(5), Reject(Contention(ContentionKind.LEASE_CONFLICT))])
 def test_what_starts_nothing_is_left_as_it_is(decision: Decision) -> None:
     found = structs.replace(snapshot(execution()), standing=Standing(policy(cap=1), OTHERS))
     assert admission.admitted(found, decision) is decision
-    other = Act(grants.mismatch_plan(execution()))
+    other = Commit(grants.mismatch_plan(execution()))
     assert admission.admitted(found, other) is other
 
 
 @pytest.mark.parametrize(("quota", "counted"), [(policy(cap=4), False), (policy(cap=4, rate=1), True)])
 def test_an_admission_is_counted_under_the_version_it_was_decided_at(quota: QuotaPolicy, counted: bool) -> None:
     act = decided(Standing(quota, OTHERS))
-    assert isinstance(act, Act) and act.first == (admission.touch(quota),)
+    assert isinstance(act, Commit) and act.first == (admission.touch(quota),)
     assert act.plan.form is (ADMITTING[grants.ISSUE_GRANT] if counted else grants.ISSUE_GRANT)
     assert act.plan.form.args == grants.ISSUE_GRANT.args
 
 
 def test_unlimited_by_a_quota_nobody_defined() -> None:
     act = decided(Standing(None))
-    assert isinstance(act, Act) and act.first == ()
+    assert isinstance(act, Commit) and act.first == ()
 
 
 @pytest.mark.parametrize(
@@ -137,29 +147,29 @@ def test_unlimited_by_a_quota_nobody_defined() -> None:
 )
 def test_a_full_quota_refuses(standing: Standing) -> None:
     refused = decided(standing)
-    assert isinstance(refused, Refuse) and refused.error.code == "concurrency_limit_exceeded"
+    assert isinstance(refused, Reject) and refused.error.code == "concurrency_limit_exceeded"
 
 
 def test_each_holder_counts_once_and_the_one_that_asks_does_not() -> None:
     own = frozenset([IDENT.uuid])
     same = frozenset([UUID(int=1)])
-    assert isinstance(decided(Standing(policy(cap=2), same, same, same)), Act)
-    assert isinstance(decided(Standing(policy(cap=2), same | own)), Act)
+    assert isinstance(decided(Standing(policy(cap=2), same, same, same)), Commit)
+    assert isinstance(decided(Standing(policy(cap=2), same | own)), Commit)
 
 
 def test_who_holds_a_place_already_is_not_asked_again() -> None:
     by_hand = decided(Standing(policy(cap=3), OTHERS, admitted=frozenset([IDENT.uuid])))
-    assert isinstance(by_hand, Act) and by_hand.first == ()
+    assert isinstance(by_hand, Commit) and by_hand.first == ()
     granted = decided(Standing(policy(cap=3), OTHERS), reserved_for="w", reserved_until_ms=NOW)
-    assert isinstance(granted, Act) and granted.first == ()
+    assert isinstance(granted, Commit) and granted.first == ()
     lapsed = decided(Standing(policy(cap=3), OTHERS), reserved_for="w", reserved_until_ms=NOW - 1)
-    assert isinstance(lapsed, Refuse)
+    assert isinstance(lapsed, Reject)
 
 
 def test_budgets_are_asked_before_the_quota() -> None:
     budgets = (BudgetState("a", '{"hard_limits":{"t":2}}', {"t": 1}), BudgetState("b", '{"hard_limits":{"t":2}}', {"t": 2}))
     refused = decided(Standing(policy(cap=3), OTHERS, budgets=budgets))
-    assert isinstance(refused, Refuse) and isinstance(refused.error, StateError)
+    assert isinstance(refused, Reject) and isinstance(refused.error, StateError)
     assert refused.error.code == "budget_exceeded" and "budget b: t 2/2" in str(refused.error)
 
 
@@ -167,7 +177,7 @@ def test_a_refusal_by_another_rule_comes_first() -> None:
     found = structs.replace(snapshot(execution(), grant=grant(execution())), standing=Standing(policy(cap=3), OTHERS))
     args = IssueGrantArgs(execution_id=IDENT, worker_id="w", worker_instance_id="i", grant_ttl_ms=5)
     refused = admission.admitted(found, grants.issue_claim_grant(found, args, grant_id="g"))
-    assert isinstance(refused, Refuse) and refused.error.code == "grant_already_exists"
+    assert isinstance(refused, Reject) and refused.error.code == "grant_already_exists"
 
 
 # ---- many requests

@@ -9,7 +9,14 @@ from flowfabric.errors import ValidationError
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.policy import MAX_BUDGETS, ExecutionPolicy
 from flowfabric.model.quota import Attached, LimitScope
-from flowfabric.rules.attachments import NOTHING, attached, limits_named, open_gate, scopes_of, unknown
+from flowfabric.rules.limits.limit_scopes import (
+    NOTHING,
+    attached,
+    limits_named,
+    open_gate,
+    scopes_of,
+    unknown,
+)
 
 from .factory import IDENT
 

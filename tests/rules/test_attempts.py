@@ -10,8 +10,8 @@ from flowfabric.model.attempt import ATTEMPT_TIMEOUT, Delayed, RetryScheduled, T
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import BackendTag, Completed, LeaseRenewal
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import attempts
-from flowfabric.rules.decision import Act, Done, Refuse
+from flowfabric.rules.decision import Commit, Reject, Return
+from flowfabric.rules.leases import attempts
 from flowfabric.rules.states import name_of, vector_of
 
 from .factory import (
@@ -98,7 +98,7 @@ def test_progress_leaves_alone_what_is_not_given(percent: int | None, message: s
 
 @pytest.mark.parametrize(("result", "encoding"), [(None, None), (b"", None), (b"\x00r", "raw")])
 def test_completing_ends_with_success(result: bytes | None, encoding: str | None) -> None:
-    store = applied(Act(attempts.complete(HELD, result, encoding)), RUNNING, TRIED)
+    store = applied(Commit(attempts.complete(HELD, result, encoding)), RUNNING, TRIED)
     after, row = stored(store), stored_attempt(store)
     assert (name_of(vector_of(after)), after.terminal_outcome, after.attempt_state) == ("ENDED", "success", "attempt_terminal")
     assert (after.result, after.result_encoding, after.terminal_at_ms) == (result, encoding, NOW)
@@ -114,7 +114,7 @@ def test_completing_ends_with_success(result: bytes | None, encoding: str | None
 def test_events_carry_namespace_tag_and_flow() -> None:
     flow = UUID(int=0xF)
     before = execution("RUNNING", namespace="tenant", instance_tag="i-1", flow_id=flow)
-    store = applied(Act(attempts.complete(handle(before), None)), before, attempt(before))
+    store = applied(Commit(attempts.complete(handle(before), None)), before, attempt(before))
     for event in (*events(store, "ff_lease_event"), *events(store, "ff_completion_event")):
         assert (event["namespace"], event["instance_tag"], event["partition_key"]) == ("tenant", "i-1", IDENT.partition_index)
         assert event["execution_id"] == IDENT.uuid
@@ -129,7 +129,7 @@ def test_an_own_retention_starts_at_the_end() -> None:
         (attempts.fail(handle(before), "r", "c", None).plan, 90),
         (attempts.fail(handle(before), "r", ATTEMPT_TIMEOUT, None).plan, 90),
     ):
-        assert stored(applied(Act(plan), before, attempt(before))).retain_until_ms == NOW + kept_ms
+        assert stored(applied(Commit(plan), before, attempt(before))).retain_until_ms == NOW + kept_ms
 
 
 # ---- fail
@@ -220,7 +220,7 @@ def test_delaying_parks_the_same_attempt(until: int, timeout: int | None, left: 
 
 
 def test_giving_up_cancels_and_fences_the_own_handle() -> None:
-    store = applied(Act(attempts.give_up(HELD, "enough")), RUNNING, TRIED)
+    store = applied(Commit(attempts.give_up(HELD, "enough")), RUNNING, TRIED)
     after, row = stored(store), stored_attempt(store)
     assert (name_of(vector_of(after)), after.terminal_outcome, after.lifecycle_phase) == ("ENDED", "cancelled", "cancelled")
     assert (after.cancellation_reason, after.cancelled_by, after.terminal_at_ms) == ("enough", "worker", NOW)
@@ -258,25 +258,25 @@ ENDINGS: dict[str, tuple[Any, Any]] = {
 @pytest.mark.parametrize("outcome", ENDINGS)
 def test_a_terminal_call_sent_again_by_the_same_lease_answers_the_same(outcome: str) -> None:
     plan, result = ENDINGS[outcome]
-    store = applied(Act(plan), RUNNING, TRIED)
+    store = applied(Commit(plan), RUNNING, TRIED)
     before = stored(store)
     assert isinstance(commit(store, plan), Refused)
     why = attempts.explain(load(store, 0), HELD, outcome)
-    assert isinstance(why, Done) and why.result == result
+    assert isinstance(why, Return) and why.result == result
     assert stored(store) == before
     assert [len(kinds) for kinds in told(store)] == [1, 1, 0]
 
 
 @pytest.mark.parametrize(("ended", "asked"), [(e, a) for e in ENDINGS for a in (*ENDINGS, None) if a != e])
 def test_a_call_after_another_ending_is_refused(ended: str, asked: str | None) -> None:
-    store = applied(Act(ENDINGS[ended][0]), RUNNING, TRIED)
+    store = applied(Commit(ENDINGS[ended][0]), RUNNING, TRIED)
     why = attempts.explain(load(store, 0), HELD, asked)
     assert refusal(why) == ("lease_conflict" if ended == "cancelled" else "execution_not_active")
 
 
 @pytest.mark.parametrize("outcome", ENDINGS)
 def test_another_lease_does_not_share_the_answer(outcome: str) -> None:
-    store = applied(Act(ENDINGS[outcome][0]), RUNNING, TRIED)
+    store = applied(Commit(ENDINGS[outcome][0]), RUNNING, TRIED)
     for changed in ({"lease_epoch": 9}, {"lease_id": UUID(int=9)}):
         assert refusal(attempts.explain(load(store, 0), handle(RUNNING, **changed), outcome)) == "lease_conflict"
 
@@ -292,7 +292,7 @@ def test_a_failure_sent_again_reports_the_retry_that_waits(delay: int) -> None:
 
 @pytest.mark.parametrize(("reason", "answers"), [(ATTEMPT_TIMEOUT, True), ("execution_deadline", False)])
 def test_a_timeout_sent_again_answers_the_same_and_a_deadline_is_not_taken_for_it(reason: str, answers: bool) -> None:
-    store = applied(Act(attempts.fail(HELD, "too long", ATTEMPT_TIMEOUT, None).plan), RUNNING, TRIED)
+    store = applied(Commit(attempts.fail(HELD, "too long", ATTEMPT_TIMEOUT, None).plan), RUNNING, TRIED)
     ended = load(store, 0)
     assert ended.execution is not None and ended.execution.terminal_outcome == "expired"
     seen = structs.replace(ended, execution=structs.replace(ended.execution, failure_reason=reason))
@@ -303,7 +303,7 @@ def test_a_timeout_sent_again_answers_the_same_and_a_deadline_is_not_taken_for_i
 def test_a_retry_that_was_promoted_reports_when_it_became_ready() -> None:
     promoted = execution("READY", "pending_retry_attempt", delay_until_ms=None, last_transition_at=NOW - 3)
     why = attempts.explain(snapshot(promoted), handle(promoted), "failed")
-    assert why == Done(RetryScheduled(NOW - 3, 1))
+    assert why == Return(RetryScheduled(NOW - 3, 1))
 
 
 def test_a_retry_that_was_claimed_again_is_a_conflict() -> None:
@@ -321,5 +321,5 @@ def test_when_the_lease_is_fine_the_call_is_tried_again() -> None:
 def test_only_calls_that_matter_mark_an_expired_lease(marks: bool) -> None:
     late = execution("RUNNING", lease_expires_at_ms=NOW)
     why = attempts.explain(snapshot(late), handle(late), marks=marks)
-    assert isinstance(why, Refuse)
+    assert isinstance(why, Reject)
     assert (why.mark is not None) is marks

@@ -11,7 +11,14 @@ import pytest
 from flowfabric.model.budget import HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
 from flowfabric.plan import Applied, Plan, Refused
-from flowfabric.rules.budget_actions import consequence, detail, holds, refused_by, still_held, waits_on
+from flowfabric.rules.limits.breach_actions import (
+    consequence,
+    detail,
+    holds,
+    refused_by,
+    still_held,
+    waits_on,
+)
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 

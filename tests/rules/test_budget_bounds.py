@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from flowfabric.errors import ValidationError
 from flowfabric.model.budget import MAX_AMOUNT, HardBreach, SoftBreach, UsageAlreadyApplied, UsageOk
 from flowfabric.plan import Applied
-from flowfabric.rules.budgets import Report, count, plans
+from flowfabric.rules.limits.budgets import Report, count, plans
 
 from . import budget_factory as made
 from .budget_factory import books, policy

@@ -10,8 +10,8 @@ import pytest
 
 from flowfabric.model.budget import BudgetPolicy, BudgetUnchanged, BudgetUpdated, Limits, StoredLimits, UpdateBudgetArgs
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.budget_changes import declared, formerly, update_budget
-from flowfabric.rules.decision import Act
+from flowfabric.rules.decision import Commit
+from flowfabric.rules.limits.budget_changes import declared, formerly, update_budget
 
 from . import budget_factory as made
 from .budget_factory import BUDGET, books, policy
@@ -41,7 +41,7 @@ def test_the_limits_the_event_and_the_version() -> None:
     before = known({"t": 10}, columns={"namespace": "mine", "version": 4, "next_reset_at_ms": 77})
     act = update_budget(before, args({"t": 20, "z": 3}, {"t": 15}, on_hard_limit="fail_execution", by="ann"), NOW)
     old, new = Limits({"t": 10}, {"t": 0}), Limits({"t": 20, "z": 3}, {"t": 15, "z": 0}, 0, "fail_execution")
-    assert isinstance(act, Act) and act.result == BudgetUpdated(BUDGET, old, new)
+    assert isinstance(act, Commit) and act.result == BudgetUpdated(BUDGET, old, new)
     store = made.seeded(books(before, {"t": 7}))
     assert isinstance(made.commit(store, [act.plan]), Applied)
     row = made.stored_policy(store)
@@ -57,7 +57,7 @@ def test_the_limits_the_event_and_the_version() -> None:
 
 def test_whoever_did_it_is_left_out_where_that_is_not_known() -> None:
     act = update_budget(known({"t": 10}), args({"t": 20}), NOW)
-    assert isinstance(act, Act)
+    assert isinstance(act, Commit)
     assert "by" not in json.loads(dict(zip(act.plan.form.args, act.plan.values, strict=True))["details"])
 
 
@@ -67,7 +67,7 @@ def test_whoever_did_it_is_left_out_where_that_is_not_known() -> None:
 def test_another_interval_begins_now(before: int, after: int, due: int | None) -> None:
     columns = {"next_reset_at_ms": 777 if before else None}
     act = update_budget(known({"t": 1}, reset_interval_ms=before, columns=columns), args({"t": 2}, reset_interval_ms=after), NOW)
-    assert isinstance(act, Act)
+    assert isinstance(act, Commit)
     assert dict(zip(act.plan.form.args, act.plan.values, strict=True))["next_reset_at_ms"] == due
 
 
@@ -93,6 +93,6 @@ def test_what_was_allowed_before(hard: int, once: dict[str, int], new: int, foun
 
 def test_what_was_never_changed_is_stored_as_it_always_was() -> None:
     act = update_budget(known({"t": 10}), args({"t": 20}), NOW)
-    assert isinstance(act, Act)
+    assert isinstance(act, Commit)
     stored = msgspec.json.decode(dict(zip(act.plan.form.args, act.plan.values, strict=True))["policy_json"])
     assert set(stored) == set(Limits.__struct_fields__)

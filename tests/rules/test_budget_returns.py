@@ -6,8 +6,8 @@ import pytest
 
 from flowfabric.model.budget import BudgetReset
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.budget_returns import contradictions, forget_key, release, reset
-from flowfabric.rules.decision import Act
+from flowfabric.rules.decision import Commit
+from flowfabric.rules.limits.budget_release import contradictions, forget_key, release, reset
 
 from . import budget_factory as made
 from .budget_factory import BUDGET, OTHER, books, policy
@@ -75,7 +75,7 @@ def test_a_reset_clears_usage_accounts_and_the_breach_but_no_totals(now: int | N
     columns = {"breach_count": 3, "soft_breach_count": 4, "last_breach_at_ms": 1, "last_breach_dim": "a", "version": 6}
     known = books(policy({"a": 5}, columns=columns), {"a": 5, "b": 1}, {"k": NOW + 9}, {(IDENT, "a"): 2, (OTHER, "b"): 1})
     decision = reset(known, now)
-    assert isinstance(decision, Act) and decision.result == BudgetReset(0)
+    assert isinstance(decision, Commit) and decision.result == BudgetReset(0)
     store = made.seeded(known)
     assert isinstance(made.commit(store, [*decision.first, decision.plan]), Applied)
     at = NOW if now is None else now
@@ -90,7 +90,7 @@ def test_a_reset_clears_usage_accounts_and_the_breach_but_no_totals(now: int | N
 def test_a_reset_that_another_one_overtook_stops() -> None:
     known = books(policy({"a": 5}), {"a": 5})
     decision = reset(known, None)
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     store = made.seeded(books(policy({"a": 5}, columns={"version": 1}), {"a": 2}))
     assert made.commit(store, [*decision.first, decision.plan]) == Refused(1, 0)
     assert made.usage(store) == {"a": 2}
@@ -104,7 +104,7 @@ def test_on_schedule_it_stays_on_its_hour(late: int, upcoming: int) -> None:
     due = NOW - late
     known = books(policy(columns={"next_reset_at_ms": due}, reset_interval_ms=HOUR))
     decision = reset(known, None, only_due=True)
-    assert isinstance(decision, Act) and decision.result == BudgetReset(due + upcoming)
+    assert isinstance(decision, Commit) and decision.result == BudgetReset(due + upcoming)
     assert due + upcoming > NOW
     store = made.seeded(known)
     assert isinstance(made.commit(store, [*decision.first, decision.plan]), Applied)
@@ -116,7 +116,7 @@ def test_by_hand_the_next_one_is_an_interval_away(due: int | None) -> None:
     known = books(policy(columns={"next_reset_at_ms": due}, reset_interval_ms=HOUR))
     for now in (None, NOW - 50):
         decision = reset(known, now)
-        assert isinstance(decision, Act) and decision.result == BudgetReset((NOW if now is None else now) + HOUR)
+        assert isinstance(decision, Commit) and decision.result == BudgetReset((NOW if now is None else now) + HOUR)
 
 
 @pytest.mark.parametrize("due", [None, NOW + 1])
@@ -126,7 +126,7 @@ def test_what_is_not_due_is_left_alone(due: int | None) -> None:
 
 def test_a_due_time_without_an_interval_is_dropped() -> None:
     decision = reset(books(policy(columns={"next_reset_at_ms": NOW})), None, only_due=True)
-    assert isinstance(decision, Act) and decision.result == BudgetReset(0)
+    assert isinstance(decision, Commit) and decision.result == BudgetReset(0)
 
 
 # ---- keys and contradictions

@@ -26,8 +26,9 @@ from flowfabric.model.budget import (
     UsageOk,
 )
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.budgets import (
-    Books,
+from flowfabric.rules.decision import Commit
+from flowfabric.rules.limits.budgets import (
+    BudgetRows,
     Counted,
     Report,
     acts,
@@ -39,7 +40,6 @@ from flowfabric.rules.budgets import (
     spent,
     still_refused,
 )
-from flowfabric.rules.decision import Act
 from flowfabric.store.memory import MemoryStore
 
 from . import budget_factory as made
@@ -65,7 +65,7 @@ def creation(**said: Any) -> CreateBudgetArgs:
 
 def created(args: CreateBudgetArgs) -> BudgetPolicy:
     decision = create_budget(None, args, NOW)
-    assert isinstance(decision, Act) and decision.result == BudgetCreated(BUDGET)
+    assert isinstance(decision, Commit) and decision.result == BudgetCreated(BUDGET)
     store = MemoryStore(lambda: NOW + 999)
     assert isinstance(run(store.commit(decision.plan)), Applied)
     assert isinstance(run(store.commit(decision.plan)), Refused)
@@ -157,7 +157,7 @@ def test_one_report(used: dict[str, int], deltas: dict[str, int], result: Any) -
     assert (row.last_breach_at_ms, row.last_breach_dim) == ((NOW, result.dimension) if refused else (None, None))
 
 
-def settled(known: Books, found: Counted) -> MemoryStore:
+def settled(known: BudgetRows, found: Counted) -> MemoryStore:
     """The store of these books after what was counted is committed."""
     store = made.seeded(known)
     todo = plans(known, found)

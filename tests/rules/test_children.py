@@ -14,12 +14,12 @@ from flowfabric.model.flow import Edge, EdgeGroup, EdgePolicy
 from flowfabric.model.lease import ClaimResumedArgs
 from flowfabric.model.state import PublicState
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import edges, flow_cancels
-from flowfabric.rules.attempts import explain
-from flowfabric.rules.children import wait_children
-from flowfabric.rules.claims import claim_resumed
-from flowfabric.rules.decision import Act, Decision, Refuse
-from flowfabric.rules.operators import replay
+from flowfabric.rules.claims.claims import claim_resumed
+from flowfabric.rules.decision import Commit, Decision, Reject
+from flowfabric.rules.executions.replay import replay
+from flowfabric.rules.flows import cancels, edges
+from flowfabric.rules.flows.wait_children import wait_children
+from flowfabric.rules.leases.attempts import explain
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -126,14 +126,14 @@ def test_where_waiting_for_children_leads(found: EdgeGroup | None, vector: str) 
 def test_the_old_handle_is_stale_after_waiting() -> None:
     store = applied(parking(group(ALL_OF, 1)), RUNNING, attempt(RUNNING), group(ALL_OF, 1))
     reason = explain(load(store, 0), handle(RUNNING), "success")
-    assert isinstance(reason, Refuse)
+    assert isinstance(reason, Reject)
     assert reason.error.code == "lease_conflict"
 
 
 @pytest.mark.parametrize(("found", "_vector"), [branch for branch in BRANCHES if branch[0] is not None])
 def test_a_child_that_ends_meanwhile_is_looked_at_again(found: EdgeGroup, _vector: str) -> None:
     decision = parking(found)
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     store = seeded(RUNNING, attempt(RUNNING), replace(found, version=found.version + 1))
     assert isinstance(commit_all(store, (*decision.first, decision.plan)), Refused)
     assert stored(store) == RUNNING
@@ -148,7 +148,7 @@ def test_whenever_the_children_end_the_parent_is_claimable_once(when: str) -> No
         end(store, ended(0))
     seen = replace(load(store, 0), edge_groups=(only(store, EdgeGroup),))
     decision = wait_children(seen, handle(RUNNING))
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     assert isinstance(commit_all(store, (*decision.first, decision.plan)), Applied)
     if when != "before":
         assert name_of(vector_of(stored(store))) == "DEPS"
@@ -158,7 +158,7 @@ def test_whenever_the_children_end_the_parent_is_claimable_once(when: str) -> No
     assert refusal(edges.promote(edges.Child(NOW, as_member(parked), only(store, EdgeGroup)))) == "not_blocked_by_deps"
     args = ClaimResumedArgs(execution_id=IDENT, worker_id=WORKER, worker_instance_id="i", lease_ttl_ms=TTL)
     claimed = claim_resumed(replace(load(store), grant=grant()), args, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID)
-    assert isinstance(claimed, Act)
+    assert isinstance(claimed, Commit)
     assert isinstance(commit_all(store, [claimed.plan]), Applied)
     assert (stored(store).attempt_index, stored(store).total_attempt_count) == (0, 1)
 
@@ -172,10 +172,10 @@ def started_again(
     of: Execution, groups: tuple[EdgeGroup, ...], found: tuple[Edge, ...], now: int | None = NOW - 3
 ) -> MemoryStore:
     decision = replay(snapshot(of, edge_groups=groups, edges=found), attempt_id=NEW_ATTEMPT_ID, now_ms=now)
-    assert isinstance(decision, Act) and decision.result == Replayed(PublicState.WAITING_CHILDREN)
+    assert isinstance(decision, Commit) and decision.result == Replayed(PublicState.WAITING_CHILDREN)
     store = seeded(of, attempt(of), *groups, *found)
     for one in groups:
-        commit_all(store, [flow_cancels.enter_queue(one, NOW)])
+        commit_all(store, [cancels.enter_queue(one, NOW)])
     assert isinstance(commit_all(store, (*decision.first, decision.plan)), Applied)
     return store
 
@@ -247,7 +247,7 @@ def test_a_group_that_moved_meanwhile_refuses_the_replay() -> None:
     seen = group(ALL_OF, fail_count=1, group_state="impossible")
     around = snapshot(SKIPPED, edge_groups=(seen,), edges=(edge(0, **IMPOSSIBLE),))
     decision = replay(around, attempt_id=NEW_ATTEMPT_ID, now_ms=None)
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     moved = replace(seen, version=9)
     store = seeded(SKIPPED, attempt(SKIPPED), moved, edge(0, **IMPOSSIBLE))
     assert isinstance(commit_all(store, (*decision.first, decision.plan)), Refused)
@@ -257,7 +257,7 @@ def test_a_group_that_moved_meanwhile_refuses_the_replay() -> None:
 def test_groups_are_left_alone_by_a_replay_of_what_was_not_skipped() -> None:
     of, seen = waiting("ENDED", outcome="failed"), group(ALL_OF, fail_count=1, group_state="impossible")
     decision = replay(snapshot(of, edge_groups=(seen,), edges=(edge(0, **IMPOSSIBLE),)), attempt_id=NEW_ATTEMPT_ID, now_ms=None)
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     assert decision.first == ()
 
 

@@ -7,8 +7,8 @@ import pytest
 
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import ClaimExecutionArgs, ClaimResumedArgs, HandleKind
-from flowfabric.rules import claims
-from flowfabric.rules.decision import Act, Decision
+from flowfabric.rules.claims import claims
+from flowfabric.rules.decision import Commit, Decision
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -88,12 +88,12 @@ def test_claim_execution_checks_in_order(of: Execution | None, around: dict[str,
 
 
 def test_a_grant_holds_until_its_time_is_past() -> None:
-    assert isinstance(claimed(READY, grant=grant(expires_in=0)), Act)
+    assert isinstance(claimed(READY, grant=grant(expires_in=0)), Commit)
 
 
 @pytest.mark.parametrize("state", ["active", "draining"])
 def test_an_open_lane_and_a_draining_one_run_what_is_there(state: str) -> None:
-    assert isinstance(claimed(READY, lane=lane(state)), Act)
+    assert isinstance(claimed(READY, lane=lane(state)), Commit)
 
 
 @pytest.mark.parametrize("state", PENDING)
@@ -210,7 +210,7 @@ def test_a_resumed_claim_needs_no_grant_and_consumes_its_own(held: Any) -> None:
     "left_over", [grant(worker_id="other", expires_in=-1), grant("reclaim", worker_id="other", expires_in=-1)]
 )
 def test_a_grant_that_ran_out_stands_in_nobodys_way(left_over: Any) -> None:
-    assert isinstance(resumed(WAITING, grant=left_over), Act)
+    assert isinstance(resumed(WAITING, grant=left_over), Commit)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from flowfabric.model.waitpoint import (
     all_of_waitpoints,
     any_of_waitpoints,
 )
-from flowfabric.rules.conditions import (
+from flowfabric.rules.waits.conditions import (
     Arrived,
     check_shape,
     decode,

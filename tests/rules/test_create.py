@@ -17,8 +17,15 @@ from flowfabric.model.policy import (
     parse_policy,
 )
 from flowfabric.plan import Applied, Plan, Refused
-from flowfabric.rules import creating
-from flowfabric.rules.creating import REGISTER_LANE, SET_LANE_STATE, Creation, clamp_priority, create, repeated
+from flowfabric.rules.executions import create as creating
+from flowfabric.rules.executions.create import (
+    REGISTER_LANE,
+    SET_LANE_STATE,
+    Creation,
+    clamp_priority,
+    create,
+    repeated,
+)
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 from flowfabric.testing import ManualClock

@@ -9,9 +9,9 @@ import pytest
 
 from flowfabric.model.flow import MAX_QUORUM, EdgeGroup, EdgePolicy, Flow, OnSatisfied, stored_edge_policy
 from flowfabric.plan import Refused
-from flowfabric.rules import flows
-from flowfabric.rules.decision import Act, Decision
-from flowfabric.rules.flows import Surroundings
+from flowfabric.rules.decision import Commit, Decision
+from flowfabric.rules.flows import flows
+from flowfabric.rules.flows.flows import Surroundings
 
 from .factory import FLOW_ID, IDENT, NOW, answer, applied, commit, refusal, seeded
 from .flow_factory import ALL_OF, ANY_OF, P, flow, group, only, said
@@ -115,7 +115,7 @@ def test_a_policy_belongs_to_a_flow_without_edges_to_that_member() -> None:
 def test_the_first_policy_makes_the_group(policy: EdgePolicy, k: int, state: str) -> None:
     before = flow(public_flow_state=state)
     decision = setting(policy, flow=before)
-    assert isinstance(decision, Act) and decision.result == "Set"
+    assert isinstance(decision, Commit) and decision.result == "Set"
     store = applied(decision, before)
     made, after = only(store, EdgeGroup), only(store, Flow)
     assert (made.flow_id, made.downstream_eid, made.group_state) == (FLOW_ID, IDENT.uuid, "pending")
@@ -134,7 +134,7 @@ def test_another_policy_replaces_it(old: EdgePolicy) -> None:
     before = group(old, 2, success_count=1, fail_count=1, skip_count=1, group_state="satisfied")
     new = EdgePolicy.quorum(3)
     decision = setting(new, group=before)
-    assert isinstance(decision, Act) and decision.result == "Set"
+    assert isinstance(decision, Commit) and decision.result == "Set"
     after = only(applied(decision, flow(), before), EdgeGroup)
     assert (stored_edge_policy(after.policy), after.k_target, after.total, after.group_state) == (new, 3, 0, "pending")
     assert after.version == before.version + 1
@@ -143,6 +143,6 @@ def test_another_policy_replaces_it(old: EdgePolicy) -> None:
 @pytest.mark.parametrize("found", [None, group(ALL_OF)])
 def test_an_edge_staged_meanwhile_fixes_the_policy(found: EdgeGroup | None) -> None:
     decision = setting(ANY_OF, group=found)
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     store = seeded(flow(version=5, graph_revision=4), found)
     assert isinstance(commit(store, decision.plan), Refused)

@@ -22,9 +22,9 @@ from flowfabric.model.flow import (
     stored_edge_policy,
 )
 from flowfabric.plan import Refused
-from flowfabric.rules import edges
-from flowfabric.rules.decision import Act, Decision
-from flowfabric.rules.edges import Applying, Child
+from flowfabric.rules.decision import Commit, Decision
+from flowfabric.rules.flows import edges
+from flowfabric.rules.flows.edges import Applying, Child
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import FLOW_ID, IDENT, NOW, answer, applied, attempt, commit, refusal, seeded, stored, told
@@ -89,7 +89,7 @@ def test_a_flow_that_is_over_takes_no_edge(state: str) -> None:
 
 @pytest.mark.parametrize("member_of", [None, FLOW_ID])
 def test_a_child_without_a_flow_may_wait(member_of: Any) -> None:
-    assert isinstance(applying(child=waiting("READY", flow_id=member_of)), Act)
+    assert isinstance(applying(child=waiting("READY", flow_id=member_of)), Commit)
 
 
 # ---- what it does
@@ -98,7 +98,7 @@ def test_a_child_without_a_flow_may_wait(member_of: Any) -> None:
 def test_the_first_edge_makes_a_group_of_all() -> None:
     child = waiting("READY")
     decision = applying(now=NOW - 4)
-    assert isinstance(decision, Act) and decision.result == DependencyApplied(1)
+    assert isinstance(decision, Commit) and decision.result == DependencyApplied(1)
     store = applied(decision, flow(), STAGED, child)
     made, row, after = only(store, EdgeGroup), only(store, Edge), stored(store)
     assert (stored_edge_policy(made.policy), made.k_target, counters(made)) == (ALL_OF, 0, (0, 0, 0, 1))
@@ -115,7 +115,7 @@ def test_only_a_runnable_child_is_made_to_wait(name: str, before: EdgeGroup | No
     for state in VECTORS[name].attempt_states:
         child = waiting(name, state)
         decision = applying(group=before, child=child)
-        assert isinstance(decision, Act) and decision.result == DependencyApplied(3 if before else 1)
+        assert isinstance(decision, Commit) and decision.result == DependencyApplied(3 if before else 1)
         store = applied(decision, flow(), STAGED, before, child)
         assert only(store, EdgeGroup).running_count == (3 if before else 1)
         assert only(store, Edge).dep_state == "unsatisfied"
@@ -156,7 +156,7 @@ def test_a_group_that_has_fired_counts_a_late_edge_without_blocking_again(
 ) -> None:
     before, child = group(policy, 1, success_count=2, group_state=state), waiting("READY")
     decision = applying(group=before)
-    assert isinstance(decision, Act) and decision.result == DependencyApplied(2)
+    assert isinstance(decision, Commit) and decision.result == DependencyApplied(2)
     store = applied(decision, flow(), STAGED, before, child)
     row = only(store, EdgeGroup)
     assert (row.group_state, counters(row), row.version) == (after, (2, 0, 0, 2), before.version + 1)
@@ -173,7 +173,7 @@ def test_a_group_that_has_fired_counts_a_late_edge_without_blocking_again(
 def test_two_edges_applied_at_once_do_not_lose_one() -> None:
     for seen, there in ((None, group(ALL_OF, 1)), (group(ALL_OF, 1), group(ALL_OF, 2, version=7))):
         decision = applying(group=seen)
-        assert isinstance(decision, Act)
+        assert isinstance(decision, Commit)
         store = seeded(flow(), STAGED, there, waiting("READY"))
         assert isinstance(commit(store, decision.plan), Refused)
         assert (only(store, EdgeGroup), kept(store, Edge)) == (there, [STAGED])
@@ -227,7 +227,7 @@ def test_an_execution_goes_on_when_nothing_is_left_to_wait_for(found: EdgeGroup 
     if result == "deps_not_satisfied":
         assert refusal(decision) == result
         return
-    assert isinstance(decision, Act) and decision.result == result
+    assert isinstance(decision, Commit) and decision.result == result
     store = applied(decision, child, attempt(child))
     after = stored(store)
     if result == "skipped":
@@ -244,14 +244,14 @@ def test_a_recorded_delay_outlives_the_dependencies(until: int | None, vector: s
     child = waiting(delay_until_ms=until, payload=b"own", blocking_detail="1 dep(s) unresolved")
     member = as_member(child)
     assert member is not None
-    after = stored(applied(Act(edges.release(member, NOW, payload)), child))
+    after = stored(applied(Commit(edges.release(member, NOW, payload)), child))
     assert (name_of(vector_of(after)), after.delay_until_ms, after.blocking_detail) == (vector, until, "")
     assert (after.payload, after.version) == (b"own" if payload is None else payload, child.version + 1)
 
 
 def test_who_has_gone_on_meanwhile_is_not_let_go_again() -> None:
     decision = edges.promote(asked(waiting()))
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     moved = waiting("RUNNING", version=9)
     store = seeded(moved)
     assert isinstance(commit(store, decision.plan), Refused)

@@ -14,8 +14,8 @@ from flowfabric.errors import ValidationError
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Edge, EdgeGroup, EdgePolicy
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import edges
-from flowfabric.rules.edges import Count, Ended
+from flowfabric.rules.flows import edges
+from flowfabric.rules.flows.edges import Count, Ended
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 

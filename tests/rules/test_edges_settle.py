@@ -10,8 +10,8 @@ import pytest
 
 from flowfabric.model.flow import EdgeGroup, EdgePolicy
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import edges, flow_cancels
-from flowfabric.rules.attempts import complete
+from flowfabric.rules.flows import cancels, edges
+from flowfabric.rules.leases.attempts import complete
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -33,7 +33,7 @@ def test_a_fired_group_lists_its_siblings(policy: EdgePolicy, siblings: Sequence
     row = only(store, EdgeGroup)
     assert (row.cancel_siblings_pending_flag, row.cancel_siblings_reason) == (1, f"sibling_quorum_{state}")
     assert json.loads(row.cancel_siblings_pending_members) == [str(ident(n).uuid) for n in siblings]
-    assert flow_cancels.owed_siblings(row) == [ident(n).uuid for n in siblings]
+    assert cancels.owed_siblings(row) == [ident(n).uuid for n in siblings]
     queued = {"partition_key": P, "flow_id": FLOW_ID, "downstream_eid": IDENT.uuid, "enqueued_at_ms": NOW}
     assert rows(store, "ff_pending_cancel_groups") == [queued]
 
@@ -51,7 +51,7 @@ def test_whoever_lets_them_run_never_lists_any(policy: EdgePolicy, outcome: str)
 
 def test_a_group_already_in_the_queue_keeps_its_place() -> None:
     store = world(ANY_OF, 2)
-    commit(store, flow_cancels.enter_queue(only(store, EdgeGroup), NOW - 50))
+    commit(store, cancels.enter_queue(only(store, EdgeGroup), NOW - 50))
     end(store, ended(0), siblings=[1])
     (queued,) = rows(store, "ff_pending_cancel_groups")
     assert queued["enqueued_at_ms"] == NOW - 50
@@ -60,7 +60,7 @@ def test_a_group_already_in_the_queue_keeps_its_place() -> None:
 def test_a_later_end_does_not_list_them_again() -> None:
     store = world(ANY_OF, 3)
     end(store, ended(0), siblings=[1, 2])
-    commit(store, flow_cancels.drain(only(store, EdgeGroup)))
+    commit(store, cancels.drain(only(store, EdgeGroup)))
     end(store, ended(1, "cancelled"), ended(2), siblings=[9])
     row = only(store, EdgeGroup)
     assert (row.cancel_siblings_pending_flag, row.cancel_siblings_pending_members) == (0, "[]")

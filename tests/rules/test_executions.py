@@ -9,8 +9,14 @@ import pytest
 from flowfabric.errors import ValidationError
 from flowfabric.model.execution import CancelExecutionArgs, Cancelled, Changed, Execution
 from flowfabric.plan import Applied
-from flowfabric.rules.decision import Act, Decision, Refuse
-from flowfabric.rules.executions import SWEEP_DELAYED, cancel, change_priority, promote, set_tags
+from flowfabric.rules.decision import Commit, Decision, Reject
+from flowfabric.rules.executions.operator_actions import (
+    SWEEP_DELAYED,
+    cancel,
+    change_priority,
+    promote,
+    set_tags,
+)
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -58,7 +64,7 @@ def test_cancelling_twice_is_fine() -> None:
 )
 def test_cancelling_what_ended_otherwise_is_refused(outcome: str, shown: str) -> None:
     decision = cancelled(execution("ENDED", outcome=outcome))
-    assert isinstance(decision, Refuse) and isinstance(decision.error, ValidationError)
+    assert isinstance(decision, Reject) and isinstance(decision.error, ValidationError)
     assert decision.error.code == "invalid_input"
     assert decision.error.already_terminal
     assert decision.error.detail == f"cancel_execution: execution_id={IDENT}: already terminal in state '{shown}'"
@@ -82,14 +88,14 @@ RUNNING = execution("RUNNING")
 def test_who_is_no_operator_names_the_lease(args: dict[str, Any], code: str | None) -> None:
     decision = cancelled(RUNNING, source="lease_holder", **args)
     if code is None:
-        assert isinstance(decision, Act)
+        assert isinstance(decision, Commit)
     else:
         assert refusal(decision) == code
 
 
 def test_a_missing_epoch_is_named() -> None:
     decision = cancelled(RUNNING, source="flow_cascade")
-    assert isinstance(decision, Refuse) and isinstance(decision.error, ValidationError)
+    assert isinstance(decision, Reject) and isinstance(decision.error, ValidationError)
     assert not decision.error.already_terminal
     assert decision.error.detail == (
         f"cancel_execution: execution_id={IDENT}: lease_epoch required when source != operator_override and execution is active"
@@ -97,12 +103,12 @@ def test_a_missing_epoch_is_named() -> None:
 
 
 def test_an_operator_is_not_asked_for_the_lease() -> None:
-    assert isinstance(cancelled(RUNNING, lease_epoch=999, lease_id=UUID(int=9)), Act)
+    assert isinstance(cancelled(RUNNING, lease_epoch=999, lease_id=UUID(int=9)), Commit)
 
 
 @pytest.mark.parametrize("name", [name for name in LIVE if name != "RUNNING"])
 def test_without_a_live_lease_nobody_is_asked_for_it(name: str) -> None:
-    assert isinstance(cancelled(execution(name), source="lease_holder"), Act)
+    assert isinstance(cancelled(execution(name), source="lease_holder"), Commit)
 
 
 CANCEL_CASES = [(name, state) for name in LIVE for state in VECTORS[name].attempt_states]
@@ -207,7 +213,7 @@ def test_only_a_ready_execution_changes_priority(name: str) -> None:
 def test_a_new_priority_is_clamped_stored_and_told(asked: int, kept: int) -> None:
     before = execution(priority=7)
     decision = change_priority(snapshot(before), asked, NOW - 3)
-    assert isinstance(decision, Act) and decision.result == Changed(IDENT)
+    assert isinstance(decision, Commit) and decision.result == Changed(IDENT)
     store = applied(decision, before)
     after = stored(store)
     assert (after.priority, after.last_mutation_at, after.last_transition_at) == (kept, NOW - 3, before.last_transition_at)
@@ -244,7 +250,7 @@ def test_a_due_execution_becomes_ready_and_keeps_its_attempt_state(state: str, u
     before = execution("DELAYED", state, delay_until_ms=until, blocking_detail="delayed until then")
     decision = promote(snapshot(before), None)
     store = seeded(execution("DELAYED", state, delay_until_ms=until or 0, blocking_detail="delayed until then"))
-    assert isinstance(decision, Act) and decision.result == "promoted"
+    assert isinstance(decision, Commit) and decision.result == "promoted"
     assert isinstance(run(store.commit(decision.plan)), Applied)
     after = stored(store)
     assert (name_of(vector_of(after)), after.attempt_state) == ("READY", state)
@@ -276,7 +282,7 @@ def test_tagging_what_does_not_exist() -> None:
 def test_tags_are_merged_sorted_and_counted() -> None:
     before = execution("ENDED", tags='{"b.b":"1","z.z":"2"}', instance_tag=None)
     decision = set_tags(snapshot(before), {"b.b": "new", "a.a": "é"})
-    assert isinstance(decision, Act) and decision.result == 2
+    assert isinstance(decision, Commit) and decision.result == 2
     store = applied(decision, before)
     after = stored(store)
     assert after.tags == '{"a.a":"é","b.b":"new","z.z":"2"}'
@@ -303,7 +309,7 @@ def held_tags(count: int, size: int = 1) -> str:
 def test_old_and_new_tags_together_obey_the_limits(tags: str, added: dict[str, str], allowed: bool) -> None:
     decision = set_tags(snapshot(execution(tags=tags)), added)
     if allowed:
-        assert isinstance(decision, Act)
+        assert isinstance(decision, Commit)
     else:
         assert refusal(decision) == "invalid_input"
 

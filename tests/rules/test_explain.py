@@ -32,9 +32,9 @@ from flowfabric.model.flow import EdgePolicy
 from flowfabric.model.state import BlockingReason
 from flowfabric.model.waitpoint import AllOf, Condition, Count, CountKind, OperatorOnly, Single, TimeoutOnly
 from flowfabric.model.worker import WorkerInfo
-from flowfabric.rules.explain import EXPLAINED, explain, is_ready, looks_ahead
-from flowfabric.rules.explain_waits import still_needed
-from flowfabric.rules.explain_words import ago, clipped, coming, counted, listed, span
+from flowfabric.rules.executions.explain import EXPLAINED, explain, is_ready, looks_ahead
+from flowfabric.rules.executions.explain_waits import still_needed
+from flowfabric.rules.executions.phrasing import ago, clipped, coming, counted, listed, span
 from flowfabric.rules.states import VECTORS
 
 from .factory import IDENT, NOW, attempt, execution

@@ -10,8 +10,7 @@ import pytest
 from flowfabric.errors import Contention
 from flowfabric.model.execution import Execution
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import attempts
-from flowfabric.rules.decision import Refuse
+from flowfabric.rules.decision import Reject
 from flowfabric.rules.fence import (
     MARK_EXPIRED,
     SWEEP_EXPIRED,
@@ -23,7 +22,8 @@ from flowfabric.rules.fence import (
     not_active,
     retry_scheduled_by,
 )
-from flowfabric.rules.leases import requeue
+from flowfabric.rules.leases import attempts
+from flowfabric.rules.leases.recovery import requeue
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.testing import ManualClock
 
@@ -158,14 +158,14 @@ def test_a_late_call_says_expired_although_nobody_took_over() -> None:
 def test_an_expired_lease_is_marked_unless_the_call_only_reports(marks: bool) -> None:
     late = execution("RUNNING", lease_expires_at_ms=NOW - 1)
     refused = check_handle(snapshot(late), handle(late), marks=marks)
-    assert isinstance(refused, Refuse)
+    assert isinstance(refused, Reject)
     assert refused.mark == (mark_expired(late) if marks else None)
 
 
 def test_a_lease_already_marked_is_not_marked_again() -> None:
     lost = execution("LOST")
     for refused in (check_handle(snapshot(lost), handle(lost)), check_fence(snapshot(lost), fence(lost), 0, None)):
-        assert isinstance(refused, Refuse)
+        assert isinstance(refused, Reject)
         assert refused.mark is None
 
 
@@ -206,7 +206,7 @@ def test_the_typed_fence_is_checked_in_order(of: Execution | None, shown: Any, s
 
 def test_a_missing_fence_is_named() -> None:
     refused = check_fence(snapshot(RUNNING), None, 0, None)
-    assert isinstance(refused, Refuse)
+    assert isinstance(refused, Reject)
     assert refused.error.detail == "fence_required"  # type: ignore[attr-defined]
 
 

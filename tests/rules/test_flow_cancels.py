@@ -12,10 +12,10 @@ from flowfabric.errors import ValidationError
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import CancelFlowArgs, EdgeGroup, Flow, FlowAlreadyTerminal, Reconciled
 from flowfabric.plan import Applied, Arg, Form, Insert, Refused
-from flowfabric.rules import flow_cancels
-from flowfabric.rules.attempts import explain
-from flowfabric.rules.decision import Act, Refuse
-from flowfabric.rules.flow_cancels import Cancelling, FlowCancel
+from flowfabric.rules.decision import Commit, Reject
+from flowfabric.rules.flows import cancels
+from flowfabric.rules.flows.cancels import Cancelling, FlowCancel
+from flowfabric.rules.leases.attempts import explain
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -47,12 +47,12 @@ def fields(of: Flow) -> dict[str, Any]:
     [(ALL, ALL), (PENDING, PENDING), (ONLY, ONLY), ("flow_only", ONLY), ("", ONLY), ("CANCEL_ALL", ONLY), ("nonsense", ONLY)],
 )
 def test_a_policy_that_is_not_known_does_the_least(text: str, policy: str) -> None:
-    assert flow_cancels.wanted_policy(text) == policy
+    assert cancels.wanted_policy(text) == policy
 
 
 @pytest.mark.parametrize("policy", [ALL, PENDING, ONLY, "nonsense"])
 def test_each_policy_selects_its_members(policy: str) -> None:
-    chosen = {member.execution_id for member in flow_cancels.selected(MEMBERS, policy)}
+    chosen = {member.execution_id for member in cancels.selected(MEMBERS, policy)}
     alive = {m.execution_id for m in MEMBERS if m.lifecycle_phase not in ("terminal", "cancelled")}
     waiting_ones = {m.execution_id for m in MEMBERS if m.lifecycle_phase in ("runnable", *LEGACY)}
     assert chosen == {ALL: alive, PENDING: waiting_ones}.get(policy, set())
@@ -73,8 +73,8 @@ def done(plan: FlowCancel, before: Flow, members: Sequence[Execution]) -> Memory
 def test_cancelling_a_flow(policy: str, state: str) -> None:
     members = [upstream(n, name) for n, name in enumerate(VECTORS)]
     before = flow(public_flow_state=state, terminal_at_ms=None if state == "open" else 5, settled_at_ms=1)
-    plan = flow_cancels.cancel_flow(Cancelling(NOW, before, members), policy)
-    chosen = flow_cancels.selected(members, policy)
+    plan = cancels.cancel_flow(Cancelling(NOW, before, members), policy)
+    chosen = cancels.selected(members, policy)
     assert ([member for member, _ in plan.members], plan.told) == (chosen, True)
     assert (plan.reason, plan.by) == ("flow_cancelled", "cancel_flow")
     store = done(plan, before, members)
@@ -97,7 +97,7 @@ def test_cancelling_a_flow(policy: str, state: str) -> None:
 
 def test_a_second_sweep_overwrites_the_policy_and_keeps_the_time() -> None:
     before = flow(public_flow_state="cancelled", terminal_at_ms=9, fields={"cancellation_policy": ONLY, "a.b": "c"})
-    store = done(flow_cancels.cancel_flow(Cancelling(NOW, before, ()), ALL, NOW - 2), before, ())
+    store = done(cancels.cancel_flow(Cancelling(NOW, before, ()), ALL, NOW - 2), before, ())
     after = only(store, Flow)
     assert fields(after) == {"cancellation_policy": ALL, "a.b": "c", "last_mutation_at_ms": NOW - 2}
     assert after.terminal_at_ms == 9
@@ -105,20 +105,20 @@ def test_a_second_sweep_overwrites_the_policy_and_keeps_the_time() -> None:
 
 def test_a_time_given_with_the_cancel_is_the_one_recorded() -> None:
     member = upstream(0)
-    store = done(flow_cancels.cancel_flow(Cancelling(NOW, flow(), [member]), ALL, NOW - 8), flow(), [member])
+    store = done(cancels.cancel_flow(Cancelling(NOW, flow(), [member]), ALL, NOW - 8), flow(), [member])
     assert (only(store, Flow).terminal_at_ms, at(store, member.id).terminal_at_ms) == (NOW - 8, NOW - 8)
 
 
 def test_three_fresh_members() -> None:
     members = [upstream(n) for n in range(3)]
-    store = done(flow_cancels.cancel_flow(Cancelling(NOW, flow(), members), ALL), flow(), members)
+    store = done(cancels.cancel_flow(Cancelling(NOW, flow(), members), ALL), flow(), members)
     assert told(store) == (["revoked"] * 3, ["cancelled"] * 3, [])
     assert {one.public_state for one in kept(store, Execution)} == {"cancelled"}
     assert {event["lease_id"] for event in events(store, "ff_lease_event")} == {None}
 
 
 def test_a_member_that_moved_meanwhile_refuses_the_whole() -> None:
-    plan = flow_cancels.cancel_flow(Cancelling(NOW, flow(), [upstream(0)]), ALL)
+    plan = cancels.cancel_flow(Cancelling(NOW, flow(), [upstream(0)]), ALL)
     store = seeded(flow(), upstream(0, "RUNNING"))
     assert isinstance(commit_all(store, [*plan.head, *(cancel for _, cancel in plan.members)]), Refused)
     assert only(store, Flow) == flow()
@@ -128,11 +128,11 @@ def test_a_member_that_moved_meanwhile_refuses_the_whole() -> None:
 def test_the_worker_of_a_cancelled_member_is_fenced(header: bool) -> None:
     before = waiting("RUNNING")
     around = Cancelling(NOW, flow(), [before])
-    plan = flow_cancels.cancel_flow_header(around, asking(ALL)) if header else flow_cancels.cancel_flow(around, ALL)
+    plan = cancels.cancel_flow_header(around, asking(ALL)) if header else cancels.cancel_flow(around, ALL)
     store = done(plan, flow(), [before])
     for outcome in (None, "success", "failed"):
         reason = explain(load(store, 0), handle(before), outcome)
-        assert isinstance(reason, Refuse)
+        assert isinstance(reason, Reject)
         assert reason.error.code == "lease_conflict"
 
 
@@ -147,8 +147,8 @@ def asking(policy: str, now: int | None = None) -> CancelFlowArgs:
 def test_the_header_remembers_whom_it_owes(policy: str) -> None:
     members = [upstream(n, name) for n, name in enumerate(VECTORS)]
     before = flow(settled_at_ms=1)
-    plan = flow_cancels.cancel_flow_header(Cancelling(NOW, before, members), asking(policy, NOW - 6))
-    chosen = flow_cancels.selected(members, policy)
+    plan = cancels.cancel_flow_header(Cancelling(NOW, before, members), asking(policy, NOW - 6))
+    chosen = cancels.selected(members, policy)
     owes = policy in (ALL, PENDING)
     assert (plan.told, plan.reason, plan.by, len(plan.members)) == (False, "no more", "cancel_flow_header", len(chosen))
     assert plan.owing == plan.head
@@ -182,7 +182,7 @@ def test_the_header_remembers_whom_it_owes(policy: str) -> None:
 
 def test_a_header_without_a_time_or_a_namespace() -> None:
     before = flow(fields={})
-    store = done(flow_cancels.cancel_flow_header(Cancelling(NOW, before, ()), asking(ALL)), before, ())
+    store = done(cancels.cancel_flow_header(Cancelling(NOW, before, ()), asking(ALL)), before, ())
     (event,), (owed,) = events(store, "ff_operator_event"), rows(store, BACKLOG)
     assert (event["namespace"], owed["requested_at_ms"], owed["grace_until_ms"]) == ("default", NOW, NOW + 30_000)
 
@@ -191,7 +191,7 @@ def test_a_header_there_already_stays() -> None:
     store = seeded(flow())
     row = {"partition_key": P, "flow_id": FLOW_ID, "requested_at_ms": NOW - 99, "reason": "first", "cancellation_policy": PENDING}
     commit(store, Form("noted_before", Insert(BACKLOG, {column: Arg(column) for column in row}))(P, **row))
-    plan = flow_cancels.cancel_flow_header(Cancelling(NOW, flow(), ()), asking(ALL))
+    plan = cancels.cancel_flow_header(Cancelling(NOW, flow(), ()), asking(ALL))
     assert plan is not None and isinstance(commit_all(store, plan.head), Applied)
     (owed,) = rows(store, BACKLOG)
     assert (owed["requested_at_ms"], owed["reason"], owed["cancellation_policy"]) == (NOW - 99, "first", PENDING)
@@ -199,16 +199,16 @@ def test_a_header_there_already_stays() -> None:
 
 def test_a_header_on_a_flow_that_is_over_changes_nothing() -> None:
     over = flow(public_flow_state="cancelled", terminal_at_ms=5)
-    assert flow_cancels.cancel_flow_header(Cancelling(NOW, over, ()), asking(ALL)) is None
+    assert cancels.cancel_flow_header(Cancelling(NOW, over, ()), asking(ALL)) is None
 
 
 def test_who_is_owed_already_is_not_noted_twice() -> None:
     members = [upstream(n) for n in range(3)]
     store = seeded(flow(), *members)
-    assert isinstance(commit_all(store, flow_cancels.cancel_flow(Cancelling(NOW, flow(), members[:2]), ALL).owing), Applied)
+    assert isinstance(commit_all(store, cancels.cancel_flow(Cancelling(NOW, flow(), members[:2]), ALL).owing), Applied)
     known = frozenset(str(member.id) for member in members[:2])
     around = Cancelling(NOW, only(store, Flow), members, known)
-    assert isinstance(commit_all(store, flow_cancels.cancel_flow(around, ALL).owing), Applied)
+    assert isinstance(commit_all(store, cancels.cancel_flow(around, ALL).owing), Applied)
     assert sorted(row["execution_id"] for row in rows(store, OWED)) == sorted(str(member.id) for member in members)
 
 
@@ -217,13 +217,13 @@ def test_who_is_owed_already_is_not_noted_twice() -> None:
     [({}, None, None), ({"cancellation_policy": "flow_only", "cancel_reason": "prior"}, "flow_only", "prior")],
 )
 def test_a_flow_that_is_over_tells_how(stored: dict[str, Any], policy: str | None, reason: str | None) -> None:
-    told_of = flow_cancels.already_terminal(flow(fields=stored), (IDENT,))
+    told_of = cancels.already_terminal(flow(fields=stored), (IDENT,))
     assert told_of == FlowAlreadyTerminal(policy, reason, [IDENT])
 
 
 def test_a_flow_that_cannot_be_read_does_not_tell() -> None:
     with pytest.raises(ValidationError, match="corruption: flow_core: raw_fields not valid JSON: "):
-        flow_cancels.already_terminal(flow(fields="{"), ())
+        cancels.already_terminal(flow(fields="{"), ())
 
 
 # ---- the backlog
@@ -231,13 +231,13 @@ def test_a_flow_that_cannot_be_read_does_not_tell() -> None:
 
 def owing(*members: int) -> MemoryStore:
     store = seeded(flow())
-    plan = flow_cancels.cancel_flow(Cancelling(NOW, flow(), [upstream(n) for n in members]), ALL)
+    plan = cancels.cancel_flow(Cancelling(NOW, flow(), [upstream(n) for n in members]), ALL)
     assert isinstance(commit_all(store, plan.owing), Applied)
     return store
 
 
 def acked(store: MemoryStore, n: int) -> list[bool]:
-    return [isinstance(commit(store, plan), Applied) for plan in flow_cancels.ack(FLOW_ID, ident(n))]
+    return [isinstance(commit(store, plan), Applied) for plan in cancels.ack(FLOW_ID, ident(n))]
 
 
 def test_the_last_member_takes_the_header_along() -> None:
@@ -252,8 +252,8 @@ def test_the_last_member_takes_the_header_along() -> None:
 
 def test_a_header_that_owes_nobody_is_forgotten() -> None:
     assert acked(owing(), 0) == [False, True]
-    assert isinstance(commit(owing(), flow_cancels.forget_backlog(P, FLOW_ID)), Applied)
-    assert isinstance(commit(owing(3), flow_cancels.forget_backlog(P, FLOW_ID)), Refused)
+    assert isinstance(commit(owing(), cancels.forget_backlog(P, FLOW_ID)), Applied)
+    assert isinstance(commit(owing(3), cancels.forget_backlog(P, FLOW_ID)), Refused)
 
 
 # ---- siblings
@@ -268,33 +268,33 @@ FLAGGED = group(
     cancel_siblings_pending_members=json.dumps([str(ident(1).uuid)]),
     cancel_siblings_reason="sibling_quorum_satisfied",
 )
-KEY = flow_cancels.group_key(P, FLOW_ID, IDENT.uuid)
+KEY = cancels.group_key(P, FLOW_ID, IDENT.uuid)
 
 
 def queued(*groups: EdgeGroup) -> MemoryStore:
     store = seeded(*groups)
-    assert isinstance(commit(store, flow_cancels.enter_queue(FLAGGED, NOW)), Applied)
+    assert isinstance(commit(store, cancels.enter_queue(FLAGGED, NOW)), Applied)
     return store
 
 
 def test_a_group_enters_the_queue_once() -> None:
     store = queued()
-    assert isinstance(commit(store, flow_cancels.enter_queue(FLAGGED, NOW + 5)), Refused)
+    assert isinstance(commit(store, cancels.enter_queue(FLAGGED, NOW + 5)), Refused)
     assert rows(store, QUEUE) == [{**KEY, "enqueued_at_ms": NOW}]
-    assert isinstance(commit(store, flow_cancels.leave_queue(P, FLOW_ID, IDENT.uuid)), Applied)
-    assert isinstance(commit(store, flow_cancels.leave_queue(P, FLOW_ID, IDENT.uuid)), Refused)
+    assert isinstance(commit(store, cancels.leave_queue(P, FLOW_ID, IDENT.uuid)), Applied)
+    assert isinstance(commit(store, cancels.leave_queue(P, FLOW_ID, IDENT.uuid)), Refused)
 
 
 def test_draining_keeps_why_and_when() -> None:
     store = queued(FLAGGED)
-    decision = flow_cancels.drained(FLAGGED)
-    assert isinstance(decision, Act)
+    decision = cancels.drained(FLAGGED)
+    assert isinstance(decision, Commit)
     assert isinstance(commit(store, decision.plan), Applied)
     cleared = {"cancel_siblings_pending_flag": 0, "cancel_siblings_pending_members": "[]", "version": FLAGGED.version + 1}
     assert only(store, EdgeGroup) == replace(FLAGGED, **cleared)
     assert rows(store, QUEUE) == []
     assert isinstance(commit(store, decision.plan), Refused)
-    assert answer(flow_cancels.drained(None)) is None
+    assert answer(cancels.drained(None)) is None
 
 
 @pytest.mark.parametrize("running", [True, False])
@@ -309,12 +309,12 @@ def test_draining_keeps_why_and_when() -> None:
     ],
 )
 def test_reconciling_a_group(is_queued: bool, found: EdgeGroup | None, action: str, detail: str, running: bool) -> None:
-    decision = flow_cancels.reconcile(is_queued, found, running, KEY)
+    decision = cancels.reconcile(is_queued, found, running, KEY)
     if found is FLAGGED and is_queued and running:
         action, detail = "no_op", "siblings_running"
     assert decision.result == Reconciled(action, detail)
-    assert isinstance(decision, Act) is (action != "no_op")
-    if isinstance(decision, Act):
+    assert isinstance(decision, Commit) is (action != "no_op")
+    if isinstance(decision, Commit):
         store = queued(*([] if found is None else [found]))
         assert isinstance(commit(store, decision.plan), Applied)
         assert rows(store, QUEUE) == []
@@ -331,13 +331,13 @@ def test_reconciling_a_group(is_queued: bool, found: EdgeGroup | None, action: s
     ],
 )
 def test_a_sibling_that_cannot_be_read_is_nobody(text: str, owed: list[UUID]) -> None:
-    assert flow_cancels.owed_siblings(group(ANY_OF, cancel_siblings_pending_members=text)) == owed
+    assert cancels.owed_siblings(group(ANY_OF, cancel_siblings_pending_members=text)) == owed
 
 
 def test_a_cancelled_sibling_names_the_reason() -> None:
     member = upstream(0, "RUNNING")
-    plan = flow_cancels.cancel_member(member, "sibling_quorum_satisfied", "operator_override", NOW)
-    store = applied(Act(plan), member, attempt(member))
+    plan = cancels.cancel_member(member, "sibling_quorum_satisfied", "operator_override", NOW)
+    store = applied(Commit(plan), member, attempt(member))
     row = at(store, member.id)
     assert (row.cancellation_reason, row.cancelled_by) == ("sibling_quorum_satisfied", "operator_override")
     assert told(store) == (["revoked"], ["cancelled"], [])
@@ -346,9 +346,9 @@ def test_a_cancelled_sibling_names_the_reason() -> None:
 def test_a_plan_beside_a_cancel_goes_with_the_flow_whichever_way_its_members_go() -> None:
     before = flow()
     args = CancelFlowArgs(flow_id=before.flow_id, reason="r", cancellation_policy=PENDING)
-    cancel = flow_cancels.cancel_flow_header(Cancelling(NOW, before, []), args)
+    cancel = cancels.cancel_flow_header(Cancelling(NOW, before, []), args)
     assert cancel is not None
-    note = flow_cancels.forget_backlog(P, before.flow_id)
-    both = flow_cancels.beside(cancel, note)
+    note = cancels.forget_backlog(P, before.flow_id)
+    both = cancels.beside(cancel, note)
     assert (both.head, both.owing) == ([*cancel.head, note], [*cancel.owing, note])
     assert (both.members, both.reason, both.by) == (cancel.members, cancel.reason, cancel.by)

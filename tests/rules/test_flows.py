@@ -25,9 +25,9 @@ from flowfabric.model.flow import (
     StageDependencyEdgeArgs,
 )
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import flow_fields, flows
-from flowfabric.rules.decision import Act, Decision
-from flowfabric.rules.flows import Surroundings, member_of
+from flowfabric.rules.decision import Commit, Decision
+from flowfabric.rules.flows import flow_fields, flows
+from flowfabric.rules.flows.flows import Surroundings, member_of
 from flowfabric.store.memory import MemoryStore
 from flowfabric.testing.clock import ManualClock
 
@@ -137,7 +137,7 @@ def test_adding_a_member_checks_one_thing_after_the_other(state: str) -> None:
 def test_a_member_is_of_the_namespace_of_its_flow() -> None:
     around = Surroundings(NOW, P, flow(), members(waiting(flow_id=None, namespace="other")))
     assert said(adding(around)) == ("invalid_input", "execution_id: an execution of the flow's namespace, 'ns', got 'other'")
-    assert isinstance(adding(Surroundings(NOW, P, flow(fields={}), members(waiting(flow_id=None)))), Act)
+    assert isinstance(adding(Surroundings(NOW, P, flow(fields={}), members(waiting(flow_id=None)))), Commit)
 
 
 def test_a_member_is_added_once() -> None:
@@ -149,7 +149,7 @@ def test_a_member_is_added_once() -> None:
 def test_a_new_member_grows_the_flow_and_keeps_its_own_state(vector: str) -> None:
     before, solo = flow(settled_at_ms=NOW), waiting(vector, flow_id=None, namespace="ns")
     decision = adding(Surroundings(NOW, P, before, members(solo)), now=NOW - 4)
-    assert isinstance(decision, Act) and decision.result == Added(IDENT, 3)
+    assert isinstance(decision, Commit) and decision.result == Added(IDENT, 3)
     store = applied(decision, before, solo)
     after = only(store, Flow)
     assert (after.graph_revision, after.version, after.settled_at_ms) == (4, before.version + 1, None)
@@ -167,7 +167,7 @@ def test_a_new_member_without_a_time() -> None:
 @pytest.mark.parametrize("moved", [flow(version=5), waiting("READY", flow_id=None, namespace="ns", version=9)])
 def test_a_member_is_not_added_to_what_moved_meanwhile(moved: Any) -> None:
     decision = adding(Surroundings(NOW, P, flow(), members(SOLO)))
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     there = (moved, SOLO) if isinstance(moved, Flow) else (flow(), moved)
     store = seeded(*there)
     assert isinstance(commit(store, decision.plan), Refused)
@@ -211,7 +211,7 @@ def test_staging_checks_one_thing_after_the_other() -> None:
 def test_a_staged_edge_waits_to_be_applied() -> None:
     before = flow(settled_at_ms=NOW)
     decision = staging(Surroundings(NOW, P, before, BOTH), data_passing_ref="result", dependency_kind="kind", now=NOW - 3)
-    assert isinstance(decision, Act) and decision.result == Staged(edge_id(0), 4)
+    assert isinstance(decision, Commit) and decision.result == Staged(edge_id(0), 4)
     store = applied(decision, before, upstream(0), waiting("READY"))
     made, after = only(store, Edge), only(store, Flow)
     assert (made.edge_state, made.dep_state, made.applied_at_ms, made.reset_at_ms) == ("pending", None, None, None)
@@ -232,7 +232,7 @@ def test_a_staged_edge_waits_to_be_applied() -> None:
 
 def test_a_second_stager_at_the_same_revision_loses_and_leaves_nothing() -> None:
     decision = staging(Surroundings(NOW, P, flow(), BOTH))
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     moved = flow(version=5, graph_revision=4)
     store = seeded(moved, upstream(0), waiting())
     assert isinstance(commit(store, decision.plan), Refused)

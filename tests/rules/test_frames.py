@@ -23,7 +23,14 @@ from flowfabric.model.stream import (
     StreamFrame,
     StreamFrames,
 )
-from flowfabric.rules.frames import check_batch, check_frame, decode_fields, encode_fields, fields_of, mint
+from flowfabric.rules.streams.frames import (
+    check_batch,
+    check_frame,
+    decode_fields,
+    encode_fields,
+    fields_of,
+    mint,
+)
 
 FRAME = Frame(b"x", FrameKind.Stdout)
 LIVE = BestEffortLive(5_000)

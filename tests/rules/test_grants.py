@@ -8,8 +8,8 @@ import pytest
 from flowfabric.model.execution import Blocked, Execution, LuaRejected
 from flowfabric.model.lease import Granted, IssueGrantArgs
 from flowfabric.plan import Applied
-from flowfabric.rules import grants
-from flowfabric.rules.decision import Act, Decision, Refuse
+from flowfabric.rules.claims import grants
+from flowfabric.rules.decision import Commit, Decision, Reject
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -49,7 +49,7 @@ def issued(of: Execution | None, capabilities: frozenset[str] = frozenset(), **a
 
 @pytest.mark.parametrize("state", ["active", "draining"])
 def test_a_lane_that_runs_what_it_has_grants_it(state: str) -> None:
-    assert isinstance(issued(READY, lane=lane(state)), Act)
+    assert isinstance(issued(READY, lane=lane(state)), Commit)
 
 
 MANY = frozenset(f"{n:03}" for n in range(257))
@@ -76,13 +76,13 @@ def test_issue_claim_grant_checks_in_order(of: Execution | None, capabilities: A
 @pytest.mark.parametrize(("capabilities", "detail"), [(MANY, "worker:too_many_tokens"), ({"x" * 4_097}, "worker:too_many_bytes")])
 def test_an_oversize_worker_says_which_limit(capabilities: Any, detail: str) -> None:
     decision = issued(READY, frozenset(capabilities))
-    assert isinstance(decision, Refuse)
+    assert isinstance(decision, Reject)
     assert decision.error.detail == detail  # type: ignore[attr-defined]
 
 
 def test_the_limits_of_a_workers_capabilities_are_inclusive() -> None:
-    assert isinstance(issued(READY, frozenset(sorted(MANY)[:256])), Act)
-    assert isinstance(issued(READY, frozenset({"x" * 4_096})), Act)
+    assert isinstance(issued(READY, frozenset(sorted(MANY)[:256])), Commit)
+    assert isinstance(issued(READY, frozenset({"x" * 4_096})), Commit)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_a_worker_lacks_is_sorted_text(required: tuple[str, ...], offered: 
 
 def test_a_mismatch_is_stamped_although_it_is_refused() -> None:
     decision = issued(NEEDS, frozenset({"eu"}))
-    assert isinstance(decision, Refuse) and decision.mark is not None
+    assert isinstance(decision, Reject) and decision.mark is not None
     assert decision.error.detail == "gpu"  # type: ignore[attr-defined]
     store = seeded(NEEDS)
     assert isinstance(commit(store, decision.mark), Applied)
@@ -113,7 +113,7 @@ def test_a_mismatch_is_stamped_although_it_is_refused() -> None:
 @pytest.mark.parametrize("old", [None, grant(worker_id="other", expires_in=-1)])
 def test_a_grant_reserves_without_changing_the_state(old: Any) -> None:
     decision = issued(NEEDS, frozenset({"eu", "gpu", "a"}), grant=old)
-    assert isinstance(decision, Act) and decision.result == Granted(IDENT)
+    assert isinstance(decision, Commit) and decision.result == Granted(IDENT)
     store = applied(decision, NEEDS, old)
     after, made = stored(store), load(store).grant
     assert vector_of(after) == vector_of(NEEDS)
@@ -142,7 +142,7 @@ REASONS = [
 def test_blocking_keeps_the_attempt_state(reason: str, vector: str, shown: str, state: str) -> None:
     before = execution(attempt_state=state)
     decision = grants.block(snapshot(before), reason, "why", NOW - 4)
-    assert isinstance(decision, Act) and decision.result == Blocked(IDENT, reason)
+    assert isinstance(decision, Commit) and decision.result == Blocked(IDENT, reason)
     store = applied(decision, before, attempt(before))
     after = stored(store)
     assert (name_of(vector_of(after)), after.public_state, after.attempt_state) == (vector, shown, state)
@@ -230,5 +230,5 @@ def test_what_it_waits_for_is_kept_and_of_a_quota_found_by_itself() -> None:
         ("waiting_for_budget", "budget:b", "budget:b"),
     ):
         act = grants.block(snapshot(own), reason, "", None, said)
-        assert isinstance(act, Act)
+        assert isinstance(act, Commit)
         assert dict(zip(act.plan.form.args, act.plan.values, strict=True))["blocked_on"] == kept

@@ -25,7 +25,8 @@ from flowfabric.model.flow import (
 )
 from flowfabric.model.policy import parse_policy
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import creating, graphs
+from flowfabric.rules.executions import create
+from flowfabric.rules.flows import flow_submit
 from flowfabric.rules.states import name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 from flowfabric.testing.clock import ManualClock
@@ -50,7 +51,7 @@ def graph(
 
 
 def checked(*given: Any, **args: Any) -> EngineError | None:
-    return graphs.check_graph(graph(*given, **args), P)
+    return flow_submit.check_graph(graph(*given, **args), P)
 
 
 def detail(error: EngineError | None) -> str:
@@ -73,13 +74,13 @@ def detail(error: EngineError | None) -> str:
 )
 def test_a_graph_has_limits(nodes: int, edges: int, problem: str | None) -> None:
     args = SubmitFlowArgs(flow_id=FLOW_ID, nodes=[node(A)] * nodes, edges=[GraphEdge(A, B)] * edges)
-    found = graphs.check_size(args)
+    found = flow_submit.check_size(args)
     assert (found is None) if problem is None else (detail(found) == problem)
 
 
 @pytest.mark.parametrize("field", ["nodes", "edges", "policies"])
 def test_a_graph_is_made_of_lists_and_a_mapping(field: str) -> None:
-    problem = graphs.check_size(msgspec.structs.replace(graph(()), **{field: 7}))
+    problem = flow_submit.check_size(msgspec.structs.replace(graph(()), **{field: 7}))
     assert field in detail(problem)
 
 
@@ -167,7 +168,7 @@ def test_a_long_chain_is_no_cycle() -> None:
 def submitted(args: SubmitFlowArgs, store: MemoryStore | None = None) -> MemoryStore:
     store = store or MemoryStore(ManualClock(NOW))
     nodes = [(one, parse_policy(one.policy)) for one in args.nodes]
-    assert isinstance(commit_all(store, graphs.submit_graph(args, nodes, P, NOW)), Applied)
+    assert isinstance(commit_all(store, flow_submit.submit_graph(args, nodes, P, NOW)), Applied)
     return store
 
 
@@ -230,13 +231,13 @@ def test_members_keep_what_they_were_given() -> None:
 def test_a_graph_is_written_whole_or_not_at_all() -> None:
     args = graph([A, B], (A, B))
     nodes = [(one, parse_policy(one.policy)) for one in args.nodes]
-    plans = graphs.submit_graph(args, nodes, P, NOW)
+    plans = flow_submit.submit_graph(args, nodes, P, NOW)
     again = submitted(args)
     assert isinstance(commit_all(again, plans), Refused)
     store = MemoryStore(ManualClock(NOW))
     for state, applied in (("disabled", Refused), ("draining", Refused), ("active", Applied)):
-        commit(store, creating.REGISTER_LANE(0, lane_id="default", registered_by="t"))
-        commit(store, creating.SET_LANE_STATE(0, lane_id="default", state=state))
+        commit(store, create.REGISTER_LANE(0, lane_id="default", registered_by="t"))
+        commit(store, create.SET_LANE_STATE(0, lane_id="default", state=state))
         assert isinstance(commit_all(store, plans), applied)
         assert bool(rows(store, "ff_flow_core")) is (applied is Applied)
 
@@ -244,7 +245,7 @@ def test_a_graph_is_written_whole_or_not_at_all() -> None:
 def test_members_of_one_form_stand_together() -> None:
     args = graph([node(A, delay_until=NOW + 5), B, C, node(D, delay_until=NOW + 5)], (B, C))
     nodes = [(one, parse_policy(one.policy)) for one in args.nodes]
-    names = [plan.form.name for plan in graphs.submit_graph(args, nodes, P, NOW)]
+    names = [plan.form.name for plan in flow_submit.submit_graph(args, nodes, P, NOW)]
     members = names[1:-2]
     assert (names[0], names[-2:]) == ("create_flow", ["create_edge", "create_edge_group"])
     assert members == sorted(members)

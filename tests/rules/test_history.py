@@ -12,8 +12,18 @@ from msgspec import structs
 from flowfabric.ids import ExecutionId, lease_mark
 from flowfabric.model.flow import Flow
 from flowfabric.model.history import Awaited, Charged, Core, HistoryEntry, Life, Parked, Tried, What
-from flowfabric.rules import history
-from flowfabric.rules.history import ENDINGS, LEASES, OPERATIONS, ROWS, SIGNALS, Chosen, Line, Place, Teller
+from flowfabric.rules.executions import history
+from flowfabric.rules.executions.history import (
+    ENDINGS,
+    LEASES,
+    OPERATIONS,
+    ROWS,
+    SIGNALS,
+    Chosen,
+    Line,
+    Place,
+    Teller,
+)
 
 WHO = ExecutionId.of(3, UUID(int=9))
 LEASE, FLOW = UUID(int=77), UUID(int=5)

@@ -10,8 +10,8 @@ from flowfabric.codec.token import mint, verify
 from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind
 from flowfabric.model.waitpoint import AlreadySeeded, HmacKey, KidListing, Rotated, RotationNoop, Seeded
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.decision import Act, Done, Refuse
-from flowfabric.rules.keys import (
+from flowfabric.rules.decision import Commit, Reject, Return
+from flowfabric.rules.waits.signing_keys import (
     MAX_GRACE_MS,
     MAX_KID_BYTES,
     Rotation,
@@ -99,7 +99,7 @@ def test_a_kid_that_is_no_short_text(kid: str) -> None:
 
 def test_seeding_an_empty_keystore() -> None:
     decision = seed((), "k1", SECRET, NOW)
-    assert isinstance(decision, Act) and decision.result == Seeded("k1")
+    assert isinstance(decision, Commit) and decision.result == Seeded("k1")
     assert rows_of(applied(decision), HmacKey) == [HmacKey("k1", NOW, 1, None, SECRET)]
 
 
@@ -107,12 +107,12 @@ def test_seeding_an_empty_keystore() -> None:
 @pytest.mark.parametrize(("secret", "same"), [(SECRET, True), (OTHER, False)])
 def test_seeding_again_tells_whether_the_secret_is_the_same(active: int, secret: bytes, same: bool) -> None:
     known = (key("k0", 1 - active), key("k1", active))
-    assert seed(known, "k1", secret, NOW) == Done(AlreadySeeded("k1", same))
+    assert seed(known, "k1", secret, NOW) == Return(AlreadySeeded("k1", same))
 
 
 def test_seeding_beside_another_active_key() -> None:
     decision = seed((key("k1"),), "k2", SECRET, NOW)
-    assert isinstance(decision, Refuse)
+    assert isinstance(decision, Reject)
     assert isinstance(decision.error, ValidationError) and decision.error.kind is ValidationKind.INVALID_INPUT
     assert decision.error.detail == (
         'seed_waitpoint_hmac_secret: a different kid "k1" is already active; use rotate_waitpoint_hmac_secret_all to change kid'

@@ -14,8 +14,8 @@ from flowfabric.model.lease import (
     RevokeLeaseArgs,
 )
 from flowfabric.plan import Refused
-from flowfabric.rules import leases
-from flowfabric.rules.decision import Act, Decision
+from flowfabric.rules.decision import Commit, Decision
+from flowfabric.rules.leases import recovery
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -52,7 +52,7 @@ def interrupted(cause: str | None, name: str = "READY", **columns: Any) -> Execu
 
 
 def revoked(of: Execution | None, **args: Any) -> Decision:
-    return leases.revoke(snapshot(of), RevokeLeaseArgs(execution_id=IDENT, **args), "sqlite")
+    return recovery.revoke(snapshot(of), RevokeLeaseArgs(execution_id=IDENT, **args), "sqlite")
 
 
 def test_revoking_what_does_not_exist() -> None:
@@ -92,7 +92,7 @@ def test_there_is_nothing_to_revoke(of: Execution, args: dict[str, Any], reason:
 )
 def test_revoking_makes_it_ready_and_fences_the_holder(before: Execution, args: dict[str, Any]) -> None:
     decision = revoked(before, reason="why", **args)
-    assert isinstance(decision, Act) and decision.result == Revoked(COMPOSITE, "2")
+    assert isinstance(decision, Commit) and decision.result == Revoked(COMPOSITE, "2")
     store = applied(decision, before, attempt(before))
     after, row = stored(store), stored_attempt(store)
     assert (name_of(vector_of(after)), after.attempt_state, after.interrupt_cause) == (
@@ -121,19 +121,19 @@ def test_a_lost_lease_gives_the_attempt_its_whole_time_again(at: int | None) -> 
 
 @pytest.mark.parametrize(("seen", "moved"), [(RUNNING.lease_epoch, False), (RUNNING.lease_epoch - 1, True), (None, False)])
 def test_a_lease_granted_since_the_revoke_was_asked_for_is_left_alone(seen: int | None, moved: bool) -> None:
-    decision = leases.revoke(snapshot(RUNNING), RevokeLeaseArgs(execution_id=IDENT), "sqlite", seen)
-    assert isinstance(decision, Act) is not moved
+    decision = recovery.revoke(snapshot(RUNNING), RevokeLeaseArgs(execution_id=IDENT), "sqlite", seen)
+    assert isinstance(decision, Commit) is not moved
     if moved:
         assert answer(decision) == AlreadySatisfied("epoch_moved")
 
 
 def test_the_mark_of_a_lease_names_it_in_a_revoke() -> None:
-    assert isinstance(revoked(RUNNING, expected_lease_id=lease_mark(LEASE_ID)), Act)
+    assert isinstance(revoked(RUNNING, expected_lease_id=lease_mark(LEASE_ID)), Commit)
 
 
 def test_a_revoke_that_lost_the_race_is_refused() -> None:
     decision = revoked(RUNNING)
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     for moved in (execution("RUNNING", lease_epoch=2), execution("RUNNING", version=6), LOST):
         assert isinstance(commit(seeded(moved), decision.plan), Refused)
 
@@ -154,12 +154,12 @@ def test_a_revoke_that_lost_the_race_is_refused() -> None:
     ],
 )
 def test_marking_says_why_there_is_nothing_to_mark(of: Execution | None, reason: str) -> None:
-    assert answer(leases.mark_if_due(snapshot(of))) == AlreadySatisfied(reason)
+    assert answer(recovery.mark_if_due(snapshot(of))) == AlreadySatisfied(reason)
 
 
 def test_marking_what_is_due() -> None:
-    decision = leases.mark_if_due(snapshot(RAN_OUT))
-    assert isinstance(decision, Act) and decision.result == MarkedExpired()
+    decision = recovery.mark_if_due(snapshot(RAN_OUT))
+    assert isinstance(decision, Commit) and decision.result == MarkedExpired()
     assert name_of(vector_of(stored(applied(decision, RAN_OUT)))) == "LOST"
 
 
@@ -171,7 +171,7 @@ def lost(**columns: Any) -> Execution:
 
 
 def requeued(of: Execution | None, grace_ms: int = 5_000, **around: Any) -> Decision:
-    return leases.requeue(snapshot(of, **around), grace_ms)
+    return recovery.requeue(snapshot(of, **around), grace_ms)
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_what_is_not_requeued(of: Execution | None, around: dict[str, Any], foun
 def test_a_lost_execution_goes_back_after_the_grace(left_over: Any) -> None:
     before = lost()
     decision = requeued(before, grant=left_over)
-    assert isinstance(decision, Act) and decision.result == "requeued"
+    assert isinstance(decision, Commit) and decision.result == "requeued"
     store = applied(decision, before, attempt(before), left_over)
     after, row = stored(store), stored_attempt(store)
     assert (name_of(vector_of(after)), after.attempt_state, after.interrupt_cause) == (

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowfabric.model.stream import BestEffortLive
-from flowfabric.rules.live_retention import Knobs, kept, next_rate, sanitised
+from flowfabric.rules.streams.ephemeral_frames import Knobs, kept, next_rate, sanitised
 
 KNOBS = Knobs(5_000, 64, 16_384, 0.2)
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowfabric.rules.signals import is_long
+from flowfabric.rules.waits.signals import is_long
 
 from .wait_factory import waitpoint
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.model.stream import MAX_DOCUMENT_DEPTH, MAX_FRAME_BYTES, MAX_PATCH_DEPTH, MAX_SUMMARY_BYTES
-from flowfabric.rules.merge_patch import (
+from flowfabric.rules.streams.merge_patch import (
     MAX_PARSED_DEPTH,
     check_document_size,
     document_bytes,

@@ -10,8 +10,8 @@ from flowfabric.errors import StateError, StateKind
 from flowfabric.model.execution import Execution, Replayed
 from flowfabric.model.policy import encode_policy, parse_policy
 from flowfabric.model.state import PublicState
-from flowfabric.rules.decision import Act, Decision
-from flowfabric.rules.operators import check_upstreams, replay
+from flowfabric.rules.decision import Commit, Decision
+from flowfabric.rules.executions.replay import check_upstreams, replay
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -58,13 +58,13 @@ def test_the_replay_cap(limit: int | None, count: int, allowed: bool) -> None:
     policy = None if limit is None else json.dumps({"max_replay_count": limit})
     decision = replayed(execution("ENDED", replay_count=count, policy=policy))
     if allowed:
-        assert isinstance(decision, Act)
+        assert isinstance(decision, Commit)
     else:
         assert refusal(decision) == "max_replays_exhausted"
 
 
 def test_a_stored_policy_without_a_cap_allows_ten() -> None:
-    assert isinstance(replayed(execution("ENDED", replay_count=9, policy="{}")), Act)
+    assert isinstance(replayed(execution("ENDED", replay_count=9, policy="{}")), Commit)
     assert refusal(replayed(execution("ENDED", replay_count=10, policy="{}"))) == "max_replays_exhausted"
 
 
@@ -85,7 +85,7 @@ def test_every_outcome_is_replayable_and_starts_clean(outcome: str) -> None:
         raw_fields='{"keep":1}',
     )
     decision = replayed(before, NOW - 9)
-    assert isinstance(decision, Act) and decision.result == Replayed(PublicState.WAITING)
+    assert isinstance(decision, Commit) and decision.result == Replayed(PublicState.WAITING)
     store = applied(decision, before, attempt(before))
     after = stored(store)
     assert (name_of(vector_of(after)), after.attempt_state, after.public_state) == ("READY", "pending_replay_attempt", "waiting")
@@ -135,7 +135,7 @@ def test_only_a_skipped_member_waits_for_its_dependencies_again(
     before = execution("ENDED", outcome=outcome, flow_id=flow_id)
     tried = None if attempt_outcome is None else attempt(before, outcome=attempt_outcome)
     decision = replayed(before, attempt=tried)
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     store = applied(decision, before, tried)
     after, (event,) = stored(store), events(store, "ff_operator_event")
     if not skipped:

@@ -11,7 +11,7 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import Grant
 from flowfabric.plan import Applied, Plan, Refused
-from flowfabric.rules.decision import AGAIN, Act, Decision, Done, Refuse
+from flowfabric.rules.decision import AGAIN, Commit, Decision, Reject, Return
 from flowfabric.rules.states import is_ended, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -131,7 +131,7 @@ class Caller:
     def _decide(self) -> None:
         op = RULES[self.name]
         for _ in range(4):
-            if not isinstance(self.decision, Act):
+            if not isinstance(self.decision, Commit):
                 assert self.decision is not None
                 self._settle(self.decision, op.declared)
                 return
@@ -141,12 +141,12 @@ class Caller:
         raise AssertionError(f"{self.watch.where}: {self.name} never came to an end")
 
     def _settle(self, decision: Decision, declared: frozenset[str]) -> None:
-        if isinstance(decision, Refuse):
+        if isinstance(decision, Reject):
             assert decision.error.code in declared, f"{self.watch.where}: {self.name} raised {decision.error.code}"
             if decision.mark is not None:
                 self._try(decision.mark)
         else:
-            assert isinstance(decision, Done), self.watch.where
+            assert isinstance(decision, Return), self.watch.where
 
     def _try(self, plan: Plan) -> bool:
         applied = isinstance(commit(self.store, plan), Applied)
@@ -168,7 +168,7 @@ def acts(state: str, name: str) -> bool:
     if name in HOLDERS:
         return isinstance(commit(store, HOLDERS[name].plan(shown.handle)), Applied)
     decision = RULES[name].decide(load(store), shown)
-    return isinstance(decision, Act) or (isinstance(decision, Refuse) and decision.mark is not None)
+    return isinstance(decision, Commit) or (isinstance(decision, Reject) and decision.mark is not None)
 
 
 ACTS = {(state, name) for state in STARTS for name in OPERATIONS if acts(state, name)}
@@ -204,9 +204,9 @@ def test_a_plan_sent_twice_is_applied_once(state: str, name: str) -> None:
         plan, repeatable = HOLDERS[name].plan(shown.handle), HOLDERS[name].repeatable
     else:
         decision = RULES[name].decide(load(store), shown)
-        found = decision.plan if isinstance(decision, Act) else decision.mark if isinstance(decision, Refuse) else None
+        found = decision.plan if isinstance(decision, Commit) else decision.mark if isinstance(decision, Reject) else None
         assert found is not None
-        plan, repeatable = found, name == "renew_lease" and isinstance(decision, Act)
+        plan, repeatable = found, name == "renew_lease" and isinstance(decision, Commit)
     assert isinstance(commit(store, plan), Applied)
     after = stored(store) if name != "trim" else None
     again = commit(store, plan)

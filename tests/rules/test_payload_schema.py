@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from msgspec import Meta, Struct
 
-from flowfabric.rules import payload_schema
-from flowfabric.rules.payload_schema import MAX_DEPTH, mismatch
+from flowfabric.rules.waits import payload_schema
+from flowfabric.rules.waits.payload_schema import MAX_DEPTH, mismatch
 
 
 class Point(Struct, forbid_unknown_fields=True):

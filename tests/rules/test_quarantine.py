@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from flowfabric.errors import Corruption, ValidationKind
-from flowfabric.model.census import LongWriter
 from flowfabric.model.execution import UNREADABLE, stored_tags
 from flowfabric.model.explanation import Looked, Why
+from flowfabric.model.queue_stats import LongWriter
 from flowfabric.model.waitpoint import Single, SuspendArgs, TimeoutBehavior
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules import attempts, operators, quarantine, suspensions, waitpoints
-from flowfabric.rules.explain import explain
+from flowfabric.rules.executions import quarantine, replay
+from flowfabric.rules.executions.explain import explain
+from flowfabric.rules.leases import attempts
+from flowfabric.rules.waits import suspend, waitpoints
 
 from .factory import IDENT, NEW_ATTEMPT_ID, NOW, attempt, commit, execution, grant, handle, seeded, snapshot, stored, told
 from .test_takeover import WAITING, refusal, taken_over
@@ -72,7 +74,7 @@ def test_what_one_execution_is_asked_for_and_cannot_be_read_is_named() -> None:
 def test_an_execution_whose_own_fields_cannot_be_read_is_not_replayed(raw: str) -> None:
     ended = execution("ENDED", terminal_outcome="failed", raw_fields=raw)
     with pytest.raises(Corruption, match="raw_fields"):
-        operators.replay(snapshot(ended), attempt_id=NEW_ATTEMPT_ID, now_ms=NOW)
+        replay.replay(snapshot(ended), attempt_id=NEW_ATTEMPT_ID, now_ms=NOW)
 
 
 # ---- why
@@ -121,15 +123,15 @@ TIMED = '{"suspension_policy":{"default_timeout_ms":50,"timeout_behavior":"cance
 @pytest.mark.parametrize("policy", [None, "{}", '{"suspension_policy":{}}'])
 def test_without_a_timeout_in_the_policy_a_suspension_keeps_what_it_said(policy: str | None) -> None:
     args = suspend_args()
-    assert suspensions.timed(args, execution(policy=policy), NOW) is args
+    assert suspend.timed(args, execution(policy=policy), NOW) is args
 
 
 @pytest.mark.parametrize(("said", "at"), [(None, NOW + 50), (NOW + 900, NOW + 950)])
 def test_the_policys_timeout_counts_from_the_suspension(said: int | None, at: int) -> None:
-    timed = suspensions.timed(suspend_args(Single("a"), now=said), execution(policy=TIMED), NOW)
+    timed = suspend.timed(suspend_args(Single("a"), now=said), execution(policy=TIMED), NOW)
     assert (timed.timeout_at, timed.timeout_behavior) == (at, TimeoutBehavior.CANCEL)
     own: SuspendArgs = suspend_args(Single("a"), timeout_at=NOW + 7)
-    assert suspensions.timed(own, execution(policy=TIMED), NOW) is own
+    assert suspend.timed(own, execution(policy=TIMED), NOW) is own
 
 
 @pytest.mark.parametrize(

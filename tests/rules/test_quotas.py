@@ -22,10 +22,11 @@ from flowfabric.model.quota import (
     Standing,
     UpdateQuotaPolicyArgs,
 )
-from flowfabric.rules import admission, quotas
-from flowfabric.rules.admission import Spent
-from flowfabric.rules.decision import Act, Done, Refuse
-from flowfabric.rules.quotas import Holder, Slot
+from flowfabric.rules.claims import admission
+from flowfabric.rules.claims.admission import Spent
+from flowfabric.rules.decision import Commit, Reject, Return
+from flowfabric.rules.limits import quotas
+from flowfabric.rules.limits.quotas import Holder, Slot
 
 from .factory import IDENT, NOW, execution
 
@@ -47,13 +48,13 @@ def args(**said: Any) -> CheckAdmissionArgs:
     ],
 )
 def test_denied(said: dict[str, Any], standing: Standing, result: Any) -> None:
-    assert quotas.check_admission(args(**said), standing, NOW, "default", 7) == Done(result)
+    assert quotas.check_admission(args(**said), standing, NOW, "default", 7) == Return(result)
 
 
 @pytest.mark.parametrize("quota", [None, POLICY])
 def test_admitted_under_the_version_of_the_policy_if_there_is_one(quota: QuotaPolicy | None) -> None:
     act = quotas.check_admission(args(rate_limit=1, concurrency_cap=1), Standing(quota), NOW, "d", 0)
-    assert isinstance(act, Act) and act.result == Admitted()
+    assert isinstance(act, Commit) and act.result == Admitted()
     assert act.first == (() if quota is None else (admission.touch(quota),))
     said = dict(zip(act.plan.form.args, act.plan.values, strict=True))
     assert (said["execution_id"], said["execution_uuid"], said["dimension"]) == (str(IDENT), IDENT.uuid, "d")
@@ -129,11 +130,11 @@ def test_plans_name_what_they_are_about() -> None:
 def test_other_limits() -> None:
     same = UpdateQuotaPolicyArgs(quota_policy_id=Q, window_seconds=60, max_requests_per_window=2, max_concurrent=3, jitter_ms=4)
     missing = quotas.update(None, same)
-    assert isinstance(missing, Refuse) and missing.error.code == "quota_policy_not_found"
-    assert quotas.update(POLICY, same) == Done(QuotaPolicyUnchanged(Q))
+    assert isinstance(missing, Reject) and missing.error.code == "quota_policy_not_found"
+    assert quotas.update(POLICY, same) == Return(QuotaPolicyUnchanged(Q))
     act = quotas.update(POLICY, structs.replace(same, max_concurrent=9, by="ann"))
     old, new = QuotaLimits(2, 60, 3, 4), QuotaLimits(2, 60, 9, 4)
-    assert isinstance(act, Act) and act.result == QuotaPolicyUpdated(Q, old, new)
+    assert isinstance(act, Commit) and act.result == QuotaPolicyUpdated(Q, old, new)
     said = dict(zip(act.plan.form.args, act.plan.values, strict=True))
     assert (said["version"], said["namespace"], said["active_concurrency_cap"]) == (5, "default", 9)
     told = json.loads(said["details"])

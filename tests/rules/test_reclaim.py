@@ -14,8 +14,8 @@ from flowfabric.model.lease import (
     ReclaimGrant,
 )
 from flowfabric.plan import Applied
-from flowfabric.rules import leases
-from flowfabric.rules.decision import AGAIN, Act, Decision
+from flowfabric.rules.decision import AGAIN, Commit, Decision
+from flowfabric.rules.leases import recovery
 from flowfabric.rules.states import name_of, vector_of
 
 from .factory import (
@@ -55,7 +55,7 @@ def lost(**columns: Any) -> Execution:
 
 
 def requeued(of: Execution | None, grace_ms: int = 5_000, **around: Any) -> Decision:
-    return leases.requeue(snapshot(of, **around), grace_ms)
+    return recovery.requeue(snapshot(of, **around), grace_ms)
 
 
 # ---- the cap on losses
@@ -65,7 +65,7 @@ def requeued(of: Execution | None, grace_ms: int = 5_000, **around: Any) -> Deci
     ("stored_limit", "called", "limit"), [(None, None, 1_000), (None, 5, 5), (None, 0, 0), (7, 5, 7), (0, 5, 0), (100, None, 100)]
 )
 def test_the_reclaim_limit(stored_limit: int | None, called: int | None, limit: int) -> None:
-    assert leases.reclaim_limit(execution(max_reclaim_count=stored_limit), called) == limit
+    assert recovery.reclaim_limit(execution(max_reclaim_count=stored_limit), called) == limit
 
 
 def reclaimed(
@@ -80,14 +80,14 @@ def reclaimed(
         max_reclaim_count=cap,
         attempt_policy_json=policy,
     )
-    return leases.reclaim(snapshot(of, **around), args, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID)
+    return recovery.reclaim(snapshot(of, **around), args, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID)
 
 
 def granted(of: Execution | None, *, capabilities: tuple[str, ...] = (), **around: Any) -> Decision:
     args = IssueGrantArgs(
         execution_id=IDENT, worker_id="w-2", worker_instance_id="i", grant_ttl_ms=900, worker_capabilities=frozenset(capabilities)
     )
-    return leases.issue_reclaim_grant(snapshot(of, **around), args, grant_id="g-9")
+    return recovery.issue_reclaim_grant(snapshot(of, **around), args, grant_id="g-9")
 
 
 @pytest.mark.parametrize("decide", [requeued, granted, reclaimed])
@@ -97,7 +97,7 @@ def granted(of: Execution | None, *, capabilities: tuple[str, ...] = (), **aroun
 def test_a_loss_too_many_ends_it(decide: Any, limit: int | None, count: int, over: bool) -> None:
     before = lost(max_reclaim_count=limit, lease_reclaim_count=count)
     decision = decide(before)
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     if not over:
         assert not isinstance(decision.result, ReclaimCapExceeded)
         return
@@ -162,7 +162,7 @@ def test_what_is_not_reclaimable_says_why(of: Execution, detail: str) -> None:
 @pytest.mark.parametrize("decide", [granted, reclaimed])
 def test_a_lease_that_ran_out_unnoticed_is_marked_first(decide: Any) -> None:
     decision = decide(RAN_OUT)
-    assert isinstance(decision, Act) and decision.result is AGAIN
+    assert isinstance(decision, Commit) and decision.result is AGAIN
     assert name_of(vector_of(stored(applied(decision, RAN_OUT)))) == "LOST"
 
 
@@ -175,7 +175,7 @@ def test_a_second_grant_is_refused_before_capabilities_are_compared(kind: str) -
 def test_a_worker_that_lacks_something_gets_no_grant_and_leaves_a_mark() -> None:
     needs = execution("LOST", required_capabilities=("eu", "gpu"))
     decision = granted(needs, capabilities=("x",))
-    assert isinstance(decision, Act) and decision.result == NotReclaimable(IDENT, "capability_mismatch: eu,gpu")
+    assert isinstance(decision, Commit) and decision.result == NotReclaimable(IDENT, "capability_mismatch: eu,gpu")
     store = applied(decision, needs)
     assert (stored(store).last_capability_mismatch_at, load(store).grant) == (NOW, None)
 
@@ -184,7 +184,7 @@ def test_a_worker_that_lacks_something_gets_no_grant_and_leaves_a_mark() -> None
 @pytest.mark.parametrize("old", [None, grant("reclaim", worker_id="other", expires_in=-1)])
 def test_a_reclaim_grant_changes_no_state(before: Execution, old: Any) -> None:
     decision = granted(before, grant=old)
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     store = seeded(before, attempt(before), old)
     done = commit(store, decision.plan)
     assert isinstance(done, Applied)
@@ -216,7 +216,7 @@ def test_reclaiming_under_another_workers_grant_is_refused(expires_in: int) -> N
 def test_a_reclaim_grant_that_ran_out_is_dropped(of: Execution | None) -> None:
     old = grant("reclaim", expires_in=-1)
     decision = reclaimed(of, grant=old)
-    assert isinstance(decision, Act) and decision.result == GrantNotFound(IDENT)
+    assert isinstance(decision, Commit) and decision.result == GrantNotFound(IDENT)
     store = seeded(of, old)
     assert isinstance(commit(store, decision.plan), Applied)
     assert load(store).grant is None
@@ -225,7 +225,7 @@ def test_a_reclaim_grant_that_ran_out_is_dropped(of: Execution | None) -> None:
 
 def test_dropping_an_old_grant_never_drops_the_one_that_replaced_it() -> None:
     decision = reclaimed(LOST, grant=grant("reclaim", expires_in=-1))
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     fresh = grant("reclaim", expires_in=1_000)
     store = seeded(LOST, fresh)
     commit(store, decision.plan)
@@ -277,7 +277,7 @@ def test_nothing_is_reclaimed_on_a_held_lane(state: str, held: bool) -> None:
     if held:
         assert answer(decision) == NotReclaimable(IDENT, "lane default is held")
     else:
-        assert isinstance(decision, Act)
+        assert isinstance(decision, Commit)
 
 
 @pytest.mark.parametrize(("limit", "at"), [(None, None), (300, NOW + 300)])
@@ -289,5 +289,5 @@ def test_a_reclaimed_attempt_gets_its_full_time(limit: int | None, at: int | Non
 @pytest.mark.parametrize(("expires_in", "dropped"), [(-1, True), (0, False)])
 def test_the_sweep_of_grants_drops_only_what_ran_out(expires_in: int, dropped: bool) -> None:
     store = seeded(grant(expires_in=expires_in))
-    plan = leases.drop_expired(IDENT.partition_index, IDENT.uuid)
+    plan = recovery.drop_expired(IDENT.partition_index, IDENT.uuid)
     assert isinstance(commit(store, plan), Applied) is dropped

@@ -5,10 +5,17 @@ import pytest
 from flowfabric.model.state import PublicState
 from flowfabric.model.waitpoint import Resumed, Suspension, Waitpoint
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.decision import Act
-from flowfabric.rules.signals import DEDUP, awake, forget_key, forget_suspend, resume, stamp_failure
+from flowfabric.rules.decision import Commit
 from flowfabric.rules.states import VECTORS, name_of, vector_of
-from flowfabric.rules.suspensions import remember
+from flowfabric.rules.waits.signals import (
+    DEDUP,
+    awake,
+    forget_key,
+    forget_suspend,
+    resume,
+    stamp_failure,
+)
+from flowfabric.rules.waits.suspend import remember
 
 from .factory import (
     FLOW_ID,
@@ -56,7 +63,7 @@ def test_the_checks_of_a_resume_in_order() -> None:
 def test_an_operator_resumes_whatever_the_condition(delay: int, shown: PublicState, name: str) -> None:
     before, wait = suspended(flow_id=FLOW_ID), suspension()
     decision = resume(before, wait, delay, NOW - 1)
-    assert isinstance(decision, Act) and decision.result == Resumed(shown)
+    assert isinstance(decision, Commit) and decision.result == Resumed(shown)
     store = applied(decision, before, attempt(before), wait, waitpoint(), waitpoint(SECOND, "b"))
     after = stored(store)
     assert (name_of(vector_of(after)), after.attempt_state, after.public_state) == (name, "attempt_interrupted", shown)

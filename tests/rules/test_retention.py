@@ -5,10 +5,12 @@ import pytest
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import Edge, EdgeGroup, Flow
 from flowfabric.plan import Applied, Plan, Refused
-from flowfabric.rules import attempts, flow_cancels, retention
-from flowfabric.rules.creating import TAKE_KEY
-from flowfabric.rules.decision import Act
+from flowfabric.rules.decision import Commit
+from flowfabric.rules.executions.create import TAKE_KEY
+from flowfabric.rules.flows import cancels
+from flowfabric.rules.leases import attempts
 from flowfabric.rules.states import VECTORS
+from flowfabric.rules.workers import retention
 from flowfabric.store.memory import MemoryStore
 
 from .factory import FLOW_ID, IDENT, NOW, applied, attempt, commit, execution, grant, handle, load, run, seeded, stored, told
@@ -27,7 +29,7 @@ def test_trimming_takes_everything_that_belongs_to_it(outcome: str) -> None:
 
 def test_trimming_takes_its_events_and_remembers_how_far() -> None:
     running = execution("RUNNING")
-    store = applied(Act(attempts.complete(handle(running), None)), running, attempt(running))
+    store = applied(Commit(attempts.complete(handle(running), None)), running, attempt(running))
     assert told(store) == (["revoked"], ["success"], [])
     assert isinstance(commit(store, retention.trim(stored(store))), Applied)
     assert told(store) == ([], [], [])
@@ -81,7 +83,7 @@ def test_trimming_a_member_leaves_the_flow_and_takes_what_it_was_owed() -> None:
     store = seeded(flow(), before, resolved, group())
     owner = {"partition_key": before.partition_key, "flow_id": FLOW_ID}
     for member in (IDENT, ident(5)):
-        commit(store, flow_cancels.OWE_MEMBER(before.partition_key, **owner, execution_id=str(member)))
+        commit(store, cancels.OWE_MEMBER(before.partition_key, **owner, execution_id=str(member)))
     assert isinstance(commit(store, retention.trim(before)), Applied)
     assert (kept(store, Flow), kept(store, Edge), kept(store, EdgeGroup)) == ([flow()], [resolved], [group()])
     assert [row["execution_id"] for row in rows(store, "ff_cancel_backlog_member")] == [str(ident(5))]

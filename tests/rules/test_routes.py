@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 
 from flowfabric.model.worker import Routed, WorkerInfo
-from flowfabric.rules import routes
+from flowfabric.rules.claims import routing
 
 from .factory import IDENT, NOW
 
 
 def waiting(*required: str, **said: Any) -> Routed:
-    row = {"namespace": "default", "lane_id": "default", "blocking_reason": routes.WAITING, **said}
+    row = {"namespace": "default", "lane_id": "default", "blocking_reason": routing.WAITING, **said}
     at = {"partition_key": 7, "execution_id": IDENT.uuid, "instance_tag": None, "required_capabilities": required}
     rest = {"priority": 0, "created_at_ms": NOW, "last_transition_at": NOW, "version": 3, "tags": "{}"}
     return Routed(**at, **rest, **row)
@@ -28,7 +28,7 @@ def worker(*offered: str, namespace: str = "default") -> WorkerInfo:
 )
 def test_a_worker_passes_over_what_it_does_not_cover_whole(offered: tuple[str, ...], passed: bool) -> None:
     head = waiting("eu", "gpu")
-    assert routes.passed_over([head, waiting()], offered) == ([head] if passed else [])
+    assert routing.passed_over([head, waiting()], offered) == ([head] if passed else [])
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_a_worker_passes_over_what_it_does_not_cover_whole(offered: tuple[str, .
 )
 def test_parked_is_what_no_live_worker_of_the_namespace_covers(live: list[WorkerInfo], parked: bool) -> None:
     head = waiting("eu", "gpu")
-    assert routes.nobody_covers([head], live) == ([head] if parked else [])
-    assert routes.nobody_covers([head], live, [("gpu",), ()]) == ([head] if parked else [])
-    assert routes.nobody_covers([head], live, [(), ("x", "gpu", "eu")]) == []
+    assert routing.nobody_covers([head], live) == ([head] if parked else [])
+    assert routing.nobody_covers([head], live, [("gpu",), ()]) == ([head] if parked else [])
+    assert routing.nobody_covers([head], live, [(), ("x", "gpu", "eu")]) == []
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_parked_is_what_no_live_worker_of_the_namespace_covers(live: list[Worker
 )
 def test_one_live_worker_frees_what_it_covers(live: list[WorkerInfo], said: dict[str, Any], free: bool) -> None:
     parked = waiting("gpu", **said)
-    assert routes.covered([parked], live) == ([parked] if free else [])
-    assert routes.coverable([parked], "default", live[0].capabilities) == ([parked] if free else [])
+    assert routing.covered([parked], live) == ([parked] if free else [])
+    assert routing.coverable([parked], "default", live[0].capabilities) == ([parked] if free else [])
 
 
 @pytest.mark.parametrize(
@@ -79,14 +79,14 @@ def test_one_live_worker_frees_what_it_covers(live: list[WorkerInfo], said: dict
 )
 def test_a_worker_that_asks_a_lane_for_work_counts_as_there(said: dict[str, Any], of: str | None, free: bool) -> None:
     parked = waiting("gpu", **said)
-    assert routes.within_reach([parked], "default", of, ("gpu", "more")) == ([parked] if free else [])
+    assert routing.within_reach([parked], "default", of, ("gpu", "more")) == ([parked] if free else [])
 
 
 def test_what_needs_nothing_was_parked_on_purpose() -> None:
-    assert routes.within_reach([waiting()], "default", "default", ("gpu",)) == []
-    assert routes.within_reach([waiting("gpu")], "default", "default", ()) == []
+    assert routing.within_reach([waiting()], "default", "default", ("gpu",)) == []
+    assert routing.within_reach([waiting("gpu")], "default", "default", ()) == []
 
 
 def test_a_plan_names_the_version_that_was_read() -> None:
-    for plan in (routes.park(waiting("gpu"), NOW), routes.release(waiting("gpu"), NOW)):
+    for plan in (routing.park(waiting("gpu"), NOW), routing.release(waiting("gpu"), NOW)):
         assert dict(zip(plan.form.args, plan.values, strict=True))["version"] == 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.rules import schedules
+from flowfabric.rules.workers import schedules
 
 
 def test_a_schedule_is_named_by_its_namespace_and_name() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flowfabric.rules.signals import is_long
+from flowfabric.rules.waits.signals import is_long
 
 from .wait_factory import waitpoint
 

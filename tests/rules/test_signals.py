@@ -26,15 +26,10 @@ from flowfabric.model.waitpoint import (
     all_of_waitpoints,
 )
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.decision import Act, Decision, Refuse
-from flowfabric.rules.signals import (
-    Delivery,
-    check_source,
-    deliver,
-    is_long,
-)
+from flowfabric.rules.decision import Commit, Decision, Reject
 from flowfabric.rules.states import VECTORS, name_of, vector_of
-from flowfabric.rules.suspensions import encode_policy
+from flowfabric.rules.waits.signals import Delivery, check_source, deliver, is_long
+from flowfabric.rules.waits.suspend import encode_policy
 from flowfabric.store.memory import MemoryStore
 
 from .factory import (
@@ -93,7 +88,7 @@ def delivered(
 ) -> tuple[str, MemoryStore]:
     seen, rows = around(at=at, wait=suspension(condition, **columns))
     decision = deliver(seen, args or deliver_args())
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     assert decision.result.signal_id == (args or deliver_args()).signal_id
     return decision.result.effect, applied(decision, *rows, *others)
 
@@ -116,7 +111,7 @@ def test_the_checks_of_a_delivery_in_order() -> None:
     assert refusal(said(suspended(), waitpoint(state="closed"), **full)) == "waitpoint_closed"
     assert refusal(said(suspended(), waitpoint(), **full)) == "signal_limit_exceeded"
     assert refusal(said(execution("RUNNING"), waitpoint(state="pending"), **full)) == "signal_limit_exceeded"
-    assert isinstance(said(suspended(), waitpoint(), signals=9_999), Act)
+    assert isinstance(said(suspended(), waitpoint(), signals=9_999), Commit)
 
 
 @pytest.mark.parametrize("outcome", VECTORS["ENDED"].outcomes)
@@ -158,7 +153,7 @@ def test_a_waitpoint_without_any_suspension_is_closed() -> None:
 def test_the_most_signals_of_an_execution(signals: int, most: int, accepted: bool) -> None:
     decision = deliver(around(signals=signals)[0], deliver_args(max_signals_per_execution=most))
     if accepted:
-        assert isinstance(decision, Act)
+        assert isinstance(decision, Commit)
     else:
         assert refusal(decision) == "signal_limit_exceeded"
 
@@ -195,15 +190,15 @@ def test_a_decision_takes_its_names_and_a_payload_that_fits(
     seen, _ = around(at=at, wait=suspension(VETOED))
     decision = deliver(seen, deliver_args(name, payload=payload))
     if wrong is None:
-        assert isinstance(decision, Act)
+        assert isinstance(decision, Commit)
     else:
-        assert isinstance(decision, Refuse)
+        assert isinstance(decision, Reject)
         assert wrong in str(decision.error)
 
 
 def test_a_wait_that_decides_nothing_takes_any_name() -> None:
     seen, _ = around(wait=suspension(Single("a")))
-    assert isinstance(deliver(seen, deliver_args("anything")), Act)
+    assert isinstance(deliver(seen, deliver_args("anything")), Commit)
 
 
 # ---- ahead of the suspension
@@ -214,7 +209,7 @@ def test_a_wait_that_decides_nothing_takes_any_name() -> None:
 def test_a_pending_waitpoint_keeps_what_arrives(name: str, expires_at: int | None) -> None:
     seen, rows = around(execution(name), waitpoint(state="pending", expires_at_ms=expires_at, signal_count=1))
     decision = deliver(seen, deliver_args(idempotency_key="once"))
-    assert isinstance(decision, Act) and decision.result == SignalAccepted(SIGNAL_ID, "buffered_for_pending_waitpoint")
+    assert isinstance(decision, Commit) and decision.result == SignalAccepted(SIGNAL_ID, "buffered_for_pending_waitpoint")
     store = applied(decision, *rows)
     row = one(store, Waitpoint)
     assert (row.state, row.signal_count, row.matched_signal_count, row.last_signal_at_ms) == ("pending", 2, 0, NOW)
@@ -296,7 +291,7 @@ def test_a_key_past_its_time_is_given_to_the_next_signal() -> None:
     for number in (8, 9):
         args = deliver_args(signal_id=UUID(int=number), idempotency_key="k", dedup_ttl_ms=number)
         decision = deliver(replace(seen, execution=stored(store)), args)
-        assert isinstance(decision, Act)
+        assert isinstance(decision, Commit)
         assert isinstance(commit(store, decision.plan), Applied)
     assert run(store.dump((DEDUP,)))[DEDUP] == [(IDENT.partition_index, WAITPOINT_ID, "k", IDENT.uuid, UUID(int=9), NOW + 9)]
 
@@ -341,7 +336,7 @@ def test_the_same_signal_again_is_recorded_once_and_does_not_advance_a_count() -
     first, store = delivered(condition)
     wait, at = one(store, Suspension), one(store, Waitpoint)
     decision = deliver(around(stored(store), at, wait)[0], deliver_args(payload=b"new"))
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     assert isinstance(commit(store, decision.plan), Applied)
     assert (first, decision.result.effect) == (KEPT, "appended_to_waitpoint_duplicate")
     assert one(store, Signal).payload == b"new"
@@ -405,7 +400,7 @@ def test_the_delay_of_the_signal_goes_before_that_of_the_policy(given: int | Non
 def test_two_completing_signals_at_once() -> None:
     seen, rows = around()
     one_of, other = (deliver(seen, deliver_args(signal_id=UUID(int=n))) for n in (1, 2))
-    assert isinstance(one_of, Act) and isinstance(other, Act)
+    assert isinstance(one_of, Commit) and isinstance(other, Commit)
     store = seeded(*rows)
     assert isinstance(commit(store, one_of.plan), Applied)
     assert isinstance(commit(store, other.plan), Refused)
@@ -417,7 +412,7 @@ def test_two_completing_signals_at_once() -> None:
 def test_two_signals_at_once_are_counted_one_after_the_other() -> None:
     seen, rows = around(wait=suspension(OperatorOnly()))
     first, second = (deliver(seen, deliver_args(signal_id=UUID(int=n))) for n in (1, 2))
-    assert isinstance(first, Act) and isinstance(second, Act)
+    assert isinstance(first, Commit) and isinstance(second, Commit)
     store = seeded(*rows)
     assert isinstance(commit(store, first.plan), Applied)
     assert isinstance(commit(store, second.plan), Refused)

@@ -3,10 +3,10 @@ from __future__ import annotations
 import pytest
 
 from flowfabric.plan import Refused
-from flowfabric.rules.attempts import explain
-from flowfabric.rules.decision import Act, Refuse
-from flowfabric.rules.flows import member_of
-from flowfabric.rules.skips import skip
+from flowfabric.rules.decision import Commit, Reject
+from flowfabric.rules.executions.skip import skip
+from flowfabric.rules.flows.flows import member_of
+from flowfabric.rules.leases.attempts import explain
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -34,7 +34,7 @@ CLOSES = ("running_attempt", "attempt_interrupted")
 @pytest.mark.parametrize(("name", "state"), LIVE)
 def test_a_skip_ends_whatever_it_meets(name: str, state: str) -> None:
     before = waiting(name, state, retention_ttl_ms=10, reserved_for="w", reserved_until_ms=NOW)
-    store = applied(Act(skip(member_of(before))), before, attempt(before), grant())
+    store = applied(Commit(skip(member_of(before))), before, attempt(before), grant())
     after = stored(store)
     assert (name_of(vector_of(after)), after.terminal_outcome, after.public_state) == ("ENDED", "skipped", "skipped")
     assert (after.terminal_at_ms, after.last_transition_at, after.last_mutation_at) == (NOW, NOW, NOW)
@@ -59,7 +59,7 @@ def test_a_skip_ends_whatever_it_meets(name: str, state: str) -> None:
 
 def test_the_events_of_a_skip_name_the_flow_and_the_lease() -> None:
     before = waiting("RUNNING")
-    store = applied(Act(skip(member_of(before))), before, attempt(before))
+    store = applied(Commit(skip(member_of(before))), before, attempt(before))
     (lease,), (done,) = events(store, "ff_lease_event"), events(store, "ff_completion_event")
     assert (lease["lease_id"], lease["reason"], lease["lease_epoch"]) == (LEASE_ID, "dependency_impossible", before.lease_epoch)
     assert (done["flow_id"], done["occurred_at_ms"], done["committed_at_ms"], done["dispatched_at_ms"]) == (
@@ -72,10 +72,10 @@ def test_the_events_of_a_skip_name_the_flow_and_the_lease() -> None:
 
 def test_the_worker_of_a_skipped_member_finds_it_over() -> None:
     before = waiting("RUNNING")
-    store = applied(Act(skip(member_of(before))), before, attempt(before))
+    store = applied(Commit(skip(member_of(before))), before, attempt(before))
     for outcome in (None, "success", "failed"):
         reason = explain(load(store, 0), handle(before), outcome)
-        assert isinstance(reason, Refuse)
+        assert isinstance(reason, Reject)
         assert reason.error.code == "execution_not_active"
 
 

@@ -14,7 +14,7 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import Grant
 from flowfabric.plan import Applied, Plan, Refused
-from flowfabric.rules.decision import Act, Done, Refuse
+from flowfabric.rules.decision import Commit, Reject, Return
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -159,15 +159,15 @@ def test_every_rule_decides_every_world(name: str) -> None:
         where = f"{name} on {world.name}, fence {how}"
         seen = snapshot(world.execution, attempt=world.attempt, grant=world.grant)
         decision = op.decide(seen, shown(world, how))
-        if isinstance(decision, Refuse):
+        if isinstance(decision, Reject):
             check_refused(decision.error.code, op.declared, decision.mark, world, where)
-        elif isinstance(decision, Act):
+        elif isinstance(decision, Commit):
             acted += 1
             store = store_of(world)
             assert isinstance(commit(store, decision.plan), Applied), where
             check_applied(world, decision.plan, store, where)
         else:
-            assert isinstance(decision, Done), where
+            assert isinstance(decision, Return), where
     assert acted, f"{name} never acted"
 
 
@@ -176,10 +176,10 @@ def test_every_rule_decides_when_there_is_nothing(name: str) -> None:
     op = RULES[name]
     for held in (None, grant(), grant("reclaim"), grant("reclaim", expires_in=-1)):
         decision = op.decide(snapshot(None, grant=held), shown(WORLDS[0], "matches"))
-        if isinstance(decision, Refuse):
+        if isinstance(decision, Reject):
             assert decision.error.code in op.declared
         else:
-            assert isinstance(decision, Done) or decision.plan.form.steps[0].table == "ff_claim_grant"
+            assert isinstance(decision, Return) or decision.plan.form.steps[0].table == "ff_claim_grant"
 
 
 @pytest.mark.parametrize("name", HOLDERS)
@@ -200,7 +200,7 @@ def test_every_holders_call_is_applied_or_explained(name: str) -> None:
                 continue
             reason = why(op, load(store, claim.handle.attempt_index), claim)
             assert reason is not None, f"{where}: refused without a reason"
-            if isinstance(reason, Refuse):
+            if isinstance(reason, Reject):
                 check_refused(reason.error.code, op.declared, reason.mark, world, where)
             else:
                 assert how == "matches" or world.attempt is None, where
@@ -229,7 +229,7 @@ def test_only_the_fence_keeps_a_stranger_out(name: str, how: str) -> None:
     stranger = shown(VALID, how)
     assert isinstance(commit(store, op.plan(stranger.handle)), Refused)
     reason = why(op, load(store, stranger.handle.attempt_index), stranger)
-    assert isinstance(reason, Refuse)
+    assert isinstance(reason, Reject)
     assert reason.error.code == ("attempt_not_found" if how == "missing" else "lease_conflict")
     assert isinstance(commit(store, op.plan(shown(VALID, "matches").handle)), Applied)
 
@@ -239,7 +239,7 @@ def test_only_the_fence_keeps_a_stranger_out(name: str, how: str) -> None:
 def test_only_the_triple_keeps_a_stranger_out(name: str, how: str) -> None:
     seen = snapshot(VALID.execution, attempt=VALID.attempt)
     refused = RULES[name].decide(seen, shown(VALID, how))
-    assert isinstance(refused, Refuse)
+    assert isinstance(refused, Reject)
     says = "stale_lease" if "stale_lease" in RULES[name].declared else "lease_conflict"
     assert (refused.error.code, refused.mark) == (says, None)
-    assert isinstance(RULES[name].decide(seen, shown(VALID, "matches")), Act)
+    assert isinstance(RULES[name].decide(seen, shown(VALID, "matches")), Commit)

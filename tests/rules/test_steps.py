@@ -6,7 +6,7 @@ import pytest
 
 from flowfabric.errors import Conflict, ConflictKind
 from flowfabric.model.step import StepRecord
-from flowfabric.rules import steps
+from flowfabric.rules.workers import steps
 
 from .factory import execution, handle
 

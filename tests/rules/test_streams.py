@@ -25,9 +25,9 @@ from flowfabric.model.stream import (
     StreamMeta,
 )
 from flowfabric.plan import Applied, Form, Plan, Refused
-from flowfabric.rules import streams
-from flowfabric.rules.frames import decode_fields
-from flowfabric.rules.streams import Appended, Bound, Stream, Summary
+from flowfabric.rules.streams import streams
+from flowfabric.rules.streams.frames import decode_fields
+from flowfabric.rules.streams.streams import Appended, Bound, Stream, Summary
 from flowfabric.store.memory import MemoryStore
 
 from .factory import IDENT, NOW, attempt, commit, execution, handle, run, seeded

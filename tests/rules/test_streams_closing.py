@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from flowfabric.errors import NotFound
 from flowfabric.model.lease import HandleFields
-from flowfabric.rules import streams
-from flowfabric.rules.streams import AttemptEnd, Standing
+from flowfabric.rules.streams import streams
+from flowfabric.rules.streams.streams import AttemptEnd, Standing
 
 from .factory import NOW, execution, handle, snapshot
 

@@ -18,7 +18,14 @@ from flowfabric.model.waitpoint import (
     all_of_waitpoints,
 )
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.suspensions import check_args, check_stored, dedup_key, dedup_ms, key_of, remember
+from flowfabric.rules.waits.suspend import (
+    check_args,
+    check_stored,
+    dedup_key,
+    dedup_ms,
+    key_of,
+    remember,
+)
 
 from .factory import (
     IDENT,

@@ -7,10 +7,10 @@ import pytest
 from flowfabric.model.execution import Execution
 from flowfabric.model.waitpoint import Signal, Suspension, Waitpoint
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.decision import Act
-from flowfabric.rules.signals import deliver, resume
+from flowfabric.rules.decision import Commit
 from flowfabric.rules.states import VECTORS, name_of, vector_of
-from flowfabric.rules.suspension_timeouts import expire
+from flowfabric.rules.waits.signals import deliver, resume
+from flowfabric.rules.waits.suspension_timeouts import expire
 from flowfabric.store.memory import MemoryStore
 
 from .factory import (
@@ -63,7 +63,7 @@ def test_the_situations_in_order() -> None:
 def test_a_timeout_is_due_when_its_time_has_come(at: int, due: bool) -> None:
     decision = expire(suspended(), suspension(timeout_at_ms=at), NOW, SIGNAL_ID)
     if due:
-        assert isinstance(decision, Act)
+        assert isinstance(decision, Commit)
     else:
         assert answer(decision) == "not_yet_due"
 
@@ -72,7 +72,7 @@ def timed_out(behavior: str | None, *rows: Waitpoint, **columns: Any) -> tuple[s
     before = suspended(flow_id=FLOW_ID, retention_ttl_ms=10, failed_retention_ttl_ms=10, reserved_for="w", **columns)
     wait = suspension(**DUE, timeout_behavior=behavior)
     decision = expire(before, wait, NOW - 3, SIGNAL_ID)
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     store = applied(decision, before, attempt(before), grant(), wait, *(rows or (waitpoint(), waitpoint(SECOND, "b"))))
     assert isinstance(commit(store, decision.plan), Refused)
     return decision.result, before, store
@@ -164,10 +164,10 @@ def test_a_timeout_that_asks_an_operator() -> None:
     assert rows_of(store, Signal) == []
     assert told(store) == ([], [], [])
     assert answer(expire(after, wait, NOW + 99, SIGNAL_ID)) == "not_yet_due"
-    assert isinstance(resume(after, wait, 0, NOW), Act)
+    assert isinstance(resume(after, wait, 0, NOW), Commit)
     seen, _ = around(after, one(store, Waitpoint, waitpoint_id=WAITPOINT_ID), wait)
     signalled = deliver(seen, deliver_args())
-    assert isinstance(signalled, Act)
+    assert isinstance(signalled, Commit)
     assert isinstance(commit(store, signalled.plan), Applied)
     assert name_of(vector_of(stored(store))) == "READY"
 
@@ -178,7 +178,7 @@ def test_a_signal_and_a_timeout_at_once(behavior: str) -> None:
     wait = suspension(**DUE, timeout_behavior=behavior)
     seen, rows = around(wait=wait)
     signalled, ended = deliver(seen, deliver_args()), expire(seen.execution, wait, NOW, SIGNAL_ID)
-    assert isinstance(signalled, Act) and isinstance(ended, Act)
+    assert isinstance(signalled, Commit) and isinstance(ended, Commit)
     for first, second in ((signalled, ended), (ended, signalled)):
         store = seeded(*rows)
         assert isinstance(commit(store, first.plan), Applied)

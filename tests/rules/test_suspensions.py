@@ -21,9 +21,9 @@ from flowfabric.model.waitpoint import (
     Waitpoint,
 )
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.conditions import decode
 from flowfabric.rules.states import name_of, vector_of
-from flowfabric.rules.suspensions import Replayed, replay
+from flowfabric.rules.waits.conditions import decode
+from flowfabric.rules.waits.suspend import Replayed, replay
 from flowfabric.store.memory import MemoryStore
 
 from .factory import (

@@ -7,9 +7,9 @@ import pytest
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import ResumeGrant, ResumeToken
 from flowfabric.plan import Applied
-from flowfabric.rules import leases
-from flowfabric.rules.decision import Act, Decision
+from flowfabric.rules.decision import Commit, Decision
 from flowfabric.rules.fence import check_handle
+from flowfabric.rules.leases import recovery
 
 from .checks import check_lease
 from .factory import (
@@ -39,7 +39,7 @@ WAITING = execution(attempt_state="attempt_interrupted")
 
 def taken_over(of: Execution | None, *, expires_in: int = 1_000, **around: Any) -> Decision:
     token = ResumeToken(ResumeGrant(IDENT, "{fp:7}", "key", NOW + expires_in, "default"), WORKER, "i", TTL)
-    return leases.claim_from_resume_grant(snapshot(of, **around), token, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID)
+    return recovery.claim_from_resume_grant(snapshot(of, **around), token, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID)
 
 
 RAN_OUT = execution("RUNNING", lease_expires_at_ms=NOW)
@@ -82,7 +82,7 @@ def test_nothing_is_taken_over_while_it_is_held_or_not_interrupted(of: Execution
 def test_a_held_lane_hands_nothing_over(state: str, held: bool) -> None:
     for of in (WAITING, execution("LOST"), RAN_OUT):
         decision = taken_over(of, lane=lane(state))
-        assert (answer(decision) is None) if held else isinstance(decision, Act)
+        assert (answer(decision) is None) if held else isinstance(decision, Commit)
 
 
 def test_a_live_lease_is_seen_before_the_token_ran_out() -> None:
@@ -117,6 +117,6 @@ def test_taking_over_ends_an_execution_that_was_lost_too_often(vector: str) -> N
     store = seeded(before, attempt(before))
     for _ in range(2):
         decision = taken_over(stored(store))
-        if isinstance(decision, Act):
+        if isinstance(decision, Commit):
             assert isinstance(run(store.commit(decision.plan)), Applied)
     assert (stored(store).terminal_outcome, stored(store).failure_reason) == ("failed", "max_reclaims_exceeded")

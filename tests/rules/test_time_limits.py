@@ -9,8 +9,8 @@ from flowfabric.model.execution import AlreadyTerminal, Expired
 from flowfabric.model.policy import RetryPolicy, encode_policy, parse_policy
 from flowfabric.model.state import ExpirePhase
 from flowfabric.plan import Applied
-from flowfabric.rules import time_limits
-from flowfabric.rules.decision import Act, Decision, Snapshot
+from flowfabric.rules.decision import Commit, Decision, Snapshot
+from flowfabric.rules.executions import time_limits
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -56,7 +56,7 @@ def test_an_attempt_times_out_only_under_a_lease(name: str) -> None:
     due = execution(name, attempt_timeout_at_ms=NOW)
     decision = expire(snapshot(due), TIMEOUT, None)
     if name == "RUNNING":
-        assert isinstance(decision, Act)
+        assert isinstance(decision, Commit)
     else:
         assert answer(decision) is None
 
@@ -71,7 +71,7 @@ def test_a_limit_is_due_when_its_time_has_come(
 ) -> None:
     decision = expire(snapshot(execution("RUNNING", **{column: at})), phase, now)
     if due:
-        assert isinstance(decision, Act) and decision.result == Expired(IDENT)
+        assert isinstance(decision, Commit) and decision.result == Expired(IDENT)
     else:
         assert answer(decision) is None
 
@@ -124,7 +124,7 @@ def test_a_timed_out_attempt_is_retried_while_retries_are_left(default: RetryPol
     assert (after.current_lease_id, after.attempt_timeout_at_ms, after.delay_until_ms) == (None, None, NOW + delay_ms)
     assert (closed.attempt_state, closed.outcome, closed.failure_category) == ("ended_failure", "retry", "attempt_timeout")
     assert told(store) == (["revoked"], [], [])
-    assert isinstance(decision, Act) and callable(decision.result)
+    assert isinstance(decision, Commit) and callable(decision.result)
     assert decision.result(Applied(NOW, (NOW + delay_ms, 1))) == RetryScheduled(NOW + delay_ms, 1)
 
 
@@ -132,7 +132,7 @@ def test_a_timed_out_attempt_is_retried_while_retries_are_left(default: RetryPol
 def test_the_policy_of_the_execution_goes_before_the_default() -> None:
     policy = encode_policy(parse_policy({"retry_policy": {"max_retries": 0, "backoff": {"type": "fixed", "delay_ms": 1}}}))
     decision = expire(snapshot(execution("RUNNING", attempt_timeout_at_ms=NOW, policy=policy)), TIMEOUT, None, ONE_RETRY)
-    assert isinstance(decision, Act) and decision.result == Expired(IDENT)
+    assert isinstance(decision, Commit) and decision.result == Expired(IDENT)
 
 
 @pytest.mark.meets("timeout", "retry")
@@ -140,18 +140,18 @@ def test_the_policy_of_the_execution_goes_before_the_default() -> None:
 def test_a_timeout_is_a_category_of_its_own(categories: tuple[str, ...], again: bool) -> None:
     policy = RetryPolicy(max_retries=1, backoff={}, retryable_categories=categories)
     decision = expire(snapshot(execution("RUNNING", attempt_timeout_at_ms=NOW)), TIMEOUT, None, policy)
-    assert isinstance(decision, Act) and (decision.result != Expired(IDENT)) == again
+    assert isinstance(decision, Commit) and (decision.result != Expired(IDENT)) == again
 
 
 @pytest.mark.meets("timeout", "deadline")
 def test_a_missed_deadline_is_never_retried() -> None:
     before = execution("RUNNING", attempt_timeout_at_ms=NOW, deadline_at_ms=NOW)
     decision = expire(snapshot(before), DEADLINE, None, ONE_RETRY)
-    assert isinstance(decision, Act) and decision.result == Expired(IDENT)
+    assert isinstance(decision, Commit) and decision.result == Expired(IDENT)
 
 
 @pytest.mark.meets("timeout", "crash")
 @pytest.mark.parametrize(("lease_end", "due"), [(NOW - 2, False), (NOW - 1, True), (NOW + 5, True)])
 def test_a_lease_that_ran_out_before_the_limit_is_lost_and_not_timed_out(lease_end: int, due: bool) -> None:
     before = execution("RUNNING", attempt_timeout_at_ms=NOW - 1, lease_expires_at_ms=lease_end)
-    assert isinstance(expire(snapshot(before), TIMEOUT, None), Act) == due
+    assert isinstance(expire(snapshot(before), TIMEOUT, None), Commit) == due

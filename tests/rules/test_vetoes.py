@@ -5,7 +5,14 @@ from __future__ import annotations
 from uuid import UUID
 
 from flowfabric.model.waitpoint import AllOf, Count, CountKind, Single
-from flowfabric.rules.conditions import Arrived, accepted_names, decode, encode, judge, required_names
+from flowfabric.rules.waits.conditions import (
+    Arrived,
+    accepted_names,
+    decode,
+    encode,
+    judge,
+    required_names,
+)
 
 ASK = Count(2, CountKind.DISTINCT_SOURCES, ("go",), "approved", "rejected")
 

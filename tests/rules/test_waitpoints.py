@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 
 from flowfabric import model
 from flowfabric.codec.token import sealed
-from flowfabric.engine.suspensions import _Outcome
+from flowfabric.engine.waits.suspend import _Outcome
 from flowfabric.model.lease import Handle, HandleKind
 from flowfabric.model.waitpoint import (
     BoundWaitpoint,
@@ -24,10 +24,10 @@ from flowfabric.model.waitpoint import (
     Waitpoint,
 )
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.decision import Act
-from flowfabric.rules.keys import Rotation, rotate
-from flowfabric.rules.signals import Delivery
-from flowfabric.rules.waitpoints import CREATE_WAITPOINT, close, consume, create_waitpoint
+from flowfabric.rules.decision import Commit
+from flowfabric.rules.waits.signals import Delivery
+from flowfabric.rules.waits.signing_keys import Rotation, rotate
+from flowfabric.rules.waits.waitpoints import CREATE_WAITPOINT, close, consume, create_waitpoint
 
 from .factory import IDENT, NOW, answer, attempt, commit, commit_all, execution, handle, refusal, seeded, stored, told
 from .wait_factory import (
@@ -126,7 +126,7 @@ def test_closing_what_is_in_no_known_state() -> None:
 def test_closing_an_open_waitpoint_leaves_the_suspension_open(state: str, reason: str) -> None:
     rows = (suspended(), suspension(), waitpoint(state=state))
     decision = close(rows[2], IDENT.uuid, reason)
-    assert isinstance(decision, Act) and decision.result == "closed"
+    assert isinstance(decision, Commit) and decision.result == "closed"
     store = seeded(*rows)
     assert isinstance(commit_all(store, [*decision.first, decision.plan]), Applied)
     row = one(store, Waitpoint)
@@ -168,7 +168,7 @@ TELLERS: list[Any] = [
     around(ROW),
     Delivery(NOW, suspended(), ROW, None, None, 0),
     ROTATION,
-    Act(create_waitpoint(handle(execution("RUNNING")), WAITPOINT_ID, "a", TOKEN, "k9", NOW, NOW)),
+    Commit(create_waitpoint(handle(execution("RUNNING")), WAITPOINT_ID, "a", TOKEN, "k9", NOW, NOW)),
     suspend_plans(execution("RUNNING"), suspend_args()),
     _Outcome("Suspended", {"token": TOKEN, "extras": [{"token": TOKEN}]}, SECRET.hex()),
 ]

@@ -11,14 +11,14 @@ from flowfabric.model.policy import RetryPolicy
 from flowfabric.model.state import ExpirePhase
 from flowfabric.model.waitpoint import Suspension, Waitpoint
 from flowfabric.plan import Applied, Refused
-from flowfabric.rules.decision import Act, Decision
-from flowfabric.rules.executions import cancel
-from flowfabric.rules.flows import member_of
-from flowfabric.rules.signals import deliver
-from flowfabric.rules.skips import skip
+from flowfabric.rules.decision import Commit, Decision
+from flowfabric.rules.executions.operator_actions import cancel
+from flowfabric.rules.executions.skip import skip
+from flowfabric.rules.executions.time_limits import expire
+from flowfabric.rules.flows.flows import member_of
 from flowfabric.rules.states import name_of, vector_of
-from flowfabric.rules.suspensions import check_stored
-from flowfabric.rules.time_limits import expire
+from flowfabric.rules.waits.signals import deliver
+from flowfabric.rules.waits.suspend import check_stored
 
 from .factory import IDENT, NOW, applied, attempt, commit, execution, handle, load, refusal, seeded, snapshot, stored, told
 from .test_signals import around
@@ -51,7 +51,7 @@ def ended(outcome: str, of: Execution) -> Decision:
         case "expired":
             return expire(snapshot(of), ExpirePhase.EXECUTION_DEADLINE, None, NO_RETRIES, 0)
         case _:
-            return Act(skip(member_of(of)))
+            return Commit(skip(member_of(of)))
 
 
 NEIGHBOUR = UUID(int=0x99)
@@ -95,7 +95,7 @@ def test_a_suspension_that_closed_before_keeps_its_reason(outcome: str) -> None:
 def test_a_signal_and_an_ending_at_once(outcome: str) -> None:
     seen, rows = around(suspended(deadline_at_ms=NOW))
     signalled, over = deliver(seen, deliver_args()), ended(outcome, seen.execution)
-    assert isinstance(signalled, Act) and isinstance(over, Act)
+    assert isinstance(signalled, Commit) and isinstance(over, Commit)
     for first, second in ((signalled, over), (over, signalled)):
         store = seeded(*rows)
         assert isinstance(commit(store, first.plan), Applied)
@@ -105,7 +105,7 @@ def test_a_signal_and_an_ending_at_once(outcome: str) -> None:
 def test_an_attempt_timeout_does_not_reach_a_suspension() -> None:
     before = suspended(attempt_timeout_at_ms=NOW)
     decision = expire(snapshot(before), ExpirePhase.ATTEMPT_TIMEOUT, None, NO_RETRIES, 0)
-    assert not isinstance(decision, Act)
+    assert not isinstance(decision, Commit)
 
 
 def test_after_an_ending_the_old_suspension_is_in_nobodys_way() -> None:

@@ -5,8 +5,8 @@ import pytest
 from flowfabric.errors import ValidationError
 from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs, WorkerInfo
 from flowfabric.plan import Applied, Plan, Refused
-from flowfabric.rules import workers
-from flowfabric.rules.decision import Act, Decision, Refuse
+from flowfabric.rules.decision import Commit, Decision, Reject
+from flowfabric.rules.workers import registry
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
@@ -38,19 +38,19 @@ def noted(store: MemoryStore) -> list[tuple[str, int, str | None]]:
 
 
 def plan_of(decision: Decision) -> Plan:
-    assert isinstance(decision, Act)
+    assert isinstance(decision, Commit)
     return decision.plan
 
 
 def registered(now: int = NOW) -> MemoryStore:
     store = MemoryStore(ManualClock(NOW))
-    assert isinstance(commit(store, plan_of(workers.register(None, ARGS, now))), Applied)
+    assert isinstance(commit(store, plan_of(registry.register(None, ARGS, now))), Applied)
     return store
 
 
 def test_a_new_worker_is_registered() -> None:
-    decision = workers.register(None, ARGS, NOW - 7)
-    assert isinstance(decision, Act) and decision.result == Registered()
+    decision = registry.register(None, ARGS, NOW - 7)
+    assert isinstance(decision, Commit) and decision.result == Registered()
     store = registered(NOW - 7)
     assert worker(store) == WorkerInfo("default", "w-1", "w", ("a", "b"), ("eu", "gpu"), NOW - 7, 500, NOW + 493, NOW - 7, 0)
     assert noted(store) == [("registered", NOW - 7, None)]
@@ -59,8 +59,8 @@ def test_a_new_worker_is_registered() -> None:
 def test_registering_again_refreshes_and_keeps_the_first_time() -> None:
     store = registered()
     first = worker(store)
-    decision = workers.register(first, ARGS, NOW + 100)
-    assert isinstance(decision, Act) and decision.result == Refreshed(NOW + 600)
+    decision = registry.register(first, ARGS, NOW + 100)
+    assert isinstance(decision, Commit) and decision.result == Refreshed(NOW + 600)
     assert isinstance(commit(store, decision.plan), Applied)
     again = worker(store)
     assert again is not None
@@ -70,15 +70,15 @@ def test_registering_again_refreshes_and_keeps_the_first_time() -> None:
 
 
 def test_a_refresh_overwrites_what_the_worker_says_of_itself() -> None:
-    decision = workers.register(STORED, ARGS, NOW)
-    assert isinstance(decision, Act)
+    decision = registry.register(STORED, ARGS, NOW)
+    assert isinstance(decision, Commit)
     said = dict(zip(decision.plan.form.args, decision.plan.values, strict=True))
     assert (said["lanes"], said["capabilities"], said["liveness_ttl_ms"], said["version"]) == (("a", "b"), ("eu", "gpu"), 500, 4)
 
 
 def test_an_instance_cannot_change_its_worker() -> None:
-    decision = workers.register(WorkerInfo("default", "w-1", "other", (), (), NOW, 1, NOW - 1, NOW), ARGS, NOW)
-    assert isinstance(decision, Refuse) and isinstance(decision.error, ValidationError)
+    decision = registry.register(WorkerInfo("default", "w-1", "other", (), (), NOW, 1, NOW - 1, NOW), ARGS, NOW)
+    assert isinstance(decision, Reject) and isinstance(decision.error, ValidationError)
     assert decision.error.code == "invalid_input"
     assert "instance_id reassigned" in decision.error.detail
 
@@ -86,43 +86,43 @@ def test_an_instance_cannot_change_its_worker() -> None:
 @pytest.mark.parametrize(("expires", "alive"), [(NOW + 1, True), (NOW, False), (NOW - 1, False)])
 def test_a_heartbeat_counts_until_the_time_to_live_is_over(expires: int, alive: bool) -> None:
     known = WorkerInfo("default", "w-1", "w", (), (), NOW - 10, 700, expires, NOW - 10)
-    decision = workers.heartbeat(known, "default", "w-1", NOW)
+    decision = registry.heartbeat(known, "default", "w-1", NOW)
     if alive:
-        assert isinstance(decision, Act) and decision.result == Refreshed(NOW + 700)
+        assert isinstance(decision, Commit) and decision.result == Refreshed(NOW + 700)
     else:
         assert answer(decision) == NotRegistered()
 
 
 def test_a_heartbeat_of_an_unknown_worker() -> None:
-    assert answer(workers.heartbeat(None, "default", "w-1", NOW)) == NotRegistered()
+    assert answer(registry.heartbeat(None, "default", "w-1", NOW)) == NotRegistered()
 
 
 def test_a_heartbeat_moves_the_expiry_and_nothing_else() -> None:
     store = registered()
     before = worker(store)
-    assert isinstance(commit(store, plan_of(workers.heartbeat(before, "default", "w-1", NOW + 50))), Applied)
+    assert isinstance(commit(store, plan_of(registry.heartbeat(before, "default", "w-1", NOW + 50))), Applied)
     after = worker(store)
     assert after == WorkerInfo("default", "w-1", "w", ("a", "b"), ("eu", "gpu"), NOW + 50, 500, NOW + 550, NOW, 1)
 
 
 def test_a_heartbeat_is_noted() -> None:
     store = registered()
-    commit(store, plan_of(workers.heartbeat(worker(store), "default", "w-1", NOW + 50)))
+    commit(store, plan_of(registry.heartbeat(worker(store), "default", "w-1", NOW + 50)))
     assert noted(store) == [("registered", NOW, None), ("heartbeat", NOW + 50, None)]
 
 
 def test_a_heartbeat_that_comes_too_late_is_refused_by_the_store() -> None:
     store = registered()
     late = {"namespace": "default", "worker_instance_id": "w-1", "now": NOW + 500, "expires_at_ms": NOW + 1_000, "version": 0}
-    assert commit(store, workers.HEARTBEAT(0, **late)) == Refused()
-    assert isinstance(commit(store, workers.HEARTBEAT(0, **{**late, "now": NOW + 499})), Applied)
+    assert commit(store, registry.HEARTBEAT(0, **late)) == Refused()
+    assert isinstance(commit(store, registry.HEARTBEAT(0, **{**late, "now": NOW + 499})), Applied)
 
 
 def test_a_dead_worker_is_removed_and_noted_with_the_reason() -> None:
-    assert answer(workers.mark_dead(None, "gone", NOW)) == NotRegistered()
+    assert answer(registry.mark_dead(None, "gone", NOW)) == NotRegistered()
     store = registered()
-    decision = workers.mark_dead(worker(store), "gone", NOW + 3)
-    assert isinstance(decision, Act) and decision.result == Marked()
+    decision = registry.mark_dead(worker(store), "gone", NOW + 3)
+    assert isinstance(decision, Commit) and decision.result == Marked()
     assert isinstance(commit(store, decision.plan), Applied)
     assert worker(store) is None
     assert noted(store)[-1] == ("marked_dead", NOW + 3, "gone")
@@ -133,19 +133,19 @@ def test_a_silent_worker_is_dropped_unless_it_spoke_in_between() -> None:
     store = registered()
     seen = worker(store)
     assert seen is not None
-    commit(store, plan_of(workers.heartbeat(seen, "default", "w-1", NOW + 50)))
-    assert commit(store, workers.drop_silent(seen, NOW + 900)) == Refused()
+    commit(store, plan_of(registry.heartbeat(seen, "default", "w-1", NOW + 50)))
+    assert commit(store, registry.drop_silent(seen, NOW + 900)) == Refused()
     spoke = worker(store)
     assert spoke is not None
-    assert isinstance(commit(store, workers.drop_silent(spoke, NOW + 900)), Applied)
+    assert isinstance(commit(store, registry.drop_silent(spoke, NOW + 900)), Applied)
     assert worker(store) is None
     assert noted(store)[-1] == ("ttl_swept", NOW + 900, None)
 
 
 def test_an_old_note_is_forgotten_by_its_number() -> None:
     store = registered()
-    assert commit(store, workers.FORGET_EVENT(0, event_id=2)) == Refused()
-    assert isinstance(commit(store, workers.FORGET_EVENT(0, event_id=1)), Applied)
+    assert commit(store, registry.FORGET_EVENT(0, event_id=2)) == Refused()
+    assert isinstance(commit(store, registry.FORGET_EVENT(0, event_id=1)), Applied)
     assert noted(store) == []
 
 
@@ -167,4 +167,4 @@ def offering(*capabilities: str, namespace: str = "default") -> WorkerInfo:
     ],
 )
 def test_one_live_worker_must_have_everything(live: list[WorkerInfo], required: tuple[str, ...], covered: bool) -> None:
-    assert workers.covers(live, "default", required) is covered
+    assert registry.covers(live, "default", required) is covered

@@ -24,8 +24,8 @@ from flowfabric.model.waitpoint import (
     Waitpoint,
 )
 from flowfabric.plan import Plan
-from flowfabric.rules.conditions import encode
-from flowfabric.rules.suspensions import Around, Replayed, encode_policy, suspend
+from flowfabric.rules.waits.conditions import encode
+from flowfabric.rules.waits.suspend import Around, Replayed, encode_policy, suspend
 from flowfabric.store.memory import MemoryStore
 
 from .factory import IDENT, NOW, TABLE_OF, defaults, execution, handle, run

@@ -11,7 +11,7 @@ import pytest
 
 from flowfabric import App, Engine, Worker
 from flowfabric.errors import TransportError
-from flowfabric.sdk import tries
+from flowfabric.sdk import retry
 
 DEADLINE_S = 20.0
 
@@ -26,8 +26,8 @@ async def worked_off(app: App, **more: Any) -> int:
 
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries follow each other at once."""
-    monkeypatch.setattr(tries, "FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(tries, "LAST_PAUSE_S", 0.0)
+    monkeypatch.setattr(retry, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(retry, "LAST_PAUSE_S", 0.0)
 
 
 def unanswered(monkeypatch: pytest.MonkeyPatch, engine: Engine, call: str, times: int, *, landed: bool) -> list[int]:

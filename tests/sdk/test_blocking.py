@@ -17,7 +17,7 @@ from flowfabric import Context as AsyncContext
 from flowfabric.connect import migrate_postgres
 from flowfabric.errors import ConfigError
 from flowfabric.model.lease import RevokeLeaseArgs
-from flowfabric.sdk import blocking
+from flowfabric.sdk import sync_context
 from flowfabric.sync import Context
 from tests.postgres import database
 
@@ -261,7 +261,7 @@ async def test_what_cannot_be_asked_for_is_told(app: App, body: Callable[[Contex
 
 async def test_a_thread_outlives_its_loop_and_is_told_so(monkeypatch: pytest.MonkeyPatch, memory: Engine) -> None:
     """Whatever it had asked the loop for, and whenever that went away, it does not wait for ever."""
-    monkeypatch.setattr(blocking, "STILL_THERE_S", 0.01)
+    monkeypatch.setattr(sync_context, "STILL_THERE_S", 0.01)
     seen: list[str] = []
 
     def a_life(ended_before: bool) -> None:

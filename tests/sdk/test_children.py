@@ -12,7 +12,7 @@ from flowfabric.errors import ConfigError
 from flowfabric.model.flow import CancelFlowPolicy
 from flowfabric.sdk import children as module
 from flowfabric.sdk.children import JOIN
-from flowfabric.sdk.failures import PayloadError, StepError
+from flowfabric.sdk.exceptions import PayloadError, StepError
 from flowfabric.testing import ManualClock
 
 from .helpers import worked_off

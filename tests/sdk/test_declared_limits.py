@@ -14,7 +14,7 @@ from flowfabric.model.budget import HardLimitAction
 from flowfabric.remote.engine import RemoteEngine
 from flowfabric.sdk.budgets import budget_id
 from flowfabric.sdk.quotas import quota_id
-from flowfabric.server.serve import serving
+from flowfabric.server.lifecycle import serving
 from flowfabric.testing import ManualClock
 from tests.engine.budget_helpers import rows
 from tests.remote.served import Served, settings

@@ -9,8 +9,8 @@ import pytest
 from flowfabric import App, Engine, IdempotencyConflict
 from flowfabric.errors import ConfigError, TransportError
 from flowfabric.model.execution import CreateExecutionArgs, Duplicate
-from flowfabric.sdk.payloads import Signature
 from flowfabric.sdk.schedules import Ticker
+from flowfabric.sdk.serialization import Signature
 from flowfabric.testing import ManualClock
 
 from .helpers import unanswered, worked_off

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from flowfabric import App, Context, Engine, Fatal, Run
-from flowfabric.engine.child_flows import ChildFlows
+from flowfabric.engine.flows.child_flows import ChildFlows
 from flowfabric.errors import NotFound, StateError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CancelExecutionArgs

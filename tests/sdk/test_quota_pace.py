@@ -12,10 +12,10 @@ from typing import cast
 import pytest
 
 from flowfabric import App, Engine, Worker
-from flowfabric.engine import claims
+from flowfabric.engine.claims import claims
 from flowfabric.sdk import worker as worker_module
 from flowfabric.store.clock import system_clock
-from flowfabric.testing.virtual import VirtualClock
+from flowfabric.testing.virtual_clock import VirtualClock
 from tests.conftest import ENGINES, make_engine
 from tests.remote.served import Served
 

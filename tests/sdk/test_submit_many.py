@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flowfabric import App, Engine
-from flowfabric.engine.alike import checked_runs
+from flowfabric.engine.executions.bulk_create import checked_runs
 
 from .helpers import worked_off
 

@@ -12,7 +12,7 @@ import pytest
 
 from flowfabric import App, Context, Engine, Retry, RunCancelled, RunExpired, RunFailed, Worker
 from flowfabric.model.lease import RevokeLeaseArgs
-from flowfabric.sdk.failures import CancelRun, Fatal, Parked
+from flowfabric.sdk.exceptions import CancelRun, Fatal, Parked
 
 from .helpers import impatient, unanswered, worked_off
 
@@ -250,7 +250,7 @@ async def test_a_codec_that_fails_fails_the_run(memory: Engine, fails: str, resu
 
 
 async def test_a_result_the_engine_does_not_take_fails_the_run(app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flowfabric.sdk.payloads.MAX_PAYLOAD_BYTES", 10**9)
+    monkeypatch.setattr("flowfabric.sdk.serialization.MAX_PAYLOAD_BYTES", 10**9)
 
     @app.task
     async def work() -> str:

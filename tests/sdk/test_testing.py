@@ -10,7 +10,7 @@ import pytest
 from flowfabric import App, Context, Engine, Retry, RunFailed, Worker
 from flowfabric.errors import ConfigError, TransportError
 from flowfabric.testing.faults import Faults
-from flowfabric.testing.virtual import VirtualClock
+from flowfabric.testing.virtual_clock import VirtualClock
 from tests.sdk.helpers import PLAIN
 
 

@@ -11,7 +11,7 @@ from flowfabric import App, Context, Engine, Worker
 from flowfabric.testing.backends import PostgresUnderTest, missing
 from flowfabric.testing.faults import Faults
 from flowfabric.testing.postgres import SERVER_URL
-from flowfabric.testing.virtual import VirtualClock
+from flowfabric.testing.virtual_clock import VirtualClock
 from tests.postgres import server_url
 from tests.sdk.helpers import PLAIN
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flowfabric import App, Context, Engine, Retry, Run, Worker, any_of
-from flowfabric.testing import virtual
-from flowfabric.testing.virtual import VirtualClock
+from flowfabric.testing import virtual_clock
+from flowfabric.testing.virtual_clock import VirtualClock
 
 PATIENCE_S = 60.0
 DAY_MS = 86_400_000
@@ -147,7 +147,7 @@ async def test_work_that_makes_more_of_itself_is_told(
     monkeypatch: pytest.MonkeyPatch,
     how: str,
 ) -> None:
-    monkeypatch.setattr(virtual, "MAX_RUNS", 200)
+    monkeypatch.setattr(virtual_clock, "MAX_RUNS", 200)
 
     @app.task(retry=Retry(max=1_000_000, backoff="fixed", base=0))
     async def endless() -> None:
@@ -165,7 +165,7 @@ async def test_work_that_makes_more_of_itself_is_told(
 async def test_a_span_with_too_much_in_it_is_told(
     app: App, ff_engine: Engine, ff_clock: VirtualClock, ff_worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(virtual, "MAX_STOPS", 50)
+    monkeypatch.setattr(virtual_clock, "MAX_STOPS", 50)
 
     @app.task
     async def ticks(ctx: Context, n: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from flowfabric import App, Engine, Worker
 from flowfabric.sdk import worker as workers
-from flowfabric.sdk.room import Room
+from flowfabric.sdk.slots import Slots
 
 from .helpers import impatient, unanswered, until, worked_off
 
@@ -152,7 +152,7 @@ async def test_an_end_is_told_until_it_is_heard(app: App, memory: Engine, monkey
 
 
 async def test_room_that_is_asked_for_is_kept_but_not_taken() -> None:
-    room = Room(2)
+    room = Slots(2)
     room.ask(2)
     assert (room.left, room.is_taken) == (0, False)
     room.answer(2, 1)

@@ -18,7 +18,7 @@ from flowfabric.connect import ensure_signing_key
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
 from flowfabric.server.config import ServerSettings, settings_of
-from flowfabric.server.serve import FIRST_KID, serving
+from flowfabric.server.lifecycle import FIRST_KID, serving
 
 SECRET = "2a" * 32
 ADMIN = "admin-token-of-the-tests"

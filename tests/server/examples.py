@@ -15,7 +15,7 @@ from msgspec import NODEFAULT, Struct
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle
 from flowfabric.server.route import Route
-from flowfabric.wire.values import encode
+from flowfabric.wire.json_codec import encode
 
 
 class World(Struct, frozen=True):

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from flowfabric import App, Context, OpenWaitpoint, Worker, memory_engine
-from flowfabric.server.serve import serving
+from flowfabric.server.lifecycle import serving
 from tests.remote.served import TOKEN, settings
 from tests.sdk.helpers import until
 from tests.server import browser

@@ -13,10 +13,10 @@ import pytest
 from flowfabric import memory_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
-from flowfabric.server import crowd
+from flowfabric.server import connection_limits
 from flowfabric.server.app import _Endpoint
-from flowfabric.server.careful import MAX_HEAD_BYTES
-from flowfabric.server.serve import listening, serving
+from flowfabric.server.http_protocol import MAX_HEAD_BYTES
+from flowfabric.server.lifecycle import listening, serving
 from tests.remote.served import settings
 from tests.server.client import ADMIN, SOON_S, Client, memory, served
 
@@ -211,7 +211,7 @@ async def test_one_address_has_so_many_strangers(engine: Engine) -> None:
 
 @memory
 async def test_strangers_are_not_waited_for_in_a_crowd(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crowd, "CROWDED_S", 0.05)
+    monkeypatch.setattr(connection_limits, "CROWDED_S", 0.05)
     async with served(engine, max_connections=6) as client:
         few = await _held(client)
         members = [await _held(client, TOKEN) for _ in range(2)]

@@ -7,7 +7,7 @@ import pytest
 
 from flowfabric.server.openapi import document, page
 from flowfabric.server.route import Route
-from flowfabric.server.table import ROUTES
+from flowfabric.server.route_list import ROUTES
 
 CONTROL, MEDIUM, LARGE, NO = 65_536, 262_144, 1_048_576, None
 ORIGINAL: list[tuple[str, str, int | None, set[int]]] = [

@@ -14,7 +14,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.server.config import INTERVALS, VARIABLES, explained, read_file, settings_of
-from flowfabric.server.serve import opened
+from flowfabric.server.lifecycle import opened
 
 LEAST = {"FF_WAITPOINT_HMAC_SECRET": "ab" * 32, "FF_DEV_MODE": "1"}
 PG = {"FF_BACKEND": "postgres", "FF_POSTGRES_URL": "postgresql://u@h/d", "FF_API_TOKEN": "t" * 20}

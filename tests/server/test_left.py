@@ -13,7 +13,7 @@ from flowfabric.errors import TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.server.app import Server, build
-from flowfabric.wire.values import encode
+from flowfabric.wire.json_codec import encode
 from tests.engine.test_claims_called_off import Held
 from tests.server.client import ADMIN, Client, a_setting, memory, served, stores, token_of, tokens_file
 

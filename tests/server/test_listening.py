@@ -8,7 +8,7 @@ import socket
 import pytest
 
 from flowfabric.errors import ConfigError
-from flowfabric.server.serve import address, listening
+from flowfabric.server.lifecycle import address, listening
 
 
 async def test_answers_go_out_at_once() -> None:

@@ -15,7 +15,7 @@ from yarl import URL
 
 from flowfabric.engine.engine import Engine
 from flowfabric.server.route import Route
-from flowfabric.server.table import ROUTES
+from flowfabric.server.route_list import ROUTES
 from flowfabric.wire.operations import OPERATIONS, Role
 from tests.engine.flow_helpers import empty_flow
 from tests.engine.helpers import running

@@ -341,7 +341,7 @@ async def test_what_cannot_be_read_is_refused_alike(engine: Engine, tmp_path: Pa
 
 
 def test_every_operation_that_takes_a_namespace_is_held_to_it() -> None:
-    from flowfabric.server.owning import FIELD, NAMED, places_of
+    from flowfabric.server.ownership import FIELD, NAMED, places_of
     from flowfabric.wire.operations import Bound, request_type
 
     free = {"read_events", "list_expired_leases"}

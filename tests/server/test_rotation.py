@@ -11,7 +11,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import TransportError
 from flowfabric.model.waitpoint import RotationEntry
-from flowfabric.server import rotation
+from flowfabric.server import key_rotation
 from tests.server.client import memory, served, stores
 
 PATH = "/v1/admin/rotate-waitpoint-secret"
@@ -73,7 +73,7 @@ async def test_too_slow(engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog:
         await asyncio.Event().wait()
         return []
 
-    monkeypatch.setattr(rotation, "LONGEST_S", 0.01)
+    monkeypatch.setattr(key_rotation, "LONGEST_S", 0.01)
     monkeypatch.setattr(engine, "rotate_waitpoint_hmac_secret_all", stuck)
     async with served(engine) as client:
         found = await client.post(PATH, {"new_kid": "k2", "new_secret_hex": SECRET})

@@ -14,7 +14,7 @@ import pytest
 from msgspec import Struct
 from yarl import URL
 
-from flowfabric.codec.cursor import BEGINNING
+from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError, NotFound, TransportError
 from flowfabric.ids import ExecutionId

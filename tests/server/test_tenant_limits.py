@@ -11,7 +11,7 @@ import pytest
 
 from flowfabric.engine.engine import Engine
 from flowfabric.model.budget import UsageDimensions
-from flowfabric.wire.values import encode
+from flowfabric.wire.json_codec import encode
 from tests.engine.budget_helpers import budget, rows, sound
 from tests.engine.limit_helpers import quota
 from tests.server.client import Answer, memory, stores, uuid

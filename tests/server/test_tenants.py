@@ -19,7 +19,7 @@ from flowfabric.ids import ExecutionId, partition_of
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.waitpoint import BoundWaitpoint
 from flowfabric.wire.errors import as_error
-from flowfabric.wire.values import encode
+from flowfabric.wire.json_codec import encode
 from tests.engine.suspend_helpers import park_held
 from tests.server.client import SOON_S, Answer, Client, memory, new_id, quoted, served, stores, token_of, tokens_file, uuid
 

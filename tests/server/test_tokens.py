@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from flowfabric.errors import ConfigError
-from flowfabric.server.tokens import MAX_TOKENS, Token, tokens_of
+from flowfabric.server.auth import MAX_TOKENS, Token, tokens_of
 from flowfabric.wire.operations import Role
 
 GOOD = '[[token]]\nname = "a"\ntoken = "0123456789abcdef"\nroles = ["read"]\n'

@@ -13,7 +13,7 @@ from flowfabric.codec.handle import decode_handle, encode_handle
 from flowfabric.engine.engine import Engine
 from flowfabric.model.budget import HardBreach, UsageDimensions
 from flowfabric.model.lease import Handle
-from flowfabric.wire.values import encode
+from flowfabric.wire.json_codec import encode
 from tests.engine.budget_helpers import budget, report, usage
 from tests.engine.helpers import running, state
 from tests.server.client import served, stores, token_of, tokens_file

@@ -20,10 +20,10 @@ from flowfabric.model.quota import LimitScope, QuotaPolicy
 from flowfabric.model.waitpoint import HmacKey, Signal, Suspension, Waitpoint
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.plan import Form
-from flowfabric.rules.quotas import Slot
+from flowfabric.rules.limits.quotas import Slot
 from flowfabric.store.schema import TABLES
-from flowfabric.store.sql.pg import statement
-from flowfabric.store.sqlite.target import MINIMUM_SQLITE
+from flowfabric.store.sql.pg_statement import statement
+from flowfabric.store.sqlite.uri import MINIMUM_SQLITE
 
 from .sqlite import forms
 

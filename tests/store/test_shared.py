@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from flowfabric.store.shared import Shared
+from flowfabric.store.single_flight import SingleFlight
 
 
 class Call:
@@ -28,7 +28,7 @@ async def begun(call: Call, times: int) -> None:
 
 
 async def test_those_who_ask_meanwhile_share_one_call_and_the_next_begins_another() -> None:
-    shared, call = Shared(), Call()
+    shared, call = SingleFlight(), Call()
     asking = [asyncio.ensure_future(shared.once("a", call)) for _ in range(5)]
     await begun(call, 1)
     asking.append(asyncio.ensure_future(shared.once("a", call)))
@@ -40,7 +40,7 @@ async def test_those_who_ask_meanwhile_share_one_call_and_the_next_begins_anothe
 
 
 async def test_another_key_is_another_call() -> None:
-    shared, call = Shared(), Call()
+    shared, call = SingleFlight(), Call()
     asking = [asyncio.ensure_future(shared.once(key, call)) for key in ("a", "b", "a")]
     await begun(call, 2)
     call.end.set_result("done")
@@ -49,7 +49,7 @@ async def test_another_key_is_another_call() -> None:
 
 
 async def test_one_who_gives_up_leaves_it_to_the_others() -> None:
-    shared, call = Shared(), Call()
+    shared, call = SingleFlight(), Call()
     first, second = (asyncio.ensure_future(shared.once("a", call)) for _ in range(2))
     await begun(call, 1)
     first.cancel()
@@ -59,7 +59,7 @@ async def test_one_who_gives_up_leaves_it_to_the_others() -> None:
 
 
 async def test_a_failure_is_everybodys_and_is_not_kept() -> None:
-    shared, call, better = Shared(), Call(), Call()
+    shared, call, better = SingleFlight(), Call(), Call()
     asking = [asyncio.ensure_future(shared.once("a", call)) for _ in range(2)]
     await begun(call, 1)
     call.end.set_exception(RuntimeError("injected"))

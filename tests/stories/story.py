@@ -12,7 +12,7 @@ from flowfabric.errors import EngineError
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 ENDED = ("completed", "failed", "cancelled", "expired", "skipped")
 STAYS = {

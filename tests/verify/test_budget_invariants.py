@@ -17,7 +17,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 LIMITED, FREE, LOWERED = UUID(int=1), UUID(int=2), UUID(int=3)
 USAGE, LEDGER, POLICY = "ff_budget_usage", "ff_budget_usage_by_exec", "ff_budget_policy"

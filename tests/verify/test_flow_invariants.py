@@ -23,7 +23,7 @@ from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.flows import drained
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 FLOW = UUID(int=77)
 NAMES = ("a", "b", "c", "quorum", "bad", "skipped", "skipped too", "open", "waits", "good", "after")

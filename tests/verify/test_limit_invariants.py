@@ -19,7 +19,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 BUDGET, SPENT, QUOTA = UUID(int=1), UUID(int=2), UUID(int=3)
 ONE, HELD = ExecutionId.of(1, UUID(int=11)), ExecutionId.of(1, UUID(int=12))

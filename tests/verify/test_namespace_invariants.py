@@ -21,7 +21,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 LANE = "lane"
 SPACES = ("a", "b")

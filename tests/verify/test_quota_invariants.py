@@ -19,7 +19,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 QUOTA = UUID(int=500)
 IDS = [ExecutionId.of(1, UUID(int=n)) for n in range(1, 7)]

@@ -28,7 +28,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 IDENT = ExecutionId.of(1, UUID(int=1))
 META, FRAME, SUMMARY, ATTEMPT = "ff_stream_meta", "ff_stream_frame", "ff_stream_summary", "ff_attempt"

@@ -27,7 +27,7 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 NAMES = ("waits", "resumed", "goes on", "timed", "cancelled", "ahead")
 IDS = {name: ExecutionId.of(1, UUID(int=at + 1)) for at, name in enumerate(NAMES)}

@@ -20,13 +20,13 @@ from flowfabric.cli import events as events_run
 from flowfabric.cli import flow as flow_run
 from flowfabric.cli import history as history_run
 from flowfabric.cli import migrate as migrate_run
-from flowfabric.cli import serving as server_run
+from flowfabric.cli import server as server_run
 from flowfabric.cli import signal as signal_run
 from flowfabric.cli import tail as tail_run
 from flowfabric.cli import verify as verify_run
 from flowfabric.cli import why as why_run
-from flowfabric.cli import working as worker_run
-from flowfabric.engine.streams import MAX_ATTEMPT_INDEX
+from flowfabric.cli import worker as worker_run
+from flowfabric.engine.streams.streams import MAX_ATTEMPT_INDEX
 from flowfabric.errors import FlowFabricError
 
 app = typer.Typer(

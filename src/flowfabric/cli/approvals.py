@@ -10,12 +10,12 @@ from msgspec import Struct, structs
 from rich.console import Console
 from rich.text import Text
 
+from flowfabric.cli.database import looking
 from flowfabric.cli.flow_view import clean
-from flowfabric.cli.looking import looking
 from flowfabric.engine.engine import Engine
 from flowfabric.model.waitpoint import Count, CountKind, WaitpointListed
-from flowfabric.rules import conditions
-from flowfabric.rules.explain_waits import THEN
+from flowfabric.rules.executions.explain_waits import THEN
+from flowfabric.rules.waits import conditions
 from flowfabric.store.port import GetAll, Row
 
 READ_AT_ONCE = 500

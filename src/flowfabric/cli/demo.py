@@ -19,7 +19,7 @@ from rich.table import Table
 
 from flowfabric.cli import demo_worker, verify
 from flowfabric.cli.demo_worker import LEASE_MS
-from flowfabric.codec.cursor import BEGINNING
+from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.engine.engine import Engine
 from flowfabric.verify.invariants import check
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import ClassVar
 
 from flowfabric.connect import SqliteBackend, sqlite_path
-from flowfabric.engine.kernel import Settings
+from flowfabric.engine.core import Settings
 from flowfabric.errors import EngineError, TransportError
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.lease import ClaimPolicy, Handle, LeaseRenewal, Work

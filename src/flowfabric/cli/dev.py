@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from flowfabric.cli import dev_child
-from flowfabric.cli.loading import Target, parsed
-from flowfabric.cli.working import SIGNALS, say
+from flowfabric.cli.app_loader import Target, parsed
+from flowfabric.cli.worker import SIGNALS, say
 from flowfabric.errors import ConfigError
 
 LOOK_S = 0.2

@@ -9,15 +9,15 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from flowfabric.cli.loading import Target, loaded, parsed
-from flowfabric.cli.serving import beside
-from flowfabric.cli.working import Wanted, in_memory, log_to_stderr, say, serve
+from flowfabric.cli.app_loader import Target, loaded, parsed
+from flowfabric.cli.server import beside
+from flowfabric.cli.worker import Wanted, in_memory, log_to_stderr, say, serve
 from flowfabric.connect import is_postgres
 from flowfabric.errors import FlowFabricError
 from flowfabric.observe import sentry
 from flowfabric.sdk.app import App
 from flowfabric.sdk.context import Context
-from flowfabric.sdk.failures import Parked
+from flowfabric.sdk.exceptions import Parked
 
 GRACE = "5s"
 

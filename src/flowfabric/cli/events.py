@@ -13,11 +13,11 @@ from msgspec import Struct, to_builtins
 from rich.console import Console
 from rich.text import Text
 
+from flowfabric.cli.database import chosen_db, looking
 from flowfabric.cli.flow_view import clean
-from flowfabric.cli.looking import chosen_db, looking
-from flowfabric.codec.cursor import BEGINNING
+from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.subscriptions import Subscription
+from flowfabric.engine.events.subscriptions import Subscription
 from flowfabric.errors import ConfigError, StreamBackpressure, ValidationError
 from flowfabric.model.event import ScannerFilter
 

@@ -10,16 +10,16 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from flowfabric.cli.database import looking
 from flowfabric.cli.flow_dot import dot
 from flowfabric.cli.flow_svg import svg
 from flowfabric.cli.flow_text import print_flow, when
 from flowfabric.cli.flow_view import FLOW_STYLES, clean, view_flow
-from flowfabric.cli.looking import looking
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 from flowfabric.ids import FLOW_PARTITIONS
 from flowfabric.model.flow import FlowListed, FlowSnapshot
-from flowfabric.rules.flows import count_members, derived_state
+from flowfabric.rules.flows.flows import count_members, derived_state
 
 STDOUT = "-"
 MAX_FLOWS_READ = 20_000

@@ -11,7 +11,7 @@ from msgspec import Struct
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound
 from flowfabric.model.flow import Edge, EdgeGroupSnapshot, FlowSnapshot, Member
-from flowfabric.rules.flows import count_members, derived_state, passes_data
+from flowfabric.rules.flows.flows import count_members, derived_state, passes_data
 from flowfabric.store.port import GetAll
 
 GONE = "gone"

@@ -11,8 +11,8 @@ from msgspec import Struct, to_builtins
 from rich.console import Console
 from rich.text import Text
 
+from flowfabric.cli.database import chosen_db, looking
 from flowfabric.cli.flow_view import clean
-from flowfabric.cli.looking import chosen_db, looking
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, NotFound
 from flowfabric.ids import ExecutionId, ExecutionIdError

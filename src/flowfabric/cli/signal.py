@@ -14,7 +14,7 @@ from msgspec import Struct
 from rich.console import Console
 from rich.text import Text
 
-from flowfabric.cli.looking import looking, writing
+from flowfabric.cli.database import looking, writing
 from flowfabric.codec.token import MAX_TOKEN_BYTES
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, NotFound, ValidationError, ValidationKind

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from msgspec import Struct
 from rich.console import Console
 
-from flowfabric.cli.looking import chosen_db, looking
+from flowfabric.cli.database import chosen_db, looking
 from flowfabric.cli.tail_text import Printer
 from flowfabric.cli.why import execution_id
 from flowfabric.codec import frame_id

@@ -11,16 +11,16 @@ from rich.table import Table
 
 from flowfabric.connect import read_tables
 from flowfabric.verify.invariants import CHECKS, Violation
-from flowfabric.verify.world import TABLES_READ, World, world_of
+from flowfabric.verify.snapshot import TABLES_READ, Snapshot, world_of
 
 SHOWN_VIOLATIONS = 20
 
 
-def load(url: str) -> World:
+def load(url: str) -> Snapshot:
     return world_of(read_tables(url, TABLES_READ))
 
 
-def summary(world: World) -> dict[str, int]:
+def summary(world: Snapshot) -> dict[str, int]:
     """What a person wants to know first, counted from the rows and the events."""
     states = Counter(execution.public_state for execution in world.executions.values())
     ends = {key: sum(e["outcome"] == "success" for e in events) for key, events in world.completions.items()}
@@ -50,12 +50,12 @@ def run(url: str, console: Console, *, as_json: bool) -> int:
     return 1 if violations else 0
 
 
-def _report(world: World, violations: list[Violation]) -> dict[str, Any]:
+def _report(world: Snapshot, violations: list[Violation]) -> dict[str, Any]:
     listed = [{"invariant": v.invariant, "subject": v.subject, "says": v.says} for v in violations]
     return {**{k.replace(" ", "_"): n for k, n in summary(world).items()}, "violations": listed}
 
 
-def _table(world: World, found: dict[str, list[Violation]]) -> Table:
+def _table(world: Snapshot, found: dict[str, list[Violation]]) -> Table:
     table = Table(title=f"{len(world.executions)} executions checked", title_justify="left")
     table.add_column("invariant")
     table.add_column("what must hold")

@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Protocol
 from uuid import UUID
 
 from flowfabric.engine.budget_backend import BudgetBackend
+from flowfabric.engine.events.subscriptions import Subscription
 from flowfabric.engine.flow_backend import FlowBackend
 from flowfabric.engine.holder_backend import HolderBackend
 from flowfabric.engine.poll_backend import PollBackend
@@ -14,11 +15,9 @@ from flowfabric.engine.quota_backend import QuotaBackend
 from flowfabric.engine.schedule_backend import ScheduleBackend
 from flowfabric.engine.step_backend import StepBackend
 from flowfabric.engine.stream_backend import StreamBackend
-from flowfabric.engine.subscriptions import Subscription
 from flowfabric.engine.suspension_backend import SuspensionBackend
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt, RetryScheduled
-from flowfabric.model.census import Census, LongWriter
 from flowfabric.model.event import CompletionEvent, LeaseEvent, OperatorEvent, ScannerFilter
 from flowfabric.model.execution import (
     AlreadyTerminal,
@@ -67,6 +66,7 @@ from flowfabric.model.lease import (
     RevokeLeaseArgs,
     Work,
 )
+from flowfabric.model.queue_stats import LongWriter, QueueStats
 from flowfabric.model.state import ExpirePhase, LaneState, PublicState
 from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs, WorkerInfo
 
@@ -296,7 +296,7 @@ class EngineBackend(
     ) -> dict[str, str | None]:
         """Stored columns as text. Unknown names and a missing execution read as None."""
 
-    async def census(self) -> Census:
+    async def census(self) -> QueueStats:
         """How many executions of which lane are in which state and have not ended; live workers; cancels that are owed."""
 
     async def oldest_overdue_ms(self) -> int:

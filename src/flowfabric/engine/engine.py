@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from flowfabric.engine.kernel import Settings
-from flowfabric.engine.polls import Polls
+from flowfabric.engine.core import Settings
+from flowfabric.engine.events.long_poll import LongPoll
 from flowfabric.model.lease import Capabilities
 from flowfabric.store.port import Store
 
@@ -58,7 +58,7 @@ _OFFERED_BY = {
 _OFFERED_NOWHERE = {"subscribe_instance_tags"}
 
 
-class Engine(Polls):
+class Engine(LongPoll):
     """Load, decide, commit, for every operation; the store is the only thing that differs."""
 
     def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:

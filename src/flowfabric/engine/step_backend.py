@@ -8,7 +8,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.model.lease import Handle
 from flowfabric.model.step import LastSuspension, StepRecord
-from flowfabric.store.hub import Waiter
+from flowfabric.store.wakeups import Waiter
 
 
 class StepBackend(Protocol):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 from uuid import UUID
 
-from flowfabric.engine.subscriptions import Subscription
+from flowfabric.engine.events.subscriptions import Subscription
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter, SignalEvent
 from flowfabric.model.execution import Page

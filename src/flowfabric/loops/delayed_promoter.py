@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.loop import BATCH, LoopSettings, Worklist
-from flowfabric.rules.executions import SWEEP_DELAYED
+from flowfabric.rules.executions.operator_actions import SWEEP_DELAYED
 
 
 class DelayedPromoter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.onlooker import NOBODY
+from flowfabric.engine.telemetry import NO_TELEMETRY
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import BATCH, LoopSettings, Worklist
 from flowfabric.model.lease import MarkedExpired, ReclaimCapExceeded
@@ -75,6 +75,6 @@ class LeaseExpiry:
 
 async def _tell(engine: Engine, marked: list[Row]) -> None:
     """Whose leases ran out, by lane, if anybody wants to know."""
-    if marked and engine.onlooker is not NOBODY:
+    if marked and engine.onlooker is not NO_TELEMETRY:
         for (lane,) in (await engine.store.load((GetAll("ff_exec_core", marked, ("lane_id",)),))).rows[0]:
             engine.onlooker.lease_expired(lane)

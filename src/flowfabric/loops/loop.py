@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
+from flowfabric.engine.core import CORE_COLUMNS, from_core_row
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.filters import passes
-from flowfabric.engine.kernel import LIGHT, light
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
 from flowfabric.store.port import GetAll, Scan
@@ -88,8 +88,8 @@ class Worklist:
         self._skipped = {ident: left - 1 for ident, left in self._skipped.items() if left > 1}
         done, after = 0, None
         while True:
-            loaded = await engine.store.load((Scan(index, group or {}, after, upto, BATCH, LIGHT),))
-            page = [light(row) for row in loaded.rows[0]]
+            loaded = await engine.store.load((Scan(index, group or {}, after, upto, BATCH, CORE_COLUMNS),))
+            page = [from_core_row(row) for row in loaded.rows[0]]
             done += await self._all(engine, [e.id for e in page if passes(e, self._wanted)], work)
             if len(page) < BATCH:
                 return done
@@ -100,7 +100,9 @@ class Worklist:
         self._skipped = {ident: left - 1 for ident, left in self._skipped.items() if left > 1}
         if idents and not self._wanted.empty:
             keys = [(ident.partition_index, ident.uuid) for ident in idents]
-            found = [light(row) for row in (await engine.store.load((GetAll("ff_exec_core", keys, LIGHT),))).rows[0]]
+            found = [
+                from_core_row(row) for row in (await engine.store.load((GetAll("ff_exec_core", keys, CORE_COLUMNS),))).rows[0]
+            ]
             idents = [e.id for e in found if passes(e, self._wanted)]
         return await self._all(engine, idents, work)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowfabric.engine.claims.routing import MAX_RELEASED
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.routes import MAX_RELEASED
 from flowfabric.loops.loop import LoopSettings, at_once_if_any
 
 PAGES = 10

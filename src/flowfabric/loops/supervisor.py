@@ -8,7 +8,7 @@ import math
 import time
 
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.onlooker import Onlooker
+from flowfabric.engine.telemetry import Telemetry
 from flowfabric.loops.budgets import BudgetReconciler, BudgetResets
 from flowfabric.loops.delayed_promoter import DelayedPromoter
 from flowfabric.loops.flows import (
@@ -26,7 +26,7 @@ from flowfabric.loops.route_releaser import RouteReleaser
 from flowfabric.loops.suspensions import PendingWaitpointExpiry, SuspensionTimeout
 from flowfabric.loops.time_limits import AttemptTimeout, ExecutionDeadline
 from flowfabric.loops.worker_reaper import WorkerReaper
-from flowfabric.store.hub import Waiter
+from flowfabric.store.wakeups import Waiter
 
 log = logging.getLogger("flowfabric.loops")
 
@@ -143,7 +143,7 @@ class Supervisor:
             await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks, self._restarts = {}, {}
 
-    def watched_by(self, onlooker: Onlooker) -> None:
+    def watched_by(self, onlooker: Telemetry) -> None:
         self._engine.watched_by(onlooker)
 
     async def _pass(self, loop: Loop) -> int:

@@ -9,9 +9,9 @@ from msgspec import Struct
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt
-from flowfabric.model.census import LongWriter
 from flowfabric.model.execution import Execution, Lane
 from flowfabric.model.flow import Edge, EdgeGroup
+from flowfabric.model.queue_stats import LongWriter
 from flowfabric.model.waitpoint import Suspension
 from flowfabric.model.worker import WorkerInfo
 

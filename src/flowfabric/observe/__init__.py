@@ -1,19 +1,24 @@
 """Metrics, logs and traces. Everything here is optional, and costs nothing where it is not asked for."""
 
-from flowfabric.observe.endpoint import Scrape, metrics_app
+from flowfabric.observe.instrument import (
+    TRACEPARENT,
+    push_from_environment,
+    tracing_from_environment,
+    watch,
+)
+from flowfabric.observe.instrumented import instrumented
 from flowfabric.observe.logs import log_to_stderr
 from flowfabric.observe.metrics import CONTENT_TYPE, Metrics
-from flowfabric.observe.observed import observed
-from flowfabric.observe.watching import TRACEPARENT, push_from_environment, tracing_from_environment, watch
+from flowfabric.observe.metrics_endpoint import Scrape, metrics_app
 
 __all__ = [
     "CONTENT_TYPE",
     "TRACEPARENT",
     "Metrics",
     "Scrape",
+    "instrumented",
     "log_to_stderr",
     "metrics_app",
-    "observed",
     "push_from_environment",
     "tracing_from_environment",
     "watch",

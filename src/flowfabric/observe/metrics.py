@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from flowfabric.engine.onlooker import Onlooker
+from flowfabric.engine.telemetry import Telemetry
 from flowfabric.errors import ConfigError
-from flowfabric.model.census import Census
+from flowfabric.model.queue_stats import QueueStats
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 QUICK_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -25,7 +25,7 @@ CATEGORIES = frozenset(
 )
 
 
-class Metrics(Onlooker):
+class Metrics(Telemetry):
     """`render()` is what a scraper gets. Safe to use from several threads."""
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class Metrics(Onlooker):
 
     # ---- samples
 
-    def sampled(self, census: Census) -> None:
+    def sampled(self, census: QueueStats) -> None:
         """Replaces the gauges. Lanes beyond the maximum are added up, and of their ages the highest is kept."""
         self.forget_samples()
         ages: dict[str, float] = {}

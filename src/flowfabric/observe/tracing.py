@@ -8,14 +8,14 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, cast
 
-from flowfabric.engine.around import Around, Operation
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.proxy import Operation, Proxy
 from flowfabric.errors import ConfigError, EngineError
 from flowfabric.model.lease import Handle
-from flowfabric.observe.otlp import resource
-from flowfabric.observe.watching import TRACEPARENT
+from flowfabric.observe.instrument import TRACEPARENT
+from flowfabric.observe.otel_env import resource
 from flowfabric.sdk.context import Context
-from flowfabric.sdk.failures import Parked
+from flowfabric.sdk.exceptions import Parked
 
 try:
     from opentelemetry import trace
@@ -126,7 +126,7 @@ class Tracing:
             wanted = OPERATIONS.get(name)
             return None if wanted is None else self._spanned(engine, name, wanted, operation)
 
-        return cast(Engine, Around(engine, wrap))
+        return cast(Engine, Proxy(engine, wrap))
 
     def _spanned(self, engine: Engine, name: str, wanted: tuple[str, ...], operation: Operation) -> Operation:
         called = tuple(inspect.signature(operation).parameters)[: len(wanted)]

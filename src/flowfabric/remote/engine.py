@@ -11,18 +11,18 @@ import msgspec
 from msgspec import structs
 
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.onlooker import NOBODY, Onlooker
-from flowfabric.engine.polls import MAX_POLL_MS, followed
+from flowfabric.engine.events.long_poll import MAX_POLL_MS, followed
+from flowfabric.engine.telemetry import NO_TELEMETRY, Telemetry
 from flowfabric.errors import ConfigError, Unavailable
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import Channel, ScannerFilter
 from flowfabric.model.lease import Handle
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrame, Visibility
-from flowfabric.remote.bell import Heard, RemoteBell
+from flowfabric.remote.remote_waiter import Heard, RemoteWaiter
 from flowfabric.remote.subscription import RemoteSubscription
 from flowfabric.remote.transport import Transport
+from flowfabric.wire.json_codec import decoder, encode
 from flowfabric.wire.operations import OPERATIONS, Operation, answer_type, request_type, signature
-from flowfabric.wire.values import decoder, encode
 
 PATH = "/v1/engine/"
 _WAITS = ("block_ms", "wait_ms")
@@ -38,7 +38,7 @@ class RemoteEngine:
     def __init__(self, url: str, token: str | None = None) -> None:
         self._transport = Transport(url, token)
         self._seen: dict[Heard, int] = {}
-        self.onlooker: Onlooker = NOBODY
+        self.onlooker: Telemetry = NO_TELEMETRY
 
     async def call(self, name: str, arguments: Any) -> Any:
         operation = OPERATIONS[name]
@@ -64,8 +64,8 @@ class RemoteEngine:
         await self.call("ping", request_type("ping")())
         return None
 
-    async def work_bell(self, *lanes: str, namespace: str | None = "default") -> RemoteBell:
-        return RemoteBell(self, lanes, namespace, self._seen)
+    async def work_bell(self, *lanes: str, namespace: str | None = "default") -> RemoteWaiter:
+        return RemoteWaiter(self, lanes, namespace, self._seen)
 
     def follow_stream(
         self,
@@ -109,7 +109,7 @@ class RemoteEngine:
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         """Its loops run on the server."""
 
-    def watched_by(self, onlooker: Onlooker) -> None:
+    def watched_by(self, onlooker: Telemetry) -> None:
         """What happens inside the engine, its server can tell; here it is only what the worker says."""
         self.onlooker = onlooker
 

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Generator
 from typing import TYPE_CHECKING, Any
 
-from flowfabric.engine.polls import MAX_EVENTS
+from flowfabric.engine.events.long_poll import MAX_EVENTS
 from flowfabric.errors import EngineError, StreamBackpressure, StreamDisconnected
 from flowfabric.model.event import Channel, ScannerFilter
 

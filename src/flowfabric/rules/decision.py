@@ -39,7 +39,7 @@ class Snapshot(Struct, frozen=True):
         return self.lane is not None and self.lane.is_held
 
 
-class Act(Struct, frozen=True, gc=False):
+class Commit(Struct, frozen=True, gc=False):
     """Commit this; then the answer is `result`, or what it makes of the commit. What is in `first` goes before, or none of it."""
 
     plan: Plan
@@ -47,20 +47,20 @@ class Act(Struct, frozen=True, gc=False):
     first: tuple[Plan, ...] = ()
 
 
-class Done(Struct, frozen=True, gc=False):
+class Return(Struct, frozen=True, gc=False):
     """Nothing to change; this is the answer."""
 
     result: Any = None
 
 
-class Refuse(Struct, frozen=True):
+class Reject(Struct, frozen=True):
     """Say this error. `mark` is a change that is kept although the call fails: an expired lease that was noticed."""
 
     error: EngineError
     mark: Plan | None = None
 
 
-Decision = Act | Done | Refuse
+Decision = Commit | Return | Reject
 
 
 class _Again:

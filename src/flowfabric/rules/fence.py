@@ -8,9 +8,9 @@ from flowfabric.errors import Contention, ContentionKind, NotFound, StateError, 
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields, LeaseFence
 from flowfabric.model.state import OPERATOR_OVERRIDE
-from flowfabric.plan import Cond, Form, Now, Pick, Plan, Ref, Update, Wake, Was
-from flowfabric.rules.decision import Refuse, Snapshot
-from flowfabric.rules.parts import EXEC, FULL_TIME_AGAIN, MOVED, UNCHANGED, granted_event, named
+from flowfabric.plan import After, Before, Cond, Form, Now, Pick, Plan, Update, Wake
+from flowfabric.rules.decision import Reject, Snapshot
+from flowfabric.rules.fragments import EXEC, FULL_TIME_AGAIN, MOVED, UNCHANGED, granted_event, named
 from flowfabric.rules.states import canonical, entering, is_ended
 
 _LOSE = {
@@ -18,7 +18,7 @@ _LOSE = {
     **entering("LOST", detail="lease expired, awaiting reclaim"),
     "attempt_state": "attempt_interrupted",
     "lease_expired_at": Now(),
-    "expired_epoch": Was("lease_epoch"),
+    "expired_epoch": Before("lease_epoch"),
     "interrupt_cause": "lease_expired",
     **FULL_TIME_AGAIN,
 }
@@ -28,13 +28,13 @@ MARK_EXPIRED = Form(
     "mark_expired",
     Update(EXEC, (*UNCHANGED, *_RAN_OUT), _LOSE),
     granted_event("expired"),
-    Wake("leased", at=Ref("lease_expires_at_ms")),
+    Wake("leased", at=After("lease_expires_at_ms")),
 )
 SWEEP_EXPIRED = Form(
     "sweep_expired",
     Update(EXEC, _RAN_OUT, _LOSE),
     granted_event("expired"),
-    Wake("leased", at=Ref("lease_expires_at_ms")),
+    Wake("leased", at=After("lease_expires_at_ms")),
     pick=Pick("leased", upto=Now()),
     returning=("partition_key", "execution_id"),
 )
@@ -88,57 +88,57 @@ def out_of_time(execution: Execution, snapshot: Snapshot) -> bool:
     return limit is not None and limit <= snapshot.now_ms
 
 
-def check_handle(snapshot: Snapshot, handle: HandleFields, *, marks: bool = True) -> Refuse | None:
+def check_handle(snapshot: Snapshot, handle: HandleFields, *, marks: bool = True) -> Reject | None:
     """None when the handle's lease is the current, live one."""
     execution = snapshot.execution
     if execution is None:
-        return Refuse(NotFound("execution", handle.execution_id))
+        return Reject(NotFound("execution", handle.execution_id))
     if snapshot.attempt is None:
-        return Refuse(NotFound("attempt", f"{handle.attempt_index} of {handle.execution_id}"))
+        return Reject(NotFound("attempt", f"{handle.attempt_index} of {handle.execution_id}"))
     if execution.expired_epoch == handle.lease_epoch:
-        return Refuse(StateError(StateKind.LEASE_EXPIRED))
+        return Reject(StateError(StateKind.LEASE_EXPIRED))
     if execution.lease_epoch != handle.lease_epoch or execution.attempt_index != handle.attempt_index:
-        return Refuse(Contention(ContentionKind.LEASE_CONFLICT))
+        return Reject(Contention(ContentionKind.LEASE_CONFLICT))
     if snapshot.attempt.lease_id != handle.lease_id:
-        return Refuse(Contention(ContentionKind.LEASE_CONFLICT))
+        return Reject(Contention(ContentionKind.LEASE_CONFLICT))
     refused = _check_live(snapshot, execution, marks=marks)
     if refused is None and execution.current_worker_instance_id != handle.worker_instance_id:
-        return Refuse(Contention(ContentionKind.LEASE_CONFLICT))
+        return Reject(Contention(ContentionKind.LEASE_CONFLICT))
     return refused
 
 
-def check_fence(snapshot: Snapshot, fence: LeaseFence | None, attempt_index: int, source: str | None) -> Refuse | None:
+def check_fence(snapshot: Snapshot, fence: LeaseFence | None, attempt_index: int, source: str | None) -> Reject | None:
     """The typed form. `source` is None where even an operator must show the fence."""
     execution = snapshot.execution
     if execution is None:
-        return Refuse(NotFound("execution"))
+        return Reject(NotFound("execution"))
     if fence is None and source != OPERATOR_OVERRIDE:
-        return Refuse(ValidationError(ValidationKind.INVALID_INPUT, "fence_required"))
+        return Reject(ValidationError(ValidationKind.INVALID_INPUT, "fence_required"))
     if fence is not None and execution.expired_epoch == fence.lease_epoch:
-        return Refuse(StateError(StateKind.LEASE_EXPIRED))
+        return Reject(StateError(StateKind.LEASE_EXPIRED))
     refused = _check_live(snapshot, execution, marks=True)
     if refused is not None or fence is None:
         return refused
     stored = (execution.attempt_index, execution.current_attempt_id, execution.current_lease_id, execution.lease_epoch)
     if stored != (attempt_index, fence.attempt_id, fence.lease_id, fence.lease_epoch):
-        return Refuse(StateError(StateKind.STALE_LEASE))
+        return Reject(StateError(StateKind.STALE_LEASE))
     return None
 
 
-def _check_live(snapshot: Snapshot, execution: Execution, *, marks: bool) -> Refuse | None:
+def _check_live(snapshot: Snapshot, execution: Execution, *, marks: bool) -> Reject | None:
     if execution.lifecycle_phase != "active":
-        return Refuse(not_active(execution))
+        return Reject(not_active(execution))
     if execution.ownership_state == "lease_revoked":
-        return Refuse(StateError(StateKind.LEASE_REVOKED))
+        return Reject(StateError(StateKind.LEASE_REVOKED))
     expires = execution.lease_expires_at_ms
     if execution.ownership_state == "leased" and expires is not None and expires > snapshot.now_ms:
         return (
-            Refuse(StateError(StateKind.LEASE_EXPIRED, "the attempt exceeded its timeout"))
+            Reject(StateError(StateKind.LEASE_EXPIRED, "the attempt exceeded its timeout"))
             if out_of_time(execution, snapshot)
             else None
         )
     mark = mark_expired(execution) if marks and execution.ownership_state == "leased" else None
-    return Refuse(StateError(StateKind.LEASE_EXPIRED), mark)
+    return Reject(StateError(StateKind.LEASE_EXPIRED), mark)
 
 
 HELD_COLUMNS = ("execution_id", "current_lease_id", "lifecycle_phase", "ownership_state")

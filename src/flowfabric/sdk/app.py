@@ -15,23 +15,23 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, invalid
 from flowfabric.ids import ExecutionId, ExecutionIdError, lane_id
 from flowfabric.ids import name as checked_name
-from flowfabric.layers.layer import Layer, checked, with_layers
+from flowfabric.middleware.layer import Layer, checked, with_layers
 from flowfabric.model.policy import RetentionPolicy
 from flowfabric.sdk.budgets import Budget, budget_id
 from flowfabric.sdk.children import JOIN
 from flowfabric.sdk.context import Context
-from flowfabric.sdk.failures import Retry, UnknownTask
+from flowfabric.sdk.durations import Span
+from flowfabric.sdk.exceptions import Retry, UnknownTask
 from flowfabric.sdk.flow import FlowBuilder
-from flowfabric.sdk.joins import joining
-from flowfabric.sdk.payloads import Codec
+from flowfabric.sdk.join_task import joining
 from flowfabric.sdk.quotas import Quota, quota_id
-from flowfabric.sdk.results import Results
+from flowfabric.sdk.result_waiter import Results
 from flowfabric.sdk.retention import Retention, ages, merged
 from flowfabric.sdk.run import Run
 from flowfabric.sdk.schedules import Schedule
 from flowfabric.sdk.schedules import made as made_schedule
+from flowfabric.sdk.serialization import Codec
 from flowfabric.sdk.task import P, R, Task, capability_of
-from flowfabric.sdk.times import Span
 
 T = TypeVar("T")
 Middleware = Callable[[Context, Callable[[], Awaitable[Any]]], Awaitable[Any]]

@@ -12,8 +12,8 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, NotFound
 from flowfabric.model.budget import BudgetCreated, CreateBudgetArgs, HardLimitAction, UpdateBudgetArgs
 from flowfabric.sdk.changed_limits import changed
-from flowfabric.sdk.failures import UnknownBudget
-from flowfabric.sdk.times import Span, millis
+from flowfabric.sdk.durations import Span, millis
+from flowfabric.sdk.exceptions import UnknownBudget
 
 _NAMES = UUID("6ef4c1f0-6f52-5b0a-9d5e-0d1f3a3f7c11")
 

@@ -23,8 +23,8 @@ from flowfabric.model.execution import CreateExecutionArgs, ExecutionOutcome, Re
 from flowfabric.model.flow import ENDED, GraphEdge, Member, Parent, SubmitFlowArgs
 from flowfabric.model.policy import ExecutionPolicy, RoutingRequirements
 from flowfabric.model.waitpoint import ConditionMet, ReasonCode, Single, SuspendArgs, UsePending
-from flowfabric.sdk.failures import ChildFailed, Retry, StepError
-from flowfabric.sdk.payloads import sealed, to_json, unsealed
+from flowfabric.sdk.exceptions import ChildFailed, Retry, StepError
+from flowfabric.sdk.serialization import sealed, to_json, unsealed
 
 if TYPE_CHECKING:
     from flowfabric.sdk.context import Context

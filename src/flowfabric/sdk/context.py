@@ -26,15 +26,15 @@ from flowfabric.model.waitpoint import (
     Single,
 )
 from flowfabric.sdk.budgets import budget_id, told_of_unknown
-from flowfabric.sdk.calls import called
+from flowfabric.sdk.call_user_code import called
 from flowfabric.sdk.children import CHILDREN, MAX_CHILDREN, Call, Family, family, results
-from flowfabric.sdk.failures import BudgetExceeded, Parked, PayloadError, Rejected, StepError
-from flowfabric.sdk.order import STEP, Order
-from flowfabric.sdk.payloads import from_json, result_of, sealed, to_json, unsealed
-from flowfabric.sdk.times import Span, millis
-from flowfabric.sdk.tries import is_away, is_lost, persist
+from flowfabric.sdk.durations import Span, millis
+from flowfabric.sdk.exceptions import BudgetExceeded, Parked, PayloadError, Rejected, StepError
+from flowfabric.sdk.retry import is_away, is_lost, persist
+from flowfabric.sdk.serialization import from_json, result_of, sealed, to_json, unsealed
+from flowfabric.sdk.step_order import STEP, StepOrder
 from flowfabric.sdk.waiting import wait_for
-from flowfabric.sdk.waits import Decision, Notify, Signal, Wait, decided, schema_of
+from flowfabric.sdk.waitpoints import Decision, Notify, Signal, Wait, decided, schema_of
 
 if TYPE_CHECKING:
     from flowfabric.engine.engine import Engine
@@ -59,9 +59,9 @@ class Context:
         self._records: dict[int, StepRecord] | None = {} if self._first else None
 
     @cached_property
-    def order(self) -> Order:
+    def order(self) -> StepOrder:
         """Made when the first step is reached: many tasks have none."""
-        found = Order(self.task, self._loop)
+        found = StepOrder(self.task, self._loop)
         if self._ended:
             found.end()
         return found

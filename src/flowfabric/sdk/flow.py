@@ -13,8 +13,8 @@ from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
 from flowfabric.sdk.inputs import FIRST, SUCCEEDED
 from flowfabric.sdk.options import Options
-from flowfabric.sdk.payloads import SUBMIT_OPTIONS
 from flowfabric.sdk.run import Run
+from flowfabric.sdk.serialization import SUBMIT_OPTIONS
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App

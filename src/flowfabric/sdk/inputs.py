@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from flowfabric.ids import ExecutionId
-from flowfabric.sdk.failures import PayloadError
+from flowfabric.sdk.exceptions import PayloadError
 
 if TYPE_CHECKING:
     from flowfabric.model.execution import ExecutionOutcome

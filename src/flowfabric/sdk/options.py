@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.ids import tag_key_is_valid
 from flowfabric.model.execution import CreateExecutionArgs
-from flowfabric.sdk.times import Span, millis
+from flowfabric.sdk.durations import Span, millis
 
 if TYPE_CHECKING:
     from flowfabric.engine.engine import Engine

@@ -19,7 +19,7 @@ from flowfabric.model.quota import (
     UpdateQuotaPolicyArgs,
 )
 from flowfabric.sdk.changed_limits import changed
-from flowfabric.sdk.times import Span, millis
+from flowfabric.sdk.durations import Span, millis
 
 _NAMES = UUID("0b7e2c55-3f0c-5a41-8d0e-6a4f1c2d9b73")
 

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from flowfabric.errors import ConfigError
 from flowfabric.model.policy import RetentionPolicy
-from flowfabric.sdk.times import Span, millis
+from flowfabric.sdk.durations import Span, millis
 
 SHORTEST_MS = 1_000
 

@@ -13,13 +13,13 @@ from flowfabric.model.explanation import Explanation
 from flowfabric.model.history import HistoryEntry
 from flowfabric.model.stream import StreamFrame, Visibility
 from flowfabric.model.waitpoint import DeliverSignalArgs
-from flowfabric.sdk.failures import RunCancelled, RunError, RunExpired, RunFailed, RunSkipped
-from flowfabric.sdk.payloads import to_json, unsealed
-from flowfabric.sdk.times import Span, millis
+from flowfabric.sdk.durations import Span, millis
+from flowfabric.sdk.exceptions import RunCancelled, RunError, RunExpired, RunFailed, RunSkipped
+from flowfabric.sdk.serialization import to_json, unsealed
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App
-    from flowfabric.sdk.results import Heard
+    from flowfabric.sdk.result_waiter import Heard
     from flowfabric.sdk.task import Task
 
 R = TypeVar("R")

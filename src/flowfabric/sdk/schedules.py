@@ -16,7 +16,7 @@ from flowfabric.errors import ConfigError, EngineError
 from flowfabric.ids import name as checked_name
 from flowfabric.model.schedule import ScheduleMark
 from flowfabric.sdk.cron import Cron
-from flowfabric.sdk.failures import IdempotencyConflict
+from flowfabric.sdk.exceptions import IdempotencyConflict
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App

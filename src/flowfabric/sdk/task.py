@@ -16,14 +16,14 @@ from flowfabric.model.attempt import ATTEMPT_TIMEOUT
 from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs, Duplicate
 from flowfabric.model.policy import TASK, ExecutionPolicy, RetentionPolicy, RoutingRequirements, TimeoutPolicy
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
-from flowfabric.sdk.blocking import Context as BlockingContext
 from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
-from flowfabric.sdk.failures import IdempotencyConflict, Retry
+from flowfabric.sdk.durations import Span, millis
+from flowfabric.sdk.exceptions import IdempotencyConflict, Retry
 from flowfabric.sdk.options import Options, checked_tags
-from flowfabric.sdk.payloads import SUBMIT_OPTIONS, Signature, sealed
 from flowfabric.sdk.run import Run
-from flowfabric.sdk.times import Span, millis
+from flowfabric.sdk.serialization import SUBMIT_OPTIONS, Signature, sealed
+from flowfabric.sdk.sync_context import Context as BlockingContext
 
 if TYPE_CHECKING:
     from flowfabric.sdk.app import App

@@ -9,8 +9,8 @@ from uuid import UUID, uuid4
 
 from flowfabric.errors import StateError, StateKind
 from flowfabric.model.waitpoint import Binding, ConditionMet, FreshWaitpoint, PendingWaitpoint, ResumeSignal, UsePending
-from flowfabric.sdk.calls import called
-from flowfabric.sdk.waits import OpenWaitpoint, Signal, Wait, answered, kept
+from flowfabric.sdk.call_user_code import called
+from flowfabric.sdk.waitpoints import OpenWaitpoint, Signal, Wait, answered, kept
 
 if TYPE_CHECKING:
     from flowfabric.sdk.context import Context

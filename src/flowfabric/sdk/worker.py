@@ -23,17 +23,17 @@ from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.model.lease import MAX_CLAIM_BATCH, ClaimPolicy, Handle, Work
 from flowfabric.model.worker import NotRegistered, RegisterWorkerArgs
+from flowfabric.sdk.active_run import Running
 from flowfabric.sdk.app import App, Middleware
-from flowfabric.sdk.caller import Caller
 from flowfabric.sdk.context import Context
-from flowfabric.sdk.ends import Ends
-from flowfabric.sdk.renewer import Renewer
-from flowfabric.sdk.room import Room
-from flowfabric.sdk.running import Running
+from flowfabric.sdk.durations import Span, millis
+from flowfabric.sdk.invoke import Invoker
+from flowfabric.sdk.lease_renewer import LeaseRenewer
+from flowfabric.sdk.reporter import Reporter
+from flowfabric.sdk.retry import passes
 from flowfabric.sdk.schedules import Ticker
-from flowfabric.sdk.times import Span, millis
-from flowfabric.sdk.tries import passes
-from flowfabric.store.hub import Waiter
+from flowfabric.sdk.slots import Slots
+from flowfabric.store.wakeups import Waiter
 
 log = logging.getLogger("flowfabric.worker")
 
@@ -73,10 +73,10 @@ class Worker:
         self.capabilities = sorted({*app.capabilities, *capabilities})
         self.worker_id = worker_id or Path(sys.argv[0] or "python").stem or "python"
         self.instance_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
-        self._room = Room(concurrency)
+        self._room = Slots(concurrency)
         self._bell: Waiter | None = None
         self._lease_ms, self._grace_ms = millis(lease, "lease"), millis(grace, "grace")
-        self._caller = Caller(
+        self._caller = Invoker(
             app, {type(each): each for each in (*app.state, *state)}, [*app.middleware, *middleware], concurrency
         )
         self._loops = loops
@@ -85,7 +85,7 @@ class Worker:
         self._stopping = asyncio.Event()
         self._is_dead = False
         self._claimer: asyncio.Task[None] | None = None
-        self._renewer = Renewer(app, self._lease_ms)
+        self._renewer = LeaseRenewer(app, self._lease_ms)
         self._ticker: Ticker | None = None
         self.done = 0
 
@@ -102,7 +102,7 @@ class Worker:
         if self._stopping.is_set() or self._claimer is not None:
             raise ConfigError("worker: it runs or has been stopped already; make another one")
         engine = await self.app.engine()
-        self._ends = Ends(engine, partial(self._complete, engine))
+        self._ends = Reporter(engine, partial(self._complete, engine))
         if self._loops:
             start = getattr(engine, "with_scanners", lambda _: None)
             start(self._loops if isinstance(self._loops, LoopSettings) else None)
@@ -161,7 +161,7 @@ class Worker:
         """
         before = self.done
         engine = await self.app.engine()
-        self._ends = Ends(engine, partial(self._complete, engine))
+        self._ends = Reporter(engine, partial(self._complete, engine))
         while True:
             ended = self.done
             taken = await self._claim_some(engine) if most is None or ended - before < most else 0

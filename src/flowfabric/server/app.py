@@ -21,16 +21,16 @@ from starlette.types import ASGIApp
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, EngineError, NotFound, ValidationError
-from flowfabric.server import binding, local, owning
+from flowfabric.server import local, ownership, tenancy
+from flowfabric.server.auth import ANYBODY, Caller, Tokens, tokens_of
+from flowfabric.server.concurrency import Permits
 from flowfabric.server.config import ServerSettings
-from flowfabric.server.crowd import vouch
-from flowfabric.server.permits import Permits
+from flowfabric.server.connection_limits import vouch
+from flowfabric.server.pending_claims import Waits
 from flowfabric.server.route import Ask, Missing, Refusal, Reply, Route, Undo
-from flowfabric.server.table import ROUTES, opened
-from flowfabric.server.tokens import ANYBODY, Caller, Tokens, tokens_of
-from flowfabric.server.waits import Waits
+from flowfabric.server.route_list import ROUTES, opened
 from flowfabric.wire.errors import MEDIA_TYPE, Problem, problem_of
-from flowfabric.wire.values import decoder, encode
+from flowfabric.wire.json_codec import decoder, encode
 
 log = logging.getLogger("flowfabric.server")
 
@@ -62,7 +62,7 @@ class Server:
         self.tokens: Tokens = tokens_of(settings.api_token or None, settings.api_tokens_file or None)
         self.streams = Permits("stream_ops", settings.max_concurrent_stream_ops)
         self.rotations = Permits("admin_rotate", 1)
-        self.namespaces = binding.Namespaces(engine)
+        self.namespaces = tenancy.Namespaces(engine)
         self.waits = Waits(engine)
         self.background: set[asyncio.Task[Any]] = set()
         self.stopping = asyncio.Event()
@@ -191,7 +191,7 @@ class _Endpoint:
                 dict(request.headers),
             )
             if caller.namespace is not None or caller.lanes is not None:
-                await binding.check(route, ask)
+                await tenancy.check(route, ask)
             with self._server.streams.one() if route.streams else nullcontext():
                 return _response(await (self._unless_stopping(route, ask, request) if route.waits else route.handler(ask)))
         except ClientDisconnect:
@@ -246,7 +246,7 @@ class _Endpoint:
         except TimeoutError:
             raise _Answered(_problem(408, "the request took too long to arrive")) from None
         try:
-            data = owning.body_of(route, b"".join(parts), caller.namespace)
+            data = ownership.body_of(route, b"".join(parts), caller.namespace)
             return _form(route, data) if route.form else decoder(route.body)(data)
         except msgspec.ValidationError as error:
             raise _Answered(_bad_json(422, str(error))) from None
@@ -299,7 +299,7 @@ def _query(route: Route, request: Request, caller: Caller) -> Any:
     if route.query is None:
         return None
     try:
-        return msgspec.convert(owning.query_of(route, request.query_params, caller.namespace), route.query, strict=False)
+        return msgspec.convert(ownership.query_of(route, request.query_params, caller.namespace), route.query, strict=False)
     except msgspec.ValidationError as error:
         raise _Answered(_problem(400, f"invalid query: {error}", code="invalid_input")) from None
 

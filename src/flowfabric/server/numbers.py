@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from flowfabric.engine.checks import MAX_TIMESTAMP_MS
+from flowfabric.engine.validation import MAX_TIMESTAMP_MS
 
 MAX_I64 = 2**63 - 1
 I32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]

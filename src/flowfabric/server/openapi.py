@@ -15,7 +15,7 @@ from msgspec import NODEFAULT
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.server.route import Route
-from flowfabric.server.table import ROUTES
+from flowfabric.server.route_list import ROUTES
 from flowfabric.wire.errors import MEDIA_TYPE, Problem
 
 _PARAMETER = re.compile(r"\{(\w+)\}")

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from flowfabric.engine.checks import MAX_TIMESTAMP_MS
+from flowfabric.engine.validation import MAX_TIMESTAMP_MS
 from flowfabric.ids import parse_uuid
 from flowfabric.model.policy import MAX_COUNT, MAX_DURATION_MS
 from flowfabric.server.numbers import I32, I64, U32, U64

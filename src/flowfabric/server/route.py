@@ -11,7 +11,7 @@ from msgspec import Struct
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
-from flowfabric.server.tokens import Caller
+from flowfabric.server.auth import Caller
 from flowfabric.wire.operations import Bound, Role
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flowfabric.plan import Add, Arg, Cond, Form, Fresh, Guard, Item, Now, Once, Ref, Span, Text, Until, Was, When
+from flowfabric.plan import Add, After, Arg, Before, Cond, Form, Fresh, Guard, Item, Now, Once, Span, Text, Until, When
 from flowfabric.store.port import Row
 from flowfabric.store.schema import Column, Table
 
@@ -48,9 +48,9 @@ class Call:
         match value:
             case Arg(name=name):
                 return self.args[name]
-            case Was(column=column):
+            case Before(column=column):
                 return self.before[column]
-            case Ref(column=column):
+            case After(column=column):
                 return self.after[column]
             case Now(plus=plus):
                 extra = self.value(plus)
@@ -78,7 +78,7 @@ class Call:
                 return value
 
     def returned(self, form: Form) -> Row:
-        return tuple(self.before[c.column] if isinstance(c, Was) else self.after[c] for c in form.returning)
+        return tuple(self.before[c.column] if isinstance(c, Before) else self.after[c] for c in form.returning)
 
     def cond(self, cond: Cond, row: Record) -> bool:
         wanted = cond.value if cond.op == "in" else self.value(cond.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from flowfabric.model.state import ENDED_PHASES, FAILED_OUTCOMES
 from flowfabric.plan import Cond
-from flowfabric.store.shape import Index
+from flowfabric.store.table import Index
 
 _RUNNABLE = Cond("lifecycle_phase", "=", "runnable")
 _READY = (_RUNNABLE, Cond("eligibility_state", "=", "eligible_now"))

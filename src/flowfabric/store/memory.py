@@ -34,9 +34,9 @@ from flowfabric.plan import (
 )
 from flowfabric.store.clock import Clock, Ratchet, system_clock
 from flowfabric.store.evaluate import TESTS, Call, Key, Record, RefusedAt, changed, default_of, key_of
-from flowfabric.store.hub import Hub, Topic
 from flowfabric.store.port import Get, GetAll, Loaded, Read, Row, ScanAll, Store, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table, channels_of
+from flowfabric.store.wakeups import Topic, Wakeups
 
 
 class MemoryStore:
@@ -47,7 +47,7 @@ class MemoryStore:
     durability = "none (memory)"
 
     def __init__(self, clock: Clock = system_clock) -> None:
-        self.hub = Hub()
+        self.hub = Wakeups()
         self.clock = Ratchet(clock)
         self._tables: dict[str, dict[Key, Record]] = {name: {} for name in TABLES}
         self._last_event: dict[str, int] = {name: 0 for name, t in TABLES.items() if t.columns[0].kind == "auto"}

@@ -7,11 +7,11 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from flowfabric.model.census import LongWriter
 from flowfabric.model.lease import BackendTag
+from flowfabric.model.queue_stats import LongWriter
 from flowfabric.plan import Answer, Plan, Refused
-from flowfabric.store.hub import Hub
 from flowfabric.store.schema import INDEXES
+from flowfabric.store.wakeups import Wakeups
 
 Row = tuple[Any, ...]
 
@@ -100,7 +100,7 @@ class Store(Protocol):
     def durability(self) -> str: ...
 
     @property
-    def hub(self) -> Hub: ...
+    def hub(self) -> Wakeups: ...
 
     def prepare(self) -> Awaitable[str | None]:
         """Makes the schema current; what was done, or None."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from flowfabric.plan import Form, Insert
 from flowfabric.store.indexes import INDEXES
-from flowfabric.store.shape import Child, Column, Index, Table, table
+from flowfabric.store.table import Child, Column, Index, Table, table
 
 __all__ = ["INDEXES", "OUTBOXES", "TABLES", "Child", "Column", "Index", "Table", "channels_of"]
 

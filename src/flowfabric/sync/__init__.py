@@ -1,6 +1,6 @@
 """The same names for programs without an event loop: every call waits until it is done."""
 
-from flowfabric.sdk.blocking import Context
+from flowfabric.sdk.sync_context import Context
 from flowfabric.sync.app import App
 from flowfabric.sync.flow import FlowBuilder, Node, all_of, any_of, quorum, race
 from flowfabric.sync.run import Run

@@ -9,12 +9,12 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.sdk.app import App as AsyncApp
 from flowfabric.sdk.budgets import Budget
-from flowfabric.sdk.failures import Retry
+from flowfabric.sdk.durations import Span
+from flowfabric.sdk.exceptions import Retry
 from flowfabric.sdk.quotas import Quota
 from flowfabric.sdk.retention import Retention
 from flowfabric.sdk.task import P, R
 from flowfabric.sdk.task import Task as AsyncTask
-from flowfabric.sdk.times import Span
 from flowfabric.sync.background import background
 from flowfabric.sync.flow import FlowBuilder
 from flowfabric.sync.run import Run

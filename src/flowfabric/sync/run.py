@@ -11,8 +11,8 @@ from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.model.explanation import Explanation
 from flowfabric.model.history import HistoryEntry
 from flowfabric.model.stream import StreamFrame
+from flowfabric.sdk.durations import Span
 from flowfabric.sdk.run import Run as AsyncRun
-from flowfabric.sdk.times import Span
 from flowfabric.sync.background import background
 
 R = TypeVar("R")

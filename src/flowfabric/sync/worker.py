@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowfabric.sdk.times import Span
+from flowfabric.sdk.durations import Span
 from flowfabric.sdk.worker import Worker as AsyncWorker
 from flowfabric.sync.app import App
 from flowfabric.sync.background import background

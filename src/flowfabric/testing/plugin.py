@@ -26,7 +26,7 @@ from flowfabric.sdk.app import App
 from flowfabric.sdk.worker import Worker
 from flowfabric.testing.backends import BACKENDS, Database, made, missing
 from flowfabric.testing.faults import Faults
-from flowfabric.testing.virtual import VirtualClock
+from flowfabric.testing.virtual_clock import VirtualClock
 
 MARKER = "ff_backend"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from flowfabric.verify.snapshot import Snapshot
 from flowfabric.verify.violation import Check, Violation
-from flowfabric.verify.world import World
 
 
-def usage_within_limits(world: World) -> Iterator[Violation]:
+def usage_within_limits(world: Snapshot) -> Iterator[Violation]:
     """I13: never below nothing, never above the highest hard limit there was."""
     for (budget, dimension), used in world.usage.items():
         policy = world.budgets.get(budget)
@@ -18,7 +18,7 @@ def usage_within_limits(world: World) -> Iterator[Violation]:
             yield Violation("I13", str(budget), f"{dimension}: {used} used, the limit is {hard or 'none'}")
 
 
-def accounts_are_covered(world: World) -> Iterator[Violation]:
+def accounts_are_covered(world: Snapshot) -> Iterator[Violation]:
     """I13: what executions are charged with was counted."""
     for (budget, dimension), charged in world.accounts.items():
         used = world.usage.get((budget, dimension), 0)

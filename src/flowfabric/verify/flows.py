@@ -10,8 +10,8 @@ from typing import Any
 from flowfabric.model.execution import Execution
 from flowfabric.model.flow import ENDED, Edge, EdgeGroup, stored_edge_policy
 from flowfabric.model.state import ENDED_PHASES
+from flowfabric.verify.snapshot import GroupKey, Key, Snapshot
 from flowfabric.verify.violation import Check, Violation, about
-from flowfabric.verify.world import GroupKey, Key, World
 
 STATES = ("pending", "satisfied", "impossible")
 
@@ -24,7 +24,7 @@ def _over(execution: Execution) -> bool:
     return execution.lifecycle_phase in ENDED_PHASES
 
 
-def groups_count_their_edges(world: World) -> Iterator[Violation]:
+def groups_count_their_edges(world: Snapshot) -> Iterator[Violation]:
     """Groups: a group counts exactly its applied edges, each once, by how it ended."""
     for key, edges in world.inbound.items():
         applied = [edge for edge in edges if edge.applied_at_ms is not None]
@@ -41,7 +41,7 @@ def groups_count_their_edges(world: World) -> Iterator[Violation]:
             yield Violation("groups", about(_child(key)), f"counts {counted} good, lost and open edges, there are {found}")
 
 
-def groups_fired_by_the_rule(world: World) -> Iterator[Violation]:
+def groups_fired_by_the_rule(world: Snapshot) -> Iterator[Violation]:
     """Groups: what a group says of itself is what its counters say, and what they said when it fired."""
     for key, group in world.groups.items():
         if group.group_state not in STATES:
@@ -70,7 +70,7 @@ def _explained(group: EdgeGroup, edges: list[Edge]) -> bool:
     return impossible or bool(late)
 
 
-def nobody_runs_early(world: World) -> Iterator[Violation]:
+def nobody_runs_early(world: Snapshot) -> Iterator[Violation]:
     """I18: a member that nobody has claimed yet is not claimable while it waits for others."""
     for key, group in world.groups.items():
         member = world.executions.get(_child(key))
@@ -83,7 +83,7 @@ def nobody_runs_early(world: World) -> Iterator[Violation]:
             yield Violation("I18", about(_child(key)), says)
 
 
-def losers_are_on_the_queue(world: World) -> Iterator[Violation]:
+def losers_are_on_the_queue(world: Snapshot) -> Iterator[Violation]:
     """Siblings: a group that has siblings to cancel has fired, was told to cancel them, and somebody will look at it."""
     for key, group in world.groups.items():
         if not group.cancel_siblings_pending_flag:
@@ -103,7 +103,7 @@ def losers_are_on_the_queue(world: World) -> Iterator[Violation]:
             yield Violation("siblings", about(_child(key)), f"has siblings to cancel, but {wrong}")
 
 
-def graphs_are_whole(world: World) -> Iterator[Violation]:
+def graphs_are_whole(world: Snapshot) -> Iterator[Violation]:
     """Graphs: edges join members of their flow, ends carry its id, and the flow counts as many edges as there are."""
     edges: Counter[Key] = Counter()
     for key, several in world.inbound.items():
@@ -125,7 +125,7 @@ def graphs_are_whole(world: World) -> Iterator[Violation]:
                 yield Violation("graphs", about(exec_key), f"event {event['event_id']} tells another flow of its end")
 
 
-def nothing_refers_to_a_removed_row(world: World) -> Iterator[Violation]:
+def nothing_refers_to_a_removed_row(world: Snapshot) -> Iterator[Violation]:
     """I23: a member that has not ended still has its upstreams."""
     for key, edges in world.inbound.items():
         member = world.executions.get(_child(key))
@@ -136,7 +136,7 @@ def nothing_refers_to_a_removed_row(world: World) -> Iterator[Violation]:
                 yield Violation("I23", about(_child(key)), f"comes after {edge.upstream_eid}, which was removed")
 
 
-def settled_flows_have_ended(world: World) -> Iterator[Violation]:
+def settled_flows_have_ended(world: Snapshot) -> Iterator[Violation]:
     """I26: a settled flow has no member that has not ended."""
     for key, member in world.executions.items():
         flow = None if member.flow_id is None else world.flows.get((key[0], member.flow_id))
@@ -158,7 +158,7 @@ FLOW_CHECKS: dict[str, Check] = {
 # ---- checks that hold only while nothing is under way
 
 
-def ends_were_heard(world: World) -> Iterator[Violation]:
+def ends_were_heard(world: Snapshot) -> Iterator[Violation]:
     """Every end of a member was dispatched, with its flow's id."""
     for key, member in world.executions.items():
         if member.flow_id is None:
@@ -170,7 +170,7 @@ def ends_were_heard(world: World) -> Iterator[Violation]:
             yield Violation("drained", about(key), "its end was not told to its flow")
 
 
-def ends_were_counted(world: World) -> Iterator[Violation]:
+def ends_were_counted(world: Snapshot) -> Iterator[Violation]:
     """No edge is open whose upstream is over, and what is counted is how an upstream once ended."""
     for edge in (edge for several in world.inbound.values() for edge in several):
         upstream = world.executions.get((edge.partition_key, edge.upstream_eid))
@@ -197,7 +197,7 @@ def _counts(edge: Edge, upstream: Execution) -> bool:
     return upstream.terminal_at_ms is not None and upstream.terminal_at_ms > edge.reset_at_ms
 
 
-def nobody_is_left_waiting(world: World) -> Iterator[Violation]:
+def nobody_is_left_waiting(world: Snapshot) -> Iterator[Violation]:
     """I18: whoever is blocked has an open edge, and a group that has not fired."""
     for key, member in world.executions.items():
         if member.lifecycle_phase != "runnable" or member.eligibility_state != "blocked_by_dependencies":
@@ -209,7 +209,7 @@ def nobody_is_left_waiting(world: World) -> Iterator[Violation]:
             yield Violation("I18", about(key), f"blocked, its group is {group.group_state}, {group.running_count} open")
 
 
-def losers_are_cancelled(world: World) -> Iterator[Violation]:
+def losers_are_cancelled(world: Snapshot) -> Iterator[Violation]:
     """Nothing is queued or owed, and no sibling runs on that a group was to cancel when it fired."""
     for key in world.cancelling:
         yield Violation("drained", about(_child(key)), "its group is still on the queue of those with siblings to cancel")
@@ -229,7 +229,7 @@ def losers_are_cancelled(world: World) -> Iterator[Violation]:
                 yield Violation("I18", about((key[0], edge.upstream_eid)), f"runs on, though the group of {key[2]} has fired")
 
 
-def nobody_ran_early(world: World) -> Iterator[Violation]:
+def nobody_ran_early(world: Snapshot) -> Iterator[Violation]:
     """I18: where every edge was there before the first claim, that claim came after the group was satisfied."""
     for key, edges in world.inbound.items():
         group, member = world.groups.get(key), world.executions.get(_child(key))
@@ -254,6 +254,6 @@ DRAINED: tuple[Check, ...] = (
 )
 
 
-def drained(world: World) -> list[Violation]:
+def drained(world: Snapshot) -> list[Violation]:
     """What holds of flows once nothing is under way, times were left to the store, and nobody counted edges by hand."""
     return [violation for each in DRAINED for violation in each(world)]

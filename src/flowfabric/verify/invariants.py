@@ -13,10 +13,10 @@ from flowfabric.verify.flows import FLOW_CHECKS
 from flowfabric.verify.limits import LIMIT_CHECKS
 from flowfabric.verify.namespaces import NAMESPACE_CHECKS
 from flowfabric.verify.quotas import QUOTA_CHECKS
+from flowfabric.verify.snapshot import Event, Key, Snapshot
 from flowfabric.verify.streams import STREAM_CHECKS
 from flowfabric.verify.suspensions import SUSPENSION_CHECKS
 from flowfabric.verify.violation import Check, Violation, about
-from flowfabric.verify.world import Event, Key, World
 
 __all__ = ["CHECKS", "Violation", "check"]
 
@@ -25,7 +25,7 @@ RAISING = ("lease_revoked", "waiting_children", "suspended", "budget")
 """Why a lease is revoked with its epoch, so that the next grant is two further on."""
 
 
-def one_end_per_generation(world: World) -> Iterator[Violation]:
+def one_end_per_generation(world: Snapshot) -> Iterator[Violation]:
     """I2: a completion event for each time it ended, and the last one says how."""
     for key, execution in world.executions.items():
         events = [event for event in world.completions.get(key, []) if event["outcome"] != "resumable"]
@@ -36,7 +36,7 @@ def one_end_per_generation(world: World) -> Iterator[Violation]:
             yield Violation("I2", about(key), f"ended {execution.terminal_outcome}, the event says {events[-1]['outcome']}")
 
 
-def epochs_rise(world: World) -> Iterator[Violation]:
+def epochs_rise(world: Snapshot) -> Iterator[Violation]:
     """I4: every grant raises the epoch, and what was granted, revoked, suspended, cancelled and replayed accounts for it."""
     for key, execution in world.executions.items():
         events = world.leases.get(key, [])
@@ -50,7 +50,7 @@ def epochs_rise(world: World) -> Iterator[Violation]:
             yield Violation("I4", about(key), f"epoch {execution.lease_epoch}, recorded changes give {least} to {most}")
 
 
-def writes_carry_the_epoch(world: World) -> Iterator[Violation]:
+def writes_carry_the_epoch(world: Snapshot) -> Iterator[Violation]:
     """I5 and I6: each lease event belongs to the lease granted last, and a lease ends before the next begins."""
     for key, events in world.leases.items():
         held: Event | None = None
@@ -76,7 +76,7 @@ def writes_carry_the_epoch(world: World) -> Iterator[Violation]:
                 held = None
 
 
-def attempts_are_dense_and_bounded(world: World) -> Iterator[Violation]:
+def attempts_are_dense_and_bounded(world: Snapshot) -> Iterator[Violation]:
     """I7: attempts number 0, 1, 2 and so on, no more than were allowed, and one open at the most."""
     for key, execution in world.executions.items():
         rows = world.attempts.get(key, [])
@@ -92,7 +92,7 @@ def attempts_are_dense_and_bounded(world: World) -> Iterator[Violation]:
             yield Violation("I7", about(key), f"open attempts {still_open} while {execution.public_state}")
 
 
-def vectors_are_legal(world: World) -> Iterator[Violation]:
+def vectors_are_legal(world: Snapshot) -> Iterator[Violation]:
     """I8: the state vector is one that exists, and what is shown is what it means."""
     for key, execution in world.executions.items():
         vector = vector_of(execution)
@@ -106,7 +106,7 @@ def vectors_are_legal(world: World) -> Iterator[Violation]:
         yield from _consistent(key, execution, name, world)
 
 
-def _consistent(key: Key, execution: Execution, name: str, world: World) -> Iterator[Violation]:
+def _consistent(key: Key, execution: Execution, name: str, world: Snapshot) -> Iterator[Violation]:
     lease = (execution.current_lease_id, execution.current_worker_instance_id, execution.lease_expires_at_ms)
     if name == "RUNNING":
         if None in lease:
@@ -122,7 +122,7 @@ def _consistent(key: Key, execution: Execution, name: str, world: World) -> Iter
         yield Violation("I8", about(key), "delayed without a time: nobody would wake it")
 
 
-def events_tell_the_state(world: World) -> Iterator[Violation]:
+def events_tell_the_state(world: Snapshot) -> Iterator[Violation]:
     """I11 and I12: the lease events fold to the state, and every event carries its execution's namespace."""
     for key, execution in world.executions.items():
         last = world.leases.get(key, [])[-1:]
@@ -136,7 +136,7 @@ def events_tell_the_state(world: World) -> Iterator[Violation]:
                     yield Violation("I12", about(key), f"event {event['event_id']} has namespace {event['namespace']!r}")
 
 
-def keys_name_one_execution(world: World) -> Iterator[Violation]:
+def keys_name_one_execution(world: Snapshot) -> Iterator[Violation]:
     """I15: an execution created under an idempotency key is the one its key names."""
     entries = {(row[0], row[1]): (row[2], row[3]) for row in world.idempotency}
     for key, execution in world.executions.items():
@@ -146,7 +146,7 @@ def keys_name_one_execution(world: World) -> Iterator[Violation]:
             yield Violation("I15", about(key), f"shares its key with {other.id}")
 
 
-def nothing_is_orphaned(world: World) -> Iterator[Violation]:
+def nothing_is_orphaned(world: Snapshot) -> Iterator[Violation]:
     """I16: no attempt, grant, suspension, waitpoint, signal or event without its execution."""
     owners: Iterable[tuple[str, Iterable[Key]]] = (
         ("attempt", world.attempts),
@@ -183,7 +183,7 @@ CHECKS: dict[str, Check] = {
 }
 
 
-def check(world: World) -> list[Violation]:
+def check(world: Snapshot) -> list[Violation]:
     """Every check that needs nothing but one picture of the store."""
     return [violation for each in CHECKS.values() for violation in each(world)]
 
@@ -191,14 +191,14 @@ def check(world: World) -> list[Violation]:
 # ---- checks that need more than one picture
 
 
-def acknowledged_exist(world: World, created: Iterable[ExecutionId]) -> Iterator[Violation]:
+def acknowledged_exist(world: Snapshot, created: Iterable[ExecutionId]) -> Iterator[Violation]:
     """I1: what was acknowledged is there."""
     for ident in created:
         if (ident.partition_index, ident.uuid) not in world.executions:
             yield Violation("I1", str(ident), "its creation was acknowledged, but it is gone")
 
 
-def acknowledged_ends_stand(world: World, completed: Mapping[ExecutionId, bytes | None]) -> Iterator[Violation]:
+def acknowledged_ends_stand(world: Snapshot, completed: Mapping[ExecutionId, bytes | None]) -> Iterator[Violation]:
     """I1 and I3: an acknowledged completion is the outcome, with the result that was acknowledged."""
     for ident, result in completed.items():
         execution = world.executions.get((ident.partition_index, ident.uuid))
@@ -208,7 +208,7 @@ def acknowledged_ends_stand(world: World, completed: Mapping[ExecutionId, bytes 
             yield Violation("I3", str(ident), "its result is not the one that was acknowledged")
 
 
-def ends_do_not_change(before: World, after: World) -> Iterator[Violation]:
+def ends_do_not_change(before: Snapshot, after: Snapshot) -> Iterator[Violation]:
     """I3 and I4 over time: once ended, an execution keeps its outcome; its epoch never falls."""
     for key, old in before.executions.items():
         new = after.executions.get(key)
@@ -223,7 +223,7 @@ def ends_do_not_change(before: World, after: World) -> Iterator[Violation]:
                 yield Violation("I3", about(key), f"changed after its end: {', '.join(changed)}")
 
 
-def timers_are_kept(world: World, now_ms: int, slack_ms: int) -> Iterator[Violation]:
+def timers_are_kept(world: Snapshot, now_ms: int, slack_ms: int) -> Iterator[Violation]:
     """I9: nothing that a living scanner should have seen to is overdue."""
     for key, execution in world.executions.items():
         due = None

@@ -8,13 +8,13 @@ from contextlib import suppress
 from uuid import UUID
 
 from flowfabric.model.execution import Execution
+from flowfabric.verify.snapshot import Snapshot
 from flowfabric.verify.violation import Check, Violation, about
-from flowfabric.verify.world import World
 
 BREACHED = "budget_breached"
 
 
-def executions_are_under_their_own(world: World) -> Iterator[Violation]:
+def executions_are_under_their_own(world: Snapshot) -> Iterator[Violation]:
     """I12: an execution is under limits of its namespace, and waits for budgets of it."""
     for key, execution in world.executions.items():
         for kind, ident in _limits_of(execution):
@@ -32,13 +32,13 @@ def _limits_of(execution: Execution) -> Iterator[tuple[str, UUID]]:
         yield "quota", execution.quota_policy_id
 
 
-def _owner(world: World, kind: str, ident: UUID) -> str | None:
+def _owner(world: Snapshot, kind: str, ident: UUID) -> str | None:
     """None for a limit that is not there."""
     found = world.budgets.get(ident) if kind == "budget" else world.quotas.get(ident)
     return None if found is None else found.namespace
 
 
-def reports_are_of_one_namespace(world: World) -> Iterator[Violation]:
+def reports_are_of_one_namespace(world: Snapshot) -> Iterator[Violation]:
     """I12: a budget is charged, and was refused, by executions of its namespace."""
     reporters = {(budget, key) for budget, key in world.charged}
     for key, events in world.operations.items():
@@ -51,7 +51,7 @@ def reports_are_of_one_namespace(world: World) -> Iterator[Violation]:
             yield Violation("I12", about(key), f"of {execution.namespace!r}, reported to budget {budget} of {owner!r}")
 
 
-def scopes_are_of_their_limit(world: World) -> Iterator[Violation]:
+def scopes_are_of_their_limit(world: Snapshot) -> Iterator[Violation]:
     """I12: a limit is attached in its own namespace."""
     for scope in world.scopes:
         owner = _owner(world, scope.kind, scope.limit_id)

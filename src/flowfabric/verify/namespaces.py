@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from flowfabric.rules.flow_fields import namespace_of
+from flowfabric.rules.flows.flow_fields import namespace_of
+from flowfabric.verify.snapshot import Key, Snapshot
 from flowfabric.verify.violation import Check, Violation, about
-from flowfabric.verify.world import Key, World
 
 
-def nothing_crosses_a_border(world: World) -> Iterator[Violation]:
+def nothing_crosses_a_border(world: Snapshot) -> Iterator[Violation]:
     """I24: what belongs together belongs to one namespace."""
     spaces = {key: execution.namespace for key, execution in world.executions.items()}
     flows = {key: namespace_of(flow) for key, flow in world.flows.items()}
@@ -27,27 +27,27 @@ def _crosses(key: Key, own: str | None, what: str, other: str | None) -> Iterato
         yield Violation("I24", about(key), f"is of namespace {own!r}, its {what} of {other!r}")
 
 
-def _members(world: World, spaces: dict[Key, str], flows: dict[Key, str]) -> Iterator[Violation]:
+def _members(world: Snapshot, spaces: dict[Key, str], flows: dict[Key, str]) -> Iterator[Violation]:
     for key, member in world.executions.items():
         if member.flow_id is not None:
             yield from _crosses(key, spaces[key], "flow", flows.get((key[0], member.flow_id)))
 
 
-def _edges(world: World, spaces: dict[Key, str]) -> Iterator[Violation]:
+def _edges(world: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
     for (partition, _, downstream), edges in world.inbound.items():
         key = (partition, downstream)
         for edge in edges:
             yield from _crosses(key, spaces.get(key), "upstream", spaces.get((partition, edge.upstream_eid)))
 
 
-def _parents(world: World, spaces: dict[Key, str], flows: dict[Key, str]) -> Iterator[Violation]:
+def _parents(world: Snapshot, spaces: dict[Key, str], flows: dict[Key, str]) -> Iterator[Violation]:
     for key, flow in world.flows.items():
         if flow.parent is not None:
             parent = (flow.parent.partition_index, flow.parent.uuid)
             yield from _crosses(parent, spaces.get(parent), "flow of children", flows[key])
 
 
-def _events(world: World, flows: dict[Key, str]) -> Iterator[Violation]:
+def _events(world: Snapshot, flows: dict[Key, str]) -> Iterator[Violation]:
     """Those of a flow: the events of an execution are compared where they are told."""
     for key, events in world.operations.items():
         for event in events:
@@ -58,12 +58,12 @@ def _events(world: World, flows: dict[Key, str]) -> Iterator[Violation]:
             yield from _crosses(key, event["namespace"], "event's flow", flows.get((key[0], event["flow_id"])))
 
 
-def _keys(world: World, spaces: dict[Key, str]) -> Iterator[Violation]:
+def _keys(world: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
     for namespace, _, partition, ident, *_ in world.idempotency:
         yield from _crosses((partition, ident), spaces.get((partition, ident)), "idempotency key", namespace)
 
 
-def _signals(world: World, spaces: dict[Key, str]) -> Iterator[Violation]:
+def _signals(world: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
     """A waitpoint and a suspension are their execution's; what names one of another execution might cross."""
     owners = {waitpoint.waitpoint_id: key for key, several in world.waitpoints.items() for waitpoint in several}
     waits = {suspension.suspension_id: key for key, suspension in world.suspensions.items()}

@@ -8,14 +8,14 @@ from uuid import UUID
 from flowfabric.ids import ExecutionId
 from flowfabric.model.quota import DEFAULT_DIMENSION, Attached, QuotaPolicy
 from flowfabric.rules.states import is_ended
+from flowfabric.verify.snapshot import Snapshot
 from flowfabric.verify.violation import Check, Violation, about
-from flowfabric.verify.world import World
 
 SLOT_SLACK_MS = 120_000
 """A slot taken by hand outlives its execution until the reconciler has been by a few times."""
 
 
-def places_are_within_the_cap(world: World) -> Iterator[Violation]:
+def places_are_within_the_cap(world: Snapshot) -> Iterator[Violation]:
     """I14: those that run, and those who hold a place by hand, are no more than may run at once.
 
     Where the limits were changed, more may hold a place than may now, as long as none of them took it since.
@@ -37,7 +37,7 @@ def _changed_at(quota: QuotaPolicy) -> int:
     return -1 if quota.changed_at_ms is None else quota.changed_at_ms
 
 
-def no_place_is_left_behind(world: World) -> Iterator[Violation]:
+def no_place_is_left_behind(world: Snapshot) -> Iterator[Violation]:
     """I14: nobody holds a place for an execution that ended long ago."""
     latest = max((e.last_mutation_at for e in world.executions.values()), default=0)
     for row in world.slots:
@@ -47,7 +47,7 @@ def no_place_is_left_behind(world: World) -> Iterator[Violation]:
             yield Violation("I14", str(ident), f"ended, but holds a place in quota {row[0]}")
 
 
-def windows_are_within_the_limit(world: World) -> Iterator[Violation]:
+def windows_are_within_the_limit(world: Snapshot) -> Iterator[Violation]:
     """I14: no stretch of a window's length holds more admissions than are allowed in one, if it ends under these limits."""
     windows: dict[UUID, list[int]] = {}
     for quota, dimension, admitted_at_ms, _ in world.entries:
@@ -60,7 +60,7 @@ def windows_are_within_the_limit(world: World) -> Iterator[Violation]:
             yield Violation("I14", f"quota {ident}", f"more than {most} were admitted within {quota.window_ms} ms")
 
 
-def gates_are_known(world: World) -> Iterator[Violation]:
+def gates_are_known(world: Snapshot) -> Iterator[Violation]:
     """I14: an execution waits in the queue its limits lead to, and its lane knows that queue: nobody would find it there."""
     for key, execution in world.executions.items():
         gate = Attached(execution.budget_ids, execution.quota_policy_id).gate

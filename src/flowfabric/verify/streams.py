@@ -9,8 +9,8 @@ from itertools import pairwise
 
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.stream import StreamMeta
+from flowfabric.verify.snapshot import FrameRow, Snapshot, StreamKey
 from flowfabric.verify.violation import Check, Violation, about
-from flowfabric.verify.world import FrameRow, StreamKey, World
 
 DURABLE, SUMMARY, LIVE = "durable", "summary", "best_effort"
 CLOCK_SLACK_MS = 1_000
@@ -20,7 +20,7 @@ _TIMED_BEFORE = ("suspension_timeout", "budget_exceeded")
 """These ends carry the time at which they were decided, which is before they were written. So do cancels and deadlines."""
 
 
-def frames_are_in_order(world: World) -> Iterator[Violation]:
+def frames_are_in_order(world: Snapshot) -> Iterator[Violation]:
     """I10: the ids of a stream rise as its frames were written, and no place is taken twice."""
     for key, frames in world.frames.items():
         for early, late in pairwise(frames):
@@ -33,7 +33,7 @@ def frames_are_in_order(world: World) -> Iterator[Violation]:
                 yield Violation("I10", _about(key), f"{times} {mode} frames have number {number} of their mode")
 
 
-def counts_tell_the_frames(world: World) -> Iterator[Violation]:
+def counts_tell_the_frames(world: Snapshot) -> Iterator[Violation]:
     """I11: what a stream says of itself (how many frames, which was the last) is what its frames say."""
     for key, meta in world.streams.items():
         frames = world.frames.get(key, [])
@@ -49,7 +49,7 @@ def counts_tell_the_frames(world: World) -> Iterator[Violation]:
                 yield Violation("I11", _about(key), f"{said}, but its last frame is {frame.number} with id {frame.id}")
 
 
-def kept_without_holes(world: World) -> Iterator[Violation]:
+def kept_without_holes(world: Snapshot) -> Iterator[Violation]:
     """I11: of the frames that are kept none is missing between the last one trimmed and the newest."""
     for key, meta in world.streams.items():
         there = _numbers(world.frames.get(key, []))
@@ -62,7 +62,7 @@ def kept_without_holes(world: World) -> Iterator[Violation]:
                 yield Violation("I11", _about(key), f"{mode} frame {min(wanted - found)} is gone, trimmed were {trimmed}")
 
 
-def summaries_tell_their_patches(world: World) -> Iterator[Violation]:
+def summaries_tell_their_patches(world: Snapshot) -> Iterator[Violation]:
     """I11: a document's version is the number of its patches, and it can be read."""
     for key in world.streams.keys() | world.summaries.keys():
         meta, row = world.streams.get(key), world.summaries.get(key)
@@ -74,7 +74,7 @@ def summaries_tell_their_patches(world: World) -> Iterator[Violation]:
             yield Violation("I11", _about(key), "its document is no JSON object")
 
 
-def nothing_is_written_after_the_end(world: World) -> Iterator[Violation]:
+def nothing_is_written_after_the_end(world: Snapshot) -> Iterator[Violation]:
     """I5: no frame is from after the end of its attempt."""
     for key, frames in world.frames.items():
         attempt = _attempt(world, key)
@@ -84,7 +84,7 @@ def nothing_is_written_after_the_end(world: World) -> Iterator[Violation]:
             yield Violation("I5", _about(key), f"a frame was written at {latest}, the attempt had ended at {ended}")
 
 
-def callers_numbers_are_used_once(world: World) -> Iterator[Violation]:
+def callers_numbers_are_used_once(world: Snapshot) -> Iterator[Violation]:
     """I15: a frame sent again under the caller's own number is not written again."""
     for key, frames in world.frames.items():
         for seq, times in Counter(frame.client_seq for frame in frames if frame.client_seq is not None).items():
@@ -92,7 +92,7 @@ def callers_numbers_are_used_once(world: World) -> Iterator[Violation]:
                 yield Violation("I15", _about(key), f"{times} frames have the caller's number {seq}")
 
 
-def streams_belong_to_attempts(world: World) -> Iterator[Violation]:
+def streams_belong_to_attempts(world: Snapshot) -> Iterator[Violation]:
     """I16: no frame and no document without its stream, no stream without its attempt."""
     for key in world.streams:
         if _attempt(world, key) is None:
@@ -106,7 +106,7 @@ def _about(key: StreamKey) -> str:
     return f"{about(key[:2])} attempt {key[2]}"
 
 
-def _attempt(world: World, key: StreamKey) -> Attempt | None:
+def _attempt(world: Snapshot, key: StreamKey) -> Attempt | None:
     return next((a for a in world.attempts.get(key[:2], []) if a.attempt_index == key[2]), None)
 
 

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterator
 
 from flowfabric.model.waitpoint import OPEN_STATES, Suspension, Waitpoint
+from flowfabric.verify.snapshot import Key, Snapshot
 from flowfabric.verify.violation import Check, Violation, about
-from flowfabric.verify.world import Key, World
 
 STATES = (*OPEN_STATES, "closed", "expired")
 SATISFIED = "resume_condition_satisfied"
 SYNTHETIC = "timed_out_auto_resume"
 
 
-def who_waits_is_suspended(world: World) -> Iterator[Violation]:
+def who_waits_is_suspended(world: Snapshot) -> Iterator[Violation]:
     """I19: there is an open suspension exactly while the execution is suspended, and it is the one the execution names."""
     for key, execution in world.executions.items():
         found = world.suspensions.get(key)
@@ -30,7 +30,7 @@ def who_waits_is_suspended(world: World) -> Iterator[Violation]:
             yield Violation("I19", about(key), f"closed at {found.closed_at_ms}, for reason {found.close_reason!r}")
 
 
-def waitpoints_end_with_their_suspension(world: World) -> Iterator[Violation]:
+def waitpoints_end_with_their_suspension(world: Snapshot) -> Iterator[Violation]:
     """I19: an active waitpoint belongs to an open suspension; what is closed says when and why, what is open does not."""
     for key, several in world.waitpoints.items():
         found = world.suspensions.get(key)
@@ -57,7 +57,7 @@ def _waitpoint(key: Key, waitpoint: Waitpoint, found: Suspension | None) -> Iter
         yield Violation("I19", about(key), f"waitpoint {ident} matched more signals than it got")
 
 
-def resolved_at_most_once(world: World) -> Iterator[Violation]:
+def resolved_at_most_once(world: Snapshot) -> Iterator[Violation]:
     """I19: one signal ends a suspension, and each end by a signal was told once."""
     for key, several in world.signals.items():
         ended: dict[object, list[object]] = {}
@@ -73,7 +73,7 @@ def resolved_at_most_once(world: World) -> Iterator[Violation]:
             yield Violation("I19", about(key), f"{heard} signals ended a suspension, {told} were told to have")
 
 
-def signals_are_kept(world: World) -> Iterator[Violation]:
+def signals_are_kept(world: Snapshot) -> Iterator[Violation]:
     """I19: every signal that was told of is stored, on a waitpoint of its execution, and those that count are among them."""
     for key in world.heard.keys() | world.signals.keys():
         stored = {signal.signal_id: signal for signal in world.signals.get(key, [])}

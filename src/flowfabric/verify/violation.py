@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 
 from flowfabric.ids import ExecutionId
-from flowfabric.verify.world import Key, World
+from flowfabric.verify.snapshot import Key, Snapshot
 
 
 class Violation(Struct, frozen=True):
@@ -16,7 +16,7 @@ class Violation(Struct, frozen=True):
     says: str
 
 
-Check = Callable[[World], Iterator[Violation]]
+Check = Callable[[Snapshot], Iterator[Violation]]
 
 
 def about(key: Key) -> str:

@@ -11,6 +11,7 @@ import pytest
 from flowfabric.plan import (
     Absent,
     Add,
+    After,
     Applied,
     Arg,
     Cond,
@@ -19,7 +20,6 @@ from flowfabric.plan import (
     Form,
     Insert,
     Plan,
-    Ref,
     Refused,
     Update,
     UpdateMany,
@@ -51,8 +51,8 @@ from .helpers import (
     uid,
 )
 
-_TOLD = Emit(LEASES, "acquired", {"execution_id": Ref("execution_id"), "lease_epoch": Ref("lease_epoch")})
-_THIS = {"partition_key": Ref("partition_key"), "execution_id": Ref("execution_id")}
+_TOLD = Emit(LEASES, "acquired", {"execution_id": After("execution_id"), "lease_epoch": After("lease_epoch")})
+_THIS = {"partition_key": After("partition_key"), "execution_id": After("execution_id")}
 
 _WAITING = {
     "lifecycle_phase": "runnable",
@@ -359,7 +359,7 @@ async def test_update_many_changes_what_matches_be_it_nothing(store: Store, stat
     assert (await get(store, ATTEMPT, 0, uid(2), 0))["attempt_state"] == "created"
 
 
-_SET_GRANT = {"worker_id": Arg("worker"), "grant_ttl_ms": Add(1), "lane_id": Ref("lane_id")}
+_SET_GRANT = {"worker_id": Arg("worker"), "grant_ttl_ms": Add(1), "lane_id": After("lane_id")}
 _GRANTED = Form(
     "t_upsert_grant",
     Update(EXEC, VERSIONED, {**BUMP, "lane_id": Arg("lane")}),
@@ -371,7 +371,7 @@ _GRANTED = Form(
             "kind": "claim",
             "worker_id": Arg("worker"),
             "worker_instance_id": "i",
-            "lane_id": Ref("lane_id"),
+            "lane_id": After("lane_id"),
         }
         | {"grant_ttl_ms": 100, "issued_at_ms": 1, "expires_at_ms": 2},
         _SET_GRANT,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.plan import Answer, Applied, Arg, Cond, Form, Insert, Now, Pick, Plan, Ref, Refused, Update, Wake, Was
+from flowfabric.plan import After, Answer, Applied, Arg, Before, Cond, Form, Insert, Now, Pick, Plan, Refused, Update, Wake
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
 
@@ -24,9 +24,9 @@ _LEASED = (
 _TOLD = {
     "event_type": Arg("what"),
     "occurred_at_ms": Now(),
-    "execution_id": Ref("execution_id"),
-    "partition_key": Ref("partition_key"),
-    "namespace": Ref("namespace"),
+    "execution_id": After("execution_id"),
+    "partition_key": After("partition_key"),
+    "namespace": After("namespace"),
     "reason": Arg("why"),
 }
 END = Form(
@@ -35,8 +35,8 @@ END = Form(
 END_AND_SAY = Form(
     "t_end_and_say",
     Update(EXEC, _LEASED, {**BUMP, "lifecycle_phase": "terminal", "result": Arg("result")}),
-    Insert(EVENTS, {**_TOLD, "reason": Was("current_worker_id")}),
-    Wake("ended", Ref("execution_id")),
+    Insert(EVENTS, {**_TOLD, "reason": Before("current_worker_id")}),
+    Wake("ended", After("execution_id")),
     returning=("lane_id",),
 )
 _TAKEN: dict[str, Any] = {
@@ -49,7 +49,7 @@ _TAKEN: dict[str, Any] = {
 TAKE = Form(
     "t_take_next",
     Update(EXEC, (), _TAKEN),
-    Wake("taken", Ref("lane_id")),
+    Wake("taken", After("lane_id")),
     pick=Pick("ready", {"lane_id": Arg("lane"), "namespace": "default", "gate": ""}),
     returning=("execution_id",),
 )

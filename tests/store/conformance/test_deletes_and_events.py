@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.plan import Applied, Arg, Cond, Delete, Emit, Form, Insert, Now, Plan, Ref, Refused, Update, Was
+from flowfabric.plan import After, Applied, Arg, Before, Cond, Delete, Emit, Form, Insert, Now, Plan, Refused, Update
 from flowfabric.store.port import Store
 from flowfabric.store.schema import OUTBOXES
 
@@ -36,7 +36,7 @@ REMOVE = Form("t_remove_all", Delete(EXEC, VERSIONED), returning=("execution_id"
 REMOVE_NOTED = Form(
     "t_remove_noted",
     Delete(EXEC, VERSIONED),
-    Emit(OPERATIONS, "removed", {"execution_id": Ref("execution_id"), "details": Was("tags")}),
+    Emit(OPERATIONS, "removed", {"execution_id": After("execution_id"), "details": Before("tags")}),
 )
 _CHILDREN = (ATTEMPT, GRANT, LEASES, COMPLETIONS, OPERATIONS)
 
@@ -122,7 +122,7 @@ async def test_a_later_delete_takes_whatever_matches_be_it_nothing(store: Store)
     form = Form(
         "t_drop_attempts",
         Update(EXEC, VERSIONED, BUMP),
-        Delete(ATTEMPT, (Cond("execution_id", "=", Ref("execution_id")), Cond("attempt_index", ">=", Arg("least")))),
+        Delete(ATTEMPT, (Cond("execution_id", "=", After("execution_id")), Cond("attempt_index", ">=", Arg("least")))),
     )
     await put(store, execution(1), *(insert(ATTEMPT, execution_id=uid(1), attempt_index=n) for n in range(4)))
     await put(store, insert(ATTEMPT, execution_id=uid(2), attempt_index=3))
@@ -146,9 +146,9 @@ async def test_a_guarded_delete_of_a_row_without_children(store: Store) -> None:
 TELL = Form(
     "t_tell",
     Update(EXEC, VERSIONED, BUMP),
-    Emit(LEASES, "first", {"execution_id": Ref("execution_id"), "lease_epoch": Ref("version")}),
-    Emit(COMPLETIONS, "success", {"execution_id": Ref("execution_id")}, at=Arg("at")),
-    Emit(LEASES, "second", {"execution_id": Ref("execution_id"), "namespace": Ref("namespace")}),
+    Emit(LEASES, "first", {"execution_id": After("execution_id"), "lease_epoch": After("version")}),
+    Emit(COMPLETIONS, "success", {"execution_id": After("execution_id")}, at=Arg("at")),
+    Emit(LEASES, "second", {"execution_id": After("execution_id"), "namespace": After("namespace")}),
 )
 
 

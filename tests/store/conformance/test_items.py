@@ -10,6 +10,7 @@ import pytest
 
 from flowfabric.plan import (
     Add,
+    After,
     Applied,
     Arg,
     Cond,
@@ -20,7 +21,6 @@ from flowfabric.plan import (
     Now,
     Plan,
     Present,
-    Ref,
     Refused,
     Update,
     Wake,
@@ -36,9 +36,9 @@ HELD = Present(EXEC, (*KEY, Cond("lease_epoch", "=", Arg("epoch")), Cond("lease_
 FRAMES = InsertEach(
     FRAME,
     {
-        "partition_key": Ref("partition_key"),
-        "execution_id": Ref("execution_id"),
-        "attempt_index": Ref("attempt_index"),
+        "partition_key": After("partition_key"),
+        "execution_id": After("execution_id"),
+        "attempt_index": After("attempt_index"),
         "ts_ms": Item("ts"),
         "seq": Item("seq"),
         "number": Item("seq"),

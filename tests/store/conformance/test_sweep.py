@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from flowfabric.plan import (
+    After,
     AnyOf,
     Arg,
+    Before,
     Cond,
     Covered,
     Delete,
@@ -18,10 +20,8 @@ from flowfabric.plan import (
     Fresh,
     Now,
     Pick,
-    Ref,
     Update,
     Upsert,
-    Was,
 )
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
@@ -36,7 +36,7 @@ _TAKEN: dict[str, Any] = {
     "current_worker_id": Arg("worker"),
 }
 _LANE = {"lane_id": Arg("lane"), "namespace": "default", "gate": ""}
-_THIS = {"partition_key": Ref("partition_key"), "execution_id": Ref("execution_id")}
+_THIS = {"partition_key": After("partition_key"), "execution_id": After("execution_id")}
 TAKE = Form("t_take", Update(EXEC, (), _TAKEN), pick=Pick("ready", _LANE), returning=("execution_id",))
 TAKE_CAPABLE = Form(
     "t_take_capable",
@@ -47,17 +47,23 @@ TAKE_CAPABLE = Form(
 TAKE_WHOLE = Form(
     "t_take_whole",
     Update(EXEC, (), {**_TAKEN, "current_lease_id": Fresh(), "lease_expires_at_ms": Now(Arg("ttl"))}),
-    Upsert(ATTEMPT, {**_THIS, "attempt_index": Ref("attempt_index"), "lease_id": Ref("current_lease_id")}, {"outcome": "again"}),
+    Upsert(
+        ATTEMPT, {**_THIS, "attempt_index": After("attempt_index"), "lease_id": After("current_lease_id")}, {"outcome": "again"}
+    ),
     Delete(GRANT, tuple(Cond(c, "=", v) for c, v in _THIS.items())),
-    Emit(LEASES, "acquired", {"execution_id": Ref("execution_id"), "lease_id": Ref("current_lease_id"), "reason": Arg("worker")}),
+    Emit(
+        LEASES,
+        "acquired",
+        {"execution_id": After("execution_id"), "lease_id": After("current_lease_id"), "reason": Arg("worker")},
+    ),
     pick=Pick("ready", _LANE),
-    returning=("execution_id", "current_lease_id", "lease_expires_at_ms", Was("lifecycle_phase"), "lifecycle_phase"),
+    returning=("execution_id", "current_lease_id", "lease_expires_at_ms", Before("lifecycle_phase"), "lifecycle_phase"),
 )
 PROMOTE = Form(
     "t_promote",
     Update(EXEC, (), {"eligibility_state": "eligible_now", "delay_until_ms": None}),
     pick=Pick("delayed", upto=Now()),
-    returning=("execution_id", Was("delay_until_ms"), "delay_until_ms"),
+    returning=("execution_id", Before("delay_until_ms"), "delay_until_ms"),
 )
 EXPIRE = Form(
     "t_expire",

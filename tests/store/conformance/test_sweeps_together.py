@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.plan import Add, Among, Arg, Cond, Form, Pick, Ref, Refused, Update, Upsert, Wake
+from flowfabric.plan import Add, After, Among, Arg, Cond, Form, Pick, Refused, Update, Upsert, Wake
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
 
@@ -24,16 +24,21 @@ _TAKEN: dict[str, Any] = {
 TOUCH = Form(
     "t_touch",
     Update(QUOTA, (Cond("quota_policy_id", "=", Arg("quota")), Cond("version", "=", Arg("version"))), {"version": Add(1)}),
-    Wake("touched", Ref("quota_policy_id")),
+    Wake("touched", After("quota_policy_id")),
 )
 TAKE = Form(
     "t_take_plain",
     Update(EXEC, (), _TAKEN),
-    Wake("taken", Ref("lane_id")),
+    Wake("taken", After("lane_id")),
     pick=Pick("ready", {"lane_id": Arg("lane"), "namespace": "default", "gate": ""}),
     returning=("execution_id",),
 )
-_COUNTED = {"quota_policy_id": Ref("quota_policy_id"), "dimension": "d", "admitted_at_ms": 7, "execution_id": Ref("execution_id")}
+_COUNTED = {
+    "quota_policy_id": After("quota_policy_id"),
+    "dimension": "d",
+    "admitted_at_ms": 7,
+    "execution_id": After("execution_id"),
+}
 TAKE_GATED = Form(
     "t_take_gated",
     Update(EXEC, (), _TAKEN),

@@ -11,8 +11,10 @@ from msgspec import Struct
 
 from flowfabric.plan import (
     Add,
+    After,
     Applied,
     Arg,
+    Before,
     Cond,
     Emit,
     Form,
@@ -21,12 +23,10 @@ from flowfabric.plan import (
     Now,
     Once,
     Plan,
-    Ref,
     Span,
     Text,
     Until,
     Update,
-    Was,
     When,
 )
 from flowfabric.store.port import Store
@@ -69,19 +69,19 @@ WORDS: dict[str, Word] = {
     "argument number": Word("priority", Arg("x"), same(7), args={"x": 7}),
     "argument uuid": Word("flow_id", Arg("x"), same(uid(5)), args={"x": uid(5)}),
     "argument null": Word("flow_id", Arg("x"), same(None), {"flow_id": uid(5)}, {"x": None}),
-    "another column before": Word("attempt_index", Was("total_attempt_count"), same(4), {"total_attempt_count": 4}),
-    "a column before that is null": Word("deadline_at_ms", Was("delay_until_ms"), same(None), {"deadline_at_ms": 3}),
-    "its own column before": Word("priority", Was("priority"), same(6), {"priority": 6}),
+    "another column before": Word("attempt_index", Before("total_attempt_count"), same(4), {"total_attempt_count": 4}),
+    "a column before that is null": Word("deadline_at_ms", Before("delay_until_ms"), same(None), {"deadline_at_ms": 3}),
+    "its own column before": Word("priority", Before("priority"), same(6), {"priority": 6}),
     "now": Word("started_at_ms", Now(), after(0)),
     "now plus a constant": Word("started_at_ms", Now(250), after(250)),
     "now plus an argument": Word("started_at_ms", Now(Arg("x")), after(30), args={"x": 30}),
     "now plus a negative argument": Word("started_at_ms", Now(Arg("x")), after(-30), args={"x": -30}),
     "now plus a null argument": Word("started_at_ms", Now(Arg("x")), same(None), {"started_at_ms": 5}, {"x": None}),
-    "now plus a column": Word("retain_until_ms", Now(Was("retention_ttl_ms")), after(40), {"retention_ttl_ms": 40}),
-    "now plus a column that is null": Word("retain_until_ms", Now(Was("retention_ttl_ms")), same(None)),
+    "now plus a column": Word("retain_until_ms", Now(Before("retention_ttl_ms")), after(40), {"retention_ttl_ms": 40}),
+    "now plus a column that is null": Word("retain_until_ms", Now(Before("retention_ttl_ms")), same(None)),
     "now plus one of two columns": Word(
         "retain_until_ms",
-        Now(When(_BLUE, Was("retention_ttl_ms"), Was("attempt_timeout_ms"))),
+        Now(When(_BLUE, Before("retention_ttl_ms"), Before("attempt_timeout_ms"))),
         after(7),
         {"execution_kind": "blue", "retention_ttl_ms": 7, "attempt_timeout_ms": 9},
     ),
@@ -113,7 +113,7 @@ WORDS: dict[str, Word] = {
     "once an argument": Word("cancelled_by", Once(Arg("x")), same("me"), args={"x": "me"}),
     "text of all sorts": Word(
         "blocking_detail",
-        Text(("until ", Now(Arg("ms")), " by ", Arg("who"), " at ", Was("lane_id"), "!")),
+        Text(("until ", Now(Arg("ms")), " by ", Arg("who"), " at ", Before("lane_id"), "!")),
         lambda now: f"until {now + 5} by w at lane!",
         args={"ms": 5, "who": "w"},
     ),
@@ -123,7 +123,7 @@ WORDS: dict[str, Word] = {
     "when null": Word("retry_count", _COUNTED, same(1)),
     "when null but set": Word("retry_count", _COUNTED, same(10), {"delay_until_ms": 0}),
     "when not null": Word(
-        "priority", When(Cond("flow_id", "not null"), Was("retry_count"), -1), same(8), {"flow_id": uid(1), "retry_count": 8}
+        "priority", When(Cond("flow_id", "not null"), Before("retry_count"), -1), same(8), {"flow_id": uid(1), "retry_count": 8}
     ),
     "when not null but null": Word("priority", When(Cond("flow_id", "not null"), 5, -1), same(-1)),
     "when a null equals": Word("priority", When(Cond("cancelled_by", "=", "me"), 5, -1), same(-1)),
@@ -141,8 +141,8 @@ def form_of(name: str, case: Word, *, told: bool) -> Form:
     if not told:
         return Form(f"t_bare {name}", head)
     into = _REFERS[TABLES[EXEC].kinds[case.column]]
-    event = Emit(LEASES, "x", {"execution_id": Ref("execution_id"), into: Ref(case.column)})
-    return Form(f"t_told {name}", head, event, returning=(case.column, Was(case.column)))
+    event = Emit(LEASES, "x", {"execution_id": After("execution_id"), into: After(case.column)})
+    return Form(f"t_told {name}", head, event, returning=(case.column, Before(case.column)))
 
 
 async def apply(store: Store, n: int, form: Form, case: Word) -> Applied:
@@ -174,7 +174,7 @@ FRESH = Form("t_fresh", Update(EXEC, VERSIONED, {**BUMP, "current_lease_id": Fre
 FRESH_TOLD = Form(
     "t_fresh_told",
     Update(EXEC, VERSIONED, {**BUMP, "current_lease_id": Fresh(), "current_attempt_id": Once(Fresh())}),
-    Emit(LEASES, "x", {"execution_id": Ref("execution_id"), "lease_id": Ref("current_lease_id")}),
+    Emit(LEASES, "x", {"execution_id": After("execution_id"), "lease_id": After("current_lease_id")}),
     returning=("current_lease_id", "current_attempt_id"),
 )
 FRESH_ALONE = Form(
@@ -238,7 +238,9 @@ MADE = Form("t_made", Insert(EXEC, {**_ROW, "current_lease_id": Fresh()}))
 MADE_TOLD = Form(
     "t_made_told",
     Insert(EXEC, _ROW),
-    Emit(LEASES, "x", {"execution_id": Ref("execution_id"), "reason": Ref("lane_id"), "lease_epoch": Ref("deadline_at_ms")}),
+    Emit(
+        LEASES, "x", {"execution_id": After("execution_id"), "reason": After("lane_id"), "lease_epoch": After("deadline_at_ms")}
+    ),
     returning=("execution_id", "created_at_ms", "deadline_at_ms"),
 )
 MADE_FRESH = Form("t_made_fresh", Insert(EXEC, {**_ROW, "current_lease_id": Fresh()}), returning=("current_lease_id",))
@@ -246,7 +248,7 @@ MADE_TEXT = Form("t_made_text", Insert(EXEC, _ROW), returning=("attempt_state",)
 MADE_DEFAULT = Form(
     "t_made_default",
     Insert(EXEC, _ROW),
-    Emit(LEASES, "x", {"execution_id": Ref("execution_id"), "namespace": Ref("namespace"), "lease_epoch": Ref("version")}),
+    Emit(LEASES, "x", {"execution_id": After("execution_id"), "namespace": After("namespace"), "lease_epoch": After("version")}),
     returning=("namespace", "priority", "budget_ids", "flow_id"),
 )
 
@@ -300,10 +302,10 @@ async def test_a_later_row_uses_the_row_before_and_after(store: Store) -> None:
         Insert(
             LANE,
             {
-                "lane_id": Text((Was("lane_id"), "->", Ref("lane_id"))),
-                "registered_at_ms": Now(Ref("version")),
+                "lane_id": Text((Before("lane_id"), "->", After("lane_id"))),
+                "registered_at_ms": Now(After("version")),
                 "registered_by": When(Cond("version", "=", 0), "first", "later"),
-                "updated_at_ms": Was("version"),
+                "updated_at_ms": Before("version"),
             },
         ),
     )

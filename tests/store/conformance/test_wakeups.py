@@ -7,34 +7,34 @@ from typing import Any
 
 import pytest
 
-from flowfabric.plan import Arg, Emit, Form, Now, Pick, Plan, Ref, Refused, Update, Wake
+from flowfabric.plan import After, Arg, Emit, Form, Now, Pick, Plan, Refused, Update, Wake
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
 
 from .helpers import BUMP, COMPLETIONS, EXEC, LANE, LEASES, VERSIONED, Rings, execution, find, insert, put, uid
 
-_EVENT = Emit(LEASES, "x", {"execution_id": Ref("execution_id")})
+_EVENT = Emit(LEASES, "x", {"execution_id": After("execution_id")})
 TOLD = Form("t_told_lease", Update(EXEC, VERSIONED, BUMP), _EVENT)
 TOLD_BOTH = Form(
-    "t_told_both", Update(EXEC, VERSIONED, BUMP), _EVENT, Emit(COMPLETIONS, "success", {"execution_id": Ref("execution_id")})
+    "t_told_both", Update(EXEC, VERSIONED, BUMP), _EVENT, Emit(COMPLETIONS, "success", {"execution_id": After("execution_id")})
 )
-BY_REF = Form("t_wake_ref", Update(EXEC, VERSIONED, {**BUMP, "lane_id": Arg("lane")}), Wake("ready", Ref("lane_id")))
+BY_REF = Form("t_wake_ref", Update(EXEC, VERSIONED, {**BUMP, "lane_id": Arg("lane")}), Wake("ready", After("lane_id")))
 BY_ARG = Form("t_wake_arg", Update(EXEC, VERSIONED, BUMP), Wake("ready", Arg("lane")))
 BARE = Form("t_wake_bare", Update(EXEC, VERSIONED, BUMP), Wake("workers"))
-BY_UUID = Form("t_wake_uuid", Update(EXEC, VERSIONED, BUMP), Wake("one", Ref("execution_id")))
+BY_UUID = Form("t_wake_uuid", Update(EXEC, VERSIONED, BUMP), Wake("one", After("execution_id")))
 BY_UUID_ARG = Form("t_wake_uuid_arg", Update(EXEC, VERSIONED, BUMP), Wake("one", Arg("execution_id")))
 AT = Form(
     "t_wake_at",
     Update(EXEC, VERSIONED, {**BUMP, "lease_expires_at_ms": Now(Arg("ttl"))}),
-    Wake("leased", at=Ref("lease_expires_at_ms")),
+    Wake("leased", at=After("lease_expires_at_ms")),
     Wake("deadline", at=Arg("deadline")),
 )
 SWEEP = Form(
     "t_wake_sweep",
     Update(EXEC, (), {"lifecycle_phase": "active", "lease_expires_at_ms": Now(Arg("ttl"))}),
     _EVENT,
-    Wake("leased", at=Ref("lease_expires_at_ms")),
-    Wake("taken", Ref("lane_id")),
+    Wake("leased", at=After("lease_expires_at_ms")),
+    Wake("taken", After("lane_id")),
     pick=Pick("ready", {"lane_id": Arg("lane"), "namespace": "default", "gate": ""}),
 )
 

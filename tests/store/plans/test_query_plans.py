@@ -9,18 +9,18 @@ from typing import Any
 import pytest
 
 from flowfabric.plan import Form
-from flowfabric.rules.admission import CLAIM_COUNTED, CLAIM_GATED, TOUCH_QUOTA
-from flowfabric.rules.attempts import COMPLETE
-from flowfabric.rules.claims import CLAIM
+from flowfabric.rules.claims.admission import CLAIM_COUNTED, CLAIM_GATED, TOUCH_QUOTA
+from flowfabric.rules.claims.claims import CLAIM
+from flowfabric.rules.leases.attempts import COMPLETE
 from flowfabric.store.port import Get, Scan, Tally
 from flowfabric.store.postgres import connections
-from flowfabric.store.postgres.dues import firsts_of
 from flowfabric.store.postgres.events import GapReader
+from flowfabric.store.postgres.next_due import firsts_of
 from flowfabric.store.postgres.reader import run_reads
 from flowfabric.store.schema import INDEXES, OUTBOXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_name
-from flowfabric.store.sql.pg import statement
-from flowfabric.store.sql.pg_leads import begun_by, ridden_along
+from flowfabric.store.sql.pg_combined import begun_by, ridden_along
+from flowfabric.store.sql.pg_statement import statement
 from tests.store.sqlite.forms import ALL
 
 from .explained import Node, Recorder, Session, both_ways, explained, offences, prepared, sent, session

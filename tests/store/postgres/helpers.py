@@ -17,7 +17,7 @@ from flowfabric.plan import Arg, Form, Insert, Plan
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, World, world_of
+from flowfabric.verify.snapshot import TABLES_READ, Snapshot, world_of
 
 PATIENCE_S = 15.0
 ADD_LANE = Form(
@@ -102,7 +102,7 @@ def one(db: psycopg.Connection[Any], sql: str, *params: Any) -> Any:
     return None if found is None else found[0]
 
 
-async def world(engine: Engine) -> World:
+async def world(engine: Engine) -> Snapshot:
     """The picture of a store that is sound."""
     found = world_of(await engine.store.dump(TABLES_READ))
     assert check(found) == []

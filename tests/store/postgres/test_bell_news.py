@@ -13,10 +13,10 @@ from uuid import UUID
 import pytest
 
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
-from flowfabric.store.hub import Hub
-from flowfabric.store.postgres import bell as module
-from flowfabric.store.postgres.apply import Effects
-from flowfabric.store.postgres.bell import MAX_TOPICS, Bell, message
+from flowfabric.store.postgres import notify as module
+from flowfabric.store.postgres.executor import Effects
+from flowfabric.store.postgres.notify import MAX_TOPICS, Notifier, message
+from flowfabric.store.wakeups import Wakeups
 
 
 def news(*topics: tuple[str, Any]) -> Effects:
@@ -26,13 +26,13 @@ def news(*topics: tuple[str, Any]) -> Effects:
 
 
 @asynccontextmanager
-async def running() -> AsyncIterator[Bell]:
+async def running() -> AsyncIterator[Notifier]:
     """A bell that takes news and sends nothing."""
 
     async def never() -> Any:
         await asyncio.Event().wait()
 
-    bell = Bell(never, Hub(), "x")
+    bell = Notifier(never, Wakeups(), "x")
     bell.start()
     yield bell
     await bell.stop()
@@ -119,7 +119,7 @@ async def test_what_becomes_of_the_listening_is_logged(monkeypatch: pytest.Monke
             raise answer
         return answer
 
-    bell = Bell(connect, Hub(), "x")
+    bell = Notifier(connect, Wakeups(), "x")
     bell.start()
     await asyncio.wait_for(first.ready.wait(), 10)
     first.hear(None, 0, "x", "not JSON")

@@ -14,9 +14,9 @@ from msgspec import structs
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate
 from flowfabric.plan import Applied, Form, Plan, Refused
-from flowfabric.rules.creating import CREATE_READY, create
-from flowfabric.store.postgres.apply import MANY, Effects, run_many, run_plans, text_of
+from flowfabric.rules.executions.create import CREATE_READY, create
 from flowfabric.store.postgres.connections import Options
+from flowfabric.store.postgres.executor import MANY, Effects, run_many, run_plans, text_of
 from tests.engine.helpers import new_id
 
 from .helpers import ADD_LANE, engine_on, lane, lanes, opened, plain, until_somebody_waits, world

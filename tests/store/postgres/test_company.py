@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from flowfabric.connect import PostgresBackend
-from flowfabric.engine.claims import POLL_S
-from flowfabric.store.hub import Hub
-from flowfabric.store.postgres import company, connections
-from flowfabric.store.postgres.bell import GUEST, Bell
-from flowfabric.store.postgres.company import ANSWER_S, Company
+from flowfabric.engine.claims.claims import POLL_S
+from flowfabric.store.postgres import connections, presence
 from flowfabric.store.postgres.connections import Options
+from flowfabric.store.postgres.notify import GUEST, Notifier
+from flowfabric.store.postgres.presence import ANSWER_S, Presence
 from flowfabric.store.postgres.store import PostgresStore
+from flowfabric.store.wakeups import Wakeups
 from tests.engine.helpers import claim, create, fields, parked, worker
 
 from .helpers import engine_on, until
@@ -29,9 +29,9 @@ class Time:
         return self.now
 
 
-def alone() -> tuple[Company, Time]:
+def alone() -> tuple[Presence, Time]:
     clock = Time()
-    made = Company(clock)
+    made = Presence(clock)
     assert made.begin() == "hello"
     clock.now = ANSWER_S
     assert not made.may_listen
@@ -40,7 +40,7 @@ def alone() -> tuple[Company, Time]:
 
 def test_until_it_is_known_somebody_may_listen() -> None:
     clock = Time()
-    made = Company(clock)
+    made = Presence(clock)
     clock.now = 1e9
     assert made.may_listen, "it has not asked yet"
     made.begin()
@@ -80,7 +80,7 @@ def test_after_a_break_it_asks_again() -> None:
 
 
 async def test_words_ring_for_everybody_and_are_no_news() -> None:
-    bell = Bell(_never, Hub(), "x")
+    bell = Notifier(_never, Wakeups(), "x")
     for word, rings in (("hello", True), ("look", True), ("here", False), ("bye", False)):
         with bell._hub.waiter(("ready", "a")) as waiter:
             bell._on_notice(None, 0, "x", f'["them", [], {{}}, "{word}"]')
@@ -89,7 +89,7 @@ async def test_words_ring_for_everybody_and_are_no_news() -> None:
 
 
 async def test_a_transaction_of_somebodys_own_listens_to_nothing() -> None:
-    bell = Bell(_never, Hub(), "x")
+    bell = Notifier(_never, Wakeups(), "x")
     bell._company.begin()
     bell._company._alone_from = 0.0
     bell._on_notice(None, 0, "x", f'["{GUEST}", [["ready", "a"]], {{}}]')
@@ -109,7 +109,7 @@ def lonely(engine: PostgresBackend) -> Callable[[], bool]:
 
 @pytest.fixture
 def soon_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(company, "ANSWER_S", 0.05)
+    monkeypatch.setattr(presence, "ANSWER_S", 0.05)
 
 
 @pytest.mark.usefixtures("soon_alone")

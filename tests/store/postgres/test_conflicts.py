@@ -15,7 +15,7 @@ from flowfabric.errors import Contention, ContentionKind, TimedOut
 from flowfabric.plan import Applied, Refused
 from flowfabric.store.postgres import store as store_module
 from flowfabric.store.postgres.connections import Options
-from flowfabric.store.postgres.failures import MAX_TRIES, is_conflict
+from flowfabric.store.postgres.errors import MAX_TRIES, is_conflict
 
 from .helpers import INSERT_LANE, asking_for, lane, lanes, meddled, one, opened, plain, until, until_somebody_waits
 

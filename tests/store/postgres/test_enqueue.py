@@ -12,7 +12,7 @@ import psycopg
 import pytest
 from psycopg.rows import dict_row
 
-from flowfabric.engine.claims import POLL_S
+from flowfabric.engine.claims.claims import POLL_S
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError, StateError, Unavailable, ValidationError
 from flowfabric.ids import ExecutionId

@@ -6,7 +6,7 @@ import asyncio
 
 import asyncpg
 
-from flowfabric.engine.claims import POLL_S
+from flowfabric.engine.claims.claims import POLL_S
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.lease import ClaimPolicy
 from flowfabric.store.postgres.connections import Options

@@ -7,10 +7,10 @@ import asyncio
 import psycopg
 import pytest
 
-from flowfabric.engine import explanations
 from flowfabric.engine.engine import Engine
-from flowfabric.model.census import LongWriter
+from flowfabric.engine.executions import explain
 from flowfabric.model.explanation import Why
+from flowfabric.model.queue_stats import LongWriter
 from flowfabric.store.postgres.connections import Options
 from tests.engine.helpers import create
 from tests.server.client import served
@@ -21,7 +21,7 @@ from .helpers import engine_on
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every transaction that writes is a long one."""
-    monkeypatch.setattr(explanations, "LONG_WRITING_MS", 0)
+    monkeypatch.setattr(explain, "LONG_WRITING_MS", 0)
 
 
 def writing(options: Options) -> psycopg.Connection:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from flowfabric.plan import Arg, Form, Pick, Update
-from flowfabric.store.postgres.apply import Effects, text_of
+from flowfabric.store.postgres.executor import Effects, text_of
 from flowfabric.store.postgres.sweeps import MAX_LOOKS, run_sweeps
 
 TAKE = Form(

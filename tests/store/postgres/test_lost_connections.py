@@ -9,12 +9,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from flowfabric.connect import PostgresBackend
-from flowfabric.engine.kernel import Settings
+from flowfabric.engine.core import Settings
 from flowfabric.errors import EngineError, TransportError
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.execution import CreateExecutionArgs
-from flowfabric.store.postgres import bell, connections, leader
+from flowfabric.store.postgres import connections, leader, notify
 from flowfabric.store.postgres.connections import Link, Options
 from flowfabric.store.postgres.store import PostgresStore
 from flowfabric.testing.postgres import PostgresServer
@@ -123,12 +123,12 @@ async def test_an_engine_that_was_not_closed_cancels_nothing_when_it_is_collecte
     before = set(asyncio.all_tasks())
     engine = await PostgresBackend.connect(options.url)
     await until(lambda: engine.store._bell._is_listening)
-    bell = next(task for task in asyncio.all_tasks() - before if task.get_name() == "flowfabric-postgres-bell")
+    notify = next(task for task in asyncio.all_tasks() - before if task.get_name() == "flowfabric-postgres-bell")
     timers = len(loop._scheduled)  # type: ignore[attr-defined]
-    bell.get_coro().close()
+    notify.get_coro().close()
     assert len(loop._scheduled) == timers, "a timeout was armed on the task that happened to run"  # type: ignore[attr-defined]
     assert not asyncio.current_task().cancelling()  # type: ignore[union-attr]
-    bell.cancel()
+    notify.cancel()
     engine.store._bell._task = None
     await engine.close()
 
@@ -185,7 +185,7 @@ async def test_a_server_that_comes_back_finds_the_engine_at_work(
 async def test_a_listener_that_found_nobody_listens_again(
     own_server: PostgresServer, on_own_server: Options, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(bell, "FIRST_RETRY_S", 0.01)
+    monkeypatch.setattr(notify, "FIRST_RETRY_S", 0.01)
     caplog.set_level("INFO", "flowfabric.postgres")
     async with engine_on(on_own_server) as here, engine_on(on_own_server) as there:
         await create(here)

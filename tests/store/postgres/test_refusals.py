@@ -19,7 +19,7 @@ from flowfabric.errors import (
     ValidationKind,
 )
 from flowfabric.plan import Applied
-from flowfabric.rules.creating import SET_LANE_STATE
+from flowfabric.rules.executions.create import SET_LANE_STATE
 from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.connections import Options
 from tests.postgres import database

@@ -12,13 +12,13 @@ import psycopg
 import pytest
 
 from flowfabric.connect import PostgresBackend
-from flowfabric.engine.claims import POLL_S
-from flowfabric.engine.subscriptions import IDLE_POLL_S
-from flowfabric.loops.led import Led
+from flowfabric.engine.claims.claims import POLL_S
+from flowfabric.engine.events.subscriptions import IDLE_POLL_S
+from flowfabric.loops.leader_only import LeaderOnly
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.store.postgres import leader
-from flowfabric.store.postgres.bell import BURST, PAUSE_S
 from flowfabric.store.postgres.connections import Options
+from flowfabric.store.postgres.notify import BURST, PAUSE_S
 from tests.engine.helpers import claim, create, fields, parked, running, state, worker
 
 from .helpers import engine_on, one, plain, until, world
@@ -156,7 +156,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def holder(engine: PostgresBackend) -> str:
-    assert engine._loops is not None and isinstance(engine._loops.inside, Led)
+    assert engine._loops is not None and isinstance(engine._loops.inside, LeaderOnly)
     assert isinstance(engine._loops.inside.election, leader.Election)
     return engine._loops.inside.election.me
 

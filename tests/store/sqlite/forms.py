@@ -9,7 +9,7 @@ from typing import Any
 
 import flowfabric.rules
 from flowfabric.plan import Form
-from flowfabric.store.sql.script import script
+from flowfabric.store.sql.sqlite_plan import script
 
 
 def _inside(value: Any) -> Iterator[Form]:

@@ -12,8 +12,8 @@ import pytest
 
 from flowfabric.errors import Contention, ContentionKind, ResourceExhausted
 from flowfabric.plan import Applied
-from flowfabric.store.sqlite import groups as groups_module
-from flowfabric.store.sqlite import target as target_module
+from flowfabric.store.sqlite import group_commit as groups_module
+from flowfabric.store.sqlite import uri as target_module
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
 

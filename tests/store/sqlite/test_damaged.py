@@ -21,7 +21,7 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.lease import ClaimPolicy
 from flowfabric.store.sqlite.registry import open_store
-from flowfabric.verify.world import TABLES_READ
+from flowfabric.verify.snapshot import TABLES_READ
 
 ME = ClaimPolicy("w", "w-1", 30_000, None)
 

@@ -20,8 +20,8 @@ from flowfabric.errors import (
     ValidationKind,
 )
 from flowfabric.plan import Applied
-from flowfabric.store.sqlite import groups as groups_module
-from flowfabric.store.sqlite.failures import as_engine_error, code_of, is_busy, is_doubtful
+from flowfabric.store.sqlite import group_commit as groups_module
+from flowfabric.store.sqlite.errors import as_engine_error, code_of, is_busy, is_doubtful
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
 

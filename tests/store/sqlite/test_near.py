@@ -12,7 +12,7 @@ import pytest
 
 from flowfabric.errors import TransportError
 from flowfabric.store.port import Get, GetAll, Read, Scan
-from flowfabric.store.sqlite.near import MOST_ROWS
+from flowfabric.store.sqlite.inline_reads import MOST_ROWS
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
 

@@ -11,15 +11,15 @@ from uuid import UUID
 import pytest
 
 from flowfabric.plan import Form
-from flowfabric.rules.claims import CLAIM
-from flowfabric.rules.executions import SWEEP_DELAYED
+from flowfabric.rules.claims.claims import CLAIM
+from flowfabric.rules.executions.operator_actions import SWEEP_DELAYED
 from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.store.port import Scan, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index
 from flowfabric.store.sql.ddl import index_name, sqlite_schema
-from flowfabric.store.sql.script import script
+from flowfabric.store.sql.sqlite_plan import script
 from flowfabric.store.sqlite.reader import get_sql, scan_sql, tally_sql
-from flowfabric.store.sqlite.target import new_uuid_bytes
+from flowfabric.store.sqlite.uri import new_uuid_bytes
 
 from .forms import ALL, statements
 

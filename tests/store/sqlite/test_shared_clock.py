@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flowfabric.store.sqlite.store import SqliteStore
-from flowfabric.store.sqlite.target import parse_target
+from flowfabric.store.sqlite.uri import parse_target
 from flowfabric.testing import ManualClock
 
 from .helpers import lane

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from flowfabric.errors import ConfigError
-from flowfabric.store.sqlite import target as target_module
-from flowfabric.store.sqlite.target import SHARED_MEMORY, check_version, is_memory, parse_target
+from flowfabric.store.sqlite import uri as target_module
+from flowfabric.store.sqlite.uri import SHARED_MEMORY, check_version, is_memory, parse_target
 
 CLASSIFIED = {
     ":memory:": True,

@@ -15,10 +15,11 @@ from flowfabric.errors import Contention, EngineError, ResourceExhausted, Transp
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle, Work
 from flowfabric.plan import Applied, Arg, Form, Plan, Refused, Update
-from flowfabric.rules import attempts, claims
-from flowfabric.store.sqlite import groups as groups_module
+from flowfabric.rules.claims import claims
+from flowfabric.rules.leases import attempts
+from flowfabric.store.sqlite import group_commit as groups_module
 from flowfabric.verify.invariants import check
-from flowfabric.verify.world import TABLES_READ, world_of
+from flowfabric.verify.snapshot import TABLES_READ, world_of
 from tests.engine.helpers import LANE, create, dump, fields, running, state, told, worker
 from tests.store.conformance.helpers import EXEC, KEY
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from flowfabric.plan import Applied
-from flowfabric.store.hub import Waiter
-from flowfabric.store.sqlite import watch
+from flowfabric.store.sqlite import change_watcher
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.store.sqlite.store import SqliteStore
+from flowfabric.store.wakeups import Waiter
 
 from .helpers import lane, lanes, plain
 
@@ -22,7 +22,7 @@ _INSERT = "INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_b
 
 @pytest.fixture(autouse=True)
 def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watch, "WATCH_INTERVAL_S", 0.005)
+    monkeypatch.setattr(change_watcher, "WATCH_INTERVAL_S", 0.005)
 
 
 async def _settled(waiter: Waiter) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 from msgspec import structs
 
 from flowfabric.engine.engine import Engine
-from flowfabric.server.binding import narrowed
-from flowfabric.server.limit_binding import filled
+from flowfabric.server.limit_tenancy import filled
+from flowfabric.server.pending_claims import give_back
 from flowfabric.server.route import BULK, Ask, Handler, Reply, Route
-from flowfabric.server.waits import give_back
+from flowfabric.server.tenancy import narrowed
 from flowfabric.wire.operations import OPERATIONS, Operation, answer_type, request_type
 
 WAITING = frozenset({"claim_many", "wait_for_work", "wait_for_outcome", "read_events", "read_followed", "tail_stream"})

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from flowfabric.engine.polls import MAX_POLL_MS
+from flowfabric.engine.events.long_poll import MAX_POLL_MS
 from flowfabric.ids import FLOW_PARTITIONS, MAX_LANE_BYTES, ExecutionId
 from flowfabric.model.execution import (
     MAX_BULK_CREATE,

@@ -26,7 +26,7 @@ from flowfabric.model.flow import (
     SubmitFlowArgs,
 )
 from flowfabric.model.flow_cancels import PartiallyCancelled
-from flowfabric.server.cancelling import cancel_members
+from flowfabric.server.flow_cancel_job import cancel_members
 from flowfabric.server.numbers import U64, Time, at_most
 from flowfabric.server.route import BULK, Ask, Reply, Route, bad_request, same, variant
 from flowfabric.server.routes.executions import NewExecution, args_of

@@ -6,9 +6,9 @@ from typing import Any
 
 from flowfabric.errors import EngineError
 from flowfabric.ids import BUDGET_PARTITIONS, FLOW_PARTITIONS, QUOTA_PARTITIONS
-from flowfabric.model.census import LongWriter
 from flowfabric.model.execution import MAX_BULK_CREATE, MAX_PAYLOAD_BYTES
 from flowfabric.model.lease import MAX_CLAIM_BATCH, Capabilities
+from flowfabric.model.queue_stats import LongWriter
 from flowfabric.server.route import Ask, Reply, Route
 from flowfabric.wire.operations import Bound
 

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from flowfabric.engine.checks import MAX_TIMESTAMP_MS
+from flowfabric.engine.validation import MAX_TIMESTAMP_MS
 from flowfabric.ids import time_ordered_uuid
 from flowfabric.model.budget import BudgetCreated, BudgetStatus, CreateBudgetArgs, HardBreach, ReportUsageAdminArgs
 from flowfabric.model.quota import CreateQuotaPolicyArgs, QuotaPolicyCreated

@@ -13,11 +13,11 @@ from flowfabric.codec.frame_id import check_range, lower_bound, upper_bound
 from flowfabric.errors import EngineError, NotFound, ValidationError
 from flowfabric.model.event import Channel, EventPage, ScannerFilter
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrames, Visibility
-from flowfabric.server.binding import narrowed
 from flowfabric.server.route import Ask, Missing, Reply, Route, bad_request
+from flowfabric.server.tenancy import narrowed
 from flowfabric.wire.errors import problem_of
+from flowfabric.wire.json_codec import encode
 from flowfabric.wire.operations import Bound
-from flowfabric.wire.values import encode
 
 MAX_FRAMES = 1_000
 HEAD_S = 0.25

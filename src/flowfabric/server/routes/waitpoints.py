@@ -7,8 +7,8 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from flowfabric.engine.checks import MAX_TIMESTAMP_MS
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.validation import MAX_TIMESTAMP_MS
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, execution_id, parse_uuid
 from flowfabric.model.waitpoint import DeliverSignalArgs, SignalAccepted, SignalDuplicate, WaitpointListed

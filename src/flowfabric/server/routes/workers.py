@@ -168,7 +168,7 @@ class Rotation(Struct, frozen=True):
 
 async def rotate(ask: Ask) -> Reply:
     """A new key signs from now on; tokens of the former one stay good for the grace."""
-    from flowfabric.server.rotation import rotated
+    from flowfabric.server.key_rotation import rotated
 
     return await rotated(ask, ask.body.new_kid, ask.body.new_secret_hex)
 

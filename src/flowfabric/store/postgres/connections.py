@@ -14,7 +14,7 @@ import asyncpg
 from msgspec import Struct
 
 from flowfabric.errors import ConfigError
-from flowfabric.store.postgres.failures import is_gone, unreachable
+from flowfabric.store.postgres.errors import is_gone, unreachable
 
 CONNECT_TIMEOUT_S = 10.0
 COMMAND_TIMEOUT_S = 60.0

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from flowfabric.store.port import Row
-from flowfabric.store.postgres.apply import Session
+from flowfabric.store.postgres.executor import Session
 from flowfabric.store.postgres.reader import decode_rows
 from flowfabric.store.schema import TABLES
 

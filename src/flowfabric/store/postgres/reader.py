@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll, Tally
-from flowfabric.store.postgres.apply import DECODERS, Session
+from flowfabric.store.postgres.executor import DECODERS, Session
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import PG_TYPES, index_order, index_predicate, whole_order
 

@@ -11,15 +11,25 @@ from typing import Any, TypeVar, cast
 import asyncpg
 
 from flowfabric.errors import TransportError
-from flowfabric.model.census import LongWriter
 from flowfabric.model.lease import BackendTag
+from flowfabric.model.queue_stats import LongWriter
 from flowfabric.plan import Answer, Form, Plan, Refused
 from flowfabric.store.clock import Clock, Ratchet
-from flowfabric.store.dealing import dealt
-from flowfabric.store.hub import Hub
+from flowfabric.store.fan_out import dealt
 from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.postgres import connections
-from flowfabric.store.postgres.apply import (
+from flowfabric.store.postgres.coalescer import MAX_BATCH, Coalescer, Key
+from flowfabric.store.postgres.connections import Link, Links, Options
+from flowfabric.store.postgres.errors import (
+    FIRST_PAUSE_S,
+    MAX_TRIES,
+    as_engine_error,
+    concerns_one,
+    is_conflict,
+    is_gone,
+)
+from flowfabric.store.postgres.events import GapReader
+from flowfabric.store.postgres.executor import (
     MANY,
     Effects,
     Session,
@@ -33,25 +43,15 @@ from flowfabric.store.postgres.apply import (
     runs_of,
     text_of,
 )
-from flowfabric.store.postgres.bell import Bell, Relay
-from flowfabric.store.postgres.bound import BoundStore
-from flowfabric.store.postgres.coalescer import MAX_BATCH, Coalescer, Key
-from flowfabric.store.postgres.connections import Link, Links, Options
-from flowfabric.store.postgres.dues import Dues
-from flowfabric.store.postgres.events import GapReader
-from flowfabric.store.postgres.failures import (
-    FIRST_PAUSE_S,
-    MAX_TRIES,
-    as_engine_error,
-    concerns_one,
-    is_conflict,
-    is_gone,
-)
 from flowfabric.store.postgres.migrate import Kind, check_schema, migrate
+from flowfabric.store.postgres.next_due import Dues
+from flowfabric.store.postgres.notify import Notifier, Relay
 from flowfabric.store.postgres.reader import decode_rows, run_reads
 from flowfabric.store.postgres.sweeps import Turned, fits, run_sweeps, run_sweeps_together, run_turns
+from flowfabric.store.postgres.user_transaction import BoundStore
 from flowfabric.store.schema import OUTBOXES, TABLES
-from flowfabric.store.shared import Shared
+from flowfabric.store.single_flight import SingleFlight
+from flowfabric.store.wakeups import Wakeups
 
 CHUNK = 500
 CLOCK_CHECK_S = 10.0
@@ -78,13 +78,13 @@ class PostgresStore:
         """`beside` is a store of another thread: both ring one hub, and its bell tells other processes."""
         self.options = options.checked()
         self._beside = beside
-        self.hub: Hub = Hub() if beside is None else beside.hub
+        self.hub: Wakeups = Wakeups() if beside is None else beside.hub
         self.channel = "ff_wake" if options.schema == "public" else f"ff_wake_{options.schema}"
         self.clock = None if clock is None else Ratchet(clock)
         self.closed = True
         self._gaps = {channel: GapReader(channel) for channel in OUTBOXES}
         self._together = count()
-        self._shared = Shared()
+        self._shared = SingleFlight()
         self._dues = Dues(lambda sql: self._read(lambda session: session.fetch(sql)))
         self._noting: set[asyncio.Future[None]] = set()
         self._offset_ms, self._offset_until, self._latest = time.time_ns() // 1_000_000 - _ticks_ms(), float("-inf"), 0
@@ -95,7 +95,7 @@ class PostgresStore:
         self._writers = [Link(self.options, settings, watched=True) for _ in range(self.options.writers)]
         self._readers = Links(self.options, self.options.readers)
         self._coalescer = Coalescer(self._run, self._writers)
-        self._bell: Bell = self._made_bell() if self._beside is None else cast(Bell, Relay(self._beside._bell))
+        self._bell: Notifier = self._made_bell() if self._beside is None else cast(Notifier, Relay(self._beside._bell))
         first, link = await connections.connect(self.options, settings, watched=True), self._writers[-1]
         link.adopt(first)
         try:
@@ -110,8 +110,8 @@ class PostgresStore:
             self._bell.start()
         return self
 
-    def _made_bell(self) -> Bell:
-        return Bell(lambda: connections.connect(self.options, connections.TELLING), self.hub, self.channel)
+    def _made_bell(self) -> Notifier:
+        return Notifier(lambda: connections.connect(self.options, connections.TELLING), self.hub, self.channel)
 
     async def prepare(self) -> str | None:
         """Applies the migrations that are missing; what was applied, or None."""

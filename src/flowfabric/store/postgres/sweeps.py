@@ -8,9 +8,9 @@ from operator import itemgetter
 from typing import Any
 
 from flowfabric.plan import Answer, Applied, Form, Plan, Refused
-from flowfabric.store.dealing import dealt
+from flowfabric.store.fan_out import dealt
 from flowfabric.store.port import Row
-from flowfabric.store.postgres.apply import (
+from flowfabric.store.postgres.executor import (
     Effects,
     Late,
     Session,
@@ -21,8 +21,8 @@ from flowfabric.store.postgres.apply import (
     run_in_order,
     text_of,
 )
-from flowfabric.store.sql.pg import PgForm
-from flowfabric.store.sql.pg_leads import begun_by, can_begin, can_ride_along, ridden_along
+from flowfabric.store.sql.pg_combined import begun_by, can_begin, can_ride_along, ridden_along
+from flowfabric.store.sql.pg_statement import PgForm
 
 MAX_LOOKS = 3
 Turn = tuple[Sequence[Plan], Plan, int]

@@ -8,7 +8,7 @@ from typing import Any
 from flowfabric.plan import Add, Among, Cond, Delete, Guard, Insert, InsertEach, Item, Now, Once, Step, Update, UpdateMany, Upsert
 from flowfabric.store.schema import TABLES, Table
 from flowfabric.store.sql.ddl import PG_TYPES, literal
-from flowfabric.store.sql.pg_words import NOW, Scope
+from flowfabric.store.sql.pg_expr import NOW, Scope
 
 
 def guarded(head: Update | Delete, subject: Table, scope: Scope) -> str:

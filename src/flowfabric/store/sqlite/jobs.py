@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from flowfabric.plan import Form, Plan
-from flowfabric.store.hub import Hub, Topic
+from flowfabric.store.wakeups import Topic, Wakeups
 
 MOST_PLANS = 8
 MOST_ROWS = 8
@@ -51,7 +51,7 @@ def selection(plan: Plan) -> tuple[Form, Any]:
     return plan.form, plan.form.chosen_by(plan.values)
 
 
-def deliver(pairs: list[tuple[Job, Any]], hub: Hub, topics: dict[Topic, None], dues: dict[str, int]) -> None:
+def deliver(pairs: list[tuple[Job, Any]], hub: Wakeups, topics: dict[Topic, None], dues: dict[str, int]) -> None:
     for job, answer in pairs:
         if job.future.done():
             continue

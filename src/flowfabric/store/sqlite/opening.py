@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from flowfabric.errors import ConfigError, Corruption, EngineError, FlowFabricError, TransportError
-from flowfabric.store.sqlite.failures import as_engine_error, code_of, is_bad_text, is_busy
-from flowfabric.store.sqlite.target import Target, connect
+from flowfabric.store.sqlite.errors import as_engine_error, code_of, is_bad_text, is_busy
+from flowfabric.store.sqlite.uri import Target, connect
 
 _READONLY, _CORRUPT, _CANTOPEN, _NOTADB = 8, 11, 14, 26
 _LOOKING: dict[str, Any] = {"synchronous": "FULL", "wal": False}

@@ -11,8 +11,8 @@ from uuid import UUID
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table
 from flowfabric.store.sql.ddl import index_order, index_predicate, whole_order
-from flowfabric.store.sql.lite import ENCODERS
-from flowfabric.store.sql.script import decode_list, decode_uuid
+from flowfabric.store.sql.sqlite_expr import ENCODERS
+from flowfabric.store.sql.sqlite_plan import decode_list, decode_uuid
 
 MOST_KEYS = 256
 WHOLE_GROUPS = 1_000

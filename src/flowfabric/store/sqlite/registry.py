@@ -8,7 +8,7 @@ from typing import Any
 
 from flowfabric.errors import ConfigError
 from flowfabric.store.sqlite.store import SqliteStore
-from flowfabric.store.sqlite.target import parse_target
+from flowfabric.store.sqlite.uri import parse_target
 
 _live: weakref.WeakValueDictionary[str, SqliteStore] = weakref.WeakValueDictionary()
 _lock = threading.Lock()

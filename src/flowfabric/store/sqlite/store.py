@@ -16,18 +16,18 @@ from flowfabric.errors import TransportError, Unavailable
 from flowfabric.model.lease import BackendTag
 from flowfabric.plan import Answer, Plan, Refused
 from flowfabric.store.clock import Clock, Ratchet, system_clock
-from flowfabric.store.hub import Hub
 from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.schema import INDEXES
 from flowfabric.store.sql.ddl import first_of
-from flowfabric.store.sqlite.failures import TROUBLE, as_engine_error, patiently, reading
+from flowfabric.store.sqlite.change_watcher import ChangeWatch
+from flowfabric.store.sqlite.errors import TROUBLE, as_engine_error, patiently, reading
+from flowfabric.store.sqlite.inline_reads import InlineReads
 from flowfabric.store.sqlite.migrate import migrate
-from flowfabric.store.sqlite.near import Near
 from flowfabric.store.sqlite.opening import unopened
 from flowfabric.store.sqlite.reader import dump_tables, events_after, newest_event, run_reads
-from flowfabric.store.sqlite.target import Target, check_version, connect, create_private, place_of
-from flowfabric.store.sqlite.watch import ChangeWatch
+from flowfabric.store.sqlite.uri import Target, check_version, connect, create_private, place_of
 from flowfabric.store.sqlite.writer import Writer
+from flowfabric.store.wakeups import Wakeups
 
 log = logging.getLogger("flowfabric.sqlite")
 
@@ -56,7 +56,7 @@ class SqliteStore:
     ) -> None:
         check_version()
         self.target = target
-        self.hub = Hub()
+        self.hub = Wakeups()
         self.clock = Ratchet(clock)
         self.durability = "none (memory)" if target.in_memory else "full" if synchronous == "FULL" else "process"
         self._settings: dict[str, Any] = {"synchronous": synchronous, "wal": wal}
@@ -67,7 +67,7 @@ class SqliteStore:
         db = self._open()
         self._writer = Writer(db, self.clock, self.hub, place_of(target))
         self._readers = None if target.in_memory else _Readers(target, max(pool_size - 1, 1), self._settings)
-        self._near = None if target.in_memory or not wal else Near(target, self._settings)
+        self._near = None if target.in_memory or not wal else InlineReads(target, self._settings)
         self._watch = None if target.in_memory else ChangeWatch(target, self.hub, self._writer.look, self._settings)
         self._finalizer = weakref.finalize(self, _stop, self._writer, self._readers, self._near, self._watch, self._sentinel)
         log.warning(BANNER, self.durability)
@@ -197,7 +197,7 @@ class _Readers:
 def _stop(
     writer: Writer,
     readers: _Readers | None,
-    near: Near | None,
+    near: InlineReads | None,
     watch: ChangeWatch | None,
     sentinel: sqlite3.Connection | None,
 ) -> None:

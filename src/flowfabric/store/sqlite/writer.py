@@ -14,9 +14,9 @@ from typing import Any
 
 from flowfabric.errors import ResourceExhausted, TransportError
 from flowfabric.store.clock import Ratchet
-from flowfabric.store.hub import Hub, Topic
-from flowfabric.store.sqlite.groups import Groups, Place
+from flowfabric.store.sqlite.group_commit import GroupCommit, Place
 from flowfabric.store.sqlite.jobs import Job, deliver, is_small
+from flowfabric.store.wakeups import Topic, Wakeups
 
 MAX_GROUP = 500
 MAX_QUEUE = 100_000
@@ -27,9 +27,9 @@ LOOK = object()
 
 
 class Writer:
-    def __init__(self, db: sqlite3.Connection, clock: Ratchet, hub: Hub, place: Place = lambda: None) -> None:
+    def __init__(self, db: sqlite3.Connection, clock: Ratchet, hub: Wakeups, place: Place = lambda: None) -> None:
         self._hub = hub
-        self.write = Groups(db, clock, place)
+        self.write = GroupCommit(db, clock, place)
         self._queue: SimpleQueue[Any] = SimpleQueue()
         self._entry = threading.Lock()
         self._turn = threading.Lock()

@@ -1,0 +1,194 @@
+"""The scheduler's side: what could be claimed, and reserving it for a worker."""
+
+from __future__ import annotations
+
+import heapq
+import secrets
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from uuid import UUID
+
+from flowfabric.engine import validation
+from flowfabric.engine.claims.claims import Claims
+from flowfabric.engine.claims.gated_claims import MOST_GATES
+from flowfabric.engine.core import CORE_COLUMNS, from_core_row
+from flowfabric.engine.executions.quarantine import sound
+from flowfabric.errors import Contention, ContentionKind, ErrorClass, StateError, StateKind, ValidationError, ValidationKind
+from flowfabric.ids import ExecutionId, execution_id, lane_id, name, partition_key, partition_tag
+from flowfabric.model.execution import Execution
+from flowfabric.model.lease import MAX_GRANT_TTL_MS, ClaimGrant, Granted, IssueGrantArgs, NoWork
+from flowfabric.model.policy import check_capability_tokens, check_worker_capabilities
+from flowfabric.model.worker import WorkerInfo
+from flowfabric.rules.claims import grants, routing
+from flowfabric.rules.decision import Commit, Decision, Snapshot
+from flowfabric.rules.workers import registry
+from flowfabric.store.port import Scan, ScanAll
+
+SCAN_PAGE = 100
+SMALL_PAGE = 8
+LIMITED = (ContentionKind.RATE_LIMIT_EXCEEDED, ContentionKind.CONCURRENCY_LIMIT_EXCEEDED)
+
+
+class Grants(Claims):
+    async def scan_eligible_executions(
+        self, lane: str, partition: int | str | None = None, limit: int = 100, namespace: str | None = "default"
+    ) -> list[ExecutionId]:
+        """Claimable executions of a lane in claim order, one namespace after the other where all are asked for (None); of one
+        partition when it is given.
+        """
+        size = validation.limit(limit, 1_000)
+        wanted = None if partition is None else partition_key(partition)
+        found: list[ExecutionId] = []
+        async for each in self._namespaces(lane_id(lane), validation.claimed_namespace(namespace)):
+            async for execution in self._ready(lane, each):
+                if len(found) >= size:
+                    return found
+                if wanted is None or execution.partition_key == wanted:
+                    found.append(execution.id)
+        return found
+
+    async def _ready(self, lane: str, namespace: str) -> AsyncIterator[Execution]:
+        """Whatever of a namespace waits on a lane, behind whichever gate, in claim order."""
+        gates = ("", *await self._attachments.gates(lane, namespace))
+        page = SCAN_PAGE if len(gates) == 1 else SMALL_PAGE
+        queues: dict[str, deque[Execution]] = {gate: deque() for gate in gates}
+        for at in range(0, len(gates), MOST_GATES):
+            read = ScanAll("ready", [(lane, namespace, gate) for gate in gates[at : at + MOST_GATES]], page, CORE_COLUMNS)
+            for row in (await self.store.load((read,))).rows[0]:
+                found = from_core_row(row)
+                queues[found.gate].append(found)
+        longer = {gate for gate, queue in queues.items() if len(queue) == page}
+        heads = [(_rank(queue[0]), gate) for gate, queue in queues.items() if queue]
+        heapq.heapify(heads)
+        while heads:
+            _, gate = heapq.heappop(heads)
+            queue = queues[gate]
+            found = queue.popleft()
+            yield found
+            if not queue and gate in longer:
+                after = (found.priority, found.created_at_ms, found.execution_id)
+                group = {"lane_id": lane, "namespace": namespace, "gate": gate}
+                scan = Scan("ready", group, after, limit=SCAN_PAGE, columns=CORE_COLUMNS)
+                queue.extend(from_core_row(row) for row in (await self.store.load((scan,))).rows[0])
+                if len(queue) < SCAN_PAGE:
+                    longer.remove(gate)
+            if queue:
+                heapq.heappush(heads, (_rank(queue[0]), gate))
+
+    async def issue_claim_grant(self, args: IssueGrantArgs) -> Granted:
+        """Reserves one execution for one worker; it stays claimable by that worker until the grant runs out."""
+        ident = self._check_grant(args)
+        grant_id = secrets.token_hex(16)
+        result: Granted = await self.admit(ident, lambda snapshot: grants.issue_claim_grant(snapshot, args, grant_id=grant_id))
+        return result
+
+    def _check_grant(self, args: IssueGrantArgs) -> ExecutionId:
+        ident = execution_id(args.execution_id)
+        validation.partition_matches(args.partition, ident.partition_index)
+        name(args.worker_id, "worker_id")
+        name(args.worker_instance_id, "worker_instance_id")
+        validation.ttl_ms(args.grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
+        check_capability_tokens(args.worker_capabilities, "worker_capabilities")
+        for field in ("capability_hash", "route_snapshot_json", "admission_summary"):
+            validation.optional_text(getattr(args, field), field, validation.MAX_JSON_BYTES)
+        return ident
+
+    async def claim_for_worker(
+        self,
+        lane: str,
+        worker_id: str,
+        worker_instance_id: str,
+        worker_capabilities: Iterable[str],
+        grant_ttl_ms: int,
+        namespace: str | None = "default",
+    ) -> ClaimGrant | NoWork:
+        """Picks and reserves the best admissible execution of a namespace for a worker, who then calls `claim_execution`.
+
+        None stands for all namespaces, in turn.
+        """
+        checked = lane_id(lane)
+        name(worker_id, "worker_id")
+        name(worker_instance_id, "worker_instance_id")
+        tokens = frozenset(check_worker_capabilities(worker_capabilities, "worker_capabilities"))
+        validation.ttl_ms(grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
+        validation.claimed_namespace(namespace)
+        held = await self.read_lane(checked)
+        if held is not None and held.is_held:
+            return NoWork()
+        await self._look_around(checked, namespace, tuple(sorted(tokens)))
+        async for each in self._namespaces(checked, namespace):
+            granted = await self._grant_in(checked, each, worker_id, worker_instance_id, tokens, grant_ttl_ms)
+            if granted is not None:
+                return granted
+        return NoWork()
+
+    async def _grant_in(
+        self, lane: str, namespace: str, worker_id: str, instance: str, tokens: frozenset[str], ttl_ms: int
+    ) -> ClaimGrant | None:
+        live: list[WorkerInfo] | None = None
+        full: set[str] = set()
+        async for execution in self._ready(lane, namespace):
+            if execution.gate in full:
+                continue
+            now = await self.store.now_ms()
+            if execution.reserved_until_ms is not None and execution.reserved_until_ms >= now:
+                continue
+            if not await sound(self.store, [execution], of_budgets=True):
+                continue
+            if grants.missing_capabilities(execution, tokens):
+                if live is None:
+                    live = await self.live_workers(namespace)
+                if not registry.covers(live, execution.namespace, execution.required_capabilities):
+                    await self.block_route(execution.id, routing.WAITING, routing.NO_WORKER_COVERS)
+                continue
+            granted = await self._try_grant(execution, worker_id, instance, tokens, ttl_ms, full)
+            if granted is not None:
+                return granted
+        return None
+
+    async def _try_grant(
+        self, execution: Execution, worker_id: str, instance: str, tokens: frozenset[str], ttl_ms: int, full: set[str]
+    ) -> ClaimGrant | None:
+        """None when it is to be had by nobody now; `full` learns of gates without room."""
+        args = IssueGrantArgs(
+            execution_id=execution.id,
+            worker_id=worker_id,
+            worker_instance_id=instance,
+            grant_ttl_ms=ttl_ms,
+            worker_capabilities=tokens,
+        )
+        ident = self._check_grant(args)
+        grant_id = secrets.token_hex(16)
+
+        def rule(snapshot: Snapshot) -> Decision:
+            decision = grants.issue_claim_grant(snapshot, args, grant_id=grant_id)
+            if isinstance(decision, Commit):
+                key = partition_tag(ident.partition_index)
+                return Commit(decision.plan, lambda applied: ClaimGrant(ident, key, grant_id, applied.row[0]))
+            return decision
+
+        try:
+            result: ClaimGrant = await self.admit(ident, rule)
+            return result
+        except (Contention, StateError, ValidationError) as error:
+            if isinstance(error, Contention) and error.kind in LIMITED:
+                full.add(execution.gate)
+            if isinstance(error, StateError) and error.kind is StateKind.BUDGET_EXCEEDED:
+                await self._hold_back(execution, error.detail)
+                return None
+            passing = error.error_class in (ErrorClass.RETRYABLE, ErrorClass.INFORMATIONAL)
+            if passing or getattr(error, "kind", None) is ValidationKind.CAPABILITY_MISMATCH:
+                return None
+            raise
+
+    async def _hold_back(self, execution: Execution, detail: str) -> None:
+        """Its budget is spent: it waits for that, so that it hides nobody. The detail begins with the name of the budget."""
+        budget = detail.partition(":")[0].removeprefix("budget ")
+        await self.decide(
+            execution.id,
+            lambda snapshot: grants.block(snapshot, "waiting_for_budget", detail, None, f"budget:{budget}"),
+        )
+
+
+def _rank(execution: Execution) -> tuple[int, int, UUID]:
+    return -execution.priority, execution.created_at_ms, execution.execution_id

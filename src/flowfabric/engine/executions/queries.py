@@ -1,0 +1,208 @@
+"""Reading one execution, in every documented shape."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import UUID
+
+from msgspec import structs
+
+from flowfabric.engine import validation
+from flowfabric.engine.leases.recovery import Recovery
+from flowfabric.errors import Corruption, ValidationError, ValidationKind, invalid
+from flowfabric.ids import ExecutionId, execution_id, lease_mark, partition_key, tag_key
+from flowfabric.model.attempt import Attempt
+from flowfabric.model.execution import (
+    MAX_BULK_CREATE,
+    UNREADABLE,
+    AttemptRef,
+    Execution,
+    ExecutionContext,
+    ExecutionInfo,
+    ExecutionSnapshot,
+    LeaseView,
+    Page,
+    stored_tags,
+)
+from flowfabric.model.state import PublicState
+from flowfabric.rules.states import WORDS, is_ended, vector_of
+from flowfabric.store.port import GetAll, Scan
+
+MAX_FIELD_NAMES = 128
+MAX_READ_AT_ONCE = 1_000
+_ALIASES = {
+    "current_attempt_index": "attempt_index",
+    "current_lease_epoch": "lease_epoch",
+    "completed_at": "terminal_at_ms",
+    "cancel_reason": "cancellation_reason",
+    "created_at": "created_at_ms",
+    "started_at": "started_at_ms",
+    "delay_until": "delay_until_ms",
+    "execution_deadline_at": "deadline_at_ms",
+    "last_mutation_at_ms": "last_mutation_at",
+}
+_SECRET = frozenset({"current_lease_id"})
+
+
+class Queries(Recovery):
+    async def describe_execution(self, execution: ExecutionId) -> ExecutionSnapshot | None:
+        found = await self.execution(execution_id(execution))
+        if found is None:
+            return None
+        vector = _decoded(found)
+        attempt = None
+        if found.current_attempt_id is not None:
+            attempt = AttemptRef(found.current_attempt_id, found.attempt_index)
+        return ExecutionSnapshot(
+            found.id,
+            found.flow_id,
+            found.lane_id,
+            found.namespace,
+            PublicState(vector.public_state),
+            None if found.blocking_reason == "none" else found.blocking_reason,
+            found.blocking_detail or None,
+            attempt,
+            _lease(found),
+            found.current_waitpoint_id,
+            found.created_at_ms,
+            found.last_mutation_at,
+            found.total_attempt_count,
+            dict(sorted(stored_tags(found.tags, found.id).items())),
+        )
+
+    async def read_execution_info(self, execution: ExecutionId) -> ExecutionInfo | None:
+        found = await self.execution(execution_id(execution))
+        if found is None:
+            return None
+        vector = _decoded(found)
+        return ExecutionInfo(
+            found.id,
+            found.namespace,
+            found.lane_id,
+            found.priority,
+            found.execution_kind,
+            vector,
+            PublicState(vector.public_state),
+            found.created_at_ms,
+            found.started_at_ms,
+            found.terminal_at_ms,
+            found.attempt_index,
+            found.flow_id,
+            found.blocking_detail,
+        )
+
+    async def read_execution_state(self, execution: ExecutionId) -> PublicState | None:
+        found = await self.execution(execution_id(execution))
+        return None if found is None else PublicState(_decoded(found).public_state)
+
+    async def read_execution_context(self, execution: ExecutionId) -> ExecutionContext:
+        found = await self._must_read(execution, "read_execution_context")
+        return ExecutionContext(found.payload or b"", found.execution_kind, stored_tags(found.tags, found.id))
+
+    async def read_current_attempt_index(self, execution: ExecutionId) -> int:
+        return (await self._must_read(execution, "read_current_attempt_index")).attempt_index
+
+    async def read_total_attempt_count(self, execution: ExecutionId) -> int:
+        return (await self._must_read(execution, "read_total_attempt_count")).total_attempt_count
+
+    async def get_execution_result(self, execution: ExecutionId) -> bytes | None:
+        """What it completed with; None unless it succeeded with a payload."""
+        found = await self.execution(execution_id(execution))
+        ended = found is not None and is_ended(found) and found.terminal_outcome == "success"
+        return found.result if ended and found is not None else None
+
+    async def get_execution_tag(self, execution: ExecutionId, key: str) -> str | None:
+        wanted = tag_key(key)
+        found = await self.execution(execution_id(execution))
+        return None if found is None else stored_tags(found.tags, found.id).get(wanted)
+
+    async def get_execution_namespace(self, execution: ExecutionId) -> str | None:
+        found = await self.execution(execution_id(execution))
+        return None if found is None else found.namespace
+
+    async def get_execution_namespaces(self, executions: Sequence[ExecutionId]) -> dict[ExecutionId, str]:
+        """Of those that exist."""
+        if len(executions) > MAX_BULK_CREATE:
+            raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(executions))
+        keys = [(ident.partition_index, ident.uuid) for ident in map(execution_id, executions)]
+        columns = ("partition_key", "execution_id", "namespace")
+        found: dict[ExecutionId, str] = {}
+        for first in range(0, len(keys), MAX_READ_AT_ONCE):
+            loaded = await self.store.load((GetAll("ff_exec_core", keys[first : first + MAX_READ_AT_ONCE], columns),))
+            found |= {ExecutionId.of(partition, ident): namespace for partition, ident, namespace in loaded.rows[0]}
+        return found
+
+    async def resolve_execution_flow_id(self, execution: ExecutionId) -> UUID | None:
+        found = await self.execution(execution_id(execution))
+        return None if found is None else found.flow_id
+
+    async def list_attempts(self, execution: ExecutionId, after: int | None = None, limit: int = 100) -> Page[Attempt]:
+        """The attempts of one execution, first to last. Lease ids are left out: they are credentials."""
+        ident = execution_id(execution)
+        size = validation.limit(limit, 1_000)
+        position = None if after is None else (validation.whole(after, "after", 0, 2**31),)
+        group = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+        loaded = await self.store.load((Scan("attempts", group, position, limit=size + 1 if size else 0),))
+        found = [Attempt(*row) for row in loaded.rows[0]]
+        page = [structs.replace(a, lease_id=None) for a in found[:size]]
+        return Page(page, page[-1].attempt_index if len(found) > size else None)
+
+    async def read_exec_core_fields(
+        self, partition: int | str, execution: ExecutionId, names: Sequence[str]
+    ) -> dict[str, str | None]:
+        """Stored columns as text. Unknown names and a missing execution read as None."""
+        ident = execution_id(execution)
+        if partition_key(partition, "partition") != ident.partition_index:
+            raise invalid("partition", f"the partition inside the execution id ({ident.partition_index})", partition)
+        if not isinstance(names, list | tuple):
+            raise invalid("names", "a list of column names", names)
+        if len(names) > MAX_FIELD_NAMES:
+            raise invalid("names", f"at most {MAX_FIELD_NAMES} names", len(names))
+        found = await self.execution(ident) if names else None
+        return {name: None if found is None else _as_text(found, str(name)) for name in names}
+
+    async def _must_read(self, execution: ExecutionId, op: str) -> Execution:
+        ident = execution_id(execution)
+        found = await self.execution(ident)
+        if found is None:
+            raise ValidationError(ValidationKind.INVALID_INPUT, f"{op}: execution not found: {ident}")
+        return found
+
+
+def _decoded(execution: Execution) -> Any:
+    """The vector, or corruption that names the field; never a default."""
+    vector = vector_of(execution)
+    for field, words in WORDS.items():
+        value = getattr(vector, field)
+        if value not in words:
+            raise Corruption(f"exec_core: {field}: {value!r:.60} is not a known value", execution.id)
+    return vector
+
+
+def _lease(execution: Execution) -> LeaseView | None:
+    expires = execution.lease_expires_at_ms
+    if execution.lifecycle_phase != "active" or execution.current_lease_id is None or expires is None:
+        return None
+    return LeaseView(
+        execution.lease_epoch,
+        execution.current_worker_instance_id or "",
+        expires,
+        lease_mark(execution.current_lease_id),
+        execution.attempt_index,
+        execution.lease_last_renewed_at,
+    )
+
+
+def _as_text(execution: Execution, field: str) -> str | None:
+    column = _ALIASES.get(field, field)
+    if column not in execution.__struct_fields__ or column in _SECRET:
+        return None
+    value = getattr(execution, column)
+    if value is None:
+        return None
+    if value == UNREADABLE:
+        raise Corruption(f"{column} cannot be read", execution.id)
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)

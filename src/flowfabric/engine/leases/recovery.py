@@ -1,0 +1,156 @@
+"""Losing leases and taking them over."""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+from flowfabric.engine import validation
+from flowfabric.engine.core import CORE_COLUMNS, from_core_row
+from flowfabric.engine.leases.holder import Holder
+from flowfabric.errors import invalid
+from flowfabric.ids import ExecutionId, execution_id, lease_mark, name, new_attempt_id, new_lease_id
+from flowfabric.model.execution import Execution, Page
+from flowfabric.model.lease import (
+    AlreadySatisfied,
+    Claimed,
+    ExpiredLeaseInfo,
+    GrantNotFound,
+    HandleKind,
+    IssueGrantArgs,
+    MarkedExpired,
+    NotReclaimable,
+    ReclaimCapExceeded,
+    ReclaimExecutionArgs,
+    ReclaimGrant,
+    Revoked,
+    RevokeLeaseArgs,
+)
+from flowfabric.model.policy import check_worker_capabilities
+from flowfabric.rules.decision import Decision, Snapshot
+from flowfabric.rules.leases import recovery
+from flowfabric.store.port import Scan
+
+MAX_EXPIRED_LEASES = 10_000
+_COMPOSITE_LABELS = {"postgres": "pg"}
+
+
+class Recovery(Holder):
+    async def revoke_lease(self, args: RevokeLeaseArgs) -> Revoked | AlreadySatisfied:
+        """Takes a lease away; the execution is claimable again at once and its old holder is fenced off."""
+        ident = execution_id(args.execution_id)
+        validation.text(args.reason, "reason")
+        validation.text(args.worker_instance_id, "worker_instance_id")
+        label = _COMPOSITE_LABELS.get(self.store.label, self.store.label)
+        seen: list[int] = []
+
+        def rule(snapshot: Snapshot) -> Decision:
+            if snapshot.execution is not None:
+                seen.append(snapshot.execution.lease_epoch)
+            return recovery.revoke(snapshot, args, label, seen[0] if seen else None)
+
+        result: Revoked | AlreadySatisfied = await self.decide(ident, rule)
+        return result
+
+    async def mark_lease_expired_if_due(
+        self, execution: ExecutionId, *, partition: int | str | None = None
+    ) -> MarkedExpired | AlreadySatisfied:
+        ident = execution_id(execution)
+        validation.partition_matches(partition, ident.partition_index)
+        result: MarkedExpired | AlreadySatisfied = await self.decide(ident, recovery.mark_if_due)
+        return result
+
+    async def requeue_lost(self, execution: ExecutionId, grace_ms: int | None = None) -> str | ReclaimCapExceeded:
+        """Puts a lost execution back on its lane once the grace is over; the answer says what was found."""
+        ident = execution_id(execution)
+        grace = self.settings.lease_reclaim_grace_ms if grace_ms is None else validation.timestamp(grace_ms, "grace_ms")
+        result: str | ReclaimCapExceeded = await self.decide(
+            ident, lambda snapshot: recovery.requeue(snapshot, grace), grant=True
+        )
+        return result
+
+    async def issue_reclaim_grant(self, args: IssueGrantArgs) -> ReclaimGrant | NotReclaimable | ReclaimCapExceeded:
+        """Permission for one worker to take a lost execution over as a new attempt."""
+        ident = self._check_grant(args)
+        check_worker_capabilities(args.worker_capabilities, "worker_capabilities")
+        grant_id = secrets.token_hex(16)
+        result: ReclaimGrant | NotReclaimable | ReclaimCapExceeded = await self.admit(
+            ident, lambda snapshot: recovery.issue_reclaim_grant(snapshot, args, grant_id=grant_id)
+        )
+        return result
+
+    async def reclaim_execution(
+        self, args: ReclaimExecutionArgs
+    ) -> Claimed | GrantNotFound | NotReclaimable | ReclaimCapExceeded:
+        """Turns a reclaim grant into a new attempt under a higher epoch."""
+        ident = execution_id(args.execution_id)
+        name(args.worker_id, "worker_id")
+        name(args.worker_instance_id, "worker_instance_id")
+        validation.ttl_ms(args.lease_ttl_ms)
+        validation.optional_uuid(args.lease_id, "lease_id")
+        validation.optional_uuid(args.attempt_id, "attempt_id")
+        validation.text(args.attempt_policy_json, "attempt_policy_json", validation.MAX_JSON_BYTES)
+        if args.max_reclaim_count is not None:
+            validation.whole(args.max_reclaim_count, "max_reclaim_count", 0, 2**32 - 1)
+        lease, attempt = args.lease_id or new_lease_id(), args.attempt_id or new_attempt_id()
+        result: Claimed | GrantNotFound | NotReclaimable | ReclaimCapExceeded = await self._claim_one(
+            ident,
+            lambda snapshot: recovery.reclaim(snapshot, args, lease_id=lease, attempt_id=attempt),
+            args.lease_ttl_ms,
+            args.worker_instance_id,
+            HandleKind.RECLAIMED,
+        )
+        return result
+
+    async def list_expired_leases(
+        self,
+        as_of: int | None = None,
+        after: tuple[int, ExecutionId] | None = None,
+        limit: int = 1_000,
+        *,
+        max_partitions_per_call: int = 32,
+        namespace: str | None = None,
+    ) -> Page[ExpiredLeaseInfo]:
+        """Leases past their time, marked or not, oldest first; `after` is (expires_at_ms, execution_id) of the last."""
+        validation.whole(max_partitions_per_call, "max_partitions_per_call", 1, 65_536)
+        size = validation.limit(limit, MAX_EXPIRED_LEASES)
+        bound = await self.store.now_ms() if as_of is None else validation.timestamp(as_of, "as_of")
+        position = self._lease_position(after)
+        found: list[Execution] = []
+        for index in ("leased", "lost"):
+            found += await self._expired(index, bound, position, size + 1 if size else 0, namespace)
+        found.sort(key=lambda e: (e.lease_expires_at_ms or 0, e.execution_id))
+        page = [_expired_info(e) for e in found[:size]]
+        last = (page[-1].expires_at_ms, page[-1].execution_id) if len(found) > size and page else None
+        return Page(page, last)
+
+    def _lease_position(self, after: Any) -> tuple[Any, ...] | None:
+        if after is None:
+            return None
+        if not isinstance(after, tuple) or len(after) != 2:
+            raise invalid("after", "the (expires_at_ms, execution_id) of the last entry", after)
+        return validation.timestamp(after[0], "after.expires_at_ms"), execution_id(after[1], "after.execution_id").uuid
+
+    async def _expired(
+        self, index: str, bound: int, after: tuple[Any, ...] | None, wanted: int, namespace: str | None
+    ) -> list[Execution]:
+        found: list[Execution] = []
+        while len(found) < wanted:
+            loaded = await self.store.load((Scan(index, after=after, upto=bound, limit=wanted, columns=CORE_COLUMNS),))
+            page = [from_core_row(row) for row in loaded.rows[0]]
+            found += [e for e in page if namespace is None or e.namespace == namespace]
+            if len(page) < wanted:
+                break
+            after = (page[-1].lease_expires_at_ms, page[-1].execution_id)
+        return found[:wanted]
+
+
+def _expired_info(execution: Execution) -> ExpiredLeaseInfo:
+    return ExpiredLeaseInfo(
+        execution.id,
+        lease_mark(execution.current_lease_id),
+        execution.lease_epoch,
+        execution.current_worker_instance_id,
+        execution.lease_expires_at_ms or 0,
+        execution.attempt_index,
+    )

@@ -1,0 +1,158 @@
+"""What a budget and a report of usage may look like, before anything is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+from uuid import UUID
+
+from msgspec import structs
+
+from flowfabric.engine import validation
+from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.ids import ExecutionId
+from flowfabric.model.budget import (
+    MAX_AMOUNT,
+    MAX_DIMENSION_BYTES,
+    MAX_DIMENSIONS,
+    MAX_USAGE_KEY_BYTES,
+    RESERVED_ACTIONS,
+    CreateBudgetArgs,
+    UpdateBudgetArgs,
+    UsageDimensions,
+)
+from flowfabric.model.lease import HandleFields
+from flowfabric.rules.limits.budgets import Report
+
+MAX_LABEL_BYTES = 1_024
+_FOLDED = ("input_tokens", "output_tokens", "wall_ms")
+
+
+def budget_id(value: object) -> UUID:
+    return validation.flow_id(value, "budget_id")
+
+
+def listed(value: object, field: str) -> list[Any]:
+    if not isinstance(value, list | tuple):
+        raise invalid(field, "a list", type(value).__name__)
+    return list(value)
+
+
+def new_budget(args: object) -> CreateBudgetArgs:
+    """Checked, and its id a UUID where it was text."""
+    if not isinstance(args, CreateBudgetArgs):
+        raise invalid("args", "CreateBudgetArgs", type(args).__name__)
+    ident = budget_id(args.budget_id)
+    _check_limits(args, "create_budget")
+    for field in ("scope_type", "scope_id", "enforcement_mode"):
+        validation.text(getattr(args, field), field, MAX_LABEL_BYTES)
+    validation.optional_timestamp(args.now, "now")
+    validation.optional_namespace(args.namespace)
+    return args if ident is args.budget_id else structs.replace(args, budget_id=ident)
+
+
+def other_limits(args: object) -> UpdateBudgetArgs:
+    """Checked as those of a new budget are."""
+    if not isinstance(args, UpdateBudgetArgs):
+        raise invalid("args", "UpdateBudgetArgs", type(args).__name__)
+    ident = budget_id(args.budget_id)
+    _check_limits(args, "update_budget")
+    validation.text(args.by, "by", MAX_LABEL_BYTES)
+    return args if ident is args.budget_id else structs.replace(args, budget_id=ident)
+
+
+def _check_limits(args: CreateBudgetArgs | UpdateBudgetArgs, call: str) -> None:
+    names = listed(args.dimensions, "dimensions")
+    _count(len(names))
+    limits = {field: listed(getattr(args, field), field) for field in ("hard_limits", "soft_limits")}
+    if any(len(several) != len(names) for several in limits.values()):
+        detail = f"{call}: dimensions / hard_limits / soft_limits length mismatch"
+        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+    for name in names:
+        _dimension(name)
+    for field, several in limits.items():
+        for limit in several:
+            validation.whole(limit, field, 0, MAX_AMOUNT)
+    for field in ("on_hard_limit", "on_soft_limit"):
+        validation.text(getattr(args, field), field, MAX_LABEL_BYTES)
+    if args.on_hard_limit in RESERVED_ACTIONS:
+        detail = f"on_hard_limit: {args.on_hard_limit} is reserved and does nothing yet"
+        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+    validation.whole(args.reset_interval_ms, "reset_interval_ms", 0, validation.MAX_TIMESTAMP_MS)
+
+
+def used(usage: object) -> dict[str, int]:
+    """What a worker has used, tokens and time among it."""
+    if not isinstance(usage, UsageDimensions):
+        raise invalid("usage", "UsageDimensions", type(usage).__name__)
+    amounts = given(usage.custom, "custom")
+    for field in _FOLDED:
+        amount = getattr(usage, field)
+        if amount is None and field == "wall_ms":
+            continue
+        validation.whole(amount, field, 0, MAX_AMOUNT)
+        if amount == 0 and field != "wall_ms":
+            continue
+        if field in amounts:
+            raise ValidationError(ValidationKind.INVALID_INPUT, f"{field}: given by itself and in custom")
+        amounts[field] = amount
+    return amounts
+
+
+def given(amounts: object, field: str) -> dict[str, int]:
+    if not isinstance(amounts, Mapping):
+        raise invalid(field, "a mapping of dimensions to amounts", type(amounts).__name__)
+    return dict(_amounts(amounts.items(), len(amounts), lambda name: f"{field}: {name}"))
+
+
+def spend(amounts: object) -> dict[str, int]:
+    for name, amount in amounts.items() if isinstance(amounts, Mapping) else ():
+        if isinstance(amount, int) and amount > MAX_AMOUNT:
+            shown = amount if amount < 2**256 else "far more"
+            detail = f"record_spend: delta for dim={_dimension(name):.80} exceeds i64::MAX ({shown})"
+            raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+    return given(amounts, "deltas")
+
+
+def summed(dimensions: object, deltas: object) -> dict[str, int]:
+    """Of two amounts for one dimension the sum counts."""
+    names, amounts = listed(dimensions, "dimensions"), listed(deltas, "deltas")
+    if len(names) != len(amounts):
+        detail = "report_usage_admin: dimensions and deltas length mismatch"
+        raise ValidationError(ValidationKind.INVALID_INPUT, detail)
+    found: dict[str, int] = {}
+    for name, amount in _amounts(zip(names, amounts, strict=True), len(names), lambda name: f"deltas: {name}"):
+        found[name] = validation.whole(found.get(name, 0) + amount, f"deltas: {name}", 0, MAX_AMOUNT)
+    return found
+
+
+def report(
+    amounts: dict[str, int],
+    key: object,
+    field: str,
+    *,
+    by: ExecutionId | None = None,
+    charged: ExecutionId | None = None,
+    lease: HandleFields | None = None,
+) -> Report:
+    known = validation.optional_text(key, field, MAX_USAGE_KEY_BYTES)
+    _count(len(amounts))
+    return Report(tuple(sorted(amounts.items())), known or None, charged, by, lease)
+
+
+def _count(number: int) -> None:
+    if number > MAX_DIMENSIONS:
+        raise ValidationError(ValidationKind.INVALID_INPUT, f"too_many_dimensions: limit={MAX_DIMENSIONS}, got={number}")
+
+
+def _dimension(name: object) -> str:
+    known = validation.text(name, "dimension", MAX_DIMENSION_BYTES)
+    if not known:
+        raise invalid("dimension", "a name", "''")
+    return known
+
+
+def _amounts(pairs: Iterable[tuple[Any, Any]], number: int, says: Any) -> Iterator[tuple[str, int]]:
+    _count(number)
+    for name, amount in pairs:
+        yield _dimension(name), validation.whole(amount, says(name), 0, MAX_AMOUNT)

@@ -1,0 +1,118 @@
+"""Steps of a task, kept with the execution; and what a caller asks when it waits for a result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from flowfabric.engine import validation
+from flowfabric.engine.claims.gated_claims import NextOpening, Place
+from flowfabric.engine.claims.quota_waiter import QuotaWaiter
+from flowfabric.engine.streams.streams import Streams
+from flowfabric.errors import Contention, ContentionKind, ResourceExhausted, invalid
+from flowfabric.ids import ExecutionId, execution_id, lane_id
+from flowfabric.ids import name as checked_name
+from flowfabric.model.event import LEASE_EVENTS
+from flowfabric.model.execution import ExecutionOutcome
+from flowfabric.model.lease import Handle
+from flowfabric.model.step import MAX_STEP_BYTES, MAX_STEP_NAME_BYTES, MAX_STEPS, LastSuspension, StepRecord
+from flowfabric.plan import Applied
+from flowfabric.rules.fence import check_handle
+from flowfabric.rules.limits.limit_scopes import GATES
+from flowfabric.rules.limits.quotas import QUOTAS
+from flowfabric.rules.workers import steps
+from flowfabric.store.port import Get, Scan
+from flowfabric.store.wakeups import Topic, Waiter
+
+_COLUMNS = ("position", "name", "kind", "attempt_index", "recorded_at_ms", "value")
+_OUTCOME = (
+    "public_state",
+    "terminal_outcome",
+    "result",
+    "failure_reason",
+    "last_failure_message",
+    "cancellation_reason",
+    "total_attempt_count",
+    "terminal_at_ms",
+)
+MAX_TRIES = 3
+
+
+class Steps(Streams):
+    async def record_step(
+        self, handle: Handle, position: int, name: str, value: bytes | None = None, kind: str = "step"
+    ) -> StepRecord:
+        """Keeps what a step came to, under the lease. Recorded before, the stored one is the answer, if it is the same step."""
+        fields = self.fields(handle)
+        if validation.whole(position, "position", 0, 2**31 - 1) >= MAX_STEPS:
+            raise ResourceExhausted("steps of one execution", MAX_STEPS)
+        validation.text(name, "name", MAX_STEP_NAME_BYTES)
+        checked_name(kind, "kind")
+        if value is not None and (not isinstance(value, bytes) or len(value) > MAX_STEP_BYTES):
+            raise invalid("value", f"at most {MAX_STEP_BYTES} bytes")
+        plan = steps.record(fields, position, name, kind, value)
+        for _ in range(MAX_TRIES):
+            answer = await self.store.commit(plan)
+            if isinstance(answer, Applied):
+                return StepRecord(position, name, kind, fields.attempt_index, answer.now_ms, value)
+            key = (fields.execution_id.partition_index, fields.execution_id.uuid)
+            rows = (await self.store.load((Get(steps.STEP, (*key, position), _COLUMNS),))).rows[0]
+            refused = check_handle(await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index), fields)
+            if refused is not None:
+                await self._refuse(refused)
+            if rows:
+                return steps.same(StepRecord(*rows[0]), name, kind)
+            await asyncio.sleep(0)
+        raise Contention(ContentionKind.RETRY_EXHAUSTED)
+
+    async def read_steps(self, execution: ExecutionId) -> list[StepRecord]:
+        """What an execution has finished so far, in order."""
+        ident = execution_id(execution)
+        group = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+        rows = (await self.store.load((Scan("steps", group, limit=MAX_STEPS, columns=_COLUMNS),))).rows[0]
+        return [StepRecord(*row) for row in rows]
+
+    async def read_last_suspension(self, execution: ExecutionId) -> LastSuspension | None:
+        """What the latest suspension was for, and whether it is over."""
+        ident = execution_id(execution)
+        columns = ("continuation_metadata_pointer", "attempt_index", "close_reason")
+        read = Get("ff_suspension_current", (ident.partition_index, ident.uuid), columns)
+        rows = (await self.store.load((read,))).rows[0]
+        return LastSuspension(*rows[0]) if rows else None
+
+    async def read_outcome(self, execution: ExecutionId) -> ExecutionOutcome | None:
+        """How an execution stands and, once it is over, what it came to."""
+        ident = execution_id(execution)
+        rows = (await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), _OUTCOME),))).rows[0]
+        return ExecutionOutcome(*rows[0]) if rows else None
+
+    async def work_bell(self, *lanes: str, namespace: str | None = "default") -> Waiter:
+        """Rings when there may be work in one of the lanes. Enter it, arm it, ask for work, then wait.
+
+        Where something of the namespace waits under a limit, every lease that ends may have made room, and the wait is over when
+        a quota opens.
+        """
+        checked = [lane_id(lane) for lane in lanes]
+        validation.claimed_namespace(namespace)
+        topics: list[Topic] = [(topic, lane) for lane in checked for topic in ("ready", GATES)]
+        limited = [place for lane in checked for place in await self._limited(lane, namespace)]
+        if not limited:
+            return self.store.hub.waiter(*topics, (QUOTAS, None))
+        return QuotaWaiter(self.store.hub, (*topics, (LEASE_EVENTS, None), (QUOTAS, None)), partial(self._later, limited))
+
+    async def _limited(self, lane: str, namespace: str | None) -> list[Place]:
+        """Where work of the namespace, or of any, may wait under a limit."""
+        if namespace is None:
+            return [(lane, each) for each in await self._attachments.gated_namespaces(lane)]
+        return [(lane, namespace)] if await self._attachments.gates(lane, namespace) else []
+
+    async def _later(self, places: Sequence[Place]) -> NextOpening:
+        found = NextOpening()
+        for place in places:
+            found = found.beside(await self._admissions.later(place))
+        return found
+
+    async def quotas_open_at(self, *lanes: str, namespace: str = "default") -> int | None:
+        """When the first of the full quotas of a namespace in these lanes opens by itself; None where none does."""
+        return (await self._later([(lane_id(lane), namespace) for lane in lanes])).opens_at_ms

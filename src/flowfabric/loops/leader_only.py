@@ -1,0 +1,97 @@
+"""Loops that run in one process at a time: in the one that was elected, for as long as it leads."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from flowfabric.engine.telemetry import NO_TELEMETRY, Telemetry
+from flowfabric.loops.supervisor import Supervisor
+
+log = logging.getLogger("flowfabric.loops")
+
+GRACE_S = 5.0
+AGAIN_S = 1.0
+Make = Callable[[], AbstractAsyncContextManager[Supervisor]]
+
+
+class Election(Protocol):
+    async def won(self) -> None: ...
+
+    async def lost(self) -> None: ...
+
+    async def resign(self) -> None: ...
+
+
+class LeaderOnly:
+    """`make` opens what the loops need when this process begins to lead, and closes it when it no longer does."""
+
+    def __init__(self, election: Election, make: Make) -> None:
+        self.election, self._make = election, make
+        self._task: asyncio.Task[None] | None = None
+        self._running: Supervisor | None = None
+        self._grace_s = GRACE_S
+        self._stopping = asyncio.Event()
+        self._onlooker: Telemetry = NO_TELEMETRY
+
+    @property
+    def leads(self) -> bool:
+        return self._running is not None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it works, or stands by while another process does."""
+        running = self._running
+        return self._task is not None and not self._task.done() and (running is None or running.is_running)
+
+    def watched_by(self, onlooker: Telemetry) -> None:
+        self._onlooker = onlooker
+        if self._running is not None:
+            self._running.watched_by(onlooker)
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="flowfabric-led-loops")
+
+    async def stop(self, grace_s: float) -> None:
+        """Lets running passes finish within the grace, then lets go of the lead."""
+        self._grace_s = grace_s
+        self._stopping.set()
+        if self._task is not None:
+            await self._task
+            self._task = None
+        await self.election.resign()
+
+    async def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                if await self._until(self.election.won()):
+                    await self._lead()
+            except Exception:
+                log.exception("leading the loops failed; another process may lead")
+                await self.election.resign()
+                await self._until(asyncio.sleep(AGAIN_S))
+
+    async def _lead(self) -> None:
+        async with self._make() as supervisor:
+            supervisor.watched_by(self._onlooker)
+            supervisor.start()
+            self._running = supervisor
+            try:
+                await self._until(self.election.lost())
+            finally:
+                self._running = None
+                await supervisor.stop(self._grace_s)
+
+    async def _until(self, happens: Coroutine[Any, Any, None]) -> bool:
+        """Waits for it; False when stopped. What was opened is never left by a cancel, so that it is closed."""
+        happening, stopping = asyncio.ensure_future(happens), asyncio.ensure_future(self._stopping.wait())
+        await asyncio.wait({happening, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        happening.cancel()
+        stopping.cancel()
+        await asyncio.gather(happening, stopping, return_exceptions=True)
+        if not happening.cancelled():
+            happening.result()
+        return not self._stopping.is_set()

@@ -1,0 +1,61 @@
+"""Each call told to a sink of yours."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from flowfabric.errors import (
+    ConfigError,
+    Conflict,
+    Contention,
+    NotFound,
+    StateError,
+    TransportError,
+    Unavailable,
+    ValidationError,
+)
+from flowfabric.middleware.layer import Layer
+
+_CATEGORIES: tuple[tuple[str, tuple[type[BaseException], ...]], ...] = (
+    ("not_found", (NotFound,)),
+    ("validation", (ValidationError,)),
+    ("contention", (Contention,)),
+    ("conflict", (Conflict,)),
+    ("state", (StateError,)),
+    ("transport", (TransportError,)),
+    ("unavailable", (Unavailable,)),
+    ("bug", (ConfigError, TypeError, ValueError, AttributeError, LookupError, AssertionError)),
+)
+UNKNOWN = "unknown"
+
+
+def category(error: BaseException) -> str:
+    """One of nine words, few enough for a label. A call that was cancelled, timed out or found no room is unknown."""
+    return next((name for name, kinds in _CATEGORIES if isinstance(error, kinds)), UNKNOWN)
+
+
+class Ok(Struct, frozen=True):
+    """It was answered."""
+
+
+class Err(Struct, frozen=True):
+    """It was refused, or not answered."""
+
+    category: str
+
+
+class Sink(Protocol):
+    def record_call(self, method: str, elapsed: float, outcome: Ok | Err) -> None:
+        """Seconds; 0 when it was not made."""
+
+
+class MetricsLayer(Layer):
+    def __init__(self, sink: Sink) -> None:
+        if not callable(getattr(sink, "record_call", None)):
+            raise ConfigError(f"MetricsLayer: sink: an object with record_call(method, elapsed, outcome), got {sink!r:.80}")
+        self._sink = sink
+
+    def after(self, method: str, elapsed: float, error: BaseException | None) -> None:
+        self._sink.record_call(method, elapsed, Ok() if error is None else Err(category(error)))

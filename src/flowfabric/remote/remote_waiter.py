@@ -1,0 +1,56 @@
+"""A bell that hangs on a server: waiting for it is asking there, with what was heard last."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, cast
+
+from flowfabric.engine.events.long_poll import MAX_POLL_MS
+
+if TYPE_CHECKING:
+    from flowfabric.engine.engine import Engine
+
+Heard = tuple[frozenset[str], str | None]
+"""The lanes and the namespace that a count was heard for."""
+
+
+class RemoteWaiter:
+    """As a `Waiter`: enter it, arm it, look, then wait. What rang since the last wait counts, so nothing falls in between."""
+
+    topics: tuple[Any, ...] = ()
+
+    def __init__(self, engine: Any, lanes: tuple[str, ...], namespace: str | None, seen: dict[Heard, int]) -> None:
+        self._engine, self._lanes, self._namespace, self._seen = cast("Engine", engine), list(lanes), namespace, seen
+        self._key = frozenset(lanes), namespace
+        self._rung = asyncio.Event()
+
+    def __enter__(self) -> RemoteWaiter:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def arm(self) -> None:
+        self._rung.clear()
+
+    def ring(self) -> None:
+        self._rung.set()
+
+    async def wait(self, timeout_s: float | None) -> bool:
+        """True when there may be work, or somebody here rang; False when the time is up."""
+        rung = asyncio.create_task(self._rung.wait())
+        asked = asyncio.create_task(self._ask(timeout_s))
+        try:
+            done, _ = await asyncio.wait({rung, asked}, return_when=asyncio.FIRST_COMPLETED)
+            return rung in done or asked.result()
+        finally:
+            for task in (rung, asked):
+                task.cancel()
+            await asyncio.wait({rung, asked})
+
+    async def _ask(self, timeout_s: float | None) -> bool:
+        wait_ms = MAX_POLL_MS if timeout_s is None else min(int(timeout_s * 1_000), MAX_POLL_MS)
+        seen = self._seen.get(self._key)
+        found = await self._engine.wait_for_work(self._lanes, seen, wait_ms, self._namespace)
+        self._seen[self._key] = found
+        return found != seen

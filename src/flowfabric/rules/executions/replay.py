@@ -1,0 +1,165 @@
+"""Replay: an ended execution is started again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable
+from typing import Any
+from uuid import UUID
+
+from flowfabric.errors import Corruption, EngineError, NotFound, StateError, StateKind
+from flowfabric.model.execution import Execution, Replayed
+from flowfabric.model.policy import stored_policy
+from flowfabric.model.state import PublicState
+from flowfabric.plan import Add, After, Arg, Before, Cond, Form, Update, UpdateMany, Wake
+from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot
+from flowfabric.rules.flows.flows import FLOW
+from flowfabric.rules.flows.wait_children import reset_groups
+from flowfabric.rules.fragments import (
+    ATTEMPT,
+    EXEC,
+    MOVED_AT_ARG,
+    THIS_ATTEMPT,
+    UNCHANGED,
+    named,
+    operator_event,
+)
+from flowfabric.rules.states import entering, is_ended
+
+DEFAULT_MAX_REPLAYS = 10
+
+# ---- replay
+
+_RESTART: dict[str, Any] = {
+    **MOVED_AT_ARG,
+    "attempt_state": "pending_replay_attempt",
+    "replay_count": Add(1),
+    "lease_epoch": Add(1),
+    "current_attempt_id": Arg("attempt_id"),
+    "attempt_timeout_remaining_ms": Before("attempt_timeout_ms"),
+    "pending_replay_reason": Arg("replay_reason"),
+    "pending_replay_requested_by": Arg("replay_requested_by"),
+    "pending_previous_attempt_index": Before("attempt_index"),
+    "deadline_at_ms": Arg("deadline_at_ms"),
+    "deadline_origin": Arg("deadline_origin"),
+    "raw_fields": Arg("raw_fields"),
+    **dict.fromkeys(
+        (
+            "terminal_at_ms",
+            "retain_until_ms",
+            "result",
+            "result_encoding",
+            "cancellation_reason",
+            "cancelled_by",
+            "failure_reason",
+            "closing_epoch",
+            "closing_attempt_index",
+            "interrupt_cause",
+            "pending_retry_reason",
+            "blocked_on",
+        )
+    ),
+}
+_REOPEN_ATTEMPT = UpdateMany(
+    ATTEMPT,
+    THIS_ATTEMPT,
+    {
+        "attempt_state": "created",
+        "attempt_type": "replay",
+        "attempt_id": Arg("attempt_id"),
+        "lease_epoch": After("lease_epoch"),
+        "replay_reason": Arg("replay_reason"),
+        "replay_requested_by": Arg("replay_requested_by"),
+        "replayed_from_attempt_index": After("attempt_index"),
+        **dict.fromkeys(("outcome", "terminal_at_ms", "failure_reason", "failure_category")),
+        **dict.fromkeys(("worker_id", "worker_instance_id", "lease_expires_at_ms")),
+    },
+)
+_UNSETTLE_FLOW = UpdateMany(
+    FLOW,
+    (Cond("partition_key", "=", After("partition_key")), Cond("flow_id", "=", After("flow_id"))),
+    {"settled_at_ms": None, "version": Add(1)},
+)
+REPLAY = Form(
+    "replay",
+    Update(EXEC, UNCHANGED, {**_RESTART, **entering("READY")}),
+    _REOPEN_ATTEMPT,
+    _UNSETTLE_FLOW,
+    operator_event("replayed", Arg("details")),
+    Wake("ready", After("lane_id")),
+    Wake("deadline", at=After("deadline_at_ms")),
+)
+REPLAY_SKIPPED = Form(
+    "replay_skipped_member",
+    Update(EXEC, UNCHANGED, {**_RESTART, **entering("DEPS", detail=Arg("blocking_detail"))}),
+    _REOPEN_ATTEMPT,
+    _UNSETTLE_FLOW,
+    operator_event("replayed", Arg("details")),
+    Wake("deadline", at=After("deadline_at_ms")),
+)
+
+
+def replay(
+    snapshot: Snapshot, *, attempt_id: UUID, now_ms: int | None, reason: str | None = None, requested_by: str | None = None
+) -> Decision:
+    execution = snapshot.execution
+    if execution is None:
+        return Reject(NotFound("execution"))
+    if not is_ended(execution):
+        return Reject(StateError(StateKind.EXECUTION_NOT_TERMINAL, f"it is {execution.public_state}"))
+    policy = stored_policy(execution.policy, execution.id)
+    limit = DEFAULT_MAX_REPLAYS if policy is None else policy.max_replay_count
+    if execution.replay_count >= limit:
+        return Reject(StateError(StateKind.MAX_REPLAYS_EXHAUSTED, f"{limit} replays"))
+    now = snapshot.now_ms if now_ms is None else now_ms
+    deadline, origin = _rearmed(execution, now)
+    skipped = execution.flow_id is not None and (
+        execution.terminal_outcome == "skipped" or (snapshot.attempt is not None and snapshot.attempt.outcome == "skipped")
+    )
+    values = {
+        **named(execution),
+        "now": now,
+        "attempt_id": None if snapshot.attempt is None else attempt_id,
+        "replay_reason": reason,
+        "replay_requested_by": requested_by,
+        "deadline_at_ms": deadline,
+        "deadline_origin": origin,
+        "raw_fields": _counted(execution),
+    }
+    if not skipped:
+        plan = REPLAY(execution.partition_key, **values, details='{"branch":"normal"}')
+        return Commit(plan, Replayed(PublicState.WAITING))
+    reset, unsatisfied = reset_groups(snapshot.edge_groups, snapshot.edges, now)
+    details = json.dumps({"branch": "skipped_flow_member", "groups_reset": len(reset)}, separators=(",", ":"))
+    detail = f"{unsatisfied} dep(s) unsatisfied after replay"
+    plan = REPLAY_SKIPPED(execution.partition_key, **values, details=details, blocking_detail=detail)
+    return Commit(plan, Replayed(PublicState.WAITING_CHILDREN), first=reset)
+
+
+def check_upstreams(upstreams: Iterable[UUID], kept: Collection[UUID]) -> EngineError | None:
+    """A member does not start again once retention has removed what it comes after: it would wait for it, or read its result."""
+    removed = next((each for each in upstreams if each not in kept), None)
+    if removed is None:
+        return None
+    return StateError(
+        StateKind.DEPS_NOT_SATISFIED, f"retention has removed {removed}, which it comes after; submit the flow again"
+    )
+
+
+def _rearmed(execution: Execution, now: int) -> tuple[int | None, str | None]:
+    """A deadline from the policy starts again; one given as a time is dropped once it has passed."""
+    if execution.deadline_origin == "policy":
+        policy = stored_policy(execution.policy, execution.id)
+        duration = policy.execution_deadline_ms if policy else None
+        return (now + duration, "policy") if duration else (None, None)
+    if execution.deadline_at_ms is not None and execution.deadline_at_ms > now:
+        return execution.deadline_at_ms, execution.deadline_origin
+    return None, None
+
+
+def _counted(execution: Execution) -> str:
+    try:
+        raw = {**json.loads(execution.raw_fields), "replay_count": execution.replay_count + 1}
+    except (ValueError, TypeError):
+        raise Corruption("raw_fields cannot be read", execution.id) from None
+    return json.dumps(raw, separators=(",", ":"))

@@ -1,0 +1,257 @@
+"""Quota policies: defining them, closing them for a while, asking them by hand, and putting their counters right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.errors import NotFound, ValidationError, ValidationKind
+from flowfabric.ids import ExecutionId
+from flowfabric.model.execution import Execution
+from flowfabric.model.quota import (
+    DEFAULT_WINDOW_S,
+    Admitted,
+    AlreadyAdmitted,
+    CheckAdmissionArgs,
+    ConcurrencyExceeded,
+    CreateQuotaPolicyArgs,
+    QuotaLimits,
+    QuotaPolicy,
+    QuotaPolicyUnchanged,
+    QuotaPolicyUpdated,
+    RateExceeded,
+    Standing,
+    UpdateQuotaPolicyArgs,
+)
+from flowfabric.plan import Add, Arg, Cond, Delete, Form, Insert, Now, Plan, Update, Upsert, Wake
+from flowfabric.rules.claims.admission import (
+    QUOTA,
+    THIS_QUOTA,
+    UNCHANGED_QUOTA,
+    WINDOW,
+    Spent,
+    holders,
+    room,
+    touch,
+)
+from flowfabric.rules.decision import Commit, Decision, Reject, Return
+from flowfabric.rules.limits.breach_actions import REFUSED
+from flowfabric.rules.limits.budget_changes import limit_event, told
+from flowfabric.rules.limits.budgets import DEFAULT_NAMESPACE
+
+ADMITTED = "ff_quota_admitted"
+SLOT_GRACE_MS = 30_000
+QUOTAS = "quotas"
+UPDATED = "quota_policy_updated"
+_OPENS = Wake(QUOTAS)
+_GIVEN = (
+    "quota_policy_id",
+    "namespace",
+    "requests_per_window_seconds",
+    "max_requests_per_window",
+    "active_concurrency_cap",
+    "jitter_ms",
+)
+CREATE_QUOTA = Form(
+    "create_quota_policy",
+    Insert(QUOTA, {**{c: Arg(c) for c in _GIVEN}, "created_at_ms": Arg("now"), "updated_at_ms": Arg("now")}),
+)
+_LIMITS = _GIVEN[2:]
+UPDATE_QUOTA = Form(
+    "update_quota_policy",
+    Update(
+        QUOTA,
+        UNCHANGED_QUOTA,
+        {**{c: Arg(c) for c in _LIMITS}, "version": Add(1), "changed_at_ms": Now(), "updated_at_ms": Now()},
+    ),
+    limit_event(UPDATED, "quota_policy_id"),
+    _OPENS,
+)
+SET_CLOSED = Form(
+    "set_quota_closed",
+    Update(QUOTA, (THIS_QUOTA,), {"version": Add(1), "updated_at_ms": Now(), "closed_until_ms": Arg("until_ms")}),
+    _OPENS,
+)
+_ENTRY = {
+    "quota_policy_id": Arg("quota_policy_id"),
+    "dimension": Arg("dimension"),
+    "admitted_at_ms": Now(),
+    "execution_id": Arg("execution_uuid"),
+}
+_SLOT = {"quota_policy_id": Arg("quota_policy_id"), "execution_id": Arg("execution_id"), "admitted_at_ms": Now()}
+_COUNT = Upsert(WINDOW, _ENTRY, {"dimension": Arg("dimension")})
+ADMIT = Form("admit", Insert(ADMITTED, _SLOT), _COUNT)
+RELEASE = Form("release_admission", Delete(ADMITTED, (THIS_QUOTA, Cond("execution_id", "=", Arg("execution_id")))), _OPENS)
+FORGET_ENTRY = Form(
+    "forget_quota_entry",
+    Delete(
+        WINDOW,
+        (
+            THIS_QUOTA,
+            Cond("dimension", "=", Arg("dimension")),
+            Cond("admitted_at_ms", "=", Arg("admitted_at_ms")),
+            Cond("execution_id", "=", Arg("execution_id")),
+        ),
+    ),
+)
+NOTE_REFUND = Form("note_refund", Update(QUOTA, (THIS_QUOTA,), {"version": Add(1)}), _OPENS)
+SET_ACTIVE = Form(
+    "set_quota_active",
+    Update(QUOTA, (THIS_QUOTA, Cond("active_concurrency", "=", Arg("was"))), {"active_concurrency": Arg("active")}),
+)
+
+
+class Slot(Struct, frozen=True):
+    """A row of `ff_quota_admitted`."""
+
+    quota_policy_id: UUID
+    execution_id: str
+    admitted_at_ms: int
+    expires_at_ms: int | None
+
+
+class Holder(Struct, frozen=True):
+    """What is read of an execution that a slot was taken for."""
+
+    partition_key: int
+    execution_id: UUID
+    lifecycle_phase: str
+    reserved_until_ms: int | None
+
+
+def create(args: CreateQuotaPolicyArgs, now_ms: int) -> Plan:
+    return CREATE_QUOTA(
+        0,
+        quota_policy_id=args.quota_policy_id,
+        namespace=args.namespace or DEFAULT_NAMESPACE,
+        requests_per_window_seconds=args.window_seconds,
+        max_requests_per_window=args.max_requests_per_window,
+        active_concurrency_cap=args.max_concurrent,
+        jitter_ms=args.jitter_ms,
+        now=now_ms,
+    )
+
+
+def limits_of(quota: QuotaPolicy) -> QuotaLimits:
+    """What cannot be a limit is never taken for none."""
+    for field in QuotaLimits.__struct_fields__:
+        if getattr(quota, field) < 0:
+            detail = f"quota {quota.quota_policy_id}: {field}: {getattr(quota, field)} is not a limit"
+            raise ValidationError(ValidationKind.CORRUPTION, detail)
+    return QuotaLimits(
+        quota.max_requests_per_window, quota.requests_per_window_seconds, quota.active_concurrency_cap, quota.jitter_ms
+    )
+
+
+def taken(existing: QuotaPolicy | None, args: CreateQuotaPolicyArgs) -> NotFound | None:
+    """An id that another namespace has is not there."""
+    is_ours = existing is None or existing.namespace == (args.namespace or DEFAULT_NAMESPACE)
+    return None if is_ours else unknown(args.quota_policy_id)
+
+
+def update(quota: QuotaPolicy | None, args: UpdateQuotaPolicyArgs) -> Decision:
+    """Equal limits write nothing."""
+    if quota is None:
+        return Reject(unknown(args.quota_policy_id))
+    old = limits_of(quota)
+    new = QuotaLimits(args.max_requests_per_window, args.window_seconds, args.max_concurrent, args.jitter_ms)
+    if old == new:
+        return Return(QuotaPolicyUnchanged(args.quota_policy_id))
+    plan = UPDATE_QUOTA(
+        0,
+        quota_policy_id=args.quota_policy_id,
+        namespace=quota.namespace,
+        version=quota.version,
+        **{column: getattr(new, column) for column in _LIMITS},
+        details=told({"quota_policy_id": str(args.quota_policy_id)}, old, new, args.by),
+    )
+    return Commit(plan, QuotaPolicyUpdated(args.quota_policy_id, old, new))
+
+
+def asked(args: CheckAdmissionArgs) -> QuotaPolicy:
+    """The caller's limits as a policy."""
+    window = args.window_seconds or DEFAULT_WINDOW_S
+    rate, cap = args.rate_limit, args.concurrency_cap
+    return QuotaPolicy(args.quota_policy_id, 0, DEFAULT_NAMESPACE, window, rate, cap, 0, 0, None, None, 0, 0, 0)
+
+
+def check_admission(args: CheckAdmissionArgs, standing: Standing, now_ms: int, dimension: str, jitter_ms: int) -> Decision:
+    """`standing.quota` is the stored policy, if there is one: what it admits is counted under its version."""
+    own = args.execution_id
+    holding = holders(standing)
+    if own.uuid in holding:
+        return Return(AlreadyAdmitted())
+    left = room(asked(args), len(holding), standing.window, now_ms)
+    if left.why == "concurrency":
+        return Return(ConcurrencyExceeded())
+    if left.opens_at_ms is not None:
+        return Return(RateExceeded(max(left.opens_at_ms - now_ms, 0) + jitter_ms))
+    values = {
+        "quota_policy_id": args.quota_policy_id,
+        "dimension": dimension,
+        "execution_id": str(own),
+        "execution_uuid": own.uuid,
+    }
+    first = () if standing.quota is None else (touch(standing.quota),)
+    return Commit(ADMIT(0, **values), Admitted(), first)
+
+
+def release(quota_policy_id: UUID, ident: ExecutionId) -> Plan:
+    return RELEASE(0, quota_policy_id=quota_policy_id, execution_id=str(ident))
+
+
+def set_closed(quota_policy_id: UUID, until_ms: int | None) -> Plan:
+    return SET_CLOSED(0, quota_policy_id=quota_policy_id, until_ms=until_ms)
+
+
+def unknown(quota_policy_id: UUID) -> NotFound:
+    return NotFound("quota_policy", quota_policy_id)
+
+
+def forget(quota_policy_id: UUID, dimension: str, admitted_at_ms: int, execution: UUID) -> Plan:
+    return FORGET_ENTRY(
+        0, quota_policy_id=quota_policy_id, dimension=dimension, admitted_at_ms=admitted_at_ms, execution_id=execution
+    )
+
+
+def note_refund(quota_policy_id: UUID) -> Plan:
+    """Whoever remembers its window looks again."""
+    return NOTE_REFUND(0, quota_policy_id=quota_policy_id)
+
+
+def corrected(quota: QuotaPolicy, held: int) -> Plan | None:
+    """The counter people look at; admission counts for itself."""
+    if quota.active_concurrency == held:
+        return None
+    return SET_ACTIVE(0, quota_policy_id=quota.quota_policy_id, was=quota.active_concurrency, active=held)
+
+
+def is_orphan(slot: Slot, execution: Holder | None, now_ms: int) -> bool:
+    """A slot taken by hand some time ago whose execution is known and neither runs nor is about to."""
+    if execution is None or slot.admitted_at_ms > now_ms - SLOT_GRACE_MS or execution.lifecycle_phase == "active":
+        return False
+    return execution.reserved_until_ms is None or execution.reserved_until_ms < now_ms
+
+
+def budgets_of(execution: Execution) -> set[str]:
+    """Those it is under, and the one it was said to wait for; what is no budget's id counts as clear."""
+    named = (execution.blocked_on or "").removeprefix("budget:")
+    try:
+        return {*execution.budget_ids, str(UUID(named))}
+    except ValueError:
+        return set(execution.budget_ids)
+
+
+def is_lifted(execution: Execution, over: Mapping[str, Spent], rooms: dict[UUID, int | None]) -> bool:
+    """Whether what held an execution back is gone. Of those that wait for a quota, only as many as it has room for."""
+    if execution.eligibility_state == "blocked_by_budget":
+        is_refused = (execution.blocked_on or "").startswith(REFUSED)
+        return not is_refused and not any(budget in over for budget in budgets_of(execution))
+    quota = execution.quota_policy_id
+    left = None if quota is None else rooms.get(quota)
+    if quota is None or left is None:
+        return True
+    rooms[quota] = max(left - 1, 0)
+    return left > 0

@@ -1,0 +1,1 @@
+"""Suspensions, waitpoints and signals."""

@@ -1,0 +1,113 @@
+"""The keys that sign waitpoint tokens: the first one, and changing it while tokens of the old one are still out."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind
+from flowfabric.model.waitpoint import AlreadySeeded, HmacKey, KidListing, Rotated, RotationNoop, Seeded
+from flowfabric.plan import Arg, Cond, Delete, Form, Insert, Plan, Update
+from flowfabric.rules.decision import Commit, Decision, Reject, Return
+
+HMAC = "ff_waitpoint_hmac"
+MAX_KID_BYTES = 128
+MAX_GRACE_MS = 2**53 - 1
+MAX_SECRET_BYTES = 1_024
+_SECRET = re.compile(rf"(?!0+\Z)(?:[0-9a-fA-F]{{2}}){{32,{MAX_SECRET_BYTES}}}\Z")
+_NO_TEXT = re.compile("[\ud800-\udfff]")
+_KEY = (Cond("kid", "=", Arg("kid")),)
+_NEW = {"kid": Arg("kid"), "secret": Arg("secret"), "rotated_at_ms": Arg("now"), "active": 1}
+
+ADD_KEY = Form("add_hmac_key", Insert(HMAC, _NEW))
+RETIRE_KEY = Form(
+    "retire_hmac_key", Update(HMAC, (*_KEY, Cond("active", "=", 1)), {"active": 0, "expires_at_ms": Arg("expires_at_ms")})
+)
+REVIVE_KEY = Form(
+    "revive_hmac_key",
+    Update(HMAC, (*_KEY, Cond("active", "=", 0)), {"active": 1, "expires_at_ms": None, "rotated_at_ms": Arg("now")}),
+)
+DROP_KEY = Form("drop_hmac_key", Delete(HMAC, (*_KEY, Cond("active", "=", 0))))
+
+
+class Rotation(Struct, frozen=True):
+    plans: list[Plan]
+    result: Rotated
+
+
+def is_secret(text: object) -> bool:
+    return isinstance(text, str) and _SECRET.match(text) is not None
+
+
+def _is_short_text(kid: str) -> bool:
+    """A lone surrogate is no text: it has no bytes to sign."""
+    return _NO_TEXT.search(kid) is None and len(kid.encode()) <= MAX_KID_BYTES
+
+
+def check_seed(kid: object, secret_hex: object) -> None:
+    if not isinstance(kid, str) or not kid:
+        raise ValidationError(ValidationKind.INVALID_INPUT, "kid must be non-empty")
+    if not _is_short_text(kid):
+        raise ValidationError(ValidationKind.INVALID_INPUT, f"kid must be text of at most {MAX_KID_BYTES} bytes")
+    if ":" in kid:
+        raise ValidationError(ValidationKind.INVALID_INPUT, "kid must not contain ':' (token wire shape is `<kid>:<hex>`)")
+    if not is_secret(secret_hex):
+        raise ValidationError(
+            ValidationKind.INVALID_INPUT, "secret_hex must be 64 hex characters (256-bit secret) or more, in pairs, not all zero"
+        )
+
+
+def seed(keys: Sequence[HmacKey], kid: str, secret: bytes, now: int) -> Decision:
+    known = next((key for key in keys if key.kid == kid), None)
+    if known is not None:
+        return Return(AlreadySeeded(kid, hmac.compare_digest(known.secret, secret)))
+    other = next((key for key in keys if key.active), None)
+    if other is not None:
+        detail = (
+            f'seed_waitpoint_hmac_secret: a different kid "{other.kid}" is already active; '
+            "use rotate_waitpoint_hmac_secret_all to change kid"
+        )
+        return Reject(ValidationError(ValidationKind.INVALID_INPUT, detail))
+    return Commit(ADD_KEY(0, kid=kid, secret=secret, now=now), Seeded(kid))
+
+
+def check_rotation(new_kid: object, secret_hex: object, grace_ms: object) -> EngineError | None:
+    if not isinstance(new_kid, str) or not new_kid or ":" in new_kid or not _is_short_text(new_kid):
+        return ValidationError(ValidationKind.INVALID_KID, f"text without ':', not empty, at most {MAX_KID_BYTES} bytes")
+    if not is_secret(secret_hex):
+        return ValidationError(ValidationKind.INVALID_SECRET_HEX, "64 hex characters or more, in pairs, not all zero")
+    if not isinstance(grace_ms, int) or isinstance(grace_ms, bool) or not 0 <= grace_ms <= MAX_GRACE_MS:
+        return ValidationError(ValidationKind.INVALID_GRACE_MS, f"a whole number from 0 to {MAX_GRACE_MS}")
+    return None
+
+
+def rotate(
+    keys: Sequence[HmacKey], new_kid: str, secret: bytes, grace_ms: int, now: int
+) -> Rotation | RotationNoop | EngineError:
+    known = next((key for key in keys if key.kid == new_kid), None)
+    if known is not None and not hmac.compare_digest(known.secret, secret):
+        return Conflict(ConflictKind.ROTATION_CONFLICT, new_kid)
+    if known is not None and known.active:
+        return RotationNoop(new_kid)
+    current = next((key for key in keys if key.active), None)
+    dead = [key for key in keys if not key.active and key.kid != new_kid and _is_over(key, now)]
+    plans = [DROP_KEY(0, kid=key.kid) for key in dead]
+    plans += [RETIRE_KEY(0, kid=key.kid, expires_at_ms=now + grace_ms) for key in keys if key.active]
+    if known is None:
+        plans.append(ADD_KEY(0, kid=new_kid, secret=secret, now=now))
+    else:
+        plans.append(REVIVE_KEY(0, kid=new_kid, now=now))
+    return Rotation(plans, Rotated(None if current is None else current.kid, new_kid, len(dead)))
+
+
+def _is_over(key: HmacKey, now: int) -> bool:
+    return key.expires_at_ms is None or key.expires_at_ms <= 0 or key.expires_at_ms < now
+
+
+def listing(keys: Sequence[HmacKey], now: int) -> KidListing:
+    current = next((key.kid for key in keys if key.active), None)
+    verifying = [(key.kid, key.expires_at_ms) for key in keys if not key.active and key.expires_at_ms is not None]
+    return KidListing(current, tuple(sorted(((k, e) for k, e in verifying if e >= now), key=lambda pair: pair[1])))

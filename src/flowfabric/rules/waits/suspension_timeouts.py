@@ -1,0 +1,133 @@
+"""What becomes of a suspension that nobody ended in time."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from flowfabric.model.execution import Execution
+from flowfabric.model.waitpoint import BOUND_STATES, Suspension, TimeoutBehavior
+from flowfabric.plan import Add, Arg, Before, Cond, Form, Insert, Update, UpdateMany, Wake
+from flowfabric.rules.decision import Commit, Decision, Return
+from flowfabric.rules.fragments import (
+    EXEC,
+    MOVED_AT_ARG,
+    NOT_WAITING,
+    RELEASED,
+    SIGNAL,
+    SUSPENSION,
+    THIS_ROW,
+    UNCHANGED,
+    UNRESERVED,
+    close_attempt,
+    close_waits,
+    completion_event,
+    drop_grant,
+    ending,
+    named,
+)
+from flowfabric.rules.states import entering
+
+_STILL = (*UNCHANGED, Cond("lifecycle_phase", "=", "suspended"))
+
+
+def _ending(name: str, outcome: str, attempt: str, reason: str) -> Form:
+    changes: dict[str, Any] = {
+        **MOVED_AT_ARG,
+        **RELEASED,
+        **UNRESERVED,
+        **NOT_WAITING,
+        **ending(outcome),
+        "attempt_state": "attempt_terminal",
+        "failure_reason": f"suspension_timeout:{name}",
+        "terminal_at_ms": Arg("now"),
+        "closing_epoch": Before("lease_epoch"),
+        "closing_attempt_index": Before("attempt_index"),
+    }
+    return Form(
+        f"suspension_timeout_{name}",
+        Update(EXEC, _STILL, changes),
+        close_attempt(attempt, outcome, at=Arg("now"), failure_reason=f"suspension_timeout:{name}"),
+        *close_waits(reason, Arg("now")),
+        drop_grant(),
+        completion_event(outcome, at=Arg("now")),
+    )
+
+
+TIMEOUT_FAIL = _ending("fail", "failed", "ended_failure", "timed_out_fail")
+TIMEOUT_CANCEL = _ending("cancel", "cancelled", "ended_cancelled", "timed_out_cancel")
+TIMEOUT_EXPIRE = _ending("expire", "expired", "ended_failure", "timed_out_expire")
+TIMEOUT_RESUME = Form(
+    "suspension_timeout_resume",
+    Update(EXEC, _STILL, {**MOVED_AT_ARG, **NOT_WAITING, **entering("READY"), "delay_until_ms": None}),
+    *close_waits("timed_out_auto_resume", Arg("now"), BOUND_STATES),
+    Insert(
+        SIGNAL,
+        {
+            "partition_key": Arg("partition_key"),
+            "execution_id": Arg("execution_id"),
+            "signal_id": Arg("signal_id"),
+            "waitpoint_id": Arg("waitpoint_id"),
+            "suspension_id": Arg("suspension_id"),
+            "attempt_index": Arg("attempt_index"),
+            "signal_name": "timeout",
+            "signal_category": "system",
+            "source_type": "engine",
+            "source_identity": "suspension_timeout",
+            "created_at_ms": Arg("now"),
+            "accepted_at_ms": Arg("now"),
+            "observed_effect": "timed_out_auto_resume",
+            "matched": 1,
+        },
+    ),
+    Wake("ready", Arg("lane_id")),
+)
+TIMEOUT_ESCALATE = Form(
+    "suspension_timeout_escalate",
+    Update(
+        EXEC,
+        _STILL,
+        {**MOVED_AT_ARG, **entering("SUSPENDED", reason="paused_by_operator", detail=Arg("blocking_detail"))},
+    ),
+    UpdateMany(
+        SUSPENSION,
+        (*THIS_ROW, Cond("closed_at_ms", "is null")),
+        {
+            "reason_code": "waiting_for_operator_review",
+            "timeout_at_ms": None,
+            "timeout_behavior": None,
+            "version": Add(1),
+        },
+    ),
+)
+_ENDINGS = {TimeoutBehavior.CANCEL.value: TIMEOUT_CANCEL, TimeoutBehavior.EXPIRE.value: TIMEOUT_EXPIRE}
+
+
+def expire(execution: Execution | None, suspension: Suspension | None, now: int, signal_id: UUID) -> Decision:
+    """Never an error: the answer says what was found or done."""
+    if execution is None:
+        return Return("not_found_cleaned")
+    if execution.lifecycle_phase != "suspended":
+        return Return("not_suspended_cleaned")
+    if suspension is None or not suspension.is_open:
+        return Return("no_active_suspension_cleaned")
+    if suspension.timeout_at_ms is None or suspension.timeout_at_ms > now:
+        return Return("not_yet_due")
+    at, values = execution.partition_key, {**named(execution), "now": now}
+    behavior = suspension.timeout_behavior or TimeoutBehavior.FAIL.value
+    if behavior in (TimeoutBehavior.AUTO_RESUME.value, "auto_resume"):
+        plan = TIMEOUT_RESUME(
+            at,
+            **values,
+            signal_id=signal_id,
+            waitpoint_id=suspension.primary_waitpoint_id or signal_id,
+            suspension_id=suspension.suspension_id,
+            attempt_index=suspension.attempt_index,
+            lane_id=execution.lane_id,
+        )
+        return Commit(plan, "auto_resumed")
+    if behavior == TimeoutBehavior.ESCALATE.value:
+        detail = f"suspension escalated: timeout at {suspension.timeout_at_ms}"
+        return Commit(TIMEOUT_ESCALATE(at, **values, blocking_detail=detail), "escalated")
+    form = _ENDINGS.get(behavior, TIMEOUT_FAIL)
+    return Commit(form(at, **values), {TIMEOUT_FAIL: "failed", TIMEOUT_CANCEL: "cancelled", TIMEOUT_EXPIRE: "expired"}[form])

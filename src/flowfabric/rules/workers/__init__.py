@@ -1,0 +1,1 @@
+"""The worker registry, schedules, steps and retention."""

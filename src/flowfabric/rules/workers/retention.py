@@ -1,0 +1,96 @@
+"""What is forgotten, and when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from uuid import UUID
+
+from flowfabric.model.execution import Execution
+from flowfabric.model.flow import Flow
+from flowfabric.model.state import ENDED_PHASES
+from flowfabric.plan import Absent, After, Arg, Cond, Delete, Form, Plan, Present, Update
+from flowfabric.rules.executions.create import KEY, KEY_TIME_IS_OVER, OF_KEY
+from flowfabric.rules.flows.cancels import BACKLOG_MEMBER
+from flowfabric.rules.flows.flows import EDGE, FLOW, FLOW_UNCHANGED, named_flow
+from flowfabric.rules.fragments import EXEC, UNCHANGED, named
+
+DEFAULT_RETENTION_MS = 86_400_000
+DEFAULT_FAILED_RETENTION_MS = 7 * 86_400_000
+MAX_TRIM_BATCH = 1_000
+
+_NOBODY_WAITS = Absent(
+    EDGE,
+    (
+        Cond("partition_key", "=", Arg("partition_key")),
+        Cond("upstream_eid", "=", Arg("execution_id")),
+        Cond("dep_state", "=", "unsatisfied"),
+    ),
+)
+TRIM = Form(
+    "trim",
+    Delete(EXEC, (*UNCHANGED, Cond("lifecycle_phase", "in", ENDED_PHASES), _NOBODY_WAITS)),
+    Delete(
+        BACKLOG_MEMBER,
+        (
+            Cond("partition_key", "=", After("partition_key")),
+            Cond("flow_id", "=", After("flow_id")),
+            Cond("execution_id", "=", Arg("wire_id")),
+        ),
+    ),
+    Delete(
+        KEY,
+        (
+            Cond("namespace", "=", After("namespace")),
+            Cond("idempotency_key", "=", After("idempotency_key")),
+            Cond("execution_id", "=", After("execution_id")),
+            KEY_TIME_IS_OVER,
+        ),
+    ),
+)
+TRIM_FLOW = Form("trim_flow", Delete(FLOW, FLOW_UNCHANGED))
+_KEPT = (Cond("partition_key", "=", Arg("partition_key")), Cond("execution_id", "=", Arg("execution_id")), *OF_KEY)
+FORGET_KEY = Form(
+    "forget_idempotency_key",
+    Delete(
+        KEY,
+        (
+            *OF_KEY,
+            Cond("expires_at_ms", "<=", Arg("now")),
+            Cond("execution_id", "=", Arg("execution_id")),
+            Absent(EXEC, _KEPT),
+        ),
+    ),
+)
+KEEP_KEY = Form(
+    "keep_idempotency_key",
+    Update(
+        KEY,
+        (
+            *OF_KEY,
+            Cond("expires_at_ms", "<=", Arg("now")),
+            Cond("execution_id", "=", Arg("execution_id")),
+            Present(EXEC, _KEPT),
+        ),
+        {"expires_at_ms": None},
+    ),
+)
+
+
+def forget_key(key: tuple[str, str, int, UUID], now: int, *, kept: bool) -> Plan:
+    """Drops a key past its time; where its execution is kept, the key has no time of its own any more and goes with it."""
+    columns = dict(zip(("namespace", "idempotency_key", "partition_key", "execution_id"), key, strict=True))
+    return (KEEP_KEY if kept else FORGET_KEY)(key[2], **columns, now=now)
+
+
+def is_unfinished(phases: Iterable[str], parent_phase: str | None) -> bool:
+    """Whether a flow has work left that may read its members: one of them, or the parent of its children."""
+    return any(phase not in ENDED_PHASES for phase in (*phases, *((parent_phase,) if parent_phase is not None else ())))
+
+
+def trim(execution: Execution) -> Plan:
+    return TRIM(execution.partition_key, **named(execution), wire_id=str(execution.id))
+
+
+def trim_whole(flow: Flow, members: Iterable[Execution]) -> list[Plan]:
+    """A flow with its last members. A member that joins meanwhile changes the flow's version, and nothing is removed."""
+    return [*map(trim, members), TRIM_FLOW(flow.partition_key, **named_flow(flow))]

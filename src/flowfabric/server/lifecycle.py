@@ -1,0 +1,160 @@
+"""A running server: opened in order, drained in order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import uvicorn
+
+from flowfabric.connect import POSTGRES_LOOPS, connect, ensure_signing_key
+from flowfabric.engine.engine import Engine
+from flowfabric.errors import ConfigError
+from flowfabric.loops.loop import LoopSettings
+from flowfabric.observe import (
+    CONTENT_TYPE,
+    Metrics,
+    Scrape,
+    instrumented,
+    push_from_environment,
+    tracing_from_environment,
+)
+from flowfabric.server.app import Observer, Server, build
+from flowfabric.server.config import ServerSettings
+from flowfabric.server.connection_limits import KEEP_ALIVE_S, Crowd
+from flowfabric.server.http_protocol import careful
+
+if TYPE_CHECKING:
+    from flowfabric.observe.tracing import Tracing
+
+log = logging.getLogger("flowfabric.server")
+
+FIRST_KID = "k1"
+LOOPS_GRACE_S = 15.0
+
+
+@asynccontextmanager
+async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
+    """The store, migrated; its signing key, seeded; its loops, running."""
+    on_postgres = settings.backend == "postgres"
+    tuning: dict[str, Any] = (
+        {"migrate": True, "readers": settings.postgres_pool_size} if on_postgres else {"pool_size": settings.sqlite_pool_size}
+    )
+    loops = settings.loops(POSTGRES_LOOPS if on_postgres else LoopSettings())
+    engine = await connect(settings.store_url, dev=settings.dev_mode, loops=False, settings=settings.engine, **tuning)
+    try:
+        if not on_postgres:
+            await engine.prepare()
+        if not await ensure_signing_key(engine, FIRST_KID, settings.waitpoint_hmac_secret):
+            log.warning("the store signs with another key than FF_WAITPOINT_HMAC_SECRET; the stored one is kept")
+        engine.with_scanners(loops)  # type: ignore[attr-defined]
+        yield engine
+    finally:
+        await engine.shutdown_prepare(LOOPS_GRACE_S)
+        await engine.close()
+
+
+def uvicorn_of(server: Server, settings: ServerSettings) -> uvicorn.Server:
+    config = uvicorn.Config(
+        build(server),
+        http=careful(settings.slow_client_s, Crowd(settings.max_connections, settings.max_connections_per_address)),
+        ws="none",
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        date_header=False,
+        limit_concurrency=settings.max_connections,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=settings.drain_s,
+    )
+    return uvicorn.Server(config)
+
+
+@asynccontextmanager
+async def serving(engine: Engine, settings: ServerSettings, observer: Observer | None = None) -> AsyncIterator[str]:
+    """Serves beside other code, until the block ends; its address."""
+    server = Server(engine, settings, observer=observer)
+    running = uvicorn_of(server, settings)
+    listener = listening(*settings.listen_addr)
+    task = asyncio.create_task(running._serve(sockets=[listener]))
+    try:
+        while not running.started:
+            if task.done():
+                task.result()
+            await asyncio.sleep(0.005)
+        yield address(listener)
+    finally:
+        server.drain()
+        running.should_exit = True
+        await task
+        listener.close()
+        await server.finish(LOOPS_GRACE_S)
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """Bound here, because uvicorn ends the process when it cannot.
+
+    The protocol is named, because asyncio sends without delay only where it is, and an answer would take 40 ms longer.
+    """
+    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.bind((host, port))
+    except OSError as error:
+        made.close()
+        raise ConfigError(f"FF_LISTEN_ADDR: cannot listen on {host}:{port} ({error.strerror}); choose another port") from None
+    return made
+
+
+def address(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class Watching:
+    """What is seen of a server: its requests and its engine, counted, traced, both or neither."""
+
+    def __init__(self, metrics: Metrics | None, engine: Engine, tracing: Tracing | None = None) -> None:
+        self.engine = engine if metrics is None else instrumented(engine, metrics)
+        self.engine = self.engine if tracing is None else tracing.traced(self.engine)
+        self._metrics, self._tracing = metrics, tracing
+        self._scrape = None if metrics is None else Scrape(metrics, engine)
+
+    def http_request(self, route: str, method: str, status: int, seconds: float) -> None:
+        if self._metrics is not None:
+            self._metrics.http_request(route, method, status, seconds)
+
+    def request(self, method: str, route: str, headers: Mapping[str, str]) -> AbstractContextManager[Any]:
+        return nullcontext() if self._tracing is None else self._tracing.request(method, route, headers)
+
+    def stamp(self, tags: Mapping[str, str]) -> Mapping[str, str]:
+        return tags if self._tracing is None else self._tracing.stamp(tags)
+
+    async def page(self) -> tuple[bytes, str] | None:
+        return None if self._scrape is None else (await self._scrape(), CONTENT_TYPE)
+
+    def push(self) -> Callable[[], None]:
+        """What is counted is sent, if the environment says where to; call the answer to send what is left."""
+        return (lambda: None) if self._metrics is None else push_from_environment(self._metrics, self._scrape)
+
+
+async def run(settings: ServerSettings, announce: Callable[[str], None]) -> None:
+    """Until SIGTERM or SIGINT; then what is under way is finished, within FF_DRAIN_S."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    with ExitStack() as last:
+        async with opened(settings) as engine:
+            watching = Watching(Metrics() if settings.metrics else None, engine, tracing_from_environment())
+            last.callback(watching.push())  # the last push knows how the loops have ended
+            async with serving(watching.engine, settings, watching) as url:
+                announce(url)
+                await stop.wait()
+                log.info("stopping: finishing what is under way")

@@ -1,0 +1,24 @@
+"""What is under way already is not begun again: whoever asks for the same meanwhile shares it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Hashable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class SingleFlight:
+    """One call per key at a time. It goes on for the others when one who waits for it gives up."""
+
+    def __init__(self) -> None:
+        self._running: dict[Hashable, asyncio.Future[Any]] = {}
+
+    async def once(self, key: Hashable, call: Callable[[], Awaitable[T]]) -> T:
+        running = self._running.get(key)
+        if running is None:
+            running = self._running[key] = asyncio.ensure_future(call())
+            running.add_done_callback(lambda _: self._running.pop(key))
+        answer: T = await asyncio.shield(running)
+        return answer

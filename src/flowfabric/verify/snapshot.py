@@ -1,0 +1,194 @@
+"""A neutral picture of a store: typed rows, grouped by the execution they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+from uuid import UUID
+
+from msgspec import Struct
+
+from flowfabric.model.attempt import Attempt
+from flowfabric.model.budget import BudgetPolicy
+from flowfabric.model.execution import Execution
+from flowfabric.model.flow import Edge, EdgeGroup, Flow
+from flowfabric.model.lease import Grant
+from flowfabric.model.quota import LimitScope, QuotaPolicy
+from flowfabric.model.stream import StreamMeta
+from flowfabric.model.waitpoint import Signal, Suspension, Waitpoint
+from flowfabric.store.port import Row
+from flowfabric.store.schema import TABLES
+
+TABLES_READ = (
+    "ff_exec_core",
+    "ff_attempt",
+    "ff_claim_grant",
+    "ff_idempotency",
+    "ff_lease_event",
+    "ff_completion_event",
+    "ff_operator_event",
+    "ff_flow_core",
+    "ff_edge",
+    "ff_edge_group",
+    "ff_pending_cancel_groups",
+    "ff_cancel_backlog",
+    "ff_suspension_current",
+    "ff_waitpoint_pending",
+    "ff_signal",
+    "ff_signal_event",
+    "ff_budget_policy",
+    "ff_budget_usage",
+    "ff_budget_usage_by_exec",
+    "ff_quota_policy",
+    "ff_quota_window",
+    "ff_quota_admitted",
+    "ff_limit_scope",
+    "ff_lane_gate",
+    "ff_stream_meta",
+    "ff_stream_frame",
+    "ff_stream_summary",
+)
+Key = tuple[int, UUID]
+StreamKey = tuple[int, UUID, int]
+GroupKey = tuple[int, UUID, UUID]
+Event = dict[str, Any]
+Owned = TypeVar("Owned", Waitpoint, Signal)
+
+
+class FrameRow(Struct, frozen=True):
+    """A row of `ff_stream_frame`, column by column."""
+
+    partition_key: int
+    execution_id: UUID
+    attempt_index: int
+    ts_ms: int
+    seq: int
+    mode: str
+    number: int
+    mode_number: int
+    client_seq: int | None
+    expires_at_ms: int | None
+    created_at_ms: int
+    fields: str
+
+    @property
+    def place(self) -> tuple[int, int]:
+        return self.ts_ms, self.seq
+
+    @property
+    def id(self) -> str:
+        return f"{self.ts_ms}-{self.seq}"
+
+
+class Snapshot(Struct, frozen=True):
+    """Executions by key, and what hangs off them; events in the order they were numbered.
+
+    `inbound` holds edges by the group they belong to; `cancelling` are groups with siblings to cancel, `owed` flows with members.
+    `heard` are the events that tell of signals. `usage` and `accounts` are per budget and dimension: what is used in all, and
+    what of it is on accounts of executions; `charged` says whose. `entries` are the windows of quotas, `slots` the places taken
+    by hand, `scopes` what is attached where, `gates` the queues of namespaces in lanes besides the plain ones. `frames` are in
+    the order they were numbered, `summaries` are documents and versions.
+    """
+
+    executions: dict[Key, Execution]
+    attempts: dict[Key, list[Attempt]]
+    grants: list[Grant]
+    idempotency: list[Row]
+    leases: dict[Key, list[Event]]
+    completions: dict[Key, list[Event]]
+    operations: dict[Key, list[Event]]
+    flows: dict[Key, Flow]
+    groups: dict[GroupKey, EdgeGroup]
+    inbound: dict[GroupKey, list[Edge]]
+    cancelling: set[GroupKey]
+    owed: set[Key]
+    suspensions: dict[Key, Suspension]
+    waitpoints: dict[Key, list[Waitpoint]]
+    signals: dict[Key, list[Signal]]
+    heard: dict[Key, list[Event]]
+    budgets: dict[UUID, BudgetPolicy]
+    usage: dict[tuple[UUID, str], int]
+    accounts: dict[tuple[UUID, str], int]
+    charged: set[tuple[UUID, Key]]
+    quotas: dict[UUID, QuotaPolicy]
+    scopes: list[LimitScope]
+    entries: list[Row]
+    slots: list[Row]
+    gates: set[tuple[str, str, str]]
+    streams: dict[StreamKey, StreamMeta]
+    frames: dict[StreamKey, list[FrameRow]]
+    summaries: dict[StreamKey, tuple[str, int]]
+
+
+def world_of(tables: Mapping[str, list[Row]]) -> Snapshot:
+    executions = (Execution(*row) for row in tables["ff_exec_core"])
+    attempts: dict[Key, list[Attempt]] = {}
+    for row in tables["ff_attempt"]:
+        attempt = Attempt(*row)
+        attempts.setdefault((attempt.partition_key, attempt.execution_id), []).append(attempt)
+    for several in attempts.values():
+        several.sort(key=lambda a: a.attempt_index)
+    inbound: dict[GroupKey, list[Edge]] = {}
+    for row in tables["ff_edge"]:
+        edge = Edge(*row)
+        inbound.setdefault((edge.partition_key, edge.flow_id, edge.downstream_eid), []).append(edge)
+    return Snapshot(
+        {(e.partition_key, e.execution_id): e for e in executions},
+        attempts,
+        [Grant(*row) for row in tables["ff_claim_grant"]],
+        list(tables["ff_idempotency"]),
+        _events(tables, "ff_lease_event"),
+        _events(tables, "ff_completion_event"),
+        _events(tables, "ff_operator_event"),
+        {(row[0], row[1]): Flow(*row) for row in tables["ff_flow_core"]},
+        {(row[0], row[1], row[2]): EdgeGroup(*row) for row in tables["ff_edge_group"]},
+        inbound,
+        {(row[0], row[1], row[2]) for row in tables["ff_pending_cancel_groups"]},
+        {(row[0], row[1]) for row in tables["ff_cancel_backlog"]},
+        {(row[0], row[1]): Suspension(*row) for row in tables["ff_suspension_current"]},
+        _by_execution(Waitpoint(*row) for row in tables["ff_waitpoint_pending"]),
+        _by_execution(Signal(*row) for row in tables["ff_signal"]),
+        _events(tables, "ff_signal_event"),
+        {row[0]: BudgetPolicy(*row) for row in tables["ff_budget_policy"]},
+        {(row[0], row[1]): row[3] for row in tables["ff_budget_usage"]},
+        _accounts(tables["ff_budget_usage_by_exec"]),
+        {(row[3], (row[0], row[1])) for row in tables["ff_budget_usage_by_exec"]},
+        {row[0]: QuotaPolicy(*row) for row in tables["ff_quota_policy"]},
+        [LimitScope(*row) for row in tables["ff_limit_scope"]],
+        list(tables["ff_quota_window"]),
+        list(tables["ff_quota_admitted"]),
+        {(row[0], row[1], row[2]) for row in tables["ff_lane_gate"]},
+        {(row[0], row[1], row[2]): StreamMeta(*row) for row in tables["ff_stream_meta"]},
+        _frames(tables["ff_stream_frame"]),
+        {(row[0], row[1], row[2]): (row[3], row[4]) for row in tables["ff_stream_summary"]},
+    )
+
+
+def _frames(rows: Iterable[Row]) -> dict[StreamKey, list[FrameRow]]:
+    grouped: dict[StreamKey, list[FrameRow]] = {}
+    for row in sorted(rows, key=lambda r: r[6]):
+        grouped.setdefault((row[0], row[1], row[2]), []).append(FrameRow(*row))
+    return grouped
+
+
+def _accounts(rows: Iterable[Row]) -> dict[tuple[UUID, str], int]:
+    summed: dict[tuple[UUID, str], int] = {}
+    for row in rows:
+        summed[row[3], row[2]] = summed.get((row[3], row[2]), 0) + row[4]
+    return summed
+
+
+def _by_execution(rows: Iterable[Owned]) -> dict[Key, list[Owned]]:
+    grouped: dict[Key, list[Owned]] = {}
+    for row in rows:
+        grouped.setdefault((row.partition_key, row.execution_id), []).append(row)
+    return grouped
+
+
+def _events(tables: Mapping[str, list[Row]], channel: str) -> dict[Key, list[Event]]:
+    names = TABLES[channel].names
+    grouped: dict[Key, list[Event]] = {}
+    for row in sorted(tables[channel], key=lambda r: r[0]):
+        event = dict(zip(names, row, strict=True))
+        grouped.setdefault((event["partition_key"], event["execution_id"]), []).append(event)
+    return grouped
