@@ -68,17 +68,31 @@ async def _measure(scenario: Scenario, store: str, n: int, workers: int) -> list
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(prog="benchmarks", description="Measure FlowFabric on this machine.")
+    parser = argparse.ArgumentParser(
+        prog="benchmarks", description="Measure FlowFabric on this machine."
+    )
     parser.add_argument("scenario", choices=sorted((*SCENARIOS, peers.NAME)))
     parser.add_argument("--store", choices=("sqlite", "memory", "postgres"), default="sqlite")
-    parser.add_argument("--workload", choices=sorted(PEER_WORKLOADS), help=f"of the scenario {peers.NAME}; drain unless told")
-    parser.add_argument("--n", type=int, help="how many executions (each scenario has its own default)")
+    parser.add_argument(
+        "--workload",
+        choices=sorted(PEER_WORKLOADS),
+        help=f"of the scenario {peers.NAME}; drain unless told",
+    )
+    parser.add_argument(
+        "--n", type=int, help="how many executions (each scenario has its own default)"
+    )
     parser.add_argument("--workers", type=int, default=16)
-    parser.add_argument("--json", action="store_true", help="one JSON object per measured system and line")
+    parser.add_argument(
+        "--json", action="store_true", help="one JSON object per measured system and line"
+    )
     args = parser.parse_args()
     if args.workload and args.scenario != peers.NAME:
         parser.error(f"--workload goes with the scenario {peers.NAME}")
-    scenario, default = PEER_WORKLOADS[args.workload or "drain"] if args.scenario == peers.NAME else SCENARIOS[args.scenario]
+    scenario, default = (
+        PEER_WORKLOADS[args.workload or "drain"]
+        if args.scenario == peers.NAME
+        else SCENARIOS[args.scenario]
+    )
     runner = asyncio.Runner(loop_factory=_loop_factory(args.store))
     with runner:
         results = runner.run(_measure(scenario, args.store, args.n or default, args.workers))

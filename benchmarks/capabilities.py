@@ -51,12 +51,16 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
     return [*mixed, *await _measured(store, n, f"{NAME}/in-blocks", lambda at: at * len(SETS) // n)]
 
 
-async def _measured(store: str, n: int, scenario: str, kind_of: Callable[[int], int]) -> list[Measured]:
+async def _measured(
+    store: str, n: int, scenario: str, kind_of: Callable[[int], int]
+) -> list[Measured]:
     async with opened(store) as (engine, _):
         for number in range(WORKERS):
             await engine.register_worker(_registration(number))
         for at in range(0, n, BULK):
-            await engine.create_executions([_creation(SETS[kind_of(k)]) for k in range(at, min(at + BULK, n))])
+            await engine.create_executions(
+                [_creation(SETS[kind_of(k)]) for k in range(at, min(at + BULK, n))]
+            )
         started = time.perf_counter()
         runs = await asyncio.gather(*(_worker(engine, number) for number in range(WORKERS)))
         took = time.perf_counter() - started
@@ -82,7 +86,10 @@ async def _measured(store: str, n: int, scenario: str, kind_of: Callable[[int], 
 def _registration(number: int) -> RegisterWorkerArgs:
     instance = f"bench-{number}"
     return RegisterWorkerArgs(
-        worker_id=instance, worker_instance_id=instance, lanes=frozenset({LANE}), capabilities=offers(number)
+        worker_id=instance,
+        worker_instance_id=instance,
+        lanes=frozenset({LANE}),
+        capabilities=offers(number),
     )
 
 
@@ -107,6 +114,8 @@ async def _worker(engine: Engine, number: int) -> Run:
         if not works:
             return done
         done.got += len(works)
-        done.wrong += sum(not set(work.tags["bench.needs"].split(",")) <= done.offered for work in works)
+        done.wrong += sum(
+            not set(work.tags["bench.needs"].split(",")) <= done.offered for work in works
+        )
         await engine.complete_many([(work.handle, b"ok") for work in works])
         done.samples.append(time.perf_counter() - started)

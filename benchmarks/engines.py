@@ -14,7 +14,14 @@ import asyncpg
 
 from benchmarks.raw import PAYLOAD, RawLives
 from benchmarks.raw_postgres import RawPostgresLives
-from flowfabric import CreateExecutionArgs, Engine, ExecutionId, PostgresBackend, SqliteBackend, memory_engine
+from flowfabric import (
+    CreateExecutionArgs,
+    Engine,
+    ExecutionId,
+    PostgresBackend,
+    SqliteBackend,
+    memory_engine,
+)
 from flowfabric.testing.postgres import PostgresServer
 
 LANE = "bench"
@@ -41,11 +48,19 @@ async def opened(store: str) -> AsyncIterator[tuple[Engine, OpenRival]]:
     async with AsyncExitStack() as stack:
         if store == "postgres":
             server = stack.enter_context(PostgresServer())
-            engine: Engine = await PostgresBackend.connect(await new_database(server, "engine"), migrate=True)
+            engine: Engine = await PostgresBackend.connect(
+                await new_database(server, "engine"), migrate=True
+            )
             opening: OpenRival = partial(_raw_postgres, server)
         else:
-            path = Path(stack.enter_context(TemporaryDirectory(prefix="flowfabric-bench-", dir=".")))
-            engine = memory_engine() if store == "memory" else await SqliteBackend.new(str(path / "engine.db"), dev=True)
+            path = Path(
+                stack.enter_context(TemporaryDirectory(prefix="flowfabric-bench-", dir="."))
+            )
+            engine = (
+                memory_engine()
+                if store == "memory"
+                else await SqliteBackend.new(str(path / "engine.db"), dev=True)
+            )
             opening = partial(_raw_sqlite, path / "raw.db" if store == "sqlite" else None)
         stack.push_async_callback(engine.close)
         yield engine, opening
@@ -68,7 +83,12 @@ async def _raw_sqlite(path: Path | None) -> Rival | None:
 
 def creations(n: int) -> list[CreateExecutionArgs]:
     return [
-        CreateExecutionArgs(execution_id=ExecutionId.solo(LANE), lane_id=LANE, execution_kind="bench", input_payload=PAYLOAD)
+        CreateExecutionArgs(
+            execution_id=ExecutionId.solo(LANE),
+            lane_id=LANE,
+            execution_kind="bench",
+            input_payload=PAYLOAD,
+        )
         for _ in range(n)
     ]
 

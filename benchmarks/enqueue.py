@@ -25,4 +25,6 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
         return await ask(system, "enqueue-each", url, each)
 
     many = rated(f"{NAME}/bulk", store, n, await take_turns(store, bulk, ROUNDS))
-    return many + rated(f"{NAME}/one-by-one", store, each, await take_turns(store, one_by_one, ROUNDS))
+    return many + rated(
+        f"{NAME}/one-by-one", store, each, await take_turns(store, one_by_one, ROUNDS)
+    )

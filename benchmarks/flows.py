@@ -27,10 +27,14 @@ ROUNDS = 3
 
 
 def _node(ident: ExecutionId) -> CreateExecutionArgs:
-    return CreateExecutionArgs(execution_id=ident, lane_id=LANE, execution_kind="bench", input_payload=PAYLOAD)
+    return CreateExecutionArgs(
+        execution_id=ident, lane_id=LANE, execution_kind="bench", input_payload=PAYLOAD
+    )
 
 
-def _graph(nodes: int, edges: list[tuple[int, int]], policies: dict[int, EdgePolicy] | None = None) -> SubmitFlowArgs:
+def _graph(
+    nodes: int, edges: list[tuple[int, int]], policies: dict[int, EdgePolicy] | None = None
+) -> SubmitFlowArgs:
     flow = uuid4()
     idents = [ExecutionId.for_flow(flow) for _ in range(nodes)]
     return SubmitFlowArgs(
@@ -72,12 +76,16 @@ async def run_chain(store: str, n: int, workers: int) -> list[Measured]:
             await asyncio.gather(*(engine.submit_flow(graph) for graph in graphs))
             await Crew(engine, workers).finish(n * LENGTH)
             rates.append(n / (time.perf_counter() - began))
-    return [Measured(scenario=CHAIN, store=store, system="flowfabric", n=n, ops_per_s=median(rates))]
+    return [
+        Measured(scenario=CHAIN, store=store, system="flowfabric", n=n, ops_per_s=median(rates))
+    ]
 
 
 async def run_fan_out(store: str, n: int, workers: int) -> list[Measured]:
     """One, then a hundred, then one again; `n` flows one after the other, each from its submission to its end."""
-    edges = [(0, at) for at in range(1, WIDTH + 1)] + [(at, WIDTH + 1) for at in range(1, WIDTH + 1)]
+    edges = [(0, at) for at in range(1, WIDTH + 1)] + [
+        (at, WIDTH + 1) for at in range(1, WIDTH + 1)
+    ]
     samples = []
     async with opened(store) as (engine, _):
         for _ in range(n):
@@ -87,7 +95,17 @@ async def run_fan_out(store: str, n: int, workers: int) -> list[Measured]:
             await Crew(engine, workers).finish(WIDTH + 2)
             samples.append(time.perf_counter() - began)
     p50, p99 = percentile(samples, 0.5), percentile(samples, 0.99)
-    return [Measured(scenario=FAN_OUT, store=store, system="flowfabric", n=n, p50_ms=p50, p99_ms=p99, ops_per_s=1000 / p50)]
+    return [
+        Measured(
+            scenario=FAN_OUT,
+            store=store,
+            system="flowfabric",
+            n=n,
+            p50_ms=p50,
+            p99_ms=p99,
+            ops_per_s=1000 / p50,
+        )
+    ]
 
 
 async def run_quorum(store: str, n: int, workers: int) -> list[Measured]:
@@ -102,13 +120,22 @@ async def run_quorum(store: str, n: int, workers: int) -> list[Measured]:
             samples = [await _race(engine, siblings) for _ in range(rounds)]
             p50, p99 = percentile(samples, 0.5), percentile(samples, 0.99)
             results.append(
-                Measured(scenario=f"{QUORUM}/{siblings}", store=store, system="flowfabric", n=rounds, p50_ms=p50, p99_ms=p99)
+                Measured(
+                    scenario=f"{QUORUM}/{siblings}",
+                    store=store,
+                    system="flowfabric",
+                    n=rounds,
+                    p50_ms=p50,
+                    p99_ms=p99,
+                )
             )
     return results
 
 
 async def _race(engine: Engine, siblings: int) -> float:
-    graph = _graph(siblings + 1, [(at, siblings) for at in range(siblings)], {siblings: EdgePolicy.any_of()})
+    graph = _graph(
+        siblings + 1, [(at, siblings) for at in range(siblings)], {siblings: EdgePolicy.any_of()}
+    )
     await engine.submit_flow(graph)
     policy = ClaimPolicy("bench", "bench-1", 60_000)
     work: list[Work] = []
@@ -151,7 +178,10 @@ async def _layers(engine: Engine, nodes: int, workers: int) -> float:
     edges = []
     for at in range(LAYER, nodes):
         layer, place = divmod(at, LAYER)
-        edges += [((layer - 1) * LAYER + place, at), ((layer - 1) * LAYER + (place + 1) % LAYER, at)]
+        edges += [
+            ((layer - 1) * LAYER + place, at),
+            ((layer - 1) * LAYER + (place + 1) % LAYER, at),
+        ]
     graph = _graph(nodes, edges)
     began = time.perf_counter()
     await engine.submit_flow(graph)

@@ -42,7 +42,9 @@ async def served(store_url: str) -> AsyncIterator[str]:
         "FF_LISTEN_ADDR": "127.0.0.1:0",
     }
     command = (sys.executable, "-m", "flowfabric.cli.main", "server")
-    process = await asyncio.create_subprocess_exec(*command, env=environ, stdout=asyncio.subprocess.PIPE, stderr=None)
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environ, stdout=asyncio.subprocess.PIPE, stderr=None
+    )
     assert process.stdout is not None
     try:
         line = await process.stdout.readline()
@@ -72,8 +74,20 @@ async def run_submit(store: str, n: int, workers: int) -> list[Measured]:
         bulk = median([await _bulk(engine) for _ in range(ROUNDS)])
         await engine.close()
     return [
-        Measured(scenario=SUBMIT, store=store, system=f"flowfabric, {AT_ONCE} at once", n=n, ops_per_s=single),
-        Measured(scenario=f"{SUBMIT}/batch", store=store, system="flowfabric", n=BULK * BATCHES, ops_per_s=bulk),
+        Measured(
+            scenario=SUBMIT,
+            store=store,
+            system=f"flowfabric, {AT_ONCE} at once",
+            n=n,
+            ops_per_s=single,
+        ),
+        Measured(
+            scenario=f"{SUBMIT}/batch",
+            store=store,
+            system="flowfabric",
+            n=BULK * BATCHES,
+            ops_per_s=bulk,
+        ),
     ]
 
 
@@ -101,7 +115,9 @@ async def run_drain(store: str, n: int, workers: int) -> list[Measured]:
     """A worker that only knows the server works off a backlog; then single runs over HTTP and directly, in turns."""
     async with both(store) as (direct, app):
         rates = [await _drained(app, n) for _ in range(ROUNDS)]
-        found = [Measured(scenario=DRAIN, store=store, system="flowfabric", n=n, ops_per_s=median(rates))]
+        found = [
+            Measured(scenario=DRAIN, store=store, system="flowfabric", n=n, ops_per_s=median(rates))
+        ]
         directly, over_http = await _in_turns(direct, app)
     found.append(summed_up(f"{DRAIN}/latency direct", store, directly))
     found.append(summed_up(f"{DRAIN}/latency over http", store, over_http))

@@ -34,7 +34,12 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
 
 
 async def _wait(engine: Engine, number: int, seconds: int) -> None:
-    policy = ClaimPolicy("bench", f"bench-{number}", 30_000, max_wait_ms=min(int((SETTLE_S + seconds + 5) * 1000), 60_000))
+    policy = ClaimPolicy(
+        "bench",
+        f"bench-{number}",
+        30_000,
+        max_wait_ms=min(int((SETTLE_S + seconds + 5) * 1000), 60_000),
+    )
     await engine.claim(LANE, (), policy)
 
 

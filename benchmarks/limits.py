@@ -20,7 +20,9 @@ async def run_reports(store: str, n: int, workers: int) -> list[Measured]:
     async with opened(store) as (engine, _):
         budget = uuid4()
         await engine.create_budget(
-            CreateBudgetArgs(budget_id=budget, dimensions=["tokens"], hard_limits=[10**12], soft_limits=[10**12])
+            CreateBudgetArgs(
+                budget_id=budget, dimensions=["tokens"], hard_limits=[10**12], soft_limits=[10**12]
+            )
         )
         await _reports(engine, budget, WARM_UP)
         began = time.perf_counter()
@@ -30,7 +32,17 @@ async def run_reports(store: str, n: int, workers: int) -> list[Measured]:
         assert used == WARM_UP // CALLERS * CALLERS + len(samples), used
     p50, p99 = percentile(samples, 0.5), percentile(samples, 0.99)
     rate = len(samples) / took
-    return [Measured(scenario=REPORT, store=store, system="flowfabric", n=len(samples), ops_per_s=rate, p50_ms=p50, p99_ms=p99)]
+    return [
+        Measured(
+            scenario=REPORT,
+            store=store,
+            system="flowfabric",
+            n=len(samples),
+            ops_per_s=rate,
+            p50_ms=p50,
+            p99_ms=p99,
+        )
+    ]
 
 
 async def _reports(engine: Engine, budget: UUID, n: int) -> list[float]:

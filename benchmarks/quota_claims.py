@@ -59,7 +59,9 @@ async def _drain(engine: Engine, lane: str, n: int, workers: int) -> float:
     for at in range(0, n, BULK):
         await engine.create_executions(
             [
-                CreateExecutionArgs(execution_id=ExecutionId.solo(lane), lane_id=lane, input_payload=PAYLOAD)
+                CreateExecutionArgs(
+                    execution_id=ExecutionId.solo(lane), lane_id=lane, input_payload=PAYLOAD
+                )
                 for _ in range(min(BULK, n - at))
             ]
         )

@@ -103,15 +103,25 @@ class RawLives:
         now, until = self._now, self._now + 30_000
         pairs = list(zip(idents, leases, strict=True))
         self._db.executemany(
-            _CLAIM, [(now, now, x.bytes, x.bytes, now, now, now, until, now + 20_000, i.bytes) for i, x in pairs]
+            _CLAIM,
+            [
+                (now, now, x.bytes, x.bytes, now, now, now, until, now + 20_000, i.bytes)
+                for i, x in pairs
+            ],
         )
-        self._db.executemany(_ATTEMPT, [(i.bytes, x.bytes, x.bytes, until, now, now) for i, x in pairs])
-        self._db.executemany(_LEASE_EVENT, [("acquired", now, str(i), str(x), None) for i, x in pairs])
+        self._db.executemany(
+            _ATTEMPT, [(i.bytes, x.bytes, x.bytes, until, now, now) for i, x in pairs]
+        )
+        self._db.executemany(
+            _LEASE_EVENT, [("acquired", now, str(i), str(x), None) for i, x in pairs]
+        )
 
     def complete(self, idents: list[UUID], leases: list[UUID]) -> None:
         now = self._now
         pairs = list(zip(idents, leases, strict=True))
         self._db.executemany(_COMPLETE, [(now, now, now, b"ok", i.bytes) for i in idents])
         self._db.executemany(_END_ATTEMPT, [(now, i.bytes) for i in idents])
-        self._db.executemany(_LEASE_EVENT, [("revoked", now, str(i), str(x), "completed") for i, x in pairs])
+        self._db.executemany(
+            _LEASE_EVENT, [("revoked", now, str(i), str(x), "completed") for i, x in pairs]
+        )
         self._db.executemany(_COMPLETION_EVENT, [(now, i.bytes, now) for i in idents])

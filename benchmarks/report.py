@@ -38,7 +38,9 @@ def show(results: Sequence[Measured], *, as_json: bool) -> None:
         return
     table = Table()
     for name in Measured.__struct_fields__:
-        table.add_column(name, justify="left" if name in ("scenario", "store", "system") else "right")
+        table.add_column(
+            name, justify="left" if name in ("scenario", "store", "system") else "right"
+        )
     for result in results:
         table.add_row(*(_cell(getattr(result, name)) for name in Measured.__struct_fields__))
     Console(width=160).print(table)

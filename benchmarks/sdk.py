@@ -81,12 +81,18 @@ async def run_drain(store: str, n: int, workers: int) -> list[Measured]:
         task = app.tasks["nothing"]
 
         async def rated(scenario: str, at_once: int, n: int) -> Measured:
-            rounds = [await _drained(app, at_once, lambda: task.submit_many(range(n))) for _ in range(ROUNDS)]
+            rounds = [
+                await _drained(app, at_once, lambda: task.submit_many(range(n)))
+                for _ in range(ROUNDS)
+            ]
             return _rate(scenario, store, n, rounds)
 
         await _drained(app, DRAIN_CONCURRENCY, lambda: task.submit_many(range(200)))
         most = await rated(DRAIN, DRAIN_CONCURRENCY, n)
-        return [most, *[await rated(f"{DRAIN}/{at_once} at a time", at_once, n // 5) for at_once in FEWER]]
+        return [
+            most,
+            *[await rated(f"{DRAIN}/{at_once} at a time", at_once, n // 5) for at_once in FEWER],
+        ]
 
 
 async def run_steps(store: str, n: int, workers: int) -> list[Measured]:
@@ -94,7 +100,10 @@ async def run_steps(store: str, n: int, workers: int) -> list[Measured]:
     async with connected(store) as app:
         task = app.tasks["ten"]
         await _drained(app, STEP_CONCURRENCY, lambda: task.submit_many([()] * 20))
-        rounds = [await _drained(app, STEP_CONCURRENCY, lambda: task.submit_many([()] * n)) for _ in range(ROUNDS)]
+        rounds = [
+            await _drained(app, STEP_CONCURRENCY, lambda: task.submit_many([()] * n))
+            for _ in range(ROUNDS)
+        ]
     return [_rate(STEPS, store, n * STEPS_EACH, rounds)]
 
 
@@ -132,12 +141,16 @@ async def timed(app: App, n: int, before: int = 20) -> list[float]:
 
 def summed_up(scenario: str, store: str, samples: list[float]) -> Measured:
     p50, p99 = (percentile(samples, share) for share in (0.5, 0.99))
-    return Measured(scenario=scenario, store=store, system="flowfabric", n=len(samples), p50_ms=p50, p99_ms=p99)
+    return Measured(
+        scenario=scenario, store=store, system="flowfabric", n=len(samples), p50_ms=p50, p99_ms=p99
+    )
 
 
 @asynccontextmanager
 async def _another_process(url: str) -> AsyncIterator[None]:
-    worker = await asyncio.create_subprocess_exec(sys.executable, "-m", "benchmarks.sdk", url, stdout=asyncio.subprocess.PIPE)
+    worker = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "benchmarks.sdk", url, stdout=asyncio.subprocess.PIPE
+    )
     assert worker.stdout is not None
     await worker.stdout.readline()
     try:

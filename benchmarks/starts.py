@@ -37,11 +37,27 @@ async def run_dev(store: str, n: int, workers: int) -> list[Measured]:
     logging.getLogger("flowfabric").setLevel(logging.ERROR)
     with TemporaryDirectory(prefix="flowfabric-bench-", dir=".") as place:
         env = _with_bytecode(place)
-        first = [await _until_done(Path(place), env) for _ in range(n + 1)][1:]  # the very first writes the bytecode
-        bare = [await asyncio.to_thread(_seconds_of, ["-c", f"import {BARE}"], env) for _ in range(n)]
+        first = [await _until_done(Path(place), env) for _ in range(n + 1)][
+            1:
+        ]  # the very first writes the bytecode
+        bare = [
+            await asyncio.to_thread(_seconds_of, ["-c", f"import {BARE}"], env) for _ in range(n)
+        ]
     return [
-        Measured(scenario=DEV, store="sqlite", system=f"python -c 'import {BARE}'", n=n, p50_ms=median(bare) * 1_000),
-        Measured(scenario=DEV, store="sqlite", system="flowfabric dev: first job done", n=n, p50_ms=median(first) * 1_000),
+        Measured(
+            scenario=DEV,
+            store="sqlite",
+            system=f"python -c 'import {BARE}'",
+            n=n,
+            p50_ms=median(bare) * 1_000,
+        ),
+        Measured(
+            scenario=DEV,
+            store="sqlite",
+            system="flowfabric dev: first job done",
+            n=n,
+            p50_ms=median(first) * 1_000,
+        ),
     ]
 
 
@@ -88,7 +104,9 @@ async def run_import(store: str, n: int, workers: int) -> list[Measured]:
     """Processor time of fresh processes, the bare ones in between."""
     with TemporaryDirectory(prefix="flowfabric-bench-", dir=".") as place:
         env = _with_bytecode(place)
-        taken: dict[str, list[float]] = {modules: [] for modules in (BARE, "flowfabric", "flowfabric.cli.main")}
+        taken: dict[str, list[float]] = {
+            modules: [] for modules in (BARE, "flowfabric", "flowfabric.cli.main")
+        }
         for turn in range(n + 1):
             for modules, spent in taken.items():
                 seconds = await asyncio.to_thread(_imported, modules, env)
@@ -110,6 +128,10 @@ async def run_import(store: str, n: int, workers: int) -> list[Measured]:
 
 def _imported(modules: str, env: Mapping[str, str]) -> float:
     done = subprocess.run(
-        [sys.executable, "-c", TIMED.format(modules)], env=env, check=True, capture_output=True, timeout=PATIENCE_S
+        [sys.executable, "-c", TIMED.format(modules)],
+        env=env,
+        check=True,
+        capture_output=True,
+        timeout=PATIENCE_S,
     )
     return float(done.stdout)

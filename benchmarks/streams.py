@@ -110,7 +110,12 @@ async def _latency(name: str, store: str, writer: Engine, reader: Engine, n: int
     await writer.complete(work.handle)
     await following
     return Measured(
-        scenario=name, store=store, system="flowfabric", n=n, p50_ms=percentile(samples, 0.5), p99_ms=percentile(samples, 0.99)
+        scenario=name,
+        store=store,
+        system="flowfabric",
+        n=n,
+        p50_ms=percentile(samples, 0.5),
+        p99_ms=percentile(samples, 0.99),
     )
 
 
@@ -122,7 +127,12 @@ async def _another_process() -> AsyncIterator[tuple[Engine, asyncio.subprocess.P
         engine = await PostgresBackend.connect(url, migrate=True)
         try:
             reader = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "benchmarks.streams", url, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+                sys.executable,
+                "-m",
+                "benchmarks.streams",
+                url,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
             )
             yield engine, reader
             await reader.wait()
@@ -130,7 +140,9 @@ async def _another_process() -> AsyncIterator[tuple[Engine, asyncio.subprocess.P
             await engine.close()
 
 
-async def _across(store: str, writer: Engine, reader: asyncio.subprocess.Process, n: int) -> Measured:
+async def _across(
+    store: str, writer: Engine, reader: asyncio.subprocess.Process, n: int
+) -> Measured:
     assert reader.stdin is not None and reader.stdout is not None
     (work,) = await _attempts(writer, 1)
     reader.stdin.write(f"{work.execution_id}\n".encode())
@@ -144,7 +156,9 @@ async def _across(store: str, writer: Engine, reader: asyncio.subprocess.Process
     await writer.complete(work.handle)
     scenario = f"{LATENCY}/across processes"
     p50, p99 = percentile(samples, 0.5), percentile(samples, 0.99)
-    return Measured(scenario=scenario, store=store, system="flowfabric", n=n, p50_ms=p50, p99_ms=p99)
+    return Measured(
+        scenario=scenario, store=store, system="flowfabric", n=n, p50_ms=p50, p99_ms=p99
+    )
 
 
 async def _follow(url: str) -> None:

@@ -69,7 +69,9 @@ async def _run(scenario: str, work: Work, store: str, n: int, workers: int) -> l
     ]
     if raw_alone:
         raw_rate = median(r.raw_rate for r in rounds if r.raw_rate)
-        results.append(Measured(scenario=scenario, store=store, system=RAW[store], n=n, ops_per_s=raw_rate))
+        results.append(
+            Measured(scenario=scenario, store=store, system=RAW[store], n=n, ops_per_s=raw_rate)
+        )
         results.append(_alone(scenario, RAW[store], store, raw_alone, []))
     return results
 
@@ -77,7 +79,12 @@ async def _run(scenario: str, work: Work, store: str, n: int, workers: int) -> l
 async def _round(engine: Engine, raw: Rival | None, work: Work, n: int, workers: int) -> Round:
     lives = await _all_lives(engine, work, n, workers)
     raw_rate = None if raw is None else n / await raw.lives(n)
-    return Round(lives, await _sequential(engine), raw_rate, [] if raw is None else await raw.one_by_one(SEQUENTIAL))
+    return Round(
+        lives,
+        await _sequential(engine),
+        raw_rate,
+        [] if raw is None else await raw.one_by_one(SEQUENTIAL),
+    )
 
 
 async def _all_lives(engine: Engine, work: Work, n: int, workers: int) -> Lives:
@@ -86,7 +93,9 @@ async def _all_lives(engine: Engine, work: Work, n: int, workers: int) -> Lives:
     for batch in batches:
         await engine.create_executions(batch)
     created = time.perf_counter()
-    samples = [s for each in await asyncio.gather(*(work(engine, k) for k in range(workers))) for s in each]
+    samples = [
+        s for each in await asyncio.gather(*(work(engine, k) for k in range(workers))) for s in each
+    ]
     finished = time.perf_counter()
     assert len(samples) == n, f"{len(samples)} of {n} completed"
     return Lives(n / (finished - submitted), samples, n / (created - submitted))
@@ -109,7 +118,9 @@ def _lives(scenario: str, store: str, n: int, rounds: list[Round]) -> Measured:
     )
 
 
-def _alone(scenario: str, system: str, store: str, samples: list[float], raw: list[float]) -> Measured:
+def _alone(
+    scenario: str, system: str, store: str, samples: list[float], raw: list[float]
+) -> Measured:
     """One life after the other; here the ratio is of the medians of the latency, so lower is better."""
     p50 = percentile(samples, 0.5)
     raw_p50 = percentile(raw, 0.5) if raw else None
@@ -133,7 +144,9 @@ async def worker(engine: Engine, number: int) -> list[float]:
     works = await engine.claim_many(LANE, (), policy, 1)
     while works:
         started = time.perf_counter()
-        answers, works = await engine.complete_and_claim([(works[0].handle, b"ok")], LANE, (), policy, 1)
+        answers, works = await engine.complete_and_claim(
+            [(works[0].handle, b"ok")], LANE, (), policy, 1
+        )
         samples.append(time.perf_counter() - started)
         assert answers == [None]
         works = works or await engine.claim_many(LANE, (), policy, 1)

@@ -19,7 +19,11 @@ TELL = Form(
     Emit(
         COMPLETION_EVENTS,
         "success",
-        {"execution_id": Arg("execution_id"), "partition_key": Arg("partition_key"), "namespace": "default"},
+        {
+            "execution_id": Arg("execution_id"),
+            "partition_key": Arg("partition_key"),
+            "namespace": "default",
+        },
     ),
 )
 
@@ -35,7 +39,10 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
 async def _tell(engine: Engine, n: int) -> None:
     for at in range(0, n, BULK):
         idents = [ExecutionId.solo(f"lane-{k % 7}") for k in range(at, min(at + BULK, n))]
-        plans = [TELL(i.partition_index, execution_id=i.uuid, partition_key=i.partition_index) for i in idents]
+        plans = [
+            TELL(i.partition_index, execution_id=i.uuid, partition_key=i.partition_index)
+            for i in idents
+        ]
         await engine.store.commit_many(plans)
 
 

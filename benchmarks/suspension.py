@@ -43,18 +43,32 @@ async def run_resume(store: str, n: int, workers: int) -> list[Measured]:
         await _trips(engine, LANE, WARM_UP)
         alone = await _trips(engine, LANE, n)
         began = time.perf_counter()
-        shares = await asyncio.gather(*(_trips(engine, f"{LANE}-{at}", max(n // workers, 1)) for at in range(workers)))
+        shares = await asyncio.gather(
+            *(_trips(engine, f"{LANE}-{at}", max(n // workers, 1)) for at in range(workers))
+        )
         took = time.perf_counter() - began
     crowd = [sample for share in shares for sample in share]
     return [
         _measured(RESUME, store, alone, len(alone) / sum(alone)),
-        _measured(f"{RESUME}/{workers} workers, with create and complete", store, crowd, len(crowd) / took),
+        _measured(
+            f"{RESUME}/{workers} workers, with create and complete", store, crowd, len(crowd) / took
+        ),
     ]
 
 
-def _measured(scenario: str, store: str, samples: list[float], rate: float | None = None) -> Measured:
+def _measured(
+    scenario: str, store: str, samples: list[float], rate: float | None = None
+) -> Measured:
     p50, p99 = percentile(samples, 0.5), percentile(samples, 0.99)
-    return Measured(scenario=scenario, store=store, system="flowfabric", n=len(samples), ops_per_s=rate, p50_ms=p50, p99_ms=p99)
+    return Measured(
+        scenario=scenario,
+        store=store,
+        system="flowfabric",
+        n=len(samples),
+        ops_per_s=rate,
+        p50_ms=p50,
+        p99_ms=p99,
+    )
 
 
 async def _trips(engine: Engine, lane: str, n: int) -> list[float]:
@@ -62,7 +76,9 @@ async def _trips(engine: Engine, lane: str, n: int) -> list[float]:
     samples = []
     for _ in range(n):
         ident = ExecutionId.solo(lane)
-        await engine.create_execution(CreateExecutionArgs(execution_id=ident, lane_id=lane, input_payload=PAYLOAD))
+        await engine.create_execution(
+            CreateExecutionArgs(execution_id=ident, lane_id=lane, input_payload=PAYLOAD)
+        )
         (work,) = await engine.claim_many(lane, (), POLICY, 1)
         began = time.perf_counter()
         again = await _trip(engine, work, lane)
@@ -112,9 +128,15 @@ async def run_list(store: str, n: int, workers: int) -> list[Measured]:
         waiting += await _suspended(engine, n - few)
         after = await _listed(engine, waiting)
     for name in before:
-        small, large = _measured(f"{name}/{few}", store, before[name]), _measured(f"{name}/{n}", store, after[name])
+        small, large = (
+            _measured(f"{name}/{few}", store, before[name]),
+            _measured(f"{name}/{n}", store, after[name]),
+        )
         assert small.p50_ms is not None and large.p50_ms is not None
-        large.system, large.ratio_to_raw = f"flowfabric: ratio to {few}", large.p50_ms / small.p50_ms
+        large.system, large.ratio_to_raw = (
+            f"flowfabric: ratio to {few}",
+            large.p50_ms / small.p50_ms,
+        )
         results += [small, large]
     return results
 
@@ -131,7 +153,10 @@ async def _suspended(engine: Engine, n: int) -> list[ExecutionId]:
 
 async def _listed(engine: Engine, waiting: list[ExecutionId]) -> dict[str, list[float]]:
     chosen = random.Random(1).choices(waiting, k=LISTINGS)
-    own = [await _timed(lambda ident=ident: engine.list_pending_waitpoints(ident), 1) for ident in chosen]  # type: ignore[misc]
+    own = [
+        await _timed(lambda ident=ident: engine.list_pending_waitpoints(ident), 1)
+        for ident in chosen
+    ]  # type: ignore[misc]
     page = min(100, len(waiting))
     everybodys = [await _timed(engine.list_open_waitpoints, page) for _ in range(LISTINGS)]
     return {LIST: own, f"{LIST}, of all": everybodys}

@@ -25,5 +25,9 @@ async def run(store: str, n: int, workers: int) -> list[Measured]:
             rate = each / (time.perf_counter() - began)
             assert sum(map(len, done)) == each
             scenario = f"{NAME}/{portion} of {PORTIONS}"
-            found.append(Measured(scenario=scenario, store=store, system="flowfabric", n=each, ops_per_s=rate))
+            found.append(
+                Measured(
+                    scenario=scenario, store=store, system="flowfabric", n=each, ops_per_s=rate
+                )
+            )
     return found

@@ -50,7 +50,9 @@ def _table() -> str:
     rows = ["| state | shown as | it | left by |", "|---|---|---|---|"]
     for vector in VECTORS.values():
         shown = (
-            f"`{vector.public_state}`" if vector.public_state else "`completed`, `failed`, `cancelled`, `expired` or `skipped`"
+            f"`{vector.public_state}`"
+            if vector.public_state
+            else "`completed`, `failed`, `cancelled`, `expired` or `skipped`"
         )
         rows.append(f"| {vector.name} | {shown} | {vector.says} | {vector.leaves_by} |")
     return "\n".join(rows) + "\n\n"
@@ -85,7 +87,11 @@ def _vector_row(vector: Vector) -> str:
         vector.outcomes,
         vector.attempt_states,
     )
-    return f"| {vector.name} | " + " | ".join(", ".join(f"`{word}`" for word in words) for words in cells) + " |"
+    return (
+        f"| {vector.name} | "
+        + " | ".join(", ".join(f"`{word}`" for word in words) for words in cells)
+        + " |"
+    )
 
 
 def main() -> None:

@@ -65,7 +65,9 @@ async def follow(engine: Engine, link: str, signed_in_as: str) -> str:
 
 async def ask(engine: Engine, release: str, patience_ms: int) -> tuple[ExecutionId, str]:
     """Claims a deployment and suspends until two people have agreed; if they do not in time, it fails."""
-    await engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId.solo(LANE), lane_id=LANE))
+    await engine.create_execution(
+        CreateExecutionArgs(execution_id=ExecutionId.solo(LANE), lane_id=LANE)
+    )
     (work,) = await engine.claim_many(LANE, (), POLICY, 1)
     print(f"worker   has built {release} and asks for two approvals")
     question = FreshWaitpoint(uuid4(), "go-live")
@@ -82,7 +84,9 @@ async def ask(engine: Engine, release: str, patience_ms: int) -> tuple[Execution
     )
     assert isinstance(parked, Suspended)
     assert await engine.claim(LANE, (), POLICY) is None
-    return work.execution_id, link_to(work.execution_id, question.waitpoint_id, parked.details.waitpoint_token)
+    return work.execution_id, link_to(
+        work.execution_id, question.waitpoint_id, parked.details.waitpoint_token
+    )
 
 
 async def approved(engine: Engine) -> None:
@@ -101,7 +105,11 @@ async def approved(engine: Engine) -> None:
 
     after = await engine.describe_execution(work)
     assert after is not None and after.public_state == "completed"
-    assert approvers == ["alice", "bob"] and again.attempt_index == 0 and after.total_attempt_count == 1
+    assert (
+        approvers == ["alice", "bob"]
+        and again.attempt_index == 0
+        and after.total_attempt_count == 1
+    )
 
 
 async def ignored(engine: Engine) -> None:

@@ -45,7 +45,9 @@ async def ask(engine: Engine, budget: UUID, worker: str) -> None:
         async for word in fake_model(name):
             words.append(word)
             key = f"{work.execution_id}:{len(words)}"
-            used = await engine.report_usage(work.handle, budget, UsageDimensions(output_tokens=1, dedup_key=key))
+            used = await engine.report_usage(
+                work.handle, budget, UsageDimensions(output_tokens=1, dedup_key=key)
+            )
             if isinstance(used, HardBreach):
                 print(f"{name}: stopped by the budget after {len(words) - 1} tokens")
                 return
@@ -60,17 +62,34 @@ async def main(path: str) -> None:
     async with await connect(f"sqlite:///{path}", dev=True) as engine:
         flow, budget = uuid4(), uuid4()
         await engine.create_budget(
-            CreateBudgetArgs(budget_id=budget, scope_type="flow", dimensions=["output_tokens"], hard_limits=[60], soft_limits=[0])
+            CreateBudgetArgs(
+                budget_id=budget,
+                scope_type="flow",
+                dimensions=["output_tokens"],
+                hard_limits=[60],
+                soft_limits=[0],
+            )
         )
         models = {name: ExecutionId.for_flow(flow) for name in ANSWERS}
         reply = ExecutionId.for_flow(flow)
         nodes = [
-            CreateExecutionArgs(execution_id=ident, lane_id="models", execution_kind=name, input_payload=QUESTION.encode())
+            CreateExecutionArgs(
+                execution_id=ident,
+                lane_id="models",
+                execution_kind=name,
+                input_payload=QUESTION.encode(),
+            )
             for name, ident in models.items()
         ]
-        nodes.append(CreateExecutionArgs(execution_id=reply, lane_id="replies", execution_kind="reply"))
+        nodes.append(
+            CreateExecutionArgs(execution_id=reply, lane_id="replies", execution_kind="reply")
+        )
         edges = [GraphEdge(ident, reply, data_passing_ref="answer") for ident in models.values()]
-        await engine.submit_flow(SubmitFlowArgs(flow_id=flow, nodes=nodes, edges=edges, policies={reply: EdgePolicy.any_of()}))
+        await engine.submit_flow(
+            SubmitFlowArgs(
+                flow_id=flow, nodes=nodes, edges=edges, policies={reply: EdgePolicy.any_of()}
+            )
+        )
 
         await asyncio.gather(*(ask(engine, budget, f"asker-{n}") for n in range(len(models))))
 
@@ -78,7 +97,9 @@ async def main(path: str) -> None:
         print(f"the answer: {work.input_payload.decode()}")
         await engine.complete(work.handle)
         status = await engine.get_budget_status(budget)
-        print(f"{status.usage['output_tokens']} of {status.hard_limits['output_tokens']} tokens paid for, by all three together")
+        print(
+            f"{status.usage['output_tokens']} of {status.hard_limits['output_tokens']} tokens paid for, by all three together"
+        )
 
 
 if __name__ == "__main__":

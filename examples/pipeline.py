@@ -42,8 +42,12 @@ async def work_off(engine: Engine, node: dict[str, ExecutionId]) -> list[str]:
                 await engine.complete(work.handle, json.dumps(offer).encode())
             elif kind == "choose":
                 shops = [node[shop] for shop in PRICES]
-                offers = [json.loads(await engine.get_execution_result(shop) or b"{}") for shop in shops]
-                await engine.complete(work.handle, json.dumps(min(offers, key=lambda offer: offer["total"])).encode())
+                offers = [
+                    json.loads(await engine.get_execution_result(shop) or b"{}") for shop in shops
+                ]
+                await engine.complete(
+                    work.handle, json.dumps(min(offers, key=lambda offer: offer["total"])).encode()
+                )
             elif kind == "order":
                 await engine.complete(work.handle, json.dumps({"pieces": 4}).encode())
             else:
@@ -61,11 +65,20 @@ async def main(path: str) -> None:
         await engine.submit_flow(
             SubmitFlowArgs(
                 flow_id=flow,
-                nodes=[CreateExecutionArgs(execution_id=node[kind], lane_id=LANE, execution_kind=kind) for kind in kinds],
+                nodes=[
+                    CreateExecutionArgs(execution_id=node[kind], lane_id=LANE, execution_kind=kind)
+                    for kind in kinds
+                ],
                 edges=[
-                    *(GraphEdge(node["order"], node[shop], data_passing_ref="order") for shop in shops),
+                    *(
+                        GraphEdge(node["order"], node[shop], data_passing_ref="order")
+                        for shop in shops
+                    ),
                     *(GraphEdge(node[shop], node["choose"]) for shop in shops),
-                    *(GraphEdge(node["choose"], node[after], data_passing_ref="offer") for after in ("book", "record")),
+                    *(
+                        GraphEdge(node["choose"], node[after], data_passing_ref="offer")
+                        for after in ("book", "record")
+                    ),
                     *(GraphEdge(node[before], node["done"]) for before in ("book", "record")),
                 ],
                 policies={node["choose"]: EdgePolicy.quorum(2, OnSatisfied.LET_RUN)},
@@ -75,8 +88,16 @@ async def main(path: str) -> None:
         ran = await work_off(engine, node)
         await draw(engine, flow)
 
-        assert ran[0] == "order" and set(ran[1:4]) == set(shops) and ran[4] == "choose" and ran[-1] == "done"
-        assert json.loads(await engine.get_execution_result(node["choose"]) or b"{}") == {"shop": "shop-b", "total": 100}
+        assert (
+            ran[0] == "order"
+            and set(ran[1:4]) == set(shops)
+            and ran[4] == "choose"
+            and ran[-1] == "done"
+        )
+        assert json.loads(await engine.get_execution_result(node["choose"]) or b"{}") == {
+            "shop": "shop-b",
+            "total": 100,
+        }
         states = {kind: (await engine.read_execution_state(node[kind])) for kind in kinds}
         assert states.pop("shop-c") == "failed"
         assert set(states.values()) == {"completed"}

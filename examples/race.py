@@ -33,7 +33,9 @@ async def main(path: str) -> None:
                 mirrors = [flow.add(download, mirror) for mirror in SECONDS]
                 unpacked = flow.add(unpack, race(*mirrors))
             print(await unpacked.result())
-            ends = await asyncio.gather(*(mirror.result() for mirror in mirrors), return_exceptions=True)
+            ends = await asyncio.gather(
+                *(mirror.result() for mirror in mirrors), return_exceptions=True
+            )
 
         await draw(await app.engine(), flow.id)
         assert await unpacked.result() == "unpacked the file, from mirror-b"

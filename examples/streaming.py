@@ -22,7 +22,9 @@ from flowfabric import (
 )
 
 LANE = "answers"
-RETRY_AT_ONCE = ExecutionPolicy(retry_policy=RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 0}))
+RETRY_AT_ONCE = ExecutionPolicy(
+    retry_policy=RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 0})
+)
 ANSWER = "Short waves are scattered most, and so the light that comes from everywhere in the sky is blue."
 LENGTH, BREAKS_AFTER = len(ANSWER.split()), 7
 Seen = list[tuple[int, str, str]]
@@ -49,7 +51,12 @@ async def work(engine: Engine, half: asyncio.Event, written: set[tuple[int, str]
                 frames = [
                     Frame(f"{token} ".encode(), FrameKind.Stdout, "delta", seq=2 * at),
                     Frame(document, FrameKind.Event, seq=2 * at + 1, mode=DurableSummary()),
-                    Frame(f"{at / LENGTH:.0%}".encode(), FrameKind.Event, "gauge", mode=BestEffortLive(ttl_ms=5_000)),
+                    Frame(
+                        f"{at / LENGTH:.0%}".encode(),
+                        FrameKind.Event,
+                        "gauge",
+                        mode=BestEffortLive(ttl_ms=5_000),
+                    ),
                 ]
                 *kept, _ = await engine.append_frames(job.handle, frames)
                 written.update((attempt, outcome.frame_id) for outcome in kept)
@@ -64,7 +71,9 @@ async def work(engine: Engine, half: asyncio.Event, written: set[tuple[int, str]
 async def follow(engine: Engine, job: ExecutionId, seen: Seen, at_most: int = 10_000) -> None:
     """From behind the last frame seen to the end, or until the connection is lost."""
     attempt, after = (seen[-1][0], seen[-1][1]) if seen else (0, "0-0")
-    async for number, frame in engine.follow_stream(job, attempt, after, Visibility.ExcludeBestEffort):
+    async for number, frame in engine.follow_stream(
+        job, attempt, after, Visibility.ExcludeBestEffort
+    ):
         seen.append((number, frame.id, frame.fields["payload"] if frame.mode == "durable" else ""))
         at_most -= 1
         if not at_most:
@@ -91,7 +100,9 @@ async def coming_late(engine: Engine, job: ExecutionId, half: asyncio.Event) -> 
     await half.wait()
     summary = await engine.read_summary(job, 1)
     assert summary is not None
-    print(f"late    comes in the middle and looks at the summary first: {summary.document_json.decode()}")
+    print(
+        f"late    comes in the middle and looks at the summary first: {summary.document_json.decode()}"
+    )
     seen: Seen = []
     await follow(engine, job, seen)
     print(f"late    has it all: {text(seen, 1)}")
@@ -101,17 +112,23 @@ async def coming_late(engine: Engine, job: ExecutionId, half: asyncio.Event) -> 
 async def main(path: str) -> None:
     async with await connect(f"sqlite:///{path}", dev=True) as engine:
         job = ExecutionId.solo(LANE)
-        await engine.create_execution(CreateExecutionArgs(execution_id=job, lane_id=LANE, policy=RETRY_AT_ONCE))
+        await engine.create_execution(
+            CreateExecutionArgs(execution_id=job, lane_id=LANE, policy=RETRY_AT_ONCE)
+        )
         half, written = asyncio.Event(), set[tuple[int, str]]()
         phone, late, _ = await asyncio.gather(
             on_a_phone(engine, job), coming_late(engine, job, half), work(engine, half, written)
         )
         for seen in (phone, late):
             ids = [(attempt, frame_id) for attempt, frame_id, _ in seen]
-            assert len(ids) == len(set(ids)) and set(ids) == written, "every frame that is kept, exactly once"
+            assert len(ids) == len(set(ids)) and set(ids) == written, (
+                "every frame that is kept, exactly once"
+            )
         document = await engine.read_summary(job, 1)
         assert document is not None and document.version == LENGTH
-        print(f"all     {len(written)} frames were seen exactly once by both; the summary: {document.document_json.decode()}")
+        print(
+            f"all     {len(written)} frames were seen exactly once by both; the summary: {document.document_json.decode()}"
+        )
 
 
 if __name__ == "__main__":

@@ -29,7 +29,9 @@ def fake_model(text: str) -> tuple[str, int, int]:
 
 
 async def work_until_idle(engine: Engine, budget: UUID) -> None:
-    while works := await engine.claim_many("summaries", (), ClaimPolicy("summariser", "summariser-1"), 1):
+    while works := await engine.claim_many(
+        "summaries", (), ClaimPolicy("summariser", "summariser-1"), 1
+    ):
         (work,) = works
         summary, read, written = fake_model(work.input_payload.decode())
         charged = await engine.record_spend(
@@ -41,10 +43,14 @@ async def work_until_idle(engine: Engine, budget: UUID) -> None:
             )
         )
         if isinstance(charged, HardBreach):
-            print(f"  held: {read + written} tokens more would be over {charged.hard_limit}, {charged.current_usage} are spent")
+            print(
+                f"  held: {read + written} tokens more would be over {charged.hard_limit}, {charged.current_usage} are spent"
+            )
             continue
         if isinstance(charged, SoftBreach):
-            print(f"  careful: {charged.current_usage} tokens spent, {charged.soft_limit} were planned")
+            print(
+                f"  careful: {charged.current_usage} tokens spent, {charged.soft_limit} were planned"
+            )
         await engine.complete(work.handle, summary.encode())
         print(f"  done: {summary!r} for {read + written} tokens")
 
@@ -64,7 +70,9 @@ async def main(path: str) -> None:
         )
         jobs = [ExecutionId.solo("summaries") for _ in DOCUMENTS]
         for job, text in zip(jobs, DOCUMENTS, strict=True):
-            args = CreateExecutionArgs(execution_id=job, lane_id="summaries", input_payload=text.encode())
+            args = CreateExecutionArgs(
+                execution_id=job, lane_id="summaries", input_payload=text.encode()
+            )
             await engine.create_execution(args)
 
         for day in ("today", "tomorrow"):
@@ -72,7 +80,9 @@ async def main(path: str) -> None:
             await work_until_idle(engine, budget)
             status = await engine.get_budget_status(budget)
             spent, limit = status.usage["tokens"], status.hard_limits["tokens"]
-            print(f"  {spent} of {limit} tokens spent, {status.breach_count} reports refused so far")
+            print(
+                f"  {spent} of {limit} tokens spent, {status.breach_count} reports refused so far"
+            )
             await engine.reset_budget(budget)  # at midnight the engine does this by itself
 
         states = [await engine.read_execution_state(job) for job in jobs]

@@ -24,7 +24,9 @@ from flowfabric.testing import ManualClock
 from tests import kept
 from tests.postgres import clean_database
 
-settings.register_profile("flowfabric", deadline=None)  # how fast the machine is says nothing about the code
+settings.register_profile(
+    "flowfabric", deadline=None
+)  # how fast the machine is says nothing about the code
 settings.load_profile("flowfabric")
 pytest_plugins = ["flowfabric.testing.plugin", "pytester"]
 
@@ -37,7 +39,9 @@ ENGINES = ("memory", "sqlite-file", "postgres")
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    wanted = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    wanted = {
+        name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
+    }
     kept.run(on_one_loop(pyfuncitem.obj(**wanted), wanted.values()))
     return True
 
@@ -57,7 +61,9 @@ async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> N
         await test
     finally:
         for engine in engines:
-            await engine._watch.stop()  # who lingers would open a connection while the others are closed
+            await (
+                engine._watch.stop()
+            )  # who lingers would open a connection while the others are closed
         for store in opened:
             await store.close()
 

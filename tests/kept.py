@@ -32,7 +32,12 @@ class _Kept(asyncpg.Connection):  # type: ignore[misc]
 
     async def close(self, *, timeout: float | None = None) -> None:
         way = _ways.get(self)
-        if way is None or self.is_closed() or self.is_in_transaction() or asyncio.get_running_loop() is not loop():
+        if (
+            way is None
+            or self.is_closed()
+            or self.is_in_transaction()
+            or asyncio.get_running_loop() is not loop()
+        ):
             _ways.pop(self, None)
             await super().close(timeout=timeout)
             return
@@ -82,7 +87,9 @@ async def _alone(test: Coroutine[Any, Any, None], ended: list[bool]) -> None:
         ended.append(not left or not (await asyncio.wait(left, timeout=UNWIND_S))[1])
 
 
-async def _connect_or_reuse(options: Options, more: dict[str, str] | None = None, *, watched: bool = False) -> asyncpg.Connection:
+async def _connect_or_reuse(
+    options: Options, more: dict[str, str] | None = None, *, watched: bool = False
+) -> asyncpg.Connection:
     if not isinstance(options, KeptOptions) or asyncio.get_running_loop() is not loop():
         return await _connect(options, more, watched=watched)
     way = (options.url, tuple((more or {}).items()), watched)

@@ -89,16 +89,34 @@ def read(text: str, path: str) -> list[Meeting]:
     `pytestmark`.
     """
     tree = ast.parse(text)
-    named = {name.id: node.value for node in tree.body if isinstance(node, ast.Assign) for name in _names(node.targets)}
+    named = {
+        name.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign)
+        for name in _names(node.targets)
+    }
     of_all = [named[ALL_TESTS]] if ALL_TESTS in named else []
     found, seen = list[Meeting](), set[int]()
     for test in ast.walk(tree):
-        if isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef) and test.name.startswith("test"):
-            own = [named.get(each.id, each) if isinstance(each, ast.Name) else each for each in test.decorator_list]
+        if isinstance(test, ast.FunctionDef | ast.AsyncFunctionDef) and test.name.startswith(
+            "test"
+        ):
+            own = [
+                named.get(each.id, each) if isinstance(each, ast.Name) else each
+                for each in test.decorator_list
+            ]
             marks = [*of_all, *own]
             seen.update(id(call) for mark in marks for call in _calls(mark, MARKER))
-            if not any(_is_mark(node, each) for mark in marks for node in ast.walk(mark) for each in UNCOUNTED):
-                found += [Meeting(path, test.lineno, test.name, features) for features in _runs(marks, path)]
+            if not any(
+                _is_mark(node, each)
+                for mark in marks
+                for node in ast.walk(mark)
+                for each in UNCOUNTED
+            ):
+                found += [
+                    Meeting(path, test.lineno, test.name, features)
+                    for features in _runs(marks, path)
+                ]
     for call in _calls(tree, MARKER):
         if id(call) not in seen:
             raise Unreadable(f"{path}:{call.lineno}: the marker {MARKER} belongs to no test")
@@ -110,7 +128,9 @@ def _runs(marks: Iterable[ast.expr], path: str) -> Iterator[tuple[str, ...]]:
     choices: list[list[tuple[str, ...]]] = []
     for mark in marks:
         if isinstance(mark, ast.Call) and _is_mark(mark.func, "parametrize"):
-            choices.append([features for value in _values(mark) for features in _marked(value, path)])
+            choices.append(
+                [features for value in _values(mark) for features in _marked(value, path)]
+            )
         else:
             yield from (_features(call, path) for call in _calls(mark, MARKER))
     for chosen in product(*choices):
@@ -142,13 +162,23 @@ def _is_mark(node: ast.AST, name: str) -> bool:
 
 
 def _calls(within: ast.AST, name: str) -> list[ast.Call]:
-    return [node for node in ast.walk(within) if isinstance(node, ast.Call) and _is_mark(node.func, name)]
+    return [
+        node
+        for node in ast.walk(within)
+        if isinstance(node, ast.Call) and _is_mark(node.func, name)
+    ]
 
 
 def _features(call: ast.Call, path: str) -> tuple[str, ...]:
-    names = [each.value for each in call.args if isinstance(each, ast.Constant) and isinstance(each.value, str)]
+    names = [
+        each.value
+        for each in call.args
+        if isinstance(each, ast.Constant) and isinstance(each.value, str)
+    ]
     if len(names) != len(call.args) or call.keywords:
-        raise Unreadable(f"{path}:{call.lineno}: {MARKER} takes the names of features, each as a text of its own")
+        raise Unreadable(
+            f"{path}:{call.lineno}: {MARKER} takes the names of features, each as a text of its own"
+        )
     return tuple(names)
 
 
@@ -173,11 +203,15 @@ def problems(meetings: Sequence[Meeting], impossible: Mapping[Pair, str] = IMPOS
         if name not in FEATURES
     ]
     wrong += [
-        f"IMPOSSIBLE: {_said(each)}: two features, and a reason" for each, why in impossible.items() if not _is_right(each, why)
+        f"IMPOSSIBLE: {_said(each)}: two features, and a reason"
+        for each, why in impossible.items()
+        if not _is_right(each, why)
     ]
     for each, tests in table(meetings).items():
         if each in impossible and tests:
-            wrong.append(f"{_said(each)}: called impossible, but {tests[0].path}:{tests[0].line} exercises it")
+            wrong.append(
+                f"{_said(each)}: called impossible, but {tests[0].path}:{tests[0].line} exercises it"
+            )
         if each not in impossible and not tests:
             wrong.append(f"{_said(each)}: no test exercises the two together")
     return wrong
@@ -211,16 +245,25 @@ def page(meetings: Sequence[Meeting]) -> str:
 
 
 def _words() -> str:
-    rows = [f"| {number} | `{name}` | {says} |" for number, (name, says) in enumerate(FEATURES.items(), 1)]
+    rows = [
+        f"| {number} | `{name}` | {says} |"
+        for number, (name, says) in enumerate(FEATURES.items(), 1)
+    ]
     return "\n".join(["| | feature | it |", "|---|---|---|", *rows]) + "\n\n"
 
 
 def _matrix(tests: Mapping[Pair, Sequence[Meeting]]) -> str:
     names = list(FEATURES)
-    lines = ["## How many tests", "", "| | " + " | ".join(str(n) for n in range(1, len(names))) + " |"]
+    lines = [
+        "## How many tests",
+        "",
+        "| | " + " | ".join(str(n) for n in range(1, len(names))) + " |",
+    ]
     lines.append("|---" * len(names) + "|")
     for at, name in enumerate(names[1:], 1):
-        cells = [_count(pair(name, other), tests) for other in names[:at]] + [""] * (len(names) - 1 - at)
+        cells = [_count(pair(name, other), tests) for other in names[:at]] + [""] * (
+            len(names) - 1 - at
+        )
         lines.append(f"| {at + 1} `{name}` | " + " | ".join(cells) + " |")
     return "\n".join(lines) + "\n\n"
 
@@ -232,7 +275,10 @@ def _count(each: Pair, tests: Mapping[Pair, Sequence[Meeting]]) -> str:
 def _lists(tests: Mapping[Pair, Sequence[Meeting]]) -> str:
     """Under each feature those that come after it."""
     names, lines = list(FEATURES), ["## Which", ""]
-    lines += [f"Of each pair at most {SHOWN} tests are named, those of the fewest features first.", ""]
+    lines += [
+        f"Of each pair at most {SHOWN} tests are named, those of the fewest features first.",
+        "",
+    ]
     for at, name in enumerate(names[:-1]):
         lines += [f"### {name}", ""]
         lines += [f"- `{other}`: {_shown(pair(name, other), tests)}" for other in names[at + 1 :]]

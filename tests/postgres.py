@@ -51,6 +51,10 @@ def clean_database(name: str = "shared") -> Options:
     """Migrated and empty; numbering begins again at one. One by another name is for those who leave connections open."""
     url, db = _migrated(name)
     wipe = [f"DELETE FROM {table}" for table in (*TABLES, "ff_leader")]
-    wipe += [f"ALTER TABLE {t.name} ALTER COLUMN {t.key[0]} RESTART" for t in TABLES.values() if t.columns[0].kind == "auto"]
+    wipe += [
+        f"ALTER TABLE {t.name} ALTER COLUMN {t.key[0]} RESTART"
+        for t in TABLES.values()
+        if t.columns[0].kind == "auto"
+    ]
     db.execute(";".join(wipe))
     return Options(url)

@@ -31,12 +31,16 @@ def test_every_pair_is_tested_and_nothing_is_wrong() -> None:
 
 def test_a_pair_without_a_test_is_told() -> None:
     assert problems([ALL]) == problems(but("no", "pair")) == []
-    assert problems(but("quota", "freeze")) == ["quota and freeze: no test exercises the two together"]
+    assert problems(but("quota", "freeze")) == [
+        "quota and freeze: no test exercises the two together"
+    ]
 
 
 def test_an_unknown_feature_is_told_with_its_place() -> None:
     (found,) = problems([ALL, of("timeout", "time_out")])
-    assert found.startswith("tests/test_some.py:7: 'time_out' is no feature; there are timeout, deadline,")
+    assert found.startswith(
+        "tests/test_some.py:7: 'time_out' is no feature; there are timeout, deadline,"
+    )
 
 
 def test_an_impossible_pair_has_a_reason_and_no_test() -> None:
@@ -45,7 +49,11 @@ def test_an_impossible_pair_has_a_reason_and_no_test() -> None:
     assert problems([*but("quota", "freeze"), of("freeze", "quota")], impossible) == [
         "quota and freeze: called impossible, but tests/test_some.py:7 exercises it"
     ]
-    for wrong in ({pair("quota", "freeze"): ""}, {pair("quota", "thaw"): "why"}, {pair("quota", "quota"): "why"}):
+    for wrong in (
+        {pair("quota", "freeze"): ""},
+        {pair("quota", "thaw"): "why"},
+        {pair("quota", "quota"): "why"},
+    ):
         assert any(said.startswith("IMPOSSIBLE: ") for said in problems([ALL], wrong))
 
 
@@ -81,7 +89,11 @@ def test_a(): ...
 @pytest.mark.meets("flow", "step")
 def test_b(): ...
 """
-    assert runs(text) == [("test_a", ("flow", "cancel")), ("test_b", ("flow", "cancel")), ("test_b", ("flow", "step"))]
+    assert runs(text) == [
+        ("test_a", ("flow", "cancel")),
+        ("test_b", ("flow", "cancel")),
+        ("test_b", ("flow", "step")),
+    ]
 
 
 def test_a_run_has_one_choice_of_each_parameter() -> None:
@@ -101,22 +113,43 @@ def test_both(fault, kind): ...
 """
     first, second = ("step", "child"), ("step", "crash")
     found = [features for _, features in runs(text)]
-    assert sorted(found) == sorted([("crash", *first), ("crash", "step"), first, second, first, second])
-    assert not any({"child", "crash"} <= {*features} for features in found if features[0] != "crash")
+    assert sorted(found) == sorted(
+        [("crash", *first), ("crash", "step"), first, second, first, second]
+    )
+    assert not any(
+        {"child", "crash"} <= {*features} for features in found if features[0] != "crash"
+    )
 
 
 @pytest.mark.parametrize("why", ['skip("later")', "xfail", "skipif(True, reason='no')"])
 def test_a_test_that_need_not_pass_is_not_counted(why: str) -> None:
-    assert runs(f'import pytest\n@pytest.mark.{why}\n@pytest.mark.meets("step", "flow")\ndef test_x(): ...\n') == []
+    assert (
+        runs(
+            f'import pytest\n@pytest.mark.{why}\n@pytest.mark.meets("step", "flow")\ndef test_x(): ...\n'
+        )
+        == []
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('@pytest.mark.meets("step", name)\ndef test_x(): ...\n', "test_x.py:2: meets takes the names of features"),
-        ("@pytest.mark.meets(*NAMES)\ndef test_x(): ...\n", "test_x.py:2: meets takes the names of features"),
-        ('@pytest.mark.meets("step", "flow")\ndef helper(): ...\n', "test_x.py:2: the marker meets belongs to no test"),
-        ('x = pytest.mark.meets("step", "flow")\n', "test_x.py:2: the marker meets belongs to no test"),
+        (
+            '@pytest.mark.meets("step", name)\ndef test_x(): ...\n',
+            "test_x.py:2: meets takes the names of features",
+        ),
+        (
+            "@pytest.mark.meets(*NAMES)\ndef test_x(): ...\n",
+            "test_x.py:2: meets takes the names of features",
+        ),
+        (
+            '@pytest.mark.meets("step", "flow")\ndef helper(): ...\n',
+            "test_x.py:2: the marker meets belongs to no test",
+        ),
+        (
+            'x = pytest.mark.meets("step", "flow")\n',
+            "test_x.py:2: the marker meets belongs to no test",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_told(text: str, said: str) -> None:
@@ -133,8 +166,14 @@ def test_the_files_of_a_folder_are_read(tmp_path: Path) -> None:
 
 
 def test_the_page_names_the_tests_that_exercise_a_pair_most_closely() -> None:
-    several = [Meeting("tests/test_y.py", n, f"test_{n}", ("timeout", "deadline")) for n in range(3)]
+    several = [
+        Meeting("tests/test_y.py", n, f"test_{n}", ("timeout", "deadline")) for n in range(3)
+    ]
     shown = page([ALL, *several, *but("no", "pair")])
     link = "- `deadline`: [test_0](../tests/test_y.py), [test_1](../tests/test_y.py), [test_2](../tests/test_y.py), and 2 more"
-    assert link not in shown and "- `deadline`: [test_some](../tests/test_some.py), [test_0](../tests/test_y.py)" in shown
+    assert (
+        link not in shown
+        and "- `deadline`: [test_some](../tests/test_some.py), [test_0](../tests/test_y.py)"
+        in shown
+    )
     assert "| 2 `deadline` | 5 |" in shown

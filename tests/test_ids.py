@@ -17,7 +17,13 @@ URL = UUID("550e8400-e29b-41d4-a716-446655440000")
 
 @pytest.mark.parametrize(
     ("data", "crc", "of_256"),
-    [(b"123456789", 0x31C3, 195), (b"default", 54_870, 86), (b"a", 31_879, 135), (b"lane-1", 15_021, 173), (b"", 0, 0)],
+    [
+        (b"123456789", 0x31C3, 195),
+        (b"default", 54_870, 86),
+        (b"a", 31_879, 135),
+        (b"lane-1", 15_021, 173),
+        (b"", 0, 0),
+    ],
 )
 def test_crc16_is_xmodem(data: bytes, crc: int, of_256: int) -> None:
     assert ids.crc16(data) == crc
@@ -28,7 +34,9 @@ def test_crc16_is_xmodem(data: bytes, crc: int, of_256: int) -> None:
     ("ident", "crc", "of_256", "of_32"),
     [(U0, 0, 0, 0), (U1, 0x1021, 33, 1), (ONES, 0x5006, 6, 6), (URL, 0x9018, 24, 24)],
 )
-def test_a_uuid_is_partitioned_by_its_raw_bytes(ident: UUID, crc: int, of_256: int, of_32: int) -> None:
+def test_a_uuid_is_partitioned_by_its_raw_bytes(
+    ident: UUID, crc: int, of_256: int, of_32: int
+) -> None:
     assert ids.crc16(ident.bytes) == crc
     assert ids.partition_of(ident, 256) == of_256
     assert ids.partition_of(ident, 32) == of_32
@@ -68,7 +76,13 @@ def test_a_member_lives_in_its_flows_partition() -> None:
 
 
 def test_minted_ids_differ() -> None:
-    assert len({ExecutionId.solo("default") for _ in range(100)} | {ExecutionId.for_flow(URL) for _ in range(100)}) == 200
+    assert (
+        len(
+            {ExecutionId.solo("default") for _ in range(100)}
+            | {ExecutionId.for_flow(URL) for _ in range(100)}
+        )
+        == 200
+    )
 
 
 @pytest.mark.parametrize("text", [f"{{fp:0}}:{ONES}", f"{{fp:255}}:{URL}", f"{{fp:65535}}:{U0}"])
@@ -132,7 +146,10 @@ def test_an_execution_id_survives_pickling_and_sorts_by_text() -> None:
     made = ExecutionId.of(9, ONES)
     again = pickle.loads(pickle.dumps(made))
     assert (type(again), again, again.partition_index, again.uuid) == (ExecutionId, made, 9, ONES)
-    assert sorted([ExecutionId.of(9, U0), ExecutionId.of(10, U0)]) == [ExecutionId.of(10, U0), ExecutionId.of(9, U0)]
+    assert sorted([ExecutionId.of(9, U0), ExecutionId.of(10, U0)]) == [
+        ExecutionId.of(10, U0),
+        ExecutionId.of(9, U0),
+    ]
 
 
 @pytest.mark.parametrize("lane", ["default", " ", "~", "a" * 64, "with space, comma"])
@@ -184,7 +201,9 @@ def test_a_name_may_be_empty_where_that_is_said() -> None:
     assert ids.name("", "creator_identity", empty=True) == ""
 
 
-@pytest.mark.parametrize("key", ["cairn.session_id", "a.b", "a1_2.x", "app.sub.field", "x.y_z", "a._", "a.0"])
+@pytest.mark.parametrize(
+    "key", ["cairn.session_id", "a.b", "a1_2.x", "app.sub.field", "x.y_z", "a._", "a.0"]
+)
 def test_valid_tag_keys(key: str) -> None:
     assert ids.tag_key(key) == key
     assert ids.tag_key_is_valid(key)
@@ -225,7 +244,10 @@ def test_invalid_tag_keys(key: object) -> None:
         assert repr(key) in raised.value.detail
 
 
-@pytest.mark.parametrize(("value", "index"), [("{fp:7}", 7), ("{fp:0}", 0), ("{fp:65535}", 65_535), (0, 0), (65_535, 65_535)])
+@pytest.mark.parametrize(
+    ("value", "index"),
+    [("{fp:7}", 7), ("{fp:0}", 0), ("{fp:65535}", 65_535), (0, 0), (65_535, 65_535)],
+)
 def test_a_partition_is_named_by_its_tag_or_its_number(value: object, index: int) -> None:
     assert ids.partition_key(value) == index
     assert ids.partition_key(ids.partition_tag(index)) == index
@@ -260,7 +282,9 @@ def test_any_other_partition_is_invalid_input(value: object) -> None:
     assert raised.value.kind is ValidationKind.INVALID_INPUT
 
 
-def test_time_ordered_uuids_are_version_7_and_sort_by_their_millisecond(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_time_ordered_uuids_are_version_7_and_sort_by_their_millisecond(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made = []
     for ms in (1, 2, 1_800_000_000_000, 1_800_000_000_001):
         monkeypatch.setattr(time, "time_ns", lambda ms=ms: ms * 1_000_000 + 999_999)
@@ -270,13 +294,17 @@ def test_time_ordered_uuids_are_version_7_and_sort_by_their_millisecond(monkeypa
     assert {(u.version, u.variant) for u in made} == {(7, "specified in RFC 4122")}
 
 
-def test_uuids_of_one_millisecond_sort_by_when_they_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_uuids_of_one_millisecond_sort_by_when_they_were_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made = []
     for ns in range(0, 1_000_000, 1_000):
         monkeypatch.setattr(time, "time_ns", lambda ns=ns: 1_800_000_000_000_000_000 + ns)
         made.append(ids.time_ordered_uuid())
     assert made == sorted(made)
-    assert {(u.int >> 80, u.version, u.variant) for u in made} == {(1_800_000_000_000, 7, "specified in RFC 4122")}
+    assert {(u.int >> 80, u.version, u.variant) for u in made} == {
+        (1_800_000_000_000, 7, "specified in RFC 4122")
+    }
 
 
 def test_uuids_of_one_instant_differ(monkeypatch: pytest.MonkeyPatch) -> None:

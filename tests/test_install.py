@@ -42,9 +42,13 @@ def installed_with(package: str) -> set[str]:
         found.add(name)
         try:
             lines = requires(name) or []
-        except PackageNotFoundError:  # for another machine: it is counted, what comes with it is not known here
+        except (
+            PackageNotFoundError
+        ):  # for another machine: it is counted, what comes with it is not known here
             continue
-        wanted += [re.split(r"[^\w.-]", line)[0] for line in lines if not re.search(r"\bextra\s*==", line)]
+        wanted += [
+            re.split(r"[^\w.-]", line)[0] for line in lines if not re.search(r"\bextra\s*==", line)
+        ]
     return found
 
 
@@ -59,7 +63,9 @@ def test_it_counts_what_comes_along() -> None:
 
 
 def said_by(code: str) -> list[str]:
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True, timeout=60
+    )
     return done.stdout.split()
 
 

@@ -87,26 +87,43 @@ def test_a_guard_yields_its_arguments(guard: Any, names: list[str]) -> None:
     [
         (Form("f", Insert("t", ROW)), ()),
         (Form("f", Insert("t", {"a": Arg("x"), "b": Now(Arg("y")), "c": Arg("x")})), ("x", "y")),
-        (Form("f", Insert("t", {"a": Arg("x")}, (Absent("u", (Cond("k", "=", Arg("y")),)),))), ("y", "x")),
+        (
+            Form("f", Insert("t", {"a": Arg("x")}, (Absent("u", (Cond("k", "=", Arg("y")),)),))),
+            ("y", "x"),
+        ),
         (Form("f", Insert("t", ROW), Upsert("t", {"a": Arg("x")}, {"b": Arg("y")})), ("x", "y")),
         (Form("f", Update("t", (Cond("k", "=", Arg("x")),), {"a": Once(Arg("y"))})), ("x", "y")),
         (
-            Form("f", Update("t", BY_VERSION, ROW), UpdateMany("u", (Cond("k", "=", Arg("x")),), {"a": Arg("y")})),
+            Form(
+                "f",
+                Update("t", BY_VERSION, ROW),
+                UpdateMany("u", (Cond("k", "=", Arg("x")),), {"a": Arg("y")}),
+            ),
             ("version", "x", "y"),
         ),
-        (Form("f", Delete("t", (Cond("k", "=", Arg("x")),)), Insert("u", {"a": Arg("y")})), ("x", "y")),
+        (
+            Form("f", Delete("t", (Cond("k", "=", Arg("x")),)), Insert("u", {"a": Arg("y")})),
+            ("x", "y"),
+        ),
         (Form("f", Insert("t", ROW), Wake("topic", Arg("x"), Now(Arg("y")))), ("x", "y")),
         (
             Form(
                 "f",
                 Update("t", (), {"a": Arg("z")}),
-                pick=Pick("i", {"g": Arg("x")}, Now(Arg("u")), (Covered("c", Arg("y")), Cond("d", "=", Arg("x")))),
+                pick=Pick(
+                    "i",
+                    {"g": Arg("x")},
+                    Now(Arg("u")),
+                    (Covered("c", Arg("y")), Cond("d", "=", Arg("x"))),
+                ),
             ),
             ("x", "u", "y", "z"),
         ),
     ],
 )
-def test_a_form_collects_its_arguments_once_in_the_order_they_are_met(form: Form, names: tuple[str, ...]) -> None:
+def test_a_form_collects_its_arguments_once_in_the_order_they_are_met(
+    form: Form, names: tuple[str, ...]
+) -> None:
     assert form.args == names
 
 
@@ -127,7 +144,11 @@ def test_a_call_without_an_argument_it_needs_fails(row: dict[str, Any]) -> None:
 def test_steps_and_wakes_are_kept_apart() -> None:
     wake = Wake("ready", After("lane_id"))
     form = Form("f", wake, Insert("t", ROW), wake, returning=("a", Before("b")))
-    assert (form.steps, form.wakes, form.returning) == ((Insert("t", ROW),), (wake, wake), ("a", Before("b")))
+    assert (form.steps, form.wakes, form.returning) == (
+        (Insert("t", ROW),),
+        (wake, wake),
+        ("a", Before("b")),
+    )
     assert repr(form) == "Form(f)"
 
 
@@ -159,7 +180,12 @@ def test_a_form_knows_whether_it_writes_what_decides_it(form: Form, expected: bo
 
 
 def test_what_a_sweep_chooses_by_is_kept_apart_from_what_it_writes() -> None:
-    pick = Pick("i", {"g": Arg("lane")}, Arg("bound"), (Covered("c", Arg("offered")), AnyOf((Cond("d", "=", Arg("worker")),))))
+    pick = Pick(
+        "i",
+        {"g": Arg("lane")},
+        Arg("bound"),
+        (Covered("c", Arg("offered")), AnyOf((Cond("d", "=", Arg("worker")),))),
+    )
     sweep = Form("f", Update("t", (), {"a": Arg("written")}), pick=pick)
     assert set(sweep.choosing) == {"lane", "bound", "offered", "worker"}
     assert not Form("f", Insert("t", {"a": Arg("written")})).choosing
@@ -167,9 +193,13 @@ def test_what_a_sweep_chooses_by_is_kept_apart_from_what_it_writes() -> None:
 
 def test_two_calls_of_a_sweep_choose_alike_when_only_what_they_write_differs() -> None:
     sweep = Form(
-        "f", Update("t", (), {"a": Arg("written")}), pick=Pick("i", {"g": Arg("lane")}, where=(Covered("c", Arg("offered")),))
+        "f",
+        Update("t", (), {"a": Arg("written")}),
+        pick=Pick("i", {"g": Arg("lane")}, where=(Covered("c", Arg("offered")),)),
     )
-    one, same, other = (sweep(0, lane=lane, offered=(), written=n).values for n, lane in enumerate(("x", "x", "y")))
+    one, same, other = (
+        sweep(0, lane=lane, offered=(), written=n).values for n, lane in enumerate(("x", "x", "y"))
+    )
     assert one != same
     assert sweep.chosen_by(one) == sweep.chosen_by(same) != sweep.chosen_by(other)
     insert = Form("f", Insert("t", {"a": Arg("x")}))
@@ -184,9 +214,20 @@ def test_two_calls_of_a_sweep_choose_alike_when_only_what_they_write_differs() -
         (lambda: Form("f", Insert("t", ROW), pick=Pick("i")), "a sweep updates what it picks"),
         (lambda: Form("f", Delete("t", ()), pick=Pick("i")), "a sweep updates what it picks"),
         (lambda: Form("f", Update("t", (), ROW), Insert("u", ROW)), "guarded by epoch or version"),
-        (lambda: Form("f", Update("t", (Cond("state", "=", "x"),), ROW), Insert("u", ROW)), "guarded by epoch or version"),
-        (lambda: Form("f", Update("t", (Cond("version", ">", Arg("v")),), ROW), Insert("u", ROW)), "guarded by epoch or version"),
-        (lambda: Form("f", Update("t", (AnyOf(BY_VERSION),), ROW), Insert("u", ROW)), "guarded by epoch or version"),
+        (
+            lambda: Form("f", Update("t", (Cond("state", "=", "x"),), ROW), Insert("u", ROW)),
+            "guarded by epoch or version",
+        ),
+        (
+            lambda: Form(
+                "f", Update("t", (Cond("version", ">", Arg("v")),), ROW), Insert("u", ROW)
+            ),
+            "guarded by epoch or version",
+        ),
+        (
+            lambda: Form("f", Update("t", (AnyOf(BY_VERSION),), ROW), Insert("u", ROW)),
+            "guarded by epoch or version",
+        ),
     ],
 )
 def test_an_unsafe_form_cannot_be_declared(make: Callable[[], Form], says: str) -> None:
@@ -217,10 +258,16 @@ def test_a_safe_form_can_be_declared(steps: tuple[Any, ...]) -> None:
 
 @pytest.mark.parametrize(
     ("channel", "word"),
-    [("ff_completion_event", "outcome"), ("ff_lease_event", "event_type"), ("ff_operator_event", "event_type")],
+    [
+        ("ff_completion_event", "outcome"),
+        ("ff_lease_event", "event_type"),
+        ("ff_operator_event", "event_type"),
+    ],
 )
 def test_an_event_is_an_insert_with_its_kind_and_time(channel: str, word: str) -> None:
-    assert Emit(channel, "k", {"a": 1}) == Insert(channel, {word: "k", "occurred_at_ms": Now(), "a": 1})
+    assert Emit(channel, "k", {"a": 1}) == Insert(
+        channel, {word: "k", "occurred_at_ms": Now(), "a": 1}
+    )
     assert Emit(channel, "k", {}, Arg("now")).row["occurred_at_ms"] == Arg("now")
 
 
@@ -233,7 +280,11 @@ def declared() -> Iterator[Form]:
     for found in pkgutil.walk_packages(rules.__path__, f"{rules.__name__}."):
         for value in vars(importlib.import_module(found.name)).values():
             yield from [value] if isinstance(value, Form) else []
-            yield from (f for f in value.values() if isinstance(f, Form)) if isinstance(value, dict) else ()
+            yield from (
+                (f for f in value.values() if isinstance(f, Form))
+                if isinstance(value, dict)
+                else ()
+            )
 
 
 def test_every_declared_form_has_a_name_of_its_own() -> None:

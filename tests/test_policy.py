@@ -37,13 +37,25 @@ def refused(value: Any) -> tuple[str, str]:
 NUMBER = {"max_replay_count": -1}
 ORDER = [
     ("{", "invalid_policy_json", "malformed"),
-    ({"routing_requirements": 1, **NUMBER}, "invalid_policy_json", "routing_requirements:not_object"),
+    (
+        {"routing_requirements": 1, **NUMBER},
+        "invalid_policy_json",
+        "routing_requirements:not_object",
+    ),
     ({**routing({"a": 1}), **NUMBER}, "invalid_capabilities", "required:not_array"),
     ({**routing([1, "", ",", " "]), **NUMBER}, "invalid_capabilities", "required:non_string_token"),
     ({**routing(["", ",", " "]), **NUMBER}, "invalid_capabilities", "required:empty_token"),
     ({**routing([", ", " "]), **NUMBER}, "invalid_capabilities", "required:comma_in_token"),
-    ({**routing([" ", *(f"{n:04}" for n in range(257))]), **NUMBER}, "invalid_capabilities", "required:control_or_whitespace"),
-    ({**routing([f"{n:016}" for n in range(257)]), **NUMBER}, "invalid_capabilities", "required:too_many_tokens"),
+    (
+        {**routing([" ", *(f"{n:04}" for n in range(257))]), **NUMBER},
+        "invalid_capabilities",
+        "required:control_or_whitespace",
+    ),
+    (
+        {**routing([f"{n:016}" for n in range(257)]), **NUMBER},
+        "invalid_capabilities",
+        "required:too_many_tokens",
+    ),
     ({**routing(["x" * 4_097]), **NUMBER}, "invalid_capabilities", "required:too_many_bytes"),
     (NUMBER, "invalid_policy_json", "max_replay_count:invalid"),
 ]
@@ -57,7 +69,9 @@ def test_the_first_thing_wrong_is_what_is_said(value: Any, kind: str, detail: st
         assert refused(json.dumps(value).encode()) == (kind, detail)
 
 
-@pytest.mark.parametrize("value", ["", "null", "[]", "1", '"x"', "{} {}", b"\xff", "[" * 5_000, 5, [], {"x": object()}])
+@pytest.mark.parametrize(
+    "value", ["", "null", "[]", "1", '"x"', "{} {}", b"\xff", "[" * 5_000, 5, [], {"x": object()}]
+)
 def test_a_policy_that_is_no_json_object_is_malformed(value: Any) -> None:
     assert refused(value) == ("invalid_policy_json", "malformed")
 
@@ -79,8 +93,15 @@ def test_a_policy_has_a_size_limit() -> None:
     assert len(fits) == MAX_POLICY_BYTES
     assert parse_policy(fits) == parse_policy(json.loads(fits)) == ExecutionPolicy()
     longer = fits + " "
-    assert refused(longer) == refused(longer.encode()) == ("invalid_policy_json", "larger than 65536 bytes")
-    assert refused({"x": "y" * MAX_POLICY_BYTES}) == ("invalid_policy_json", "larger than 65536 bytes")
+    assert (
+        refused(longer)
+        == refused(longer.encode())
+        == ("invalid_policy_json", "larger than 65536 bytes")
+    )
+    assert refused({"x": "y" * MAX_POLICY_BYTES}) == (
+        "invalid_policy_json",
+        "larger than 65536 bytes",
+    )
 
 
 @pytest.mark.parametrize(
@@ -112,11 +133,17 @@ def test_the_limits_of_required_tokens_are_inclusive() -> None:
     tokens = [f"{n:03}" for n in range(256)]
     most = parse_policy(routing(tokens * 2))
     assert most is not None and len(most.required_capabilities) == 256
-    assert refused(routing([*tokens, "256"])) == ("invalid_capabilities", "required:too_many_tokens")
+    assert refused(routing([*tokens, "256"])) == (
+        "invalid_capabilities",
+        "required:too_many_tokens",
+    )
     wide = parse_policy(routing(["x" * 2_000, "é" * 1_046, "yy"]))
     assert wide is not None
     assert len(",".join(wide.required_capabilities).encode()) == 4_096
-    assert refused(routing(["x" * 2_000, "é" * 1_046, "yyy"])) == ("invalid_capabilities", "required:too_many_bytes")
+    assert refused(routing(["x" * 2_000, "é" * 1_046, "yyy"])) == (
+        "invalid_capabilities",
+        "required:too_many_bytes",
+    )
 
 
 NUMBERS = [
@@ -144,10 +171,16 @@ NUMBERS = [
     ({"retry_policy": {"backoff": {"delay_ms": "1"}}}, "retry_policy.backoff.delay_ms"),
     ({"retry_policy": {"backoff": {"delay_ms": True}}}, "retry_policy.backoff.delay_ms"),
     ({"retry_policy": {"backoff": {"delay_ms": float("inf")}}}, "retry_policy.backoff.delay_ms"),
-    ({"retry_policy": {"backoff": {"initial_delay_ms": MAX_DURATION_MS + 1}}}, "retry_policy.backoff.initial_delay_ms"),
+    (
+        {"retry_policy": {"backoff": {"initial_delay_ms": MAX_DURATION_MS + 1}}},
+        "retry_policy.backoff.initial_delay_ms",
+    ),
     ({"retry_policy": {"backoff": {"max_delay_ms": None}}}, "retry_policy.backoff.max_delay_ms"),
     ({"retry_policy": {"backoff": {"multiplier": 0.99}}}, "retry_policy.backoff.multiplier"),
-    ({"retry_policy": {"backoff": {"multiplier": float("nan")}}}, "retry_policy.backoff.multiplier"),
+    (
+        {"retry_policy": {"backoff": {"multiplier": float("nan")}}},
+        "retry_policy.backoff.multiplier",
+    ),
     ({"retry_policy": {"backoff": {"jitter": 1}}}, "retry_policy.backoff.jitter"),
     ({"timeout_policy": {"attempt_timeout_ms": -1}}, "timeout_policy.attempt_timeout_ms"),
     ({"timeout_policy": {"attempt_timeout_ms": float("nan")}}, "timeout_policy.attempt_timeout_ms"),
@@ -156,7 +189,10 @@ NUMBERS = [
     ({"suspension_policy": {"default_timeout_ms": -1}}, "suspension_policy.default_timeout_ms"),
     ({"suspension_policy": {"timeout_behavior": "sulk"}}, "suspension_policy.timeout_behavior"),
     ({"fallback_policy": {"tiers": [1]}}, "fallback_policy.tiers[0]"),
-    ({"routing_requirements": {"preferred_locality": 1}}, "routing_requirements.preferred_locality"),
+    (
+        {"routing_requirements": {"preferred_locality": 1}},
+        "routing_requirements.preferred_locality",
+    ),
     ({"stream_policy": {"retention_maxlen": -1}}, "stream_policy.retention_maxlen"),
     ({"stream_policy": {"retention_ttl_ms": -1}}, "stream_policy.retention_ttl_ms"),
     ({"retention_policy": {"completed_ms": -1}}, "retention_policy.completed_ms"),
@@ -174,13 +210,18 @@ def test_a_senseless_number_or_type_names_its_field(value: dict[str, Any], field
     ("typed", "detail"),
     [
         (ExecutionPolicy(max_replay_count=-1), "max_replay_count:invalid"),
-        (ExecutionPolicy(retry_policy=RetryPolicy(backoff={"multiplier": 0})), "retry_policy.backoff.multiplier:invalid"),
+        (
+            ExecutionPolicy(retry_policy=RetryPolicy(backoff={"multiplier": 0})),
+            "retry_policy.backoff.multiplier:invalid",
+        ),
         (
             ExecutionPolicy(retry_policy=RetryPolicy(backoff={"multiplier": float("nan")})),
             "retry_policy.backoff.multiplier:invalid",
         ),
         (
-            ExecutionPolicy(routing_requirements=RoutingRequirements(required_capabilities=("a b",))),
+            ExecutionPolicy(
+                routing_requirements=RoutingRequirements(required_capabilities=("a b",))
+            ),
             "required:control_or_whitespace",
         ),
         (ExecutionPolicy(stream_policy=5), "stream_policy:invalid"),  # type: ignore[arg-type]
@@ -197,7 +238,9 @@ def test_a_typed_policy_holding_something_foreign_is_refused() -> None:
 @pytest.mark.parametrize("member", ["delay_ms", "initial_delay_ms", "max_delay_ms", "multiplier"])
 def test_backoff_numbers_at_their_bounds_are_accepted(member: str) -> None:
     for value in (1, 2.5, MAX_DURATION_MS):
-        policy = parse_policy({"retry_policy": {"backoff": {"type": "exponential", "jitter": True, member: value}}})
+        policy = parse_policy(
+            {"retry_policy": {"backoff": {"type": "exponential", "jitter": True, member: value}}}
+        )
         assert policy is not None and policy.retry_policy is not None
         assert policy.retry_policy.backoff[member] == value
 
@@ -205,7 +248,11 @@ def test_backoff_numbers_at_their_bounds_are_accepted(member: str) -> None:
 FULL: dict[str, Any] = {
     "priority": 3,
     "delay_until": 5,
-    "retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 9}, "retryable_categories": ["transient"]},
+    "retry_policy": {
+        "max_retries": 1,
+        "backoff": {"type": "fixed", "delay_ms": 9},
+        "retryable_categories": ["transient"],
+    },
     "timeout_policy": {"attempt_timeout_ms": 1, "execution_deadline_ms": 2, "max_reclaim_count": 3},
     "max_reclaim_count": 4,
     "suspension_policy": {"default_timeout_ms": 6, "timeout_behavior": "expire"},
@@ -213,7 +260,11 @@ FULL: dict[str, Any] = {
     "max_replay_count": 7,
     "budget_ids": ["00000000-0000-4000-8000-000000000001"],
     "quota_policy_id": "00000000-0000-4000-8000-000000000002",
-    "routing_requirements": {"required_capabilities": ["gpu"], "preferred_locality": "eu", "isolation_level": "vm"},
+    "routing_requirements": {
+        "required_capabilities": ["gpu"],
+        "preferred_locality": "eu",
+        "isolation_level": "vm",
+    },
     "dedup_window_ms": 8,
     "stream_policy": {"durability_mode": "sync", "retention_maxlen": 9, "retention_ttl_ms": 10},
     "retention_policy": {"completed_ms": 12, "failed_ms": 13},
@@ -244,21 +295,45 @@ def test_parsing_leaves_the_callers_policy_alone() -> None:
 
 def test_defaults() -> None:
     plain = ExecutionPolicy()
-    assert (plain.priority, plain.max_replay_count, plain.max_signals_per_execution) == (0, 10, 10_000)
-    assert (plain.required_capabilities, plain.attempt_timeout_ms, plain.execution_deadline_ms) == ((), None, None)
-    assert (plain.retention_ttl_ms, plain.reclaim_limit, RetryPolicy().max_retries) == (None, 100, 3)
+    assert (plain.priority, plain.max_replay_count, plain.max_signals_per_execution) == (
+        0,
+        10,
+        10_000,
+    )
+    assert (plain.required_capabilities, plain.attempt_timeout_ms, plain.execution_deadline_ms) == (
+        (),
+        None,
+        None,
+    )
+    assert (plain.retention_ttl_ms, plain.reclaim_limit, RetryPolicy().max_retries) == (
+        None,
+        100,
+        3,
+    )
     assert (StreamPolicy().durability_mode, StreamPolicy().retention_maxlen) == ("buffered", 10_000)
 
 
-@pytest.mark.parametrize(("top", "nested", "limit"), [(None, None, 100), (None, 5, 5), (7, 5, 7), (0, 5, 0), (None, 0, 0)])
+@pytest.mark.parametrize(
+    ("top", "nested", "limit"),
+    [(None, None, 100), (None, 5, 5), (7, 5, 7), (0, 5, 0), (None, 0, 0)],
+)
 def test_the_top_level_reclaim_count_wins(top: int | None, nested: int | None, limit: int) -> None:
-    assert ExecutionPolicy(max_reclaim_count=top, timeout_policy=TimeoutPolicy(max_reclaim_count=nested)).reclaim_limit == limit
+    assert (
+        ExecutionPolicy(
+            max_reclaim_count=top, timeout_policy=TimeoutPolicy(max_reclaim_count=nested)
+        ).reclaim_limit
+        == limit
+    )
 
 
 def test_time_limits_of_zero_mean_none() -> None:
-    policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=0, execution_deadline_ms=0))
+    policy = ExecutionPolicy(
+        timeout_policy=TimeoutPolicy(attempt_timeout_ms=0, execution_deadline_ms=0)
+    )
     assert (policy.attempt_timeout_ms, policy.execution_deadline_ms) == (None, None)
-    limits = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=4, execution_deadline_ms=5))
+    limits = ExecutionPolicy(
+        timeout_policy=TimeoutPolicy(attempt_timeout_ms=4, execution_deadline_ms=5)
+    )
     assert (limits.attempt_timeout_ms, limits.execution_deadline_ms) == (4, 5)
 
 
@@ -274,7 +349,9 @@ def test_time_limits_of_zero_mean_none() -> None:
     ],
 )
 def test_an_age_of_the_retention_policy_wins_over_the_one_for_any_end(
-    stream: int | None, own: tuple[int | None, int | None] | None, ages: tuple[int | None, int | None]
+    stream: int | None,
+    own: tuple[int | None, int | None] | None,
+    ages: tuple[int | None, int | None],
 ) -> None:
     policy = ExecutionPolicy(
         stream_policy=None if stream is None else StreamPolicy(retention_ttl_ms=stream),
@@ -285,14 +362,35 @@ def test_an_age_of_the_retention_policy_wins_over_the_one_for_any_end(
 
 @pytest.mark.parametrize(
     ("tokens", "held"),
-    [((), ()), (frozenset(), ()), ([], ()), ({"b", "a"}, ("a", "b")), (["a", "a"], ("a",)), (iter(["é"]), ("é",))],
+    [
+        ((), ()),
+        (frozenset(), ()),
+        ([], ()),
+        ({"b", "a"}, ("a", "b")),
+        (["a", "a"], ("a",)),
+        (iter(["é"]), ("é",)),
+    ],
 )
 def test_a_workers_tokens_are_sorted_and_distinct(tokens: Any, held: tuple[str, ...]) -> None:
     assert check_worker_capabilities(tokens) == held
 
 
 @pytest.mark.parametrize(
-    "tokens", ["gpu", b"gpu", 5, None, [""], [1], ["a,b"], ["a b"], ["a\u00a0b"], ["\x01"], ["\u2028"], ["\ud800"]]
+    "tokens",
+    [
+        "gpu",
+        b"gpu",
+        5,
+        None,
+        [""],
+        [1],
+        ["a,b"],
+        ["a b"],
+        ["a\u00a0b"],
+        ["\x01"],
+        ["\u2028"],
+        ["\ud800"],
+    ],
 )
 def test_bad_worker_tokens_are_invalid_input(tokens: Any) -> None:
     with pytest.raises(ValidationError, match="invalid_input: capabilities: "):
@@ -325,10 +423,15 @@ def test_the_limits_of_worker_tokens_are_inclusive() -> None:
         ("\ud800", None),
         ("{}", RetryPolicy(max_retries=0)),
         ('{"max_retries":2}', RetryPolicy(max_retries=2)),
-        ('{"max_retries":1,"retryable_categories":["a"]}', RetryPolicy(max_retries=1, retryable_categories=("a",))),
+        (
+            '{"max_retries":1,"retryable_categories":["a"]}',
+            RetryPolicy(max_retries=1, retryable_categories=("a",)),
+        ),
     ],
 )
-def test_a_retry_policy_given_for_one_failure_is_a_sound_one_or_none(text: str, policy: RetryPolicy | None) -> None:
+def test_a_retry_policy_given_for_one_failure_is_a_sound_one_or_none(
+    text: str, policy: RetryPolicy | None
+) -> None:
     assert parse_retry_policy(text) == policy
 
 

@@ -14,8 +14,18 @@ import flowfabric
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-CODE = [p for folder in ("src", "tests", "benchmarks", "examples", "docs") for p in sorted((ROOT / folder).rglob("*.py"))]
-TEXTS = [*CODE, *sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), ROOT / "Makefile", ROOT / "pyproject.toml"]
+CODE = [
+    p
+    for folder in ("src", "tests", "benchmarks", "examples", "docs")
+    for p in sorted((ROOT / folder).rglob("*.py"))
+]
+TEXTS = [
+    *CODE,
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    ROOT / "Makefile",
+    ROOT / "pyproject.toml",
+]
 MAX_FILE_LINES = 450
 MAX_FUNCTION_LINES = 60
 
@@ -56,27 +66,50 @@ def test_the_public_surface_is_sorted_and_there() -> None:
 
 
 def test_no_lock_files() -> None:
-    banned = {"uv.lock", "poetry.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Pipfile.lock"}
+    banned = {
+        "uv.lock",
+        "poetry.lock",
+        "package-lock.json",
+        "yarn.lock",
+        "pnpm-lock.yaml",
+        "Pipfile.lock",
+    }
     assert not [p for p in ROOT.iterdir() if p.name in banned]
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=_shown)
 def test_examples_run(path: Path, tmp_path: Path) -> None:
-    done = subprocess.run([sys.executable, str(path)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, str(path)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
 
 
 def test_the_readme_shows_the_examples(tmp_path: Path) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     quickstart, engine = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    assert (ROOT / "examples" / "quickstart.py").read_text(encoding="utf-8").endswith(f'"""\n\n{quickstart}')
+    assert (
+        (ROOT / "examples" / "quickstart.py")
+        .read_text(encoding="utf-8")
+        .endswith(f'"""\n\n{quickstart}')
+    )
     shown = re.search(r"```text\n(.*?)```", readme, re.DOTALL)
     assert shown is not None
     for block, said in ((quickstart, shown[1]), (engine, "b'HELLO'\n")):
         script = tmp_path / "readme.py"
         script.write_text(block, encoding="utf-8")
         done = subprocess.run(
-            [sys.executable, str(script)], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+            [sys.executable, str(script)],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
         )
         assert (done.returncode, done.stdout) == (0, said), done.stderr
 
@@ -84,5 +117,11 @@ def test_the_readme_shows_the_examples(tmp_path: Path) -> None:
 def test_importing_the_package_is_quick_and_quiet() -> None:
     """Light: no command line library, no network, and nothing of schedules before there is one."""
     code = "import sys, flowfabric; print(sorted({'typer','rich','asyncpg','httpx','hypothesis','cronsim'} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "[]", "")

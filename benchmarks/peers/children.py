@@ -32,7 +32,9 @@ class Child(Struct):
 
     def failure(self, how: str) -> RuntimeError:
         self.errors.seek(0)
-        return RuntimeError(f"{self.what} {how}:\n{self.errors.read().decode(errors='replace')[-4000:]}")
+        return RuntimeError(
+            f"{self.what} {how}:\n{self.errors.read().decode(errors='replace')[-4000:]}"
+        )
 
 
 async def ask(system: str, action: str, url: str, n: int = 0) -> Reply:
@@ -42,7 +44,10 @@ async def ask(system: str, action: str, url: str, n: int = 0) -> Reply:
 
 async def ask_served(system: str, url: str, n: int) -> Reply:
     """Round trips through a worker in another process. A worker that ends early is an error, not a wait."""
-    async with _started(system, "serve", url, 0) as server, _started(system, "roundtrip", url, n) as client:
+    async with (
+        _started(system, "serve", url, 0) as server,
+        _started(system, "roundtrip", url, n) as client,
+    ):
         reply = asyncio.create_task(client.reply())
         ended = asyncio.create_task(server.process.wait())
         try:

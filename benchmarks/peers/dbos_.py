@@ -27,7 +27,9 @@ RESULT = "ok"
 async def prepare(url: str) -> None:
     await asyncio.to_thread(run_dbos_database_migrations, url)
     with _client(url) as client:
-        await client.register_queue_async(QUEUE, worker_concurrency=CONCURRENCY, polling_interval_sec=POLL_S)
+        await client.register_queue_async(
+            QUEUE, worker_concurrency=CONCURRENCY, polling_interval_sec=POLL_S
+        )
 
 
 async def enqueue_many(url: str, n: int) -> float:
@@ -60,7 +62,9 @@ def _enqueue_each(url: str, n: int) -> float:
 
 async def completed(url: str) -> int:
     with _client(url) as client:
-        return len(await client.list_workflows_async(status="SUCCESS", load_input=False, load_output=False))
+        return len(
+            await client.list_workflows_async(status="SUCCESS", load_input=False, load_output=False)
+        )
 
 
 async def drain(url: str, n: int) -> float:
@@ -81,7 +85,9 @@ def _drain(url: str, n: int) -> float:
 
     with _launched(url):
         returned.wait()
-        while DBOS.list_workflows(status=["ENQUEUED", "PENDING"], limit=1, load_input=False, load_output=False):
+        while DBOS.list_workflows(
+            status=["ENQUEUED", "PENDING"], limit=1, load_input=False, load_output=False
+        ):
             pass
         tally.finish(n)
     return tally.seconds
@@ -105,7 +111,9 @@ async def roundtrip(url: str, n: int) -> list[float]:
     with _client(url) as client:
 
         async def once() -> None:
-            result: object = client.enqueue(OPTIONS, PAYLOAD).get_result(polling_interval_sec=RESULT_POLL_S)
+            result: object = client.enqueue(OPTIONS, PAYLOAD).get_result(
+                polling_interval_sec=RESULT_POLL_S
+            )
             if result != RESULT:
                 raise RuntimeError(f"a workflow returned {result!r}")
 

@@ -82,7 +82,12 @@ async def roundtrip(url: str, n: int) -> list[float]:
 
 
 def _job() -> CreateExecutionArgs:
-    return CreateExecutionArgs(execution_id=ExecutionId.solo(LANE), lane_id=LANE, execution_kind="bench", input_payload=PAYLOAD)
+    return CreateExecutionArgs(
+        execution_id=ExecutionId.solo(LANE),
+        lane_id=LANE,
+        execution_kind="bench",
+        input_payload=PAYLOAD,
+    )
 
 
 @asynccontextmanager

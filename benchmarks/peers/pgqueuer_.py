@@ -30,7 +30,9 @@ class TalliedQueries(Queries):
 
     tally: Tally
 
-    async def log_jobs(self, job_status: list[tuple[Job, JOB_STATUS, TracebackRecord | None]]) -> None:
+    async def log_jobs(
+        self, job_status: list[tuple[Job, JOB_STATUS, TracebackRecord | None]]
+    ) -> None:
         await super().log_jobs(job_status)
         self.tally.finish(len(job_status))
 
@@ -62,7 +64,9 @@ async def enqueue_each(url: str, n: int) -> float:
 
 async def completed(url: str) -> int:
     async with _driver(url) as driver:
-        rows = await driver.fetch("SELECT count(*) AS done FROM pgqueuer_log WHERE status = 'successful'")
+        rows = await driver.fetch(
+            "SELECT count(*) AS done FROM pgqueuer_log WHERE status = 'successful'"
+        )
         return int(str(rows[0]["done"]))
 
 
@@ -97,7 +101,9 @@ async def roundtrip(url: str, n: int) -> list[float]:
     samples: list[float] = []
     async with _driver(url) as producing, _driver(url) as watching:
         queries = Queries(producing)
-        async with CompletionWatcher(watching, queries=Queries(watching), debounce=DEBOUNCE) as watcher:
+        async with CompletionWatcher(
+            watching, queries=Queries(watching), debounce=DEBOUNCE
+        ) as watcher:
 
             async def once() -> None:
                 [job] = await queries.enqueue(JOB, PAYLOAD)

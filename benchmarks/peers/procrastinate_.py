@@ -70,7 +70,9 @@ async def drain(url: str, n: int) -> float:
         tally.start()
 
     async with app.open_async():
-        await app.run_worker_async(concurrency=CONCURRENCY, wait=False, install_signal_handlers=False)
+        await app.run_worker_async(
+            concurrency=CONCURRENCY, wait=False, install_signal_handlers=False
+        )
     return tally.seconds
 
 

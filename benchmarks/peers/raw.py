@@ -102,7 +102,9 @@ async def enqueue_each(url: str, n: int) -> float:
 
 async def completed(url: str) -> int:
     async with _connected(url) as db:
-        return int(await db.fetchval("SELECT count(*) FROM raw_job WHERE public_state = 'completed'"))
+        return int(
+            await db.fetchval("SELECT count(*) FROM raw_job WHERE public_state = 'completed'")
+        )
 
 
 async def drain(url: str, n: int) -> float:
@@ -112,7 +114,9 @@ async def drain(url: str, n: int) -> float:
         jobs = await _claim(claiming, DRAIN_BATCH)
         tally.start()
         while jobs:
-            jobs, _ = await asyncio.gather(_claim(claiming, DRAIN_BATCH), _complete(completing, jobs, tally))
+            jobs, _ = await asyncio.gather(
+                _claim(claiming, DRAIN_BATCH), _complete(completing, jobs, tally)
+            )
     return tally.seconds
 
 

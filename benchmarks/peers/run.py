@@ -39,7 +39,9 @@ async def run_latency(store: str, n: int, workers: int) -> list[Measured]:
 
 def rated(scenario: str, store: str, n: int, replies: dict[str, list[Reply]]) -> list[Measured]:
     """Jobs a second: the median of the rounds, beside that of the raw limit. The share of it is the middle one of the rounds'."""
-    rates = {system: n / median(reply.seconds[0] for reply in each) for system, each in replies.items()}
+    rates = {
+        system: n / median(reply.seconds[0] for reply in each) for system, each in replies.items()
+    }
     shares = {system: median(_shares(each, replies[RAW])) for system, each in replies.items()}
     return [
         Measured(

@@ -8,7 +8,13 @@ from importlib.util import find_spec
 from benchmarks.peers.protocol import System
 
 RAW = "raw"
-SYSTEMS = {"flowfabric": "flowfabric", "pgqueuer": "pgqueuer", "procrastinate": "procrastinate", "dbos": "dbos", RAW: "asyncpg"}
+SYSTEMS = {
+    "flowfabric": "flowfabric",
+    "pgqueuer": "pgqueuer",
+    "procrastinate": "procrastinate",
+    "dbos": "dbos",
+    RAW: "asyncpg",
+}
 
 
 def load(name: str) -> System:
@@ -39,4 +45,6 @@ def require(names: Iterable[str]) -> None:
     """Ends with a message that names the extra where a package is not installed."""
     missing = sorted({SYSTEMS[name] for name in names if find_spec(SYSTEMS[name]) is None})
     if missing:
-        raise SystemExit(f"not installed: {', '.join(missing)}; the benchmarks against peers need: pip install -e '.[dev,bench]'")
+        raise SystemExit(
+            f"not installed: {', '.join(missing)}; the benchmarks against peers need: pip install -e '.[dev,bench]'"
+        )

@@ -25,7 +25,9 @@ async def take_turns(store: str, turn: Turn, rounds: int = ROUNDS) -> dict[str, 
     written back costs whoever follows.
     """
     if store != "postgres":
-        raise SystemExit(f"this scenario compares systems on Postgres: --store postgres, not {store}")
+        raise SystemExit(
+            f"this scenario compares systems on Postgres: --store postgres, not {store}"
+        )
     require(SYSTEMS)
     replies: dict[str, list[Reply]] = {system: [] for system in SYSTEMS}
     with PostgresServer(_working_disk()) as server:

@@ -28,7 +28,13 @@ from flowfabric.model.budget import (
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.explanation import Explanation, Reason, Why
-from flowfabric.model.flow import CancelFlowPolicy, EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
+from flowfabric.model.flow import (
+    CancelFlowPolicy,
+    EdgePolicy,
+    GraphEdge,
+    OnSatisfied,
+    SubmitFlowArgs,
+)
 from flowfabric.model.history import HistoryEntry, What
 from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy

@@ -55,27 +55,36 @@ class SqliteBackend(Engine):
 
     store: SqliteStore
 
-    def __init__(self, store: SqliteStore, settings: Settings | None = None, *, seed: int | None = None) -> None:
+    def __init__(
+        self, store: SqliteStore, settings: Settings | None = None, *, seed: int | None = None
+    ) -> None:
         super().__init__(store, settings, seed=seed)
         store.backends += 1
         weakref.finalize(self, _left, store).atexit = False
 
     @classmethod
-    async def new(cls, path: str, *, dev: bool = False, settings: Settings | None = None, **tuning: Any) -> SqliteBackend:
+    async def new(
+        cls, path: str, *, dev: bool = False, settings: Settings | None = None, **tuning: Any
+    ) -> SqliteBackend:
         """Opens a path, a file: URI or `:memory:`. Needs FF_DEV_MODE=1 in the environment, or dev=True."""
         if not dev and os.environ.get(DEV_MODE) != "1":
             raise RequiresDevMode
         return cls(open_store(path, **_checked(tuning)), settings)
 
     @classmethod
-    async def new_with_tuning(cls, path: str, pool_size: int = DEFAULT_POOL_SIZE, wal: bool = True, **more: Any) -> SqliteBackend:
+    async def new_with_tuning(
+        cls, path: str, pool_size: int = DEFAULT_POOL_SIZE, wal: bool = True, **more: Any
+    ) -> SqliteBackend:
         return await cls.new(path, pool_size=pool_size, wal=wal, **more)
 
     def with_scanners(self, settings: LoopSettings | None = None) -> bool:
         """Starts the background loops, at most once per database and process; whether this call did."""
         if self.store.loops is not None:
             return False
-        store, engine_settings = self.store, self.settings  # and not self: an engine that is not closed can be collected
+        store, engine_settings = (
+            self.store,
+            self.settings,
+        )  # and not self: an engine that is not closed can be collected
         self.store.loops = LoopThread(lambda: _supervised(Engine(store, engine_settings), settings))
         self.store.loops.watched_by(self.onlooker)
         self.store.loops.start()
@@ -105,12 +114,16 @@ def _checked(tuning: dict[str, Any]) -> dict[str, Any]:
     known = {"pool_size", "wal", "synchronous", "clock"}
     unknown = set(tuning) - known
     if unknown:
-        raise ConfigError(f"unknown SQLite setting {sorted(unknown)[0]!r}; known are {', '.join(sorted(known))}")
+        raise ConfigError(
+            f"unknown SQLite setting {sorted(unknown)[0]!r}; known are {', '.join(sorted(known))}"
+        )
     pool = tuning.get("pool_size", DEFAULT_POOL_SIZE)
     if not isinstance(pool, int) or not 1 <= pool <= 64:
         raise ConfigError(f"pool_size: a whole number from 1 to 64, got {pool!r}")
     if tuning.get("synchronous", "FULL") not in ("FULL", "NORMAL"):
-        raise ConfigError("synchronous: FULL (survives a power cut) or NORMAL (survives a crash of the process)")
+        raise ConfigError(
+            "synchronous: FULL (survives a power cut) or NORMAL (survives a crash of the process)"
+        )
     return tuning
 
 
@@ -160,7 +173,13 @@ class PostgresBackend(Engine):
 
     @classmethod
     async def connect(
-        cls, url: str, *, migrate: bool = False, settings: Settings | None = None, clock: Clock | None = None, **tuning: Any
+        cls,
+        url: str,
+        *,
+        migrate: bool = False,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        **tuning: Any,
     ) -> PostgresBackend:
         """Opens postgresql://user@host/database. The schema must be there (`flowfabric migrate URL`), or say migrate=True.
 
@@ -183,7 +202,12 @@ class PostgresBackend(Engine):
 
         store, engine_settings, loops = self.store, self.settings, settings or POSTGRES_LOOPS
         self._loops = LoopThread(
-            lambda: nullcontext(LeaderOnly(Election(store.options), lambda: _supervised_beside(store, engine_settings, loops)))
+            lambda: nullcontext(
+                LeaderOnly(
+                    Election(store.options),
+                    lambda: _supervised_beside(store, engine_settings, loops),
+                )
+            )
         )
         self._loops.watched_by(self.onlooker)
         self._loops.start()
@@ -206,7 +230,9 @@ class PostgresBackend(Engine):
 
 
 @asynccontextmanager
-async def _supervised_beside(store: PostgresStore, settings: Settings, loops: LoopSettings) -> AsyncIterator[Supervisor]:
+async def _supervised_beside(
+    store: PostgresStore, settings: Settings, loops: LoopSettings
+) -> AsyncIterator[Supervisor]:
     """On connections of their own, since a connection belongs to an event loop. They are opened as they are needed."""
     options = structs.replace(store.options, readers=min(store.options.readers, LOOP_READERS))
     own = type(store)(options, clock=store.clock, beside=store)
@@ -223,11 +249,15 @@ def postgres_options(url: str, **tuning: Any) -> Options:
     except ModuleNotFoundError as error:
         if error.name != "asyncpg":
             raise
-        raise ConfigError("Postgres needs one more library: pip install 'flowfabric[postgres]'") from None
+        raise ConfigError(
+            "Postgres needs one more library: pip install 'flowfabric[postgres]'"
+        ) from None
     known = set(Options.__struct_fields__) - {"url"}
     unknown = set(tuning) - known
     if unknown:
-        raise ConfigError(f"unknown Postgres setting {sorted(unknown)[0]!r}; known are {', '.join(sorted(known))}")
+        raise ConfigError(
+            f"unknown Postgres setting {sorted(unknown)[0]!r}; known are {', '.join(sorted(known))}"
+        )
     return Options(url, **tuning).checked()
 
 
@@ -241,7 +271,9 @@ def is_http(url: str) -> bool:
 
 def is_in_memory(url: str) -> bool:
     """Whether what it opens ends with this process."""
-    return url == "memory://" or (not is_postgres(url) and not is_http(url) and is_memory(sqlite_path(url)))
+    return url == "memory://" or (
+        not is_postgres(url) and not is_http(url) and is_memory(sqlite_path(url))
+    )
 
 
 async def migrate_postgres(url: str, kind: Any = None, **tuning: Any) -> list[str]:
@@ -301,7 +333,12 @@ def sqlite_path(url: str) -> str:
 
 
 async def connect(
-    url: str, *, dev: bool = False, loops: bool | LoopSettings = True, settings: Settings | None = None, **tuning: Any
+    url: str,
+    *,
+    dev: bool = False,
+    loops: bool | LoopSettings = True,
+    settings: Settings | None = None,
+    **tuning: Any,
 ) -> Engine:
     """`memory://`, `sqlite:///file.db`, a plain path, or `postgresql://host/database`, with the background loops running.
 
@@ -311,7 +348,9 @@ async def connect(
     `loops=False` leaves them to another.
     """
     if not isinstance(url, str) or not url:
-        raise ConfigError("url: expected memory://, sqlite:///path, a file path, postgresql://host/database or http://host:port")
+        raise ConfigError(
+            "url: expected memory://, sqlite:///path, a file path, postgresql://host/database or http://host:port"
+        )
     if is_http(url):
         return _remote(url, **tuning)
     engine: SqliteBackend | MemoryBackend | PostgresBackend
@@ -354,5 +393,7 @@ async def look_at(url: str) -> Engine:
     if is_postgres(url) or is_http(url):
         return await connect(url, loops=False)
     if url == "memory://":
-        raise ConfigError("url: memory:// is seen by its own process only; use sqlite:///path or postgresql://host/database")
+        raise ConfigError(
+            "url: memory:// is seen by its own process only; use sqlite:///path or postgresql://host/database"
+        )
     return Engine(ReadOnlySqlite(parse_target(sqlite_path(url))))

@@ -93,7 +93,9 @@ class ValidationKind(StrEnum):
 class ValidationError(EngineError):
     """`already_terminal` marks a cancel of something that ended otherwise (a 409 over HTTP)."""
 
-    def __init__(self, kind: ValidationKind, detail: str = "", *, already_terminal: bool = False) -> None:
+    def __init__(
+        self, kind: ValidationKind, detail: str = "", *, already_terminal: bool = False
+    ) -> None:
         self.kind, self.detail, self.already_terminal = kind, detail, already_terminal
         self.code = kind.value
         super().__init__(f"{kind.value}: {detail}" if detail else kind.value)
@@ -148,7 +150,9 @@ class Contention(EngineError):
         self.code = kind.value
         self.error_class = ErrorClass.RETRYABLE
         shown = ", ".join(f"{name}={value!r}" for name, value in facts.items())
-        super().__init__(f"{kind.value}: {_CONTENTION_HINTS[kind]}" + (f" ({shown})" if shown else ""))
+        super().__init__(
+            f"{kind.value}: {_CONTENTION_HINTS[kind]}" + (f" ({shown})" if shown else "")
+        )
 
 
 class ConflictKind(StrEnum):
@@ -236,7 +240,9 @@ class TransportError(EngineError):
 
     RETRYABLE_KINDS = frozenset({"transport", "timeout", "cluster", "busy_loading"})
 
-    def __init__(self, backend: str, detail: str, *, backend_kind: str = "transport", doubtful: bool = False) -> None:
+    def __init__(
+        self, backend: str, detail: str, *, backend_kind: str = "transport", doubtful: bool = False
+    ) -> None:
         """`doubtful` means that the change may or may not have been made."""
         self.backend, self.backend_kind, self.doubtful = backend, backend_kind, doubtful
         self.code = "transport_error"
@@ -283,7 +289,9 @@ class StreamBackpressure(EngineError):
     error_class = ErrorClass.INFORMATIONAL
 
     def __init__(self) -> None:
-        super().__init__("events right after this cursor were removed by retention; read the current state, then go on")
+        super().__init__(
+            "events right after this cursor were removed by retention; read the current state, then go on"
+        )
 
 
 def invalid(field: str, accepted: str, got: object = None) -> ValidationError:

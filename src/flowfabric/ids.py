@@ -31,7 +31,9 @@ INSTANCE_TAG_KEY = "cairn.instance_id"
 _EXECUTION_ID = re.compile(r"\{fp:([^}]*)\}:(.*)\Z", re.DOTALL)
 _DECIMAL = re.compile(r"\+?0*([0-9]{1,5})\Z")
 _HYPHENATED = "[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
-_UUID = re.compile(rf"(?:{_HYPHENATED}|[0-9a-fA-F]{{32}}|\{{{_HYPHENATED}\}}|urn:uuid:{_HYPHENATED})\Z")
+_UUID = re.compile(
+    rf"(?:{_HYPHENATED}|[0-9a-fA-F]{{32}}|\{{{_HYPHENATED}\}}|urn:uuid:{_HYPHENATED})\Z"
+)
 _TAG_KEY = re.compile(r"[a-z][a-z0-9_]*\.[a-z0-9_][a-z0-9_.]*\Z")
 _PARTITION_KEY = re.compile(r"\{(fp|b|q):([0-9]{1,5})\}\Z")
 
@@ -41,7 +43,9 @@ class ExecutionIdError(ValueError):
 
     def __init__(self, reason: str, text: str) -> None:
         self.reason = reason
-        super().__init__(f"{reason}: {text[:80]!r} is not an execution id of the form {{fp:N}}:<uuid>")
+        super().__init__(
+            f"{reason}: {text[:80]!r} is not an execution id of the form {{fp:N}}:<uuid>"
+        )
 
 
 class ExecutionId(str):
@@ -75,12 +79,16 @@ class ExecutionId(str):
         return made
 
     @classmethod
-    def solo(cls, lane: str, ident: UUID | None = None, partitions: int = FLOW_PARTITIONS) -> ExecutionId:
+    def solo(
+        cls, lane: str, ident: UUID | None = None, partitions: int = FLOW_PARTITIONS
+    ) -> ExecutionId:
         """A new id for work outside any flow; its lane chooses the partition."""
         return cls.of(_lane_partition(lane, partitions), ident or time_ordered_uuid())
 
     @classmethod
-    def for_flow(cls, flow_id: UUID, ident: UUID | None = None, partitions: int = FLOW_PARTITIONS) -> ExecutionId:
+    def for_flow(
+        cls, flow_id: UUID, ident: UUID | None = None, partitions: int = FLOW_PARTITIONS
+    ) -> ExecutionId:
         """A new id for a member of a flow; it lives in its flow's partition."""
         return cls.of(partition_of(flow_id, partitions), ident or time_ordered_uuid())
 

@@ -153,7 +153,9 @@ class InsertEach(Struct, frozen=True):
 
     @property
     def items(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(value.name for value in self.row.values() if isinstance(value, Item)))
+        return tuple(
+            dict.fromkeys(value.name for value in self.row.values() if isinstance(value, Item))
+        )
 
 
 class Upsert(Struct, frozen=True):
@@ -217,7 +219,11 @@ class Form:
     """The constant part of an operation. The first step decides; the rest follow from it."""
 
     def __init__(
-        self, name: str, *steps: Step | Wake, pick: Pick | None = None, returning: tuple[str | Before, ...] = ()
+        self,
+        name: str,
+        *steps: Step | Wake,
+        pick: Pick | None = None,
+        returning: tuple[str | Before, ...] = (),
     ) -> None:
         self.name = name
         self.steps: tuple[Step, ...] = tuple(s for s in steps if not isinstance(s, Wake))
@@ -227,7 +233,10 @@ class Form:
         self.returning = returning
         self.is_insert = isinstance(self.steps[0], Insert)
         self.ends = any(
-            isinstance(s, Insert) and s.table == COMPLETION_EVENTS and s.row.get("outcome") != "resumable" for s in self.steps
+            isinstance(s, Insert)
+            and s.table == COMPLETION_EVENTS
+            and s.row.get("outcome") != "resumable"
+            for s in self.steps
         )
         _check(self)
 

@@ -51,14 +51,25 @@ class Run:
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
         self._options, self._folder = options, folder
         self._began = time.monotonic()
-        work = 1.5 * options.kills + 0.02 * options.executions + 0.2 * options.tasks + 5 * options.restarts
+        work = (
+            1.5 * options.kills
+            + 0.02 * options.executions
+            + 0.2 * options.tasks
+            + 5 * options.restarts
+        )
         self._deadline = self._began + (options.deadline or 60 + work)
         self._case: StoreCase = case_of(options.store, folder)
         rate = options.executions / options.kills * KILLS_PER_S
-        setup = Setup(self._case.url, str(folder), "", options.seed, options.executions, options.tasks, rate)
+        setup = Setup(
+            self._case.url, str(folder), "", options.seed, options.executions, options.tasks, rate
+        )
         self._fleet = Fleet(setup, self._case.url_of)
-        self._outages = Outages(self._case, options.restarts, options.kills, options.seed, Log(folder, "outages-1"))
-        self._nemesis = Nemesis(self._fleet, self._outages, self._case, folder, options.seed, Log(folder, "nemesis-1"))
+        self._outages = Outages(
+            self._case, options.restarts, options.kills, options.seed, Log(folder, "outages-1")
+        )
+        self._nemesis = Nemesis(
+            self._fleet, self._outages, self._case, folder, options.seed, Log(folder, "nemesis-1")
+        )
         self._timers, self._probes = Timers(Log(folder, "timers-1")), Log(folder, "probes-1")
         self._told = 0.0
 
@@ -77,7 +88,11 @@ class Run:
         asyncio.run(self._seed())
         try:
             if not self._nemesis.run(self._options.kills, self._deadline, self._tell):
-                violations.append(Violation("time", "nemesis", "could not kill as often as asked before the deadline"))
+                violations.append(
+                    Violation(
+                        "time", "nemesis", "could not kill as often as asked before the deadline"
+                    )
+                )
             (self._folder / CALM).touch()
             self._fleet.resume_all()
             violations += asyncio.run(self._drain())
@@ -93,7 +108,9 @@ class Run:
             violations.append(Violation("recovery", self._case.url, str(error)))
         seen = Evidence.of(tables, read_history(self._folder))
         violations += check(seen)
-        violations += [Violation("process", instance, says) for instance, says in self._fleet.faults]
+        violations += [
+            Violation("process", instance, says) for instance, says in self._fleet.faults
+        ]
         return self._report(seen, violations)
 
     async def _seed(self) -> None:
@@ -128,7 +145,9 @@ class Run:
     async def _idle(self, engine: Any) -> bool:
         """By a census on one snapshot: an execution that moves between two reads would be seen by neither."""
         left = (await engine.store.load([Scan(index, limit=1) for index in LEFT])).rows
-        return not any(left) and not any(sum(lane.states.values()) for lane in (await engine.census()).lanes)
+        return not any(left) and not any(
+            sum(lane.states.values()) for lane in (await engine.census()).lanes
+        )
 
     async def _probed(self, engine: Any) -> bool:
         await probe(engine, self._probes)
@@ -136,7 +155,9 @@ class Run:
 
     async def _caught_up(self, engine: Any) -> bool:
         for channel in (COMPLETION_EVENTS, LEASE_EVENTS):
-            if saved_cursor(self._folder, channel) != encode_cursor(await engine.store.last_event(channel)):
+            if saved_cursor(self._folder, channel) != encode_cursor(
+                await engine.store.last_event(channel)
+            ):
                 return False
         return True
 
@@ -159,7 +180,9 @@ class Run:
         show("ends", ends(seen))
         show("work", work(seen))
         show("checked", checks(seen, violations, self._timers.worst_ms))
-        print(f"\nseed {self._options.seed}, {time.monotonic() - self._began:.1f} s, {len(complaints)} complaints")
+        print(
+            f"\nseed {self._options.seed}, {time.monotonic() - self._began:.1f} s, {len(complaints)} complaints"
+        )
         for line in complaints[:20]:
             print(f"  said: {line}")
         if not violations:
@@ -171,7 +194,10 @@ class Run:
         return 1
 
     def command(self) -> str:
-        told = {name: getattr(self._options, name) for name in ("store", "kills", "restarts", "seed", "executions", "tasks")}
+        told = {
+            name: getattr(self._options, name)
+            for name in ("store", "kills", "restarts", "seed", "executions", "tasks")
+        }
         words = " ".join(f"--{name} {value}" for name, value in told.items())
         return f"{sys.executable} -m tests.chaos {words} --keep"
 
@@ -181,15 +207,36 @@ def _out_of_time(number: int, _: object) -> None:
 
 
 def options_of(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser("python -m tests.chaos", description="Kills processes at random and checks what is left.")
+    parser = argparse.ArgumentParser(
+        "python -m tests.chaos", description="Kills processes at random and checks what is left."
+    )
     parser.add_argument("--store", default="sqlite", choices=STORES)
     parser.add_argument("--kills", type=_positive, default=20)
-    parser.add_argument("--restarts", type=int, default=None, help=f"of the server; {POSTGRES_RESTARTS} on postgres unless given")
+    parser.add_argument(
+        "--restarts",
+        type=int,
+        default=None,
+        help=f"of the server; {POSTGRES_RESTARTS} on postgres unless given",
+    )
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--executions", type=_positive, default=None, help=f"{EXECUTIONS_PER_KILL} per kill unless given")
-    parser.add_argument("--tasks", type=_positive, default=None, help=f"runs of tasks; {TASKS_PER_KILL} per kill unless given")
-    parser.add_argument("--deadline", type=float, default=None, help="seconds; grows with the work unless given")
-    parser.add_argument("--keep", action="store_true", help="keep the folder with the database and the logs")
+    parser.add_argument(
+        "--executions",
+        type=_positive,
+        default=None,
+        help=f"{EXECUTIONS_PER_KILL} per kill unless given",
+    )
+    parser.add_argument(
+        "--tasks",
+        type=_positive,
+        default=None,
+        help=f"runs of tasks; {TASKS_PER_KILL} per kill unless given",
+    )
+    parser.add_argument(
+        "--deadline", type=float, default=None, help="seconds; grows with the work unless given"
+    )
+    parser.add_argument(
+        "--keep", action="store_true", help="keep the folder with the database and the logs"
+    )
     options = parser.parse_args(words)
     options.seed = SystemRandom().randrange(2**31) if options.seed is None else options.seed
     if options.restarts is None:
@@ -197,7 +244,9 @@ def options_of(words: list[str]) -> argparse.Namespace:
     if options.restarts < 0:
         parser.error(f"--restarts {options.restarts}: at least 0")
     if options.restarts and options.store == "sqlite":
-        parser.error(f"--restarts {options.restarts}: SQLite has no server to restart; leave it out, or use --store postgres")
+        parser.error(
+            f"--restarts {options.restarts}: SQLite has no server to restart; leave it out, or use --store postgres"
+        )
     options.executions = options.executions or EXECUTIONS_PER_KILL * options.kills
     options.tasks = options.tasks or TASKS_PER_KILL * options.kills
     return options
@@ -221,7 +270,9 @@ def main(words: list[str]) -> int:
     try:
         return run()
     except OutOfTime as why:
-        print(f"\ngave up ({why}); seed {options.seed}; replay with:\n  {run.command()}", flush=True)
+        print(
+            f"\ngave up ({why}); seed {options.seed}; replay with:\n  {run.command()}", flush=True
+        )
         return 2
     finally:
         if not options.keep:

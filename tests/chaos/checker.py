@@ -54,7 +54,11 @@ def flows_are_settled(seen: Evidence) -> Iterator[Violation]:
 def everything_ended(seen: Evidence) -> Iterator[Violation]:
     for execution in seen.world.executions.values():
         if not is_ended(execution):
-            yield Violation("drained", execution.id, f"still {execution.public_state} ({execution.ownership_state})")
+            yield Violation(
+                "drained",
+                execution.id,
+                f"still {execution.public_state} ({execution.ownership_state})",
+            )
 
 
 def creations_stand(seen: Evidence) -> Iterator[Violation]:
@@ -68,11 +72,21 @@ def creations_stand(seen: Evidence) -> Iterator[Violation]:
 
 def creations_were_asked_for(seen: Evidence) -> Iterator[Violation]:
     """Whatever is there was made by a call that was told so, or by one whose answer nobody heard."""
-    makers = {ident for call in seen.history.of("create") for ident, new in call.reply["made"] if new}
-    makers |= {ident for call in seen.history.of("create", verdict="unknown") for ident, _ in call.facts["asked"]}
+    makers = {
+        ident for call in seen.history.of("create") for ident, new in call.reply["made"] if new
+    }
+    makers |= {
+        ident
+        for call in seen.history.of("create", verdict="unknown")
+        for ident, _ in call.facts["asked"]
+    }
     for execution in seen.world.executions.values():
         if execution.id not in makers:
-            yield Violation("I17", execution.id, "everybody was told that it was there before or that it was not made")
+            yield Violation(
+                "I17",
+                execution.id,
+                "everybody was told that it was there before or that it was not made",
+            )
 
 
 def keys_are_unique(seen: Evidence) -> Iterator[Violation]:
@@ -98,26 +112,44 @@ def ends_stand(seen: Evidence) -> Iterator[Violation]:
         if call.op == "fail" and call.reply["outcome"] != "failed":
             continue
         execution = seen.execution(call.execution)
-        if execution is not None and execution.replay_count and execution.lease_epoch > call.epoch + (call.op == "give_up"):
+        if (
+            execution is not None
+            and execution.replay_count
+            and execution.lease_epoch > call.epoch + (call.op == "give_up")
+        ):
             continue
         if call.op == "complete":
             final[ExecutionId(call.execution)] = sent_result(call) or None
         else:
             wanted = "failed" if call.op == "fail" else "cancelled"
-            if (execution is None or execution.terminal_outcome != wanted) and not is_borrowed(seen, call):
-                yield Violation("I1", call.execution, f"its {call.op} was acknowledged, but it is not {wanted}")
+            if (execution is None or execution.terminal_outcome != wanted) and not is_borrowed(
+                seen, call
+            ):
+                yield Violation(
+                    "I1", call.execution, f"its {call.op} was acknowledged, but it is not {wanted}"
+                )
     yield from invariants.acknowledged_ends_stand(seen.world, final)
     for call in seen.history.of("cancel"):
-        told = [event["outcome"] for event in seen.world.completions.get(key_of(call.execution), [])]
+        told = [
+            event["outcome"] for event in seen.world.completions.get(key_of(call.execution), [])
+        ]
         events = [outcome for outcome in told if outcome != "resumable"]
         execution = seen.execution(call.execution)
-        if "cancelled" not in events or (execution and not execution.replay_count and events != ["cancelled"]):
-            yield Violation("I1", call.execution, f"its cancel was acknowledged, its ends are {events}")
+        if "cancelled" not in events or (
+            execution and not execution.replay_count and events != ["cancelled"]
+        ):
+            yield Violation(
+                "I1", call.execution, f"its cancel was acknowledged, its ends are {events}"
+            )
 
 
 def replays_count(seen: Evidence) -> Iterator[Violation]:
     """No fewer generations than were acknowledged, no more than were asked for."""
-    asked = Counter(call.execution for call in seen.history.calls if call.op == "replay" and call.verdict != "refused")
+    asked = Counter(
+        call.execution
+        for call in seen.history.calls
+        if call.op == "replay" and call.verdict != "refused"
+    )
     acked = Counter(call.execution for call in seen.history.of("replay"))
     for execution in seen.world.executions.values():
         if not acked[execution.id] <= execution.replay_count <= asked[execution.id]:
@@ -134,25 +166,41 @@ def streams_are_whole(seen: Evidence) -> Iterator[Violation]:
         stored = [_line(channel, row) for row in sorted(seen.tables[channel])]
         received, gap = stream_of(seen.history, channel)
         if gap is not None:
-            yield Violation("stream", channel, f"{gap.instance} resumed from {gap.resumed}, which nobody had reached")
+            yield Violation(
+                "stream",
+                channel,
+                f"{gap.instance} resumed from {gap.resumed}, which nobody had reached",
+            )
         stream = [line for line in received if seen.execution(line["execution"]) is not None]
         if stream != stored:
             at = next(
-                (at for at, (a, b) in enumerate(zip(stream, stored, strict=False)) if a != b), min(len(stream), len(stored))
+                (at for at, (a, b) in enumerate(zip(stream, stored, strict=False)) if a != b),
+                min(len(stream), len(stored)),
             )
             got, want = stream[at : at + 1], stored[at : at + 1]
             yield Violation(
-                "stream", channel, f"event {at + 1} of {len(stored)}: received {got or 'nothing'}, stored {want or 'nothing'}"
+                "stream",
+                channel,
+                f"event {at + 1} of {len(stored)}: received {got or 'nothing'}, stored {want or 'nothing'}",
             )
 
 
 def _line(channel: str, row: Row) -> dict[str, Any]:
     event = dict(zip(TABLES[channel].names, row, strict=True))
     ident = ExecutionId.of(event["partition_key"], event["execution_id"])
-    line = {"cursor": encode_cursor(event["event_id"]).hex(), "execution": ident, "at": event["occurred_at_ms"]}
+    line = {
+        "cursor": encode_cursor(event["event_id"]).hex(),
+        "execution": ident,
+        "at": event["occurred_at_ms"],
+    }
     if channel == COMPLETION_EVENTS:
         return {**line, "outcome": OUTCOME_WORDS.get(event["outcome"], event["outcome"])}
-    return {**line, "type": event["event_type"], "epoch": event["lease_epoch"], "worker": event["worker_instance_id"]}
+    return {
+        **line,
+        "type": event["event_type"],
+        "epoch": event["lease_epoch"],
+        "worker": event["worker_instance_id"],
+    }
 
 
 def no_surprises(seen: Evidence) -> Iterator[Violation]:
@@ -161,8 +209,14 @@ def no_surprises(seen: Evidence) -> Iterator[Violation]:
         if note["op"] == "surprise":
             yield Violation("surprise", note["instance"], note["says"])
     for call in seen.history.calls:
-        if call.verdict == "refused" and call.reply["code"] in ("bug", "corruption", "invalid_input") and call.op != "cancel":
-            yield Violation("surprise", call.execution, f"{call.op} by {call.instance}: {call.reply['says']}")
+        if (
+            call.verdict == "refused"
+            and call.reply["code"] in ("bug", "corruption", "invalid_input")
+            and call.op != "cancel"
+        ):
+            yield Violation(
+                "surprise", call.execution, f"{call.op} by {call.instance}: {call.reply['says']}"
+            )
 
 
 CHECKS: tuple[Callable[[Evidence], Iterator[Violation]], ...] = (

@@ -65,7 +65,9 @@ def begin(role: str, setup: Setup) -> None:
     _end_with_the_run()
     if not is_postgres(setup.url) or "worker" in role:
         read_set_clock(setup.folder)
-    errors = os.open(Path(setup.folder) / f"{setup.instance}.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    errors = os.open(
+        Path(setup.folder) / f"{setup.instance}.err", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644
+    )
     for stream in (1, 2):
         os.dup2(errors, stream)
     logging.basicConfig(level=logging.ERROR, format="%(name)s: %(message)s")
@@ -77,7 +79,11 @@ def begin(role: str, setup: Setup) -> None:
 def _is_no_outage(record: logging.LogRecord) -> bool:
     """That the server is away is planned: no complaint when ours or the driver says so. A task that dies of it is one."""
     error = record.exc_info[1] if record.exc_info else None
-    ours = isinstance(error, TransportError) and error.retryable and record.name.startswith("flowfabric.")
+    ours = (
+        isinstance(error, TransportError)
+        and error.retryable
+        and record.name.startswith("flowfabric.")
+    )
     return not ours and str(error) != DRIVER_SAYS
 
 
@@ -99,7 +105,9 @@ async def _live(setup: Setup, main: Main) -> None:
     engine = await open_engine(setup.url)
     log.write("note", "born", pid=os.getpid())
     if isinstance(engine, PostgresBackend):
-        engine.with_scanners(LOOPS)  # everybody stands for election, so that a dead leader is followed
+        engine.with_scanners(
+            LOOPS
+        )  # everybody stands for election, so that a dead leader is followed
     leading = asyncio.create_task(_tell_lead(setup, engine))
     try:
         await main(setup, engine, log, stop)

@@ -51,7 +51,11 @@ class Driver:
 
     async def _see_through(self, jobs: list[Job]) -> None:
         """Every so many jobs, one comes with a flow."""
-        flows = [each.ordinal // EXECUTIONS_PER_FLOW for each in jobs if each.ordinal % EXECUTIONS_PER_FLOW == 0]
+        flows = [
+            each.ordinal // EXECUTIONS_PER_FLOW
+            for each in jobs
+            if each.ordinal % EXECUTIONS_PER_FLOW == 0
+        ]
         await asyncio.gather(*(self._submit(number) for number in flows))
         await self._create(jobs)
         await asyncio.gather(*(self._afterwards(each) for each in jobs))
@@ -66,7 +70,9 @@ class Driver:
             if len(asked) > 1 and self._rng.random() < 0.5:
                 await self._insist("create_many", partial(self._bulk, asked))
             else:
-                await asyncio.gather(*(self._insist("create", partial(self._one, *one)) for one in asked))
+                await asyncio.gather(
+                    *(self._insist("create", partial(self._one, *one)) for one in asked)
+                )
 
     async def _submit(self, number: int) -> None:
         args = flow(self._setup.seed, number)
@@ -76,7 +82,12 @@ class Driver:
             return {"made": [(ident, isinstance(answer, FlowSubmitted)) for ident in idents]}
 
         async def once() -> None:
-            await self._log.call("create", self._engine.submit_flow(args), told, asked=[(ident, None) for ident in idents])
+            await self._log.call(
+                "create",
+                self._engine.submit_flow(args),
+                told,
+                asked=[(ident, None) for ident in idents],
+            )
 
         await self._insist("submit_flow", once)
 
@@ -163,7 +174,11 @@ def made(answers: Created | Duplicate | list[Created | Duplicate]) -> dict[str, 
 
 
 def _revoked(result: Any) -> dict[str, Any]:
-    return {"epoch": int(result.lease_epoch)} if isinstance(result, Revoked) else {"reason": result.reason}
+    return (
+        {"epoch": int(result.lease_epoch)}
+        if isinstance(result, Revoked)
+        else {"reason": result.reason}
+    )
 
 
 async def main(setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> None:

@@ -37,8 +37,13 @@ class EngineLog:
 
     # ---- clients
 
-    async def _create_execution(self, ask: Operation, args: CreateExecutionArgs, **more: Any) -> Any:
-        facts: dict[str, Any] = {"asked": [(args.execution_id, args.idempotency_key)], "runs": [_told(args)]}
+    async def _create_execution(
+        self, ask: Operation, args: CreateExecutionArgs, **more: Any
+    ) -> Any:
+        facts: dict[str, Any] = {
+            "asked": [(args.execution_id, args.idempotency_key)],
+            "runs": [_told(args)],
+        }
         return await self._log.call("create", ask(args, **more), made, **facts)
 
     async def _submit_flow(self, ask: Operation, args: SubmitFlowArgs) -> Any:
@@ -46,9 +51,15 @@ class EngineLog:
         facts["runs"] = [_told(node) for node in args.nodes]
 
         def saw(answer: Any) -> dict[str, Any]:
-            return {"made": [(node.execution_id, isinstance(answer, FlowSubmitted)) for node in args.nodes]}
+            return {
+                "made": [
+                    (node.execution_id, isinstance(answer, FlowSubmitted)) for node in args.nodes
+                ]
+            }
 
-        return await self._log.call("create", ask(args), saw, after=lambda: self._trap("after_submit"), **facts)
+        return await self._log.call(
+            "create", ask(args), saw, after=lambda: self._trap("after_submit"), **facts
+        )
 
     async def _cancel_execution(self, ask: Operation, args: Any) -> Any:
         return await self._log.call("cancel", ask(args), execution=args.execution_id)
@@ -63,7 +74,9 @@ class EngineLog:
 
     # ---- workers
 
-    async def _claim_many(self, ask: Operation, lane: str, able: Any, policy: ClaimPolicy, n: int, **more: Any) -> list[Work]:
+    async def _claim_many(
+        self, ask: Operation, lane: str, able: Any, policy: ClaimPolicy, n: int, **more: Any
+    ) -> list[Work]:
         asked = ask(lane, able, policy, n, **more)
         works: list[Work] = await self._log.call("claim", asked, granted, **_holder(policy))
         return self._holding(works)
@@ -73,16 +86,30 @@ class EngineLog:
         return answers
 
     async def _complete_and_claim(
-        self, ask: Operation, many: Completions, lane: str, able: Any, policy: ClaimPolicy, n: int, **more: Any
+        self,
+        ask: Operation,
+        many: Completions,
+        lane: str,
+        able: Any,
+        policy: ClaimPolicy,
+        n: int,
+        **more: Any,
     ) -> Any:
         claiming = self._log.write("ask", "claim", **_holder(policy))
-        answers, works = await self._completed(many, partial(ask, many, lane, able, policy, n, **more))
+        answers, works = await self._completed(
+            many, partial(ask, many, lane, able, policy, n, **more)
+        )
         self._log.write("ack", "claim", call=claiming, **granted(works))
         return answers, self._holding(works)
 
-    async def _completed(self, many: Completions, ask: Callable[[], Awaitable[tuple[Any, list[Work]]]]) -> tuple[Any, list[Work]]:
+    async def _completed(
+        self, many: Completions, ask: Callable[[], Awaitable[tuple[Any, list[Work]]]]
+    ) -> tuple[Any, list[Work]]:
         log = self._log
-        asked = [log.write("ask", "complete", data=_text(data), **self._whose(handle)) for handle, data in many]
+        asked = [
+            log.write("ask", "complete", data=_text(data), **self._whose(handle))
+            for handle, data in many
+        ]
         self._trap("before_complete")
         try:
             answers, works = await ask()
@@ -114,21 +141,37 @@ class EngineLog:
         return await self._fenced("suspend", handle, ask(handle, *args, **more), parked)
 
     async def _record_step(
-        self, ask: Operation, handle: Handle, position: int, name: str, value: bytes | None = None, kind: str = "step"
+        self,
+        ask: Operation,
+        handle: Handle,
+        position: int,
+        name: str,
+        value: bytes | None = None,
+        kind: str = "step",
     ) -> Any:
         def saw(record: Any) -> dict[str, Any]:
             return {"value": _text(record.value)}
 
         asked = ask(handle, position, name, value, kind)
-        return await self._fenced("step", handle, asked, saw, position=position, value=_text(value), what=kind)
+        return await self._fenced(
+            "step", handle, asked, saw, position=position, value=_text(value), what=kind
+        )
 
-    async def _fenced(self, op: str, handle: Handle, asked: Awaitable[Any], saw: Any = None, **facts: Any) -> Any:
-        return await self._log.call(op, asked, saw, after=lambda: self._trap(f"after_{op}"), **facts, **self._whose(handle))
+    async def _fenced(
+        self, op: str, handle: Handle, asked: Awaitable[Any], saw: Any = None, **facts: Any
+    ) -> Any:
+        return await self._log.call(
+            op, asked, saw, after=lambda: self._trap(f"after_{op}"), **facts, **self._whose(handle)
+        )
 
     def _holding(self, works: list[Work]) -> list[Work]:
         self._trap("after_claim")
         for work in works:
-            whose = {"execution": work.execution_id, "epoch": work.lease_epoch, "attempt": work.attempt_index}
+            whose = {
+                "execution": work.execution_id,
+                "epoch": work.lease_epoch,
+                "attempt": work.attempt_index,
+            }
             self._held[work.handle.opaque] = whose
         return works
 

@@ -90,17 +90,23 @@ def _runs(world: Snapshot, history: History) -> dict[str, TaskRun]:
     for call in history.calls:
         if call.op != "create" or "runs" not in call.facts or call.verdict == "refused":
             continue
-        idents = [ident for ident, _ in (call.reply["made"] if call.acknowledged else call.facts["asked"])]
+        idents = [
+            ident for ident, _ in (call.reply["made"] if call.acknowledged else call.facts["asked"])
+        ]
         for ident, (namespace, kind, payload) in zip(idents, call.facts["runs"], strict=True):
             is_there = key_of(ident) in world.executions
             if is_there or call.acknowledged or ends[ident]:
-                found[ident] = TaskRun(namespace, kind, payload, tuple(ends[ident]), not is_there and bool(ends[ident]))
+                found[ident] = TaskRun(
+                    namespace, kind, payload, tuple(ends[ident]), not is_there and bool(ends[ident])
+                )
     return found
 
 
 def _without(history: History, gone: set[str]) -> History:
     calls = [
-        _pared(call, gone) if call.op in ("create", "claim") else call for call in history.calls if call.execution not in gone
+        _pared(call, gone) if call.op in ("create", "claim") else call
+        for call in history.calls
+        if call.execution not in gone
     ]
     return History(calls, history.lives, history.notes)
 
@@ -109,11 +115,22 @@ def _pared(call: Call, gone: set[str]) -> Call:
     """A call about several, for those that are still there."""
     if call.op == "claim":
         kept = [one for one in call.reply.get("granted", []) if one[0] not in gone]
-        return structs.replace(call, reply={**call.reply, "granted": kept}) if call.acknowledged else call
+        return (
+            structs.replace(call, reply={**call.reply, "granted": kept})
+            if call.acknowledged
+            else call
+        )
     named = call.reply["made"] if call.acknowledged else call.facts["asked"]
     stays = [ident not in gone for ident, _ in named]
-    facts = {name: _kept(value, stays) if name in ("asked", "runs") else value for name, value in call.facts.items()}
-    reply = {**call.reply, "made": _kept(call.reply["made"], stays)} if call.acknowledged else call.reply
+    facts = {
+        name: _kept(value, stays) if name in ("asked", "runs") else value
+        for name, value in call.facts.items()
+    }
+    reply = (
+        {**call.reply, "made": _kept(call.reply["made"], stays)}
+        if call.acknowledged
+        else call.reply
+    )
     return structs.replace(call, facts=facts, reply=reply)
 
 

@@ -31,9 +31,16 @@ def nothing_accepted_twice(seen: Evidence) -> Iterator[Violation]:
     for ident, accepted in epochs.items():
         execution = seen.execution(ident)
         events = seen.world.completions.get(key_of(ident), [])
-        allowed = min(1 + (execution.replay_count if execution else 0), sum(e["outcome"] == "success" for e in events))
+        allowed = min(
+            1 + (execution.replay_count if execution else 0),
+            sum(e["outcome"] == "success" for e in events),
+        )
         if len(accepted) > allowed:
-            yield Violation("accepted twice", ident, f"completed by epochs {sorted(accepted)}, {allowed} allowed")
+            yield Violation(
+                "accepted twice",
+                ident,
+                f"completed by epochs {sorted(accepted)}, {allowed} allowed",
+            )
 
 
 def nothing_stale_accepted(seen: Evidence) -> Iterator[Violation]:
@@ -46,9 +53,17 @@ def nothing_stale_accepted(seen: Evidence) -> Iterator[Violation]:
         if "epoch" in call.reply:
             raised[call.execution].append((call.reply["epoch"], call.answered_ns))
     for call, sent_ms in _in_turn(seen):
-        by_logs = [epoch for epoch, at_ns in raised[call.execution] if epoch > call.epoch and at_ns < call.asked_ns]
+        by_logs = [
+            epoch
+            for epoch, at_ns in raised[call.execution]
+            if epoch > call.epoch and at_ns < call.asked_ns
+        ]
         granted = (e for e in _comparable(seen, call) if sent_ms is not None)
-        by_events = [e["lease_epoch"] for e in granted if e["lease_epoch"] > call.epoch and e["occurred_at_ms"] < (sent_ms or 0)]
+        by_events = [
+            e["lease_epoch"]
+            for e in granted
+            if e["lease_epoch"] > call.epoch and e["occurred_at_ms"] < (sent_ms or 0)
+        ]
         if by_logs or by_events:
             says = f"{call.op} of epoch {call.epoch} by {call.instance} accepted after {max(by_logs + by_events)} was granted"
             yield Violation("stale accepted", call.execution, says)
@@ -68,7 +83,9 @@ def was_store_clock_set(seen: Evidence) -> bool:
 
 
 def _clock_steps(seen: Evidence) -> list[Event]:
-    return [note for note in seen.history.notes if note["op"] == "clock" and note["event"] is not None]
+    return [
+        note for note in seen.history.notes if note["op"] == "clock" and note["event"] is not None
+    ]
 
 
 def _in_turn(seen: Evidence) -> Iterator[tuple[Call, int | None]]:
@@ -85,14 +102,25 @@ def _in_turn(seen: Evidence) -> Iterator[tuple[Call, int | None]]:
         said = (call.op, call.execution, call.epoch)
         before = ended.get(said)
         if call.acknowledged:
-            yield call, None if before == "acknowledged" else _made_ms(seen, call) if before else call.asked_ms
+            yield (
+                call,
+                None
+                if before == "acknowledged"
+                else _made_ms(seen, call)
+                if before
+                else call.asked_ms,
+            )
         if call.op in ENDS and before != "acknowledged":
             ended[said] = call.verdict
 
 
 def _made_ms(seen: Evidence, call: Call) -> int:
     kind, reason, epoch = _trace(call)
-    told = (e for e in seen.leases(call.execution) if (e["event_type"], e["lease_epoch"], e["reason"]) == (kind, epoch, reason))
+    told = (
+        e
+        for e in seen.leases(call.execution)
+        if (e["event_type"], e["lease_epoch"], e["reason"]) == (kind, epoch, reason)
+    )
     return next((int(e["occurred_at_ms"]) for e in told), call.asked_ms)
 
 
@@ -104,7 +132,9 @@ def nothing_accepted_too_late(seen: Evidence) -> Iterator[Violation]:
     for call in seen.history.calls:
         if call.op == "renew" and call.verdict != "refused":
             told = call.reply["until"] if call.acknowledged else float("inf")
-            until[call.execution, call.epoch] = max(told, until.get((call.execution, call.epoch), 0))
+            until[call.execution, call.epoch] = max(
+                told, until.get((call.execution, call.epoch), 0)
+            )
     for call, sent_ms in _in_turn(seen):
         late = (sent_ms or 0) - until.get((call.execution, call.epoch), float("inf"))
         if late > 0 and not is_borrowed(seen, call):
@@ -117,11 +147,15 @@ def grants_are_recorded(seen: Evidence) -> Iterator[Violation]:
     for call in seen.history.of("claim"):
         for ident, epoch, _ in call.reply["granted"]:
             holders = [
-                e["worker_instance_id"] for e in seen.leases(ident) if e["event_type"] in GRANTS and e["lease_epoch"] == epoch
+                e["worker_instance_id"]
+                for e in seen.leases(ident)
+                if e["event_type"] in GRANTS and e["lease_epoch"] == epoch
             ]
             holder = call.facts.get("as", call.instance)
             if holders != [holder]:
-                yield Violation("I6", ident, f"epoch {epoch} was granted to {holder}, the events say {holders}")
+                yield Violation(
+                    "I6", ident, f"epoch {epoch} was granted to {holder}, the events say {holders}"
+                )
 
 
 def acknowledged_writes_are_recorded(seen: Evidence) -> Iterator[Violation]:
@@ -129,12 +163,20 @@ def acknowledged_writes_are_recorded(seen: Evidence) -> Iterator[Violation]:
     for call in seen.history.of(*FENCED):
         if not _left_its_event(seen, call) and not is_borrowed(seen, call):
             yield Violation(
-                "lost write", call.execution, f"{call.op} of epoch {call.epoch} was acknowledged, no event tells of it"
+                "lost write",
+                call.execution,
+                f"{call.op} of epoch {call.epoch} was acknowledged, no event tells of it",
             )
-    asked = Counter((c.execution, c.epoch) for c in seen.history.calls if c.op == "renew" and c.verdict != "refused")
+    asked = Counter(
+        (c.execution, c.epoch)
+        for c in seen.history.calls
+        if c.op == "renew" and c.verdict != "refused"
+    )
     acked = Counter((c.execution, c.epoch) for c in seen.history.of("renew"))
     for ident, epoch in asked:
-        renewed = sum(e["event_type"] == "renewed" and e["lease_epoch"] == epoch for e in seen.leases(ident))
+        renewed = sum(
+            e["event_type"] == "renewed" and e["lease_epoch"] == epoch for e in seen.leases(ident)
+        )
         if not acked[ident, epoch] <= renewed <= asked[ident, epoch]:
             says = f"epoch {epoch}: {renewed} renewals, {acked[ident, epoch]} acknowledged, {asked[ident, epoch]} asked"
             yield Violation("lost write", ident, says)
@@ -150,7 +192,9 @@ def is_borrowed(seen: Evidence, call: Call) -> bool:
     ends = [event["outcome"] for event in seen.world.completions.get(key_of(call.execution), [])]
     if execution is None or not set(wanted) & set(ends):
         return False
-    if _left_its_event(seen, call):  # a cancel by an operator leaves the same event as one by the holder
+    if _left_its_event(
+        seen, call
+    ):  # a cancel by an operator leaves the same event as one by the holder
         return call.op == "give_up" and execution.cancelled_by not in ("worker", None)
     return execution.closing_epoch == call.epoch or execution.replay_count > 0
 
@@ -158,7 +202,8 @@ def is_borrowed(seen: Evidence, call: Call) -> bool:
 def _left_its_event(seen: Evidence, call: Call) -> bool:
     kind, reason, epoch = _trace(call)
     return not kind or any(
-        (e["event_type"], e["lease_epoch"], e["reason"]) == (kind, epoch, reason) for e in seen.leases(call.execution)
+        (e["event_type"], e["lease_epoch"], e["reason"]) == (kind, epoch, reason)
+        for e in seen.leases(call.execution)
     )
 
 
@@ -172,7 +217,11 @@ def _trace(call: Call) -> tuple[str, str | None, int]:
         case "give_up":
             return "revoked", "cancelled", call.epoch + 1
         case "suspend":
-            return "revoked" if call.reply.get("outcome") != "met" else "", "suspended", call.epoch + 1
+            return (
+                "revoked" if call.reply.get("outcome") != "met" else "",
+                "suspended",
+                call.epoch + 1,
+            )
         case "fail":
             return "revoked", call.reply["outcome"], call.epoch
     return "revoked", {"complete": "completed", "delay": "delayed"}[call.op], call.epoch
@@ -180,7 +229,11 @@ def _trace(call: Call) -> tuple[str, str | None, int]:
 
 def sent_result(call: Call) -> bytes:
     """What a completion carried."""
-    return call.facts["data"].encode() if "data" in call.facts else result(call.facts["digest"], call.facts["size"])
+    return (
+        call.facts["data"].encode()
+        if "data" in call.facts
+        else result(call.facts["digest"], call.facts["size"])
+    )
 
 
 def refusals_changed_nothing(seen: Evidence) -> Iterator[Violation]:
@@ -192,7 +245,9 @@ def refusals_changed_nothing(seen: Evidence) -> Iterator[Violation]:
     for execution in seen.world.executions.values():
         if execution.terminal_outcome == "success":
             calls = sent[execution.id, execution.closing_epoch or 0]
-            tried = {call.verdict for call in calls if sent_result(call) == (execution.result or b"")}
+            tried = {
+                call.verdict for call in calls if sent_result(call) == (execution.result or b"")
+            }
             if not tried - {"refused"}:
                 says = f"its result was {'refused' if tried else 'never sent'}, yet it is stored"
                 yield Violation("I17", execution.id, says)
@@ -206,16 +261,24 @@ def refusals_left_no_event(seen: Evidence) -> Iterator[Violation]:
             said[call.op, call.execution, call.epoch].add(call.verdict)
     cancelled = {call.execution for call in seen.history.calls if call.op == "cancel"}
     for (op, ident, epoch), verdicts in said.items():
-        if verdicts != {"refused"} or (op == "give_up" and ident in cancelled):  # that leaves the same event
+        if verdicts != {"refused"} or (
+            op == "give_up" and ident in cancelled
+        ):  # that leaves the same event
             continue
         left = [
             e["reason"]
             for e in seen.leases(ident)
             if e["event_type"] == "revoked" and e["lease_epoch"] == epoch + (op in RAISING)
         ]
-        reasons = set(REASONS[op]) - ({"retry"} if _has_timeout(seen, ident) else set())  # a timeout leaves the same event
+        reasons = set(REASONS[op]) - (
+            {"retry"} if _has_timeout(seen, ident) else set()
+        )  # a timeout leaves the same event
         if set(left) & reasons:
-            yield Violation("I17", ident, f"{op} of epoch {epoch} was refused, yet the events tell of it: {left}")
+            yield Violation(
+                "I17",
+                ident,
+                f"{op} of epoch {epoch} was refused, yet the events tell of it: {left}",
+            )
 
 
 def _has_timeout(seen: Evidence, ident: str) -> bool:
@@ -229,14 +292,28 @@ def starts_are_bounded(seen: Evidence) -> Iterator[Violation]:
         policy = stored_policy(execution.policy)
         retry = (policy.retry_policy if policy else None) or SETTINGS.default_retry_policy
         if execution.retry_count > retry.max_retries:
-            yield Violation("I7", execution.id, f"{execution.retry_count} retries, {retry.max_retries} allowed")
+            yield Violation(
+                "I7", execution.id, f"{execution.retry_count} retries, {retry.max_retries} allowed"
+            )
         if execution.lease_reclaim_count > reclaim_limit(execution):
-            yield Violation("I7", execution.id, f"{execution.lease_reclaim_count} losses, {reclaim_limit(execution)} allowed")
+            yield Violation(
+                "I7",
+                execution.id,
+                f"{execution.lease_reclaim_count} losses, {reclaim_limit(execution)} allowed",
+            )
         events = seen.world.leases.get(key, [])
         given_back = sum(
-            e["event_type"] == "revoked" and e["reason"] in ("delayed", "suspended", "lease_revoked") for e in events
+            e["event_type"] == "revoked"
+            and e["reason"] in ("delayed", "suspended", "lease_revoked")
+            for e in events
         )
-        most = 1 + execution.retry_count + execution.lease_reclaim_count + execution.replay_count + given_back
+        most = (
+            1
+            + execution.retry_count
+            + execution.lease_reclaim_count
+            + execution.replay_count
+            + given_back
+        )
         granted = sum(e["event_type"] in GRANTS for e in events)
         if granted > most:
             yield Violation("I7", execution.id, f"leased {granted} times, {most} explained")

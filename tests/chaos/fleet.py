@@ -61,7 +61,9 @@ class Fleet:
         self._setup, self._url_of = setup, url_of
         self._nursery = multiprocessing.get_context("forkserver")
         stores = ["flowfabric.store.postgres.store"] if is_postgres(setup.url) else []
-        self._nursery.set_forkserver_preload([*(f"{__package__}.{module}" for module in sorted(set(ROLES.values()))), *stores])
+        self._nursery.set_forkserver_preload(
+            [*(f"{__package__}.{module}" for module in sorted(set(ROLES.values()))), *stores]
+        )
         self._folder = Path(setup.folder)
         self.members = {role: Member(role) for role in ROLES}
         self.faults: list[tuple[str, str]] = []
@@ -72,8 +74,12 @@ class Fleet:
         member.lives += 1
         member.resumes_at = member.asked_to_end_at = None
         member.is_frozen = False
-        setup = msgspec.structs.replace(self._setup, url=self._url_of(member.role), instance=member.instance)
-        member.process = self._nursery.Process(target=begin, args=(ROLES[member.role], setup), name=member.instance)
+        setup = msgspec.structs.replace(
+            self._setup, url=self._url_of(member.role), instance=member.instance
+        )
+        member.process = self._nursery.Process(
+            target=begin, args=(ROLES[member.role], setup), name=member.instance
+        )
         member.process.start()
         assert member.process.pid is not None
         member.grip = os.pidfd_open(member.process.pid)
@@ -99,7 +105,9 @@ class Fleet:
                 self.send(member, signal.SIGCONT)
             if member.alive:
                 if member.asked_to_end_at is not None and now > member.asked_to_end_at + GRACEFUL_S:
-                    self.faults.append((member.instance, f"still there {GRACEFUL_S:.0f} s after SIGTERM"))
+                    self.faults.append(
+                        (member.instance, f"still there {GRACEFUL_S:.0f} s after SIGTERM")
+                    )
                     self.send(member, signal.SIGKILL)
                 continue
             if member.process is not None:
@@ -119,7 +127,12 @@ class Fleet:
             0,
             -signal.SIGTERM,
         ):  # the signal itself when it came before the handler
-            self.faults.append((member.instance, f"ended by itself with code {code}: {self.last_words(member.instance)}"))
+            self.faults.append(
+                (
+                    member.instance,
+                    f"ended by itself with code {code}: {self.last_words(member.instance)}",
+                )
+            )
 
     def last_words(self, instance: str) -> str:
         path = self._folder / f"{instance}.err"
@@ -130,7 +143,11 @@ class Fleet:
         """What processes wrote to their standard error; every line of it is unexpected."""
         found = []
         for path in sorted(self._folder.glob("*.err")):
-            found += [f"{path.stem}: {line}" for line in path.read_text(errors="replace").splitlines() if line.strip()]
+            found += [
+                f"{path.stem}: {line}"
+                for line in path.read_text(errors="replace").splitlines()
+                if line.strip()
+            ]
         return found
 
     def resume_all(self) -> None:

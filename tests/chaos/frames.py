@@ -22,7 +22,9 @@ WRITES_EVERY = 4
 
 def batch(epoch: int, part: int) -> list[Frame]:
     """No lease of an execution uses the numbers of another."""
-    numbers = range((epoch * PARTS + part) * (PARTS + 1), (epoch * PARTS + part) * (PARTS + 1) + part + 1)
+    numbers = range(
+        (epoch * PARTS + part) * (PARTS + 1), (epoch * PARTS + part) * (PARTS + 1) + part + 1
+    )
     return [Frame(text(epoch, number), FrameKind.Stdout, seq=number) for number in numbers]
 
 
@@ -35,7 +37,10 @@ def sent(frames: list[Frame]) -> dict[str, Any]:
 
 
 def appended(outcomes: list[AppendOutcome]) -> dict[str, Any]:
-    return {"ids": [outcome.frame_id for outcome in outcomes], "counts": [outcome.frame_count for outcome in outcomes]}
+    return {
+        "ids": [outcome.frame_id for outcome in outcomes],
+        "counts": [outcome.frame_count for outcome in outcomes],
+    }
 
 
 def _stream(call: Call) -> StreamKey:
@@ -48,10 +53,16 @@ def frames_stand(seen: Evidence) -> Iterator[Violation]:
         found: dict[int | None, list[FrameRow]] = defaultdict(list)
         for frame in seen.world.frames.get(_stream(call), []):
             found[frame.client_seq].append(frame)
-        for number, ident, count in zip(call.facts["numbers"], call.reply["ids"], call.reply["counts"], strict=True):
+        for number, ident, count in zip(
+            call.facts["numbers"], call.reply["ids"], call.reply["counts"], strict=True
+        ):
             stored = [(f.id, f.number, decode_fields(f.fields)["payload"]) for f in found[number]]
             if stored != [(ident, count, text(call.epoch, number).decode())]:
-                yield Violation("lost frame", call.execution, f"frame {number} was acknowledged as {ident}, stored is {stored}")
+                yield Violation(
+                    "lost frame",
+                    call.execution,
+                    f"frame {number} was acknowledged as {ident}, stored is {stored}",
+                )
 
 
 def frames_were_sent(seen: Evidence) -> Iterator[Violation]:
@@ -64,7 +75,9 @@ def frames_were_sent(seen: Evidence) -> Iterator[Violation]:
         for frame in frames:
             if frame.client_seq is None or not asked[key][frame.client_seq]:
                 yield Violation(
-                    "I17", f"{key[0]}/{key[1]}", f"frame {frame.client_seq} of attempt {key[2]} was refused or never sent"
+                    "I17",
+                    f"{key[0]}/{key[1]}",
+                    f"frame {frame.client_seq} of attempt {key[2]} was refused or never sent",
                 )
 
 

@@ -26,8 +26,14 @@ class Heard:
     async def age_ms(self, engine: Engine) -> int | None:
         """How old an event is at the most that the subscriber may not have heard of; None when that is not known."""
         now = await engine.server_time_ms()
-        self._marks.append((now, tuple([await engine.store.last_event(channel) for channel in CHANNELS])))
-        saved = [decode_cursor(saved_cursor(self._folder, channel), "heard") or 0 for channel in CHANNELS]
-        while self._marks and all(at >= newest for at, newest in zip(saved, self._marks[0][1], strict=True)):
+        self._marks.append(
+            (now, tuple([await engine.store.last_event(channel) for channel in CHANNELS]))
+        )
+        saved = [
+            decode_cursor(saved_cursor(self._folder, channel), "heard") or 0 for channel in CHANNELS
+        ]
+        while self._marks and all(
+            at >= newest for at, newest in zip(saved, self._marks[0][1], strict=True)
+        ):
             self._until_ms = self._marks.popleft()[0]
         return None if self._until_ms is None else now - self._until_ms

@@ -40,12 +40,16 @@ class Log:
             "kind": kind,
             "op": op,
         }
-        os.write(self._file, (json.dumps({**line, **fields}, separators=(",", ":")) + "\n").encode())
+        os.write(
+            self._file, (json.dumps({**line, **fields}, separators=(",", ":")) + "\n").encode()
+        )
         return number
 
     def refused(self, op: str, number: int, error: EngineError) -> None:
         doubtful = isinstance(error, TransportError) and error.doubtful
-        self.write("unknown" if doubtful else "refused", op, call=number, code=error.code, says=str(error))
+        self.write(
+            "unknown" if doubtful else "refused", op, call=number, code=error.code, says=str(error)
+        )
 
     async def call(
         self,

@@ -39,8 +39,16 @@ ACTS = {
 
 
 class Nemesis:
-    def __init__(self, fleet: Fleet, outages: Outages, case: StoreCase, folder: Path, seed: int, log: Log) -> None:
-        self._fleet, self._outages, self._case, self._folder, self._log = fleet, outages, case, folder, log
+    def __init__(
+        self, fleet: Fleet, outages: Outages, case: StoreCase, folder: Path, seed: int, log: Log
+    ) -> None:
+        self._fleet, self._outages, self._case, self._folder, self._log = (
+            fleet,
+            outages,
+            case,
+            folder,
+            log,
+        )
         self._rng = Random(f"{seed}/nemesis")
         self._kills = 0
         self.done = {"kill": 0, "stop": 0, "freeze": 0, "term": 0, "clock": 0}
@@ -72,7 +80,11 @@ class Nemesis:
     def _act_by_count(self) -> None:
         """The first freeze begins at once, so that the faults go on around it; the clock is right for a while."""
         kills = self.done["kill"]
-        if kills >= KILLS_PER_FREEZE * self.done["freeze"] and kills < self._kills and not self._frozen:
+        if (
+            kills >= KILLS_PER_FREEZE * self.done["freeze"]
+            and kills < self._kills
+            and not self._frozen
+        ):
             self._freeze()
         if kills >= KILLS_PER_CLOCK * (self.done["clock"] + 1):
             self._set_clock()
@@ -84,7 +96,11 @@ class Nemesis:
         """
         leader = leader_file(self._folder)
         named = leader.read_text() if leader.exists() else ""
-        able = [m for m in self._fleet.members.values() if m.alive and m.resumes_at is None and m.asked_to_end_at is None]
+        able = [
+            m
+            for m in self._fleet.members.values()
+            if m.alive and m.resumes_at is None and m.asked_to_end_at is None
+        ]
         member = next((m for m in able if m.instance == named), None)
         if member is None:
             able = [m for m in able if "worker" in m.role] if self._case.has_no_leader else []
@@ -97,7 +113,13 @@ class Nemesis:
         seconds = self._rng.uniform(*self._case.frozen_s)
         member.resumes_at, member.is_frozen = time.monotonic() + seconds, True
         self.done["freeze"] += 1
-        self._log.write("note", "freeze", target=member.instance, seconds=f"{seconds:.2f}", led=member.instance == named)
+        self._log.write(
+            "note",
+            "freeze",
+            target=member.instance,
+            seconds=f"{seconds:.2f}",
+            led=member.instance == named,
+        )
 
     def _set_clock(self) -> None:
         """Forward and back in turn."""
@@ -108,7 +130,11 @@ class Nemesis:
 
     def _strike(self) -> bool:
         act, role = self._rng.choices(tuple(ACTS), tuple(ACTS.values()))[0]
-        targets = [m for m in self._fleet.members.values() if m.role.startswith(role) and m.alive and not m.is_frozen]
+        targets = [
+            m
+            for m in self._fleet.members.values()
+            if m.role.startswith(role) and m.alive and not m.is_frozen
+        ]
         if act != "kill":
             targets = [m for m in targets if m.resumes_at is None and m.asked_to_end_at is None]
         if not targets:

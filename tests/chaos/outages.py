@@ -45,7 +45,12 @@ class Outages:
         if self._under_way is None and self._spread and time.monotonic() >= self._cut_at:
             self.cut += self._case.cut()
             self._cut_at = self._next_cut()
-        if self._under_way is None and self._due and kills >= self._due[0] and time.monotonic() >= self._not_before:
+        if (
+            self._under_way is None
+            and self._due
+            and kills >= self._due[0]
+            and time.monotonic() >= self._not_before
+        ):
             del self._due[0]
             how = "shutdown" if sum(self.done.values()) % 2 else "crash"
             self.done[how] += 1

@@ -28,7 +28,8 @@ from flowfabric.model.waitpoint import (
 LANES = ("alpha", "beta")
 LEASE_MS = (400, 600)
 SETTINGS = Settings(
-    default_retry_policy=RetryPolicy(max_retries=3, backoff={"type": "fixed", "delay_ms": 60}), lease_reclaim_grace_ms=50
+    default_retry_policy=RetryPolicy(max_retries=3, backoff={"type": "fixed", "delay_ms": 60}),
+    lease_reclaim_grace_ms=50,
 )
 LOOPS = LoopSettings(
     lease_expiry_ms=150,
@@ -107,7 +108,9 @@ def flow(seed: int, number: int) -> SubmitFlowArgs:
     chain = rng.random() < 0.4
     nodes = [
         CreateExecutionArgs(
-            execution_id=ExecutionId.of(partition_of(ident, FLOW_PARTITIONS), UUID(int=rng.getrandbits(128), version=4)),
+            execution_id=ExecutionId.of(
+                partition_of(ident, FLOW_PARTITIONS), UUID(int=rng.getrandbits(128), version=4)
+            ),
             lane_id=rng.choice(LANES),
             input_payload=f"{FIRST_OF_FLOWS + 4 * number + at}:".encode(),
         )
@@ -115,8 +118,16 @@ def flow(seed: int, number: int) -> SubmitFlowArgs:
     ]
     ids = [node.execution_id for node in nodes]
     pairs = [(0, 1), (1, 2)] if chain else [(0, 3), (1, 3), (2, 3)]
-    edges = [GraphEdge(ids[up], ids[down], edge_id=UUID(int=rng.getrandbits(128), version=4)) for up, down in pairs]
-    return SubmitFlowArgs(flow_id=ident, nodes=nodes, edges=edges, policies={} if chain else {ids[3]: EdgePolicy.quorum(2)})
+    edges = [
+        GraphEdge(ids[up], ids[down], edge_id=UUID(int=rng.getrandbits(128), version=4))
+        for up, down in pairs
+    ]
+    return SubmitFlowArgs(
+        flow_id=ident,
+        nodes=nodes,
+        edges=edges,
+        policies={} if chain else {ids[3]: EdgePolicy.quorum(2)},
+    )
 
 
 def _ident(rng: Random) -> ExecutionId:
@@ -130,7 +141,12 @@ def _policy(rng: Random) -> dict[str, Any] | None:
     policy: dict[str, Any] = {
         "retry_policy": {
             "max_retries": rng.randint(0, 4),
-            "backoff": {"type": "exponential", "initial_delay_ms": rng.choice((0, 20, 80)), "max_delay_ms": 300, "jitter": True},
+            "backoff": {
+                "type": "exponential",
+                "initial_delay_ms": rng.choice((0, 20, 80)),
+                "max_delay_ms": 300,
+                "jitter": True,
+            },
         }
     }
     if roll < 0.5:
@@ -155,7 +171,15 @@ def step(seed: int, ordinal: int, epoch: int) -> Step:
     if ordinal >= FIRST_OF_PROBES:
         return Step("complete", 0.001, True, None, None, False, 0, 32)
     rng = Random(f"{seed}/step/{ordinal}/{epoch}")
-    ends = {"complete": 66, "fail": 12, "fail_for_good": 3, "delay": 7, "suspend": 8, "give_up": 2, "vanish": 2}
+    ends = {
+        "complete": 66,
+        "fail": 12,
+        "fail_for_good": 3,
+        "delay": 7,
+        "suspend": 8,
+        "give_up": 2,
+        "vanish": 2,
+    }
     end = rng.choices(tuple(ends), tuple(ends.values()))[0]
     pace = rng.random()
     longest = LEASE_MS[1] / 1000
@@ -168,11 +192,22 @@ def step(seed: int, ordinal: int, epoch: int) -> Step:
     progress = rng.randint(0, 100) if rng.random() < 0.3 else None
     brink_ms = rng.randint(-4, 12) if pace >= 0.96 else None
     return Step(
-        end, seconds, renews, brink_ms, progress, rng.random() < 0.1, rng.randint(0, 300), rng.choice((32, 32, 500, 5_000))
+        end,
+        seconds,
+        renews,
+        brink_ms,
+        progress,
+        rng.random() < 0.1,
+        rng.randint(0, 300),
+        rng.choice((32, 32, 500, 5_000)),
     )
 
 
-ON_ONE: tuple[Condition, ...] = (Single("a"), Single("a", "go"), Count(2, CountKind.DISTINCT_SOURCES, ("a",)))
+ON_ONE: tuple[Condition, ...] = (
+    Single("a"),
+    Single("a", "go"),
+    Count(2, CountKind.DISTINCT_SOURCES, ("a",)),
+)
 ON_TWO: tuple[Condition, ...] = (all_of_waitpoints("a", "b"), any_of_waitpoints("a", "b"))
 
 
@@ -191,7 +226,10 @@ def wait(seed: int, ordinal: int, epoch: int, now_ms: int, ahead: UUID | None) -
     rng = Random(f"{seed}/wait/{ordinal}/{epoch}")
     until = rng.choice(ON_ONE if ahead is not None else ON_ONE + ON_TWO)
     names = [UUID(int=rng.getrandbits(128), version=4) for _ in range(3)]
-    fresh = [FreshWaitpoint(name, key) for name, key in zip(names, "ab" if until in ON_TWO else "a", strict=False)]
+    fresh = [
+        FreshWaitpoint(name, key)
+        for name, key in zip(names, "ab" if until in ON_TWO else "a", strict=False)
+    ]
     timed = rng.random() < 0.3
     return SuspendArgs(
         suspension_id=names[2],

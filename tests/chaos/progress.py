@@ -23,7 +23,15 @@ from .task_plan import NAMESPACES, PROBE, TASK_LANES
 OVERDUE_MS, STAYS_MS = 20_000, 5_000
 PROBE_S = 20.0
 LOOK_EVERY_S = 1.0
-TIMERS = ("leased", "lost", "delayed", "attempt_timeout", "deadline", "suspension_timeout", "waitpoint_expiry")
+TIMERS = (
+    "leased",
+    "lost",
+    "delayed",
+    "attempt_timeout",
+    "deadline",
+    "suspension_timeout",
+    "waitpoint_expiry",
+)
 WORKERS = ("worker0", "worker1", "worker2")
 TASK_WORKERS = ("taskworker0", "taskworker1")
 
@@ -79,13 +87,20 @@ async def probe(engine: Engine, log: Log) -> None:
 
 def _targets() -> Iterator[tuple[str, str, str]]:
     yield from ((role, "default", lane) for role in WORKERS for lane in LANES)
-    yield from ((role, namespace, lane) for role in TASK_WORKERS for namespace in NAMESPACES for lane in TASK_LANES)
+    yield from (
+        (role, namespace, lane)
+        for role in TASK_WORKERS
+        for namespace in NAMESPACES
+        for lane in TASK_LANES
+    )
 
 
 def _probe(number: int, role: str, namespace: str, lane: str) -> CreateExecutionArgs:
     is_task = role in TASK_WORKERS
     needs = (probe_of(role), *([capability_of(PROBE)] if is_task else []))
-    payload = msgspec.json.encode({"n": number}) if is_task else f"{FIRST_OF_PROBES + number}:".encode()
+    payload = (
+        msgspec.json.encode({"n": number}) if is_task else f"{FIRST_OF_PROBES + number}:".encode()
+    )
     return CreateExecutionArgs(
         execution_id=ExecutionId.solo(lane),
         lane_id=lane,
@@ -93,14 +108,20 @@ def _probe(number: int, role: str, namespace: str, lane: str) -> CreateExecution
         execution_kind=PROBE if is_task else "default",
         input_payload=payload,
         payload_encoding="json" if is_task else None,
-        policy=ExecutionPolicy(routing_requirements=RoutingRequirements(required_capabilities=tuple(sorted(needs)))),
+        policy=ExecutionPolicy(
+            routing_requirements=RoutingRequirements(required_capabilities=tuple(sorted(needs)))
+        ),
     )
 
 
 def no_timer_is_overdue(seen: Evidence) -> Iterator[Violation]:
     for note in seen.history.notes:
         if note["op"] == "overdue":
-            yield Violation("I21", note["index"], f"its first timer is overdue by {note['late_ms']} ms in a healthy fleet")
+            yield Violation(
+                "I21",
+                note["index"],
+                f"its first timer is overdue by {note['late_ms']} ms in a healthy fleet",
+            )
 
 
 def every_worker_claims(seen: Evidence) -> Iterator[Violation]:
@@ -109,12 +130,24 @@ def every_worker_claims(seen: Evidence) -> Iterator[Violation]:
         if note["op"] != "probe":
             continue
         execution = seen.execution(note["execution"])
-        by = [e["worker_instance_id"] or "" for e in seen.leases(note["execution"]) if e["event_type"] in GRANTS]
+        by = [
+            e["worker_instance_id"] or ""
+            for e in seen.leases(note["execution"])
+            if e["event_type"] in GRANTS
+        ]
         if execution is None or execution.terminal_outcome != "success":
             state = "gone" if execution is None else execution.public_state
-            yield Violation("claims", note["role"], f"its probe of lane {note['lane']} is {state} after {PROBE_S:.0f} s")
+            yield Violation(
+                "claims",
+                note["role"],
+                f"its probe of lane {note['lane']} is {state} after {PROBE_S:.0f} s",
+            )
         elif not all(worker.startswith(f"{note['role']}-") for worker in by):
-            yield Violation("claims", note["role"], f"its probe of lane {note['lane']} was granted to {', '.join(by)}")
+            yield Violation(
+                "claims",
+                note["role"],
+                f"its probe of lane {note['lane']} was granted to {', '.join(by)}",
+            )
 
 
 PROGRESS_CHECKS = (no_timer_is_overdue, every_worker_claims)

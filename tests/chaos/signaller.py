@@ -11,7 +11,12 @@ from uuid import UUID, uuid5
 
 from flowfabric import Engine, EngineError
 from flowfabric.errors import TransportError
-from flowfabric.model.waitpoint import DeliverSignalArgs, SignalAccepted, SignalDuplicate, WaitpointListed
+from flowfabric.model.waitpoint import (
+    DeliverSignalArgs,
+    SignalAccepted,
+    SignalDuplicate,
+    WaitpointListed,
+)
 
 from .child import Setup, die
 from .logs import Log
@@ -41,7 +46,11 @@ class Signaller:
                 found = (await self._engine.list_open_waitpoints(limit=200)).items
             except EngineError:
                 found = []
-            open_ones = [each for each in found if each.waitpoint_key in KEYS and self._hears(each.waitpoint_id)]
+            open_ones = [
+                each
+                for each in found
+                if each.waitpoint_key in KEYS and self._hears(each.waitpoint_id)
+            ]
             chosen = self._rng.sample(open_ones, min(len(open_ones), AT_ONCE))
             await asyncio.gather(*(self._signal(each) for each in chosen))
             await asyncio.sleep(PAUSE_S)
@@ -55,7 +64,9 @@ class Signaller:
         self._sent[to.waitpoint_id] += 1
         delay = self._rng.choice(DELAYS_MS)
         try:
-            token = await self._engine.read_waitpoint_token(to.execution_id.partition_index, to.waitpoint_id)
+            token = await self._engine.read_waitpoint_token(
+                to.execution_id.partition_index, to.waitpoint_id
+            )
         except EngineError:
             return
         if token is None:
@@ -76,10 +87,16 @@ class Signaller:
         await asyncio.gather(*(self._deliver(args) for _ in range(times)))
 
     async def _deliver(self, args: DeliverSignalArgs) -> None:
-        facts = {"execution": args.execution_id, "waitpoint": str(args.waitpoint_id), "signal": str(args.signal_id)}
+        facts = {
+            "execution": args.execution_id,
+            "waitpoint": str(args.waitpoint_id),
+            "signal": str(args.signal_id),
+        }
         while not self._stop.is_set():
             try:
-                await self._log.call("signal", self._engine.deliver_signal(args), self._heard, **facts)
+                await self._log.call(
+                    "signal", self._engine.deliver_signal(args), self._heard, **facts
+                )
                 return
             except TransportError as error:
                 if not error.retryable:

@@ -9,13 +9,29 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4, uuid5
 
-from flowfabric import ClaimPolicy, CreateExecutionArgs, EngineError, ExecutionId, FailureClass, Worker, memory_engine
+from flowfabric import (
+    ClaimPolicy,
+    CreateExecutionArgs,
+    EngineError,
+    ExecutionId,
+    FailureClass,
+    Worker,
+    memory_engine,
+)
 from flowfabric.codec.event_cursor import BEGINNING
 from flowfabric.engine.events.subscriptions import Subscription
 from flowfabric.model.event import COMPLETION_EVENTS, LEASE_EVENTS
 from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
 from flowfabric.model.lease import Work
-from flowfabric.model.waitpoint import Count, CountKind, DeliverSignalArgs, FreshWaitpoint, Single, SuspendArgs, UsePending
+from flowfabric.model.waitpoint import (
+    Count,
+    CountKind,
+    DeliverSignalArgs,
+    FreshWaitpoint,
+    Single,
+    SuspendArgs,
+    UsePending,
+)
 from flowfabric.store.schema import TABLES
 from flowfabric.verify.snapshot import TABLES_READ
 
@@ -30,9 +46,17 @@ from .task_plan import MAIL, PURSE, PURSES
 from .tasks import tasks
 from .worker import failed, granted, observed, parked, renewed
 
-DONE, KEYED, TWIN, CANCELLED, REPLAYED, LOST, WAITED, EARLY = (ExecutionId.solo("lane") for _ in range(8))
-DIGESTS = {ident: f"{number:064x}" for number, ident in enumerate((DONE, KEYED, REPLAYED, LOST, WAITED, EARLY))}
-TASKS = {"south": ("in_time", "steps"), "north": ("steps", "doomed", *["spends_or_fails"] * (PURSE + 1))}
+DONE, KEYED, TWIN, CANCELLED, REPLAYED, LOST, WAITED, EARLY = (
+    ExecutionId.solo("lane") for _ in range(8)
+)
+DIGESTS = {
+    ident: f"{number:064x}"
+    for number, ident in enumerate((DONE, KEYED, REPLAYED, LOST, WAITED, EARLY))
+}
+TASKS = {
+    "south": ("in_time", "steps"),
+    "north": ("steps", "doomed", *["spends_or_fails"] * (PURSE + 1)),
+}
 Tables = dict[str, list[Any]]
 
 
@@ -41,17 +65,29 @@ class Sound:
 
     def __init__(self, folder: Path) -> None:
         self.engine = memory_engine(settings=SETTINGS)
-        self.driver, self.first, self.second = (Log(folder, name) for name in ("driver-1", "worker0-1", "worker1-1"))
+        self.driver, self.first, self.second = (
+            Log(folder, name) for name in ("driver-1", "worker0-1", "worker1-1")
+        )
         self.folder = folder
 
     async def run(self) -> tuple[Tables, History]:
-        for ident, key in ((DONE, None), (KEYED, "k"), (TWIN, "k"), (CANCELLED, None), (REPLAYED, None)):
+        for ident, key in (
+            (DONE, None),
+            (KEYED, "k"),
+            (TWIN, "k"),
+            (CANCELLED, None),
+            (REPLAYED, None),
+        ):
             await self._create(ident, key)
         cancel = CancelExecutionArgs(execution_id=CANCELLED)
         await self.driver.call("cancel", self.engine.cancel_execution(cancel), execution=CANCELLED)
         held = {work.execution_id: work for work in await self._claim(self.first, 30_000)}
-        await self._fenced(self.first, "renew", held[DONE], self.engine.renew(held[DONE].handle), renewed)
-        await self._fenced(self.first, "progress", held[DONE], self.engine.progress(held[DONE].handle, 50))
+        await self._fenced(
+            self.first, "renew", held[DONE], self.engine.renew(held[DONE].handle), renewed
+        )
+        await self._fenced(
+            self.first, "progress", held[DONE], self.engine.progress(held[DONE].handle, 50)
+        )
         for part in (*range(PARTS), 0):
             await self._append(self.first, held[DONE], part)
         await self._complete(self.first, held[DONE])
@@ -83,7 +119,10 @@ class Sound:
         client = Log(self.folder, "taskclient-1")
         for namespace, kinds in TASKS.items():
             log = Log(self.folder, f"taskworker{namespace}-1")
-            asking, working = tasks("memory://", namespace), tasks("memory://", namespace, "taskworker-1")
+            asking, working = (
+                tasks("memory://", namespace),
+                tasks("memory://", namespace, "taskworker-1"),
+            )
             asking.around, working.around = EngineLog(client).around, EngineLog(log).around
             for app in (asking, working):
                 app.use(self.engine)
@@ -94,7 +133,13 @@ class Sound:
                     run = await asking.tasks[kind].submit(n * PURSES, key=f"{namespace}-{n}")
                     outcome = await asking.results.of(run.id, 30.0)
                     value = None if outcome.result is None else outcome.result.decode()
-                    client.write("note", "saw", execution=run.id, outcome=outcome.terminal_outcome, value=value)
+                    client.write(
+                        "note",
+                        "saw",
+                        execution=run.id,
+                        outcome=outcome.terminal_outcome,
+                        value=value,
+                    )
             await asking.results.stop()
         await self.engine.shutdown_prepare()
 
@@ -107,9 +152,14 @@ class Sound:
         ahead = await self.engine.create_waitpoint(held[EARLY].handle, "a")
         await self._signal(EARLY, ahead.waitpoint_id, ahead.hmac_token, 1)
         until = Count(2, CountKind.DISTINCT_SOURCES, ("a",))
-        waits = {WAITED: (FreshWaitpoint(uuid4(), "a"), until), EARLY: (UsePending(ahead.waitpoint_id), Single("a"))}
+        waits = {
+            WAITED: (FreshWaitpoint(uuid4(), "a"), until),
+            EARLY: (UsePending(ahead.waitpoint_id), Single("a")),
+        }
         for ident, (waitpoint, condition) in waits.items():
-            args = SuspendArgs(suspension_id=uuid4(), waitpoints=[waitpoint], resume_condition=condition)
+            args = SuspendArgs(
+                suspension_id=uuid4(), waitpoints=[waitpoint], resume_condition=condition
+            )
             asked = self.engine.suspend(held[ident].handle, args)
             outcome = await self._fenced(self.first, "suspend", held[ident], asked, parked)
             if ident is WAITED:
@@ -118,7 +168,9 @@ class Sound:
         for number in (1, 1, 2):
             await self._signal(WAITED, bound.waitpoint_id, bound.waitpoint_token, number)
         (work,) = await self._claim(self.second, 30_000)
-        await self._fenced(self.second, "observe", work, self.engine.observe_signals(work.handle), observed)
+        await self._fenced(
+            self.second, "observe", work, self.engine.observe_signals(work.handle), observed
+        )
         await self._complete(self.second, work)
 
     async def _signal(self, ident: ExecutionId, waitpoint: UUID, token: str, number: int) -> None:
@@ -134,7 +186,9 @@ class Sound:
         await self.driver.call("signal", self.engine.deliver_signal(args), heard, **facts)
 
     async def _create(self, ident: ExecutionId, key: str | None) -> None:
-        created = self.engine.create_execution(CreateExecutionArgs(execution_id=ident, idempotency_key=key))
+        created = self.engine.create_execution(
+            CreateExecutionArgs(execution_id=ident, idempotency_key=key)
+        )
         await self.driver.call("create", created, made, asked=[(ident, key)])
 
     async def _claim(self, log: Log, ttl_ms: int) -> list[Work]:
@@ -149,10 +203,16 @@ class Sound:
     async def _append(self, log: Log, work: Work, part: int) -> None:
         frames = batch(work.lease_epoch, part)
         asked = self.engine.append_frames(work.handle, frames)
-        await self._fenced(log, "append", work, asked, appended, attempt=work.attempt_index, **sent(frames))
+        await self._fenced(
+            log, "append", work, asked, appended, attempt=work.attempt_index, **sent(frames)
+        )
 
-    async def _fenced(self, log: Log, op: str, work: Work, asked: Any, saw: Any = None, **facts: Any) -> Any:
-        return await log.call(op, asked, saw, execution=work.execution_id, epoch=work.lease_epoch, **facts)
+    async def _fenced(
+        self, log: Log, op: str, work: Work, asked: Any, saw: Any = None, **facts: Any
+    ) -> Any:
+        return await log.call(
+            op, asked, saw, execution=work.execution_id, epoch=work.lease_epoch, **facts
+        )
 
     async def _subscribe(self) -> None:
         """Two lives; the second is given again what came after the saved cursor."""
@@ -177,11 +237,15 @@ def alter(tables: Tables, table: str, ident: ExecutionId, **changes: Any) -> Non
     names = TABLES[table].names
     for at, row in enumerate(tables[table]):
         if row[names.index("execution_id")] == ident.uuid:
-            tables[table][at] = tuple(changes.get(name, value) for name, value in zip(names, row, strict=True))
+            tables[table][at] = tuple(
+                changes.get(name, value) for name, value in zip(names, row, strict=True)
+            )
 
 
 def rows_of(tables: Tables, table: str, ident: ExecutionId) -> list[Any]:
-    return [row for row in tables[table] if row[TABLES[table].names.index("execution_id")] == ident.uuid]
+    return [
+        row for row in tables[table] if row[TABLES[table].names.index("execution_id")] == ident.uuid
+    ]
 
 
 def call_of(history: History, op: str, ident: ExecutionId, verdict: str = "acknowledged") -> Any:
@@ -197,7 +261,11 @@ def again(history: History, op: str, ident: ExecutionId, **changes: Any) -> None
 
 def run_of(history: History, kind: str) -> Any:
     """The submission of the first run of a task."""
-    return next(call for call in history.of("create") if "runs" in call.facts and call.facts["runs"][0][1] == kind)
+    return next(
+        call
+        for call in history.of("create")
+        if "runs" in call.facts and call.facts["runs"][0][1] == kind
+    )
 
 
 def ident_of(history: History, kind: str) -> ExecutionId:

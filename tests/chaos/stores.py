@@ -155,8 +155,14 @@ class SqliteCase:
                 yield Violation(violation.invariant, violation.subject, f"{what}: {violation.says}")
         yield from _sound(self.path, "database")
         try:
-            if kept is not None and {t: set(r) for t, r in kept.items()} != {t: set(r) for t, r in self.tables().items()}:
-                yield Violation("recovery", self.path.name, "the recovered image differs from the database it was taken of")
+            if kept is not None and {t: set(r) for t, r in kept.items()} != {
+                t: set(r) for t, r in self.tables().items()
+            }:
+                yield Violation(
+                    "recovery",
+                    self.path.name,
+                    "the recovered image differs from the database it was taken of",
+                )
         except FlowFabricError as error:
             yield Violation("recovery", self.path.name, str(error))
         self.images = len(images)
@@ -181,8 +187,14 @@ class SqliteCase:
         page = int.from_bytes(head[14:16], "little") or 65_536
         page = 65_536 if page == 1 else page
         last, copied = int.from_bytes(head[16:20], "little"), int.from_bytes(head[96:100], "little")
-        first_byte, last_byte = (WAL_HEADER + frames * (page + FRAME_HEADER) for frames in (copied, last))
-        return [rng.randint(first_byte, last_byte) for _ in range(CUTS)] if last_byte > first_byte else []
+        first_byte, last_byte = (
+            WAL_HEADER + frames * (page + FRAME_HEADER) for frames in (copied, last)
+        )
+        return (
+            [rng.randint(first_byte, last_byte) for _ in range(CUTS)]
+            if last_byte > first_byte
+            else []
+        )
 
 
 def _beside(path: Path, suffix: str) -> Path:
@@ -202,7 +214,10 @@ def _sound(path: Path, what: str) -> Iterator[Violation]:
             said = db.execute(f"PRAGMA {pragma}").fetchall()
             if said != fine:
                 yield Violation(pragma, path.name, f"{what}: {said[:3]}")
-    except (sqlite3.Error, UnicodeDecodeError) as error:  # the text of an error names what is damaged
+    except (
+        sqlite3.Error,
+        UnicodeDecodeError,
+    ) as error:  # the text of an error names what is damaged
         yield Violation("recovery", path.name, f"{what}: {error}")
     finally:
         db.close()
@@ -226,7 +241,11 @@ class PostgresCase:
             raise
 
     def url_of(self, role: str) -> str:
-        return self.url.replace(f":{self._server.port}/", f":{self._wire.port}/") if role in WIRED else self.url
+        return (
+            self.url.replace(f":{self._server.port}/", f":{self._wire.port}/")
+            if role in WIRED
+            else self.url
+        )
 
     def cut(self) -> int:
         return self._wire.cut()
@@ -261,15 +280,25 @@ class PostgresCase:
         with psycopg.connect(self.url, autocommit=True) as db:
             for name in DURABLE:
                 if db.execute(f"SHOW {name}").fetchone() != ("on",):
-                    yield Violation("durability", name, "is switched off, so this run proves nothing")
+                    yield Violation(
+                        "durability", name, "is switched off, so this run proves nothing"
+                    )
             if not _is_quiet(db):
-                yield Violation("recovery", "server", f"statements of dead processes run on after {QUIET_S:.0f} s")
+                yield Violation(
+                    "recovery",
+                    "server",
+                    f"statements of dead processes run on after {QUIET_S:.0f} s",
+                )
         before = self.tables()
         self.take_down(crash=True)
         self.bring_up()
         after = self.tables()
         if {t: set(r) for t, r in before.items()} != {t: set(r) for t, r in after.items()}:
-            yield Violation("recovery", "server", "what was there before the last crash differs from what is there after it")
+            yield Violation(
+                "recovery",
+                "server",
+                "what was there before the last crash differs from what is there after it",
+            )
 
 
 def _is_quiet(db: psycopg.Connection[Any]) -> bool:

@@ -36,7 +36,12 @@ def as_line(event: Any) -> dict[str, Any]:
     if isinstance(event, CompletionEvent):
         return {**line, "outcome": event.outcome}
     assert isinstance(event, LeaseEvent)
-    return {**line, "type": event.kind, "epoch": event.lease_epoch, "worker": event.worker_instance_id}
+    return {
+        **line,
+        "type": event.kind,
+        "epoch": event.lease_epoch,
+        "worker": event.worker_instance_id,
+    }
 
 
 class Follower:

@@ -43,12 +43,17 @@ def ends(seen: Evidence) -> Table:
     told: dict[str, Counter[str]] = {}
     for ident, run in seen.runs.items():
         execution = seen.execution(ident)
-        outcome = execution.terminal_outcome if execution is not None else (run.ends or ("lost",))[0]
+        outcome = (
+            execution.terminal_outcome if execution is not None else (run.ends or ("lost",))[0]
+        )
         told.setdefault(run.kind, Counter())[outcome] += 1
     for execution in seen.world.executions.values():
         if execution.id not in seen.runs:
             told.setdefault("(plain)", Counter())[execution.terminal_outcome] += 1
-    return {kind: ", ".join(f"{n} {end}" for end, n in sorted(told[kind].items())) for kind in sorted(told, key=_rank)}
+    return {
+        kind: ", ".join(f"{n} {end}" for end, n in sorted(told[kind].items()))
+        for kind in sorted(told, key=_rank)
+    }
 
 
 def _rank(kind: str) -> tuple[bool, int]:
@@ -58,21 +63,32 @@ def _rank(kind: str) -> tuple[bool, int]:
 def work(seen: Evidence) -> Table:
     history, world = seen.history, seen.world
     leases = [event for events in world.leases.values() for event in events]
-    verdicts = {word: sum(call.verdict == word for call in history.calls) for word in ("acknowledged", "refused", "unknown")}
+    verdicts = {
+        word: sum(call.verdict == word for call in history.calls)
+        for word in ("acknowledged", "refused", "unknown")
+    }
     lost = "sibling_quorum"
     return {
         "calls": ", ".join(f"{count} {word}" for word, count in verdicts.items()),
-        "unknown outcomes told": sum(call.verdict == "unknown" and call.answered_ns > 0 for call in history.calls),
+        "unknown outcomes told": sum(
+            call.verdict == "unknown" and call.answered_ns > 0 for call in history.calls
+        ),
         "reconnects": reconnects(seen),
         "claims": sum(event["event_type"] in GRANTS for event in leases),
         "completes acknowledged": sum(1 for _ in history.of("complete")),
         "takeovers": sum(execution.lease_reclaim_count for execution in world.executions.values()),
-        "late writes refused": sum(_was_late(call) for call in history.of(*FENCED, verdict="refused")),
-        "refused right after a freeze": sum(_was_late(call) and _was_thawed(seen, call) for call in history.calls),
+        "late writes refused": sum(
+            _was_late(call) for call in history.of(*FENCED, verdict="refused")
+        ),
+        "refused right after a freeze": sum(
+            _was_late(call) and _was_thawed(seen, call) for call in history.calls
+        ),
         "steps recorded": sum(1 for _ in history.of("step")),
         "suspends, over at once": f"{_count(seen, 'suspend')}, {_count(seen, 'suspend', lambda r: r['outcome'] == 'met')}",
         "signals, resumes": f"{_count(seen, 'signal')}, {_count(seen, 'signal', lambda r: r['effect'] == MET)}",
-        "waits timed out": sum((s.close_reason or "").startswith("timed_out") for s in world.suspensions.values()),
+        "waits timed out": sum(
+            (s.close_reason or "").startswith("timed_out") for s in world.suspensions.values()
+        ),
         "frames acknowledged": sum(len(call.reply["ids"]) for call in history.of("append")),
         "flows, losers cancelled": f"{len(world.flows)}, "
         f"{sum((e.cancellation_reason or '').startswith(lost) for e in world.executions.values())}",
@@ -98,7 +114,9 @@ def show(title: str, table: Table) -> None:
         print(f"  {name:<30}{value}")
 
 
-def _count(seen: Evidence, op: str, wanted: Callable[[dict[str, Any]], bool] = lambda reply: True) -> int:
+def _count(
+    seen: Evidence, op: str, wanted: Callable[[dict[str, Any]], bool] = lambda reply: True
+) -> int:
     return sum(wanted(call.reply) for call in seen.history.of(op))
 
 
@@ -106,7 +124,10 @@ def _was_late(call: Call) -> bool:
     """A renewal that met its own execution's end was not late, only superfluous."""
     if call.verdict != "refused" or call.op not in FENCED:
         return False
-    return call.reply["code"] in LATE and (call.op, call.reply["code"]) != ("renew", "execution_not_active")
+    return call.reply["code"] in LATE and (call.op, call.reply["code"]) != (
+        "renew",
+        "execution_not_active",
+    )
 
 
 def _was_thawed(seen: Evidence, call: Call) -> bool:

@@ -41,9 +41,19 @@ def nobody_is_stuck(seen: Evidence) -> Iterator[Violation]:
         following = spans[at + 1][0] if at + 1 < len(spans) else last
         for instance, times in answers.items():
             until = up + int(PATIENCE_S * 1e9) + stopped[instance]
-            watched = instance.startswith("worker") and until < min(following, ends.get(instance, last))
-            if watched and min(times) < down and not any(up < answered <= until for answered in times):
-                yield Violation("stuck", instance, f"nothing came of it for {PATIENCE_S:.0f} s after restart {at + 1}")
+            watched = instance.startswith("worker") and until < min(
+                following, ends.get(instance, last)
+            )
+            if (
+                watched
+                and min(times) < down
+                and not any(up < answered <= until for answered in times)
+            ):
+                yield Violation(
+                    "stuck",
+                    instance,
+                    f"nothing came of it for {PATIENCE_S:.0f} s after restart {at + 1}",
+                )
 
 
 def _answers(seen: Evidence) -> dict[str, list[int]]:

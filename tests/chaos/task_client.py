@@ -44,7 +44,9 @@ class Client:
     async def run(self) -> None:
         """What an earlier life did not see through is done again: each run has a key, and a flow may be there twice."""
         trimming = asyncio.create_task(self._trim())
-        left = [order(self._setup.seed, n) for n in range(self._setup.tasks) if n not in self._finished]
+        left = [
+            order(self._setup.seed, n) for n in range(self._setup.tasks) if n not in self._finished
+        ]
         rate = self._setup.rate * self._setup.tasks / self._setup.executions
         running: list[asyncio.Task[None]] = []
         try:
@@ -72,7 +74,9 @@ class Client:
         options: dict[str, Any] = {"key": each.key, **SUBMITTED.get(each.kind, {})}
         if each.delay_ms and each.kind not in SUBMITTED:
             options["delay"] = f"{each.delay_ms}ms"
-        return (await self._apps[each.namespace].tasks[each.kind].submit(each.ordinal, **options)).id
+        return (
+            await self._apps[each.namespace].tasks[each.kind].submit(each.ordinal, **options)
+        ).id
 
     async def _flow(self, each: Order) -> list[ExecutionId]:
         """Two of three are enough: they are there, or they cannot be."""
@@ -96,21 +100,29 @@ class Client:
             if outcome.public_state in WAITING:
                 await self._attend(each, engine, ident)
             with suppress(TimeoutError, NotFound):
-                await app.results.of(ident, LOOK_S if each.kind in ANSWERS or each.kind in CANCELLED else 5.0)
+                await app.results.of(
+                    ident, LOOK_S if each.kind in ANSWERS or each.kind in CANCELLED else 5.0
+                )
         if outcome is not None:
             value = None if outcome.result is None else outcome.result.decode()
-            self._log.write("note", "saw", execution=ident, outcome=outcome.terminal_outcome, value=value)
+            self._log.write(
+                "note", "saw", execution=ident, outcome=outcome.terminal_outcome, value=value
+            )
 
     async def _attend(self, each: Order, engine: Engine, ident: ExecutionId) -> None:
         with suppress(NotFound):
             if each.kind in CANCELLED:
-                await engine.cancel_execution(CancelExecutionArgs(execution_id=ident, reason="by plan"))
+                await engine.cancel_execution(
+                    CancelExecutionArgs(execution_id=ident, reason="by plan")
+                )
             if each.kind in ANSWERS:
                 for waitpoint in (await engine.list_pending_waitpoints(ident)).items:
                     for name, who in ANSWERS[each.kind]:
                         await self._answer(engine, ident, waitpoint.waitpoint_id, name, who)
 
-    async def _answer(self, engine: Engine, ident: ExecutionId, waitpoint: UUID, name: str, who: str) -> None:
+    async def _answer(
+        self, engine: Engine, ident: ExecutionId, waitpoint: UUID, name: str, who: str
+    ) -> None:
         token = await engine.read_waitpoint_token(ident.partition_index, waitpoint)
         if token is None:
             return

@@ -31,14 +31,18 @@ def results_are_right(seen: Evidence) -> Iterator[Violation]:
         if outcome == "success" and run.kind in RIGHT_RESULTS:
             found = json.loads(value) if value else None
             if not RIGHT_RESULTS[run.kind](argument(run.payload), found):
-                yield Violation("wrong result", ident, f"{run.kind} of {argument(run.payload)} returned {value}")
+                yield Violation(
+                    "wrong result", ident, f"{run.kind} of {argument(run.payload)} returned {value}"
+                )
 
 
 def runs_ended_once(seen: Evidence) -> Iterator[Violation]:
     """By what the subscriber was told, for runs that are forgotten as well."""
     for ident, run in seen.runs.items():
         if len(run.ends) > 1:
-            yield Violation("ended twice", ident, f"{run.kind} was told to have ended {' and '.join(run.ends)}")
+            yield Violation(
+                "ended twice", ident, f"{run.kind} was told to have ended {' and '.join(run.ends)}"
+            )
 
 
 def seen_ends_stand(seen: Evidence) -> Iterator[Violation]:
@@ -48,9 +52,17 @@ def seen_ends_stand(seen: Evidence) -> Iterator[Violation]:
             run, execution = seen.runs[note["execution"]], seen.execution(note["execution"])
             stands = {*run.ends, *(() if execution is None else (execution.terminal_outcome,))}
             if stands - {note["outcome"]}:
-                yield Violation("I3", note["execution"], f"was seen to be {note['outcome']}, and is {', '.join(sorted(stands))}")
-            if execution is not None and (execution.result or b"").decode() != (note["value"] or ""):
-                yield Violation("I3", note["execution"], f"its result was seen to be {note['value']}")
+                yield Violation(
+                    "I3",
+                    note["execution"],
+                    f"was seen to be {note['outcome']}, and is {', '.join(sorted(stands))}",
+                )
+            if execution is not None and (execution.result or b"").decode() != (
+                note["value"] or ""
+            ):
+                yield Violation(
+                    "I3", note["execution"], f"its result was seen to be {note['value']}"
+                )
 
 
 def steps_are_kept(seen: Evidence) -> Iterator[Violation]:
@@ -64,13 +76,23 @@ def steps_are_kept(seen: Evidence) -> Iterator[Violation]:
                 told[call.execution, call.facts["position"]].add(call.reply["value"])
     for (ident, position), values in told.items():
         if len(values) > 1 or not values <= asked[ident, position]:
-            yield Violation("lost step", ident, f"position {position} was told to be {sorted(values)}")
+            yield Violation(
+                "lost step", ident, f"position {position} was told to be {sorted(values)}"
+            )
     for ident, (outcome, value) in _seen_or_stored(seen).items():
-        if seen.runs[ident].kind == "steps" and outcome == "success" and not seen.runs[ident].forgotten:
+        if (
+            seen.runs[ident].kind == "steps"
+            and outcome == "success"
+            and not seen.runs[ident].forgotten
+        ):
             parts = {json.dumps(part) for part in json.loads(value)["steps"]}
             sent = {value for (of, _), values in asked.items() if of == ident for value in values}
             if parts - sent:
-                yield Violation("lost step", ident, f"its result has {sorted(parts - sent)}, which no step was recorded with")
+                yield Violation(
+                    "lost step",
+                    ident,
+                    f"its result has {sorted(parts - sent)}, which no step was recorded with",
+                )
 
 
 def budgets_admit_exactly(seen: Evidence) -> Iterator[Violation]:
@@ -86,21 +108,33 @@ def budgets_admit_exactly(seen: Evidence) -> Iterator[Violation]:
     for (namespace, purse), each in spent.items():
         right = min(PURSE, len(each))
         if None not in each and sum(map(bool, each)) != right:
-            yield Violation("I13", f"{namespace}: {purse}", f"{sum(map(bool, each))} of {len(each)} runs spent, right is {right}")
+            yield Violation(
+                "I13",
+                f"{namespace}: {purse}",
+                f"{sum(map(bool, each))} of {len(each)} runs spent, right is {right}",
+            )
 
 
 def no_run_crosses(seen: Evidence) -> Iterator[Violation]:
     """Every lease was granted to a worker of the run's own namespace, and every run is stored in the one it was submitted to."""
-    serves = {note["worker"]: note["namespace"] for note in seen.history.notes if note["op"] == "serves"}
+    serves = {
+        note["worker"]: note["namespace"] for note in seen.history.notes if note["op"] == "serves"
+    }
     for line in stream_of(seen.history, LEASE_EVENTS)[0]:
         run = seen.runs.get(line["execution"])
         lives, works = HOME if run is None else run.namespace, serves.get(line["worker"], HOME)
         if line["type"] in GRANTS and lives != works:
-            yield Violation("I24", line["execution"], f"of namespace {lives}, was granted to {line['worker']} of {works}")
+            yield Violation(
+                "I24",
+                line["execution"],
+                f"of namespace {lives}, was granted to {line['worker']} of {works}",
+            )
     for execution in seen.world.executions.values():
         submitted = seen.runs[execution.id].namespace if execution.id in seen.runs else HOME
         if execution.namespace != submitted:
-            yield Violation("I24", execution.id, f"was submitted to {submitted} and is in {execution.namespace}")
+            yield Violation(
+                "I24", execution.id, f"was submitted to {submitted} and is in {execution.namespace}"
+            )
 
 
 def _outcome(seen: Evidence, ident: str, run: TaskRun) -> str:

@@ -21,7 +21,11 @@ PURSES, PURSE = 2, 3
 """Budgets of each kind, and what one spends: so many runs may spend, and all others are refused."""
 PARENTS = ("family", "broken_family", "leaver")
 QUORUM, HOPELESS, PROBE, BLOCKS = "quorum flow", "hopeless flow", "probe", "blocks"
-SPENDERS = {"spends_or_fails": "failed", "spends_or_waits": "cancelled", "spends_or_says": "success"}
+SPENDERS = {
+    "spends_or_fails": "failed",
+    "spends_or_waits": "cancelled",
+    "spends_or_says": "success",
+}
 """How a run ends that is refused by its budget: the action of the budget decides, or the task does."""
 
 
@@ -63,7 +67,20 @@ SHARES = {
     HOPELESS: 3,
 }
 RIGHT_ENDS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("steps", "timed", "slow_once", "flaky", "in_time", "metered", "family", "blocks", "detached"), ("success",)),
+    **dict.fromkeys(
+        (
+            "steps",
+            "timed",
+            "slow_once",
+            "flaky",
+            "in_time",
+            "metered",
+            "family",
+            "blocks",
+            "detached",
+        ),
+        ("success",),
+    ),
     **dict.fromkeys(("approved", "approved_by_two", "unanswered", "joins", PROBE), ("success",)),
     **dict.fromkeys(("doomed", "rejected", "broken_family"), ("failed",)),
     **dict.fromkeys(("never_ready", "overdue"), ("expired",)),
@@ -84,7 +101,18 @@ RIGHT_RESULTS: dict[str, Callable[[int, Any], bool]] = {
     "spends_or_says": lambda n, found: found in ("spent", "refused"),
     **dict.fromkeys(("spends_or_fails", "spends_or_waits"), lambda n, found: found == "spent"),
     **dict.fromkeys(
-        ("timed", "slow_once", "flaky", "in_time", "metered", "blocks", "detached", "racer", "joins", PROBE),
+        (
+            "timed",
+            "slow_once",
+            "flaky",
+            "in_time",
+            "metered",
+            "blocks",
+            "detached",
+            "racer",
+            "joins",
+            PROBE,
+        ),
         lambda n, found: found == n,
     ),
 }
@@ -94,7 +122,9 @@ RIGHT_RESULTS: dict[str, Callable[[int, Any], bool]] = {
 def order(seed: int, ordinal: int) -> Order:
     rng = Random(f"{seed}/order/{ordinal}")
     kind = BLOCKS if ordinal % 40 == 3 else rng.choices(tuple(SHARES), tuple(SHARES.values()))[0]
-    return Order(ordinal, rng.choice(NAMESPACES), kind, rng.randint(50, 1_500) if rng.random() < 0.1 else 0)
+    return Order(
+        ordinal, rng.choice(NAMESPACES), kind, rng.randint(50, 1_500) if rng.random() < 0.1 else 0
+    )
 
 
 def purse_of(kind: str, ordinal: int) -> str:

@@ -45,7 +45,14 @@ async def main(setup: Setup, engine: Engine, log: Log, stop: asyncio.Event) -> N
             app = tasks(setup.url, namespace, setup.instance, partial(_blocks, setup, log))
             app.around = around
             await entered(stack, app)
-            worker = Worker(app, lease=LEASE_S, grace=2, loops=LOOPS, worker_id=role, capabilities=[probe_of(role)])
+            worker = Worker(
+                app,
+                lease=LEASE_S,
+                grace=2,
+                loops=LOOPS,
+                worker_id=role,
+                capabilities=[probe_of(role)],
+            )
             worker.instance_id = f"{setup.instance}.{namespace}"
             log.write("note", "serves", worker=worker.instance_id, namespace=namespace)
             await entered(stack, worker)

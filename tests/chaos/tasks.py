@@ -16,15 +16,24 @@ from .task_plan import BLOCKED_S, JOBS, MAIL, PURSE, PURSES, SPENDERS, purse_of
 
 OFTEN = Retry(max=50, backoff="fixed", base="50ms")
 FOREVER_S = 600.0
-ACTIONS = {"spends_or_fails": HardLimitAction.FAIL_EXECUTION, "spends_or_waits": HardLimitAction.SUSPEND_EXECUTION}
+ACTIONS = {
+    "spends_or_fails": HardLimitAction.FAIL_EXECUTION,
+    "spends_or_waits": HardLimitAction.SUSPEND_EXECUTION,
+}
 
 
-def tasks(url: str, namespace: str, instance: str = "", blocks_now: Callable[[], bool] = lambda: False) -> App:
+def tasks(
+    url: str, namespace: str, instance: str = "", blocks_now: Callable[[], bool] = lambda: False
+) -> App:
     """What a step comes to names the process that ran it. `blocks_now` says whether the event loop is blocked when planned."""
     app = App(url, name="chaos", namespace=namespace, settings=SETTINGS)
     for kind in SPENDERS:
         for number in range(PURSES):
-            app.budget(purse_of(kind, number), hard={"coins": PURSE}, on_hard_limit=ACTIONS.get(kind, HardLimitAction.REJECT))
+            app.budget(
+                purse_of(kind, number),
+                hard={"coins": PURSE},
+                on_hard_limit=ACTIONS.get(kind, HardLimitAction.REJECT),
+            )
     app.quota("narrow", requests=20, per="1s", concurrent=3)
     _alone(app, instance, blocks_now)
     _limited(app)
@@ -131,7 +140,9 @@ def _asking(app: App) -> None:
 
     @app.task(lane=MAIL)
     async def approved_by_two(ctx: Context, n: int) -> str:
-        return " and ".join(sorted(answer.by for answer in (await ctx.approval("question", need=2)).answers))
+        return " and ".join(
+            sorted(answer.by for answer in (await ctx.approval("question", need=2)).answers)
+        )
 
     @app.task(lane=JOBS, retry=OFTEN)
     async def rejected(ctx: Context, n: int) -> str:

@@ -85,7 +85,10 @@ def late_by_the_logs_alone(tables: Tables, history: History) -> None:
 def expired_lease_was_accepted(tables: Tables, history: History) -> None:
     """Nobody took over, but the lease had run out."""
     for call in history.of("claim"):
-        call.reply["granted"] = [(ident, epoch, 1 if ident == KEYED else until) for ident, epoch, until in call.reply["granted"]]
+        call.reply["granted"] = [
+            (ident, epoch, 1 if ident == KEYED else until)
+            for ident, epoch, until in call.reply["granted"]
+        ]
 
 
 def key_has_two_executions(tables: Tables, history: History) -> None:
@@ -127,7 +130,14 @@ def replay_did_not_happen(tables: Tables, history: History) -> None:
 
 
 def something_is_left(tables: Tables, history: History) -> None:
-    alter(tables, "ff_exec_core", DONE, lifecycle_phase="runnable", public_state="waiting", terminal_outcome="none")
+    alter(
+        tables,
+        "ff_exec_core",
+        DONE,
+        lifecycle_phase="runnable",
+        public_state="waiting",
+        terminal_outcome="none",
+    )
 
 
 def ended_twice(tables: Tables, history: History) -> None:
@@ -175,7 +185,9 @@ def engine_called_it_a_bug(tables: Tables, history: History) -> None:
 
 
 def signal_is_missing(tables: Tables, history: History) -> None:
-    tables["ff_signal"] = [row for row in tables["ff_signal"] if row not in rows_of(tables, "ff_signal", WAITED)]
+    tables["ff_signal"] = [
+        row for row in tables["ff_signal"] if row not in rows_of(tables, "ff_signal", WAITED)
+    ]
 
 
 def signal_was_told_of_twice(tables: Tables, history: History) -> None:
@@ -195,7 +207,15 @@ def resume_was_not_told(tables: Tables, history: History) -> None:
 
 
 def resume_was_undone(tables: Tables, history: History) -> None:
-    alter(tables, "ff_waitpoint_pending", WAITED, state="active", close_reason=None, closed_at_ms=None, satisfied_at_ms=None)
+    alter(
+        tables,
+        "ff_waitpoint_pending",
+        WAITED,
+        state="active",
+        close_reason=None,
+        closed_at_ms=None,
+        satisfied_at_ms=None,
+    )
 
 
 def still_suspended(tables: Tables, history: History) -> None:
@@ -283,10 +303,14 @@ PLANTED: dict[Callable[[Tables, History], None], str] = {
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
-def test_a_planted_violation_is_caught(sound: tuple[Tables, History], plant: Callable[[Tables, History], None]) -> None:
+def test_a_planted_violation_is_caught(
+    sound: tuple[Tables, History], plant: Callable[[Tables, History], None]
+) -> None:
     tables, history = deepcopy(sound)
     plant(tables, history)
-    assert PLANTED[plant] in {violation.invariant for violation in check(Evidence.of(tables, history))}
+    assert PLANTED[plant] in {
+        violation.invariant for violation in check(Evidence.of(tables, history))
+    }
 
 
 def test_a_line_cut_short_by_a_kill_is_not_read(tmp_path: Path) -> None:
@@ -304,7 +328,9 @@ async def crashed(folder: Path) -> SqliteCase:
     origin.path.parent.mkdir()
     engine = await open_engine(origin.url)
     for _ in range(50):
-        await engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId.solo("lane"), input_payload=b"x" * 500))
+        await engine.create_execution(
+            CreateExecutionArgs(execution_id=ExecutionId.solo("lane"), input_payload=b"x" * 500)
+        )
     for path in origin.path.parent.iterdir():
         shutil.copyfile(path, folder / path.name)
     await engine.close()
@@ -326,7 +352,10 @@ def test_a_damaged_file_is_caught(tmp_path: Path, at: int) -> None:
     for page in range(at, len(damaged), 4_096):
         damaged[page : page + 64] = b"\xff" * 64
     case.path.write_bytes(damaged)
-    assert {violation.invariant for violation in case.survives(Random(1))} & {"recovery", "integrity_check"}
+    assert {violation.invariant for violation in case.survives(Random(1))} & {
+        "recovery",
+        "integrity_check",
+    }
 
 
 async def _checkpointed(case: SqliteCase) -> None:

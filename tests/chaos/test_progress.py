@@ -23,7 +23,14 @@ from .sound import CANCELLED, DONE, LOST, Tables, call_of
 
 
 def probe_note(ident: ExecutionId, role: str) -> dict[str, Any]:
-    return {"instance": "probes-1", "op": "probe", "t": 1, "execution": str(ident), "role": role, "lane": "default"}
+    return {
+        "instance": "probes-1",
+        "op": "probe",
+        "t": 1,
+        "execution": str(ident),
+        "role": role,
+        "lane": "default",
+    }
 
 
 def test_a_probe_that_its_worker_ran_is_no_violation(sound: tuple[Tables, History]) -> None:
@@ -45,13 +52,24 @@ def probe_is_gone(tables: Tables, history: History) -> None:
 
 
 def timer_is_overdue(tables: Tables, history: History) -> None:
-    history.notes.append({"instance": "timers-1", "op": "overdue", "t": 1, "index": "delayed", "late_ms": 20_001})
+    history.notes.append(
+        {"instance": "timers-1", "op": "overdue", "t": 1, "index": "delayed", "late_ms": 20_001}
+    )
 
 
 def frozen_process_was_heard(tables: Tables, history: History) -> None:
     """The lease was taken over while its process was frozen; what the process sent when it went on was accepted."""
     late = call_of(history, "complete", LOST, "refused")
-    history.notes.append({"instance": "nemesis-1", "op": "freeze", "t": 1, "target": late.instance, "seconds": "1", "led": False})
+    history.notes.append(
+        {
+            "instance": "nemesis-1",
+            "op": "freeze",
+            "t": 1,
+            "target": late.instance,
+            "seconds": "1",
+            "led": False,
+        }
+    )
     late.verdict = "acknowledged"
 
 
@@ -65,10 +83,14 @@ PLANTED: dict[Callable[[Tables, History], None], str] = {
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
-def test_a_planted_violation_is_caught(sound: tuple[Tables, History], plant: Callable[[Tables, History], None]) -> None:
+def test_a_planted_violation_is_caught(
+    sound: tuple[Tables, History], plant: Callable[[Tables, History], None]
+) -> None:
     tables, history = deepcopy(sound)
     plant(tables, history)
-    assert PLANTED[plant] in {violation.invariant for violation in check(Evidence.of(tables, history))}
+    assert PLANTED[plant] in {
+        violation.invariant for violation in check(Evidence.of(tables, history))
+    }
 
 
 @pytest.mark.parametrize(
@@ -81,12 +103,18 @@ def test_a_planted_violation_is_caught(sound: tuple[Tables, History], plant: Cal
     ],
 )
 async def test_a_timer_is_overdue_when_nothing_moves_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks_ms: list[int], told: list[str], worst_ms: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    looks_ms: list[int],
+    told: list[str],
+    worst_ms: int,
 ) -> None:
     monkeypatch.setattr(progress, "LOOK_EVERY_S", 0.0)
     now = [1_000_000]
     engine = memory_engine(lambda: now[0])
-    await engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId.solo("lane"), delay_until=1_000_100))
+    await engine.create_execution(
+        CreateExecutionArgs(execution_id=ExecutionId.solo("lane"), delay_until=1_000_100)
+    )
     timers = Timers(Log(tmp_path, "timers-1"))
     for look_ms in looks_ms:
         now[0] = 1_000_000 + look_ms
@@ -96,19 +124,29 @@ async def test_a_timer_is_overdue_when_nothing_moves_it(
     await engine.close()
 
 
-def test_times_of_a_store_whose_clock_was_set_are_not_compared(sound: tuple[Tables, History]) -> None:
+def test_times_of_a_store_whose_clock_was_set_are_not_compared(
+    sound: tuple[Tables, History],
+) -> None:
     """What the logs tell is: their order does not depend on a wall clock."""
     tables, history = deepcopy(sound)
     late = call_of(history, "complete", LOST, "refused")
     late.op, late.verdict = "progress", "acknowledged"
-    history.notes.append({"instance": "nemesis-1", "op": "clock", "t": 0, "wrong_ms": -9_000, "event": 0})
-    assert "stale accepted" in {violation.invariant for violation in check(Evidence.of(tables, history))}
+    history.notes.append(
+        {"instance": "nemesis-1", "op": "clock", "t": 0, "wrong_ms": -9_000, "event": 0}
+    )
+    assert "stale accepted" in {
+        violation.invariant for violation in check(Evidence.of(tables, history))
+    }
     history.calls[:] = [call for call in history.calls if call.op != "claim"]
-    assert "stale accepted" not in {violation.invariant for violation in check(Evidence.of(tables, history))}
+    assert "stale accepted" not in {
+        violation.invariant for violation in check(Evidence.of(tables, history))
+    }
 
 
 @pytest.mark.meets("clock_step")
-def test_a_store_takes_a_clock_that_is_set_forward_but_not_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_takes_a_clock_that_is_set_forward_but_not_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monotonic = [0]
     monkeypatch.setattr(time, "monotonic_ns", lambda: monotonic[0])
     clock = SetClock(tmp_path)

@@ -17,18 +17,32 @@ def evidence(answered: tuple[int, ...], *notes: tuple[str, int]) -> Evidence:
     """A worker with answers at these seconds and what befell it, another that is always at work, and two restarts."""
     history = History([], [], [])
     for down, up in RESTARTS:
-        history.notes += [{"instance": "outages-1", "op": op, "t": at * 10**9} for op, at in (("down", down), ("up", up))]
+        history.notes += [
+            {"instance": "outages-1", "op": op, "t": at * 10**9}
+            for op, at in (("down", down), ("up", up))
+        ]
     history.notes += [
-        {"instance": "nemesis-1", "op": op, "t": at * 10**9, "target": "worker0-1", "seconds": "3.00"} for op, at in notes
+        {
+            "instance": "nemesis-1",
+            "op": op,
+            "t": at * 10**9,
+            "target": "worker0-1",
+            "seconds": "3.00",
+        }
+        for op, at in notes
     ]
     for instance, seconds in (("worker0-1", answered), ("worker1-1", range(100))):
         for second in seconds:
             at = second * 10**9
-            history.calls.append(Call(instance, "claim", {}, at, 0, "acknowledged", at, {"granted": []}))
+            history.calls.append(
+                Call(instance, "claim", {}, at, 0, "acknowledged", at, {"granted": []})
+            )
     return Evidence.of({table: [] for table in TABLES_READ}, history)
 
 
-@pytest.mark.parametrize("answered", [(5,), (5, 30, 62), (5, 12, 59)], ids=["never", "late", "not_again"])
+@pytest.mark.parametrize(
+    "answered", [(5,), (5, 30, 62), (5, 12, 59)], ids=["never", "late", "not_again"]
+)
 def test_who_does_not_come_back_is_stuck(answered: tuple[int, ...]) -> None:
     assert {violation.subject for violation in nobody_is_stuck(evidence(answered))} == {"worker0-1"}
 
@@ -44,7 +58,9 @@ def test_who_does_not_come_back_is_stuck(answered: tuple[int, ...]) -> None:
     ],
     ids=["in_time", "born_later", "killed", "asked_to_end", "stopped_meanwhile"],
 )
-def test_who_had_no_chance_or_used_it_is_not(answered: tuple[int, ...], notes: tuple[tuple[str, int], ...]) -> None:
+def test_who_had_no_chance_or_used_it_is_not(
+    answered: tuple[int, ...], notes: tuple[tuple[str, int], ...]
+) -> None:
     assert list(nobody_is_stuck(evidence(answered, *notes))) == []
 
 

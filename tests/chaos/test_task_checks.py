@@ -18,11 +18,17 @@ from .sound import Tables, alter, ident_of, rows_of, run_of
 EXEC = "ff_exec_core"
 
 
-def test_a_run_that_is_forgotten_is_judged_by_what_was_told_of_it(sound: tuple[Tables, History]) -> None:
+def test_a_run_that_is_forgotten_is_judged_by_what_was_told_of_it(
+    sound: tuple[Tables, History],
+) -> None:
     seen = Evidence.of(*sound)
     forgotten = [run for run in seen.runs.values() if run.forgotten]
-    assert [(run.kind, run.namespace, run.ends) for run in forgotten] == [("in_time", "south", ("success",))]
-    assert not [call for call in seen.history.calls if call.execution == ident_of(sound[1], "in_time")]
+    assert [(run.kind, run.namespace, run.ends) for run in forgotten] == [
+        ("in_time", "south", ("success",))
+    ]
+    assert not [
+        call for call in seen.history.calls if call.execution == ident_of(sound[1], "in_time")
+    ]
 
 
 def run_is_lost(tables: Tables, history: History) -> None:
@@ -45,11 +51,24 @@ def _untold(history: History, ident: str) -> None:
 
 
 def crash_cost_the_run(tables: Tables, history: History) -> None:
-    alter(tables, EXEC, ident_of(history, "steps"), terminal_outcome="expired", public_state="expired", result=None)
+    alter(
+        tables,
+        EXEC,
+        ident_of(history, "steps"),
+        terminal_outcome="expired",
+        public_state="expired",
+        result=None,
+    )
 
 
 def failure_became_a_success(tables: Tables, history: History) -> None:
-    alter(tables, EXEC, ident_of(history, "doomed"), terminal_outcome="success", public_state="completed")
+    alter(
+        tables,
+        EXEC,
+        ident_of(history, "doomed"),
+        terminal_outcome="success",
+        public_state="completed",
+    )
 
 
 def result_is_of_another_run(tables: Tables, history: History) -> None:
@@ -58,7 +77,11 @@ def result_is_of_another_run(tables: Tables, history: History) -> None:
 
 def forgotten_run_ended_twice(tables: Tables, history: History) -> None:
     gone = ident_of(history, "in_time")
-    life = next(life for life in history.lives if life.channel == COMPLETION_EVENTS and life.instance == "subscriber-2")
+    life = next(
+        life
+        for life in history.lives
+        if life.channel == COMPLETION_EVENTS and life.instance == "subscriber-2"
+    )
     at, line = next((at, line) for at, line in enumerate(life.events) if line["execution"] == gone)
     life.events.insert(at, {**line, "outcome": "Failure"})
 
@@ -113,7 +136,11 @@ PLANTED: dict[Callable[[Tables, History], None], str] = {
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
-def test_a_planted_violation_is_caught(sound: tuple[Tables, History], plant: Callable[[Tables, History], None]) -> None:
+def test_a_planted_violation_is_caught(
+    sound: tuple[Tables, History], plant: Callable[[Tables, History], None]
+) -> None:
     tables, history = deepcopy(sound)
     plant(tables, history)
-    assert PLANTED[plant] in {violation.invariant for violation in check(Evidence.of(tables, history))}
+    assert PLANTED[plant] in {
+        violation.invariant for violation in check(Evidence.of(tables, history))
+    }

@@ -31,7 +31,11 @@ def unheard(history: History, op: str, ident: ExecutionId) -> Any:
 
 def refused_delay_was_made(tables: Tables, history: History) -> None:
     refused = deepcopy(call_of(history, "complete", DONE))
-    refused.op, refused.verdict, refused.reply = "delay", "refused", {"code": "execution_not_active"}
+    refused.op, refused.verdict, refused.reply = (
+        "delay",
+        "refused",
+        {"code": "execution_not_active"},
+    )
     history.calls.append(refused)
     alter(tables, "ff_lease_event", DONE, event_type="revoked", reason="delayed", lease_epoch=1)
 
@@ -82,10 +86,14 @@ PLANTED: dict[Callable[[Tables, History], None], str] = {
 
 
 @pytest.mark.parametrize("plant", PLANTED, ids=lambda plant: plant.__name__)
-def test_a_planted_violation_is_caught(sound: tuple[Tables, History], plant: Callable[[Tables, History], None]) -> None:
+def test_a_planted_violation_is_caught(
+    sound: tuple[Tables, History], plant: Callable[[Tables, History], None]
+) -> None:
     tables, history = deepcopy(sound)
     plant(tables, history)
-    assert PLANTED[plant] in {violation.invariant for violation in check(Evidence.of(tables, history))}
+    assert PLANTED[plant] in {
+        violation.invariant for violation in check(Evidence.of(tables, history))
+    }
 
 
 def unheard_create(tables: Tables, history: History) -> None:
@@ -142,7 +150,9 @@ HARMLESS = (
 
 
 @pytest.mark.parametrize("change", HARMLESS, ids=lambda change: change.__name__)
-def test_what_nobody_heard_may_be_either(sound: tuple[Tables, History], change: Callable[[Tables, History], None]) -> None:
+def test_what_nobody_heard_may_be_either(
+    sound: tuple[Tables, History], change: Callable[[Tables, History], None]
+) -> None:
     tables, history = deepcopy(sound)
     change(tables, history)
     assert check(Evidence.of(tables, history)) == []

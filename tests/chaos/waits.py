@@ -22,7 +22,9 @@ def signals_stand(seen: Evidence) -> Iterator[Violation]:
         key = key_of(call.execution)
         name = UUID(call.reply.get("known", call.facts["signal"]))
         if name not in {signal.signal_id for signal in seen.world.signals.get(key, [])}:
-            yield Violation("lost signal", call.execution, f"signal {name} was acknowledged and is not stored")
+            yield Violation(
+                "lost signal", call.execution, f"signal {name} was acknowledged and is not stored"
+            )
         if call.reply["effect"] != "duplicate" and _told(seen, call.execution)[name] != 1:
             says = f"signal {name} was acknowledged and told of {_told(seen, call.execution)[name]} times"
             yield Violation("lost signal", call.execution, says)
@@ -43,7 +45,11 @@ def signals_were_sent(seen: Evidence) -> Iterator[Violation]:
             continue  # the engine itself wakes a parent
         for event in events:
             if not sent[event["signal_id"]] - {"refused"}:
-                yield Violation("I17", f"{partition}/{uuid}", f"signal {event['signal_id']} was refused or never sent")
+                yield Violation(
+                    "I17",
+                    f"{partition}/{uuid}",
+                    f"signal {event['signal_id']} was refused or never sent",
+                )
 
 
 def resumes_stand(seen: Evidence) -> Iterator[Violation]:
@@ -52,45 +58,79 @@ def resumes_stand(seen: Evidence) -> Iterator[Violation]:
         if call.reply["effect"] != MET:
             continue
         events = seen.world.heard.get(key_of(call.execution), [])
-        by = [event["event_type"] for event in events if event["signal_id"] == UUID(call.facts["signal"])]
+        by = [
+            event["event_type"]
+            for event in events
+            if event["signal_id"] == UUID(call.facts["signal"])
+        ]
         if by != [MET]:
-            yield Violation("lost resume", call.execution, f"signal {call.facts['signal']} let it go on, the events say {by}")
+            yield Violation(
+                "lost resume",
+                call.execution,
+                f"signal {call.facts['signal']} let it go on, the events say {by}",
+            )
         boxes = [
-            w for w in seen.world.waitpoints.get(key_of(call.execution), []) if str(w.waitpoint_id) == call.facts["waitpoint"]
+            w
+            for w in seen.world.waitpoints.get(key_of(call.execution), [])
+            if str(w.waitpoint_id) == call.facts["waitpoint"]
         ]
         if [box.close_reason for box in boxes] != ["resumed"]:
-            yield Violation("lost resume", call.execution, f"its waitpoint {call.facts['waitpoint']} was not closed by it")
+            yield Violation(
+                "lost resume",
+                call.execution,
+                f"its waitpoint {call.facts['waitpoint']} was not closed by it",
+            )
     for key, events in seen.world.heard.items():
         met = sum(event["event_type"] == MET for event in events)
         told = sum(event["outcome"] == "resumable" for event in seen.world.completions.get(key, []))
         if met != told:
-            yield Violation("lost resume", f"{key[0]}/{key[1]}", f"{met} signals let it go on, {told} times it was told")
+            yield Violation(
+                "lost resume",
+                f"{key[0]}/{key[1]}",
+                f"{met} signals let it go on, {told} times it was told",
+            )
 
 
 def nobody_waits_for_what_came(seen: Evidence) -> Iterator[Violation]:
     """Nothing is suspended whose condition is met."""
     for key, suspension in seen.world.suspensions.items():
         satisfied = tuple(json.loads(suspension.satisfied_set))
-        if suspension.is_open and conditions.is_met(conditions.decode(suspension.condition), satisfied):
-            yield Violation("still waits", f"{key[0]}/{key[1]}", "its condition is met, yet it is suspended")
+        if suspension.is_open and conditions.is_met(
+            conditions.decode(suspension.condition), satisfied
+        ):
+            yield Violation(
+                "still waits", f"{key[0]}/{key[1]}", "its condition is met, yet it is suspended"
+            )
 
 
 def enough_was_enough(seen: Evidence) -> Iterator[Violation]:
     """Who was told that enough had arrived had it arrive: its waitpoint is used up, and holds what was heard."""
     for call in seen.history.of("suspend"):
         if call.reply["outcome"] == "met":
-            boxes = [w for w in seen.world.waitpoints.get(key_of(call.execution), []) if str(w.waitpoint_id) == call.reply["on"]]
+            boxes = [
+                w
+                for w in seen.world.waitpoints.get(key_of(call.execution), [])
+                if str(w.waitpoint_id) == call.reply["on"]
+            ]
             if [(box.close_reason, box.signal_count > 0) for box in boxes] != [("resumed", True)]:
-                yield Violation("lost signal", call.execution, f"waitpoint {call.reply['on']} was said to have heard enough")
+                yield Violation(
+                    "lost signal",
+                    call.execution,
+                    f"waitpoint {call.reply['on']} was said to have heard enough",
+                )
 
 
 def what_was_seen_is_there(seen: Evidence) -> Iterator[Violation]:
     """Whoever went on was shown signals that are stored, or that of a timeout."""
     for call in seen.history.of("observe"):
-        stored = {str(signal.signal_id) for signal in seen.world.signals.get(key_of(call.execution), [])}
+        stored = {
+            str(signal.signal_id) for signal in seen.world.signals.get(key_of(call.execution), [])
+        }
         lost = set(call.reply["signals"]) - stored
         if lost:
-            yield Violation("lost signal", call.execution, f"was shown {sorted(lost)}, which are not stored")
+            yield Violation(
+                "lost signal", call.execution, f"was shown {sorted(lost)}, which are not stored"
+            )
 
 
 WAIT_CHECKS = (

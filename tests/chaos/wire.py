@@ -17,7 +17,9 @@ class Wire:
         self._server_port = server_port
         self._links: set[_Link] = set()
         self._loop = asyncio.new_event_loop()
-        self._listener = self._loop.run_until_complete(asyncio.start_server(self._carry, "127.0.0.1", 0))
+        self._listener = self._loop.run_until_complete(
+            asyncio.start_server(self._carry, "127.0.0.1", 0)
+        )
         self.port: int = self._listener.sockets[0].getsockname()[1]
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()

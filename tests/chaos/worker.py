@@ -10,7 +10,14 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
-from flowfabric import ClaimPolicy, Engine, EngineError, FailureClass, PostgresBackend, SqliteBackend
+from flowfabric import (
+    ClaimPolicy,
+    Engine,
+    EngineError,
+    FailureClass,
+    PostgresBackend,
+    SqliteBackend,
+)
 from flowfabric.errors import TransportError
 from flowfabric.model.attempt import RetryScheduled
 from flowfabric.model.lease import Handle, HandleKind, LeaseRenewal, Work
@@ -20,7 +27,20 @@ from flowfabric.store.clock import system_clock
 from .child import Setup, die
 from .frames import PARTS, WRITES_EVERY, appended, batch, sent
 from .logs import Log
-from .plan import AHEAD_MS, LANES, LEASE_MS, LOOPS, Step, ordinal_of, probe_of, result, starts_ahead, step, takes_the_next, wait
+from .plan import (
+    AHEAD_MS,
+    LANES,
+    LEASE_MS,
+    LOOPS,
+    Step,
+    ordinal_of,
+    probe_of,
+    result,
+    starts_ahead,
+    step,
+    takes_the_next,
+    wait,
+)
 
 SLOTS = 8
 CLAIM_WAIT_MS = 60
@@ -41,7 +61,9 @@ POINTS = (
 class Trap:
     """A life may be armed to end at one named point, the n-th time it comes by. `note` says so just before."""
 
-    def __init__(self, rng: Random, setup: Setup, log: Log, points: tuple[str, ...] = POINTS) -> None:
+    def __init__(
+        self, rng: Random, setup: Setup, log: Log, points: tuple[str, ...] = POINTS
+    ) -> None:
         self._point = rng.choice(points) if rng.random() < 0.3 else ""
         self._left = rng.randint(1, 12)
         self._after_s = rng.uniform(0, 0.006)
@@ -66,7 +88,9 @@ class Worker:
         self._rng, self._trap = rng, Trap(rng, setup, log)
         self._ttl_ms = rng.randint(*LEASE_MS)
         worker_id = setup.instance.rpartition("-")[0]
-        self._policy = ClaimPolicy(worker_id, setup.instance, lease_ttl_ms=self._ttl_ms, max_wait_ms=CLAIM_WAIT_MS)
+        self._policy = ClaimPolicy(
+            worker_id, setup.instance, lease_ttl_ms=self._ttl_ms, max_wait_ms=CLAIM_WAIT_MS
+        )
         self._able = (probe_of(worker_id),)
         self._renewed: dict[Handle, Work] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,9 +125,13 @@ class Worker:
             self._log.write("note", "surprise", says=repr(task.exception()))
 
     async def _claim(self, free: int) -> list[Work]:
-        claimed = self._engine.claim_many(self._rng.choice(LANES), self._able, self._policy, self._rng.randint(1, free))
+        claimed = self._engine.claim_many(
+            self._rng.choice(LANES), self._able, self._policy, self._rng.randint(1, free)
+        )
         try:
-            return await self._log.call("claim", claimed, granted, after=lambda: self._trap("after_claim"))
+            return await self._log.call(
+                "claim", claimed, granted, after=lambda: self._trap("after_claim")
+            )
         except EngineError:
             await asyncio.sleep(PAUSE_S)
             return []
@@ -115,7 +143,9 @@ class Worker:
 
     async def _renew_one(self, work: Work) -> None:
         try:
-            await self._call("renew", work, lambda: self._engine.renew(work.handle), renewed, "after_renew")
+            await self._call(
+                "renew", work, lambda: self._engine.renew(work.handle), renewed, "after_renew"
+            )
         except EngineError:
             self._renewed.pop(work.handle, None)  # lost; the work goes on and finds out at its end
 
@@ -126,13 +156,25 @@ class Worker:
         try:
             with contextlib.suppress(EngineError):
                 if work.handle.kind is HandleKind.RESUMED:
-                    await self._call("observe", work, lambda: self._engine.observe_signals(work.handle), observed)
+                    await self._call(
+                        "observe", work, lambda: self._engine.observe_signals(work.handle), observed
+                    )
                 if planned.progress is not None:
                     percent = planned.progress
-                    await self._call("progress", work, lambda: self._engine.progress(work.handle, percent, "under way"))
-                for part in range(PARTS if ordinal_of(work.input_payload) % WRITES_EVERY == 0 else 0):
+                    await self._call(
+                        "progress",
+                        work,
+                        lambda: self._engine.progress(work.handle, percent, "under way"),
+                    )
+                for part in range(
+                    PARTS if ordinal_of(work.input_payload) % WRITES_EVERY == 0 else 0
+                ):
                     await self._write(work, part, again=planned.again)
-            await asyncio.sleep(planned.seconds if planned.brink_ms is None else _until(work.lease_expires_at + planned.brink_ms))
+            await asyncio.sleep(
+                planned.seconds
+                if planned.brink_ms is None
+                else _until(work.lease_expires_at + planned.brink_ms)
+            )
             with contextlib.suppress(EngineError):
                 await self._end(work, planned)
         finally:
@@ -152,7 +194,13 @@ class Worker:
             case "fail" | "fail_for_good":
                 how = FailureClass.TRANSIENT if planned.end == "fail" else FailureClass.PERMANENT
                 for _ in range(1 + planned.again):
-                    await self._call("fail", work, lambda: engine.fail(handle, "by plan", how), failed, "after_fail")
+                    await self._call(
+                        "fail",
+                        work,
+                        lambda: engine.fail(handle, "by plan", how),
+                        failed,
+                        "after_fail",
+                    )
             case "delay":
                 until = await self._insist(engine.server_time_ms) + planned.delay_ms
                 await self._call("delay", work, lambda: engine.delay(handle, until))
@@ -162,7 +210,9 @@ class Worker:
                 for _ in range(1 + planned.again):
                     await self._call("give_up", work, lambda: engine.cancel(handle, "by plan"))
             case "vanish":
-                self._log.write("note", "vanish", execution=work.execution_id, epoch=work.lease_epoch)
+                self._log.write(
+                    "note", "vanish", execution=work.execution_id, epoch=work.lease_epoch
+                )
 
     async def _suspend(self, work: Work, planned: Step) -> None:
         """What had been signalled before may be enough; then the lease is still good, and the work is done."""
@@ -174,7 +224,9 @@ class Worker:
             await asyncio.sleep(planned.seconds)
         args = wait(self._setup.seed, ordinal, work.lease_epoch, now, ahead)
         for _ in range(1 + planned.again):
-            answer = await self._call("suspend", work, lambda: engine.suspend(work.handle, args), parked, "after_suspend")
+            answer = await self._call(
+                "suspend", work, lambda: engine.suspend(work.handle, args), parked, "after_suspend"
+            )
         if isinstance(answer, ConditionMet):
             await self._complete(work, planned)
 
@@ -190,7 +242,10 @@ class Worker:
 
         for _ in range(1 + planned.again):
             self._trap("before_complete")
-            if takes_the_next(self._setup.seed, ordinal_of(work.input_payload), work.lease_epoch) and not self._stop.is_set():
+            if (
+                takes_the_next(self._setup.seed, ordinal_of(work.input_payload), work.lease_epoch)
+                and not self._stop.is_set()
+            ):
                 await self._insist(lambda: self._turn(work, payload, facts))
             else:
                 await self._call("complete", work, complete, None, "after_complete", **facts)
@@ -198,10 +253,15 @@ class Worker:
     async def _turn(self, work: Work, payload: bytes, facts: dict[str, Any]) -> None:
         """An end and a claim in one call. What was claimed by one that failed is never learnt of."""
         log, lane = self._log, self._rng.choice(LANES)
-        ending, claiming = log.write("ask", "complete", **facts, **_whose(work)), log.write("ask", "claim")
+        ending, claiming = (
+            log.write("ask", "complete", **facts, **_whose(work)),
+            log.write("ask", "claim"),
+        )
         self._trap("during_complete")
         try:
-            (answer,), works = await self._engine.complete_and_claim([(work.handle, payload)], lane, self._able, self._policy, 1)
+            (answer,), works = await self._engine.complete_and_claim(
+                [(work.handle, payload)], lane, self._able, self._policy, 1
+            )
         except EngineError as error:
             log.refused("complete", ending, error)
             raise
@@ -217,10 +277,18 @@ class Worker:
             raise answer
 
     async def _call(
-        self, op: str, work: Work, asked: Callable[[], Awaitable[Any]], saw: Any = None, point: str = "", **facts: Any
+        self,
+        op: str,
+        work: Work,
+        asked: Callable[[], Awaitable[Any]],
+        saw: Any = None,
+        point: str = "",
+        **facts: Any,
     ) -> Any:
         facts |= _whose(work)
-        return await self._insist(lambda: self._log.call(op, asked(), saw, after=lambda: self._trap(point), **facts))
+        return await self._insist(
+            lambda: self._log.call(op, asked(), saw, after=lambda: self._trap(point), **facts)
+        )
 
     async def _insist(self, work: Callable[[], Awaitable[Any]]) -> Any:
         """While the store is away; every call of a holder may be repeated."""
@@ -238,11 +306,17 @@ def _until(at_ms: int) -> float:
 
 
 def _whose(work: Work) -> dict[str, Any]:
-    return {"execution": work.execution_id, "epoch": work.lease_epoch, "attempt": work.attempt_index}
+    return {
+        "execution": work.execution_id,
+        "epoch": work.lease_epoch,
+        "attempt": work.attempt_index,
+    }
 
 
 def granted(works: list[Work]) -> dict[str, Any]:
-    return {"granted": [(work.execution_id, work.lease_epoch, work.lease_expires_at) for work in works]}
+    return {
+        "granted": [(work.execution_id, work.lease_epoch, work.lease_expires_at) for work in works]
+    }
 
 
 def renewed(renewal: LeaseRenewal) -> dict[str, Any]:
@@ -254,7 +328,10 @@ def failed(outcome: Any) -> dict[str, Any]:
 
 
 def parked(outcome: Suspended | ConditionMet) -> dict[str, Any]:
-    return {"outcome": "met" if isinstance(outcome, ConditionMet) else "suspended", "on": str(outcome.details.waitpoint_id)}
+    return {
+        "outcome": "met" if isinstance(outcome, ConditionMet) else "suspended",
+        "on": str(outcome.details.waitpoint_id),
+    }
 
 
 def observed(signals: list[ResumeSignal]) -> dict[str, Any]:

@@ -24,18 +24,28 @@ def flowfabric(*args: str, given: str | bytes = "", **env: str) -> subprocess.Co
     """What `flowfabric ...` says and how it ends; here a hundred columns wide, with nothing set but what is given."""
     said = {"PATH": "", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8", **env}
     request = json.dumps([args, said, str(Path.cwd())]).encode()
-    with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
+    with (
+        tempfile.TemporaryFile() as stdin,
+        tempfile.TemporaryFile() as stdout,
+        tempfile.TemporaryFile() as stderr,
+    ):
         stdin.write(given.encode() if isinstance(given, str) else given)
         stdin.seek(0)
         server = _server()
-        socket.send_fds(server, [len(request).to_bytes(4, "big")], [stdin.fileno(), stdout.fileno(), stderr.fileno()])
+        socket.send_fds(
+            server,
+            [len(request).to_bytes(4, "big")],
+            [stdin.fileno(), stdout.fileno(), stderr.fileno()],
+        )
         server.sendall(request)
         try:
             code = int.from_bytes(_whole(server, 1), "big")
         except TimeoutError:
             _server.cache_clear()  # it waits for a command that hangs; the next one gets another
             raise
-        return subprocess.CompletedProcess(args, code, _text(stdout.fileno()), _text(stderr.fileno()))
+        return subprocess.CompletedProcess(
+            args, code, _text(stdout.fileno()), _text(stderr.fileno())
+        )
 
 
 def _text(fd: int) -> str:
@@ -49,7 +59,9 @@ def _server() -> socket.socket:
     with theirs:
         command = [sys.executable, "-m", "tests.cli.commands", str(theirs.fileno())]
         env = {**os.environ, "PYTHONIOENCODING": "utf-8"}
-        process = subprocess.Popen(command, pass_fds=[theirs.fileno()], env=env, cwd=Path(__file__).parents[2])
+        process = subprocess.Popen(
+            command, pass_fds=[theirs.fileno()], env=env, cwd=Path(__file__).parents[2]
+        )
 
     def close() -> None:
         ours.close()  # which ends it

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from uuid import UUID
 
-from flowfabric import ClaimPolicy, CreateExecutionArgs, EdgePolicy, Engine, ExecutionId, GraphEdge, SubmitFlowArgs
+from flowfabric import (
+    ClaimPolicy,
+    CreateExecutionArgs,
+    EdgePolicy,
+    Engine,
+    ExecutionId,
+    GraphEdge,
+    SubmitFlowArgs,
+)
 
 FLOW = UUID("6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11")
 NASTY = "<b>&\"quote'\\back\nline\x1b[31mred"
@@ -27,7 +35,9 @@ async def submit(
         SubmitFlowArgs(
             flow_id=flow,
             nodes=[
-                CreateExecutionArgs(execution_id=ident, execution_kind=kind.partition("#")[0], namespace=namespace)
+                CreateExecutionArgs(
+                    execution_id=ident, execution_kind=kind.partition("#")[0], namespace=namespace
+                )
                 for kind, ident in node.items()
             ],
             edges=[GraphEdge(node[up], node[down], data_passing_ref="data") for up, down in edges],
@@ -47,6 +57,12 @@ async def complete(engine: Engine, count: int) -> None:
 async def race(engine: Engine, **more: str) -> dict[str, ExecutionId]:
     """The first of three has won."""
     ups = ("one", "two", "three")
-    node = await submit(engine, [*ups, "after"], [(up, "after") for up in ups], {"after": EdgePolicy.any_of()}, **more)  # type: ignore[arg-type]
+    node = await submit(
+        engine,
+        [*ups, "after"],
+        [(up, "after") for up in ups],
+        {"after": EdgePolicy.any_of()},
+        **more,
+    )  # type: ignore[arg-type]
     await complete(engine, 1)
     return node

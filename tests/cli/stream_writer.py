@@ -22,7 +22,12 @@ from flowfabric import (
 from flowfabric.model.stream import FrameMode
 
 LANE = "writers"
-KINDS = {"out": FrameKind.Stdout, "err": FrameKind.Stderr, "event": FrameKind.Event, "blob": FrameKind.Blob}
+KINDS = {
+    "out": FrameKind.Stdout,
+    "err": FrameKind.Stderr,
+    "event": FrameKind.Event,
+    "blob": FrameKind.Blob,
+}
 MODES: dict[str, FrameMode] = {"sum": DurableSummary(), "live": BestEffortLive(60_000)}
 
 
@@ -33,8 +38,12 @@ def framed(word: str, text: str) -> Frame:
 
 async def main(url: str, ident: str) -> None:
     engine = await connect(url, dev=True, loops=False)
-    policy = ExecutionPolicy(retry_policy=RetryPolicy(max_retries=3, backoff={"type": "fixed", "delay_ms": 0}))
-    await engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId(ident), lane_id=LANE, policy=policy))
+    policy = ExecutionPolicy(
+        retry_policy=RetryPolicy(max_retries=3, backoff={"type": "fixed", "delay_ms": 0})
+    )
+    await engine.create_execution(
+        CreateExecutionArgs(execution_id=ExecutionId(ident), lane_id=LANE, policy=policy)
+    )
     handle: Handle | None = None
     print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):

@@ -42,7 +42,9 @@ async def only(engine: Engine) -> tuple[Asked, str]:
 
 
 async def test_who_waits_what_for_and_until_when(engine: Engine, clock: ManualClock) -> None:
-    wait = await suspended(engine, TWO, timeout_at=clock() + 3_600_000, timeout_behavior=TimeoutBehavior.CANCEL)
+    wait = await suspended(
+        engine, TWO, timeout_at=clock() + 3_600_000, timeout_behavior=TimeoutBehavior.CANCEL
+    )
     await approve(engine, wait, "alice")
     clock.advance(180_000)
     found, said = await only(engine)
@@ -67,8 +69,12 @@ async def test_a_waitpoint_ahead_of_its_suspension(engine: Engine, clock: Manual
     assert "expires    30 s ago, to be seen to by the loops" in (await only(engine))[1]
 
 
-async def test_an_escalated_suspension_no_longer_expires(engine: Engine, clock: ManualClock) -> None:
-    wait = await suspended(engine, timeout_at=clock() + 1_000, timeout_behavior=TimeoutBehavior.ESCALATE)
+async def test_an_escalated_suspension_no_longer_expires(
+    engine: Engine, clock: ManualClock
+) -> None:
+    wait = await suspended(
+        engine, timeout_at=clock() + 1_000, timeout_behavior=TimeoutBehavior.ESCALATE
+    )
     assert "in 1 s, then it waits for an operator" in (await only(engine))[1]
     clock.advance(2_000)
     await engine.expire_suspension(wait.execution)
@@ -94,7 +100,15 @@ async def test_nothing_a_user_wrote_breaks_out(sqlite: SqliteBackend) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ms", "says"), [(0, "0 s"), (999, "0 s"), (59_999, "59 s"), (60_000, "1 min"), (7_200_000, "2 h"), (200_000_000, "2 d")]
+    ("ms", "says"),
+    [
+        (0, "0 s"),
+        (999, "0 s"),
+        (59_999, "59 s"),
+        (60_000, "1 min"),
+        (7_200_000, "2 h"),
+        (200_000_000, "2 d"),
+    ],
 )
 def test_spans(ms: int, says: str) -> None:
     assert span(ms) == says
@@ -107,12 +121,16 @@ def test_the_command(tmp_path: Path) -> None:
         found = []
         async with await SqliteBackend.new(str(path), dev=True) as engine:
             for _ in range(count):
-                found.append(await suspended(engine, timeout_at=int(time.time() * 1000) + 90_000_000))
+                found.append(
+                    await suspended(engine, timeout_at=int(time.time() * 1000) + 90_000_000)
+                )
                 await asyncio.sleep(0.005)
         return found
 
     asyncio.run(fill(0))
-    assert flowfabric("approvals", str(path)).stdout == "nobody is being asked: no waitpoint is open\n"
+    assert (
+        flowfabric("approvals", str(path)).stdout == "nobody is being asked: no waitpoint is open\n"
+    )
     waits = asyncio.run(fill(3))
     before = path.read_bytes()
     done = flowfabric("approvals", f"sqlite:///{path}", "--limit", "2")
@@ -120,9 +138,13 @@ def test_the_command(tmp_path: Path) -> None:
     first = "the oldest 2 open waitpoints; --limit shows more\n\ngo-live  deploy on lane releases, asked "
     assert done.stdout.startswith(first)
     assert "in 1 d, then it fails" in done.stdout and str(waits[2].execution) not in done.stdout
-    assert flowfabric("approvals", str(path)).stdout.startswith("3 waitpoints are open, the oldest first\n")
+    assert flowfabric("approvals", str(path)).stdout.startswith(
+        "3 waitpoints are open, the oldest first\n"
+    )
     listed = flowfabric("approvals", str(path), "--json").stdout
-    assert [json.loads(line)["execution_id"] for line in listed.splitlines()] == [str(wait.execution) for wait in waits]
+    assert [json.loads(line)["execution_id"] for line in listed.splitlines()] == [
+        str(wait.execution) for wait in waits
+    ]
     assert all(wait.token[19:] not in listed + done.stdout for wait in waits)
     assert path.read_bytes() == before
     assert sorted(p.name for p in tmp_path.iterdir()) == ["ff.db"]
@@ -132,9 +154,16 @@ async def test_the_command_on_postgres() -> None:
     engine = await PostgresBackend.connect(database("approvals"), migrate=True)
     wait = await suspended(engine)
     done = await asyncio.to_thread(flowfabric, "approvals", engine.store.options.url)
-    assert "1 waitpoint is open" in done.stdout and str(wait.waitpoint) in done.stdout, done.stdout + done.stderr
+    assert "1 waitpoint is open" in done.stdout and str(wait.waitpoint) in done.stdout, (
+        done.stdout + done.stderr
+    )
     told = await asyncio.to_thread(
-        flowfabric, "signal", str(wait.execution), str(wait.waitpoint), engine.store.options.url, given=wait.token
+        flowfabric,
+        "signal",
+        str(wait.execution),
+        str(wait.waitpoint),
+        engine.store.options.url,
+        given=wait.token,
     )
     assert "the execution goes on" in told.stdout, told.stdout + told.stderr
     await engine.close()

@@ -92,7 +92,9 @@ async def test_verify_finds_damage(tmp_path: Path, damage: str, invariant: str) 
     assert invariant in {v["invariant"] for v in json.loads(done.stdout)["violations"]}
 
 
-@pytest.mark.parametrize("content", [None, b"", b"this is not a database, but it is long enough to look like one" * 50])
+@pytest.mark.parametrize(
+    "content", [None, b"", b"this is not a database, but it is long enough to look like one" * 50]
+)
 def test_verify_of_something_else(tmp_path: Path, content: bytes | None) -> None:
     path = tmp_path / "other.db"
     if content is not None:

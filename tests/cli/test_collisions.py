@@ -31,14 +31,23 @@ def test_lanes_of_one_partition_are_named_together() -> None:
     first, second, third, alone = together(3)
     rows = {lane: (at, others) for at, lane, others in collisions([alone, third, second, first])}
     assert rows[alone][1] == []
-    assert {rows[lane][0] for lane in (first, second, third)} == {ExecutionId.solo(first).partition_index}
+    assert {rows[lane][0] for lane in (first, second, third)} == {
+        ExecutionId.solo(first).partition_index
+    }
     assert rows[first][1] == sorted([second, third])
     assert collisions(["b", "a"]) == sorted(collisions(["a", "b"]))
 
 
 @pytest.mark.parametrize(
     ("share", "said"),
-    [(0.0, "Clean"), (0.01, "Watch"), (0.0499, "Watch"), (0.05, "Elevated"), (0.15, "Elevated"), (0.1501, "Remediate")],
+    [
+        (0.0, "Clean"),
+        (0.01, "Watch"),
+        (0.0499, "Watch"),
+        (0.05, "Elevated"),
+        (0.15, "Elevated"),
+        (0.1501, "Remediate"),
+    ],
 )
 def test_the_severity_follows_the_share(share: float, said: str) -> None:
     assert severity(share) == said

@@ -25,6 +25,10 @@ async def test_the_command_says_what_it_has_and_does_what_is_waiting(tmp_path: P
             dev.until(f"  greet {run.id}: done, ")
             dev.process.terminate()
             assert dev.ended() == 0
-    told = [line.partition(f"{run.id}: ")[2].partition(",")[0] for line in dev.lines if line.startswith("  greet")]
+    told = [
+        line.partition(f"{run.id}: ")[2].partition(",")[0]
+        for line in dev.lines
+        if line.startswith("  greet")
+    ]
     assert told == ["failed", "done"]
     assert dev.lines[-1] == "stopped; 2 run by this worker"

@@ -55,7 +55,9 @@ def test_everything_that_happened_from_the_start(tmp_path: Path) -> None:
     where = filled(tmp_path / "ff.db")
     before = (tmp_path / "ff.db").read_bytes()
     found = told("--db", where, "--from", "start", "--limit", "8")
-    assert sorted((e["channel"], e.get("kind") or e.get("outcome") or e.get("effect")) for e in found) == [
+    assert sorted(
+        (e["channel"], e.get("kind") or e.get("outcome") or e.get("effect")) for e in found
+    ) == [
         ("completion", "Success"),
         ("completion", "resumable"),
         ("lease", "acquired"),
@@ -65,9 +67,13 @@ def test_everything_that_happened_from_the_start(tmp_path: Path) -> None:
         ("operator", "priority_changed"),
         ("signal", "Satisfied"),
     ]
-    lines = flowfabric("events", "--db", where, "--from", "start", "--limit", "8").stdout.splitlines()
+    lines = flowfabric(
+        "events", "--db", where, "--from", "start", "--limit", "8"
+    ).stdout.splitlines()
     assert len(lines) == 8
-    assert any("priority_changed" in line and "old priority 0, new priority 3" in line for line in lines)
+    assert any(
+        "priority_changed" in line and "old priority 0, new priority 3" in line for line in lines
+    )
     assert (tmp_path / "ff.db").read_bytes() == before
 
 
@@ -81,7 +87,18 @@ def test_one_channel_from_a_cursor(tmp_path: Path) -> None:
 def test_only_a_namespace(tmp_path: Path) -> None:
     where = filled(tmp_path / "ff.db")
     found = told(
-        "--db", where, "--namespace", "default", "--channel", "signal", "--channel", "operator", "--from", "start", "--limit", "2"
+        "--db",
+        where,
+        "--namespace",
+        "default",
+        "--channel",
+        "signal",
+        "--channel",
+        "operator",
+        "--from",
+        "start",
+        "--limit",
+        "2",
     )
     assert {e["channel"] for e in found} == {"signal", "operator"}
 
@@ -106,7 +123,9 @@ async def seen(process: asyncio.subprocess.Process) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_what_happens_meanwhile_is_shown_and_ctrl_c_ends_it(kind: str, tmp_path: Path) -> None:
+async def test_what_happens_meanwhile_is_shown_and_ctrl_c_ends_it(
+    kind: str, tmp_path: Path
+) -> None:
     """What it shows first is there already, so that it is known to follow before anything else happens."""
     if kind == "sqlite":
         where = str(tmp_path / "ff.db")
@@ -115,7 +134,10 @@ async def test_what_happens_meanwhile_is_shown_and_ctrl_c_ends_it(kind: str, tmp
         where = database("events")
         engine = await PostgresBackend.connect(where, migrate=True)
     await life(engine)
-    async with following("--db", where, "--channel", "completion", "--from", "start") as process, asyncio.timeout(SOON_S):
+    async with (
+        following("--db", where, "--channel", "completion", "--from", "start") as process,
+        asyncio.timeout(SOON_S),
+    ):
         assert [(await seen(process))["outcome"] for _ in range(2)] == ["resumable", "Success"]
         await life(engine)
         assert [(await seen(process))["outcome"] for _ in range(2)] == ["resumable", "Success"]
@@ -125,7 +147,9 @@ async def test_what_happens_meanwhile_is_shown_and_ctrl_c_ends_it(kind: str, tmp
     await engine.close()
 
 
-async def test_the_feed_takes_the_earliest_of_what_is_there(engine: Engine, clock: ManualClock) -> None:
+async def test_the_feed_takes_the_earliest_of_what_is_there(
+    engine: Engine, clock: ManualClock
+) -> None:
     for _ in range(3):
         clock.advance(1)
         await life(engine)
@@ -143,10 +167,19 @@ async def test_the_feed_takes_the_earliest_of_what_is_there(engine: Engine, cloc
 @pytest.mark.parametrize(
     ("args", "says"),
     [
-        (("--channel", "gossip"), "--channel: one of completion, lease, signal, operator, got 'gossip'"),
-        (("--from", "yesterday", "--channel", "lease"), "--from: start, or the cursor of an event as --json shows it"),
+        (
+            ("--channel", "gossip"),
+            "--channel: one of completion, lease, signal, operator, got 'gossip'",
+        ),
+        (
+            ("--from", "yesterday", "--channel", "lease"),
+            "--from: start, or the cursor of an event as --json shows it",
+        ),
         (("--from", "01" * 9, "--channel", "lease"), "--from: start, or the cursor"),
-        (("--from", BEGINNING.hex()), "--from: a cursor belongs to one channel; name it with --channel"),
+        (
+            ("--from", BEGINNING.hex()),
+            "--from: a cursor belongs to one channel; name it with --channel",
+        ),
         (("--from", "02" + "ff" * 8, "--channel", "lease"), "--from: cursor: not an event cursor"),
     ],
 )

@@ -21,7 +21,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "events.md").read_text(encoding="ut
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_snippets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def all_of_them() -> None:
@@ -39,14 +41,18 @@ def test_the_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_the_numbers_are_the_ones_in_the_code() -> None:
-    assert f"at most {CATCH_UP_PAGE:,} events" in PAGE and f"at most {MAX_HISTORY:,} entries" in PAGE
+    assert (
+        f"at most {CATCH_UP_PAGE:,} events" in PAGE and f"at most {MAX_HISTORY:,} entries" in PAGE
+    )
     pauses = [min(FIRST_RETRY_S * 2**n, LAST_RETRY_S) for n in range(MAX_RETRIES)]
     assert "about eight seconds" in PAGE and round(sum(pauses)) == 8
 
 
 def test_the_commands_and_their_options_are_there() -> None:
     for command in ("history", "events"):
-        said = re.sub(r"\x1b\[[0-9;]*m", "", flowfabric(command, "--help", TERM="dumb", NO_COLOR="1").stdout)
+        said = re.sub(
+            r"\x1b\[[0-9;]*m", "", flowfabric(command, "--help", TERM="dumb", NO_COLOR="1").stdout
+        )
         for line in re.findall(rf"^\$ flowfabric {command} .*$", PAGE, re.MULTILINE):
             assert all(option in said for option in re.findall(r"--[a-z]+", line)), line
     assert all(f"| {channel} |" in PAGE for channel in CHANNELS)

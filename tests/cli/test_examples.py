@@ -14,7 +14,16 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 def said_by(name: str, folder: Path | None = None) -> str:
     env = {"PATH": "", "COLUMNS": "80", "PYTHONIOENCODING": "utf-8"}
     run = [sys.executable, str(EXAMPLES / name)]
-    done = subprocess.run(run, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False, env=env, cwd=folder)
+    done = subprocess.run(
+        run,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+        env=env,
+        cwd=folder,
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -35,7 +44,9 @@ def test_the_quickstart_runs_beside_a_worker(tmp_path: Path) -> None:
 def test_the_race_calls_the_losers_off() -> None:
     said = said_by("race.py")
     assert "unpacked the file, from mirror-b" in said
-    assert [f"stops asking {mirror}" in said for mirror in ("mirror-a", "mirror-b", "mirror-c")] == [True, False, True]
+    assert [
+        f"stops asking {mirror}" in said for mirror in ("mirror-a", "mirror-b", "mirror-c")
+    ] == [True, False, True]
     assert "╭ any of 3: 1✔ 2✖ ╮" in said and "✔ 2 completed  ⊘ 2 cancelled" in said
 
 

@@ -25,7 +25,16 @@ COMMANDS = re.findall(r"^\$ (flowfabric .*)$", PAGE, re.MULTILINE)
 
 def run(args: list[str], folder: Path) -> str:
     env = {**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"}
-    done = subprocess.run(args, cwd=folder, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False, env=env)
+    done = subprocess.run(
+        args,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+        env=env,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -44,7 +53,10 @@ def ran(tmp_path: Path) -> Path:
 
 
 def test_the_program_and_the_commands(ran: Path) -> None:
-    said = [run([sys.executable, "-m", "flowfabric.cli.main", *shlex.split(line)[1:]], ran) for line in COMMANDS]
+    said = [
+        run([sys.executable, "-m", "flowfabric.cli.main", *shlex.split(line)[1:]], ran)
+        for line in COMMANDS
+    ]
     assert len(said) == 4
     shown = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)
     assert shown is not None

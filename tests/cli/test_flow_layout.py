@@ -25,7 +25,13 @@ def graphs(draw_: st.DrawFn, most: int = 10) -> Graph:
 
 def test_layers_are_the_longest_ways() -> None:
     nodes = ["a", "b", "c", "d", "lone"]
-    assert depths(nodes, [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")]) == {"a": 0, "b": 1, "c": 2, "d": 3, "lone": 0}
+    assert depths(nodes, [("a", "b"), ("b", "c"), ("a", "c"), ("c", "d")]) == {
+        "a": 0,
+        "b": 1,
+        "c": 2,
+        "d": 3,
+        "lone": 0,
+    }
 
 
 def test_an_empty_graph_and_one_that_waits_for_itself() -> None:
@@ -53,7 +59,11 @@ def test_a_join_stands_in_the_middle_of_what_it_joins() -> None:
 def test_long_lines_share_their_bends_and_too_many_go_straight() -> None:
     chain = [f"n{at}" for at in range(6)]
     found = layout(chain, [*pairwise(chain), ("n0", "n4"), ("n0", "n5")])
-    assert found.paths["n0", "n5"] == [Spot(0, "n0"), *(Spot(at, "n0", True) for at in (1, 2, 3, 4)), Spot(5, "n5")]
+    assert found.paths["n0", "n5"] == [
+        Spot(0, "n0"),
+        *(Spot(at, "n0", True) for at in (1, 2, 3, 4)),
+        Spot(5, "n5"),
+    ]
     assert found.paths["n0", "n4"][:4] == found.paths["n0", "n5"][:4]
     longer = [f"n{at}" for at in range(200)]
     found = layout(longer, [*pairwise(longer), *((up, longer[-1]) for up in longer[:-1])])
@@ -69,7 +79,9 @@ def test_every_spot_has_a_place_of_its_own(graph: Graph) -> None:
     for layer in found.layers:
         assert [rows[spot] for spot in layer] == sorted({rows[spot] for spot in layer})
         assert all(b >= a + 1 - 1e-9 for a, b in pairwise(found.heights[spot] for spot in layer))
-    assert {spot.node for layer in found.layers for spot in layer if not spot.is_bend} == set(graph[0])
+    assert {spot.node for layer in found.layers for spot in layer if not spot.is_bend} == set(
+        graph[0]
+    )
     for (up, down), path in found.paths.items():
         assert (path[0].node, path[-1].node) == (up, down)
         assert [spot.layer for spot in path] == list(range(path[0].layer, path[-1].layer + 1))
@@ -123,7 +135,10 @@ def _ends(cells: dict[tuple[int, int], str], start: tuple[int, int]) -> set[tupl
 
 
 def drawn(nodes: list[str], edges: list[tuple[str, str]]) -> list[str]:
-    return [line.plain for line in draw(layout(nodes, edges), {node: Box("", node, "ok", "") for node in nodes})]
+    return [
+        line.plain
+        for line in draw(layout(nodes, edges), {node: Box("", node, "ok", "") for node in nodes})
+    ]
 
 
 @settings(max_examples=300, deadline=None)

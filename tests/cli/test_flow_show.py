@@ -23,7 +23,12 @@ from flowfabric.cli.flow_view import LOOKS, clean, view_flow
 from flowfabric.connect import PostgresBackend, SqliteBackend, look_at
 from flowfabric.errors import ConfigError, NotFound, Unavailable
 from flowfabric.ids import FLOW_PARTITIONS, partition_of
-from flowfabric.model.flow import AddExecutionToFlowArgs, CancelFlowArgs, CreateFlowArgs, StageDependencyEdgeArgs
+from flowfabric.model.flow import (
+    AddExecutionToFlowArgs,
+    CancelFlowArgs,
+    CreateFlowArgs,
+    StageDependencyEdgeArgs,
+)
 from tests.cli.commands import flowfabric
 from tests.cli.flows import FLOW, NASTY, complete, race, submit
 from tests.postgres import database
@@ -69,7 +74,11 @@ async def test_every_state_has_a_symbol_of_its_own_or_a_word() -> None:
 async def test_too_wide_is_drawn_smaller_and_then_listed(sqlite: SqliteBackend) -> None:
     chain = ["first", "second", "third", "fourth"]
     await submit(sqlite, chain, pairwise(chain))
-    wide, small, narrow = await told(sqlite), await told(sqlite, width=60), await told(sqlite, width=40)
+    wide, small, narrow = (
+        await told(sqlite),
+        await told(sqlite, width=60),
+        await told(sqlite, width=40),
+    )
     assert "│ waiting children │" in wide
     assert "╭" in small and "waiting children │" not in small
     assert "╭" not in narrow
@@ -86,7 +95,11 @@ async def test_plain_ascii_where_nothing_else_arrives(sqlite: SqliteBackend) -> 
 async def test_a_large_flow_is_counted_layer_by_layer(sqlite: SqliteBackend) -> None:
     wide = [f"work#{at}" for at in range(40)]
     tail = [f"tail#{at}" for at in range(25)]
-    edges = [("start", each) for each in wide] + [(each, tail[0]) for each in wide] + list(pairwise(tail))
+    edges = (
+        [("start", each) for each in wide]
+        + [(each, tail[0]) for each in wide]
+        + list(pairwise(tail))
+    )
     await submit(sqlite, ["start", *wide, *tail], edges)
     await complete(sqlite, 1)
     await complete(sqlite, 10)
@@ -118,7 +131,11 @@ async def test_an_empty_flow_and_one_that_is_built_by_hand(sqlite: SqliteBackend
         await sqlite.add_execution_to_flow(AddExecutionToFlowArgs(flow_id=FLOW, execution_id=ident))
     await sqlite.stage_dependency_edge(
         StageDependencyEdgeArgs(
-            flow_id=FLOW, edge_id=uuid4(), upstream_execution_id=a, downstream_execution_id=b, expected_graph_revision=2
+            flow_id=FLOW,
+            edge_id=uuid4(),
+            upstream_execution_id=a,
+            downstream_execution_id=b,
+            expected_graph_revision=2,
         )
     )
     said = await told(sqlite)
@@ -128,7 +145,9 @@ async def test_an_empty_flow_and_one_that_is_built_by_hand(sqlite: SqliteBackend
 
 async def test_a_cancelled_flow_says_why(sqlite: SqliteBackend) -> None:
     await submit(sqlite, ["a", "b"], [("a", "b")])
-    await sqlite.cancel_flow_header(CancelFlowArgs(flow_id=FLOW, reason="wrong [bold]customer[/bold]"))
+    await sqlite.cancel_flow_header(
+        CancelFlowArgs(flow_id=FLOW, reason="wrong [bold]customer[/bold]")
+    )
     said = await told(sqlite)
     assert "cancelled · namespace" in said
     assert "cancelled by cancel_all: wrong [bold]customer[/bold]" in said
@@ -139,7 +158,9 @@ async def test_members_that_retention_took_are_shown_as_gone(sqlite: SqliteBacke
     await complete(sqlite, 1)
     await complete(sqlite, 1)
     await sqlite.project_flow_summary(FLOW)
-    await sqlite.store.execute_for_test("DELETE FROM ff_exec_core WHERE execution_id = ?", (node["a"].uuid.bytes,))
+    await sqlite.store.execute_for_test(
+        "DELETE FROM ff_exec_core WHERE execution_id = ?", (node["a"].uuid.bytes,)
+    )
     said = await told(sqlite)
     assert f"∅ {node['a'].uuid.hex[-6:]}" in said
     await sqlite.store.execute_for_test("DELETE FROM ff_exec_core")
@@ -188,7 +209,9 @@ async def test_the_svg_has_every_node_and_edge_inside_its_frame(sqlite: SqliteBa
     assert "prefers-color-scheme:dark" in style and "http" not in style
 
 
-async def test_the_svg_of_a_huge_flow_is_refused(sqlite: SqliteBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_svg_of_a_huge_flow_is_refused(
+    sqlite: SqliteBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await race(sqlite)
     monkeypatch.setattr(flow_svg, "MAX_NODES", 3)
     with pytest.raises(ConfigError, match="at most 3 nodes, this flow has 4; use --dot"):
@@ -206,7 +229,9 @@ def test_show_and_list_as_a_user_runs_them(path: Path, tmp_path: Path) -> None:
     assert "any of 3: 1✔ 2✖" in shown.stdout and str(FLOW) in shown.stdout
     listed = flowfabric("flow", "list", f"sqlite:///{path}")
     assert re.search(rf"{FLOW} +open +20..-..-.. ..:.. +4\n", listed.stdout), listed.stdout
-    assert flowfabric("flow", "show", str(FLOW), str(path), "--dot").stdout.startswith(f'digraph "{FLOW}" {{\n')
+    assert flowfabric("flow", "show", str(FLOW), str(path), "--dot").stdout.startswith(
+        f'digraph "{FLOW}" {{\n'
+    )
     picture = flowfabric("flow", "show", str(FLOW), str(path), "--svg").stdout
     assert ElementTree.fromstring(picture).tag.endswith("svg")
     file = tmp_path / "flow.svg"
@@ -228,7 +253,10 @@ async def test_it_reads_a_database_that_is_in_use(path: Path) -> None:
     ("args", "says"),
     [
         (("show", "twelve", "DB"), "flow id: a UUID such as"),
-        (("show", "00000000-0000-4000-8000-000000000000", "DB"), "flow 00000000-0000-4000-8000-000000000000 not found"),
+        (
+            ("show", "00000000-0000-4000-8000-000000000000", "DB"),
+            "flow 00000000-0000-4000-8000-000000000000 not found",
+        ),
         (("show", str(FLOW), "nowhere.db"), "nowhere.db: no such database file"),
         (("list", "nowhere.db"), "nowhere.db: no such database file"),
         (("list", "memory://"), "memory:// is seen by its own process only"),
@@ -245,7 +273,9 @@ async def test_refusals(path: Path, tmp_path: Path, args: tuple[str, ...], says:
     await filled(path)
     other = tmp_path / "other.db"
     other.write_bytes(b"")
-    done = flowfabric("flow", *({"DB": str(path), "OTHER": str(other)}.get(arg, arg) for arg in args))
+    done = flowfabric(
+        "flow", *({"DB": str(path), "OTHER": str(other)}.get(arg, arg) for arg in args)
+    )
     assert (done.returncode, done.stderr) == (2, "")
     assert says in done.stdout
     assert other.read_bytes() == b""
@@ -254,7 +284,9 @@ async def test_refusals(path: Path, tmp_path: Path, args: tuple[str, ...], says:
 async def test_the_newest_come_first_and_the_rest_is_told(sqlite: SqliteBackend) -> None:
     flows = [uuid4() for _ in range(5)]
     for at, flow in enumerate(flows):
-        await sqlite.create_flow(CreateFlowArgs(flow_id=flow, now=1_700_000_000_000 + at, namespace="shop"))
+        await sqlite.create_flow(
+            CreateFlowArgs(flow_id=flow, now=1_700_000_000_000 + at, namespace="shop")
+        )
     found, rows = await command._newest(sqlite, 2)
     assert found == 5
     assert [flow.flow_id for flow, _ in rows] == [flows[4], flows[3]]
@@ -312,9 +344,13 @@ async def test_look_at_refuses_to_write_and_leaves_an_older_schema_alone(path: P
 async def test_look_at_a_postgres_that_is_not_prepared_and_one_that_is() -> None:
     url = database("looked_at")
     done = await asyncio.to_thread(flowfabric, "flow", "list", url)
-    assert (done.returncode, "run `flowfabric migrate URL`" in done.stdout) == (2, True), done.stdout + done.stderr
+    assert (done.returncode, "run `flowfabric migrate URL`" in done.stdout) == (2, True), (
+        done.stdout + done.stderr
+    )
     with psycopg.connect(url) as db:
-        assert db.execute("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'").fetchone() == (0,)
+        assert db.execute(
+            "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"
+        ).fetchone() == (0,)
     engine = await PostgresBackend.connect(url, migrate=True)
     await race(engine)
     await engine.close()

@@ -41,7 +41,15 @@ def test_the_command(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     first, *lines = done.stdout.splitlines()
     assert first.startswith("from 20") and first.endswith(" UTC")
-    assert [line.split()[4] for line in lines] == ["created", "claimed", "suspended", "signalled", "resumed", "claimed", "ended"]
+    assert [line.split()[4] for line in lines] == [
+        "created",
+        "claimed",
+        "suspended",
+        "signalled",
+        "resumed",
+        "claimed",
+        "ended",
+    ]
     assert "lane releases" in lines[0] and "priority 0" in lines[0]
     assert "attempt 0, worker w-1, epoch 1, lease " in lines[1]
     assert "waitpoints go-live, reason waiting_for_approval" in lines[2]
@@ -49,12 +57,18 @@ def test_the_command(tmp_path: Path) -> None:
     assert lines[-1].endswith("attempt 0, outcome success")
     told = [
         json.loads(line)
-        for line in flowfabric("history", str(wait.execution), "--json", FLOWFABRIC_DB=str(path)).stdout.splitlines()
+        for line in flowfabric(
+            "history", str(wait.execution), "--json", FLOWFABRIC_DB=str(path)
+        ).stdout.splitlines()
     ]
     assert [each["what"] for each in told] == [line.split()[4] for line in lines]
-    assert told[0]["execution_id"] == str(wait.execution) and told[-1]["details"] == {"outcome": "success"}
+    assert told[0]["execution_id"] == str(wait.execution) and told[-1]["details"] == {
+        "outcome": "success"
+    }
     assert wait.token[19:] not in done.stdout + json.dumps(told)
-    short = flowfabric("history", str(wait.execution), "--db", str(path), "--limit", "2").stdout.splitlines()
+    short = flowfabric(
+        "history", str(wait.execution), "--db", str(path), "--limit", "2"
+    ).stdout.splitlines()
     assert len(short) == 4 and short[-1] == "the first 2; --limit shows more"
     assert path.read_bytes() == before and sorted(p.name for p in tmp_path.iterdir()) == ["ff.db"]
 
@@ -62,8 +76,12 @@ def test_the_command(tmp_path: Path) -> None:
 async def test_the_command_on_postgres() -> None:
     engine = await PostgresBackend.connect(database("history"), migrate=True)
     wait = await life(engine)
-    done = await asyncio.to_thread(flowfabric, "history", str(wait.execution), "--db", engine.store.options.url)
-    assert "signalled" in done.stdout and "outcome success" in done.stdout, done.stdout + done.stderr
+    done = await asyncio.to_thread(
+        flowfabric, "history", str(wait.execution), "--db", engine.store.options.url
+    )
+    assert "signalled" in done.stdout and "outcome success" in done.stdout, (
+        done.stdout + done.stderr
+    )
     await engine.close()
 
 
@@ -73,7 +91,9 @@ def test_a_flow_names_its_members(tmp_path: Path) -> None:
 
     async def fill() -> None:
         async with await SqliteBackend.new(str(tmp_path / "ff.db"), dev=True) as engine:
-            args = SubmitFlowArgs(flow_id=flow, nodes=[CreateExecutionArgs(execution_id=member)], edges=[])
+            args = SubmitFlowArgs(
+                flow_id=flow, nodes=[CreateExecutionArgs(execution_id=member)], edges=[]
+            )
             await engine.submit_flow(args)
 
     asyncio.run(fill())
@@ -87,8 +107,16 @@ def entry(at_ms: int, what: What, **details: str | int) -> HistoryEntry:
 
 def test_times_are_counted_from_the_first_and_from_the_one_before() -> None:
     told = Told()
-    lines = [shown(entry(at, What.RENEWED), told, members=False)[-1].plain for at in (5, 5, 1_505, 61_505)]
-    assert [" ".join(line.split()[:-1]) for line in lines] == ["0 ms +0 ms", "0 ms +0 ms", "1.5 s +1.5 s", "1 min 1 s +1 min"]
+    lines = [
+        shown(entry(at, What.RENEWED), told, members=False)[-1].plain
+        for at in (5, 5, 1_505, 61_505)
+    ]
+    assert [" ".join(line.split()[:-1]) for line in lines] == [
+        "0 ms +0 ms",
+        "0 ms +0 ms",
+        "1.5 s +1.5 s",
+        "1 min 1 s +1 min",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +129,9 @@ def test_spans(ms: int, said: str) -> None:
 
 
 def test_nothing_a_user_wrote_breaks_out() -> None:
-    line = shown(entry(10**30, What.ENDED, reason="a\x1b[31m\nb", outcome="failed"), Told(), members=True)
+    line = shown(
+        entry(10**30, What.ENDED, reason="a\x1b[31m\nb", outcome="failed"), Told(), members=True
+    )
     assert "\x1b" not in line[-1].plain and "\n" not in line[-1].plain
     assert line[0].plain == f"from {10**30} ms"
 
@@ -128,4 +158,7 @@ def test_unknown_ones(tmp_path: Path) -> None:
     asyncio.run(fill())
     for ident, kind in ((UNKNOWN, "execution"), (str(uuid4()), "flow")):
         done = flowfabric("history", ident, "--db", str(tmp_path / "ff.db"))
-        assert done.returncode == 2 and f"{ident}: there is no such {kind} in this database" in done.stdout
+        assert (
+            done.returncode == 2
+            and f"{ident}: there is no such {kind} in this database" in done.stdout
+        )

@@ -17,7 +17,9 @@ PAGE = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="ut
 SNIPPETS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 
 
-def test_the_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_snippets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def all_of_them() -> None:
@@ -31,7 +33,10 @@ def test_the_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 
     asyncio.run(all_of_them())
     said = capsys.readouterr().out
-    assert "UsageOk()\nUsageAlreadyApplied()\nSoftBreach(dimension='tokens', current_usage=900, soft_limit=800)\n" in said
+    assert (
+        "UsageOk()\nUsageAlreadyApplied()\nSoftBreach(dimension='tokens', current_usage=900, soft_limit=800)\n"
+        in said
+    )
     assert "HardBreach(dimension='tokens', current_usage=900, hard_limit=1000, action=None)" in said
     assert "suspend_execution rate_limited\nwaiting\n" in said
     assert "Admitted()" in said

@@ -30,7 +30,9 @@ def waiting(path: Path, condition: Condition | None = None) -> Wait:
 
 
 def signal(path: Path, wait: Wait, *options: str, given: str | bytes = "", **env: str) -> str:
-    done = flowfabric("signal", str(wait.execution), str(wait.waitpoint), str(path), *options, given=given, **env)
+    done = flowfabric(
+        "signal", str(wait.execution), str(wait.waitpoint), str(path), *options, given=given, **env
+    )
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert wait.token not in done.stdout
     return done.stdout
@@ -49,12 +51,24 @@ def heard(path: Path) -> list[tuple[str, str, str, bytes | None]]:
 
 def test_by_token_from_each_place(path: Path) -> None:
     wait = waiting(path, Count(3, CountKind.DISTINCT_SOURCES, ("go-live",), "approved"))
-    assert "recorded; the execution waits on" in signal(path, wait, "--source", "alice", "--token", wait.token)
+    assert "recorded; the execution waits on" in signal(
+        path, wait, "--source", "alice", "--token", wait.token
+    )
     assert "adds nothing" in signal(path, wait, "--source", "alice", FF_WAITPOINT_TOKEN=wait.token)
-    assert "not waited for here" in signal(path, wait, "--source", "eve", "--name", "maybe", given=wait.token)
+    assert "not waited for here" in signal(
+        path, wait, "--source", "eve", "--name", "maybe", given=wait.token
+    )
     signal(path, wait, "--source", "bob", given=f"  {wait.token}\nmore\n")
     said = signal(
-        path, wait, "--source", "carol", "--payload", '{"ticket": 7}', "--token", wait.token, FF_WAITPOINT_TOKEN="k1:no"
+        path,
+        wait,
+        "--source",
+        "carol",
+        "--payload",
+        '{"ticket": 7}',
+        "--token",
+        wait.token,
+        FF_WAITPOINT_TOKEN="k1:no",
     )
     assert "that was all it waited for: the execution goes on" in said
     approved = [("approved", "user", who, None) for who in ("alice", "bob")]
@@ -63,9 +77,13 @@ def test_by_token_from_each_place(path: Path) -> None:
 
 def test_as_an_operator(path: Path) -> None:
     wait = waiting(path)
-    assert "recorded; the execution waits on" in signal(path, wait, "--operator", "--name", "rejected")
+    assert "recorded; the execution waits on" in signal(
+        path, wait, "--operator", "--name", "rejected"
+    )
     assert "delivered before, as signal" in signal(path, wait, "--operator", "--name", "rejected")
-    assert "the execution goes on" in signal(path, wait, "--operator", FF_WAITPOINT_TOKEN="not looked at")
+    assert "the execution goes on" in signal(
+        path, wait, "--operator", FF_WAITPOINT_TOKEN="not looked at"
+    )
     assert "delivered before" in signal(path, wait, "--operator")
     assert heard(path) == [("approved", "operator", "", None)]
 
@@ -94,20 +112,41 @@ NOBODY = "{fp:7}:6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
         (("EX", "TOKEN", "DB"), "WAITPOINT: a waitpoint's UUID"),
         (("EX", "WP", "DB", "TOKEN"), "too many arguments"),
         (("EX", "WP", "nowhere.db", "--token", "TOKEN"), "nowhere.db: no such database file"),
-        (("EX", "WP", "memory://", "--token", "TOKEN"), "memory:// is seen by its own process only"),
+        (
+            ("EX", "WP", "memory://", "--token", "TOKEN"),
+            "memory:// is seen by its own process only",
+        ),
         (("EX", "WP", "OTHER", "--token", "TOKEN"), "not a FlowFabric database"),
         ((NOBODY, "WP", "DB", "--token", "TOKEN"), f"execution {NOBODY} not found"),
-        (("EX", "WP", "DB"), "no token: give it by --token, in FF_WAITPOINT_TOKEN or on standard input, or say --operator"),
+        (
+            ("EX", "WP", "DB"),
+            "no token: give it by --token, in FF_WAITPOINT_TOKEN or on standard input, or say --operator",
+        ),
         (("EX", "WP", "DB", "--token", " "), "no token"),
-        (("EX", "WP", "DB", "--token", "TOKEN0"), "the token was refused (invalid_token): it does not open this waitpoint"),
+        (
+            ("EX", "WP", "DB", "--token", "TOKEN0"),
+            "the token was refused (invalid_token): it does not open this waitpoint",
+        ),
         (("EX", NOBODY[-36:], "DB", "--token", "TOKEN"), "the token was refused (invalid_token)"),
         (("EX", NOBODY[-36:], "DB", "--operator"), "waitpoint not found"),
-        (("EX", "WP", "DB", "--token", "TOKEN", "--operator"), "one of them; an operator needs no token"),
-        (("EX", "WP", "DB", "--operator", "--source", "me"), "--operator and --source: an operator's decision has a name only"),
+        (
+            ("EX", "WP", "DB", "--token", "TOKEN", "--operator"),
+            "one of them; an operator needs no token",
+        ),
+        (
+            ("EX", "WP", "DB", "--operator", "--source", "me"),
+            "--operator and --source: an operator's decision has a name only",
+        ),
         (("EX", "WP", "DB", "--operator", "--payload", "1"), "--operator and --payload"),
         (("EX", "WP", "DB", "--token", "TOKEN", "--payload", "{TOKEN"), "--payload: JSON, such as"),
-        (("EX", "WP", "DB", "--token", "TOKEN", "--payload", "[" * 60_000), "--payload: JSON, such as"),
-        (("EX", "WP", "DB", "--token", "TOKEN", "--payload", f'"{"x" * 65_535}"'), "payload: at most 65536 bytes, got 65537"),
+        (
+            ("EX", "WP", "DB", "--token", "TOKEN", "--payload", "[" * 60_000),
+            "--payload: JSON, such as",
+        ),
+        (
+            ("EX", "WP", "DB", "--token", "TOKEN", "--payload", f'"{"x" * 65_535}"'),
+            "payload: at most 65536 bytes, got 65537",
+        ),
         (("EX", "WP", "DB", "--token", "TOKEN", "--name", ""), "--name: the name of the signal"),
         (("EX", "WP", "DB", "--token", "TOKEN", "--name", "n" * 5_000), "signal_name"),
         (("EX", "WP", "DB", "--operator", "--name", "n" * 300), "signal_name"),
@@ -117,7 +156,12 @@ NOBODY = "{fp:7}:6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
 def test_refusals(path: Path, tmp_path: Path, args: tuple[str, ...], says: str) -> None:
     wait = waiting(path)
     (tmp_path / "other.db").write_bytes(b"")
-    names = {"EX": str(wait.execution), "WP": str(wait.waitpoint), "DB": str(path), "OTHER": str(tmp_path / "other.db")}
+    names = {
+        "EX": str(wait.execution),
+        "WP": str(wait.waitpoint),
+        "DB": str(path),
+        "OTHER": str(tmp_path / "other.db"),
+    }
     done = flowfabric("signal", *(names.get(arg, arg.replace("TOKEN", wait.token)) for arg in args))
     assert (done.returncode, done.stderr) == (2, ""), done.stdout
     assert says in done.stdout
@@ -136,8 +180,13 @@ def test_something_else_on_standard_input(path: Path, given: bytes) -> None:
 def test_nobody_listens_any_more(path: Path) -> None:
     wait = waiting(path)
     signal(path, wait, given=wait.token)
-    done = flowfabric("signal", str(wait.execution), str(wait.waitpoint), str(path), given=wait.token)
-    assert (done.returncode, "target_not_signalable: the execution does not wait" in done.stdout) == (2, True)
+    done = flowfabric(
+        "signal", str(wait.execution), str(wait.waitpoint), str(path), given=wait.token
+    )
+    assert (
+        done.returncode,
+        "target_not_signalable: the execution does not wait" in done.stdout,
+    ) == (2, True)
 
 
 def test_a_token_of_a_retired_key(path: Path) -> None:
@@ -149,7 +198,15 @@ def test_a_token_of_a_retired_key(path: Path) -> None:
             await asyncio.sleep(0.01)
 
     asyncio.run(rotate())
-    done = flowfabric("signal", str(wait.execution), str(wait.waitpoint), str(path), given=wait.token)
-    assert "the token was refused (token_expired): the key it was made with has been rotated out" in done.stdout
+    done = flowfabric(
+        "signal", str(wait.execution), str(wait.waitpoint), str(path), given=wait.token
+    )
+    assert (
+        "the token was refused (token_expired): the key it was made with has been rotated out"
+        in done.stdout
+    )
     done = flowfabric("signal", str(wait.execution), str(wait.waitpoint), str(path), "--operator")
-    assert "the token was refused (token_expired): the waitpoint's own token is no longer good" in done.stdout
+    assert (
+        "the token was refused (token_expired): the waitpoint's own token is no longer good"
+        in done.stdout
+    )

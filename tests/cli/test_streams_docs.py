@@ -54,14 +54,32 @@ def test_the_limits_are_the_ones_in_the_code() -> None:
     rows = re.findall(r"\| `([A-Z_]+)` \| ([\d,]+) \|", PAGE)
     assert len(rows) == 9
     assert all(getattr(limits, name) == int(number.replace(",", "")) for name, number in rows)
-    assert f"newest {limits.DURABLE_CAP:,} durable frames" in PLAIN and f"over by {limits.DURABLE_SLACK}," in PLAIN
-    assert f"newest {limits.SUMMARY_CAP} to {limits.SUMMARY_CAP + limits.SUMMARY_SLACK} are" in PLAIN
-    assert f"`maxlen_floor` ({limits.LIVE_FLOOR}) and at most `maxlen_ceiling` ({limits.LIVE_CEILING:,})" in PLAIN
+    assert (
+        f"newest {limits.DURABLE_CAP:,} durable frames" in PLAIN
+        and f"over by {limits.DURABLE_SLACK}," in PLAIN
+    )
+    assert (
+        f"newest {limits.SUMMARY_CAP} to {limits.SUMMARY_CAP + limits.SUMMARY_SLACK} are" in PLAIN
+    )
+    assert (
+        f"`maxlen_floor` ({limits.LIVE_FLOOR}) and at most `maxlen_ceiling` ({limits.LIVE_CEILING:,})"
+        in PLAIN
+    )
     assert f"`{limits.NULL_SENTINEL}`" in PLAIN
 
 
 def test_every_end_and_every_option_is_explained() -> None:
-    cells = re.findall(r"^\| (`[a-z_`, ]+`) \|", PAGE.partition("| `closed_reason` |")[2].partition("\n\n")[0], re.MULTILINE)
-    assert sorted(code for cell in cells for code in re.findall(r"`([a-z_]+)`", cell)) == sorted(ENDS)
-    options = set(re.findall(r"--[a-z-]+", flowfabric("tail", "--help").stdout)) - {"--help", "--follow", "--live"}
+    cells = re.findall(
+        r"^\| (`[a-z_`, ]+`) \|",
+        PAGE.partition("| `closed_reason` |")[2].partition("\n\n")[0],
+        re.MULTILINE,
+    )
+    assert sorted(code for cell in cells for code in re.findall(r"`([a-z_]+)`", cell)) == sorted(
+        ENDS
+    )
+    options = set(re.findall(r"--[a-z-]+", flowfabric("tail", "--help").stdout)) - {
+        "--help",
+        "--follow",
+        "--live",
+    }
     assert options == set(re.findall(r"^\| `(--[a-z-]+)", PAGE, re.MULTILINE))

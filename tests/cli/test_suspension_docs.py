@@ -25,7 +25,15 @@ COMMANDS = re.findall(r"^\$ (flowfabric .*)$", PAGE, re.MULTILINE)
 def run(args: list[str], folder: Path, given: str = "") -> str:
     env = {**os.environ, "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"}
     done = subprocess.run(
-        args, cwd=folder, input=given, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False, env=env
+        args,
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+        env=env,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -74,6 +82,11 @@ def test_the_limits_are_the_ones_in_the_code() -> None:
 
 
 def test_every_condition_and_every_way_to_time_out_is_explained() -> None:
-    assert all(f"`{name}(" in PAGE for name in ("Single", "Count", "AllOf", "OperatorOnly", "TimeoutOnly"))
+    assert all(
+        f"`{name}(" in PAGE for name in ("Single", "Count", "AllOf", "OperatorOnly", "TimeoutOnly")
+    )
     assert all(f"CountKind.{kind.name}" in PAGE for kind in limits.CountKind)
-    assert all(re.search(rf"^\| `{behaviour.name}`", PAGE, re.MULTILINE) for behaviour in limits.TimeoutBehavior)
+    assert all(
+        re.search(rf"^\| `{behaviour.name}`", PAGE, re.MULTILINE)
+        for behaviour in limits.TimeoutBehavior
+    )

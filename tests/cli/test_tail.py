@@ -28,7 +28,16 @@ from flowfabric import (
     StreamFrame,
     Visibility,
 )
-from flowfabric.cli.tail import Closing, Given, Place, Seen, command_from, follow, read_now, starting_place
+from flowfabric.cli.tail import (
+    Closing,
+    Given,
+    Place,
+    Seen,
+    command_from,
+    follow,
+    read_now,
+    starting_place,
+)
 from flowfabric.cli.tail_text import line_of, readable, runs_on
 from flowfabric.connect import PostgresBackend, SqliteBackend
 from flowfabric.errors import ConfigError
@@ -36,7 +45,9 @@ from tests.cli.commands import flowfabric
 from tests.postgres import database
 
 IDENT = "{fp:0}:11111111-1111-4111-8111-111111111111"
-RETRIED = ExecutionPolicy(retry_policy=RetryPolicy(max_retries=3, backoff={"type": "fixed", "delay_ms": 0}))
+RETRIED = ExecutionPolicy(
+    retry_policy=RetryPolicy(max_retries=3, backoff={"type": "fixed", "delay_ms": 0})
+)
 OUT = FrameKind.Stdout
 
 
@@ -44,7 +55,13 @@ OUT = FrameKind.Stdout
 
 
 def stored(payload: str, frame_type: str = "stdout", **more: str) -> StreamFrame:
-    fields = {"payload": payload, "frame_type": frame_type, "encoding": "utf8", "mode": "durable", **more}
+    fields = {
+        "payload": payload,
+        "frame_type": frame_type,
+        "encoding": "utf8",
+        "mode": "durable",
+        **more,
+    }
     return StreamFrame("5-0", fields)
 
 
@@ -107,10 +124,14 @@ def test_where_it_cannot_begin(attempt: int | None, after: str, says: str) -> No
 
 def test_the_command_that_goes_on() -> None:
     given = Given(IDENT, "jobs.db", None, None, True, True, False)
-    assert command_from(given, Place(1, "17-3")) == f"flowfabric tail '{IDENT}' --db=jobs.db --after=1:17-3"
+    assert (
+        command_from(given, Place(1, "17-3"))
+        == f"flowfabric tail '{IDENT}' --db=jobs.db --after=1:17-3"
+    )
     given = Given(IDENT, "postgresql://me:secret@there/db", 1, None, True, False, True)
     assert (
-        command_from(given, Place(1, "17-3")) == f"flowfabric tail '{IDENT}' --db=URL --attempt=1 --after=17-3 --json --no-live"
+        command_from(given, Place(1, "17-3"))
+        == f"flowfabric tail '{IDENT}' --db=URL --attempt=1 --after=17-3 --json --no-live"
     )
 
 
@@ -132,7 +153,11 @@ async def said(seen: Any) -> list[str]:
 
 
 def told(each: Seen) -> str:
-    return f"{each.attempt} {each.closed_reason}" if isinstance(each, Closing) else f"{each[0]} {each[1].fields['payload']}"
+    return (
+        f"{each.attempt} {each.closed_reason}"
+        if isinstance(each, Closing)
+        else f"{each[0]} {each[1].fields['payload']}"
+    )
 
 
 async def two_attempts(engine: Engine) -> tuple[ExecutionId, str]:
@@ -158,15 +183,24 @@ async def test_what_has_ended(engine: Engine, read: Any) -> None:
         "0 attempt_failure",
         *end,
     ]
-    assert await said(read(engine, ident, Place(0, first), kept, only=False)) == ["0 attempt_failure", *end]
-    assert await said(read(engine, ident, Place(0, "0-0"), kept, only=True)) == ["0 a", "0 attempt_failure"]
+    assert await said(read(engine, ident, Place(0, first), kept, only=False)) == [
+        "0 attempt_failure",
+        *end,
+    ]
+    assert await said(read(engine, ident, Place(0, "0-0"), kept, only=True)) == [
+        "0 a",
+        "0 attempt_failure",
+    ]
     assert await said(read(engine, ident, Place(1, "0-0"), kept, only=False)) == end
 
 
 async def test_what_goes_on(engine: Engine) -> None:
     ident, handle = await claimed(engine)
     await engine.append_frame(handle, Frame(b"a", OUT))
-    assert await said(read_now(engine, ident, Place(0, "0-0"), Visibility.All, only=False)) == ["0 a", "0 None"]
+    assert await said(read_now(engine, ident, Place(0, "0-0"), Visibility.All, only=False)) == [
+        "0 a",
+        "0 None",
+    ]
     seen = follow(engine, ident, Place(0, "0-0"), Visibility.All, only=False)
     assert told(await anext(seen)) == "0 a"
     waiting = asyncio.ensure_future(anext(seen))
@@ -174,7 +208,9 @@ async def test_what_goes_on(engine: Engine) -> None:
     assert told(await waiting) == '0 {"n":1}'
     waiting = asyncio.ensure_future(anext(seen))
     await engine.fail(handle, "nope")
-    assert told(await waiting) == "0 attempt_failure", "the end of an attempt is told before there is another"
+    assert told(await waiting) == "0 attempt_failure", (
+        "the end of an attempt is told before there is another"
+    )
     waiting = asyncio.ensure_future(anext(seen))
     _, handle = await claimed(engine, ident)
     await engine.append_frame(handle, Frame(b"b", OUT))
@@ -188,7 +224,9 @@ async def test_one_that_never_began_and_one_that_wrote_nothing(engine: Engine) -
     ident = ExecutionId.solo("default")
     await engine.create_execution(CreateExecutionArgs(execution_id=ident))
     assert await said(read_now(engine, ident, Place(0, "0-0"), Visibility.All, only=False)) == []
-    waiting = asyncio.ensure_future(said(follow(engine, ident, Place(0, "0-0"), Visibility.All, only=False)))
+    waiting = asyncio.ensure_future(
+        said(follow(engine, ident, Place(0, "0-0"), Visibility.All, only=False))
+    )
     handle = await engine.claim("default", (), ClaimPolicy("w", "w-1", 600_000))
     assert handle is not None
     await engine.complete(handle)
@@ -204,7 +242,9 @@ class Writer:
     def __init__(self, url: str, ident: str) -> None:
         run = [sys.executable, "-m", "tests.cli.stream_writer", url, ident]
         folder = Path(__file__).parents[2]
-        self.process = subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder)
+        self.process = subprocess.Popen(
+            run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=folder
+        )
         assert self._heard() == b"ready\n"
 
     def does(self, *lines: str) -> None:
@@ -245,7 +285,9 @@ def writer(url: str) -> Iterator[Writer]:
 def tail(url: str, *args: str) -> subprocess.Popen[str]:
     run = [sys.executable, "-m", "flowfabric.cli.main", "tail", IDENT, "--db", url, *args]
     env = {"PATH": "", "COLUMNS": "100", "PYTHONIOENCODING": "utf-8"}
-    return subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", env=env)
+    return subprocess.Popen(
+        run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8", env=env
+    )
 
 
 def test_it_sees_another_process_write(writer: Writer, url: str) -> None:
@@ -257,7 +299,12 @@ def test_it_sees_another_process_write(writer: Writer, url: str) -> None:
     writer.does("err careful")
     assert following.stdout.readline() == "[stderr] careful\n"
     writer.does("out two ", "blob", 'sum {"n": 1}', "live three\\n")
-    expected = ["two \n", "[blob] 3 bytes that are not text\n", '[summary 1] {"n": 1}\n', "[event] three\n"]
+    expected = [
+        "two \n",
+        "[blob] 3 bytes that are not text\n",
+        '[summary 1] {"n": 1}\n',
+        "[event] three\n",
+    ]
     assert [following.stdout.readline() for _ in expected] == expected
     writer.does("fail", "claim", "out again")
     writer.does("complete")
@@ -279,9 +326,14 @@ def test_an_interrupted_one_says_how_to_go_on(writer: Writer, url: str) -> None:
     following.send_signal(signal.SIGINT)
     out, notes = following.communicate(timeout=30)
     assert (following.returncode, out) == (130, "")
-    assert notes == f"to go on from here: flowfabric tail '{IDENT}' --db={url} --after=0:{first['id']} --json\n"
+    assert (
+        notes
+        == f"to go on from here: flowfabric tail '{IDENT}' --db={url} --after=0:{first['id']} --json\n"
+    )
     writer.does("live two", "out three", "complete")
-    again = flowfabric("tail", IDENT, f"--db={url}", f"--after=0:{first['id']}", "--json", "--no-live")
+    again = flowfabric(
+        "tail", IDENT, f"--db={url}", f"--after=0:{first['id']}", "--json", "--no-live"
+    )
     assert (again.returncode, again.stderr) == (0, "")
     frame, end = map(json.loads, again.stdout.splitlines())
     assert frame["fields"]["payload"] == "three" and frame["fields"]["mode"] == "durable"
@@ -293,8 +345,14 @@ def test_what_is_there_now(writer: Writer, url: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "the execution is waiting\n")
     writer.does("claim", "out one", "out \\ntwo")
     done = flowfabric("tail", IDENT, "--no-follow", FLOWFABRIC_DB=url)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "one\ntwo\n", "the execution is active\n")
-    open_end = flowfabric("tail", IDENT, "--db", url, "--no-follow", "--json").stdout.splitlines()[-1]
+    assert (done.returncode, done.stdout, done.stderr) == (
+        0,
+        "one\ntwo\n",
+        "the execution is active\n",
+    )
+    open_end = flowfabric("tail", IDENT, "--db", url, "--no-follow", "--json").stdout.splitlines()[
+        -1
+    ]
     assert json.loads(open_end) == {"attempt": 0, "closed_at": None, "closed_reason": None}
     writer.does("complete")
     done = flowfabric("tail", IDENT, "--db", url, "--no-follow", "--attempt", "0")
@@ -330,11 +388,20 @@ def test_unknown_ids_and_attempts(tmp_path: Path) -> None:
     ident = str(asyncio.run(fill()))
     before = path.read_bytes()
     done = flowfabric("tail", IDENT, "--db", str(path))
-    assert done.returncode == 2 and f"{IDENT}: there is no such execution in this database" in done.stdout
+    assert (
+        done.returncode == 2
+        and f"{IDENT}: there is no such execution in this database" in done.stdout
+    )
     done = flowfabric("tail", ident, "--db", str(path), "--attempt", "2")
-    assert (done.returncode, done.stdout) == (2, "--attempt: an attempt of this execution (0 to 1), got 2\n")
+    assert (done.returncode, done.stdout) == (
+        2,
+        "--attempt: an attempt of this execution (0 to 1), got 2\n",
+    )
     done = flowfabric("tail", ident, "--db", str(path), "--after", "7:1-0")
-    assert (done.returncode, done.stdout) == (2, "--after: an attempt of this execution (0 to 1), got 7\n")
+    assert (done.returncode, done.stdout) == (
+        2,
+        "--after: an attempt of this execution (0 to 1), got 7\n",
+    )
     done = flowfabric("tail", ident, "--db", str(path), "--attempt", "-1")
     assert done.returncode == 2 and "--attempt" in done.stderr
     assert flowfabric("tail", ident, "--db", str(path)).stdout == "alive\nb\n"

@@ -22,7 +22,9 @@ UNKNOWN = "{fp:0}:11111111-1111-4111-8111-111111111111"
 
 async def made(engine: Engine, **said: Any) -> ExecutionId:
     ident = ExecutionId.solo("default")
-    await engine.create_execution(CreateExecutionArgs(execution_id=ident, execution_kind="render", **said))
+    await engine.create_execution(
+        CreateExecutionArgs(execution_id=ident, execution_kind="render", **said)
+    )
     return ident
 
 
@@ -74,11 +76,18 @@ def test_the_command(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("deploy  on lane releases, namespace default: suspended\n")
     assert "waiting_for_approval: it waits for an approval" in done.stdout
-    assert f"next: flowfabric signal '{wait.execution}' {wait.waitpoint} URL --name 'approved'" in done.stdout
+    assert (
+        f"next: flowfabric signal '{wait.execution}' {wait.waitpoint} URL --name 'approved'"
+        in done.stdout
+    )
     again = flowfabric("why", str(wait.execution), FLOWFABRIC_DB=str(path)).stdout
     assert again.splitlines()[:2] == done.stdout.splitlines()[:2]
     told = json.loads(flowfabric("why", str(wait.execution), "--db", str(path), "--json").stdout)
-    assert (told["code"], told["state"], told["execution_id"]) == ("waiting_for_approval", "SUSPENDED", str(wait.execution))
+    assert (told["code"], told["state"], told["execution_id"]) == (
+        "waiting_for_approval",
+        "SUSPENDED",
+        str(wait.execution),
+    )
     assert told["reasons"][0]["facts"]["waitpoints"][0]["waitpoint_id"] == str(wait.waitpoint)
     assert wait.token[19:] not in done.stdout + json.dumps(told)
     assert path.read_bytes() == before
@@ -117,4 +126,7 @@ def test_an_unknown_execution(tmp_path: Path) -> None:
 
     asyncio.run(fill())
     done = flowfabric("why", UNKNOWN, "--db", str(tmp_path / "ff.db"))
-    assert done.returncode == 2 and f"{UNKNOWN}: there is no such execution in this database" in done.stdout
+    assert (
+        done.returncode == 2
+        and f"{UNKNOWN}: there is no such execution in this database" in done.stdout
+    )

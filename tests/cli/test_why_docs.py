@@ -26,7 +26,10 @@ def without_times(text: str) -> str:
 
 def test_the_program_and_the_commands(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM, encoding="utf-8")
-    assert run([sys.executable, "program.py"], tmp_path) == "['lane_paused', 'waiting_for_capable_worker']\n"
+    assert (
+        run([sys.executable, "program.py"], tmp_path)
+        == "['lane_paused', 'waiting_for_capable_worker']\n"
+    )
     said, told = (command(line, tmp_path) for line in COMMANDS)
     shown = re.search(r"```text\n(.*?)```", PAGE, re.DOTALL)
     assert shown is not None
@@ -37,7 +40,9 @@ def test_the_program_and_the_commands(tmp_path: Path) -> None:
 def test_the_snippet() -> None:
     async def whole() -> None:
         names: dict[str, Any] = {}
-        found = eval(compile(SNIPPET, "why.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)
+        found = eval(
+            compile(SNIPPET, "why.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names
+        )
         if inspect.isawaitable(found):
             await found
 
@@ -46,9 +51,14 @@ def test_the_snippet() -> None:
 
 def test_the_table_names_every_reason_and_no_other() -> None:
     cells = re.findall(r"^\| (`[a-z_`, ]+`) \|", PAGE, re.MULTILINE)
-    assert sorted(code for cell in cells for code in re.findall(r"`([a-z_]+)`", cell)) == sorted(why.value for why in Why)
+    assert sorted(code for cell in cells for code in re.findall(r"`([a-z_]+)`", cell)) == sorted(
+        why.value for why in Why
+    )
 
 
 def test_the_bounds_are_the_ones_in_the_code() -> None:
-    assert f"cut after {explanation.MAX_TEXT} characters, lists after {explanation.MAX_LISTED} entries" in PAGE
+    assert (
+        f"cut after {explanation.MAX_TEXT} characters, lists after {explanation.MAX_LISTED} entries"
+        in PAGE
+    )
     assert f"counted up to {explanation.MAX_AHEAD:,}" in PAGE

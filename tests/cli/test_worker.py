@@ -76,9 +76,14 @@ def wait_for(there: Callable[[], bool]) -> None:
 async def test_a_worker_runs_tasks_and_finishes_them_when_told_to_stop(folder: Path) -> None:
     with running(folder, "worker", "app.py", "--concurrency", "3") as worker:
         first = worker.until("app.py: ")
-        assert first == "app.py: tasks send, slow; lanes default, mail; 3 at once; on sqlite:///ff.db"
+        assert (
+            first == "app.py: tasks send, slow; lanes default, mail; 3 at once; on sqlite:///ff.db"
+        )
         async with client(f"sqlite:///{folder}/ff.db") as app:
-            assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "sent to ann"
+            assert (
+                await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S)
+                == "sent to ann"
+            )
             run = await app.tasks["slow"].submit(0.5)
             wait_for((folder / "began").exists)
             worker.process.send_signal(signal.SIGTERM)
@@ -124,7 +129,9 @@ async def test_a_worker_waits_for_its_server(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     url = f"http://{address}"
-    (folder / "app.py").write_text(APP.replace("sqlite:///ff.db", f'{url}", token="{TOKEN}'), encoding="utf-8")
+    (folder / "app.py").write_text(
+        APP.replace("sqlite:///ff.db", f'{url}", token="{TOKEN}'), encoding="utf-8"
+    )
     with running(folder, "worker", "app.py") as worker:
         said = worker.until("waiting for the server: ")
         assert address in said
@@ -133,14 +140,21 @@ async def test_a_worker_waits_for_its_server(folder: Path) -> None:
             assert (await asyncio.to_thread(worker.until, "app.py: ")).endswith(f"on {url}")
             assert sum("waiting for the server" in line for line in worker.lines) == 1
             async with client(url, token=TOKEN) as app:
-                assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "sent to ann"
+                assert (
+                    await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S)
+                    == "sent to ann"
+                )
             worker.process.send_signal(signal.SIGTERM)
             assert await asyncio.to_thread(worker.ended) == 0
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_worker_that_waits_for_its_server_can_be_stopped(folder: Path, number: signal.Signals) -> None:
-    (folder / "app.py").write_text(APP.replace("sqlite:///ff.db", "http://127.0.0.1:9"), encoding="utf-8")
+def test_a_worker_that_waits_for_its_server_can_be_stopped(
+    folder: Path, number: signal.Signals
+) -> None:
+    (folder / "app.py").write_text(
+        APP.replace("sqlite:///ff.db", "http://127.0.0.1:9"), encoding="utf-8"
+    )
     with running(folder, "worker", "app.py") as worker:
         worker.until("waiting for the server: ")
         worker.process.send_signal(number)
@@ -150,18 +164,31 @@ def test_a_worker_that_waits_for_its_server_can_be_stopped(folder: Path, number:
 
 async def test_a_worker_does_not_wait_for_a_server_that_refuses_it(folder: Path) -> None:
     async with serving(memory_engine(), settings()) as url:
-        (folder / "app.py").write_text(APP.replace("sqlite:///ff.db", f'{url}", token="{"wrong" * 5}'), encoding="utf-8")
+        (folder / "app.py").write_text(
+            APP.replace("sqlite:///ff.db", f'{url}", token="{"wrong" * 5}'), encoding="utf-8"
+        )
         with running(folder, "worker", "app.py") as worker:
             assert await asyncio.to_thread(worker.ended) == 2
         assert any("401" in line for line in worker.lines)
 
 
 @pytest.mark.parametrize("port", ["taken", "0", "many", "host:"])
-def test_a_page_that_cannot_be_shown_is_told(folder: Path, port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_cannot_be_shown_is_told(
+    folder: Path, port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(folder)
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        done = flowfabric("worker", "app.py", "--metrics", str(taken.getsockname()[1]) if port == "taken" else port)
-    said = "metrics: cannot listen on 127.0.0.1:" if port == "taken" else "metrics: a port from 1 to 65535"
+        done = flowfabric(
+            "worker",
+            "app.py",
+            "--metrics",
+            str(taken.getsockname()[1]) if port == "taken" else port,
+        )
+    said = (
+        "metrics: cannot listen on 127.0.0.1:"
+        if port == "taken"
+        else "metrics: a port from 1 to 65535"
+    )
     assert done.returncode == 2 and done.stdout.startswith(said)
 
 
@@ -173,16 +200,24 @@ async def test_only_the_lanes_asked_for(folder: Path) -> None:
         assert "task send; lanes mail;" in worker.until("inner.tasks:mails: ")
         async with client(f"sqlite:///{folder}/ff.db") as app:
             left = await app.tasks["slow"].submit(0)
-            assert await (await app.tasks["send"].submit("bob")).result(timeout=PATIENCE_S) == "sent to bob"
+            assert (
+                await (await app.tasks["send"].submit("bob")).result(timeout=PATIENCE_S)
+                == "sent to bob"
+            )
             assert await left.state() == "waiting"
 
 
 async def test_the_tasks_of_a_blocking_app(folder: Path) -> None:
-    (folder / "app.py").write_text(APP.replace("from flowfabric import", "from flowfabric.sync import"), encoding="utf-8")
+    (folder / "app.py").write_text(
+        APP.replace("from flowfabric import", "from flowfabric.sync import"), encoding="utf-8"
+    )
     with running(folder, "worker", "app.py") as worker:
         worker.until("app.py: tasks send, slow")
         async with client(f"sqlite:///{folder}/ff.db") as app:
-            assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "sent to ann"
+            assert (
+                await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S)
+                == "sent to ann"
+            )
         worker.process.send_signal(signal.SIGTERM)
         assert worker.ended() == 0
 
@@ -193,7 +228,10 @@ async def test_another_database_by_url(folder: Path) -> None:
     with running(folder, "worker", "app.py", "--url", url) as worker:
         assert url.rpartition("/")[2] in worker.until("app.py: ")
         async with client(url) as app:
-            assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "sent to ann"
+            assert (
+                await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S)
+                == "sent to ann"
+            )
         worker.process.send_signal(signal.SIGTERM)
         assert worker.ended() == 0
 
@@ -225,12 +263,19 @@ FILES = {
         ("typo.py", "SyntaxError: '(' was never closed"),
         ("missing.py", "ModuleNotFoundError: No module named 'not_to_be_found'"),
         ("missing", "import not_to_be_found"),
-        ("memory.py", "memory.py: memory:// is seen by its own process only; say --url sqlite:///path"),
+        (
+            "memory.py",
+            "memory.py: memory:// is seen by its own process only; say --url sqlite:///path",
+        ),
         ("inject.py", "task go: s: no str in the worker's state=[...]"),
     ],
 )
 def test_what_cannot_be_run_is_told(
-    folder: Path, target: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    folder: Path,
+    target: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")
@@ -244,7 +289,10 @@ def test_what_cannot_be_run_is_told(
 def test_an_unknown_lane_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     done = flowfabric("worker", "app.py", "--lanes", "mail,male")
-    assert (done.returncode, done.stdout) == (2, "lanes: no task of app.py is on male; there are default, mail\n")
+    assert (done.returncode, done.stdout) == (
+        2,
+        "lanes: no task of app.py is on male; there are default, mail\n",
+    )
 
 
 def test_what_was_typed() -> None:
@@ -260,7 +308,10 @@ async def test_dev_begins_anew_when_the_code_is_saved(folder: Path) -> None:
     with running(folder, "dev", "app.py") as dev:
         dev.until("app.py: ")
         async with client(f"sqlite:///{folder}/ff.db") as app:
-            assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "sent to ann"
+            assert (
+                await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S)
+                == "sent to ann"
+            )
             assert re.search(r"send \{fp:\d+\}:.*: done, \d+ ms", dev.until("done"))
             await app.tasks["slow"].submit(0.5)
             wait_for((folder / "began").exists)
@@ -269,21 +320,30 @@ async def test_dev_begins_anew_when_the_code_is_saved(folder: Path) -> None:
             dev.until("stopping: 1 still running, finishing within 5s")
             dev.until("slow")
             dev.until("app.py: ")
-            assert await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S) == "mailed ann"
+            assert (
+                await (await app.tasks["send"].submit("ann")).result(timeout=PATIENCE_S)
+                == "mailed ann"
+            )
         (folder / "app.py").write_text("oops", encoding="utf-8")
         dev.until("NameError: name 'oops' is not defined")
         dev.until("waiting for the code to change")
         (folder / "helper.py").write_text("from flowfabric import App\n", encoding="utf-8")
         dev.until("helper.py changed")
-        (folder / "app.py").write_text(APP.replace("from flowfabric", "from helper"), encoding="utf-8")
+        (folder / "app.py").write_text(
+            APP.replace("from flowfabric", "from helper"), encoding="utf-8"
+        )
         dev.until("app.py: task")
         dev.process.send_signal(signal.SIGINT)
         assert dev.ended() == 0
         assert dev.lines[-1].startswith("stopped;")
 
 
-async def test_dev_has_a_database_beside_the_code_for_an_app_that_is_elsewhere(folder: Path) -> None:
-    (folder / "app.py").write_text(APP.replace("sqlite:///ff.db", "postgresql://nowhere/db"), encoding="utf-8")
+async def test_dev_has_a_database_beside_the_code_for_an_app_that_is_elsewhere(
+    folder: Path,
+) -> None:
+    (folder / "app.py").write_text(
+        APP.replace("sqlite:///ff.db", "postgresql://nowhere/db"), encoding="utf-8"
+    )
     with running(folder, "dev", "app.py") as dev:
         assert dev.until("app.py: ").endswith("on sqlite:///app.dev.db")
         assert (folder / "app.dev.db").exists()

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from uuid import UUID, uuid4
 
-from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, ExecutionId, FreshWaitpoint, ReasonCode, SuspendArgs, Suspended
+from flowfabric import (
+    ClaimPolicy,
+    CreateExecutionArgs,
+    Engine,
+    ExecutionId,
+    FreshWaitpoint,
+    ReasonCode,
+    SuspendArgs,
+    Suspended,
+)
 from flowfabric.model.waitpoint import Condition, Single
 
 SECRET = "2a" * 32
@@ -19,11 +28,18 @@ class Wait:
 
 
 async def suspended(
-    engine: Engine, condition: Condition | None = None, *, kind: str = "deploy", key: str = "go-live", **more: object
+    engine: Engine,
+    condition: Condition | None = None,
+    *,
+    kind: str = "deploy",
+    key: str = "go-live",
+    **more: object,
 ) -> Wait:
     await engine.seed_waitpoint_hmac_secret("k1", SECRET)
     ident = ExecutionId.solo("releases")
-    await engine.create_execution(CreateExecutionArgs(execution_id=ident, lane_id="releases", execution_kind=kind))
+    await engine.create_execution(
+        CreateExecutionArgs(execution_id=ident, lane_id="releases", execution_kind=kind)
+    )
     (work,) = await engine.claim_many("releases", (), POLICY, 1)
     args = SuspendArgs(
         suspension_id=uuid4(),

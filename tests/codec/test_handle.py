@@ -74,7 +74,9 @@ def test_the_widest_numbers_and_texts_survive_a_round_trip() -> None:
 
 
 def test_version_one_is_read_as_valkey() -> None:
-    assert decode_fields(b"\x01" + GOLDEN[3:]) == msgspec.structs.replace(GOLDEN_FIELDS, tag=BackendTag.VALKEY)
+    assert decode_fields(b"\x01" + GOLDEN[3:]) == msgspec.structs.replace(
+        GOLDEN_FIELDS, tag=BackendTag.VALKEY
+    )
 
 
 def test_version_one_is_written_back_as_version_two() -> None:
@@ -86,8 +88,12 @@ def test_bytes_that_end_inside_a_field_are_truncated(length: int) -> None:
     assert corruption(GOLDEN[:length]).startswith("Truncated ")
 
 
-@pytest.mark.parametrize(("length", "needed", "at", "have"), [(0, 1, 0, 0), (5, 4, 3, 2), (168, 4, 165, 3)])
-def test_truncation_says_what_was_needed_and_where(length: int, needed: int, at: int, have: int) -> None:
+@pytest.mark.parametrize(
+    ("length", "needed", "at", "have"), [(0, 1, 0, 0), (5, 4, 3, 2), (168, 4, 165, 3)]
+)
+def test_truncation_says_what_was_needed_and_where(
+    length: int, needed: int, at: int, have: int
+) -> None:
     assert corruption(GOLDEN[:length]) == f"Truncated needed={needed} at={at} have={have}"
 
 
@@ -107,9 +113,18 @@ def test_truncation_says_what_was_needed_and_where(length: int, needed: int, at:
         (GOLDEN[:LEASE_ID] + text(b"\xc3\x28") + GOLDEN[134:], "InvalidUtf8 lease_id"),
         (GOLDEN[:LANE] + text(b"\xff") + GOLDEN[WORKER:], "InvalidUtf8 lane_id"),
         (GOLDEN[:WORKER] + text(b"\xff"), "InvalidUtf8 worker_instance_id"),
-        (GOLDEN[:EXECUTION_ID] + text(b"no tag") + GOLDEN[50:], "ParseField execution_id: MissingTag"),
-        (GOLDEN[:EXECUTION_ID] + text(b"{fp:x}:y") + GOLDEN[50:], "ParseField execution_id: InvalidPartitionIndex"),
-        (GOLDEN[:EXECUTION_ID] + text(b"{fp:1}:y") + GOLDEN[50:], "ParseField execution_id: InvalidUuid"),
+        (
+            GOLDEN[:EXECUTION_ID] + text(b"no tag") + GOLDEN[50:],
+            "ParseField execution_id: MissingTag",
+        ),
+        (
+            GOLDEN[:EXECUTION_ID] + text(b"{fp:x}:y") + GOLDEN[50:],
+            "ParseField execution_id: InvalidPartitionIndex",
+        ),
+        (
+            GOLDEN[:EXECUTION_ID] + text(b"{fp:1}:y") + GOLDEN[50:],
+            "ParseField execution_id: InvalidUuid",
+        ),
         (GOLDEN[:ATTEMPT_ID] + text(b"y") + GOLDEN[LEASE_ID:], "ParseField attempt_id: not a uuid"),
         (GOLDEN[:LEASE_ID] + text(b"") + GOLDEN[134:], "ParseField lease_id: not a uuid"),
         (bytes(MAX_HANDLE_BYTES + 1), f"longer than {MAX_HANDLE_BYTES} bytes"),
@@ -120,7 +135,9 @@ def test_each_decode_failure_has_its_own_name(data: bytes, message: str) -> None
 
 
 def test_a_length_far_beyond_the_bytes_is_a_truncation() -> None:
-    assert corruption(GOLDEN[:WORKER] + b"\xff\xff\xff\xff").startswith("Truncated needed=4294967295")
+    assert corruption(GOLDEN[:WORKER] + b"\xff\xff\xff\xff").startswith(
+        "Truncated needed=4294967295"
+    )
 
 
 def test_a_handle_at_the_size_limit_is_read_and_one_byte_more_is_not() -> None:
@@ -129,11 +146,16 @@ def test_a_handle_at_the_size_limit_is_read_and_one_byte_more_is_not() -> None:
     data = encode_handle(fits)
     assert len(data) == MAX_HANDLE_BYTES
     assert decode_fields(data) == fits
-    assert corruption(encode_handle(msgspec.structs.replace(fits, worker_instance_id="w" * (room + 1)))).startswith("longer")
+    assert corruption(
+        encode_handle(msgspec.structs.replace(fits, worker_instance_id="w" * (room + 1)))
+    ).startswith("longer")
 
 
 def test_a_handle_of_this_backend_is_decoded() -> None:
-    assert decode_handle(Handle("Sqlite", HandleKind.FRESH, GOLDEN), BackendTag.SQLITE) == GOLDEN_FIELDS
+    assert (
+        decode_handle(Handle("Sqlite", HandleKind.FRESH, GOLDEN), BackendTag.SQLITE)
+        == GOLDEN_FIELDS
+    )
 
 
 @pytest.mark.parametrize("kind", HandleKind)
@@ -153,10 +175,15 @@ def test_the_kind_is_never_looked_at(kind: HandleKind) -> None:
         ("Valkey", BackendTag.VALKEY, "expected=Valkey actual=Sqlite (embedded tag)"),
     ],
 )
-def test_a_handle_of_another_backend_is_refused(outer: str, expected: BackendTag, detail: str) -> None:
+def test_a_handle_of_another_backend_is_refused(
+    outer: str, expected: BackendTag, detail: str
+) -> None:
     with pytest.raises(ValidationError) as raised:
         decode_handle(Handle(outer, HandleKind.FRESH, GOLDEN), expected)
-    assert (raised.value.kind, raised.value.detail) == (ValidationKind.HANDLE_FROM_OTHER_BACKEND, detail)
+    assert (raised.value.kind, raised.value.detail) == (
+        ValidationKind.HANDLE_FROM_OTHER_BACKEND,
+        detail,
+    )
 
 
 def test_a_backend_that_is_no_text_is_refused_like_any_other() -> None:
@@ -165,7 +192,9 @@ def test_a_backend_that_is_no_text_is_refused_like_any_other() -> None:
     assert raised.value.code in ("handle_from_other_backend", "corruption")
 
 
-@pytest.mark.parametrize("given", [None, "handle", GOLDEN, Handle("Sqlite", HandleKind.FRESH, bytearray(GOLDEN))])  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    "given", [None, "handle", GOLDEN, Handle("Sqlite", HandleKind.FRESH, bytearray(GOLDEN))]
+)  # type: ignore[arg-type]
 def test_what_is_no_handle_is_refused(given: object) -> None:
     with pytest.raises(ValidationError) as raised:
         decode_handle(given, BackendTag.SQLITE)  # type: ignore[arg-type]

@@ -33,10 +33,30 @@ VALID = (
     GOLDEN,
     b"\x01" + GOLDEN[3:],
     encode_handle(
-        HandleFields(BackendTag.VALKEY, ExecutionId.of(65_535, UUID(int=5)), 0, UUID(int=6), UUID(int=7), 1, 1, "", "")
+        HandleFields(
+            BackendTag.VALKEY,
+            ExecutionId.of(65_535, UUID(int=5)),
+            0,
+            UUID(int=6),
+            UUID(int=7),
+            1,
+            1,
+            "",
+            "",
+        )
     ),
     encode_handle(
-        HandleFields(BackendTag.POSTGRES, ExecutionId.of(9, UUID(int=5)), 3, UUID(int=6), UUID(int=7), 2, 9, "é", "ü" * 9)
+        HandleFields(
+            BackendTag.POSTGRES,
+            ExecutionId.of(9, UUID(int=5)),
+            3,
+            UUID(int=6),
+            UUID(int=7),
+            2,
+            9,
+            "é",
+            "ü" * 9,
+        )
     ),
 )
 

@@ -42,5 +42,7 @@ def written(*parts: object) -> str:
     ],
 )
 def test_anything_else_is_refused_by_name(bad: object) -> None:
-    with pytest.raises(ValidationError, match="after: the next_cursor of an earlier page of this history"):
+    with pytest.raises(
+        ValidationError, match="after: the next_cursor of an earlier page of this history"
+    ):
         decode_place("me", bad)

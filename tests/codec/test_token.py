@@ -9,7 +9,15 @@ import pytest
 from msgspec.structs import replace
 
 from flowfabric.codec import token as tokens
-from flowfabric.codec.token import MAX_TOKEN_BYTES, active_key, fingerprint, mint, redacted, signing_key, verify
+from flowfabric.codec.token import (
+    MAX_TOKEN_BYTES,
+    active_key,
+    fingerprint,
+    mint,
+    redacted,
+    signing_key,
+    verify,
+)
 from flowfabric.errors import ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.waitpoint import HmacKey
@@ -29,7 +37,13 @@ def retired(key: HmacKey, expires_at: int | None) -> HmacKey:
     return replace(key, active=0, expires_at_ms=expires_at)
 
 
-def code(token: str, *keys: HmacKey, stored: str | None = TOKEN, execution: ExecutionId = EXECUTION, at: UUID = WAITPOINT) -> str:
+def code(
+    token: str,
+    *keys: HmacKey,
+    stored: str | None = TOKEN,
+    execution: ExecutionId = EXECUTION,
+    at: UUID = WAITPOINT,
+) -> str:
     """The code of a refusal, or nothing for a token that is accepted."""
     try:
         verify(token, execution, at, stored, keys, NOW)
@@ -147,7 +161,9 @@ def test_only_the_stored_text_opens_a_waitpoint(token: str) -> None:
     assert code(token, K1, retired(K2, NOW)) == INVALID
 
 
-@pytest.mark.parametrize("stored", [None, "", "k1", TOKEN.upper(), TOKEN + "0", mint(K2, EXECUTION, WAITPOINT), "ä"])
+@pytest.mark.parametrize(
+    "stored", [None, "", "k1", TOKEN.upper(), TOKEN + "0", mint(K2, EXECUTION, WAITPOINT), "ä"]
+)
 def test_a_good_digest_is_not_enough(stored: str | None) -> None:
     """A waitpoint that is not there, or one that was given another token."""
     assert code(TOKEN, K1, stored=stored) == INVALID
@@ -202,9 +218,12 @@ def test_an_approvers_link_is_made_by_the_key_of_the_waitpoints_own_token() -> N
 
 
 @pytest.mark.parametrize(
-    ("own", "approvers"), [(TOKEN, []), (TOKEN, ["bob"]), (None, ["ann"]), (mint(K2, EXECUTION, WAITPOINT), ["ann"])]
+    ("own", "approvers"),
+    [(TOKEN, []), (TOKEN, ["bob"]), (None, ["ann"]), (mint(K2, EXECUTION, WAITPOINT), ["ann"])],
 )
-def test_an_approvers_link_is_refused_for_others_and_for_another_token(own: str | None, approvers: list[str]) -> None:
+def test_an_approvers_link_is_refused_for_others_and_for_another_token(
+    own: str | None, approvers: list[str]
+) -> None:
     link = mint(K1, EXECUTION, WAITPOINT, "ann")
     with pytest.raises(ValidationError, match="invalid_token"):
         verify(link, EXECUTION, WAITPOINT, own, [K1, K2], NOW, approvers)
@@ -224,7 +243,9 @@ def test_what_is_stored_shows_the_fingerprint_and_makes_the_token_again_by_its_k
     assert tokens.again("", K1.kid, [K1], EXECUTION, WAITPOINT) is None
 
 
-@pytest.mark.parametrize("stored", ["", "malformed", "0" * 16, f"{'0' * 16}:{'g' * 64}", f"{'0' * 16}:{'0' * 65}"])
+@pytest.mark.parametrize(
+    "stored", ["", "malformed", "0" * 16, f"{'0' * 16}:{'g' * 64}", f"{'0' * 16}:{'0' * 65}"]
+)
 def test_what_is_no_sealed_token_shows_nothing(stored: str) -> None:
     assert tokens.digits_of(stored) == ""
 

@@ -19,7 +19,10 @@ from .test_token import EXECUTION, K1, K2, NOW, TOKEN, WAITPOINT, retired
 
 MUTATIONS = 5_000
 KEYS = (K1, retired(K2, NOW), HmacKey("old", 1, 0, NOW - 1, b"o" * 32))
-REFUSALS = [(ValidationKind.INVALID_TOKEN, code) for code in ("missing_token", "invalid_token", "token_expired")]
+REFUSALS = [
+    (ValidationKind.INVALID_TOKEN, code)
+    for code in ("missing_token", "invalid_token", "token_expired")
+]
 HEX = "0123456789abcdef"
 ODD = [*HEX, *"ABCDEFgGzZ:;-_ \n\t\0\x7f", "é", "\u0663", "\uff11", "\ud800", "😀"]
 
@@ -81,7 +84,15 @@ def _other_execution(rnd: random.Random) -> str:
 
 def _rearranged(rnd: random.Random) -> str:
     kid, _, digest = TOKEN.partition(":")
-    turned = [digest + ":" + kid, kid + digest, TOKEN * 2, TOKEN[::-1], f"{kid}:{digest[::-1]}", f"{TOKEN}:{digest}", ":" + TOKEN]
+    turned = [
+        digest + ":" + kid,
+        kid + digest,
+        TOKEN * 2,
+        TOKEN[::-1],
+        f"{kid}:{digest[::-1]}",
+        f"{TOKEN}:{digest}",
+        ":" + TOKEN,
+    ]
     return rnd.choice(turned)
 
 
@@ -127,7 +138,13 @@ def test_no_mutation_of_a_token_is_accepted() -> None:
 @settings(max_examples=500, deadline=None, derandomize=True, database=None)
 @given(st.text(st.characters(), max_size=100), st.text(st.characters(), max_size=8))
 def test_arbitrary_text_is_refused_or_is_the_token(text: str, prefix: str) -> None:
-    for token in (text, f"{prefix}:{text}", prefix + TOKEN, TOKEN + prefix, f"{prefix}:{TOKEN[3:]}"):
+    for token in (
+        text,
+        f"{prefix}:{text}",
+        prefix + TOKEN,
+        TOKEN + prefix,
+        f"{prefix}:{TOKEN[3:]}",
+    ):
         assert opens(token) is (token == TOKEN)
         fingerprint(token)
         assert redacted(token).count("REDACTED") >= 1
@@ -135,9 +152,15 @@ def test_arbitrary_text_is_refused_or_is_the_token(text: str, prefix: str) -> No
 
 @settings(max_examples=200, deadline=None, derandomize=True, database=None)
 @given(
-    st.uuids(), st.uuids(), st.integers(0, 255), st.binary(min_size=32, max_size=64), st.text("abc-_.9", min_size=1, max_size=9)
+    st.uuids(),
+    st.uuids(),
+    st.integers(0, 255),
+    st.binary(min_size=32, max_size=64),
+    st.text("abc-_.9", min_size=1, max_size=9),
 )
-def test_every_minted_token_opens_its_own_waitpoint(owner: UUID, at: UUID, index: int, secret: bytes, kid: str) -> None:
+def test_every_minted_token_opens_its_own_waitpoint(
+    owner: UUID, at: UUID, index: int, secret: bytes, kid: str
+) -> None:
     key, execution = HmacKey(kid, 1, 1, None, secret), ExecutionId.of(index, owner)
     token = mint(key, execution, at)
     verify(token, execution, at, token, (key,), NOW)

@@ -52,7 +52,12 @@ SPELLINGS = (
     "11111111-2222-4333-8444-555555555555",
     "",
 )
-SECRETS = (("k1", "2a" * 32), ("kid-a", "7365637265742d31"), ("vllm-demo-2026-05", "aa" * 64), ("k\u00e9y", "00ff" * 20))
+SECRETS = (
+    ("k1", "2a" * 32),
+    ("kid-a", "7365637265742d31"),
+    ("vllm-demo-2026-05", "aa" * 64),
+    ("k\u00e9y", "00ff" * 20),
+)
 EVENTS = (0, 1, 255, 256, 2**31, 2**53, 2**63 - 1)
 
 
@@ -60,7 +65,11 @@ def corpus() -> dict[str, Any]:
     return {
         "schema_version": 1,
         "produced_by": "python -m tests.compat.corpus",
-        "partitions": {"flow": FLOW_PARTITIONS, "budget": BUDGET_PARTITIONS, "quota": QUOTA_PARTITIONS},
+        "partitions": {
+            "flow": FLOW_PARTITIONS,
+            "budget": BUDGET_PARTITIONS,
+            "quota": QUOTA_PARTITIONS,
+        },
         "partition_of_uuid": [
             {
                 "uuid": each,
@@ -70,17 +79,36 @@ def corpus() -> dict[str, Any]:
             for each in UUIDS
         ],
         "execution_ids": [
-            *({"lane": lane, "uuid": UUIDS[1], "execution_id": str(ExecutionId.solo(lane, UUID(UUIDS[1])))} for lane in LANES),
             *(
-                {"flow_id": flow, "uuid": UUIDS[1], "execution_id": str(ExecutionId.for_flow(UUID(flow), UUID(UUIDS[1])))}
+                {
+                    "lane": lane,
+                    "uuid": UUIDS[1],
+                    "execution_id": str(ExecutionId.solo(lane, UUID(UUIDS[1]))),
+                }
+                for lane in LANES
+            ),
+            *(
+                {
+                    "flow_id": flow,
+                    "uuid": UUIDS[1],
+                    "execution_id": str(ExecutionId.for_flow(UUID(flow), UUID(UUIDS[1]))),
+                }
                 for flow in UUIDS
             ),
         ],
         "execution_id_spellings": [{"text": text, **_read(text)} for text in SPELLINGS],
-        "uuid_spellings": [{"text": text, "uuid": _uuid(text)} for text in map(_behind_tag, SPELLINGS)],
+        "uuid_spellings": [
+            {"text": text, "uuid": _uuid(text)} for text in map(_behind_tag, SPELLINGS)
+        ],
         "handles": [_handle(number, tag) for number, tag in enumerate(BackendTag)],
-        "tokens": [_token(kid, secret, approver) for kid, secret in SECRETS for approver in ("", "ann@example.org")],
-        "event_cursors": [{"number": number, "hex": encode_cursor(number).hex()} for number in EVENTS],
+        "tokens": [
+            _token(kid, secret, approver)
+            for kid, secret in SECRETS
+            for approver in ("", "ann@example.org")
+        ],
+        "event_cursors": [
+            {"number": number, "hex": encode_cursor(number).hex()} for number in EVENTS
+        ],
     }
 
 
@@ -116,10 +144,19 @@ def _handle(number: int, tag: BackendTag) -> dict[str, Any]:
         f"w\u00f6rker-{number}",
     )
     shown = {
-        name: str(getattr(fields, name)) for name in ("execution_id", "attempt_id", "lease_id", "lane_id", "worker_instance_id")
+        name: str(getattr(fields, name))
+        for name in ("execution_id", "attempt_id", "lease_id", "lane_id", "worker_instance_id")
     }
-    numbers = {name: getattr(fields, name) for name in ("attempt_index", "lease_epoch", "lease_ttl_ms")}
-    return {"backend": tag.label, "tag": int(tag), **shown, **numbers, "hex": encode_handle(fields).hex()}
+    numbers = {
+        name: getattr(fields, name) for name in ("attempt_index", "lease_epoch", "lease_ttl_ms")
+    }
+    return {
+        "backend": tag.label,
+        "tag": int(tag),
+        **shown,
+        **numbers,
+        "hex": encode_handle(fields).hex(),
+    }
 
 
 def _token(kid: str, secret: str, approver: str) -> dict[str, Any]:

@@ -28,9 +28,11 @@ _FORMS = (
 )
 _SAID = ("kind", "retryable", "limit_bytes", "route")
 """The members of an error of the original besides its text. Ours are problem documents, which have more."""
-_CODES = {word.value for kinds in (ValidationKind, ContentionKind, ConflictKind, StateKind) for word in kinds} | {
-    *("conflict", "contention", "state_conflict", "payload_too_large")
-}
+_CODES = {
+    word.value
+    for kinds in (ValidationKind, ContentionKind, ConflictKind, StateKind)
+    for word in kinds
+} | {*("conflict", "contention", "state_conflict", "payload_too_large")}
 
 
 class Exchange(Struct, frozen=True):
@@ -57,7 +59,9 @@ def recorded(backend: str) -> list[Exchange]:
         one = json.loads(line)
         seen[one["step"]] += 1
         name = one["step"] if seen[one["step"]] == 1 else f"{one['step']} ({seen[one['step']]})"
-        found.append(Exchange(name, one["method"], one["path"], one["request"], one["status"], one["body"]))
+        found.append(
+            Exchange(name, one["method"], one["path"], one["request"], one["status"], one["body"])
+        )
     return found
 
 

@@ -59,11 +59,16 @@ class Replay:
         if (act := self._before.get(exchange.step)) is not None:
             await act(exchange.path)
         if exchange.step.startswith("flow member state"):  # the cancel goes on behind its answer
-            await self._client.get(self._sent(exchange.path).replace("/state", "/wait?timeout_ms=10000"))
+            await self._client.get(
+                self._sent(exchange.path).replace("/state", "/wait?timeout_ms=10000")
+            )
         answer = await self._request(exchange)
         body = _body(answer)
         if exchange.step == "stream":
-            self._ours |= {then["id"]: now["id"] for then, now in zip(exchange.body["frames"], body["frames"], strict=True)}
+            self._ours |= {
+                then["id"]: now["id"]
+                for then, now in zip(exchange.body["frames"], body["frames"], strict=True)
+            }
         return answered(answer.status, body)
 
     async def _request(self, exchange: Exchange) -> Answer:
@@ -71,7 +76,11 @@ class Replay:
         headers = ODD_HEADERS.get(exchange.step, {} if data is None else JSON)
         skipped = ("content-type",) if exchange.step == "body no ct" else ()
         return await self._client.send(
-            exchange.method, self._sent(exchange.path), data=data, headers=headers, skip_auto_headers=skipped
+            exchange.method,
+            self._sent(exchange.path),
+            data=data,
+            headers=headers,
+            skip_auto_headers=skipped,
         )
 
     def _data(self, exchange: Exchange) -> bytes | BytesIO | None:
@@ -85,7 +94,9 @@ class Replay:
             return None
         if kind == "body":
             return str(exchange.request).encode()
-        text = TIME.sub(lambda found: str(int(found[0]) + self._later_ms), json.dumps(exchange.request))
+        text = TIME.sub(
+            lambda found: str(int(found[0]) + self._later_ms), json.dumps(exchange.request)
+        )
         return self._sent(text).encode()
 
     def _sent(self, text: str) -> str:
@@ -97,9 +108,15 @@ class Replay:
 
     async def _another(self, path: str) -> None:
         """One that was created on the side."""
-        known = {each.request["execution_id"] for each in self._run.values() if each.step.startswith("create")}
+        known = {
+            each.request["execution_id"]
+            for each in self._run.values()
+            if each.step.startswith("create")
+        }
         (ident,) = set(self._run["list"].body["executions"]) - known
-        await self._engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId(ident), lane_id="aside"))
+        await self._engine.create_execution(
+            CreateExecutionArgs(execution_id=ExecutionId(ident), lane_id="aside")
+        )
 
     async def _claim(self, path: str) -> None:
         ident = path.split("/")[3]
@@ -108,7 +125,9 @@ class Replay:
             for each in self._run.values()
             if each.step.startswith("create") and each.request["execution_id"] == ident
         )
-        self._handle = await self._engine.claim(lane, (), ClaimPolicy("w", "w-1", 30_000, 0, namespace=None))
+        self._handle = await self._engine.claim(
+            lane, (), ClaimPolicy("w", "w-1", 30_000, 0, namespace=None)
+        )
         assert self._handle is not None
         assert self._engine.fields(self._handle).execution_id == ExecutionId(ident)
 
@@ -128,9 +147,14 @@ class Replay:
         await self._claim(path)
         ident, then = ExecutionId(path.split("/")[3]), self._run["pending"].body[0]["waitpoint_id"]
         key = f"wpk:{then}"
-        parked = await park_held(self._engine, ident, self._held, key, resume_condition=Single(key, "go"))
+        parked = await park_held(
+            self._engine, ident, self._held, key, resume_condition=Single(key, "go")
+        )
         token = self._run["signal go"].request["waitpoint_token"]
-        self._ours |= {then: str(parked.waitpoint.waitpoint_id), token: parked.waitpoint.waitpoint_token}
+        self._ours |= {
+            then: str(parked.waitpoint.waitpoint_id),
+            token: parked.waitpoint.waitpoint_token,
+        }
 
     @property
     def _held(self) -> Handle:

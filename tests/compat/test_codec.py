@@ -33,13 +33,29 @@ for _line in (Path(__file__).parent / "vectors" / "codec.jsonl").read_text().spl
 
 def test_the_corpus_is_whole() -> None:
     assert {kind: len(samples) for kind, samples in SAMPLES.items()} == dict.fromkeys(
-        ["cursor", "eid_parse", "event_cursor", "fnv", "handle", "handle_bad", "ids", "lane", "token", "uuid_parse"], 200
+        [
+            "cursor",
+            "eid_parse",
+            "event_cursor",
+            "fnv",
+            "handle",
+            "handle_bad",
+            "ids",
+            "lane",
+            "token",
+            "uuid_parse",
+        ],
+        200,
     )
 
 
 def test_hashes() -> None:
     for one in SAMPLES["fnv"]:
-        found = (str(fnv1a_u64(one["s"].encode())), fnv1a_u16_mod(one["s"], one["m"]), fnv1a_xor8hex(one["s"]))
+        found = (
+            str(fnv1a_u64(one["s"].encode())),
+            fnv1a_u16_mod(one["s"], one["m"]),
+            fnv1a_xor8hex(one["s"]),
+        )
         assert found == (one["u64"], one["mod"], one["x8"]), one
 
 
@@ -48,7 +64,10 @@ def test_ids_and_partitions() -> None:
         ident, flow = UUID(one["uuid"]), UUID(one["flow"])
         assert ExecutionId.solo(one["lane"], ident, one["nf"]) == one["solo"]
         assert ExecutionId.for_flow(flow, ident, one["nf"]) == one["for_flow"]
-        assert (partition_of(ident, one["nb"]), partition_of(ident, one["nq"])) == (one["budget"], one["quota"])
+        assert (partition_of(ident, one["nb"]), partition_of(ident, one["nq"])) == (
+            one["budget"],
+            one["quota"],
+        )
 
 
 def test_execution_ids_are_parsed_alike() -> None:

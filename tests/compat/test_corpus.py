@@ -43,7 +43,8 @@ def test_partitions() -> None:
 def test_spellings() -> None:
     shown = {one.get("execution_id") for one in CORPUS["execution_id_spellings"]} - {None}
     assert shown == {
-        f"{{fp:{at}}}:{head}-2222-4333-8444-555555555555" for at, head in ((7, "1" * 8), (7, "a" * 8), (65535, "1" * 8))
+        f"{{fp:{at}}}:{head}-2222-4333-8444-555555555555"
+        for at, head in ((7, "1" * 8), (7, "a" * 8), (65535, "1" * 8))
     }
     assert {one.get("error") for one in CORPUS["execution_id_spellings"]} - {None} == {
         "MissingTag",
@@ -72,8 +73,12 @@ def test_handles() -> None:
 
 def test_tokens() -> None:
     for one in CORPUS["tokens"]:
-        message = ":".join(filter(None, (one["kid"], one["execution_id"], one["waitpoint_id"], one["approver"])))
-        digest = hmac.new(bytes.fromhex(one["secret_hex"]), message.encode(), hashlib.sha256).hexdigest()
+        message = ":".join(
+            filter(None, (one["kid"], one["execution_id"], one["waitpoint_id"], one["approver"]))
+        )
+        digest = hmac.new(
+            bytes.fromhex(one["secret_hex"]), message.encode(), hashlib.sha256
+        ).hexdigest()
         assert (one["token"], one["fingerprint"]) == (f"{one['kid']}:{digest}", digest[:16])
 
 

@@ -44,7 +44,9 @@ def listed() -> dict[str, Difference]:
     table: dict[str, Difference] = {}
     for steps, original, here, why in ROW.findall(PAGE.read_text(encoding="utf-8")):
         names, statuses = STEP.findall(steps), _numbers(here)
-        for name, status in zip(names, statuses if len(statuses) > 1 else statuses * len(names), strict=True):
+        for name, status in zip(
+            names, statuses if len(statuses) > 1 else statuses * len(names), strict=True
+        ):
             assert name not in table, f"{name} stands there twice"
             table[name] = Difference(frozenset(_numbers(original)), status, why)
     return table
@@ -55,7 +57,9 @@ def _numbers(text: str) -> list[int]:
 
 
 @stores
-async def test_every_recorded_request_is_answered_alike_or_listed(engine: Engine, clock: ManualClock) -> None:
+async def test_every_recorded_request_is_answered_alike_or_listed(
+    engine: Engine, clock: ManualClock
+) -> None:
     run, different = list(runs()[REPLAYED].values()), dict[str, Answered]()
     async with served(engine) as client:
         replay = Replay(engine, client, run, clock.now_ms)
@@ -63,10 +67,14 @@ async def test_every_recorded_request_is_answered_alike_or_listed(engine: Engine
             ours = await replay.send(exchange)
             if not any(alike(ours, theirs) for theirs in of_step(exchange.step)):
                 different[exchange.step] = ours
-    unlisted = {step: (ours, of_step(step)) for step, ours in different.items() if step not in listed()}
+    unlisted = {
+        step: (ours, of_step(step)) for step, ours in different.items() if step not in listed()
+    }
     assert not unlisted
     assert set(listed()) - set(different) == set(), "these are listed, and equal"
-    assert {step: ours.status for step, ours in different.items()} == {step: listed()[step].here for step in different}
+    assert {step: ours.status for step, ours in different.items()} == {
+        step: listed()[step].here for step in different
+    }
 
 
 def test_the_table_tells_what_the_original_answers() -> None:
@@ -83,7 +91,12 @@ def test_the_backends_of_the_original_were_asked_the_same() -> None:
         assert list(runs()[backend]) == [step for step in wanted if step not in missing]
 
 
-CREATED = {"Created": {"execution_id": "{fp:1}:4747963f-75b2-4155-8f2f-fefe3f6447e2", "public_state": "waiting"}}
+CREATED = {
+    "Created": {
+        "execution_id": "{fp:1}:4747963f-75b2-4155-8f2f-fefe3f6447e2",
+        "public_state": "waiting",
+    }
+}
 CONTENTION = {"error": "contention: StaleGraphRevision", "kind": "contention", "retryable": True}
 
 
@@ -92,11 +105,23 @@ CONTENTION = {"error": "contention: StaleGraphRevision", "kind": "contention", "
     [
         (
             (201, CREATED),
-            (201, {"Created": {**CREATED["Created"], "execution_id": "{fp:9}:" + "0" * 8 + "-0000" * 3 + "-" + "0" * 12}}),
+            (
+                201,
+                {
+                    "Created": {
+                        **CREATED["Created"],
+                        "execution_id": "{fp:9}:" + "0" * 8 + "-0000" * 3 + "-" + "0" * 12,
+                    }
+                },
+            ),
             True,
         ),
         ((200, CREATED), (201, CREATED), False),
-        ((201, CREATED), (201, {"Created": {**CREATED["Created"], "public_state": "delayed"}}), False),
+        (
+            (201, CREATED),
+            (201, {"Created": {**CREATED["Created"], "public_state": "delayed"}}),
+            False,
+        ),
         ((201, CREATED), (201, {"Created": {"public_state": "waiting"}}), False),
         ((201, {**CREATED, "more": 1}), (201, CREATED), False),
         ((200, {"now": 1_794_846_409_091}), (200, {"now": 1_794_846_400_000}), True),

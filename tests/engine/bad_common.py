@@ -21,7 +21,20 @@ TTLS = (0, -1, 86_400_001, 2**63, True, "5", 1.5, None)
 TIMES = (-1, 2**53, 2**63, True, "5", 1.5)
 LIMITS = (-1, True, "5", 1.5, None)
 PARTITIONS = (1, "{fp:1}", "fp:0", "{b:0}", "{fp:}", "{fp:99999}", -1, 65_536, True, b"{fp:0}")
-TOKENS = ("gpu", b"gpu", 5, None, [""], ["a,b"], ["a b"], ["a\x00"], [LONE], [5], [f"t{n}" for n in range(257)], ["x" * 4_097])
+TOKENS = (
+    "gpu",
+    b"gpu",
+    5,
+    None,
+    [""],
+    ["a,b"],
+    ["a b"],
+    ["a\x00"],
+    [LONE],
+    [5],
+    [f"t{n}" for n in range(257)],
+    ["x" * 4_097],
+)
 TAG_KEYS = ("", "Cairn.x", "1cairn.x", "cairn", "cairn.", "cairn..x", ".cairn", "cair n.x", "ca-irn.x", "cairn.Foo",
             "cairn.foo bar", "cairn.foo-bar", 'a."', "a.\\", "a.\x00", "a.b\n", LONE, None, 5)  # fmt: skip
 TAGS = (5, "a.b", [("a.b", "c")], {"a.b": 5}, {5: "x"}, {"a.b": LONE}, {"a.b": None}, {f"a.t{n}": "" for n in range(65)},
@@ -33,7 +46,9 @@ PAYLOADS = ("text", 5, [1], {"a": 1}, b"x" * (MAX_PAYLOAD_BYTES + 1))
 class Subject:
     """An engine with one execution that waits and one that runs."""
 
-    def __init__(self, engine: Engine, ready: ExecutionId, running: ExecutionId, handle: Handle) -> None:
+    def __init__(
+        self, engine: Engine, ready: ExecutionId, running: ExecutionId, handle: Handle
+    ) -> None:
         self.engine, self.ready, self.running, self.handle = engine, ready, running, handle
 
 
@@ -47,7 +62,9 @@ def short(value: Any) -> str:
     return text if len(text) < 24 else f"{text[:20]}..{len(text)}"
 
 
-def each(method: str, field: str, values: Iterable[Any], call: Callable[[Subject, Any], Awaitable[Any]]) -> Iterator[Bad]:
+def each(
+    method: str, field: str, values: Iterable[Any], call: Callable[[Subject, Any], Awaitable[Any]]
+) -> Iterator[Bad]:
     for value in values:
         yield f"{method}-{field}-{short(value)}", field, lambda s, value=value: call(s, value)
 
@@ -55,4 +72,9 @@ def each(method: str, field: str, values: Iterable[Any], call: Callable[[Subject
 def fields_of(method: str, make: Callable[..., Any], **bad: Iterable[Any]) -> Iterator[Bad]:
     """One call per field and bad value; `make` fills in the rest."""
     for field, values in bad.items():
-        yield from each(method, field, values, lambda s, v, field=field: getattr(s.engine, method)(make(s, **{field: v})))
+        yield from each(
+            method,
+            field,
+            values,
+            lambda s, v, field=field: getattr(s.engine, method)(make(s, **{field: v})),
+        )

@@ -137,10 +137,23 @@ def _creating() -> Iterator[Bad]:
     policies = (5, [], "", "{", b"\xff", object(), {"max_replay_count": -1}, {"retry_policy": 5}, "[" * 70_000,
                 {"stream_policy": {"retention_ttl_ms": 2**70}}, ExecutionPolicy(budget_ids=(LONE,)))  # fmt: skip
     yield from each(
-        "create_execution", "invalid_policy_json", policies, lambda s, v: s.engine.create_execution(_new(s, policy=v))
+        "create_execution",
+        "invalid_policy_json",
+        policies,
+        lambda s, v: s.engine.create_execution(_new(s, policy=v)),
     )
-    yield from each("create_executions", "args", (5, None, "x"), lambda s, v: s.engine.create_executions([_new(s), v]))
-    yield from each("create_executions", "executions", (10_001,), lambda s, n: s.engine.create_executions([_new(s)] * n))
+    yield from each(
+        "create_executions",
+        "args",
+        (5, None, "x"),
+        lambda s, v: s.engine.create_executions([_new(s), v]),
+    )
+    yield from each(
+        "create_executions",
+        "executions",
+        (10_001,),
+        lambda s, n: s.engine.create_executions([_new(s)] * n),
+    )
 
 
 # ---- claiming and granting
@@ -151,15 +164,35 @@ def _policy(**said: Any) -> ClaimPolicy:
 
 
 def _claiming() -> Iterator[Bad]:
-    for field, values in (("worker_id", NAMES), ("worker_instance_id", NAMES), ("lease_ttl_ms", TTLS)):
-        yield from each("claim", field, values, lambda s, v, f=field: s.engine.claim("default", (), _policy(**{f: v})))
+    for field, values in (
+        ("worker_id", NAMES),
+        ("worker_instance_id", NAMES),
+        ("lease_ttl_ms", TTLS),
+    ):
+        yield from each(
+            "claim",
+            field,
+            values,
+            lambda s, v, f=field: s.engine.claim("default", (), _policy(**{f: v})),
+        )
     waits = (-1, 86_400_001, True, "5", 1.5)
-    yield from each("claim", "max_wait_ms", waits, lambda s, v: s.engine.claim("empty", (), _policy(max_wait_ms=v)))
-    yield from each("claim", "policy", (None, 5, "w"), lambda s, v: s.engine.claim("default", (), v))
+    yield from each(
+        "claim",
+        "max_wait_ms",
+        waits,
+        lambda s, v: s.engine.claim("empty", (), _policy(max_wait_ms=v)),
+    )
+    yield from each(
+        "claim", "policy", (None, 5, "w"), lambda s, v: s.engine.claim("default", (), v)
+    )
     yield from each("claim", "lane_id", LANES, lambda s, v: s.engine.claim(v, (), _policy()))
-    yield from each("claim", "capabilities", TOKENS, lambda s, v: s.engine.claim("default", v, _policy()))
+    yield from each(
+        "claim", "capabilities", TOKENS, lambda s, v: s.engine.claim("default", v, _policy())
+    )
     counts = (0, -1, 1_001, True, "5", None)
-    yield from each("claim_many", "n", counts, lambda s, v: s.engine.claim_many("default", (), _policy(), v))
+    yield from each(
+        "claim_many", "n", counts, lambda s, v: s.engine.claim_many("default", (), _policy(), v)
+    )
 
     def claiming(s: Subject, **said: Any) -> ClaimExecutionArgs:
         return ClaimExecutionArgs(**{"execution_id": s.ready, "lease_ttl_ms": 9, **WHO, **said})
@@ -173,7 +206,11 @@ def _claiming() -> Iterator[Bad]:
 
     yield from fields_of("claim_resumed_execution", resuming, worker_id=NAMES, worker_instance_id=NAMES, lease_ttl_ms=TTLS,
                          remaining_attempt_timeout_ms=(-1, 2**53, True, "5"), lease_id=UUIDS)  # fmt: skip
-    for field, values in (("worker_id", NAMES), ("worker_instance_id", NAMES), ("lease_ttl_ms", TTLS)):
+    for field, values in (
+        ("worker_id", NAMES),
+        ("worker_instance_id", NAMES),
+        ("lease_ttl_ms", TTLS),
+    ):
         yield from each(
             "claim_from_resume_grant", field, values,
             lambda s, v, f=field: s.engine.claim_from_resume_grant(
@@ -182,7 +219,12 @@ def _claiming() -> Iterator[Bad]:
         )  # fmt: skip
     yield from each("issue_grant_and_claim", "lease_duration_ms", TTLS,
                     lambda s, v: s.engine.issue_grant_and_claim(s.ready, "default", v))  # fmt: skip
-    yield from each("issue_grant_and_claim", "lane_id", LANES, lambda s, v: s.engine.issue_grant_and_claim(s.ready, v, 9))
+    yield from each(
+        "issue_grant_and_claim",
+        "lane_id",
+        LANES,
+        lambda s, v: s.engine.issue_grant_and_claim(s.ready, v, 9),
+    )
 
     def granting(s: Subject, **said: Any) -> IssueGrantArgs:
         return IssueGrantArgs(**{"execution_id": s.ready, "grant_ttl_ms": 9, **WHO, **said})
@@ -193,14 +235,32 @@ def _claiming() -> Iterator[Bad]:
                              admission_summary=TEXTS, worker_capabilities=TOKENS[:10])  # fmt: skip
 
     def scheduling(s: Subject, field: str, value: Any) -> Any:
-        said = {"lane": "default", **WHO, "worker_capabilities": (), "grant_ttl_ms": 9, field: value}
+        said = {
+            "lane": "default",
+            **WHO,
+            "worker_capabilities": (),
+            "grant_ttl_ms": 9,
+            field: value,
+        }
         return s.engine.claim_for_worker(**said)
 
     for field, values in (("worker_id", NAMES), ("worker_instance_id", NAMES), ("grant_ttl_ms", TTLS), ("lane", LANES),
                           ("worker_capabilities", TOKENS)):  # fmt: skip
-        yield from each("claim_for_worker", field, values, lambda s, v, f=field: scheduling(s, f, v))
-    yield from each("scan_eligible_executions", "lane_id", LANES, lambda s, v: s.engine.scan_eligible_executions(v))
-    yield from each("scan_eligible_executions", "limit", LIMITS, lambda s, v: s.engine.scan_eligible_executions("a", limit=v))
+        yield from each(
+            "claim_for_worker", field, values, lambda s, v, f=field: scheduling(s, f, v)
+        )
+    yield from each(
+        "scan_eligible_executions",
+        "lane_id",
+        LANES,
+        lambda s, v: s.engine.scan_eligible_executions(v),
+    )
+    yield from each(
+        "scan_eligible_executions",
+        "limit",
+        LIMITS,
+        lambda s, v: s.engine.scan_eligible_executions("a", limit=v),
+    )
     yield from each("scan_eligible_executions", "partition_key", PARTITIONS[2:],
                     lambda s, v: s.engine.scan_eligible_executions("a", v))  # fmt: skip
 
@@ -223,16 +283,48 @@ async def only_error(call: Awaitable[list[EngineError | None]]) -> None:
 
 
 def _holding() -> Iterator[Bad]:
-    yield from each("progress", "percent", (-1, 101, True, "5", 1.5), lambda s, v: s.engine.progress(s.handle, v))
+    yield from each(
+        "progress",
+        "percent",
+        (-1, 101, True, "5", 1.5),
+        lambda s, v: s.engine.progress(s.handle, v),
+    )
     yield from each("progress", "message", TEXTS, lambda s, v: s.engine.progress(s.handle, None, v))
     yield from each("complete", "payload", PAYLOADS, lambda s, v: s.engine.complete(s.handle, v))
-    yield from each("complete_many", "payload", PAYLOADS, lambda s, v: only_error(s.engine.complete_many([(s.handle, v)])))
-    yield from each("complete_many", "completions", (1_001,), lambda s, n: s.engine.complete_many([(s.handle, None)] * n))
+    yield from each(
+        "complete_many",
+        "payload",
+        PAYLOADS,
+        lambda s, v: only_error(s.engine.complete_many([(s.handle, v)])),
+    )
+    yield from each(
+        "complete_many",
+        "completions",
+        (1_001,),
+        lambda s, n: s.engine.complete_many([(s.handle, None)] * n),
+    )
     yield from each("fail", "reason", TEXTS, lambda s, v: s.engine.fail(s.handle, v))
-    yield from each("fail", "reason.message", (LONE, 5, None), lambda s, v: s.engine.fail(s.handle, FailureReason(v)))
-    yield from each("fail", "reason.detail", (b"x" * 257, "text"), lambda s, v: s.engine.fail(s.handle, FailureReason("m", v)))
-    yield from each("fail", "failure_class", ("transient", None, 5), lambda s, v: s.engine.fail(s.handle, "m", v))
-    yield from each("delay", "delay_until", (*TIMES, None), lambda s, v: s.engine.delay(s.handle, v))
+    yield from each(
+        "fail",
+        "reason.message",
+        (LONE, 5, None),
+        lambda s, v: s.engine.fail(s.handle, FailureReason(v)),
+    )
+    yield from each(
+        "fail",
+        "reason.detail",
+        (b"x" * 257, "text"),
+        lambda s, v: s.engine.fail(s.handle, FailureReason("m", v)),
+    )
+    yield from each(
+        "fail",
+        "failure_class",
+        ("transient", None, 5),
+        lambda s, v: s.engine.fail(s.handle, "m", v),
+    )
+    yield from each(
+        "delay", "delay_until", (*TIMES, None), lambda s, v: s.engine.delay(s.handle, v)
+    )
     yield from each("cancel", "reason", TEXTS, lambda s, v: s.engine.cancel(s.handle, v))
 
     def ending(kind: Any, **base: Any) -> Callable[..., Any]:
@@ -245,10 +337,21 @@ def _holding() -> Iterator[Bad]:
                          next_attempt_policy_json=TEXTS)  # fmt: skip
     yield from fields_of("delay_execution", ending(DelayExecutionArgs), delay_until=(*TIMES, None))
     fence = LeaseFence(other_uuid(), 1, other_uuid())
-    yield from fields_of("renew_lease", ending(RenewLeaseArgs, attempt_index=0, fence=fence), lease_ttl_ms=TTLS)
-    reporting = ending(UpdateProgressArgs, lease_id=other_uuid(), lease_epoch=1, attempt_id=other_uuid())
-    yield from fields_of("update_progress", reporting, progress_pct=(-1, 101, True, "5"), progress_message=TEXTS)
-    yield from each("requeue_lost", "grace_ms", ("5", 1.5, True), lambda s, v: s.engine.requeue_lost(s.running, v))
+    yield from fields_of(
+        "renew_lease", ending(RenewLeaseArgs, attempt_index=0, fence=fence), lease_ttl_ms=TTLS
+    )
+    reporting = ending(
+        UpdateProgressArgs, lease_id=other_uuid(), lease_epoch=1, attempt_id=other_uuid()
+    )
+    yield from fields_of(
+        "update_progress", reporting, progress_pct=(-1, 101, True, "5"), progress_message=TEXTS
+    )
+    yield from each(
+        "requeue_lost",
+        "grace_ms",
+        ("5", 1.5, True),
+        lambda s, v: s.engine.requeue_lost(s.running, v),
+    )
 
 
 # ---- operating
@@ -258,34 +361,70 @@ def _operating() -> Iterator[Bad]:
     def on(kind: Any, **base: Any) -> Callable[..., Any]:
         return lambda s, **said: kind(**{"execution_id": s.ready, **base, **said})
 
-    yield from fields_of("cancel_execution", on(CancelExecutionArgs), reason=TEXTS, source=NAMES, now=TIMES)
+    yield from fields_of(
+        "cancel_execution", on(CancelExecutionArgs), reason=TEXTS, source=NAMES, now=TIMES
+    )
     priorities = (2**31, -(2**31) - 1, True, "5", None, 1.5)
     yield from fields_of("change_priority", on(ChangePriorityArgs), new_priority=priorities)
     yield from fields_of("change_priority", on(ChangePriorityArgs, new_priority=1), now=TIMES)
-    yield from fields_of("replay_execution", on(ReplayExecutionArgs), reason=TEXTS, requested_by=TEXTS, now=TIMES)
-    yield from fields_of("revoke_lease", on(RevokeLeaseArgs), reason=TEXTS, worker_instance_id=TEXTS)
+    yield from fields_of(
+        "replay_execution", on(ReplayExecutionArgs), reason=TEXTS, requested_by=TEXTS, now=TIMES
+    )
+    yield from fields_of(
+        "revoke_lease", on(RevokeLeaseArgs), reason=TEXTS, worker_instance_id=TEXTS
+    )
     phases = ("", "deadline", None, 5)
-    yield from each("expire_execution", "phase", phases, lambda s, v: s.engine.expire_execution(s.ready, v))
+    yield from each(
+        "expire_execution", "phase", phases, lambda s, v: s.engine.expire_execution(s.ready, v)
+    )
     calls: dict[str, Callable[..., Any]] = {
-        "expire_execution": lambda s, **said: s.engine.expire_execution(s.ready, "attempt_timeout", **said),
+        "expire_execution": lambda s, **said: s.engine.expire_execution(
+            s.ready, "attempt_timeout", **said
+        ),
         "promote_delayed": lambda s, **said: s.engine.promote_delayed(s.ready, **said),
-        "block_route": lambda s, **said: s.engine.block_route(s.ready, "paused_by_operator", **said),
+        "block_route": lambda s, **said: s.engine.block_route(
+            s.ready, "paused_by_operator", **said
+        ),
         "unblock_execution": lambda s, **said: s.engine.unblock_execution(s.ready, **said),
     }
     for method, call in calls.items():
-        yield from each(method, "partition", PARTITIONS, lambda s, v, call=call: call(s, partition=v))
+        yield from each(
+            method, "partition", PARTITIONS, lambda s, v, call=call: call(s, partition=v)
+        )
         yield from each(method, "now", TIMES, lambda s, v, call=call: call(s, now=v))
     yield from each("mark_lease_expired_if_due", "partition", PARTITIONS,
                     lambda s, v: s.engine.mark_lease_expired_if_due(s.ready, partition=v))  # fmt: skip
-    yield from each("block_route", "invalid_blocking_reason", ("", "x", None, 5), lambda s, v: s.engine.block_route(s.ready, v))
+    yield from each(
+        "block_route",
+        "invalid_blocking_reason",
+        ("", "x", None, 5),
+        lambda s, v: s.engine.block_route(s.ready, v),
+    )
     yield from each("block_route", "reason_detail", TEXTS,
                     lambda s, v: s.engine.block_route(s.ready, "paused_by_operator", v))  # fmt: skip
-    yield from each("set_execution_tag", "tag key", TAG_KEYS, lambda s, v: s.engine.set_execution_tag(s.ready, v, "x"))
-    yield from each("get_execution_tag", "tag key", TAG_KEYS, lambda s, v: s.engine.get_execution_tag(s.ready, v))
+    yield from each(
+        "set_execution_tag",
+        "tag key",
+        TAG_KEYS,
+        lambda s, v: s.engine.set_execution_tag(s.ready, v, "x"),
+    )
+    yield from each(
+        "get_execution_tag",
+        "tag key",
+        TAG_KEYS,
+        lambda s, v: s.engine.get_execution_tag(s.ready, v),
+    )
     yield from each("set_execution_tag", "tags", (5, None, LONE, "x" * 16_385),
                     lambda s, v: s.engine.set_execution_tag(s.ready, "a.b", v))  # fmt: skip
-    yield from each("set_execution_tags", "tags", TAGS, lambda s, v: s.engine.set_execution_tags(s.ready, v))
-    yield from each("set_lane_state", "state", ("", "closed", None, 5), lambda s, v: s.engine.set_lane_state("a", v))
+    yield from each(
+        "set_execution_tags", "tags", TAGS, lambda s, v: s.engine.set_execution_tags(s.ready, v)
+    )
+    yield from each(
+        "set_lane_state",
+        "state",
+        ("", "closed", None, 5),
+        lambda s, v: s.engine.set_lane_state("a", v),
+    )
     for method in ("pause_lane", "resume_lane", "drain_lane", "read_lane"):
         yield from each(method, "lane_id", LANES, lambda s, v, m=method: getattr(s.engine, m)(v))
 
@@ -294,21 +433,50 @@ def _operating() -> Iterator[Bad]:
 
 
 def _listing() -> Iterator[Bad]:
-    yield from each("list_lanes", "cursor", ("", LONE, 5, b"a"), lambda s, v: s.engine.list_lanes(v))
+    yield from each(
+        "list_lanes", "cursor", ("", LONE, 5, b"a"), lambda s, v: s.engine.list_lanes(v)
+    )
     yield from each("list_lanes", "limit", LIMITS, lambda s, v: s.engine.list_lanes(None, v))
-    yield from each("list_executions", "partition_key", PARTITIONS[2:], lambda s, v: s.engine.list_executions(v))
+    yield from each(
+        "list_executions", "partition_key", PARTITIONS[2:], lambda s, v: s.engine.list_executions(v)
+    )
     cursors = ("", "x", f"{{fp:1}}:{UUID_TEXT}", 5, b"x")
-    yield from each("list_executions", "cursor", cursors, lambda s, v: s.engine.list_executions(0, v))
-    yield from each("list_executions", "limit", LIMITS, lambda s, v: s.engine.list_executions(0, None, v))
-    yield from each("list_attempts", "after", (-1, True, "5", 2**63), lambda s, v: s.engine.list_attempts(s.ready, v))
-    yield from each("list_attempts", "limit", LIMITS, lambda s, v: s.engine.list_attempts(s.ready, None, v))
-    yield from each("read_exec_core_fields", "partition", PARTITIONS, lambda s, v: s.engine.read_exec_core_fields(v, s.ready, []))
+    yield from each(
+        "list_executions", "cursor", cursors, lambda s, v: s.engine.list_executions(0, v)
+    )
+    yield from each(
+        "list_executions", "limit", LIMITS, lambda s, v: s.engine.list_executions(0, None, v)
+    )
+    yield from each(
+        "list_attempts",
+        "after",
+        (-1, True, "5", 2**63),
+        lambda s, v: s.engine.list_attempts(s.ready, v),
+    )
+    yield from each(
+        "list_attempts", "limit", LIMITS, lambda s, v: s.engine.list_attempts(s.ready, None, v)
+    )
+    yield from each(
+        "read_exec_core_fields",
+        "partition",
+        PARTITIONS,
+        lambda s, v: s.engine.read_exec_core_fields(v, s.ready, []),
+    )
     yield from each("read_exec_core_fields", "names", (["x"] * 129, None, 5),
                     lambda s, v: s.engine.read_exec_core_fields(0, s.ready, v))  # fmt: skip
-    yield from each("list_expired_leases", "as_of", TIMES, lambda s, v: s.engine.list_expired_leases(v))
+    yield from each(
+        "list_expired_leases", "as_of", TIMES, lambda s, v: s.engine.list_expired_leases(v)
+    )
     positions = ("x", 5, (1,), ("x", s_id := f"{{fp:0}}:{UUID_TEXT}"), (1, "x"), (-1, s_id))
-    yield from each("list_expired_leases", "after", positions, lambda s, v: s.engine.list_expired_leases(1, v))
-    yield from each("list_expired_leases", "limit", LIMITS, lambda s, v: s.engine.list_expired_leases(1, None, v))
+    yield from each(
+        "list_expired_leases", "after", positions, lambda s, v: s.engine.list_expired_leases(1, v)
+    )
+    yield from each(
+        "list_expired_leases",
+        "limit",
+        LIMITS,
+        lambda s, v: s.engine.list_expired_leases(1, None, v),
+    )
     yield from each("list_expired_leases", "max_partitions_per_call", (0, -1, True, "5"),
                     lambda s, v: s.engine.list_expired_leases(1, max_partitions_per_call=v))  # fmt: skip
 
@@ -319,27 +487,81 @@ def _listing() -> Iterator[Bad]:
                          lanes=({""}, {"x" * 65}, {LONE}, {5}), capabilities=TOKENS, liveness_ttl_ms=TTLS,
                          now=TIMES)  # fmt: skip
     for method in ("heartbeat_worker", "mark_worker_dead"):
-        yield from each(method, "worker_instance_id", NAMES, lambda s, v, m=method: getattr(s.engine, m)(v))
-        yield from each(method, "namespace", NAMES, lambda s, v, m=method: getattr(s.engine, m)("live", namespace=v))
-        yield from each(method, "now", TIMES, lambda s, v, m=method: getattr(s.engine, m)("live", now=v))
+        yield from each(
+            method, "worker_instance_id", NAMES, lambda s, v, m=method: getattr(s.engine, m)(v)
+        )
+        yield from each(
+            method,
+            "namespace",
+            NAMES,
+            lambda s, v, m=method: getattr(s.engine, m)("live", namespace=v),
+        )
+        yield from each(
+            method, "now", TIMES, lambda s, v, m=method: getattr(s.engine, m)("live", now=v)
+        )
     yield from each("mark_worker_dead", "reason", ("x" * 257, "\n", "\x7f", LONE, 5, None),
                     lambda s, v: s.engine.mark_worker_dead("live", v))  # fmt: skip
-    yield from each("list_workers", "namespace", (LONE, 5, b"x"), lambda s, v: s.engine.list_workers(v))
+    yield from each(
+        "list_workers", "namespace", (LONE, 5, b"x"), lambda s, v: s.engine.list_workers(v)
+    )
     yield from each("list_workers", "after", (5, "instance", ("only",), ("a", "b", "c"), ("a", 5)),
                     lambda s, v: s.engine.list_workers(None, v))  # fmt: skip
-    yield from each("list_workers", "after", (5, ("a", "b"), ()), lambda s, v: s.engine.list_workers("default", v))
-    yield from each("list_workers", "limit", LIMITS, lambda s, v: s.engine.list_workers(None, None, v))
-    for method in ("drop_silent_workers", "release_routed", "forget_idempotency_keys", "drop_expired_grants"):
+    yield from each(
+        "list_workers",
+        "after",
+        (5, ("a", "b"), ()),
+        lambda s, v: s.engine.list_workers("default", v),
+    )
+    yield from each(
+        "list_workers", "limit", LIMITS, lambda s, v: s.engine.list_workers(None, None, v)
+    )
+    for method in (
+        "drop_silent_workers",
+        "release_routed",
+        "forget_idempotency_keys",
+        "drop_expired_grants",
+    ):
         yield from each(method, "limit", LIMITS, lambda s, v, m=method: getattr(s.engine, m)(v))
     yield from each("trim_retention", "lane_id", LANES, lambda s, v: s.engine.trim_retention(v))
-    yield from each("trim_retention", "retention_ms", (-1, 2**54, True, "5"), lambda s, v: s.engine.trim_retention("default", v))
-    yield from each("trim_retention", "now", TIMES, lambda s, v: s.engine.trim_retention("default", now=v))
-    yield from each("trim_retention", "batch", LIMITS, lambda s, v: s.engine.trim_retention("default", batch=v))
-    yield from each("trim_retention", "partition", PARTITIONS[2:], lambda s, v: s.engine.trim_retention("default", partition=v))
+    yield from each(
+        "trim_retention",
+        "retention_ms",
+        (-1, 2**54, True, "5"),
+        lambda s, v: s.engine.trim_retention("default", v),
+    )
+    yield from each(
+        "trim_retention", "now", TIMES, lambda s, v: s.engine.trim_retention("default", now=v)
+    )
+    yield from each(
+        "trim_retention", "batch", LIMITS, lambda s, v: s.engine.trim_retention("default", batch=v)
+    )
+    yield from each(
+        "trim_retention",
+        "partition",
+        PARTITIONS[2:],
+        lambda s, v: s.engine.trim_retention("default", partition=v),
+    )
     for method in ("subscribe_lease_history", "subscribe_completion", "subscribe_operator_events"):
-        cursors = (None, "x", 5, b"\x02", b"\x01" + bytes(16), b"\x02" + bytes(7), b"\x02" + bytes(9), b"\x02\xff" + bytes(7))
-        yield from each(method, "cursor", cursors, lambda s, v, m=method: _subscribed(s, m, v, None))
-        filters = (5, "ns", {"namespace": "a"}, ScannerFilter(namespace=5), ScannerFilter(instance_tag=("only",)))  # type: ignore[arg-type]
+        cursors = (
+            None,
+            "x",
+            5,
+            b"\x02",
+            b"\x01" + bytes(16),
+            b"\x02" + bytes(7),
+            b"\x02" + bytes(9),
+            b"\x02\xff" + bytes(7),
+        )
+        yield from each(
+            method, "cursor", cursors, lambda s, v, m=method: _subscribed(s, m, v, None)
+        )
+        filters = (
+            5,
+            "ns",
+            {"namespace": "a"},
+            ScannerFilter(namespace=5),
+            ScannerFilter(instance_tag=("only",)),
+        )  # type: ignore[arg-type]
         yield from each(method, "wanted", filters, lambda s, v, m=method: _subscribed(s, m, b"", v))
 
 
@@ -355,6 +577,22 @@ def _grouped(cases: Iterable[Bad]) -> dict[tuple[str, str], list[tuple[str, Call
     return found
 
 
-_FLOWS = [*bad_flows.building(), *bad_flows.submitting(), *bad_flows.reading(), *bad_flows.cancelling()]
+_FLOWS = [
+    *bad_flows.building(),
+    *bad_flows.submitting(),
+    *bad_flows.reading(),
+    *bad_flows.cancelling(),
+]
 _QUOTAS = [*bad_quotas.quotas(), *bad_quotas.attaching()]
-GROUPS = _grouped([*_by_id(), *_creating(), *_claiming(), *_holding(), *_operating(), *_listing(), *_FLOWS, *_QUOTAS])
+GROUPS = _grouped(
+    [
+        *_by_id(),
+        *_creating(),
+        *_claiming(),
+        *_holding(),
+        *_operating(),
+        *_listing(),
+        *_FLOWS,
+        *_QUOTAS,
+    ]
+)

@@ -25,12 +25,20 @@ from flowfabric.verify.invariants import check
 from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 OK, AGAIN = UsageOk(), UsageAlreadyApplied()
-POLICY, USAGE, KEYS, LEDGER = "ff_budget_policy", "ff_budget_usage", "ff_budget_usage_dedup", "ff_budget_usage_by_exec"
+POLICY, USAGE, KEYS, LEDGER = (
+    "ff_budget_policy",
+    "ff_budget_usage",
+    "ff_budget_usage_dedup",
+    "ff_budget_usage_by_exec",
+)
 DAY_MS = 86_400_000
 
 
 async def budget(
-    engine: Engine, hard: Mapping[str, int] | None = None, soft: Mapping[str, int] | None = None, **said: Any
+    engine: Engine,
+    hard: Mapping[str, int] | None = None,
+    soft: Mapping[str, int] | None = None,
+    **said: Any,
 ) -> UUID:
     """A new budget with these limits."""
     names = list(dict.fromkeys([*(hard or {}), *(soft or {})]))
@@ -45,16 +53,26 @@ async def budget(
 
 
 async def report(engine: Engine, to: UUID, key: str | None = None, **deltas: int) -> UsageResult:
-    args = ReportUsageAdminArgs(dimensions=list(deltas), deltas=list(deltas.values()), dedup_key=key)
+    args = ReportUsageAdminArgs(
+        dimensions=list(deltas), deltas=list(deltas.values()), dedup_key=key
+    )
     return await engine.report_usage_admin(to, args)
 
 
-async def spend(engine: Engine, of: UUID, who: ExecutionId, key: str = "", **deltas: int) -> UsageResult:
-    return await engine.record_spend(RecordSpendArgs(budget_id=of, execution_id=who, deltas=deltas, idempotency_key=key))
+async def spend(
+    engine: Engine, of: UUID, who: ExecutionId, key: str = "", **deltas: int
+) -> UsageResult:
+    return await engine.record_spend(
+        RecordSpendArgs(budget_id=of, execution_id=who, deltas=deltas, idempotency_key=key)
+    )
 
 
 async def usage(engine: Engine, of: UUID) -> dict[str, int]:
-    return {row["dimensions_key"]: row["current_value"] for row in await rows(engine, USAGE) if row["budget_id"] == of}
+    return {
+        row["dimensions_key"]: row["current_value"]
+        for row in await rows(engine, USAGE)
+        if row["budget_id"] == of
+    }
 
 
 async def account(engine: Engine, who: ExecutionId, of: UUID) -> dict[str, int]:

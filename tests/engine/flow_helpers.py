@@ -77,7 +77,9 @@ class Graph:
         self.namespace = said.get("namespace", "default")
         own = {"namespace": self.namespace}
         made = [
-            CreateExecutionArgs(execution_id=ident, **{"lane_id": name, **own, **(nodes or {}).get(name, {})})
+            CreateExecutionArgs(
+                execution_id=ident, **{"lane_id": name, **own, **(nodes or {}).get(name, {})}
+            )
             for name, ident in self.ids.items()
         ]
         chosen = {self[name]: policy for name, policy in (policies or {}).items()}
@@ -94,7 +96,9 @@ async def empty_flow(engine: Engine, *names: str, **said: Any) -> Graph:
     """A flow made by hand, with these members and no edges."""
     graph = Graph()
     graph.namespace = said.get("namespace", "default")
-    assert await engine.create_flow(CreateFlowArgs(flow_id=graph.flow, **said)) == FlowCreated(graph.flow)
+    assert await engine.create_flow(CreateFlowArgs(flow_id=graph.flow, **said)) == FlowCreated(
+        graph.flow
+    )
     for name in names:
         await create(engine, execution_id=graph.mint(name), lane_id=name, namespace=graph.namespace)
         await add(engine, graph, name)
@@ -126,7 +130,9 @@ async def revision(engine: Engine, graph: Graph) -> int:
 
 async def stage(engine: Engine, graph: Graph, *words: str, **said: Any) -> None:
     for word in words:
-        await engine.stage_dependency_edge(stage_args(graph, word, await revision(engine, graph), **said))
+        await engine.stage_dependency_edge(
+            stage_args(graph, word, await revision(engine, graph), **said)
+        )
 
 
 def apply_args(graph: Graph, word: str, **said: Any) -> ApplyDependencyArgs:
@@ -142,7 +148,9 @@ def apply_args(graph: Graph, word: str, **said: Any) -> ApplyDependencyArgs:
 
 async def apply(engine: Engine, graph: Graph, *words: str) -> None:
     for word in words:
-        assert isinstance(await engine.apply_dependency_to_child(apply_args(graph, word)), DependencyApplied)
+        assert isinstance(
+            await engine.apply_dependency_to_child(apply_args(graph, word)), DependencyApplied
+        )
 
 
 async def connect(engine: Engine, graph: Graph, *words: str) -> None:
@@ -170,7 +178,13 @@ async def hold(engine: Engine, graph: Graph, name: str) -> Handle:
     return await claim(engine, worker(namespace=graph.namespace), lane=name)
 
 
-async def finish(engine: Engine, graph: Graph, name: str, outcome: str = "success", result: bytes | None = b"done") -> None:
+async def finish(
+    engine: Engine,
+    graph: Graph,
+    name: str,
+    outcome: str = "success",
+    result: bytes | None = b"done",
+) -> None:
     if outcome == "cancelled":
         await engine.cancel_execution(CancelExecutionArgs(execution_id=graph[name], reason="no"))
         return
@@ -228,7 +242,13 @@ async def group_row(engine: Engine, graph: Graph, name: str) -> EdgeGroup:
 async def counters(engine: Engine, graph: Graph, name: str) -> Counters:
     """Success, fail, skip, running, and the state."""
     found = await group_row(engine, graph, name)
-    return found.success_count, found.fail_count, found.skip_count, found.running_count, found.group_state
+    return (
+        found.success_count,
+        found.fail_count,
+        found.skip_count,
+        found.running_count,
+        found.group_state,
+    )
 
 
 async def edge_row(engine: Engine, graph: Graph, word: str) -> Edge:
@@ -239,7 +259,11 @@ async def undispatched(engine: Engine) -> list[UUID]:
     """Members of flows whose end nobody has seen to."""
     await engine._cascade.finish()
     rows = await outbox(engine, "ff_completion_event")
-    return [r["execution_id"] for r in rows if r["dispatched_at_ms"] is None and r["flow_id"] is not None]
+    return [
+        r["execution_id"]
+        for r in rows
+        if r["dispatched_at_ms"] is None and r["flow_id"] is not None
+    ]
 
 
 async def still(engine: Engine) -> dict[str, list[Row]]:
@@ -255,7 +279,9 @@ async def rows_of(engine: Engine, table: str) -> list[dict[str, Any]]:
 
 async def put_row(engine: Engine, table: str, **values: Any) -> None:
     """A row from elsewhere; what is not given takes its default."""
-    form = Form(f"test_put_{table}_{'_'.join(sorted(values))}", Insert(table, {c: Arg(c) for c in values}))
+    form = Form(
+        f"test_put_{table}_{'_'.join(sorted(values))}", Insert(table, {c: Arg(c) for c in values})
+    )
     assert isinstance(await engine.store.commit(form(0, **values)), Applied)
 
 

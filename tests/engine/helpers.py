@@ -12,7 +12,14 @@ from msgspec import structs
 
 from flowfabric.codec.handle import decode_fields, encode_handle
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import Contention, ContentionKind, EngineError, StateError, StateKind, ValidationError
+from flowfabric.errors import (
+    Contention,
+    ContentionKind,
+    EngineError,
+    StateError,
+    StateKind,
+    ValidationError,
+)
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import Attempt, FailureClass
 from flowfabric.model.execution import CreateExecutionArgs, Execution
@@ -49,7 +56,10 @@ def new_id(partition: int = 0) -> ExecutionId:
 
 
 def worker(
-    number: int = 1, ttl_ms: int = TTL_MS, max_wait_ms: int | None = None, namespace: str | None = "default"
+    number: int = 1,
+    ttl_ms: int = TTL_MS,
+    max_wait_ms: int | None = None,
+    namespace: str | None = "default",
 ) -> ClaimPolicy:
     return ClaimPolicy(f"w{number}", f"w{number}-i1", ttl_ms, max_wait_ms, namespace)
 
@@ -62,13 +72,21 @@ async def create(engine: Engine, **said: Any) -> ExecutionId:
     return ident
 
 
-async def claim(engine: Engine, by: ClaimPolicy | None = None, *, lane: str = LANE, capabilities: tuple[str, ...] = ()) -> Handle:
+async def claim(
+    engine: Engine,
+    by: ClaimPolicy | None = None,
+    *,
+    lane: str = LANE,
+    capabilities: tuple[str, ...] = (),
+) -> Handle:
     handle = await engine.claim(lane, capabilities, by or worker())
     assert handle is not None
     return handle
 
 
-async def running(engine: Engine, by: ClaimPolicy | None = None, **said: Any) -> tuple[ExecutionId, Handle]:
+async def running(
+    engine: Engine, by: ClaimPolicy | None = None, **said: Any
+) -> tuple[ExecutionId, Handle]:
     """A new execution in the hands of a worker. Alone on its lane unless the test put others there."""
     ident = await create(engine, **said)
     by = by or worker(namespace=said.get("namespace", "default"))
@@ -107,7 +125,9 @@ def fields(handle: Handle) -> HandleFields:
 
 def forged(handle: Handle, **changes: Any) -> Handle:
     """The same handle but for what is changed."""
-    return Handle(handle.backend, handle.kind, encode_handle(structs.replace(fields(handle), **changes)))
+    return Handle(
+        handle.backend, handle.kind, encode_handle(structs.replace(fields(handle), **changes))
+    )
 
 
 def fence(handle: Handle, **changes: Any) -> LeaseFence:
@@ -115,9 +135,15 @@ def fence(handle: Handle, **changes: Any) -> LeaseFence:
     return structs.replace(LeaseFence(held.lease_id, held.lease_epoch, held.attempt_id), **changes)
 
 
-def grant_args(ident: ExecutionId, number: int = 1, ttl_ms: int = SOON_MS, **said: Any) -> IssueGrantArgs:
+def grant_args(
+    ident: ExecutionId, number: int = 1, ttl_ms: int = SOON_MS, **said: Any
+) -> IssueGrantArgs:
     return IssueGrantArgs(
-        execution_id=ident, worker_id=f"w{number}", worker_instance_id=f"w{number}-i1", grant_ttl_ms=ttl_ms, **said
+        execution_id=ident,
+        worker_id=f"w{number}",
+        worker_instance_id=f"w{number}-i1",
+        grant_ttl_ms=ttl_ms,
+        **said,
     )
 
 
@@ -166,7 +192,9 @@ async def grant_count(engine: Engine) -> int:
     return len((await engine.store.dump(["ff_claim_grant"]))["ff_claim_grant"])
 
 
-async def outbox(engine: Engine, channel: str, ident: ExecutionId | None = None) -> list[dict[str, Any]]:
+async def outbox(
+    engine: Engine, channel: str, ident: ExecutionId | None = None
+) -> list[dict[str, Any]]:
     names = TABLES[channel].names
     rows = [dict(zip(names, r, strict=True)) for r in (await engine.store.dump([channel]))[channel]]
     rows.sort(key=lambda r: r["event_id"])

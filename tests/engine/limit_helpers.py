@@ -23,17 +23,29 @@ _BUDGET = Form(
     "t_budget",
     Insert(
         "ff_budget_policy",
-        {"budget_id": Arg("budget_id"), "policy_json": Arg("policy_json"), "created_at_ms": 0, "updated_at_ms": 0},
+        {
+            "budget_id": Arg("budget_id"),
+            "policy_json": Arg("policy_json"),
+            "created_at_ms": 0,
+            "updated_at_ms": 0,
+        },
     ),
 )
 _SPEND = Form(
     "t_spend",
-    Insert("ff_budget_usage", {c: Arg(c) for c in ("budget_id", "dimensions_key", "current_value")}),
+    Insert(
+        "ff_budget_usage", {c: Arg(c) for c in ("budget_id", "dimensions_key", "current_value")}
+    ),
 )
 
 
 async def quota(
-    engine: Engine, cap: int = 0, rate: int = 0, window_s: int = 60, ident: UUID | None = None, namespace: str | None = None
+    engine: Engine,
+    cap: int = 0,
+    rate: int = 0,
+    window_s: int = 60,
+    ident: UUID | None = None,
+    namespace: str | None = None,
 ) -> UUID:
     made = ident or uuid4()
     limits = {"window_seconds": window_s, "max_requests_per_window": rate, "max_concurrent": cap}
@@ -42,29 +54,47 @@ async def quota(
     return made
 
 
-async def quota_lane(engine: Engine, cap: int = 0, rate: int = 0, lane: str = LANE, **more: Any) -> UUID:
+async def quota_lane(
+    engine: Engine, cap: int = 0, rate: int = 0, lane: str = LANE, **more: Any
+) -> UUID:
     """A lane under a quota of its own."""
     made = await quota(engine, cap, rate, **more)
     assert await engine.attach_limit("quota", made, "lane", lane)
     return made
 
 
-async def budget(engine: Engine, used: int = 0, hard: int = 10, dimension: str = "tokens", ident: UUID | None = None) -> UUID:
+async def budget(
+    engine: Engine,
+    used: int = 0,
+    hard: int = 10,
+    dimension: str = "tokens",
+    ident: UUID | None = None,
+) -> UUID:
     """A budget as its own operations leave it."""
     made = ident or uuid4()
     text = json.dumps({"hard_limits": {dimension: hard}, "soft_limits": {}})
     await engine.store.commit(_BUDGET(0, budget_id=made, policy_json=text))
-    await engine.store.commit(_SPEND(0, budget_id=made, dimensions_key=dimension, current_value=used))
+    await engine.store.commit(
+        _SPEND(0, budget_id=made, dimensions_key=dimension, current_value=used)
+    )
     return made
 
 
 async def several(engine: Engine, n: int, **said: Any) -> list[ExecutionId]:
     """In the order in which they will be claimed."""
-    return [await create(engine, execution_id=ExecutionId.of(0, time_ordered_uuid()), **said) for _ in range(n)]
+    return [
+        await create(engine, execution_id=ExecutionId.of(0, time_ordered_uuid()), **said)
+        for _ in range(n)
+    ]
 
 
 async def take(
-    engine: Engine, n: int = 1, *, lane: str = LANE, number: int = 1, capabilities: tuple[str, ...] = ()
+    engine: Engine,
+    n: int = 1,
+    *,
+    lane: str = LANE,
+    number: int = 1,
+    capabilities: tuple[str, ...] = (),
 ) -> list[Handle]:
     """Up to n handles, claimed at once."""
     return [work.handle for work in await engine.claim_many(lane, capabilities, worker(number), n)]

@@ -11,7 +11,14 @@ from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import RetryScheduled
 from flowfabric.model.execution import CancelExecutionArgs, ReplayExecutionArgs
-from flowfabric.model.lease import Claimed, Handle, ReclaimExecutionArgs, ReclaimGrant, Revoked, RevokeLeaseArgs
+from flowfabric.model.lease import (
+    Claimed,
+    Handle,
+    ReclaimExecutionArgs,
+    ReclaimGrant,
+    Revoked,
+    RevokeLeaseArgs,
+)
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.model.state import ExpirePhase
 from flowfabric.testing import ManualClock
@@ -44,7 +51,9 @@ class Life:
     async def begun(self) -> Life:
         await self.engine.seed_waitpoint_hmac_secret(KID, SECRET)
         deadline = self.clock() + HOUR_MS
-        self.ident, self.handle = await running(self.engine, policy=POLICY, execution_deadline_at=deadline)
+        self.ident, self.handle = await running(
+            self.engine, policy=POLICY, execution_deadline_at=deadline
+        )
         return self
 
     async def begin(self, feature: str) -> None:
@@ -75,7 +84,11 @@ class Life:
         assert found.attempt_timeout_at_ms is not None
         assert LIMIT_MS - (found.attempt_timeout_at_ms - self.clock()) == self.used_ms, self.used_ms
         for handle in self.former:
-            for late in (self.engine.complete(handle, b"late"), self.engine.fail(handle, "late"), self.engine.renew(handle)):
+            for late in (
+                self.engine.complete(handle, b"late"),
+                self.engine.fail(handle, "late"),
+                self.engine.renew(handle),
+            ):
                 with pytest.raises(EngineError):
                     await late
         assert await dump(self.engine) == before
@@ -94,7 +107,11 @@ class Life:
 
     async def told(self) -> list[str]:
         """The ends that were told; a resumption is told on the same channel."""
-        return [outcome for outcome in (await told(self.engine, self.ident))["DONE"] if outcome != "resumable"]
+        return [
+            outcome
+            for outcome in (await told(self.engine, self.ident))["DONE"]
+            if outcome != "resumable"
+        ]
 
     async def is_sound(self) -> None:
         wrong = check(world_of(await self.engine.store.dump(TABLES_READ)))
@@ -112,12 +129,16 @@ class Life:
         self.parked = await park_held(self.engine, self.ident, self.handle)
 
     async def _begin_revoke(self) -> None:
-        assert isinstance(await self.engine.revoke_lease(RevokeLeaseArgs(execution_id=self.ident)), Revoked)
+        assert isinstance(
+            await self.engine.revoke_lease(RevokeLeaseArgs(execution_id=self.ident)), Revoked
+        )
 
     async def _begin_reclaim(self) -> None:
         self.clock.advance(TTL_MS)
         await self.engine.mark_lease_expired_if_due(self.ident)
-        assert isinstance(await self.engine.issue_reclaim_grant(grant_args(self.ident, 2)), ReclaimGrant)
+        assert isinstance(
+            await self.engine.issue_reclaim_grant(grant_args(self.ident, 2)), ReclaimGrant
+        )
 
     async def _begin_timeout(self) -> None:
         while self.used_ms < LIMIT_MS - WORK_MS:
@@ -149,13 +170,18 @@ class Life:
     _finish_replay = _finish_revoke
 
     async def _finish_reclaim(self) -> Handle:
-        args = ReclaimExecutionArgs(execution_id=self.ident, worker_id="w2", worker_instance_id="w2-i1", lease_ttl_ms=TTL_MS)
+        args = ReclaimExecutionArgs(
+            execution_id=self.ident, worker_id="w2", worker_instance_id="w2-i1", lease_ttl_ms=TTL_MS
+        )
         got = await self.engine.reclaim_execution(args)
         assert isinstance(got, Claimed)
         return got.handle
 
     async def _finish_timeout(self) -> Handle:
-        assert isinstance(await self.engine.expire_execution(self.ident, ExpirePhase.ATTEMPT_TIMEOUT), RetryScheduled)
+        assert isinstance(
+            await self.engine.expire_execution(self.ident, ExpirePhase.ATTEMPT_TIMEOUT),
+            RetryScheduled,
+        )
         return await self._promoted()
 
     # ---- what meets it there
@@ -169,7 +195,9 @@ class Life:
 
     async def _meet_cancel(self) -> Any:
         self.ends.append("cancelled")
-        return await self.engine.cancel_execution(CancelExecutionArgs(execution_id=self.ident, reason="enough"))
+        return await self.engine.cancel_execution(
+            CancelExecutionArgs(execution_id=self.ident, reason="enough")
+        )
 
     async def _meet_deadline(self) -> Any:
         self.clock.advance(HOUR_MS)

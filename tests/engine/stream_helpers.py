@@ -56,7 +56,9 @@ async def say(engine: Engine, handle: Handle, *texts: str) -> list[AppendOutcome
     return [await engine.append_frame(handle, frame(text)) for text in texts]
 
 
-async def frames(engine: Engine, ident: ExecutionId, attempt: int = 0, **said: Any) -> tuple[StreamFrame, ...]:
+async def frames(
+    engine: Engine, ident: ExecutionId, attempt: int = 0, **said: Any
+) -> tuple[StreamFrame, ...]:
     return (await engine.read_stream(ident, attempt, **{"count_limit": 10_000, **said})).frames
 
 
@@ -77,10 +79,14 @@ def rising(several: Iterable[StreamFrame | AppendOutcome]) -> bool:
 
 async def meta(engine: Engine, ident: ExecutionId, attempt: int = 0) -> StreamMeta | None:
     rows = [StreamMeta(*row) for row in (await engine.store.dump([META]))[META]]
-    return next((m for m in rows if (m.execution_id, m.attempt_index) == (ident.uuid, attempt)), None)
+    return next(
+        (m for m in rows if (m.execution_id, m.attempt_index) == (ident.uuid, attempt)), None
+    )
 
 
-async def tailing(engine: Engine, ident: ExecutionId, attempt: int = 0, **said: Any) -> asyncio.Task[StreamFrames]:
+async def tailing(
+    engine: Engine, ident: ExecutionId, attempt: int = 0, **said: Any
+) -> asyncio.Task[StreamFrames]:
     """A tail that has looked, found nothing and gone to sleep."""
     tail = asyncio.create_task(engine.tail_stream(ident, attempt, **{"block_ms": 30_000, **said}))
     await asleep(engine, ident)
@@ -106,7 +112,12 @@ async def soon(tail: asyncio.Task[StreamFrames]) -> StreamFrames:
 class Loads:
     """Counts what is asked of the store, as far as it is of interest."""
 
-    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch, wanted: Callable[[Read], bool] = lambda _: True) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        monkeypatch: pytest.MonkeyPatch,
+        wanted: Callable[[Read], bool] = lambda _: True,
+    ) -> None:
         self.count = 0
         load = engine.store.load
 

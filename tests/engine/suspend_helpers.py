@@ -68,20 +68,32 @@ def suspend_args(*keys: str, **said: Any) -> SuspendArgs:
     return SuspendArgs(**{**known, **said})
 
 
-async def park(engine: Engine, *keys: str, made: dict[str, Any] | None = None, **said: Any) -> Parked:
+async def park(
+    engine: Engine, *keys: str, made: dict[str, Any] | None = None, **said: Any
+) -> Parked:
     """A new execution, claimed and suspended. `made` is what it is created with."""
     ident, held = await running(engine, **(made or {}))
     return await park_held(engine, ident, held, *keys, **said)
 
 
-async def park_held(engine: Engine, ident: ExecutionId, held: Handle, *keys: str, **said: Any) -> Parked:
+async def park_held(
+    engine: Engine, ident: ExecutionId, held: Handle, *keys: str, **said: Any
+) -> Parked:
     args = suspend_args(*keys, **said)
     done = await engine.suspend(held, args)
     assert isinstance(done, Suspended)
-    return Parked(ident, held, done.handle, args.suspension_id, {w.waitpoint_key: w for w in done.details.waitpoints})
+    return Parked(
+        ident,
+        held,
+        done.handle,
+        args.suspension_id,
+        {w.waitpoint_key: w for w in done.details.waitpoints},
+    )
 
 
-def signal_args(ident: ExecutionId, to: BoundWaitpoint, name: str = "go", **said: Any) -> DeliverSignalArgs:
+def signal_args(
+    ident: ExecutionId, to: BoundWaitpoint, name: str = "go", **said: Any
+) -> DeliverSignalArgs:
     known: dict[str, Any] = {
         "execution_id": ident,
         "waitpoint_id": to.waitpoint_id,
@@ -94,7 +106,9 @@ def signal_args(ident: ExecutionId, to: BoundWaitpoint, name: str = "go", **said
     return DeliverSignalArgs(**{**known, **said})
 
 
-async def signal(engine: Engine, parked: Parked, name: str = "go", key: str | None = None, **said: Any) -> str:
+async def signal(
+    engine: Engine, parked: Parked, name: str = "go", key: str | None = None, **said: Any
+) -> str:
     """Delivers one signal and says its effect."""
     to = parked.waitpoint if key is None else parked.by_key[key]
     args = signal_args(parked.ident, to, name, **said)
@@ -109,14 +123,22 @@ async def duplicate(engine: Engine, parked: Parked, name: str = "go", **said: An
     return answer.existing_signal_id
 
 
-async def pending(engine: Engine, held: Handle, key: str = KEY, expires_in_ms: int = 3_600_000) -> BoundWaitpoint:
+async def pending(
+    engine: Engine, held: Handle, key: str = KEY, expires_in_ms: int = 3_600_000
+) -> BoundWaitpoint:
     made = await engine.create_waitpoint(held, key, expires_in_ms)
     return BoundWaitpoint(made.waitpoint_id, key, made.hmac_token)
 
 
-async def claim_resumed(engine: Engine, ident: ExecutionId, number: int = 2, **said: Any) -> Claimed:
+async def claim_resumed(
+    engine: Engine, ident: ExecutionId, number: int = 2, **said: Any
+) -> Claimed:
     args = ClaimResumedArgs(
-        execution_id=ident, worker_id=f"w{number}", worker_instance_id=f"w{number}-i1", lease_ttl_ms=TTL_MS, **said
+        execution_id=ident,
+        worker_id=f"w{number}",
+        worker_instance_id=f"w{number}-i1",
+        lease_ttl_ms=TTL_MS,
+        **said,
     )
     return await engine.claim_resumed_execution(args)
 
@@ -142,7 +164,9 @@ async def suspension(engine: Engine, ident: ExecutionId) -> Suspension:
 
 async def waitpoints(engine: Engine, ident: ExecutionId) -> dict[UUID, Waitpoint]:
     rows = (await engine.store.dump(["ff_waitpoint_pending"]))["ff_waitpoint_pending"]
-    return {w.waitpoint_id: w for w in (Waitpoint(*r) for r in rows) if w.execution_id == ident.uuid}
+    return {
+        w.waitpoint_id: w for w in (Waitpoint(*r) for r in rows) if w.execution_id == ident.uuid
+    }
 
 
 async def waitpoint(engine: Engine, ident: ExecutionId, bound: BoundWaitpoint) -> Waitpoint:
@@ -160,7 +184,10 @@ async def closed_for(engine: Engine, ident: ExecutionId) -> tuple[str | None, se
 
 async def signals(engine: Engine, ident: ExecutionId) -> list[Signal]:
     rows = [Signal(*r) for r in (await engine.store.dump(["ff_signal"]))["ff_signal"]]
-    return sorted((s for s in rows if s.execution_id == ident.uuid), key=lambda s: (s.accepted_at_ms, s.signal_id))
+    return sorted(
+        (s for s in rows if s.execution_id == ident.uuid),
+        key=lambda s: (s.accepted_at_ms, s.signal_id),
+    )
 
 
 async def sound(engine: Engine) -> None:

@@ -22,7 +22,12 @@ from .helpers import dump, invalid, new_id, row
 POLICY = ExecutionPolicy(routing_requirements=RoutingRequirements(required_capabilities=("gpu",)))
 OWN = ("execution_id", "input_payload")
 FIRST = CreateExecutionArgs(
-    execution_id=new_id(), lane_id="lane", execution_kind="kind", input_payload=b"1", tags={"app.a": "b"}, policy=POLICY
+    execution_id=new_id(),
+    lane_id="lane",
+    execution_kind="kind",
+    input_payload=b"1",
+    tags={"app.a": "b"},
+    policy=POLICY,
 )
 OTHERWISE: dict[str, Any] = {
     "lane_id": "other",
@@ -78,21 +83,43 @@ def test_no_tags_are_alike_whoever_made_them() -> None:
 
 
 def test_runs_are_cut_where_something_else_begins() -> None:
-    wanted = [FIRST, replace(FIRST, execution_id=new_id()), replace(FIRST, priority=2), replace(FIRST, priority=2), FIRST]
+    wanted = [
+        FIRST,
+        replace(FIRST, execution_id=new_id()),
+        replace(FIRST, priority=2),
+        replace(FIRST, priority=2),
+        FIRST,
+    ]
     runs = checked_runs(wanted)
-    assert [(run.first.priority, len(run.others), run.policy) for run in runs] == [(0, 1, POLICY), (2, 1, POLICY), (0, 0, POLICY)]
+    assert [(run.first.priority, len(run.others), run.policy) for run in runs] == [
+        (0, 1, POLICY),
+        (2, 1, POLICY),
+        (0, 0, POLICY),
+    ]
     assert checked_runs([]) == []
 
 
 @pytest.mark.parametrize("at", [0, 1, 2], ids=["first", "second", "last"])
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("priority", True), ("priority", 0.0), ("lane_id", ""), ("input_payload", "text"), ("tags", None), ("execution_id", "x")],
+    [
+        ("priority", True),
+        ("priority", 0.0),
+        ("lane_id", ""),
+        ("input_payload", "text"),
+        ("tags", None),
+        ("execution_id", "x"),
+    ],
 )
-async def test_one_that_is_wrong_is_found_wherever_it_stands(engine: Engine, at: int, field: str, value: Any) -> None:
+async def test_one_that_is_wrong_is_found_wherever_it_stands(
+    engine: Engine, at: int, field: str, value: Any
+) -> None:
     """True is 1 and 0.0 is 0, but not as a priority."""
     before = await dump(engine)
-    many = [CreateExecutionArgs(execution_id=new_id(), priority=int(field == "priority" and value)) for _ in range(3)]
+    many = [
+        CreateExecutionArgs(execution_id=new_id(), priority=int(field == "priority" and value))
+        for _ in range(3)
+    ]
     many[at] = replace(many[at], **{field: value})
     await invalid(engine.create_executions(many), field)
     assert await dump(engine) == before
@@ -104,14 +131,20 @@ async def test_together_they_are_stored_as_each_would_be_alone(engine: Engine) -
         common = replace(FIRST, delay_until=later, execution_deadline_at=1_900_000_000_000)
         many = [_numbered(common, n) for n in range(3)]
         shown = PublicState.WAITING if later is None else PublicState.DELAYED
-        assert await engine.create_executions(many) == [Created(each.execution_id, shown) for each in many]
+        assert await engine.create_executions(many) == [
+            Created(each.execution_id, shown) for each in many
+        ]
         alone = _numbered(common, 9)
         await engine.create_execution(alone)
         wanted = _told(await row(engine, alone.execution_id))
         for n, each in enumerate(many):
             found = await row(engine, each.execution_id)
             assert _told(found) == wanted
-            assert (found.partition_key, found.execution_id, found.payload) == (n, each.execution_id.uuid, b"%d" % n)
+            assert (found.partition_key, found.execution_id, found.payload) == (
+                n,
+                each.execution_id.uuid,
+                b"%d" % n,
+            )
 
 
 async def test_any_sequence_will_do(engine: Engine) -> None:

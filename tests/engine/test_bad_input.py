@@ -15,7 +15,14 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError, ValidationError, ValidationKind
 from flowfabric.model.attempt import TerminalFailed
 from flowfabric.model.execution import MAX_PAYLOAD_BYTES, MAX_TAGS
-from flowfabric.model.lease import MAX_LEASE_TTL_MS, BackendTag, ClaimPolicy, FailExecutionArgs, Handle, HandleKind
+from flowfabric.model.lease import (
+    MAX_LEASE_TTL_MS,
+    BackendTag,
+    ClaimPolicy,
+    FailExecutionArgs,
+    Handle,
+    HandleKind,
+)
 from flowfabric.model.policy import MAX_DURATION_MS
 from flowfabric.model.worker import RegisterWorkerArgs
 from flowfabric.store.sqlite.registry import open_store
@@ -27,12 +34,16 @@ from .helpers import HOLDER_CALLS, claim, create, dump, fields, forged, invalid,
 
 
 @pytest.fixture(params=["memory", "sqlite-file"], scope="module")
-def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
+def subject(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Subject]:
     """Shared by all cases: a refused call leaves it as it was, and each case checks that."""
     clock = ManualClock()
     engine: Engine = memory_engine(clock)
     if request.param == "sqlite-file":
-        engine = SqliteBackend(open_store(str(tmp_path_factory.mktemp("bad") / "ff.db"), clock=clock))
+        engine = SqliteBackend(
+            open_store(str(tmp_path_factory.mktemp("bad") / "ff.db"), clock=clock)
+        )
 
     async def prepare() -> Subject:
         ident, handle = await running(engine)
@@ -44,8 +55,12 @@ def subject(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     asyncio.run(engine.close())
 
 
-@pytest.mark.parametrize(("method", "field"), GROUPS, ids=[f"{method}-{field}" for method, field in GROUPS])
-async def test_every_bad_value_is_refused_by_name_and_changes_nothing(subject: Subject, method: str, field: str) -> None:
+@pytest.mark.parametrize(
+    ("method", "field"), GROUPS, ids=[f"{method}-{field}" for method, field in GROUPS]
+)
+async def test_every_bad_value_is_refused_by_name_and_changes_nothing(
+    subject: Subject, method: str, field: str
+) -> None:
     before = await dump(subject.engine)
     wrong: list[str] = []
     for value, call in GROUPS[method, field]:
@@ -98,7 +113,9 @@ FOREIGN: dict[str, tuple[Callable[[Handle], Any], ValidationKind]] = {
 
 @pytest.mark.parametrize("call", HOLDER_CALLS.values(), ids=HOLDER_CALLS.keys())
 @pytest.mark.parametrize(("make", "kind"), FOREIGN.values(), ids=FOREIGN.keys())
-async def test_a_foreign_or_broken_handle_is_refused(subject: Subject, call: Any, make: Any, kind: ValidationKind) -> None:
+async def test_a_foreign_or_broken_handle_is_refused(
+    subject: Subject, call: Any, make: Any, kind: ValidationKind
+) -> None:
     before = await dump(subject.engine)
     error = await invalid(call(subject.engine, make(subject.handle)))
     assert error.kind is kind
@@ -109,7 +126,9 @@ async def test_a_handle_cut_anywhere_is_corrupt(subject: Subject) -> None:
     before = await dump(subject.engine)
     whole = subject.handle
     for length in range(len(whole.opaque)):
-        error = await invalid(subject.engine.complete(Handle(whole.backend, HandleKind.FRESH, whole.opaque[:length])))
+        error = await invalid(
+            subject.engine.complete(Handle(whole.backend, HandleKind.FRESH, whole.opaque[:length]))
+        )
         assert error.kind is ValidationKind.CORRUPTION and "handle_codec" in error.detail
     assert await dump(subject.engine) == before
 
@@ -125,7 +144,9 @@ async def test_a_handle_altered_in_any_byte_that_counts_is_refused(subject: Subj
 
 @pytest.mark.parametrize("call", HOLDER_CALLS.values(), ids=HOLDER_CALLS.keys())
 @pytest.mark.parametrize("epoch", [2**63, 2**64 - 1])
-async def test_an_epoch_beyond_any_store_is_refused_like_any_wrong_one(subject: Subject, call: Any, epoch: int) -> None:
+async def test_an_epoch_beyond_any_store_is_refused_like_any_wrong_one(
+    subject: Subject, call: Any, epoch: int
+) -> None:
     before = await dump(subject.engine)
     with pytest.raises(EngineError):
         await call(subject.engine, forged(subject.handle, lease_epoch=epoch))
@@ -133,7 +154,9 @@ async def test_an_epoch_beyond_any_store_is_refused_like_any_wrong_one(subject: 
 
 
 @pytest.mark.parametrize("ttl_ms", [0, MAX_LEASE_TTL_MS + 1, 2**64 - 1])
-async def test_a_forged_time_to_live_beyond_the_limits_is_refused(subject: Subject, ttl_ms: int) -> None:
+async def test_a_forged_time_to_live_beyond_the_limits_is_refused(
+    subject: Subject, ttl_ms: int
+) -> None:
     before = await dump(subject.engine)
     with pytest.raises(EngineError):
         await subject.engine.renew(forged(subject.handle, lease_ttl_ms=ttl_ms))
@@ -155,7 +178,11 @@ async def test_the_largest_of_everything_is_accepted(engine: Engine) -> None:
         delay_until=0,
         execution_deadline_at=2**53 - 1,
     )
-    handle = await claim(engine, ClaimPolicy("w" * 256, "i" * 256, MAX_LEASE_TTL_MS, namespace="n" * 256), lane="l" * 64)
+    handle = await claim(
+        engine,
+        ClaimPolicy("w" * 256, "i" * 256, MAX_LEASE_TTL_MS, namespace="n" * 256),
+        lane="l" * 64,
+    )
     assert fields(handle).execution_id == ident
     await engine.complete(handle, bytearray(b"x"))  # type: ignore[arg-type]
     assert await engine.get_execution_result(ident) == b"x"
@@ -178,10 +205,14 @@ async def test_tags_set_one_by_one_obey_the_limit_of_them_all(engine: Engine) ->
 
 
 @pytest.mark.parametrize("delay", ["1e300", "-5", '"x"', "99999999999999999999"])
-async def test_an_unusable_delay_in_a_given_retry_policy_never_breaks_the_engine(engine: Engine, delay: str) -> None:
+async def test_an_unusable_delay_in_a_given_retry_policy_never_breaks_the_engine(
+    engine: Engine, delay: str
+) -> None:
     ident, _ = await running(engine)
     text = f'{{"max_retries":1,"backoff":{{"type":"fixed","delay_ms":{delay}}}}}'
-    args = FailExecutionArgs(execution_id=ident, failure_reason="r", failure_category="c", retry_policy_json=text)
+    args = FailExecutionArgs(
+        execution_id=ident, failure_reason="r", failure_category="c", retry_policy_json=text
+    )
     outcome: Any = None
     try:
         outcome = await engine.fail_execution(args)
@@ -189,4 +220,8 @@ async def test_an_unusable_delay_in_a_given_retry_policy_never_breaks_the_engine
         outcome = error
     now = await engine.server_time_ms()
     refused = isinstance(outcome, ValidationError) and "retry_policy_json" in str(outcome)
-    assert refused or outcome == TerminalFailed() or now <= outcome.delay_until <= now + MAX_DURATION_MS
+    assert (
+        refused
+        or outcome == TerminalFailed()
+        or now <= outcome.delay_until <= now + MAX_DURATION_MS
+    )

@@ -54,7 +54,9 @@ async def spent_out(engine: Engine, action: str, **said: Any) -> UUID:
     return ident
 
 
-async def overspend(engine: Engine, of: UUID, who: ExecutionId, handle: Handle | None = None) -> Any:
+async def overspend(
+    engine: Engine, of: UUID, who: ExecutionId, handle: Handle | None = None
+) -> Any:
     if handle is None:
         return await spend(engine, of, who, t=2)
     return await engine.report_usage(handle, of, UsageDimensions(custom={"t": 2}))
@@ -63,8 +65,15 @@ async def overspend(engine: Engine, of: UUID, who: ExecutionId, handle: Handle |
 async def noted(engine: Engine, of: UUID, times: int = 1) -> None:
     """The refusal is counted, and nothing else of it."""
     shown = await status(engine, of)
-    assert (shown.usage, shown.breach_count, shown.last_breach_dim) == ({"t": 9}, times, "t" if times else None)
-    assert (await rows(engine, "ff_budget_usage_by_exec"), await rows(engine, "ff_budget_usage_dedup")) == ([], [])
+    assert (shown.usage, shown.breach_count, shown.last_breach_dim) == (
+        {"t": 9},
+        times,
+        "t" if times else None,
+    )
+    assert (
+        await rows(engine, "ff_budget_usage_by_exec"),
+        await rows(engine, "ff_budget_usage_dedup"),
+    ) == ([], [])
     await sound(engine)
 
 
@@ -91,7 +100,11 @@ async def test_a_report_that_names_nobody_has_no_consequences(engine: Engine, ac
 async def test_with_room_nothing_happens(engine: Engine, action: str, by_handle: bool) -> None:
     ident = await spent_out(engine, action)
     who, handle = await running(engine)
-    used = engine.report_usage(handle, ident, UsageDimensions(custom={"t": 1})) if by_handle else spend(engine, ident, who, t=1)
+    used = (
+        engine.report_usage(handle, ident, UsageDimensions(custom={"t": 1}))
+        if by_handle
+        else spend(engine, ident, who, t=1)
+    )
     assert await used == OK
     assert await state(engine, who) == "RUNNING"
 
@@ -105,10 +118,20 @@ async def test_failing_a_running_execution(engine: Engine, clock: ManualClock) -
     assert await overspend(engine, ident, who, handle) == hard("t", 9, 10, FAIL)
     assert await state(engine, who) == "ENDED(failed)"
     assert (await row(engine, who)).failure_reason == f"budget_exceeded:{ident}:t"
-    assert await told(engine, who) == {"LEASE": ["acquired", "revoked"], "DONE": ["failed"], "OPER": ["budget_breached"]}
+    assert await told(engine, who) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": ["failed"],
+        "OPER": ["budget_breached"],
+    }
     (event,) = await outbox(engine, "ff_operator_event", who)
     assert event["occurred_at_ms"] == clock()
-    said = {"budget_id": str(ident), "dimension": "t", "current_usage": 9, "hard_limit": 10, "action": FAIL}
+    said = {
+        "budget_id": str(ident),
+        "dimension": "t",
+        "current_usage": 9,
+        "hard_limit": 10,
+        "action": FAIL,
+    }
     assert json.loads(event["details"]) == said
     await noted(engine, ident)
     await refused(engine.renew(handle), ContentionKind.EXECUTION_NOT_ACTIVE)
@@ -144,7 +167,9 @@ async def one_that_is(engine: Engine, clock: ManualClock, kind: str) -> Executio
 
 @actions
 @pytest.mark.parametrize("kind", ["ended", "unknown"])
-async def test_what_is_over_or_unknown_is_left_and_the_refusal_noted(engine: Engine, action: str, kind: str) -> None:
+async def test_what_is_over_or_unknown_is_left_and_the_refusal_noted(
+    engine: Engine, action: str, kind: str
+) -> None:
     who = new_id() if kind == "unknown" else (await completed(engine))[0]
     ident = await spent_out(engine, action)
     assert await overspend(engine, ident, who) == hard("t", 9, 10)
@@ -158,7 +183,10 @@ async def test_those_downstream_of_one_that_failed_hear_of_it(engine: Engine) ->
     ident = await spent_out(engine, FAIL)
     handle = await hold(engine, graph, "a")
     assert await overspend(engine, ident, graph["a"], handle) == hard("t", 9, 10, FAIL)
-    assert (await state(engine, graph["a"]), await state(engine, graph["b"])) == ("ENDED(failed)", "ENDED(skipped)")
+    assert (await state(engine, graph["a"]), await state(engine, graph["b"])) == (
+        "ENDED(failed)",
+        "ENDED(skipped)",
+    )
     await sound(engine)
 
 
@@ -169,8 +197,15 @@ async def test_a_suspended_one_goes_on_after_the_reset(engine: Engine, clock: Ma
     ident = await spent_out(engine, SUSPEND, reset_interval_ms=1_000)
     who, handle = await running(engine)
     assert await overspend(engine, ident, who, handle) == hard("t", 9, 10, SUSPEND)
-    assert (await state(engine, who), (await row(engine, who)).blocked_on) == ("BUDGET", f"refused:{ident}")
-    assert await told(engine, who) == {"LEASE": ["acquired", "revoked"], "DONE": [], "OPER": ["budget_breached"]}
+    assert (await state(engine, who), (await row(engine, who)).blocked_on) == (
+        "BUDGET",
+        f"refused:{ident}",
+    )
+    assert await told(engine, who) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": [],
+        "OPER": ["budget_breached"],
+    }
     assert (await attempt(engine, who)).attempt_state == "suspended"
     assert await engine.claim("default", (), worker(2)) is None
     await noted(engine, ident)
@@ -179,7 +214,11 @@ async def test_a_suspended_one_goes_on_after_the_reset(engine: Engine, clock: Ma
     assert (await state(engine, who), (await row(engine, who)).blocked_on) == ("READY", None)
     again = await claim(engine, worker(2))
     held, before = fields(again), fields(handle)
-    assert (again.kind, held.execution_id, held.attempt_index) == (HandleKind.RESUMED, who, before.attempt_index)
+    assert (again.kind, held.execution_id, held.attempt_index) == (
+        HandleKind.RESUMED,
+        who,
+        before.attempt_index,
+    )
     assert held.lease_epoch > before.lease_epoch
     assert held.attempt_id == before.attempt_id
     await refused(engine.complete(handle), ContentionKind.LEASE_CONFLICT)
@@ -188,7 +227,9 @@ async def test_a_suspended_one_goes_on_after_the_reset(engine: Engine, clock: Ma
 
 
 @pytest.mark.parametrize("call", HOLDER_CALLS.values(), ids=HOLDER_CALLS.keys())
-async def test_the_old_holder_is_refused_and_changes_nothing(engine: Engine, call: HolderCall) -> None:
+async def test_the_old_holder_is_refused_and_changes_nothing(
+    engine: Engine, call: HolderCall
+) -> None:
     ident = await spent_out(engine, SUSPEND)
     who, handle = await running(engine)
     await overspend(engine, ident, who, handle)
@@ -222,11 +263,16 @@ async def test_suspending_what_is_ready_or_reserved(engine: Engine) -> None:
     assert await rows(engine, "ff_claim_grant") == []
     await noted(engine, ident, 2)
     await engine.reset_budget(ident)
-    assert {fields(await claim(engine, worker(2))).execution_id for _ in range(2)} == {plain, reserved}
+    assert {fields(await claim(engine, worker(2))).execution_id for _ in range(2)} == {
+        plain,
+        reserved,
+    }
 
 
 @pytest.mark.parametrize("kind", ["delayed", "suspended", "lost", "held"])
-async def test_what_waits_for_something_else_goes_on_waiting(engine: Engine, clock: ManualClock, kind: str) -> None:
+async def test_what_waits_for_something_else_goes_on_waiting(
+    engine: Engine, clock: ManualClock, kind: str
+) -> None:
     who = await one_that_is(engine, clock, kind)
     ident, before = await spent_out(engine, SUSPEND), await row(engine, who)
     assert await overspend(engine, ident, who) == hard("t", 9, 10)
@@ -294,7 +340,12 @@ async def test_the_pending_members_of_its_flow_are_cancelled(engine: Engine) -> 
     ident = await spent_out(engine, CANCEL)
     assert await overspend(engine, ident, graph["a"], handle) == hard("t", 9, 10, CANCEL)
     shown = {name: await state(engine, graph[name]) for name in "abcd"}
-    assert shown == {"a": "RUNNING", "b": "RUNNING", "c": "ENDED(cancelled)", "d": "ENDED(cancelled)"}
+    assert shown == {
+        "a": "RUNNING",
+        "b": "RUNNING",
+        "c": "ENDED(cancelled)",
+        "d": "ENDED(cancelled)",
+    }
     assert (await row(engine, graph["c"])).cancellation_reason == f"budget_exceeded:{ident}"
     (event,) = await outbox(engine, "ff_operator_event")
     assert (event["event_type"], event["execution_id"]) == ("flow_cancel_requested", graph.flow)
@@ -324,7 +375,9 @@ class Broken(Exception):
 
 
 @actions
-@pytest.mark.parametrize("error", [TransportError("test", "gone"), Broken("gone")], ids=["ours", "other"])
+@pytest.mark.parametrize(
+    "error", [TransportError("test", "gone"), Broken("gone")], ids=["ours", "other"]
+)
 async def test_neither_refusal_nor_consequence_without_the_commit(
     engine: Engine, action: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -352,7 +405,9 @@ async def member(engine: Engine) -> tuple[ExecutionId, Handle]:
 
 
 @actions
-async def test_refusal_and_consequence_are_one_commit(engine: Engine, action: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_refusal_and_consequence_are_one_commit(
+    engine: Engine, action: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident, (who, handle) = await spent_out(engine, action), await member(engine)
     seen: list[list[str]] = []
     honest = engine.store.commit_together
@@ -363,8 +418,14 @@ async def test_refusal_and_consequence_are_one_commit(engine: Engine, action: st
 
     monkeypatch.setattr(engine.store, "commit_together", watched)
     await overspend(engine, ident, who, handle)
-    (together,) = [names for names in seen if {"note_hard_breaches", "note_hard_breach_as_read"} & set(names)]
-    assert {FAIL: "overspend_held_leased", SUSPEND: "hold_reporter_for_budget", CANCEL: "cancel_flow_and_owe"}[action] in together
+    (together,) = [
+        names for names in seen if {"note_hard_breaches", "note_hard_breach_as_read"} & set(names)
+    ]
+    assert {
+        FAIL: "overspend_held_leased",
+        SUSPEND: "hold_reporter_for_budget",
+        CANCEL: "cancel_flow_and_owe",
+    }[action] in together
 
 
 @pytest.mark.parametrize("how", ["reset", "release", "raise"])
@@ -379,18 +440,35 @@ async def test_room_made_just_before_the_consequence_is_used(
     honest, second, met = engine.store.commit_together, Engine(engine.store, seed=2), []
 
     async def overtaken(plans: Sequence[Plan]) -> Answer:
-        if not met and any(plan.form.name in ("overspend_held_leased", "hold_reporter_for_budget") for plan in plans):
+        if not met and any(
+            plan.form.name in ("overspend_held_leased", "hold_reporter_for_budget")
+            for plan in plans
+        ):
             met.append(how)
             if how == "raise":
-                new = UpdateBudgetArgs(budget_id=ident, dimensions=["t"], hard_limits=[20], soft_limits=[0], on_hard_limit=action)
+                new = UpdateBudgetArgs(
+                    budget_id=ident,
+                    dimensions=["t"],
+                    hard_limits=[20],
+                    soft_limits=[0],
+                    on_hard_limit=action,
+                )
                 await second.update_budget(new)
             else:
-                await (second.reset_budget(ident) if how == "reset" else second.release_budget(ident, other))
+                await (
+                    second.reset_budget(ident)
+                    if how == "reset"
+                    else second.release_budget(ident, other)
+                )
         return await honest(plans)
 
     monkeypatch.setattr(engine.store, "commit_together", overtaken)
     assert await overspend(engine, ident, who, handle) == OK
-    assert (met, await state(engine, who), await usage(engine, ident)) == ([how], "RUNNING", {"t": 11 if how == "raise" else 2})
+    assert (met, await state(engine, who), await usage(engine, ident)) == (
+        [how],
+        "RUNNING",
+        {"t": 11 if how == "raise" else 2},
+    )
     assert (await status(engine, ident)).breach_count == 0
 
 
@@ -399,7 +477,10 @@ async def test_reports_of_many_are_answered_in_turn_around_a_consequence(engine:
     who, handle = await running(engine)
     some = [report(engine, ident, t=1) for _ in range(4)]
     done = await asyncio.gather(
-        *some, overspend(engine, ident, who, handle), report(engine, ident, t=1), report(engine, ident, t=1)
+        *some,
+        overspend(engine, ident, who, handle),
+        report(engine, ident, t=1),
+        report(engine, ident, t=1),
     )
     assert done[:4] == [OK] * 4
     assert [type(d) for d in done[4:]] == [HardBreach, type(OK), HardBreach]

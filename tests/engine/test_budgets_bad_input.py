@@ -35,13 +35,20 @@ Case = tuple[str, Callable[[Engine, Handle], Awaitable[Any]]]
 
 
 def creating(says: str, **said: Any) -> Case:
-    right: dict[str, Any] = {"budget_id": BUDGET, "dimensions": ["a"], "hard_limits": [1], "soft_limits": [1]}
+    right: dict[str, Any] = {
+        "budget_id": BUDGET,
+        "dimensions": ["a"],
+        "hard_limits": [1],
+        "soft_limits": [1],
+    }
     return says, lambda engine, _: engine.create_budget(CreateBudgetArgs(**{**right, **said}))
 
 
 def reporting(says: str, **said: Any) -> Case:
     right: dict[str, Any] = {"dimensions": ["a"], "deltas": [1]}
-    return says, lambda engine, _: engine.report_usage_admin(BUDGET, ReportUsageAdminArgs(**{**right, **said}))
+    return says, lambda engine, _: engine.report_usage_admin(
+        BUDGET, ReportUsageAdminArgs(**{**right, **said})
+    )
 
 
 def using(says: str, **said: Any) -> Case:
@@ -63,18 +70,38 @@ def _created() -> list[Case]:
         *(creating("hard_limits: a list", hard_limits=v) for v in NOT_LISTS),
         *(creating("soft_limits: a list", soft_limits=v) for v in NOT_LISTS),
         *(creating("dimension: ", dimensions=[v]) for v in NOT_NAMES),
-        *(creating("hard_limits: a whole number from 0 to 9223372036854775807", hard_limits=[v]) for v in NOT_AMOUNTS),
-        *(creating("soft_limits: a whole number from 0 to 9223372036854775807", soft_limits=[v]) for v in NOT_AMOUNTS),
-        creating("too_many_dimensions: limit=64, got=65", dimensions=WIDE, hard_limits=[1] * 65, soft_limits=[1] * 65),
+        *(
+            creating("hard_limits: a whole number from 0 to 9223372036854775807", hard_limits=[v])
+            for v in NOT_AMOUNTS
+        ),
+        *(
+            creating("soft_limits: a whole number from 0 to 9223372036854775807", soft_limits=[v])
+            for v in NOT_AMOUNTS
+        ),
+        creating(
+            "too_many_dimensions: limit=64, got=65",
+            dimensions=WIDE,
+            hard_limits=[1] * 65,
+            soft_limits=[1] * 65,
+        ),
         creating("too_many_dimensions: limit=64, got=65", dimensions=WIDE),
         *(
-            creating("create_budget: dimensions / hard_limits / soft_limits length mismatch", **{field: value})
+            creating(
+                "create_budget: dimensions / hard_limits / soft_limits length mismatch",
+                **{field: value},
+            )
             for field in ("dimensions", "hard_limits", "soft_limits")
             for value in ([], [1, 2])
         ),
         *(
             creating(f"{field}: ", **{field: value})
-            for field in ("scope_type", "scope_id", "enforcement_mode", "on_hard_limit", "on_soft_limit")
+            for field in (
+                "scope_type",
+                "scope_id",
+                "enforcement_mode",
+                "on_hard_limit",
+                "on_soft_limit",
+            )
             for value in NOT_TEXTS
         ),
         creating("on_hard_limit: cancel_execution is reserved", on_hard_limit="cancel_execution"),
@@ -115,7 +142,11 @@ def _used() -> list[Case]:
             for field, value in (("input_tokens", 1), ("output_tokens", 2), ("wall_ms", 0))
         ),
         using("too_many_dimensions: limit=64, got=65", custom=dict.fromkeys(WIDE, 1)),
-        using("too_many_dimensions: limit=64, got=65", custom=dict.fromkeys(WIDE[:64], 1), input_tokens=1),
+        using(
+            "too_many_dimensions: limit=64, got=65",
+            custom=dict.fromkeys(WIDE[:64], 1),
+            input_tokens=1,
+        ),
         *(using("dedup_key: ", dedup_key=v) for v in NOT_TEXTS if v is not None),
     ]
 
@@ -128,16 +159,29 @@ def _spent() -> list[Case]:
         *(spending("deltas: a mapping", deltas=v) for v in (None, 5, "a", [("a", 1)])),
         *(spending("dimension: ", deltas={v: 1}) for v in NOT_NAMES),
         *(spending("dimension: ", deltas={v: HUGE}) for v in NOT_NAMES),
-        *(spending("deltas: a: a whole number", deltas={"a": v}) for v in NOT_AMOUNTS if v not in too_much),
-        *(spending("record_spend: delta for dim=a exceeds i64::MAX (", deltas={"a": v}) for v in too_much),
-        spending("record_spend: delta for dim=a exceeds i64::MAX (9223372036854775808)", deltas={"a": MAX_AMOUNT + 1}),
+        *(
+            spending("deltas: a: a whole number", deltas={"a": v})
+            for v in NOT_AMOUNTS
+            if v not in too_much
+        ),
+        *(
+            spending("record_spend: delta for dim=a exceeds i64::MAX (", deltas={"a": v})
+            for v in too_much
+        ),
+        spending(
+            "record_spend: delta for dim=a exceeds i64::MAX (9223372036854775808)",
+            deltas={"a": MAX_AMOUNT + 1},
+        ),
         spending("too_many_dimensions: limit=64, got=65", deltas=dict.fromkeys(WIDE, 1)),
         *(spending("idempotency_key: ", idempotency_key=v) for v in NOT_TEXTS if v is not None),
     ]
 
 
 def _others() -> list[Case]:
-    admin, used = ReportUsageAdminArgs(dimensions=["a"], deltas=[1]), UsageDimensions(custom={"a": 1})
+    admin, used = (
+        ReportUsageAdminArgs(dimensions=["a"], deltas=[1]),
+        UsageDimensions(custom={"a": 1}),
+    )
     found: list[Case] = []
     for bad in NOT_IDS:
         found += [
@@ -160,15 +204,27 @@ def _others() -> list[Case]:
             ("args: ReportUsageAdminArgs", lambda e, h, bad=bad: e.report_usage_admin(BUDGET, bad)),
             ("args: RecordSpendArgs", lambda e, h, bad=bad: e.record_spend(bad)),
         ]
-    found += [("usage: UsageDimensions", lambda e, h, bad=bad: e.report_usage(h, BUDGET, bad)) for bad in (None, 5, {}, admin)]
+    found += [
+        ("usage: UsageDimensions", lambda e, h, bad=bad: e.report_usage(h, BUDGET, bad))
+        for bad in (None, 5, {}, admin)
+    ]
     found += [("now: ", lambda e, h, bad=bad: e.reset_budget(BUDGET, bad)) for bad in NOT_TIMES]
-    found += [("limit: ", lambda e, h, bad=bad: e.reset_due_budgets(bad)) for bad in (-1, True, "5", 1.5, None)]
+    found += [
+        ("limit: ", lambda e, h, bad=bad: e.reset_due_budgets(bad))
+        for bad in (-1, True, "5", 1.5, None)
+    ]
     return found
 
 
 @two_stores
-@pytest.mark.parametrize("cases", [_created, _reported, _used, _spent, _others], ids=lambda make: make.__name__.strip("_"))
-async def test_refused_by_name_and_nothing_written(engine: Engine, cases: Callable[[], list[Case]]) -> None:
+@pytest.mark.parametrize(
+    "cases",
+    [_created, _reported, _used, _spent, _others],
+    ids=lambda make: make.__name__.strip("_"),
+)
+async def test_refused_by_name_and_nothing_written(
+    engine: Engine, cases: Callable[[], list[Case]]
+) -> None:
     _, handle = await running(engine)
     before, wrong = await dump(engine), []
     for says, call in cases():
@@ -187,7 +243,12 @@ async def test_a_handle_of_another_store_or_none_at_all(engine: Engine) -> None:
     _, handle = await running(engine)
     used = UsageDimensions(custom={"a": 1})
     before = await dump(engine)
-    for bad in (None, "x", Handle("elsewhere", handle.kind, handle.opaque), Handle(handle.backend, handle.kind, b"nonsense")):
+    for bad in (
+        None,
+        "x",
+        Handle("elsewhere", handle.kind, handle.opaque),
+        Handle(handle.backend, handle.kind, b"nonsense"),
+    ):
         with pytest.raises(EngineError) as caught:
             await engine.report_usage(bad, BUDGET, used)  # type: ignore[arg-type]
         assert isinstance(caught.value, ValidationError), bad
@@ -212,7 +273,9 @@ async def test_the_longest_that_is_taken(engine: Engine) -> None:
         now=2**53 - 1,
     )
     await engine.create_budget(args)
-    report = ReportUsageAdminArgs(dimensions=names, deltas=[MAX_AMOUNT] * 64, dedup_key=key, now=2**53 - 1)
+    report = ReportUsageAdminArgs(
+        dimensions=names, deltas=[MAX_AMOUNT] * 64, dedup_key=key, now=2**53 - 1
+    )
     assert (await engine.report_usage_admin(BUDGET, report)).__class__.__name__ == "UsageOk"
     assert (await engine.get_budget_status(BUDGET)).usage == dict.fromkeys(names, MAX_AMOUNT)
     await engine.reset_budget(BUDGET, 2**53 - 1)

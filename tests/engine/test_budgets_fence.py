@@ -27,35 +27,53 @@ from .flow_helpers import hold, states, submit
 from .helpers import LANE, claim, completed, refused, requeued, running, state
 from .suspend_helpers import claim_resumed, park_held, seed, signal
 
-actions = pytest.mark.parametrize("action", ["fail_execution", "suspend_execution", "cancel_flow_pending"])
+actions = pytest.mark.parametrize(
+    "action", ["fail_execution", "suspend_execution", "cancel_flow_pending"]
+)
 
 
 def forged(engine: Engine, handle: Handle, **said: Any) -> Handle:
-    return Handle(handle.backend, handle.kind, encode_handle(structs.replace(decode_handle(handle, engine.store.tag), **said)))
+    return Handle(
+        handle.backend,
+        handle.kind,
+        encode_handle(structs.replace(decode_handle(handle, engine.store.tag), **said)),
+    )
 
 
 @actions
 @pytest.mark.meets("budget_action", "reclaim")
-async def test_a_late_report_is_counted_and_never_acts(engine: Engine, clock: ManualClock, action: str) -> None:
+async def test_a_late_report_is_counted_and_never_acts(
+    engine: Engine, clock: ManualClock, action: str
+) -> None:
     ident = await budget(engine, {"t": 10}, on_hard_limit=action)
     who, zombie = await requeued(engine, clock)
     owner = await claim(engine)
     engine._facts.clear()
     assert await engine.report_usage(zombie, ident, UsageDimensions(custom={"t": 9})) == OK
-    assert await engine.report_usage(zombie, ident, UsageDimensions(custom={"t": 2})) == HardBreach("t", 9, 10)
+    assert await engine.report_usage(zombie, ident, UsageDimensions(custom={"t": 2})) == HardBreach(
+        "t", 9, 10
+    )
     assert await state(engine, who) == "RUNNING"
     await engine.renew(owner)
     assert await usage(engine, ident) == {"t": 9}
 
 
 @actions
-async def test_a_forged_lease_is_refused_and_nothing_is_counted(engine: Engine, action: str) -> None:
+async def test_a_forged_lease_is_refused_and_nothing_is_counted(
+    engine: Engine, action: str
+) -> None:
     ident = await budget(engine, {"t": 10}, on_hard_limit=action)
     assert await report(engine, ident, t=9) == OK
     who, handle = await running(engine)
-    for said in ({"lease_id": uuid4()}, {"lease_id": uuid4(), "lease_epoch": 0}, {"lease_id": uuid4(), "attempt_index": 7}):
+    for said in (
+        {"lease_id": uuid4()},
+        {"lease_id": uuid4(), "lease_epoch": 0},
+        {"lease_id": uuid4(), "attempt_index": 7},
+    ):
         for amount in (1, 2):
-            used = engine.report_usage(forged(engine, handle, **said), ident, UsageDimensions(custom={"t": amount}))
+            used = engine.report_usage(
+                forged(engine, handle, **said), ident, UsageDimensions(custom={"t": amount})
+            )
             await refused(used, ContentionKind.LEASE_CONFLICT)
     assert await usage(engine, ident) == {"t": 9}
     assert await state(engine, who) == "RUNNING"
@@ -66,7 +84,9 @@ async def test_a_granted_lease_under_another_epoch_never_acts(engine: Engine, ac
     ident = await budget(engine, {"t": 10}, on_hard_limit=action)
     assert await report(engine, ident, t=9) == OK
     who, handle = await running(engine)
-    used = engine.report_usage(forged(engine, handle, lease_epoch=0), ident, UsageDimensions(custom={"t": 2}))
+    used = engine.report_usage(
+        forged(engine, handle, lease_epoch=0), ident, UsageDimensions(custom={"t": 2})
+    )
     assert await used == HardBreach("t", 9, 10)
     assert await state(engine, who) == "RUNNING"
 
@@ -122,7 +142,9 @@ async def by_timeout(engine: Engine, clock: ManualClock, who: ExecutionId, handl
         pytest.param(by_timeout, marks=pytest.mark.meets("budget_action", "timeout", "retry")),
     ],
 )
-async def test_the_report_of_an_earlier_lease(engine: Engine, clock: ManualClock, action: str, lose: Lose) -> None:
+async def test_the_report_of_an_earlier_lease(
+    engine: Engine, clock: ManualClock, action: str, lose: Lose
+) -> None:
     ident = await budget(engine, {"t": 10}, on_hard_limit=action)
     policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=4_000))
     who, first = await running(engine, policy=policy)
@@ -134,12 +156,16 @@ async def test_the_report_of_an_earlier_lease(engine: Engine, clock: ManualClock
         await claim(engine)
     assert await state(engine, who) == "RUNNING"
     assert await engine.report_usage(first, ident, UsageDimensions(custom={"t": 9})) == OK
-    assert await engine.report_usage(first, ident, UsageDimensions(custom={"t": 2})) == HardBreach("t", 9, 10)
+    assert await engine.report_usage(first, ident, UsageDimensions(custom={"t": 2})) == HardBreach(
+        "t", 9, 10
+    )
     assert (await state(engine, who), await usage(engine, ident)) == ("RUNNING", {"t": 9})
 
 
 @pytest.mark.meets("budget_action", "flow")
-async def test_a_late_report_cancels_nothing_of_the_flow(engine: Engine, clock: ManualClock) -> None:
+async def test_a_late_report_cancels_nothing_of_the_flow(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await budget(engine, {"t": 1}, on_hard_limit="cancel_flow_pending")
     graph = await submit(engine, "a b")
     handle = await hold(engine, graph, "a")
@@ -148,12 +174,16 @@ async def test_a_late_report_cancels_nothing_of_the_flow(engine: Engine, clock: 
     assert await engine.report_usage(handle, ident, used) == HardBreach("t", 0, 1)
     assert "ENDED(cancelled)" not in (await states(engine, graph)).values()
     held = await hold(engine, graph, "a")
-    assert await engine.report_usage(held, ident, used) == HardBreach("t", 0, 1, "cancel_flow_pending")
+    assert await engine.report_usage(held, ident, used) == HardBreach(
+        "t", 0, 1, "cancel_flow_pending"
+    )
     assert (await states(engine, graph))["b"] == "ENDED(cancelled)"
 
 
 @pytest.mark.meets("budget_action", "retention")
-async def test_the_report_for_an_execution_that_is_gone_is_refused(engine: Engine, clock: ManualClock) -> None:
+async def test_the_report_for_an_execution_that_is_gone_is_refused(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await budget(engine, {"t": 10})
     _, handle = await completed(engine)
     assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 1})) == OK
@@ -166,7 +196,9 @@ async def test_the_report_for_an_execution_that_is_gone_is_refused(engine: Engin
 
 
 @pytest.mark.meets("budget_action", "flow", "revoke")
-async def test_a_lease_lost_just_before_the_cancel_of_the_flow(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lease_lost_just_before_the_cancel_of_the_flow(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident = await budget(engine, {"t": 1}, on_hard_limit="cancel_flow_pending")
     graph = await submit(engine, "a b")
     handle = await hold(engine, graph, "a")
@@ -178,5 +210,7 @@ async def test_a_lease_lost_just_before_the_cancel_of_the_flow(engine: Engine, m
         return await honest(plans)
 
     monkeypatch.setattr(engine.store, "commit_together", overtaken)
-    assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 2})) == HardBreach("t", 0, 1)
+    assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 2})) == HardBreach(
+        "t", 0, 1
+    )
     assert met and "ENDED(cancelled)" not in (await states(engine, graph)).values()

@@ -41,7 +41,11 @@ HOUR = 3_600_000
 
 
 async def test_the_worked_example(engine: Engine) -> None:
-    one, other, who = await budget(engine, {"t": 100}, {"t": 50}), await budget(engine, {"t": 100}, {"t": 50}), new_id(5)
+    one, other, who = (
+        await budget(engine, {"t": 100}, {"t": 50}),
+        await budget(engine, {"t": 100}, {"t": 50}),
+        new_id(5),
+    )
     assert await spend(engine, one, who, t=40) == OK
     assert await spend(engine, one, who, t=80) == hard("t", 40, 100)
     assert await account(engine, who, one) == {"t": 40}
@@ -58,7 +62,10 @@ async def test_spend_spend_release_release(engine: Engine) -> None:
     assert await spend(engine, ident, other, a=1) == hard("a", 10, 10)
     await engine.release_budget(ident, who)
     assert await usage(engine, ident) == {"a": 5, "b": 0}
-    assert (await account(engine, who, ident), await account(engine, other, ident)) == ({}, {"a": 4})
+    assert (await account(engine, who, ident), await account(engine, other, ident)) == (
+        {},
+        {"a": 4},
+    )
     before = await dump(engine)
     await engine.release_budget(ident, who)
     assert await dump(engine) == before
@@ -130,7 +137,11 @@ async def test_a_reset_by_hand(engine: Engine, clock: ManualClock) -> None:
     assert await engine.reset_budget(ident) == BudgetReset(clock() + HOUR)
     shown = await status(engine, ident)
     assert (shown.usage, shown.breach_count, shown.soft_breach_count) == ({"a": 0, "b": 0}, 1, 1)
-    assert (shown.last_breach_at, shown.last_breach_dim, shown.next_reset_at) == (None, None, str(clock() + HOUR))
+    assert (shown.last_breach_at, shown.last_breach_dim, shown.next_reset_at) == (
+        None,
+        None,
+        str(clock() + HOUR),
+    )
     assert await report(engine, ident, "k", a=3) == AGAIN
     assert await engine.reset_budget(ident, 5) == BudgetReset(5 + HOUR)
     plain = await budget(engine)
@@ -160,9 +171,14 @@ async def test_a_scheduled_reset_stays_on_its_hour(engine: Engine, clock: Manual
 async def test_a_reset_by_hand_wins_over_the_schedule(engine: Engine, clock: ManualClock) -> None:
     ident = await budget(engine, {"a": 3}, reset_interval_ms=HOUR)
     clock.advance(HOUR + 5)
-    done = await asyncio.gather(engine.reset_budget(ident), engine.reset_due_budgets(), engine.reset_due_budgets())
+    done = await asyncio.gather(
+        engine.reset_budget(ident), engine.reset_due_budgets(), engine.reset_due_budgets()
+    )
     assert sum(done[1:]) <= 1
-    assert int((await status(engine, ident)).next_reset_at or 0) in (clock() + HOUR, clock() - 5 + HOUR)
+    assert int((await status(engine, ident)).next_reset_at or 0) in (
+        clock() + HOUR,
+        clock() - 5 + HOUR,
+    )
     assert await engine.reset_due_budgets() == 0
 
 
@@ -193,7 +209,9 @@ async def test_a_budget_that_cannot_be_read_does_not_keep_others_from_their_rese
 # ---- what goes with whom
 
 
-async def test_an_account_goes_with_its_execution_and_the_counter_stays(engine: Engine, clock: ManualClock) -> None:
+async def test_an_account_goes_with_its_execution_and_the_counter_stays(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await budget(engine)
     who, _ = await completed(engine)
     await spend(engine, ident, who, a=3)
@@ -245,14 +263,20 @@ async def test_whoever_a_reset_did_not_live_to_release_goes_on(
     await sound(engine)
 
 
-PLANT = Form("plant_usage", Update(USAGE, (*THIS_BUDGET, THIS_DIMENSION), {"current_value": Arg("value")}))
+PLANT = Form(
+    "plant_usage", Update(USAGE, (*THIS_BUDGET, THIS_DIMENSION), {"current_value": Arg("value")})
+)
 
 
 async def plant(engine: Engine, of: UUID, dimension: str, value: int) -> None:
-    assert isinstance(await engine.store.commit(PLANT(0, budget_id=of, dimension=dimension, value=value)), Applied)
+    assert isinstance(
+        await engine.store.commit(PLANT(0, budget_id=of, dimension=dimension, value=value)), Applied
+    )
 
 
-async def test_what_does_not_add_up_is_told_and_left(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_does_not_add_up_is_told_and_left(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     short, below, fine = await budget(engine), await budget(engine), await budget(engine)
     for ident in (short, below, fine):
         await spend(engine, ident, new_id(), a=5)
@@ -265,15 +289,24 @@ async def test_what_does_not_add_up_is_told_and_left(engine: Engine, caplog: pyt
     assert await BudgetReconciler(LoopSettings()).run(engine) == 2
     assert await dump(engine) == before
     told = {record.getMessage() for record in caplog.records if record.levelno == logging.ERROR}
-    assert told == {f"budget {short}: a is 9 in all and 10 on accounts", f"budget {below}: b is -1 in all and 0 on accounts"}
+    assert told == {
+        f"budget {short}: a is 9 in all and 10 on accounts",
+        f"budget {below}: b is -1 in all and 0 on accounts",
+    }
     assert (await status(engine, below)).usage == {"a": 10, "b": 0}
 
 
 @two_stores
-async def test_more_dimensions_and_accounts_than_fit_a_page(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_dimensions_and_accounts_than_fit_a_page(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(budget_reads, "MAX_ROWS", 4)
     monkeypatch.setattr(budgets, "MAX_PAGE", 2)
-    ident, who, others = await budget(engine, {"d11": 1}), new_id(), [await budget(engine) for _ in range(4)]
+    ident, who, others = (
+        await budget(engine, {"d11": 1}),
+        new_id(),
+        [await budget(engine) for _ in range(4)],
+    )
     names = [f"d{n:02}" for n in range(12)]
     for name in names:
         assert await spend(engine, ident, who, **{name: 1}) == OK

@@ -44,10 +44,14 @@ from .helpers import TTL_MS, create, dump, forged, new_id, running
 async def test_created_and_again(engine: Engine, clock: ManualClock) -> None:
     ident = uuid4()
     one = {"dimensions": ["a", "b"], "hard_limits": [10, 0], "soft_limits": [0, 5]}
-    args = CreateBudgetArgs(budget_id=ident, scope_type="tenant", scope_id="é", reset_interval_ms=1_000, **one)
+    args = CreateBudgetArgs(
+        budget_id=ident, scope_type="tenant", scope_id="é", reset_interval_ms=1_000, **one
+    )
     assert await engine.create_budget(args) == BudgetCreated(ident)
     before = await dump(engine)
-    other = CreateBudgetArgs(budget_id=ident, scope_id="x", dimensions=["a"], hard_limits=[1], soft_limits=[1])
+    other = CreateBudgetArgs(
+        budget_id=ident, scope_id="x", dimensions=["a"], hard_limits=[1], soft_limits=[1]
+    )
     assert await engine.create_budget(other) == BudgetAlreadySatisfied(ident)
     assert await dump(engine) == before
     assert await status(engine, ident) == BudgetStatus(
@@ -68,7 +72,9 @@ async def test_created_and_again(engine: Engine, clock: ManualClock) -> None:
     assert (await rows(engine, USAGE), await rows(engine, "ff_operator_event")) == ([], [])
 
 
-async def test_a_budget_without_an_interval_never_resets_by_itself(engine: Engine, clock: ManualClock) -> None:
+async def test_a_budget_without_an_interval_never_resets_by_itself(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await budget(engine, {"a": 1}, now=7)
     shown = await status(engine, ident)
     assert (shown.next_reset_at, shown.created_at) == (None, "7")
@@ -155,7 +161,9 @@ async def test_more_than_can_be_stored_is_refused_by_name(engine: Engine) -> Non
         await engine.report_usage_admin(ident, two)
 
 
-async def test_two_amounts_for_one_dimension_are_added_before_they_are_checked(engine: Engine) -> None:
+async def test_two_amounts_for_one_dimension_are_added_before_they_are_checked(
+    engine: Engine,
+) -> None:
     ident = await budget(engine, {"a": 10})
     args = ReportUsageAdminArgs(dimensions=["a", "b", "a"], deltas=[6, 1, 5])
     assert await engine.report_usage_admin(ident, args) == hard("a", 0, 10)
@@ -166,8 +174,12 @@ async def test_two_amounts_for_one_dimension_are_added_before_they_are_checked(e
 
 async def test_the_clock_of_the_store_counts(engine: Engine, clock: ManualClock) -> None:
     ident = await budget(engine, {"a": 1})
-    await engine.report_usage_admin(ident, ReportUsageAdminArgs(dimensions=["a"], deltas=[1], dedup_key="k", now=5))
-    await engine.report_usage_admin(ident, ReportUsageAdminArgs(dimensions=["a"], deltas=[1], now=5))
+    await engine.report_usage_admin(
+        ident, ReportUsageAdminArgs(dimensions=["a"], deltas=[1], dedup_key="k", now=5)
+    )
+    await engine.report_usage_admin(
+        ident, ReportUsageAdminArgs(dimensions=["a"], deltas=[1], now=5)
+    )
     assert [row["applied_at_ms"] for row in await rows(engine, KEYS)] == [clock()]
     assert (await status(engine, ident)).last_breach_at == str(clock())
 
@@ -178,20 +190,31 @@ async def test_the_clock_of_the_store_counts(engine: Engine, clock: ManualClock)
 async def test_a_worker_reports_tokens_and_time_by_their_names(engine: Engine) -> None:
     ident = await budget(engine, {"input_tokens": 10})
     _, handle = await running(engine)
-    said = UsageDimensions(custom={"cents": 3}, input_tokens=7, output_tokens=0, wall_ms=0, dedup_key="k")
+    said = UsageDimensions(
+        custom={"cents": 3}, input_tokens=7, output_tokens=0, wall_ms=0, dedup_key="k"
+    )
     assert await engine.report_usage(handle, ident, said) == OK
     assert await engine.report_usage(handle, ident, said) == AGAIN
-    assert await engine.report_usage(handle, ident, UsageDimensions(input_tokens=4)) == hard("input_tokens", 7, 10)
+    assert await engine.report_usage(handle, ident, UsageDimensions(input_tokens=4)) == hard(
+        "input_tokens", 7, 10
+    )
     assert await usage(engine, ident) == {"cents": 3, "input_tokens": 7, "wall_ms": 0}
 
 
-async def test_what_was_used_is_recorded_after_the_lease_is_gone(engine: Engine, clock: ManualClock) -> None:
+async def test_what_was_used_is_recorded_after_the_lease_is_gone(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await budget(engine)
     who, handle = await running(engine)
     clock.advance(2 * TTL_MS)
     assert await engine.report_usage(handle, ident, UsageDimensions(custom={"a": 1})) == OK
     await engine.mark_lease_expired_if_due(who)
-    assert await engine.report_usage(forged(handle, lease_epoch=99), ident, UsageDimensions(custom={"a": 1})) == OK
+    assert (
+        await engine.report_usage(
+            forged(handle, lease_epoch=99), ident, UsageDimensions(custom={"a": 1})
+        )
+        == OK
+    )
     assert await usage(engine, ident) == {"a": 2}
     assert await account(engine, who, ident) == {}
 
@@ -201,7 +224,12 @@ async def test_what_was_used_is_recorded_after_the_lease_is_gone(engine: Engine,
 
 async def test_a_key_on_two_budgets_counts_on_both(engine: Engine) -> None:
     one, other = await budget(engine, {"a": 9}), await budget(engine, {"a": 9})
-    assert [await report(engine, to, "k", a=1) for to in (one, other, one, other)] == [OK, OK, AGAIN, AGAIN]
+    assert [await report(engine, to, "k", a=1) for to in (one, other, one, other)] == [
+        OK,
+        OK,
+        AGAIN,
+        AGAIN,
+    ]
     assert (await usage(engine, one), await usage(engine, other)) == ({"a": 1}, {"a": 1})
 
 
@@ -229,7 +257,9 @@ async def test_a_key_lives_for_a_day(engine: Engine, clock: ManualClock) -> None
     assert [row["expires_at_ms"] for row in await rows(engine, KEYS)] == [clock() + DAY_MS]
 
 
-async def test_keys_past_their_time_are_forgotten_and_no_others(engine: Engine, clock: ManualClock) -> None:
+async def test_keys_past_their_time_are_forgotten_and_no_others(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await budget(engine)
     await report(engine, ident, "old", a=1)
     clock.advance(1)
@@ -244,7 +274,10 @@ async def test_keys_past_their_time_are_forgotten_and_no_others(engine: Engine, 
 async def test_an_empty_key_is_none(engine: Engine) -> None:
     ident, who = await budget(engine), new_id()
     assert [await report(engine, ident, "", a=1), await report(engine, ident, "", a=1)] == [OK, OK]
-    assert [await spend(engine, ident, who, "", a=1), await spend(engine, ident, who, "", a=1)] == [OK, OK]
+    assert [await spend(engine, ident, who, "", a=1), await spend(engine, ident, who, "", a=1)] == [
+        OK,
+        OK,
+    ]
     assert (await usage(engine, ident), await rows(engine, KEYS)) == ({"a": 4}, [])
 
 
@@ -262,7 +295,14 @@ async def test_usage_and_limits(engine: Engine) -> None:
     ident = await budget(engine, {"a": 10, "b": 0}, {"c": 4})
     await report(engine, ident, a=3, d=9)
     shown = await engine.read_budget_usage_and_limits(ident)
-    limits = {"hard:a": "10", "hard:b": "0", "hard:c": "0", "soft:a": "0", "soft:b": "0", "soft:c": "4"}
+    limits = {
+        "hard:a": "10",
+        "hard:b": "0",
+        "hard:c": "0",
+        "soft:a": "0",
+        "soft:b": "0",
+        "soft:c": "4",
+    }
     assert shown.limits == limits
     assert shown.hard() == [("a", 3, 10)]
     assert (await status(engine, ident)).usage == {"a": 3, "d": 9}

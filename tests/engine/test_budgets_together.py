@@ -51,7 +51,9 @@ async def test_sixteen_callers_with_their_reports(engine: Engine) -> None:
 
 async def test_many_budgets_at_once_do_not_mix(engine: Engine) -> None:
     idents = [await budget(engine, {"a": n}) for n in range(1, 6)]
-    done = await asyncio.gather(*(report(engine, ident, "k", a=at) for at in range(1, 6) for ident in idents))
+    done = await asyncio.gather(
+        *(report(engine, ident, "k", a=at) for at in range(1, 6) for ident in idents)
+    )
     assert len(done) == 25
     for most, ident in enumerate(idents, 1):
         assert await usage(engine, ident) == {"a": 1}, most
@@ -60,7 +62,10 @@ async def test_many_budgets_at_once_do_not_mix(engine: Engine) -> None:
 async def test_one_that_cannot_be_held_does_not_harm_the_others(engine: Engine) -> None:
     ident = await budget(engine)
     done: list[Any] = await asyncio.gather(
-        report(engine, ident, a=MAX_AMOUNT), report(engine, ident, a=1), report(engine, ident, b=2), return_exceptions=True
+        report(engine, ident, a=MAX_AMOUNT),
+        report(engine, ident, a=1),
+        report(engine, ident, b=2),
+        return_exceptions=True,
     )
     assert (done[0], type(done[1]), done[2]) == (OK, ValidationError, OK)
     assert await usage(engine, ident) == {"a": MAX_AMOUNT, "b": 2}
@@ -73,7 +78,10 @@ async def test_a_full_batch_of_wide_reports(engine: Engine) -> None:
     ident = await budget(engine)
     deltas = {f"d{n:02}": 1 for n in range(MAX_DIMENSIONS)}
     done = await asyncio.gather(
-        *(spend(engine, ident, new_id(n), str(n), **deltas) for n in range(usage_batcher.MAX_REPORTS + 44))
+        *(
+            spend(engine, ident, new_id(n), str(n), **deltas)
+            for n in range(usage_batcher.MAX_REPORTS + 44)
+        )
     )
     assert done == [OK] * (usage_batcher.MAX_REPORTS + 44)
     assert await usage(engine, ident) == dict.fromkeys(deltas, usage_batcher.MAX_REPORTS + 44)
@@ -111,7 +119,9 @@ async def test_a_reader_that_fails_answers_everybody_and_the_next_is_served(
         return await honest(reads)
 
     monkeypatch.setattr(engine.store, "load", load)
-    done = await asyncio.gather(*(report(engine, ident, a=1) for _ in range(3)), return_exceptions=True)
+    done = await asyncio.gather(
+        *(report(engine, ident, a=1) for _ in range(3)), return_exceptions=True
+    )
     assert [type(each) for each in done] == [OSError] * 3
     assert await report(engine, ident, a=1) == OK
     assert await usage(engine, ident) == {"a": 1}
@@ -142,9 +152,13 @@ async def test_a_warning_at_most_once_a_minute_and_budget(
         caplog.clear()
         for ident in idents:
             assert await report(engine, ident, a=2) == hard("a", 0, 1)
-        return [record.getMessage() for record in caplog.records if record.name == "flowfabric.budgets"]
+        return [
+            record.getMessage() for record in caplog.records if record.name == "flowfabric.budgets"
+        ]
 
-    assert await warned(one, one, other, one) == [f"budget {i}: a report was refused, a is at 0 of 1" for i in (one, other)]
+    assert await warned(one, one, other, one) == [
+        f"budget {i}: a report was refused, a is at 0 of 1" for i in (one, other)
+    ]
     at[0] = 59.9
     assert await warned(one, other) == []
     at[0] = 60.0

@@ -29,7 +29,9 @@ async def test_of_nothing_there_is_nothing(engine: Engine) -> None:
     assert (found.lanes, found.workers, found.cancel_backlog) == ((), {}, 0)
 
 
-async def test_executions_are_counted_by_lane_and_state_until_they_end(engine: Engine, clock: ManualClock) -> None:
+async def test_executions_are_counted_by_lane_and_state_until_they_end(
+    engine: Engine, clock: ManualClock
+) -> None:
     await completed(engine)
     for _ in range(3):
         await create(engine)
@@ -40,7 +42,9 @@ async def test_executions_are_counted_by_lane_and_state_until_they_end(engine: E
     assert await load(engine, "other") == LaneLoad("other", {"waiting": 1})
 
 
-async def test_what_is_lost_is_still_active_and_what_is_cancelled_is_not_there(engine: Engine, clock: ManualClock) -> None:
+async def test_what_is_lost_is_still_active_and_what_is_cancelled_is_not_there(
+    engine: Engine, clock: ManualClock
+) -> None:
     await running(engine)
     ident = await create(engine)
     clock.advance(TTL_MS + 1)
@@ -52,7 +56,9 @@ async def test_members_of_a_flow_wait_for_others(engine: Engine) -> None:
     flow = uuid4()
     first, second = (ExecutionId.for_flow(flow) for _ in range(2))
     nodes = [CreateExecutionArgs(execution_id=ident) for ident in (first, second)]
-    await engine.submit_flow(SubmitFlowArgs(flow_id=flow, nodes=nodes, edges=[GraphEdge(first, second)]))
+    await engine.submit_flow(
+        SubmitFlowArgs(flow_id=flow, nodes=nodes, edges=[GraphEdge(first, second)])
+    )
     assert (await load(engine)).states == {"waiting": 1, "waiting_children": 1}
 
 
@@ -72,7 +78,9 @@ async def test_what_is_under_a_quota_is_counted_with_the_rest_of_its_lane(engine
     assert (await load(engine)).states == {"waiting": 2, "active": 1}
 
 
-async def test_the_oldest_waits_since_it_became_claimable(engine: Engine, clock: ManualClock) -> None:
+async def test_the_oldest_waits_since_it_became_claimable(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await create(engine, delay_until=clock() + 60_000)
     clock.advance(60_000)
     await engine.promote_delayed(ident)
@@ -80,7 +88,9 @@ async def test_the_oldest_waits_since_it_became_claimable(engine: Engine, clock:
     assert (await load(engine)).oldest_ready_ms == 5_000
 
 
-async def test_the_oldest_is_found_behind_those_of_higher_priority(engine: Engine, clock: ManualClock) -> None:
+async def test_the_oldest_is_found_behind_those_of_higher_priority(
+    engine: Engine, clock: ManualClock
+) -> None:
     await create(engine, priority=0)
     clock.advance(7_000)
     for _ in range(queue_stats.FRONT + 3):
@@ -88,7 +98,9 @@ async def test_the_oldest_is_found_behind_those_of_higher_priority(engine: Engin
     assert (await load(engine)).oldest_ready_ms == 7_000
 
 
-async def test_counting_stops_at_its_maximum(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_counting_stops_at_its_maximum(
+    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(queue_stats, "MAX_WAITING", 2)
     monkeypatch.setattr(queue_stats, "LEAST_WAITING", 2)
     monkeypatch.setattr(queue_stats, "MAX_COUNTED", 1)

@@ -21,7 +21,9 @@ from .helpers import LANE, create, running, told, worker
 class Held:
     """Grants that are held up once, between their commit and their answer."""
 
-    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch, name: str = "sweep") -> None:
+    def __init__(
+        self, engine: Engine, monkeypatch: pytest.MonkeyPatch, name: str = "sweep"
+    ) -> None:
         self._real: Callable[..., Any] = getattr(engine.store, name)
         self.granted, self.go = asyncio.Event(), asyncio.Event()
         monkeypatch.setattr(engine.store, name, self._held)
@@ -56,16 +58,22 @@ async def is_anybodys(engine: Engine, ident: ExecutionId) -> bool:
     return True
 
 
-async def test_what_was_granted_is_given_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_granted_is_given_back(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident = await create(engine)
     await called_off(Held(engine, monkeypatch), claim(engine))
     assert await is_anybodys(engine, ident)
 
 
-async def test_so_is_what_was_granted_beside_an_end_that_stands(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_so_is_what_was_granted_beside_an_end_that_stands(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ended, handle = await running(engine)
     ident = await create(engine)
-    turning = engine.complete_and_claim([(handle, b"out")], LANE, (), worker(1, max_wait_ms=60_000), 10)
+    turning = engine.complete_and_claim(
+        [(handle, b"out")], LANE, (), worker(1, max_wait_ms=60_000), 10
+    )
     await called_off(Held(engine, monkeypatch, "commit_and_sweep"), turning)
     assert await is_anybodys(engine, ident)
     assert await engine.get_execution_result(ended) == b"out"
@@ -73,7 +81,9 @@ async def test_so_is_what_was_granted_beside_an_end_that_stands(engine: Engine, 
     assert (await told(engine, ended))["DONE"] == ["success"]
 
 
-async def test_so_is_its_place_under_a_quota(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_so_is_its_place_under_a_quota(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     quota = uuid4()
     await engine.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1))
     await engine.attach_limit("quota", quota, "lane", LANE)
@@ -82,7 +92,9 @@ async def test_so_is_its_place_under_a_quota(engine: Engine, monkeypatch: pytest
     assert await is_anybodys(engine, ident)
 
 
-async def test_a_claim_that_fails_behind_its_grant_gives_it_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_claim_that_fails_behind_its_grant_gives_it_back(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def broken(*_: object) -> bool:
         raise TransportError("store", "gone")
 
@@ -94,7 +106,9 @@ async def test_a_claim_that_fails_behind_its_grant_gives_it_back(engine: Engine,
     assert await is_anybodys(engine, ident)
 
 
-async def test_a_grant_that_fails_is_nobodys_to_give_back(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_grant_that_fails_is_nobodys_to_give_back(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked, go = asyncio.Event(), asyncio.Event()
 
     async def broken(*_: object) -> list[Any]:

@@ -14,8 +14,20 @@ from msgspec import structs
 from flowfabric import ClaimPolicy, LoopSettings, Settings, SqliteBackend, connect, memory_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, ContentionKind, EngineError, TransportError
-from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, CreateExecutionArgs, Duplicate, PublicState
-from flowfabric.model.lease import AlreadySatisfied, ClaimExecutionArgs, ResumeGrant, ResumeToken, RevokeLeaseArgs
+from flowfabric.model.execution import (
+    CancelExecutionArgs,
+    ChangePriorityArgs,
+    CreateExecutionArgs,
+    Duplicate,
+    PublicState,
+)
+from flowfabric.model.lease import (
+    AlreadySatisfied,
+    ClaimExecutionArgs,
+    ResumeGrant,
+    ResumeToken,
+    RevokeLeaseArgs,
+)
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.leases import recovery
 from flowfabric.store.wakeups import Wakeups
@@ -39,7 +51,9 @@ from .helpers import (
 
 
 def token(ident: Any, clock: ManualClock) -> ResumeToken:
-    return ResumeToken(ResumeGrant(ident, "{fp:0}", "k", clock() + 99_999, LANE), "w2", "w2-i1", 30_000)
+    return ResumeToken(
+        ResumeGrant(ident, "{fp:0}", "k", clock() + 99_999, LANE), "w2", "w2-i1", 30_000
+    )
 
 
 @pytest.mark.parametrize("losses", [0, 1_000])
@@ -51,14 +65,20 @@ async def test_a_takeover_decided_on_a_late_clock_never_takes_a_live_lease(
     snapshot = await engine.snapshot(ident)
     assert snapshot.execution is not None
     late = structs.replace(
-        snapshot, now_ms=clock() + 40_000, execution=structs.replace(snapshot.execution, lease_reclaim_count=losses)
+        snapshot,
+        now_ms=clock() + 40_000,
+        execution=structs.replace(snapshot.execution, lease_reclaim_count=losses),
     )
-    decision = recovery.claim_from_resume_grant(late, token(ident, clock), lease_id=other_uuid(), attempt_id=other_uuid())
+    decision = recovery.claim_from_resume_grant(
+        late, token(ident, clock), lease_id=other_uuid(), attempt_id=other_uuid()
+    )
     assert isinstance(await engine.store.commit(decision.plan), Refused)  # type: ignore[union-attr]
     await engine.complete(handle)
 
 
-async def test_the_clock_of_a_snapshot_is_never_ahead_of_its_rows(sqlite: SqliteBackend, clock: ManualClock) -> None:
+async def test_the_clock_of_a_snapshot_is_never_ahead_of_its_rows(
+    sqlite: SqliteBackend, clock: ManualClock
+) -> None:
     ident = await create(sqlite)
     real = sqlite.store.read
 
@@ -72,7 +92,9 @@ async def test_the_clock_of_a_snapshot_is_never_ahead_of_its_rows(sqlite: Sqlite
     assert (await sqlite.snapshot(ident)).now_ms == began
 
 
-async def test_a_revoke_takes_only_the_lease_it_met_first(engine: Engine, clock: ManualClock) -> None:
+async def test_a_revoke_takes_only_the_lease_it_met_first(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await running(engine)
     real = engine.snapshot
     met: list[int] = []
@@ -81,7 +103,10 @@ async def test_a_revoke_takes_only_the_lease_it_met_first(engine: Engine, clock:
         snapshot = await real(*said, **more)
         if not met:
             met.append(1)
-            assert isinstance(await engine.store.commit((recovery.revoke(snapshot, asked(ident), "x")).plan), Applied)  # type: ignore[union-attr]
+            assert isinstance(
+                await engine.store.commit((recovery.revoke(snapshot, asked(ident), "x")).plan),
+                Applied,
+            )  # type: ignore[union-attr]
             assert await engine.claim(LANE, (), worker(2)) is not None
         return snapshot
 
@@ -98,29 +123,43 @@ def asked(ident: Any) -> RevokeLeaseArgs:
 async def test_a_mark_names_a_lease_but_does_not_open_it(engine: Engine) -> None:
     ident, handle = await running(engine)
     seen = await engine.describe_execution(ident)
-    assert seen is not None and seen.current_lease is not None and seen.current_lease.lease_id is not None
+    assert (
+        seen is not None
+        and seen.current_lease is not None
+        and seen.current_lease.lease_id is not None
+    )
     mark = seen.current_lease.lease_id
     assert mark != fields(handle).lease_id
     await refused(engine.renew(forged(handle, lease_id=mark)), ContentionKind.LEASE_CONFLICT)
-    assert (await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident, expected_lease_id=mark))).lease_epoch == "2"  # type: ignore[union-attr]
+    assert (
+        await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident, expected_lease_id=mark))
+    ).lease_epoch == "2"  # type: ignore[union-attr]
 
 
-async def test_a_handle_that_names_another_worker_is_no_handle_of_this_lease(engine: Engine) -> None:
+async def test_a_handle_that_names_another_worker_is_no_handle_of_this_lease(
+    engine: Engine,
+) -> None:
     events = await engine.subscribe_lease_history(b"\x02" + bytes(8))
     _, handle = await running(engine)
-    await refused(engine.renew(forged(handle, worker_instance_id="x" * 200)), ContentionKind.LEASE_CONFLICT)
+    await refused(
+        engine.renew(forged(handle, worker_instance_id="x" * 200)), ContentionKind.LEASE_CONFLICT
+    )
     await engine.renew(handle)
     assert [(await anext(events)).worker_instance_id for _ in range(2)] == ["w1-i1", "w1-i1"]
 
 
 async def test_a_text_lease_id_is_refused_without_being_repeated(engine: Engine) -> None:
     secret = str(other_uuid())
-    error = await invalid(engine.claim_execution(claiming(await create(engine), secret)), "lease_id")
+    error = await invalid(
+        engine.claim_execution(claiming(await create(engine), secret)), "lease_id"
+    )
     assert secret not in str(error)
 
 
 def claiming(ident: Any, lease_id: Any) -> Any:
-    return ClaimExecutionArgs(execution_id=ident, worker_id="w", worker_instance_id="i", lease_ttl_ms=9, lease_id=lease_id)
+    return ClaimExecutionArgs(
+        execution_id=ident, worker_id="w", worker_instance_id="i", lease_ttl_ms=9, lease_id=lease_id
+    )
 
 
 async def test_a_claim_cancelled_before_its_turn_takes_nothing(sqlite: SqliteBackend) -> None:
@@ -155,7 +194,9 @@ async def test_an_event_that_cannot_be_read_is_passed_over(sqlite: SqliteBackend
     for priority in (1, 2):
         waiting = await create(sqlite)
         await sqlite.change_priority(prioritising(waiting, priority))
-    await sqlite.store.execute_for_test("UPDATE ff_operator_event SET details = '{' WHERE event_id = 1")
+    await sqlite.store.execute_for_test(
+        "UPDATE ff_operator_event SET details = '{' WHERE event_id = 1"
+    )
     assert (await anext(operations)).details["new_priority"] == 2
 
 
@@ -171,7 +212,9 @@ async def test_a_known_id_is_a_duplicate_even_with_a_bad_policy(engine: Engine) 
     ident = await create(engine)
     bad = CreateExecutionArgs(execution_id=ident, lane_id=LANE, policy="nonsense")
     assert await engine.create_execution(bad) == Duplicate(ident)
-    await invalid_policy(engine.create_execution(CreateExecutionArgs(execution_id=new_id(), policy="nonsense")))
+    await invalid_policy(
+        engine.create_execution(CreateExecutionArgs(execution_id=new_id(), policy="nonsense"))
+    )
 
 
 async def invalid_policy(call: Any) -> None:
@@ -188,8 +231,15 @@ async def test_empty_progress_still_shows_its_fence(engine: Engine) -> None:
 async def test_many_completions_answer_one_by_one(engine: Engine) -> None:
     (_, first), (_, second) = await running(engine), await running(engine)
     broken = structs.replace(first, opaque=first.opaque[:-1])
-    answers = await engine.complete_many([(first, b"1"), (broken, b"2"), (second, b"3"), (second, "text")])  # type: ignore[list-item]
-    assert [getattr(a, "code", None) for a in answers] == [None, "corruption", None, "invalid_input"]
+    answers = await engine.complete_many(
+        [(first, b"1"), (broken, b"2"), (second, b"3"), (second, "text")]
+    )  # type: ignore[list-item]
+    assert [getattr(a, "code", None) for a in answers] == [
+        None,
+        "corruption",
+        None,
+        "invalid_input",
+    ]
 
 
 # ---- opening and closing
@@ -216,7 +266,10 @@ async def test_loops_outlive_the_engine_that_started_them(tmp_path: Path) -> Non
 async def test_connect_runs_the_loops_unless_told_otherwise(url: str) -> None:
     async with await connect(url, dev=True) as engine:
         await create(engine, delay_until=await engine.server_time_ms() + 20)
-        assert await engine.claim(LANE, (), ClaimPolicy("w", "i", 1_000, max_wait_ms=5_000)) is not None
+        assert (
+            await engine.claim(LANE, (), ClaimPolicy("w", "i", 1_000, max_wait_ms=5_000))
+            is not None
+        )
 
 
 async def test_other_settings_for_an_open_database_are_refused(tmp_path: Path) -> None:
@@ -256,9 +309,13 @@ class Failing:
         return getattr(self._real, name)
 
 
-async def test_a_disk_error_reaches_every_caller_and_the_thread_lives_on(sqlite: SqliteBackend) -> None:
+async def test_a_disk_error_reaches_every_caller_and_the_thread_lives_on(
+    sqlite: SqliteBackend,
+) -> None:
     writer: Any = sqlite.store._writer
-    writer.write._cursor = Failing(writer.write._cursor, "COMMIT", "ROLLBACK", "PRAGMA data_version")
+    writer.write._cursor = Failing(
+        writer.write._cursor, "COMMIT", "ROLLBACK", "PRAGMA data_version"
+    )
     writer.look()
     for _ in range(2):
         with pytest.raises(TransportError, match="writing stopped"):
@@ -291,6 +348,8 @@ async def test_a_claim_waiting_behind_a_grant_is_woken_when_it_lapses(tmp_path: 
     engine.with_scanners(LoopSettings())
     ident = await create(engine)
     await engine.issue_claim_grant(grant_args(ident, number=2, ttl_ms=60))
-    handle = await asyncio.wait_for(engine.claim(LANE, (), ClaimPolicy("w1", "i", 1_000, max_wait_ms=4_000)), 4)
+    handle = await asyncio.wait_for(
+        engine.claim(LANE, (), ClaimPolicy("w1", "i", 1_000, max_wait_ms=4_000)), 4
+    )
     assert handle is not None and await engine.read_execution_state(ident) is PublicState.ACTIVE
     await engine.close()

@@ -27,7 +27,9 @@ EVENTS = {
 }
 
 
-async def told_since(engine: Engine, act: Callable[[], Awaitable[Any]]) -> dict[str, list[tuple[Any, str]]]:
+async def told_since(
+    engine: Engine, act: Callable[[], Awaitable[Any]]
+) -> dict[str, list[tuple[Any, str]]]:
     """What was written meanwhile: about whom, and the word; channels that were silent are left out."""
     before = {name: len(await outbox(engine, table)) for name, (table, _) in EVENTS.items()}
     await act()
@@ -46,7 +48,9 @@ def about(ident: ExecutionId, **words: str) -> dict[str, list[tuple[Any, str]]]:
 async def test_suspend_lets_the_lease_go(engine: Engine) -> None:
     await seed(engine)
     ident, held = await running(engine)
-    assert await told_since(engine, lambda: park_held(engine, ident, held)) == about(ident, lease="revoked")
+    assert await told_since(engine, lambda: park_held(engine, ident, held)) == about(
+        ident, lease="revoked"
+    )
 
 
 @two_stores
@@ -78,14 +82,19 @@ async def test_a_suspension_timeout_tells_only_of_an_end(
     await seed(engine)
     parked: Parked = await park(engine, timeout_at=clock() + IN_MS, timeout_behavior=behavior)
     clock.advance(IN_MS)
-    assert await told_since(engine, lambda: engine.expire_suspension(parked.ident)) == about(parked.ident, **told)
+    assert await told_since(engine, lambda: engine.expire_suspension(parked.ident)) == about(
+        parked.ident, **told
+    )
 
 
 @two_stores
 @pytest.mark.parametrize("phase", ["attempt_timeout", "execution_deadline"])
-async def test_a_time_limit_takes_the_lease_and_ends_it(engine: Engine, clock: ManualClock, phase: str) -> None:
+async def test_a_time_limit_takes_the_lease_and_ends_it(
+    engine: Engine, clock: ManualClock, phase: str
+) -> None:
     limits = ExecutionPolicy(
-        timeout_policy=TimeoutPolicy(attempt_timeout_ms=IN_MS), retry_policy=RetryPolicy(max_retries=0, backoff={})
+        timeout_policy=TimeoutPolicy(attempt_timeout_ms=IN_MS),
+        retry_policy=RetryPolicy(max_retries=0, backoff={}),
     )
     ident, _ = await running(engine, policy=limits, execution_deadline_at=clock() + IN_MS)
     clock.advance(IN_MS)

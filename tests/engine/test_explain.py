@@ -34,7 +34,19 @@ from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import submit
-from .helpers import LANE, TTL_MS, claim, create, fields, grant_args, lost, new_id, registration, running, worker
+from .helpers import (
+    LANE,
+    TTL_MS,
+    claim,
+    create,
+    fields,
+    grant_args,
+    lost,
+    new_id,
+    registration,
+    running,
+    worker,
+)
 from .suspend_helpers import park, seed, signal
 
 GPU: dict[str, Any] = {"routing_requirements": {"required_capabilities": ["gpu"]}}
@@ -46,7 +58,9 @@ async def why(engine: Engine, ident: ExecutionId) -> list[str]:
 
 async def put(engine: Engine, table: str, **row: Any) -> None:
     """A row as another part of the engine would write it."""
-    form = Form(f"put_{table}_{'_'.join(sorted(row))}", Insert(table, {name: Arg(name) for name in row}))
+    form = Form(
+        f"put_{table}_{'_'.join(sorted(row))}", Insert(table, {name: Arg(name) for name in row})
+    )
     assert set(row) <= set(TABLES[table].names)
     assert isinstance(await engine.store.commit(form(0, **row)), Applied)
 
@@ -65,7 +79,12 @@ async def test_waiting_for_somebody_to_take_it(engine: Engine) -> None:
     found = await engine.explain_execution(second)
     assert (found.code, found.reasons[0].facts) == (Why.WAITING_FOR_WORKER, Queue(1, 1, 1))
     assert (await engine.explain_execution(first)).reasons[0].facts == Queue(0, 1, 1)
-    assert (found.execution_id, found.lane_id, found.namespace, found.state) == (second, LANE, "default", "READY")
+    assert (found.execution_id, found.lane_id, found.namespace, found.state) == (
+        second,
+        LANE,
+        "default",
+        "READY",
+    )
 
 
 async def test_a_silent_worker_is_none(engine: Engine, clock: ManualClock) -> None:
@@ -76,11 +95,19 @@ async def test_a_silent_worker_is_none(engine: Engine, clock: ManualClock) -> No
     assert await why(engine, ident) == ["no_live_worker"]
 
 
-async def test_the_place_in_a_long_lane_is_counted_so_far(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_place_in_a_long_lane_is_counted_so_far(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("flowfabric.engine.executions.explain.MAX_AHEAD", 3)
     made = [await create(engine, priority=9 - n) for n in range(5)]
     ahead = [(await engine.explain_execution(ident)).reasons[0].facts for ident in made]
-    assert ahead == [Queue(0, 0, 0), Queue(1, 0, 0), Queue(2, 0, 0), Queue(3, 0, 0), Queue(None, 0, 0)]
+    assert ahead == [
+        Queue(0, 0, 0),
+        Queue(1, 0, 0),
+        Queue(2, 0, 0),
+        Queue(3, 0, 0),
+        Queue(None, 0, 0),
+    ]
     assert MAX_AHEAD == 1_000
 
 
@@ -91,7 +118,9 @@ async def test_a_capability_nobody_has(engine: Engine) -> None:
         (reason,) = (await engine.explain_execution(ident)).reasons
         assert reason.code is Why.WAITING_FOR_CAPABLE_WORKER and isinstance(reason.facts, Routing)
         assert (reason.facts.missing_everywhere, reason.facts.live_workers) == (("gpu",), 1)
-        assert reason.facts.nearest is not None and reason.facts.nearest.worker_instance_id == "near"
+        assert (
+            reason.facts.nearest is not None and reason.facts.nearest.worker_instance_id == "near"
+        )
         await engine.block_route(ident, "waiting_for_capable_worker")
 
 
@@ -110,7 +139,10 @@ async def test_lane_reservation_delay_and_hold(engine: Engine, clock: ManualCloc
     await engine.block_route(held, "paused_by_operator", "audit")
     await engine.drain_lane(LANE)
     assert await why(engine, held) == ["paused_by_operator"]
-    assert await why(engine, await _released(engine, held)) == ["waiting_for_worker", "lane_draining"]
+    assert await why(engine, await _released(engine, held)) == [
+        "waiting_for_worker",
+        "lane_draining",
+    ]
 
 
 async def _released(engine: Engine, ident: ExecutionId) -> ExecutionId:
@@ -131,7 +163,9 @@ async def test_running_lost_and_ended(engine: Engine, clock: ManualClock) -> Non
     ident, handle = await running(engine)
     await engine.progress(handle, 30, "a third")
     (reason,) = (await engine.explain_execution(ident)).reasons
-    assert reason.facts == Holder("w1", "w1-i1", clock(), clock() + TTL_MS, 0, 30, "a third", clock())
+    assert reason.facts == Holder(
+        "w1", "w1-i1", clock(), clock() + TTL_MS, 0, 30, "a third", clock()
+    )
     clock.advance(TTL_MS)
     assert await why(engine, ident) == ["lease_expired"]
     gone, _ = await lost(engine, clock, lane_id="b")
@@ -139,7 +173,9 @@ async def test_running_lost_and_ended(engine: Engine, clock: ManualClock) -> Non
     done, held = await running(engine, lane_id="c")
     await engine.fail(held, "wrong", FailureClass.PERMANENT)
     (ended,) = (await engine.explain_execution(done)).reasons
-    assert ended.code is Why.ENDED and ended.says.startswith("it failed for good less than a second ago: wrong")
+    assert ended.code is Why.ENDED and ended.says.startswith(
+        "it failed for good less than a second ago: wrong"
+    )
     other = await create(engine, lane_id="d")
     await engine.cancel_execution(CancelExecutionArgs(execution_id=other, reason="enough"))
     assert "enough" in (await engine.explain_execution(other)).reasons[0].says
@@ -151,7 +187,11 @@ async def test_which_parents_are_unfinished(engine: Engine, policy: EdgePolicy) 
     await claim(engine, lane="a")
     (reason,) = (await engine.explain_execution(graph["d"])).reasons
     assert isinstance(reason.facts, Parents) and reason.code is Why.WAITING_FOR_CHILDREN
-    assert (reason.facts.policy, reason.facts.needed, reason.facts.total) == (policy.kind, policy.k or 3, 3)
+    assert (reason.facts.policy, reason.facts.needed, reason.facts.total) == (
+        policy.kind,
+        policy.k or 3,
+        3,
+    )
     states = {p.execution_id: p.public_state for p in reason.facts.unfinished}
     assert states == {graph["a"]: "active", graph["b"]: "waiting", graph["c"]: "waiting"}
 
@@ -161,14 +201,26 @@ async def test_only_some_of_many_parents_are_listed(engine: Engine) -> None:
     await engine.complete(await claim(engine, lane="p0"))
     (reason,) = (await engine.explain_execution(graph["d"])).reasons
     assert isinstance(reason.facts, Parents)
-    assert (len(reason.facts.unfinished), reason.facts.more, reason.facts.succeeded) == (MAX_LISTED, 9, 1)
+    assert (len(reason.facts.unfinished), reason.facts.more, reason.facts.succeeded) == (
+        MAX_LISTED,
+        9,
+        1,
+    )
     assert graph["p0"] not in {p.execution_id for p in reason.facts.unfinished}
 
 
-async def test_what_a_suspension_still_needs_and_never_its_token(engine: Engine, clock: ManualClock) -> None:
+async def test_what_a_suspension_still_needs_and_never_its_token(
+    engine: Engine, clock: ManualClock
+) -> None:
     await seed(engine)
     two = Count(2, CountKind.DISTINCT_SOURCES, ("wp",), "go")
-    parked = await park(engine, "wp", resume_condition=two, reason_code="waiting_for_approval", timeout_at=clock() + 60_000)
+    parked = await park(
+        engine,
+        "wp",
+        resume_condition=two,
+        reason_code="waiting_for_approval",
+        timeout_at=clock() + 60_000,
+    )
     await signal(engine, parked, source_identity="ann")
     found = await engine.explain_execution(parked.ident)
     (reason,) = found.reasons
@@ -194,20 +246,36 @@ async def test_no_lease_id_is_told(engine: Engine, clock: ManualClock) -> None:
 # ---- limits
 
 
-async def budget(engine: Engine, limits: dict[str, int], used: dict[str, int], resets: int | None = None) -> UUID:
+async def budget(
+    engine: Engine, limits: dict[str, int], used: dict[str, int], resets: int | None = None
+) -> UUID:
     ident = uuid4()
     policy = json.dumps({"hard_limits": limits, "soft_limits": {"usd": 1}})
     await put(
-        engine, "ff_budget_policy", budget_id=ident, policy_json=policy, next_reset_at_ms=resets, created_at_ms=1, updated_at_ms=1
+        engine,
+        "ff_budget_policy",
+        budget_id=ident,
+        policy_json=policy,
+        next_reset_at_ms=resets,
+        created_at_ms=1,
+        updated_at_ms=1,
     )
     for dimension, value in used.items():
-        await put(engine, "ff_budget_usage", budget_id=ident, dimensions_key=dimension, current_value=value)
+        await put(
+            engine,
+            "ff_budget_usage",
+            budget_id=ident,
+            dimensions_key=dimension,
+            current_value=value,
+        )
     return ident
 
 
 async def test_which_budget_is_at_its_limit(engine: Engine, clock: ManualClock) -> None:
     fine = await budget(engine, {"usd": 10}, {"usd": 9})
-    spent = await budget(engine, {"usd": 10, "tokens": 0}, {"usd": 10, "tokens": 99}, clock() + 60_000)
+    spent = await budget(
+        engine, {"usd": 10, "tokens": 0}, {"usd": 10, "tokens": 99}, clock() + 60_000
+    )
     await engine.register_worker(registration())
     ident = await create(engine, policy={"budget_ids": [str(fine), str(spent)]})
     for _ in range(2):
@@ -225,11 +293,15 @@ ATTACH = "UPDATE ff_exec_core SET quota_policy_id = {}"
 async def attached(engine: Engine, quota: UUID) -> None:
     """Every execution there is, to this quota."""
     raw: Any = quota.bytes if engine.store.label == "sqlite" else quota
-    await engine.store.execute_for_test(ATTACH.format("?" if engine.store.label == "sqlite" else "$1"), (raw,))  # type: ignore[attr-defined]
+    await engine.store.execute_for_test(
+        ATTACH.format("?" if engine.store.label == "sqlite" else "$1"), (raw,)
+    )  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("cause", ["rate", "concurrency", "closed", "free"])
-async def test_which_quota_and_when_it_opens(in_sql: Engine, clock: ManualClock, cause: str) -> None:
+async def test_which_quota_and_when_it_opens(
+    in_sql: Engine, clock: ManualClock, cause: str
+) -> None:
     quota, now = uuid4(), clock()
     await in_sql.register_worker(registration())
     for _ in range(2):
@@ -264,7 +336,9 @@ async def test_which_quota_and_when_it_opens(in_sql: Engine, clock: ManualClock,
 # ---- how it is read
 
 
-async def test_two_loads_at_the_most_and_nothing_is_written(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_two_loads_at_the_most_and_nothing_is_written(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await seed(engine)
     graph = await submit(engine, "a>b")
     waits = [graph["b"], (await park(engine)).ident, await create(engine, policy=GPU)]
@@ -294,6 +368,8 @@ async def test_two_loads_at_the_most_and_nothing_is_written(engine: Engine, monk
 async def test_an_unknown_budget_id_is_no_limit(in_sql: Engine) -> None:
     ident = await create(in_sql)
     sql = "UPDATE ff_exec_core SET budget_ids = "
-    await in_sql.store.execute_for_test(sql + ("'[\"x\"]'" if in_sql.store.label == "sqlite" else "'{x}'"))  # type: ignore[attr-defined]
+    await in_sql.store.execute_for_test(
+        sql + ("'[\"x\"]'" if in_sql.store.label == "sqlite" else "'{x}'")
+    )  # type: ignore[attr-defined]
     assert await why(in_sql, ident) == ["no_live_worker"]
     assert await in_sql.claim(LANE, (), worker()) is not None

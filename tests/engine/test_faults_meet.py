@@ -30,7 +30,9 @@ POLICY = ExecutionPolicy(
 @pytest.mark.meets("clock_step", "timeout", "reclaim", "deadline")
 @pytest.mark.meets("clock_step", "delay", "deadline")
 @pytest.mark.meets("clock_step", "timeout", "retry")
-async def test_a_clock_that_leaps_over_everything_at_once(engine: Engine, clock: ManualClock) -> None:
+async def test_a_clock_that_leaps_over_everything_at_once(
+    engine: Engine, clock: ManualClock
+) -> None:
     """A deadline that was leapt over ends what it is of, whatever was leapt over with it. A clock set back revives nothing."""
     await seed(engine)
     at = {"execution_deadline_at": clock() + 2 * HOUR_MS}
@@ -48,7 +50,9 @@ async def test_a_clock_that_leaps_over_everything_at_once(engine: Engine, clock:
         await loops.run_once()
     for ident in (suspended, late, delayed):
         assert await state(engine, ident) == "ENDED(expired)"
-        assert [end for end in (await told(engine, ident))["DONE"] if end != "resumable"] == ["expired"]
+        assert [end for end in (await told(engine, ident))["DONE"] if end != "resumable"] == [
+            "expired"
+        ]
     assert (await state(engine, lost), await state(engine, retried)) == ("LOST", "READY")
 
     clock.advance(GRACE_MS)
@@ -63,7 +67,10 @@ async def test_a_clock_that_leaps_over_everything_at_once(engine: Engine, clock:
     assert await dump(engine) == before
     again = await claim(engine, lane="lost")
     found = await row(engine, lost)
-    assert (found.retry_count, found.attempt_timeout_at_ms) == (0, await engine.store.now_ms() + LIMIT_MS)
+    assert (found.retry_count, found.attempt_timeout_at_ms) == (
+        0,
+        await engine.store.now_ms() + LIMIT_MS,
+    )
     await engine.complete(again)
     await sound(engine)
 
@@ -104,7 +111,11 @@ async def test_a_leader_that_stood_still_among_the_cancels_of_a_flow(
     assert await engine.store.dump(before) == before
     for name in graph.ids:
         assert (await told(engine, graph[name]))["DONE"] == ["cancelled"]
-    assert await rows_of(engine, "ff_cancel_backlog") == await rows_of(engine, "ff_cancel_backlog_member") == []
+    assert (
+        await rows_of(engine, "ff_cancel_backlog")
+        == await rows_of(engine, "ff_cancel_backlog_member")
+        == []
+    )
     with pytest.raises(EngineError):
         await engine.complete(held)
     await sound(engine)

@@ -9,14 +9,27 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError
 from flowfabric.model.execution import Cancelled, Expired, ReplayExecutionArgs
-from flowfabric.model.lease import AlreadySatisfied, Claimed, NotReclaimable, ReclaimExecutionArgs, ReclaimGrant, Revoked
+from flowfabric.model.lease import (
+    AlreadySatisfied,
+    Claimed,
+    NotReclaimable,
+    ReclaimExecutionArgs,
+    ReclaimGrant,
+    Revoked,
+)
 from flowfabric.testing import ManualClock
 
 from .helpers import LANE, TTL_MS, claim, dump, row, state, worker
 from .lives import Life
 
 FEATURES = ("delay", "retry", "suspend", "revoke", "reclaim", "timeout", "replay")
-TOLD = {"delay": "delayed", "suspend": "resumed", "retry": "retried", "timeout": "retried", "revoke": "revoked"}
+TOLD = {
+    "delay": "delayed",
+    "suspend": "resumed",
+    "retry": "retried",
+    "timeout": "retried",
+    "revoke": "revoked",
+}
 TOLD |= {"reclaim": "reclaimed", "replay": "replayed"}
 midst = pytest.mark.parametrize("midst", FEATURES)
 NOTHING = ("AlreadySatisfied", "AlreadyTerminal", "NotReclaimable", "TerminalFailed")
@@ -37,7 +50,9 @@ async def test_one_after_the_other(engine: Engine, clock: ManualClock, first: st
         history = await life.completed()
         assert {TOLD[first], TOLD[then]} <= {*history}
         again = "retry", "timeout"
-        assert (await row(engine, life.ident)).retry_count == (first in again) + (then in again)  # a replay resets nothing
+        assert (await row(engine, life.ident)).retry_count == (first in again) + (
+            then in again
+        )  # a replay resets nothing
 
 
 @pytest.mark.meets("delay", "retry", "suspend", "revoke", "reclaim", "timeout", "replay")
@@ -51,7 +66,9 @@ async def test_what_does_not_apply_in_the_midst_of_another_changes_nothing(
     for feature in FEATURES:
         if feature != midst and (midst, feature) not in ACTS:
             answer = await life.meet(feature)
-            assert answer is None or isinstance(answer, AlreadySatisfied | NotReclaimable | EngineError), feature
+            assert answer is None or isinstance(
+                answer, AlreadySatisfied | NotReclaimable | EngineError
+            ), feature
             assert await dump(engine) == before, feature
     await life.finish(midst)
     await life.is_right()
@@ -84,7 +101,9 @@ async def test_an_end_in_the_midst_of_another_is_final_until_it_is_replayed(
     ended = await dump(engine)
     for feature in ("delay", "retry", "suspend", "revoke", "reclaim", "timeout"):
         answer = await life.meet(feature)
-        assert answer is None or isinstance(answer, EngineError) or type(answer).__name__ in NOTHING, feature
+        assert (
+            answer is None or isinstance(answer, EngineError) or type(answer).__name__ in NOTHING
+        ), feature
     await engine.promote_delayed(life.ident)
     await engine.requeue_lost(life.ident)
     await engine.mark_lease_expired_if_due(life.ident)
@@ -113,12 +132,16 @@ async def test_a_deadline_that_comes_after_a_cancel_changes_nothing_and_is_dropp
 
 
 @pytest.mark.meets("revoke", "reclaim")
-async def test_a_revoked_execution_is_kept_for_the_worker_that_may_reclaim_it(engine: Engine, clock: ManualClock) -> None:
+async def test_a_revoked_execution_is_kept_for_the_worker_that_may_reclaim_it(
+    engine: Engine, clock: ManualClock
+) -> None:
     life = await Life(engine, clock).begun()
     await life.begin("revoke")
     assert isinstance(await life.meet("reclaim"), ReclaimGrant)
     assert await engine.claim(LANE, (), worker(4)) is None
-    args = ReclaimExecutionArgs(execution_id=life.ident, worker_id="w3", worker_instance_id="w3-i1", lease_ttl_ms=TTL_MS)
+    args = ReclaimExecutionArgs(
+        execution_id=life.ident, worker_id="w3", worker_instance_id="w3-i1", lease_ttl_ms=TTL_MS
+    )
     got = await engine.reclaim_execution(args)
     assert isinstance(got, Claimed)
     life.handle = got.handle
@@ -141,7 +164,9 @@ async def test_an_overdue_attempt_that_is_revoked_costs_no_retry_and_has_its_who
     assert (await row(engine, life.ident)).retry_count == 0
 
 
-@pytest.mark.meets("cancel", "deadline", "delay", "retry", "suspend", "revoke", "reclaim", "timeout", "replay")
+@pytest.mark.meets(
+    "cancel", "deadline", "delay", "retry", "suspend", "revoke", "reclaim", "timeout", "replay"
+)
 @pytest.mark.parametrize("order", range(4))
 async def test_a_long_life(engine: Engine, clock: ManualClock, order: int) -> None:
     """Everything in any order, ended from outside in its midst, replayed, and everything once more."""

@@ -39,7 +39,9 @@ from .helpers import create, invalid, refused, row, state, told, worker
 
 async def built(engine: Engine, *words: str, **policies: EdgePolicy) -> Graph:
     """Members and staged edges, nothing applied."""
-    graph = await empty_flow(engine, *dict.fromkeys(name for word in words for name in word.split(">")))
+    graph = await empty_flow(
+        engine, *dict.fromkeys(name for word in words for name in word.split(">"))
+    )
     for name, policy in policies.items():
         await engine.set_edge_group_policy(graph.flow, graph[name], policy)
     await stage(engine, graph, *words)
@@ -51,17 +53,24 @@ async def test_an_applied_edge_blocks_the_child(engine: Engine, clock: ManualClo
     clock.advance(7)
     assert await engine.apply_dependency_to_child(apply_args(graph, "a>c")) == DependencyApplied(1)
     edge = await edge_row(engine, graph, "a>c")
-    assert (edge.edge_state, edge.dep_state, edge.applied_at_ms) == ("applied", "unsatisfied", clock())
+    assert (edge.edge_state, edge.dep_state, edge.applied_at_ms) == (
+        "applied",
+        "unsatisfied",
+        clock(),
+    )
     child = await row(engine, graph["c"])
     assert await state(engine, graph["c"]) == "DEPS"
     assert child.blocking_detail == f"1 dep(s) unresolved incl {graph.edges['a>c']}"
     assert child.last_transition_at == clock()
     assert await engine.apply_dependency_to_child(apply_args(graph, "b>c")) == DependencyApplied(2)
-    assert (await row(engine, graph["c"])).blocking_detail == f"2 dep(s) unresolved incl {graph.edges['b>c']}"
+    assert (
+        await row(engine, graph["c"])
+    ).blocking_detail == f"2 dep(s) unresolved incl {graph.edges['b>c']}"
     assert await counters(engine, graph, "c") == (0, 0, 0, 2, "pending")
     assert await engine.claim("c", (), worker()) is None
     await refused(
-        engine.change_priority(ChangePriorityArgs(execution_id=graph["c"], new_priority=3)), ContentionKind.EXECUTION_NOT_ELIGIBLE
+        engine.change_priority(ChangePriorityArgs(execution_id=graph["c"], new_priority=3)),
+        ContentionKind.EXECUTION_NOT_ELIGIBLE,
     )
     assert await told(engine, graph["c"]) == {"LEASE": [], "DONE": [], "OPER": []}
 
@@ -70,7 +79,10 @@ async def test_applying_again_writes_nothing(engine: Engine) -> None:
     graph = await built(engine, "a>b")
     await apply(engine, graph, "a>b")
     before = await still(engine)
-    assert await engine.apply_dependency_to_child(apply_args(graph, "a>b", graph_revision=99)) == AlreadyApplied()
+    assert (
+        await engine.apply_dependency_to_child(apply_args(graph, "a>b", graph_revision=99))
+        == AlreadyApplied()
+    )
     assert await still(engine) == before
 
 
@@ -78,11 +90,16 @@ async def test_applying_is_refused_in_order(engine: Engine) -> None:
     graph = await built(engine, "a>b")
     graph.mint("x")
     outside = ExecutionId.of(graph.partition ^ 1, uuid4())
-    mismatch = f"execution partition mismatch: expected {graph.partition}, got {graph.partition ^ 1}"
+    mismatch = (
+        f"execution partition mismatch: expected {graph.partition}, got {graph.partition ^ 1}"
+    )
     cases = [
         (apply_args(graph, "a>b", edge_id=uuid4(), upstream_execution_id=outside), mismatch),
         (apply_args(graph, "a>b", edge_id=uuid4(), downstream_execution_id=outside), mismatch),
-        (apply_args(graph, "a>b", edge_id=uuid4(), upstream_execution_id=graph["x"]), "edge_not_found"),
+        (
+            apply_args(graph, "a>b", edge_id=uuid4(), upstream_execution_id=graph["x"]),
+            "edge_not_found",
+        ),
         (apply_args(graph, "a>b", upstream_execution_id=graph["x"]), "edge_endpoint_mismatch"),
         (apply_args(graph, "a>b", downstream_execution_id=graph["x"]), "edge_endpoint_mismatch"),
     ]
@@ -98,7 +115,9 @@ async def test_an_applied_edge_answers_even_when_its_flow_is_over(engine: Engine
     await apply(engine, graph, "a>b")
     await engine.cancel_flow(graph.flow)
     assert await engine.apply_dependency_to_child(apply_args(graph, "a>b")) == AlreadyApplied()
-    assert (await invalid(engine.apply_dependency_to_child(apply_args(graph, "a>c")))).detail == "flow_already_terminal"
+    assert (
+        await invalid(engine.apply_dependency_to_child(apply_args(graph, "a>c")))
+    ).detail == "flow_already_terminal"
 
 
 _KEY = tuple(Cond(column, "=", Arg(column)) for column in ("partition_key", "execution_id"))
@@ -113,7 +132,12 @@ async def test_a_child_that_is_gone_or_elsewhere_is_refused(engine: Engine) -> N
     with pytest.raises(Conflict) as caught:
         await engine.apply_dependency_to_child(apply_args(graph, "a>c"))
     assert caught.value.kind is ConflictKind.EXECUTION_ALREADY_IN_FLOW
-    assert isinstance(await engine.store.commit(REMOVE(0, partition_key=graph.partition, execution_id=graph["b"].uuid)), Applied)
+    assert isinstance(
+        await engine.store.commit(
+            REMOVE(0, partition_key=graph.partition, execution_id=graph["b"].uuid)
+        ),
+        Applied,
+    )
     with pytest.raises(NotFound, match="execution"):
         await engine.apply_dependency_to_child(apply_args(graph, "a>b"))
 
@@ -121,9 +145,15 @@ async def test_a_child_that_is_gone_or_elsewhere_is_refused(engine: Engine) -> N
 async def test_what_was_staged_counts_and_not_what_is_said_again(engine: Engine) -> None:
     graph = await empty_flow(engine, "a", "b")
     await stage(engine, graph, "a>b", data_passing_ref="r", dependency_kind="k")
-    await engine.apply_dependency_to_child(apply_args(graph, "a>b", data_passing_ref=None, dependency_kind="other"))
+    await engine.apply_dependency_to_child(
+        apply_args(graph, "a>b", data_passing_ref=None, dependency_kind="other")
+    )
     shown = await engine.describe_edge(graph.flow, graph.edges["a>b"])
-    assert shown is not None and (shown.dependency_kind, shown.data_passing_ref, shown.edge_state) == ("k", "r", "applied")
+    assert shown is not None and (
+        shown.dependency_kind,
+        shown.data_passing_ref,
+        shown.edge_state,
+    ) == ("k", "r", "applied")
 
 
 # ---- the upstream is over already
@@ -148,7 +178,9 @@ async def test_an_upstream_already_over_is_counted_at_once(
     assert await undispatched(engine) == []
 
 
-async def test_an_edge_applied_after_its_upstreams_event_was_seen_to_is_counted_too(engine: Engine) -> None:
+async def test_an_edge_applied_after_its_upstreams_event_was_seen_to_is_counted_too(
+    engine: Engine,
+) -> None:
     graph = await built(engine, "a>b", "a>c")
     await apply(engine, graph, "a>b")
     await finish(engine, graph, "a")
@@ -170,8 +202,14 @@ async def test_a_satisfied_all_of_group_waits_again_for_a_late_edge(engine: Engi
     assert await state(engine, graph["c"]) == "READY"
 
 
-@pytest.mark.parametrize("policy", [EdgePolicy.any_of("let_run"), EdgePolicy.quorum(1, "let_run")], ids=["any_of", "quorum"])
-async def test_a_fired_group_counts_a_late_edge_and_lets_the_child_be(engine: Engine, policy: EdgePolicy) -> None:
+@pytest.mark.parametrize(
+    "policy",
+    [EdgePolicy.any_of("let_run"), EdgePolicy.quorum(1, "let_run")],
+    ids=["any_of", "quorum"],
+)
+async def test_a_fired_group_counts_a_late_edge_and_lets_the_child_be(
+    engine: Engine, policy: EdgePolicy
+) -> None:
     graph = await built(engine, "a>c", "b>c", c=policy)
     await finish(engine, graph, "a")
     await apply(engine, graph, "a>c")
@@ -207,7 +245,9 @@ async def test_an_ended_child_only_counts(engine: Engine) -> None:
     assert (await told(engine, graph["b"]))["DONE"] == ["success"]
 
 
-async def test_a_delayed_child_is_blocked_and_keeps_its_time(engine: Engine, clock: ManualClock) -> None:
+async def test_a_delayed_child_is_blocked_and_keeps_its_time(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await empty_flow(engine, "a")
     await create(engine, execution_id=graph.mint("b"), lane_id="b", delay_until=clock() + 100)
     await add(engine, graph, "b")
@@ -247,7 +287,11 @@ async def test_a_blocked_childs_deadline_goes_on(engine: Engine, clock: ManualCl
     graph = await submit(engine, "a>b b>c", nodes={"b": said})
     clock.advance(100)
     await engine.expire_execution(graph["b"], "execution_deadline")
-    assert await states(engine, graph) == {"a": "READY", "b": "ENDED(expired)", "c": "ENDED(skipped)"}
+    assert await states(engine, graph) == {
+        "a": "READY",
+        "b": "ENDED(expired)",
+        "c": "ENDED(skipped)",
+    }
     await finish(engine, graph, "a")
     assert await counters(engine, graph, "b") == (1, 0, 0, 0, "satisfied")
     assert await told(engine, graph["b"]) == {"LEASE": [], "DONE": ["expired"], "OPER": []}

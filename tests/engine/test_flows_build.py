@@ -23,7 +23,19 @@ from flowfabric.model.flow import (
 from flowfabric.testing import ManualClock
 
 from .bad_common import TAG_KEYS
-from .flow_helpers import Graph, apply_args, change_row, empty_flow, finish, flow_key, rows_of, stage, stage_args, still, submit
+from .flow_helpers import (
+    Graph,
+    apply_args,
+    change_row,
+    empty_flow,
+    finish,
+    flow_key,
+    rows_of,
+    stage,
+    stage_args,
+    still,
+    submit,
+)
 from .helpers import create, invalid, row
 
 
@@ -36,13 +48,20 @@ def adding(graph: Graph, ident: ExecutionId) -> AddExecutionToFlowArgs:
 
 async def test_a_new_flow_is_open_and_empty(engine: Engine, clock: ManualClock) -> None:
     flow = uuid4()
-    assert await engine.create_flow(CreateFlowArgs(flow_id=flow, flow_kind="dag", namespace="ns", now=77)) == FlowCreated(flow)
+    assert await engine.create_flow(
+        CreateFlowArgs(flow_id=flow, flow_kind="dag", namespace="ns", now=77)
+    ) == FlowCreated(flow)
     found = await engine.describe_flow(flow)
     assert found is not None
     assert (found.flow_kind, found.namespace, found.public_flow_state) == ("dag", "ns", "open")
     assert (found.graph_revision, found.node_count, found.edge_count) == (0, 0, 0)
     assert (found.created_at, found.last_mutation_at, found.cancelled_at) == (77, 77, None)
-    assert (found.cancel_reason, found.cancellation_policy, found.tags, found.edge_groups) == (None, None, {}, [])
+    assert (found.cancel_reason, found.cancellation_policy, found.tags, found.edge_groups) == (
+        None,
+        None,
+        {},
+        [],
+    )
     assert await engine.flow_members(flow) == [] and await engine.flow_edges(flow) == []
 
 
@@ -58,7 +77,9 @@ async def test_creating_a_flow_again_writes_nothing_whatever_is_said(engine: Eng
 
 async def test_many_creates_of_one_flow_make_one(engine: Engine) -> None:
     flow = uuid4()
-    answers = await asyncio.gather(*(engine.create_flow(CreateFlowArgs(flow_id=flow)) for _ in range(8)))
+    answers = await asyncio.gather(
+        *(engine.create_flow(CreateFlowArgs(flow_id=flow)) for _ in range(8))
+    )
     assert sorted(type(a).__name__ for a in answers) == ["FlowAlreadyExists"] * 7 + ["FlowCreated"]
 
 
@@ -69,7 +90,9 @@ async def test_a_flow_may_be_named_by_text(engine: Engine) -> None:
     await create(engine, execution_id=graph.mint("a"))
     await create(engine, execution_id=graph.mint("b"))
     for name in "ab":
-        await engine.add_execution_to_flow(AddExecutionToFlowArgs(flow_id=text, execution_id=str(graph[name])))  # type: ignore[arg-type]
+        await engine.add_execution_to_flow(
+            AddExecutionToFlowArgs(flow_id=text, execution_id=str(graph[name]))
+        )  # type: ignore[arg-type]
     staged = structs.replace(
         stage_args(graph, "a>b", 2),
         flow_id=text,  # type: ignore[arg-type]
@@ -83,7 +106,9 @@ async def test_a_flow_may_be_named_by_text(engine: Engine) -> None:
 # ---- add_execution_to_flow
 
 
-async def test_adding_moves_the_counts_and_not_the_execution(engine: Engine, clock: ManualClock) -> None:
+async def test_adding_moves_the_counts_and_not_the_execution(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await empty_flow(engine)
     ident = await create(engine, execution_id=graph.mint("a"))
     before = await row(engine, ident)
@@ -91,16 +116,25 @@ async def test_adding_moves_the_counts_and_not_the_execution(engine: Engine, clo
     assert await engine.add_execution_to_flow(adding(graph, ident)) == Added(ident, 1)
     after = await row(engine, ident)
     assert after.flow_id == graph.flow
-    assert (after.public_state, after.eligibility_state) == (before.public_state, before.eligibility_state)
+    assert (after.public_state, after.eligibility_state) == (
+        before.public_state,
+        before.eligibility_state,
+    )
     found = await engine.describe_flow(graph.flow)
-    assert found is not None and (found.graph_revision, found.node_count, found.last_mutation_at) == (1, 1, clock())
+    assert found is not None and (
+        found.graph_revision,
+        found.node_count,
+        found.last_mutation_at,
+    ) == (1, 1, clock())
     assert await engine.resolve_execution_flow_id(ident) == graph.flow
 
 
 async def test_adding_a_member_again_writes_nothing(engine: Engine) -> None:
     graph = await empty_flow(engine, "a", "b")
     before = await still(engine)
-    assert await engine.add_execution_to_flow(adding(graph, graph["a"])) == AlreadyMember(graph["a"], 2)
+    assert await engine.add_execution_to_flow(adding(graph, graph["a"])) == AlreadyMember(
+        graph["a"], 2
+    )
     assert await still(engine) == before
 
 
@@ -118,11 +152,19 @@ async def test_adding_is_refused_in_order(engine: Engine) -> None:
     unknown = Graph()
     cases: list[tuple[AddExecutionToFlowArgs, str]] = [
         (
-            AddExecutionToFlowArgs(flow_id=unknown.flow, execution_id=ExecutionId.of(unknown.partition ^ 1, uuid4())),
+            AddExecutionToFlowArgs(
+                flow_id=unknown.flow, execution_id=ExecutionId.of(unknown.partition ^ 1, uuid4())
+            ),
             f"execution partition mismatch: expected {unknown.partition}, got {unknown.partition ^ 1}",
         ),
-        (adding(graph, elsewhere), f"execution partition mismatch: expected {graph.partition}, got {graph.partition ^ 1}"),
-        (AddExecutionToFlowArgs(flow_id=unknown.flow, execution_id=unknown.mint("x")), "flow_not_found"),
+        (
+            adding(graph, elsewhere),
+            f"execution partition mismatch: expected {graph.partition}, got {graph.partition ^ 1}",
+        ),
+        (
+            AddExecutionToFlowArgs(flow_id=unknown.flow, execution_id=unknown.mint("x")),
+            "flow_not_found",
+        ),
         (adding(graph, missing), "execution_not_found"),
     ]
     before = await still(engine)
@@ -131,7 +173,9 @@ async def test_adding_is_refused_in_order(engine: Engine) -> None:
         assert (error.kind, error.detail) == (ValidationKind.INVALID_INPUT, detail)
     assert await still(engine) == before
     await engine.cancel_flow(graph.flow)
-    assert (await invalid(engine.add_execution_to_flow(adding(graph, missing)))).detail == "flow_already_terminal"
+    assert (
+        await invalid(engine.add_execution_to_flow(adding(graph, missing)))
+    ).detail == "flow_already_terminal"
 
 
 async def test_a_member_of_another_flow_is_refused_by_its_name(engine: Engine) -> None:
@@ -140,14 +184,18 @@ async def test_a_member_of_another_flow_is_refused_by_its_name(engine: Engine) -
     while Graph(twin).partition != graph.partition:
         twin = uuid4()
     await engine.create_flow(CreateFlowArgs(flow_id=twin))
-    error = await invalid(engine.add_execution_to_flow(AddExecutionToFlowArgs(flow_id=twin, execution_id=graph["a"])))
+    error = await invalid(
+        engine.add_execution_to_flow(AddExecutionToFlowArgs(flow_id=twin, execution_id=graph["a"]))
+    )
     assert error.detail == f"already_member_of_different_flow:{graph.flow}"
 
 
 async def test_sixteen_concurrent_adds_all_succeed_and_count_exactly(engine: Engine) -> None:
     graph = await empty_flow(engine)
     idents = [await create(engine, execution_id=graph.mint(f"n{n}")) for n in range(16)]
-    answers = await asyncio.gather(*(engine.add_execution_to_flow(adding(graph, ident)) for ident in idents))
+    answers = await asyncio.gather(
+        *(engine.add_execution_to_flow(adding(graph, ident)) for ident in idents)
+    )
     assert sorted(a.new_node_count for a in answers if isinstance(a, Added)) == list(range(1, 17))
     found = await engine.describe_flow(graph.flow)
     assert found is not None and (found.node_count, found.graph_revision) == (16, 16)
@@ -174,7 +222,9 @@ async def test_a_flow_that_somebody_else_ended_is_over(engine: Engine, word: str
     graph = await empty_flow(engine, "a")
     await change_row(engine, "ff_flow_core", flow_key(graph), public_flow_state=word)
     ident = await create(engine, execution_id=graph.mint("b"))
-    assert (await invalid(engine.add_execution_to_flow(adding(graph, ident)))).detail == "flow_already_terminal"
+    assert (
+        await invalid(engine.add_execution_to_flow(adding(graph, ident)))
+    ).detail == "flow_already_terminal"
 
 
 # ---- policies
@@ -196,7 +246,10 @@ async def test_a_policy_is_set_restated_and_changed_until_an_edge_is_staged(engi
     assert await setting(EdgePolicy.all_of()) == "Set"
     assert await setting(EdgePolicy.any_of()) == "Set"
     (stored,) = await rows_of(engine, "ff_edge_group")
-    assert (stored["policy"], stored["k_target"]) == ('{"kind":"any_of","on_satisfied":"cancel_remaining"}', 1)
+    assert (stored["policy"], stored["k_target"]) == (
+        '{"kind":"any_of","on_satisfied":"cancel_remaining"}',
+        1,
+    )
     after = await engine.describe_flow(graph.flow)
     assert after is not None and after.graph_revision == before.graph_revision
     await stage(engine, graph, "a>b")
@@ -213,13 +266,21 @@ BAD_POLICIES = {
     "boolean k": (EdgePolicy.quorum(True), "quorum k must be >= 1"),
     "huge k": (EdgePolicy("quorum", 2**31), "quorum k exceeds supported maximum"),
     "unknown kind": (EdgePolicy("some_of"), "unknown EdgeDependencyPolicy variant"),
-    "any_of says nothing": (EdgePolicy("any_of", 1), "on_satisfied required for any_of/quorum: cancel_remaining | let_run"),
-    "quorum says more": (EdgePolicy.quorum(1, "x"), "on_satisfied required for any_of/quorum: cancel_remaining | let_run"),
+    "any_of says nothing": (
+        EdgePolicy("any_of", 1),
+        "on_satisfied required for any_of/quorum: cancel_remaining | let_run",
+    ),
+    "quorum says more": (
+        EdgePolicy.quorum(1, "x"),
+        "on_satisfied required for any_of/quorum: cancel_remaining | let_run",
+    ),
 }
 
 
 @pytest.mark.parametrize(("policy", "detail"), BAD_POLICIES.values(), ids=BAD_POLICIES.keys())
-async def test_a_bad_policy_is_refused_before_anything_is_looked_up(engine: Engine, policy: EdgePolicy, detail: str) -> None:
+async def test_a_bad_policy_is_refused_before_anything_is_looked_up(
+    engine: Engine, policy: EdgePolicy, detail: str
+) -> None:
     unknown = Graph()
     error = await invalid(engine.set_edge_group_policy(unknown.flow, unknown.mint("x"), policy))
     assert (error.kind, error.detail) == (ValidationKind.INVALID_INPUT, detail)
@@ -229,14 +290,21 @@ async def test_a_policy_needs_its_flow_and_not_its_member(engine: Engine) -> Non
     unknown, graph = Graph(), await empty_flow(engine)
     with pytest.raises(NotFound, match="flow"):
         await engine.set_edge_group_policy(unknown.flow, unknown.mint("x"), EdgePolicy.any_of())
-    assert await engine.set_edge_group_policy(graph.flow, graph.mint("nobody"), EdgePolicy.quorum(2**31 - 1)) == "Set"
+    assert (
+        await engine.set_edge_group_policy(
+            graph.flow, graph.mint("nobody"), EdgePolicy.quorum(2**31 - 1)
+        )
+        == "Set"
+    )
 
 
 # ---- tags
 
 
 @pytest.mark.parametrize("key", ["cairn.session_id", "a.b", "a1_2.x", "app.sub.field"])
-async def test_flow_tags_are_kept_with_the_flow_and_shown(engine: Engine, clock: ManualClock, key: str) -> None:
+async def test_flow_tags_are_kept_with_the_flow_and_shown(
+    engine: Engine, clock: ManualClock, key: str
+) -> None:
     graph = await empty_flow(engine, namespace="ns")
     clock.advance(3)
     for value in ("", 'quote " and \\', "läßt ✓"):
@@ -258,7 +326,9 @@ async def test_other_flow_tags_are_refused_in_the_same_words(engine: Engine, key
     assert await still(engine) == before
 
 
-async def test_a_tag_that_is_not_there_is_none_and_a_flow_that_is_not_there_takes_none(engine: Engine) -> None:
+async def test_a_tag_that_is_not_there_is_none_and_a_flow_that_is_not_there_takes_none(
+    engine: Engine,
+) -> None:
     graph = await empty_flow(engine)
     assert await engine.get_flow_tag(graph.flow, "a.b") is None
     assert await engine.get_flow_tag(uuid4(), "a.b") is None
@@ -270,4 +340,8 @@ async def test_tags_come_with_a_submitted_flow_and_later_ones_join_them(engine: 
     graph = await submit(engine, "a", tags={"b.b": "2", "a.a": "1"})
     await engine.set_flow_tag(graph.flow, "c.c", "3")
     found = await engine.describe_flow(graph.flow)
-    assert found is not None and list(found.tags.items()) == [("a.a", "1"), ("b.b", "2"), ("c.c", "3")]
+    assert found is not None and list(found.tags.items()) == [
+        ("a.a", "1"),
+        ("b.b", "2"),
+        ("c.c", "3"),
+    ]

@@ -11,11 +11,27 @@ import pytest
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ContentionKind, TimedOut
-from flowfabric.model.flow import CancelFlowArgs, CancelFlowPolicy, EdgePolicy, FlowCancelled, WaitTimeout
+from flowfabric.model.flow import (
+    CancelFlowArgs,
+    CancelFlowPolicy,
+    EdgePolicy,
+    FlowCancelled,
+    WaitTimeout,
+)
 from flowfabric.model.lease import Handle
 from flowfabric.testing import ManualClock
 
-from .flow_helpers import Graph, counters, finish, hold, rows_of, states, still, submit, undispatched
+from .flow_helpers import (
+    Graph,
+    counters,
+    finish,
+    hold,
+    rows_of,
+    states,
+    still,
+    submit,
+    undispatched,
+)
 from .helpers import attempt, create, outbox, refused, row, state, told, worker
 
 QUEUE = "ff_pending_cancel_groups"
@@ -23,14 +39,18 @@ QUEUE = "ff_pending_cancel_groups"
 
 CANCEL_PENDING: dict[str, Callable[[Engine, Graph], Awaitable[Any]]] = {
     "cancel_flow": lambda e, g: e.cancel_flow(g.flow, "cancel_pending"),
-    "header": lambda e, g: e.cancel_flow_header(CancelFlowArgs(flow_id=g.flow, cancellation_policy="cancel_pending")),
+    "header": lambda e, g: e.cancel_flow_header(
+        CancelFlowArgs(flow_id=g.flow, cancellation_policy="cancel_pending")
+    ),
 }
 
 
 async def mixed(engine: Engine, clock: ManualClock) -> tuple[Graph, dict[str, Handle]]:
     """One member in each state that a policy may look at."""
     later = {"delay_until": clock() + 10_000}
-    graph = await submit(engine, "ready later run>deps wait>parked again over parked", nodes={"later": later})
+    graph = await submit(
+        engine, "ready later run>deps wait>parked again over parked", nodes={"later": later}
+    )
     held = {name: await hold(engine, graph, name) for name in ("run", "again", "over")}
     await engine.complete(held["over"])
     await engine.fail(held["again"], "retry")
@@ -69,19 +89,32 @@ async def test_whom_a_policy_reaches(engine: Engine, clock: ManualClock, policy:
     assert await states(engine, graph) == expected
     found = await engine.describe_flow(graph.flow)
     assert found is not None and found.public_flow_state == "cancelled"
-    assert (found.cancellation_policy, found.cancel_reason, found.cancelled_at) == (policy, None, clock())
+    assert (found.cancellation_policy, found.cancel_reason, found.cancelled_at) == (
+        policy,
+        None,
+        clock(),
+    )
     assert found.last_mutation_at == clock()
     for name in reached:
         told_of = await told(engine, graph[name])
-        assert told_of["DONE"] == ["cancelled"] and told_of["LEASE"][-1] == "revoked" and told_of["OPER"] == []
+        assert (
+            told_of["DONE"] == ["cancelled"]
+            and told_of["LEASE"][-1] == "revoked"
+            and told_of["OPER"] == []
+        )
         member = await row(engine, graph[name])
-        assert (member.cancellation_reason, member.cancelled_by) == ("flow_cancelled", "cancel_flow")
+        assert (member.cancellation_reason, member.cancelled_by) == (
+            "flow_cancelled",
+            "cancel_flow",
+        )
     assert await undispatched(engine) == []
 
 
 async def test_flow_only_is_a_synonym(engine: Engine) -> None:
     graph = await submit(engine, "a")
-    assert await engine.cancel_flow(graph.flow, "flow_only") == FlowCancelled("cancel_flow_only", [])
+    assert await engine.cancel_flow(graph.flow, "flow_only") == FlowCancelled(
+        "cancel_flow_only", []
+    )
     assert await state(engine, graph["a"]) == "READY"
 
 
@@ -98,19 +131,28 @@ async def test_three_fresh_members_tell_three_times_on_both_channels(engine: Eng
 async def test_an_unknown_flow_is_cancelled_already(engine: Engine) -> None:
     before = await still(engine)
     assert await engine.cancel_flow(uuid4()) == FlowCancelled("cancel_all", [])
-    assert await engine.cancel_flow(uuid4(), wait=WaitTimeout(50)) == FlowCancelled("cancel_all", [])
+    assert await engine.cancel_flow(uuid4(), wait=WaitTimeout(50)) == FlowCancelled(
+        "cancel_all", []
+    )
     assert await still(engine) == before
 
 
-async def test_cancelling_again_sweeps_under_the_new_policy(engine: Engine, clock: ManualClock) -> None:
+async def test_cancelling_again_sweeps_under_the_new_policy(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a b")
     held = await hold(engine, graph, "a")
     first = clock()
-    assert (await engine.cancel_flow(graph.flow, "cancel_pending")).member_execution_ids == [graph["b"]]
+    assert (await engine.cancel_flow(graph.flow, "cancel_pending")).member_execution_ids == [
+        graph["b"]
+    ]
     clock.advance(10)
     assert (await engine.cancel_flow(graph.flow, "cancel_all")).member_execution_ids == [graph["a"]]
     found = await engine.describe_flow(graph.flow)
-    assert found is not None and (found.cancellation_policy, found.cancelled_at) == ("cancel_all", first)
+    assert found is not None and (found.cancellation_policy, found.cancelled_at) == (
+        "cancel_all",
+        first,
+    )
     assert (await engine.cancel_flow(graph.flow)).member_execution_ids == []
     await refused(engine.complete(held), ContentionKind.LEASE_CONFLICT)
     assert (await told(engine, graph["b"]))["DONE"] == ["cancelled"]
@@ -132,7 +174,10 @@ CANCELS: dict[str, Callable[[Engine, Graph], Awaitable[Any]]] = {
 @pytest.mark.parametrize("cancel", CANCELS.values(), ids=CANCELS.keys())
 @pytest.mark.parametrize("call", LATE.values(), ids=LATE.keys())
 async def test_the_worker_of_a_cancelled_member_is_fenced_off(
-    engine: Engine, clock: ManualClock, cancel: Callable[..., Awaitable[Any]], call: Callable[..., Awaitable[Any]]
+    engine: Engine,
+    clock: ManualClock,
+    cancel: Callable[..., Awaitable[Any]],
+    call: Callable[..., Awaitable[Any]],
 ) -> None:
     graph = await submit(engine, "a>b")
     held = await hold(engine, graph, "a")
@@ -140,10 +185,22 @@ async def test_the_worker_of_a_cancelled_member_is_fenced_off(
     await cancel(engine, graph)
     await refused(call(engine, held), ContentionKind.LEASE_CONFLICT)
     found, closed = await row(engine, graph["a"]), await attempt(engine, graph["a"])
-    assert (found.lease_epoch, found.lifecycle_phase, found.terminal_at_ms) == (2, "cancelled", clock())
-    assert (closed.outcome, closed.attempt_state, closed.terminal_at_ms) == ("cancelled", "ended_cancelled", clock())
+    assert (found.lease_epoch, found.lifecycle_phase, found.terminal_at_ms) == (
+        2,
+        "cancelled",
+        clock(),
+    )
+    assert (closed.outcome, closed.attempt_state, closed.terminal_at_ms) == (
+        "cancelled",
+        "ended_cancelled",
+        clock(),
+    )
     assert await states(engine, graph) == {"a": "ENDED(cancelled)", "b": "ENDED(cancelled)"}
-    assert await told(engine, graph["a"]) == {"LEASE": ["acquired", "revoked"], "DONE": ["cancelled"], "OPER": []}
+    assert await told(engine, graph["a"]) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": ["cancelled"],
+        "OPER": [],
+    }
 
 
 async def test_edges_of_a_cancelled_flow_are_counted(engine: Engine) -> None:
@@ -155,7 +212,9 @@ async def test_edges_of_a_cancelled_flow_are_counted(engine: Engine) -> None:
     assert await counters(engine, graph, "c") == (1, 1, 0, 0, "impossible")
 
 
-async def test_cancel_pending_queues_the_groups_that_wait_and_the_reconciler_tidies_them(engine: Engine) -> None:
+async def test_cancel_pending_queues_the_groups_that_wait_and_the_reconciler_tidies_them(
+    engine: Engine,
+) -> None:
     graph = await submit(engine, "a>c b>c x>y", policies={"c": EdgePolicy.any_of()})
     await hold(engine, graph, "a")
     await hold(engine, graph, "x")
@@ -176,7 +235,11 @@ async def test_members_of_other_flows_and_of_none_are_left_alone(engine: Engine)
 
 
 async def test_a_claim_and_a_cancel_at_once_leave_nobody_running(engine: Engine) -> None:
-    graph = await submit(engine, " ".join(f"n{n}" for n in range(8)), nodes={f"n{n}": {"lane_id": "all"} for n in range(8)})
+    graph = await submit(
+        engine,
+        " ".join(f"n{n}" for n in range(8)),
+        nodes={f"n{n}": {"lane_id": "all"} for n in range(8)},
+    )
     claims = [engine.claim("all", (), worker(n)) for n in range(8)]
     await asyncio.gather(*claims, engine.cancel_flow(graph.flow), return_exceptions=True)
     assert set((await states(engine, graph)).values()) == {"ENDED(cancelled)"}
@@ -194,10 +257,20 @@ async def test_more_members_than_one_transaction_takes_are_cancelled_all_the_sam
     await finish(engine, graph, "f")
     answer = await engine.cancel_flow(graph.flow)
     assert set(answer.member_execution_ids) == {graph[n] for n in "abcde"}
-    assert await states(engine, graph) == {**dict.fromkeys("abcde", "ENDED(cancelled)"), "f": "ENDED(success)"}
+    assert await states(engine, graph) == {
+        **dict.fromkeys("abcde", "ENDED(cancelled)"),
+        "f": "ENDED(success)",
+    }
     for name in "abcde":
-        assert await told(engine, graph[name]) == {"LEASE": ["revoked"], "DONE": ["cancelled"], "OPER": []}
-    assert await rows_of(engine, "ff_cancel_backlog") == [] and await rows_of(engine, "ff_cancel_backlog_member") == []
+        assert await told(engine, graph[name]) == {
+            "LEASE": ["revoked"],
+            "DONE": ["cancelled"],
+            "OPER": [],
+        }
+    assert (
+        await rows_of(engine, "ff_cancel_backlog") == []
+        and await rows_of(engine, "ff_cancel_backlog_member") == []
+    )
 
 
 @pytest.mark.meets("flow", "cancel", "crash")
@@ -224,7 +297,10 @@ async def test_a_process_that_dies_among_many_members_leaves_them_owed(
 
 @pytest.mark.parametrize("cancel", CANCEL_PENDING.values(), ids=CANCEL_PENDING.keys())
 async def test_a_member_claimed_meanwhile_is_left_to_drain(
-    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch, cancel: Callable[..., Awaitable[Any]]
+    engine: Engine,
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    cancel: Callable[..., Awaitable[Any]],
 ) -> None:
     monkeypatch.setattr("flowfabric.engine.flows.cancels.MAX_TOGETHER", 0)
     graph = await submit(engine, "a b")
@@ -251,7 +327,9 @@ async def test_members_that_could_not_be_settled_stay_owed(
     monkeypatch.setattr("flowfabric.engine.flows.cancels.MAX_TOGETHER", 0)
     graph = await submit(engine, "a b")
 
-    async def unlucky(partition: int, members: list[UUID], *_: Any, **__: Any) -> tuple[list[Any], set[UUID]]:
+    async def unlucky(
+        partition: int, members: list[UUID], *_: Any, **__: Any
+    ) -> tuple[list[Any], set[UUID]]:
         return [], set(members)
 
     with monkeypatch.context() as patch:
@@ -268,7 +346,9 @@ async def test_members_that_could_not_be_settled_stay_owed(
 async def test_waiting_returns_at_once_because_the_cancel_is_done(engine: Engine) -> None:
     graph = await submit(engine, "a")
     async with asyncio.timeout(5):
-        assert (await engine.cancel_flow(graph.flow, wait=WaitTimeout(300_000))).member_execution_ids == [graph["a"]]
+        assert (
+            await engine.cancel_flow(graph.flow, wait=WaitTimeout(300_000))
+        ).member_execution_ids == [graph["a"]]
 
 
 async def test_waiting_ends_with_its_time(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:

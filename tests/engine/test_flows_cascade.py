@@ -35,7 +35,19 @@ from .flow_helpers import (
     submit,
     undispatched,
 )
-from .helpers import GRACE_MS, TTL_MS, claim, create, fence, invalid, row, state, told, two_stores, worker
+from .helpers import (
+    GRACE_MS,
+    TTL_MS,
+    claim,
+    create,
+    fence,
+    invalid,
+    row,
+    state,
+    told,
+    two_stores,
+    worker,
+)
 
 End = Callable[[Engine, Graph, ManualClock], Awaitable[None]]
 
@@ -50,7 +62,10 @@ async def complete_several(engine: Engine, graph: Graph, clock: ManualClock) -> 
 
 async def complete_and_go_on(engine: Engine, graph: Graph, clock: ManualClock) -> None:
     handle = await hold(engine, graph, "a")
-    assert await engine.complete_and_claim([(handle, b"x")], "nothing", (), worker(), 1) == ([None], [])
+    assert await engine.complete_and_claim([(handle, b"x")], "nothing", (), worker(), 1) == (
+        [None],
+        [],
+    )
 
 
 async def complete_typed(engine: Engine, graph: Graph, clock: ManualClock) -> None:
@@ -66,7 +81,11 @@ async def fail(engine: Engine, graph: Graph, clock: ManualClock) -> None:
 async def fail_typed(engine: Engine, graph: Graph, clock: ManualClock) -> None:
     handle = await hold(engine, graph, "a")
     args = FailExecutionArgs(
-        execution_id=graph["a"], fence=fence(handle), attempt_index=0, failure_reason="no", failure_category="permanent"
+        execution_id=graph["a"],
+        fence=fence(handle),
+        attempt_index=0,
+        failure_reason="no",
+        failure_category="permanent",
     )
     await engine.fail_execution(args)
 
@@ -126,7 +145,9 @@ LIMITED = ExecutionPolicy(
 
 
 @pytest.mark.parametrize(("end", "outcome"), ENDS.values(), ids=ENDS.keys())
-async def test_every_way_to_end_resolves_the_edges_at_once(engine: Engine, clock: ManualClock, end: End, outcome: str) -> None:
+async def test_every_way_to_end_resolves_the_edges_at_once(
+    engine: Engine, clock: ManualClock, end: End, outcome: str
+) -> None:
     said = {"execution_deadline_at": clock() + 100_000}
     if outcome == "expired":
         said["policy"] = LIMITED  # type: ignore[assignment]
@@ -137,9 +158,17 @@ async def test_every_way_to_end_resolves_the_edges_at_once(engine: Engine, clock
     assert await state(engine, graph["a"]) == f"ENDED({outcome})"
     good = outcome == "success"
     child = "READY" if good else "ENDED(skipped)"
-    assert await states(engine, graph, "b c d") == {"b": child, "c": child, "d": "DEPS" if good else child}
-    assert (await edge_row(engine, graph, "a>b")).dep_state == ("satisfied" if good else "impossible")
-    assert await counters(engine, graph, "b") == ((1, 0, 0, 0, "satisfied") if good else (0, 1, 0, 0, "impossible"))
+    assert await states(engine, graph, "b c d") == {
+        "b": child,
+        "c": child,
+        "d": "DEPS" if good else child,
+    }
+    assert (await edge_row(engine, graph, "a>b")).dep_state == (
+        "satisfied" if good else "impossible"
+    )
+    assert await counters(engine, graph, "b") == (
+        (1, 0, 0, 0, "satisfied") if good else (0, 1, 0, 0, "impossible")
+    )
     assert (await told(engine, graph["a"]))["DONE"] == [outcome]
     assert await undispatched(engine) == []
 
@@ -153,10 +182,15 @@ async def test_an_edge_of_the_kind_ended_is_content_with_any_end(
         said["policy"] = LIMITED  # type: ignore[assignment]
     if end is be_lost_too_often:
         said = {"policy": ExecutionPolicy(max_reclaim_count=1)}  # type: ignore[dict-item]
-    graph = await submit(engine, "a>b a>c x>b", nodes={"a": said}, kinds={"a>b": "ended"}, refs={"a>b": "r"})
+    graph = await submit(
+        engine, "a>b a>c x>b", nodes={"a": said}, kinds={"a>b": "ended"}, refs={"a>b": "r"}
+    )
     await end(engine, graph, clock)
     assert await state(engine, graph["a"]) == f"ENDED({outcome})"
-    assert await states(engine, graph, "b c") == {"b": "DEPS", "c": "READY" if outcome == "success" else "ENDED(skipped)"}
+    assert await states(engine, graph, "b c") == {
+        "b": "DEPS",
+        "c": "READY" if outcome == "success" else "ENDED(skipped)",
+    }
     assert (await edge_row(engine, graph, "a>b")).dep_state == "satisfied"
     assert await counters(engine, graph, "b") == (1, 0, 0, 1, "pending")
     await finish(engine, graph, "x")
@@ -166,11 +200,15 @@ async def test_an_edge_of_the_kind_ended_is_content_with_any_end(
 
 async def test_by_hand_an_edge_of_the_kind_ended_is_content_too(engine: Engine) -> None:
     graph = await submit(engine, "a>b", kinds={"a>b": "ended"})
-    assert await engine.resolve_dependency(resolving(graph, "a>b", "failed")) == Resolved("satisfied", "satisfied")
+    assert await engine.resolve_dependency(resolving(graph, "a>b", "failed")) == Resolved(
+        "satisfied", "satisfied"
+    )
     assert await state(engine, graph["b"]) == "READY"
 
 
-@pytest.mark.parametrize("end", [complete, complete_several, fail, give_up], ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "end", [complete, complete_several, fail, give_up], ids=lambda f: f.__name__
+)
 async def test_a_member_claimed_before_it_joined_the_flow_resolves_its_edges_too(
     engine: Engine, clock: ManualClock, end: End
 ) -> None:
@@ -190,7 +228,9 @@ async def test_a_member_claimed_before_it_joined_the_flow_resolves_its_edges_too
     assert await state(engine, graph["b"]) == ("READY" if good else "ENDED(skipped)")
 
 
-async def test_a_failure_that_is_retried_resolves_nothing(engine: Engine, clock: ManualClock) -> None:
+async def test_a_failure_that_is_retried_resolves_nothing(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b")
     before = await counters(engine, graph, "b")
     for _ in range(3):
@@ -204,7 +244,9 @@ async def test_a_failure_that_is_retried_resolves_nothing(engine: Engine, clock:
     assert await states(engine, graph) == {"a": "ENDED(failed)", "b": "ENDED(skipped)"}
 
 
-async def test_a_lease_that_is_lost_or_an_execution_put_off_resolves_nothing(engine: Engine, clock: ManualClock) -> None:
+async def test_a_lease_that_is_lost_or_an_execution_put_off_resolves_nothing(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b")
     await engine.delay(await hold(engine, graph, "a"), clock() + 10)
     clock.advance(10)
@@ -233,20 +275,26 @@ POLICIES = {
 @two_stores
 @pytest.mark.parametrize(("policy", "needed"), POLICIES.values(), ids=POLICIES.keys())
 @pytest.mark.parametrize("good", range(4))
-async def test_the_order_of_ends_does_not_matter(engine: Engine, policy: EdgePolicy, needed: int, good: int) -> None:
+async def test_the_order_of_ends_does_not_matter(
+    engine: Engine, policy: EdgePolicy, needed: int, good: int
+) -> None:
     outcomes = ["success"] * good + ["failed", "cancelled", "failed"][good:]
     for order in sorted(set(permutations(outcomes))):
         graph = await submit(engine, "a>d b>d c>d", policies={"d": policy})
         for name, outcome in zip("abc", order, strict=True):
             await finish(engine, graph, name, outcome)
-        assert await state(engine, graph["d"]) == ("READY" if good >= needed else "ENDED(skipped)"), order
+        assert await state(engine, graph["d"]) == (
+            "READY" if good >= needed else "ENDED(skipped)"
+        ), order
         word = "satisfied" if good >= needed else "impossible"
         assert await counters(engine, graph, "d") == (good, 3 - good, 0, 0, word)
         await engine.cancel_flow(graph.flow)
 
 
 async def test_a_quorum_of_three_in_five(engine: Engine) -> None:
-    graph = await submit(engine, "a>x b>x c>x d>x e>x", policies={"x": EdgePolicy.quorum(3, "let_run")})
+    graph = await submit(
+        engine, "a>x b>x c>x d>x e>x", policies={"x": EdgePolicy.quorum(3, "let_run")}
+    )
     await finish(engine, graph, "a")
     await finish(engine, graph, "b")
     assert await state(engine, graph["x"]) == "DEPS"
@@ -259,7 +307,9 @@ async def test_a_quorum_of_three_in_five(engine: Engine) -> None:
 
 
 async def test_a_quorum_of_three_in_five_is_lost_with_the_third_failure(engine: Engine) -> None:
-    graph = await submit(engine, "a>x b>x c>x d>x e>x", policies={"x": EdgePolicy.quorum(3, "let_run")})
+    graph = await submit(
+        engine, "a>x b>x c>x d>x e>x", policies={"x": EdgePolicy.quorum(3, "let_run")}
+    )
     for name in "ab":
         await finish(engine, graph, name, "failed")
         assert await state(engine, graph["x"]) == "DEPS"
@@ -271,7 +321,9 @@ async def test_a_quorum_of_three_in_five_is_lost_with_the_third_failure(engine: 
 
 
 @pytest.mark.parametrize("outcome", ["success", "failed"])
-async def test_a_quorum_beyond_its_edges_is_lost_with_the_first_end(engine: Engine, outcome: str) -> None:
+async def test_a_quorum_beyond_its_edges_is_lost_with_the_first_end(
+    engine: Engine, outcome: str
+) -> None:
     graph = await empty_flow(engine, "a", "b", "x")
     await engine.set_edge_group_policy(graph.flow, graph["x"], EdgePolicy.quorum(3, "let_run"))
     await connect(engine, graph, "a>x", "b>x")
@@ -279,7 +331,9 @@ async def test_a_quorum_beyond_its_edges_is_lost_with_the_first_end(engine: Engi
     assert await state(engine, graph["x"]) == "ENDED(skipped)"
 
 
-async def test_two_edges_between_the_same_two_count_twice_and_resolve_together(engine: Engine) -> None:
+async def test_two_edges_between_the_same_two_count_twice_and_resolve_together(
+    engine: Engine,
+) -> None:
     graph = await submit(engine, "a>b a>b")
     assert await counters(engine, graph, "b") == (0, 0, 0, 2, "pending")
     await finish(engine, graph, "a")
@@ -287,7 +341,9 @@ async def test_two_edges_between_the_same_two_count_twice_and_resolve_together(e
     assert await state(engine, graph["b"]) == "READY"
 
 
-async def test_a_released_child_is_claimed_once_and_a_fired_group_does_not_touch_it(engine: Engine) -> None:
+async def test_a_released_child_is_claimed_once_and_a_fired_group_does_not_touch_it(
+    engine: Engine,
+) -> None:
     graph = await submit(engine, "a>c b>c", policies={"c": EdgePolicy.any_of("let_run")})
     await finish(engine, graph, "a")
     held = await hold(engine, graph, "c")
@@ -327,14 +383,22 @@ async def test_a_cascade_goes_on_in_a_cancelled_flow(engine: Engine) -> None:
 
 
 async def test_an_edge_resolved_by_hand_says_what_came_of_it(engine: Engine) -> None:
-    graph = await submit(engine, "a>c b>c c>d", policies={"c": EdgePolicy.quorum(2, "let_run")}, refs={"b>c": "r"})
-    assert await engine.resolve_dependency(resolving(graph, "a>c")) == Resolved("satisfied", "pending")
+    graph = await submit(
+        engine, "a>c b>c c>d", policies={"c": EdgePolicy.quorum(2, "let_run")}, refs={"b>c": "r"}
+    )
+    assert await engine.resolve_dependency(resolving(graph, "a>c")) == Resolved(
+        "satisfied", "pending"
+    )
     before = await still(engine)
-    assert await engine.resolve_dependency(resolving(graph, "a>c", "failed")) == Resolved("already_resolved", "pending")
+    assert await engine.resolve_dependency(resolving(graph, "a>c", "failed")) == Resolved(
+        "already_resolved", "pending"
+    )
     assert await still(engine) == before
     with crashing(engine):
         await finish(engine, graph, "b", result=b"from b")
-    assert await engine.resolve_dependency(resolving(graph, "b>c")) == Resolved("satisfied", "satisfied", data_injected=True)
+    assert await engine.resolve_dependency(resolving(graph, "b>c")) == Resolved(
+        "satisfied", "satisfied", data_injected=True
+    )
     assert (await row(engine, graph["c"])).payload == b"from b"
     answer = await engine.resolve_dependency(resolving(graph, "c>d", "expired"))
     assert answer == Resolved("impossible", "impossible", child_skipped=True)
@@ -344,7 +408,9 @@ async def test_an_edge_resolved_by_hand_says_what_came_of_it(engine: Engine) -> 
 async def test_only_an_applied_edge_can_be_resolved(engine: Engine) -> None:
     graph = await empty_flow(engine, "a", "b")
     await stage(engine, graph, "a>b")
-    assert (await invalid(engine.resolve_dependency(resolving(graph, "a>b")))).kind is ValidationKind.INVALID_DEPENDENCY
+    assert (
+        await invalid(engine.resolve_dependency(resolving(graph, "a>b")))
+    ).kind is ValidationKind.INVALID_DEPENDENCY
 
 
 async def test_counters_beyond_the_edges_are_corrupt_and_roll_back(engine: Engine) -> None:
@@ -352,7 +418,10 @@ async def test_counters_beyond_the_edges_are_corrupt_and_roll_back(engine: Engin
     await change_row(engine, "ff_edge_group", group_key(graph, "b"), running_count=0)
     before = await still(engine)
     error = await invalid(engine.resolve_dependency(resolving(graph, "a>b")))
-    assert (error.kind, error.detail) == (ValidationKind.CORRUPTION, "edgegroup counters exceed n: 1/0")
+    assert (error.kind, error.detail) == (
+        ValidationKind.CORRUPTION,
+        "edgegroup counters exceed n: 1/0",
+    )
     assert await still(engine) == before
 
 

@@ -12,16 +12,29 @@ from .helpers import fields, row, state
 
 
 async def test_a_result_becomes_the_childs_input(engine: Engine) -> None:
-    graph = await submit(engine, "a>b a>c", refs={"a>b": "anything"}, nodes={n: {"input_payload": b"own"} for n in "bc"})
+    graph = await submit(
+        engine,
+        "a>b a>c",
+        refs={"a>b": "anything"},
+        nodes={n: {"input_payload": b"own"} for n in "bc"},
+    )
     await finish(engine, graph, "a", result=b"from a")
     assert (await row(engine, graph["b"])).payload == b"from a"
     assert (await row(engine, graph["c"])).payload == b"own"
 
 
 @pytest.mark.parametrize(("outcome", "result"), [("success", None), ("failed", b"")])
-async def test_no_result_leaves_the_childs_input(engine: Engine, outcome: str, result: bytes | None) -> None:
+async def test_no_result_leaves_the_childs_input(
+    engine: Engine, outcome: str, result: bytes | None
+) -> None:
     policies = {"c": EdgePolicy.any_of("let_run")}
-    graph = await submit(engine, "a>c b>c", policies=policies, refs={"a>c": "r"}, nodes={"c": {"input_payload": b"own"}})
+    graph = await submit(
+        engine,
+        "a>c b>c",
+        policies=policies,
+        refs={"a>c": "r"},
+        nodes={"c": {"input_payload": b"own"}},
+    )
     await finish(engine, graph, "a", outcome, result)
     assert (await row(engine, graph["c"])).payload == b"own"
 
@@ -45,7 +58,10 @@ async def test_under_all_of_each_success_overwrites_the_one_before(engine: Engin
 
 async def test_under_a_quorum_only_the_edge_that_fires_passes(engine: Engine) -> None:
     graph = await submit(
-        engine, "a>d b>d c>d", policies={"d": EdgePolicy.quorum(2, "let_run")}, refs={"a>d": "r", "b>d": "r", "c>d": "r"}
+        engine,
+        "a>d b>d c>d",
+        policies={"d": EdgePolicy.quorum(2, "let_run")},
+        refs={"a>d": "r", "b>d": "r", "c>d": "r"},
     )
     await finish(engine, graph, "a", result=b"1")
     assert (await row(engine, graph["d"])).payload == b""
@@ -60,5 +76,7 @@ async def test_a_child_that_is_over_is_given_nothing(engine: Engine) -> None:
     await finish(engine, graph, "b", "cancelled")
     with crashing(engine):
         await finish(engine, graph, "a", result=b"from a")
-    assert await engine.resolve_dependency(resolving(graph, "a>b")) == Resolved("satisfied", "satisfied", data_injected=False)
+    assert await engine.resolve_dependency(resolving(graph, "a>b")) == Resolved(
+        "satisfied", "satisfied", data_injected=False
+    )
     assert (await row(engine, graph["b"])).payload == b"own"

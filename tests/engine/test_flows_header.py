@@ -14,7 +14,19 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import CancelFlowArgs, CreateFlowArgs, FlowAlreadyTerminal, FlowCancelled
 from flowfabric.testing import ManualClock
 
-from .flow_helpers import Graph, change_row, empty_flow, finish, flow_key, hold, put_row, rows_of, states, still, submit
+from .flow_helpers import (
+    Graph,
+    change_row,
+    empty_flow,
+    finish,
+    flow_key,
+    hold,
+    put_row,
+    rows_of,
+    states,
+    still,
+    submit,
+)
 from .helpers import create, invalid, new_id, outbox, row, state, told
 from .test_founding_operators import sql
 
@@ -22,7 +34,9 @@ BACKLOG, OWED = "ff_cancel_backlog", "ff_cancel_backlog_member"
 
 
 def header(flow: UUID, **said: Any) -> CancelFlowArgs:
-    return CancelFlowArgs(**{"flow_id": flow, "reason": "op-shutdown", "cancellation_policy": "cancel_all", **said})
+    return CancelFlowArgs(
+        **{"flow_id": flow, "reason": "op-shutdown", "cancellation_policy": "cancel_all", **said}
+    )
 
 
 # ---- the founding tests, with rows put there by hand
@@ -54,7 +68,9 @@ async def count(b: Engine, text: str, *params: Any) -> int:
     return int((await sql(b, f"SELECT COUNT(*) FROM {text}", *params))[0][0])
 
 
-async def test_header_happy_path_creates_backlog_and_flips_members(in_sql: Engine, clock: ManualClock) -> None:
+async def test_header_happy_path_creates_backlog_and_flips_members(
+    in_sql: Engine, clock: ManualClock
+) -> None:
     flow = uuid4()
     members = await seed_flow_with_members(in_sql, flow, 3, clock)
     answer = await in_sql.cancel_flow_header(header(flow, now=clock()))
@@ -62,8 +78,13 @@ async def test_header_happy_path_creates_backlog_and_flips_members(in_sql: Engin
     assert {i.uuid for i in answer.member_execution_ids} == set(members)
     assert await count(in_sql, "ff_cancel_backlog WHERE flow_id=?1", flow) == 1
     assert await count(in_sql, "ff_cancel_backlog_member WHERE flow_id=?1", flow) == 3
-    assert await count(in_sql, "ff_exec_core WHERE flow_id=?1 AND lifecycle_phase='cancelled'", flow) == 3
-    assert await sql(in_sql, "SELECT public_flow_state FROM ff_flow_core WHERE flow_id=?1", flow) == [("cancelled",)]
+    assert (
+        await count(in_sql, "ff_exec_core WHERE flow_id=?1 AND lifecycle_phase='cancelled'", flow)
+        == 3
+    )
+    assert await sql(
+        in_sql, "SELECT public_flow_state FROM ff_flow_core WHERE flow_id=?1", flow
+    ) == [("cancelled",)]
     told_of = "ff_operator_event WHERE event_type='flow_cancel_requested' AND execution_id=?1"
     assert await count(in_sql, told_of, str(flow)) == 1
 
@@ -81,7 +102,9 @@ async def test_header_of_a_cancelled_flow_is_idempotent(in_sql: Engine, clock: M
     assert answer == FlowAlreadyTerminal("flow_only", "prior", [])
 
 
-async def test_ack_drains_and_deletes_the_parent_when_last(in_sql: Engine, clock: ManualClock) -> None:
+async def test_ack_drains_and_deletes_the_parent_when_last(
+    in_sql: Engine, clock: ManualClock
+) -> None:
     flow = uuid4()
     await seed_flow_with_members(in_sql, flow, 2, clock)
     answer = await in_sql.cancel_flow_header(header(flow))
@@ -103,7 +126,9 @@ async def test_ack_of_what_is_missing_is_fine(engine: Engine) -> None:
 # ---- by the API alone
 
 
-async def test_a_header_tells_once_and_remembers_whom_it_owes(engine: Engine, clock: ManualClock) -> None:
+async def test_a_header_tells_once_and_remembers_whom_it_owes(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a b c done", namespace="ns")
     held = await hold(engine, graph, "a")
     await finish(engine, graph, "done")
@@ -115,9 +140,15 @@ async def test_a_header_tells_once_and_remembers_whom_it_owes(engine: Engine, cl
     assert (owed["requested_at_ms"], owed["grace_until_ms"]) == (clock(), clock() + 30_000)
     assert (owed["requester"], owed["reason"], owed["status"]) == ("", "op-shutdown", "pending")
     assert owed["cancellation_policy"] == "cancel_all"
-    assert {r["execution_id"] for r in await rows_of(engine, OWED)} == {str(graph[n]) for n in "abc"}
+    assert {r["execution_id"] for r in await rows_of(engine, OWED)} == {
+        str(graph[n]) for n in "abc"
+    }
     (event,) = await outbox(engine, "ff_operator_event")
-    assert (event["event_type"], event["execution_id"], event["namespace"]) == ("flow_cancel_requested", graph.flow, "ns")
+    assert (event["event_type"], event["execution_id"], event["namespace"]) == (
+        "flow_cancel_requested",
+        graph.flow,
+        "ns",
+    )
     assert event["instance_tag"] is None
     assert json.loads(event["details"]) == {
         "flow_id": str(graph.flow),
@@ -125,22 +156,39 @@ async def test_a_header_tells_once_and_remembers_whom_it_owes(engine: Engine, cl
         "reason": "op-shutdown",
         "member_count": 3,
     }
-    assert await told(engine, graph["a"]) == {"LEASE": ["acquired", "revoked"], "DONE": ["cancelled"], "OPER": []}
+    assert await told(engine, graph["a"]) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": ["cancelled"],
+        "OPER": [],
+    }
     assert await told(engine, graph["b"]) == {"LEASE": [], "DONE": ["cancelled"], "OPER": []}
     member = await row(engine, graph["b"])
-    assert (member.cancellation_reason, member.cancelled_by) == ("op-shutdown", "cancel_flow_header")
+    assert (member.cancellation_reason, member.cancelled_by) == (
+        "op-shutdown",
+        "cancel_flow_header",
+    )
     found = await engine.describe_flow(graph.flow)
-    assert found is not None and (found.cancel_reason, found.cancellation_policy) == ("op-shutdown", "cancel_all")
+    assert found is not None and (found.cancel_reason, found.cancellation_policy) == (
+        "op-shutdown",
+        "cancel_all",
+    )
     assert held
 
 
-async def test_a_second_header_answers_with_what_is_stored_and_writes_nothing(engine: Engine) -> None:
+async def test_a_second_header_answers_with_what_is_stored_and_writes_nothing(
+    engine: Engine,
+) -> None:
     graph = await submit(engine, "a b")
     await engine.cancel_flow_header(header(graph.flow))
     before = await still(engine)
-    answer = await engine.cancel_flow_header(header(graph.flow, reason="other", cancellation_policy="flow_only"))
+    answer = await engine.cancel_flow_header(
+        header(graph.flow, reason="other", cancellation_policy="flow_only")
+    )
     assert isinstance(answer, FlowAlreadyTerminal)
-    assert (answer.stored_cancellation_policy, answer.stored_cancel_reason) == ("cancel_all", "op-shutdown")
+    assert (answer.stored_cancellation_policy, answer.stored_cancel_reason) == (
+        "cancel_all",
+        "op-shutdown",
+    )
     assert set(answer.member_execution_ids) == set(graph.ids.values())
     assert await still(engine) == before
     await engine.ack_cancel_member(graph.flow, graph["a"])
@@ -168,34 +216,58 @@ async def test_of_two_headers_at_once_one_cancels_and_the_other_hears_of_it(
     monkeypatch.setattr(engine, "_cancelling", late)
     answer = await engine.cancel_flow_header(header(graph.flow, reason="slower"))
     assert isinstance(answer, FlowAlreadyTerminal)
-    assert (answer.stored_cancel_reason, set(answer.member_execution_ids)) == ("faster", set(graph.ids.values()))
+    assert (answer.stored_cancel_reason, set(answer.member_execution_ids)) == (
+        "faster",
+        set(graph.ids.values()),
+    )
     assert len(await outbox(engine, "ff_operator_event")) == 1
 
 
 @pytest.mark.parametrize(
     ("policy", "reached", "owing"),
-    [("cancel_all", "ab", 1), ("cancel_pending", "b", 1), ("flow_only", "", 0), ("cancel_flow_only", "", 0), ("odd", "", 0)],
+    [
+        ("cancel_all", "ab", 1),
+        ("cancel_pending", "b", 1),
+        ("flow_only", "", 0),
+        ("cancel_flow_only", "", 0),
+        ("odd", "", 0),
+    ],
 )
-async def test_a_header_honours_its_policy(engine: Engine, policy: str, reached: str, owing: int) -> None:
+async def test_a_header_honours_its_policy(
+    engine: Engine, policy: str, reached: str, owing: int
+) -> None:
     graph = await submit(engine, "a b")
     await hold(engine, graph, "a")
     answer = await engine.cancel_flow_header(header(graph.flow, cancellation_policy=policy))
     assert isinstance(answer, FlowCancelled)
-    assert (answer.cancellation_policy, set(answer.member_execution_ids)) == (policy, {graph[n] for n in reached})
-    assert (len(await rows_of(engine, BACKLOG)), len(await rows_of(engine, OWED))) == (owing, len(reached))
+    assert (answer.cancellation_policy, set(answer.member_execution_ids)) == (
+        policy,
+        {graph[n] for n in reached},
+    )
+    assert (len(await rows_of(engine, BACKLOG)), len(await rows_of(engine, OWED))) == (
+        owing,
+        len(reached),
+    )
     (event,) = await outbox(engine, "ff_operator_event")
     assert json.loads(event["details"])["member_count"] == len(reached)
     found = await engine.describe_flow(graph.flow)
-    assert found is not None and (found.public_flow_state, found.cancellation_policy) == ("cancelled", policy)
+    assert found is not None and (found.public_flow_state, found.cancellation_policy) == (
+        "cancelled",
+        policy,
+    )
 
 
 async def test_a_header_needs_its_flow_and_readable_fields(engine: Engine) -> None:
     with pytest.raises(NotFound, match="flow"):
         await engine.cancel_flow_header(header(uuid4()))
     graph = await submit(engine, "a")
-    await change_row(engine, "ff_flow_core", flow_key(graph), public_flow_state="cancelled", raw_fields="[]")
+    await change_row(
+        engine, "ff_flow_core", flow_key(graph), public_flow_state="cancelled", raw_fields="[]"
+    )
     error = await invalid(engine.cancel_flow_header(header(graph.flow)))
-    assert error.kind is ValidationKind.CORRUPTION and error.detail.startswith("flow_core: raw_fields not valid JSON")
+    assert error.kind is ValidationKind.CORRUPTION and error.detail.startswith(
+        "flow_core: raw_fields not valid JSON"
+    )
 
 
 async def test_a_flow_ended_by_somebody_else_is_terminal_for_a_header(engine: Engine) -> None:
@@ -220,14 +292,22 @@ async def test_acking_matches_the_whole_id(engine: Engine) -> None:
 
 async def owing(engine: Engine, graph: Graph, *names: str, **said: Any) -> None:
     """A header that somebody began: the flow is cancelled, its members are owed and still live."""
-    values = {"requested_at_ms": 0, "requester": "", "reason": "late", "cancellation_policy": "cancel_all", "status": "pending"}
+    values = {
+        "requested_at_ms": 0,
+        "requester": "",
+        "reason": "late",
+        "cancellation_policy": "cancel_all",
+        "status": "pending",
+    }
     await put_row(engine, BACKLOG, **flow_key(graph), **{**values, "grace_until_ms": 0, **said})
     for name in names:
         await put_row(engine, OWED, **flow_key(graph), execution_id=str(graph[name]))
 
 
 @pytest.mark.meets("flow", "cancel", "crash")
-async def test_what_a_crash_left_owed_is_cancelled_after_the_grace(engine: Engine, clock: ManualClock) -> None:
+async def test_what_a_crash_left_owed_is_cancelled_after_the_grace(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>d b c")
     await finish(engine, graph, "c")
     graph.mint("gone")
@@ -247,17 +327,23 @@ async def test_what_a_crash_left_owed_is_cancelled_after_the_grace(engine: Engin
     assert await engine.reconcile_cancel_backlog() == 0
 
 
-async def test_a_header_followed_by_a_crash_is_only_acked(engine: Engine, clock: ManualClock) -> None:
+async def test_a_header_followed_by_a_crash_is_only_acked(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a b")
     await engine.cancel_flow_header(header(graph.flow))
     before = await outbox(engine, "ff_completion_event")
     clock.advance(30_000)
     assert await engine.reconcile_cancel_backlog() == 2
     assert (await rows_of(engine, OWED), await rows_of(engine, BACKLOG)) == ([], [])
-    assert [r["event_id"] for r in await outbox(engine, "ff_completion_event")] == [r["event_id"] for r in before]
+    assert [r["event_id"] for r in await outbox(engine, "ff_completion_event")] == [
+        r["event_id"] for r in before
+    ]
 
 
-async def test_a_backlog_without_a_grace_waits_thirty_seconds_from_its_request(engine: Engine, clock: ManualClock) -> None:
+async def test_a_backlog_without_a_grace_waits_thirty_seconds_from_its_request(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a")
     await owing(engine, graph, "a", requested_at_ms=clock(), grace_until_ms=None, reason="")
     clock.advance(29_999)
@@ -277,16 +363,27 @@ async def test_a_backlog_of_nobody_and_one_without_its_flow_are_dropped(engine: 
     assert (await state(engine, lost["x"]), await state(engine, empty["a"])) == ("READY", "READY")
 
 
-async def test_a_store_out_of_reach_leaves_a_member_owed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_out_of_reach_leaves_a_member_owed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = await submit(engine, "a b")
     await owing(engine, graph, "a", "b")
     commit_many = engine.store.commit_many
 
     async def shaky(plans: Any) -> Any:
         """What concerns one member does not get through."""
-        lost = [graph["a"].uuid in plan.values and plan.form.name.startswith("cancel_") for plan in plans]
-        done = iter(await commit_many([plan for plan, is_lost in zip(plans, lost, strict=True) if not is_lost]))
-        return [TransportError("test", "out of reach") if is_lost else next(done) for is_lost in lost]
+        lost = [
+            graph["a"].uuid in plan.values and plan.form.name.startswith("cancel_")
+            for plan in plans
+        ]
+        done = iter(
+            await commit_many(
+                [plan for plan, is_lost in zip(plans, lost, strict=True) if not is_lost]
+            )
+        )
+        return [
+            TransportError("test", "out of reach") if is_lost else next(done) for is_lost in lost
+        ]
 
     with monkeypatch.context() as patch:
         patch.setattr(engine.store, "commit_many", shaky)
@@ -297,7 +394,9 @@ async def test_a_store_out_of_reach_leaves_a_member_owed(engine: Engine, monkeyp
     assert await rows_of(engine, BACKLOG) == []
 
 
-async def test_what_runs_by_now_is_left_to_drain_where_only_pending_ones_were_owed(engine: Engine) -> None:
+async def test_what_runs_by_now_is_left_to_drain_where_only_pending_ones_were_owed(
+    engine: Engine,
+) -> None:
     graph = await submit(engine, "a b")
     await owing(engine, graph, "a", "b", cancellation_policy="cancel_pending")
     held = await hold(engine, graph, "a")

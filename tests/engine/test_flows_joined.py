@@ -41,13 +41,18 @@ ENDINGS: dict[str, tuple[Ending, str]] = {
     "complete_many": (lambda e, h: e.complete_many([(h, b"done")]), "READY"),
     "complete_and_claim": (_in_one_call, "READY"),
     "fail": (lambda e, h: e.fail(h, "boom", FailureClass.PERMANENT), "ENDED(skipped)"),
-    "time out": (lambda e, h: e.fail(h, FailureReason("slow", b"attempt_timeout"), FailureClass.PERMANENT), "ENDED(skipped)"),
+    "time out": (
+        lambda e, h: e.fail(h, FailureReason("slow", b"attempt_timeout"), FailureClass.PERMANENT),
+        "ENDED(skipped)",
+    ),
     "cancel": (lambda e, h: e.cancel(h, "enough"), "ENDED(skipped)"),
 }
 
 
 @pytest.mark.parametrize(("end", "leaves"), ENDINGS.values(), ids=ENDINGS.keys())
-async def test_what_waits_for_it_hears_of_its_end_in_the_same_call(engine: Engine, end: Ending, leaves: str) -> None:
+async def test_what_waits_for_it_hears_of_its_end_in_the_same_call(
+    engine: Engine, end: Ending, leaves: str
+) -> None:
     graph, handle = await joined(engine)
     assert await states(engine, graph, "y") == {"y": "DEPS"}
     await end(engine, handle)
@@ -67,7 +72,9 @@ async def test_a_failure_that_is_final_says_so_again(engine: Engine) -> None:
         assert await engine.fail(handle, "boom", FailureClass.PERMANENT) == TerminalFailed()
 
 
-async def test_the_end_of_an_execution_without_a_flow_asks_nothing_more(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_end_of_an_execution_without_a_flow_asks_nothing_more(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = Graph()
     await create(engine, execution_id=graph.mint("x"), lane_id="x")
     handle = await claim(engine, lane="x")

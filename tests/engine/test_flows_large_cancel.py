@@ -8,7 +8,14 @@ from uuid import UUID, uuid4
 
 import pytest
 
-from flowfabric import CancelFlowPolicy, ClaimPolicy, CreateExecutionArgs, Engine, ExecutionId, SubmitFlowArgs
+from flowfabric import (
+    CancelFlowPolicy,
+    ClaimPolicy,
+    CreateExecutionArgs,
+    Engine,
+    ExecutionId,
+    SubmitFlowArgs,
+)
 from flowfabric.engine.flows import cancels
 from flowfabric.testing import ManualClock
 
@@ -70,7 +77,9 @@ async def test_another_process_finishes_what_one_began(
     assert set((await owed(engine)).values()) == {0}
 
 
-async def test_who_could_not_be_settled_stays_owed(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_could_not_be_settled_stays_owed(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     flow = await large(engine)
     real = engine._cascade.cancel_members
 
@@ -94,7 +103,9 @@ async def test_what_was_claimed_meanwhile_runs_on_where_only_pending_ones_are_ca
 
     async def claim_first(*args: Any, **more: Any) -> Any:
         if not claimed:
-            claimed.extend(await engine.claim_many("default", (), ClaimPolicy("w", "w-1", 60_000), 1))
+            claimed.extend(
+                await engine.claim_many("default", (), ClaimPolicy("w", "w-1", 60_000), 1)
+            )
         return await real(*args, **more)
 
     monkeypatch.setattr(engine._cascade, "cancel_members", claim_first)

@@ -26,10 +26,16 @@ async def cancelled_in_part(engine: Engine, graph: Graph, answer: object) -> Non
     assert isinstance(answer, PartiallyCancelled)
     assert answer.failed_member_execution_ids == [graph["b"]]
     assert sorted(answer.member_execution_ids) == sorted([graph["a"], graph["c"]])
-    assert await states(engine, graph) == {"a": "ENDED(cancelled)", "b": "READY", "c": "ENDED(cancelled)"}
+    assert await states(engine, graph) == {
+        "a": "ENDED(cancelled)",
+        "b": "READY",
+        "c": "ENDED(cancelled)",
+    }
 
 
-async def test_the_others_are_cancelled_and_the_reconciler_keeps_trying(engine: Engine, clock: ManualClock) -> None:
+async def test_the_others_are_cancelled_and_the_reconciler_keeps_trying(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a b c")
     loop = CancelReconciler(LoopSettings())
     async with not_to_be_cancelled(engine, graph["b"]):
@@ -56,7 +62,9 @@ async def test_again_says_the_same_until_it_can_be_done(engine: Engine) -> None:
     assert await engine.cancel_flow(graph.flow) == FlowCancelled("cancel_all", [graph["b"]])
 
 
-async def test_an_operators_request_is_answered_the_same_way(engine: Engine, clock: ManualClock) -> None:
+async def test_an_operators_request_is_answered_the_same_way(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a b c")
     args = CancelFlowArgs(flow_id=graph.flow, reason="enough")
     async with not_to_be_cancelled(engine, graph["b"]):

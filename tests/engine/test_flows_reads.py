@@ -10,7 +10,14 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import ValidationKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
-from flowfabric.model.flow import CreateFlowArgs, EdgeGroupSnapshot, EdgePolicy, FlowListed, FlowStatus, SubmitFlowArgs
+from flowfabric.model.flow import (
+    CreateFlowArgs,
+    EdgeGroupSnapshot,
+    EdgePolicy,
+    FlowListed,
+    FlowStatus,
+    SubmitFlowArgs,
+)
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import Graph, change_row, empty_flow, finish, flow_key, group_key, hold, submit
@@ -34,21 +41,44 @@ async def test_a_snapshot_shows_every_group_in_order(engine: Engine) -> None:
 
 async def test_a_group_from_elsewhere_is_read_by_its_counters(engine: Engine) -> None:
     graph = await submit(engine, "a>b")
-    await change_row(engine, "ff_edge_group", group_key(graph, "b"), success_count=1, running_count=0, group_state="odd")
+    await change_row(
+        engine,
+        "ff_edge_group",
+        group_key(graph, "b"),
+        success_count=1,
+        running_count=0,
+        group_state="odd",
+    )
     found = await engine.describe_flow(graph.flow)
     assert found is not None and found.edge_groups[0].group_state == "satisfied"
-    await change_row(engine, "ff_edge_group", group_key(graph, "b"), policy='{"kind":"new"}', fail_count=1)
+    await change_row(
+        engine, "ff_edge_group", group_key(graph, "b"), policy='{"kind":"new"}', fail_count=1
+    )
     found = await engine.describe_flow(graph.flow)
     assert found is not None
-    assert (found.edge_groups[0].policy, found.edge_groups[0].group_state) == (EdgePolicy.all_of(), "impossible")
+    assert (found.edge_groups[0].policy, found.edge_groups[0].group_state) == (
+        EdgePolicy.all_of(),
+        "impossible",
+    )
 
 
 async def test_a_flow_from_elsewhere_has_defaults(engine: Engine) -> None:
     graph = await empty_flow(engine)
-    await change_row(engine, "ff_flow_core", flow_key(graph), raw_fields='{"node_count":"7","edge_count":null,"a.b":5}')
+    await change_row(
+        engine,
+        "ff_flow_core",
+        flow_key(graph),
+        raw_fields='{"node_count":"7","edge_count":null,"a.b":5}',
+    )
     found = await engine.describe_flow(graph.flow)
     assert found is not None
-    assert (found.flow_kind, found.namespace, found.node_count, found.edge_count, found.tags) == ("", "default", 7, 0, {})
+    assert (found.flow_kind, found.namespace, found.node_count, found.edge_count, found.tags) == (
+        "",
+        "default",
+        7,
+        0,
+        {},
+    )
     assert found.last_mutation_at == found.created_at
     await change_row(engine, "ff_flow_core", flow_key(graph), raw_fields="7")
     assert (await invalid(engine.describe_flow(graph.flow))).kind is ValidationKind.CORRUPTION
@@ -108,10 +138,14 @@ async def test_pages_of_flows_join_to_their_order(engine: Engine) -> None:
         ("odd", FlowStatus.UNKNOWN),
     ],
 )
-async def test_the_status_of_a_listed_flow(engine: Engine, clock: ManualClock, word: str, status: FlowStatus) -> None:
+async def test_the_status_of_a_listed_flow(
+    engine: Engine, clock: ManualClock, word: str, status: FlowStatus
+) -> None:
     graph = await empty_flow(engine)
     await change_row(engine, "ff_flow_core", flow_key(graph), public_flow_state=word)
-    assert (await engine.list_flows(graph.partition)).items == [FlowListed(graph.flow, clock(), status)]
+    assert (await engine.list_flows(graph.partition)).items == [
+        FlowListed(graph.flow, clock(), status)
+    ]
 
 
 # ---- what the members add up to
@@ -138,9 +172,14 @@ async def test_what_the_members_make_of_a_flow(engine: Engine) -> None:
     assert await summary(engine, graph) == "completed"
 
 
-async def test_a_fresh_flow_is_open_and_a_delayed_one_blocked(engine: Engine, clock: ManualClock) -> None:
+async def test_a_fresh_flow_is_open_and_a_delayed_one_blocked(
+    engine: Engine, clock: ManualClock
+) -> None:
     assert await summary(engine, await submit(engine, "a b")) == "open"
-    assert await summary(engine, await submit(engine, "d", nodes={"d": {"delay_until": clock() + 5}})) == "blocked"
+    assert (
+        await summary(engine, await submit(engine, "d", nodes={"d": {"delay_until": clock() + 5}}))
+        == "blocked"
+    )
 
 
 @pytest.mark.parametrize("outcome", ["failed", "cancelled"])
@@ -179,9 +218,16 @@ async def test_a_flow_without_members_has_no_summary(engine: Engine) -> None:
 
 async def test_more_members_than_a_page_are_all_counted(engine: Engine) -> None:
     graph = Graph()
-    nodes = [CreateExecutionArgs(execution_id=ExecutionId.of(graph.partition, uuid4())) for _ in range(1_001)]
+    nodes = [
+        CreateExecutionArgs(execution_id=ExecutionId.of(graph.partition, uuid4()))
+        for _ in range(1_001)
+    ]
     await engine.submit_flow(SubmitFlowArgs(flow_id=graph.flow, nodes=nodes))
     assert await engine.project_flow_summary(graph.flow, now=5)
     found = await engine.read_flow_summary(graph.flow)
     assert found is not None
-    assert (found.total_members, found.members_waiting, found.last_summary_update_at) == (1_001, 1_001, 5)
+    assert (found.total_members, found.members_waiting, found.last_summary_update_at) == (
+        1_001,
+        1_001,
+        5,
+    )

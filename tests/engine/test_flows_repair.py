@@ -38,7 +38,9 @@ DAY_MS = 86_400_000
 
 
 @pytest.mark.parametrize("outcome", ["success", "failed", "cancelled"])
-async def test_a_crash_between_the_end_and_what_follows_is_made_good(engine: Engine, clock: ManualClock, outcome: str) -> None:
+async def test_a_crash_between_the_end_and_what_follows_is_made_good(
+    engine: Engine, clock: ManualClock, outcome: str
+) -> None:
     graph = await submit(engine, "a>b b>c")
     with crashing(engine):
         await finish(engine, graph, "a", outcome)
@@ -50,19 +52,25 @@ async def test_a_crash_between_the_end_and_what_follows_is_made_good(engine: Eng
     other = Engine(engine.store)
     assert await other.dispatch_completions() == 1
     good = outcome == "success"
-    expected = {"b": "READY", "c": "DEPS"} if good else {"b": "ENDED(skipped)", "c": "ENDED(skipped)"}
+    expected = (
+        {"b": "READY", "c": "DEPS"} if good else {"b": "ENDED(skipped)", "c": "ENDED(skipped)"}
+    )
     assert await states(engine, graph, "b c") == expected
     assert await undispatched(other) == []
     assert await other.dispatch_completions(grace_ms=0) == 0
 
 
-async def test_a_crash_in_the_middle_counts_nothing_twice(engine: Engine, clock: ManualClock) -> None:
+async def test_a_crash_in_the_middle_counts_nothing_twice(
+    engine: Engine, clock: ManualClock
+) -> None:
     """Edges were counted, the event was not marked."""
     graph = await submit(engine, "a>b a>c a>d x>d")
     await finish(engine, graph, "a")
     await engine._cascade.finish()
     (event,) = await rows_of(engine, "ff_completion_event")
-    await change_row(engine, "ff_completion_event", {"event_id": event["event_id"]}, dispatched_at_ms=None)
+    await change_row(
+        engine, "ff_completion_event", {"event_id": event["event_id"]}, dispatched_at_ms=None
+    )
     before = {name: await counters(engine, graph, name) for name in "bcd"}
     clock.advance(GRACE_MS)
     assert await engine.dispatch_completions() == 1
@@ -93,9 +101,13 @@ async def test_only_flow_members_are_dispatched(engine: Engine, clock: ManualClo
     assert await still(engine) == before
 
 
-async def test_a_filter_chooses_whose_events_are_dispatched(engine: Engine, clock: ManualClock) -> None:
+async def test_a_filter_chooses_whose_events_are_dispatched(
+    engine: Engine, clock: ManualClock
+) -> None:
     one = await submit(engine, "a>b", namespace="one")
-    two = await submit(engine, "c>d", namespace="two", nodes={"c": {"tags": {"cairn.instance_id": "i"}}})
+    two = await submit(
+        engine, "c>d", namespace="two", nodes={"c": {"tags": {"cairn.instance_id": "i"}}}
+    )
     with crashing(engine):
         await finish(engine, one, "a")
         await finish(engine, two, "c")
@@ -103,12 +115,22 @@ async def test_a_filter_chooses_whose_events_are_dispatched(engine: Engine, cloc
     assert await engine.dispatch_completions(ScannerFilter(namespace="three")) == 0
     assert await engine.dispatch_completions(ScannerFilter(namespace="one")) == 1
     assert (await state(engine, one["b"]), await state(engine, two["d"])) == ("READY", "DEPS")
-    assert await engine.dispatch_completions(ScannerFilter(instance_tag=("cairn.instance_id", "other"))) == 0
-    assert await engine.dispatch_completions(ScannerFilter(instance_tag=("cairn.instance_id", "i"))) == 1
+    assert (
+        await engine.dispatch_completions(
+            ScannerFilter(instance_tag=("cairn.instance_id", "other"))
+        )
+        == 0
+    )
+    assert (
+        await engine.dispatch_completions(ScannerFilter(instance_tag=("cairn.instance_id", "i")))
+        == 1
+    )
     assert await state(engine, two["d"]) == "READY"
 
 
-async def test_marking_an_event_wakes_no_subscriber(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_marking_an_event_wakes_no_subscriber(
+    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = await submit(engine, "a>b")
     with crashing(engine):
         await finish(engine, graph, "a")
@@ -129,20 +151,38 @@ async def test_a_blocked_execution_whose_upstreams_are_over_is_found(engine: Eng
         await finish(engine, graph, "a")
         await finish(engine, graph, "c", "failed")
     assert await engine.recheck_blocked() == (2, None)
-    assert await states(engine, graph, "b d f") == {"b": "READY", "d": "ENDED(skipped)", "f": "DEPS"}
+    assert await states(engine, graph, "b d f") == {
+        "b": "READY",
+        "d": "ENDED(skipped)",
+        "f": "DEPS",
+    }
     assert await engine.recheck_blocked() == (0, None)
 
 
 async def test_a_blocked_execution_that_waits_for_nothing_goes_on(engine: Engine) -> None:
     graph = await submit(engine, "a>b")
-    await change_row(engine, "ff_edge_group", group_key(graph, "b"), running_count=0, success_count=1, group_state="satisfied")
+    await change_row(
+        engine,
+        "ff_edge_group",
+        group_key(graph, "b"),
+        running_count=0,
+        success_count=1,
+        group_state="satisfied",
+    )
     assert (await engine.recheck_blocked())[0] == 1
     assert await state(engine, graph["b"]) == "READY"
 
 
 async def test_a_blocked_execution_whose_group_is_lost_is_skipped(engine: Engine) -> None:
     graph = await submit(engine, "a>b b>c")
-    await change_row(engine, "ff_edge_group", group_key(graph, "b"), running_count=0, fail_count=1, group_state="impossible")
+    await change_row(
+        engine,
+        "ff_edge_group",
+        group_key(graph, "b"),
+        running_count=0,
+        fail_count=1,
+        group_state="impossible",
+    )
     await engine.recheck_blocked()
     assert await states(engine, graph, "b c") == {"b": "ENDED(skipped)", "c": "ENDED(skipped)"}
 
@@ -159,13 +199,21 @@ async def test_pages_of_blocked_executions_reach_them_all(
         _, after = await engine.recheck_blocked(after)
         pages += 1
     assert pages <= 4
-    assert await states(engine, graph, "b c d e f") == {"b": "READY", "c": "READY", "d": "READY", "e": "DEPS", "f": "READY"}
+    assert await states(engine, graph, "b c d e f") == {
+        "b": "READY",
+        "c": "READY",
+        "d": "READY",
+        "e": "DEPS",
+        "f": "READY",
+    }
 
 
 # ---- retention
 
 
-async def test_a_member_is_kept_until_its_end_was_seen_to(engine: Engine, clock: ManualClock) -> None:
+async def test_a_member_is_kept_until_its_end_was_seen_to(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b", nodes={"a": {"lane_id": "l"}, "b": {"lane_id": "l"}})
     with crashing(engine):
         held = await hold(engine, graph, "l")
@@ -181,13 +229,17 @@ async def test_a_member_is_kept_until_its_end_was_seen_to(engine: Engine, clock:
     assert await stored(engine, graph["a"]) is None
 
 
-async def test_an_upstream_is_kept_while_one_of_its_edges_is_open(engine: Engine, clock: ManualClock) -> None:
+async def test_an_upstream_is_kept_while_one_of_its_edges_is_open(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b a>c")
     await change_row(engine, "ff_edge_group", group_key(graph, "c"), running_count=0)
     await finish(engine, graph, "a")
     (event,) = await rows_of(engine, "ff_completion_event")
     if event["dispatched_at_ms"] is None:
-        await change_row(engine, "ff_completion_event", {"event_id": event["event_id"]}, dispatched_at_ms=1)
+        await change_row(
+            engine, "ff_completion_event", {"event_id": event["event_id"]}, dispatched_at_ms=1
+        )
     clock.advance(DAY_MS)
     assert await engine.trim_retention("a") == 0
     await change_row(engine, "ff_edge_group", group_key(graph, "c"), running_count=1)
@@ -197,7 +249,9 @@ async def test_an_upstream_is_kept_while_one_of_its_edges_is_open(engine: Engine
     assert await engine.trim_retention("a") == 1
 
 
-async def test_a_staged_edge_that_was_never_applied_keeps_nobody(engine: Engine, clock: ManualClock) -> None:
+async def test_a_staged_edge_that_was_never_applied_keeps_nobody(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await empty_flow(engine, "a", "b")
     await stage(engine, graph, "a>b")
     await finish(engine, graph, "a")
@@ -234,13 +288,21 @@ async def test_a_flow_is_removed_with_its_last_member(engine: Engine, clock: Man
         assert await engine.describe_flow(graph.flow) is not None
     assert await engine.trim_retention("c") == 1
     after = await still(engine)
-    for table in (*FLOW_TABLES, "ff_exec_core", "ff_attempt", "ff_completion_event", "ff_lease_event"):
+    for table in (
+        *FLOW_TABLES,
+        "ff_exec_core",
+        "ff_attempt",
+        "ff_completion_event",
+        "ff_lease_event",
+    ):
         assert sorted(after[table]) == sorted(before[table])
     assert await engine.describe_flow(other.flow) is not None
 
 
 @pytest.mark.meets("retention", "flow", "cancel")
-async def test_events_and_owed_cancels_of_a_flow_go_with_it(engine: Engine, clock: ManualClock) -> None:
+async def test_events_and_owed_cancels_of_a_flow_go_with_it(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a b", nodes={"a": {"lane_id": "l"}, "b": {"lane_id": "l"}})
     await engine.cancel_flow_header(CancelFlowArgs(flow_id=graph.flow, reason="r"))
     await engine._cascade.finish()
@@ -255,13 +317,17 @@ async def test_events_and_owed_cancels_of_a_flow_go_with_it(engine: Engine, cloc
     assert marks["ff_operator_event"] == event["event_id"]
 
 
-async def test_trimming_takes_the_owed_cancels_of_a_member_with_it(engine: Engine, clock: ManualClock) -> None:
+async def test_trimming_takes_the_owed_cancels_of_a_member_with_it(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a b")
     await engine.cancel_flow_header(CancelFlowArgs(flow_id=graph.flow, reason="r"))
     await engine._cascade.finish()
     clock.advance(DAY_MS)
     assert await engine.trim_retention("a") == 1
-    assert [r["execution_id"] for r in await rows_of(engine, "ff_cancel_backlog_member")] == [str(graph["b"])]
+    assert [r["execution_id"] for r in await rows_of(engine, "ff_cancel_backlog_member")] == [
+        str(graph["b"])
+    ]
     assert await outbox(engine, "ff_completion_event", graph["a"]) == []
 
 

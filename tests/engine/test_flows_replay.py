@@ -38,15 +38,24 @@ async def replay(engine: Engine, ident: ExecutionId) -> Replayed:
     return await engine.replay_execution(ReplayExecutionArgs(execution_id=ident))
 
 
-async def test_a_skipped_child_waits_until_its_upstream_ended_anew(engine: Engine, clock: ManualClock) -> None:
+async def test_a_skipped_child_waits_until_its_upstream_ended_anew(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b")
     await finish(engine, graph, "a", "failed")
     clock.advance(10)
     assert await replay(engine, graph["b"]) == Replayed(PublicState.WAITING_CHILDREN)
     found = await row(engine, graph["b"])
-    assert (await state(engine, graph["b"]), found.blocking_detail) == ("DEPS", "1 dep(s) unsatisfied after replay")
+    assert (await state(engine, graph["b"]), found.blocking_detail) == (
+        "DEPS",
+        "1 dep(s) unsatisfied after replay",
+    )
     edge = await edge_row(engine, graph, "a>b")
-    assert (edge.dep_state, edge.last_resolved_at_ms, edge.reset_at_ms) == ("unsatisfied", None, clock())
+    assert (edge.dep_state, edge.last_resolved_at_ms, edge.reset_at_ms) == (
+        "unsatisfied",
+        None,
+        clock(),
+    )
     assert await counters(engine, graph, "b") == (0, 0, 0, 1, "pending")
     event = (await outbox(engine, "ff_operator_event", graph["b"]))[-1]
     assert event["event_type"] == "replayed"
@@ -63,7 +72,9 @@ async def test_a_skipped_child_waits_until_its_upstream_ended_anew(engine: Engin
     assert (await told(engine, graph["b"]))["DONE"] == ["skipped", "success"]
 
 
-async def test_an_upstream_that_fails_again_skips_the_child_again(engine: Engine, clock: ManualClock) -> None:
+async def test_an_upstream_that_fails_again_skips_the_child_again(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b b>c")
     await finish(engine, graph, "a", "failed")
     clock.advance(10)
@@ -76,7 +87,9 @@ async def test_an_upstream_that_fails_again_skips_the_child_again(engine: Engine
     assert (await told(engine, graph["c"]))["DONE"] == ["skipped"]
 
 
-async def test_an_upstream_that_has_succeeded_meanwhile_counts_at_once(engine: Engine, clock: ManualClock) -> None:
+async def test_an_upstream_that_has_succeeded_meanwhile_counts_at_once(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b")
     await finish(engine, graph, "a", "failed")
     clock.advance(10)
@@ -88,7 +101,9 @@ async def test_an_upstream_that_has_succeeded_meanwhile_counts_at_once(engine: E
     assert await counters(engine, graph, "b") == (1, 0, 0, 0, "satisfied")
 
 
-async def test_satisfied_edges_stay_so_and_only_the_others_are_waited_for(engine: Engine, clock: ManualClock) -> None:
+async def test_satisfied_edges_stay_so_and_only_the_others_are_waited_for(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>d b>d c>d")
     await finish(engine, graph, "a")
     await finish(engine, graph, "b", "failed")
@@ -105,7 +120,9 @@ async def test_satisfied_edges_stay_so_and_only_the_others_are_waited_for(engine
     assert await state(engine, graph["d"]) == "READY"
 
 
-async def test_a_group_lost_with_siblings_queued_is_open_again_and_off_the_queue(engine: Engine, clock: ManualClock) -> None:
+async def test_a_group_lost_with_siblings_queued_is_open_again_and_off_the_queue(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>d b>d c>d", policies={"d": EdgePolicy.quorum(2)})
     with siblings_left(engine):
         await finish(engine, graph, "a", "failed")
@@ -124,7 +141,9 @@ async def test_a_group_lost_with_siblings_queued_is_open_again_and_off_the_queue
     assert await state(engine, graph["d"]) == "READY"
 
 
-async def test_a_child_skipped_while_running_reopens_its_attempt(engine: Engine, clock: ManualClock) -> None:
+async def test_a_child_skipped_while_running_reopens_its_attempt(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await empty_flow(engine, "a", "p")
     await hold(engine, graph, "p")
     await connect(engine, graph, "a>p")
@@ -141,7 +160,9 @@ async def test_a_child_skipped_while_running_reopens_its_attempt(engine: Engine,
 
 
 @pytest.mark.parametrize("outcome", ["success", "failed", "cancelled"])
-async def test_a_member_that_ended_by_itself_starts_again_as_usual(engine: Engine, outcome: str) -> None:
+async def test_a_member_that_ended_by_itself_starts_again_as_usual(
+    engine: Engine, outcome: str
+) -> None:
     graph = await submit(engine, "a>b")
     await finish(engine, graph, "a")
     await finish(engine, graph, "b", outcome)
@@ -161,7 +182,9 @@ async def test_a_replay_makes_a_settled_flow_move_again(engine: Engine) -> None:
 
 
 @pytest.mark.meets("replay", "flow")
-async def test_a_replay_and_the_flow_it_reopens_are_one_commit(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_replay_and_the_flow_it_reopens_are_one_commit(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = await submit(engine, "a b")
     for name in ("a", "b"):
         await finish(engine, graph, name)
@@ -184,7 +207,9 @@ async def test_a_replay_and_the_flow_it_reopens_are_one_commit(engine: Engine, m
 
 
 @pytest.mark.meets("replay", "flow")
-async def test_a_projector_that_counted_before_a_replay_does_not_settle_the_flow(engine: Engine) -> None:
+async def test_a_projector_that_counted_before_a_replay_does_not_settle_the_flow(
+    engine: Engine,
+) -> None:
     graph = await submit(engine, "a")
     await finish(engine, graph, "a")
     (before,) = await engine.unsettled_flows(None, 10)
@@ -196,7 +221,9 @@ async def test_a_projector_that_counted_before_a_replay_does_not_settle_the_flow
 
 @pytest.mark.meets("replay", "retention", "flow")
 @pytest.mark.parametrize("outcome", ["failed", "success"])
-async def test_a_member_whose_upstream_was_removed_is_not_replayed(engine: Engine, clock: ManualClock, outcome: str) -> None:
+async def test_a_member_whose_upstream_was_removed_is_not_replayed(
+    engine: Engine, clock: ManualClock, outcome: str
+) -> None:
     graph = await submit(engine, "a>b a>c")
     await finish(engine, graph, "a", outcome)
     if outcome == "success":

@@ -43,7 +43,9 @@ async def test_an_engine_that_closes_sees_to_what_is_left(engine: Engine) -> Non
     assert await engine.evaluate_flow_eligibility(graph["b"]) == "eligible"
 
 
-async def test_who_is_far_ahead_waits_after_all(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_is_far_ahead_waits_after_all(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph = await submit(engine, "a>b")
     first = await engine.claim("a", (), POLICY)
     assert first is not None

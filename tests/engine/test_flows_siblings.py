@@ -55,12 +55,20 @@ async def fired(engine: Engine, policy: EdgePolicy, outcomes: dict[str, str]) ->
     ids=["satisfied", "impossible"],
 )
 async def test_a_fired_group_lists_its_siblings_and_the_dispatcher_cancels_them(
-    engine: Engine, clock: ManualClock, policy: EdgePolicy, outcomes: dict[str, str], word: str, child: str
+    engine: Engine,
+    clock: ManualClock,
+    policy: EdgePolicy,
+    outcomes: dict[str, str],
+    word: str,
+    child: str,
 ) -> None:
     graph = await fired(engine, policy, outcomes)
     group = await group_row(engine, graph, "d")
     left = {graph[name].uuid for name in "abc" if name not in outcomes}
-    assert (group.cancel_siblings_pending_flag, group.cancel_siblings_reason) == (1, f"sibling_quorum_{word}")
+    assert (group.cancel_siblings_pending_flag, group.cancel_siblings_reason) == (
+        1,
+        f"sibling_quorum_{word}",
+    )
     assert {UUID(text) for text in json.loads(group.cancel_siblings_pending_members)} == left
     assert [r["enqueued_at_ms"] for r in await rows_of(engine, QUEUE)] == [clock()]
     assert await state(engine, graph["d"]) == child
@@ -68,7 +76,10 @@ async def test_a_fired_group_lists_its_siblings_and_the_dispatcher_cancels_them(
     for name in "abc":
         if name not in outcomes:
             found = await row(engine, graph[name])
-            assert (found.cancellation_reason, found.cancelled_by) == (f"sibling_quorum_{word}", "operator_override")
+            assert (found.cancellation_reason, found.cancelled_by) == (
+                f"sibling_quorum_{word}",
+                "operator_override",
+            )
     group = await group_row(engine, graph, "d")
     assert (group.cancel_siblings_pending_flag, group.cancel_siblings_pending_members) == (0, "[]")
     assert group.cancel_siblings_reason == f"sibling_quorum_{word}", "kept for whoever looks"
@@ -76,15 +87,27 @@ async def test_a_fired_group_lists_its_siblings_and_the_dispatcher_cancels_them(
     assert await engine.dispatch_sibling_cancels() == FATES
 
 
-@pytest.mark.parametrize("policy", [EdgePolicy.any_of(), EdgePolicy.quorum(1)], ids=["any_of", "quorum"])
+@pytest.mark.parametrize(
+    "policy", [EdgePolicy.any_of(), EdgePolicy.quorum(1)], ids=["any_of", "quorum"]
+)
 @pytest.mark.meets("flow", "quorum", "cancel")
-async def test_siblings_are_cancelled_right_away_by_whoever_fired_the_group(engine: Engine, policy: EdgePolicy) -> None:
+async def test_siblings_are_cancelled_right_away_by_whoever_fired_the_group(
+    engine: Engine, policy: EdgePolicy
+) -> None:
     graph = await submit(engine, "a>d b>d c>d", policies={"d": policy})
     held = await hold(engine, graph, "c")
     await finish(engine, graph, "a")
-    assert await states(engine, graph, "b c d") == {"b": "ENDED(cancelled)", "c": "ENDED(cancelled)", "d": "READY"}
+    assert await states(engine, graph, "b c d") == {
+        "b": "ENDED(cancelled)",
+        "c": "ENDED(cancelled)",
+        "d": "READY",
+    }
     assert await told(engine, graph["b"]) == {"LEASE": [], "DONE": ["cancelled"], "OPER": []}
-    assert await told(engine, graph["c"]) == {"LEASE": ["acquired", "revoked"], "DONE": ["cancelled"], "OPER": []}
+    assert await told(engine, graph["c"]) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": ["cancelled"],
+        "OPER": [],
+    }
     await refused(engine.complete(held), ContentionKind.LEASE_CONFLICT)
     assert await counters(engine, graph, "d") == (1, 2, 0, 0, "satisfied")
     assert await rows_of(engine, QUEUE) == []
@@ -100,7 +123,9 @@ async def test_siblings_are_cancelled_right_away_by_whoever_fired_the_group(engi
     ],
     ids=["satisfied", "impossible", "all_of"],
 )
-async def test_siblings_that_may_run_are_never_listed(engine: Engine, policy: EdgePolicy, outcomes: dict[str, str]) -> None:
+async def test_siblings_that_may_run_are_never_listed(
+    engine: Engine, policy: EdgePolicy, outcomes: dict[str, str]
+) -> None:
     graph = await submit(engine, "a>d b>d c>d", policies={"d": policy})
     held = await hold(engine, graph, "c")
     for name, outcome in outcomes.items():
@@ -116,7 +141,11 @@ async def test_siblings_that_may_run_are_never_listed(engine: Engine, policy: Ed
 async def test_a_cancelled_sibling_counts_for_its_other_downstreams(engine: Engine) -> None:
     graph = await submit(engine, "a>d b>d b>e e>f", policies={"d": EdgePolicy.any_of()})
     await finish(engine, graph, "a")
-    assert await states(engine, graph, "b e f") == {"b": "ENDED(cancelled)", "e": "ENDED(skipped)", "f": "ENDED(skipped)"}
+    assert await states(engine, graph, "b e f") == {
+        "b": "ENDED(cancelled)",
+        "e": "ENDED(skipped)",
+        "f": "ENDED(skipped)",
+    }
 
 
 async def test_a_group_without_siblings_left_is_queued_all_the_same(engine: Engine) -> None:
@@ -133,7 +162,9 @@ async def test_two_edges_from_one_sibling_list_it_once(engine: Engine) -> None:
     graph = await submit(engine, "a>d b>d b>d", policies={"d": EdgePolicy.any_of()})
     with siblings_left(engine):
         await finish(engine, graph, "a")
-    assert json.loads((await group_row(engine, graph, "d")).cancel_siblings_pending_members) == [str(graph["b"].uuid)]
+    assert json.loads((await group_row(engine, graph, "d")).cancel_siblings_pending_members) == [
+        str(graph["b"].uuid)
+    ]
 
 
 async def test_a_fired_group_is_not_flagged_again_by_later_ends(engine: Engine) -> None:
@@ -166,7 +197,9 @@ async def test_the_dispatcher_leaves_a_group_without_a_flag(engine: Engine) -> N
     assert await state(engine, graph["a"]) == "READY"
 
 
-async def test_the_dispatcher_takes_the_oldest_and_no_more_than_asked(engine: Engine, clock: ManualClock) -> None:
+async def test_the_dispatcher_takes_the_oldest_and_no_more_than_asked(
+    engine: Engine, clock: ManualClock
+) -> None:
     graphs = []
     for _ in range(3):
         clock.advance(10)
@@ -178,11 +211,15 @@ async def test_the_dispatcher_takes_the_oldest_and_no_more_than_asked(engine: En
     assert [r["flow_id"] for r in await rows_of(engine, QUEUE)] == [graphs[2].flow]
 
 
-async def test_a_listed_sibling_that_is_gone_over_or_unreadable_holds_nobody_up(engine: Engine) -> None:
+async def test_a_listed_sibling_that_is_gone_over_or_unreadable_holds_nobody_up(
+    engine: Engine,
+) -> None:
     graph = await fired(engine, EdgePolicy.any_of(), {"a": "success"})
     await finish(engine, graph, "b")
     listed = json.dumps([str(graph["b"].uuid), str(uuid4()), "nonsense", str(graph["c"].uuid)])
-    await change_row(engine, "ff_edge_group", group_key(graph, "d"), cancel_siblings_pending_members=listed)
+    await change_row(
+        engine, "ff_edge_group", group_key(graph, "d"), cancel_siblings_pending_members=listed
+    )
     await engine.dispatch_sibling_cancels()
     assert await states(engine, graph, "b c") == {"b": "ENDED(success)", "c": "ENDED(cancelled)"}
     assert await rows_of(engine, QUEUE) == []
@@ -205,14 +242,20 @@ async def test_draining_takes_a_group_off_the_queue(engine: Engine) -> None:
     assert await engine.drain_sibling_cancel_group(graph.flow, down) == "drained"
     group = await group_row(engine, graph, "d")
     assert (group.cancel_siblings_pending_flag, group.cancel_siblings_pending_members) == (0, "[]")
-    assert (group.cancel_siblings_reason, group.satisfied_at_ms) == ("sibling_quorum_satisfied", satisfied)
+    assert (group.cancel_siblings_reason, group.satisfied_at_ms) == (
+        "sibling_quorum_satisfied",
+        satisfied,
+    )
     assert await rows_of(engine, QUEUE) == []
     before = await still(engine)
     assert await engine.drain_sibling_cancel_group(graph.flow, down) == "already_drained"
     assert await still(engine) == before
     await put_row(engine, QUEUE, **flow_key(graph), downstream_eid=uuid4(), enqueued_at_ms=1)
     (orphan,) = await rows_of(engine, QUEUE)
-    assert await engine.drain_sibling_cancel_group(graph.flow, orphan["downstream_eid"]) == "drained_sans_group"
+    assert (
+        await engine.drain_sibling_cancel_group(graph.flow, orphan["downstream_eid"])
+        == "drained_sans_group"
+    )
     assert await rows_of(engine, QUEUE) == []
     assert await states(engine, graph, "b c") == {"b": "READY", "c": "RUNNING"}
 
@@ -248,17 +291,23 @@ async def test_reconciling_what_is_stale(engine: Engine) -> None:
     orphan = uuid4()
     await put_row(engine, QUEUE, **flow_key(graph), downstream_eid=orphan, enqueued_at_ms=1)
     await put_row(engine, QUEUE, **group_key(graph, "d"), enqueued_at_ms=2)
-    assert await engine.reconcile_sibling_cancel_group(graph.flow, orphan) == Reconciled("sremmed_stale", "missing_edgegroup")
+    assert await engine.reconcile_sibling_cancel_group(graph.flow, orphan) == Reconciled(
+        "sremmed_stale", "missing_edgegroup"
+    )
     stale = await engine.reconcile_sibling_cancel_group(graph.flow, graph["d"].uuid)
     assert stale == Reconciled("sremmed_stale", "flag_cleared")
     assert await rows_of(engine, QUEUE) == []
 
 
-async def test_a_queue_row_whose_flow_is_unknown_is_tidied_and_holds_nobody_up(engine: Engine) -> None:
+async def test_a_queue_row_whose_flow_is_unknown_is_tidied_and_holds_nobody_up(
+    engine: Engine,
+) -> None:
     lost, graph = Graph(), await submit(engine, "a>d")
     await put_row(engine, QUEUE, **flow_key(lost), downstream_eid=lost.flow, enqueued_at_ms=1)
     await put_row(engine, QUEUE, **group_key(graph, "d"), enqueued_at_ms=2)
     assert await engine.reconcile_sibling_cancels() == 2
     assert await rows_of(engine, QUEUE) == []
     assert await engine.drain_sibling_cancel_group(lost.flow, lost.flow) == "already_drained"
-    assert await engine.reconcile_sibling_cancel_group(lost.flow, lost.flow) == Reconciled("no_op", "not_in_set")
+    assert await engine.reconcile_sibling_cancel_group(lost.flow, lost.flow) == Reconciled(
+        "no_op", "not_in_set"
+    )

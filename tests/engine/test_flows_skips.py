@@ -36,7 +36,11 @@ async def test_a_diamond_is_skipped_once(engine: Engine) -> None:
     graph = await submit(engine, "a>b a>c b>d c>d d>e")
     await finish(engine, graph, "a")
     await finish(engine, graph, "b", "failed")
-    assert await states(engine, graph, "c d e") == {"c": "READY", "d": "ENDED(skipped)", "e": "ENDED(skipped)"}
+    assert await states(engine, graph, "c d e") == {
+        "c": "READY",
+        "d": "ENDED(skipped)",
+        "e": "ENDED(skipped)",
+    }
     await finish(engine, graph, "c")
     assert (await told(engine, graph["d"]))["DONE"] == ["skipped"]
     assert (await told(engine, graph["e"]))["DONE"] == ["skipped"]
@@ -58,7 +62,11 @@ async def test_skips_and_failures_are_counted_apart(engine: Engine) -> None:
 async def test_an_impossible_quorum_skips_the_child_and_its_grandchild(engine: Engine) -> None:
     graph = await submit(engine, "a>c b>c c>d", policies={"c": EdgePolicy.quorum(2, "let_run")})
     await finish(engine, graph, "a", "failed")
-    assert await states(engine, graph, "b c d") == {"b": "READY", "c": "ENDED(skipped)", "d": "ENDED(skipped)"}
+    assert await states(engine, graph, "b c d") == {
+        "b": "READY",
+        "c": "ENDED(skipped)",
+        "d": "ENDED(skipped)",
+    }
 
 
 async def test_a_chain_of_sixty_is_skipped_fifty_one_levels_at_once_and_the_rest_by_their_events(
@@ -68,7 +76,10 @@ async def test_a_chain_of_sixty_is_skipped_fifty_one_levels_at_once_and_the_rest
     names = [f"n{n}" for n in range(60)]
     nodes = [CreateExecutionArgs(execution_id=graph.mint(name), lane_id="n0") for name in names]
     edges = [GraphEdge(graph[f"n{n}"], graph[f"n{n + 1}"]) for n in range(59)]
-    assert isinstance(await engine.submit_flow(SubmitFlowArgs(flow_id=graph.flow, nodes=nodes, edges=edges)), FlowSubmitted)
+    assert isinstance(
+        await engine.submit_flow(SubmitFlowArgs(flow_id=graph.flow, nodes=nodes, edges=edges)),
+        FlowSubmitted,
+    )
     await finish(engine, graph, "n0", "failed")
     found = await states(engine, graph)
     assert [name for name in names if found[name] == "ENDED(skipped)"] == names[1:52]
@@ -83,12 +94,18 @@ async def test_a_chain_of_sixty_is_skipped_fifty_one_levels_at_once_and_the_rest
     assert sorted(r["outcome"] for r in done) == ["failed"] + ["skipped"] * 59
 
 
-async def test_a_child_that_was_never_claimed_has_no_attempt_to_close(engine: Engine, clock: ManualClock) -> None:
+async def test_a_child_that_was_never_claimed_has_no_attempt_to_close(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b")
     clock.advance(5)
     await finish(engine, graph, "a", "failed")
     found = await row(engine, graph["b"])
-    assert (found.terminal_at_ms, found.attempt_state, found.lease_epoch) == (clock(), "pending_first_attempt", 0)
+    assert (found.terminal_at_ms, found.attempt_state, found.lease_epoch) == (
+        clock(),
+        "pending_first_attempt",
+        0,
+    )
     assert await attempts(engine, graph["b"]) == []
     assert await told(engine, graph["b"]) == {"LEASE": [], "DONE": ["skipped"], "OPER": []}
 
@@ -116,10 +133,22 @@ async def test_the_worker_of_a_skipped_child_is_told_that_it_is_over(
     await finish(engine, graph, "a", "failed")
     found, closed = await row(engine, graph["p"]), await attempt(engine, graph["p"])
     assert await states(engine, graph, "p z") == {"p": "ENDED(skipped)", "z": "ENDED(skipped)"}
-    assert (found.attempt_state, found.lease_epoch, found.terminal_at_ms) == ("attempt_terminal", 1, clock())
-    assert (closed.attempt_state, closed.outcome, closed.terminal_at_ms) == ("ended_cancelled", "skipped", clock())
+    assert (found.attempt_state, found.lease_epoch, found.terminal_at_ms) == (
+        "attempt_terminal",
+        1,
+        clock(),
+    )
+    assert (closed.attempt_state, closed.outcome, closed.terminal_at_ms) == (
+        "ended_cancelled",
+        "skipped",
+        clock(),
+    )
     assert closed.failure_reason == "dependency_impossible"
-    assert await told(engine, graph["p"]) == {"LEASE": ["acquired", "revoked"], "DONE": ["skipped"], "OPER": []}
+    assert await told(engine, graph["p"]) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": ["skipped"],
+        "OPER": [],
+    }
     with pytest.raises(Contention) as caught:
         await call(engine, held)
     assert caught.value.kind is ContentionKind.EXECUTION_NOT_ACTIVE
@@ -161,7 +190,9 @@ async def test_an_interrupted_child_closes_its_attempt(
     assert (await told(engine, graph["p"]))["DONE"] == ["skipped"]
 
 
-async def test_a_child_between_attempts_keeps_the_attempt_it_had(engine: Engine, clock: ManualClock) -> None:
+async def test_a_child_between_attempts_keeps_the_attempt_it_had(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await empty_flow(engine, "a", "p")
     held = await hold(engine, graph, "p")
     await connect(engine, graph, "a>p")
@@ -219,7 +250,9 @@ async def test_promoting_is_refused_for_each_reason(engine: Engine) -> None:
     await refused(engine.promote_blocked_to_eligible(graph["c"]), StateKind.NOT_RUNNABLE)
 
 
-async def test_promoting_lets_go_of_what_waits_for_nothing(engine: Engine, clock: ManualClock) -> None:
+async def test_promoting_lets_go_of_what_waits_for_nothing(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b a>c", nodes={"c": {"delay_until": clock() + 100}})
     for name in "bc":
         await change_row(engine, "ff_edge_group", group_key(graph, name), running_count=0)

@@ -29,19 +29,36 @@ from .flow_helpers import Graph, counters, edge_row, finish, group_row, states, 
 from .helpers import claim, create, dump, fields, invalid, refused, row, state, worker
 
 
-async def test_a_submitted_graph_stands_as_if_built_by_hand(engine: Engine, clock: ManualClock) -> None:
+async def test_a_submitted_graph_stands_as_if_built_by_hand(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = Graph()
-    args = graph.args("a>c b>c c>d", {"c": EdgePolicy.any_of("let_run")}, {"c>d": "x"}, flow_kind="k", namespace="ns")
+    args = graph.args(
+        "a>c b>c c>d",
+        {"c": EdgePolicy.any_of("let_run")},
+        {"c>d": "x"},
+        flow_kind="k",
+        namespace="ns",
+    )
     assert await engine.submit_flow(args) == FlowSubmitted(graph.flow, 7, 4, 3)
     found = await engine.describe_flow(graph.flow)
     assert found is not None
     assert (found.flow_kind, found.namespace, found.public_flow_state) == ("k", "ns", "open")
-    assert (found.graph_revision, found.node_count, found.edge_count, found.created_at) == (7, 4, 3, clock())
+    assert (found.graph_revision, found.node_count, found.edge_count, found.created_at) == (
+        7,
+        4,
+        3,
+        clock(),
+    )
     assert await states(engine, graph) == {"a": "READY", "c": "DEPS", "b": "READY", "d": "DEPS"}
     assert await counters(engine, graph, "c") == (0, 0, 0, 2, "pending")
     assert await counters(engine, graph, "d") == (0, 0, 0, 1, "pending")
     edge = await edge_row(engine, graph, "c>d")
-    assert (edge.edge_state, edge.dep_state, edge.applied_at_ms) == ("applied", "unsatisfied", clock())
+    assert (edge.edge_state, edge.dep_state, edge.applied_at_ms) == (
+        "applied",
+        "unsatisfied",
+        clock(),
+    )
     assert {m.id for m in await engine.flow_members(graph.flow)} == set(graph.ids.values())
     assert await engine.resolve_execution_flow_id(graph["d"]) == graph.flow
 
@@ -60,7 +77,9 @@ async def test_a_graph_sent_many_times_at_once_is_written_once(engine: Engine) -
     graph = Graph()
     args = graph.args("a>b a>c")
     answers = await asyncio.gather(*(engine.submit_flow(args) for _ in range(6)))
-    assert sorted(type(a).__name__ for a in answers) == ["FlowAlreadyExists"] * 5 + ["FlowSubmitted"]
+    assert sorted(type(a).__name__ for a in answers) == ["FlowAlreadyExists"] * 5 + [
+        "FlowSubmitted"
+    ]
     assert len(await engine.flow_members(graph.flow)) == 3
 
 
@@ -74,17 +93,34 @@ def _changed(graph: Graph, **changes: Any) -> SubmitFlowArgs:
 
 BAD: dict[str, tuple[Callable[[Graph], SubmitFlowArgs], str]] = {
     "no nodes": (lambda g: _changed(g, nodes=[], edges=[]), "nodes"),
-    "too many nodes": (lambda g: _changed(g, nodes=[node(g.mint("a"))] * (MAX_GRAPH_NODES + 1)), "nodes"),
-    "too many edges": (lambda g: _changed(g, edges=[GraphEdge(g.mint("a"), g.mint("b"))] * (MAX_GRAPH_EDGES + 1)), "edges"),
-    "a node twice": (lambda g: _changed(g, nodes=[node(g.mint("a")), node(g.mint("b")), node(g.mint("a"))]), "nodes"),
+    "too many nodes": (
+        lambda g: _changed(g, nodes=[node(g.mint("a"))] * (MAX_GRAPH_NODES + 1)),
+        "nodes",
+    ),
+    "too many edges": (
+        lambda g: _changed(g, edges=[GraphEdge(g.mint("a"), g.mint("b"))] * (MAX_GRAPH_EDGES + 1)),
+        "edges",
+    ),
+    "a node twice": (
+        lambda g: _changed(g, nodes=[node(g.mint("a")), node(g.mint("b")), node(g.mint("a"))]),
+        "nodes",
+    ),
     "a node elsewhere": (
-        lambda g: _changed(g, nodes=[node(g.mint("a")), node(ExecutionId.of(g.partition ^ 1, uuid4()))]),
+        lambda g: _changed(
+            g, nodes=[node(g.mint("a")), node(ExecutionId.of(g.partition ^ 1, uuid4()))]
+        ),
         "execution partition mismatch",
     ),
-    "a node with a key of its own": (lambda g: g.args("a>b", nodes={"b": {"idempotency_key": "k"}}), "idempotency"),
+    "a node with a key of its own": (
+        lambda g: g.args("a>b", nodes={"b": {"idempotency_key": "k"}}),
+        "idempotency",
+    ),
     "a node that is wrong": (lambda g: g.args("a>b", nodes={"b": {"priority": 2**31}}), "priority"),
     "an edge to itself": (lambda g: g.args("a>b b>b"), "self_referencing_edge"),
-    "an edge to nobody": (lambda g: _changed(g, nodes=[node(g.mint("a"))]), "execution_not_in_flow"),
+    "an edge to nobody": (
+        lambda g: _changed(g, nodes=[node(g.mint("a"))]),
+        "execution_not_in_flow",
+    ),
     "an edge id twice": (
         lambda g: _changed(g, edges=[GraphEdge(g.mint("a"), g.mint("b"), edge_id=g.flow)] * 2),
         "edge id",
@@ -94,7 +130,10 @@ BAD: dict[str, tuple[Callable[[Graph], SubmitFlowArgs], str]] = {
         lambda g: _changed(g, policies={ExecutionId.of(g.partition, uuid4()): EdgePolicy.any_of()}),
         "execution_not_in_flow",
     ),
-    "a policy where nothing is waited for": (lambda g: g.args("a>b", {"a": EdgePolicy.any_of()}), "policies"),
+    "a policy where nothing is waited for": (
+        lambda g: g.args("a>b", {"a": EdgePolicy.any_of()}),
+        "policies",
+    ),
     "a quorum out of reach": (lambda g: g.args("a>b", {"b": EdgePolicy.quorum(2)}), "policies"),
     "a bad policy": (lambda g: g.args("a>b", {"b": EdgePolicy("any_of", 1, "x")}), "on_satisfied"),
     "a bad tag": (lambda g: g.args("a>b", tags={"Bad": "x"}), "invalid tag key"),
@@ -102,7 +141,9 @@ BAD: dict[str, tuple[Callable[[Graph], SubmitFlowArgs], str]] = {
 
 
 @pytest.mark.parametrize(("make", "says"), BAD.values(), ids=BAD.keys())
-async def test_a_bad_graph_writes_nothing_at_all(engine: Engine, make: Callable[[Graph], SubmitFlowArgs], says: str) -> None:
+async def test_a_bad_graph_writes_nothing_at_all(
+    engine: Engine, make: Callable[[Graph], SubmitFlowArgs], says: str
+) -> None:
     before = await dump(engine)
     with pytest.raises(EngineError, match=says):
         await engine.submit_flow(make(Graph()))
@@ -156,7 +197,9 @@ async def test_a_lane_closed_by_another_engine_takes_no_part_either(engine: Engi
 
 
 async def test_a_delayed_member_waits_for_its_time(engine: Engine, clock: ManualClock) -> None:
-    graph = await submit(engine, "a b", nodes={"a": {"delay_until": clock() + 100}, "b": {"delay_until": clock()}})
+    graph = await submit(
+        engine, "a b", nodes={"a": {"delay_until": clock() + 100}, "b": {"delay_until": clock()}}
+    )
     assert await states(engine, graph) == {"a": "DELAYED", "b": "READY"}
     clock.advance(100)
     assert await engine.promote_delayed(graph["a"])
@@ -182,13 +225,17 @@ def fan(graph: Graph, count: int) -> SubmitFlowArgs:
     """One first, one last, all others between."""
     nodes = [node(graph.mint(f"n{n}"), priority=-n) for n in range(count)]
     between = [graph[f"n{n}"] for n in range(1, count - 1)]
-    edges = [GraphEdge(graph["n0"], each) for each in between] + [GraphEdge(each, graph[f"n{count - 1}"]) for each in between]
+    edges = [GraphEdge(graph["n0"], each) for each in between] + [
+        GraphEdge(each, graph[f"n{count - 1}"]) for each in between
+    ]
     return SubmitFlowArgs(flow_id=graph.flow, nodes=nodes, edges=edges)
 
 
 async def test_a_graph_of_a_thousand_nodes_is_one_commit(engine: Engine) -> None:
     graph = Graph()
-    assert await engine.submit_flow(fan(graph, 1_000)) == FlowSubmitted(graph.flow, 2_996, 1_000, 1_996)
+    assert await engine.submit_flow(fan(graph, 1_000)) == FlowSubmitted(
+        graph.flow, 2_996, 1_000, 1_996
+    )
     members = await engine.flow_members(graph.flow)
     assert (len(members), sum(m.is_blocked for m in members)) == (1_000, 999)
     assert len(await engine.flow_edges(graph.flow)) == 1_996
@@ -213,14 +260,20 @@ async def test_a_graph_of_a_thousand_nodes_runs_to_its_end(in_sql: Engine) -> No
     assert {m.terminal_outcome for m in await in_sql.flow_members(graph.flow)} == {"success"}
 
 
-async def test_a_graph_whose_last_edge_is_wrong_leaves_no_trace_of_the_first(engine: Engine) -> None:
+async def test_a_graph_whose_last_edge_is_wrong_leaves_no_trace_of_the_first(
+    engine: Engine,
+) -> None:
     graph = Graph()
     nodes = [node(graph.mint(f"n{n}")) for n in range(50)]
     edges = [GraphEdge(graph[f"n{n}"], graph[f"n{n + 1}"]) for n in range(49)]
     before = await dump(engine)
     with pytest.raises(Conflict, match="cycle_detected"):
         await engine.submit_flow(
-            SubmitFlowArgs(flow_id=graph.flow, nodes=nodes, edges=[*edges, GraphEdge(graph["n49"], graph["n0"])])
+            SubmitFlowArgs(
+                flow_id=graph.flow,
+                nodes=nodes,
+                edges=[*edges, GraphEdge(graph["n49"], graph["n0"])],
+            )
         )
     assert await dump(engine) == before
 
@@ -228,5 +281,7 @@ async def test_a_graph_whose_last_edge_is_wrong_leaves_no_trace_of_the_first(eng
 async def test_groups_are_made_with_their_policy_and_target(engine: Engine) -> None:
     graph = await submit(engine, "a>d b>d c>d a>e", policies={"d": EdgePolicy.quorum(2, "let_run")})
     assert (await group_row(engine, graph, "d")).k_target == 2
-    assert (await group_row(engine, graph, "d")).policy == '{"kind":"quorum","k":2,"on_satisfied":"let_run"}'
+    assert (
+        await group_row(engine, graph, "d")
+    ).policy == '{"kind":"quorum","k":2,"on_satisfied":"let_run"}'
     assert (await group_row(engine, graph, "e")).k_target == 0

@@ -12,11 +12,38 @@ from flowfabric.model.lease import Handle, HandleKind
 from flowfabric.model.policy import ExecutionPolicy, TimeoutPolicy
 from flowfabric.testing import ManualClock
 
-from .flow_helpers import Graph, add, change_row, connect, crashing, empty_flow, finish, group_key, hold, states
-from .helpers import TTL_MS, attempt, attempts, claim, create, fields, forged, outbox, refused, row, state, told, worker
+from .flow_helpers import (
+    Graph,
+    add,
+    change_row,
+    connect,
+    crashing,
+    empty_flow,
+    finish,
+    group_key,
+    hold,
+    states,
+)
+from .helpers import (
+    TTL_MS,
+    attempt,
+    attempts,
+    claim,
+    create,
+    fields,
+    forged,
+    outbox,
+    refused,
+    row,
+    state,
+    told,
+    worker,
+)
 
 
-async def parent(engine: Engine, *children: str, policy: EdgePolicy | None = None) -> tuple[Graph, Handle]:
+async def parent(
+    engine: Engine, *children: str, policy: EdgePolicy | None = None
+) -> tuple[Graph, Handle]:
     """A running member that waits for nobody yet, with edges to its children."""
     graph = await empty_flow(engine, "p", *children)
     if policy is not None:
@@ -42,11 +69,23 @@ async def test_waiting_before_the_children_end(engine: Engine, clock: ManualCloc
     await engine.wait_children(held)
     found, parked = await row(engine, graph["p"]), await attempt(engine, graph["p"])
     assert await state(engine, graph["p"]) == "DEPS"
-    assert (found.attempt_state, found.interrupt_cause, found.lease_epoch) == ("attempt_interrupted", "children", 2)
+    assert (found.attempt_state, found.interrupt_cause, found.lease_epoch) == (
+        "attempt_interrupted",
+        "children",
+        2,
+    )
     assert found.blocking_detail == "waiting for child executions to complete"
-    assert (parked.attempt_state, parked.suspended_at_ms, parked.outcome) == ("suspended", clock(), None)
+    assert (parked.attempt_state, parked.suspended_at_ms, parked.outcome) == (
+        "suspended",
+        clock(),
+        None,
+    )
     assert parked.suspension_id == "waiting_children"
-    assert await told(engine, graph["p"]) == {"LEASE": ["acquired", "revoked"], "DONE": [], "OPER": []}
+    assert await told(engine, graph["p"]) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": [],
+        "OPER": [],
+    }
     assert await engine.claim("p", (), worker(2)) is None
     await finish(engine, graph, "a")
     assert await state(engine, graph["p"]) == "DEPS"
@@ -73,8 +112,14 @@ async def test_waiting_after_the_children_ended(engine: Engine) -> None:
     await finish(engine, graph, "b")
     await engine.wait_children(held)
     found = await row(engine, graph["p"])
-    assert (await state(engine, graph["p"]), found.attempt_state) == ("READY", "attempt_interrupted")
-    assert [r["event_type"] for r in await outbox(engine, "ff_lease_event", graph["p"])] == ["acquired", "revoked"]
+    assert (await state(engine, graph["p"]), found.attempt_state) == (
+        "READY",
+        "attempt_interrupted",
+    )
+    assert [r["event_type"] for r in await outbox(engine, "ff_lease_event", graph["p"])] == [
+        "acquired",
+        "revoked",
+    ]
     await engine.complete(await claimable_once(engine, graph))
 
 
@@ -96,7 +141,14 @@ async def test_waiting_for_what_is_lost_is_skipped(engine: Engine) -> None:
     """The group was decided and the process died before the parent heard of it."""
     graph, held = await parent(engine, "a")
     await add_child_of(engine, graph)
-    await change_row(engine, "ff_edge_group", group_key(graph, "p"), fail_count=1, running_count=0, group_state="impossible")
+    await change_row(
+        engine,
+        "ff_edge_group",
+        group_key(graph, "p"),
+        fail_count=1,
+        running_count=0,
+        group_state="impossible",
+    )
     await engine.wait_children(held)
     assert await states(engine, graph, "p z") == {"p": "ENDED(skipped)", "z": "ENDED(skipped)"}
     assert (await told(engine, graph["p"]))["DONE"] == ["skipped"]
@@ -108,7 +160,9 @@ async def add_child_of(engine: Engine, graph: Graph) -> None:
     await connect(engine, graph, "p>z")
 
 
-async def test_waiting_when_an_end_was_not_counted_yet_is_repaired(engine: Engine, clock: ManualClock) -> None:
+async def test_waiting_when_an_end_was_not_counted_yet_is_repaired(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph, held = await parent(engine, "a")
     with crashing(engine):
         await finish(engine, graph, "a")
@@ -145,7 +199,12 @@ async def test_a_parent_may_wait_again_for_new_children(engine: Engine) -> None:
 async def test_the_old_handle_is_fenced_off(engine: Engine) -> None:
     _, held = await parent(engine, "a")
     await engine.wait_children(held)
-    for call in (engine.complete(held), engine.renew(held), engine.fail(held, "x"), engine.wait_children(held)):
+    for call in (
+        engine.complete(held),
+        engine.renew(held),
+        engine.fail(held, "x"),
+        engine.wait_children(held),
+    ):
         await refused(call, ContentionKind.LEASE_CONFLICT)
 
 
@@ -158,7 +217,9 @@ async def test_only_the_holder_may_wait(engine: Engine, clock: ManualClock) -> N
 
 
 @pytest.mark.parametrize("spent", [0, 400])
-async def test_the_rest_of_an_attempts_time_is_kept(engine: Engine, clock: ManualClock, spent: int) -> None:
+async def test_the_rest_of_an_attempts_time_is_kept(
+    engine: Engine, clock: ManualClock, spent: int
+) -> None:
     graph = await empty_flow(engine, "a")
     policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=1_000))
     ident: ExecutionId = graph.mint("p")

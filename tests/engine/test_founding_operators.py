@@ -30,7 +30,9 @@ from flowfabric.testing import ManualClock
 from .helpers import attempt, fields, invalid, lease_label, refused, row, told
 
 
-def create_args(ident: ExecutionId, lane: str, clock: ManualClock, **more: Any) -> CreateExecutionArgs:
+def create_args(
+    ident: ExecutionId, lane: str, clock: ManualClock, **more: Any
+) -> CreateExecutionArgs:
     return CreateExecutionArgs(
         execution_id=ident,
         namespace="default",
@@ -74,7 +76,9 @@ async def sql(b: Engine, text: str, *params: Any) -> list[tuple[Any, ...]]:
     store: Any = b.store
     if b.backend_label == "postgres":
         return await store.execute_for_test(re.sub(r"\?(\d)", r"$\1", text), params)
-    return await store.execute_for_test(text, [p.bytes if isinstance(p, UUID) else p for p in params])
+    return await store.execute_for_test(
+        text, [p.bytes if isinstance(p, UUID) else p for p in params]
+    )
 
 
 async def count_outbox(b: Engine, table: str, ident: UUID) -> int:
@@ -101,14 +105,22 @@ async def test_cancel_execution_happy_path_in_sql(in_sql: Engine, clock: ManualC
 
 async def test_cancel_execution_happy_path(engine: Engine, clock: ManualClock) -> None:
     ident, _ = await create_and_claim(engine, clock)
-    assert (await engine.cancel_execution(cancel_args(ident, clock))).public_state is PublicState.CANCELLED
+    assert (
+        await engine.cancel_execution(cancel_args(ident, clock))
+    ).public_state is PublicState.CANCELLED
     info = await engine.read_execution_info(ident)
     assert info is not None and info.state_vector.lifecycle_phase == "terminal"
     assert (await row(engine, ident)).lifecycle_phase == "cancelled"
-    assert await told(engine, ident) == {"LEASE": ["acquired", "revoked"], "DONE": ["cancelled"], "OPER": []}
+    assert await told(engine, ident) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": ["cancelled"],
+        "OPER": [],
+    }
 
 
-async def test_cancel_execution_is_idempotent_when_already_cancelled(engine: Engine, clock: ManualClock) -> None:
+async def test_cancel_execution_is_idempotent_when_already_cancelled(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await create_and_claim(engine, clock)
     args = cancel_args(ident, clock, reason="first")
     await engine.cancel_execution(args)
@@ -118,22 +130,32 @@ async def test_cancel_execution_is_idempotent_when_already_cancelled(engine: Eng
     assert (await told(engine, ident))["LEASE"] == ["acquired", "revoked"]
 
 
-async def test_cancel_execution_needs_a_fence_when_not_an_operator_override(engine: Engine, clock: ManualClock) -> None:
+async def test_cancel_execution_needs_a_fence_when_not_an_operator_override(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await create_and_claim(engine, clock)
-    error = await invalid(engine.cancel_execution(cancel_args(ident, clock, source="lease_holder")), "lease_epoch")
+    error = await invalid(
+        engine.cancel_execution(cancel_args(ident, clock, source="lease_holder")), "lease_epoch"
+    )
     assert error.kind is ValidationKind.INVALID_INPUT
 
 
-async def test_cancel_execution_with_a_stale_epoch_is_rejected(engine: Engine, clock: ManualClock) -> None:
+async def test_cancel_execution_with_a_stale_epoch_is_rejected(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await create_and_claim(engine, clock)
     args = cancel_args(ident, clock, source="lease_holder", lease_epoch=999_999)
     await refused(engine.cancel_execution(args), StateKind.STALE_LEASE)
 
 
-async def test_cancel_execution_with_the_true_epoch_is_accepted(engine: Engine, clock: ManualClock) -> None:
+async def test_cancel_execution_with_the_true_epoch_is_accepted(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await create_and_claim(engine, clock)
     held = fields(handle)
-    args = cancel_args(ident, clock, source="lease_holder", lease_epoch=held.lease_epoch, lease_id=held.lease_id)
+    args = cancel_args(
+        ident, clock, source="lease_holder", lease_epoch=held.lease_epoch, lease_id=held.lease_id
+    )
     assert await engine.cancel_execution(args) == Cancelled(ident)
 
 
@@ -161,13 +183,17 @@ async def test_revoke_lease_happy_path(engine: Engine, clock: ManualClock) -> No
     assert await told(engine, ident) == {"LEASE": ["acquired", "revoked"], "DONE": [], "OPER": []}
 
 
-async def test_revoke_lease_without_an_active_lease_is_already_satisfied(engine: Engine, clock: ManualClock) -> None:
+async def test_revoke_lease_without_an_active_lease_is_already_satisfied(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await create_runnable(engine, clock)
     args = RevokeLeaseArgs(execution_id=ident, worker_instance_id="w1-i1", reason="no lease")
     assert await engine.revoke_lease(args) == AlreadySatisfied("no_active_lease")
 
 
-async def test_revoke_lease_of_a_different_worker_is_already_satisfied(engine: Engine, clock: ManualClock) -> None:
+async def test_revoke_lease_of_a_different_worker_is_already_satisfied(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await create_and_claim(engine, clock)
     args = RevokeLeaseArgs(execution_id=ident, worker_instance_id="w2-i1", reason="wrong worker")
     assert await engine.revoke_lease(args) == AlreadySatisfied("different_worker_instance_id")
@@ -179,7 +205,9 @@ async def test_revoke_lease_of_a_different_worker_is_already_satisfied(engine: E
 
 async def test_change_priority_happy_path_in_sql(in_sql: Engine, clock: ManualClock) -> None:
     ident, _ = await create_runnable(in_sql, clock)
-    args = ChangePriorityArgs(execution_id=ident, new_priority=42, lane_id="lane-ignored-on-sqlite", now=clock())
+    args = ChangePriorityArgs(
+        execution_id=ident, new_priority=42, lane_id="lane-ignored-on-sqlite", now=clock()
+    )
     assert await in_sql.change_priority(args) == Changed(ident)
     text = "SELECT priority FROM ff_exec_core WHERE partition_key=0 AND execution_id=?1"
     assert await sql(in_sql, text, ident.uuid) == [(42,)]
@@ -188,12 +216,16 @@ async def test_change_priority_happy_path_in_sql(in_sql: Engine, clock: ManualCl
 
 async def test_change_priority_happy_path(engine: Engine, clock: ManualClock) -> None:
     ident, _ = await create_runnable(engine, clock)
-    await engine.change_priority(ChangePriorityArgs(execution_id=ident, new_priority=42, lane_id="ignored", now=clock()))
+    await engine.change_priority(
+        ChangePriorityArgs(execution_id=ident, new_priority=42, lane_id="ignored", now=clock())
+    )
     assert (await row(engine, ident)).priority == 42
     assert (await told(engine, ident))["OPER"] == ["priority_changed"]
 
 
-async def test_change_priority_of_an_ineligible_execution_is_not_eligible(engine: Engine, clock: ManualClock) -> None:
+async def test_change_priority_of_an_ineligible_execution_is_not_eligible(
+    engine: Engine, clock: ManualClock
+) -> None:
     """The founding default was unclaimable; ours is claimable at once, so a delayed execution stands for it."""
     ident, lane = await create_runnable(engine, clock, delay_until=clock() + 60_000)
     args = ChangePriorityArgs(execution_id=ident, new_priority=10, lane_id=lane, now=clock())
@@ -201,7 +233,9 @@ async def test_change_priority_of_an_ineligible_execution_is_not_eligible(engine
     assert (await row(engine, ident)).priority == 0
 
 
-async def test_change_priority_of_a_claimed_execution_is_not_eligible(engine: Engine, clock: ManualClock) -> None:
+async def test_change_priority_of_a_claimed_execution_is_not_eligible(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await create_and_claim(engine, clock)
     args = ChangePriorityArgs(execution_id=ident, new_priority=10)
     await refused(engine.change_priority(args), ContentionKind.EXECUTION_NOT_ELIGIBLE)
@@ -213,7 +247,9 @@ async def test_change_priority_of_a_claimed_execution_is_not_eligible(engine: En
 async def test_replay_execution_normal_branch_in_sql(in_sql: Engine, clock: ManualClock) -> None:
     ident = await create_complete_terminal(in_sql, clock)
     assert await read_lifecycle_phase(in_sql, ident.uuid) == "terminal"
-    assert await in_sql.replay_execution(ReplayExecutionArgs(execution_id=ident, now=clock())) == Replayed(PublicState.WAITING)
+    assert await in_sql.replay_execution(
+        ReplayExecutionArgs(execution_id=ident, now=clock())
+    ) == Replayed(PublicState.WAITING)
     assert await read_lifecycle_phase(in_sql, ident.uuid) == "runnable"
     text = "SELECT raw_fields FROM ff_exec_core WHERE partition_key=0 AND execution_id=?1"
     assert json.loads((await sql(in_sql, text, ident.uuid))[0][0])["replay_count"] == 1
@@ -222,18 +258,31 @@ async def test_replay_execution_normal_branch_in_sql(in_sql: Engine, clock: Manu
 
 async def test_replay_execution_normal_branch(engine: Engine, clock: ManualClock) -> None:
     ident = await create_complete_terminal(engine, clock)
-    assert await engine.replay_execution(ReplayExecutionArgs(execution_id=ident)) == Replayed(PublicState.WAITING)
+    assert await engine.replay_execution(ReplayExecutionArgs(execution_id=ident)) == Replayed(
+        PublicState.WAITING
+    )
     after = await row(engine, ident)
     assert (after.replay_count, json.loads(after.raw_fields)["replay_count"]) == (1, 1)
     assert (await told(engine, ident))["OPER"] == ["replayed"]
 
 
-async def test_replay_of_a_skipped_flow_member_resets_its_edge_group_counters(in_sql: Engine, clock: ManualClock) -> None:
+async def test_replay_of_a_skipped_flow_member_resets_its_edge_group_counters(
+    in_sql: Engine, clock: ManualClock
+) -> None:
     ident = await create_complete_terminal(in_sql, clock)
     flow, edge, upstream, neighbour = uuid4(), uuid4(), uuid4(), uuid4()
     me = ident.uuid
-    await sql(in_sql, "UPDATE ff_exec_core SET flow_id=?1 WHERE partition_key=0 AND execution_id=?2", flow, me)
-    await sql(in_sql, "UPDATE ff_attempt SET outcome='skipped' WHERE partition_key=0 AND execution_id=?1", me)
+    await sql(
+        in_sql,
+        "UPDATE ff_exec_core SET flow_id=?1 WHERE partition_key=0 AND execution_id=?2",
+        flow,
+        me,
+    )
+    await sql(
+        in_sql,
+        "UPDATE ff_attempt SET outcome='skipped' WHERE partition_key=0 AND execution_id=?1",
+        me,
+    )
     await sql(
         in_sql,
         "INSERT INTO ff_edge (partition_key, flow_id, edge_id, upstream_eid, downstream_eid, policy, policy_version) "
@@ -259,32 +308,52 @@ async def test_replay_of_a_skipped_flow_member_resets_its_edge_group_counters(in
     )
     assert await sql(in_sql, counters, flow, me) == [(3, 0, 0, 0)]
     assert await sql(in_sql, counters, flow, neighbour) == [(3, 5, 7, 2)]
-    details = "SELECT details FROM ff_operator_event WHERE execution_id=?1 AND event_type='replayed'"
+    details = (
+        "SELECT details FROM ff_operator_event WHERE execution_id=?1 AND event_type='replayed'"
+    )
     found = await sql(in_sql, details, str(ident.uuid))
     assert json.loads(found[0][0]) == {"branch": "skipped_flow_member", "groups_reset": 1}
     after = await row(in_sql, ident)
-    assert (after.eligibility_state, after.attempt_state) == ("eligible_now", "pending_replay_attempt"), "nothing is waited for"
+    assert (after.eligibility_state, after.attempt_state) == (
+        "eligible_now",
+        "pending_replay_attempt",
+    ), "nothing is waited for"
 
 
-async def test_replay_of_a_skipped_execution_outside_a_flow_is_a_normal_one(in_sql: Engine, clock: ManualClock) -> None:
+async def test_replay_of_a_skipped_execution_outside_a_flow_is_a_normal_one(
+    in_sql: Engine, clock: ManualClock
+) -> None:
     ident = await create_complete_terminal(in_sql, clock)
     await sql(in_sql, "UPDATE ff_attempt SET outcome='skipped' WHERE execution_id=?1", ident.uuid)
-    assert await in_sql.replay_execution(ReplayExecutionArgs(execution_id=ident)) == Replayed(PublicState.WAITING)
+    assert await in_sql.replay_execution(ReplayExecutionArgs(execution_id=ident)) == Replayed(
+        PublicState.WAITING
+    )
 
 
-async def test_replay_of_a_live_execution_is_not_terminal(engine: Engine, clock: ManualClock) -> None:
+async def test_replay_of_a_live_execution_is_not_terminal(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await create_runnable(engine, clock)
-    await refused(engine.replay_execution(ReplayExecutionArgs(execution_id=ident)), StateKind.EXECUTION_NOT_TERMINAL)
+    await refused(
+        engine.replay_execution(ReplayExecutionArgs(execution_id=ident)),
+        StateKind.EXECUTION_NOT_TERMINAL,
+    )
 
 
 # ---- concurrency
 
 
 @pytest.mark.parametrize("callers", [2, 8])
-async def test_concurrent_cancels_all_succeed_and_one_writes(engine: Engine, clock: ManualClock, callers: int) -> None:
+async def test_concurrent_cancels_all_succeed_and_one_writes(
+    engine: Engine, clock: ManualClock, callers: int
+) -> None:
     ident, _ = await create_and_claim(engine, clock)
     args = cancel_args(ident, clock, reason="concurrent")
     results = await asyncio.gather(*(engine.cancel_execution(args) for _ in range(callers)))
     assert results == [Cancelled(ident)] * callers
-    assert await told(engine, ident) == {"LEASE": ["acquired", "revoked"], "DONE": ["cancelled"], "OPER": []}
+    assert await told(engine, ident) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": ["cancelled"],
+        "OPER": [],
+    }
     assert (await row(engine, ident)).lease_epoch == 2

@@ -39,7 +39,9 @@ class Looks:
                 await asyncio.sleep(0)
 
 
-async def test_many_who_ask_at_once_look_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_who_ask_at_once_look_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looks = Looks(engine, monkeypatch)
     asking = [asyncio.ensure_future(engine._attachments.gates(LANE, "default")) for _ in range(16)]
     await looks.begun(1)

@@ -136,7 +136,15 @@ async def test_a_long_life_reads_like_a_story(engine: Engine, clock: ManualClock
     assert told[16]["reason"] == "flaky network"
     assert told[18] == {"outcome": "failed"}, "a replay forgets why it had ended"
     assert (told[20]["outcome"], told[20]["reason"]) == ("cancelled", "enough")
-    assert [e.attempt_index for e in found if e.what in ("claimed", "retried")] == [0, 0, 0, 0, 0, 0, 1]
+    assert [e.attempt_index for e in found if e.what in ("claimed", "retried")] == [
+        0,
+        0,
+        0,
+        0,
+        0,
+        0,
+        1,
+    ]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5, 20])
@@ -145,7 +153,9 @@ async def test_any_page_size_tells_the_same(engine: Engine, clock: ManualClock, 
     assert await whole(engine, ident, limit) == await whole(engine, ident)
 
 
-async def test_it_goes_on_where_it_was_when_more_has_happened(engine: Engine, clock: ManualClock) -> None:
+async def test_it_goes_on_where_it_was_when_more_has_happened(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     page = await engine.history(ident, 1)
     assert words(page.items) == ["created"]
@@ -183,7 +193,9 @@ async def test_many_renewals_are_one_entry_and_are_read_a_page_at_a_time(
     assert most == 10
 
 
-async def test_a_page_reads_no_further_than_it_must(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_page_reads_no_further_than_it_must(
+    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(history, "AT_ONCE", 5)
     ident = await create(engine)
     for priority in range(1, 30):
@@ -218,12 +230,16 @@ async def test_a_flow_is_told_with_its_members(engine: Engine, clock: ManualCloc
     clock.advance(1)
     held = await hold(engine, graph, "c")
     clock.advance(1)
-    await engine.cancel_flow_header(CancelFlowArgs(flow_id=graph.flow, reason="enough", cancellation_policy="cancel_all"))
+    await engine.cancel_flow_header(
+        CancelFlowArgs(flow_id=graph.flow, reason="enough", cancellation_policy="cancel_all")
+    )
     found = await whole(engine, graph.flow)
     assert held
     assert words(found)[:4] == ["flow_created", "created", "created", "created"]
     names = {graph[name]: name for name in "abc"}
-    told = [(e.what.value, names.get(e.execution_id) if e.execution_id else None) for e in found[4:]]
+    told = [
+        (e.what.value, names.get(e.execution_id) if e.execution_id else None) for e in found[4:]
+    ]
     assert told == [
         ("claimed", "a"),
         ("ended", "a"),
@@ -246,7 +262,9 @@ async def test_a_member_of_a_flow_can_be_told_alone(engine: Engine, clock: Manua
     clock.advance(1)
     await finish(engine, graph, "a", "failed")
     assert words(await whole(engine, graph["a"])) == ["created", "claimed", "ended"]
-    assert [(e.what, e.details["outcome"]) for e in (await whole(engine, graph["b"]))[1:]] == [("ended", "skipped")]
+    assert [(e.what, e.details["outcome"]) for e in (await whole(engine, graph["b"]))[1:]] == [
+        ("ended", "skipped")
+    ]
 
 
 async def test_a_large_flow_is_read_in_bounded_pieces(
@@ -294,7 +312,10 @@ async def test_bad_arguments_are_named(engine: Engine, clock: ManualClock) -> No
     other, _ = await running(engine)
     cursor = (await engine.history(ident, 2)).next_cursor
     for bad in ("", "nonsense", "e30", cursor[:-3], 5, b"x", cursor + "é"):
-        await invalid(engine.history(ident, 2, bad), "after: the next_cursor of an earlier page of this history")
+        await invalid(
+            engine.history(ident, 2, bad),
+            "after: the next_cursor of an earlier page of this history",
+        )
     await invalid(engine.history(other, 2, cursor), "after: ")
     await invalid(engine.history("nonsense"), "subject: a UUID")
     await invalid(engine.history("{fp:x}:y"), "execution_id")
@@ -332,6 +353,17 @@ async def test_who_let_it_go_on_is_told(engine: Engine, clock: ManualClock) -> N
     clock.advance(5)
     await engine.expire_suspension(ident)
     found = await whole(engine, ident)
-    assert words(found) == ["created", "claimed", "suspended", "resumed", "claimed", "suspended", "resumed"]
-    assert [e.details for e in found if e.what == "resumed"] == [{"by": "operator"}, {"by": "timeout"}]
+    assert words(found) == [
+        "created",
+        "claimed",
+        "suspended",
+        "resumed",
+        "claimed",
+        "suspended",
+        "resumed",
+    ]
+    assert [e.details for e in found if e.what == "resumed"] == [
+        {"by": "operator"},
+        {"by": "timeout"},
+    ]
     assert [e.details.get("until_ms") for e in found if e.what == "suspended"] == [None, clock()]

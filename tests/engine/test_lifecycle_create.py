@@ -10,11 +10,30 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ValidationKind
 from flowfabric.model.execution import Created, CreateExecutionArgs, Duplicate, ReplayExecutionArgs
-from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, RoutingRequirements, StreamPolicy, TimeoutPolicy
+from flowfabric.model.policy import (
+    ExecutionPolicy,
+    RetryPolicy,
+    RoutingRequirements,
+    StreamPolicy,
+    TimeoutPolicy,
+)
 from flowfabric.model.state import PublicState
 from flowfabric.testing import ManualClock
 
-from .helpers import claim, completed, create, dump, fields, invalid, new_id, row, state, stored, told, two_stores
+from .helpers import (
+    claim,
+    completed,
+    create,
+    dump,
+    fields,
+    invalid,
+    new_id,
+    row,
+    state,
+    stored,
+    told,
+    two_stores,
+)
 
 DAY_MS = 86_400_000
 
@@ -31,16 +50,31 @@ async def test_a_plain_create_is_ready_and_silent(engine: Engine, clock: ManualC
     assert await engine.create_execution(said) == Created(said.execution_id, PublicState.WAITING)
     found = await row(engine, said.execution_id)
     assert await state(engine, said.execution_id) == "READY"
-    assert (found.namespace, found.lane_id, found.execution_kind, found.payload) == ("ns", "fast", "mail", b"\x00\xff")
-    assert (found.payload_encoding, found.creator_identity, found.instance_tag) == ("raw", "me", "blue")
-    assert (found.attempt_state, found.attempt_index, found.total_attempt_count) == ("pending_first_attempt", 0, 0)
+    assert (found.namespace, found.lane_id, found.execution_kind, found.payload) == (
+        "ns",
+        "fast",
+        "mail",
+        b"\x00\xff",
+    )
+    assert (found.payload_encoding, found.creator_identity, found.instance_tag) == (
+        "raw",
+        "me",
+        "blue",
+    )
+    assert (found.attempt_state, found.attempt_index, found.total_attempt_count) == (
+        "pending_first_attempt",
+        0,
+        0,
+    )
     assert (found.lease_epoch, found.priority, found.blocking_detail) == (0, 7, "")
     assert found.created_at_ms == found.last_transition_at == found.last_mutation_at == clock()
     assert (found.started_at_ms, found.deadline_at_ms, found.delay_until_ms) == (None, None, None)
     assert await told(engine, said.execution_id) == {"LEASE": [], "DONE": [], "OPER": []}
 
 
-@pytest.mark.parametrize(("asked", "kept"), [(-5, 0), (0, 0), (9_000, 9_000), (10_000, 9_000), (-(2**31), 0)])
+@pytest.mark.parametrize(
+    ("asked", "kept"), [(-5, 0), (0, 0), (9_000, 9_000), (10_000, 9_000), (-(2**31), 0)]
+)
 async def test_priority_is_clamped(engine: Engine, asked: int, kept: int) -> None:
     assert (await row(engine, await create(engine, priority=asked))).priority == kept
 
@@ -54,26 +88,37 @@ async def test_a_create_is_delayed_only_when_its_time_lies_ahead(
     assert await state(engine, ident) == shown
     found = await row(engine, ident)
     if shown == "DELAYED":
-        assert (found.blocking_reason, found.blocking_detail) == ("waiting_for_delay", f"delayed until {at}")
+        assert (found.blocking_reason, found.blocking_detail) == (
+            "waiting_for_delay",
+            f"delayed until {at}",
+        )
         assert found.delay_until_ms == at
     else:
         assert found.delay_until_ms is None
 
 
-async def test_delay_is_decided_on_the_engines_clock_and_recorded_at_the_callers(engine: Engine, clock: ManualClock) -> None:
+async def test_delay_is_decided_on_the_engines_clock_and_recorded_at_the_callers(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await create(engine, delay_until=clock() + 10, now=clock() + 1_000)
     found = await row(engine, ident)
     assert await state(engine, ident) == "DELAYED"
     assert found.created_at_ms == clock() + 1_000
 
 
-async def test_the_policys_delay_counts_when_none_is_given(engine: Engine, clock: ManualClock) -> None:
+async def test_the_policys_delay_counts_when_none_is_given(
+    engine: Engine, clock: ManualClock
+) -> None:
     policy = ExecutionPolicy(delay_until=clock() + 50)
     assert (await row(engine, await create(engine, policy=policy))).delay_until_ms == clock() + 50
-    assert (await row(engine, await create(engine, policy=policy, delay_until=clock() + 9))).delay_until_ms == clock() + 9
+    assert (
+        await row(engine, await create(engine, policy=policy, delay_until=clock() + 9))
+    ).delay_until_ms == clock() + 9
 
 
-async def test_the_deadline_comes_from_the_argument_else_from_the_policy(engine: Engine, clock: ManualClock) -> None:
+async def test_the_deadline_comes_from_the_argument_else_from_the_policy(
+    engine: Engine, clock: ManualClock
+) -> None:
     policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(execution_deadline_ms=1_000))
     by_policy = await row(engine, await create(engine, policy=policy))
     assert (by_policy.deadline_at_ms, by_policy.deadline_origin) == (clock() + 1_000, "policy")
@@ -104,8 +149,13 @@ async def test_the_policy_is_frozen_into_the_row(engine: Engine) -> None:
     ],
     ids=["mapping", "text", "typed"],
 )
-async def test_required_capabilities_are_stored_sorted_and_once(engine: Engine, policy: Any) -> None:
-    assert (await row(engine, await create(engine, policy=policy))).required_capabilities == ("a", "b")
+async def test_required_capabilities_are_stored_sorted_and_once(
+    engine: Engine, policy: Any
+) -> None:
+    assert (await row(engine, await create(engine, policy=policy))).required_capabilities == (
+        "a",
+        "b",
+    )
 
 
 @two_stores
@@ -143,7 +193,9 @@ async def test_a_bad_policy_is_named_and_nothing_is_written(
 
 async def test_the_same_id_again_is_a_duplicate_and_nothing_is_compared(engine: Engine) -> None:
     ident = await create(engine, lane_id="one")
-    again = await engine.create_execution(args(execution_id=ident, lane_id="two", input_payload=b"other"))
+    again = await engine.create_execution(
+        args(execution_id=ident, lane_id="two", input_payload=b"other")
+    )
     assert again == Duplicate(ident)
     assert (await row(engine, ident)).lane_id == "one"
 
@@ -183,7 +235,9 @@ async def test_an_empty_key_is_no_key(engine: Engine) -> None:
 
 
 async def test_concurrent_creates_with_one_key_make_one_execution(engine: Engine) -> None:
-    answers = await asyncio.gather(*(engine.create_execution(args(idempotency_key="k")) for _ in range(8)))
+    answers = await asyncio.gather(
+        *(engine.create_execution(args(idempotency_key="k")) for _ in range(8))
+    )
     made = [a for a in answers if isinstance(a, Created)]
     assert len(made) == 1
     assert {a.execution_id for a in answers} == {made[0].execution_id}
@@ -198,14 +252,18 @@ async def test_a_key_past_its_time_is_taken_again_once_its_execution_is_gone(
     first, _ = await completed(engine, idempotency_key="k", policy=policy)
     assert await engine.trim_retention("default", 0) == 1
     clock.advance(lasts_ms - 1)
-    assert await engine.create_execution(args(idempotency_key="k", policy=policy)) == Duplicate(first)
+    assert await engine.create_execution(args(idempotency_key="k", policy=policy)) == Duplicate(
+        first
+    )
     clock.advance(1)
     second = await create(engine, idempotency_key="k", policy=policy)
     assert await engine.create_execution(args(idempotency_key="k")) == Duplicate(second)
 
 
 @pytest.mark.meets("retention", "replay")
-async def test_a_key_holds_as_long_as_its_execution_is_kept(engine: Engine, clock: ManualClock) -> None:
+async def test_a_key_holds_as_long_as_its_execution_is_kept(
+    engine: Engine, clock: ManualClock
+) -> None:
     first, _ = await completed(engine, idempotency_key="k")
     clock.advance(DAY_MS - 1)
     await engine.replay_execution(ReplayExecutionArgs(execution_id=first))
@@ -225,16 +283,24 @@ async def test_a_key_holds_as_long_as_its_execution_is_kept(engine: Engine, cloc
 async def test_the_holder_of_a_key_tells_its_digest_to_those_who_have_one(engine: Engine) -> None:
     first = await create(engine, idempotency_key="k", key_digest="d1")
     for mine, theirs in (("d1", "d1"), ("d2", "d1"), (None, None)):
-        assert await engine.create_execution(args(idempotency_key="k", key_digest=mine)) == Duplicate(first, theirs)
+        assert await engine.create_execution(
+            args(idempotency_key="k", key_digest=mine)
+        ) == Duplicate(first, theirs)
     plain = await create(engine, idempotency_key="plain")
-    assert await engine.create_execution(args(idempotency_key="plain", key_digest="d1")) == Duplicate(plain, None)
+    assert await engine.create_execution(
+        args(idempotency_key="plain", key_digest="d1")
+    ) == Duplicate(plain, None)
 
 
-async def test_an_outdated_key_is_taken_once_by_racing_creates(engine: Engine, clock: ManualClock) -> None:
+async def test_an_outdated_key_is_taken_once_by_racing_creates(
+    engine: Engine, clock: ManualClock
+) -> None:
     await completed(engine, idempotency_key="k")
     await engine.trim_retention("default", 0)
     clock.advance(DAY_MS)
-    answers = await asyncio.gather(*(engine.create_execution(args(idempotency_key="k")) for _ in range(4)))
+    answers = await asyncio.gather(
+        *(engine.create_execution(args(idempotency_key="k")) for _ in range(4))
+    )
     assert sum(isinstance(a, Created) for a in answers) == 1
     assert len({a.execution_id for a in answers}) == 1
 
@@ -249,14 +315,23 @@ async def test_a_key_outlives_its_execution(engine: Engine, clock: ManualClock) 
 
 async def test_a_refused_create_takes_no_key(engine: Engine) -> None:
     ident = await create(engine)
-    assert await engine.create_execution(args(execution_id=ident, idempotency_key="k")) == Duplicate(ident)
+    assert await engine.create_execution(
+        args(execution_id=ident, idempotency_key="k")
+    ) == Duplicate(ident)
     await create(engine, idempotency_key="k")
 
 
 @pytest.mark.meets("retention", "second_tenant")
-async def test_keys_past_their_time_are_forgotten_and_others_kept(engine: Engine, clock: ManualClock) -> None:
+async def test_keys_past_their_time_are_forgotten_and_others_kept(
+    engine: Engine, clock: ManualClock
+) -> None:
     for namespace in ("a", "b"):
-        await completed(engine, namespace=namespace, idempotency_key="short", policy=ExecutionPolicy(dedup_window_ms=10))
+        await completed(
+            engine,
+            namespace=namespace,
+            idempotency_key="short",
+            policy=ExecutionPolicy(dedup_window_ms=10),
+        )
         if namespace == "a":
             await engine.trim_retention("default", 0)
     await create(engine, idempotency_key="long")
@@ -315,7 +390,10 @@ async def test_of_two_with_one_name_in_a_bulk_the_first_gets_it_however_slow(
 
     monkeypatch.setattr(engine, "create_execution", slowest_first)
     answers = await engine.create_executions([first, second])
-    assert answers == [Created(first.execution_id, PublicState.WAITING), Duplicate(first.execution_id)]
+    assert answers == [
+        Created(first.execution_id, PublicState.WAITING),
+        Duplicate(first.execution_id),
+    ]
 
 
 async def test_an_empty_bulk_create_does_nothing(engine: Engine) -> None:
@@ -324,9 +402,13 @@ async def test_an_empty_bulk_create_does_nothing(engine: Engine) -> None:
     assert await dump(engine) == before
 
 
-async def test_one_invalid_create_spoils_the_bulk_before_anything_is_written(engine: Engine) -> None:
+async def test_one_invalid_create_spoils_the_bulk_before_anything_is_written(
+    engine: Engine,
+) -> None:
     before = await dump(engine)
-    await invalid(engine.create_executions([args(), args(idempotency_key="k"), args(lane_id="")]), "lane_id")
+    await invalid(
+        engine.create_executions([args(), args(idempotency_key="k"), args(lane_id="")]), "lane_id"
+    )
     assert await dump(engine) == before
 
 

@@ -25,7 +25,20 @@ from flowfabric.model.policy import ExecutionPolicy
 from flowfabric.model.state import ExpirePhase
 from flowfabric.testing import ManualClock
 
-from .helpers import GRACE_MS, LANE, TTL_MS, claim, create, fields, grant_args, outbox, row, told, two_stores, worker
+from .helpers import (
+    GRACE_MS,
+    LANE,
+    TTL_MS,
+    claim,
+    create,
+    fields,
+    grant_args,
+    outbox,
+    row,
+    told,
+    two_stores,
+    worker,
+)
 
 TENANT = "tenant"
 
@@ -75,7 +88,10 @@ class Case:
 
     async def expire(self) -> None:
         at = self.clock() + 10**9
-        assert await self.engine.expire_execution(self.ident, ExpirePhase.EXECUTION_DEADLINE, now=at) is not None
+        assert (
+            await self.engine.expire_execution(self.ident, ExpirePhase.EXECUTION_DEADLINE, now=at)
+            is not None
+        )
 
     async def replay(self) -> None:
         await self.engine.replay_execution(ReplayExecutionArgs(execution_id=self.ident))
@@ -95,25 +111,37 @@ class Case:
         await self.engine.issue_reclaim_grant(grant_args(self.ident))
 
     async def claim_execution(self) -> None:
-        args = ClaimExecutionArgs(execution_id=self.ident, worker_id="w1", worker_instance_id="i", lease_ttl_ms=9)
+        args = ClaimExecutionArgs(
+            execution_id=self.ident, worker_id="w1", worker_instance_id="i", lease_ttl_ms=9
+        )
         await self.engine.claim_execution(args)
 
     async def claim_resumed(self) -> None:
-        args = ClaimResumedArgs(execution_id=self.ident, worker_id="w1", worker_instance_id="i", lease_ttl_ms=9)
+        args = ClaimResumedArgs(
+            execution_id=self.ident, worker_id="w1", worker_instance_id="i", lease_ttl_ms=9
+        )
         await self.engine.claim_resumed_execution(args)
 
     async def resume_grant(self) -> None:
         grant = ResumeGrant(self.ident, "{fp:0}", "k", self.clock() + 9, LANE)
-        assert await self.engine.claim_from_resume_grant(ResumeToken(grant, "w1", "i", 9)) is not None
+        assert (
+            await self.engine.claim_from_resume_grant(ResumeToken(grant, "w1", "i", 9)) is not None
+        )
 
     async def reclaim(self, cap: int | None = None) -> None:
         args = ReclaimExecutionArgs(
-            execution_id=self.ident, worker_id="w1", worker_instance_id="i", lease_ttl_ms=9, max_reclaim_count=cap
+            execution_id=self.ident,
+            worker_id="w1",
+            worker_instance_id="i",
+            lease_ttl_ms=9,
+            max_reclaim_count=cap,
         )
         await self.engine.reclaim_execution(args)
 
     async def turn_over(self) -> None:
-        assert await self.engine.complete_and_claim([(self.held, None)], "nothing", (), worker(), 1) == ([None], [])
+        assert await self.engine.complete_and_claim(
+            [(self.held, None)], "nothing", (), worker(), 1
+        ) == ([None], [])
 
     async def nothing(self) -> None:
         pass
@@ -177,7 +205,9 @@ async def _late(case: Case) -> None:
 
 
 @two_stores
-@pytest.mark.parametrize(("prepare", "act", "lease", "done", "oper"), [m[1:] for m in MATRIX], ids=[m[0] for m in MATRIX])
+@pytest.mark.parametrize(
+    ("prepare", "act", "lease", "done", "oper"), [m[1:] for m in MATRIX], ids=[m[0] for m in MATRIX]
+)
 async def test_an_operation_writes_exactly_its_events(
     engine: Engine, clock: ManualClock, prepare: Step, act: Step, lease: str, done: str, oper: str
 ) -> None:
@@ -196,7 +226,9 @@ async def test_an_operation_writes_exactly_its_events(
             assert (event["namespace"], event["instance_tag"]) == (TENANT, "blue")
 
 
-async def test_every_lease_event_names_the_lease_and_the_worker(engine: Engine, clock: ManualClock) -> None:
+async def test_every_lease_event_names_the_lease_and_the_worker(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await create(engine)
     handle = await claim(engine)
     await engine.renew(handle)
@@ -206,7 +238,9 @@ async def test_every_lease_event_names_the_lease_and_the_worker(engine: Engine, 
     clock.advance(TTL_MS)
     await engine.mark_lease_expired_if_due(ident)
     events = await outbox(engine, "ff_lease_event", ident)
-    leases: list[tuple[str, UUID, str]] = [(e["event_type"], e["lease_id"], e["worker_instance_id"]) for e in events]
+    leases: list[tuple[str, UUID, str]] = [
+        (e["event_type"], e["lease_id"], e["worker_instance_id"]) for e in events
+    ]
     one, two = fields(handle).lease_id, fields(second).lease_id
     assert leases == [
         ("acquired", one, "w1-i1"),
@@ -222,11 +256,18 @@ async def test_a_changed_instance_tag_is_on_the_events_that_follow(engine: Engin
     handle = await claim(engine)
     await engine.set_execution_tag(ident, "cairn.instance_id", "green")
     await engine.complete(handle)
-    assert [e["instance_tag"] for e in await outbox(engine, "ff_lease_event", ident)] == ["blue", "green"]
-    assert [e["instance_tag"] for e in await outbox(engine, "ff_completion_event", ident)] == ["green"]
+    assert [e["instance_tag"] for e in await outbox(engine, "ff_lease_event", ident)] == [
+        "blue",
+        "green",
+    ]
+    assert [e["instance_tag"] for e in await outbox(engine, "ff_completion_event", ident)] == [
+        "green"
+    ]
 
 
-async def test_event_numbers_rise_and_one_generation_ends_once(engine: Engine, clock: ManualClock) -> None:
+async def test_event_numbers_rise_and_one_generation_ends_once(
+    engine: Engine, clock: ManualClock
+) -> None:
     """Three generations: one completion each, told in the order of their commits."""
     ident = await create(engine, policy=ExecutionPolicy())
     for outcome in ("success", "cancelled", "failed"):

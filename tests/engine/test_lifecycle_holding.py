@@ -49,7 +49,9 @@ from .helpers import (
 # ---- renew and progress
 
 
-async def test_renew_counts_from_now_with_the_handles_own_ttl(engine: Engine, clock: ManualClock) -> None:
+async def test_renew_counts_from_now_with_the_handles_own_ttl(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine, worker(ttl_ms=1_000))
     clock.advance(400)
     assert await engine.renew(handle) == LeaseRenewal(clock() + 1_000, 1)
@@ -61,7 +63,9 @@ async def test_renew_counts_from_now_with_the_handles_own_ttl(engine: Engine, cl
 
 
 @pytest.mark.parametrize("said", [1, 3_600_000])
-async def test_a_forged_ttl_neither_lengthens_nor_shortens_a_lease(engine: Engine, clock: ManualClock, said: int) -> None:
+async def test_a_forged_ttl_neither_lengthens_nor_shortens_a_lease(
+    engine: Engine, clock: ManualClock, said: int
+) -> None:
     ident, handle = await running(engine, worker(ttl_ms=1_000))
     for _ in range(3):
         clock.advance(300)
@@ -84,10 +88,17 @@ async def test_the_parts_of_a_handle_that_are_only_shown_decide_nothing(engine: 
     assert (await attempt(engine, ident)).attempt_id == fields(handle).attempt_id
 
 
-@pytest.mark.parametrize("change", ["lease_epoch", "attempt_index", "lease_id", "worker_instance_id"])
+@pytest.mark.parametrize(
+    "change", ["lease_epoch", "attempt_index", "lease_id", "worker_instance_id"]
+)
 async def test_each_part_of_the_fence_is_compared(engine: Engine, change: str) -> None:
     _, handle = await running(engine)
-    said = {"lease_epoch": 7, "attempt_index": 7, "lease_id": uuid4(), "worker_instance_id": "other"}
+    said = {
+        "lease_epoch": 7,
+        "attempt_index": 7,
+        "lease_id": uuid4(),
+        "worker_instance_id": "other",
+    }
     before = await dump(engine)
     with pytest.raises(EngineError):
         await engine.renew(forged(handle, **{change: said[change]}))
@@ -99,7 +110,9 @@ async def test_renewals_need_not_be_told(engine: Engine, clock: ManualClock) -> 
     ident, handle = await running(quiet, worker(ttl_ms=1_000))
     clock.advance(600)
     assert await quiet.renew(handle) == LeaseRenewal(clock() + 1_000, 1)
-    args = RenewLeaseArgs(execution_id=ident, attempt_index=0, fence=fence(handle), lease_ttl_ms=700)
+    args = RenewLeaseArgs(
+        execution_id=ident, attempt_index=0, fence=fence(handle), lease_ttl_ms=700
+    )
     assert await quiet.renew_lease(args) == Renewed(clock() + 700)
     assert (await told(quiet, ident))["LEASE"] == ["acquired"]
     await quiet.complete(handle)
@@ -115,7 +128,9 @@ async def test_a_renewed_lease_outlives_its_first_end(engine: Engine, clock: Man
     assert await state(engine, ident) == "ENDED(success)"
 
 
-async def test_renew_lease_may_shorten_and_always_needs_its_fence(engine: Engine, clock: ManualClock) -> None:
+async def test_renew_lease_may_shorten_and_always_needs_its_fence(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     args = RenewLeaseArgs(execution_id=ident, attempt_index=0, fence=fence(handle), lease_ttl_ms=10)
     assert await engine.renew_lease(args) == Renewed(clock() + 10)
@@ -154,21 +169,46 @@ async def test_complete_ends_with_its_result(
     await engine.complete(handle, payload)
     found, tried = await row(engine, ident), await attempt(engine, ident)
     assert await state(engine, ident) == "ENDED(success)"
-    assert (found.attempt_state, found.public_state, found.terminal_at_ms) == ("attempt_terminal", "completed", clock())
+    assert (found.attempt_state, found.public_state, found.terminal_at_ms) == (
+        "attempt_terminal",
+        "completed",
+        clock(),
+    )
     assert (found.closing_epoch, found.closing_attempt_index, found.lease_epoch) == (1, 0, 1)
-    released = (found.current_lease_id, found.current_worker_id, found.current_worker_instance_id, found.lease_expires_at_ms)
+    released = (
+        found.current_lease_id,
+        found.current_worker_id,
+        found.current_worker_instance_id,
+        found.lease_expires_at_ms,
+    )
     assert released == (None, None, None, None)
-    assert (found.lease_last_renewed_at, found.lease_renewal_deadline, found.lease_expired_at) == (None, None, None)
-    assert (tried.attempt_state, tried.outcome, tried.terminal_at_ms) == ("ended_success", "success", clock())
-    assert (tried.worker_id, tried.worker_instance_id, tried.lease_expires_at_ms) == ("w1", "w1-i1", None)
+    assert (found.lease_last_renewed_at, found.lease_renewal_deadline, found.lease_expired_at) == (
+        None,
+        None,
+        None,
+    )
+    assert (tried.attempt_state, tried.outcome, tried.terminal_at_ms) == (
+        "ended_success",
+        "success",
+        clock(),
+    )
+    assert (tried.worker_id, tried.worker_instance_id, tried.lease_expires_at_ms) == (
+        "w1",
+        "w1-i1",
+        None,
+    )
     assert await engine.get_execution_result(ident) == kept
 
 
 async def test_complete_many_answers_each_on_its_own(engine: Engine, clock: ManualClock) -> None:
-    (_, stale), (good, one), (done, two) = [await running(engine, worker(ttl_ms=t)) for t in (1, 10_000, 10_000)]
+    (_, stale), (good, one), (done, two) = [
+        await running(engine, worker(ttl_ms=t)) for t in (1, 10_000, 10_000)
+    ]
     await engine.complete(two, b"before")
     clock.advance(1)
-    answers = await engine.complete_many([(one, b"r"), (stale, None), (two, b"again"), (one, b"twice")])
+    answers = await engine.complete_many(
+        [(one, b"r"), (stale, None), (two, b"again"), (one, b"twice")]
+    )
     assert [type(a) for a in answers] == [type(None), StateError, type(None), type(None)]
     assert await engine.get_execution_result(good) == b"r"
     assert await engine.get_execution_result(done) == b"before"
@@ -183,7 +223,10 @@ async def test_a_hundred_completions_ride_together(engine: Engine) -> None:
     for _ in range(100):
         await create(engine)
     works = await engine.claim_many("default", (), worker(), 100)
-    assert await engine.complete_many([(w.handle, w.execution_id.encode()) for w in works]) == [None] * 100
+    assert (
+        await engine.complete_many([(w.handle, w.execution_id.encode()) for w in works])
+        == [None] * 100
+    )
     for work in works[::25]:
         assert await engine.get_execution_result(work.execution_id) == work.execution_id.encode()
 
@@ -195,32 +238,57 @@ async def test_a_holder_gives_its_own_execution_up(engine: Engine, clock: Manual
     ident, handle = await running(engine)
     await engine.cancel(handle, "not mine")
     found, tried = await row(engine, ident), await attempt(engine, ident)
-    assert (found.lifecycle_phase, found.cancellation_reason, found.cancelled_by) == ("cancelled", "not mine", "worker")
+    assert (found.lifecycle_phase, found.cancellation_reason, found.cancelled_by) == (
+        "cancelled",
+        "not mine",
+        "worker",
+    )
     assert (found.lease_epoch, found.closing_epoch, found.closing_attempt_index) == (2, 1, 0)
-    assert (tried.attempt_state, tried.outcome, tried.failure_reason) == ("ended_cancelled", "cancelled", "cancelled: not mine")
+    assert (tried.attempt_state, tried.outcome, tried.failure_reason) == (
+        "ended_cancelled",
+        "cancelled",
+        "cancelled: not mine",
+    )
     assert (tried.worker_instance_id, tried.lease_epoch) == (None, 2)
     await refused(engine.renew(handle), ContentionKind.LEASE_CONFLICT)
 
 
-async def test_delay_parks_the_execution_and_keeps_the_attempt_open(engine: Engine, clock: ManualClock) -> None:
+async def test_delay_parks_the_execution_and_keeps_the_attempt_open(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     clock.advance(5)
     until = clock() + 100
     await engine.delay(handle, until)
     found, tried = await row(engine, ident), await attempt(engine, ident)
     assert await state(engine, ident) == "DELAYED"
-    assert (found.blocking_reason, found.blocking_detail) == ("waiting_for_delay", f"delayed until {until}")
-    assert (found.attempt_state, found.interrupt_cause, found.delay_until_ms) == ("attempt_interrupted", "delayed", until)
+    assert (found.blocking_reason, found.blocking_detail) == (
+        "waiting_for_delay",
+        f"delayed until {until}",
+    )
+    assert (found.attempt_state, found.interrupt_cause, found.delay_until_ms) == (
+        "attempt_interrupted",
+        "delayed",
+        until,
+    )
     assert (found.lease_epoch, found.current_lease_id) == (1, None)
-    assert (tried.attempt_state, tried.suspension_id, tried.suspended_at_ms) == ("suspended", "worker_delay", clock())
+    assert (tried.attempt_state, tried.suspension_id, tried.suspended_at_ms) == (
+        "suspended",
+        "worker_delay",
+        clock(),
+    )
     assert (tried.outcome, tried.terminal_at_ms) == (None, None)
     await refused(engine.renew(handle), ContentionKind.EXECUTION_NOT_ACTIVE)
 
 
 @pytest.mark.parametrize(
-    ("ahead_ms", "status"), [(1, "not_yet_due"), (0, "promoted"), (-5, "promoted")], ids=["ahead", "now", "past"]
+    ("ahead_ms", "status"),
+    [(1, "not_yet_due"), (0, "promoted"), (-5, "promoted")],
+    ids=["ahead", "now", "past"],
 )
-async def test_a_delayed_execution_is_promoted_when_due(engine: Engine, clock: ManualClock, ahead_ms: int, status: str) -> None:
+async def test_a_delayed_execution_is_promoted_when_due(
+    engine: Engine, clock: ManualClock, ahead_ms: int, status: str
+) -> None:
     ident, handle = await running(engine)
     await engine.delay(handle, clock() + ahead_ms)
     assert await engine.promote_delayed(ident) == status
@@ -231,10 +299,15 @@ async def test_a_delayed_execution_is_promoted_when_due(engine: Engine, clock: M
         assert (found.delay_until_ms, found.blocking_detail) == (None, "")
 
 
-async def test_promote_says_what_it_found_and_never_raises(engine: Engine, clock: ManualClock) -> None:
+async def test_promote_says_what_it_found_and_never_raises(
+    engine: Engine, clock: ManualClock
+) -> None:
     assert await engine.promote_delayed(new_id()) == "not_found_cleaned"
     assert await engine.promote_delayed(await create(engine)) == "not_delayed_cleaned"
-    assert await engine.promote_delayed((await running(engine, lane_id="b"))[0]) == "not_runnable_cleaned"
+    assert (
+        await engine.promote_delayed((await running(engine, lane_id="b"))[0])
+        == "not_runnable_cleaned"
+    )
     ident = await create(engine, delay_until=clock() + 10)
     assert await engine.promote_delayed(ident, now=clock() + 10) == "promoted"
     assert (await row(engine, ident)).last_transition_at == clock() + 10
@@ -244,8 +317,12 @@ async def test_promote_says_what_it_found_and_never_raises(engine: Engine, clock
 
 TYPED: dict[str, Any] = {
     "complete": lambda e, **said: e.complete_execution(CompleteExecutionArgs(**said)),
-    "fail": lambda e, **said: e.fail_execution(FailExecutionArgs(**said, failure_reason="boom", failure_category="transient")),
-    "delay": lambda e, **said: e.delay_execution(DelayExecutionArgs(**said, delay_until=1_900_000_000_000)),
+    "fail": lambda e, **said: e.fail_execution(
+        FailExecutionArgs(**said, failure_reason="boom", failure_category="transient")
+    ),
+    "delay": lambda e, **said: e.delay_execution(
+        DelayExecutionArgs(**said, delay_until=1_900_000_000_000)
+    ),
 }
 typed = pytest.mark.parametrize("call", TYPED.values(), ids=TYPED.keys())
 
@@ -253,13 +330,17 @@ typed = pytest.mark.parametrize("call", TYPED.values(), ids=TYPED.keys())
 @two_stores
 @typed
 @pytest.mark.parametrize("wrong", ["lease_id", "lease_epoch", "attempt_id", "attempt_index"])
-async def test_a_fence_wrong_in_one_part_is_a_stale_lease(engine: Engine, call: Any, wrong: str) -> None:
+async def test_a_fence_wrong_in_one_part_is_a_stale_lease(
+    engine: Engine, call: Any, wrong: str
+) -> None:
     ident, handle = await running(engine)
     changed: dict[str, Any] = {"lease_id": uuid4(), "lease_epoch": 2, "attempt_id": uuid4()}
     shown = fence(handle) if wrong == "attempt_index" else fence(handle, **{wrong: changed[wrong]})
     before = await dump(engine)
     index = 1 if wrong == "attempt_index" else 0
-    await refused(call(engine, execution_id=ident, fence=shown, attempt_index=index), StateKind.STALE_LEASE)
+    await refused(
+        call(engine, execution_id=ident, fence=shown, attempt_index=index), StateKind.STALE_LEASE
+    )
     assert await dump(engine) == before
     await call(engine, execution_id=ident, fence=fence(handle))
     assert await state(engine, ident) != "RUNNING"
@@ -274,7 +355,9 @@ async def test_only_an_operator_may_leave_the_fence_out(engine: Engine, call: An
 
 
 @typed
-async def test_an_operator_does_not_bypass_lifecycle_or_expiry(engine: Engine, clock: ManualClock, call: Any) -> None:
+async def test_an_operator_does_not_bypass_lifecycle_or_expiry(
+    engine: Engine, clock: ManualClock, call: Any
+) -> None:
     waiting = await create(engine, lane_id="other")
     await refused(call(engine, execution_id=waiting), ContentionKind.EXECUTION_NOT_ACTIVE)
     ident, _ = await running(engine)
@@ -292,7 +375,9 @@ async def test_a_typed_call_on_a_missing_execution_is_not_found(engine: Engine, 
 
 async def test_complete_execution_answers_and_repeats(engine: Engine) -> None:
     ident, handle = await running(engine)
-    args = CompleteExecutionArgs(execution_id=ident, fence=fence(handle), result_payload=b"r", result_encoding="json")
+    args = CompleteExecutionArgs(
+        execution_id=ident, fence=fence(handle), result_payload=b"r", result_encoding="json"
+    )
     assert await engine.complete_execution(args) == Completed(ident, "completed")
     before = await dump(engine)
     assert await engine.complete_execution(args) == Completed(ident, "completed")
@@ -302,7 +387,9 @@ async def test_complete_execution_answers_and_repeats(engine: Engine) -> None:
 
 async def test_fail_execution_without_a_policy_is_final_and_repeats(engine: Engine) -> None:
     ident, handle = await running(engine)
-    args = FailExecutionArgs(execution_id=ident, fence=fence(handle), failure_reason="boom", failure_category="odd")
+    args = FailExecutionArgs(
+        execution_id=ident, fence=fence(handle), failure_reason="boom", failure_category="odd"
+    )
     assert await engine.fail_execution(args) == TerminalFailed()
     assert await engine.fail_execution(args) == TerminalFailed()
     assert (await attempt(engine, ident)).failure_category == "odd"
@@ -310,15 +397,27 @@ async def test_fail_execution_without_a_policy_is_final_and_repeats(engine: Engi
 
 
 @pytest.mark.parametrize(
-    "text", ["", "nonsense", "[1]", "{}", '{"max_retries": "x"}', '{"max_retries":1,"retryable_categories":["b"]}']
+    "text",
+    [
+        "",
+        "nonsense",
+        "[1]",
+        "{}",
+        '{"max_retries": "x"}',
+        '{"max_retries":1,"retryable_categories":["b"]}',
+    ],
 )
 async def test_fail_execution_with_an_unusable_policy_is_final(engine: Engine, text: str) -> None:
     ident, _ = await running(engine)
-    args = FailExecutionArgs(execution_id=ident, failure_reason="boom", failure_category="a", retry_policy_json=text)
+    args = FailExecutionArgs(
+        execution_id=ident, failure_reason="boom", failure_category="a", retry_policy_json=text
+    )
     assert await engine.fail_execution(args) == TerminalFailed()
 
 
-async def test_fail_execution_retries_by_the_policy_given(engine: Engine, clock: ManualClock) -> None:
+async def test_fail_execution_retries_by_the_policy_given(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     args = FailExecutionArgs(
         execution_id=ident,
@@ -343,12 +442,19 @@ async def test_delay_execution_answers_delayed(engine: Engine, clock: ManualCloc
     assert await engine.delay_execution(args) == Delayed(ident, "delayed")
 
 
-async def test_update_progress_checks_the_state_first_and_then_the_lease(engine: Engine, clock: ManualClock) -> None:
+async def test_update_progress_checks_the_state_first_and_then_the_lease(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     held = fields(handle)
 
     def args(**said: Any) -> UpdateProgressArgs:
-        base = {"lease_id": held.lease_id, "lease_epoch": 1, "attempt_id": held.attempt_id, "progress_pct": 50}
+        base = {
+            "lease_id": held.lease_id,
+            "lease_epoch": 1,
+            "attempt_id": held.attempt_id,
+            "progress_pct": 50,
+        }
         return UpdateProgressArgs(execution_id=ident, **{**base, **said})
 
     await engine.update_progress(args())

@@ -23,7 +23,21 @@ from flowfabric.model.lease import (
 from flowfabric.model.state import LaneState
 from flowfabric.testing import ManualClock
 
-from .helpers import LANE, claim, create, dump, grant_args, lost, new_id, refused, row, running, state, stored, worker
+from .helpers import (
+    LANE,
+    claim,
+    create,
+    dump,
+    grant_args,
+    lost,
+    new_id,
+    refused,
+    row,
+    running,
+    state,
+    stored,
+    worker,
+)
 
 
 async def test_a_lane_is_registered_by_its_first_create(engine: Engine, clock: ManualClock) -> None:
@@ -34,10 +48,16 @@ async def test_a_lane_is_registered_by_its_first_create(engine: Engine, clock: M
     await create(engine, lane_id="fresh")
     lane = await engine.read_lane("fresh")
     assert lane is not None
-    assert (lane.registered_at_ms, lane.registered_by, lane.state) == (registered, "create_execution", "active")
+    assert (lane.registered_at_ms, lane.registered_by, lane.state) == (
+        registered,
+        "create_execution",
+        "active",
+    )
 
 
-async def test_setting_a_state_registers_an_unknown_lane(engine: Engine, clock: ManualClock) -> None:
+async def test_setting_a_state_registers_an_unknown_lane(
+    engine: Engine, clock: ManualClock
+) -> None:
     await engine.pause_lane("new")
     lane = await engine.read_lane("new")
     assert lane is not None and (lane.state, lane.registered_by) == ("paused", "operator")
@@ -49,9 +69,16 @@ async def test_setting_a_state_registers_an_unknown_lane(engine: Engine, clock: 
 
 @pytest.mark.parametrize(
     ("lane_state", "accepts", "grants"),
-    [("active", True, True), ("paused", True, False), ("draining", False, True), ("disabled", False, False)],
+    [
+        ("active", True, True),
+        ("paused", True, False),
+        ("draining", False, True),
+        ("disabled", False, False),
+    ],
 )
-async def test_what_each_state_accepts_and_grants(engine: Engine, lane_state: str, accepts: bool, grants: bool) -> None:
+async def test_what_each_state_accepts_and_grants(
+    engine: Engine, lane_state: str, accepts: bool, grants: bool
+) -> None:
     waiting = await create(engine, priority=1)
     await engine.set_lane_state(LANE, lane_state)
     args = CreateExecutionArgs(execution_id=new_id())
@@ -63,7 +90,10 @@ async def test_what_each_state_accepts_and_grants(engine: Engine, lane_state: st
         await refused(engine.create_execution(args), StateKind.LANE_CLOSED)
         await refused(engine.create_executions([args]), StateKind.LANE_CLOSED)
         await refused(
-            engine.create_execution(CreateExecutionArgs(execution_id=new_id(), idempotency_key="k")), StateKind.LANE_CLOSED
+            engine.create_execution(
+                CreateExecutionArgs(execution_id=new_id(), idempotency_key="k")
+            ),
+            StateKind.LANE_CLOSED,
         )
         assert await dump(engine) == before
     handle = await engine.claim(LANE, (), worker())
@@ -83,7 +113,9 @@ async def test_a_resumed_lane_goes_on_with_what_waited(engine: Engine) -> None:
 async def test_a_closed_lane_still_recognises_a_duplicate(engine: Engine) -> None:
     ident = await create(engine, idempotency_key="k")
     await engine.drain_lane(LANE)
-    assert await engine.create_execution(CreateExecutionArgs(execution_id=ident)) == Duplicate(ident)
+    assert await engine.create_execution(CreateExecutionArgs(execution_id=ident)) == Duplicate(
+        ident
+    )
     keyed = CreateExecutionArgs(execution_id=new_id(), idempotency_key="k")
     assert await engine.create_execution(keyed) == Duplicate(ident)
 
@@ -109,13 +141,19 @@ async def test_a_create_in_bulk_fails_on_a_closed_lane_and_says_which(engine: En
 
 
 async def by_grant(engine: Engine, ident: ExecutionId, clock: ManualClock) -> Any:
-    args = ClaimExecutionArgs(execution_id=ident, worker_id="w1", worker_instance_id="i", lease_ttl_ms=9)
+    args = ClaimExecutionArgs(
+        execution_id=ident, worker_id="w1", worker_instance_id="i", lease_ttl_ms=9
+    )
     return await refused(engine.claim_execution(args), ContentionKind.EXECUTION_NOT_LEASEABLE)
 
 
 async def by_resume(engine: Engine, ident: ExecutionId, clock: ManualClock) -> Any:
-    args = ClaimResumedArgs(execution_id=ident, worker_id="w1", worker_instance_id="i", lease_ttl_ms=9)
-    return await refused(engine.claim_resumed_execution(args), ContentionKind.EXECUTION_NOT_LEASEABLE)
+    args = ClaimResumedArgs(
+        execution_id=ident, worker_id="w1", worker_instance_id="i", lease_ttl_ms=9
+    )
+    return await refused(
+        engine.claim_resumed_execution(args), ContentionKind.EXECUTION_NOT_LEASEABLE
+    )
 
 
 async def by_worker(engine: Engine, ident: ExecutionId, clock: ManualClock) -> Any:
@@ -128,7 +166,9 @@ async def by_token(engine: Engine, ident: ExecutionId, clock: ManualClock) -> An
 
 
 async def by_reclaim(engine: Engine, ident: ExecutionId, clock: ManualClock) -> Any:
-    args = ReclaimExecutionArgs(execution_id=ident, worker_id="w1", worker_instance_id="i", lease_ttl_ms=9)
+    args = ReclaimExecutionArgs(
+        execution_id=ident, worker_id="w1", worker_instance_id="i", lease_ttl_ms=9
+    )
     return await engine.reclaim_execution(args)
 
 
@@ -190,7 +230,9 @@ async def test_a_bulk_that_meets_a_closed_lane_writes_nothing(engine: Engine, ke
     assert await dump(engine) == before
 
 
-async def test_what_a_bulk_created_before_its_lane_was_closed_is_a_duplicate(engine: Engine) -> None:
+async def test_what_a_bulk_created_before_its_lane_was_closed_is_a_duplicate(
+    engine: Engine,
+) -> None:
     many = several("open", "shut", "open")
     await engine.create_executions(many)
     await engine.drain_lane("shut")
@@ -198,7 +240,9 @@ async def test_what_a_bulk_created_before_its_lane_was_closed_is_a_duplicate(eng
     assert [type(each).__name__ for each in again] == ["Duplicate"] * 3 + ["Created"]
 
 
-async def test_a_lane_that_closes_during_a_bulk_refuses_its_own(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lane_that_closes_during_a_bulk_refuses_its_own(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those of other lanes may exist by then; created again, they are duplicates."""
     many = several("open", "shut")
     await create(engine, lane_id="shut")

@@ -54,26 +54,44 @@ def cancelling(ident: Any, **said: Any) -> CancelExecutionArgs:
 # ---- cancel
 
 
-async def test_cancel_of_a_running_one_closes_its_attempt(engine: Engine, clock: ManualClock) -> None:
+async def test_cancel_of_a_running_one_closes_its_attempt(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
-    assert await engine.cancel_execution(cancelling(ident, reason="stop", now=clock() + 3)) == Cancelled(ident)
+    assert await engine.cancel_execution(
+        cancelling(ident, reason="stop", now=clock() + 3)
+    ) == Cancelled(ident)
     found, tried = await row(engine, ident), await attempt(engine, ident)
-    assert (found.lifecycle_phase, found.terminal_at_ms, found.attempt_state) == ("cancelled", clock() + 3, "attempt_terminal")
+    assert (found.lifecycle_phase, found.terminal_at_ms, found.attempt_state) == (
+        "cancelled",
+        clock() + 3,
+        "attempt_terminal",
+    )
     assert (found.cancellation_reason, found.cancelled_by) == ("stop", "operator_override")
     assert (found.lease_epoch, found.current_lease_id, found.blocking_detail) == (2, None, "")
-    assert (tried.attempt_state, tried.outcome, tried.failure_reason) == ("ended_cancelled", "cancelled", "cancelled: stop")
+    assert (tried.attempt_state, tried.outcome, tried.failure_reason) == (
+        "ended_cancelled",
+        "cancelled",
+        "cancelled: stop",
+    )
     assert (tried.worker_instance_id, tried.worker_id, tried.lease_epoch) == (None, "w1", 2)
     assert (tried.lease_expires_at_ms, tried.terminal_at_ms) == (None, clock() + 3)
     await refused(engine.complete(handle), ContentionKind.LEASE_CONFLICT)
 
 
-async def test_cancel_of_one_never_claimed_makes_no_attempt(engine: Engine, clock: ManualClock) -> None:
+async def test_cancel_of_one_never_claimed_makes_no_attempt(
+    engine: Engine, clock: ManualClock
+) -> None:
     for said in ({}, {"delay_until": clock() + 99}):
         ident = await create(engine, **said)
         await engine.issue_claim_grant(grant_args(ident)) if not said else None
         await engine.cancel_execution(cancelling(ident))
         found = await row(engine, ident)
-        assert (found.attempt_state, found.lease_epoch, found.delay_until_ms) == ("pending_first_attempt", 0, None)
+        assert (found.attempt_state, found.lease_epoch, found.delay_until_ms) == (
+            "pending_first_attempt",
+            0,
+            None,
+        )
         assert await attempts(engine, ident) == []
         assert await told(engine, ident) == {"LEASE": [], "DONE": ["cancelled"], "OPER": []}
     assert await grant_count(engine) == 0
@@ -96,7 +114,11 @@ async def test_cancel_of_an_interrupted_one_closes_the_attempt_without_a_lease_e
     assert (await told(engine, ident)) == {"LEASE": leases, "DONE": ["cancelled"], "OPER": []}
     assert (await row(engine, ident)).lease_epoch == epoch + 1
     tried = await attempt(engine, ident)
-    assert (tried.attempt_state, tried.outcome, tried.lease_epoch) == ("ended_cancelled", "cancelled", epoch + 1)
+    assert (tried.attempt_state, tried.outcome, tried.lease_epoch) == (
+        "ended_cancelled",
+        "cancelled",
+        epoch + 1,
+    )
 
 
 async def test_cancel_between_two_attempts_keeps_the_closed_one(engine: Engine) -> None:
@@ -128,19 +150,25 @@ async def test_only_the_operator_override_bypasses_the_lease(engine: Engine, sou
     await invalid(engine.cancel_execution(cancelling(ident, source=source)), "lease_epoch required")
     wrong = cancelling(ident, source=source, lease_epoch=1, lease_id=uuid4())
     await refused(engine.cancel_execution(wrong), StateKind.STALE_LEASE)
-    await engine.cancel_execution(cancelling(ident, source=source, lease_epoch=1, lease_id=held.lease_id))
+    await engine.cancel_execution(
+        cancelling(ident, source=source, lease_epoch=1, lease_id=held.lease_id)
+    )
     assert (await row(engine, ident)).cancelled_by == source
 
 
 async def test_an_unleased_one_needs_no_fence(engine: Engine) -> None:
     ident = await create(engine)
-    assert await engine.cancel_execution(cancelling(ident, source="flow_cascade")) == Cancelled(ident)
+    assert await engine.cancel_execution(cancelling(ident, source="flow_cascade")) == Cancelled(
+        ident
+    )
 
 
 # ---- revoke
 
 
-async def test_revoke_hands_the_attempt_back_to_its_lane(engine: Engine, clock: ManualClock) -> None:
+async def test_revoke_hands_the_attempt_back_to_its_lane(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     clock.advance(5)
     await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident, reason="slow"))
@@ -148,9 +176,21 @@ async def test_revoke_hands_the_attempt_back_to_its_lane(engine: Engine, clock: 
     assert await state(engine, ident) == "READY"
     assert (found.attempt_state, found.interrupt_cause) == ("attempt_interrupted", "lease_revoked")
     assert (found.blocking_detail, found.lease_epoch) == ("lease revoked: slow", 2)
-    assert (found.current_lease_id, found.current_worker_id, found.lease_expires_at_ms) == (None, None, None)
-    assert (tried.attempt_state, tried.suspended_at_ms, tried.lease_epoch) == ("suspended", clock(), 2)
-    assert (tried.worker_id, tried.worker_instance_id, tried.lease_expires_at_ms) == ("w1", None, None)
+    assert (found.current_lease_id, found.current_worker_id, found.lease_expires_at_ms) == (
+        None,
+        None,
+        None,
+    )
+    assert (tried.attempt_state, tried.suspended_at_ms, tried.lease_epoch) == (
+        "suspended",
+        clock(),
+        2,
+    )
+    assert (tried.worker_id, tried.worker_instance_id, tried.lease_expires_at_ms) == (
+        "w1",
+        None,
+        None,
+    )
     await refused(engine.complete(handle), ContentionKind.LEASE_CONFLICT)
     await claim(engine)
     assert (await row(engine, ident)).blocking_detail == ""
@@ -162,25 +202,37 @@ async def test_revoke_accepts_the_lease_by_any_of_its_names(engine: Engine, form
     lease = fields(handle).lease_id
     composite = f"{lease_label(engine)}:{ident.uuid}:0:1"
     name = {"uuid": lease, "text": str(lease), "composite": composite, "": ""}[form]
-    assert await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident, expected_lease_id=name)) == Revoked(composite, "2")
+    assert await engine.revoke_lease(
+        RevokeLeaseArgs(execution_id=ident, expected_lease_id=name)
+    ) == Revoked(composite, "2")
 
 
-async def test_revoke_answers_why_there_is_nothing_to_do(engine: Engine, clock: ManualClock) -> None:
+async def test_revoke_answers_why_there_is_nothing_to_do(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await running(engine)
     wrong = RevokeLeaseArgs(execution_id=ident, expected_lease_id=uuid4())
     assert await engine.revoke_lease(wrong) == AlreadySatisfied("lease_id_mismatch")
-    stale = RevokeLeaseArgs(execution_id=ident, expected_lease_id=f"{lease_label(engine)}:{ident.uuid}:0:9")
+    stale = RevokeLeaseArgs(
+        execution_id=ident, expected_lease_id=f"{lease_label(engine)}:{ident.uuid}:0:9"
+    )
     assert await engine.revoke_lease(stale) == AlreadySatisfied("lease_id_mismatch")
     clock.advance(TTL_MS)
     await engine.mark_lease_expired_if_due(ident)
-    assert await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident)) == AlreadySatisfied("already_expired")
+    assert await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident)) == AlreadySatisfied(
+        "already_expired"
+    )
     ended, _ = await completed(engine, lane_id="b")
-    assert await engine.revoke_lease(RevokeLeaseArgs(execution_id=ended)) == AlreadySatisfied("no_active_lease")
+    assert await engine.revoke_lease(RevokeLeaseArgs(execution_id=ended)) == AlreadySatisfied(
+        "no_active_lease"
+    )
     with pytest.raises(NotFound):
         await engine.revoke_lease(RevokeLeaseArgs(execution_id=new_id()))
 
 
-async def test_a_lease_past_its_end_but_unmarked_is_still_revocable(engine: Engine, clock: ManualClock) -> None:
+async def test_a_lease_past_its_end_but_unmarked_is_still_revocable(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await running(engine)
     clock.advance(TTL_MS)
     assert isinstance(await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident)), Revoked)
@@ -195,7 +247,9 @@ async def test_a_priority_is_clamped_and_told_even_when_it_stays(
     engine: Engine, clock: ManualClock, asked: int, kept: int
 ) -> None:
     ident = await create(engine, priority=7)
-    await engine.change_priority(ChangePriorityArgs(execution_id=ident, new_priority=asked, now=clock() + 4))
+    await engine.change_priority(
+        ChangePriorityArgs(execution_id=ident, new_priority=asked, now=clock() + 4)
+    )
     found = await row(engine, ident)
     assert (found.priority, found.last_mutation_at) == (kept, clock() + 4)
     (event,) = await outbox(engine, "ff_operator_event", ident)
@@ -235,12 +289,16 @@ async def end(engine: Engine, clock: ManualClock, outcome: str, **said: Any) -> 
         case "cancelled":
             await engine.cancel_execution(cancelling(ident, reason="stop"))
         case "expired":
-            await engine.expire_execution(ident, ExpirePhase.EXECUTION_DEADLINE, now=clock() + 10**9)
+            await engine.expire_execution(
+                ident, ExpirePhase.EXECUTION_DEADLINE, now=clock() + 10**9
+            )
     return ident
 
 
 @pytest.mark.parametrize("outcome", ["success", "failed", "cancelled", "expired"])
-async def test_every_ended_execution_is_replayable(engine: Engine, clock: ManualClock, outcome: str) -> None:
+async def test_every_ended_execution_is_replayable(
+    engine: Engine, clock: ManualClock, outcome: str
+) -> None:
     ident = await end(engine, clock, outcome, execution_deadline_at=clock() + 1_000)
     before = await row(engine, ident)
     assert before.terminal_outcome == outcome
@@ -249,14 +307,36 @@ async def test_every_ended_execution_is_replayable(engine: Engine, clock: Manual
     assert result == Replayed(PublicState.WAITING)
     found, tried = await row(engine, ident), await attempt(engine, ident)
     assert await state(engine, ident) == "READY"
-    assert (found.attempt_state, found.replay_count, found.terminal_outcome) == ("pending_replay_attempt", 1, "none")
-    cleared = (found.terminal_at_ms, found.result, found.result_encoding, found.cancellation_reason, found.cancelled_by)
+    assert (found.attempt_state, found.replay_count, found.terminal_outcome) == (
+        "pending_replay_attempt",
+        1,
+        "none",
+    )
+    cleared = (
+        found.terminal_at_ms,
+        found.result,
+        found.result_encoding,
+        found.cancellation_reason,
+        found.cancelled_by,
+    )
     assert cleared == (None,) * 5
-    assert (found.failure_reason, found.closing_epoch, found.closing_attempt_index) == (None, None, None)
-    assert (found.lease_epoch, found.attempt_index, found.total_attempt_count) == (before.lease_epoch + 1, 0, 1)
+    assert (found.failure_reason, found.closing_epoch, found.closing_attempt_index) == (
+        None,
+        None,
+        None,
+    )
+    assert (found.lease_epoch, found.attempt_index, found.total_attempt_count) == (
+        before.lease_epoch + 1,
+        0,
+        1,
+    )
     assert (found.pending_previous_attempt_index, found.last_mutation_at) == (0, clock() + 1)
     assert (tried.attempt_state, tried.outcome, tried.terminal_at_ms) == ("created", None, None)
-    assert (tried.worker_id, tried.worker_instance_id, tried.lease_epoch) == (None, None, found.lease_epoch)
+    assert (tried.worker_id, tried.worker_instance_id, tried.lease_epoch) == (
+        None,
+        None,
+        found.lease_epoch,
+    )
     (event,) = await outbox(engine, "ff_operator_event", ident)
     assert (event["event_type"], event["details"]) == ("replayed", '{"branch":"normal"}')
     await engine.complete(await claim(engine), b"second")
@@ -277,7 +357,9 @@ async def test_one_that_was_never_claimed_is_replayed_into_a_first_attempt(
     await engine.complete(handle)
 
 
-async def test_replay_of_one_cancelled_between_attempts_reopens_the_last_attempt(engine: Engine) -> None:
+async def test_replay_of_one_cancelled_between_attempts_reopens_the_last_attempt(
+    engine: Engine,
+) -> None:
     ident, handle = await running(engine)
     await engine.fail(handle, "boom")
     await engine.cancel_execution(cancelling(ident))
@@ -288,14 +370,22 @@ async def test_replay_of_one_cancelled_between_attempts_reopens_the_last_attempt
     await engine.complete(again)
 
 
-@pytest.mark.parametrize(("policy", "most"), [(None, 10), (ExecutionPolicy(max_replay_count=1), 1), (ExecutionPolicy(), 10)])
-async def test_the_number_of_replays_is_capped(engine: Engine, policy: ExecutionPolicy | None, most: int) -> None:
+@pytest.mark.parametrize(
+    ("policy", "most"),
+    [(None, 10), (ExecutionPolicy(max_replay_count=1), 1), (ExecutionPolicy(), 10)],
+)
+async def test_the_number_of_replays_is_capped(
+    engine: Engine, policy: ExecutionPolicy | None, most: int
+) -> None:
     ident, _ = await completed(engine, policy=policy)
     for _ in range(most):
         await engine.replay_execution(ReplayExecutionArgs(execution_id=ident))
         await engine.complete(await claim(engine))
     before = await dump(engine)
-    await refused(engine.replay_execution(ReplayExecutionArgs(execution_id=ident)), StateKind.MAX_REPLAYS_EXHAUSTED)
+    await refused(
+        engine.replay_execution(ReplayExecutionArgs(execution_id=ident)),
+        StateKind.MAX_REPLAYS_EXHAUSTED,
+    )
     assert await dump(engine) == before
 
 
@@ -322,5 +412,11 @@ async def test_replay_drops_a_deadline_given_as_a_time_once_it_has_passed(
 async def test_replay_needs_an_ended_execution(engine: Engine, clock: ManualClock) -> None:
     with pytest.raises(NotFound):
         await engine.replay_execution(ReplayExecutionArgs(execution_id=new_id()))
-    for ident in ((await running(engine, lane_id="a"))[0], (await lost(engine, clock, lane_id="b"))[0]):
-        await refused(engine.replay_execution(ReplayExecutionArgs(execution_id=ident)), StateKind.EXECUTION_NOT_TERMINAL)
+    for ident in (
+        (await running(engine, lane_id="a"))[0],
+        (await lost(engine, clock, lane_id="b"))[0],
+    ):
+        await refused(
+            engine.replay_execution(ReplayExecutionArgs(execution_id=ident)),
+            StateKind.EXECUTION_NOT_TERMINAL,
+        )

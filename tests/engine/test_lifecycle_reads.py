@@ -13,7 +13,19 @@ from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 from flowfabric.model.state import PublicState
 from flowfabric.testing import ManualClock
 
-from .helpers import LANE, claim, completed, create, fields, invalid, lost, new_id, row, running, worker
+from .helpers import (
+    LANE,
+    claim,
+    completed,
+    create,
+    fields,
+    invalid,
+    lost,
+    new_id,
+    row,
+    running,
+    worker,
+)
 
 
 async def test_a_missing_execution_reads_as_none(engine: Engine) -> None:
@@ -27,25 +39,42 @@ async def test_a_missing_execution_reads_as_none(engine: Engine) -> None:
     assert await engine.get_execution_namespaces([ident]) == {}
     assert await engine.resolve_execution_flow_id(ident) is None
     assert (await engine.list_attempts(ident)).items == []
-    assert await engine.read_exec_core_fields(0, ident, ["priority", "nope"]) == {"priority": None, "nope": None}
+    assert await engine.read_exec_core_fields(0, ident, ["priority", "nope"]) == {
+        "priority": None,
+        "nope": None,
+    }
 
 
-@pytest.mark.parametrize("op", ["read_execution_context", "read_current_attempt_index", "read_total_attempt_count"])
+@pytest.mark.parametrize(
+    "op", ["read_execution_context", "read_current_attempt_index", "read_total_attempt_count"]
+)
 async def test_reads_that_must_find_something_say_so(engine: Engine, op: str) -> None:
     ident = new_id()
     error = await invalid(getattr(engine, op)(ident))
-    assert (error.kind, error.detail) == (ValidationKind.INVALID_INPUT, f"{op}: execution not found: {ident}")
+    assert (error.kind, error.detail) == (
+        ValidationKind.INVALID_INPUT,
+        f"{op}: execution not found: {ident}",
+    )
 
 
 async def test_describe_before_during_and_after_a_lease(engine: Engine, clock: ManualClock) -> None:
     ident = await create(engine, namespace="ns", tags={"b.b": "2", "a.a": "1"})
     found = await engine.describe_execution(ident)
     assert found is not None
-    assert (found.execution_id, found.lane_id, found.namespace, found.flow_id) == (ident, LANE, "ns", None)
+    assert (found.execution_id, found.lane_id, found.namespace, found.flow_id) == (
+        ident,
+        LANE,
+        "ns",
+        None,
+    )
     assert (found.public_state, found.blocking_reason, found.blocking_detail) == (
         PublicState.WAITING, "waiting_for_worker", None,
     )  # fmt: skip
-    assert (found.current_attempt, found.current_lease, found.total_attempt_count) == (None, None, 0)
+    assert (found.current_attempt, found.current_lease, found.total_attempt_count) == (
+        None,
+        None,
+        0,
+    )
     assert list(found.tags) == ["a.a", "b.b"] and found.created_at == clock()
     handle = await claim(engine, worker(namespace="ns"))
     held = fields(handle)
@@ -54,17 +83,24 @@ async def test_describe_before_during_and_after_a_lease(engine: Engine, clock: M
     found = await engine.describe_execution(ident)
     assert found is not None and found.blocking_reason is None
     assert found.current_attempt == AttemptRef(held.attempt_id, 0)
-    assert found.current_lease == LeaseView(1, "w1-i1", clock() + 30_000, lease_mark(held.lease_id), 0, clock())
+    assert found.current_lease == LeaseView(
+        1, "w1-i1", clock() + 30_000, lease_mark(held.lease_id), 0, clock()
+    )
     await engine.complete(handle)
     found = await engine.describe_execution(ident)
     assert found is not None and (found.current_lease, found.total_attempt_count) == (None, 1)
 
 
-async def test_describe_still_shows_the_lease_of_a_lost_one(engine: Engine, clock: ManualClock) -> None:
+async def test_describe_still_shows_the_lease_of_a_lost_one(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await lost(engine, clock)
     found = await engine.describe_execution(ident)
     assert found is not None and found.current_lease is not None
-    assert (found.public_state, found.blocking_detail) == (PublicState.ACTIVE, "lease expired, awaiting reclaim")
+    assert (found.public_state, found.blocking_detail) == (
+        PublicState.ACTIVE,
+        "lease expired, awaiting reclaim",
+    )
 
 
 async def test_info_shows_the_vector_and_the_times(engine: Engine, clock: ManualClock) -> None:
@@ -76,27 +112,57 @@ async def test_info_shows_the_vector_and_the_times(engine: Engine, clock: Manual
     await engine.cancel(handle)
     info = await engine.read_execution_info(ident)
     assert info is not None
-    assert (info.created_at, info.started_at, info.completed_at) == (created, created + 10, created + 20)
+    assert (info.created_at, info.started_at, info.completed_at) == (
+        created,
+        created + 10,
+        created + 20,
+    )
     assert (info.priority, info.execution_kind, info.current_attempt_index) == (4, "mail", 0)
     vector = info.state_vector
-    assert (vector.lifecycle_phase, vector.ownership_state, vector.eligibility_state) == ("terminal", "unowned", "not_applicable")
-    assert (vector.blocking_reason, vector.terminal_outcome, vector.attempt_state) == ("none", "cancelled", "attempt_terminal")
-    assert vector.public_state == info.public_state == await engine.read_execution_state(ident) == "cancelled"
+    assert (vector.lifecycle_phase, vector.ownership_state, vector.eligibility_state) == (
+        "terminal",
+        "unowned",
+        "not_applicable",
+    )
+    assert (vector.blocking_reason, vector.terminal_outcome, vector.attempt_state) == (
+        "none",
+        "cancelled",
+        "attempt_terminal",
+    )
+    assert (
+        vector.public_state
+        == info.public_state
+        == await engine.read_execution_state(ident)
+        == "cancelled"
+    )
 
 
 async def test_the_context_is_what_the_worker_runs_on(engine: Engine) -> None:
-    ident = await create(engine, input_payload=b"\x00\x01", execution_kind="mail", tags={"a.b": "ü"})
-    assert await engine.read_execution_context(ident) == ExecutionContext(b"\x00\x01", "mail", {"a.b": "ü"})
+    ident = await create(
+        engine, input_payload=b"\x00\x01", execution_kind="mail", tags={"a.b": "ü"}
+    )
+    assert await engine.read_execution_context(ident) == ExecutionContext(
+        b"\x00\x01", "mail", {"a.b": "ü"}
+    )
 
 
 async def test_attempt_numbers_follow_the_claims(engine: Engine) -> None:
     policy = ExecutionPolicy(retry_policy=RetryPolicy(backoff={"type": "fixed", "delay_ms": 0}))
     ident, handle = await running(engine, policy=policy)
-    assert (await engine.read_current_attempt_index(ident), await engine.read_total_attempt_count(ident)) == (0, 1)
+    assert (
+        await engine.read_current_attempt_index(ident),
+        await engine.read_total_attempt_count(ident),
+    ) == (0, 1)
     await engine.fail(handle, "boom")
-    assert (await engine.read_current_attempt_index(ident), await engine.read_total_attempt_count(ident)) == (0, 1)
+    assert (
+        await engine.read_current_attempt_index(ident),
+        await engine.read_total_attempt_count(ident),
+    ) == (0, 1)
     await claim(engine)
-    assert (await engine.read_current_attempt_index(ident), await engine.read_total_attempt_count(ident)) == (1, 2)
+    assert (
+        await engine.read_current_attempt_index(ident),
+        await engine.read_total_attempt_count(ident),
+    ) == (1, 2)
 
 
 async def test_attempts_are_listed_first_to_last_without_their_lease_ids(engine: Engine) -> None:
@@ -113,9 +179,17 @@ async def test_attempts_are_listed_first_to_last_without_their_lease_ids(engine:
     assert (await engine.list_attempts(ident, limit=0)).items == []
 
 
-async def test_core_fields_are_read_as_text_by_name_or_alias(engine: Engine, clock: ManualClock) -> None:
+async def test_core_fields_are_read_as_text_by_name_or_alias(
+    engine: Engine, clock: ManualClock
+) -> None:
     policy = {"routing_requirements": {"required_capabilities": ["b", "a"]}}
-    ident = await create(engine, priority=3, policy=policy, execution_deadline_at=clock() + 9, delay_until=clock() + 5)
+    ident = await create(
+        engine,
+        priority=3,
+        policy=policy,
+        execution_deadline_at=clock() + 9,
+        delay_until=clock() + 5,
+    )
     names = ["priority", "required_capabilities", "created_at", "delay_until", "execution_deadline_at", "current_attempt_index",
              "current_lease_epoch", "completed_at", "lifecycle_phase", "no_such_thing"]  # fmt: skip
     assert await engine.read_exec_core_fields("{fp:0}", ident, names) == {
@@ -131,8 +205,14 @@ async def test_core_fields_are_read_as_text_by_name_or_alias(engine: Engine, clo
         "no_such_thing": None,
     }
     await engine.cancel_execution(CancelExecutionArgs(execution_id=ident, reason="why"))
-    found = await engine.read_exec_core_fields(0, ident, ["completed_at", "cancel_reason", "cancellation_reason"])
-    assert found == {"completed_at": str(clock()), "cancel_reason": "why", "cancellation_reason": "why"}
+    found = await engine.read_exec_core_fields(
+        0, ident, ["completed_at", "cancel_reason", "cancellation_reason"]
+    )
+    assert found == {
+        "completed_at": str(clock()),
+        "cancel_reason": "why",
+        "cancellation_reason": "why",
+    }
     assert await engine.read_exec_core_fields(0, ident, []) == {}
     await invalid(engine.read_exec_core_fields(1, ident, ["priority"]), "partition")
 
@@ -158,12 +238,18 @@ async def test_executions_of_a_partition_are_listed_in_order_and_paged(engine: E
      ("ownership_state", "?"), ("eligibility_state", "!"), ("lifecycle_phase", "gone")],
     ids=lambda m: m[0],
 )  # fmt: skip
-async def test_an_undecodable_value_is_corruption_and_never_a_default(sqlite: SqliteBackend, meddle: tuple[str, str]) -> None:
+async def test_an_undecodable_value_is_corruption_and_never_a_default(
+    sqlite: SqliteBackend, meddle: tuple[str, str]
+) -> None:
     ident = await create(sqlite)
     column, value = meddle
     sql = f"UPDATE ff_exec_core SET {column}=? WHERE execution_id=?"
     await sqlite.store.execute_for_test(sql, (value, ident.uuid.bytes))
-    for read in (sqlite.read_execution_info, sqlite.describe_execution, sqlite.read_execution_state):
+    for read in (
+        sqlite.read_execution_info,
+        sqlite.describe_execution,
+        sqlite.read_execution_state,
+    ):
         error = await invalid(read(ident), column)
         assert error.kind is ValidationKind.CORRUPTION
 
@@ -173,7 +259,9 @@ async def test_an_undecodable_value_is_corruption_and_never_a_default(sqlite: Sq
     [("lifecycle_phase", "pending", "submitted"), ("ownership_state", "released", "unowned"),
      ("eligibility_state", "pending_claim", "eligible_now"), ("attempt_state", "initial", "pending_first_attempt")],
 )  # fmt: skip
-async def test_older_private_spellings_are_understood(sqlite: SqliteBackend, column: str, value: str, shown: str) -> None:
+async def test_older_private_spellings_are_understood(
+    sqlite: SqliteBackend, column: str, value: str, shown: str
+) -> None:
     ident = await create(sqlite)
     sql = f"UPDATE ff_exec_core SET {column}=? WHERE execution_id=?"
     await sqlite.store.execute_for_test(sql, (value, ident.uuid.bytes))
@@ -213,7 +301,9 @@ async def test_a_bad_key_is_refused_before_the_execution_is_looked_for(engine: E
     await invalid(engine.set_execution_tag(new_id(), "Bad", "1"))
 
 
-@pytest.mark.parametrize("key", ["cairn.session_id", "a.b", "a1_2.x", "app.sub.field", "x.y_z", "a._"])
+@pytest.mark.parametrize(
+    "key", ["cairn.session_id", "a.b", "a1_2.x", "app.sub.field", "x.y_z", "a._"]
+)
 async def test_valid_tag_keys(engine: Engine, key: str) -> None:
     ident = await create(engine)
     await engine.set_execution_tag(ident, key, "v")

@@ -58,7 +58,11 @@ NO_LOSSES = ExecutionPolicy(max_reclaim_count=0)
 
 
 def reclaiming(ident: ExecutionId, number: int = 2, **said: Any) -> ReclaimExecutionArgs:
-    base: dict[str, Any] = {"worker_id": f"w{number}", "worker_instance_id": f"w{number}-i9", "lease_ttl_ms": 500}
+    base: dict[str, Any] = {
+        "worker_id": f"w{number}",
+        "worker_instance_id": f"w{number}-i9",
+        "lease_ttl_ms": 500,
+    }
     return ReclaimExecutionArgs(execution_id=ident, **{**base, **said})
 
 
@@ -74,7 +78,10 @@ async def test_a_due_lease_is_marked_once(engine: Engine, clock: ManualClock) ->
     assert await engine.mark_lease_expired_if_due(ident) == AlreadySatisfied("already_expired")
     found = await row(engine, ident)
     assert await state(engine, ident) == "LOST"
-    assert (found.blocking_detail, found.lease_expired_at) == ("lease expired, awaiting reclaim", clock())
+    assert (found.blocking_detail, found.lease_expired_at) == (
+        "lease expired, awaiting reclaim",
+        clock(),
+    )
     assert (found.interrupt_cause, found.lease_epoch) == ("lease_expired", 1)
     assert found.current_lease_id == fields(handle).lease_id
     assert (found.current_worker_instance_id, found.lease_expires_at_ms) == ("w1-i1", clock())
@@ -82,14 +89,20 @@ async def test_a_due_lease_is_marked_once(engine: Engine, clock: ManualClock) ->
 
 
 async def test_marking_says_why_there_is_nothing_to_mark(engine: Engine) -> None:
-    assert await engine.mark_lease_expired_if_due(new_id()) == AlreadySatisfied("execution_not_found")
-    assert await engine.mark_lease_expired_if_due(await create(engine)) == AlreadySatisfied("not_active")
+    assert await engine.mark_lease_expired_if_due(new_id()) == AlreadySatisfied(
+        "execution_not_found"
+    )
+    assert await engine.mark_lease_expired_if_due(await create(engine)) == AlreadySatisfied(
+        "not_active"
+    )
 
 
 # ---- requeue
 
 
-async def test_a_lost_execution_goes_back_after_the_grace(engine: Engine, clock: ManualClock) -> None:
+async def test_a_lost_execution_goes_back_after_the_grace(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, before = await lost(engine, clock)
     clock.advance(GRACE_MS - 1)
     assert await engine.requeue_lost(ident) == "not_yet_due"
@@ -99,16 +112,26 @@ async def test_a_lost_execution_goes_back_after_the_grace(engine: Engine, clock:
     assert await engine.requeue_lost(ident) == "not_lost"
     found, tried = await row(engine, ident), await attempt(engine, ident)
     assert await state(engine, ident) == "READY"
-    assert (found.attempt_state, found.interrupt_cause, found.blocking_detail) == ("attempt_interrupted", "lease_expired", "")
+    assert (found.attempt_state, found.interrupt_cause, found.blocking_detail) == (
+        "attempt_interrupted",
+        "lease_expired",
+        "",
+    )
     assert (found.current_lease_id, found.lease_expired_at, found.lease_epoch) == (None, None, 1)
-    assert (tried.attempt_state, tried.outcome, tried.lease_expires_at_ms) == ("suspended", None, None)
+    assert (tried.attempt_state, tried.outcome, tried.lease_expires_at_ms) == (
+        "suspended",
+        None,
+        None,
+    )
     assert await told(engine, ident) == events
     handle = await claim(engine, worker(2))
     assert fields(handle).attempt_id == fields(before).attempt_id
     assert (await row(engine, ident)).lease_reclaim_count == 1
 
 
-async def test_the_grace_counts_from_when_the_loss_was_noticed(engine: Engine, clock: ManualClock) -> None:
+async def test_the_grace_counts_from_when_the_loss_was_noticed(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await running(engine)
     clock.advance(TTL_MS + 60_000)
     await engine.mark_lease_expired_if_due(ident)
@@ -143,7 +166,9 @@ async def test_a_reclaim_grant_leaves_the_state_alone(engine: Engine, clock: Man
     await refused(engine.issue_reclaim_grant(grant_args(ident, 3)), StateKind.GRANT_ALREADY_EXISTS)
 
 
-async def test_a_reclaim_grant_marks_a_lease_that_ran_out_unnoticed(engine: Engine, clock: ManualClock) -> None:
+async def test_a_reclaim_grant_marks_a_lease_that_ran_out_unnoticed(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await running(engine)
     clock.advance(TTL_MS)
     assert isinstance(await engine.issue_reclaim_grant(grant_args(ident, 2)), ReclaimGrant)
@@ -188,25 +213,48 @@ async def test_a_reclaim_grant_needs_the_capabilities(engine: Engine, clock: Man
         ("revoked", "lease_lease_revoked"),
     ],
 )
-async def test_a_reclaim_starts_a_new_attempt(engine: Engine, clock: ManualClock, how: str, reason: str) -> None:
+async def test_a_reclaim_starts_a_new_attempt(
+    engine: Engine, clock: ManualClock, how: str, reason: str
+) -> None:
     said = {"policy": ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=200_000))}
     if how == "revoked":
         ident, before = await running(engine, **said)
         await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident))
     else:
-        ident, before = await (lost(engine, clock, **said) if how == "lost" else requeued(engine, clock, **said))
+        ident, before = await (
+            lost(engine, clock, **said) if how == "lost" else requeued(engine, clock, **said)
+        )
     epoch = (await row(engine, ident)).lease_epoch
     await engine.issue_reclaim_grant(grant_args(ident, 2))
     lease, tried_id = uuid4(), uuid4()
-    got = await engine.reclaim_execution(reclaiming(ident, lease_id=lease, attempt_id=tried_id, attempt_policy_json='{"a":1}'))
+    got = await engine.reclaim_execution(
+        reclaiming(ident, lease_id=lease, attempt_id=tried_id, attempt_policy_json='{"a":1}')
+    )
     assert isinstance(got, Claimed) and got.handle.kind is HandleKind.RECLAIMED
-    assert (got.lease_id, got.attempt_id, got.attempt_index, got.lease_epoch) == (lease, tried_id, 1, epoch + 1)
+    assert (got.lease_id, got.attempt_id, got.attempt_index, got.lease_epoch) == (
+        lease,
+        tried_id,
+        1,
+        epoch + 1,
+    )
     assert (got.attempt_type, got.lease_expires_at) == ("reclaim", clock() + 500)
     old, new = await attempts(engine, ident)
-    assert (old.attempt_state, old.outcome, old.failure_reason) == ("interrupted_reclaimed", "interrupted_reclaimed", reason)
+    assert (old.attempt_state, old.outcome, old.failure_reason) == (
+        "interrupted_reclaimed",
+        "interrupted_reclaimed",
+        reason,
+    )
     assert old.terminal_at_ms == clock()
-    assert (new.attempt_type, new.reclaim_reason, new.previous_attempt_index) == ("reclaim", reason, 0)
-    assert (new.attempt_state, new.policy, new.worker_instance_id) == ("started", '{"a":1}', "w2-i9")
+    assert (new.attempt_type, new.reclaim_reason, new.previous_attempt_index) == (
+        "reclaim",
+        reason,
+        0,
+    )
+    assert (new.attempt_state, new.policy, new.worker_instance_id) == (
+        "started",
+        '{"a":1}',
+        "w2-i9",
+    )
     found = await row(engine, ident)
     assert (found.attempt_index, found.total_attempt_count, found.lease_reclaim_count) == (1, 2, 1)
     assert found.attempt_timeout_at_ms == clock() + 200_000
@@ -223,7 +271,10 @@ async def test_a_reclaim_needs_its_own_live_grant(engine: Engine, clock: ManualC
     ident, _ = await lost(engine, clock)
     assert await engine.reclaim_execution(reclaiming(ident)) == GrantNotFound(ident)
     await engine.issue_reclaim_grant(grant_args(ident, 2, 100))
-    await invalid(engine.reclaim_execution(reclaiming(ident, 3)), "reclaim_execution: grant worker_id=w2 mismatches caller w3")
+    await invalid(
+        engine.reclaim_execution(reclaiming(ident, 3)),
+        "reclaim_execution: grant worker_id=w2 mismatches caller w3",
+    )
     clock.advance(101)
     assert await engine.reclaim_execution(reclaiming(ident, 2)) == GrantNotFound(ident)
     assert await grant_count(engine) == 0
@@ -245,12 +296,17 @@ async def capped(engine: Engine, ident: ExecutionId, count: int = 0) -> None:
     assert await state(engine, ident) == "ENDED(failed)"
     assert (found.failure_reason, found.lease_reclaim_count) == ("max_reclaims_exceeded", count)
     assert (found.current_lease_id, found.lease_expires_at_ms) == (None, None)
-    assert (tried.attempt_state, tried.outcome) == ("interrupted_reclaimed", "interrupted_reclaimed")
+    assert (tried.attempt_state, tried.outcome) == (
+        "interrupted_reclaimed",
+        "interrupted_reclaimed",
+    )
     assert (await told(engine, ident))["LEASE"][-2:] == ["expired", "revoked"]
     assert (await told(engine, ident))["DONE"] == ["failed"]
 
 
-async def test_with_no_losses_allowed_the_first_ends_the_execution(engine: Engine, clock: ManualClock) -> None:
+async def test_with_no_losses_allowed_the_first_ends_the_execution(
+    engine: Engine, clock: ManualClock
+) -> None:
     first, _ = await lost(engine, clock, policy=NO_LOSSES, lane_id="a")
     assert await engine.issue_reclaim_grant(grant_args(first)) == ReclaimCapExceeded(first, 0)
     await capped(engine, first)
@@ -259,15 +315,21 @@ async def test_with_no_losses_allowed_the_first_ends_the_execution(engine: Engin
     await capped(engine, second)
 
 
-async def test_the_callers_cap_counts_only_without_a_policy(engine: Engine, clock: ManualClock) -> None:
+async def test_the_callers_cap_counts_only_without_a_policy(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await lost(engine, clock)
     await engine.issue_reclaim_grant(grant_args(ident, 2))
-    assert await engine.reclaim_execution(reclaiming(ident, max_reclaim_count=0)) == ReclaimCapExceeded(ident, 0)
+    assert await engine.reclaim_execution(
+        reclaiming(ident, max_reclaim_count=0)
+    ) == ReclaimCapExceeded(ident, 0)
     await capped(engine, ident)
     assert await grant_count(engine) == 0
     other, _ = await lost(engine, clock, policy=ExecutionPolicy(), lane_id="b")
     await engine.issue_reclaim_grant(grant_args(other, 2))
-    assert isinstance(await engine.reclaim_execution(reclaiming(other, max_reclaim_count=0)), Claimed)
+    assert isinstance(
+        await engine.reclaim_execution(reclaiming(other, max_reclaim_count=0)), Claimed
+    )
 
 
 async def test_losses_add_up_over_requeues(engine: Engine, clock: ManualClock) -> None:
@@ -288,22 +350,31 @@ async def test_losses_add_up_over_requeues(engine: Engine, clock: ManualClock) -
         (ExecutionPolicy(), 100),
         (ExecutionPolicy(max_reclaim_count=7), 7),
         (ExecutionPolicy(timeout_policy=TimeoutPolicy(max_reclaim_count=4)), 4),
-        (ExecutionPolicy(max_reclaim_count=7, timeout_policy=TimeoutPolicy(max_reclaim_count=4)), 7),
+        (
+            ExecutionPolicy(max_reclaim_count=7, timeout_policy=TimeoutPolicy(max_reclaim_count=4)),
+            7,
+        ),
         (None, None),
     ],
 )
-async def test_which_limit_is_stored(engine: Engine, policy: ExecutionPolicy | None, limit: int | None) -> None:
+async def test_which_limit_is_stored(
+    engine: Engine, policy: ExecutionPolicy | None, limit: int | None
+) -> None:
     assert (await row(engine, await create(engine, policy=policy))).max_reclaim_count == limit
 
 
 # ---- the list
 
 
-async def test_expired_leases_are_listed_oldest_first_and_paged(engine: Engine, clock: ManualClock) -> None:
+async def test_expired_leases_are_listed_oldest_first_and_paged(
+    engine: Engine, clock: ManualClock
+) -> None:
     made = {}
     for n, ttl in enumerate((300, 100, 200)):
         space = f"ns{n % 2}"
-        made[ttl] = await running(engine, worker(n, ttl_ms=ttl, namespace=space), lane_id=f"l{n}", namespace=space)
+        made[ttl] = await running(
+            engine, worker(n, ttl_ms=ttl, namespace=space), lane_id=f"l{n}", namespace=space
+        )
     await running(engine, lane_id="live")
     clock.advance(300)
     await engine.mark_lease_expired_if_due(made[200][0])
@@ -312,12 +383,16 @@ async def test_expired_leases_are_listed_oldest_first_and_paged(engine: Engine, 
     assert page.next_cursor is None
     ident, handle = made[100]
     expires = clock() - 200
-    assert page.items[0] == ExpiredLeaseInfo(ident, lease_mark(fields(handle).lease_id), 1, "w1-i1", expires, 0)
+    assert page.items[0] == ExpiredLeaseInfo(
+        ident, lease_mark(fields(handle).lease_id), 1, "w1-i1", expires, 0
+    )
     first = await engine.list_expired_leases(limit=2)
     assert first.next_cursor == (expires + 100, made[200][0])
     rest = await engine.list_expired_leases(after=first.next_cursor, limit=2)
     assert [e.execution_id for e in rest.items] == [made[300][0]] and rest.next_cursor is None
-    assert [e.execution_id for e in (await engine.list_expired_leases(namespace="ns1")).items] == [ident]
+    assert [e.execution_id for e in (await engine.list_expired_leases(namespace="ns1")).items] == [
+        ident
+    ]
     assert [e.execution_id for e in (await engine.list_expired_leases(expires)).items] == [ident]
     assert (await engine.list_expired_leases(expires - 1)).items == []
     assert (await engine.list_expired_leases(limit=0)).items == []

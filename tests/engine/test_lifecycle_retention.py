@@ -29,7 +29,9 @@ def kept_for(ms: int) -> ExecutionPolicy:
     return ExecutionPolicy(stream_policy=StreamPolicy(retention_ttl_ms=ms))
 
 
-async def ended(engine: Engine, clock: ManualClock, outcome: str, **how: Any) -> tuple[ExecutionId, str]:
+async def ended(
+    engine: Engine, clock: ManualClock, outcome: str, **how: Any
+) -> tuple[ExecutionId, str]:
     """One that ended like this, and its lane."""
     if outcome == "skipped":
         graph = await submit(engine, "first>second")
@@ -52,7 +54,9 @@ async def ended(engine: Engine, clock: ManualClock, outcome: str, **how: Any) ->
     return ident, LANE
 
 
-async def test_what_ended_is_kept_for_a_day_to_the_millisecond(engine: Engine, clock: ManualClock) -> None:
+async def test_what_ended_is_kept_for_a_day_to_the_millisecond(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await completed(engine)
     clock.advance(DAY_MS - 1)
     assert await engine.trim_retention(LANE) == 0
@@ -65,11 +69,15 @@ async def test_what_ended_is_kept_for_a_day_to_the_millisecond(engine: Engine, c
 @pytest.mark.parametrize(("outcome", "days"), [
     ("success", 1), ("cancelled", 1), ("skipped", 1), ("failed", 7), ("expired", 7),
 ])  # fmt: skip
-async def test_what_failed_is_kept_longer_than_what_did_not(engine: Engine, clock: ManualClock, outcome: str, days: int) -> None:
+async def test_what_failed_is_kept_longer_than_what_did_not(
+    engine: Engine, clock: ManualClock, outcome: str, days: int
+) -> None:
     ident, lane = await ended(engine, clock, outcome)
     await engine.finish()
     found = await stored(engine, ident)
-    assert found is not None and found.terminal_outcome == outcome and found.terminal_at_ms is not None
+    assert (
+        found is not None and found.terminal_outcome == outcome and found.terminal_at_ms is not None
+    )
     clock.advance(found.terminal_at_ms + days * DAY_MS - 1 - clock())
     assert await engine.trim_retention(lane) == 0
     clock.advance(1)
@@ -77,8 +85,12 @@ async def test_what_failed_is_kept_longer_than_what_did_not(engine: Engine, cloc
     assert await stored(engine, ident) is None
 
 
-@pytest.mark.parametrize(("outcome", "kept_ms"), [("success", 30), ("cancelled", 30), ("failed", 50), ("expired", 50)])
-async def test_both_ages_are_settings(engine: Engine, clock: ManualClock, outcome: str, kept_ms: int) -> None:
+@pytest.mark.parametrize(
+    ("outcome", "kept_ms"), [("success", 30), ("cancelled", 30), ("failed", 50), ("expired", 50)]
+)
+async def test_both_ages_are_settings(
+    engine: Engine, clock: ManualClock, outcome: str, kept_ms: int
+) -> None:
     ident, _ = await ended(engine, clock, outcome)
     found = await stored(engine, ident)
     assert found is not None and found.terminal_at_ms is not None
@@ -88,7 +100,9 @@ async def test_both_ages_are_settings(engine: Engine, clock: ManualClock, outcom
 
 
 @pytest.mark.parametrize(("outcome", "kept_ms"), [("success", 30), ("failed", 50)])
-async def test_a_policy_has_an_age_for_each_kind_of_end(engine: Engine, clock: ManualClock, outcome: str, kept_ms: int) -> None:
+async def test_a_policy_has_an_age_for_each_kind_of_end(
+    engine: Engine, clock: ManualClock, outcome: str, kept_ms: int
+) -> None:
     policy = ExecutionPolicy(retention_policy=RetentionPolicy(completed_ms=30, failed_ms=50))
     ident, _ = await ended(engine, clock, outcome, policy=policy)
     clock.advance(kept_ms - 1)
@@ -98,7 +112,9 @@ async def test_a_policy_has_an_age_for_each_kind_of_end(engine: Engine, clock: M
     assert await stored(engine, ident) is None
 
 
-async def test_failed_ones_that_are_kept_do_not_stop_the_trim_and_are_not_read_again(engine: Engine, clock: ManualClock) -> None:
+async def test_failed_ones_that_are_kept_do_not_stop_the_trim_and_are_not_read_again(
+    engine: Engine, clock: ManualClock
+) -> None:
     """They are most of what there is after a bad night, and a pass comes every minute for a week."""
     for _ in range(5):
         await ended(engine, clock, "failed")
@@ -110,7 +126,11 @@ async def test_failed_ones_that_are_kept_do_not_stop_the_trim_and_are_not_read_a
 
     async def load(wanted: Any) -> Any:
         answer = await honest(wanted)
-        reads.extend((read.index, len(rows)) for read, rows in zip(wanted, answer.rows, strict=True) if isinstance(read, Scan))
+        reads.extend(
+            (read.index, len(rows))
+            for read, rows in zip(wanted, answer.rows, strict=True)
+            if isinstance(read, Scan)
+        )
         return answer
 
     with pytest.MonkeyPatch.context() as patch:
@@ -126,7 +146,9 @@ async def test_an_age_that_makes_no_sense_is_refused(engine: Engine, field: str,
         Engine(engine.store, Settings(**{field: age}))
 
 
-async def test_everything_that_belongs_to_it_goes_and_the_neighbour_stays(engine: Engine, clock: ManualClock) -> None:
+async def test_everything_that_belongs_to_it_goes_and_the_neighbour_stays(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await create(engine, priority=1, idempotency_key="k")
     await engine.change_priority(ChangePriorityArgs(execution_id=ident, new_priority=2))
     handle = await claim(engine)
@@ -144,13 +166,17 @@ async def test_everything_that_belongs_to_it_goes_and_the_neighbour_stays(engine
     assert after["ff_lane_registry"] == before["ff_lane_registry"]
 
 
-async def test_the_highest_event_removed_is_remembered_per_channel(engine: Engine, clock: ManualClock) -> None:
+async def test_the_highest_event_removed_is_remembered_per_channel(
+    engine: Engine, clock: ManualClock
+) -> None:
     await completed(engine)
     clock.advance(1)
     second, _ = await completed(engine)
     last = {
         "ff_lease_event": (await outbox(engine, "ff_lease_event", second))[-1]["event_id"],
-        "ff_completion_event": (await outbox(engine, "ff_completion_event", second))[-1]["event_id"],
+        "ff_completion_event": (await outbox(engine, "ff_completion_event", second))[-1][
+            "event_id"
+        ],
     }
     await engine.trim_retention(LANE, 0, now=clock())
     assert dict((await dump(engine))["ff_outbox_trim"]) == last
@@ -158,7 +184,9 @@ async def test_the_highest_event_removed_is_remembered_per_channel(engine: Engin
     ident, _ = await completed(engine)
     await engine.trim_retention(LANE, 0)
     assert await stored(engine, ident) is None
-    assert dict((await dump(engine))["ff_outbox_trim"])["ff_lease_event"] == last["ff_lease_event"] + 2
+    assert (
+        dict((await dump(engine))["ff_outbox_trim"])["ff_lease_event"] == last["ff_lease_event"] + 2
+    )
     assert await engine.store.last_event("ff_lease_event") == last["ff_lease_event"] + 2
 
 
@@ -174,7 +202,9 @@ async def test_its_own_time_may_shorten_or_lengthen_the_lanes(
     assert (await stored(engine, ident) is None) is gone
 
 
-async def test_the_oldest_go_first_and_no_more_than_the_batch(engine: Engine, clock: ManualClock) -> None:
+async def test_the_oldest_go_first_and_no_more_than_the_batch(
+    engine: Engine, clock: ManualClock
+) -> None:
     made = []
     for n in range(5):
         made.append((await completed(engine, policy=kept_for(0) if n % 2 else None))[0])
@@ -185,7 +215,9 @@ async def test_the_oldest_go_first_and_no_more_than_the_batch(engine: Engine, cl
     assert await engine.trim_retention(LANE, 0) == 3
 
 
-async def test_every_ended_state_is_trimmed_and_no_other(engine: Engine, clock: ManualClock) -> None:
+async def test_every_ended_state_is_trimmed_and_no_other(
+    engine: Engine, clock: ManualClock
+) -> None:
     cancelled = await create(engine)
     await engine.cancel_execution(CancelExecutionArgs(execution_id=cancelled))
     alive = [await create(engine), await create(engine, delay_until=clock() + 9)]
@@ -195,7 +227,9 @@ async def test_every_ended_state_is_trimmed_and_no_other(engine: Engine, clock: 
     assert all([await stored(engine, i) is not None for i in alive])
 
 
-async def test_lane_partition_and_filter_narrow_the_trim(engine: Engine, clock: ManualClock) -> None:
+async def test_lane_partition_and_filter_narrow_the_trim(
+    engine: Engine, clock: ManualClock
+) -> None:
     here, _ = await completed(engine, namespace="a", tags={"cairn.instance_id": "blue", "x.y": "1"})
     there, _ = await completed(engine, namespace="b", execution_id=new_id(7))
     assert await engine.trim_retention("other", 0) == 0
@@ -213,11 +247,15 @@ async def test_lane_partition_and_filter_narrow_the_trim(engine: Engine, clock: 
     assert await stored(engine, here) is None
 
 
-async def test_rows_the_filter_skips_do_not_stop_the_trim(engine: Engine, clock: ManualClock) -> None:
+async def test_rows_the_filter_skips_do_not_stop_the_trim(
+    engine: Engine, clock: ManualClock
+) -> None:
     for n in range(7):
         await completed(engine, namespace="keep" if n < 6 else "trim")
         clock.advance(1)
-    assert await engine.trim_retention(LANE, 0, batch=2, wanted=ScannerFilter(namespace="trim")) == 1
+    assert (
+        await engine.trim_retention(LANE, 0, batch=2, wanted=ScannerFilter(namespace="trim")) == 1
+    )
 
 
 async def test_a_replay_rescues_the_row(engine: Engine, clock: ManualClock) -> None:
@@ -241,7 +279,9 @@ async def test_an_id_that_was_trimmed_may_be_used_again(engine: Engine, clock: M
 
 
 @pytest.mark.meets("retention", "flow")
-async def test_a_member_is_kept_until_its_flow_has_ended(engine: Engine, clock: ManualClock) -> None:
+async def test_a_member_is_kept_until_its_flow_has_ended(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "fast>last slow>last")
     await finish(engine, graph, "fast")
     clock.advance(2 * DAY_MS)
@@ -255,7 +295,9 @@ async def test_a_member_is_kept_until_its_flow_has_ended(engine: Engine, clock: 
 
 
 @pytest.mark.meets("retention", "flow")
-@pytest.mark.parametrize("own", [kept_for(0), ExecutionPolicy(retention_policy=RetentionPolicy(completed_ms=5))])
+@pytest.mark.parametrize(
+    "own", [kept_for(0), ExecutionPolicy(retention_policy=RetentionPolicy(completed_ms=5))]
+)
 async def test_an_age_of_its_own_does_not_take_a_member_from_its_flow(
     engine: Engine, clock: ManualClock, own: ExecutionPolicy
 ) -> None:
@@ -269,9 +311,13 @@ async def test_an_age_of_its_own_does_not_take_a_member_from_its_flow(
 
 
 @pytest.mark.meets("retention", "child")
-async def test_a_child_is_kept_until_its_parent_has_ended(engine: Engine, clock: ManualClock) -> None:
+async def test_a_child_is_kept_until_its_parent_has_ended(
+    engine: Engine, clock: ManualClock
+) -> None:
     parent, _ = await running(engine)
-    graph = await submit(engine, "child", parent=Parent(execution_id=parent, waitpoint_key="children:0"))
+    graph = await submit(
+        engine, "child", parent=Parent(execution_id=parent, waitpoint_key="children:0")
+    )
     await finish(engine, graph, "child")
     clock.advance(2 * DAY_MS)
     assert await engine.trim_retention("child") == 0

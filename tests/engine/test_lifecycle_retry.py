@@ -16,8 +16,14 @@ from flowfabric.testing import ManualClock
 from .helpers import LANE, attempt, attempts, claim, row, running, state, told, two_stores, worker
 
 
-def policy(max_retries: int = 3, categories: tuple[str, ...] = (), **backoff: Any) -> ExecutionPolicy:
-    return ExecutionPolicy(retry_policy=RetryPolicy(max_retries=max_retries, backoff=backoff, retryable_categories=categories))
+def policy(
+    max_retries: int = 3, categories: tuple[str, ...] = (), **backoff: Any
+) -> ExecutionPolicy:
+    return ExecutionPolicy(
+        retry_policy=RetryPolicy(
+            max_retries=max_retries, backoff=backoff, retryable_categories=categories
+        )
+    )
 
 
 @two_stores
@@ -48,7 +54,10 @@ async def test_the_class_decides_first(
         ({}, [1_000, 2_000, 4_000]),
         ({"type": "fixed", "delay_ms": 70}, [70, 70, 70]),
         ({"type": "fixed"}, [1_000, 1_000, 1_000]),
-        ({"type": "exponential", "initial_delay_ms": 10, "multiplier": 3.0, "max_delay_ms": 50}, [10, 30, 50]),
+        (
+            {"type": "exponential", "initial_delay_ms": 10, "multiplier": 3.0, "max_delay_ms": 50},
+            [10, 30, 50],
+        ),
         ({"type": "exponential", "initial_delay_ms": 10, "multiplier": 1.5}, [10, 15, 22]),
         ({"type": "unheard of"}, [1_000, 1_000, 1_000]),
         ({"delay_ms": 5}, [1_000, 1_000, 1_000]),
@@ -70,7 +79,9 @@ async def test_the_backoff_follows_the_policy(
     assert await engine.fail(handle, "boom") == TerminalFailed()
 
 
-async def test_jitter_shortens_the_delay_by_at_most_half(engine: Engine, clock: ManualClock) -> None:
+async def test_jitter_shortens_the_delay_by_at_most_half(
+    engine: Engine, clock: ManualClock
+) -> None:
     seen = set()
     for _ in range(20):
         said = policy(type="exponential", initial_delay_ms=1_000, jitter=True)
@@ -98,9 +109,16 @@ async def test_max_retries_bounds_the_attempts(engine: Engine, most: int, tries:
 
 @pytest.mark.parametrize(
     ("reason", "retried"),
-    [(FailureReason("x"), False), (FailureReason("x", b"net"), True), (FailureReason("x", b"\xff"), False), ("plain", False)],
+    [
+        (FailureReason("x"), False),
+        (FailureReason("x", b"net"), True),
+        (FailureReason("x", b"\xff"), False),
+        ("plain", False),
+    ],
 )
-async def test_only_the_named_categories_are_retried(engine: Engine, reason: Any, retried: bool) -> None:
+async def test_only_the_named_categories_are_retried(
+    engine: Engine, reason: Any, retried: bool
+) -> None:
     _, handle = await running(engine, policy=policy(3, ("net",)))
     assert isinstance(await engine.fail(handle, reason), RetryScheduled) is retried
 
@@ -114,22 +132,36 @@ async def test_what_is_written_when_a_retry_waits(engine: Engine, clock: ManualC
     assert await state(engine, ident) == "DELAYED"
     assert (found.blocking_reason, found.delay_until_ms) == ("waiting_for_retry_backoff", at)
     assert found.blocking_detail == f"retry backoff until {at} (attempt 0 failed: boom)"
-    assert (found.retry_count, found.pending_retry_reason, found.pending_previous_attempt_index) == (1, "boom", 0)
+    assert (
+        found.retry_count,
+        found.pending_retry_reason,
+        found.pending_previous_attempt_index,
+    ) == (1, "boom", 0)
     assert (found.current_attempt_id, found.attempt_state) == (None, "pending_retry_attempt")
     assert (found.failure_reason, found.last_failure_message) == ("boom", "boom")
     assert (found.attempt_index, found.total_attempt_count, found.lease_epoch) == (0, 1, 1)
     assert (found.current_lease_id, found.terminal_at_ms) == (None, None)
-    assert (tried.attempt_state, tried.outcome, tried.failure_reason) == ("ended_failure", "retry", "boom")
+    assert (tried.attempt_state, tried.outcome, tried.failure_reason) == (
+        "ended_failure",
+        "retry",
+        "boom",
+    )
     assert (tried.terminal_at_ms, tried.failure_category) == (clock(), "transient")
     assert await told(engine, ident) == {"LEASE": ["acquired", "revoked"], "DONE": [], "OPER": []}
 
 
-async def test_what_is_written_when_a_retry_goes_at_once(engine: Engine, clock: ManualClock) -> None:
+async def test_what_is_written_when_a_retry_goes_at_once(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine, policy=policy(1, type="fixed", delay_ms=0))
     assert await engine.fail(handle, "boom") == RetryScheduled(clock(), 1)
     found = await row(engine, ident)
     assert await state(engine, ident) == "READY"
-    assert (found.attempt_state, found.blocking_detail, found.retry_count) == ("pending_retry_attempt", "", 1)
+    assert (found.attempt_state, found.blocking_detail, found.retry_count) == (
+        "pending_retry_attempt",
+        "",
+        1,
+    )
     await claim(engine)
 
 
@@ -137,15 +169,25 @@ async def test_what_is_written_when_it_is_over(engine: Engine, clock: ManualCloc
     ident, handle = await running(engine)
     await engine.fail(handle, "boom", FailureClass.PERMANENT)
     found, tried = await row(engine, ident), await attempt(engine, ident)
-    assert (found.public_state, found.attempt_state, found.terminal_at_ms) == ("failed", "attempt_terminal", clock())
+    assert (found.public_state, found.attempt_state, found.terminal_at_ms) == (
+        "failed",
+        "attempt_terminal",
+        clock(),
+    )
     assert (found.failure_reason, found.last_failure_message) == ("boom", "boom")
     assert (found.closing_epoch, found.closing_attempt_index, found.lease_epoch) == (1, 0, 1)
     assert (tried.attempt_state, tried.outcome) == ("ended_failure", "failed")
-    assert await told(engine, ident) == {"LEASE": ["acquired", "revoked"], "DONE": ["failed"], "OPER": []}
+    assert await told(engine, ident) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": ["failed"],
+        "OPER": [],
+    }
 
 
 async def test_the_deployments_default_policy_replaces_the_engines(clock: ManualClock) -> None:
-    settings = Settings(default_retry_policy=RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 9}))
+    settings = Settings(
+        default_retry_policy=RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 9})
+    )
     engine = memory_engine(clock, settings)
     ident, handle = await running(engine)
     assert await engine.fail(handle, "boom") == RetryScheduled(clock() + 9, 1)
@@ -154,7 +196,9 @@ async def test_the_deployments_default_policy_replaces_the_engines(clock: Manual
     assert await engine.fail(await claim(engine), "boom") == TerminalFailed()
 
 
-async def test_a_delayed_retry_is_not_claimable_before_its_time(engine: Engine, clock: ManualClock) -> None:
+async def test_a_delayed_retry_is_not_claimable_before_its_time(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     await engine.fail(handle, "boom")
     clock.advance(999)

@@ -45,7 +45,9 @@ NEVER = RetryPolicy(max_retries=0, backoff={})
 
 
 def limited(**said: Any) -> ExecutionPolicy:
-    return ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=ALLOWED_MS, **said), retry_policy=NEVER)
+    return ExecutionPolicy(
+        timeout_policy=TimeoutPolicy(attempt_timeout_ms=ALLOWED_MS, **said), retry_policy=NEVER
+    )
 
 
 # ---- expire_execution
@@ -53,7 +55,10 @@ def limited(**said: Any) -> ExecutionPolicy:
 
 async def test_a_timed_out_attempt_ends_the_execution(engine: Engine, clock: ManualClock) -> None:
     ident, handle = await running(
-        engine, policy=ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=100), retry_policy=NEVER)
+        engine,
+        policy=ExecutionPolicy(
+            timeout_policy=TimeoutPolicy(attempt_timeout_ms=100), retry_policy=NEVER
+        ),
     )
     clock.advance(99)
     before = await dump(engine)
@@ -63,23 +68,43 @@ async def test_a_timed_out_attempt_ends_the_execution(engine: Engine, clock: Man
     assert await engine.expire_execution(ident, "attempt_timeout") == Expired(ident)
     found, tried = await row(engine, ident), await attempt(engine, ident)
     assert await state(engine, ident) == "ENDED(expired)"
-    assert (found.failure_reason, found.terminal_at_ms, found.lease_epoch) == ("attempt_timeout", clock(), 1)
-    assert (found.closing_epoch, found.closing_attempt_index, found.current_lease_id) == (1, 0, None)
-    assert (tried.attempt_state, tried.outcome, tried.failure_reason) == ("ended_failure", "expired", "attempt_timeout")
-    assert await told(engine, ident) == {"LEASE": ["acquired", "revoked"], "DONE": ["expired"], "OPER": []}
+    assert (found.failure_reason, found.terminal_at_ms, found.lease_epoch) == (
+        "attempt_timeout",
+        clock(),
+        1,
+    )
+    assert (found.closing_epoch, found.closing_attempt_index, found.current_lease_id) == (
+        1,
+        0,
+        None,
+    )
+    assert (tried.attempt_state, tried.outcome, tried.failure_reason) == (
+        "ended_failure",
+        "expired",
+        "attempt_timeout",
+    )
+    assert await told(engine, ident) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": ["expired"],
+        "OPER": [],
+    }
     assert await engine.expire_execution(ident, TIMEOUT) == AlreadyTerminal()
     await refused(engine.complete(handle), ContentionKind.EXECUTION_NOT_ACTIVE)
 
 
 async def test_the_explicit_now_decides_and_is_recorded(engine: Engine, clock: ManualClock) -> None:
-    limit = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=100), retry_policy=NEVER)
+    limit = ExecutionPolicy(
+        timeout_policy=TimeoutPolicy(attempt_timeout_ms=100), retry_policy=NEVER
+    )
     ident, _ = await running(engine, policy=limit)
     assert await engine.expire_execution(ident, TIMEOUT, now=clock() + 100) == Expired(ident)
     assert (await row(engine, ident)).terminal_at_ms == clock() + 100
 
 
 @pytest.mark.meets("timeout", "crash", "reclaim")
-async def test_a_lost_attempt_never_times_out_and_gets_its_whole_time_again(engine: Engine, clock: ManualClock) -> None:
+async def test_a_lost_attempt_never_times_out_and_gets_its_whole_time_again(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await running(engine, policy=limited())
     clock.advance(TTL_MS)
     await engine.mark_lease_expired_if_due(ident)
@@ -91,7 +116,9 @@ async def test_a_lost_attempt_never_times_out_and_gets_its_whole_time_again(engi
 
 
 @pytest.mark.meets("timeout", "crash")
-async def test_a_lease_that_ran_out_unnoticed_is_lost_before_the_attempt_times_out(engine: Engine, clock: ManualClock) -> None:
+async def test_a_lease_that_ran_out_unnoticed_is_lost_before_the_attempt_times_out(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, _ = await running(engine, policy=limited())
     clock.advance(10 * ALLOWED_MS)
     assert await engine.expire_execution(ident, TIMEOUT) is None
@@ -100,7 +127,9 @@ async def test_a_lease_that_ran_out_unnoticed_is_lost_before_the_attempt_times_o
 
 
 @pytest.mark.meets("timeout", "retry", "crash")
-async def test_a_crashed_worker_whose_attempt_timed_out_costs_a_retry(engine: Engine, clock: ManualClock) -> None:
+async def test_a_crashed_worker_whose_attempt_timed_out_costs_a_retry(
+    engine: Engine, clock: ManualClock
+) -> None:
     policy = ExecutionPolicy(
         timeout_policy=TimeoutPolicy(attempt_timeout_ms=100),
         retry_policy=RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 0}),
@@ -118,8 +147,12 @@ async def test_a_crashed_worker_whose_attempt_timed_out_costs_a_retry(engine: En
 
 @pytest.mark.meets("timeout", "freeze")
 @pytest.mark.parametrize("call", ["complete", "fail", "delay", "renew", "cancel"])
-async def test_a_call_after_the_attempts_limit_is_refused(engine: Engine, clock: ManualClock, call: str) -> None:
-    ident, handle = await running(engine, policy=ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=100)))
+async def test_a_call_after_the_attempts_limit_is_refused(
+    engine: Engine, clock: ManualClock, call: str
+) -> None:
+    ident, handle = await running(
+        engine, policy=ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=100))
+    )
     clock.advance(100)
     before = await dump(engine)
     late = {
@@ -134,21 +167,36 @@ async def test_a_call_after_the_attempts_limit_is_refused(engine: Engine, clock:
     assert isinstance(await engine.expire_execution(ident, TIMEOUT), RetryScheduled)
 
 
-async def test_a_worker_that_reports_its_timeout_without_retries_left_expires_the_run(engine: Engine) -> None:
+async def test_a_worker_that_reports_its_timeout_without_retries_left_expires_the_run(
+    engine: Engine,
+) -> None:
     ident, handle = await running(engine, policy=limited())
     reason = FailureReason("took too long", b"attempt_timeout")
     for _ in range(2):
         assert await engine.fail(handle, reason) == TerminalFailed()
     assert await state(engine, ident) == "ENDED(expired)"
     found = await row(engine, ident)
-    assert (found.failure_reason, found.last_failure_message) == ("attempt_timeout", "took too long")
-    assert await told(engine, ident) == {"LEASE": ["acquired", "revoked"], "DONE": ["expired"], "OPER": []}
+    assert (found.failure_reason, found.last_failure_message) == (
+        "attempt_timeout",
+        "took too long",
+    )
+    assert await told(engine, ident) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": ["expired"],
+        "OPER": [],
+    }
 
 
-@pytest.mark.parametrize("where", ["ready", "delayed", "blocked", "between attempts", "interrupted", "running", "lost"])
-async def test_a_missed_deadline_ends_whatever_is_not_ended(engine: Engine, clock: ManualClock, where: str) -> None:
+@pytest.mark.parametrize(
+    "where", ["ready", "delayed", "blocked", "between attempts", "interrupted", "running", "lost"]
+)
+async def test_a_missed_deadline_ends_whatever_is_not_ended(
+    engine: Engine, clock: ManualClock, where: str
+) -> None:
     at = clock() + 200_000
-    ident = await create(engine, execution_deadline_at=at, delay_until=at if where == "delayed" else None)
+    ident = await create(
+        engine, execution_deadline_at=at, delay_until=at if where == "delayed" else None
+    )
     leases: list[str] = []
     if where == "ready":
         await engine.issue_claim_grant(grant_args(ident))
@@ -169,7 +217,10 @@ async def test_a_missed_deadline_ends_whatever_is_not_ended(engine: Engine, cloc
     assert await engine.expire_execution(ident, DEADLINE, now=at - 1) is None
     assert await engine.expire_execution(ident, DEADLINE, now=at) == Expired(ident)
     found, tried = await row(engine, ident), await attempts(engine, ident)
-    assert (await state(engine, ident), found.failure_reason) == ("ENDED(expired)", "execution_deadline")
+    assert (await state(engine, ident), found.failure_reason) == (
+        "ENDED(expired)",
+        "execution_deadline",
+    )
     assert (found.delay_until_ms, found.blocking_detail) == (None, "")
     if where in ("ready", "delayed", "blocked"):
         assert (found.attempt_state, tried) == (pending, [])
@@ -189,7 +240,9 @@ async def test_nothing_expires_that_has_no_limit(engine: Engine, clock: ManualCl
     assert await state(engine, ident) == "RUNNING"
 
 
-async def test_an_attempt_timeout_counts_only_while_active(engine: Engine, clock: ManualClock) -> None:
+async def test_an_attempt_timeout_counts_only_while_active(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await create(engine, policy=limited())
     assert await engine.expire_execution(ident, TIMEOUT, now=clock() + 10**9) is None
     handle = await claim(engine)
@@ -211,7 +264,9 @@ async def test_what_ended_stays_ended(engine: Engine, clock: ManualClock) -> Non
 @pytest.mark.meets("timeout", "revoke")
 @pytest.mark.meets("timeout", "reclaim")
 @pytest.mark.parametrize("how", ["delay", "revoke", "requeue"])
-async def test_waiting_keeps_the_time_used_and_a_lost_lease_resets_it(engine: Engine, clock: ManualClock, how: str) -> None:
+async def test_waiting_keeps_the_time_used_and_a_lost_lease_resets_it(
+    engine: Engine, clock: ManualClock, how: str
+) -> None:
     ident, handle = await running(engine, policy=limited())
     assert (await row(engine, ident)).attempt_timeout_at_ms == clock() + ALLOWED_MS
     left = ALLOWED_MS - 10_000
@@ -234,10 +289,15 @@ async def test_waiting_keeps_the_time_used_and_a_lost_lease_resets_it(engine: En
     (work,) = await engine.claim_many(LANE, (), worker(), 1)
     assert work.time_used_ms == ALLOWED_MS - left
     found = await row(engine, ident)
-    assert (found.attempt_timeout_at_ms, found.attempt_timeout_remaining_ms) == (clock() + left, None)
+    assert (found.attempt_timeout_at_ms, found.attempt_timeout_remaining_ms) == (
+        clock() + left,
+        None,
+    )
 
 
-async def test_renewing_a_lease_does_not_extend_the_attempt(engine: Engine, clock: ManualClock) -> None:
+async def test_renewing_a_lease_does_not_extend_the_attempt(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine, policy=limited())
     due = (await row(engine, ident)).attempt_timeout_at_ms
     clock.advance(1_000)
@@ -246,7 +306,9 @@ async def test_renewing_a_lease_does_not_extend_the_attempt(engine: Engine, cloc
 
 
 @pytest.mark.parametrize("how", ["retry", "replay"])
-async def test_a_new_or_replayed_attempt_gets_its_full_time(engine: Engine, clock: ManualClock, how: str) -> None:
+async def test_a_new_or_replayed_attempt_gets_its_full_time(
+    engine: Engine, clock: ManualClock, how: str
+) -> None:
     policy = ExecutionPolicy(
         timeout_policy=TimeoutPolicy(attempt_timeout_ms=ALLOWED_MS),
         retry_policy=RetryPolicy(backoff={"type": "fixed", "delay_ms": 0}),
@@ -264,7 +326,9 @@ async def test_a_new_or_replayed_attempt_gets_its_full_time(engine: Engine, cloc
     assert (await attempt(engine, ident)).attempt_timeout_at_ms == clock() + ALLOWED_MS
 
 
-async def test_the_deadline_keeps_running_during_a_backoff(engine: Engine, clock: ManualClock) -> None:
+async def test_the_deadline_keeps_running_during_a_backoff(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine, execution_deadline_at=clock() + 500)
     await engine.fail(handle, "boom")
     clock.advance(500)
@@ -272,7 +336,9 @@ async def test_the_deadline_keeps_running_during_a_backoff(engine: Engine, clock
     assert await engine.promote_delayed(ident) == "not_runnable_cleaned"
 
 
-async def test_the_handle_of_an_expired_execution_cannot_complete_it(engine: Engine, clock: ManualClock) -> None:
+async def test_the_handle_of_an_expired_execution_cannot_complete_it(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine, execution_deadline_at=clock() + 5)
     clock.advance(5)
     await engine.expire_execution(ident, DEADLINE)

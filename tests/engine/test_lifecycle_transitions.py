@@ -27,7 +27,9 @@ async def ready(engine: Engine, clock: ManualClock) -> At:
 
 
 async def delayed(engine: Engine, clock: ManualClock) -> At:
-    return await create(engine, execution_deadline_at=clock() + 10**8, delay_until=clock() + 10**7), None
+    return await create(
+        engine, execution_deadline_at=clock() + 10**8, delay_until=clock() + 10**7
+    ), None
 
 
 def blocked(reason: str) -> Callable[[Engine, ManualClock], Awaitable[At]]:
@@ -96,15 +98,50 @@ FROM: dict[str, Callable[[Engine, ManualClock], Awaitable[At]]] = {
 }
 NAMES = list(FROM)
 C, X, F = "ENDED(cancelled)", "ENDED(expired)", "ENDED(failed)"
-NOT_ACTIVE, CONFLICT, EXPIRED, STAYS = "execution_not_active", "lease_conflict", "lease_expired", "="
+NOT_ACTIVE, CONFLICT, EXPIRED, STAYS = (
+    "execution_not_active",
+    "lease_conflict",
+    "lease_expired",
+    "=",
+)
 NONE, LIVE, UNMARKED = "no_active_lease", "execution_not_terminal", "not_active"
 # operation -> one entry per state above: the state it leads to, "=" for untouched, or the word of the refusal or answer
 TABLE: dict[str, tuple[str, ...]] = {
     "claim": ("RUNNING", "RUNNING", *(STAYS,) * 7, STAYS, STAYS, STAYS, STAYS),
-    "complete": ("-", CONFLICT, "-", NOT_ACTIVE, *("-",) * 5, "ENDED(success)", EXPIRED, STAYS, CONFLICT),
+    "complete": (
+        "-",
+        CONFLICT,
+        "-",
+        NOT_ACTIVE,
+        *("-",) * 5,
+        "ENDED(success)",
+        EXPIRED,
+        STAYS,
+        CONFLICT,
+    ),
     "fail": ("-", CONFLICT, "-", NOT_ACTIVE, *("-",) * 5, "DELAYED", EXPIRED, NOT_ACTIVE, CONFLICT),
-    "fail for good": ("-", CONFLICT, "-", NOT_ACTIVE, *("-",) * 5, F, EXPIRED, NOT_ACTIVE, CONFLICT),
-    "delay": ("-", CONFLICT, "-", NOT_ACTIVE, *("-",) * 5, "DELAYED", EXPIRED, NOT_ACTIVE, CONFLICT),
+    "fail for good": (
+        "-",
+        CONFLICT,
+        "-",
+        NOT_ACTIVE,
+        *("-",) * 5,
+        F,
+        EXPIRED,
+        NOT_ACTIVE,
+        CONFLICT,
+    ),
+    "delay": (
+        "-",
+        CONFLICT,
+        "-",
+        NOT_ACTIVE,
+        *("-",) * 5,
+        "DELAYED",
+        EXPIRED,
+        NOT_ACTIVE,
+        CONFLICT,
+    ),
     "give up": ("-", CONFLICT, "-", NOT_ACTIVE, *("-",) * 5, C, EXPIRED, NOT_ACTIVE, STAYS),
     "cancel": (*(C,) * 11, "invalid_input", STAYS),
     "revoke": (*(NONE,) * 9, "READY", "already_expired", NONE, NONE),
@@ -114,7 +151,9 @@ TABLE: dict[str, tuple[str, ...]] = {
 }
 
 
-async def act(engine: Engine, clock: ManualClock, op: str, ident: ExecutionId, handle: Handle | None) -> Any:
+async def act(
+    engine: Engine, clock: ManualClock, op: str, ident: ExecutionId, handle: Handle | None
+) -> Any:
     match op:
         case "claim":
             return await engine.claim(LANE, (), worker(2))
@@ -123,7 +162,9 @@ async def act(engine: Engine, clock: ManualClock, op: str, ident: ExecutionId, h
         case "revoke":
             return await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident))
         case "expire":
-            return await engine.expire_execution(ident, ExpirePhase.EXECUTION_DEADLINE, now=clock() + 10**9)
+            return await engine.expire_execution(
+                ident, ExpirePhase.EXECUTION_DEADLINE, now=clock() + 10**9
+            )
         case "replay":
             return await engine.replay_execution(ReplayExecutionArgs(execution_id=ident))
         case "mark expired":
@@ -141,11 +182,18 @@ async def act(engine: Engine, clock: ManualClock, op: str, ident: ExecutionId, h
     return await engine.cancel(handle)
 
 
-CELLS = [(op, at, cell) for op, cells in TABLE.items() for at, cell in zip(NAMES, cells, strict=True) if cell != "-"]
+CELLS = [
+    (op, at, cell)
+    for op, cells in TABLE.items()
+    for at, cell in zip(NAMES, cells, strict=True)
+    if cell != "-"
+]
 
 
 @two_stores
-@pytest.mark.parametrize(("op", "at", "leads_to"), CELLS, ids=[f"{op} / {at}" for op, at, _ in CELLS])
+@pytest.mark.parametrize(
+    ("op", "at", "leads_to"), CELLS, ids=[f"{op} / {at}" for op, at, _ in CELLS]
+)
 async def test_from_each_state_each_operation_leads_where_the_table_says(
     engine: Engine, clock: ManualClock, op: str, at: str, leads_to: str
 ) -> None:
@@ -167,7 +215,9 @@ async def test_from_each_state_each_operation_leads_where_the_table_says(
 
 def test_the_table_mentions_every_vector_this_engine_can_enter() -> None:
     made_elsewhere = {"DEPS", "SUSPENDED"}
-    assert {n.split(",")[0].split(" by ")[0].split("(")[0] for n in NAMES} == set(VECTORS) - made_elsewhere
+    assert {n.split(",")[0].split(" by ")[0].split("(")[0] for n in NAMES} == set(
+        VECTORS
+    ) - made_elsewhere
 
 
 def test_every_declared_transition_joins_two_vectors() -> None:

@@ -26,7 +26,12 @@ async def names(engine: Engine, namespace: str | None = None) -> list[str]:
 
 
 async def test_a_registration_stores_what_was_said(engine: Engine, clock: ManualClock) -> None:
-    args = registration(lanes=frozenset({"b", "a"}), capabilities=frozenset({"y", "x"}), liveness_ttl_ms=100, namespace="ns")
+    args = registration(
+        lanes=frozenset({"b", "a"}),
+        capabilities=frozenset({"y", "x"}),
+        liveness_ttl_ms=100,
+        namespace="ns",
+    )
     assert await engine.register_worker(args) == Registered()
     (found,) = (await engine.list_workers("ns")).items
     assert isinstance(found, WorkerInfo)
@@ -40,10 +45,16 @@ async def test_a_refresh_keeps_when_it_first_registered(engine: Engine, clock: M
     await engine.register_worker(registration())
     first = clock()
     clock.advance(50)
-    refreshed = await engine.register_worker(registration(capabilities=frozenset({"new"}), liveness_ttl_ms=10))
+    refreshed = await engine.register_worker(
+        registration(capabilities=frozenset({"new"}), liveness_ttl_ms=10)
+    )
     assert isinstance(refreshed, Refreshed)
     (found,) = (await engine.list_workers("default")).items
-    assert (found.registered_at_ms, found.last_heartbeat_ms, found.capabilities) == (first, clock(), ("new",))
+    assert (found.registered_at_ms, found.last_heartbeat_ms, found.capabilities) == (
+        first,
+        clock(),
+        ("new",),
+    )
     assert [e[0] for e in await heard(engine)] == ["registered", "registered"]
 
 
@@ -52,7 +63,10 @@ async def test_an_instance_is_not_reassigned_to_another_worker(engine: Engine) -
     before = await dump(engine)
     await invalid(engine.register_worker(registration(worker_id="w2")), "instance_id reassigned")
     assert await dump(engine) == before
-    assert await engine.register_worker(registration(worker_id="w2", namespace="elsewhere")) == Registered()
+    assert (
+        await engine.register_worker(registration(worker_id="w2", namespace="elsewhere"))
+        == Registered()
+    )
 
 
 async def test_a_heartbeat_extends_the_life_and_is_told(engine: Engine, clock: ManualClock) -> None:
@@ -64,13 +78,17 @@ async def test_a_heartbeat_extends_the_life_and_is_told(engine: Engine, clock: M
     assert [e[0] for e in await heard(engine)] == ["registered", "heartbeat"]
 
 
-async def test_the_time_given_is_the_time_stored_and_compared(engine: Engine, clock: ManualClock) -> None:
+async def test_the_time_given_is_the_time_stored_and_compared(
+    engine: Engine, clock: ManualClock
+) -> None:
     await engine.register_worker(registration(liveness_ttl_ms=100, now=500))
     assert await engine.heartbeat_worker("w1-i1", now=599) == Refreshed(699)
     assert await engine.heartbeat_worker("w1-i1", now=699) == NotRegistered()
 
 
-async def test_a_silent_worker_must_register_again_even_before_the_sweep(engine: Engine, clock: ManualClock) -> None:
+async def test_a_silent_worker_must_register_again_even_before_the_sweep(
+    engine: Engine, clock: ManualClock
+) -> None:
     await engine.register_worker(registration(liveness_ttl_ms=100))
     clock.advance(100)
     assert await names(engine) == []
@@ -88,7 +106,9 @@ async def test_an_unknown_worker_has_no_heartbeat_and_cannot_die(engine: Engine)
     assert await names(engine) == ["w1-i1"]
 
 
-async def test_a_worker_marked_dead_is_gone_and_may_come_back(engine: Engine, clock: ManualClock) -> None:
+async def test_a_worker_marked_dead_is_gone_and_may_come_back(
+    engine: Engine, clock: ManualClock
+) -> None:
     await engine.register_worker(registration())
     assert await engine.mark_worker_dead("w1-i1", "oom") == Marked()
     assert await names(engine) == []
@@ -108,7 +128,9 @@ async def test_a_reason_is_short_and_printable(engine: Engine, reason: str, text
     assert await names(engine) == ["w1-i1"]
 
 
-async def test_the_sweep_drops_only_those_past_their_time(engine: Engine, clock: ManualClock) -> None:
+async def test_the_sweep_drops_only_those_past_their_time(
+    engine: Engine, clock: ManualClock
+) -> None:
     await engine.register_worker(registration("short", liveness_ttl_ms=100))
     await engine.register_worker(registration("long", liveness_ttl_ms=1_000))
     clock.advance(100)
@@ -188,11 +210,15 @@ async def test_a_capable_workers_registration_releases_what_waited(engine: Engin
     assert await state(engine, ident) == "READY"
 
 
-async def test_only_a_live_worker_of_the_same_namespace_counts(engine: Engine, clock: ManualClock) -> None:
+async def test_only_a_live_worker_of_the_same_namespace_counts(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await routed(engine, namespace="a")
     await engine.register_worker(registration(capabilities=frozenset({"gpu"}), namespace="b"))
     assert await state(engine, ident) == "ROUTE"
-    await engine.register_worker(registration("x", capabilities=frozenset({"gpu"}), namespace="a", liveness_ttl_ms=1, now=1))
+    await engine.register_worker(
+        registration("x", capabilities=frozenset({"gpu"}), namespace="a", liveness_ttl_ms=1, now=1)
+    )
     assert await engine.release_routed() == 0
     assert await state(engine, ident) == "ROUTE"
 
@@ -214,7 +240,9 @@ async def test_a_small_limit_still_releases(engine: Engine) -> None:
     assert await engine.release_routed(limit=2) == 1
 
 
-async def test_many_waiting_are_released_over_several_pages(engine: Engine, clock: ManualClock) -> None:
+async def test_many_waiting_are_released_over_several_pages(
+    engine: Engine, clock: ManualClock
+) -> None:
     for n in range(130):
         await routed(engine, namespace="stuck" if n < 110 else "default")
     await engine.register_worker(registration(capabilities=frozenset({"gpu"})))

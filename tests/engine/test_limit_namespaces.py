@@ -24,7 +24,9 @@ from .limit_helpers import quota
 
 async def theirs(engine: Engine) -> tuple[UUID, UUID]:
     """A budget and a quota of another namespace than the default one."""
-    return await budget(engine, {"t": 10}, namespace="theirs"), await quota(engine, cap=1, namespace="theirs")
+    return await budget(engine, {"t": 10}, namespace="theirs"), await quota(
+        engine, cap=1, namespace="theirs"
+    )
 
 
 def under(of_budget: UUID | None = None, of_quota: UUID | None = None) -> dict[str, Any]:
@@ -49,7 +51,9 @@ async def test_nothing_is_created_under_a_foreign_or_unknown_limit(engine: Engin
         node = CreateExecutionArgs(execution_id=ExecutionId.for_flow(flow), policy=policy)
         calls: list[Callable[[], Awaitable[Any]]] = [
             lambda args=args: engine.create_execution(args),  # type: ignore[misc]
-            lambda args=args: engine.create_executions([CreateExecutionArgs(execution_id=new_id()), args]),  # type: ignore[misc]
+            lambda args=args: engine.create_executions(
+                [CreateExecutionArgs(execution_id=new_id()), args]
+            ),  # type: ignore[misc]
             lambda node=node: engine.submit_flow(SubmitFlowArgs(flow_id=flow, nodes=[node])),  # type: ignore[misc]
         ]
         for call in calls:
@@ -78,7 +82,10 @@ async def test_what_is_reported_by_another_namespace_is_not_counted(engine: Engi
             with pytest.raises(NotFound, match=f"budget {ident} not found"):
                 await call()
     assert await dump(engine) == before
-    assert (await spend(engine, ident, own, t=3), await spend(engine, ident, new_id(), t=1)) == (OK, OK)
+    assert (await spend(engine, ident, own, t=3), await spend(engine, ident, new_id(), t=1)) == (
+        OK,
+        OK,
+    )
     assert await usage(engine, ident) == {"t": 4}
     await sound(engine)
 
@@ -86,7 +93,9 @@ async def test_what_is_reported_by_another_namespace_is_not_counted(engine: Engi
 async def test_reports_of_two_namespaces_that_come_together_are_told_apart(engine: Engine) -> None:
     ident, _ = await theirs(engine)
     mine, own = await create(engine), await create(engine, namespace="theirs")
-    told = await asyncio.gather(*(spend(engine, ident, who, t=1) for who in (own, mine, own)), return_exceptions=True)
+    told = await asyncio.gather(
+        *(spend(engine, ident, who, t=1) for who in (own, mine, own)), return_exceptions=True
+    )
     assert [type(each).__name__ for each in told] == ["UsageOk", "NotFound", "UsageOk"]
     assert await usage(engine, ident) == {"t": 2}
 
@@ -116,7 +125,9 @@ async def test_members_of_a_flow_are_under_the_limits_of_their_namespace(engine:
     await sound(engine)
 
 
-async def test_nothing_is_attached_to_what_is_of_another_namespace_or_unknown(engine: Engine) -> None:
+async def test_nothing_is_attached_to_what_is_of_another_namespace_or_unknown(
+    engine: Engine,
+) -> None:
     of_budget, of_quota = await theirs(engine)
     flow = uuid4()
     await engine.create_flow(CreateFlowArgs(flow_id=flow))
@@ -140,7 +151,9 @@ async def test_an_id_is_taken_whatever_namespace_has_it(engine: Engine) -> None:
         with pytest.raises(NotFound, match="budget"):
             await engine.create_budget(CreateBudgetArgs(budget_id=of_budget, namespace=namespace))
         with pytest.raises(NotFound, match="quota_policy"):
-            await engine.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=of_quota, namespace=namespace))
+            await engine.create_quota_policy(
+                CreateQuotaPolicyArgs(quota_policy_id=of_quota, namespace=namespace)
+            )
     again = CreateBudgetArgs(budget_id=of_budget, namespace="theirs")
     assert await engine.create_budget(again) == BudgetAlreadySatisfied(of_budget)
     args = CreateQuotaPolicyArgs(quota_policy_id=of_quota, namespace="theirs")
@@ -150,19 +163,30 @@ async def test_an_id_is_taken_whatever_namespace_has_it(engine: Engine) -> None:
         with pytest.raises(ValidationError, match="namespace"):
             await engine.create_budget(CreateBudgetArgs(budget_id=uuid4(), namespace=bad))  # type: ignore[arg-type]
         with pytest.raises(ValidationError, match="namespace"):
-            await engine.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=uuid4(), namespace=bad))  # type: ignore[arg-type]
+            await engine.create_quota_policy(
+                CreateQuotaPolicyArgs(quota_policy_id=uuid4(), namespace=bad)
+            )  # type: ignore[arg-type]
 
 
 async def test_where_a_limit_belongs(engine: Engine) -> None:
     of_budget, of_quota = await theirs(engine)
-    found = [await engine.read_limit_namespace(*asked) for asked in (("budget", of_budget), ("quota", of_quota))]
+    found = [
+        await engine.read_limit_namespace(*asked)
+        for asked in (("budget", of_budget), ("quota", of_quota))
+    ]
     plain = await engine.read_limit_namespace("quota", await quota(engine, cap=1))
-    assert (found, plain, await engine.read_limit_namespace("quota", of_budget)) == (["theirs", "theirs"], "default", None)
+    assert (found, plain, await engine.read_limit_namespace("quota", of_budget)) == (
+        ["theirs", "theirs"],
+        "default",
+        None,
+    )
     with pytest.raises(ValidationError, match="kind"):
         await engine.read_limit_namespace("lane", of_budget)
 
 
-async def test_what_is_attached_is_listed_by_namespace(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_attached_is_listed_by_namespace(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not even the cursor names what is of another."""
     monkeypatch.setattr("flowfabric.engine.limits.quotas.MAX_SCOPES_PAGE", 3)
     own = await quota(engine, cap=1)
@@ -172,10 +196,20 @@ async def test_what_is_attached_is_listed_by_namespace(engine: Engine, monkeypat
         await engine.attach_limit("budget", of_budget, "lane", lane)
     await engine.attach_limit("quota", of_quota, "lane", "z")
     first = await engine.list_limit_scopes(limit=3, namespace="theirs")
-    assert [scope.scope_id for scope in first.items] == ["a", "b", "c"] and first.next_cursor == first.items[-1]
+    assert [scope.scope_id for scope in first.items] == [
+        "a",
+        "b",
+        "c",
+    ] and first.next_cursor == first.items[-1]
     rest = await engine.list_limit_scopes(first.next_cursor, limit=3, namespace="theirs")
-    assert [(scope.scope_id, scope.kind) for scope in rest.items] == [("d", "budget"), ("e", "budget"), ("z", "quota")]
-    assert {scope.namespace for scope in (*first.items, *rest.items)} == {"theirs"} and rest.next_cursor is None
+    assert [(scope.scope_id, scope.kind) for scope in rest.items] == [
+        ("d", "budget"),
+        ("e", "budget"),
+        ("z", "quota"),
+    ]
+    assert {scope.namespace for scope in (*first.items, *rest.items)} == {
+        "theirs"
+    } and rest.next_cursor is None
     assert (await engine.list_limit_scopes(namespace="nobody")).items == []
     everything = [scope.namespace for scope in (await engine.list_limit_scopes(limit=3)).items]
     assert everything == ["theirs", "default", "theirs"]
@@ -187,7 +221,10 @@ async def test_claims_behind_two_namespaces_limits(engine: Engine) -> None:
     mine = await quota(engine, cap=1)
     for limit in (of_quota, mine):
         await engine.attach_limit("quota", limit, "lane", "jobs")
-    made = [await create(engine, lane_id="jobs", namespace=name) for name in ("theirs", "theirs", "default", "default")]
+    made = [
+        await create(engine, lane_id="jobs", namespace=name)
+        for name in ("theirs", "theirs", "default", "default")
+    ]
     for name, own in (("default", made[2:]), ("theirs", made[:2])):
         (work,) = await engine.claim_many("jobs", (), worker(namespace=name), 9)
         assert work.execution_id in own

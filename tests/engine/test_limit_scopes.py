@@ -55,7 +55,11 @@ async def test_the_nearest_quota_counts_and_all_budgets_do(engine: Engine) -> No
     direct = await create(engine, namespace="tenant", lane_id="jobs", tags=acme, policy=own)
     assert await limits(engine, direct) == (E, (str(A), str(D), str(E)), str(E))
     assert await limits(engine, await create(engine, lane_id="jobs", tags=acme)) == (None, (), "")
-    alone = await create(engine, namespace="other", policy={"budget_ids": [str(await budget(engine, namespace="other"))]})
+    alone = await create(
+        engine,
+        namespace="other",
+        policy={"budget_ids": [str(await budget(engine, namespace="other"))]},
+    )
     assert (await limits(engine, alone))[2] == "budget"
     await sound(engine)
 
@@ -118,9 +122,13 @@ async def test_what_is_attached_is_listed_page_by_page(engine: Engine) -> None:
 
 
 @two_stores
-async def test_too_many_of_anything_is_refused(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_of_anything_is_refused(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for n in range(MAX_BUDGETS + 1):
-        await engine.attach_limit("budget", await budget(engine, budget_id=UUID(int=n + 1)), "lane", "default")
+        await engine.attach_limit(
+            "budget", await budget(engine, budget_id=UUID(int=n + 1)), "lane", "default"
+        )
     await quota(engine, ident=A)
     before = await dump(engine)
     with pytest.raises(ValidationError, match="budget_ids"):
@@ -132,10 +140,18 @@ async def test_too_many_of_anything_is_refused(engine: Engine, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    "policy", [{"budget_ids": ["b"]}, {"budget_ids": [""]}, {"quota_policy_id": "q"}, {"quota_policy_id": ""}]
+    "policy",
+    [
+        {"budget_ids": ["b"]},
+        {"budget_ids": [""]},
+        {"quota_policy_id": "q"},
+        {"quota_policy_id": ""},
+    ],
 )
 @two_stores
-async def test_a_malformed_id_is_refused_at_creation(engine: Engine, policy: dict[str, Any]) -> None:
+async def test_a_malformed_id_is_refused_at_creation(
+    engine: Engine, policy: dict[str, Any]
+) -> None:
     before = await dump(engine)
     with pytest.raises(ValidationError, match=r"invalid (budget_id|quota_policy_id)"):
         await create(engine, policy=policy)

@@ -13,9 +13,20 @@ from msgspec import structs
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound, ValidationError
-from flowfabric.model.budget import BudgetUnchanged, BudgetUpdated, HardLimitAction, UpdateBudgetArgs, UsageDimensions
+from flowfabric.model.budget import (
+    BudgetUnchanged,
+    BudgetUpdated,
+    HardLimitAction,
+    UpdateBudgetArgs,
+    UsageDimensions,
+)
 from flowfabric.model.lease import ClaimPolicy
-from flowfabric.model.quota import BlockForAdmissionArgs, QuotaPolicyUnchanged, QuotaPolicyUpdated, UpdateQuotaPolicyArgs
+from flowfabric.model.quota import (
+    BlockForAdmissionArgs,
+    QuotaPolicyUnchanged,
+    QuotaPolicyUpdated,
+    UpdateQuotaPolicyArgs,
+)
 from flowfabric.testing import ManualClock
 
 from .budget_helpers import OK, budget, hard, report, rows, sound, spend, status, usage
@@ -30,9 +41,13 @@ async def change(engine: Engine, of: UUID, limit: int, **said: Any) -> Any:
     return await engine.update_budget(UpdateBudgetArgs(budget_id=of, **{**limits, **said}))
 
 
-async def change_quota(engine: Engine, of: UUID, cap: int = 0, rate: int = 0, window_s: int = 60, **said: Any) -> Any:
+async def change_quota(
+    engine: Engine, of: UUID, cap: int = 0, rate: int = 0, window_s: int = 60, **said: Any
+) -> Any:
     limits = {"window_seconds": window_s, "max_requests_per_window": rate, "max_concurrent": cap}
-    return await engine.update_quota_policy(UpdateQuotaPolicyArgs(quota_policy_id=of, **limits, **said))
+    return await engine.update_quota_policy(
+        UpdateQuotaPolicyArgs(quota_policy_id=of, **limits, **said)
+    )
 
 
 # ---- budgets
@@ -43,7 +58,9 @@ async def test_a_raised_budget_lets_go_what_it_held(engine: Engine) -> None:
     ident = await budget(engine, {"t": 10}, on_hard_limit=SUSPEND)
     ready, (ran, handle) = await create(engine, lane_id="b"), await running(engine)
     await report(engine, ident, t=9)
-    assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 2})) == hard("t", 9, 10, SUSPEND)
+    assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 2})) == hard(
+        "t", 9, 10, SUSPEND
+    )
     assert await spend(engine, ident, ready, t=2) == hard("t", 9, 10, SUSPEND)
     await report(engine, ident, t=1)
     late = await create(engine, lane_id="c", policy={"budget_ids": [str(ident)]})
@@ -51,14 +68,18 @@ async def test_a_raised_budget_lets_go_what_it_held(engine: Engine) -> None:
     waiting = (ready, ran, late)
     assert [await state(engine, who) for who in waiting] == ["BUDGET"] * 3
     await change(engine, ident, 10, soft_limits=[5], on_hard_limit=SUSPEND)
-    assert [await state(engine, who) for who in waiting] == ["BUDGET"] * 3  # other limits, and still no room
+    assert [await state(engine, who) for who in waiting] == [
+        "BUDGET"
+    ] * 3  # other limits, and still no room
     await change(engine, ident, 20, on_hard_limit=SUSPEND)
     assert [await state(engine, who) for who in waiting] == ["READY"] * 3
     await sound(engine)
 
 
 @pytest.mark.parametrize("how", ["reset", "release", "raise"])
-async def test_one_held_while_it_was_ready_waits_until_there_is_room(engine: Engine, clock: ManualClock, how: str) -> None:
+async def test_one_held_while_it_was_ready_waits_until_there_is_room(
+    engine: Engine, clock: ManualClock, how: str
+) -> None:
     """What was refused asked for more than is left: that there is something left does not let it go."""
     ident, other = await budget(engine, {"t": 10}, on_hard_limit=SUSPEND), new_id()
     await spend(engine, ident, other, t=9)
@@ -100,7 +121,10 @@ async def test_a_lowered_budget_counts_from_the_next_report_and_claim(engine: En
     assert await usage(engine, ident) == {"t": 6}
     await sound(engine)
     await change(engine, ident, 8)
-    assert (await report(engine, ident, t=2), await report(engine, ident, t=1)) == (OK, hard("t", 8, 8))
+    assert (await report(engine, ident, t=2), await report(engine, ident, t=1)) == (
+        OK,
+        hard("t", 8, 8),
+    )
     assert await state(engine, who) == "READY"
     await sound(engine)
 
@@ -115,12 +139,17 @@ async def test_equal_limits_write_nothing_and_tell_nothing(engine: Engine) -> No
     assert await dump(engine) == before
 
 
-async def test_an_event_tells_the_old_and_the_new_limits_and_who(engine: Engine, clock: ManualClock) -> None:
+async def test_an_event_tells_the_old_and_the_new_limits_and_who(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await budget(engine, {"t": 10}, namespace="mine")
     lane = await quota_lane(engine, cap=3, namespace="mine")
     feed = await engine.subscribe_operator_events()
     changed = await change(engine, ident, 20, by="ann")
-    assert isinstance(changed, BudgetUpdated) and (changed.old.hard_limits, changed.new.hard_limits) == ({"t": 10}, {"t": 20})
+    assert isinstance(changed, BudgetUpdated) and (
+        changed.old.hard_limits,
+        changed.new.hard_limits,
+    ) == ({"t": 10}, {"t": 20})
     updated = await change_quota(engine, lane, 5)
     assert isinstance(updated, QuotaPolicyUpdated)
     events = [await anext(aiter(feed)) for _ in range(2)]
@@ -129,8 +158,15 @@ async def test_an_event_tells_the_old_and_the_new_limits_and_who(engine: Engine,
         ("quota_policy_updated", lane, clock()),
     ]
     first, second = (event.details for event in events)
-    assert (first["old"]["hard_limits"], first["new"]["hard_limits"], first["by"]) == ({"t": 10}, {"t": 20}, "ann")
-    assert (second["old"]["active_concurrency_cap"], second["new"]["active_concurrency_cap"]) == (3, 5)
+    assert (first["old"]["hard_limits"], first["new"]["hard_limits"], first["by"]) == (
+        {"t": 10},
+        {"t": 20},
+        "ann",
+    )
+    assert (second["old"]["active_concurrency_cap"], second["new"]["active_concurrency_cap"]) == (
+        3,
+        5,
+    )
     assert "by" not in second
     assert {row["namespace"] for row in await rows(engine, "ff_operator_event")} == {"mine"}
 
@@ -168,7 +204,10 @@ async def test_whoever_was_not_released_when_the_limits_were_changed_goes_on_lat
     assert await state(engine, who) == "READY"
     clock.advance(1)
     await spend(engine, ident, who, t=50)
-    assert (await engine.release_overlooked(), await state(engine, who)) == (0, "BUDGET")  # held since
+    assert (await engine.release_overlooked(), await state(engine, who)) == (
+        0,
+        "BUDGET",
+    )  # held since
 
 
 # ---- quotas
@@ -178,7 +217,9 @@ async def test_a_raised_quota_is_used_by_the_claim_that_waits(engine: Engine) ->
     ident = await quota_lane(engine, cap=1)
     await several(engine, 3)
     await take(engine)
-    waiting = asyncio.create_task(engine.claim_many("default", (), ClaimPolicy("w", "w-2", 30_000, 60_000), 5))
+    waiting = asyncio.create_task(
+        engine.claim_many("default", (), ClaimPolicy("w", "w-2", 30_000, 60_000), 5)
+    )
     await asyncio.sleep(0.05)
     await change_quota(engine, ident, 2)
     async with asyncio.timeout(4):
@@ -207,12 +248,21 @@ async def test_what_was_held_back_by_hand_goes_on_as_far_as_there_is_room(engine
     made = await several(engine, 4)
     await take(engine)
     for who in made[1:]:
-        await engine.block_execution_for_admission(BlockForAdmissionArgs(execution_id=who, reason="waiting_for_quota"))
+        await engine.block_execution_for_admission(
+            BlockForAdmissionArgs(execution_id=who, reason="waiting_for_quota")
+        )
     await change_quota(engine, ident, 3)
-    assert sorted([await state(engine, who) for who in made]) == ["QUOTA", "READY", "READY", "RUNNING"]
+    assert sorted([await state(engine, who) for who in made]) == [
+        "QUOTA",
+        "READY",
+        "READY",
+        "RUNNING",
+    ]
 
 
-async def test_a_longer_window_counts_what_was_admitted_before(engine: Engine, clock: ManualClock) -> None:
+async def test_a_longer_window_counts_what_was_admitted_before(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await quota_lane(engine, rate=2, window_s=10)
     await several(engine, 9)
     assert len(await take(engine, 9)) == 2
@@ -225,7 +275,9 @@ async def test_a_longer_window_counts_what_was_admitted_before(engine: Engine, c
     await sound(engine)
 
 
-async def test_what_another_process_changed_is_counted_by_and_never_exceeded(engine: Engine) -> None:
+async def test_what_another_process_changed_is_counted_by_and_never_exceeded(
+    engine: Engine,
+) -> None:
     """The places one process remembers were read as far as the former limit went."""
     other = Engine(engine.store, seed=2)
     ident = await quota_lane(engine, cap=2)
@@ -240,7 +292,9 @@ async def test_what_another_process_changed_is_counted_by_and_never_exceeded(eng
 
 
 @pytest.mark.meets("quota", "deploy")
-async def test_limits_changed_in_the_middle_of_a_claim_are_not_exceeded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_limits_changed_in_the_middle_of_a_claim_are_not_exceeded(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     other, honest = Engine(engine.store, seed=2), engine.store.load
     ident = await quota_lane(engine, cap=4)
     await several(engine, 12)
@@ -272,9 +326,17 @@ async def test_what_is_not_there_and_what_makes_no_sense(engine: Engine) -> None
     calls: list[tuple[Callable[[], Awaitable[Any]], type[Exception], str]] = [
         (lambda: change(engine, uuid4(), 5), NotFound, "budget"),
         (lambda: change_quota(engine, uuid4(), 5), NotFound, "quota_policy"),
-        (lambda: change(engine, ident, 5, soft_limits=[]), ValidationError, "update_budget: dimensions"),
+        (
+            lambda: change(engine, ident, 5, soft_limits=[]),
+            ValidationError,
+            "update_budget: dimensions",
+        ),
         (lambda: change(engine, ident, -1), ValidationError, "hard_limits"),
-        (lambda: change(engine, ident, 5, on_hard_limit="cancel_execution"), ValidationError, "reserved"),
+        (
+            lambda: change(engine, ident, 5, on_hard_limit="cancel_execution"),
+            ValidationError,
+            "reserved",
+        ),
         (lambda: change(engine, ident, 5, by=7), ValidationError, "by"),
         (lambda: change_quota(engine, lane, -1), ValidationError, "max_concurrent"),
         (lambda: change_quota(engine, lane, 5, by=b"x"), ValidationError, "by"),
@@ -287,4 +349,7 @@ async def test_what_is_not_there_and_what_makes_no_sense(engine: Engine) -> None
     assert await dump(engine) == before
     text = structs.replace(UpdateBudgetArgs(budget_id=ident), budget_id=str(ident))
     assert isinstance(await engine.update_budget(text), BudgetUpdated)
-    assert json.loads((await rows(engine, "ff_operator_event"))[0]["details"])["new"]["hard_limits"] == {}
+    assert (
+        json.loads((await rows(engine, "ff_operator_event"))[0]["details"])["new"]["hard_limits"]
+        == {}
+    )

@@ -50,8 +50,12 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.002)
 
 
-def waiting(engine: Engine, number: int, *capabilities: str, lane: str = LANE) -> asyncio.Future[Handle | None]:
-    return asyncio.ensure_future(engine.claim(lane, capabilities, worker(number, max_wait_ms=LONG_MS)))
+def waiting(
+    engine: Engine, number: int, *capabilities: str, lane: str = LANE
+) -> asyncio.Future[Handle | None]:
+    return asyncio.ensure_future(
+        engine.claim(lane, capabilities, worker(number, max_wait_ms=LONG_MS))
+    )
 
 
 async def deaf(engine: Engine, monkeypatch: pytest.MonkeyPatch, lane: str = LANE) -> None:
@@ -105,7 +109,9 @@ async def test_lanes_are_looked_at_each(engine: Engine, monkeypatch: pytest.Monk
 # ---- what no bell told of
 
 
-async def test_everybody_gets_his_own_although_no_bell_rang(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_everybody_gets_his_own_although_no_bell_rang(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Those with a speciality find it made first and before all else, so that what is left is for the others."""
     kinds: list[tuple[str, ...]] = [("a",), ("b",), ("c",), (), ()]
     tasks = [waiting(engine, n, *offered) for n, offered in enumerate(kinds)]
@@ -124,7 +130,9 @@ async def test_one_that_nobody_here_can_take_does_not_hide_what_comes_behind_it(
 ) -> None:
     task = waiting(engine, 1)
     await deaf(engine, monkeypatch)
-    await create(engine, policy={"routing_requirements": {"required_capabilities": ["gpu"]}}, priority=9)
+    await create(
+        engine, policy={"routing_requirements": {"required_capabilities": ["gpu"]}}, priority=9
+    )
     before = len(looks)
     await until(lambda: len(looks) >= before + 3)
     assert not task.done()
@@ -134,7 +142,9 @@ async def test_one_that_nobody_here_can_take_does_not_hide_what_comes_behind_it(
     assert handle is not None and fields(handle).execution_id == ident
 
 
-async def test_work_behind_a_gate_that_nobody_heard_of_is_found(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_work_behind_a_gate_that_nobody_heard_of_is_found(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     tasks = [waiting(engine, n) for n in range(3)]
     await deaf(engine, monkeypatch)
     await quota_lane(engine, cap=3)
@@ -144,7 +154,9 @@ async def test_work_behind_a_gate_that_nobody_heard_of_is_found(engine: Engine, 
     assert {fields(handle).execution_id for handle in handles if handle is not None} == made
 
 
-async def test_when_the_time_is_up_it_is_asked_once_more(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_when_the_time_is_up_it_is_asked_once_more(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("flowfabric.engine.claims.claims.POLL_S", 60.0)
     task = asyncio.ensure_future(engine.claim(LANE, (), worker(max_wait_ms=500)))
     await deaf(engine, monkeypatch)
@@ -204,12 +216,16 @@ async def test_one_who_gives_up_leaves_the_look_to_the_others(sea: Sea) -> None:
     assert (await second)[0] is True and len(sea.asked) == 1
 
 
-async def test_a_failed_look_is_told_to_those_who_waited_for_it_and_to_nobody_else(sea: Sea) -> None:
+async def test_a_failed_look_is_told_to_those_who_waited_for_it_and_to_nobody_else(
+    sea: Sea,
+) -> None:
     watch, since = on(sea), time.monotonic() - 1
     both = [asyncio.ensure_future(watch.look(HERE, since)) for _ in range(2)]
     await until(lambda: len(sea.asked) == 1)
     sea.asked[0].set_exception(RuntimeError("injected"))
-    assert [str(said) for said in await asyncio.gather(*both, return_exceptions=True)] == ["injected"] * 2
+    assert [str(said) for said in await asyncio.gather(*both, return_exceptions=True)] == [
+        "injected"
+    ] * 2
     third = asyncio.ensure_future(watch.look(HERE, since))
     await until(lambda: len(sea.asked) == 2)
     sea.tell(something=False)
@@ -220,7 +236,9 @@ async def test_all_wake_up_for_the_next_look_and_nobody_sleeps_longer_than_that(
     sea: Sea, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     watch, now = on(sea), 100.0
-    monkeypatch.setattr(idle_poll, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)}))
+    monkeypatch.setattr(
+        idle_poll, "time", type("Clock", (), {"monotonic": staticmethod(lambda: now)})
+    )
     assert watch.wait_s(HERE, 98.0, 5.0) == 3.0
     looking = asyncio.ensure_future(watch.look(HERE, 98.0))
     await until(lambda: len(sea.asked) == 1)

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from flowfabric import ClaimPolicy, CreateExecutionArgs, Engine, EngineError, ExecutionId, memory_engine
+from flowfabric import (
+    ClaimPolicy,
+    CreateExecutionArgs,
+    Engine,
+    EngineError,
+    ExecutionId,
+    memory_engine,
+)
 from flowfabric.errors import TransportError
 from flowfabric.model.execution import Created, Duplicate, ReplayExecutionArgs
 from flowfabric.model.flow import FlowAlreadyExists, FlowSubmitted
@@ -59,7 +66,9 @@ async def leased() -> tuple[Engine, Lossy, Work]:
     store = Lossy(engine.store)
     engine.store = store
     await engine.create_execution(CreateExecutionArgs(execution_id=IDENT))
-    (work,) = await engine.claim_many("default", (), ClaimPolicy("w", "w-1", lease_ttl_ms=30_000), 1)
+    (work,) = await engine.claim_many(
+        "default", (), ClaimPolicy("w", "w-1", lease_ttl_ms=30_000), 1
+    )
     store.sent = 0
     return engine, store, work
 
@@ -146,7 +155,9 @@ async def test_a_create_is_found_to_be_made(key: str | None) -> None:
     assert isinstance(await engine.create_execution(args), Duplicate)
     store.loses, store.away = 1, True
     with pytest.raises(TransportError) as told:
-        await engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId.solo("default"), idempotency_key=key))
+        await engine.create_execution(
+            CreateExecutionArgs(execution_id=ExecutionId.solo("default"), idempotency_key=key)
+        )
     assert told.value.doubtful
 
 
@@ -175,7 +186,10 @@ async def test_a_bulk_that_broke_off_is_in_doubt_as_a_whole() -> None:
         raise TransportError("test", "out of reach")
 
     store.commit_together = out_of_reach  # type: ignore[method-assign]
-    plain, keyed = (CreateExecutionArgs(execution_id=ExecutionId.solo("default"), idempotency_key=key) for key in (None, "k"))
+    plain, keyed = (
+        CreateExecutionArgs(execution_id=ExecutionId.solo("default"), idempotency_key=key)
+        for key in (None, "k")
+    )
     with pytest.raises(TransportError) as told:
         await engine.create_executions([plain, keyed])
     assert told.value.doubtful

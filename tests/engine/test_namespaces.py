@@ -26,7 +26,9 @@ LONG_MS = 60_000
 GPU: dict[str, Any] = {"policy": {"routing_requirements": {"required_capabilities": ["gpu"]}}}
 
 
-async def taken(engine: Engine, namespace: str | None, n: int = 1, *capabilities: str) -> list[ExecutionId]:
+async def taken(
+    engine: Engine, namespace: str | None, n: int = 1, *capabilities: str
+) -> list[ExecutionId]:
     works = await engine.claim_many(LANE, capabilities, worker(namespace=namespace), n)
     return [work.execution_id for work in works]
 
@@ -34,7 +36,9 @@ async def taken(engine: Engine, namespace: str | None, n: int = 1, *capabilities
 async def rows_of(engine: Engine, namespace: str, count: int, **said: Any) -> list[ExecutionId]:
     """In the order in which they are to be claimed, though they come in the same moment."""
     idents = sorted(new_id() for _ in range(count))
-    return [await create(engine, execution_id=ident, namespace=namespace, **said) for ident in idents]
+    return [
+        await create(engine, execution_id=ident, namespace=namespace, **said) for ident in idents
+    ]
 
 
 @pytest.fixture
@@ -56,7 +60,9 @@ def loads(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Read
 
 @pytest.mark.meets("second_tenant", "retry")
 async def test_a_claim_takes_the_work_of_its_own_namespace(engine: Engine) -> None:
-    (mine,), (theirs,), (plain,) = [await rows_of(engine, each, 1) for each in ("a", "b", "default")]
+    (mine,), (theirs,), (plain,) = [
+        await rows_of(engine, each, 1) for each in ("a", "b", "default")
+    ]
     assert await taken(engine, "c", 9) == []
     assert await taken(engine, "a", 9) == [mine]
     assert await taken(engine, "a", 9) == []
@@ -76,8 +82,14 @@ async def test_an_end_and_the_next_claim_stay_in_the_namespace(engine: Engine) -
     first, second = await rows_of(engine, "a", 2)
     await rows_of(engine, "b", 1, priority=9)
     (work,) = await engine.claim_many(LANE, (), worker(namespace="a"), 1)
-    answers, works = await engine.complete_and_claim([(work.handle, b"")], LANE, (), worker(namespace="a"), 5)
-    assert (work.execution_id, answers, [each.execution_id for each in works]) == (first, [None], [second])
+    answers, works = await engine.complete_and_claim(
+        [(work.handle, b"")], LANE, (), worker(namespace="a"), 5
+    )
+    assert (work.execution_id, answers, [each.execution_id for each in works]) == (
+        first,
+        [None],
+        [second],
+    )
 
 
 async def test_what_is_under_a_limit_is_claimed_by_namespace_too(engine: Engine) -> None:
@@ -91,7 +103,9 @@ async def test_what_is_under_a_limit_is_claimed_by_namespace_too(engine: Engine)
     assert (await row(engine, mine[0])).gate == str(quota)
 
 
-async def test_limits_of_one_do_not_slow_the_claims_of_another(engine: Engine, loads: list[Sequence[Read]]) -> None:
+async def test_limits_of_one_do_not_slow_the_claims_of_another(
+    engine: Engine, loads: list[Sequence[Read]]
+) -> None:
     """Where nothing of its own is under a limit, a namespace is asked in one statement."""
     plain = await rows_of(engine, "a", 1)
     await quota_lane(engine, cap=1, namespace="b")
@@ -140,7 +154,9 @@ async def test_limits_are_looked_at_where_they_are(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("backlog", [2, 30])
-async def test_a_turn_costs_one_read_however_much_waits(engine: Engine, loads: list[Sequence[Read]], backlog: int) -> None:
+async def test_a_turn_costs_one_read_however_much_waits(
+    engine: Engine, loads: list[Sequence[Read]], backlog: int
+) -> None:
     for namespace in "ab":
         await rows_of(engine, namespace, backlog)
     for _ in range(2):
@@ -163,8 +179,14 @@ async def test_so_many_turns_are_taken_at_the_most_and_the_others_come_next(
 async def test_an_end_goes_with_a_claim_for_all(engine: Engine) -> None:
     (mine,), (theirs,) = await rows_of(engine, "a", 1), await rows_of(engine, "b", 1)
     (work,) = await engine.claim_many(LANE, (), worker(namespace=None), 1)
-    answers, works = await engine.complete_and_claim([(work.handle, b"")], LANE, (), worker(namespace=None), 5)
-    assert (work.execution_id, answers, [each.execution_id for each in works]) == (mine, [None], [theirs])
+    answers, works = await engine.complete_and_claim(
+        [(work.handle, b"")], LANE, (), worker(namespace=None), 5
+    )
+    assert (work.execution_id, answers, [each.execution_id for each in works]) == (
+        mine,
+        [None],
+        [theirs],
+    )
     assert await state(engine, mine) == "ENDED(success)"
 
 
@@ -217,7 +239,10 @@ async def test_a_grant_is_given_in_the_namespace_of_the_worker(engine: Engine) -
 async def test_a_grant_for_all_gives_each_its_turn(engine: Engine) -> None:
     await rows_of(engine, "b", 5, priority=9)
     (mine,) = await rows_of(engine, "a", 1)
-    granted = [await engine.claim_for_worker(LANE, f"w{n}", "i", (), 1_000, namespace=None) for n in range(2)]
+    granted = [
+        await engine.claim_for_worker(LANE, f"w{n}", "i", (), 1_000, namespace=None)
+        for n in range(2)
+    ]
     assert mine in [each.execution_id for each in granted if isinstance(each, ClaimGrant)]
 
 
@@ -226,13 +251,18 @@ async def test_what_is_eligible_is_listed_by_namespace(engine: Engine) -> None:
     assert await engine.scan_eligible_executions(LANE) == []
     assert await engine.scan_eligible_executions(LANE, namespace="a") == mine
     assert await engine.scan_eligible_executions(LANE, namespace=None) == [*mine, *theirs]
-    assert await engine.scan_eligible_executions(LANE, limit=3, namespace=None) == [*mine, theirs[0]]
+    assert await engine.scan_eligible_executions(LANE, limit=3, namespace=None) == [
+        *mine,
+        theirs[0],
+    ]
 
 
 # ---- parking
 
 
-async def test_a_specialist_does_not_let_go_of_what_another_namespace_has_parked(engine: Engine, clock: ManualClock) -> None:
+async def test_a_specialist_does_not_let_go_of_what_another_namespace_has_parked(
+    engine: Engine, clock: ManualClock
+) -> None:
     (theirs,), (mine,) = await rows_of(engine, "b", 1, **GPU), await rows_of(engine, "a", 1, **GPU)
     for ident in (theirs, mine):
         await engine.block_route(ident, "waiting_for_capable_worker")
@@ -245,7 +275,9 @@ async def test_a_specialist_does_not_let_go_of_what_another_namespace_has_parked
     assert await taken(engine, None, 9, "gpu") == [theirs]
 
 
-async def test_what_nobody_can_take_is_parked_in_its_own_namespace(engine: Engine, clock: ManualClock) -> None:
+async def test_what_nobody_can_take_is_parked_in_its_own_namespace(
+    engine: Engine, clock: ManualClock
+) -> None:
     """Neither a worker of another namespace that has what it takes, nor one that asks there, keeps it in the queue."""
     await engine.register_worker(registration("a", namespace="a"))
     await engine.register_worker(registration("b", namespace="b", capabilities=frozenset({"gpu"})))
@@ -273,7 +305,9 @@ async def test_a_claim_for_all_parks_in_each(engine: Engine, clock: ManualClock)
 
 async def test_a_waiting_claim_hears_of_its_own(engine: Engine) -> None:
     waiting = {
-        namespace: asyncio.ensure_future(engine.claim(LANE, (), worker(n, max_wait_ms=LONG_MS, namespace=namespace)))
+        namespace: asyncio.ensure_future(
+            engine.claim(LANE, (), worker(n, max_wait_ms=LONG_MS, namespace=namespace))
+        )
         for n, namespace in enumerate(("a", "b"))
     }
     await parked(engine, "ready", LANE)
@@ -288,7 +322,9 @@ async def test_a_waiting_claim_hears_of_its_own(engine: Engine) -> None:
 
 
 async def test_a_claim_for_all_waits_for_any(engine: Engine) -> None:
-    waiting = asyncio.ensure_future(engine.claim(LANE, (), worker(max_wait_ms=LONG_MS, namespace=None)))
+    waiting = asyncio.ensure_future(
+        engine.claim(LANE, (), worker(max_wait_ms=LONG_MS, namespace=None))
+    )
     await parked(engine, "ready", LANE)
     (theirs,) = await rows_of(engine, "b", 1)
     async with asyncio.timeout(PATIENCE_S):
@@ -338,7 +374,9 @@ async def test_the_place_in_the_queue_is_that_among_its_own(engine: Engine) -> N
     assert isinstance(reason.facts, Queue) and reason.facts.ahead == 1
 
 
-async def test_a_lane_is_counted_whole_and_its_oldest_found_in_any_namespace(engine: Engine, clock: ManualClock) -> None:
+async def test_a_lane_is_counted_whole_and_its_oldest_found_in_any_namespace(
+    engine: Engine, clock: ManualClock
+) -> None:
     await rows_of(engine, "b", 1)
     clock.advance(7_000)
     await rows_of(engine, "a", 2, priority=9)

@@ -74,7 +74,10 @@ MEMBERS = sorted({n for kind in PARTS for n in vars(kind) if not n.startswith("_
 
 @pytest.mark.parametrize("name", MEMBERS)
 def test_the_engine_implements_every_member_with_the_same_parameters(name: str) -> None:
-    declared, made = inspect.getattr_static(EngineBackend, name), inspect.getattr_static(Engine, name)
+    declared, made = (
+        inspect.getattr_static(EngineBackend, name),
+        inspect.getattr_static(Engine, name),
+    )
     if isinstance(declared, property):
         assert isinstance(made, property)
         return
@@ -82,7 +85,9 @@ def test_the_engine_implements_every_member_with_the_same_parameters(name: str) 
     assert [(p.name, p.kind, p.default) for p in ours.parameters.values()] == [
         (p.name, p.kind, p.default) for p in theirs.parameters.values()
     ]
-    assert str(ours.return_annotation).split(".")[-1] == str(theirs.return_annotation).split(".")[-1]
+    assert (
+        str(ours.return_annotation).split(".")[-1] == str(theirs.return_annotation).split(".")[-1]
+    )
     assert inspect.iscoroutinefunction(made) is inspect.iscoroutinefunction(declared)
 
 
@@ -104,7 +109,11 @@ def test_every_public_operation_of_the_engine_is_in_the_protocol() -> None:
         "snapshot",
         "watched_by",
     }
-    public = {n for n, v in inspect.getmembers(Engine) if not n.startswith("_") and (callable(v) or isinstance(v, property))}
+    public = {
+        n
+        for n, v in inspect.getmembers(Engine)
+        if not n.startswith("_") and (callable(v) or isinstance(v, property))
+    }
     assert public - internal == set(MEMBERS)
 
 
@@ -130,20 +139,28 @@ def test_a_star_import_gives_exactly_the_exported_names() -> None:
 
 def test_importing_the_package_needs_no_server_or_console() -> None:
     code = "import sys, flowfabric; print([m for m in ('starlette', 'typer', 'rich', 'asyncpg', 'pytest') if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
     assert done.stdout.strip() == "[]"
 
 
 # ---- opening
 
 
-async def test_sqlite_opens_only_when_somebody_says_so(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sqlite_opens_only_when_somebody_says_so(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("FF_DEV_MODE", raising=False)
     path = str(tmp_path / "x.db")
     with pytest.raises(RequiresDevMode) as caught:
         await flowfabric.SqliteBackend.new(path)
     text = str(caught.value)
-    assert text.startswith("sqlite requires FF_DEV_MODE=1: ") and "dev=True" in text and "flowfabric demo" in text
+    assert (
+        text.startswith("sqlite requires FF_DEV_MODE=1: ")
+        and "dev=True" in text
+        and "flowfabric demo" in text
+    )
     for value in ("", "0", "true"):
         monkeypatch.setenv("FF_DEV_MODE", value)
         with pytest.raises(RequiresDevMode):
@@ -160,8 +177,12 @@ async def test_a_url_nobody_serves_is_a_config_error(url: Any) -> None:
         await connect(url, dev=True)
 
 
-@pytest.mark.parametrize("tuning", [{"pool_size": 0}, {"pool_size": "4"}, {"synchronous": "OFF"}, {"nonsense": 1}])
-async def test_a_bad_tuning_is_a_config_error_that_names_it(tmp_path: Any, tuning: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "tuning", [{"pool_size": 0}, {"pool_size": "4"}, {"synchronous": "OFF"}, {"nonsense": 1}]
+)
+async def test_a_bad_tuning_is_a_config_error_that_names_it(
+    tmp_path: Any, tuning: dict[str, Any]
+) -> None:
     with pytest.raises(ConfigError, match=next(iter(tuning))):
         await flowfabric.SqliteBackend.new(str(tmp_path / "x.db"), dev=True, **tuning)
 
@@ -177,27 +198,45 @@ async def _in_flow(engine: Engine, act: Any) -> Any:
 
 PROOFS: dict[str, Any] = {
     "cancel_execution": lambda e, i, h: e.cancel_execution(CancelExecutionArgs(execution_id=i)),
-    "change_priority": lambda e, i, h: _fresh(e, lambda n: e.change_priority(ChangePriorityArgs(execution_id=n, new_priority=1))),
-    "replay_execution": lambda e, i, h: _ended(e, h, lambda: e.replay_execution(ReplayExecutionArgs(execution_id=i))),
+    "change_priority": lambda e, i, h: _fresh(
+        e, lambda n: e.change_priority(ChangePriorityArgs(execution_id=n, new_priority=1))
+    ),
+    "replay_execution": lambda e, i, h: _ended(
+        e, h, lambda: e.replay_execution(ReplayExecutionArgs(execution_id=i))
+    ),
     "revoke_lease": lambda e, i, h: e.revoke_lease(RevokeLeaseArgs(execution_id=i)),
     "read_execution_state": lambda e, i, h: e.read_execution_state(i),
     "read_execution_info": lambda e, i, h: e.read_execution_info(i),
     "get_execution_result": lambda e, i, h: _ended(e, h, lambda: e.get_execution_result(i)),
     "budget_admin": lambda e, i, h: e.create_budget(CreateBudgetArgs(budget_id=uuid4())),
     "read_budget_usage_and_limits": lambda e, i, h: e.read_budget_usage_and_limits(uuid4()),
-    "cancel_flow_header": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow_header(CancelFlowArgs(flow_id=f))),
-    "cancel_flow_wait_timeout": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow(f, wait=WaitTimeout(1_000))),
-    "cancel_flow_wait_indefinite": lambda e, i, h: _in_flow(e, lambda f: e.cancel_flow(f, wait=WaitTimeout(300_000))),
-    "quota_admin": lambda e, i, h: e.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=uuid4())),
-    "stream_durable_summary": lambda e, i, h: e.append_frame(h, Frame(b"{}", FrameKind.Event, mode=DurableSummary())),
-    "stream_best_effort_live": lambda e, i, h: e.append_frame(h, Frame(b"", FrameKind.Event, mode=BestEffortLive(5_000))),
+    "cancel_flow_header": lambda e, i, h: _in_flow(
+        e, lambda f: e.cancel_flow_header(CancelFlowArgs(flow_id=f))
+    ),
+    "cancel_flow_wait_timeout": lambda e, i, h: _in_flow(
+        e, lambda f: e.cancel_flow(f, wait=WaitTimeout(1_000))
+    ),
+    "cancel_flow_wait_indefinite": lambda e, i, h: _in_flow(
+        e, lambda f: e.cancel_flow(f, wait=WaitTimeout(300_000))
+    ),
+    "quota_admin": lambda e, i, h: e.create_quota_policy(
+        CreateQuotaPolicyArgs(quota_policy_id=uuid4())
+    ),
+    "stream_durable_summary": lambda e, i, h: e.append_frame(
+        h, Frame(b"{}", FrameKind.Event, mode=DurableSummary())
+    ),
+    "stream_best_effort_live": lambda e, i, h: e.append_frame(
+        h, Frame(b"", FrameKind.Event, mode=BestEffortLive(5_000))
+    ),
     "release_admission": lambda e, i, h: e.release_admission(uuid4(), i),
     "read_quota_policy_limits": lambda e, i, h: _always(e.read_quota_policy_limits(uuid4())),
     "block_execution_for_admission": lambda e, i, h: e.block_execution_for_admission(
         BlockForAdmissionArgs(execution_id=i, reason="waiting_for_quota")
     ),
     "ack_cancel_member": lambda e, i, h: _always(e.ack_cancel_member(uuid4(), i)),
-    "rotate_waitpoint_hmac_secret_all": lambda e, i, h: e.rotate_waitpoint_hmac_secret_all("k1", "ab" * 32, 0),
+    "rotate_waitpoint_hmac_secret_all": lambda e, i, h: e.rotate_waitpoint_hmac_secret_all(
+        "k1", "ab" * 32, 0
+    ),
     "seed_waitpoint_hmac_secret": lambda e, i, h: e.seed_waitpoint_hmac_secret("k1", "ab" * 32),
     "list_pending_waitpoints": lambda e, i, h: e.list_pending_waitpoints(i),
     "subscribe_signal_delivery": lambda e, i, h: e.subscribe_signal_delivery(),
@@ -292,7 +331,11 @@ async def test_no_error_and_no_log_line_carries_a_lease_id(
                 said.append(f"{error} {error!r} {vars(error)}")
 
     ident, handle = await running(engine)
-    wrong = [forged(handle, lease_epoch=9), forged(handle, lease_id=other_uuid()), forged(handle, execution_id=new_id())]
+    wrong = [
+        forged(handle, lease_epoch=9),
+        forged(handle, lease_id=other_uuid()),
+        forged(handle, execution_id=new_id()),
+    ]
     wrong += [forged(handle, attempt_index=3), type(handle)("Valkey", handle.kind, handle.opaque)]
     wrong += [type(handle)(handle.backend, handle.kind, handle.opaque[:-3])]
     handles += [handle, *wrong]
@@ -307,14 +350,18 @@ async def test_no_error_and_no_log_line_carries_a_lease_id(
     gone, silent = await lost(engine, clock, lane_id="c")
     await provoke(silent)
     handles += [ended, silent]
-    stale = CancelExecutionArgs(execution_id=gone, source="x", lease_epoch=5, lease_id=fence(silent).lease_id)
+    stale = CancelExecutionArgs(
+        execution_id=gone, source="x", lease_epoch=5, lease_id=fence(silent).lease_id
+    )
     await engine.cancel_execution(stale)
     clock.advance(TTL_MS)
     await Supervisor(engine).run_once()
     last, held = await running(engine, lane_id="d")
     handles.append(held)
     with pytest.raises(EngineError) as caught:
-        await engine.cancel_execution(CancelExecutionArgs(execution_id=last, source="x", lease_epoch=5))
+        await engine.cancel_execution(
+            CancelExecutionArgs(execution_id=last, source="x", lease_epoch=5)
+        )
     said.append(str(caught.value))
     await engine.fail(held, "boom", FailureClass.PERMANENT)
     assert len(said) > 30 and done
@@ -328,10 +375,14 @@ async def test_listings_leave_the_lease_ids_out(engine: Engine) -> None:
     ident, handle = await running(engine)
     page = await engine.list_attempts(ident)
     assert fields(handle).lease_id.hex not in repr(page).replace("-", "")
-    assert (await engine.read_exec_core_fields(0, ident, ["current_lease_id"]))["current_lease_id"] is None
+    assert (await engine.read_exec_core_fields(0, ident, ["current_lease_id"]))[
+        "current_lease_id"
+    ] is None
 
 
 async def test_an_engine_is_a_context_manager(clock: ManualClock) -> None:
     async with memory_engine(clock) as engine:
         await claim(engine) if await create(engine) else None
-        assert await engine.read_total_attempt_count((await engine.list_executions(0)).items[0]) == 1
+        assert (
+            await engine.read_total_attempt_count((await engine.list_executions(0)).items[0]) == 1
+        )

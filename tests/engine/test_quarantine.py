@@ -144,7 +144,9 @@ async def test_a_scheduler_passes_them_too(engine: Engine) -> None:
 async def test_an_operator_cancels_what_cannot_be_read(engine: Engine) -> None:
     torn = await create(engine)
     await damage(engine, torn, required_capabilities=TORN_LIST, tags=TORN, raw_fields=TORN)
-    await engine.cancel_execution(CancelExecutionArgs(execution_id=torn, reason="torn", source="operator_override"))
+    await engine.cancel_execution(
+        CancelExecutionArgs(execution_id=torn, reason="torn", source="operator_override")
+    )
     assert await state(engine, torn) == "ENDED(cancelled)"
     with pytest.raises(Corruption, match="raw_fields"):
         await engine.replay_execution(ReplayExecutionArgs(execution_id=torn))
@@ -163,11 +165,19 @@ async def test_the_loops_pass_over_rows_that_cannot_be_read(engine: Engine, cloc
 
 
 @in_sql
-async def test_a_failure_under_a_policy_that_cannot_be_read_is_a_typed_error(engine: Engine) -> None:
-    ident, handle = await running(engine, policy=ExecutionPolicy(retry_policy=RetryPolicy(max_retries=0)))
+async def test_a_failure_under_a_policy_that_cannot_be_read_is_a_typed_error(
+    engine: Engine,
+) -> None:
+    ident, handle = await running(
+        engine, policy=ExecutionPolicy(retry_policy=RetryPolicy(max_retries=0))
+    )
     await damage(engine, ident, policy=TORN)
-    assert isinstance(await engine.fail(handle, "boom"), TerminalFailed)  # the policy its lease began with
-    again, handle = await running(engine, policy=ExecutionPolicy(retry_policy=RetryPolicy(max_retries=0)))
+    assert isinstance(
+        await engine.fail(handle, "boom"), TerminalFailed
+    )  # the policy its lease began with
+    again, handle = await running(
+        engine, policy=ExecutionPolicy(retry_policy=RetryPolicy(max_retries=0))
+    )
     await damage(engine, again, policy=TORN)
     other = Engine(engine.store)
     with pytest.raises(Corruption, match=str(again)):
@@ -189,22 +199,30 @@ async def test_a_text_that_is_not_utf_8_does_not_hold_up_the_lane(engine: Engine
 
 @in_sql
 @pytest.mark.meets("quota")
-async def test_behind_a_quota_the_others_go_on(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+async def test_behind_a_quota_the_others_go_on(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     await quota_lane(engine, cap=10)
     torn, unknown, whole = [await create(engine, priority=9 - n) for n in range(3)]
     await damage(engine, torn, required_capabilities=TORN_LIST)
-    await damage(engine, unknown, budget_ids="'[\"none\"]'" if engine.store.label == "sqlite" else "'{none}'")
+    await damage(
+        engine, unknown, budget_ids="'[\"none\"]'" if engine.store.label == "sqlite" else "'{none}'"
+    )
     works = await engine.claim_many(LANE, (), worker(), 10)
     assert [work.execution_id for work in works] == [whole]
     assert [await state(engine, ident) for ident in (torn, unknown)] == ["OPBLOCK", "OPBLOCK"]
-    assert held(caplog, torn) == ["required_capabilities"] and held(caplog, unknown) == ["budget_ids"]
+    assert held(caplog, torn) == ["required_capabilities"] and held(caplog, unknown) == [
+        "budget_ids"
+    ]
 
 
 @in_sql
 @pytest.mark.meets("flow", "cancel")
 async def test_the_cancel_of_a_flow_takes_members_that_cannot_be_read(engine: Engine) -> None:
     graph = await submit(engine, "a b c")
-    await damage(engine, graph["b"], required_capabilities=TORN_LIST, tags=TORN, policy=TORN, raw_fields=TORN)
+    await damage(
+        engine, graph["b"], required_capabilities=TORN_LIST, tags=TORN, policy=TORN, raw_fields=TORN
+    )
     answer = await engine.cancel_flow(graph.flow)
     assert set(answer.member_execution_ids) == set(graph.ids.values())
     assert await states(engine, graph) == dict.fromkeys("abc", "ENDED(cancelled)")

@@ -15,7 +15,18 @@ from flowfabric.model.lease import RevokeLeaseArgs
 from flowfabric.testing import ManualClock
 
 from .helpers import TTL_MS, create, dump, fields, parked, row, state, worker
-from .limit_helpers import WINDOW_MS, budget, held, ids, quota, quota_lane, several, sound, take, window
+from .limit_helpers import (
+    WINDOW_MS,
+    budget,
+    held,
+    ids,
+    quota,
+    quota_lane,
+    several,
+    sound,
+    take,
+    window,
+)
 
 GPU = {"routing_requirements": {"required_capabilities": ["gpu"]}}
 
@@ -40,13 +51,18 @@ async def test_of_fifty_claims_at_once_exactly_the_cap_are_admitted(engine: Engi
     await sound(engine)
 
 
-@pytest.mark.parametrize("ending", ["complete", "fail", "fail for good", "delay", "cancel", "revoke", "cancelled", "expiry"])
+@pytest.mark.parametrize(
+    "ending",
+    ["complete", "fail", "fail for good", "delay", "cancel", "revoke", "cancelled", "expiry"],
+)
 @pytest.mark.meets("quota", "retry")
 @pytest.mark.meets("quota", "delay")
 @pytest.mark.meets("quota", "cancel")
 @pytest.mark.meets("quota", "revoke")
 @pytest.mark.meets("quota", "reclaim")
-async def test_however_a_lease_ends_its_place_is_free(engine: Engine, clock: ManualClock, ending: str) -> None:
+async def test_however_a_lease_ends_its_place_is_free(
+    engine: Engine, clock: ManualClock, ending: str
+) -> None:
     await quota_lane(engine, cap=1)
     first, second = await several(engine, 2, priority=0)
     (handle,) = await take(engine)
@@ -91,11 +107,18 @@ async def test_the_window_slides_to_the_millisecond(engine: Engine, clock: Manua
     assert await take(engine) == []
     clock.advance(1)
     assert len(await take(engine, 5)) == 1
-    assert await window(engine) == [begun, begun + 10_000, begun + WINDOW_MS, begun + WINDOW_MS + 10_000]
+    assert await window(engine) == [
+        begun,
+        begun + 10_000,
+        begun + WINDOW_MS,
+        begun + WINDOW_MS + 10_000,
+    ]
     await sound(engine)
 
 
-async def test_a_completion_frees_the_place_but_not_the_window(engine: Engine, clock: ManualClock) -> None:
+async def test_a_completion_frees_the_place_but_not_the_window(
+    engine: Engine, clock: ManualClock
+) -> None:
     await quota_lane(engine, cap=5, rate=1)
     await several(engine, 2)
     (handle,) = await take(engine, 5)
@@ -121,8 +144,18 @@ async def test_a_retry_is_admitted_again(engine: Engine, clock: ManualClock) -> 
 async def test_the_best_comes_first_whatever_queue_it_waits_in(engine: Engine) -> None:
     one, two = await quota(engine, cap=10), await quota(engine, cap=10)
     made = {
-        name: await create(engine, priority=priority, policy=None if limit is None else {"quota_policy_id": str(limit)})
-        for name, priority, limit in (("c", 5, None), ("a", 9, one), ("e", 1, one), ("b", 7, two), ("d", 3, two))
+        name: await create(
+            engine,
+            priority=priority,
+            policy=None if limit is None else {"quota_policy_id": str(limit)},
+        )
+        for name, priority, limit in (
+            ("c", 5, None),
+            ("a", 9, one),
+            ("e", 1, one),
+            ("b", 7, two),
+            ("d", 3, two),
+        )
     }
     assert ids(await take(engine, 10)) == [made[name] for name in "abcde"]
 
@@ -149,7 +182,9 @@ async def test_each_gets_what_he_can_run_when_many_ask_at_once(engine: Engine) -
     for n in range(12):
         await create(engine, policy=GPU if n % 2 else None)
     offers: list[tuple[str, ...]] = [("gpu",), (), ("gpu",), (), ("gpu",), ()]
-    found = await asyncio.gather(*(engine.claim_many("default", o, worker(n), 2) for n, o in enumerate(offers)))
+    found = await asyncio.gather(
+        *(engine.claim_many("default", o, worker(n), 2) for n, o in enumerate(offers))
+    )
     assert sum(map(len, found)) == 6
     for offer, works in zip(offers, found, strict=True):
         for work in works:
@@ -166,7 +201,9 @@ async def test_one_reserved_for_a_worker_goes_to_him_alone(engine: Engine) -> No
     assert [fields(h).execution_id if h else None for h in found] == [other, reserved]
 
 
-async def test_who_was_granted_one_claims_it_although_the_quota_is_full_by_that(engine: Engine) -> None:
+async def test_who_was_granted_one_claims_it_although_the_quota_is_full_by_that(
+    engine: Engine,
+) -> None:
     await quota_lane(engine, cap=1, rate=1)
     reserved, _ = await several(engine, 2)
     await engine.claim_for_worker("default", "w2", "w2-i1", (), 10_000)
@@ -194,7 +231,9 @@ async def test_several_lanes_share_one_quota(engine: Engine) -> None:
     for lane in ("a", "b", "c"):
         await engine.attach_limit("quota", shared, "lane", lane)
         await several(engine, 4, lane_id=lane)
-    found = await asyncio.gather(*(engine.claim_many(lane, (), worker(n), 4) for n, lane in enumerate("abc")))
+    found = await asyncio.gather(
+        *(engine.claim_many(lane, (), worker(n), 4) for n, lane in enumerate("abc"))
+    )
     assert sum(map(len, found)) == 5
     await sound(engine)
 
@@ -211,12 +250,16 @@ async def test_a_paused_lane_gives_nothing_and_counts_nothing(engine: Engine) ->
 async def test_an_unknown_quota_is_refused_at_creation(engine: Engine) -> None:
     """It would limit nobody, and a mistyped id would not show."""
     before = await dump(engine)
-    with pytest.raises(NotFound, match="quota_policy 00000000-0000-4000-8000-000000000009 not found"):
+    with pytest.raises(
+        NotFound, match="quota_policy 00000000-0000-4000-8000-000000000009 not found"
+    ):
         await create(engine, policy={"quota_policy_id": "00000000-0000-4000-8000-000000000009"})
     assert await dump(engine) == before
 
 
-async def test_a_closed_quota_admits_nobody_until_its_time(engine: Engine, clock: ManualClock) -> None:
+async def test_a_closed_quota_admits_nobody_until_its_time(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await quota_lane(engine)
     await several(engine, 3)
     await engine.close_quota(ident, clock.now_ms + 1_000)
@@ -240,11 +283,16 @@ async def test_a_spent_budget_holds_back_its_executions_and_hides_nobody(engine:
     for ident in blocked:
         found = await row(engine, ident)
         assert (found.public_state, found.blocking_reason) == ("rate_limited", "waiting_for_budget")
-        assert (found.blocked_on, found.blocking_detail) == (f"budget:{spent}", f"budget {spent}: tokens 10/10")
+        assert (found.blocked_on, found.blocking_detail) == (
+            f"budget:{spent}",
+            f"budget {spent}: tokens 10/10",
+        )
     await sound(engine)
 
 
-async def test_a_storage_error_while_looking_denies(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_storage_error_while_looking_denies(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await quota_lane(engine, cap=5)
     await several(engine, 2)
     assert len(await take(engine)) == 1
@@ -261,7 +309,9 @@ async def test_a_storage_error_while_looking_denies(engine: Engine, monkeypatch:
     assert len(await take(engine)) == 1
 
 
-async def test_without_a_limit_a_claim_and_a_create_ask_nothing_more(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_a_limit_a_claim_and_a_create_ask_nothing_more(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What is attached is read once a second at the most, so one of three tries in a row meets nothing but its own work."""
     asked: list[str] = []
     for name in ("load", "commit", "commit_together", "sweep"):
@@ -284,7 +334,9 @@ def _noted(asked: list[str], name: str, call: Any) -> Any:
 
 
 @pytest.mark.parametrize("how", ["complete", "release", "open", "window", "gate"])
-async def test_a_waiting_claim_wakes_when_there_is_room(engine: Engine, clock: ManualClock, how: str) -> None:
+async def test_a_waiting_claim_wakes_when_there_is_room(
+    engine: Engine, clock: ManualClock, how: str
+) -> None:
     ident = await quota_lane(engine, cap=1, rate=0 if how != "window" else 1, window_s=1)
     first, second = await several(engine, 2)
     handle = None

@@ -30,7 +30,12 @@ BUSY, RATE = ContentionKind.CONCURRENCY_LIMIT_EXCEEDED, ContentionKind.RATE_LIMI
 
 async def started(engine: Engine, ident: ExecutionId, number: int = 1) -> Any:
     return await engine.claim_execution(
-        ClaimExecutionArgs(execution_id=ident, worker_id=f"w{number}", worker_instance_id=f"w{number}-i1", lease_ttl_ms=TTL_MS)
+        ClaimExecutionArgs(
+            execution_id=ident,
+            worker_id=f"w{number}",
+            worker_instance_id=f"w{number}-i1",
+            lease_ttl_ms=TTL_MS,
+        )
     )
 
 
@@ -47,10 +52,14 @@ async def test_a_grant_holds_the_place_and_its_claim_takes_no_second(engine: Eng
     await sound(engine)
 
 
-async def test_a_grant_that_runs_out_gives_its_place_and_its_entry_back(engine: Engine, clock: ManualClock) -> None:
+async def test_a_grant_that_runs_out_gives_its_place_and_its_entry_back(
+    engine: Engine, clock: ManualClock
+) -> None:
     await quota_lane(engine, cap=1, rate=1)
     _, second = await several(engine, 2)
-    assert isinstance(await engine.claim_for_worker("default", "w1", "w1-i1", (), 5_000), ClaimGrant)
+    assert isinstance(
+        await engine.claim_for_worker("default", "w1", "w1-i1", (), 5_000), ClaimGrant
+    )
     clock.advance(5_000)
     await refused(engine.issue_claim_grant(grant_args(second, 2)), RATE)
     clock.advance(1)
@@ -86,7 +95,9 @@ async def test_a_spent_budget_refuses_and_a_scheduler_passes_it_over(engine: Eng
     spent = await budget(engine, used=11)
     first = await create(engine, priority=9, policy={"budget_ids": [str(spent)]})
     error = await refused(engine.issue_claim_grant(grant_args(first)), StateKind.BUDGET_EXCEEDED)
-    assert error.error_class is ErrorClass.COOPERATIVE and f"budget {spent}: tokens 11/10" in str(error)
+    assert error.error_class is ErrorClass.COOPERATIVE and f"budget {spent}: tokens 11/10" in str(
+        error
+    )
     behind = await create(engine)
     granted = await engine.claim_for_worker("default", "w1", "w1-i1", (), 5_000)
     assert isinstance(granted, ClaimGrant) and granted.execution_id == behind
@@ -106,12 +117,16 @@ async def test_continuing_an_interrupted_attempt_is_an_admission(engine: Engine)
     await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident))
     other = await create(engine, priority=9)
     assert len(await take(engine)) == 1 and await state(engine, other) == "RUNNING"
-    args = ClaimResumedArgs(execution_id=ident, worker_id="w1", worker_instance_id="w1-i1", lease_ttl_ms=TTL_MS)
+    args = ClaimResumedArgs(
+        execution_id=ident, worker_id="w1", worker_instance_id="w1-i1", lease_ttl_ms=TTL_MS
+    )
     await refused(engine.claim_resumed_execution(args), BUSY)
 
 
 @pytest.mark.meets("quota", "reclaim")
-async def test_taking_a_lost_attempt_over_is_an_admission(engine: Engine, clock: ManualClock) -> None:
+async def test_taking_a_lost_attempt_over_is_an_admission(
+    engine: Engine, clock: ManualClock
+) -> None:
     await quota_lane(engine, cap=1, rate=3)
     ident, _ = await lost(engine, clock)
     await engine.issue_reclaim_grant(grant_args(ident))
@@ -119,12 +134,18 @@ async def test_taking_a_lost_attempt_over_is_an_admission(engine: Engine, clock:
     await several(engine, 1, priority=9)
     assert await take(engine) == [], "its grant holds the place"
     await engine.reclaim_execution(
-        ReclaimExecutionArgs(execution_id=ident, worker_id="w1", worker_instance_id="w1-i1", lease_ttl_ms=TTL_MS)
+        ReclaimExecutionArgs(
+            execution_id=ident, worker_id="w1", worker_instance_id="w1-i1", lease_ttl_ms=TTL_MS
+        )
     )
     assert len(await window(engine)) == 2 and await held(engine) == 1
     clock.advance(TTL_MS)
-    token = ResumeToken(ResumeGrant(ident, "{fp:0}", "g", clock.now_ms + 5, "default"), "w2", "w2-i1", TTL_MS)
-    assert await engine.claim_from_resume_grant(token) is not None, "its own place is the one it takes"
+    token = ResumeToken(
+        ResumeGrant(ident, "{fp:0}", "g", clock.now_ms + 5, "default"), "w2", "w2-i1", TTL_MS
+    )
+    assert await engine.claim_from_resume_grant(token) is not None, (
+        "its own place is the one it takes"
+    )
     assert len(await window(engine)) == 3
     await sound(engine)
 
@@ -143,7 +164,9 @@ async def test_a_scheduler_passes_a_full_gate_over(engine: Engine) -> None:
 async def test_of_fifty_grants_at_once_exactly_the_cap_are_issued(engine: Engine, cap: int) -> None:
     await quota_lane(engine, cap=cap)
     made = await several(engine, 50)
-    said = await asyncio.gather(*(engine.issue_claim_grant(grant_args(i)) for i in made), return_exceptions=True)
+    said = await asyncio.gather(
+        *(engine.issue_claim_grant(grant_args(i)) for i in made), return_exceptions=True
+    )
     assert sum(not isinstance(each, Exception) for each in said) == cap
     assert {getattr(each, "kind", BUSY) for each in said} == {BUSY}
 
@@ -152,7 +175,9 @@ async def test_grants_and_claims_at_once_stay_within_the_cap(engine: Engine) -> 
     await quota_lane(engine, cap=9)
     made = await several(engine, 40)
     grants = (engine.issue_claim_grant(grant_args(i)) for i in made[:20])
-    said = await asyncio.gather(*grants, *(take(engine, 2, number=n) for n in range(2, 12)), return_exceptions=True)
+    said = await asyncio.gather(
+        *grants, *(take(engine, 2, number=n) for n in range(2, 12)), return_exceptions=True
+    )
     granted = sum(not isinstance(each, Exception) for each in said[:20])
     taken = sum(len(each) for each in said[20:] if isinstance(each, list))
     assert granted + taken == 9

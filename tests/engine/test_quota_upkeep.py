@@ -20,7 +20,18 @@ from flowfabric.testing import ManualClock
 from tests.conftest import make_engine
 
 from .helpers import TTL_MS, create, dump, grant_args, new_id, running, state
-from .limit_helpers import WINDOW_MS, budget, held, quota, quota_lane, several, sound, table, take, window
+from .limit_helpers import (
+    WINDOW_MS,
+    budget,
+    held,
+    quota,
+    quota_lane,
+    several,
+    sound,
+    table,
+    take,
+    window,
+)
 
 _REFILL = Form(
     "t_refill",
@@ -50,12 +61,16 @@ async def test_a_healthy_database_is_left_alone(engine: Engine) -> None:
     assert await dump(engine) == before
 
 
-async def test_entries_go_when_they_are_a_window_old(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_entries_go_when_they_are_a_window_old(
+    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("flowfabric.engine.limits.quota_maintenance.PAGE", 2)
     ident = await quota(engine)
     for dimension in ("a", "b", "default"):
         for _ in range(3):
-            args = CheckAdmissionArgs(quota_policy_id=ident, execution_id=new_id(), dimension=dimension)
+            args = CheckAdmissionArgs(
+                quota_policy_id=ident, execution_id=new_id(), dimension=dimension
+            )
             await engine.check_admission(args)
     clock.advance(WINDOW_MS - 1)
     await engine.reconcile_quota_counters()
@@ -65,7 +80,9 @@ async def test_entries_go_when_they_are_a_window_old(engine: Engine, clock: Manu
     assert await window(engine) == []
 
 
-async def test_places_taken_by_hand_go_with_their_execution(engine: Engine, clock: ManualClock) -> None:
+async def test_places_taken_by_hand_go_with_their_execution(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident = await quota(engine)
     ended, runs, granted, waits = (
         await create(engine),
@@ -75,11 +92,15 @@ async def test_places_taken_by_hand_go_with_their_execution(engine: Engine, cloc
     )
     unknown = new_id()
     for execution in (ended, runs, granted, waits, unknown):
-        await engine.check_admission(CheckAdmissionArgs(quota_policy_id=ident, execution_id=execution))
+        await engine.check_admission(
+            CheckAdmissionArgs(quota_policy_id=ident, execution_id=execution)
+        )
     await engine.cancel_execution(CancelExecutionArgs(execution_id=ended))
     await engine.issue_claim_grant(grant_args(granted, ttl_ms=60_000))
     await engine.reconcile_quota_counters()
-    assert len(await table(engine, "ff_quota_admitted")) == 5, "what was just taken is about to be used"
+    assert len(await table(engine, "ff_quota_admitted")) == 5, (
+        "what was just taken is about to be used"
+    )
     assert (await table(engine, "ff_quota_policy"))[0]["active_concurrency"] == 5
     clock.advance(30_000)
     await engine.reconcile_quota_counters()
@@ -88,7 +109,9 @@ async def test_places_taken_by_hand_go_with_their_execution(engine: Engine, cloc
     assert (await table(engine, "ff_quota_policy"))[0]["active_concurrency"] == 3
 
 
-async def test_who_waited_for_a_budget_goes_on_when_it_has_room(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_waited_for_a_budget_goes_on_when_it_has_room(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("flowfabric.engine.limits.quota_maintenance.RELEASE_PAGE", 3)
     one, two = await budget(engine, used=10), await budget(engine, used=10)
     waiting = await several(engine, 7, policy={"budget_ids": [str(one)]})
@@ -108,11 +131,15 @@ async def test_who_waited_for_a_quota_goes_on_as_far_as_there_is_room(engine: En
     (_, *waiting) = await several(engine, 6)
     (handle,) = await take(engine)
     for ident in waiting:
-        await engine.block_execution_for_admission(BlockForAdmissionArgs(execution_id=ident, reason="waiting_for_quota"))
+        await engine.block_execution_for_admission(
+            BlockForAdmissionArgs(execution_id=ident, reason="waiting_for_quota")
+        )
     assert await engine.release_limited() == 1
     await engine.complete(handle)
     assert await engine.release_limited(limit=1) == 1
-    assert sorted([await state(engine, ident) for ident in waiting]) == ["QUOTA"] * 3 + ["READY"] * 2
+    assert (
+        sorted([await state(engine, ident) for ident in waiting]) == ["QUOTA"] * 3 + ["READY"] * 2
+    )
 
 
 async def test_one_paused_by_an_operator_is_not_touched(engine: Engine) -> None:
@@ -133,7 +160,9 @@ async def test_the_loops_do_it(engine: Engine, clock: ManualClock) -> None:
     assert ident
 
 
-async def test_a_thousand_killed_holders_leave_no_place_behind(clock: ManualClock, tmp_path: Path) -> None:
+async def test_a_thousand_killed_holders_leave_no_place_behind(
+    clock: ManualClock, tmp_path: Path
+) -> None:
     """Workers die at every point of their work, in virtual time; whatever they held is free again by itself."""
     engine = make_engine("memory", clock, tmp_path)
     await quota_lane(engine, cap=5, rate=0)
@@ -142,7 +171,9 @@ async def test_a_thousand_killed_holders_leave_no_place_behind(clock: ManualCloc
     killed = done = 0
     await several(engine, 20)
     while killed < 1_000:
-        for work in await engine.claim_many("default", (), ClaimPolicy("w", f"w-{killed}", TTL_MS), 5):
+        for work in await engine.claim_many(
+            "default", (), ClaimPolicy("w", f"w-{killed}", TTL_MS), 5
+        ):
             fate = dice.random()
             if fate < 0.9:
                 killed += 1  # and nobody hears of it again
@@ -165,7 +196,9 @@ async def test_a_thousand_killed_holders_leave_no_place_behind(clock: ManualCloc
 
 
 @pytest.mark.parametrize("kind", ["sqlite-file", "postgres"])
-async def test_two_engines_on_one_database_stay_within_the_limits(kind: str, clock: ManualClock, tmp_path: Path) -> None:
+async def test_two_engines_on_one_database_stay_within_the_limits(
+    kind: str, clock: ManualClock, tmp_path: Path
+) -> None:
     one = make_engine(kind, clock, tmp_path)
     store: Any = one.store
     if kind == "postgres":
@@ -179,7 +212,11 @@ async def test_two_engines_on_one_database_stay_within_the_limits(kind: str, clo
         await quota_lane(one, cap=7, rate=20)
         await several(one, 60)
         for _ in range(3):
-            asking = [engine.claim("default", (), ClaimPolicy("w", f"w{n}", TTL_MS)) for n in range(20) for engine in (one, two)]
+            asking = [
+                engine.claim("default", (), ClaimPolicy("w", f"w{n}", TTL_MS))
+                for n in range(20)
+                for engine in (one, two)
+            ]
             handles = [handle for handle in await asyncio.gather(*asking) if handle is not None]
             assert await held(one) <= 7
             for at, handle in enumerate(handles):

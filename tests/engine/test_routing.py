@@ -39,7 +39,9 @@ def needs(*capabilities: str) -> dict[str, Any]:
     return {"routing_requirements": {"required_capabilities": list(capabilities)}}
 
 
-async def ask(engine: Engine, clock: ManualClock, *capabilities: str, lane: str = LANE) -> ExecutionId | None:
+async def ask(
+    engine: Engine, clock: ManualClock, *capabilities: str, lane: str = LANE
+) -> ExecutionId | None:
     """Asks for work, and looks around, as a worker does that has been asking for a while."""
     found = await engine.claim(lane, capabilities, worker())
     if found is None:
@@ -51,13 +53,18 @@ async def ask(engine: Engine, clock: ManualClock, *capabilities: str, lane: str 
 # ---- parking
 
 
-async def test_what_no_live_worker_covers_is_parked_with_its_reason(engine: Engine, clock: ManualClock) -> None:
+async def test_what_no_live_worker_covers_is_parked_with_its_reason(
+    engine: Engine, clock: ManualClock
+) -> None:
     await engine.register_worker(registration(capabilities=frozenset({"eu"})))
     ident = await create(engine, policy=needs("eu", "gpu"), priority=9)
     assert await ask(engine, clock, "eu") is None
     found = await row(engine, ident)
     assert await state(engine, ident) == "ROUTE"
-    assert (found.blocking_reason, found.blocking_detail) == ("waiting_for_capable_worker", NO_WORKER_COVERS)
+    assert (found.blocking_reason, found.blocking_detail) == (
+        "waiting_for_capable_worker",
+        NO_WORKER_COVERS,
+    )
 
 
 async def test_a_busy_worker_looks_around_too(engine: Engine, clock: ManualClock) -> None:
@@ -75,7 +82,9 @@ async def test_a_busy_worker_looks_around_too(engine: Engine, clock: ManualClock
     assert await state(engine, ident) == "ROUTE"
 
 
-async def test_what_a_specialist_covers_is_only_passed_over(engine: Engine, clock: ManualClock) -> None:
+async def test_what_a_specialist_covers_is_only_passed_over(
+    engine: Engine, clock: ManualClock
+) -> None:
     await engine.register_worker(registration("plain"))
     await engine.register_worker(registration("able", capabilities=frozenset({"gpu", "more"})))
     ident = await create(engine, policy=needs("gpu"), priority=9)
@@ -84,7 +93,9 @@ async def test_what_a_specialist_covers_is_only_passed_over(engine: Engine, cloc
     assert await ask(engine, clock, "gpu") == ident
 
 
-async def test_nothing_is_parked_where_no_worker_is_registered(engine: Engine, clock: ManualClock) -> None:
+async def test_nothing_is_parked_where_no_worker_is_registered(
+    engine: Engine, clock: ManualClock
+) -> None:
     await engine.register_worker(registration(namespace="elsewhere"))
     ident = await create(engine, policy=needs("gpu"))
     assert await ask(engine, clock) is None
@@ -92,7 +103,9 @@ async def test_nothing_is_parked_where_no_worker_is_registered(engine: Engine, c
     assert await ask(engine, clock, "gpu") == ident
 
 
-async def test_a_long_head_is_parked_page_by_page(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_long_head_is_parked_page_by_page(
+    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(routing, "HEADS", 5)
     monkeypatch.setattr(routing, "MOST_HEADS", 15)
     await engine.register_worker(registration())
@@ -106,7 +119,9 @@ async def test_a_long_head_is_parked_page_by_page(engine: Engine, clock: ManualC
     assert len(await engine.scan_eligible_executions(LANE)) == 22
 
 
-async def test_whoever_asks_with_what_is_needed_gets_it_registered_or_not(engine: Engine, clock: ManualClock) -> None:
+async def test_whoever_asks_with_what_is_needed_gets_it_registered_or_not(
+    engine: Engine, clock: ManualClock
+) -> None:
     await engine.register_worker(registration())
     ident = await create(engine, policy=needs("gpu"))
     await ask(engine, clock)
@@ -116,7 +131,9 @@ async def test_whoever_asks_with_what_is_needed_gets_it_registered_or_not(engine
     assert await ask(engine, clock, "gpu") == ident
 
 
-async def test_an_unregistered_specialist_that_keeps_asking_keeps_its_work(engine: Engine, clock: ManualClock) -> None:
+async def test_an_unregistered_specialist_that_keeps_asking_keeps_its_work(
+    engine: Engine, clock: ManualClock
+) -> None:
     """Those who look past it do not park it again and again under its hands."""
     await engine.register_worker(registration(liveness_ttl_ms=60_000))
     made = {await create(engine, policy=needs("gpu")) for _ in range(5)}
@@ -227,7 +244,9 @@ async def two(kind: str, clock: ManualClock, folder: Path) -> AsyncIterator[tupl
     elif kind == "sqlite-memory":
         stores = [open_store("file:two?mode=memory&cache=shared", clock=clock) for _ in range(2)]
     else:
-        stores = [SqliteStore(parse_target(str(folder / "ff.db")), clock=clock).retain() for _ in range(2)]
+        stores = [
+            SqliteStore(parse_target(str(folder / "ff.db")), clock=clock).retain() for _ in range(2)
+        ]
     try:
         yield Engine(stores[0]), Engine(stores[1])
     finally:
@@ -281,10 +300,15 @@ async def test_a_registrant_that_died_halfway_is_helped_by_the_loop_of_another(
 
 
 @pytest.mark.parametrize("kind", STORES)
-async def test_each_gets_what_it_can_run_and_all_is_run(kind: str, clock: ManualClock, tmp_path: Path) -> None:
+async def test_each_gets_what_it_can_run_and_all_is_run(
+    kind: str, clock: ManualClock, tmp_path: Path
+) -> None:
     sets = [("a",), ("b",), ("a", "b"), ()]
     async with two(kind, clock, tmp_path) as engines:
-        made = {await create(engines[0], policy=needs(*sets[n % 4])): set(sets[n % 4]) for n in range(40)}
+        made = {
+            await create(engines[0], policy=needs(*sets[n % 4])): set(sets[n % 4])
+            for n in range(40)
+        }
 
         async def work(engine: Engine, number: int, offered: tuple[str, ...]) -> list[ExecutionId]:
             got: list[ExecutionId] = []
@@ -294,6 +318,11 @@ async def test_each_gets_what_it_can_run_and_all_is_run(kind: str, clock: Manual
                 await engine.complete_many([(w.handle, None) for w in works])
             return got
 
-        fleet = [(engines[n % 2], n, offered) for n, offered in enumerate((("a",), ("b",), ("a", "b"), ("a", "b", "c"), ()))]
-        taken = [ident for got in await asyncio.gather(*(work(*each) for each in fleet)) for ident in got]
+        fleet = [
+            (engines[n % 2], n, offered)
+            for n, offered in enumerate((("a",), ("b",), ("a", "b"), ("a", "b", "c"), ()))
+        ]
+        taken = [
+            ident for got in await asyncio.gather(*(work(*each) for each in fleet)) for ident in got
+        ]
         assert len(taken) == 40 and set(taken) == set(made)

@@ -10,7 +10,9 @@ from flowfabric import Engine, EngineError
 from flowfabric.testing import ManualClock
 
 
-async def test_a_schedule_begins_once_and_moves_from_where_it_was_seen(engine: Engine, clock: ManualClock) -> None:
+async def test_a_schedule_begins_once_and_moves_from_where_it_was_seen(
+    engine: Engine, clock: ManualClock
+) -> None:
     began = clock()
     await engine.begin_schedule("ns", "nightly")
     clock.advance(1_000)
@@ -18,14 +20,24 @@ async def test_a_schedule_begins_once_and_moves_from_where_it_was_seen(engine: E
     await engine.begin_schedule("other", "nightly")
     found = await engine.read_schedules("ns")
     mark = found.marks["nightly"]
-    assert (list(found.marks), found.now_ms, mark.cursor_ms, mark.paused) == (["nightly"], began + 1_000, began, False)
+    assert (list(found.marks), found.now_ms, mark.cursor_ms, mark.paused) == (
+        ["nightly"],
+        began + 1_000,
+        began,
+        False,
+    )
     moved = await asyncio.gather(*(engine.move_schedule(mark, began + step) for step in (500, 600)))
     assert sorted(moved) == [False, True]
-    assert (await engine.read_schedules("ns")).marks["nightly"].cursor_ms in (began + 500, began + 600)
+    assert (await engine.read_schedules("ns")).marks["nightly"].cursor_ms in (
+        began + 500,
+        began + 600,
+    )
     assert (await engine.read_schedules("other")).marks["nightly"].cursor_ms == began + 1_000
 
 
-async def test_it_is_paused_and_goes_on_from_when_it_is_resumed(engine: Engine, clock: ManualClock) -> None:
+async def test_it_is_paused_and_goes_on_from_when_it_is_resumed(
+    engine: Engine, clock: ManualClock
+) -> None:
     began = clock()
     assert [await engine.pause_schedule("ns", "s") for _ in range(2)] == [True, False]
     mark = (await engine.read_schedules("ns")).marks["s"]

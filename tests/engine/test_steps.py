@@ -39,14 +39,18 @@ async def test_recorded_again_the_first_stands(engine: Engine, clock: ManualCloc
 
 async def test_two_at_once_agree(engine: Engine) -> None:
     ident, handle = await running(engine)
-    found = await asyncio.gather(*(engine.record_step(handle, 0, "build", value) for value in (b"1", b"2", b"3")))
+    found = await asyncio.gather(
+        *(engine.record_step(handle, 0, "build", value) for value in (b"1", b"2", b"3"))
+    )
     assert len({step.value for step in found}) == 1
     assert [step.value for step in await engine.read_steps(ident)] == [found[0].value]
 
 
 async def test_without_the_lease_nothing_is_kept(engine: Engine, clock: ManualClock) -> None:
     ident, handle = await running(engine)
-    await refused(engine.record_step(forged(handle, lease_epoch=9), 0, "build"), ContentionKind.LEASE_CONFLICT)
+    await refused(
+        engine.record_step(forged(handle, lease_epoch=9), 0, "build"), ContentionKind.LEASE_CONFLICT
+    )
     clock.advance(3_600_000)
     await refused(engine.record_step(handle, 0, "build"), StateKind.LEASE_EXPIRED)
     assert await engine.read_steps(ident) == []
@@ -89,7 +93,11 @@ async def test_an_outcome_says_how_it_ended(engine: Engine) -> None:
     assert before is not None and (before.public_state, before.ended) == ("active", False)
     await engine.complete(handle, b"42")
     after = await engine.read_outcome(ident)
-    assert after is not None and (after.public_state, after.ended, after.result) == ("completed", True, b"42")
+    assert after is not None and (after.public_state, after.ended, after.result) == (
+        "completed",
+        True,
+        b"42",
+    )
     assert await engine.read_outcome(new_id()) is None
     assert await engine.read_last_suspension(ident) is None
     assert await engine.read_resume_signals(ident) == []

@@ -22,7 +22,9 @@ from flowfabric.testing import ManualClock
 POLICY = ClaimPolicy("w", "w-1", 60_000)
 
 
-async def test_a_replayed_attempt_forgets_that_its_suspension_timed_out(engine: Engine, clock: ManualClock) -> None:
+async def test_a_replayed_attempt_forgets_that_its_suspension_timed_out(
+    engine: Engine, clock: ManualClock
+) -> None:
     await engine.seed_waitpoint_hmac_secret("k1", "2a" * 32)
     ident = ExecutionId.solo("default")
     await engine.create_execution(CreateExecutionArgs(execution_id=ident))

@@ -9,15 +9,42 @@ from typing import Any
 import pytest
 
 from flowfabric.engine.engine import Engine
-from flowfabric.errors import ContentionKind, EngineError, NotFound, StateKind, ValidationError, ValidationKind
+from flowfabric.errors import (
+    ContentionKind,
+    EngineError,
+    NotFound,
+    StateKind,
+    ValidationError,
+    ValidationKind,
+)
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.lease import BackendTag, Handle, RevokeLeaseArgs
-from flowfabric.model.stream import MAX_BATCH_BYTES, MAX_BATCH_FRAMES, MAX_FRAME_BYTES, Frame, FrameKind
+from flowfabric.model.stream import (
+    MAX_BATCH_BYTES,
+    MAX_BATCH_FRAMES,
+    MAX_FRAME_BYTES,
+    Frame,
+    FrameKind,
+)
 from flowfabric.testing import ManualClock
 
-from .helpers import TTL_MS, claim, dump, fields, forged, invalid, lost, new_id, other_uuid, refused, requeued, running, worker
+from .helpers import (
+    TTL_MS,
+    claim,
+    dump,
+    fields,
+    forged,
+    invalid,
+    lost,
+    new_id,
+    other_uuid,
+    refused,
+    requeued,
+    running,
+    worker,
+)
 from .stream_helpers import LIVE, PATCH, frame, frames, ids, live, meta, patch, rising, say, texts
 from .suspend_helpers import claim_resumed, park_held, seed, signal
 
@@ -42,7 +69,10 @@ async def _run_out(engine: Engine, ident: ExecutionId, handle: Handle, clock: Ma
 # what takes the lease away raises the epoch, and the epoch is looked at before the phase
 ENDINGS: dict[str, tuple[Ending, StateKind | ContentionKind]] = {
     "complete": (lambda e, i, h, c: e.complete(h, b"x"), StateKind.STREAM_CLOSED),
-    "fail for good": (lambda e, i, h, c: e.fail(h, "no", FailureClass.PERMANENT), StateKind.STREAM_CLOSED),
+    "fail for good": (
+        lambda e, i, h, c: e.fail(h, "no", FailureClass.PERMANENT),
+        StateKind.STREAM_CLOSED,
+    ),
     "fail and retry": (lambda e, i, h, c: e.fail(h, "no"), StateKind.STREAM_CLOSED),
     "cancel by the holder": (lambda e, i, h, c: e.cancel(h, "x"), ContentionKind.LEASE_CONFLICT),
     "cancel by an operator": (
@@ -51,7 +81,10 @@ ENDINGS: dict[str, tuple[Ending, StateKind | ContentionKind]] = {
     ),
     "suspend": (_suspend, ContentionKind.LEASE_CONFLICT),
     "delay": (lambda e, i, h, c: e.delay(h, c() + 1_000), StateKind.STREAM_CLOSED),
-    "revoke": (lambda e, i, h, c: e.revoke_lease(RevokeLeaseArgs(execution_id=i)), ContentionKind.LEASE_CONFLICT),
+    "revoke": (
+        lambda e, i, h, c: e.revoke_lease(RevokeLeaseArgs(execution_id=i)),
+        ContentionKind.LEASE_CONFLICT,
+    ),
     "lease ran out": (_run_out, StateKind.LEASE_EXPIRED),
     "lease noticed as run out": (_lose, StateKind.LEASE_EXPIRED),
 }
@@ -78,7 +111,9 @@ async def test_a_handle_of_another_backend_comes_first(engine: Engine) -> None:
         (Handle(handle.backend, handle.kind, b"junk"), ValidationKind.CORRUPTION),
         (Handle(handle.backend, handle.kind, b""), ValidationKind.CORRUPTION),
     ):
-        error = await unchanged(engine, lambda bad=bad: engine.append_frame(bad, frame(b"x" * (MAX_FRAME_BYTES + 1))))  # type: ignore[misc]
+        error = await unchanged(
+            engine, lambda bad=bad: engine.append_frame(bad, frame(b"x" * (MAX_FRAME_BYTES + 1)))
+        )  # type: ignore[misc]
         assert isinstance(error, ValidationError) and error.kind is kind
 
 
@@ -86,8 +121,12 @@ async def test_the_size_comes_before_the_lease(engine: Engine, clock: ManualCloc
     ident, handle = await running(engine)
     await engine.append_frame(handle, frame(b"x" * MAX_FRAME_BYTES))
     clock.advance(TTL_MS)
-    error = await unchanged(engine, lambda: engine.append_frame(handle, frame(b"x" * (MAX_FRAME_BYTES + 1))))
-    assert isinstance(error, ValidationError) and error.kind is ValidationKind.RETENTION_LIMIT_EXCEEDED
+    error = await unchanged(
+        engine, lambda: engine.append_frame(handle, frame(b"x" * (MAX_FRAME_BYTES + 1)))
+    )
+    assert (
+        isinstance(error, ValidationError) and error.kind is ValidationKind.RETENTION_LIMIT_EXCEEDED
+    )
     assert [len(each.payload) for each in await frames(engine, ident)] == [MAX_FRAME_BYTES]
 
 
@@ -99,27 +138,40 @@ async def test_what_does_not_exist_comes_before_the_epoch(engine: Engine) -> Non
             ({"attempt_index": 7, "lease_epoch": 9}, "attempt"),
         ):
             bad = forged(handle, **changes)
-            error = await unchanged(engine, lambda bad=bad, given=given: engine.append_frame(bad, given))  # type: ignore[misc]
+            error = await unchanged(
+                engine, lambda bad=bad, given=given: engine.append_frame(bad, given)
+            )  # type: ignore[misc]
             assert isinstance(error, NotFound) and error.entity == what
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{"lease_epoch": 7}, {"lease_id": other_uuid()}, {"worker_instance_id": "somebody else"}, {"lease_epoch": 2**63}],
+    [
+        {"lease_epoch": 7},
+        {"lease_id": other_uuid()},
+        {"worker_instance_id": "somebody else"},
+        {"lease_epoch": 2**63},
+    ],
     ids=lambda changes: next(iter(changes)),
 )
 @pytest.mark.parametrize("mode", ["durable", "bad patch", "with a seq"])
-async def test_another_lease_comes_before_the_patch(engine: Engine, changes: dict[str, Any], mode: str) -> None:
+async def test_another_lease_comes_before_the_patch(
+    engine: Engine, changes: dict[str, Any], mode: str
+) -> None:
     _, handle = await running(engine)
     await say(engine, handle, "a")
     given = {"durable": frame(), "bad patch": BAD_PATCH, "with a seq": frame(seq=4)}[mode]
-    await refused(engine.append_frame(forged(handle, **changes), given), ContentionKind.LEASE_CONFLICT)
+    await refused(
+        engine.append_frame(forged(handle, **changes), given), ContentionKind.LEASE_CONFLICT
+    )
     await unchanged(engine, lambda: engine.append_frame(forged(handle, **changes), given))
 
 
 @pytest.mark.parametrize("begun", [True, False], ids=["a stream", "no stream yet"])
 @pytest.mark.parametrize("how", ENDINGS)
-async def test_nothing_is_written_after_the_end(engine: Engine, clock: ManualClock, how: str, begun: bool) -> None:
+async def test_nothing_is_written_after_the_end(
+    engine: Engine, clock: ManualClock, how: str, begun: bool
+) -> None:
     ident, handle = await running(engine)
     if begun:
         await say(engine, handle, "a")
@@ -171,7 +223,10 @@ async def test_one_bad_frame_and_none_is_written(engine: Engine) -> None:
     _, handle = await running(engine)
     await say(engine, handle, "a")
     for bad in (BAD_PATCH, frame(b"x" * (MAX_FRAME_BYTES + 1)), Frame("text", FrameKind.Blob)):  # type: ignore[arg-type]
-        error = await unchanged(engine, lambda bad=bad: engine.append_frames(handle, [frame(), patch("{}"), bad, live()]))  # type: ignore[misc]
+        error = await unchanged(
+            engine,
+            lambda bad=bad: engine.append_frames(handle, [frame(), patch("{}"), bad, live()]),
+        )  # type: ignore[misc]
         assert isinstance(error, ValidationError)
 
 
@@ -191,7 +246,9 @@ async def test_one_bad_frame_and_none_is_written(engine: Engine) -> None:
         (bytes(range(256)), "base64"),
     ],
 )
-async def test_every_payload_comes_back_as_it_was(engine: Engine, data: bytes, encoding: str) -> None:
+async def test_every_payload_comes_back_as_it_was(
+    engine: Engine, data: bytes, encoding: str
+) -> None:
     ident, handle = await running(engine)
     await engine.append_frame(handle, frame(data))
     (found,) = await frames(engine, ident)
@@ -201,15 +258,30 @@ async def test_every_payload_comes_back_as_it_was(engine: Engine, data: bytes, e
 async def test_a_frame_shows_all_its_fields_in_order(engine: Engine, clock: ManualClock) -> None:
     ident, handle = await running(engine)
     given = [Frame(b"1", FrameKind.Stdout), Frame(b"2", FrameKind.Blob, "log", 'c"\u20ac', 9, LIVE)]
-    outcomes = await engine.append_frames(handle, [*given, Frame(b"{}", FrameKind.Event, mode=PATCH)])
+    outcomes = await engine.append_frames(
+        handle, [*given, Frame(b"{}", FrameKind.Event, mode=PATCH)]
+    )
     assert [(o.stream_id, o.frame_id, o.frame_count, o.summary_version) for o in outcomes] == [
         (f"{ident}:0", f"{clock()}-{n}", n + 1, 1 if n == 2 else None) for n in range(3)
     ]
     common = {"encoding": "utf8", "source": "worker", "ts": str(clock())}
     assert [each.fields for each in await frames(engine, ident)] == [
         {**common, "frame_type": "stdout", "mode": "durable", "payload": "1"},
-        {**common, "frame_type": "log", "mode": "best_effort", "payload": "2", "correlation_id": 'c"\u20ac', "ttl_ms": "5000"},
-        {**common, "frame_type": "event", "mode": "summary", "payload": "{}", "summary_version": "1"},
+        {
+            **common,
+            "frame_type": "log",
+            "mode": "best_effort",
+            "payload": "2",
+            "correlation_id": 'c"\u20ac',
+            "ttl_ms": "5000",
+        },
+        {
+            **common,
+            "frame_type": "event",
+            "mode": "summary",
+            "payload": "{}",
+            "summary_version": "1",
+        },
     ]
     assert all(list(each.fields) == sorted(each.fields) for each in await frames(engine, ident))
 
@@ -242,7 +314,9 @@ async def test_ids_rise_when_the_clock_steps_back(engine: Engine, clock: ManualC
 
 async def test_a_thousand_in_one_millisecond_keep_their_order(engine: Engine) -> None:
     ident, handle = await running(engine)
-    outcomes = await asyncio.gather(*(engine.append_frame(handle, frame(str(n))) for n in range(1_000)))
+    outcomes = await asyncio.gather(
+        *(engine.append_frame(handle, frame(str(n))) for n in range(1_000))
+    )
     assert [o.frame_count for o in outcomes] == list(range(1, 1_001)) and rising(outcomes)
     assert ids(outcomes) == [(ids(outcomes)[0][0], n) for n in range(1_000)]
     assert await texts(engine, ident) == [str(n) for n in range(1_000)]
@@ -269,7 +343,9 @@ async def test_a_resumed_attempt_goes_on_with_its_stream(engine: Engine) -> None
     assert [o.frame_count for o in outcomes] == [1, 2]
 
 
-async def test_who_takes_over_goes_on_and_who_lost_it_is_refused(engine: Engine, clock: ManualClock) -> None:
+async def test_who_takes_over_goes_on_and_who_lost_it_is_refused(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     outcomes = await say(engine, handle, "a")
     clock.advance(TTL_MS)
@@ -285,10 +361,15 @@ async def test_who_takes_over_goes_on_and_who_lost_it_is_refused(engine: Engine,
     await refused(engine.append_frame(handle, frame()), StateKind.LEASE_EXPIRED)
     page = await engine.read_stream(ident, index)
     assert not page.closed and rising(outcomes)
-    assert [*await texts(engine, ident, 0), *(await texts(engine, ident, index) if index else [])] == ["a", "b"]
+    assert [
+        *await texts(engine, ident, 0),
+        *(await texts(engine, ident, index) if index else []),
+    ] == ["a", "b"]
 
 
-async def test_helpers_of_a_lost_lease_are_refused_from_any_engine(engine: Engine, clock: ManualClock) -> None:
+async def test_helpers_of_a_lost_lease_are_refused_from_any_engine(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await lost(engine, clock)
     await refused(Engine(engine.store).append_frame(handle, frame()), StateKind.LEASE_EXPIRED)
     clock.advance(5_000)
@@ -304,7 +385,9 @@ async def test_frames_go_with_their_execution(engine: Engine, clock: ManualClock
     clock.advance(365 * 86_400_000)
     assert await engine.trim_retention("default", 0) == 1
     left = await dump(engine)
-    assert [left[table] for table in ("ff_stream_meta", "ff_stream_frame", "ff_stream_summary")] == [[], [], []]
+    assert [
+        left[table] for table in ("ff_stream_meta", "ff_stream_frame", "ff_stream_summary")
+    ] == [[], [], []]
 
 
 async def test_a_requeued_execution_has_no_open_stream(engine: Engine, clock: ManualClock) -> None:

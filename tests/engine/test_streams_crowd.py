@@ -37,10 +37,15 @@ def no_net(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def crowd(engine: Engine, after: str = "0-0", **said: Any) -> Crowd:
     """So many tails on each of so many streams, all asleep."""
-    held = [await running(engine) for _ in range(STREAMS)]  # before anybody watches: a claim is news too
+    held = [
+        await running(engine) for _ in range(STREAMS)
+    ]  # before anybody watches: a claim is news too
     found: Crowd = []
     for ident, handle in held:
-        tails = [asyncio.create_task(engine.tail_stream(ident, 0, after, 30_000, **said)) for _ in range(TAILS)]
+        tails = [
+            asyncio.create_task(engine.tail_stream(ident, 0, after, 30_000, **said))
+            for _ in range(TAILS)
+        ]
         found.append((ident, handle, tails))
     for ident, _, _ in found:
         await asleep(engine, ident, TAILS)
@@ -71,7 +76,9 @@ async def all_of(tails: list[asyncio.Task[StreamFrames]]) -> list[StreamFrames]:
         return await asyncio.gather(*tails)
 
 
-async def test_a_commit_wakes_each_of_its_stream_once_and_asks_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_wakes_each_of_its_stream_once_and_asks_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     everybody = await crowd(engine)
     loads, rings = Loads(engine, monkeypatch, is_page), Rings(monkeypatch)
     for at, (_, handle, tails) in enumerate(everybody, 1):
@@ -84,7 +91,9 @@ async def test_a_commit_wakes_each_of_its_stream_once_and_asks_once(engine: Engi
     assert not [topic for topic in engine.store.hub.waiters if topic[0] == "frames"]
 
 
-async def test_an_end_is_asked_for_once_as_well(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_end_is_asked_for_once_as_well(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     everybody = await crowd(engine)
     loads = Loads(engine, monkeypatch, is_page)
     await asyncio.gather(*(engine.complete(handle) for _, handle, _ in everybody))
@@ -93,7 +102,9 @@ async def test_an_end_is_asked_for_once_as_well(engine: Engine, monkeypatch: pyt
     assert loads.count <= 4 * STREAMS
 
 
-async def test_what_a_tail_does_not_want_costs_one_question(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_a_tail_does_not_want_costs_one_question(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     everybody = await crowd(engine, visibility=KEPT)
     ident, handle, tails = everybody[0]
     loads = Loads(engine, monkeypatch, is_page)
@@ -133,7 +144,9 @@ async def test_closing_lets_everybody_go(engine: Engine) -> None:
     everybody = await crowd(engine)
     await engine.close()
     async with asyncio.timeout(SOON_S):
-        found = await asyncio.gather(*(tail for _, _, tails in everybody for tail in tails), return_exceptions=True)
+        found = await asyncio.gather(
+            *(tail for _, _, tails in everybody for tail in tails), return_exceptions=True
+        )
     assert len(found) == STREAMS * TAILS and all(isinstance(each, TransportError) for each in found)
     assert not engine._watch._followed and not engine._joined and engine._watch._task is None
 
@@ -169,7 +182,9 @@ async def _let_go(everybody: Crowd) -> None:
 
 
 async def test_no_connection_is_held_while_asleep(clock: ManualClock) -> None:
-    store = await PostgresStore(Options(clean_database().url, writers=1, readers=1), clock=clock).open(check=False)
+    store = await PostgresStore(
+        Options(clean_database().url, writers=1, readers=1), clock=clock
+    ).open(check=False)
     engine = Engine(store, seed=1)
     try:
         everybody = await crowd(engine)
@@ -188,7 +203,10 @@ async def test_no_connection_is_held_while_asleep(clock: ManualClock) -> None:
 async def test_an_append_elsewhere_wakes_a_tail_here(clock: ManualClock) -> None:
     """Two processes, as far as Postgres can tell."""
     options = clean_database()
-    here, there = [Engine(await PostgresStore(options, clock=clock).open(check=False), seed=n) for n in range(2)]
+    here, there = [
+        Engine(await PostgresStore(options, clock=clock).open(check=False), seed=n)
+        for n in range(2)
+    ]
     try:
         ident, handle = await running(there)
         tail = await tailing(here, ident)

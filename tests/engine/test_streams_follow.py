@@ -77,7 +77,9 @@ async def fail(engine: Engine, ident: ExecutionId, handle: Handle, clock: Manual
 async def reclaim(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> Handle:
     clock.advance(TTL_MS)
     await engine.issue_reclaim_grant(grant_args(ident, 2))
-    args = ReclaimExecutionArgs(execution_id=ident, worker_id="w2", worker_instance_id="w2-i1", lease_ttl_ms=TTL_MS)
+    args = ReclaimExecutionArgs(
+        execution_id=ident, worker_id="w2", worker_instance_id="w2-i1", lease_ttl_ms=TTL_MS
+    )
     got = await engine.reclaim_execution(args)
     assert isinstance(got, Claimed)
     return got.handle
@@ -96,11 +98,15 @@ async def test_every_frame_once_and_in_order_to_the_end(engine: Engine) -> None:
     assert await early.ends() == expected
     assert await late.ends() == expected
     assert await Follower(engine, ident).ends() == expected
-    assert await Follower(engine, ident, visibility=KEPT).ends() == [each for each in expected if each[1] != "y"]
+    assert await Follower(engine, ident, visibility=KEPT).ends() == [
+        each for each in expected if each[1] != "y"
+    ]
 
 
 @pytest.mark.parametrize("way", [fail, reclaim], ids=["a retry", "a reclaim"])
-async def test_a_follower_goes_on_with_the_next_attempt(engine: Engine, clock: ManualClock, way: Any) -> None:
+async def test_a_follower_goes_on_with_the_next_attempt(
+    engine: Engine, clock: ManualClock, way: Any
+) -> None:
     ident, handle = await running(engine)
     follower, first_only = Follower(engine, ident), Follower(engine, ident, later_attempts=False)
     await say(engine, handle, "a", "b")
@@ -161,7 +167,9 @@ async def test_one_that_comes_before_the_first_claim_waits_for_it(engine: Engine
     assert await follower.ends() == [(0, "a")]
 
 
-async def test_one_that_waits_for_a_claim_that_never_comes_ends_with_the_execution(engine: Engine) -> None:
+async def test_one_that_waits_for_a_claim_that_never_comes_ends_with_the_execution(
+    engine: Engine,
+) -> None:
     ident = await create(engine)
     follower = Follower(engine, ident)
     await asleep(engine, ident)
@@ -208,7 +216,9 @@ async def test_long_streams_come_in_pages(engine: Engine, monkeypatch: pytest.Mo
     assert await follower.ends() == [(0, str(n)) for n in range(100)]
 
 
-async def test_a_follower_outlives_its_own_patience(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_follower_outlives_its_own_patience(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(streams, "MAX_TAIL_BLOCK_MS", 20)
     ident, handle = await running(engine)
     follower = Follower(engine, ident)
@@ -221,7 +231,9 @@ async def test_a_follower_outlives_its_own_patience(engine: Engine, monkeypatch:
     assert await follower.ends() == [(0, "a")]
 
 
-async def test_a_follower_that_nobody_rings_for_sees_everything(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_follower_that_nobody_rings_for_sees_everything(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stream_watcher, "NET_S", 0.03)
     monkeypatch.setattr(engine.store.hub, "announce", lambda *_: None)
     ident, handle = await running(engine)

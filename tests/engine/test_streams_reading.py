@@ -10,7 +10,12 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import ReplayExecutionArgs
-from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, STREAM_READ_HARD_CAP, StreamFrames, Visibility
+from flowfabric.model.stream import (
+    MAX_TAIL_BLOCK_MS,
+    STREAM_READ_HARD_CAP,
+    StreamFrames,
+    Visibility,
+)
 from flowfabric.testing import ManualClock
 
 from .helpers import claim, create, fields, invalid, new_id, running, worker
@@ -51,10 +56,15 @@ async def written(engine: Engine, clock: ManualClock) -> tuple[ExecutionId, int]
         ("start", "9223372036854775807-9223372036854775807", "0.0 0.1 1.0 1.1 2.0 2.1"),
     ],
 )
-async def test_both_ends_of_a_range_belong_to_it(engine: Engine, clock: ManualClock, from_: str, to: str, found: str) -> None:
+async def test_both_ends_of_a_range_belong_to_it(
+    engine: Engine, clock: ManualClock, from_: str, to: str, found: str
+) -> None:
     ident, first = await written(engine, clock)
     times = [first + at for at in range(4)]
-    assert " ".join(await texts(engine, ident, from_=from_.format(*times), to=to.format(*times))) == found
+    assert (
+        " ".join(await texts(engine, ident, from_=from_.format(*times), to=to.format(*times)))
+        == found
+    )
 
 
 @pytest.mark.parametrize(
@@ -69,7 +79,9 @@ async def test_both_ends_of_a_range_belong_to_it(engine: Engine, clock: ManualCl
         ("9223372036854775807", ""),
     ],
 )
-async def test_a_tail_begins_behind_its_cursor(engine: Engine, clock: ManualClock, after: str, found: str) -> None:
+async def test_a_tail_begins_behind_its_cursor(
+    engine: Engine, clock: ManualClock, after: str, found: str
+) -> None:
     ident, first = await written(engine, clock)
     page = await engine.tail_stream(ident, 0, after.format(*(first + at for at in range(4))))
     assert " ".join(each.payload.decode() for each in page.frames) == found and not page.closed
@@ -84,7 +96,10 @@ async def test_pages_join_without_a_gap(engine: Engine, clock: ManualClock) -> N
         found += [each.payload.decode() for each in page]
         after = page[-1].id
     assert found == await texts(engine, ident)
-    assert [each.payload.decode() for each in await frames(engine, ident, count_limit=2)] == ["0.0", "0.1"]
+    assert [each.payload.decode() for each in await frames(engine, ident, count_limit=2)] == [
+        "0.0",
+        "0.1",
+    ]
 
 
 async def test_a_count_is_between_one_and_the_hard_cap(engine: Engine) -> None:
@@ -92,20 +107,50 @@ async def test_a_count_is_between_one_and_the_hard_cap(engine: Engine) -> None:
     for call in (engine.read_stream, engine.tail_stream):
         page: StreamFrames = await call(ident, 0, count_limit=STREAM_READ_HARD_CAP)
         assert page.frames == ()
-        for bad, text in ((0, "count_limit must be >= 1"), (-1, ">= 1"), (True, ">= 1"), ("5", ">= 1"), (None, ">= 1")):
-            assert (await invalid(call(ident, 0, count_limit=bad), text)).kind is ValidationKind.INVALID_INPUT  # type: ignore[arg-type]
-        await invalid(call(ident, 0, count_limit=STREAM_READ_HARD_CAP + 1), "count_limit_exceeds_hard_cap")
+        for bad, text in (
+            (0, "count_limit must be >= 1"),
+            (-1, ">= 1"),
+            (True, ">= 1"),
+            ("5", ">= 1"),
+            (None, ">= 1"),
+        ):
+            assert (
+                await invalid(call(ident, 0, count_limit=bad), text)
+            ).kind is ValidationKind.INVALID_INPUT  # type: ignore[arg-type]
+        await invalid(
+            call(ident, 0, count_limit=STREAM_READ_HARD_CAP + 1), "count_limit_exceeds_hard_cap"
+        )
 
 
 @pytest.mark.parametrize(
-    "bad", ["", "-", "+", "x", "1-", "-1", "1-2-3", " 1", "1.5", "\u0661", "9" * 65, "18446744073709551616", None, 5]
+    "bad",
+    [
+        "",
+        "-",
+        "+",
+        "x",
+        "1-",
+        "-1",
+        "1-2-3",
+        " 1",
+        "1.5",
+        "\u0661",
+        "9" * 65,
+        "18446744073709551616",
+        None,
+        5,
+    ],
 )
 async def test_a_cursor_that_is_none(engine: Engine, bad: Any) -> None:
     ident, _ = await running(engine)
     for given in ({"from_": bad}, {"to": bad}):
-        assert (await invalid(engine.read_stream(ident, 0, **given))).kind is ValidationKind.INVALID_INPUT
+        assert (
+            await invalid(engine.read_stream(ident, 0, **given))
+        ).kind is ValidationKind.INVALID_INPUT
     for after in (bad, "start", "end"):
-        await invalid(engine.tail_stream(ident, 0, after), "tail_stream requires concrete after cursor")
+        await invalid(
+            engine.tail_stream(ident, 0, after), "tail_stream requires concrete after cursor"
+        )
         with pytest.raises(ValidationError):
             await anext(engine.follow_stream(ident, 0, after))
 
@@ -156,11 +201,17 @@ async def test_live_frames_can_be_left_out(engine: Engine) -> None:
     kept = [text for text in everything if not text.startswith("l")]
     assert len(everything) == 15 and await texts(engine, ident, visibility=KEPT) == kept
     assert await texts(engine, ident, visibility=Visibility.All) == everything
-    assert [f.payload.decode() for f in (await engine.tail_stream(ident, 0, visibility=KEPT)).frames] == kept
-    assert await texts(engine, ident, visibility=KEPT, count_limit=3) == kept[:3], "the count is of what is shown"
+    assert [
+        f.payload.decode() for f in (await engine.tail_stream(ident, 0, visibility=KEPT)).frames
+    ] == kept
+    assert await texts(engine, ident, visibility=KEPT, count_limit=3) == kept[:3], (
+        "the count is of what is shown"
+    )
     found: list[str] = []
     after = "0-0"
-    while page := (await engine.tail_stream(ident, 0, after, count_limit=2, visibility=KEPT)).frames:
+    while page := (
+        await engine.tail_stream(ident, 0, after, count_limit=2, visibility=KEPT)
+    ).frames:
         found += [each.payload.decode() for each in page]
         after = page[-1].id
     assert found == kept
@@ -184,9 +235,15 @@ async def test_a_stream_that_is_not_there_is_empty_and_open(engine: Engine) -> N
 
 
 @pytest.mark.parametrize("block_ms", [0, 50])
-async def test_a_tail_of_what_does_not_come_ends_with_its_time(engine: Engine, block_ms: int) -> None:
+async def test_a_tail_of_what_does_not_come_ends_with_its_time(
+    engine: Engine, block_ms: int
+) -> None:
     ident = await create(engine)
-    for who, attempt, what in ((new_id(), 0, "execution"), (ident, 0, "attempt"), (ident, 3, "attempt")):
+    for who, attempt, what in (
+        (new_id(), 0, "execution"),
+        (ident, 0, "attempt"),
+        (ident, 3, "attempt"),
+    ):
         with pytest.raises(NotFound) as caught:
             await engine.tail_stream(who, attempt, block_ms=block_ms)
         assert caught.value.entity == what

@@ -25,7 +25,8 @@ from .suspend_helpers import claim_resumed, park_held, seed, signal
 
 IN_MS = 1_000
 TIMED = ExecutionPolicy(
-    timeout_policy=TimeoutPolicy(attempt_timeout_ms=IN_MS), retry_policy=RetryPolicy(max_retries=0, backoff={})
+    timeout_policy=TimeoutPolicy(attempt_timeout_ms=IN_MS),
+    retry_policy=RetryPolicy(max_retries=0, backoff={}),
 )
 Step = Callable[[Engine, ExecutionId, Handle, ManualClock], Awaitable[Any]]
 
@@ -59,11 +60,15 @@ async def sweep(engine: Engine, ident: ExecutionId, handle: Handle, clock: Manua
 
 async def reclaim(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
     await engine.issue_reclaim_grant(grant_args(ident, 2))
-    args = ReclaimExecutionArgs(execution_id=ident, worker_id="w2", worker_instance_id="w2-i1", lease_ttl_ms=TTL_MS)
+    args = ReclaimExecutionArgs(
+        execution_id=ident, worker_id="w2", worker_instance_id="w2-i1", lease_ttl_ms=TTL_MS
+    )
     assert isinstance(await engine.reclaim_execution(args), Claimed)
 
 
-async def lose_and_reclaim(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+async def lose_and_reclaim(
+    engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock
+) -> None:
     await run_out(engine, ident, handle, clock)
     await reclaim(engine, ident, handle, clock)
 
@@ -76,7 +81,9 @@ def expires(word: str) -> Step:
     return step
 
 
-async def wait_too_long(engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock) -> None:
+async def wait_too_long(
+    engine: Engine, ident: ExecutionId, handle: Handle, clock: ManualClock
+) -> None:
     clock.advance(IN_MS)
     await engine.expire_suspension(ident)
 
@@ -93,22 +100,46 @@ async def stop(engine: Engine, ident: ExecutionId, handle: Handle, clock: Manual
 ENDS: dict[str, tuple[Step, Step, str]] = {
     "complete": (nothing, lambda e, i, h, c: e.complete(h), "attempt_success"),
     "fail and retry": (nothing, lambda e, i, h, c: e.fail(h, "no"), "attempt_failure"),
-    "fail for good": (nothing, lambda e, i, h, c: e.fail(h, "no", FailureClass.PERMANENT), "attempt_failure"),
-    "cancel by the holder": (nothing, lambda e, i, h, c: e.cancel(h, "enough"), "attempt_cancelled"),
+    "fail for good": (
+        nothing,
+        lambda e, i, h, c: e.fail(h, "no", FailureClass.PERMANENT),
+        "attempt_failure",
+    ),
+    "cancel by the holder": (
+        nothing,
+        lambda e, i, h, c: e.cancel(h, "enough"),
+        "attempt_cancelled",
+    ),
     "cancel while active": (nothing, stop, "attempt_cancelled"),
     "cancel while suspended": (parks(), stop, "attempt_cancelled"),
     "cancel while delayed": (put_off, stop, "attempt_cancelled"),
     "lease noticed as lapsed": (nothing, lose, "lease_expired"),
     "lease swept up": (nothing, sweep, "lease_expired"),
-    "revoke": (nothing, lambda e, i, h, c: e.revoke_lease(RevokeLeaseArgs(execution_id=i)), "lease_revoked"),
+    "revoke": (
+        nothing,
+        lambda e, i, h, c: e.revoke_lease(RevokeLeaseArgs(execution_id=i)),
+        "lease_revoked",
+    ),
     "reclaim of a lapsed lease": (nothing, lose_and_reclaim, "reclaimed"),
     "attempt timeout": (nothing, expires("attempt_timeout"), "expired"),
     "deadline while active": (nothing, expires("execution_deadline"), "expired"),
     "deadline while suspended": (parks(), expires("execution_deadline"), "expired"),
     "deadline while delayed": (put_off, expires("execution_deadline"), "expired"),
-    "suspension timeout, fail": (parks(timeout_behavior="fail"), wait_too_long, "suspension_timeout"),
-    "suspension timeout, cancel": (parks(timeout_behavior="cancel"), wait_too_long, "suspension_timeout"),
-    "suspension timeout, expire": (parks(timeout_behavior="expire"), wait_too_long, "suspension_timeout"),
+    "suspension timeout, fail": (
+        parks(timeout_behavior="fail"),
+        wait_too_long,
+        "suspension_timeout",
+    ),
+    "suspension timeout, cancel": (
+        parks(timeout_behavior="cancel"),
+        wait_too_long,
+        "suspension_timeout",
+    ),
+    "suspension timeout, expire": (
+        parks(timeout_behavior="expire"),
+        wait_too_long,
+        "suspension_timeout",
+    ),
 }
 
 
@@ -119,7 +150,9 @@ async def started(engine: Engine, clock: ManualClock) -> tuple[ExecutionId, Hand
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_a_sleeping_tail_is_told_of_every_end(engine: Engine, clock: ManualClock, how: str) -> None:
+async def test_a_sleeping_tail_is_told_of_every_end(
+    engine: Engine, clock: ManualClock, how: str
+) -> None:
     ident, handle, after = await started(engine, clock)
     before, end, reason = ENDS[how]
     await before(engine, ident, handle, clock)
@@ -127,15 +160,21 @@ async def test_a_sleeping_tail_is_told_of_every_end(engine: Engine, clock: Manua
     await end(engine, ident, handle, clock)
     page = await soon(tail)
     assert (page.frames, page.closed_at) == ((), clock())
-    assert page.closed_reason in (reason, *(["lease_expired"] if reason == "reclaimed" else [])), "the loss is noticed first"
+    assert page.closed_reason in (reason, *(["lease_expired"] if reason == "reclaimed" else [])), (
+        "the loss is noticed first"
+    )
 
 
 @pytest.mark.parametrize("how", ENDS)
-async def test_who_comes_after_the_end_does_not_wait(engine: Engine, clock: ManualClock, how: str) -> None:
+async def test_who_comes_after_the_end_does_not_wait(
+    engine: Engine, clock: ManualClock, how: str
+) -> None:
     ident, handle, after = await started(engine, clock)
     before, end, reason = ENDS[how]
     await before(engine, ident, handle, clock)
-    assert not (await engine.read_stream(ident, 0)).closed, "neither waiting nor being put off ends it"
+    assert not (await engine.read_stream(ident, 0)).closed, (
+        "neither waiting nor being put off ends it"
+    )
     await end(engine, ident, handle, clock)
     async with asyncio.timeout(10):
         page = await engine.tail_stream(ident, 0, after, 30_000)
@@ -145,7 +184,9 @@ async def test_who_comes_after_the_end_does_not_wait(engine: Engine, clock: Manu
     assert (await engine.read_stream(ident, 0)).closed_reason == reason
 
 
-async def test_the_same_attempt_that_goes_on_is_open_again(engine: Engine, clock: ManualClock) -> None:
+async def test_the_same_attempt_that_goes_on_is_open_again(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     await say(engine, handle, "a")
     await lose(engine, ident, handle, clock)
@@ -168,12 +209,16 @@ async def test_the_same_attempt_that_goes_on_is_open_again(engine: Engine, clock
 
 
 @pytest.mark.parametrize(
-    "given", [frame("b"), live("b"), patch('{"b":1}'), frame("b", seq=1)], ids=["durable", "live", "patch", "numbered"]
+    "given",
+    [frame("b"), live("b"), patch('{"b":1}'), frame("b", seq=1)],
+    ids=["durable", "live", "patch", "numbered"],
 )
 async def test_a_frame_wakes_a_tail(engine: Engine, given: Any) -> None:
     ident, handle = await running(engine)
     for begun in ("0-0", None):
-        tail = await tailing(engine, ident, after=begun or (await engine.tail_stream(ident, 0)).next_after)
+        tail = await tailing(
+            engine, ident, after=begun or (await engine.tail_stream(ident, 0)).next_after
+        )
         outcome = await engine.append_frame(handle, given if begun else frame("another"))
         page = await soon(tail)
         assert [f.id for f in page.frames] == [outcome.frame_id] and not page.closed
@@ -211,7 +256,9 @@ async def test_other_streams_and_other_news_do_not_end_a_tail(engine: Engine) ->
 
 
 @pytest.mark.parametrize("block_ms", [0, 1, 30])
-async def test_when_the_time_is_up_there_is_nothing_and_it_is_open(engine: Engine, block_ms: int) -> None:
+async def test_when_the_time_is_up_there_is_nothing_and_it_is_open(
+    engine: Engine, block_ms: int
+) -> None:
     ident, _ = await running(engine)
     async with asyncio.timeout(10):
         page = await engine.tail_stream(ident, 0, block_ms=block_ms)
@@ -256,7 +303,9 @@ async def test_a_lost_wake_up_is_made_good(engine: Engine, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("looks", [0, 2], ids=["before the first look", "after some looks"])
-async def test_an_end_that_nobody_rang_for_is_found(engine: Engine, monkeypatch: pytest.MonkeyPatch, looks: int) -> None:
+async def test_an_end_that_nobody_rang_for_is_found(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
     monkeypatch.setattr(stream_watcher, "NET_S", 0.05)
     ident, handle = await running(engine)
     tail = await tailing(engine, ident)
@@ -285,7 +334,9 @@ async def test_a_watch_that_failed_goes_on(engine: Engine, monkeypatch: pytest.M
     assert (await soon(tail)).closed_reason == "attempt_success"
 
 
-async def test_a_watch_that_cannot_begin_lets_tails_wait(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_watch_that_cannot_begin_lets_tails_wait(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stream_watcher, "PAUSE_S", 0.01)
     ident, handle = await running(engine)
     asked = 0
@@ -304,7 +355,9 @@ async def test_a_watch_that_cannot_begin_lets_tails_wait(engine: Engine, monkeyp
     assert (await soon(tail)).closed_reason == "attempt_success"
 
 
-async def test_a_read_that_fails_is_told_to_the_tail(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_read_that_fails_is_told_to_the_tail(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident, handle = await running(engine)
     tails = [await tailing(engine, ident) for _ in range(3)]
     await asleep(engine, ident, 3)
@@ -330,7 +383,13 @@ def deaf(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub, "announce", lambda *_: None)
 
     def only_frames(topics: Any) -> None:
-        ring([topic for topic in topics if topic[0] == "frames" and topic[1] is not None and by_watch()])
+        ring(
+            [
+                topic
+                for topic in topics
+                if topic[0] == "frames" and topic[1] is not None and by_watch()
+            ]
+        )
 
     def by_watch() -> bool:
         task = asyncio.current_task()

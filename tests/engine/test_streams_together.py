@@ -11,7 +11,13 @@ import pytest
 from flowfabric.connect import memory_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.streams import stream_writer
-from flowfabric.errors import Contention, EngineError, ResourceExhausted, TransportError, ValidationError
+from flowfabric.errors import (
+    Contention,
+    EngineError,
+    ResourceExhausted,
+    TransportError,
+    ValidationError,
+)
 from flowfabric.model.lease import Handle
 from flowfabric.model.stream import AppendOutcome, Frame
 from flowfabric.plan import Answer, Plan
@@ -63,7 +69,9 @@ def answers(found: list[Any]) -> list[AppendOutcome]:
 # ---- combined
 
 
-async def test_what_comes_while_one_is_under_way_goes_together(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_comes_while_one_is_under_way_goes_together(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident, handle = await begun(engine)
     commits = Commits(engine, monkeypatch)
     commits.going.clear()
@@ -83,36 +91,62 @@ async def test_batches_stay_whole_and_in_order_among_others(engine: Engine) -> N
     calls = []
     for n in range(60):
         several = [frame(f"{n}.{at}") for at in range(n % 7 + 1)]
-        calls.append(engine.append_frames(handle, several) if n % 3 else engine.append_frame(handle, frame(f"{n}.0")))
+        calls.append(
+            engine.append_frames(handle, several)
+            if n % 3
+            else engine.append_frame(handle, frame(f"{n}.0"))
+        )
     found: list[Any] = await asyncio.gather(*calls)
     outcomes = [o for each in found for o in (each if isinstance(each, list) else [each])]
     assert [o.frame_count for o in outcomes] == list(range(1, len(outcomes) + 1))
-    assert await texts(engine, ident) == [f"{n}.{at}" for n in range(60) for at in range(n % 7 + 1 if n % 3 else 1)]
+    assert await texts(engine, ident) == [
+        f"{n}.{at}" for n in range(60) for at in range(n % 7 + 1 if n % 3 else 1)
+    ]
     assert ids(await frames(engine, ident)) == ids(outcomes)
 
 
-async def test_many_streams_share_what_is_sent(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_streams_share_what_is_sent(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     held = [await begun(engine) for _ in range(20)]
     commits = Commits(engine, monkeypatch)
-    await asyncio.gather(*(engine.append_frame(handle, frame(str(n))) for n in range(3) for _, handle in held))
-    assert len(commits.sent) == 40, "one for each stream and, meanwhile, the two that came behind it"
+    await asyncio.gather(
+        *(engine.append_frame(handle, frame(str(n))) for n in range(3) for _, handle in held)
+    )
+    assert len(commits.sent) == 40, (
+        "one for each stream and, meanwhile, the two that came behind it"
+    )
     for ident, _ in held:
         assert await texts(engine, ident) == ["first", "0", "1", "2"]
 
 
-async def test_a_bad_patch_is_told_to_its_own_caller_alone(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bad_patch_is_told_to_its_own_caller_alone(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident, handle = await begun(engine)
     commits = Commits(engine, monkeypatch)
     commits.going.clear()
     first = asyncio.create_task(engine.append_frame(handle, frame("0")))
     await commits.reached.wait()
-    given: list[list[Frame]] = [[patch('{"a":1}')], [frame("b"), patch("[")], [frame("c")], [patch("7")], [patch('{"d":4}')]]
+    given: list[list[Frame]] = [
+        [patch('{"a":1}')],
+        [frame("b"), patch("[")],
+        [frame("c")],
+        [patch("7")],
+        [patch('{"d":4}')],
+    ]
     calls = [asyncio.create_task(engine.append_frames(handle, several)) for several in given]
     await asyncio.sleep(0)
     commits.going.set()
     found = await asyncio.gather(*calls, return_exceptions=True)
     await first
-    assert [isinstance(each, ValidationError) for each in found] == [False, True, False, True, False]
+    assert [isinstance(each, ValidationError) for each in found] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]
     assert await texts(engine, ident) == ["first", "0", '{"a":1}', "c", '{"d":4}']
     summary = await engine.read_summary(ident, 0)
     assert summary is not None and (summary.document_json, summary.version) == (b'{"a":1,"d":4}', 2)
@@ -131,9 +165,15 @@ async def test_several_engines_may_write_one_stream(engine: Engine) -> None:
     assert [o.frame_count for o in both] == list(range(1, 81)) and rising(both)
     written = await texts(engine, ident)
     for at in range(4):
-        assert [text for text in written if text.startswith(f"{at}.")] == [f"{at}.{n}" for n in range(20)]
+        assert [text for text in written if text.startswith(f"{at}.")] == [
+            f"{at}.{n}" for n in range(20)
+        ]
     found = await meta(engine, ident)
-    assert found is not None and (found.frame_count, found.durable_count, found.version <= 80) == (80, 80, True)
+    assert found is not None and (found.frame_count, found.durable_count, found.version <= 80) == (
+        80,
+        80,
+        True,
+    )
 
 
 # ---- written once
@@ -141,7 +181,12 @@ async def test_several_engines_may_write_one_stream(engine: Engine) -> None:
 
 async def test_a_frame_with_a_number_is_written_once(engine: Engine) -> None:
     ident, handle = await begun(engine)
-    for mode in (frame("a", seq=1), live("b", seq=2), patch('{"c":1}', seq=2**63 - 1), frame("d", seq=0)):
+    for mode in (
+        frame("a", seq=1),
+        live("b", seq=2),
+        patch('{"c":1}', seq=2**63 - 1),
+        frame("d", seq=0),
+    ):
         first = await engine.append_frame(handle, mode)
         before = await dump(engine)
         for again in (engine, Engine(engine.store)):
@@ -180,11 +225,15 @@ async def test_sent_many_times_at_once_it_is_written_once(engine: Engine) -> Non
 async def test_of_a_batch_only_what_is_missing_is_written(engine: Engine) -> None:
     ident, handle = await running(engine)
     old = await engine.append_frames(handle, [frame("b", seq=2), frame("d", seq=4)])
-    found = await engine.append_frames(handle, [frame(text, seq=n) for n, text in enumerate("abcde", 1)])
+    found = await engine.append_frames(
+        handle, [frame(text, seq=n) for n, text in enumerate("abcde", 1)]
+    )
     assert [found[1], found[3]] == old
     assert [found[at].frame_count for at in (0, 2, 4)] == [3, 4, 5]
     assert await texts(engine, ident) == ["b", "d", "a", "c", "e"]
-    again = await engine.append_frames(handle, [frame(text, seq=n) for n, text in enumerate("abcde", 1)])
+    again = await engine.append_frames(
+        handle, [frame(text, seq=n) for n, text in enumerate("abcde", 1)]
+    )
     assert again == found
     mixed = await engine.append_frames(handle, [frame("a", seq=1), frame("f")])
     assert mixed[0] == found[0] and mixed[1].frame_count == 6
@@ -201,7 +250,9 @@ async def test_a_number_is_known_after_the_attempt_went_on_elsewhere(engine: Eng
     assert await texts(engine, ident) == ["a"]
 
 
-async def test_an_answer_that_got_lost_is_had_by_asking_again(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_got_lost_is_had_by_asking_again(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident, handle = await begun(engine)
     commit = engine.store.commit
 
@@ -218,7 +269,9 @@ async def test_an_answer_that_got_lost_is_had_by_asking_again(engine: Engine, mo
     assert (await say(engine, handle, "b"))[0].frame_count == 3
 
 
-async def test_a_store_that_fails_fails_those_it_was_asked_for(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_fails_fails_those_it_was_asked_for(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident, handle = await begun(engine)
 
     async def broken(plans: Any) -> list[Answer]:
@@ -228,12 +281,16 @@ async def test_a_store_that_fails_fails_those_it_was_asked_for(engine: Engine, m
         away.setattr(engine.store, "commit_many", broken)
         several = [engine.append_frame(handle, frame(str(n))) for n in range(3)]
         found = await asyncio.gather(*several, return_exceptions=True)
-        assert [isinstance(each, TransportError) for each in found] == [True, False, False], "the others were sent on their own"
+        assert [isinstance(each, TransportError) for each in found] == [True, False, False], (
+            "the others were sent on their own"
+        )
     assert (await say(engine, handle, "after"))[0].frame_count == 4
     assert await texts(engine, ident) == ["first", "1", "2", "after"]
 
 
-async def test_a_stream_that_never_stands_still_is_given_up(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_never_stands_still_is_given_up(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, handle = await begun(engine)
     read = stream_writer.StreamWriter._read
 
@@ -247,34 +304,53 @@ async def test_a_stream_that_never_stands_still_is_given_up(engine: Engine, monk
         fast.setattr(
             stream_writer.StreamWriter,
             "_read",
-            lambda pen, job: (outrun if pen._store is other.store and job.frames[0].seq else read)(pen, job),
+            lambda pen, job: (outrun if pen._store is other.store and job.frames[0].seq else read)(
+                pen, job
+            ),
         )
         with pytest.raises(Contention) as caught:
             await other.append_frame(handle, frame("mine", seq=1))
     assert caught.value.code == "retry_exhausted"
-    assert (await other.append_frame(handle, frame("mine", seq=1))).frame_count == 2 + stream_writer.MAX_TRIES
+    assert (
+        await other.append_frame(handle, frame("mine", seq=1))
+    ).frame_count == 2 + stream_writer.MAX_TRIES
 
 
 # ---- giving up, bounds, and the end
 
 
-async def test_who_gives_up_in_the_queue_is_not_written(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_gives_up_in_the_queue_is_not_written(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident, handle = await begun(engine)
     for numbered in (False, True):
         commits = Commits(engine, monkeypatch)
         commits.going.clear()
         seqs = [100 + n if numbered else None for n in range(4)]
-        calls = [asyncio.create_task(engine.append_frame(handle, frame(f"{numbered}{n}", seq=seqs[n]))) for n in range(4)]
+        calls = [
+            asyncio.create_task(engine.append_frame(handle, frame(f"{numbered}{n}", seq=seqs[n])))
+            for n in range(4)
+        ]
         await commits.reached.wait()
         calls[2].cancel()
         await asyncio.sleep(0)
         commits.going.set()
         found = await asyncio.gather(*calls, return_exceptions=True)
-        assert [isinstance(each, asyncio.CancelledError) for each in found] == [False, False, True, False]
-    assert await texts(engine, ident) == ["first", *(f"{numbered}{n}" for numbered in (False, True) for n in (0, 1, 3))]
+        assert [isinstance(each, asyncio.CancelledError) for each in found] == [
+            False,
+            False,
+            True,
+            False,
+        ]
+    assert await texts(engine, ident) == [
+        "first",
+        *(f"{numbered}{n}" for numbered in (False, True) for n in (0, 1, 3)),
+    ]
 
 
-async def test_who_gives_up_in_flight_leaves_the_stream_in_order(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_gives_up_in_flight_leaves_the_stream_in_order(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident, handle = await begun(engine)
     commits = Commits(engine, monkeypatch)
     commits.going.clear()
@@ -283,7 +359,9 @@ async def test_who_gives_up_in_flight_leaves_the_stream_in_order(engine: Engine,
     calls[0].cancel()
     await asyncio.sleep(0)
     commits.going.set()
-    assert isinstance((await asyncio.gather(*calls, return_exceptions=True))[0], asyncio.CancelledError)
+    assert isinstance(
+        (await asyncio.gather(*calls, return_exceptions=True))[0], asyncio.CancelledError
+    )
     assert (await say(engine, handle, "last"))[0].frame_count == 4
     assert await texts(engine, ident) == ["first", "0", "1", "last"], "it was sent already"
 
@@ -316,11 +394,16 @@ async def test_streams_at_hand_are_bounded(engine: Engine, monkeypatch: pytest.M
     assert len(engine._pens._pens) <= 6
 
 
-async def test_closing_waits_for_what_was_accepted(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_waits_for_what_was_accepted(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident, handle = await begun(engine)
     commits = Commits(engine, monkeypatch)
     commits.going.clear()
-    calls = [asyncio.create_task(engine.append_frame(handle, frame(str(n), seq=n if n > 300 else None))) for n in range(310)]
+    calls = [
+        asyncio.create_task(engine.append_frame(handle, frame(str(n), seq=n if n > 300 else None)))
+        for n in range(310)
+    ]
     await commits.reached.wait()
     finishing = asyncio.create_task(engine._pens.finish())
     for _ in range(5):
@@ -328,7 +411,10 @@ async def test_closing_waits_for_what_was_accepted(engine: Engine, monkeypatch: 
     assert not finishing.done()
     commits.going.set()
     await finishing
-    assert all(call.done() for call in calls) and len(answers([call.result() for call in calls])) == 310
+    assert (
+        all(call.done() for call in calls)
+        and len(answers([call.result() for call in calls])) == 310
+    )
     assert await texts(engine, ident) == ["first", *(str(n) for n in range(310))]
 
 

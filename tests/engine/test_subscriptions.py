@@ -18,7 +18,18 @@ from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, 
 from flowfabric.store.port import EVENT_PAGE
 from flowfabric.testing import ManualClock
 
-from .helpers import LANE, claim, completed, create, fields, new_id, parked, running, two_stores, worker
+from .helpers import (
+    LANE,
+    claim,
+    completed,
+    create,
+    fields,
+    new_id,
+    parked,
+    running,
+    two_stores,
+    worker,
+)
 
 SOON_S = 5
 
@@ -31,10 +42,14 @@ async def take(following: Subscription[Any], count: int) -> list[Any]:
     return [await nxt(following) for _ in range(count)]
 
 
-async def silent(engine: Engine, following: Subscription[Any], channel: str = "ff_completion_event") -> bool:
+async def silent(
+    engine: Engine, following: Subscription[Any], channel: str = "ff_completion_event"
+) -> bool:
     """Nothing more to see: the reader has gone to sleep on its channel instead of returning."""
     task = asyncio.ensure_future(anext(following))
-    await asyncio.wait((task, asyncio.ensure_future(parked(engine, channel))), return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait(
+        (task, asyncio.ensure_future(parked(engine, channel))), return_when=asyncio.FIRST_COMPLETED
+    )
     await asyncio.wait((task,), timeout=0.03)
     done = task.done()
     task.cancel()
@@ -46,7 +61,9 @@ async def cancelled(engine: Engine, count: int, **said: Any) -> list[ExecutionId
     """Ends this many executions the cheap way; one completion event each."""
     many = [CreateExecutionArgs(execution_id=new_id(), **said) for _ in range(count)]
     await engine.create_executions(many)
-    await asyncio.gather(*(engine.cancel_execution(CancelExecutionArgs(execution_id=a.execution_id)) for a in many))
+    await asyncio.gather(
+        *(engine.cancel_execution(CancelExecutionArgs(execution_id=a.execution_id)) for a in many)
+    )
     return [a.execution_id for a in many]
 
 
@@ -120,10 +137,15 @@ async def test_lease_events_carry_the_lease(engine: Engine, clock: ManualClock) 
 
 
 @pytest.mark.parametrize(
-    ("end", "outcome"), [("complete", "Success"), ("fail", "Failure"), ("cancel", "Cancelled"), ("expire", "expired")]
+    ("end", "outcome"),
+    [("complete", "Success"), ("fail", "Failure"), ("cancel", "Cancelled"), ("expire", "expired")],
 )
-async def test_completion_events_carry_the_outcome(engine: Engine, clock: ManualClock, end: str, outcome: str) -> None:
-    ident, handle = await running(engine, execution_id=new_id(42), execution_deadline_at=clock() + 5)
+async def test_completion_events_carry_the_outcome(
+    engine: Engine, clock: ManualClock, end: str, outcome: str
+) -> None:
+    ident, handle = await running(
+        engine, execution_id=new_id(42), execution_deadline_at=clock() + 5
+    )
     match end:
         case "complete":
             await engine.complete(handle)
@@ -136,7 +158,12 @@ async def test_completion_events_carry_the_outcome(engine: Engine, clock: Manual
             await engine.expire_execution(ident, "execution_deadline")
     event = await nxt(engine.subscribe_completion(BEGINNING))
     assert isinstance(event, CompletionEvent)
-    assert (event.execution_id, event.outcome, event.at, event.flow_id) == (ident, outcome, clock(), None)
+    assert (event.execution_id, event.outcome, event.at, event.flow_id) == (
+        ident,
+        outcome,
+        clock(),
+        None,
+    )
     assert str(event.execution_id).startswith("{fp:42}:")
 
 
@@ -145,7 +172,11 @@ async def test_operator_events_carry_their_details(engine: Engine, clock: Manual
     await engine.change_priority(ChangePriorityArgs(execution_id=ident, new_priority=8))
     event = await nxt(engine.subscribe_operator_events(BEGINNING))
     assert isinstance(event, OperatorEvent)
-    assert (event.subject_id, event.execution_id, event.kind) == (ident.uuid, ident, "priority_changed")
+    assert (event.subject_id, event.execution_id, event.kind) == (
+        ident.uuid,
+        ident,
+        "priority_changed",
+    )
     assert event.details == {"old_priority": 0, "new_priority": 8}
 
 
@@ -164,7 +195,9 @@ async def test_operator_events_carry_their_details(engine: Engine, clock: Manual
     ids=["namespace", "instance", "another tag", "both"],
 )
 @pytest.mark.parametrize("channel", ["completion", "lease_history", "operator_events"])
-async def test_a_filtered_subscriber_sees_the_filter_of_everything(engine: Engine, wanted: ScannerFilter, channel: str) -> None:
+async def test_a_filtered_subscriber_sees_the_filter_of_everything(
+    engine: Engine, wanted: ScannerFilter, channel: str
+) -> None:
     mine = {"namespace": "mine", "tags": {"cairn.instance_id": "blue", "app.colour": "blue"}}
     other = {"namespace": "other", "tags": {"cairn.instance_id": "red", "app.colour": "red"}}
     made: list[ExecutionId] = []
@@ -178,12 +211,18 @@ async def test_a_filtered_subscriber_sees_the_filter_of_everything(engine: Engin
     per = 2 if channel == "lease_history" else 1
     seen = await take(following, 2 * per)
     assert [e.execution_id for e in seen] == [i for i in made for _ in range(per)]
-    table = {"completion": "ff_completion_event", "lease_history": "ff_lease_event", "operator_events": "ff_operator_event"}
+    table = {
+        "completion": "ff_completion_event",
+        "lease_history": "ff_lease_event",
+        "operator_events": "ff_operator_event",
+    }
     assert await silent(engine, following, table[channel])
 
 
 async def test_both_parts_of_a_filter_must_match(engine: Engine) -> None:
-    following = await engine.subscribe_completion(b"", ScannerFilter("mine", ("app.colour", "blue")))
+    following = await engine.subscribe_completion(
+        b"", ScannerFilter("mine", ("app.colour", "blue"))
+    )
     await completed(engine, namespace="mine", tags={"app.colour": "red"})
     await completed(engine, namespace="other", tags={"app.colour": "blue"})
     await completed(engine, namespace="mine")
@@ -270,7 +309,9 @@ async def test_closing_one_does_not_close_another(engine: Engine) -> None:
 # ---- retention and failures
 
 
-async def test_a_trimmed_cursor_is_told_once_and_then_goes_on(engine: Engine, clock: ManualClock) -> None:
+async def test_a_trimmed_cursor_is_told_once_and_then_goes_on(
+    engine: Engine, clock: ManualClock
+) -> None:
     await completed(engine)
     cursor = (await nxt(engine.subscribe_completion(BEGINNING))).cursor
     await completed(engine)
@@ -286,7 +327,9 @@ async def test_a_trimmed_cursor_is_told_once_and_then_goes_on(engine: Engine, cl
     assert await silent(engine, engine.subscribe_completion(event.cursor))
 
 
-async def test_a_cursor_at_or_above_what_was_trimmed_is_not_bothered(engine: Engine, clock: ManualClock) -> None:
+async def test_a_cursor_at_or_above_what_was_trimmed_is_not_bothered(
+    engine: Engine, clock: ManualClock
+) -> None:
     await completed(engine)
     cursor = (await nxt(engine.subscribe_completion(BEGINNING))).cursor
     await engine.trim_retention(LANE, 0)
@@ -295,7 +338,9 @@ async def test_a_cursor_at_or_above_what_was_trimmed_is_not_bothered(engine: Eng
     assert (await nxt(engine.subscribe_completion(encode_cursor(1)))).execution_id == ident
 
 
-async def test_a_passing_failure_of_the_store_is_not_shown(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_passing_failure_of_the_store_is_not_shown(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident, _ = await completed(engine)
     read, failures = engine.store.read_events, [TransportError("x", "away")]
 
@@ -309,7 +354,9 @@ async def test_a_passing_failure_of_the_store_is_not_shown(engine: Engine, monke
     assert (await nxt(engine.subscribe_completion(BEGINNING))).execution_id == ident
 
 
-async def test_a_lasting_failure_disconnects_at_the_last_cursor(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lasting_failure_disconnects_at_the_last_cursor(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await completed(engine)
     following = engine.subscribe_completion(BEGINNING)
     event = await nxt(following)

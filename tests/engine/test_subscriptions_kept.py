@@ -38,7 +38,12 @@ from .helpers import LANE, claim, completed, create, new_id, running
 from .suspend_helpers import park, seed, signal
 from .test_subscriptions import cancelled, nxt, silent, take
 
-CHANNELS = ("subscribe_lease_history", "subscribe_completion", "subscribe_signal_delivery", "subscribe_operator_events")
+CHANNELS = (
+    "subscribe_lease_history",
+    "subscribe_completion",
+    "subscribe_signal_delivery",
+    "subscribe_operator_events",
+)
 PARTITIONS = (0, 7, 128, 255)
 
 
@@ -64,11 +69,19 @@ async def test_every_channel_tells_of_every_partition(engine: Engine, method: st
 
 @pytest.mark.parametrize(
     "cursor",
-    [b"\x01" + bytes(16), b"\x02" + bytes(7), b"\x02" + bytes(9), b"\x03" + bytes(8), b"\x02\xff" + bytes(7)],
+    [
+        b"\x01" + bytes(16),
+        b"\x02" + bytes(7),
+        b"\x02" + bytes(9),
+        b"\x03" + bytes(8),
+        b"\x02\xff" + bytes(7),
+    ],
     ids=["another backend's", "short", "long", "another family", "too large"],
 )
 @pytest.mark.parametrize("method", CHANNELS)
-async def test_a_bad_cursor_is_refused_at_the_call(engine: Engine, method: str, cursor: bytes) -> None:
+async def test_a_bad_cursor_is_refused_at_the_call(
+    engine: Engine, method: str, cursor: bytes
+) -> None:
     with pytest.raises(ValidationError) as caught:
         getattr(engine, method)(cursor)
     assert caught.value.kind is ValidationKind.INVALID_INPUT
@@ -77,15 +90,23 @@ async def test_a_bad_cursor_is_refused_at_the_call(engine: Engine, method: str, 
 
 async def test_signals_are_filtered_like_the_others(engine: Engine) -> None:
     await seed(engine)
-    for said in ({"namespace": "other", "lane_id": "a"}, {"namespace": "mine", "tags": {"app.colour": "blue"}}):
+    for said in (
+        {"namespace": "other", "lane_id": "a"},
+        {"namespace": "mine", "tags": {"app.colour": "blue"}},
+    ):
         await signal(engine, await park(engine, made=said))
-    for wanted in (ScannerFilter(namespace="mine"), ScannerFilter(instance_tag=("app.colour", "blue"))):
+    for wanted in (
+        ScannerFilter(namespace="mine"),
+        ScannerFilter(instance_tag=("app.colour", "blue")),
+    ):
         following = engine.subscribe_signal_delivery(BEGINNING, wanted)
         assert (await nxt(following)).cursor == encode_cursor(2)
         assert await silent(engine, following, "ff_signal_event")
 
 
-async def test_tags_of_a_page_are_looked_up_together(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tags_of_a_page_are_looked_up_together(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     made = await cancelled(engine, 40, tags={"app.colour": "blue"})
     load, asked = engine.store.load, []
 
@@ -116,7 +137,9 @@ def watched(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, 
     return pages
 
 
-async def test_a_slow_reader_holds_one_page_and_loses_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_slow_reader_holds_one_page_and_loses_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pages = watched(engine, monkeypatch)
     total = EVENT_PAGE + CATCH_UP_PAGE + 20
     following = await engine.subscribe_completion()
@@ -170,7 +193,9 @@ async def test_a_reader_given_up_on_in_the_middle_loses_nothing(engine: Engine) 
 
 
 @asynccontextmanager
-async def opened(kind: str, folder: Path, clock: ManualClock, options: Any) -> AsyncIterator[Engine]:
+async def opened(
+    kind: str, folder: Path, clock: ManualClock, options: Any
+) -> AsyncIterator[Engine]:
     """A store of its own each time, on the same file or database."""
     if kind == "sqlite":
         engine: Engine = await SqliteBackend.new(str(folder / "ff.db"), dev=True, clock=clock)
@@ -184,7 +209,9 @@ async def opened(kind: str, folder: Path, clock: ManualClock, options: Any) -> A
 
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 @pytest.mark.parametrize("seen_before", [0, 1, 5, 9])
-async def test_a_restart_resumes_without_gap_or_repeat(kind: str, seen_before: int, clock: ManualClock, tmp_path: Path) -> None:
+async def test_a_restart_resumes_without_gap_or_repeat(
+    kind: str, seen_before: int, clock: ManualClock, tmp_path: Path
+) -> None:
     options = clean_database() if kind == "postgres" else None
     made = []
     async with opened(kind, tmp_path, clock, options) as engine:
@@ -287,7 +314,9 @@ async def test_no_passing_failure_is_shown(
 
     monkeypatch.setattr(engine.store, call, shaky)
     monkeypatch.setattr(subscriptions, "FIRST_RETRY_S", 0.001)
-    following = engine.subscribe_completion(BEGINNING, ScannerFilter(instance_tag=("app.colour", "blue")))
+    following = engine.subscribe_completion(
+        BEGINNING, ScannerFilter(instance_tag=("app.colour", "blue"))
+    )
     assert (await nxt(following)).execution_id == ident
     assert calls == (2 if call == "read_events" else 4)
 
@@ -317,7 +346,9 @@ async def test_failures_that_do_not_pass_disconnect_and_it_goes_on_afterwards(
     assert (await nxt(following)).execution_id == second
 
 
-async def test_closing_one_that_is_in_trouble_does_not_try_to_the_end(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_closing_one_that_is_in_trouble_does_not_try_to_the_end(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     following = engine.subscribe_completion(BEGINNING)
 
     async def gone(*_: Any) -> Any:
@@ -358,10 +389,19 @@ DAMAGE = [
 ]
 
 
-@pytest.mark.parametrize("wanted", [None, ScannerFilter(instance_tag=("app.colour", "blue"))], ids=["all", "by tag"])
-@pytest.mark.parametrize(("method", "table", "change"), DAMAGE, ids=[d[2].replace(" ", "") for d in DAMAGE])
+@pytest.mark.parametrize(
+    "wanted", [None, ScannerFilter(instance_tag=("app.colour", "blue"))], ids=["all", "by tag"]
+)
+@pytest.mark.parametrize(
+    ("method", "table", "change"), DAMAGE, ids=[d[2].replace(" ", "") for d in DAMAGE]
+)
 async def test_a_damaged_row_is_passed_over_with_a_warning(
-    in_sql: Engine, caplog: pytest.LogCaptureFixture, method: str, table: str, change: str, wanted: ScannerFilter | None
+    in_sql: Engine,
+    caplog: pytest.LogCaptureFixture,
+    method: str,
+    table: str,
+    change: str,
+    wanted: ScannerFilter | None,
 ) -> None:
     for _ in range(3):
         ident, _ = await running(in_sql, tags={"app.colour": "blue"})

@@ -25,7 +25,11 @@ WRONG = [
 @pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
 async def test_a_suspend_of_the_wrong_kind(engine: Engine, wrong: dict[str, Any]) -> None:
     _, handle = await running(engine)
-    right = {"suspension_id": uuid4(), "waitpoints": [FreshWaitpoint(uuid4(), "a")], "resume_condition": Single("a")}
+    right = {
+        "suspension_id": uuid4(),
+        "waitpoints": [FreshWaitpoint(uuid4(), "a")],
+        "resume_condition": Single("a"),
+    }
     with pytest.raises(ValidationError):
         await engine.suspend(handle, SuspendArgs(**{**right, **wrong}))
 

@@ -21,11 +21,29 @@ from flowfabric.model.waitpoint import (
 from flowfabric.testing import ManualClock
 
 from .helpers import other_uuid, state
-from .suspend_helpers import Parked, closed_for, park, seed, signal, signals, sound, suspension, waitpoint
+from .suspend_helpers import (
+    Parked,
+    closed_for,
+    park,
+    seed,
+    signal,
+    signals,
+    sound,
+    suspension,
+    waitpoint,
+)
 
 ADDED, MET = "appended_to_waitpoint", "resume_condition_satisfied"
-AGAIN, WRONG, NOWHERE = "appended_to_waitpoint_duplicate", "signal_ignored_matcher_failed", "signal_ignored_not_in_condition"
-WAITS, SIGS, SOURCES = CountKind.DISTINCT_WAITPOINTS, CountKind.DISTINCT_SIGNALS, CountKind.DISTINCT_SOURCES
+AGAIN, WRONG, NOWHERE = (
+    "appended_to_waitpoint_duplicate",
+    "signal_ignored_matcher_failed",
+    "signal_ignored_not_in_condition",
+)
+WAITS, SIGS, SOURCES = (
+    CountKind.DISTINCT_WAITPOINTS,
+    CountKind.DISTINCT_SIGNALS,
+    CountKind.DISTINCT_SOURCES,
+)
 Step = tuple[str, str, str, str]
 """The key, the name, the source, and the effect."""
 
@@ -34,7 +52,11 @@ async def play(engine: Engine, parked: Parked, steps: list[Step]) -> None:
     """Each signal has its effect, and the execution is suspended until the one that completes it."""
     for key, name, source, effect in steps:
         assert await state(engine, parked.ident) == "SUSPENDED"
-        assert await signal(engine, parked, name, key, source_identity=source) == effect, (key, name, source)
+        assert await signal(engine, parked, name, key, source_identity=source) == effect, (
+            key,
+            name,
+            source,
+        )
     assert await state(engine, parked.ident) == ("READY" if steps[-1][3] == MET else "SUSPENDED")
 
 
@@ -96,7 +118,11 @@ CASES: dict[str, tuple[tuple[str, ...], Condition, list[Step]]] = {
 
 @pytest.mark.parametrize(("keys", "condition", "steps"), CASES.values(), ids=CASES.keys())
 async def test_conditions(
-    engine: Engine, clock: ManualClock, keys: tuple[str, ...], condition: Condition, steps: list[Step]
+    engine: Engine,
+    clock: ManualClock,
+    keys: tuple[str, ...],
+    condition: Condition,
+    steps: list[Step],
 ) -> None:
     await seed(engine)
     parked = await park(engine, *keys, resume_condition=condition)
@@ -116,7 +142,9 @@ async def test_conditions(
         stored = await waitpoint(engine, parked.ident, bound)
         assert stored.signal_count == sum(step[0] == key for step in steps)
         matched = sum(step[0] == key and step[3] in (ADDED, AGAIN, MET) for step in steps)
-        assert isinstance(condition, Single | OperatorOnly) or stored.matched_signal_count == matched
+        assert (
+            isinstance(condition, Single | OperatorOnly) or stored.matched_signal_count == matched
+        )
     await sound(engine)
 
 

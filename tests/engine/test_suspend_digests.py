@@ -33,10 +33,20 @@ async def test_no_table_holds_a_token(engine: Engine) -> None:
     ident, held = await running(engine)
     ahead = await engine.create_waitpoint(held, "ahead", approvers=["ann", "bob"])
     parked = await park_held(
-        engine, ident, held, "a", "b", resume_condition=AllOf((Single("a"), Single("b"))), idempotency_key="once"
+        engine,
+        ident,
+        held,
+        "a",
+        "b",
+        resume_condition=AllOf((Single("a"), Single("b"))),
+        idempotency_key="once",
     )
     found = repr(await engine.store.dump(TABLES))
-    shown = [ahead.hmac_token, *(link for _, link in ahead.links), *(bound.waitpoint_token for bound in parked.by_key.values())]
+    shown = [
+        ahead.hmac_token,
+        *(link for _, link in ahead.links),
+        *(bound.waitpoint_token for bound in parked.by_key.values()),
+    ]
     assert len(set(shown)) == 5
     for token in shown:
         assert token not in found and token.partition(":")[2] not in found
@@ -58,9 +68,15 @@ async def test_another_process_makes_it_again(engine: Engine) -> None:
     ident, held = await running(engine)
     ahead = await engine.create_waitpoint(held, "ahead", approvers=["ann"])
     other = Engine(engine.store)
-    assert await other.read_waitpoint_token(ident.partition_index, ahead.waitpoint_id) == ahead.hmac_token
+    assert (
+        await other.read_waitpoint_token(ident.partition_index, ahead.waitpoint_id)
+        == ahead.hmac_token
+    )
     assert await other.read_held_waitpoint_token(held, ahead.waitpoint_id) == ahead.hmac_token
-    assert await other.read_held_waitpoint_token(held, ahead.waitpoint_id, "ann") == dict(ahead.links)["ann"]
+    assert (
+        await other.read_held_waitpoint_token(held, ahead.waitpoint_id, "ann")
+        == dict(ahead.links)["ann"]
+    )
     assert await other.read_held_waitpoint_token(held, ahead.waitpoint_id, "eve") is None
 
 
@@ -71,12 +87,17 @@ async def test_it_stays_the_same_while_its_key_is_kept(engine: Engine, clock: Ma
     where = parked.ident.partition_index, parked.waitpoint.waitpoint_id
     assert await engine.read_waitpoint_token(*where) == parked.waitpoint.waitpoint_token
     again = await engine.suspend(parked.held, suspend_args(idempotency_key="once"))
-    assert isinstance(again, Suspended) and again.details.waitpoint_token == parked.waitpoint.waitpoint_token
+    assert (
+        isinstance(again, Suspended)
+        and again.details.waitpoint_token == parked.waitpoint.waitpoint_token
+    )
     assert await signal(engine, parked) == "resume_condition_satisfied"
 
 
 async def approve(engine: Engine, parked: Any) -> Any:
-    args = ApprovalSignalArgs(execution_id=parked.ident, lane_id=LANE, waitpoint_id=parked.waitpoint.waitpoint_id)
+    args = ApprovalSignalArgs(
+        execution_id=parked.ident, lane_id=LANE, waitpoint_id=parked.waitpoint.waitpoint_id
+    )
     return await engine.deliver_approval_signal(args)
 
 
@@ -93,14 +114,18 @@ async def test_once_its_key_is_gone_nothing_opens_it(engine: Engine, clock: Manu
         await signal(engine, other)
     with pytest.raises(ValidationError, match="invalid_token"):
         await engine.look_at_waitpoint(ident, ahead.waitpoint_id, ahead.hmac_token)
-    args = ApprovalSignalArgs(execution_id=other.ident, lane_id="other", waitpoint_id=other.waitpoint.waitpoint_id)
+    args = ApprovalSignalArgs(
+        execution_id=other.ident, lane_id="other", waitpoint_id=other.waitpoint.waitpoint_id
+    )
     with pytest.raises(ValidationError, match="invalid_token"):
         await engine.deliver_approval_signal(args)
     again = await engine.suspend(other.held, suspend_args(idempotency_key="once"))
     assert isinstance(again, Suspended) and again.details.waitpoint_token == ""
 
 
-async def test_a_key_of_the_same_name_with_another_secret_makes_no_token(engine: Engine, clock: ManualClock) -> None:
+async def test_a_key_of_the_same_name_with_another_secret_makes_no_token(
+    engine: Engine, clock: ManualClock
+) -> None:
     await seed(engine)
     parked = await park(engine)
     await rotated_out(engine, clock)

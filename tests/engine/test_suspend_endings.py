@@ -21,7 +21,20 @@ from flowfabric.model.waitpoint import OperatorOnly, TimeoutBehavior, all_of_wai
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import Graph, connect, empty_flow, finish, hold, states, submit, undispatched
-from .helpers import LANE, attempt, claim, dump, new_id, refused, row, running, state, stored, told, two_stores
+from .helpers import (
+    LANE,
+    attempt,
+    claim,
+    dump,
+    new_id,
+    refused,
+    row,
+    running,
+    state,
+    stored,
+    told,
+    two_stores,
+)
 from .suspend_helpers import (
     Parked,
     claim_resumed,
@@ -69,15 +82,24 @@ async def timed(engine: Engine, clock: ManualClock, behavior: str, **said: Any) 
 
 async def closed_to_signals(engine: Engine, parked: Parked) -> None:
     for bound in parked.by_key.values():
-        assert await engine.read_waitpoint_token(parked.ident.partition_index, bound.waitpoint_id) is None
-        await refused(engine.deliver_signal(signal_args(parked.ident, bound)), StateKind.TARGET_NOT_SIGNALABLE)
+        assert (
+            await engine.read_waitpoint_token(parked.ident.partition_index, bound.waitpoint_id)
+            is None
+        )
+        await refused(
+            engine.deliver_signal(signal_args(parked.ident, bound)), StateKind.TARGET_NOT_SIGNALABLE
+        )
 
 
 @pytest.mark.meets("suspend", "timeout")
 @pytest.mark.parametrize("behavior", ENDS)
-async def test_a_suspension_without_a_timeout_has_that_of_the_policy(engine: Engine, clock: ManualClock, behavior: str) -> None:
+async def test_a_suspension_without_a_timeout_has_that_of_the_policy(
+    engine: Engine, clock: ManualClock, behavior: str
+) -> None:
     await seed(engine)
-    policy = ExecutionPolicy(suspension_policy=SuspensionPolicy(default_timeout_ms=IN_MS, timeout_behavior=behavior))
+    policy = ExecutionPolicy(
+        suspension_policy=SuspensionPolicy(default_timeout_ms=IN_MS, timeout_behavior=behavior)
+    )
     parked = await park(engine, made={"policy": policy}, idempotency_key="once")
     assert (await suspension(engine, parked.ident)).timeout_at_ms == clock() + IN_MS
     clock.advance(IN_MS)
@@ -85,10 +107,16 @@ async def test_a_suspension_without_a_timeout_has_that_of_the_policy(engine: Eng
     assert await state(engine, parked.ident) == ENDS[behavior][0]
 
 
-async def test_a_suspension_with_a_timeout_of_its_own_keeps_it(engine: Engine, clock: ManualClock) -> None:
+async def test_a_suspension_with_a_timeout_of_its_own_keeps_it(
+    engine: Engine, clock: ManualClock
+) -> None:
     await seed(engine)
-    policy = ExecutionPolicy(suspension_policy=SuspensionPolicy(default_timeout_ms=IN_MS, timeout_behavior="cancel"))
-    parked = await park(engine, made={"policy": policy}, timeout_at=clock() + 2 * IN_MS, timeout_behavior="expire")
+    policy = ExecutionPolicy(
+        suspension_policy=SuspensionPolicy(default_timeout_ms=IN_MS, timeout_behavior="cancel")
+    )
+    parked = await park(
+        engine, made={"policy": policy}, timeout_at=clock() + 2 * IN_MS, timeout_behavior="expire"
+    )
     clock.advance(IN_MS)
     assert await timeout_loop().run(engine) == 0
     clock.advance(IN_MS)
@@ -106,13 +134,20 @@ async def test_a_timeout_ends_it(engine: Engine, clock: ManualClock, behavior: s
     assert await loop.next_due(engine) == clock() + IN_MS
     clock.advance(IN_MS - 1)
     before = await dump(engine)
-    assert await loop.run(engine) == 0 and await engine.expire_suspension(parked.ident) == "not_yet_due"
+    assert (
+        await loop.run(engine) == 0
+        and await engine.expire_suspension(parked.ident) == "not_yet_due"
+    )
     assert await dump(engine) == before
     clock.advance(1)
     assert await loop.run(engine) == 1
     core, tried = await row(engine, parked.ident), await attempt(engine, parked.ident)
     assert await state(engine, parked.ident) == ended
-    assert (tried.attempt_state, tried.outcome, tried.terminal_at_ms) == (attempt_state, outcome, clock())
+    assert (tried.attempt_state, tried.outcome, tried.terminal_at_ms) == (
+        attempt_state,
+        outcome,
+        clock(),
+    )
     assert core.failure_reason == tried.failure_reason == f"suspension_timeout:{behavior}"
     assert (core.lease_epoch, core.terminal_at_ms, core.current_suspension_id) == (2, clock(), None)
     assert (await closed_for(engine, parked.ident))[0] == reason
@@ -142,14 +177,24 @@ async def test_a_timeout_lets_it_go_on(engine: Engine, clock: ManualClock, heard
     assert await state(engine, parked.ident) == "READY"
     assert (await suspension(engine, parked.ident)).close_reason == "timed_out_auto_resume"
     found = await waitpoints(engine, parked.ident)
-    assert {found[w.waitpoint_id].close_reason for w in parked.by_key.values()} == {"timed_out_auto_resume"}
+    assert {found[w.waitpoint_id].close_reason for w in parked.by_key.values()} == {
+        "timed_out_auto_resume"
+    }
     assert sorted(w.state for w in found.values()) == ["closed", "closed", "pending"]
     assert (await told(engine, parked.ident))["DONE"] == []
     taken = await claim_resumed(engine, parked.ident)
     assert (taken.attempt_index, taken.lease_epoch) == (0, 3)
     (seen,) = await engine.observe_signals(taken.handle)
-    assert (seen.signal_name, seen.signal_category, seen.source_type) == ("timeout", "system", "engine")
-    assert (seen.source_identity, seen.accepted_at, seen.payload) == ("suspension_timeout", clock(), None)
+    assert (seen.signal_name, seen.signal_category, seen.source_type) == (
+        "timeout",
+        "system",
+        "engine",
+    )
+    assert (seen.source_identity, seen.accepted_at, seen.payload) == (
+        "suspension_timeout",
+        clock(),
+        None,
+    )
     assert len(await engine.observe_signals(parked.handle)) == 1 + heard
     await sound(engine)
 
@@ -162,13 +207,23 @@ async def test_a_timeout_asks_for_an_operator(engine: Engine, clock: ManualClock
     core, found = await row(engine, parked.ident), await suspension(engine, parked.ident)
     assert (core.lifecycle_phase, core.blocking_reason) == ("suspended", "paused_by_operator")
     assert core.blocking_detail == f"suspension escalated: timeout at {due}"
-    assert (found.reason_code, found.timeout_at_ms, found.timeout_behavior) == ("waiting_for_operator_review", None, None)
-    assert found.is_open and (await waitpoint(engine, parked.ident, parked.waitpoint)).state == "active"
+    assert (found.reason_code, found.timeout_at_ms, found.timeout_behavior) == (
+        "waiting_for_operator_review",
+        None,
+        None,
+    )
+    assert (
+        found.is_open
+        and (await waitpoint(engine, parked.ident, parked.waitpoint)).state == "active"
+    )
     (listed,) = (await engine.list_suspended(parked.ident.partition_index)).items
     assert listed.reason == "waiting_for_operator_review"
     settled = await dump(engine)
     clock.advance(IN_MS)
-    assert await timeout_loop().run(engine) == 0 and await engine.expire_suspension(parked.ident) == "not_yet_due"
+    assert (
+        await timeout_loop().run(engine) == 0
+        and await engine.expire_suspension(parked.ident) == "not_yet_due"
+    )
     assert await dump(engine) == settled
     assert await signal(engine, parked, key="a") == "appended_to_waitpoint"
     await engine.resume_execution(parked.ident, "operator")
@@ -193,13 +248,18 @@ async def test_nothing_to_time_out(engine: Engine, clock: ManualClock) -> None:
 
 
 @two_stores
-async def test_more_than_one_page_is_due_and_a_filter_keeps_to_its_own(engine: Engine, clock: ManualClock) -> None:
+async def test_more_than_one_page_is_due_and_a_filter_keeps_to_its_own(
+    engine: Engine, clock: ManualClock
+) -> None:
     await seed(engine)
     for at in range(103):
         said = {"lane_id": f"l{at}", "namespace": "mine" if at % 2 else "theirs"}
         await park(engine, made=said, timeout_at=clock() + 1 + at % 3)
     clock.advance(10)
-    assert await SuspensionTimeout(LoopSettings(wanted=ScannerFilter(namespace="mine"))).run(engine) == 51
+    assert (
+        await SuspensionTimeout(LoopSettings(wanted=ScannerFilter(namespace="mine"))).run(engine)
+        == 51
+    )
     assert await timeout_loop().run(engine) == 52
 
 
@@ -219,12 +279,19 @@ async def past_deadline(engine: Engine, clock: ManualClock, parked: Parked) -> N
 
 @pytest.mark.parametrize(
     ("end", "ended", "reason"),
-    [(cancelled, "ENDED(cancelled)", "cancelled"), (past_deadline, "ENDED(expired)", "expired:execution_deadline")],
+    [
+        (cancelled, "ENDED(cancelled)", "cancelled"),
+        (past_deadline, "ENDED(expired)", "expired:execution_deadline"),
+    ],
     ids=["cancel", "deadline"],
 )
-async def test_an_end_closes_what_it_waited_for(engine: Engine, clock: ManualClock, end: Ending, ended: str, reason: str) -> None:
+async def test_an_end_closes_what_it_waited_for(
+    engine: Engine, clock: ManualClock, end: Ending, ended: str, reason: str
+) -> None:
     await seed(engine)
-    parked = await timed(engine, clock, "auto_resume_with_timeout_signal", execution_deadline_at=clock() + 20_000)
+    parked = await timed(
+        engine, clock, "auto_resume_with_timeout_signal", execution_deadline_at=clock() + 20_000
+    )
     await end(engine, clock, parked)
     assert await state(engine, parked.ident) == ended
     assert await closed_for(engine, parked.ident) == (reason, {reason})
@@ -285,7 +352,11 @@ async def test_the_others_were_quicker(engine: Engine) -> None:
     parked = await park_member(engine, graph, "a")
     await finish(engine, graph, "b")
     await engine.dispatch_sibling_cancels()
-    assert await states(engine, graph) == {"a": "ENDED(cancelled)", "b": "ENDED(success)", "d": "READY"}
+    assert await states(engine, graph) == {
+        "a": "ENDED(cancelled)",
+        "b": "ENDED(success)",
+        "d": "READY",
+    }
     assert await closed_for(engine, parked.ident) == ("cancelled", {"cancelled"})
     await sound(engine)
 
@@ -298,13 +369,18 @@ async def test_what_it_depends_on_became_impossible(engine: Engine) -> None:
     await connect(engine, graph, "a>b")
     await finish(engine, graph, "a", "failed")
     assert await state(engine, parked.ident) == "ENDED(skipped)"
-    assert await closed_for(engine, parked.ident) == ("dependency_impossible", {"dependency_impossible"})
+    assert await closed_for(engine, parked.ident) == (
+        "dependency_impossible",
+        {"dependency_impossible"},
+    )
     await closed_to_signals(engine, parked)
     await sound(engine)
 
 
 @pytest.mark.parametrize("behavior", ENDS)
-async def test_children_hear_of_a_timeout(engine: Engine, clock: ManualClock, behavior: str) -> None:
+async def test_children_hear_of_a_timeout(
+    engine: Engine, clock: ManualClock, behavior: str
+) -> None:
     await seed(engine)
     graph = await submit(engine, "a>b b>c")
     await park_member(engine, graph, "a", timeout_at=clock() + 10, timeout_behavior=behavior)
@@ -342,7 +418,9 @@ async def test_retention_takes_everything_with_it(engine: Engine, clock: ManualC
     await seed(engine)
     ident, held = await running(engine)
     await pending(engine, held, "ahead", 10)
-    parked = await park_held(engine, ident, held, resume_condition=OperatorOnly(), idempotency_key="k")
+    parked = await park_held(
+        engine, ident, held, resume_condition=OperatorOnly(), idempotency_key="k"
+    )
     await signal(engine, parked, idempotency_key="s", dedup_ttl_ms=10 * DAY_MS)
     await engine.resume_execution(ident)
     await engine.complete((await claim_resumed(engine, ident)).handle)

@@ -13,7 +13,17 @@ from flowfabric.model.waitpoint import Count, CountKind, OperatorOnly, Single
 from flowfabric.testing import ManualClock
 
 from .helpers import running
-from .suspend_helpers import park, park_held, pending, seed, signal, signal_args, signals, sound, waitpoint
+from .suspend_helpers import (
+    park,
+    park_held,
+    pending,
+    seed,
+    signal,
+    signal_args,
+    signals,
+    sound,
+    waitpoint,
+)
 
 MOST = 3
 
@@ -24,21 +34,31 @@ async def kept(engine: Engine, ident: ExecutionId) -> list[UUID]:
 
 async def test_the_newest_stay(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
-    parked = await park(engine, "a", "b", resume_condition=Count(9, CountKind.DISTINCT_SOURCES, ("a", "b")))
+    parked = await park(
+        engine, "a", "b", resume_condition=Count(9, CountKind.DISTINCT_SOURCES, ("a", "b"))
+    )
     elsewhere = uuid4()
     await signal(engine, parked, key="b", signal_id=elsewhere)
     sent = [uuid4() for _ in range(7)]
     for at, ident in enumerate(sent):
         clock.advance(1)
         await signal(engine, parked, key="a", signal_id=ident, signal_maxlen=MOST)
-        assert await kept(engine, parked.ident) == [elsewhere, *sent[max(at + 1 - MOST, 0) : at + 1]]
+        assert await kept(engine, parked.ident) == [
+            elsewhere,
+            *sent[max(at + 1 - MOST, 0) : at + 1],
+        ]
     stored = await waitpoint(engine, parked.ident, parked.by_key["a"])
     assert (stored.signal_count, stored.signals_trimmed) == (7, 4)
-    assert [seen.signal_id for seen in await engine.observe_signals(parked.handle)] == [elsewhere, *sent[-MOST:]]
+    assert [seen.signal_id for seen in await engine.observe_signals(parked.handle)] == [
+        elsewhere,
+        *sent[-MOST:],
+    ]
     await sound(engine)
 
 
-async def test_a_long_history_is_cut_an_eighth_at_a_time(engine: Engine, clock: ManualClock) -> None:
+async def test_a_long_history_is_cut_an_eighth_at_a_time(
+    engine: Engine, clock: ManualClock
+) -> None:
     await seed(engine)
     parked = await park(engine, resume_condition=OperatorOnly())
     lengths = []
@@ -69,7 +89,10 @@ async def test_what_the_condition_counts_stays(engine: Engine, clock: ManualCloc
         await signal(engine, parked, source_identity="ann", signal_maxlen=MOST)
     clock.advance(1)
     assert first in await kept(engine, parked.ident)
-    assert await signal(engine, parked, signal_id=last, source_identity="bob", signal_maxlen=MOST) == "resume_condition_satisfied"
+    assert (
+        await signal(engine, parked, signal_id=last, source_identity="bob", signal_maxlen=MOST)
+        == "resume_condition_satisfied"
+    )
     found = await kept(engine, parked.ident)
     assert (found[0], found[-1], len(found)) == (first, last, MOST)
     await sound(engine)
@@ -82,7 +105,9 @@ async def test_early_signals_are_trimmed_too(engine: Engine, clock: ManualClock)
     sent = [uuid4() for _ in range(5)]
     for one in sent:
         clock.advance(1)
-        await engine.deliver_signal(signal_args(ident, ahead, "other", signal_id=one, signal_maxlen=MOST))
+        await engine.deliver_signal(
+            signal_args(ident, ahead, "other", signal_id=one, signal_maxlen=MOST)
+        )
     assert await kept(engine, ident) == sent[-MOST:]
     await sound(engine)
 

@@ -29,7 +29,10 @@ OTHER, THIRD = "3b" * 32, "4c" * 32
 GRACE_MS = 1_000
 VECTORS = {
     KID: (SECRET, "k1:106f4958ecd6aee7a33062cbb554bf0218d1493feed9c6a32e914675292ab5c8"),
-    "kid-2": ("00112233445566778899aabbccddeeff" * 2, "kid-2:60af3032c194d72e06489890a736b88c4c8361764752f1e2c81f903344f7367e"),
+    "kid-2": (
+        "00112233445566778899aabbccddeeff" * 2,
+        "kid-2:60af3032c194d72e06489890a736b88c4c8361764752f1e2c81f903344f7367e",
+    ),
 }
 
 
@@ -47,7 +50,14 @@ async def test_tokens_are_the_known_ones(engine: Engine, kid: str, vector: tuple
 
 async def test_seeding(engine: Engine) -> None:
     assert await engine.list_waitpoint_hmac_kids() == KidListing(None, ())
-    for kid, secret in (("", SECRET), ("a:b", SECRET), (KID, SECRET[:-1]), (KID, SECRET + "a"), (KID, "zz" * 32), (KID, "")):
+    for kid, secret in (
+        ("", SECRET),
+        ("a:b", SECRET),
+        (KID, SECRET[:-1]),
+        (KID, SECRET + "a"),
+        (KID, "zz" * 32),
+        (KID, ""),
+    ):
         with pytest.raises(ValidationError) as caught:
             await engine.seed_waitpoint_hmac_secret(kid, secret)
         assert caught.value.kind is ValidationKind.INVALID_INPUT
@@ -72,11 +82,17 @@ async def test_a_longer_secret_is_a_secret(engine: Engine) -> None:
 
 
 async def test_rotating(engine: Engine, clock: ManualClock) -> None:
-    assert await engine.rotate_waitpoint_hmac_secret_all(KID, SECRET, 0) == [RotationEntry(0, Rotated(None, KID, 0))]
+    assert await engine.rotate_waitpoint_hmac_secret_all(KID, SECRET, 0) == [
+        RotationEntry(0, Rotated(None, KID, 0))
+    ]
     before = await dump(engine)
-    assert await engine.rotate_waitpoint_hmac_secret_all(KID, SECRET, 0) == [RotationEntry(0, RotationNoop(KID))]
+    assert await engine.rotate_waitpoint_hmac_secret_all(KID, SECRET, 0) == [
+        RotationEntry(0, RotationNoop(KID))
+    ]
     (entry,) = await engine.rotate_waitpoint_hmac_secret_all(KID, OTHER, 0)
-    assert isinstance(entry.result, Conflict) and entry.result.kind is ConflictKind.ROTATION_CONFLICT
+    assert (
+        isinstance(entry.result, Conflict) and entry.result.kind is ConflictKind.ROTATION_CONFLICT
+    )
     assert await dump(engine) == before
     parked = await park(engine, resume_condition=OperatorOnly())
     (entry,) = await engine.rotate_waitpoint_hmac_secret_all("k2", OTHER, 2 * GRACE_MS)
@@ -114,7 +130,9 @@ async def test_rotating(engine: Engine, clock: ManualClock) -> None:
         ("k2", OTHER, 1.5, ValidationKind.INVALID_GRACE_MS),
     ],
 )
-async def test_what_is_no_rotation(engine: Engine, kid: str, secret: str, grace: int, kind: ValidationKind) -> None:
+async def test_what_is_no_rotation(
+    engine: Engine, kid: str, secret: str, grace: int, kind: ValidationKind
+) -> None:
     await seed(engine)
     before = await dump(engine)
     with pytest.raises(ValidationError) as caught:
@@ -129,20 +147,33 @@ async def test_an_old_key_without_an_end_does_not_count(engine: Engine) -> None:
     await engine.rotate_waitpoint_hmac_secret_all("k2", OTHER, GRACE_MS)
     for expires in (None, 0, -5):
         await change_row(engine, "ff_waitpoint_hmac", {"kid": KID}, expires_at_ms=expires)
-        await bad_token(engine.deliver_signal(signal_args(parked.ident, parked.waitpoint)), "token_expired")
+        await bad_token(
+            engine.deliver_signal(signal_args(parked.ident, parked.waitpoint)), "token_expired"
+        )
 
 
 async def test_no_key_at_all(engine: Engine) -> None:
     await seed(engine)
     parked = await park(engine)
     await change_row(engine, "ff_waitpoint_hmac", {"kid": KID}, active=0)
-    await bad_token(engine.deliver_signal(signal_args(parked.ident, parked.waitpoint)), "hmac_secret_not_initialized")
-    await bad_token(engine.deliver_signal(signal_args(parked.ident, parked.waitpoint, waitpoint_token="x")), "invalid_token")
+    await bad_token(
+        engine.deliver_signal(signal_args(parked.ident, parked.waitpoint)),
+        "hmac_secret_not_initialized",
+    )
+    await bad_token(
+        engine.deliver_signal(signal_args(parked.ident, parked.waitpoint, waitpoint_token="x")),
+        "invalid_token",
+    )
 
 
 async def test_a_good_token_that_is_not_the_stored_one(engine: Engine) -> None:
     await seed(engine)
     parked = await park(engine)
-    where = {"partition_key": parked.ident.partition_index, "waitpoint_id": parked.waitpoint.waitpoint_id}
+    where = {
+        "partition_key": parked.ident.partition_index,
+        "waitpoint_id": parked.waitpoint.waitpoint_id,
+    }
     await change_row(engine, "ff_waitpoint_pending", where, token_digest="0" * 16 + ":" + "0" * 64)
-    await bad_token(engine.deliver_signal(signal_args(parked.ident, parked.waitpoint)), "invalid_token")
+    await bad_token(
+        engine.deliver_signal(signal_args(parked.ident, parked.waitpoint)), "invalid_token"
+    )

@@ -12,7 +12,15 @@ from flowfabric.model.execution import ChangePriorityArgs, ReplayExecutionArgs
 from flowfabric.model.lease import ClaimExecutionArgs, HandleKind, RevokeLeaseArgs
 from flowfabric.model.policy import ExecutionPolicy, TimeoutPolicy
 from flowfabric.model.state import PublicState
-from flowfabric.model.waitpoint import FreshWaitpoint, OperatorOnly, ReasonCode, Resumed, ResumePolicy, Single, Suspended
+from flowfabric.model.waitpoint import (
+    FreshWaitpoint,
+    OperatorOnly,
+    ReasonCode,
+    Resumed,
+    ResumePolicy,
+    Single,
+    Suspended,
+)
 from flowfabric.rules.states import vector_of
 from flowfabric.testing import ManualClock
 
@@ -88,29 +96,74 @@ async def test_suspend_signal_claim(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     parked = await park(engine)
     first = fields(parked.held)
-    expected = ("suspended", "unowned", "not_applicable", "waiting_for_signal", "none", "attempt_interrupted", "suspended")
+    expected = (
+        "suspended",
+        "unowned",
+        "not_applicable",
+        "waiting_for_signal",
+        "none",
+        "attempt_interrupted",
+        "suspended",
+    )
     assert await words(engine, parked) == expected
     core, tried = await row(engine, parked.ident), await attempt(engine, parked.ident)
     assert core.lease_epoch == first.lease_epoch + 1 == 2
-    assert (core.current_suspension_id, core.current_waitpoint_id) == (parked.suspension_id, parked.waitpoint.waitpoint_id)
-    assert core.blocking_detail == f"suspended: waitpoint {parked.waitpoint.waitpoint_id} awaiting waiting_for_signal"
-    assert (core.current_lease_id, core.current_worker_instance_id, core.lease_expires_at_ms) == (None, None, None)
-    assert (tried.attempt_state, tried.outcome, tried.suspended_at_ms) == ("suspended", None, clock())
+    assert (core.current_suspension_id, core.current_waitpoint_id) == (
+        parked.suspension_id,
+        parked.waitpoint.waitpoint_id,
+    )
+    assert (
+        core.blocking_detail
+        == f"suspended: waitpoint {parked.waitpoint.waitpoint_id} awaiting waiting_for_signal"
+    )
+    assert (core.current_lease_id, core.current_worker_instance_id, core.lease_expires_at_ms) == (
+        None,
+        None,
+        None,
+    )
+    assert (tried.attempt_state, tried.outcome, tried.suspended_at_ms) == (
+        "suspended",
+        None,
+        clock(),
+    )
     assert tried.suspension_id == str(parked.suspension_id) and core.interrupt_cause == "suspended"
     assert parked.handle.kind is HandleKind.SUSPENDED and fields(parked.handle) == first
-    assert await told(engine, parked.ident) == {"LEASE": ["acquired", "revoked"], "DONE": [], "OPER": []}
+    assert await told(engine, parked.ident) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": [],
+        "OPER": [],
+    }
 
     clock.advance(10)
     assert await signal(engine, parked) == "resume_condition_satisfied"
-    expected = ("runnable", "unowned", "eligible_now", "waiting_for_worker", "none", "attempt_interrupted", "waiting")
+    expected = (
+        "runnable",
+        "unowned",
+        "eligible_now",
+        "waiting_for_worker",
+        "none",
+        "attempt_interrupted",
+        "waiting",
+    )
     assert await words(engine, parked) == expected
     core = await row(engine, parked.ident)
-    assert (core.lease_epoch, core.current_suspension_id, core.current_waitpoint_id) == (2, None, None)
+    assert (core.lease_epoch, core.current_suspension_id, core.current_waitpoint_id) == (
+        2,
+        None,
+        None,
+    )
     assert await closed_for(engine, parked.ident) == ("resumed", {"resumed"})
-    ended, mailbox = await suspension(engine, parked.ident), await waitpoint(engine, parked.ident, parked.waitpoint)
+    ended, mailbox = (
+        await suspension(engine, parked.ident),
+        await waitpoint(engine, parked.ident, parked.waitpoint),
+    )
     (heard,) = await signals(engine, parked.ident)
     assert (ended.closed_at_ms, ended.closer_signal_id) == (clock(), heard.signal_id)
-    assert (mailbox.satisfied_at_ms, mailbox.signal_count, mailbox.matched_signal_count) == (clock(), 1, 1)
+    assert (mailbox.satisfied_at_ms, mailbox.signal_count, mailbox.matched_signal_count) == (
+        clock(),
+        1,
+        1,
+    )
     assert (await told(engine, parked.ident))["DONE"] == ["resumable"]
 
     taken = await claim_resumed(engine, parked.ident)
@@ -118,7 +171,11 @@ async def test_suspend_signal_claim(engine: Engine, clock: ManualClock) -> None:
     assert (taken.attempt_index, taken.attempt_id, taken.lease_epoch) == (0, first.attempt_id, 3)
     assert taken.lease_id != first.lease_id and taken.handle.kind is HandleKind.RESUMED
     again = await attempt(engine, parked.ident)
-    assert (again.attempt_state, again.started_at_ms, again.resumed_at_ms) == ("started", tried.started_at_ms, clock())
+    assert (again.attempt_state, again.started_at_ms, again.resumed_at_ms) == (
+        "started",
+        tried.started_at_ms,
+        clock(),
+    )
     assert len(await attempts(engine, parked.ident)) == 1
     assert (await told(engine, parked.ident))["LEASE"] == ["acquired", "revoked", "acquired"]
     await sound(engine)
@@ -133,7 +190,9 @@ async def test_a_plain_claim_goes_on_with_the_attempt(engine: Engine) -> None:
     assert await engine.claim("default", (), worker(2)) is None
     await signal(engine, parked)
     await engine.issue_claim_grant(grant_args(parked.ident, 2))
-    args = ClaimExecutionArgs(execution_id=parked.ident, worker_id="w2", worker_instance_id="w2-i1", lease_ttl_ms=1_000)
+    args = ClaimExecutionArgs(
+        execution_id=parked.ident, worker_id="w2", worker_instance_id="w2-i1", lease_ttl_ms=1_000
+    )
     await refused(engine.claim_execution(args), ContentionKind.USE_CLAIM_RESUMED_EXECUTION)
     await refused(claim_resumed(engine, parked.ident, 3), ContentionKind.INVALID_CLAIM_GRANT)
     assert await grant_count(engine) == 1
@@ -175,7 +234,9 @@ async def test_suspending_again_needs_the_lease(engine: Engine) -> None:
     await refused(engine.suspend(parked.held, suspend_args()), ContentionKind.LEASE_CONFLICT)
     await refused(engine.create_waitpoint(parked.held, "x"), ContentionKind.LEASE_CONFLICT)
     await refused(engine.suspend(parked.handle, suspend_args()), StateKind.ALREADY_SUSPENDED)
-    await refused(engine.suspend(parked.handle, suspend_args(waitpoints=[])), StateKind.ALREADY_SUSPENDED)
+    await refused(
+        engine.suspend(parked.handle, suspend_args(waitpoints=[])), StateKind.ALREADY_SUSPENDED
+    )
     assert await dump(engine) == before
 
 
@@ -184,7 +245,10 @@ async def test_there_is_no_lease_to_act_on(engine: Engine) -> None:
     parked = await park(engine)
     before = await dump(engine)
     await refused(claim_resumed(engine, parked.ident), ContentionKind.NOT_A_RESUMED_EXECUTION)
-    await refused(engine.replay_execution(ReplayExecutionArgs(execution_id=parked.ident)), StateKind.EXECUTION_NOT_TERMINAL)
+    await refused(
+        engine.replay_execution(ReplayExecutionArgs(execution_id=parked.ident)),
+        StateKind.EXECUTION_NOT_TERMINAL,
+    )
     changed = ChangePriorityArgs(execution_id=parked.ident, new_priority=5)
     await refused(engine.change_priority(changed), ContentionKind.EXECUTION_NOT_ELIGIBLE)
     answer = await engine.revoke_lease(RevokeLeaseArgs(execution_id=parked.ident))
@@ -212,7 +276,10 @@ async def test_by_triple(engine: Engine) -> None:
     ident, held = await running(engine)
     for wrong in ({"lease_epoch": 9}, {"lease_id": other_uuid()}, {"attempt_id": other_uuid()}):
         before = await dump(engine)
-        await refused(engine.suspend_by_triple(ident, fence(held, **wrong), suspend_args()), StateKind.STALE_LEASE)
+        await refused(
+            engine.suspend_by_triple(ident, fence(held, **wrong), suspend_args()),
+            StateKind.STALE_LEASE,
+        )
         assert await dump(engine) == before
     with pytest.raises(NotFound):
         await engine.suspend_by_triple(new_id(), fence(held), suspend_args())
@@ -220,15 +287,24 @@ async def test_by_triple(engine: Engine) -> None:
     assert isinstance(done, Suspended) and done.handle.kind is HandleKind.SUSPENDED
     assert fields(done.handle).lease_id == fields(held).lease_id
     assert await state(engine, ident) == "SUSPENDED"
-    await refused(engine.suspend_by_triple(ident, fence(held), suspend_args()), ContentionKind.EXECUTION_NOT_ACTIVE)
-    assert await engine.suspend_by_triple(ident, fence(held), suspend_args(idempotency_key="k")) == done
+    await refused(
+        engine.suspend_by_triple(ident, fence(held), suspend_args()),
+        ContentionKind.EXECUTION_NOT_ACTIVE,
+    )
+    assert (
+        await engine.suspend_by_triple(ident, fence(held), suspend_args(idempotency_key="k"))
+        == done
+    )
     await sound(engine)
 
 
 async def test_a_late_suspend_finds_its_lease_gone(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine)
-    await refused(engine.suspend(forged(held, lease_id=other_uuid()), suspend_args()), ContentionKind.LEASE_CONFLICT)
+    await refused(
+        engine.suspend(forged(held, lease_id=other_uuid()), suspend_args()),
+        ContentionKind.LEASE_CONFLICT,
+    )
     clock.advance(30_000)
     await refused(engine.suspend(held, suspend_args()), StateKind.LEASE_EXPIRED)
     assert await state(engine, ident) == "LOST"
@@ -244,7 +320,9 @@ async def test_a_late_suspend_finds_its_lease_gone(engine: Engine, clock: Manual
     [(None, 500, 500), (700, None, 700), (700, 500, 500), (700, 0, 0), (None, None, 0)],
     ids=["args", "policy", "args first", "none by args", "none"],
 )
-async def test_resume_delays(engine: Engine, clock: ManualClock, policy: int | None, said: int | None, expected: int) -> None:
+async def test_resume_delays(
+    engine: Engine, clock: ManualClock, policy: int | None, said: int | None, expected: int
+) -> None:
     await seed(engine)
     parked = await park(engine, resume_policy=ResumePolicy(resume_delay_ms=policy))
     assert await signal(engine, parked, resume_delay_ms=said) == "resume_condition_satisfied"
@@ -252,7 +330,10 @@ async def test_resume_delays(engine: Engine, clock: ManualClock, policy: int | N
         assert await state(engine, parked.ident) == "READY"
         return
     core = await row(engine, parked.ident)
-    assert (core.blocking_reason, core.delay_until_ms) == ("waiting_for_resume_delay", clock() + expected)
+    assert (core.blocking_reason, core.delay_until_ms) == (
+        "waiting_for_resume_delay",
+        clock() + expected,
+    )
     assert core.blocking_detail == f"resume delay {expected}ms after signal go"
     assert (await words(engine, parked))[2:] == (
         "not_eligible_until_time", "waiting_for_resume_delay", "none", "attempt_interrupted", "delayed",
@@ -270,9 +351,13 @@ async def test_resume_delays(engine: Engine, clock: ManualClock, policy: int | N
 
 
 @pytest.mark.parametrize("delay", [0, 400])
-async def test_an_operator_resumes_whatever_it_waits_for(engine: Engine, clock: ManualClock, delay: int) -> None:
+async def test_an_operator_resumes_whatever_it_waits_for(
+    engine: Engine, clock: ManualClock, delay: int
+) -> None:
     await seed(engine)
-    parked = await park(engine, resume_condition=OperatorOnly(), reason_code=ReasonCode.MANUAL_PAUSE)
+    parked = await park(
+        engine, resume_condition=OperatorOnly(), reason_code=ReasonCode.MANUAL_PAUSE
+    )
     assert await signal(engine, parked) == "appended_to_waitpoint"
     shown = PublicState.DELAYED if delay else PublicState.WAITING
     assert await engine.resume_execution(parked.ident, "operator", delay) == Resumed(shown)
@@ -309,9 +394,13 @@ async def test_who_cannot_be_resumed(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize(("given", "left"), [(None, 600), (250, 250), (0, 600)])
-async def test_the_attempt_clock_stops_meanwhile(engine: Engine, clock: ManualClock, given: int | None, left: int) -> None:
+async def test_the_attempt_clock_stops_meanwhile(
+    engine: Engine, clock: ManualClock, given: int | None, left: int
+) -> None:
     await seed(engine)
-    limited: dict[str, Any] = {"policy": ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=1_000))}
+    limited: dict[str, Any] = {
+        "policy": ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=1_000))
+    }
     ident, held = await running(engine, **limited)
     clock.advance(400)
     parked = await park_held(engine, ident, held)
@@ -329,7 +418,9 @@ async def test_a_waitpoint_id_may_be_used_again_once_closed(engine: Engine) -> N
     parked = await park(engine, waitpoints=[again])
     await signal(engine, parked)
     taken = await claim_resumed(engine, parked.ident)
-    second = await park_held(engine, parked.ident, taken.handle, waitpoints=[again], resume_condition=Single(KEY, "stop"))
+    second = await park_held(
+        engine, parked.ident, taken.handle, waitpoints=[again], resume_condition=Single(KEY, "stop")
+    )
     assert second.waitpoint.waitpoint_token == parked.waitpoint.waitpoint_token
     assert await engine.observe_signals(second.handle) == []
     assert await signal(engine, second, "other") == "appended_to_waitpoint"

@@ -36,9 +36,18 @@ async def test_open_waitpoints_in_pages(engine: Engine, clock: ManualClock) -> N
     ident, held = await running(engine)
     ahead = await pending(engine, held, "ahead", 100)
     clock.advance(1)
-    parked = await park_held(engine, ident, held, *KEYS, resume_condition=all_of_waitpoints(*KEYS), timeout_at=clock() + 50)
+    parked = await park_held(
+        engine,
+        ident,
+        held,
+        *KEYS,
+        resume_condition=all_of_waitpoints(*KEYS),
+        timeout_at=clock() + 50,
+    )
     await engine.close_waitpoint(ident, parked.by_key["c"].waitpoint_id)
-    expected = sorted(w.waitpoint_id for w in (ahead, *parked.by_key.values()) if w.waitpoint_key != "c")
+    expected = sorted(
+        w.waitpoint_id for w in (ahead, *parked.by_key.values()) if w.waitpoint_key != "c"
+    )
     found, after = [], None
     for size in (2, 2, 1):
         page: Page = await engine.list_pending_waitpoints(ident, after, 2)
@@ -48,14 +57,24 @@ async def test_open_waitpoints_in_pages(engine: Engine, clock: ManualClock) -> N
     assert after is None and [w.waitpoint_id for w in found] == expected
     assert [w.waitpoint_id for w in (await engine.list_pending_waitpoints(ident)).items] == expected
     one = next(w for w in found if w.waitpoint_key == "a")
-    assert (one.state, one.created_at, one.activated_at, one.expires_at) == ("active", clock(), clock(), clock() + 50)
+    assert (one.state, one.created_at, one.activated_at, one.expires_at) == (
+        "active",
+        clock(),
+        clock(),
+        clock() + 50,
+    )
     assert (one.execution_id, one.token_kid) == (ident, "k1")
-    assert one.token_fingerprint == parked.by_key["a"].waitpoint_token[3:19] and len(one.token_fingerprint) == 16
+    assert (
+        one.token_fingerprint == parked.by_key["a"].waitpoint_token[3:19]
+        and len(one.token_fingerprint) == 16
+    )
     early = next(w for w in found if w.waitpoint_key == "ahead")
     assert (early.state, early.activated_at, early.required_signal_names) == ("pending", None, ())
     assert early.expires_at == clock() - 1 + 100
     await engine.resume_execution(ident)
-    assert [w.waitpoint_key for w in (await engine.list_pending_waitpoints(ident)).items] == ["ahead"]
+    assert [w.waitpoint_key for w in (await engine.list_pending_waitpoints(ident)).items] == [
+        "ahead"
+    ]
 
 
 async def test_limits_and_strangers(engine: Engine) -> None:
@@ -67,7 +86,10 @@ async def test_limits_and_strangers(engine: Engine) -> None:
     assert len((await engine.list_pending_waitpoints(parked.ident, limit=5_000)).items) == 5
     other, _ = await running(engine)
     assert (await engine.list_pending_waitpoints(other)).items == []
-    where = {"partition_key": parked.ident.partition_index, "waitpoint_id": parked.waitpoint.waitpoint_id}
+    where = {
+        "partition_key": parked.ident.partition_index,
+        "waitpoint_id": parked.waitpoint.waitpoint_id,
+    }
     await change_row(engine, "ff_waitpoint_pending", where, token_digest="malformed")
     shown = {w.waitpoint_id: w for w in (await engine.list_pending_waitpoints(parked.ident)).items}
     broken = shown[parked.waitpoint.waitpoint_id]
@@ -77,10 +99,20 @@ async def test_limits_and_strangers(engine: Engine) -> None:
 async def test_the_names_each_waits_for(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     condition = AllOf(
-        (Single("a", "y"), Single("b"), Count(1, SIGS, ("a", "b"), "x"), Single("a", "y"), OperatorOnly(), TimeoutOnly())
+        (
+            Single("a", "y"),
+            Single("b"),
+            Count(1, SIGS, ("a", "b"), "x"),
+            Single("a", "y"),
+            OperatorOnly(),
+            TimeoutOnly(),
+        )
     )
     parked = await park(engine, "a", "b", resume_condition=condition, timeout_at=clock() + 10)
-    found = {w.waitpoint_key: w.required_signal_names for w in (await engine.list_pending_waitpoints(parked.ident)).items}
+    found = {
+        w.waitpoint_key: w.required_signal_names
+        for w in (await engine.list_pending_waitpoints(parked.ident)).items
+    }
     both = ("__operator_only__", "__timeout_only__")
     assert found == {"a": ("y", "x", *both), "b": ("x", *both)}
 
@@ -101,12 +133,18 @@ async def test_all_open_waitpoints_oldest_first(engine: Engine, clock: ManualClo
     assert after is None and tuple(found) == KEYS
 
 
-async def suspended_in_turn(engine: Engine, clock: ManualClock, count: int = 5) -> list[ExecutionId]:
+async def suspended_in_turn(
+    engine: Engine, clock: ManualClock, count: int = 5
+) -> list[ExecutionId]:
     """In one partition, ids rising with the time of their suspension."""
     idents = sorted((new_id(7) for _ in range(count)), key=lambda i: i.uuid)
     for at, ident in enumerate(idents):
         clock.advance(1)
-        await park(engine, made={"execution_id": ident, "lane_id": f"l{at}"}, reason_code="waiting_for_approval")
+        await park(
+            engine,
+            made={"execution_id": ident, "lane_id": f"l{at}"},
+            reason_code="waiting_for_approval",
+        )
     return idents
 
 
@@ -135,16 +173,22 @@ async def test_a_cursor_whose_execution_went_on(engine: Engine, clock: ManualClo
     page: Page = await engine.list_suspended(7, None, 2)
     assert page.next_cursor == idents[1]
     await engine.resume_execution(idents[1])
-    assert [s.execution_id for s in (await engine.list_suspended(7, idents[1], 9)).items] == idents[2:]
+    assert [s.execution_id for s in (await engine.list_suspended(7, idents[1], 9)).items] == idents[
+        2:
+    ]
     await claim_resumed(engine, idents[1])
-    assert [s.execution_id for s in (await engine.list_suspended(7, idents[1], 9)).items] == idents[2:]
+    assert [s.execution_id for s in (await engine.list_suspended(7, idents[1], 9)).items] == idents[
+        2:
+    ]
 
 
 async def test_tokens_of_open_waitpoints_only(engine: Engine) -> None:
     await seed(engine)
     ident, held = await running(engine)
     ahead = await pending(engine, held, "ahead")
-    parked = await park_held(engine, ident, held, waitpoints=[FreshWaitpoint(uuid4())], resume_condition=OperatorOnly())
+    parked = await park_held(
+        engine, ident, held, waitpoints=[FreshWaitpoint(uuid4())], resume_condition=OperatorOnly()
+    )
     assert parked.waitpoint.waitpoint_key == f"wpk:{parked.waitpoint.waitpoint_id}"
     at = ident.partition_index
     for bound in (ahead, parked.waitpoint):
@@ -159,7 +203,9 @@ async def test_tokens_of_open_waitpoints_only(engine: Engine) -> None:
 
 @pytest.mark.meets("suspend", "cancel", "replay")
 @pytest.mark.parametrize("end", ["complete", "fail", "cancel"])
-async def test_waitpoints_that_an_ended_execution_never_used_are_not_listed(engine: Engine, clock: ManualClock, end: str) -> None:
+async def test_waitpoints_that_an_ended_execution_never_used_are_not_listed(
+    engine: Engine, clock: ManualClock, end: str
+) -> None:
     await seed(engine)
     ident, held = await running(engine)
     unused = await pending(engine, held, "unused")
@@ -177,8 +223,13 @@ async def test_waitpoints_that_an_ended_execution_never_used_are_not_listed(engi
         await engine.cancel_execution(CancelExecutionArgs(execution_id=ident))
     for size in (1, 2, 100):
         page: Page = await engine.list_open_waitpoints(None, size)
-        assert ([each.waitpoint_id for each in page.items], page.next_cursor) == ([other.waitpoint.waitpoint_id], None)
+        assert ([each.waitpoint_id for each in page.items], page.next_cursor) == (
+            [other.waitpoint.waitpoint_id],
+            None,
+        )
     assert (await engine.list_pending_waitpoints(ident)).items == []
     await engine.replay_execution(ReplayExecutionArgs(execution_id=ident))
     if end != "cancel":
-        assert [each.waitpoint_id for each in (await engine.list_pending_waitpoints(ident)).items] == [unused.waitpoint_id]
+        assert [
+            each.waitpoint_id for each in (await engine.list_pending_waitpoints(ident)).items
+        ] == [unused.waitpoint_id]

@@ -25,7 +25,21 @@ from flowfabric.model.waitpoint import (
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import change_row
-from .helpers import attempt, claim, dump, fields, other_uuid, outbox, refused, requeued, row, running, state, told, worker
+from .helpers import (
+    attempt,
+    claim,
+    dump,
+    fields,
+    other_uuid,
+    outbox,
+    refused,
+    requeued,
+    row,
+    running,
+    state,
+    told,
+    worker,
+)
 from .suspend_helpers import (
     KEY,
     bad_token,
@@ -51,11 +65,15 @@ MAX_MS = 2**63 - 1
 
 def using(ahead: BoundWaitpoint, condition: Condition | None = None, **said: Any) -> SuspendArgs:
     return suspend_args(
-        waitpoints=[UsePending(ahead.waitpoint_id)], resume_condition=condition or Single(ahead.waitpoint_key), **said
+        waitpoints=[UsePending(ahead.waitpoint_id)],
+        resume_condition=condition or Single(ahead.waitpoint_key),
+        **said,
     )
 
 
-async def early(engine: Engine, ident: Any, ahead: BoundWaitpoint, name: str = "go", **said: Any) -> str:
+async def early(
+    engine: Engine, ident: Any, ahead: BoundWaitpoint, name: str = "go", **said: Any
+) -> str:
     answer = await engine.deliver_signal(signal_args(ident, ahead, name, **said))
     return getattr(answer, "effect", "duplicate")
 
@@ -67,12 +85,22 @@ async def test_a_mailbox_ahead_changes_nothing_else(engine: Engine, clock: Manua
     one, two = await pending(engine, held), await pending(engine, held)
     assert one.waitpoint_id != two.waitpoint_id and one.waitpoint_token != two.waitpoint_token
     stored = await waitpoint(engine, ident, one)
-    assert (stored.state, stored.created_at_ms, stored.expires_at_ms) == ("pending", clock(), clock() + 3_600_000)
-    assert (stored.required_signal_names, stored.attempt_index, stored.suspension_id) == ("[]", 0, None)
+    assert (stored.state, stored.created_at_ms, stored.expires_at_ms) == (
+        "pending",
+        clock(),
+        clock() + 3_600_000,
+    )
+    assert (stored.required_signal_names, stored.attempt_index, stored.suspension_id) == (
+        "[]",
+        0,
+        None,
+    )
     assert (await attempt(engine, ident), await told(engine, ident)) == (tried, events)
     assert await state(engine, ident) == "RUNNING"
     named = await engine.create_waitpoint(held)
-    assert (await waitpoints(engine, ident))[named.waitpoint_id].waitpoint_key == f"wpk:{named.waitpoint_id}"
+    assert (await waitpoints(engine, ident))[
+        named.waitpoint_id
+    ].waitpoint_key == f"wpk:{named.waitpoint_id}"
     longest = await engine.create_waitpoint(held, "long", MAX_MS)
     assert (await waitpoints(engine, ident))[longest.waitpoint_id].expires_at_ms == MAX_MS
     await sound(engine)
@@ -90,7 +118,11 @@ async def test_an_early_signal_is_enough(engine: Engine, clock: ManualClock) -> 
     assert await row(engine, ident) == before
     assert (await engine.store.dump(["ff_suspension_current"]))["ff_suspension_current"] == []
     closed = await waitpoint(engine, ident, ahead)
-    assert (closed.state, closed.close_reason, closed.satisfied_at_ms) == ("closed", "resumed", clock())
+    assert (closed.state, closed.close_reason, closed.satisfied_at_ms) == (
+        "closed",
+        "resumed",
+        clock(),
+    )
     assert (await told(engine, ident))["LEASE"] == ["acquired"]
     assert [e["event_type"] for e in await outbox(engine, "ff_signal_event", ident)] == [BUFFERED]
     await refused(engine.suspend(held, using(ahead)), StateKind.WAITPOINT_NOT_PENDING)
@@ -103,7 +135,13 @@ async def test_an_early_signal_that_does_not_match_is_kept(engine: Engine) -> No
     ident, held = await running(engine)
     ahead = await pending(engine, held)
     await early(engine, ident, ahead, "other", payload=b"kept")
-    parked = await park_held(engine, ident, held, waitpoints=[UsePending(ahead.waitpoint_id)], resume_condition=Single(KEY, "go"))
+    parked = await park_held(
+        engine,
+        ident,
+        held,
+        waitpoints=[UsePending(ahead.waitpoint_id)],
+        resume_condition=Single(KEY, "go"),
+    )
     assert [s.payload for s in await engine.observe_signals(parked.handle)] == [b"kept"]
     assert parked.waitpoint.waitpoint_token == ahead.waitpoint_token
     assert await signal(engine, parked, "go") == "resume_condition_satisfied"
@@ -125,7 +163,9 @@ async def test_an_early_signal_that_does_not_match_is_kept(engine: Engine) -> No
     ],
     ids=["all", "one is missing", "signals", "one source", "by name"],
 )
-async def test_composites_count_what_came_early(engine: Engine, condition: Condition, enough: bool) -> None:
+async def test_composites_count_what_came_early(
+    engine: Engine, condition: Condition, enough: bool
+) -> None:
     await seed(engine)
     ident, held = await running(engine)
     ahead = await pending(engine, held)
@@ -134,13 +174,18 @@ async def test_composites_count_what_came_early(engine: Engine, condition: Condi
     done = await engine.suspend(held, using(ahead, condition))
     assert isinstance(done, Suspended) is not enough
     if not enough:
-        assert await early(engine, ident, ahead, "c", source_identity="else") == "resume_condition_satisfied"
+        assert (
+            await early(engine, ident, ahead, "c", source_identity="else")
+            == "resume_condition_satisfied"
+        )
         counted = (await suspension(engine, ident)).satisfier_signal_ids
         assert counted.count("-") // 4 == 2
     await sound(engine)
 
 
-async def test_a_token_stays_across_activation_and_rotation(engine: Engine, clock: ManualClock) -> None:
+async def test_a_token_stays_across_activation_and_rotation(
+    engine: Engine, clock: ManualClock
+) -> None:
     await seed(engine)
     ident, held = await running(engine)
     ahead = await pending(engine, held)
@@ -151,8 +196,16 @@ async def test_a_token_stays_across_activation_and_rotation(engine: Engine, cloc
     done = await engine.suspend(held, using(ahead, timeout_at=timeout))
     assert isinstance(done, Suspended) and done.details.waitpoint_token == ahead.waitpoint_token
     stored = await waitpoint(engine, ident, ahead)
-    assert (stored.state, stored.token_digest, stored.token_kid) == ("active", sealed(ahead.waitpoint_token), "k1")
-    assert (stored.created_at_ms, stored.activated_at_ms, stored.expires_at_ms) == (created, clock(), timeout)
+    assert (stored.state, stored.token_digest, stored.token_kid) == (
+        "active",
+        sealed(ahead.waitpoint_token),
+        "k1",
+    )
+    assert (stored.created_at_ms, stored.activated_at_ms, stored.expires_at_ms) == (
+        created,
+        clock(),
+        timeout,
+    )
     assert await early(engine, ident, ahead) == "resume_condition_satisfied"
     other = await park(engine, made={"lane_id": "other"})
     assert other.waitpoint.waitpoint_token.startswith("k2:")
@@ -162,13 +215,20 @@ async def test_what_cannot_be_used(engine: Engine, clock: ManualClock) -> None:
     await seed(engine)
     ident, held = await running(engine)
     _, stranger = await running(engine, worker(2))
-    foreign, short, mine = await pending(engine, stranger), await pending(engine, held, KEY, 100), await pending(engine, held)
+    foreign, short, mine = (
+        await pending(engine, stranger),
+        await pending(engine, held, KEY, 100),
+        await pending(engine, held),
+    )
     unsigned = await pending(engine, held)
     where = {"partition_key": ident.partition_index, "waitpoint_id": unsigned.waitpoint_id}
     await change_row(engine, "ff_waitpoint_pending", where, token_digest="")
     clock.advance(100)
     before = await dump(engine)
-    await refused(engine.suspend(held, suspend_args(waitpoints=[UsePending(other_uuid())])), ContentionKind.WAITPOINT_NOT_FOUND)
+    await refused(
+        engine.suspend(held, suspend_args(waitpoints=[UsePending(other_uuid())])),
+        ContentionKind.WAITPOINT_NOT_FOUND,
+    )
     await refused(engine.suspend(held, using(short)), StateKind.PENDING_WAITPOINT_EXPIRED)
     await refused(engine.deliver_signal(signal_args(ident, short)), StateKind.WAITPOINT_CLOSED)
     for ahead, condition, kind in (
@@ -245,13 +305,19 @@ async def test_nobody_used_it_in_time(engine: Engine, clock: ManualClock) -> Non
     clock.advance(1)
     assert await loop.run(engine) == 1
     found = await waitpoints(engine, ident)
-    assert [found[w.waitpoint_id].state for w in (short, long, zero)] == ["closed", "pending", "closed"]
+    assert [found[w.waitpoint_id].state for w in (short, long, zero)] == [
+        "closed",
+        "pending",
+        "closed",
+    ]
     assert found[short.waitpoint_id].close_reason == "never_committed"
     assert await engine.read_waitpoint_token(ident.partition_index, short.waitpoint_id) is None
     await refused(engine.suspend(held, using(short)), StateKind.WAITPOINT_NOT_PENDING)
 
 
-async def test_a_waitpoint_in_use_is_not_the_expiry_loops_business(engine: Engine, clock: ManualClock) -> None:
+async def test_a_waitpoint_in_use_is_not_the_expiry_loops_business(
+    engine: Engine, clock: ManualClock
+) -> None:
     await seed(engine)
     parked = await park(engine, timeout_at=clock() + 10)
     clock.advance(1_000)
@@ -273,7 +339,9 @@ async def test_closing_one(engine: Engine) -> None:
     assert (await waitpoint(engine, ident, ahead)).close_reason == "why not"
     assert (await waitpoint(engine, ident, parked.waitpoint)).close_reason == "proactive_close"
     assert await state(engine, ident) == "SUSPENDED"
-    await refused(engine.deliver_signal(signal_args(ident, parked.waitpoint)), StateKind.WAITPOINT_CLOSED)
+    await refused(
+        engine.deliver_signal(signal_args(ident, parked.waitpoint)), StateKind.WAITPOINT_CLOSED
+    )
     await engine.resume_execution(ident)
     assert (await waitpoint(engine, ident, parked.waitpoint)).close_reason == "proactive_close"
     await sound(engine)
@@ -285,7 +353,9 @@ async def test_after_the_attempt_is_over_nobody_listens(engine: Engine, clock: M
     ahead = await pending(engine, held, KEY, 50_000)
     await engine.complete(held)
     await refused(engine.deliver_signal(signal_args(ident, ahead)), StateKind.TARGET_NOT_SIGNALABLE)
-    await bad_token(engine.deliver_signal(signal_args(ident, ahead, waitpoint_token="")), "missing_token")
+    await bad_token(
+        engine.deliver_signal(signal_args(ident, ahead, waitpoint_token="")), "missing_token"
+    )
     clock.advance(50_000)
     await engine.expire_waitpoints()
     assert (await waitpoint(engine, ident, ahead)).state == "closed"

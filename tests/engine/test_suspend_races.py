@@ -60,7 +60,9 @@ async def outcome(call: Awaitable[Any]) -> Any:
 
 async def at_once(engine: Engine, parked: Parked, *racers: Racer) -> list[Any]:
     """Each by an engine of its own on the same store."""
-    return list(await asyncio.gather(*(outcome(racer(Engine(engine.store), parked)) for racer in racers)))
+    return list(
+        await asyncio.gather(*(outcome(racer(Engine(engine.store), parked)) for racer in racers))
+    )
 
 
 def won(answer: Any) -> bool:
@@ -78,7 +80,9 @@ async def test_two_signals_complete_it_once(engine: Engine) -> None:
         answers = await at_once(engine, parked, deliver, deliver, deliver)
         assert sum(won(answer) for answer in answers) == 1
         for answer in answers:
-            assert won(answer) or (isinstance(answer, StateError) and answer.kind is StateKind.TARGET_NOT_SIGNALABLE)
+            assert won(answer) or (
+                isinstance(answer, StateError) and answer.kind is StateKind.TARGET_NOT_SIGNALABLE
+            )
         assert (await told(engine, parked.ident))["DONE"] == ["resumable"]
         assert await state(engine, parked.ident) == "READY"
         assert len(await signals(engine, parked.ident)) == 1
@@ -86,10 +90,14 @@ async def test_two_signals_complete_it_once(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("behavior", ["fail", "auto_resume_with_timeout_signal"])
-async def test_a_signal_against_the_timeout(engine: Engine, clock: ManualClock, behavior: str) -> None:
+async def test_a_signal_against_the_timeout(
+    engine: Engine, clock: ManualClock, behavior: str
+) -> None:
     await seed(engine)
     for at in range(ROUNDS):
-        parked = await park(engine, made={"lane_id": f"l{at}"}, timeout_at=clock() + 5, timeout_behavior=behavior)
+        parked = await park(
+            engine, made={"lane_id": f"l{at}"}, timeout_at=clock() + 5, timeout_behavior=behavior
+        )
         clock.advance(5)
         racers = (deliver, time_out) if at % 2 else (time_out, deliver)
         answers = await at_once(engine, parked, *racers)
@@ -97,7 +105,9 @@ async def test_a_signal_against_the_timeout(engine: Engine, clock: ManualClock, 
         reason, closed = await closed_for(engine, parked.ident)
         assert closed == {reason}
         assert len(await signals(engine, parked.ident)) == (0 if reason == "timed_out_fail" else 1)
-        assert len((await told(engine, parked.ident))["DONE"]) == (0 if reason == "timed_out_auto_resume" else 1)
+        assert len((await told(engine, parked.ident))["DONE"]) == (
+            0 if reason == "timed_out_auto_resume" else 1
+        )
     await sound(engine)
 
 
@@ -111,8 +121,12 @@ async def test_a_signal_against_a_cancel(engine: Engine) -> None:
         assert won(answers[cancel])
         assert await state(engine, parked.ident) == "ENDED(cancelled)"
         signalled = won(answers[deliver])
-        assert (await suspension(engine, parked.ident)).close_reason == ("resumed" if signalled else "cancelled")
-        assert (await told(engine, parked.ident))["DONE"] == (["resumable"] if signalled else []) + ["cancelled"]
+        assert (await suspension(engine, parked.ident)).close_reason == (
+            "resumed" if signalled else "cancelled"
+        )
+        assert (await told(engine, parked.ident))["DONE"] == (
+            ["resumable"] if signalled else []
+        ) + ["cancelled"]
         assert len(await signals(engine, parked.ident)) == int(signalled)
     await sound(engine)
 
@@ -121,7 +135,9 @@ async def test_a_signal_against_an_operator(engine: Engine) -> None:
     await seed(engine)
     for at in range(ROUNDS):
         parked = await park(engine, made={"lane_id": f"l{at}"})
-        answers = await at_once(engine, parked, *((deliver, resume, resume) if at % 2 else (resume, deliver, resume)))
+        answers = await at_once(
+            engine, parked, *((deliver, resume, resume) if at % 2 else (resume, deliver, resume))
+        )
         assert sum(won(answer) for answer in answers) == 1, answers
         assert (await row(engine, parked.ident)).lease_epoch == 2
     await sound(engine)
@@ -164,7 +180,9 @@ async def test_a_signal_while_its_mailbox_is_taken_into_use(engine: Engine) -> N
         ]
         answers = await asyncio.gather(*(calls if at % 2 else reversed(calls)))
         parked = next(answer for answer in answers if not isinstance(answer, SignalAccepted))
-        assert await state(engine, ident) == ("READY" if isinstance(parked, Suspended) else "RUNNING")
+        assert await state(engine, ident) == (
+            "READY" if isinstance(parked, Suspended) else "RUNNING"
+        )
     await sound(engine)
 
 
@@ -172,7 +190,9 @@ async def test_suspending_twice_at_once(engine: Engine) -> None:
     await seed(engine)
     for at in range(ROUNDS):
         _, held = await running(engine, lane_id=f"l{at}")
-        answers = await asyncio.gather(*(outcome(Engine(engine.store).suspend(held, suspend_args())) for _ in range(2)))
+        answers = await asyncio.gather(
+            *(outcome(Engine(engine.store).suspend(held, suspend_args())) for _ in range(2))
+        )
         assert sum(isinstance(answer, Suspended) for answer in answers) == 1
         (other,) = (answer for answer in answers if not isinstance(answer, Suspended))
         assert isinstance(other, Contention) and other.kind is ContentionKind.LEASE_CONFLICT

@@ -55,7 +55,9 @@ STAMP = TABLES["ff_exec_core"].names.index("last_hmac_validation_failed_at")
 # ---- doubles
 
 
-async def test_a_key_is_taken_once_before_and_after_the_end(engine: Engine, clock: ManualClock) -> None:
+async def test_a_key_is_taken_once_before_and_after_the_end(
+    engine: Engine, clock: ManualClock
+) -> None:
     await seed(engine)
     parked = await park(engine, resume_condition=Single(KEY, "go"))
     first, last = other_uuid(), other_uuid()
@@ -117,7 +119,9 @@ async def test_an_early_double_is_buffered_once(engine: Engine) -> None:
 
 async def test_so_many_signals_and_no_more(engine: Engine) -> None:
     await seed(engine)
-    parked = await park(engine, "a", "b", resume_condition=Count(9, CountKind.DISTINCT_SIGNALS, ("a", "b")))
+    parked = await park(
+        engine, "a", "b", resume_condition=Count(9, CountKind.DISTINCT_SIGNALS, ("a", "b"))
+    )
     for at, key in enumerate("aba"):
         await signal(engine, parked, key=key, max_signals_per_execution=at + 1)
     before = await dump(engine)
@@ -130,8 +134,12 @@ async def test_so_many_signals_and_no_more(engine: Engine) -> None:
     assert await signal(engine, parked) == ADDED
 
 
-@pytest.mark.parametrize(("stated", "asked", "most"), [(2, 10_000, 2), (2, 0, 2), (5, 2, 2), (0, 2, 2), (10_000, 3, 3)])
-async def test_the_policy_of_an_execution_limits_its_signals_too(engine: Engine, stated: int, asked: int, most: int) -> None:
+@pytest.mark.parametrize(
+    ("stated", "asked", "most"), [(2, 10_000, 2), (2, 0, 2), (5, 2, 2), (0, 2, 2), (10_000, 3, 3)]
+)
+async def test_the_policy_of_an_execution_limits_its_signals_too(
+    engine: Engine, stated: int, asked: int, most: int
+) -> None:
     await seed(engine)
     policy = ExecutionPolicy(max_signals_per_execution=stated)
     parked = await park(engine, made={"policy": policy}, resume_condition=OperatorOnly())
@@ -197,7 +205,10 @@ async def test_a_payload_has_a_size(engine: Engine) -> None:
         assert caught.value.kind is ValidationKind.PAYLOAD_TOO_LARGE
     assert await dump(engine) == before
     assert await signal(engine, parked, payload=b"") == ADDED
-    assert sorted(s.payload or b"" for s in await engine.observe_signals(parked.handle)) == [b"", largest]
+    assert sorted(s.payload or b"" for s in await engine.observe_signals(parked.handle)) == [
+        b"",
+        largest,
+    ]
 
 
 # ---- a bad token wins over everything
@@ -208,10 +219,15 @@ def unstamped(tables: dict[str, list[Row]]) -> dict[str, list[Row]]:
     return {**tables, "ff_exec_core": cores}
 
 
-async def in_every_state(engine: Engine) -> dict[str, tuple[ExecutionId, BoundWaitpoint, StateKind | None]]:
+async def in_every_state(
+    engine: Engine,
+) -> dict[str, tuple[ExecutionId, BoundWaitpoint, StateKind | None]]:
     """Waitpoints of executions in each state, and what a good signal to them is answered."""
     found: dict[str, tuple[ExecutionId, BoundWaitpoint, StateKind | None]] = {}
-    over, done = await park(engine, made={"lane_id": "over"}), await park(engine, made={"lane_id": "done"})
+    over, done = (
+        await park(engine, made={"lane_id": "over"}),
+        await park(engine, made={"lane_id": "done"}),
+    )
     await engine.cancel_execution(CancelExecutionArgs(execution_id=over.ident))
     await signal(engine, done)
     found["terminal"] = (over.ident, over.waitpoint, StateKind.TARGET_NOT_SIGNALABLE)
@@ -257,11 +273,18 @@ async def test_a_bad_token_wins_over_every_state(engine: Engine, clock: ManualCl
             (strange.waitpoint_token, "invalid_token"),
         ):
             clock.advance(1)
-            await bad_token(engine.deliver_signal(signal_args(ident, mailbox, waitpoint_token=wrong)), code)
+            await bad_token(
+                engine.deliver_signal(signal_args(ident, mailbox, waitpoint_token=wrong)), code
+            )
             assert (await row(engine, ident)).last_hmac_validation_failed_at == clock()
         foreign = structs.replace(signal_args(ident, mailbox), waitpoint_id=strange.waitpoint_id)
         await bad_token(engine.deliver_signal(foreign), "invalid_token")
-        await bad_token(engine.deliver_signal(structs.replace(foreign, waitpoint_token=strange.waitpoint_token)), "invalid_token")
+        await bad_token(
+            engine.deliver_signal(
+                structs.replace(foreign, waitpoint_token=strange.waitpoint_token)
+            ),
+            "invalid_token",
+        )
         unknown = structs.replace(foreign, waitpoint_id=other_uuid())
         await bad_token(engine.deliver_signal(unknown), "invalid_token")
         assert unstamped(await dump(engine)) == unstamped(before)
@@ -276,7 +299,10 @@ async def test_a_bad_token_is_told_before_a_double(engine: Engine) -> None:
     parked = await park(engine)
     await signal(engine, parked, idempotency_key="k")
     wrong = signal_args(
-        parked.ident, parked.waitpoint, idempotency_key="k", waitpoint_token=tampered(parked.waitpoint.waitpoint_token)
+        parked.ident,
+        parked.waitpoint,
+        idempotency_key="k",
+        waitpoint_token=tampered(parked.waitpoint.waitpoint_token),
     )
     await bad_token(engine.deliver_signal(wrong), "invalid_token")
 
@@ -292,7 +318,11 @@ async def test_an_unknown_execution(engine: Engine) -> None:
 
 
 def approval(parked: Parked, **said: Any) -> ApprovalSignalArgs:
-    known: dict[str, Any] = {"execution_id": parked.ident, "lane_id": LANE, "waitpoint_id": parked.waitpoint.waitpoint_id}
+    known: dict[str, Any] = {
+        "execution_id": parked.ident,
+        "lane_id": LANE,
+        "waitpoint_id": parked.waitpoint.waitpoint_id,
+    }
     return ApprovalSignalArgs(**{**known, **said})
 
 
@@ -302,22 +332,40 @@ async def test_approvals(engine: Engine, clock: ManualClock) -> None:
     before = await dump(engine)
     with pytest.raises(NotFound, match="execution"):
         await engine.deliver_approval_signal(approval(parked, execution_id=new_id()))
-    with pytest.raises(ValidationError, match=r"lane_mismatch: args\.lane_id=other exec_core\.lane_id=default"):
-        await engine.deliver_approval_signal(approval(parked, lane_id="other", waitpoint_id=other_uuid()))
+    with pytest.raises(
+        ValidationError, match=r"lane_mismatch: args\.lane_id=other exec_core\.lane_id=default"
+    ):
+        await engine.deliver_approval_signal(
+            approval(parked, lane_id="other", waitpoint_id=other_uuid())
+        )
     with pytest.raises(NotFound, match="waitpoint"):
         await engine.deliver_approval_signal(approval(parked, waitpoint_id=other_uuid()))
     assert await dump(engine) == before
-    no = await engine.deliver_approval_signal(approval(parked, signal_name="rejected", idempotency_suffix="1"))
+    no = await engine.deliver_approval_signal(
+        approval(parked, signal_name="rejected", idempotency_suffix="1")
+    )
     assert isinstance(no, SignalAccepted) and no.effect == ADDED
-    again = await engine.deliver_approval_signal(approval(parked, signal_name="rejected", idempotency_suffix="1"))
+    again = await engine.deliver_approval_signal(
+        approval(parked, signal_name="rejected", idempotency_suffix="1")
+    )
     assert again == SignalDuplicate(no.signal_id)
     clock.advance(1)
     yes = await engine.deliver_approval_signal(approval(parked, idempotency_suffix="1"))
     assert isinstance(yes, SignalAccepted) and yes.effect == MET
-    assert await engine.deliver_approval_signal(approval(parked, idempotency_suffix="1")) == SignalDuplicate(yes.signal_id)
+    assert await engine.deliver_approval_signal(
+        approval(parked, idempotency_suffix="1")
+    ) == SignalDuplicate(yes.signal_id)
     stored = (await signals(engine, parked.ident))[-1]
-    assert (stored.signal_category, stored.source_type, stored.source_identity) == ("approval", "operator", "")
-    assert (stored.target_scope, stored.idempotency_key, stored.payload) == ("execution", "approval:approved:1", None)
+    assert (stored.signal_category, stored.source_type, stored.source_identity) == (
+        "approval",
+        "operator",
+        "",
+    )
+    assert (stored.target_scope, stored.idempotency_key, stored.payload) == (
+        "execution",
+        "approval:approved:1",
+        None,
+    )
     late = approval(parked, idempotency_suffix="2")
     await refused(engine.deliver_approval_signal(late), StateKind.TARGET_NOT_SIGNALABLE)
     await sound(engine)
@@ -326,7 +374,10 @@ async def test_approvals(engine: Engine, clock: ManualClock) -> None:
 async def test_all_approvals_come_from_one_source(engine: Engine) -> None:
     await seed(engine)
     parked = await park(engine, resume_condition=Count(2, CountKind.DISTINCT_SOURCES, (KEY,)))
-    effects = [await engine.deliver_approval_signal(approval(parked, idempotency_suffix=str(at))) for at in range(2)]
+    effects = [
+        await engine.deliver_approval_signal(approval(parked, idempotency_suffix=str(at)))
+        for at in range(2)
+    ]
     assert [getattr(e, "effect", "") for e in effects] == [ADDED, "appended_to_waitpoint_duplicate"]
 
 
@@ -341,11 +392,21 @@ async def test_what_each_kind_of_handle_sees(engine: Engine, clock: ManualClock)
     await seed(engine)
     ident, held = await running(engine)
     assert await names(engine, held) == []
-    parked = await park_held(engine, ident, held, "a", "b", resume_condition=all_of_waitpoints("a", "b"))
+    parked = await park_held(
+        engine, ident, held, "a", "b", resume_condition=all_of_waitpoints("a", "b")
+    )
     assert await names(engine, parked.handle) == []
     for name, key in (("one", "a"), ("double", "a"), ("two", "b")):
         clock.advance(1)
-        await signal(engine, parked, name, key, payload=name.encode(), correlation_id="c", signal_category="cat")
+        await signal(
+            engine,
+            parked,
+            name,
+            key,
+            payload=name.encode(),
+            correlation_id="c",
+            signal_category="cat",
+        )
     assert await names(engine, parked.handle) == ["one", "double", "two"]
     taken = await claim_resumed(engine, ident)
     seen = await engine.observe_signals(taken.handle)
@@ -391,7 +452,9 @@ async def test_every_signal_is_told_of(engine: Engine, clock: ManualClock) -> No
     assert [e.effect for e in events] == ["Buffered", ADDED, "Satisfied"]
     assert {e.execution_id for e in events} == {ident} and {e.at for e in events} == {clock()}
     assert [e.source_identity for e in events] == ["tester"] * 3
-    assert [e.signal_id for e in events] == [e["signal_id"] for e in await outbox(engine, "ff_signal_event", ident)]
+    assert [e.signal_id for e in events] == [
+        e["signal_id"] for e in await outbox(engine, "ff_signal_event", ident)
+    ]
     assert (await suspension(engine, ident)).closer_signal_id == events[-1].signal_id
     resumed = engine.subscribe_signal_delivery(events[0].cursor)
     assert (await anext(resumed)).signal_id == events[1].signal_id

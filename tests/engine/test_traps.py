@@ -68,7 +68,9 @@ async def test_the_same_handle_fails_twice_with_one_effect(engine: Engine) -> No
     assert await dump(engine) == before
 
 
-async def test_a_retry_asked_for_twice_is_scheduled_once(engine: Engine, clock: ManualClock) -> None:
+async def test_a_retry_asked_for_twice_is_scheduled_once(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     first = await engine.fail(handle, "boom")
     clock.advance(10)
@@ -76,7 +78,9 @@ async def test_a_retry_asked_for_twice_is_scheduled_once(engine: Engine, clock: 
     assert (await row(engine, ident)).retry_count == 1
 
 
-@pytest.mark.parametrize("call", [HOLDER_CALLS["fail"], HOLDER_CALLS["fail for good"], HOLDER_CALLS["delay"]])
+@pytest.mark.parametrize(
+    "call", [HOLDER_CALLS["fail"], HOLDER_CALLS["fail for good"], HOLDER_CALLS["delay"]]
+)
 async def test_a_fail_after_a_complete_revives_nothing(engine: Engine, call: HolderCall) -> None:
     ident, handle = await running(engine)
     await engine.complete(handle, b"kept")
@@ -113,7 +117,11 @@ async def test_the_handle_of_a_replayed_generation_is_dead(engine: Engine) -> No
 async def test_completes_racing_with_one_handle_have_one_effect(engine: Engine) -> None:
     ident, handle = await running(engine)
     await asyncio.gather(*(engine.complete(handle, b"x") for _ in range(10)))
-    assert await told(engine, ident) == {"LEASE": ["acquired", "revoked"], "DONE": ["success"], "OPER": []}
+    assert await told(engine, ident) == {
+        "LEASE": ["acquired", "revoked"],
+        "DONE": ["success"],
+        "OPER": [],
+    }
 
 
 async def test_complete_and_fail_racing_on_one_handle_leave_one_outcome(engine: Engine) -> None:
@@ -121,7 +129,9 @@ async def test_complete_and_fail_racing_on_one_handle_leave_one_outcome(engine: 
     for _ in range(5):
         ident, handle = await running(engine)
         answers = await asyncio.gather(
-            engine.complete(handle), engine.fail(handle, "boom", FailureClass.PERMANENT), return_exceptions=True
+            engine.complete(handle),
+            engine.fail(handle, "boom", FailureClass.PERMANENT),
+            return_exceptions=True,
         )
         assert sum(isinstance(a, Exception) for a in answers) == 1
         assert len((await told(engine, ident))["DONE"]) == 1
@@ -130,7 +140,9 @@ async def test_complete_and_fail_racing_on_one_handle_leave_one_outcome(engine: 
 # ---- retries
 
 
-async def test_transient_failures_without_a_policy_are_bounded_and_delayed(engine: Engine, clock: ManualClock) -> None:
+async def test_transient_failures_without_a_policy_are_bounded_and_delayed(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     delays = []
     for _ in range(3):
@@ -147,10 +159,14 @@ async def test_transient_failures_without_a_policy_are_bounded_and_delayed(engin
 
 
 async def test_an_infra_crash_is_bounded_like_a_transient_failure(engine: Engine) -> None:
-    said = ExecutionPolicy(retry_policy=RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 0}))
+    said = ExecutionPolicy(
+        retry_policy=RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 0})
+    )
     ident, handle = await running(engine, policy=said)
     assert isinstance(await engine.fail(handle, "oom", FailureClass.INFRA_CRASH), RetryScheduled)
-    assert await engine.fail(await claim(engine), "oom", FailureClass.INFRA_CRASH) == TerminalFailed()
+    assert (
+        await engine.fail(await claim(engine), "oom", FailureClass.INFRA_CRASH) == TerminalFailed()
+    )
     assert [a.attempt_index for a in await attempts(engine, ident)] == [0, 1]
 
 
@@ -158,7 +174,9 @@ async def test_an_infra_crash_is_bounded_like_a_transient_failure(engine: Engine
 
 
 @pytest.mark.parametrize("end", ["fail for good", "cancel", "complete"])
-async def test_the_namespace_is_on_every_event_so_filtered_subscribers_see_failures(engine: Engine, end: str) -> None:
+async def test_the_namespace_is_on_every_event_so_filtered_subscribers_see_failures(
+    engine: Engine, end: str
+) -> None:
     ident, handle = await running(engine, namespace="tenant-a", tags={"cairn.instance_id": "blue"})
     await HOLDER_CALLS[end](engine, handle)
     for channel in ("ff_lease_event", "ff_completion_event"):
@@ -208,14 +226,18 @@ async def test_a_row_nobody_here_can_run_does_not_hide_those_behind_it(engine: E
     assert await engine.claim("default", (), worker()) is None
 
 
-async def test_a_row_reserved_for_another_worker_does_not_hide_those_behind_it(engine: Engine) -> None:
+async def test_a_row_reserved_for_another_worker_does_not_hide_those_behind_it(
+    engine: Engine,
+) -> None:
     await create(engine, priority=9)
     await engine.claim_for_worker("default", "w2", "w2-i1", (), 10_000)
     plain = await create(engine)
     assert fields(await claim(engine)).execution_id == plain
 
 
-async def test_an_idle_claim_asks_the_store_once(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_idle_claim_asks_the_store_once(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not once per partition. Whether the lane has anything under a limit is asked now and then only."""
     monkeypatch.setattr("flowfabric.engine.claims.limit_cache.GATES_FRESH_S", 3_600)
     for partition in (0, 7, 255):
@@ -246,7 +268,9 @@ async def test_work_in_any_partition_is_found(engine: Engine) -> None:
 async def test_racing_claims_never_share_an_execution(engine: Engine) -> None:
     for _ in range(20):
         await create(engine)
-    found = await asyncio.gather(*(engine.claim_many("default", (), worker(n), 3) for n in range(10)))
+    found = await asyncio.gather(
+        *(engine.claim_many("default", (), worker(n), 3) for n in range(10))
+    )
     taken = [w.execution_id for works in found for w in works]
     assert len(taken) == len(set(taken)) == 20
 
@@ -273,10 +297,14 @@ async def test_an_increment_is_not_applied_twice_when_its_call_is_repeated(engin
     assert (await attempt(engine, ident)).outcome == "retry"
 
 
-async def test_every_operator_and_holder_call_leaves_the_index_equal_to_its_rows(engine: Engine) -> None:
+async def test_every_operator_and_holder_call_leaves_the_index_equal_to_its_rows(
+    engine: Engine,
+) -> None:
     """What the ready index hands out is what the rows say."""
     idents = [await create(engine, priority=p) for p in (3, 1, 2)]
     await engine.change_priority(ChangePriorityArgs(execution_id=idents[1], new_priority=9))
     await engine.complete(await claim(engine))
-    loaded = await engine.store.load((Scan("ready", {"lane_id": "default", "namespace": "default", "gate": ""}),))
+    loaded = await engine.store.load(
+        (Scan("ready", {"lane_id": "default", "namespace": "default", "gate": ""}),)
+    )
     assert [r[1] for r in loaded.rows[0]] == [idents[0].uuid, idents[2].uuid]

@@ -38,7 +38,9 @@ from .helpers import (
 @two_stores
 @holder_call
 @pytest.mark.parametrize("epoch", [0, 2, 999], ids=["older", "newer", "far"])
-async def test_a_forged_epoch_alone_is_a_lease_conflict(engine: Engine, call: HolderCall, epoch: int) -> None:
+async def test_a_forged_epoch_alone_is_a_lease_conflict(
+    engine: Engine, call: HolderCall, epoch: int
+) -> None:
     ident, handle = await running(engine)
     before = await dump(engine)
     await refused(call(engine, forged(handle, lease_epoch=epoch)), ContentionKind.LEASE_CONFLICT)
@@ -49,7 +51,9 @@ async def test_a_forged_epoch_alone_is_a_lease_conflict(engine: Engine, call: Ho
 
 @two_stores
 @holder_call
-async def test_a_forged_lease_id_alone_is_a_lease_conflict(engine: Engine, call: HolderCall) -> None:
+async def test_a_forged_lease_id_alone_is_a_lease_conflict(
+    engine: Engine, call: HolderCall
+) -> None:
     ident, handle = await running(engine)
     before = await dump(engine)
     await refused(call(engine, forged(handle, lease_id=uuid4())), ContentionKind.LEASE_CONFLICT)
@@ -60,7 +64,9 @@ async def test_a_forged_lease_id_alone_is_a_lease_conflict(engine: Engine, call:
 
 @two_stores
 @holder_call
-async def test_a_zombie_of_the_same_worker_is_fenced_by_the_epoch_alone(engine: Engine, call: HolderCall) -> None:
+async def test_a_zombie_of_the_same_worker_is_fenced_by_the_epoch_alone(
+    engine: Engine, call: HolderCall
+) -> None:
     """Same execution, same attempt, same worker, a live lease: only epoch and lease id tell the two apart."""
     ident, zombie = await running(engine)
     await engine.revoke_lease(RevokeLeaseArgs(execution_id=ident))
@@ -74,7 +80,9 @@ async def test_a_zombie_of_the_same_worker_is_fenced_by_the_epoch_alone(engine: 
 
 @two_stores
 @holder_call
-async def test_a_worker_of_attempt_0_cannot_touch_attempt_1(engine: Engine, clock: ManualClock, call: HolderCall) -> None:
+async def test_a_worker_of_attempt_0_cannot_touch_attempt_1(
+    engine: Engine, clock: ManualClock, call: HolderCall
+) -> None:
     ident, first = await running(engine)
     scheduled = await engine.fail(first, "boom")
     assert isinstance(scheduled, RetryScheduled)
@@ -89,7 +97,9 @@ async def test_a_worker_of_attempt_0_cannot_touch_attempt_1(engine: Engine, cloc
 
 @two_stores
 @holder_call
-async def test_attempt_0_is_fenced_even_with_the_epoch_of_attempt_1(engine: Engine, clock: ManualClock, call: HolderCall) -> None:
+async def test_attempt_0_is_fenced_even_with_the_epoch_of_attempt_1(
+    engine: Engine, clock: ManualClock, call: HolderCall
+) -> None:
     """Only the attempt index is wrong."""
     ident, first = await running(engine)
     await engine.fail(first, "boom")
@@ -121,7 +131,9 @@ async def test_the_epoch_never_restarts(engine: Engine, clock: ManualClock) -> N
     assert seen == [1, 2, 4, 5, 7]
 
 
-async def test_a_zombie_heartbeat_does_not_extend_its_successors_lease(engine: Engine, clock: ManualClock) -> None:
+async def test_a_zombie_heartbeat_does_not_extend_its_successors_lease(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, zombie = await requeued(engine, clock)
     await claim(engine)
     expires = (await row(engine, ident)).lease_expires_at_ms
@@ -130,7 +142,9 @@ async def test_a_zombie_heartbeat_does_not_extend_its_successors_lease(engine: E
     assert (await row(engine, ident)).lease_expires_at_ms == expires
 
 
-async def test_a_late_complete_does_not_overwrite_the_newer_owners_result(engine: Engine, clock: ManualClock) -> None:
+async def test_a_late_complete_does_not_overwrite_the_newer_owners_result(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, zombie = await requeued(engine, clock)
     successor = await claim(engine)
     await engine.complete(successor, b"new")
@@ -143,7 +157,9 @@ async def test_a_late_complete_does_not_overwrite_the_newer_owners_result(engine
 
 @two_stores
 @holder_call
-async def test_a_call_after_the_lease_ran_out_is_lease_expired(engine: Engine, clock: ManualClock, call: HolderCall) -> None:
+async def test_a_call_after_the_lease_ran_out_is_lease_expired(
+    engine: Engine, clock: ManualClock, call: HolderCall
+) -> None:
     """Nobody took over and no loop has marked it yet: the boundary itself counts as expired."""
     ident, handle = await running(engine)
     clock.advance(TTL_MS)
@@ -153,7 +169,9 @@ async def test_a_call_after_the_lease_ran_out_is_lease_expired(engine: Engine, c
 
 @two_stores
 @holder_call
-async def test_a_call_on_a_marked_lease_is_lease_expired(engine: Engine, clock: ManualClock, call: HolderCall) -> None:
+async def test_a_call_on_a_marked_lease_is_lease_expired(
+    engine: Engine, clock: ManualClock, call: HolderCall
+) -> None:
     _, handle = await lost(engine, clock)
     before = await dump(engine)
     await refused(call(engine, handle), StateKind.LEASE_EXPIRED)
@@ -172,14 +190,18 @@ async def test_a_late_call_is_lease_expired_even_when_somebody_took_over(
     assert await dump(engine) == before
 
 
-async def test_one_millisecond_before_its_end_a_lease_still_counts(engine: Engine, clock: ManualClock) -> None:
+async def test_one_millisecond_before_its_end_a_lease_still_counts(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     clock.advance(TTL_MS - 1)
     await engine.complete(handle)
     assert await state(engine, ident) == "ENDED(success)"
 
 
-async def test_a_fence_that_meets_an_expired_lease_keeps_the_mark(engine: Engine, clock: ManualClock) -> None:
+async def test_a_fence_that_meets_an_expired_lease_keeps_the_mark(
+    engine: Engine, clock: ManualClock
+) -> None:
     ident, handle = await running(engine)
     clock.advance(TTL_MS)
     await refused(engine.complete(handle), StateKind.LEASE_EXPIRED)
@@ -187,7 +209,9 @@ async def test_a_fence_that_meets_an_expired_lease_keeps_the_mark(engine: Engine
     assert (await told(engine, ident))["LEASE"] == ["acquired", "expired"]
 
 
-async def test_progress_on_an_expired_lease_leaves_no_mark(engine: Engine, clock: ManualClock) -> None:
+async def test_progress_on_an_expired_lease_leaves_no_mark(
+    engine: Engine, clock: ManualClock
+) -> None:
     _, handle = await running(engine)
     clock.advance(TTL_MS)
     before = await dump(engine)

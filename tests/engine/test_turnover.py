@@ -35,28 +35,48 @@ async def test_one_ends_and_the_next_begins(engine: Engine, clock: ManualClock) 
     assert answers == [None]
     assert await engine.get_execution_result(first) == b"out"
     assert (await told(engine, first))["DONE"] == ["success"]
-    assert (work.execution_id, work.input_payload, work.attempt_index, work.lease_epoch) == (second, b"in", 0, 1)
+    assert (work.execution_id, work.input_payload, work.attempt_index, work.lease_epoch) == (
+        second,
+        b"in",
+        0,
+        1,
+    )
     assert (await attempt(engine, second)).worker_instance_id == worker(2).worker_instance_id
-    assert [await state(engine, each) for each in (first, second, third)] == ["ENDED(success)", "RUNNING", "READY"]
+    assert [await state(engine, each) for each in (first, second, third)] == [
+        "ENDED(success)",
+        "RUNNING",
+        "READY",
+    ]
     await engine.complete(work.handle)
 
 
 async def test_several_end_and_several_begin(engine: Engine) -> None:
     held = [await running(engine) for _ in range(5)]
     waiting = [await create(engine, priority=n) for n in range(4)]
-    answers, works = await engine.complete_and_claim([(handle, None) for _, handle in held], LANE, (), worker(2), 3)
+    answers, works = await engine.complete_and_claim(
+        [(handle, None) for _, handle in held], LANE, (), worker(2), 3
+    )
     assert answers == [None] * 5
     assert [work.execution_id for work in works] == [waiting[3], waiting[2], waiting[1]]
 
 
-async def test_each_end_is_answered_on_its_own_and_hinders_nobody(engine: Engine, clock: ManualClock) -> None:
-    (_, stale), (good, one), (done, two) = [await running(engine, worker(ttl_ms=t)) for t in (1, 10_000, 10_000)]
+async def test_each_end_is_answered_on_its_own_and_hinders_nobody(
+    engine: Engine, clock: ManualClock
+) -> None:
+    (_, stale), (good, one), (done, two) = [
+        await running(engine, worker(ttl_ms=t)) for t in (1, 10_000, 10_000)
+    ]
     await engine.complete(two, b"before")
     following = await create(engine)
     clock.advance(1)
     many: list[tuple[Handle, Any]] = [(one, b"r"), (stale, None), (two, b"again"), (one, "text")]
     answers, works = await engine.complete_and_claim(many, LANE, (), worker(2), 5)
-    assert [getattr(answer, "code", None) for answer in answers] == [None, "lease_expired", None, "invalid_input"]
+    assert [getattr(answer, "code", None) for answer in answers] == [
+        None,
+        "lease_expired",
+        None,
+        "invalid_input",
+    ]
     assert isinstance(answers[1], StateError)
     assert await engine.get_execution_result(good) == b"r"
     assert await engine.get_execution_result(done) == b"before"
@@ -65,7 +85,9 @@ async def test_each_end_is_answered_on_its_own_and_hinders_nobody(engine: Engine
 
 async def test_where_nothing_waits_there_is_nothing_to_take(engine: Engine) -> None:
     ident, handle = await running(engine)
-    assert await engine.complete_and_claim([(handle, None)], LANE, (), worker(max_wait_ms=60_000), 1) == ([None], [])
+    assert await engine.complete_and_claim(
+        [(handle, None)], LANE, (), worker(max_wait_ms=60_000), 1
+    ) == ([None], [])
     assert await state(engine, ident) == "ENDED(success)"
 
 
@@ -84,7 +106,9 @@ async def test_only_what_the_capabilities_cover(engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("n", [0, 10_000])
-async def test_what_cannot_be_asked_for_is_refused_before_anything_ends(engine: Engine, n: int) -> None:
+async def test_what_cannot_be_asked_for_is_refused_before_anything_ends(
+    engine: Engine, n: int
+) -> None:
     ident, handle = await running(engine)
     await invalid(engine.complete_and_claim([(handle, None)], LANE, (), worker(), n), "n")
     await invalid(engine.complete_and_claim([(handle, None)], "", (), worker(), 1), "lane")
@@ -107,7 +131,10 @@ async def test_sixteen_at_once_take_each_a_different_one(engine: Engine) -> None
     held = [await running(engine, worker(n)) for n in range(16)]
     waiting = {await create(engine) for _ in range(20)}
     turns = await asyncio.gather(
-        *(engine.complete_and_claim([(handle, b"%d" % n)], LANE, (), worker(n), 1) for n, (_, handle) in enumerate(held))
+        *(
+            engine.complete_and_claim([(handle, b"%d" % n)], LANE, (), worker(n), 1)
+            for n, (_, handle) in enumerate(held)
+        )
     )
     assert [answers for answers, _ in turns] == [[None]] * 16
     taken = [works[0] for _, works in turns]
@@ -115,10 +142,14 @@ async def test_sixteen_at_once_take_each_a_different_one(engine: Engine) -> None
     for n, (ident, _) in enumerate(held):
         assert await engine.get_execution_result(ident) == b"%d" % n
     for n, work in enumerate(taken):
-        assert (await row(engine, work.execution_id)).current_worker_instance_id == worker(n).worker_instance_id
+        assert (await row(engine, work.execution_id)).current_worker_instance_id == worker(
+            n
+        ).worker_instance_id
 
 
-async def test_where_the_store_cannot_do_both_the_end_is_told_by_itself(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_the_store_cannot_do_both_the_end_is_told_by_itself(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ident, handle = await running(engine)
     await create(engine)
 
@@ -126,11 +157,16 @@ async def test_where_the_store_cannot_do_both_the_end_is_told_by_itself(engine: 
         raise TransportError("store", "gone", backend_kind="connection")
 
     monkeypatch.setattr(engine.store, "commit_and_sweep", broken)
-    assert await engine.complete_and_claim([(handle, b"out")], LANE, (), worker(), 1) == ([None], [])
+    assert await engine.complete_and_claim([(handle, b"out")], LANE, (), worker(), 1) == (
+        [None],
+        [],
+    )
     assert await engine.get_execution_result(ident) == b"out"
 
 
-async def test_where_nothing_can_be_claimed_what_ended_has_ended(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_nothing_can_be_claimed_what_ended_has_ended(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     quota = uuid4()
     await engine.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=5))
     await engine.attach_limit("quota", quota, "lane", LANE)
@@ -141,11 +177,16 @@ async def test_where_nothing_can_be_claimed_what_ended_has_ended(engine: Engine,
         raise TransportError("store", "gone")
 
     monkeypatch.setattr(engine, "_ask", broken)
-    assert await engine.complete_and_claim([(work.handle, b"out")], LANE, (), worker(), 1) == ([None], [])
+    assert await engine.complete_and_claim([(work.handle, b"out")], LANE, (), worker(), 1) == (
+        [None],
+        [],
+    )
     assert await engine.get_execution_result(work.execution_id) == b"out"
 
 
-async def test_what_was_taken_is_given_back_when_the_rest_fails(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_was_taken_is_given_back_when_the_rest_fails(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     _, handle = await running(engine)
     following = await create(engine)
 
@@ -176,11 +217,16 @@ async def test_a_look_around_that_fails_costs_neither_an_answer_nor_what_was_tak
         patch.setattr(engine.store, "load", away)
         answers, works = await engine.complete_and_claim([(handle, b"out")], LANE, (), worker(), 1)
     assert (answers, [work.execution_id for work in works], len(looked)) == ([None], [following], 1)
-    assert [await state(engine, each) for each in (ident, following)] == ["ENDED(success)", "RUNNING"]
+    assert [await state(engine, each) for each in (ident, following)] == [
+        "ENDED(success)",
+        "RUNNING",
+    ]
 
 
 async def test_as_the_documentation_has_it(engine: Engine) -> None:
-    (shown,) = re.findall(r"```python\n(.*?)```", (DOCS / "leases.md").read_text(encoding="utf-8"), re.DOTALL)
+    (shown,) = re.findall(
+        r"```python\n(.*?)```", (DOCS / "leases.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     for _ in range(2):
         await create(engine, lane_id="greetings")
     policy = worker()

@@ -25,11 +25,16 @@ HEX = "2a" * 32
 
 
 async def waitpoints(engine: Engine) -> dict[str, Waitpoint]:
-    rows = [Waitpoint(*row) for row in (await engine.store.dump(("ff_waitpoint_pending",)))["ff_waitpoint_pending"]]
+    rows = [
+        Waitpoint(*row)
+        for row in (await engine.store.dump(("ff_waitpoint_pending",)))["ff_waitpoint_pending"]
+    ]
     return {row.waitpoint_key: row for row in rows}
 
 
-async def test_a_completing_signal_counts_on_its_waitpoint_and_closes_the_others(engine: Engine) -> None:
+async def test_a_completing_signal_counts_on_its_waitpoint_and_closes_the_others(
+    engine: Engine,
+) -> None:
     await engine.seed_waitpoint_hmac_secret("k1", HEX)
     ident, handle = await running(engine)
     await engine.create_waitpoint(handle, "left")
@@ -50,8 +55,15 @@ async def test_a_completing_signal_counts_on_its_waitpoint_and_closes_the_others
         )
     )
     rows = await waitpoints(engine)
-    said = {key: (row.state, row.signal_count, row.matched_signal_count, row.version) for key, row in rows.items()}
-    assert said == {"a": ("closed", 1, 1, 1), "b": ("closed", 0, 0, 1), "left": ("pending", 0, 0, 0)}
+    said = {
+        key: (row.state, row.signal_count, row.matched_signal_count, row.version)
+        for key, row in rows.items()
+    }
+    assert said == {
+        "a": ("closed", 1, 1, 1),
+        "b": ("closed", 0, 0, 1),
+        "left": ("pending", 0, 0, 0),
+    }
 
 
 async def test_an_operators_resume_leaves_pending_waitpoints(engine: Engine) -> None:
@@ -59,9 +71,15 @@ async def test_an_operators_resume_leaves_pending_waitpoints(engine: Engine) -> 
     ident, handle = await running(engine)
     await engine.create_waitpoint(handle, "left")
     bound = (FreshWaitpoint(uuid4(), "a"),)
-    await engine.suspend(handle, SuspendArgs(suspension_id=uuid4(), waitpoints=bound, resume_condition=OperatorOnly()))
+    await engine.suspend(
+        handle,
+        SuspendArgs(suspension_id=uuid4(), waitpoints=bound, resume_condition=OperatorOnly()),
+    )
     await engine.resume_execution(ident)
-    assert {key: row.state for key, row in (await waitpoints(engine)).items()} == {"a": "closed", "left": "pending"}
+    assert {key: row.state for key, row in (await waitpoints(engine)).items()} == {
+        "a": "closed",
+        "left": "pending",
+    }
 
 
 async def test_one_id_for_two_waitpoints_is_refused_and_nothing_is_written(engine: Engine) -> None:

@@ -37,11 +37,15 @@ class Firings:
         said = dict(zip(plans[0].form.args, plans[0].values, strict=True))
         moves = len(plans) > 1 and plans[1].form.name != "give_input"
         if key in self.fired:
-            assert plans[0].form.name == "resolve_edges" and not moves, f"group of {key[2]} fired twice"
+            assert plans[0].form.name == "resolve_edges" and not moves, (
+                f"group of {key[2]} fired twice"
+            )
         elif said["group_state"] != "pending":
             self.fired.add(key)
         else:
-            assert plans[0].form.name == "resolve_edges" and not moves, f"group of {key[2]} did not fire, yet it acted"
+            assert plans[0].form.name == "resolve_edges" and not moves, (
+                f"group of {key[2]} did not fire, yet it acted"
+            )
 
     def forget(self, wanted: Callable[[GroupKey], bool]) -> None:
         self.fired = {key for key in self.fired if not wanted(key)}

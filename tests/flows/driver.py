@@ -38,14 +38,18 @@ CRASHES: tuple[tuple[type[Cascade], str], ...] = ((Dead, "unheard"), (Halfway, "
 class Run:
     """`how` says what becomes of an end: heard, unheard or heard halfway, after the kind of cascade that is in place."""
 
-    def __init__(self, engine: Engine, clock: ManualClock, shape: Shape, *, together: bool = False) -> None:
+    def __init__(
+        self, engine: Engine, clock: ManualClock, shape: Shape, *, together: bool = False
+    ) -> None:
         self.graph: Graph = grow(shape)
         self.rng = Random(f"{shape.seed}/run")
         self.clock, self.together = clock, together
         self.firings = Firings()
         self.engine, self.how = self.firings.watch(engine), "heard"
         self.at = {ident: node for node, ident in enumerate(self.graph.nodes)}
-        self.oracle = Oracle(range(shape.size), self.graph.edges, self.graph.policies, self.graph.content)
+        self.oracle = Oracle(
+            range(shape.size), self.graph.edges, self.graph.policies, self.graph.content
+        )
         self.held: dict[int, Work] = {}
         self.tried: set[int] = set()
         self.leased: dict[int, int] = {}
@@ -57,7 +61,11 @@ class Run:
     async def to_the_end(self) -> None:
         assert isinstance(await self.engine.submit_flow(self.graph.args()), FlowSubmitted)
         for _ in range(MAX_ROUNDS):
-            if len(self.oracle.ended) == len(self.graph.nodes) and not self.oracle.unheard and not self.oracle.owed:
+            if (
+                len(self.oracle.ended) == len(self.graph.nodes)
+                and not self.oracle.unheard
+                and not self.oracle.owed
+            ):
                 break
             await self._something()
         await self._tick()
@@ -66,11 +74,21 @@ class Run:
     async def compare(self) -> None:
         world = await self.sound()
         assert [str(violation) for violation in drained(world)] == []
-        found = [world.executions[ident.partition_index, ident.uuid].public_state for ident in self.graph.nodes]
+        found = [
+            world.executions[ident.partition_index, ident.uuid].public_state
+            for ident in self.graph.nodes
+        ]
         wanted = [self._shown(node) for node in range(len(self.graph.nodes))]
         if self.together:  # whether a node is skipped or cancelled first is then up to chance
-            found, wanted = [["skipped", s][s != "cancelled"] for s in found], [["skipped", s][s != "cancelled"] for s in wanted]
-        wrong = {node: pair for node, pair in enumerate(zip(wanted, found, strict=True)) if pair[0] != pair[1]}
+            found, wanted = (
+                [["skipped", s][s != "cancelled"] for s in found],
+                [["skipped", s][s != "cancelled"] for s in wanted],
+            )
+        wrong = {
+            node: pair
+            for node, pair in enumerate(zip(wanted, found, strict=True))
+            if pair[0] != pair[1]
+        }
         assert not wrong, f"foretold and found: {wrong}"
 
     def _shown(self, node: int) -> str:
@@ -102,7 +120,9 @@ class Run:
     # ---- workers
 
     async def _claim(self) -> int:
-        works = await self.engine.claim_many(LANE, (), ClaimPolicy("w", "w-1", TTL_MS), self.rng.randint(1, 8))
+        works = await self.engine.claim_many(
+            LANE, (), ClaimPolicy("w", "w-1", TTL_MS), self.rng.randint(1, 8)
+        )
         for work in works:
             node = self.at[work.execution_id]
             assert self.oracle.may_run(node), f"{node} was claimed before its group was satisfied"
@@ -111,16 +131,28 @@ class Run:
         return len(works)
 
     async def _finish(self) -> None:
-        some = self.rng.sample(sorted(self.held), min(len(self.held), self.rng.choice((1, 1, 2, 5))))
+        some = self.rng.sample(
+            sorted(self.held), min(len(self.held), self.rng.choice((1, 1, 2, 5)))
+        )
         if self.together:
             ends = await asyncio.gather(*(self._work(node, self.held.pop(node)) for node in some))
             self._over({node: outcome for node, outcome in zip(some, ends, strict=True) if outcome})
             return
-        good = [node for node in some if self.graph.fates[node] in ("good", "lost") and self._patient(node)]
+        good = [
+            node
+            for node in some
+            if self.graph.fates[node] in ("good", "lost") and self._patient(node)
+        ]
         if len(good) > 1:
             works = [self.held.pop(node) for node in good]
             answers = await self.engine.complete_many([(work.handle, b"x") for work in works])
-            self._over({node: "success" for node, answer in zip(good, answers, strict=True) if answer is None})
+            self._over(
+                {
+                    node: "success"
+                    for node, answer in zip(good, answers, strict=True)
+                    if answer is None
+                }
+            )
             return
         node = some[0]
         outcome = await self._work(node, self.held.pop(node))
@@ -146,7 +178,9 @@ class Run:
             return None
         if fate == "cancelled":
             return await self._cancel(node)
-        return "success" if await self._ask(self.engine.complete(work.handle, b"x")) is None else None
+        return (
+            "success" if await self._ask(self.engine.complete(work.handle, b"x")) is None else None
+        )
 
     async def _ask(self, call: Awaitable[Any]) -> Any:
         try:
@@ -183,8 +217,14 @@ class Run:
         await self._recover()
         self.clock.advance(self.rng.randint(1_100, 3_000))
         if self.clock() >= self.began + DEADLINE_MS:
-            for node in [n for n, fate in enumerate(self.graph.fates) if fate == "overdue" and n not in self.oracle.ended]:
-                answer = await self.engine.expire_execution(self.graph.nodes[node], "execution_deadline")
+            for node in [
+                n
+                for n, fate in enumerate(self.graph.fates)
+                if fate == "overdue" and n not in self.oracle.ended
+            ]:
+                answer = await self.engine.expire_execution(
+                    self.graph.nodes[node], "execution_deadline"
+                )
                 self._over({node: "expired"} if isinstance(answer, Expired) else {})
         for node in [node for node, until in self.leased.items() if until <= self.clock()]:
             if self.leased.pop(node, None) is not None:

@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.model.execution import CreateExecutionArgs
-from flowfabric.model.flow import ENDED, SUCCESS_ONLY, EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
+from flowfabric.model.flow import (
+    ENDED,
+    SUCCESS_ONLY,
+    EdgePolicy,
+    GraphEdge,
+    OnSatisfied,
+    SubmitFlowArgs,
+)
 
 LANE = "work"
 DEADLINE_MS = 9_000
@@ -73,7 +80,9 @@ class Graph:
 
     def args(self) -> SubmitFlowArgs:
         nodes = [
-            CreateExecutionArgs(execution_id=ident, lane_id=LANE, policy=POLICIES.get(self.fates[at]))
+            CreateExecutionArgs(
+                execution_id=ident, lane_id=LANE, policy=POLICIES.get(self.fates[at])
+            )
             for at, ident in enumerate(self.nodes)
         ]
         edges = [
@@ -86,7 +95,9 @@ class Graph:
             )
             for at, (up, down) in enumerate(self.edges)
         ]
-        policies = {self.nodes[node]: _policy(k, cancels) for node, (k, cancels) in self.policies.items()}
+        policies = {
+            self.nodes[node]: _policy(k, cancels) for node, (k, cancels) in self.policies.items()
+        }
         return SubmitFlowArgs(flow_id=self.flow, nodes=nodes, edges=edges, policies=policies)
 
 
@@ -99,7 +110,13 @@ def grow(shape: Shape) -> Graph:
     rng = shape.rng
     flow = UUID(int=rng.getrandbits(128), version=4)
     partition = partition_of(flow, FLOW_PARTITIONS)
-    made = Graph(flow, [ExecutionId.of(partition, UUID(int=rng.getrandbits(128), version=4)) for _ in range(shape.size)])
+    made = Graph(
+        flow,
+        [
+            ExecutionId.of(partition, UUID(int=rng.getrandbits(128), version=4))
+            for _ in range(shape.size)
+        ],
+    )
     for node in range(1, shape.size):
         reach = range(max(0, node - shape.span), node)
         width = node if node == shape.size - 1 and rng.random() < 0.3 else shape.width
@@ -109,7 +126,9 @@ def grow(shape: Shape) -> Graph:
         made.edges += [(up, node) for up in ups]
         if ups and rng.random() < 0.5:
             made.policies[node] = (rng.randint(1, len(ups)), rng.random() < 0.6)
-    weights = [weight * (1 if fate == "good" else 2 * (1 - shape.luck)) for fate, weight in FATES.items()]
+    weights = [
+        weight * (1 if fate == "good" else 2 * (1 - shape.luck)) for fate, weight in FATES.items()
+    ]
     made.fates = rng.choices(list(FATES), weights, k=shape.size)
     made.content = {at for at in range(len(made.edges)) if rng.random() < 0.1}
     return made

@@ -64,7 +64,9 @@ class Oracle:
 
     def end(self, ends: dict[int, str], how: str = "heard") -> None:
         for node, outcome in ends.items():
-            assert self.ended.setdefault(node, outcome) == outcome, f"{node} ended {outcome} and {self.ended[node]}"
+            assert self.ended.setdefault(node, outcome) == outcome, (
+                f"{node} ended {outcome} and {self.ended[node]}"
+            )
         if how == "unheard":
             self.unheard += ends
         else:
@@ -80,7 +82,9 @@ class Oracle:
     def _spread(self, level: list[int], *, halfway: bool = False) -> None:
         for _ in range(DEEPEST + 1):
             fired = self._count(level)
-            skipped = [n for n in fired if self.groups[n].state == "impossible" and n not in self.ended]
+            skipped = [
+                n for n in fired if self.groups[n].state == "impossible" and n not in self.ended
+            ]
             self.ended.update(dict.fromkeys(skipped, "skipped"))
             cancelling = [n for n in fired if self.groups[n].cancels]
             if halfway and cancelling:
@@ -99,7 +103,11 @@ class Oracle:
                 continue
             self.counted.add(node)
             good = self.ended[node] == "success"
-            fired += [down for down, content in self.after[node] if self.groups[down].count(good or content)]
+            fired += [
+                down
+                for down, content in self.after[node]
+                if self.groups[down].count(good or content)
+            ]
         return fired
 
     def _cancel_losers(self, node: int) -> list[int]:

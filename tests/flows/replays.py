@@ -57,7 +57,10 @@ class Replays(Run):
             while await self._claim():
                 while self.held:
                     await self._finish()
-            if {member.public_state for member in await self._members()} <= {*ENDED, "waiting_children"}:
+            if {member.public_state for member in await self._members()} <= {
+                *ENDED,
+                "waiting_children",
+            }:
                 break
         for _ in range(2):
             await self._tick()
@@ -68,11 +71,20 @@ class Replays(Run):
     async def _claim(self) -> int:
         before = dict(self.held)
         count = await super()._claim()
-        new = [node for node, work in self.held.items() if before.get(node) is not work and node not in self.free]
-        keys = [(self.graph.nodes[n].partition_index, self.graph.flow, self.graph.nodes[n].uuid) for n in new]
+        new = [
+            node
+            for node, work in self.held.items()
+            if before.get(node) is not work and node not in self.free
+        ]
+        keys = [
+            (self.graph.nodes[n].partition_index, self.graph.flow, self.graph.nodes[n].uuid)
+            for n in new
+        ]
         rows = (await self.engine.store.load((GetAll("ff_edge_group", keys),))).rows[0]
         for group in (EdgeGroup(*row) for row in rows):
-            assert group.group_state == "satisfied", f"{group.downstream_eid} was claimed while its group was {group.group_state}"
+            assert group.group_state == "satisfied", (
+                f"{group.downstream_eid} was claimed while its group was {group.group_state}"
+            )
         return count
 
     async def _replay(self) -> None:

@@ -40,15 +40,30 @@ class Graph:
 
     async def member(self) -> ExecutionId:
         self.made += 1
-        ident = ExecutionId.of(partition_of(self.flow, FLOW_PARTITIONS), UUID(int=self.flow.int ^ self.made))
-        await self.engine.create_execution(CreateExecutionArgs(execution_id=ident, lane_id=str(self.made)))
-        await self.engine.add_execution_to_flow(AddExecutionToFlowArgs(flow_id=self.flow, execution_id=ident))
+        ident = ExecutionId.of(
+            partition_of(self.flow, FLOW_PARTITIONS), UUID(int=self.flow.int ^ self.made)
+        )
+        await self.engine.create_execution(
+            CreateExecutionArgs(execution_id=ident, lane_id=str(self.made))
+        )
+        await self.engine.add_execution_to_flow(
+            AddExecutionToFlowArgs(flow_id=self.flow, execution_id=ident)
+        )
         self.revision += 1
         return ident
 
-    async def stage(self, up: ExecutionId, down: ExecutionId, edge: UUID | None = None) -> ApplyDependencyArgs:
-        said = {"flow_id": self.flow, "edge_id": edge or uuid4(), "upstream_execution_id": up, "downstream_execution_id": down}
-        await self.engine.stage_dependency_edge(StageDependencyEdgeArgs(**said, expected_graph_revision=self.revision))
+    async def stage(
+        self, up: ExecutionId, down: ExecutionId, edge: UUID | None = None
+    ) -> ApplyDependencyArgs:
+        said = {
+            "flow_id": self.flow,
+            "edge_id": edge or uuid4(),
+            "upstream_execution_id": up,
+            "downstream_execution_id": down,
+        }
+        await self.engine.stage_dependency_edge(
+            StageDependencyEdgeArgs(**said, expected_graph_revision=self.revision)
+        )
         self.revision += 1
         return ApplyDependencyArgs(**said)
 
@@ -71,7 +86,9 @@ async def quiet(engine: Engine, clock: ManualClock) -> None:
         await loops.run_once()
 
 
-async def test_quorum_whose_edges_are_not_all_applied_yet_is_left_alone(engine: Engine, clock: ManualClock) -> None:
+async def test_quorum_whose_edges_are_not_all_applied_yet_is_left_alone(
+    engine: Engine, clock: ManualClock
+) -> None:
     """With fewer edges than the quorum asks for it cannot be met yet, but nothing has ended that could decide it."""
     graph = await Graph(engine).start()
     first, second, child = [await graph.member() for _ in range(3)]
@@ -115,7 +132,9 @@ async def quorum_of_three(engine: Engine) -> tuple[Graph, list[ExecutionId], lis
     return graph, members, [await graph.claim(number) for number in (1, 2, 3)]
 
 
-async def test_more_losers_than_go_in_one_pass(engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_more_losers_than_go_in_one_pass(
+    engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(cascade, "MAX_SIBLINGS", 2)
     graph = await Graph(engine).start()
     ups = [await graph.member() for _ in range(6)]
@@ -128,7 +147,9 @@ async def test_more_losers_than_go_in_one_pass(engine: Engine, clock: ManualCloc
     assert [await graph.state(up) for up in ups] == ["completed", *["cancelled"] * 5]
 
 
-async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(engine: Engine, clock: ManualClock) -> None:
+async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(
+    engine: Engine, clock: ManualClock
+) -> None:
     """It saw that there was nobody to cancel; then the group fires in a process that dies at once."""
     graph, members, handles = await quorum_of_three(engine)
     await engine.cancel_flow(graph.flow, CancelFlowPolicy.CANCEL_PENDING)
@@ -149,7 +170,9 @@ async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(engin
     assert await graph.state(members[2]) == "cancelled"
 
 
-async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(engine: Engine, clock: ManualClock) -> None:
+async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(
+    engine: Engine, clock: ManualClock
+) -> None:
     """Between the cancel of the losers and the note that it is done, everything is started again, and the group fires anew."""
     graph, members, handles = await quorum_of_three(engine)
     other = Engine(engine.store, seed=2)
@@ -172,12 +195,19 @@ async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(en
     for handle in handles[:2]:
         await engine.fail(handle, "no", FailureClass.PERMANENT)
     await quiet(engine, clock)
-    assert [await graph.state(member) for member in members] == ["completed", "completed", "cancelled", "waiting"]
+    assert [await graph.state(member) for member in members] == [
+        "completed",
+        "completed",
+        "cancelled",
+        "waiting",
+    ]
 
 
 @pytest.mark.parametrize("first", ["child", "upstream"])
 @pytest.mark.meets("flow", "replay")
-async def test_failure_in_the_very_moment_of_a_replay_counts(engine: Engine, clock: ManualClock, first: str) -> None:
+async def test_failure_in_the_very_moment_of_a_replay_counts(
+    engine: Engine, clock: ManualClock, first: str
+) -> None:
     """The old failure does not count again, a new one does, even when the clock shows the same time for all of it."""
     graph = await Graph(engine).start()
     up, child = await graph.member(), await graph.member()

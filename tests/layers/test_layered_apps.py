@@ -66,7 +66,9 @@ async def test_the_engine_of_the_thread_that_renews_has_them_too(tmp_path: Path)
 
 async def test_around_a_server(memory: Engine) -> None:
     sink, served = Written(), Served(memory)
-    app = App("memory://", engine=cast(Engine, served), layers=[CircuitBreakerLayer(), MetricsLayer(sink)])
+    app = App(
+        "memory://", engine=cast(Engine, served), layers=[CircuitBreakerLayer(), MetricsLayer(sink)]
+    )
 
     @app.task
     async def double(n: int) -> int:
@@ -79,10 +81,14 @@ async def test_around_a_server(memory: Engine) -> None:
             assert await run.result(timeout="10s") == 8
     finally:
         await served.end()
-    assert {"create_execution", "claim_many", "complete_many"} <= {method for method, _, _ in sink.calls}
+    assert {"create_execution", "claim_many", "complete_many"} <= {
+        method for method, _, _ in sink.calls
+    }
 
 
-async def test_a_server_that_is_away_is_left_alone(hands: Hands, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_away_is_left_alone(
+    hands: Hands, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transport, "TRIES", 1)
     sink = Written()
     away = cast(Engine, RemoteEngine("http://127.0.0.1:1"))
@@ -108,7 +114,9 @@ def stuck(method: str) -> RateLimitLayer:
     return limit
 
 
-@pytest.mark.parametrize(("method", "state"), [("complete_many", "active"), ("record_step", "delayed")])
+@pytest.mark.parametrize(
+    ("method", "state"), [("complete_many", "active"), ("record_step", "delayed")]
+)
 async def test_a_limit_that_lasts_is_no_fault_of_the_run(
     memory: Engine, monkeypatch: pytest.MonkeyPatch, method: str, state: str
 ) -> None:
@@ -170,7 +178,9 @@ def test_layers_are_checked_when_the_app_is_made() -> None:
 # ---- the log of runs
 
 
-async def test_runs_are_logged_from_beginning_to_end(memory: Engine, caplog: pytest.LogCaptureFixture) -> None:
+async def test_runs_are_logged_from_beginning_to_end(
+    memory: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     app = App("memory://", engine=memory, middleware=[log_middleware])
 
     @app.task(name="well")
@@ -197,7 +207,9 @@ async def test_runs_are_logged_from_beginning_to_end(memory: Engine, caplog: pyt
         for task in (well, ill, given_up, again, waiting):
             run = await task.submit()
             await worked_off(app)
-            records = [vars(record) for record in caplog.records if record.name == "flowfabric.runs"][-2:]
+            records = [
+                vars(record) for record in caplog.records if record.name == "flowfabric.runs"
+            ][-2:]
             assert [(each["event"], each["task"], each["execution_id"]) for each in records] == [
                 ("task.start", task.name, str(run.id)),
                 ("task.end", task.name, str(run.id)),
@@ -210,11 +222,18 @@ async def test_runs_are_logged_from_beginning_to_end(memory: Engine, caplog: pyt
         ("again", "failed", "Retry"),
         ("waiting", "waits", None),
     ]
-    assert all(each["elapsed_ms"] >= 0 and each["lane"] == "default" and each["attempt"] == 0 for each in ends)
-    assert "secret" not in "".join(record.getMessage() for record in caplog.records if record.name == "flowfabric.runs")
+    assert all(
+        each["elapsed_ms"] >= 0 and each["lane"] == "default" and each["attempt"] == 0
+        for each in ends
+    )
+    assert "secret" not in "".join(
+        record.getMessage() for record in caplog.records if record.name == "flowfabric.runs"
+    )
 
 
-async def test_a_run_that_is_stopped_says_so(memory: Engine, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_run_that_is_stopped_says_so(
+    memory: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     app, begun = App("memory://", engine=memory, middleware=[log_middleware]), asyncio.Event()
 
     @app.task
@@ -229,4 +248,6 @@ async def test_a_run_that_is_stopped_says_so(memory: Engine, caplog: pytest.LogC
                 await long.submit()
                 await begun.wait()
                 await worker.stop(grace=0)
-    assert [vars(record)["end"] for record in caplog.records if vars(record).get("event") == "task.end"] == ["stopped"]
+    assert [
+        vars(record)["end"] for record in caplog.records if vars(record).get("event") == "task.end"
+    ] == ["stopped"]

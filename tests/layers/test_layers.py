@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from flowfabric import CircuitBreakerLayer, Engine, MetricsLayer, RateLimitLayer, TracingLayer, with_layers
+from flowfabric import (
+    CircuitBreakerLayer,
+    Engine,
+    MetricsLayer,
+    RateLimitLayer,
+    TracingLayer,
+    with_layers,
+)
 from flowfabric.errors import (
     ConfigError,
     Conflict,
@@ -36,7 +43,12 @@ from .helpers import AWAY, Hands, Moody, Noted, Written, pinged
 async def test_the_last_is_outermost_and_every_one_is_told(moody: Moody) -> None:
     said: list[str] = []
     assert await pinged(moody.under(Noted("inner", said), Noted("outer", said))) == "ok"
-    assert said == ["outer before ping", "inner before ping", "inner after ping 2.0 NoneType", "outer after ping 2.0 NoneType"]
+    assert said == [
+        "outer before ping",
+        "inner before ping",
+        "inner after ping 2.0 NoneType",
+        "outer after ping 2.0 NoneType",
+    ]
 
 
 async def test_one_that_is_refused_is_not_made_and_told_all_the_same(moody: Moody) -> None:
@@ -52,7 +64,9 @@ async def test_one_that_is_refused_is_not_made_and_told_all_the_same(moody: Mood
     assert moody.asked == 0
 
 
-async def test_an_answer_is_not_lost_by_telling_of_it(memory: Engine, caplog: pytest.LogCaptureFixture) -> None:
+async def test_an_answer_is_not_lost_by_telling_of_it(
+    memory: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     class Broken(Layer):
         def after(self, method: str, elapsed: float, error: BaseException | None) -> None:
             raise RuntimeError("the sink is full")
@@ -69,7 +83,15 @@ async def test_a_call_that_is_cancelled_is_told(moody: Moody) -> None:
     assert said == ["one before ping", "one after ping 2.0 CancelledError"]
 
 
-STRAIGHT = ("backend_label", "durability", "capabilities", "subscribe_completion", "work_bell", "prepare", "follow_stream")
+STRAIGHT = (
+    "backend_label",
+    "durability",
+    "capabilities",
+    "subscribe_completion",
+    "work_bell",
+    "prepare",
+    "follow_stream",
+)
 
 
 @pytest.mark.parametrize("name", [*STRAIGHT, "close", "onlooker"])
@@ -91,23 +113,35 @@ async def test_it_opens_and_closes_whatever_the_layers_say(memory: Engine) -> No
 
 
 @pytest.mark.parametrize(
-    ("level", "number"), [("trace", logging.DEBUG), ("debug", logging.DEBUG), ("info", logging.INFO), ("warn", logging.WARNING)]
+    ("level", "number"),
+    [
+        ("trace", logging.DEBUG),
+        ("debug", logging.DEBUG),
+        ("info", logging.INFO),
+        ("warn", logging.WARNING),
+    ],
 )
-async def test_a_record_for_each_call(moody: Moody, caplog: pytest.LogCaptureFixture, level: str, number: int) -> None:
+async def test_a_record_for_each_call(
+    moody: Moody, caplog: pytest.LogCaptureFixture, level: str, number: int
+) -> None:
     moody.errors = [AWAY]
     engine = moody.under(TracingLayer(level))
     with caplog.at_level(logging.DEBUG, "flowfabric.middleware"):
         await pinged(engine)
         await pinged(engine)
     fields = ("span", "event", "method", "elapsed_us", "ok")
-    assert [(record.levelno, *(vars(record)[name] for name in fields)) for record in caplog.records] == [
+    assert [
+        (record.levelno, *(vars(record)[name] for name in fields)) for record in caplog.records
+    ] == [
         (number, "ff_sdk.backend", "engine_backend.call", "ping", 2_000_000, False),
         (number, "ff_sdk.backend", "engine_backend.call", "ping", 2_000_000, True),
     ]
     assert caplog.messages[0] == "engine_backend.call method=ping elapsed_us=2000000 ok=false"
 
 
-async def test_below_the_level_nothing_is_said(moody: Moody, caplog: pytest.LogCaptureFixture) -> None:
+async def test_below_the_level_nothing_is_said(
+    moody: Moody, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.INFO, "flowfabric.middleware"):
         await pinged(moody.under(TracingLayer("debug")))
     assert not caplog.records
@@ -132,14 +166,18 @@ CATEGORIES: list[tuple[BaseException, str]] = [
 
 
 @pytest.mark.parametrize(("error", "category"), CATEGORIES, ids=lambda value: type(value).__name__)
-async def test_errors_are_recorded_by_category(moody: Moody, error: BaseException, category: str) -> None:
+async def test_errors_are_recorded_by_category(
+    moody: Moody, error: BaseException, category: str
+) -> None:
     sink = Written()
     moody.errors = [error]
     await pinged(moody.under(MetricsLayer(sink)))
     assert sink.calls == [("ping", 2.0, Err(category))]
 
 
-async def test_answers_are_recorded_and_refusals_of_other_layers(moody: Moody, hands: Hands) -> None:
+async def test_answers_are_recorded_and_refusals_of_other_layers(
+    moody: Moody, hands: Hands
+) -> None:
     sink = Written()
     engine = moody.under(RateLimitLayer(0.1, clock=lambda: 0.0), MetricsLayer(sink))
     await pinged(engine)
@@ -177,12 +215,20 @@ NO_PING, NO_READS, NO_OTHERS = (
 P = "ping"
 LIMITS: list[tuple[dict[str, Any], list[tuple[float, str]], list[str]]] = [
     ({"per_second": 2}, [(0, P), (0, P), (0, P)], ["ok", "ok", NO_PING]),
-    ({"per_second": 2}, [(0, P), (0, P), (0.25, P), (0.25, P), (0, P)], ["ok", "ok", NO_PING, "ok", NO_PING]),
+    (
+        {"per_second": 2},
+        [(0, P), (0, P), (0.25, P), (0.25, P), (0, P)],
+        ["ok", "ok", NO_PING, "ok", NO_PING],
+    ),
     ({"per_second": 2}, [(3600, P), (0, P), (0, P)], ["ok", "ok", NO_PING]),
     ({"per_second": 0}, [(0, P), (0.5, P), (0.5, P)], ["ok", NO_PING, "ok"]),
     ({"per_second": -3}, [(0, P), (0, P)], ["ok", NO_PING]),
     ({"per_second": 1}, [(0, P), (-5, P), (5, P), (1, P)], ["ok", NO_PING, NO_PING, "ok"]),
-    ({"classifier": by_kind, "buckets": {"reads": 1}}, [(0, P), (0, P), (0, "drain_lane")], ["ok", NO_READS, "ok"]),
+    (
+        {"classifier": by_kind, "buckets": {"reads": 1}},
+        [(0, P), (0, P), (0, "drain_lane")],
+        ["ok", NO_READS, "ok"],
+    ),
     (
         {"classifier": by_kind, "buckets": {"reads": 1}, "default": 1},
         [(0, "drain_lane"), (0, "read_lane"), (0, P)],
@@ -192,7 +238,9 @@ LIMITS: list[tuple[dict[str, Any], list[tuple[float, str]], list[str]]] = [
 
 
 @pytest.mark.parametrize(("settings", "calls", "expected"), LIMITS)
-def test_buckets(hands: Hands, settings: dict[str, Any], calls: list[tuple[float, str]], expected: list[str]) -> None:
+def test_buckets(
+    hands: Hands, settings: dict[str, Any], calls: list[tuple[float, str]], expected: list[str]
+) -> None:
     assert outcomes(RateLimitLayer(**settings, clock=hands), hands, calls) == expected
 
 
@@ -205,29 +253,71 @@ OK = None
 GONE = NotFound("flow")
 Step = tuple[float, BaseException | None, str]
 BREAKS: list[tuple[str, list[Step]]] = [
-    ("opens at the threshold", [(0, AWAY, AWAY_TEXT), (0, AWAY, AWAY_TEXT), (0, OK, OPEN), (0, OK, OPEN)]),
-    ("a success resets", [(0, AWAY, AWAY_TEXT), (0, OK, "ok"), (0, AWAY, AWAY_TEXT), (0, OK, "ok")]),
-    ("others do not count", [(0, GONE, GONE_TEXT), (0, GONE, GONE_TEXT), (0, GONE, GONE_TEXT), (0, OK, "ok")]),
-    ("others do not reset", [(0, AWAY, AWAY_TEXT), (0, GONE, GONE_TEXT), (0, AWAY, AWAY_TEXT), (0, OK, OPEN)]),
+    (
+        "opens at the threshold",
+        [(0, AWAY, AWAY_TEXT), (0, AWAY, AWAY_TEXT), (0, OK, OPEN), (0, OK, OPEN)],
+    ),
+    (
+        "a success resets",
+        [(0, AWAY, AWAY_TEXT), (0, OK, "ok"), (0, AWAY, AWAY_TEXT), (0, OK, "ok")],
+    ),
+    (
+        "others do not count",
+        [(0, GONE, GONE_TEXT), (0, GONE, GONE_TEXT), (0, GONE, GONE_TEXT), (0, OK, "ok")],
+    ),
+    (
+        "others do not reset",
+        [(0, AWAY, AWAY_TEXT), (0, GONE, GONE_TEXT), (0, AWAY, AWAY_TEXT), (0, OK, OPEN)],
+    ),
     (
         "stays open for the cool-down",
-        [(0, AWAY, AWAY_TEXT), (0, AWAY, AWAY_TEXT), (29.9, OK, OPEN), (0.1, OK, "ok"), (0, OK, "ok")],
+        [
+            (0, AWAY, AWAY_TEXT),
+            (0, AWAY, AWAY_TEXT),
+            (29.9, OK, OPEN),
+            (0.1, OK, "ok"),
+            (0, OK, "ok"),
+        ],
     ),
     (
         "reopens",
-        [(0, AWAY, AWAY_TEXT), (0, AWAY, AWAY_TEXT), (30, AWAY, AWAY_TEXT), (29.9, OK, OPEN), (0.1, OK, "ok")],
+        [
+            (0, AWAY, AWAY_TEXT),
+            (0, AWAY, AWAY_TEXT),
+            (30, AWAY, AWAY_TEXT),
+            (29.9, OK, OPEN),
+            (0.1, OK, "ok"),
+        ],
     ),
     (
         "counts from none again",
-        [(0, AWAY, AWAY_TEXT), (0, AWAY, AWAY_TEXT), (30, OK, "ok"), (0, AWAY, AWAY_TEXT), (0, OK, "ok")],
+        [
+            (0, AWAY, AWAY_TEXT),
+            (0, AWAY, AWAY_TEXT),
+            (30, OK, "ok"),
+            (0, AWAY, AWAY_TEXT),
+            (0, OK, "ok"),
+        ],
     ),
     (
         "a probe that says nothing of the store",
-        [(0, AWAY, AWAY_TEXT), (0, AWAY, AWAY_TEXT), (30, GONE, GONE_TEXT), (0, AWAY, AWAY_TEXT), (0, OK, OPEN)],
+        [
+            (0, AWAY, AWAY_TEXT),
+            (0, AWAY, AWAY_TEXT),
+            (30, GONE, GONE_TEXT),
+            (0, AWAY, AWAY_TEXT),
+            (0, OK, OPEN),
+        ],
     ),
     (
         "a probe that is cancelled",
-        [(0, AWAY, AWAY_TEXT), (0, AWAY, AWAY_TEXT), (30, asyncio.CancelledError("stop"), "stop"), (0, OK, "ok"), (0, OK, "ok")],
+        [
+            (0, AWAY, AWAY_TEXT),
+            (0, AWAY, AWAY_TEXT),
+            (30, asyncio.CancelledError("stop"), "stop"),
+            (0, OK, "ok"),
+            (0, OK, "ok"),
+        ],
     ),
 ]
 
@@ -257,7 +347,11 @@ async def test_a_refused_call_says_that_nothing_was_done(moody: Moody, hands: Ha
     await pinged(engine)
     with pytest.raises(TransportError) as refused:
         await engine.ping()
-    assert (refused.value.backend, refused.value.retryable, refused.value.doubtful) == ("ff-sdk-layer", True, False)
+    assert (refused.value.backend, refused.value.retryable, refused.value.doubtful) == (
+        "ff-sdk-layer",
+        True,
+        False,
+    )
 
 
 class Held:
@@ -300,7 +394,9 @@ async def test_exactly_one_probe_and_only_its_end_counts(hands: Hands) -> None:
     held.waiting[0].set_result(None)
     held.waiting[1].set_exception(TransportError("test", "away before"))
     assert (await early, await late) == ("ok", "test: away before")
-    assert await (await held.begun()) == OPEN, "calls from before it opened neither close it nor free its probe"
+    assert await (await held.begun()) == OPEN, (
+        "calls from before it opened neither close it nor free its probe"
+    )
     held.waiting[3].set_result(None)
     assert await probe == "ok"
     again = await held.begun()
@@ -333,10 +429,16 @@ async def test_what_another_breaker_refuses_does_not_count(moody: Moody, hands: 
 # ---- settings
 
 REFUSED: list[tuple[Any, str]] = [
-    (lambda: TracingLayer("loud"), "TracingLayer: level: one of trace, debug, info, warn, got 'loud'"),
+    (
+        lambda: TracingLayer("loud"),
+        "TracingLayer: level: one of trace, debug, info, warn, got 'loud'",
+    ),
     (lambda: MetricsLayer(object()), "MetricsLayer: sink: an object with record_call"),  # type: ignore[arg-type]
     (lambda: RateLimitLayer(), "either per_second, or classifier and buckets; neither"),
-    (lambda: RateLimitLayer(classifier=by_kind), "either per_second, or classifier and buckets; neither"),
+    (
+        lambda: RateLimitLayer(classifier=by_kind),
+        "either per_second, or classifier and buckets; neither",
+    ),
     (lambda: RateLimitLayer(3, default=3), "both are given"),
     (lambda: RateLimitLayer(float("nan")), "per_second: a number of calls per second, got nan"),
     (lambda: RateLimitLayer(classifier=by_kind, buckets={"a": True}), r"buckets\['a'\]: a number"),

@@ -23,10 +23,14 @@ NO_RETRIES = RetryPolicy(max_retries=0, backoff={})
 
 @pytest.mark.meets("freeze", "timeout", "deadline", "delay", "reclaim")
 async def test_timers_move_while_user_code_blocks_the_event_loop(tmp_path: Path) -> None:
-    engine = SqliteBackend(open_store(str(tmp_path / "live.db")), Settings(lease_reclaim_grace_ms=20))
+    engine = SqliteBackend(
+        open_store(str(tmp_path / "live.db")), Settings(lease_reclaim_grace_ms=20)
+    )
     engine.with_scanners()
     soon = await engine.server_time_ms() + 300
-    policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=100), retry_policy=NO_RETRIES)
+    policy = ExecutionPolicy(
+        timeout_policy=TimeoutPolicy(attempt_timeout_ms=100), retry_policy=NO_RETRIES
+    )
     slow, _ = await running(engine, policy=policy)
     lost, _ = await running(engine, worker(ttl_ms=100))
     late = await create(engine, lane_id="late", execution_deadline_at=soon)
@@ -35,7 +39,11 @@ async def test_timers_move_while_user_code_blocks_the_event_loop(tmp_path: Path)
     try:
         assert await state(engine, slow) == "ENDED(expired)"
         assert await state(engine, late) == "ENDED(expired)"
-        moved = (await engine.store.execute_for_test("SELECT last_transition_at FROM ff_exec_core WHERE lane_id = 'later'"))[0][0]
+        moved = (
+            await engine.store.execute_for_test(
+                "SELECT last_transition_at FROM ff_exec_core WHERE lane_id = 'later'"
+            )
+        )[0][0]
         assert await state(engine, delayed) == "READY" and moved < soon + BLOCKED_S * 1000 / 2
         assert await state(engine, lost) == "READY"
     finally:

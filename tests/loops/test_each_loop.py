@@ -51,7 +51,9 @@ async def delayed(engine: Engine, clock: ManualClock, **said: Any) -> ExecutionI
 
 
 async def leased(engine: Engine, clock: ManualClock, **said: Any) -> ExecutionId:
-    return (await running(engine, lane_id=f"l{len((await dump(engine))['ff_exec_core'])}", **said))[0]
+    return (await running(engine, lane_id=f"l{len((await dump(engine))['ff_exec_core'])}", **said))[
+        0
+    ]
 
 
 async def limited(engine: Engine, clock: ManualClock, **said: Any) -> ExecutionId:
@@ -59,7 +61,8 @@ async def limited(engine: Engine, clock: ManualClock, **said: Any) -> ExecutionI
         engine,
         clock,
         policy=ExecutionPolicy(
-            timeout_policy=TimeoutPolicy(attempt_timeout_ms=100), retry_policy=RetryPolicy(max_retries=0, backoff={})
+            timeout_policy=TimeoutPolicy(attempt_timeout_ms=100),
+            retry_policy=RetryPolicy(max_retries=0, backoff={}),
         ),
         **said,
     )
@@ -86,12 +89,20 @@ DUE: dict[str, tuple[type[Any], Make, int, str, str]] = {
     "execution_deadline": (ExecutionDeadline, deadlined, 100, "READY", "ENDED(expired)"),
     "retention_trimmer": (RetentionTrimmer, ended, DAY_MS, "ENDED(success)", "gone"),
 }
-due = pytest.mark.parametrize(("kind", "make", "after_ms", "before", "after"), DUE.values(), ids=DUE.keys())
+due = pytest.mark.parametrize(
+    ("kind", "make", "after_ms", "before", "after"), DUE.values(), ids=DUE.keys()
+)
 
 
 @due
 async def test_a_loop_does_its_due_work_once_and_nothing_before(
-    engine: Engine, clock: ManualClock, kind: Any, make: Make, after_ms: int, before: str, after: str
+    engine: Engine,
+    clock: ManualClock,
+    kind: Any,
+    make: Make,
+    after_ms: int,
+    before: str,
+    after: str,
 ) -> None:
     loop: Loop = kind(LoopSettings())
     ident = await make(engine, clock)
@@ -110,7 +121,13 @@ async def test_a_loop_does_its_due_work_once_and_nothing_before(
 
 @due
 async def test_a_loop_says_when_it_is_next_due(
-    engine: Engine, clock: ManualClock, kind: Any, make: Make, after_ms: int, before: str, after: str
+    engine: Engine,
+    clock: ManualClock,
+    kind: Any,
+    make: Make,
+    after_ms: int,
+    before: str,
+    after: str,
 ) -> None:
     loop: Loop = kind(LoopSettings())
     assert await loop.next_due(engine) is None
@@ -128,10 +145,19 @@ async def test_a_loop_says_when_it_is_next_due(
     ids=["namespace", "instance", "tag"],
 )  # fmt: skip
 async def test_a_loop_keeps_to_its_filter(
-    engine: Engine, clock: ManualClock, wanted: ScannerFilter, kind: Any, make: Make, after_ms: int, before: str, after: str
+    engine: Engine,
+    clock: ManualClock,
+    wanted: ScannerFilter,
+    kind: Any,
+    make: Make,
+    after_ms: int,
+    before: str,
+    after: str,
 ) -> None:
     loop: Loop = kind(LoopSettings(wanted=wanted))
-    mine = await make(engine, clock, namespace="mine", tags={"cairn.instance_id": "blue", "app.x": "1"})
+    mine = await make(
+        engine, clock, namespace="mine", tags={"cairn.instance_id": "blue", "app.x": "1"}
+    )
     other = await make(engine, clock, namespace="other", tags={"cairn.instance_id": "red"})
     clock.advance(after_ms)
     assert await loop.run(engine) == 1
@@ -152,7 +178,9 @@ async def test_a_loop_works_through_more_than_one_batch(
 # ---- what each loop does besides
 
 
-async def test_lease_expiry_requeues_after_the_grace_and_drops_old_grants(engine: Engine, clock: ManualClock) -> None:
+async def test_lease_expiry_requeues_after_the_grace_and_drops_old_grants(
+    engine: Engine, clock: ManualClock
+) -> None:
     loop = LeaseExpiry(LoopSettings())
     ident, _ = await running(engine)
     await engine.issue_claim_grant(grant_args(await create(engine, lane_id="x"), 1, 100))
@@ -169,7 +197,9 @@ async def test_lease_expiry_requeues_after_the_grace_and_drops_old_grants(engine
 
 
 @pytest.mark.parametrize("why", ["marked late", "granted"])
-async def test_what_is_left_lost_is_no_work_done(engine: Engine, clock: ManualClock, why: str) -> None:
+async def test_what_is_left_lost_is_no_work_done(
+    engine: Engine, clock: ManualClock, why: str
+) -> None:
     """Else a clock that is moved by hand would never find the loop at rest."""
     loop = LeaseExpiry(LoopSettings())
     ident, _ = await running(engine)
@@ -185,7 +215,9 @@ async def test_what_is_left_lost_is_no_work_done(engine: Engine, clock: ManualCl
     assert await state(engine, ident) == "READY"
 
 
-async def test_the_trimmer_forgets_keys_and_walks_every_lane(engine: Engine, clock: ManualClock) -> None:
+async def test_the_trimmer_forgets_keys_and_walks_every_lane(
+    engine: Engine, clock: ManualClock
+) -> None:
     for lane in ("a", "b", "c"):
         await completed(engine, lane_id=lane, idempotency_key=lane)
     clock.advance(DAY_MS)
@@ -214,7 +246,9 @@ async def test_the_route_releaser_lets_go_once_a_worker_covers_it(engine: Engine
 
 async def test_the_route_releaser_keeps_to_its_filter(engine: Engine) -> None:
     for namespace in ("mine", "other"):
-        await engine.register_worker(registration(capabilities=frozenset({"gpu"}), namespace=namespace))
+        await engine.register_worker(
+            registration(capabilities=frozenset({"gpu"}), namespace=namespace)
+        )
     mine, other = await routed(engine, namespace="mine"), await routed(engine, namespace="other")
     loop = RouteReleaser(LoopSettings(wanted=ScannerFilter(namespace="mine")))
     assert await loop.run(engine) == 1
@@ -249,7 +283,9 @@ async def test_the_limit_releaser_is_due_while_somebody_is_held_back(engine: Eng
     assert await loop.next_due(engine) is None
     await quota_lane(engine, cap=1)
     ident = await create(engine)
-    await engine.block_execution_for_admission(BlockForAdmissionArgs(execution_id=ident, reason="waiting_for_quota"))
+    await engine.block_execution_for_admission(
+        BlockForAdmissionArgs(execution_id=ident, reason="waiting_for_quota")
+    )
     assert await loop.next_due(engine) == 0
     assert await loop.run(engine) == 1
     assert await loop.next_due(engine) is None
@@ -259,21 +295,27 @@ async def test_what_nobody_told_of_is_let_go_within_an_interval(clock: ManualClo
     """Neither bell rings when one is parked although a worker is there, or held back although there is room."""
     engine = memory_engine(clock)
     loops = Supervisor(engine, LoopSettings(route_ms=100, unblock_ms=100))
-    loops.loops = [loop for loop in loops.loops if loop.name in ("route_releaser", "limit_releaser")]
+    loops.loops = [
+        loop for loop in loops.loops if loop.name in ("route_releaser", "limit_releaser")
+    ]
     await engine.register_worker(registration(capabilities=frozenset({"gpu"})))
     await quota_lane(engine, cap=1)
     loops.start()
     for _ in range(2):
         parked = await routed(engine, lane_id="other")
         held = await create(engine)
-        await engine.block_execution_for_admission(BlockForAdmissionArgs(execution_id=held, reason="waiting_for_quota"))
+        await engine.block_execution_for_admission(
+            BlockForAdmissionArgs(execution_id=held, reason="waiting_for_quota")
+        )
         async with asyncio.timeout(10):
             while [await state(engine, ident) for ident in (parked, held)] != ["READY"] * 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     await loops.stop(5)
 
 
-async def test_the_reaper_drops_silent_workers_of_many_batches(engine: Engine, clock: ManualClock) -> None:
+async def test_the_reaper_drops_silent_workers_of_many_batches(
+    engine: Engine, clock: ManualClock
+) -> None:
     loop = WorkerReaper(LoopSettings())
     assert await loop.next_due(engine) is None
     for n in range(BATCH + 3):
@@ -356,13 +398,19 @@ def test_every_loop_has_a_name_a_topic_and_an_interval_of_its_own() -> None:
     assert all(loop.topic and loop.interval_ms >= 100 for loop in loops)
 
 
-async def test_one_pass_of_all_loops_settles_everything_that_is_due(engine: Engine, clock: ManualClock) -> None:
+async def test_one_pass_of_all_loops_settles_everything_that_is_due(
+    engine: Engine, clock: ManualClock
+) -> None:
     promoted = await delayed(engine, clock)
     lost_one, _ = await running(engine, lane_id="a")
     late = await deadlined(engine, clock, lane_id="b")
     clock.advance(TTL_MS)
     assert await Supervisor(engine).run_once() == 3
-    assert [await state(engine, i) for i in (promoted, lost_one, late)] == ["READY", "LOST", "ENDED(expired)"]
+    assert [await state(engine, i) for i in (promoted, lost_one, late)] == [
+        "READY",
+        "LOST",
+        "ENDED(expired)",
+    ]
     assert await Supervisor(engine).run_once() == 0
 
 

@@ -16,11 +16,22 @@ from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.flow import CancelFlowArgs, EdgePolicy
 from flowfabric.testing import ManualClock
-from tests.engine.flow_helpers import crashing, finish, group_key, put_row, rows_of, siblings_left, still, submit
+from tests.engine.flow_helpers import (
+    crashing,
+    finish,
+    group_key,
+    put_row,
+    rows_of,
+    siblings_left,
+    still,
+    submit,
+)
 from tests.engine.helpers import state
 
 
-async def test_the_dependency_reconciler_sees_to_lost_events_and_blocked_executions(engine: Engine, clock: ManualClock) -> None:
+async def test_the_dependency_reconciler_sees_to_lost_events_and_blocked_executions(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b")
     loop = DependencyReconciler(LoopSettings())
     assert await loop.run(engine) == 0
@@ -43,18 +54,31 @@ FILTERS: dict[str, ScannerFilter] = {
 
 
 @pytest.mark.parametrize("wanted", FILTERS.values(), ids=FILTERS.keys())
-async def test_lost_events_are_dispatched_as_the_filter_says(engine: Engine, clock: ManualClock, wanted: ScannerFilter) -> None:
-    tags = {"mine": {"cairn.instance_id": "blue", "app.x": "1"}, "other": {"cairn.instance_id": "1", "app.x": "blue"}}
-    graphs = {name: await submit(engine, "a>b", namespace=name, nodes={"a": {"tags": said}}) for name, said in tags.items()}
+async def test_lost_events_are_dispatched_as_the_filter_says(
+    engine: Engine, clock: ManualClock, wanted: ScannerFilter
+) -> None:
+    tags = {
+        "mine": {"cairn.instance_id": "blue", "app.x": "1"},
+        "other": {"cairn.instance_id": "1", "app.x": "blue"},
+    }
+    graphs = {
+        name: await submit(engine, "a>b", namespace=name, nodes={"a": {"tags": said}})
+        for name, said in tags.items()
+    }
     with crashing(engine):
         for graph in graphs.values():
             await finish(engine, graph, "a")
     clock.advance(1_000)
     assert await engine.dispatch_completions(wanted) == 1
-    assert {name: await state(engine, graph["b"]) for name, graph in graphs.items()} == {"mine": "READY", "other": "DEPS"}
+    assert {name: await state(engine, graph["b"]) for name, graph in graphs.items()} == {
+        "mine": "READY",
+        "other": "DEPS",
+    }
 
 
-async def test_the_dispatcher_cancels_the_siblings_a_crash_left(engine: Engine, clock: ManualClock) -> None:
+async def test_the_dispatcher_cancels_the_siblings_a_crash_left(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>c b>c", policies={"c": EdgePolicy.any_of()})
     loop = EdgeCancelDispatcher(LoopSettings())
     assert (await loop.next_due(engine), await loop.run(engine)) == (None, 0)
@@ -66,7 +90,9 @@ async def test_the_dispatcher_cancels_the_siblings_a_crash_left(engine: Engine, 
     assert (await loop.next_due(engine), await loop.run(engine)) == (None, 0)
 
 
-async def test_the_edge_reconciler_takes_off_the_queue_what_has_nothing_to_cancel(engine: Engine) -> None:
+async def test_the_edge_reconciler_takes_off_the_queue_what_has_nothing_to_cancel(
+    engine: Engine,
+) -> None:
     graph = await submit(engine, "a>b")
     loop = EdgeCancelReconciler(LoopSettings())
     assert await loop.run(engine) == 0
@@ -76,7 +102,9 @@ async def test_the_edge_reconciler_takes_off_the_queue_what_has_nothing_to_cance
     assert await loop.next_due(engine) is None
 
 
-async def test_the_cancel_reconciler_finishes_what_a_header_began(engine: Engine, clock: ManualClock) -> None:
+async def test_the_cancel_reconciler_finishes_what_a_header_began(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a b")
     await engine.cancel_flow_header(CancelFlowArgs(flow_id=graph.flow, reason="r"))
     loop = CancelReconciler(LoopSettings())
@@ -88,14 +116,19 @@ async def test_the_cancel_reconciler_finishes_what_a_header_began(engine: Engine
     assert (await loop.run(engine), await loop.next_due(engine)) == (0, None)
 
 
-async def test_the_projector_follows_a_flow_until_it_is_over(engine: Engine, clock: ManualClock) -> None:
+async def test_the_projector_follows_a_flow_until_it_is_over(
+    engine: Engine, clock: ManualClock
+) -> None:
     graph = await submit(engine, "a>b")
     loop = FlowProjector(LoopSettings())
     for name, word in (("a", "blocked"), ("b", "open"), ("", "completed")):
         clock.advance(10)
         assert await loop.run(engine) == 1
         found = await engine.read_flow_summary(graph.flow)
-        assert found is not None and (found.public_flow_state, found.last_summary_update_at) == (word, clock())
+        assert found is not None and (found.public_flow_state, found.last_summary_update_at) == (
+            word,
+            clock(),
+        )
         if name:
             await finish(engine, graph, name)
     settled = await still(engine)
@@ -104,7 +137,9 @@ async def test_the_projector_follows_a_flow_until_it_is_over(engine: Engine, clo
     assert await loop.next_due(engine) is None
 
 
-async def test_the_projector_works_through_all_flows_some_at_a_time(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_projector_works_through_all_flows_some_at_a_time(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("flowfabric.loops.flows.MAX_PROJECTED", 2)
     graphs = [await submit(engine, "a") for _ in range(5)]
     loop = FlowProjector(LoopSettings())

@@ -20,7 +20,17 @@ from flowfabric.loops.loop import LoopSettings
 from flowfabric.loops.supervisor import EARLY_S, Supervisor, until_step
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.store.sqlite.registry import open_store
-from tests.engine.helpers import LANE, attempt, claim, create, fields, registration, running, state, worker
+from tests.engine.helpers import (
+    LANE,
+    attempt,
+    claim,
+    create,
+    fields,
+    registration,
+    running,
+    state,
+    worker,
+)
 
 LONG_MS = 60_000
 SLOW = LoopSettings(*(LONG_MS,) * 18)
@@ -29,7 +39,9 @@ SOON_S = 10.0
 
 
 @asynccontextmanager
-async def live(folder: Path, settings: LoopSettings = SLOW, **engine: Any) -> AsyncIterator[SqliteBackend]:
+async def live(
+    folder: Path, settings: LoopSettings = SLOW, **engine: Any
+) -> AsyncIterator[SqliteBackend]:
     """A backend on a file of its own with its loops running."""
     made = SqliteBackend(open_store(str(folder / "live.db")), Settings(**engine))
     assert made.with_scanners(settings)
@@ -51,7 +63,9 @@ def now_ms() -> int:
 
 async def test_a_delayed_execution_is_claimable_at_its_time(tmp_path: Path) -> None:
     async with live(tmp_path) as engine:
-        waiting = asyncio.create_task(engine.claim(LANE, (), worker(max_wait_ms=int(SOON_S * 1000))))
+        waiting = asyncio.create_task(
+            engine.claim(LANE, (), worker(max_wait_ms=int(SOON_S * 1000)))
+        )
         at = now_ms() + 50
         ident = await create(engine, delay_until=at)
         handle = await waiting
@@ -88,7 +102,8 @@ async def test_a_dead_workers_execution_comes_back_by_itself(tmp_path: Path) -> 
 
 async def test_time_limits_end_what_takes_too_long(tmp_path: Path) -> None:
     policy = ExecutionPolicy(
-        timeout_policy=TimeoutPolicy(attempt_timeout_ms=40), retry_policy=RetryPolicy(max_retries=0, backoff={})
+        timeout_policy=TimeoutPolicy(attempt_timeout_ms=40),
+        retry_policy=RetryPolicy(max_retries=0, backoff={}),
     )
     async with live(tmp_path) as engine:
         slow, _ = await running(engine, policy=policy)
@@ -155,7 +170,12 @@ class Stubborn:
     name, topic, timed, interval_ms = "stubborn", "stubborn", False, LONG_MS
 
     def __init__(self, seconds: float, error: Exception | None = None) -> None:
-        self.seconds, self.error, self.finished, self.entered = seconds, error, False, asyncio.Event()
+        self.seconds, self.error, self.finished, self.entered = (
+            seconds,
+            error,
+            False,
+            asyncio.Event(),
+        )
 
     async def run(self, engine: Engine) -> int:
         self.entered.set()
@@ -227,7 +247,9 @@ async def test_a_loop_that_died_is_restarted_and_reported(
     loop = Stubborn(600)
     if how == "raised":
         loop.seconds, loop.error = 0, BaseExceptionGroup("injected", [SystemError()])  # type: ignore[assignment]
-        monkeypatch.setattr("flowfabric.loops.supervisor.Exception", ZeroDivisionError, raising=False)
+        monkeypatch.setattr(
+            "flowfabric.loops.supervisor.Exception", ZeroDivisionError, raising=False
+        )
     supervisor = supervised(memory_engine(), loop)
     await loop.entered.wait()
     if how == "cancelled":
@@ -250,7 +272,9 @@ async def _is(what: bool) -> bool:
     return what
 
 
-async def test_a_loop_that_waits_for_its_restart_does_not_start_after_a_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_loop_that_waits_for_its_restart_does_not_start_after_a_stop(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("flowfabric.loops.supervisor.RESTART_S", 0.02)
     loop = Stubborn(600)
     supervisor = supervised(memory_engine(), loop)
@@ -264,7 +288,9 @@ async def test_a_loop_that_waits_for_its_restart_does_not_start_after_a_stop(mon
     assert not loop.entered.is_set()
 
 
-async def test_loops_that_were_all_cancelled_are_not_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_loops_that_were_all_cancelled_are_not_restarted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """A program that ends cancels all its tasks; nothing starts again behind it."""
     monkeypatch.setattr("flowfabric.loops.supervisor.RESTART_S", 0.02)
     supervisor = Supervisor(memory_engine(), SLOW)
@@ -290,7 +316,14 @@ async def test_an_idle_supervisor_sleeps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("now", "left"),
-    [(100.0, 3.0), (100.1, 2.9), (102.5, 0.5), (103.0, 3.0), (104.0, 2.0), (100.0 + 3 * 7 + 1, 2.0)],
+    [
+        (100.0, 3.0),
+        (100.1, 2.9),
+        (102.5, 0.5),
+        (103.0, 3.0),
+        (104.0, 2.0),
+        (100.0 + 3 * 7 + 1, 2.0),
+    ],
 )
 def test_steps_lie_an_interval_apart(now: float, left: float) -> None:
     assert until_step(100.0, now, 3.0) == pytest.approx(left)

@@ -15,7 +15,14 @@ from flowfabric.connect import SqliteBackend
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError
-from flowfabric.model.lease import Claimed, Handle, HandleFields, IssuedAndClaimed, ReclaimGrant, Work
+from flowfabric.model.lease import (
+    Claimed,
+    Handle,
+    HandleFields,
+    IssuedAndClaimed,
+    ReclaimGrant,
+    Work,
+)
 from flowfabric.plan import Answer, Plan
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.port import Loaded, Read, Row
@@ -39,7 +46,9 @@ from .suspend_picture import suspend_differences
 from .suspend_spec import Suspends
 
 LANES = ("one", "two")
-SETTINGS = Settings(lease_reclaim_grace_ms=500, retention_completed_ms=2_000, retention_failed_ms=3_000)
+SETTINGS = Settings(
+    lease_reclaim_grace_ms=500, retention_completed_ms=2_000, retention_failed_ms=3_000
+)
 AGES = (SETTINGS.retention_completed_ms, SETTINGS.retention_failed_ms)
 WRITES_ALTHOUGH_REFUSED = ("lease_expired", "capability_mismatch")
 MIDDLES = (None, "claimed")
@@ -87,7 +96,11 @@ class Bench:
         self.clock = ManualClock()
         self._options: Options | None = None
         self._folder = tempfile.TemporaryDirectory() if kind == "sqlite-file" else None
-        self._path = str(Path(self._folder.name) / "ff.db") if self._folder else f"file:model-{next(_names)}?mode=memory"
+        self._path = (
+            str(Path(self._folder.name) / "ff.db")
+            if self._folder
+            else f"file:model-{next(_names)}?mode=memory"
+        )
         self.engine = self._open()
         prefix = "pg" if kind == "postgres" else self.engine.store.label
         self.spec = spec(self.clock(), prefix, LANES, SETTINGS.lease_reclaim_grace_ms, AGES)
@@ -104,14 +117,18 @@ class Bench:
         if self.kind == "memory":
             return Engine(RacingMemory(self.clock), SETTINGS, seed=1)
         if self.kind == "postgres":
-            return self.run(self._connect(clean_database() if self._options is None else self._options))
+            return self.run(
+                self._connect(clean_database() if self._options is None else self._options)
+            )
         tuning = {"synchronous": "NORMAL"} if self._folder else {}
         return SqliteBackend(open_store(self._path, clock=self.clock, **tuning), SETTINGS, seed=1)
 
     async def _connect(self, options: Options) -> Engine:
         """Connections belong to this bench's loop, on which everything runs."""
         self._options = options
-        return Engine(await PostgresStore(options, clock=self.clock).open(check=False), SETTINGS, seed=1)
+        return Engine(
+            await PostgresStore(options, clock=self.clock).open(check=False), SETTINGS, seed=1
+        )
 
     def close(self) -> None:
         try:
@@ -170,7 +187,9 @@ class Bench:
         self.story.append(f"race {first.name}, {second.name} -> {answers!r}")
         said: list[str] = []
         sides = list(zip((first, second), answers, strict=True))
-        for point, (outer, inner), marks in itertools.product(MIDDLES, (sides, sides[::-1]), (True, False)):
+        for point, (outer, inner), marks in itertools.product(
+            MIDDLES, (sides, sides[::-1]), (True, False)
+        ):
             spec = copy.deepcopy(self.spec)
             spec.marks = marks
             problems = self._in_order(spec, outer, inner, point)
@@ -181,10 +200,15 @@ class Bench:
                 self.spec, spec.marks = spec, True
                 self.compare()
                 return
-            said += [f"as {outer[0].name} first, {inner[0].name} when it had {point or 'answered'}:", *problems]
+            said += [
+                f"as {outer[0].name} first, {inner[0].name} when it had {point or 'answered'}:",
+                *problems,
+            ]
         self._fail(f"{first.name} racing {second.name}", said)
 
-    def _in_order(self, spec: Fleet, outer: tuple[Op, Any], inner: tuple[Op, Any], point: str | None) -> list[str]:
+    def _in_order(
+        self, spec: Fleet, outer: tuple[Op, Any], inner: tuple[Op, Any], point: str | None
+    ) -> list[str]:
         """What is wrong if the inner one went when the outer one was at a point, or else after it."""
         said: list[str] = []
 
@@ -200,13 +224,20 @@ class Bench:
         store: Any = self.engine.store
         store.racing = True
         try:
-            return list(await asyncio.gather(_answered(self.engine, first), _answered(self.engine, second)))
+            return list(
+                await asyncio.gather(_answered(self.engine, first), _answered(self.engine, second))
+            )
         finally:
             store.racing = False
 
     # ---- comparing
 
-    def compare(self, name: str | None = None, answer: Any = None, tables: dict[str, list[Row]] | None = None) -> None:
+    def compare(
+        self,
+        name: str | None = None,
+        answer: Any = None,
+        tables: dict[str, list[Row]] | None = None,
+    ) -> None:
         before, past = self.tables, self.world
         self.tables = self.run(self._dump()) if tables is None else tables
         problems: list[str] = []
@@ -240,7 +271,15 @@ class Bench:
         if type(expected) is type(answer) is tuple:
             if len(expected) != len(answer):
                 return f"specified {len(expected)} answers, got {len(answer)}"
-            return "; ".join(filter(None, (self._disagreement(spec, *pair) for pair in zip(expected, answer, strict=True))))
+            return "; ".join(
+                filter(
+                    None,
+                    (
+                        self._disagreement(spec, *pair)
+                        for pair in zip(expected, answer, strict=True)
+                    ),
+                )
+            )
         if isinstance(expected, Err) or isinstance(answer, EngineError):
             wanted = expected.codes if isinstance(expected, Err) else (repr(expected),)
             got = answer.code if isinstance(answer, EngineError) else repr(answer)
@@ -251,7 +290,9 @@ class Bench:
         if leases is not None:
             wanted_leases = expected if isinstance(expected, list) else [expected]
             told = [_lease(fields, kind, expires) for fields, kind, expires in leases]
-            if told != [_without(w, t) for w, t in zip(wanted_leases, told, strict=False)] or len(told) != len(wanted_leases):
+            if told != [_without(w, t) for w, t in zip(wanted_leases, told, strict=False)] or len(
+                told
+            ) != len(wanted_leases):
                 return f"specified {expected!r}, answered {told!r}"
             for fields, kind, _ in leases:
                 spec.bind(fields.execution_id, fields.lease_id)
@@ -262,7 +303,14 @@ class Bench:
         return "" if expected == answer else f"specified {expected!r}, answered {answer!r}"
 
     def _keep(self, fields: HandleFields, handle: Handle) -> None:
-        held = Held(fields.execution_id, fields.attempt_index, fields.lease_epoch, fields.lease_id, fields.lease_ttl_ms, handle)
+        held = Held(
+            fields.execution_id,
+            fields.attempt_index,
+            fields.lease_epoch,
+            fields.lease_id,
+            fields.lease_ttl_ms,
+            handle,
+        )
         if held not in self.handles:
             self.handles = [*self.handles[-self.kept :], held]
 
@@ -298,16 +346,26 @@ def _leases(answer: Any) -> list[tuple[HandleFields, Any, int | None]] | None:
         case Handle():
             return [(decode_fields(answer.opaque), answer.kind, None)]
         case Claimed():
-            return [(decode_fields(answer.handle.opaque), answer.handle.kind, answer.lease_expires_at)]
+            return [
+                (decode_fields(answer.handle.opaque), answer.handle.kind, answer.lease_expires_at)
+            ]
         case IssuedAndClaimed():
             return [(decode_fields(answer.handle.opaque), answer.handle.kind, None)]
         case [*found] if all(isinstance(w, Work) for w in found):
-            return [(decode_fields(w.handle.opaque), w.handle.kind, w.lease_expires_at) for w in found]
+            return [
+                (decode_fields(w.handle.opaque), w.handle.kind, w.lease_expires_at) for w in found
+            ]
     return None
 
 
 def _lease(fields: HandleFields, kind: str, expires: int | None) -> Lease:
-    return Lease(fields.execution_id, fields.attempt_index, fields.lease_epoch, -1 if expires is None else expires, str(kind))
+    return Lease(
+        fields.execution_id,
+        fields.attempt_index,
+        fields.lease_epoch,
+        -1 if expires is None else expires,
+        str(kind),
+    )
 
 
 def _without(wanted: Any, told: Lease) -> Any:

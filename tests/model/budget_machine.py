@@ -16,7 +16,13 @@ from flowfabric.codec.handle import decode_handle, encode_handle
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId
-from flowfabric.model.budget import CreateBudgetArgs, RecordSpendArgs, ReportUsageAdminArgs, UpdateBudgetArgs, UsageDimensions
+from flowfabric.model.budget import (
+    CreateBudgetArgs,
+    RecordSpendArgs,
+    ReportUsageAdminArgs,
+    UpdateBudgetArgs,
+    UsageDimensions,
+)
 from flowfabric.model.lease import Handle
 
 from . import ops
@@ -56,17 +62,27 @@ def create(ident: UUID, made: Budget) -> Op:
         on_hard_limit=made.action,
         reset_interval_ms=made.interval,
     )
-    return Op("create budget", lambda e: e.create_budget(args), lambda s: s.new_budget(ident, copy.copy(made)))
+    return Op(
+        "create budget",
+        lambda e: e.create_budget(args),
+        lambda s: s.new_budget(ident, copy.copy(made)),
+    )
 
 
 async def send(engine: Engine, said: Report, held: Held | None) -> Any:
     deltas = dict(said.deltas)
     if held is not None:
-        return await engine.report_usage(held.handle, said.budget, UsageDimensions(custom=deltas, dedup_key=said.key))
+        return await engine.report_usage(
+            held.handle, said.budget, UsageDimensions(custom=deltas, dedup_key=said.key)
+        )
     if said.by is not None:
-        args = RecordSpendArgs(budget_id=said.budget, execution_id=said.by, deltas=deltas, idempotency_key=said.key)
+        args = RecordSpendArgs(
+            budget_id=said.budget, execution_id=said.by, deltas=deltas, idempotency_key=said.key
+        )
         return await engine.record_spend(args)
-    admin = ReportUsageAdminArgs(dimensions=list(deltas), deltas=list(deltas.values()), dedup_key=said.key)
+    admin = ReportUsageAdminArgs(
+        dimensions=list(deltas), deltas=list(deltas.values()), dedup_key=said.key
+    )
     return await engine.report_usage_admin(said.budget, admin)
 
 
@@ -86,23 +102,35 @@ def reports(several: list[tuple[Report, Held | None]]) -> Op:
             return [await sent(engine, said, held) for said, held in several]
         return list(await asyncio.gather(*(sent(engine, said, held) for said, held in several)))
 
-    return Op(f"report {[said for said, _ in several]}", call, lambda s: [s.usage_report(said) for said, _ in several])
+    return Op(
+        f"report {[said for said, _ in several]}",
+        call,
+        lambda s: [s.usage_report(said) for said, _ in several],
+    )
 
 
 def forge(said: Report, held: Held) -> Op:
     """By somebody who knows all of a handle but its lease id, which is random."""
 
     async def call(engine: Engine) -> Any:
-        made_up = structs.replace(decode_handle(held.handle, engine.store.tag), lease_id=UUID(int=0xF0))
+        made_up = structs.replace(
+            decode_handle(held.handle, engine.store.tag), lease_id=UUID(int=0xF0)
+        )
         return await send(
-            engine, said, replace(held, handle=Handle(held.handle.backend, held.handle.kind, encode_handle(made_up)))
+            engine,
+            said,
+            replace(
+                held, handle=Handle(held.handle.backend, held.handle.kind, encode_handle(made_up))
+            ),
         )
 
     return Op("forge", call, lambda s: no(True, "lease_conflict"))
 
 
 def release(budget: UUID, who: ExecutionId) -> Op:
-    return Op("release", lambda e: e.release_budget(budget, who), lambda s: s.give_back(budget, who))
+    return Op(
+        "release", lambda e: e.release_budget(budget, who), lambda s: s.give_back(budget, who)
+    )
 
 
 def reset(budget: UUID) -> Op:
@@ -119,7 +147,11 @@ def change(ident: UUID, hard: dict[str, int], interval: int) -> Op:
         on_hard_limit=action,
         reset_interval_ms=interval,
     )
-    return Op(f"change {hard}", lambda e: e.update_budget(args), lambda s: s.change_budget(ident, hard, interval))
+    return Op(
+        f"change {hard}",
+        lambda e: e.update_budget(args),
+        lambda s: s.change_budget(ident, hard, interval),
+    )
 
 
 def reset_due() -> Op:
@@ -132,7 +164,9 @@ def forget() -> Op:
 
 which = st.sampled_from((PLAIN, PLAIN, FAILING, HOLDING, HOLDING, UNMADE))
 idents = st.sampled_from(IDENTS)
-amounts = st.dictionaries(st.sampled_from(("a", "b", "c")), st.integers(0, 4), max_size=3).map(lambda d: tuple(sorted(d.items())))
+amounts = st.dictionaries(st.sampled_from(("a", "b", "c")), st.integers(0, 4), max_size=3).map(
+    lambda d: tuple(sorted(d.items()))
+)
 keys = st.sampled_from(("", "", "k", "l"))
 forms = st.sampled_from(("admin", "spend", "spend", "worker", "zombie"))
 said = st.tuples(which, amounts, keys, forms, idents)
@@ -159,7 +193,9 @@ class BudgetMachine(RuleBasedStateMachine):
         budget, deltas, key, form, who = one
         held = self.held(who, first=form == "zombie") if form in ("worker", "zombie") else None
         if form == "spend" or held is not None:
-            return Report(budget, deltas, key, who, charged=held is None, lease=held and held.lease), held
+            return Report(
+                budget, deltas, key, who, charged=held is None, lease=held and held.lease
+            ), held
         return Report(budget, deltas, key), None
 
     def held(self, who: ExecutionId, *, first: bool = False) -> Held | None:

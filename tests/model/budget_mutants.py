@@ -43,7 +43,10 @@ def on_the_limit_is_above_it(patch: Patch) -> None:
     honest = budgets._over
 
     def over(books: Any, limits: Any, report: Any, found: Any) -> Any:
-        less = structs.replace(limits, hard_limits={n: max(h - 1, 1) if h else 0 for n, h in limits.hard_limits.items()})
+        less = structs.replace(
+            limits,
+            hard_limits={n: max(h - 1, 1) if h else 0 for n, h in limits.hard_limits.items()},
+        )
         result = honest(books, less, report, found)
         if isinstance(result, HardBreach):
             return structs.replace(result, hard_limit=limits.hard_limits[result.dimension])
@@ -83,7 +86,10 @@ def same_key_counts_twice_in_a_batch(patch: Patch) -> None:
     honest = budgets.count
 
     def count(books: Any, reports: Any) -> Any:
-        again = [structs.replace(r, key=None) if r.key in {p.key for p in reports[:at]} else r for at, r in enumerate(reports)]
+        again = [
+            structs.replace(r, key=None) if r.key in {p.key for p in reports[:at]} else r
+            for at, r in enumerate(reports)
+        ]
         return honest(books, again)
 
     patch.setattr(budgets, "count", count)
@@ -109,20 +115,26 @@ def release_leaves_the_account(patch: Patch) -> None:
     honest = budget_release.release
 
     def release(books: Any, who: Any) -> Any:
-        return [plan for plan in honest(books, who) if plan.form is not budget_release.SETTLE_ACCOUNT]
+        return [
+            plan for plan in honest(books, who) if plan.form is not budget_release.SETTLE_ACCOUNT
+        ]
 
     patch.setattr(budget_release, "release", release)
 
 
 @mutant
 def release_below_nothing_after_a_reset(patch: Patch) -> None:
-    put(patch, budget_release, "RESET_BUDGET", lambda f: without_steps(f, "ff_budget_usage_by_exec"))
+    put(
+        patch, budget_release, "RESET_BUDGET", lambda f: without_steps(f, "ff_budget_usage_by_exec")
+    )
     put(patch, budget_release, "GIVE_BACK_ALL", lambda f: with_set(f, current_value=-1))
 
 
 @mutant
 def reset_keeps_the_ledger(patch: Patch) -> None:
-    put(patch, budget_release, "RESET_BUDGET", lambda f: without_steps(f, "ff_budget_usage_by_exec"))
+    put(
+        patch, budget_release, "RESET_BUDGET", lambda f: without_steps(f, "ff_budget_usage_by_exec")
+    )
 
 
 @mutant
@@ -135,7 +147,10 @@ def scheduled_reset_drifts(patch: Patch) -> None:
     honest = budget_release.reset
 
     def reset(books: Any, now_ms: Any, *, only_due: bool = False) -> Any:
-        due = books.policy is not None and (books.policy.next_reset_at_ms or books.now_ms + 1) <= books.now_ms
+        due = (
+            books.policy is not None
+            and (books.policy.next_reset_at_ms or books.now_ms + 1) <= books.now_ms
+        )
         return honest(books, now_ms, only_due=only_due and not due)
 
     patch.setattr(budget_release, "reset", reset)
@@ -168,7 +183,11 @@ def consequence_not_told(patch: Patch) -> None:
 @mutant
 def refusal_with_consequences_not_noted(patch: Patch) -> None:
     honest = budgets.note_hard
-    patch.setattr(budgets, "note_hard", lambda budget, count, dimension, version=None: honest(budget, 0, dimension, version))
+    patch.setattr(
+        budgets,
+        "note_hard",
+        lambda budget, count, dimension, version=None: honest(budget, 0, dimension, version),
+    )
 
 
 @mutant
@@ -182,7 +201,12 @@ def waiters_stay_after_a_reset(patch: Patch) -> None:
 @mutant
 def old_waits_are_not_forgotten(patch: Patch) -> None:
     put(patch, grants, "UNBLOCK", lambda f: without_set(f, "blocked_on"))
-    put(patch, grants, "BLOCK", lambda forms: {reason: without_set(form, "blocked_on") for reason, form in forms.items()})
+    put(
+        patch,
+        grants,
+        "BLOCK",
+        lambda forms: {reason: without_set(form, "blocked_on") for reason, form in forms.items()},
+    )
 
 
 @mutant
@@ -202,7 +226,8 @@ def lowered_limits_are_not_kept(patch: Patch) -> None:
 
     def update_budget(policy: Any, args: Any, now_ms: int) -> Any:
         lower = policy is not None and any(
-            limit < policy.limits.hard_limits.get(name, 0) for name, limit in zip(args.dimensions, args.hard_limits, strict=True)
+            limit < policy.limits.hard_limits.get(name, 0)
+            for name, limit in zip(args.dimensions, args.hard_limits, strict=True)
         )
         return Return(BudgetUnchanged(args.budget_id)) if lower else honest(policy, args, now_ms)
 
@@ -220,7 +245,9 @@ def an_unknown_budget_counts(patch: Patch) -> None:
 
     async def read_books(*said: Any) -> Any:
         books = await honest(*said)
-        made_up = BudgetPolicy(books.budget_id, 0, "default", "{}", "", "", "", 0, 0, None, None, None, None, 0, 0, 0)
+        made_up = BudgetPolicy(
+            books.budget_id, 0, "default", "{}", "", "", "", 0, 0, None, None, None, None, 0, 0, 0
+        )
         return books if books.policy is not None else structs.replace(books, policy=made_up)
 
     patch.setattr(engine_meter, "read_books", read_books)

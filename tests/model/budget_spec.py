@@ -17,7 +17,12 @@ from .fleet import Fleet
 from .shapes import Err, Exec
 
 DAY_MS = 86_400_000
-COMPARED = ("ff_budget_policy", "ff_budget_usage", "ff_budget_usage_dedup", "ff_budget_usage_by_exec")
+COMPARED = (
+    "ff_budget_policy",
+    "ff_budget_usage",
+    "ff_budget_usage_dedup",
+    "ff_budget_usage_by_exec",
+)
 
 
 @dataclass
@@ -103,13 +108,23 @@ class Spending(Fleet):
         rule.refusals += 1
         rule.breached = (self.now, breach.dimension)
         e = None if said.by is None else self.execs.get(said.by)
-        late = said.lease is not None and e is not None and (e.lease != said.lease or e.state != "RUNNING" or self.has_expired(e))
+        late = (
+            said.lease is not None
+            and e is not None
+            and (e.lease != said.lease or e.state != "RUNNING" or self.has_expired(e))
+        )
         if e is None or late or not self._acted(e, said.budget, rule.action, breach):
             return breach
-        known = {"dimension": breach.dimension, "current_usage": breach.current_usage, "hard_limit": breach.hard_limit}
+        known = {
+            "dimension": breach.dimension,
+            "current_usage": breach.current_usage,
+            "hard_limit": breach.hard_limit,
+        }
         details = {"budget_id": str(said.budget), **known, "action": rule.action}
         e.ops.append(("budget_breached", json.dumps(details, separators=(",", ":"))))
-        return told.HardBreach(breach.dimension, breach.current_usage, breach.hard_limit, rule.action)
+        return told.HardBreach(
+            breach.dimension, breach.current_usage, breach.hard_limit, rule.action
+        )
 
     def _acted(self, e: Exec, budget: UUID, action: str, breach: told.HardBreach) -> bool:
         leased = e.state == "RUNNING"
@@ -135,7 +150,9 @@ class Spending(Fleet):
     def give_back(self, budget: UUID, who: ExecutionId) -> None:
         held = [key for key in self.accounts if key[:2] == (budget, who)]
         for _, _, name in held:
-            self.used[budget, name] = max(self.used[budget, name] - self.accounts.pop((budget, who, name)), 0)
+            self.used[budget, name] = max(
+                self.used[budget, name] - self.accounts.pop((budget, who, name)), 0
+            )
         if held:
             self._let_go(budget)
 
@@ -151,7 +168,11 @@ class Spending(Fleet):
         return told.BudgetReset(rule.due or 0)
 
     def start_those_due(self) -> int:
-        late = [(ident, rule) for ident, rule in self.budgets.items() if rule.due is not None and rule.due <= self.now]
+        late = [
+            (ident, rule)
+            for ident, rule in self.budgets.items()
+            if rule.due is not None and rule.due <= self.now
+        ]
         for ident, rule in late:
             due = rule.due
             assert due is not None
@@ -162,10 +183,14 @@ class Spending(Fleet):
 
     def _let_go(self, budget: UUID) -> None:
         rule = self.budgets.get(budget, Budget())
-        if any(limit and self.used.get((budget, name), 0) >= limit for name, limit in rule.hard.items()):
+        if any(
+            limit and self.used.get((budget, name), 0) >= limit for name, limit in rule.hard.items()
+        ):
             return
         for e in self.execs.values():
-            if (e.state, e.why) == ("BUDGET", "waiting_for_budget") and self.waits.get(e.ident) == budget:
+            if (e.state, e.why) == ("BUDGET", "waiting_for_budget") and self.waits.get(
+                e.ident
+            ) == budget:
                 self.unblock(e.ident, "")
 
     def unblock(self, ident: ExecutionId, expected: str) -> None:
@@ -180,7 +205,9 @@ class Spending(Fleet):
     def trim(self, lane: str, kept: int | None) -> int:
         gone = super().trim(lane, kept)
         if gone:
-            self.accounts = {key: total for key, total in self.accounts.items() if key[1] in self.execs}
+            self.accounts = {
+                key: total for key, total in self.accounts.items() if key[1] in self.execs
+            }
         return gone
 
     def forget(self) -> int:
@@ -190,26 +217,67 @@ class Spending(Fleet):
         return len(late)
 
 
-def _said(hard: Mapping[str, int], soft: Mapping[str, int], interval: int, action: str) -> told.Limits:
+def _said(
+    hard: Mapping[str, int], soft: Mapping[str, int], interval: int, action: str
+) -> told.Limits:
     names = sorted({*hard, *soft})
     each = ({name: limits.get(name, 0) for name in names} for limits in (hard, soft))
     return told.Limits(*each, interval, action)
 
 
 def budget_differences(spec: Spending, tables: Mapping[str, list[Row]]) -> list[str]:
-    return [f"{what}: specified {wanted!r}, stored {is_!r}" for what, wanted, is_ in _compared(spec, tables) if wanted != is_]
+    return [
+        f"{what}: specified {wanted!r}, stored {is_!r}"
+        for what, wanted, is_ in _compared(spec, tables)
+        if wanted != is_
+    ]
 
 
 def _compared(spec: Spending, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
-    policies, usage, keys, ledger = ([dict(zip(TABLES[t].names, row, strict=True)) for row in tables[t]] for t in COMPARED)
-    columns = ("breach_count", "soft_breach_count", "last_breach_at_ms", "last_breach_dim", "next_reset_at_ms")
-    wanted = {ident: (b.refusals, b.warnings, *b.breached, b.due) for ident, b in spec.budgets.items()}
+    policies, usage, keys, ledger = (
+        [dict(zip(TABLES[t].names, row, strict=True)) for row in tables[t]] for t in COMPARED
+    )
+    columns = (
+        "breach_count",
+        "soft_breach_count",
+        "last_breach_at_ms",
+        "last_breach_dim",
+        "next_reset_at_ms",
+    )
+    wanted = {
+        ident: (b.refusals, b.warnings, *b.breached, b.due) for ident, b in spec.budgets.items()
+    }
     yield "budgets", wanted, {row["budget_id"]: tuple(row[c] for c in columns) for row in policies}
-    hard = {ident: {name: most for name, most in b.hard.items() if most} for ident, b in spec.budgets.items()}
+    hard = {
+        ident: {name: most for name, most in b.hard.items() if most}
+        for ident, b in spec.budgets.items()
+    }
     stored = {row["budget_id"]: json.loads(row["policy_json"])["hard_limits"] for row in policies}
-    yield "limits", hard, {ident: {name: most for name, most in each.items() if most} for ident, each in stored.items()}
-    yield "usage", spec.used, {(row["budget_id"], row["dimensions_key"]): row["current_value"] for row in usage}
-    yield "keys", spec.spent_keys, {(row["budget_id"], row["dedup_key"]): row["expires_at_ms"] for row in keys}
+    yield (
+        "limits",
+        hard,
+        {
+            ident: {name: most for name, most in each.items() if most}
+            for ident, each in stored.items()
+        },
+    )
+    yield (
+        "usage",
+        spec.used,
+        {(row["budget_id"], row["dimensions_key"]): row["current_value"] for row in usage},
+    )
+    yield (
+        "keys",
+        spec.spent_keys,
+        {(row["budget_id"], row["dedup_key"]): row["expires_at_ms"] for row in keys},
+    )
     who = [ExecutionId.of(row["partition_key"], row["execution_id"]) for row in ledger]
-    names = [(row["budget_id"], ident, row["dimensions_key"]) for row, ident in zip(ledger, who, strict=True)]
-    yield "accounts", spec.accounts, {name: row["delta_total"] for name, row in zip(names, ledger, strict=True)}
+    names = [
+        (row["budget_id"], ident, row["dimensions_key"])
+        for row, ident in zip(ledger, who, strict=True)
+    ]
+    yield (
+        "accounts",
+        spec.accounts,
+        {name: row["delta_total"] for name, row in zip(names, ledger, strict=True)},
+    )

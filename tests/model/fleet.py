@@ -20,7 +20,9 @@ Ends = Sequence[tuple[Held, bytes | None]]
 class Fleet(Spec):
     tables: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, now: int, label: str, lanes: tuple[str, ...], grace: int, ages: tuple[int, int]) -> None:
+    def __init__(
+        self, now: int, label: str, lanes: tuple[str, ...], grace: int, ages: tuple[int, int]
+    ) -> None:
         super().__init__(now, label, lanes, grace, ages)
         self.workers: dict[tuple[str, str], dict[str, Any]] = {}
         self.worker_events: list[tuple[str, str, str, int]] = []
@@ -31,8 +33,17 @@ class Fleet(Spec):
         """Every moment ahead at which something changes by itself or becomes possible."""
         found: list[int | None] = [until for _, until in self.keys.values()]
         for e in self.execs.values():
-            found += [e.expiry, e.delay, e.deadline, e.timeout_at, e.grant.until if e.grant else None]
-            found += [e.lost_at + self.grace if e.lost_at else None, e.ended + self.age(e) if e.ended else None]
+            found += [
+                e.expiry,
+                e.delay,
+                e.deadline,
+                e.timeout_at,
+                e.grant.until if e.grant else None,
+            ]
+            found += [
+                e.lost_at + self.grace if e.lost_at else None,
+                e.ended + self.age(e) if e.ended else None,
+            ]
         found += [w["seen"] + w["ttl"] for w in self.workers.values()]
         return sorted({t for t in found if t is not None and t > self.now})
 
@@ -47,7 +58,9 @@ class Fleet(Spec):
         again = self.look_around(lane, of, caps) and not got
         return self.take(lane, caps, of, *by) if again else got
 
-    def complete_and_claim(self, many: Ends, lane: str, caps: frozenset[str], of: str | None, *by: Any) -> tuple[Any, ...]:
+    def complete_and_claim(
+        self, many: Ends, lane: str, caps: frozenset[str], of: str | None, *by: Any
+    ) -> tuple[Any, ...]:
         """An answer for each end, and what was claimed. Why an end was refused is asked only after the claim, and a lease that
         ran out is marked only then.
         """
@@ -56,7 +69,9 @@ class Fleet(Spec):
         self.marks = marks
         got = self.take(lane, caps, of, *by)
         self.others_at("claimed")
-        answers = [self.refusal(*end) if again else None for end, again in zip(many, refused, strict=True)]
+        answers = [
+            self.refusal(*end) if again else None for end, again in zip(many, refused, strict=True)
+        ]
         self.look_around(lane, of, caps)
         return *answers, got
 
@@ -78,7 +93,10 @@ class Fleet(Spec):
 
     def unblock(self, ident: ExecutionId, expected: str) -> None:
         e = self.execs.get(ident)
-        no(e is None or e.state not in BLOCKS.values() or expected not in ("", e.why), "execution_not_eligible")
+        no(
+            e is None or e.state not in BLOCKS.values() or expected not in ("", e.why),
+            "execution_not_eligible",
+        )
         e.state, e.why = "READY", ""
 
     def lane(self, lane: str, state: str) -> None:
@@ -95,16 +113,27 @@ class Fleet(Spec):
             return e.ended is not None and e.ended + self.age(e, kept) <= self.now
 
         gone = [i for i, e in self.execs.items() if e.lane == lane and is_due(e)]
-        over = {k for k, (ident, until) in self.keys.items() if (until or 0) <= self.now and self.has_key(ident, k)}
+        over = {
+            k
+            for k, (ident, until) in self.keys.items()
+            if (until or 0) <= self.now and self.has_key(ident, k)
+        }
         self.keys = {k: v for k, v in self.keys.items() if k not in over or v[0] not in gone}
         for ident in gone:
             del self.execs[ident]
         return len(gone)
 
-    def register(self, namespace: str, instance: str, name: str, caps: frozenset[str], ttl: int) -> Any:
+    def register(
+        self, namespace: str, instance: str, name: str, caps: frozenset[str], ttl: int
+    ) -> Any:
         held = self.workers.get((namespace, instance))
         no(held is not None and held["name"] != name, "invalid_input")
-        self.workers[namespace, instance] = {"name": name, "caps": caps, "seen": self.now, "ttl": ttl}
+        self.workers[namespace, instance] = {
+            "name": name,
+            "caps": caps,
+            "seen": self.now,
+            "ttl": ttl,
+        }
         self.worker_events.append((namespace, instance, "registered", self.now))
         for e in self.execs.values():
             if ttl > 0 and e.why == ROUTED and e.namespace == namespace and e.policy.caps <= caps:
@@ -126,7 +155,11 @@ class Fleet(Spec):
         return worker.Marked()
 
     def alive(self) -> list[tuple[str, frozenset[str]]]:
-        return [(ns, w["caps"]) for (ns, _), w in self.workers.items() if w["seen"] + w["ttl"] > self.now]
+        return [
+            (ns, w["caps"])
+            for (ns, _), w in self.workers.items()
+            if w["seen"] + w["ttl"] > self.now
+        ]
 
     def is_covered(self, e: Exec) -> bool:
         return any(ns == e.namespace and e.policy.caps <= caps for ns, caps in self.alive())
@@ -152,7 +185,12 @@ class Fleet(Spec):
             known = any(ns == e.namespace for ns, _ in self.alive())
             lately = [key for key, when in self.looked.items() if when > self.now - ASKED_LATELY_MS]
             asked = [c for at, whose, c in lately if at == lane and whose in (None, e.namespace)]
-            if e.state == "READY" and known and not self.is_covered(e) and not any(e.policy.caps <= c for c in asked):
+            if (
+                e.state == "READY"
+                and known
+                and not self.is_covered(e)
+                and not any(e.policy.caps <= c for c in asked)
+            ):
                 self.block(e.ident, ROUTED)
         for e in freed:
             self.unblock(e.ident, "")
@@ -182,9 +220,18 @@ class Fleet(Spec):
         elif name == "retention_trimmer":
             for lane in self.lanes:
                 self.trim(lane, None)
-            self.keys = {k: v for k, v in self.keys.items() if (v[1] or 0) > self.now or self.has_key(v[0], k)}
-            self.keys = {k: (i, until if (until or 0) > self.now else None) for k, (i, until) in self.keys.items()}
+            self.keys = {
+                k: v
+                for k, v in self.keys.items()
+                if (v[1] or 0) > self.now or self.has_key(v[0], k)
+            }
+            self.keys = {
+                k: (i, until if (until or 0) > self.now else None)
+                for k, (i, until) in self.keys.items()
+            }
         elif name == "worker_reaper":
             for key in [k for k, w in self.workers.items() if w["seen"] + w["ttl"] < self.now]:
                 self.bury(*key, "ttl_swept")
-            self.worker_events = [event for event in self.worker_events if event[3] > self.now - self.ages[0]]
+            self.worker_events = [
+                event for event in self.worker_events if event[3] > self.now - self.ages[0]
+            ]

@@ -38,8 +38,14 @@ REPAIRS = ("dependency_reconciler", "edge_cancel_dispatcher", "edge_cancel_recon
 
 
 def submit(spec: Flows, flow: UUID, kind: str) -> Op:
-    nodes = [ExecutionId.of(partition_of(flow, FLOW_PARTITIONS), UUID(int=flow.int + at + 1)) for at in range(NODES)]
-    edges = {UUID(int=flow.int + 100 + at): (nodes[up], nodes[down]) for at, (up, down) in enumerate(TO[kind])}
+    nodes = [
+        ExecutionId.of(partition_of(flow, FLOW_PARTITIONS), UUID(int=flow.int + at + 1))
+        for at in range(NODES)
+    ]
+    edges = {
+        UUID(int=flow.int + 100 + at): (nodes[up], nodes[down])
+        for at, (up, down) in enumerate(TO[kind])
+    }
     args = SubmitFlowArgs(
         flow_id=flow,
         nodes=[CreateExecutionArgs(execution_id=ident, lane_id=LANE) for ident in nodes],
@@ -50,18 +56,31 @@ def submit(spec: Flows, flow: UUID, kind: str) -> Op:
     async def call(engine: Engine) -> None:
         await engine.submit_flow(args)
 
-    return Op("submit", call, lambda s: s.submit(flow, LANE, nodes, edges, {nodes[3]: 2} if kind == "quorum" else {}))
+    return Op(
+        "submit",
+        call,
+        lambda s: s.submit(flow, LANE, nodes, edges, {nodes[3]: 2} if kind == "quorum" else {}),
+    )
 
 
 def late_edge(flow: UUID, name: UUID, up: ExecutionId, down: ExecutionId) -> Op:
-    ends = {"flow_id": flow, "edge_id": name, "upstream_execution_id": up, "downstream_execution_id": down}
+    ends = {
+        "flow_id": flow,
+        "edge_id": name,
+        "upstream_execution_id": up,
+        "downstream_execution_id": down,
+    }
 
     async def call(engine: Engine) -> int:
         await engine.create_execution(CreateExecutionArgs(execution_id=up, lane_id=LANE))
         await engine.add_execution_to_flow(AddExecutionToFlowArgs(flow_id=flow, execution_id=up))
         shown = await engine.describe_flow(flow)
-        await engine.stage_dependency_edge(StageDependencyEdgeArgs(**ends, expected_graph_revision=shown.graph_revision))
-        return (await engine.apply_dependency_to_child(ApplyDependencyArgs(**ends))).unsatisfied_count
+        await engine.stage_dependency_edge(
+            StageDependencyEdgeArgs(**ends, expected_graph_revision=shown.graph_revision)
+        )
+        return (
+            await engine.apply_dependency_to_child(ApplyDependencyArgs(**ends))
+        ).unsatisfied_count
 
     return Op("late edge", call, lambda s: s.late_edge(flow, LANE, name, up, down))
 
@@ -130,7 +149,9 @@ class FlowMachine(RuleBasedStateMachine):
         return self.bench.do(op)
 
     def node(self, at: int) -> ExecutionId:
-        return ExecutionId.of(partition_of(self.flow, FLOW_PARTITIONS), UUID(int=self.flow.int + at + 1))
+        return ExecutionId.of(
+            partition_of(self.flow, FLOW_PARTITIONS), UUID(int=self.flow.int + at + 1)
+        )
 
     def finish(self, at: int, outcome: str) -> None:
         """Ends one member as its worker or an operator would, if somebody can."""
@@ -147,7 +168,9 @@ class FlowMachine(RuleBasedStateMachine):
 
     def die(self, how: str) -> None:
         """From now on ends are not heard, or not by the losers, until somebody repairs."""
-        self.bench.engine._cascade = CRASHES[how](self.bench.engine.store, self.bench.engine._wake_parent)
+        self.bench.engine._cascade = CRASHES[how](
+            self.bench.engine.store, self.bench.engine._wake_parent
+        )
         self.spec.how = how
 
     def repair(self) -> None:
@@ -193,7 +216,10 @@ class FlowMachine(RuleBasedStateMachine):
         self.submit(kind)
         for at in (0, 1):
             self.do(ops.grant_and_claim(self.node(at), LANE, 60_000))
-        one, other = (next(h for h in reversed(self.bench.handles) if h.ident == self.node(at)) for at in (0, 1))
+        one, other = (
+            next(h for h in reversed(self.bench.handles) if h.ident == self.node(at))
+            for at in (0, 1)
+        )
         self.do(complete_both(one, other) if calls == 2 else end_and_claim(one, other))
 
     @rule(at=st.sampled_from((3, 3, 4)), ready=st.booleans())
@@ -224,7 +250,10 @@ class FlowMachine(RuleBasedStateMachine):
         self.do(ops.replay(self.node(at)))
         self.finish(at, outcome)
 
-    @rule(how=st.sampled_from(sorted(CRASHES)), ends=st.lists(st.tuples(sources, outcomes), min_size=1, max_size=3))
+    @rule(
+        how=st.sampled_from(sorted(CRASHES)),
+        ends=st.lists(st.tuples(sources, outcomes), min_size=1, max_size=3),
+    )
     def crash(self, how: str, ends: list[tuple[int, str]]) -> None:
         """The process that ends some of them dies before it has seen to what follows, and another repairs it."""
         self.die(how)

@@ -53,12 +53,19 @@ class Flows(Fleet):
         self._ends: list[ExecutionId] | None = None
 
     def inbound(self, child: ExecutionId, dep: str = "") -> list[Edge]:
-        return [edge for edge in self.edges.values() if edge.down == child and dep in ("", edge.dep)]
+        return [
+            edge for edge in self.edges.values() if edge.down == child and dep in ("", edge.dep)
+        ]
 
     # ---- building
 
     def submit(
-        self, flow: UUID, lane: str, nodes: list[ExecutionId], edges: dict[UUID, Any], quorums: dict[ExecutionId, int]
+        self,
+        flow: UUID,
+        lane: str,
+        nodes: list[ExecutionId],
+        edges: dict[UUID, Any],
+        quorums: dict[ExecutionId, int],
     ) -> None:
         for ident in nodes:
             self.execs[ident] = Exec(ident, lane, "default", NO_POLICY, 0, self.now)
@@ -68,7 +75,9 @@ class Flows(Fleet):
             self.groups.setdefault(down, Group(flow, quorums.get(down, 0)))
             self.execs[down].state, self.execs[down].why = "DEPS", "waiting_for_children"
 
-    def late_edge(self, flow: UUID, lane: str, name: UUID, up: ExecutionId, down: ExecutionId) -> int:
+    def late_edge(
+        self, flow: UUID, lane: str, name: UUID, up: ExecutionId, down: ExecutionId
+    ) -> int:
         """A new member that an old one waits for from now on."""
         self.create(up, lane, "default", 0, "", NO_POLICY, None)
         self.flow_of[up] = flow
@@ -127,16 +136,30 @@ class Flows(Fleet):
     def _count(self, ident: ExecutionId) -> list[ExecutionId]:
         fired, outcome = [], self.execs[ident].outcome
         for edge in self.edges.values():
-            if edge.up != ident or edge.dep != "unsatisfied" or outcome == "none" or (edge.stale and outcome != "success"):
+            if (
+                edge.up != ident
+                or edge.dep != "unsatisfied"
+                or outcome == "none"
+                or (edge.stale and outcome != "success")
+            ):
                 continue
             edge.dep = "satisfied" if outcome == "success" else "impossible"
             group = self.groups[edge.down]
             if outcome != "success":
                 group.lost["skip" if outcome == "skipped" else "fail"] += 1
             if group.state == "pending":
-                total, good = len(self.inbound(edge.down)), len(self.inbound(edge.down, "satisfied"))
+                total, good = (
+                    len(self.inbound(edge.down)),
+                    len(self.inbound(edge.down, "satisfied")),
+                )
                 enough, bad = group.k or total, sum(group.lost.values())
-                group.state = "satisfied" if good >= enough else "impossible" if bad > total - enough else "pending"
+                group.state = (
+                    "satisfied"
+                    if good >= enough
+                    else "impossible"
+                    if bad > total - enough
+                    else "pending"
+                )
                 fired += [edge.down] if group.state != "pending" else []
                 group.satisfied_at = self.now if group.state == "satisfied" else group.satisfied_at
         return fired
@@ -164,7 +187,9 @@ class Flows(Fleet):
     def cancel_flow(self, flow: UUID) -> list[ExecutionId]:
         self.cancelled.add(flow)
         done, self._ends = [], []
-        for ident in [i for i, f in self.flow_of.items() if f == flow and self.execs[i].state != "ENDED"]:
+        for ident in [
+            i for i, f in self.flow_of.items() if f == flow and self.execs[i].state != "ENDED"
+        ]:
             leased = self.execs[ident].state == "RUNNING"
             self.cancel(ident, OVERRIDE)
             self.execs[ident].cancelled_by = "cancel_flow"  # type: ignore[assignment]
@@ -189,7 +214,12 @@ class Flows(Fleet):
             ("replayed", '{"branch":"skipped_flow_member","groups_reset":1}'),
         )
         group = self.groups[ident]
-        group.state, group.owed, group.queued, group.lost = "pending", [], False, {"fail": 0, "skip": 0}
+        group.state, group.owed, group.queued, group.lost = (
+            "pending",
+            [],
+            False,
+            {"fail": 0, "skip": 0},
+        )
         group.satisfied_at = None
         for edge in self.inbound(ident, "impossible"):
             edge.dep, edge.stale = "unsatisfied", self.execs[edge.up].state == "ENDED"
@@ -201,7 +231,9 @@ class Flows(Fleet):
         super().loop(name)
         if name == "dependency_reconciler":
             unheard, self.unheard = self.unheard, []
-            self.spread([*unheard, *(edge.up for edge in self.edges.values() if edge.dep == "unsatisfied")])
+            self.spread(
+                [*unheard, *(edge.up for edge in self.edges.values() if edge.dep == "unsatisfied")]
+            )
         elif name == SIBLINGS:
             for child in [child for child, group in self.groups.items() if group.queued]:
                 self._ends = []

@@ -29,7 +29,15 @@ POLICIES = (
     Policy(max_retries=1, first_ms=200, categories=("infra_crash",), deadline=2_500, timeout=1_500),
     Policy(losses=1, dedup=1_500, retain=400, retain_failed=250, replays=1),
 )
-FAILURES = ("transient", "transient", "transient", "infra_crash", "permanent", "timeout", "cancelled")
+FAILURES = (
+    "transient",
+    "transient",
+    "transient",
+    "infra_crash",
+    "permanent",
+    "timeout",
+    "cancelled",
+)
 WORKERS = ("ann", "bob")
 PHASES = ("attempt_timeout", "execution_deadline")
 
@@ -54,7 +62,9 @@ def space_of(ident: ExecutionId) -> str:
 
 HOLDER_OPS: dict[str, Callable[[Held, int], Op]] = {
     "complete": lambda h, now: ops.complete(h),
-    "complete and claim": lambda h, now: ops.complete_and_claim(((h, b"ok"),), LANES[0], GPU, "ann", 400, of=space_of(h.ident)),
+    "complete and claim": lambda h, now: ops.complete_and_claim(
+        ((h, b"ok"),), LANES[0], GPU, "ann", 400, of=space_of(h.ident)
+    ),
     "renew": lambda h, now: ops.renew(h),
     "fail": lambda h, now: ops.fail(h),
     "end": lambda h, now: ops.fail(h, "permanent"),
@@ -186,16 +196,28 @@ class EngineMachine(RuleBasedStateMachine):
 
     # ---- claiming
 
-    @rule(lane=lanes, offered=caps, worker=workers, ttl=ttls, n=st.sampled_from((1, 1, 3)), of=spaces)
-    def claim(self, lane: str, offered: frozenset[str], worker: str, ttl: int, n: int, of: str | None) -> None:
+    @rule(
+        lane=lanes, offered=caps, worker=workers, ttl=ttls, n=st.sampled_from((1, 1, 3)), of=spaces
+    )
+    def claim(
+        self, lane: str, offered: frozenset[str], worker: str, ttl: int, n: int, of: str | None
+    ) -> None:
         self.do(ops.claim(lane, offered, worker, ttl, n, of))
 
     @rule(i=who, worker=workers, offered=caps, ttl=ttls)
     def issue_grant(self, i: int, worker: str, offered: frozenset[str], ttl: int) -> None:
         self.do(ops.issue_claim_grant(IDENTS[i], worker, offered, ttl))
 
-    @rule(i=who, worker=workers, ttl=ttls, timeout=st.sampled_from((None, None, 250)), ahead=st.sampled_from((None, None, 600)))
-    def claim_execution(self, i: int, worker: str, ttl: int, timeout: int | None, ahead: int | None) -> None:
+    @rule(
+        i=who,
+        worker=workers,
+        ttl=ttls,
+        timeout=st.sampled_from((None, None, 250)),
+        ahead=st.sampled_from((None, None, 600)),
+    )
+    def claim_execution(
+        self, i: int, worker: str, ttl: int, timeout: int | None, ahead: int | None
+    ) -> None:
         deadline = None if ahead is None else self.now + ahead
         self.do(ops.claim_execution(IDENTS[i], worker, ttl, timeout, deadline))
 
@@ -209,7 +231,9 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(i=who, ttl=ttls, wrong=st.sampled_from((False, False, False, True)))
     def grant_and_claim(self, i: int, ttl: int, wrong: bool) -> None:
-        self.do(ops.grant_and_claim(IDENTS[i], "elsewhere" if wrong else self.lane_of(IDENTS[i]), ttl))
+        self.do(
+            ops.grant_and_claim(IDENTS[i], "elsewhere" if wrong else self.lane_of(IDENTS[i]), ttl)
+        )
 
     # ---- holding
 
@@ -239,7 +263,14 @@ class EngineMachine(RuleBasedStateMachine):
         of=spaces,
     )
     def complete_and_claim(
-        self, which: list[int], lane: str, offered: frozenset[str], worker: str, ttl: int, n: int, of: str | None
+        self,
+        which: list[int],
+        lane: str,
+        offered: frozenset[str],
+        worker: str,
+        ttl: int,
+        n: int,
+        of: str | None,
     ) -> None:
         many = [(self.held(each), b"%d" % at) for at, each in enumerate(which)]
         self.do(ops.complete_and_claim(many, lane, offered, worker, ttl, n, of))
@@ -272,7 +303,11 @@ class EngineMachine(RuleBasedStateMachine):
         said = None if epoch is None else h.epoch + epoch
         self.do(ops.cancel(h.ident, "worker_sdk", said, h.lease if with_lease else None))
 
-    @rule(i=who, instance=st.sampled_from(("", "", "ann-1", "bob-1")), shown=st.sampled_from(("", "", "lease", "composite", "x")))
+    @rule(
+        i=who,
+        instance=st.sampled_from(("", "", "ann-1", "bob-1")),
+        shown=st.sampled_from(("", "", "lease", "composite", "x")),
+    )
     def revoke(self, i: int, instance: str, shown: str) -> None:
         e = self.bench.spec.execs.get(IDENTS[i])
         if e is not None and shown in ("lease", "composite"):
@@ -288,7 +323,11 @@ class EngineMachine(RuleBasedStateMachine):
     def replay(self, i: int) -> None:
         self.do(ops.replay(IDENTS[i]))
 
-    @rule(i=who, reason=st.sampled_from(sorted(BLOCKS)), expected=st.sampled_from((None, "", *sorted(BLOCKS))))
+    @rule(
+        i=who,
+        reason=st.sampled_from(sorted(BLOCKS)),
+        expected=st.sampled_from((None, "", *sorted(BLOCKS))),
+    )
     def block(self, i: int, reason: str, expected: str | None) -> None:
         if expected is not None:
             self.make_ready(i, NO_POLICY)
@@ -300,7 +339,10 @@ class EngineMachine(RuleBasedStateMachine):
     def unblock(self, i: int) -> None:
         self.do(ops.unblock(IDENTS[i], ""))
 
-    @rule(lane=lanes, state=st.sampled_from(("active", "active", "active", "paused", "draining", "disabled")))
+    @rule(
+        lane=lanes,
+        state=st.sampled_from(("active", "active", "active", "paused", "draining", "disabled")),
+    )
     def lane(self, lane: str, state: str) -> None:
         self.do(ops.lane(lane, state))
 
@@ -322,7 +364,9 @@ class EngineMachine(RuleBasedStateMachine):
     @rule(i=who, phase=st.sampled_from(("attempt_timeout", "execution_deadline")), off=nearby)
     def expire(self, i: int, phase: str, off: int) -> None:
         e = self.bench.spec.execs.get(IDENTS[i])
-        self.step_to((e.timeout_at if phase == "attempt_timeout" else e.deadline) if e else None, off)
+        self.step_to(
+            (e.timeout_at if phase == "attempt_timeout" else e.deadline) if e else None, off
+        )
         self.do(ops.expire(IDENTS[i], phase))
 
     @rule(i=who, off=nearby)
@@ -354,14 +398,18 @@ class EngineMachine(RuleBasedStateMachine):
         offered=caps,
         off=nearby,
     )
-    def worker(self, what: str, ns: str, instance: str, reassigned: bool, offered: frozenset[str], off: int) -> None:
+    def worker(
+        self, what: str, ns: str, instance: str, reassigned: bool, offered: frozenset[str], off: int
+    ) -> None:
         if what == "bury":
             self.do(ops.bury(ns, instance))
             return
         self.do(ops.register(ns, instance, "zoe" if reassigned else instance, offered, 700))
         if what != "register":
             self.step_to(self.now + 700, off)
-            self.do(ops.heartbeat(ns, instance) if what == "heartbeat" else ops.loop("worker_reaper"))
+            self.do(
+                ops.heartbeat(ns, instance) if what == "heartbeat" else ops.loop("worker_reaper")
+            )
 
     # ---- taking over
 

@@ -39,7 +39,11 @@ BY_HOLDER = (
     "DELAY",
     "GIVE_UP",
 )
-BY_VERSION = ((operator_actions, "CANCEL_LEASED"), (operator_actions, "CANCEL_INTERRUPTED"), (recovery, "REVOKE"))
+BY_VERSION = (
+    (operator_actions, "CANCEL_LEASED"),
+    (operator_actions, "CANCEL_INTERRUPTED"),
+    (recovery, "REVOKE"),
+)
 
 
 def mutant(plant: Plant) -> Plant:
@@ -73,7 +77,12 @@ def with_set(form: Form, **changes: Any) -> Form:
 
 
 def without_set(form: Form, *columns: str) -> Form:
-    return with_head(form, lambda head: Update(head.table, head.where, {c: v for c, v in head.set.items() if c not in columns}))
+    return with_head(
+        form,
+        lambda head: Update(
+            head.table, head.where, {c: v for c, v in head.set.items() if c not in columns}
+        ),
+    )
 
 
 def without_steps(form: Form, table: str) -> Form:
@@ -113,7 +122,11 @@ def on_events(form: Form, table: str, change: Callable[[Insert], tuple[Insert, .
 
 @mutant
 def any_holder_may_write(patch: Patch) -> None:
-    put_all(patch, BY_HOLDER, lambda f: without_guards(f, "lease_epoch", "current_lease_id", "attempt_index"))
+    put_all(
+        patch,
+        BY_HOLDER,
+        lambda f: without_guards(f, "lease_epoch", "current_lease_id", "attempt_index"),
+    )
 
 
 @mutant
@@ -131,7 +144,12 @@ def late_results_taken(patch: Patch) -> None:
 
 @mutant
 def a_lost_lease_keeps_the_time_used(patch: Patch) -> None:
-    put(patch, recovery, "REVOKE", lambda f: with_set(f, attempt_timeout_remaining_ms=Until("attempt_timeout_at_ms")))
+    put(
+        patch,
+        recovery,
+        "REVOKE",
+        lambda f: with_set(f, attempt_timeout_remaining_ms=Until("attempt_timeout_at_ms")),
+    )
 
 
 @mutant
@@ -147,7 +165,12 @@ def expiry_ignored(patch: Patch) -> None:
 @mutant
 def version_not_compared(patch: Patch) -> None:
     for module, name in BY_VERSION:
-        put(patch, module, name, lambda f: without_guards(f, "version", "lease_epoch", "ownership_state"))
+        put(
+            patch,
+            module,
+            name,
+            lambda f: without_guards(f, "version", "lease_epoch", "ownership_state"),
+        )
     leased = without_guards(time_limits.EXPIRE.leased, "version", "lease_epoch", "ownership_state")
     patch.setattr(time_limits, "EXPIRE", time_limits.EXPIRE._replace(leased=leased))
 
@@ -269,7 +292,9 @@ def attempt_clock_runs_on_while_delayed(patch: Patch) -> None:
 
 @mutant
 def completion_event_doubled(patch: Patch) -> None:
-    put(patch, attempts, "COMPLETE", lambda f: on_events(f, "ff_completion_event", lambda s: (s, s)))
+    put(
+        patch, attempts, "COMPLETE", lambda f: on_events(f, "ff_completion_event", lambda s: (s, s))
+    )
 
 
 @mutant
@@ -305,7 +330,12 @@ def reclaim_leaves_the_grant(patch: Patch) -> None:
 
 @mutant
 def expiry_sweep_does_not_look_at_the_time(patch: Patch) -> None:
-    put(patch, lease_expiry, "SWEEP_EXPIRED", lambda f: picking(without_guards(f, "lease_expires_at_ms"), upto=None))
+    put(
+        patch,
+        lease_expiry,
+        "SWEEP_EXPIRED",
+        lambda f: picking(without_guards(f, "lease_expires_at_ms"), upto=None),
+    )
 
 
 @mutant
@@ -322,14 +352,20 @@ def requeue_ignores_the_grace(patch: Patch) -> None:
 @mutant
 def requeue_ignores_the_reclaim_grant(patch: Patch) -> None:
     honest = recovery.requeue
-    patch.setattr(recovery, "requeue", lambda snapshot, grace: honest(msgspec.structs.replace(snapshot, grant=None), grace))
+    patch.setattr(
+        recovery,
+        "requeue",
+        lambda snapshot, grace: honest(msgspec.structs.replace(snapshot, grant=None), grace),
+    )
 
 
 @mutant
 def retention_forgets_too_early(patch: Patch) -> None:
     honest = Retention.trim_retention
 
-    async def trim_retention(self: Retention, lane: str, retention_ms: int | None = None, **more: Any) -> int:
+    async def trim_retention(
+        self: Retention, lane: str, retention_ms: int | None = None, **more: Any
+    ) -> int:
         return await honest(self, lane, 0, **more)
 
     patch.setattr(Retention, "trim_retention", trim_retention)
@@ -366,7 +402,12 @@ def paused_lane_hands_out_work(patch: Patch) -> None:
 
 @mutant
 def closed_lane_takes_work(patch: Patch) -> None:
-    put(patch, create, "CREATE_READY", lambda f: with_head(f, lambda head: Insert(head.table, head.row)))
+    put(
+        patch,
+        create,
+        "CREATE_READY",
+        lambda f: with_head(f, lambda head: Insert(head.table, head.row)),
+    )
 
 
 @mutant
@@ -391,7 +432,9 @@ def priority_order_reversed(patch: Patch) -> None:
 
 @mutant
 def claims_ignore_the_namespace(patch: Patch) -> None:
-    patch.setitem(INDEXES, "ready", msgspec.structs.replace(INDEXES["ready"], group=("lane_id", "gate")))
+    patch.setitem(
+        INDEXES, "ready", msgspec.structs.replace(INDEXES["ready"], group=("lane_id", "gate"))
+    )
 
 
 @mutant
@@ -408,7 +451,11 @@ def the_first_namespace_has_every_turn(patch: Patch) -> None:
 @mutant
 def another_namespaces_work_is_let_go(patch: Patch) -> None:
     honest = routing.within_reach
-    patch.setattr(routing, "within_reach", lambda waiting, lane, of, offered: honest(waiting, lane, None, offered))
+    patch.setattr(
+        routing,
+        "within_reach",
+        lambda waiting, lane, of, offered: honest(waiting, lane, None, offered),
+    )
 
 
 @mutant

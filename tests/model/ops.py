@@ -11,7 +11,12 @@ from flowfabric.ids import ExecutionId
 from flowfabric.loops.loop import LoopSettings
 from flowfabric.loops.supervisor import all_loops
 from flowfabric.model.attempt import FailureClass
-from flowfabric.model.execution import CancelExecutionArgs, ChangePriorityArgs, CreateExecutionArgs, ReplayExecutionArgs
+from flowfabric.model.execution import (
+    CancelExecutionArgs,
+    ChangePriorityArgs,
+    CreateExecutionArgs,
+    ReplayExecutionArgs,
+)
 from flowfabric.model.lease import (
     ClaimExecutionArgs,
     ClaimPolicy,
@@ -68,7 +73,15 @@ def as_json(policy: Policy) -> dict[str, Any] | None:
     return made
 
 
-def create(ident: ExecutionId, lane: str, namespace: str, prio: int, key: str, policy: Policy, delay: int | None) -> Op:
+def create(
+    ident: ExecutionId,
+    lane: str,
+    namespace: str,
+    prio: int,
+    key: str,
+    policy: Policy,
+    delay: int | None,
+) -> Op:
     args = CreateExecutionArgs(
         execution_id=ident,
         lane_id=lane,
@@ -79,24 +92,46 @@ def create(ident: ExecutionId, lane: str, namespace: str, prio: int, key: str, p
         delay_until=delay,
         tags={"cairn.instance_id": namespace},
     )
-    return Op("create", lambda e: e.create_execution(args), lambda s: s.create(ident, lane, namespace, prio, key, policy, delay))
+    return Op(
+        "create",
+        lambda e: e.create_execution(args),
+        lambda s: s.create(ident, lane, namespace, prio, key, policy, delay),
+    )
 
 
-def claim(lane: str, caps: frozenset[str], worker: str, ttl: int, n: int = 1, of: str | None = "default") -> Op:
+def claim(
+    lane: str, caps: frozenset[str], worker: str, ttl: int, n: int = 1, of: str | None = "default"
+) -> Op:
     policy = ClaimPolicy(worker, f"{worker}-1", ttl, namespace=of)
     return Op(
-        "claim", lambda e: e.claim_many(lane, caps, policy, n), lambda s: s.claim(lane, caps, of, worker, f"{worker}-1", ttl, n)
+        "claim",
+        lambda e: e.claim_many(lane, caps, policy, n),
+        lambda s: s.claim(lane, caps, of, worker, f"{worker}-1", ttl, n),
     )
 
 
 def issue_claim_grant(ident: ExecutionId, worker: str, caps: frozenset[str], ttl: int) -> Op:
     args = IssueGrantArgs(
-        execution_id=ident, worker_id=worker, worker_instance_id=f"{worker}-1", grant_ttl_ms=ttl, worker_capabilities=caps
+        execution_id=ident,
+        worker_id=worker,
+        worker_instance_id=f"{worker}-1",
+        grant_ttl_ms=ttl,
+        worker_capabilities=caps,
     )
-    return Op("issue_claim_grant", lambda e: e.issue_claim_grant(args), lambda s: s.issue_claim_grant(ident, worker, caps, ttl))
+    return Op(
+        "issue_claim_grant",
+        lambda e: e.issue_claim_grant(args),
+        lambda s: s.issue_claim_grant(ident, worker, caps, ttl),
+    )
 
 
-def claim_execution(ident: ExecutionId, worker: str, ttl: int, timeout: int | None = None, deadline: int | None = None) -> Op:
+def claim_execution(
+    ident: ExecutionId,
+    worker: str,
+    ttl: int,
+    timeout: int | None = None,
+    deadline: int | None = None,
+) -> Op:
     args = ClaimExecutionArgs(
         execution_id=ident,
         worker_id=worker,
@@ -137,7 +172,11 @@ def grant_and_claim(ident: ExecutionId, lane: str, ttl: int) -> Op:
 
 def resume(ident: ExecutionId, worker: str, ttl: int, until: int) -> Op:
     token = ResumeToken(ResumeGrant(ident, "", "any", until, ""), worker, f"{worker}-1", ttl)
-    return Op("resume", lambda e: e.claim_from_resume_grant(token), lambda s: s.resume(ident, worker, f"{worker}-1", ttl, until))
+    return Op(
+        "resume",
+        lambda e: e.claim_from_resume_grant(token),
+        lambda s: s.resume(ident, worker, f"{worker}-1", ttl, until),
+    )
 
 
 def renew(h: Held) -> Op:
@@ -153,19 +192,35 @@ def complete(h: Held, result: bytes | None = b"ok") -> Op:
 
 
 def complete_and_claim(
-    many: Ends, lane: str, caps: frozenset[str], worker: str, ttl: int, n: int = 1, of: str | None = "default"
+    many: Ends,
+    lane: str,
+    caps: frozenset[str],
+    worker: str,
+    ttl: int,
+    n: int = 1,
+    of: str | None = "default",
 ) -> Op:
     policy = ClaimPolicy(worker, f"{worker}-1", ttl, namespace=of)
 
     async def call(engine: Engine) -> tuple[Any, ...]:
-        answers, works = await engine.complete_and_claim([(h.handle, result) for h, result in many], lane, caps, policy, n)
+        answers, works = await engine.complete_and_claim(
+            [(h.handle, result) for h, result in many], lane, caps, policy, n
+        )
         return *answers, works
 
-    return Op("complete_and_claim", call, lambda s: s.complete_and_claim(many, lane, caps, of, worker, f"{worker}-1", ttl, n))
+    return Op(
+        "complete_and_claim",
+        call,
+        lambda s: s.complete_and_claim(many, lane, caps, of, worker, f"{worker}-1", ttl, n),
+    )
 
 
 def fail(h: Held, kind: str = "transient") -> Op:
-    return Op("fail", lambda e: e.fail(h.handle, "boom", FailureClass(kind)), lambda s: s.fail(h, kind, "boom"))
+    return Op(
+        "fail",
+        lambda e: e.fail(h.handle, "boom", FailureClass(kind)),
+        lambda s: s.fail(h, kind, "boom"),
+    )
 
 
 def delay(h: Held, until: int) -> Op:
@@ -176,19 +231,36 @@ def give_up(h: Held) -> Op:
     return Op("give_up", lambda e: e.cancel(h.handle, "enough"), lambda s: s.give_up(h))
 
 
-def cancel(ident: ExecutionId, source: str, epoch: int | None = None, lease: UUID | None = None) -> Op:
-    args = CancelExecutionArgs(execution_id=ident, reason="stop", source=source, lease_epoch=epoch, lease_id=lease)
-    return Op("cancel", lambda e: e.cancel_execution(args), lambda s: s.cancel(ident, source, epoch, lease))
+def cancel(
+    ident: ExecutionId, source: str, epoch: int | None = None, lease: UUID | None = None
+) -> Op:
+    args = CancelExecutionArgs(
+        execution_id=ident, reason="stop", source=source, lease_epoch=epoch, lease_id=lease
+    )
+    return Op(
+        "cancel",
+        lambda e: e.cancel_execution(args),
+        lambda s: s.cancel(ident, source, epoch, lease),
+    )
 
 
 def revoke(ident: ExecutionId, instance: str = "", lease: str = "") -> Op:
-    args = RevokeLeaseArgs(execution_id=ident, worker_instance_id=instance, expected_lease_id=lease or None, reason="why not")
+    args = RevokeLeaseArgs(
+        execution_id=ident,
+        worker_instance_id=instance,
+        expected_lease_id=lease or None,
+        reason="why not",
+    )
     return Op("revoke", lambda e: e.revoke_lease(args), lambda s: s.revoke(ident, instance, lease))
 
 
 def change_priority(ident: ExecutionId, prio: int) -> Op:
     args = ChangePriorityArgs(execution_id=ident, new_priority=prio)
-    return Op("change_priority", lambda e: e.change_priority(args), lambda s: s.change_priority(ident, prio))
+    return Op(
+        "change_priority",
+        lambda e: e.change_priority(args),
+        lambda s: s.change_priority(ident, prio),
+    )
 
 
 def replay(ident: ExecutionId) -> Op:
@@ -197,7 +269,9 @@ def replay(ident: ExecutionId) -> Op:
 
 
 def expire(ident: ExecutionId, phase: str) -> Op:
-    return Op("expire", lambda e: e.expire_execution(ident, phase), lambda s: s.expire(ident, phase))
+    return Op(
+        "expire", lambda e: e.expire_execution(ident, phase), lambda s: s.expire(ident, phase)
+    )
 
 
 def promote(ident: ExecutionId) -> Op:
@@ -205,11 +279,17 @@ def promote(ident: ExecutionId) -> Op:
 
 
 def block(ident: ExecutionId, reason: str) -> Op:
-    return Op("block", lambda e: e.block_route(ident, reason, "held"), lambda s: s.block(ident, reason))
+    return Op(
+        "block", lambda e: e.block_route(ident, reason, "held"), lambda s: s.block(ident, reason)
+    )
 
 
 def unblock(ident: ExecutionId, expected: str) -> Op:
-    return Op("unblock", lambda e: e.unblock_execution(ident, expected), lambda s: s.unblock(ident, expected))
+    return Op(
+        "unblock",
+        lambda e: e.unblock_execution(ident, expected),
+        lambda s: s.unblock(ident, expected),
+    )
 
 
 def mark(ident: ExecutionId) -> Op:
@@ -222,18 +302,32 @@ def requeue(ident: ExecutionId, grace: int) -> Op:
 
 def issue_reclaim_grant(ident: ExecutionId, worker: str, caps: frozenset[str], ttl: int) -> Op:
     args = IssueGrantArgs(
-        execution_id=ident, worker_id=worker, worker_instance_id=f"{worker}-1", grant_ttl_ms=ttl, worker_capabilities=caps
+        execution_id=ident,
+        worker_id=worker,
+        worker_instance_id=f"{worker}-1",
+        grant_ttl_ms=ttl,
+        worker_capabilities=caps,
     )
     return Op(
-        "issue_reclaim_grant", lambda e: e.issue_reclaim_grant(args), lambda s: s.issue_reclaim_grant(ident, worker, caps, ttl)
+        "issue_reclaim_grant",
+        lambda e: e.issue_reclaim_grant(args),
+        lambda s: s.issue_reclaim_grant(ident, worker, caps, ttl),
     )
 
 
 def reclaim(ident: ExecutionId, worker: str, ttl: int, limit: int | None = None) -> Op:
     args = ReclaimExecutionArgs(
-        execution_id=ident, worker_id=worker, worker_instance_id=f"{worker}-1", lease_ttl_ms=ttl, max_reclaim_count=limit
+        execution_id=ident,
+        worker_id=worker,
+        worker_instance_id=f"{worker}-1",
+        lease_ttl_ms=ttl,
+        max_reclaim_count=limit,
     )
-    return Op("reclaim", lambda e: e.reclaim_execution(args), lambda s: s.reclaim(ident, worker, f"{worker}-1", ttl, limit))
+    return Op(
+        "reclaim",
+        lambda e: e.reclaim_execution(args),
+        lambda s: s.reclaim(ident, worker, f"{worker}-1", ttl, limit),
+    )
 
 
 def lane(name: str, state: str) -> Op:
@@ -246,17 +340,33 @@ def trim(name: str, kept: int) -> Op:
 
 def register(namespace: str, instance: str, worker: str, caps: frozenset[str], ttl: int) -> Op:
     args = RegisterWorkerArgs(
-        worker_id=worker, worker_instance_id=instance, capabilities=caps, liveness_ttl_ms=ttl, namespace=namespace
+        worker_id=worker,
+        worker_instance_id=instance,
+        capabilities=caps,
+        liveness_ttl_ms=ttl,
+        namespace=namespace,
     )
-    return Op("register", lambda e: e.register_worker(args), lambda s: s.register(namespace, instance, worker, caps, ttl))
+    return Op(
+        "register",
+        lambda e: e.register_worker(args),
+        lambda s: s.register(namespace, instance, worker, caps, ttl),
+    )
 
 
 def heartbeat(namespace: str, instance: str) -> Op:
-    return Op("heartbeat", lambda e: e.heartbeat_worker(instance, namespace), lambda s: s.heartbeat(namespace, instance))
+    return Op(
+        "heartbeat",
+        lambda e: e.heartbeat_worker(instance, namespace),
+        lambda s: s.heartbeat(namespace, instance),
+    )
 
 
 def bury(namespace: str, instance: str) -> Op:
-    return Op("bury", lambda e: e.mark_worker_dead(instance, "gone", namespace), lambda s: s.bury(namespace, instance))
+    return Op(
+        "bury",
+        lambda e: e.mark_worker_dead(instance, "gone", namespace),
+        lambda s: s.bury(namespace, instance),
+    )
 
 
 def loop(name: str) -> Op:

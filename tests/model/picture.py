@@ -24,7 +24,13 @@ _VECTORS = {
     "LANEBLOCK": ("runnable", "unowned", "blocked_by_lane_state", "", "waiting"),
     "DEPS": ("runnable", "unowned", "blocked_by_dependencies", "", "waiting_children"),
     "RUNNING": ("active", "leased", "not_applicable", "none", "active"),
-    "LOST": ("active", "lease_expired_reclaimable", "not_applicable", "waiting_for_worker", "active"),
+    "LOST": (
+        "active",
+        "lease_expired_reclaimable",
+        "not_applicable",
+        "waiting_for_worker",
+        "active",
+    ),
     "SUSPENDED": ("suspended", "unowned", "not_applicable", "", "suspended"),
     "ENDED": ("terminal", "unowned", "not_applicable", "none", ""),
 }
@@ -88,7 +94,17 @@ def expected_row(e: Exec) -> dict[str, Any]:
 def _attempts(e: Exec) -> list[tuple[Any, ...]]:
     held = e.state in ("RUNNING", "LOST")
     return [
-        (at, a.kind, a.phase, a.outcome, a.epoch, a.lease, a.worker, a.instance, e.expiry if held and at == e.index else None)
+        (
+            at,
+            a.kind,
+            a.phase,
+            a.outcome,
+            a.epoch,
+            a.lease,
+            a.worker,
+            a.instance,
+            e.expiry if held and at == e.index else None,
+        )
         for at, a in enumerate(e.attempts)
     ]
 
@@ -116,16 +132,34 @@ def _about_one(e: Exec, world: Snapshot) -> Iterator[tuple[str, Any, Any]]:
             for a in world.attempts.get(key, [])
         ],
     )
-    told = [(x["event_type"], x["occurred_at_ms"], x["lease_epoch"]) for x in world.leases.get(key, [])]
+    told = [
+        (x["event_type"], x["occurred_at_ms"], x["lease_epoch"]) for x in world.leases.get(key, [])
+    ]
     if len(told) == len(e.leases):
-        told = [(kind, at, None if said[2] is None else epoch) for (kind, at, epoch), said in zip(told, e.leases, strict=True)]
+        told = [
+            (kind, at, None if said[2] is None else epoch)
+            for (kind, at, epoch), said in zip(told, e.leases, strict=True)
+        ]
     yield "lease events", e.leases, told
-    yield "completion events", e.done, [(x["outcome"], x["occurred_at_ms"]) for x in world.completions.get(key, [])]
-    yield "operator events", e.ops, [(x["event_type"], x["details"]) for x in world.operations.get(key, [])]
+    yield (
+        "completion events",
+        e.done,
+        [(x["outcome"], x["occurred_at_ms"]) for x in world.completions.get(key, [])],
+    )
+    yield (
+        "operator events",
+        e.ops,
+        [(x["event_type"], x["details"]) for x in world.operations.get(key, [])],
+    )
 
 
-def _around(spec: Fleet, world: Snapshot, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
-    granted = {(g.partition_key, g.execution_id): (g.kind, g.worker_id, g.expires_at_ms) for g in world.grants}
+def _around(
+    spec: Fleet, world: Snapshot, tables: Mapping[str, list[Row]]
+) -> Iterator[tuple[str, Any, Any]]:
+    granted = {
+        (g.partition_key, g.execution_id): (g.kind, g.worker_id, g.expires_at_ms)
+        for g in world.grants
+    }
     wanted = {
         (e.ident.partition_index, e.ident.uuid): (e.grant.kind, e.grant.worker, e.grant.until)
         for e in spec.execs.values()
@@ -139,7 +173,10 @@ def _around(spec: Fleet, world: Snapshot, tables: Mapping[str, list[Row]]) -> It
     workers = [_named("ff_worker_registry", row) for row in tables["ff_worker_registry"]]
     yield (
         "workers",
-        {key: (w["name"], tuple(sorted(w["caps"])), w["seen"], w["ttl"]) for key, w in spec.workers.items()},
+        {
+            key: (w["name"], tuple(sorted(w["caps"])), w["seen"], w["ttl"])
+            for key, w in spec.workers.items()
+        },
         {
             (w["namespace"], w["worker_instance_id"]): (
                 w["worker_id"],
@@ -167,7 +204,9 @@ def differences(spec: Fleet, world: Snapshot, tables: Mapping[str, list[Row]]) -
     """Empty when the stored rows are what the specification says."""
     stored = {(k.partition_index, k.uuid) for k in spec.execs}
     if stored != set(world.executions):
-        return [f"executions: specified {sorted(map(str, stored))}, stored {sorted(map(str, world.executions))}"]
+        return [
+            f"executions: specified {sorted(map(str, stored))}, stored {sorted(map(str, world.executions))}"
+        ]
     found = [
         f"{e.ident} ({e.state}) {what}: specified {wanted!r}, stored {is_!r}"
         for e in spec.execs.values()
@@ -175,5 +214,7 @@ def differences(spec: Fleet, world: Snapshot, tables: Mapping[str, list[Row]]) -
         if wanted != is_
     ]
     return found + [
-        f"{what}: specified {wanted!r}, stored {is_!r}" for what, wanted, is_ in _around(spec, world, tables) if wanted != is_
+        f"{what}: specified {wanted!r}, stored {is_!r}"
+        for what, wanted, is_ in _around(spec, world, tables)
+        if wanted != is_
     ]

@@ -41,7 +41,13 @@ LANE = LANES[0]
 IDENTS = tuple(ExecutionId.of(n % 3, UUID(int=(9 - n) << 64 | 7)) for n in range(9))
 OUTSIDERS = tuple(ExecutionId.of(5, UUID(int=0xF0 + n)) for n in range(2))
 NAMESPACES = {FIRST: "default", SECOND: "default", THIRD: "a", UNMADE: "default"}
-PLACES = (("lane", LANES[0]), ("lane", LANES[1]), ("namespace", "a"), ("namespace", "default"), ("tag", "app.who=x"))
+PLACES = (
+    ("lane", LANES[0]),
+    ("lane", LANES[1]),
+    ("namespace", "a"),
+    ("namespace", "default"),
+    ("tag", "app.who=x"),
+)
 SHORT_MS, LONG_MS = 2_000, 10_000
 Place = tuple[str, str]
 WORKERS = ("ann", "bob", "cid")
@@ -49,8 +55,12 @@ WORKERS = ("ann", "bob", "cid")
 # ---- what is drawn
 
 quotas = st.sampled_from((FIRST, FIRST, SECOND, THIRD))
-made = st.builds(Quota, cap=st.integers(0, 3), rate=st.integers(0, 3), seconds=st.sampled_from((1, 2, 2, 0)))
-tight = st.sampled_from((Quota(1, 1, 1), Quota(2, 2, 2), Quota(0, 2, 1), Quota(0, 1, 2), Quota(0, 1, 1), Quota(1)))
+made = st.builds(
+    Quota, cap=st.integers(0, 3), rate=st.integers(0, 3), seconds=st.sampled_from((1, 2, 2, 0))
+)
+tight = st.sampled_from(
+    (Quota(1, 1, 1), Quota(2, 2, 2), Quota(0, 2, 1), Quota(0, 1, 2), Quota(0, 1, 1), Quota(1))
+)
 who = st.integers(0, len(IDENTS) - 1)
 lanes = st.sampled_from((LANES[0], LANES[0], LANES[0], LANES[1]))
 wishes = st.builds(
@@ -118,7 +128,9 @@ class QuotaMachine(RuleBasedStateMachine):
         found = [i for i in mine if execs[i].state == "READY" and execs[i].grant is None][:n]
         free = [i for i in IDENTS if i not in execs]
         for ident in [i for i in execs if i not in found][: max(n - len(found) - len(free), 0)]:
-            self.do(ops.cancel(ident, OVERRIDE) if execs[ident].state != "ENDED" else ops.mark(ident))
+            self.do(
+                ops.cancel(ident, OVERRIDE) if execs[ident].state != "ENDED" else ops.mark(ident)
+            )
         if len(free) < n - len(found):
             self.sweep()
         for ident in [i for i in IDENTS if i not in execs][: n - len(found)]:
@@ -138,8 +150,16 @@ class QuotaMachine(RuleBasedStateMachine):
 
     # ---- limits
 
-    @initialize(one=tight, two=made, three=made, at=st.tuples(places, places), many=st.lists(wishes, min_size=4, max_size=6))
-    def start(self, one: Quota, two: Quota, three: Quota, at: tuple[Place, Place], many: list[Wish]) -> None:
+    @initialize(
+        one=tight,
+        two=made,
+        three=made,
+        at=st.tuples(places, places),
+        many=st.lists(wishes, min_size=4, max_size=6),
+    )
+    def start(
+        self, one: Quota, two: Quota, three: Quota, at: tuple[Place, Place], many: list[Wish]
+    ) -> None:
         for ident, each in zip(QUOTAS, (one, two, three), strict=False):
             self.do(define(ident, replace(each, namespace=NAMESPACES[ident])))
         self.do(attach(FIRST, at[0]))
@@ -151,7 +171,12 @@ class QuotaMachine(RuleBasedStateMachine):
     def define(self, ident: UUID, made: Quota) -> None:
         self.do(define(ident, replace(made, namespace=NAMESPACES[ident])))
 
-    @rule(ident=st.sampled_from((FIRST, FIRST, SECOND, THIRD, UNMADE)), made=made, n=st.integers(1, 3), off=nearby)
+    @rule(
+        ident=st.sampled_from((FIRST, FIRST, SECOND, THIRD, UNMADE)),
+        made=made,
+        n=st.integers(1, 3),
+        off=nearby,
+    )
     def other_limits(self, ident: UUID, made: Quota, n: int, off: int) -> None:
         """Some start, and some more under the new limits: at once, and when the new window has passed for the first of them."""
         if ident not in self.spec.quotas:
@@ -170,7 +195,12 @@ class QuotaMachine(RuleBasedStateMachine):
     def attach(self, ident: UUID, at: Place, on: bool) -> None:
         self.do(attach(ident, at) if on else detach(ident, at))
 
-    @rule(ident=quotas, ahead=st.sampled_from((-1, 0, 1, 700)), off=nearby, opened=st.sampled_from((False, False, True)))
+    @rule(
+        ident=quotas,
+        ahead=st.sampled_from((-1, 0, 1, 700)),
+        off=nearby,
+        opened=st.sampled_from((False, False, True)),
+    )
     def close(self, ident: UUID, ahead: int, off: int, opened: bool) -> None:
         (one,) = self.ready(ident, 1)
         until = self.bench.clock() + 1 + ahead
@@ -207,11 +237,19 @@ class QuotaMachine(RuleBasedStateMachine):
         self.claim_in(lane, several, ttl)
 
     @precondition(lambda self: self.kind != "postgres")
-    @rule(lane=lanes, worker=workers, sizes=st.lists(st.integers(1, 3), min_size=2, max_size=4).map(tuple))
+    @rule(
+        lane=lanes,
+        worker=workers,
+        sizes=st.lists(st.integers(1, 3), min_size=2, max_size=4).map(tuple),
+    )
     def claim_at_once(self, lane: str, worker: str, sizes: tuple[int, ...]) -> None:
         self.do(claims_at_once(lane, worker, sizes, 5_000))
 
-    @rule(ident=st.sampled_from((FIRST, FIRST, FIRST, SECOND)), n=st.integers(1, 3), off=st.sampled_from((-1, 0, 0, 1)))
+    @rule(
+        ident=st.sampled_from((FIRST, FIRST, FIRST, SECOND)),
+        n=st.integers(1, 3),
+        off=st.sampled_from((-1, 0, 0, 1)),
+    )
     def window_opens(self, ident: UUID, n: int, off: int) -> None:
         """Places are free again; the window is what is left to wait for."""
         self.to(self.last + SHORT_MS)
@@ -244,7 +282,11 @@ class QuotaMachine(RuleBasedStateMachine):
         self.do(ops.loop("lease_expiry"))
         self.claim_in(LANE, ((by, 1),))
 
-    @rule(ident=st.sampled_from((FIRST, FIRST, SECOND)), off=st.sampled_from((1, 1, 0)), worker=workers)
+    @rule(
+        ident=st.sampled_from((FIRST, FIRST, SECOND)),
+        off=st.sampled_from((1, 1, 0)),
+        worker=workers,
+    )
     def grant_runs_out(self, ident: UUID, off: int, worker: str) -> None:
         """The loop gives back what nobody used."""
         self.to(self.last + SHORT_MS)
@@ -280,7 +322,11 @@ class QuotaMachine(RuleBasedStateMachine):
     # ---- ending
 
     @precondition(holding)
-    @rule(which=st.integers(0, 5), how=st.sampled_from(("complete", "fail", "end", "delay", "revoke", "cancel")), lane=lanes)
+    @rule(
+        which=st.integers(0, 5),
+        how=st.sampled_from(("complete", "fail", "end", "delay", "revoke", "cancel")),
+        lane=lanes,
+    )
     def end(self, which: int, how: str, lane: str) -> None:
         """In whichever way a lease ends, its place is free."""
         h = self.held(which)
@@ -296,10 +342,19 @@ class QuotaMachine(RuleBasedStateMachine):
         self.claim_in(lane, (("cid", 2),))
 
     @precondition(holding)
-    @rule(which=st.lists(st.integers(0, 5), min_size=1, max_size=2), lane=lanes, worker=workers, n=st.integers(1, 3))
+    @rule(
+        which=st.lists(st.integers(0, 5), min_size=1, max_size=2),
+        lane=lanes,
+        worker=workers,
+        n=st.integers(1, 3),
+    )
     def end_and_claim(self, which: list[int], lane: str, worker: str, n: int) -> None:
         """Whoever ends makes room for those that begin in the same call."""
-        self.do(ops.complete_and_claim([(self.held(each), b"") for each in which], lane, NOTHING, worker, 5_000, n))
+        self.do(
+            ops.complete_and_claim(
+                [(self.held(each), b"") for each in which], lane, NOTHING, worker, 5_000, n
+            )
+        )
 
     @rule(ident=quotas, n=st.integers(1, 3))
     def turn_over(self, ident: UUID, n: int) -> None:
@@ -330,11 +385,22 @@ class QuotaMachine(RuleBasedStateMachine):
 
     # ---- by hand
 
-    @rule(ident=quotas, i=st.integers(-2, len(IDENTS) - 1), dimension=st.sampled_from(("", "", "", "other")), again=st.booleans())
+    @rule(
+        ident=quotas,
+        i=st.integers(-2, len(IDENTS) - 1),
+        dimension=st.sampled_from(("", "", "", "other")),
+        again=st.booleans(),
+    )
     def ask(self, ident: UUID, i: int, dimension: str, again: bool) -> None:
         """As its policy says, or for fewer where the one who asks does not run under it."""
-        who, limits = (IDENTS[i], self.spec.quotas[ident]) if i >= 0 else (OUTSIDERS[i], self.spec.quotas[ident])
-        asked = Quota(min(limits.cap, 1) if again and i < 0 else limits.cap, limits.rate, limits.seconds)
+        who, limits = (
+            (IDENTS[i], self.spec.quotas[ident])
+            if i >= 0
+            else (OUTSIDERS[i], self.spec.quotas[ident])
+        )
+        asked = Quota(
+            min(limits.cap, 1) if again and i < 0 else limits.cap, limits.rate, limits.seconds
+        )
         self.do(ask(ident, who, asked, dimension))
         if again:
             self.do(ask(ident, who, asked, dimension))
@@ -369,7 +435,11 @@ class QuotaMachine(RuleBasedStateMachine):
 
     @rule(
         several=st.lists(
-            st.tuples(who, st.sampled_from(("waiting_for_quota", "waiting_for_quota", "waiting_for_budget"))), max_size=4
+            st.tuples(
+                who,
+                st.sampled_from(("waiting_for_quota", "waiting_for_quota", "waiting_for_budget")),
+            ),
+            max_size=4,
         )
     )
     def hold_back_and_release(self, several: list[tuple[int, str]]) -> None:
@@ -382,7 +452,10 @@ class QuotaMachine(RuleBasedStateMachine):
     def another_process(self) -> None:
         """What it remembers of quotas is from when it was last asked."""
         engine = self.bench.engine
-        self.bench.engine, self.other = self.other or type(engine)(engine.store, SETTINGS, seed=2), engine
+        self.bench.engine, self.other = (
+            self.other or type(engine)(engine.store, SETTINGS, seed=2),
+            engine,
+        )
         self.bench.story.append("another process")
 
     @rule()

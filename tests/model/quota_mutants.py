@@ -37,7 +37,9 @@ def asking(patch: Patch, change: Callable[..., tuple[Any, int]]) -> None:
     honest = admission.room
 
     def room(quota: Any, held: int, window: Any, now_ms: int) -> Room:
-        return honest(*(change(quota, held) if quota is not None else (quota, held)), window, now_ms)
+        return honest(
+            *(change(quota, held) if quota is not None else (quota, held)), window, now_ms
+        )
 
     for module in (admission, quota_cache, quotas, quota_maintenance):
         patch.setattr(module, "room", room)
@@ -79,7 +81,13 @@ def closed_through_its_last_moment(patch: Patch) -> None:
 
 @mutant
 def a_rate_of_none_is_a_rate_of_one(patch: Patch) -> None:
-    asking(patch, lambda quota, held: (structs.replace(quota, max_requests_per_window=quota.max_requests_per_window or 1), held))
+    asking(
+        patch,
+        lambda quota, held: (
+            structs.replace(quota, max_requests_per_window=quota.max_requests_per_window or 1),
+            held,
+        ),
+    )
 
 
 # ---- holders
@@ -105,7 +113,9 @@ def reservations_that_ran_out_hold_their_place(patch: Patch) -> None:
 
     patch.setattr(quota_cache, "quota_reads", quota_reads)
     honest_standing = quota_cache.standing_of
-    patch.setattr(quota_cache, "standing_of", lambda quota, rows, now_ms: honest_standing(quota, rows, 0))
+    patch.setattr(
+        quota_cache, "standing_of", lambda quota, rows, now_ms: honest_standing(quota, rows, 0)
+    )
 
 
 # ---- what is remembered
@@ -158,7 +168,11 @@ def unused_grants_are_not_refunded(patch: Patch) -> None:
 @mutant
 def plain_work_goes_first(patch: Patch) -> None:
     honest = gated_claims.in_ready_order
-    patch.setattr(gated_claims, "in_ready_order", lambda found: sorted(honest(found), key=lambda c: c.gate != ""))
+    patch.setattr(
+        gated_claims,
+        "in_ready_order",
+        lambda found: sorted(honest(found), key=lambda c: c.gate != ""),
+    )
 
 
 @mutant
@@ -181,7 +195,10 @@ def a_grant_is_asked_again(patch: Patch) -> None:
         until = {"reserved_until_ms": None}
         known = snapshot.execution
         return honest(
-            snapshot if known is None else structs.replace(snapshot, execution=structs.replace(known, **until)), decision
+            snapshot
+            if known is None
+            else structs.replace(snapshot, execution=structs.replace(known, **until)),
+            decision,
         )
 
     patch.setattr(admission, "admitted", admitted)
@@ -244,7 +261,11 @@ def reconciler_drops_the_places_of_those_that_run(patch: Patch) -> None:
     honest = quotas.is_orphan
 
     def is_orphan(slot: Any, execution: Any, now_ms: int) -> bool:
-        return honest(slot, None if execution is None else structs.replace(execution, lifecycle_phase="runnable"), now_ms)
+        return honest(
+            slot,
+            None if execution is None else structs.replace(execution, lifecycle_phase="runnable"),
+            now_ms,
+        )
 
     patch.setattr(quotas, "is_orphan", is_orphan)
 
@@ -284,7 +305,10 @@ def what_is_attached_reaches_every_namespace(patch: Patch) -> None:
     honest = limit_scopes.attached
 
     def attached(args: Any, policy: Any, scopes: Any, flow_id: Any = None) -> Any:
-        own = {key: tuple(structs.replace(s, namespace=args.namespace) for s in several) for key, several in scopes.items()}
+        own = {
+            key: tuple(structs.replace(s, namespace=args.namespace) for s in several)
+            for key, several in scopes.items()
+        }
         return honest(args, policy, own, flow_id)
 
     patch.setattr(create, "attached", attached)

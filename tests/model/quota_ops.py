@@ -50,13 +50,23 @@ def define(ident: UUID, made: Quota) -> Op:
         max_concurrent=made.cap,
         namespace=made.namespace,
     )
-    return Op(f"define {made}", lambda e: e.create_quota_policy(args), lambda s: s.define(ident, copy.copy(made)))
+    return Op(
+        f"define {made}",
+        lambda e: e.create_quota_policy(args),
+        lambda s: s.define(ident, copy.copy(made)),
+    )
 
 
 def change(ident: UUID, made: Quota) -> Op:
-    limits = {"window_seconds": made.seconds, "max_requests_per_window": made.rate, "max_concurrent": made.cap}
+    limits = {
+        "window_seconds": made.seconds,
+        "max_requests_per_window": made.rate,
+        "max_concurrent": made.cap,
+    }
     args = UpdateQuotaPolicyArgs(quota_policy_id=ident, **limits)
-    return Op(f"change {made}", lambda e: e.update_quota_policy(args), lambda s: s.change(ident, made))
+    return Op(
+        f"change {made}", lambda e: e.update_quota_policy(args), lambda s: s.change(ident, made)
+    )
 
 
 def close(ident: UUID, until: int | None) -> Op:
@@ -66,11 +76,19 @@ def close(ident: UUID, until: int | None) -> Op:
 
 
 def attach(ident: UUID, where: tuple[str, str]) -> Op:
-    return Op(f"attach {where}", lambda e: e.attach_limit("quota", ident, *where), lambda s: s.attach(ident, where))
+    return Op(
+        f"attach {where}",
+        lambda e: e.attach_limit("quota", ident, *where),
+        lambda s: s.attach(ident, where),
+    )
 
 
 def detach(ident: UUID, where: tuple[str, str]) -> Op:
-    return Op(f"detach {where}", lambda e: e.detach_limit("quota", ident, *where), lambda s: s.detach(ident, where))
+    return Op(
+        f"detach {where}",
+        lambda e: e.detach_limit("quota", ident, *where),
+        lambda s: s.detach(ident, where),
+    )
 
 
 def create(ident: ExecutionId, wish: Wish) -> Op:
@@ -84,15 +102,27 @@ def create(ident: ExecutionId, wish: Wish) -> Op:
         policy=said if wish.own is None else {**said, "quota_policy_id": str(wish.own)},
         tags={key: value} if key else {},
     )
-    return Op(f"create {ident} {wish}", lambda e: e.create_execution(args), lambda s: s.new(ident, wish, POLICY))
+    return Op(
+        f"create {ident} {wish}",
+        lambda e: e.create_execution(args),
+        lambda s: s.new(ident, wish, POLICY),
+    )
 
 
 def claims(lane: str, several: Asking, ttl: int) -> Op:
     """One worker after the other, in one namespace and then in the other."""
-    asked = [(ClaimPolicy(worker, f"{worker}-1", ttl, namespace=of), n) for of in NAMESPACES for worker, n in several]
+    asked = [
+        (ClaimPolicy(worker, f"{worker}-1", ttl, namespace=of), n)
+        for of in NAMESPACES
+        for worker, n in several
+    ]
 
     async def call(engine: Engine) -> list[Any]:
-        return [work for policy, n in asked for work in await engine.claim_many(lane, NOTHING, policy, n)]
+        return [
+            work
+            for policy, n in asked
+            for work in await engine.claim_many(lane, NOTHING, policy, n)
+        ]
 
     def expect(spec: Any) -> list[Any]:
         return [
@@ -113,7 +143,9 @@ def claims_at_once(lane: str, worker: str, sizes: tuple[int, ...], ttl: int) -> 
     async def call(engine: Engine) -> list[Any]:
         got = await asyncio.gather(*(engine.claim_many(lane, NOTHING, policy, n) for n in sizes))
         if [len(each) for each in got] != wanted:
-            raise Mismatch(f"specified {wanted} for {sizes}, answered {[len(each) for each in got]}")
+            raise Mismatch(
+                f"specified {wanted} for {sizes}, answered {[len(each) for each in got]}"
+            )
         return sorted((work for each in got for work in each), key=lambda work: work.execution_id)
 
     def expect(spec: Any) -> list[Any]:
@@ -133,7 +165,11 @@ def ask(ident: UUID, who: ExecutionId, limits: Quota, dimension: str = "") -> Op
         concurrency_cap=limits.cap,
         dimension=dimension,
     )
-    return Op("ask", lambda e: e.check_admission(args), lambda s: s.ask(ident, who, limits, dimension or USUAL))
+    return Op(
+        "ask",
+        lambda e: e.check_admission(args),
+        lambda s: s.ask(ident, who, limits, dimension or USUAL),
+    )
 
 
 def let_go(ident: UUID, who: ExecutionId) -> Op:

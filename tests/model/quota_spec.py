@@ -72,7 +72,11 @@ class Quotas(Fleet):
         self.blocked: dict[ExecutionId, int] = {}
 
     def times(self) -> list[int]:
-        ahead = [at + self.quotas[quota].window for quota, _, at, _ in self.entries if quota in self.quotas]
+        ahead = [
+            at + self.quotas[quota].window
+            for quota, _, at, _ in self.entries
+            if quota in self.quotas
+        ]
         ahead += [quota.closed for quota in self.quotas.values() if quota.closed is not None]
         return sorted({*super().times(), *(at for at in ahead if at > self.now)})
 
@@ -93,7 +97,9 @@ class Quotas(Fleet):
             return told.QuotaPolicyUnchanged(ident)
         rule.cap, rule.rate, rule.seconds = made.cap, made.rate, made.seconds
         held = [
-            e for e in self.execs.values() if (e.state, e.why) == ("QUOTA", "waiting_for_quota") and self.under[e.ident] == ident
+            e
+            for e in self.execs.values()
+            if (e.state, e.why) == ("QUOTA", "waiting_for_quota") and self.under[e.ident] == ident
         ]
         room = self._room(ident)
         for at, e in enumerate(sorted(held, key=lambda e: (-e.prio, e.created, e.ident.uuid))):
@@ -107,7 +113,10 @@ class Quotas(Fleet):
 
     def attach(self, ident: UUID, where: tuple[str, str]) -> bool:
         no(ident not in self.quotas, "quota_policy_not_found")
-        no(where[0] == "namespace" and where[1] != self.quotas[ident].namespace, "namespace_not_found")
+        no(
+            where[0] == "namespace" and where[1] != self.quotas[ident].namespace,
+            "namespace_not_found",
+        )
         new = (*where, ident) not in self.scopes
         self.scopes.setdefault((*where, ident), self.now)
         return new
@@ -117,7 +126,10 @@ class Quotas(Fleet):
 
     def new(self, ident: ExecutionId, wish: Wish, policy: Policy) -> Any:
         own = None if wish.own is None else self.quotas.get(wish.own)
-        no(wish.own is not None and (own is None or own.namespace != wish.namespace), "quota_policy_not_found")
+        no(
+            wish.own is not None and (own is None or own.namespace != wish.namespace),
+            "quota_policy_not_found",
+        )
         answer = self.create(ident, wish.lane, wish.namespace, wish.prio, "", policy, None)
         if isinstance(answer, execution.Created):
             self.under[ident] = wish.own or self._nearest(wish)
@@ -126,8 +138,16 @@ class Quotas(Fleet):
     def _nearest(self, wish: Wish) -> UUID | None:
         at = {"tag": wish.tag, "lane": wish.lane, "namespace": wish.namespace}
         for kind in NEAREST_FIRST:
-            found = [(when, quota) for (k, where, quota), when in self.scopes.items() if (k, where) == (kind, at[kind])]
-            here = [(when, quota) for when, quota in found if self.quotas[quota].namespace == wish.namespace]
+            found = [
+                (when, quota)
+                for (k, where, quota), when in self.scopes.items()
+                if (k, where) == (kind, at[kind])
+            ]
+            here = [
+                (when, quota)
+                for when, quota in found
+                if self.quotas[quota].namespace == wish.namespace
+            ]
             if here:
                 return max(here)[1]
         return None
@@ -142,7 +162,11 @@ class Quotas(Fleet):
 
     def counted(self, quota: UUID, window: int, dimension: str = USUAL) -> list[int]:
         """When those started who still count: one exactly a window old does not."""
-        return sorted(at for q, d, at, _ in self.entries if (q, d) == (quota, dimension) and at > self.now - window)
+        return sorted(
+            at
+            for q, d, at, _ in self.entries
+            if (q, d) == (quota, dimension) and at > self.now - window
+        )
 
     def has_place(self, e: Exec) -> bool:
         return self.live(e) is not None or (self.under[e.ident], e.ident) in self.slots
@@ -165,17 +189,36 @@ class Quotas(Fleet):
 
     # ---- starting
 
-    def take(self, lane: str, caps: frozenset[str], of: str | None, worker: str, instance: str, ttl: int, n: int) -> list[Lease]:
+    def take(
+        self,
+        lane: str,
+        caps: frozenset[str],
+        of: str | None,
+        worker: str,
+        instance: str,
+        ttl: int,
+        n: int,
+    ) -> list[Lease]:
         return self.claims(lane, of, worker, instance, ttl, (n,))[0]
 
     def claims(
-        self, lane: str, of: str | None, worker: str, instance: str, ttl: int, sizes: tuple[int, ...]
+        self,
+        lane: str,
+        of: str | None,
+        worker: str,
+        instance: str,
+        ttl: int,
+        sizes: tuple[int, ...],
     ) -> list[list[Lease]]:
         """The best that may start, one by one, to the first who asks; whoever may not stands in nobody's way.
 
         Nobody looks who of them has a place by hand: until the claim is over, such a one takes a second place.
         """
-        ready = [e for e in self.execs.values() if (e.lane, e.namespace) == (lane, of) and not self.held_back(e)]
+        ready = [
+            e
+            for e in self.execs.values()
+            if (e.lane, e.namespace) == (lane, of) and not self.held_back(e)
+        ]
         got: list[list[Lease]] = [[] for _ in sizes]
         twice: list[UUID | None] = []
         for e in sorted(ready, key=lambda e: (-e.prio, e.created, e.ident.uuid)):
@@ -294,7 +337,9 @@ class Quotas(Fleet):
         changed = 0
         for ident, quota in self.quotas.items():
             before = (len(self.entries), len(self.slots), quota.shown)
-            self.entries = {e for e in self.entries if e[0] != ident or e[2] > self.now - quota.window}
+            self.entries = {
+                e for e in self.entries if e[0] != ident or e[2] > self.now - quota.window
+            }
             for (at, who), since in list(self.slots.items()):
                 e = self.execs.get(who)
                 idle = e is not None and e.state not in ("RUNNING", "LOST") and self.live(e) is None
@@ -317,22 +362,42 @@ class Quotas(Fleet):
 
 def quota_differences(spec: Quotas, world: Snapshot, tables: Mapping[str, list[Row]]) -> list[str]:
     return [
-        f"{what}: specified {wanted!r}, stored {is_!r}" for what, wanted, is_ in _compared(spec, world, tables) if wanted != is_
+        f"{what}: specified {wanted!r}, stored {is_!r}"
+        for what, wanted, is_ in _compared(spec, world, tables)
+        if wanted != is_
     ]
 
 
-def _compared(spec: Quotas, world: Snapshot, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
-    wanted = {ident: (q.cap, q.rate, q.window, q.closed, q.shown) for ident, q in spec.quotas.items()}
+def _compared(
+    spec: Quotas, world: Snapshot, tables: Mapping[str, list[Row]]
+) -> Iterator[tuple[str, Any, Any]]:
+    wanted = {
+        ident: (q.cap, q.rate, q.window, q.closed, q.shown) for ident, q in spec.quotas.items()
+    }
     stored = {
-        ident: (q.active_concurrency_cap, q.max_requests_per_window, q.window_ms, q.closed_until_ms, q.active_concurrency)
+        ident: (
+            q.active_concurrency_cap,
+            q.max_requests_per_window,
+            q.window_ms,
+            q.closed_until_ms,
+            q.active_concurrency,
+        )
         for ident, q in world.quotas.items()
     }
     yield "quotas", wanted, stored
     yield "windows", sorted(spec.entries), sorted(tuple(row) for row in world.entries)
-    yield "places by hand", {(q, str(who)): at for (q, who), at in spec.slots.items()}, {row[:2]: row[2] for row in world.slots}
+    yield (
+        "places by hand",
+        {(q, str(who)): at for (q, who), at in spec.slots.items()},
+        {row[:2]: row[2] for row in world.slots},
+    )
     names = TABLES["ff_limit_scope"].names
     scopes = [dict(zip(names, row, strict=True)) for row in tables["ff_limit_scope"]]
-    yield "scopes", spec.scopes, {(s["scope_type"], s["scope_id"], s["limit_id"]): s["attached_at_ms"] for s in scopes}
+    yield (
+        "scopes",
+        spec.scopes,
+        {(s["scope_type"], s["scope_id"], s["limit_id"]): s["attached_at_ms"] for s in scopes},
+    )
     under = {(who.partition_index, who.uuid): spec.under[who] for who in spec.execs}
     yield "attached", under, {key: e.quota_policy_id for key, e in world.executions.items()}
     for ident in {quota for quota in under.values() if quota is not None}:
@@ -341,5 +406,9 @@ def _compared(spec: Quotas, world: Snapshot, tables: Mapping[str, list[Row]]) ->
 
 def _holders(quota: UUID, now: int, world: Snapshot) -> set[UUID]:
     mine = [e for e in world.executions.values() if e.quota_policy_id == quota]
-    found = {e.execution_id for e in mine if e.ownership_state == "leased" or (e.reserved_until_ms or 0) >= now}
+    found = {
+        e.execution_id
+        for e in mine
+        if e.ownership_state == "leased" or (e.reserved_until_ms or 0) >= now
+    }
     return found | {ExecutionId(row[1]).uuid for row in world.slots if row[0] == quota}

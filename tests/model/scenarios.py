@@ -48,8 +48,15 @@ often = st.sampled_from((True, True, False))
 
 
 class Stories(EngineMachine):
-    @rule(prios=st.tuples(prios, prios), lane=lanes, worker=workers, of=st.sampled_from(("a", "a", None)))
-    def claim_in_order(self, prios: tuple[int, int], lane: str, worker: str, of: str | None) -> None:
+    @rule(
+        prios=st.tuples(prios, prios),
+        lane=lanes,
+        worker=workers,
+        of=st.sampled_from(("a", "a", None)),
+    )
+    def claim_in_order(
+        self, prios: tuple[int, int], lane: str, worker: str, of: str | None
+    ) -> None:
         """The better of two goes first."""
         for i, prio in enumerate(prios):
             self.do(ops.create(IDENTS[i], lane, NAMESPACES[i], prio, "", NO_POLICY, None))
@@ -62,12 +69,18 @@ class Stories(EngineMachine):
         for i in (0, 2):
             self.clear(i)
             self.open_lane(LANES[0])
-            self.do(ops.create(IDENTS[i], LANES[0], NAMESPACES[i], prio if i else 0, "", NO_POLICY, None))
+            self.do(
+                ops.create(
+                    IDENTS[i], LANES[0], NAMESPACES[i], prio if i else 0, "", NO_POLICY, None
+                )
+            )
         self.do(ops.claim(LANES[0], GPU, "ann", 1_000, n, of))
         self.do(ops.claim(LANES[0], GPU, "bob", 1_000, 1, again))
 
     @rule(i=who, granted=workers, claimer=workers, off=nearby, ttl=ttls, sweep=st.booleans())
-    def grant_then_claim(self, i: int, granted: str, claimer: str, off: int, ttl: int, sweep: bool) -> None:
+    def grant_then_claim(
+        self, i: int, granted: str, claimer: str, off: int, ttl: int, sweep: bool
+    ) -> None:
         """A reservation keeps others away until it runs out."""
         self.make_ready(i, NO_POLICY)
         lane = self.lane_of(IDENTS[i])
@@ -86,7 +99,9 @@ class Stories(EngineMachine):
         if true is not None:
             fields, lease = decode_fields(true.handle.opaque), UUID(int=99)
             opaque = encode_handle(msgspec.structs.replace(fields, lease_id=lease))
-            made = replace(true, lease=lease, handle=Handle(true.handle.backend, true.handle.kind, opaque))
+            made = replace(
+                true, lease=lease, handle=Handle(true.handle.backend, true.handle.kind, opaque)
+            )
             self.do(HOLDER_OPS[what](made, self.now))
 
     @rule(i=who, worker=workers, state=st.sampled_from(("paused", "draining", "disabled")))
@@ -103,7 +118,12 @@ class Stories(EngineMachine):
         self.do(ops.resume(IDENTS[i], worker, 400, self.now))
         self.do(ops.lane(lane, "active"))
 
-    @rule(i=who, worker=workers, ttl=ttls, how=st.sampled_from(("claim", "complete and claim", "grant", "reclaim")))
+    @rule(
+        i=who,
+        worker=workers,
+        ttl=ttls,
+        how=st.sampled_from(("claim", "complete and claim", "grant", "reclaim")),
+    )
     def unfit(self, i: int, worker: str, ttl: int, how: str) -> None:
         """A worker that lacks what is required gets nothing, and the next in line is not hidden from it."""
         self.clear(i)
@@ -140,7 +160,14 @@ class Stories(EngineMachine):
         all_of_them=st.sampled_from((False, False, True)),
     )
     def looked_around(
-        self, i: int, live: frozenset[str], known: int, later: frozenset[str], long: bool, by: bool, all_of_them: bool
+        self,
+        i: int,
+        live: frozenset[str],
+        known: int,
+        later: frozenset[str],
+        long: bool,
+        by: bool,
+        all_of_them: bool,
     ) -> None:
         """What nobody alive can take is parked by whoever asks for a while, and freed by whoever can take it."""
         lane, of = self.lane_of(IDENTS[i]), None if all_of_them else NAMESPACES[i]
@@ -197,15 +224,28 @@ class Stories(EngineMachine):
         for each, policy, prio in zip(others, policies, prios, strict=True):
             self.do(ops.create(IDENTS[each], lane, NAMESPACES[each], prio, "", policy, None))
         self.step_to(None if late is None else self.bench.spec.execs[h.ident].expiry, late or 0)
-        self.do(ops.complete_and_claim(((h, b"1"),), lane, offered, "ann", 1_000, n, NAMESPACES[others[1]]))
+        self.do(
+            ops.complete_and_claim(
+                ((h, b"1"),), lane, offered, "ann", 1_000, n, NAMESPACES[others[1]]
+            )
+        )
 
-    @rule(i=who, policy=policies, first=outside_ops, order=st.permutations((0, 1, 2)), n=st.sampled_from((1, 3)))
+    @rule(
+        i=who,
+        policy=policies,
+        first=outside_ops,
+        order=st.permutations((0, 1, 2)),
+        n=st.sampled_from((1, 3)),
+    )
     def several_end(self, i: int, policy: Policy, first: str, order: list[int], n: int) -> None:
         """Each is answered for itself, whatever has become of one of them meanwhile."""
         self.make_ready(i, policy)
         h = self.lease_on((i + 1) % len(IDENTS), policy)
         if h is not None:
-            lane, other = self.lane_of(h.ident), next((each for each in self.bench.handles[::-1] if each != h), h)
+            lane, other = (
+                self.lane_of(h.ident),
+                next((each for each in self.bench.handles[::-1] if each != h), h),
+            )
             self.do(OUTSIDE_OPS[first](h.ident, lane))
             many = [((h, b"1"), (other, b"2"), (h, b"3"))[at] for at in order]
             self.do(ops.complete_and_claim(many, lane, GPU, "bob", 1_000, n, NAMESPACES[i]))
@@ -214,12 +254,16 @@ class Stories(EngineMachine):
         i=who,
         policy=policies,
         off=nearby,
-        how=st.sampled_from(("requeue", "loop", "mark", "resume", "resume", "reclaim", "reclaim", "revoke")),
+        how=st.sampled_from(
+            ("requeue", "loop", "mark", "resume", "resume", "reclaim", "reclaim", "revoke")
+        ),
         grace=nearby,
         write=holder_ops,
         again=holder_ops,
     )
-    def takeover(self, i: int, policy: Policy, off: int, how: str, grace: int, write: str, again: str) -> None:
+    def takeover(
+        self, i: int, policy: Policy, off: int, how: str, grace: int, write: str, again: str
+    ) -> None:
         """The lease lapses, somebody else takes over, and the old handle stays in play."""
         old = self.lease_on(i, policy, 400)
         if old is None:
@@ -251,7 +295,11 @@ class Stories(EngineMachine):
             self.do(ops.revoke(ident))
             self.do(ops.claim(lane, GPU, "bob", 1_000, of=space_of(ident)))
 
-    @rule(i=who, policy=policies, how=st.lists(st.sampled_from(("requeue", "resume", "reclaim")), min_size=2, max_size=3))
+    @rule(
+        i=who,
+        policy=policies,
+        how=st.lists(st.sampled_from(("requeue", "resume", "reclaim")), min_size=2, max_size=3),
+    )
     def lost_again(self, i: int, policy: Policy, how: list[str]) -> None:
         """Lost as often as its policy allows, and once more."""
         h = self.lease_on(i, policy, 400)
@@ -265,7 +313,19 @@ class Stories(EngineMachine):
         policy=policies,
         by=st.sampled_from(("delay", "revoke")),
         off=nearby,
-        then=st.sampled_from(("claim", "resumed", "execution", "take", "resume", "reclaim", "replay", "cancel", "grant")),
+        then=st.sampled_from(
+            (
+                "claim",
+                "resumed",
+                "execution",
+                "take",
+                "resume",
+                "reclaim",
+                "replay",
+                "cancel",
+                "grant",
+            )
+        ),
         write=holder_ops,
     )
     def interrupted(self, i: int, policy: Policy, by: str, off: int, then: str, write: str) -> None:
@@ -298,7 +358,12 @@ class Stories(EngineMachine):
         )
         self.do(HOLDER_OPS[write](h, self.now))
 
-    @rule(i=who, policy=policies, kinds=st.lists(st.sampled_from(FAILURES), min_size=2, max_size=4), off=nearby)
+    @rule(
+        i=who,
+        policy=policies,
+        kinds=st.lists(st.sampled_from(FAILURES), min_size=2, max_size=4),
+        off=nearby,
+    )
     def fail_again(self, i: int, policy: Policy, kinds: list[str], off: int) -> None:
         """Fails, waits out the backoff, and fails again until there is no retry left."""
         for kind in kinds:
@@ -310,8 +375,17 @@ class Stories(EngineMachine):
             self.step_to(e.delay, off)
             self.do(ops.loop("delayed_promoter"))
 
-    @rule(i=who, policy=policies, phase=st.sampled_from(PHASES), off=nearby, by_loop=st.booleans(), lost=st.booleans())
-    def time_out(self, i: int, policy: Policy, phase: str, off: int, by_loop: bool, lost: bool) -> None:
+    @rule(
+        i=who,
+        policy=policies,
+        phase=st.sampled_from(PHASES),
+        off=nearby,
+        by_loop=st.booleans(),
+        lost=st.booleans(),
+    )
+    def time_out(
+        self, i: int, policy: Policy, phase: str, off: int, by_loop: bool, lost: bool
+    ) -> None:
         """Held until just before, at or after its time limit."""
         h = self.lease_on(i, policy)
         if h is not None:
@@ -324,11 +398,15 @@ class Stories(EngineMachine):
             self.do(ops.complete(h))
 
     @rule(i=who, policy=policies, end=st.sampled_from(ENDS), write=holder_ops, between=outside_ops)
-    def ended_and_replayed(self, i: int, policy: Policy, end: str, write: str, between: str) -> None:
+    def ended_and_replayed(
+        self, i: int, policy: Policy, end: str, write: str, between: str
+    ) -> None:
         """A new generation; the handle of the old one must not reach it."""
         h = self.lease_on(i, policy)
         if h is not None:
-            self.do(ops.cancel(h.ident, OVERRIDE) if end == "cancel" else HOLDER_OPS[end](h, self.now))
+            self.do(
+                ops.cancel(h.ident, OVERRIDE) if end == "cancel" else HOLDER_OPS[end](h, self.now)
+            )
             self.do(ops.replay(h.ident))
             self.do(OUTSIDE_OPS[between](h.ident, self.lane_of(h.ident)))
             self.do(HOLDER_OPS[write](h, self.now))
@@ -338,26 +416,48 @@ class Stories(EngineMachine):
         """Kept until its time is over, then gone with all that belongs to it."""
         h = self.lease_on(i, policy)
         if h is not None:
-            self.do(ops.cancel(h.ident, OVERRIDE) if end == "cancel" else HOLDER_OPS[end](h, self.now))
+            self.do(
+                ops.cancel(h.ident, OVERRIDE) if end == "cancel" else HOLDER_OPS[end](h, self.now)
+            )
             e = self.bench.spec.execs[h.ident]
             self.step_to(self.now + self.bench.spec.age(e, None if by_loop else 2_000), off)
             self.do(ops.loop("retention_trimmer") if by_loop else ops.trim(e.lane, 2_000))
 
-    @rule(i=who, policy=policies, inside=holder_ops, outside=outside_ops, swapped=st.booleans(), late=st.booleans())
-    def race(self, i: int, policy: Policy, inside: str, outside: str, swapped: bool, late: bool) -> None:
+    @rule(
+        i=who,
+        policy=policies,
+        inside=holder_ops,
+        outside=outside_ops,
+        swapped=st.booleans(),
+        late=st.booleans(),
+    )
+    def race(
+        self, i: int, policy: Policy, inside: str, outside: str, swapped: bool, late: bool
+    ) -> None:
         """A holder and somebody outside at once, such as cancel against complete."""
         h = self.lease_on(i, policy)
         if h is not None:
             self.step_to(self.bench.spec.execs[h.ident].expiry if late else None, 0)
-            pair = HOLDER_OPS[inside](h, self.now), OUTSIDE_OPS[outside](h.ident, self.lane_of(h.ident))
+            pair = (
+                HOLDER_OPS[inside](h, self.now),
+                OUTSIDE_OPS[outside](h.ident, self.lane_of(h.ident)),
+            )
             self.bench.race(*reversed(pair) if swapped else pair)
 
-    @rule(i=who, policy=policies, inside=st.sampled_from(ENDING), outside=st.sampled_from(("cancel", "revoke")))
+    @rule(
+        i=who,
+        policy=policies,
+        inside=st.sampled_from(ENDING),
+        outside=st.sampled_from(("cancel", "revoke")),
+    )
     def race_to_end(self, i: int, policy: Policy, inside: str, outside: str) -> None:
         """Whoever decided on what it had read must not overwrite what came in between."""
         h = self.lease_on(i, policy)
         if h is not None:
-            self.bench.race(OUTSIDE_OPS[outside](h.ident, self.lane_of(h.ident)), HOLDER_OPS[inside](h, self.now))
+            self.bench.race(
+                OUTSIDE_OPS[outside](h.ident, self.lane_of(h.ident)),
+                HOLDER_OPS[inside](h, self.now),
+            )
 
     @rule(i=who, policy=policies, same=st.booleans(), n=st.sampled_from((1, 1, 2)))
     def race_for_the_next(self, i: int, policy: Policy, same: bool, n: int) -> None:
@@ -366,13 +466,22 @@ class Stories(EngineMachine):
         self.clear(after)
         self.make_ready(at, NO_POLICY)
         one = self.lease_on(i, NO_POLICY)
-        other = one if same else next((h for h in reversed(self.bench.handles) if h.ident == IDENTS[at]), None)
+        other = (
+            one
+            if same
+            else next((h for h in reversed(self.bench.handles) if h.ident == IDENTS[at]), None)
+        )
         if one is not None and other is not None:
             lane = self.lane_of(one.ident)
             self.do(ops.create(IDENTS[after], lane, NAMESPACES[after], 0, "", policy, None))
             sides = (((one, b"1"),), "ann"), (((other, b"2"),), "bob")
             of = NAMESPACES[after]
-            self.bench.race(*(ops.complete_and_claim(ends, lane, GPU, worker, 1_000, n, of) for ends, worker in sides))
+            self.bench.race(
+                *(
+                    ops.complete_and_claim(ends, lane, GPU, worker, 1_000, n, of)
+                    for ends, worker in sides
+                )
+            )
 
     @rule(i=who, first=outside_ops, second=outside_ops)
     def race_outside(self, i: int, first: str, second: str) -> None:

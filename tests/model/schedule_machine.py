@@ -19,23 +19,41 @@ TICK_MS = 1_000
 
 
 def begin(namespace: str, name: str) -> Op:
-    return Op(f"begin {namespace}/{name}", lambda e: e.begin_schedule(namespace, name), lambda s: s.begin(namespace, name))
+    return Op(
+        f"begin {namespace}/{name}",
+        lambda e: e.begin_schedule(namespace, name),
+        lambda s: s.begin(namespace, name),
+    )
 
 
 def read(namespace: str) -> Op:
-    return Op(f"read {namespace}", lambda e: e.read_schedules(namespace), lambda s: s.read(namespace))
+    return Op(
+        f"read {namespace}", lambda e: e.read_schedules(namespace), lambda s: s.read(namespace)
+    )
 
 
 def move(mark: ScheduleMark, cursor_ms: int) -> Op:
-    return Op(f"move {mark} to {cursor_ms}", lambda e: e.move_schedule(mark, cursor_ms), lambda s: s.move(mark, cursor_ms))
+    return Op(
+        f"move {mark} to {cursor_ms}",
+        lambda e: e.move_schedule(mark, cursor_ms),
+        lambda s: s.move(mark, cursor_ms),
+    )
 
 
 def pause(namespace: str, name: str) -> Op:
-    return Op(f"pause {namespace}/{name}", lambda e: e.pause_schedule(namespace, name), lambda s: s.pause(namespace, name))
+    return Op(
+        f"pause {namespace}/{name}",
+        lambda e: e.pause_schedule(namespace, name),
+        lambda s: s.pause(namespace, name),
+    )
 
 
 def resume(namespace: str, name: str) -> Op:
-    return Op(f"resume {namespace}/{name}", lambda e: e.resume_schedule(namespace, name), lambda s: s.resume(namespace, name))
+    return Op(
+        f"resume {namespace}/{name}",
+        lambda e: e.resume_schedule(namespace, name),
+        lambda s: s.resume(namespace, name),
+    )
 
 
 BY_NAME: dict[str, Callable[[str, str], Op]] = {"begin": begin, "pause": pause, "resume": resume}
@@ -114,7 +132,9 @@ class ScheduleMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.seen)
     @rule(which=recent, other=recent, step=steps, again=steps)
     def race_to_move(self, which: int, other: int, step: int, again: int) -> None:
-        self.bench.race(move(self.mark(which), self.to(step)), move(self.mark(other), self.to(again)))
+        self.bench.race(
+            move(self.mark(which), self.to(step)), move(self.mark(other), self.to(again))
+        )
 
     @precondition(lambda self: self.seen)
     @rule(which=recent, step=steps, what=named)
@@ -148,4 +168,6 @@ class ScheduleMachine(RuleBasedStateMachine):
 
 
 def schedule_machine_on(store: str) -> type[ScheduleMachine]:
-    return type(f"{store.title().replace('-', '')}ScheduleMachine", (ScheduleMachine,), {"kind": store})
+    return type(
+        f"{store.title().replace('-', '')}ScheduleMachine", (ScheduleMachine,), {"kind": store}
+    )

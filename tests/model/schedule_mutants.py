@@ -43,7 +43,11 @@ def beginning_again_begins_anew(patch: Patch) -> None:
 
     async def begin_schedule(self: Any, namespace: str, name: str) -> None:
         await honest(self, namespace, name)
-        await self.store.commit(with_set(without_guards(schedules.RESUME, "paused"), paused=0)(0, namespace=namespace, name=name))
+        await self.store.commit(
+            with_set(without_guards(schedules.RESUME, "paused"), paused=0)(
+                0, namespace=namespace, name=name
+            )
+        )
 
     patch.setattr(Schedules, "begin_schedule", begin_schedule)
 
@@ -109,7 +113,9 @@ def paused_ones_are_not_shown(patch: Patch) -> None:
 
     async def read_schedules(self: Any, namespace: str) -> ScheduleMarks:
         found = await honest(self, namespace)
-        return ScheduleMarks({name: mark for name, mark in found.marks.items() if not mark.paused}, found.now_ms)
+        return ScheduleMarks(
+            {name: mark for name, mark in found.marks.items() if not mark.paused}, found.now_ms
+        )
 
     patch.setattr(Schedules, "read_schedules", read_schedules)
 
@@ -122,7 +128,9 @@ def moved_by_what_was_read_and_not_by_what_is(patch: Patch) -> None:
         now = (await honest_read(self, mark.namespace)).marks.get(mark.name)
         if now is None or now.cursor_ms != mark.cursor_ms or not 0 <= cursor_ms <= 2**53 - 1:
             return await honest(self, mark, cursor_ms)
-        await self.store.commit(without_guards(schedules.MOVE, "cursor_ms")(0, **_values(mark, cursor_ms)))
+        await self.store.commit(
+            without_guards(schedules.MOVE, "cursor_ms")(0, **_values(mark, cursor_ms))
+        )
         return True
 
     honest, honest_read = Schedules.move_schedule, Schedules.read_schedules
@@ -130,4 +138,9 @@ def moved_by_what_was_read_and_not_by_what_is(patch: Patch) -> None:
 
 
 def _values(mark: ScheduleMark, cursor_ms: int) -> dict[str, Any]:
-    return {"namespace": mark.namespace, "name": mark.name, "was_ms": mark.cursor_ms, "cursor_ms": cursor_ms}
+    return {
+        "namespace": mark.namespace,
+        "name": mark.name,
+        "was_ms": mark.cursor_ms,
+        "cursor_ms": cursor_ms,
+    }

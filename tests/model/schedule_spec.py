@@ -28,7 +28,10 @@ class Schedules(Fleet):
 
     def read(self, namespace: str) -> ScheduleMarks:
         no(not namespace, "invalid_input")
-        return ScheduleMarks({key[1]: self._mark(key) for key in sorted(self.cursors) if key[0] == namespace}, self.now)
+        return ScheduleMarks(
+            {key[1]: self._mark(key) for key in sorted(self.cursors) if key[0] == namespace},
+            self.now,
+        )
 
     def _mark(self, key: tuple[str, str]) -> ScheduleMark:
         return ScheduleMark(*key, self.cursors[key], key in self.resting)
@@ -59,6 +62,8 @@ class Schedules(Fleet):
 
 
 def schedule_differences(spec: Schedules, tables: dict[str, list[Row]]) -> list[str]:
-    wanted = sorted((*key, cursor, int(key in spec.resting)) for key, cursor in spec.cursors.items())
+    wanted = sorted(
+        (*key, cursor, int(key in spec.resting)) for key, cursor in spec.cursors.items()
+    )
     found = sorted(tuple(row) for row in tables["ff_schedule"])
     return [] if wanted == found else [f"schedules: specified {wanted}, stored {found}"]

@@ -57,7 +57,11 @@ class Policy:
     retain_failed: int | None = None
 
     def __repr__(self) -> str:
-        said = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
+        said = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if getattr(self, f.name) != f.default
+        }
         return f"Policy({', '.join(f'{name}={value!r}' for name, value in said.items())})"
 
 
@@ -108,7 +112,9 @@ class Attempt:
 class Exec:
     """One execution. `leases` holds (kind, time, epoch if told), `done` (outcome, time), `ops` (kind, details)."""
 
-    def __init__(self, ident: ExecutionId, lane: str, namespace: str, policy: Policy, prio: int, now: int) -> None:
+    def __init__(
+        self, ident: ExecutionId, lane: str, namespace: str, policy: Policy, prio: int, now: int
+    ) -> None:
         self.ident, self.lane, self.namespace, self.policy = ident, lane, namespace, policy
         self.prio, self.created, self.key = min(max(prio, 0), 9_000), now, ""
         self.state, self.why, self.pend, self.outcome = "READY", "", "first", "none"

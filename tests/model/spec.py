@@ -17,7 +17,9 @@ OVERRIDE = "operator_override"
 
 
 class Spec:
-    def __init__(self, now: int, label: str, lanes: tuple[str, ...], grace: int, ages: tuple[int, int]) -> None:
+    def __init__(
+        self, now: int, label: str, lanes: tuple[str, ...], grace: int, ages: tuple[int, int]
+    ) -> None:
         self.now, self.label, self.grace, self.ages = now, label, grace, ages
         self.lanes, self.marks = dict.fromkeys(lanes, "active"), True
         self.execs: dict[ExecutionId, Exec] = {}
@@ -49,7 +51,14 @@ class Spec:
         e.leases.append((kind, self.now, epoch))
 
     def wait(
-        self, e: Exec, state: str, why: str = "", pend: str = "interrupted", delay: int | None = None, *, lost: bool = False
+        self,
+        e: Exec,
+        state: str,
+        why: str = "",
+        pend: str = "interrupted",
+        delay: int | None = None,
+        *,
+        lost: bool = False,
     ) -> None:
         """Lets go of the lease, keeping what is left of the attempt's time, or all of it where the lease was lost."""
         left = None if e.timeout_at is None else max(e.timeout_at - self.now, 1)
@@ -63,11 +72,27 @@ class Spec:
         """`phase` and `word` close the current attempt, if it is open."""
         if e.continues:
             e.attempt.phase, e.attempt.outcome = phase, word
-        e.closing, e.lease, e.holder, e.expiry, e.lost_at, e.timeout_at = (e.epoch, e.index), None, None, None, None, None
-        e.state, e.why, e.outcome, e.ended, e.grant, e.delay = "ENDED", "", outcome, self.now, None, None
+        e.closing, e.lease, e.holder, e.expiry, e.lost_at, e.timeout_at = (
+            (e.epoch, e.index),
+            None,
+            None,
+            None,
+            None,
+            None,
+        )
+        e.state, e.why, e.outcome, e.ended, e.grant, e.delay = (
+            "ENDED",
+            "",
+            outcome,
+            self.now,
+            None,
+            None,
+        )
         e.done.append((outcome, self.now))
 
-    def acquire(self, e: Exec, worker: str, instance: str, ttl: int, event: str = "acquired", **said: Any) -> Lease:
+    def acquire(
+        self, e: Exec, worker: str, instance: str, ttl: int, event: str = "acquired", **said: Any
+    ) -> Lease:
         new, kind = not e.continues, "Resumed" if e.pend == "interrupted" else "Fresh"
         left = e.remaining if e.timeout_at is None else e.policy.timeout
         lasts = said.get("timeout") or (e.policy.timeout if new or e.pend == "replay" else left)
@@ -89,7 +114,13 @@ class Spec:
         e.holder, e.expiry, e.started = (worker, instance), self.now + ttl, e.started or self.now
         e.timeout_at = None if lasts is None else self.now + lasts
         a = e.attempt
-        a.phase, a.outcome, a.epoch, a.worker, a.instance = "started", None, e.epoch, worker, instance
+        a.phase, a.outcome, a.epoch, a.worker, a.instance = (
+            "started",
+            None,
+            e.epoch,
+            worker,
+            instance,
+        )
         self.told(e, event, e.epoch)
         return Lease(e.ident, e.index, e.epoch, e.expiry, said.get("kind", kind))
 
@@ -101,7 +132,13 @@ class Spec:
             e.lease = told
 
     def lose(self, e: Exec) -> None:
-        e.state, e.why, e.pend, e.lost_at, e.cause = "LOST", "", "interrupted", self.now, "lease_expired"
+        e.state, e.why, e.pend, e.lost_at, e.cause = (
+            "LOST",
+            "",
+            "interrupted",
+            self.now,
+            "lease_expired",
+        )
         e.timeout_at, e.remaining = None, e.policy.timeout
         e.ran_out[e.epoch] = e.lease
         self.told(e, "expired", e.epoch)
@@ -121,8 +158,16 @@ class Spec:
         shown, own = (h.epoch, h.index), e.attempts[h.index].lease == h.lease
         if e.state == "ENDED" and e.outcome == outcome and e.closing == shown and own:
             return attempt.TerminalFailed() if outcome == "failed" else "done"
-        if outcome == "failed" and e.state in WAITING and e.pend == "retry" and shown == (e.epoch, e.index) and own:
-            return attempt.RetryScheduled(Whatever() if e.delay is None else e.delay, len(e.attempts))
+        if (
+            outcome == "failed"
+            and e.state in WAITING
+            and e.pend == "retry"
+            and shown == (e.epoch, e.index)
+            and own
+        ):
+            return attempt.RetryScheduled(
+                Whatever() if e.delay is None else e.delay, len(e.attempts)
+            )
         if h.epoch in e.ran_out:
             no(h.epoch == max(e.ran_out) and e.ran_out[h.epoch] == h.lease, "lease_expired")
             raise Err("lease_expired", "lease_conflict")
@@ -139,10 +184,19 @@ class Spec:
         return ident in self.execs and (self.execs[ident].namespace, self.execs[ident].key) == key
 
     def create(
-        self, ident: ExecutionId, lane: str, namespace: str, prio: int, key: str, policy: Policy, delay: int | None
+        self,
+        ident: ExecutionId,
+        lane: str,
+        namespace: str,
+        prio: int,
+        key: str,
+        policy: Policy,
+        delay: int | None,
     ) -> Any:
         held = self.keys.get((namespace, key)) if key else None
-        if held is not None and ((held[1] or 0) > self.now or self.has_key(held[0], (namespace, key))):
+        if held is not None and (
+            (held[1] or 0) > self.now or self.has_key(held[0], (namespace, key))
+        ):
             return execution.Duplicate(held[0])
         if ident in self.execs:
             return execution.Duplicate(ident)
@@ -157,13 +211,24 @@ class Spec:
 
     def turns(self, lane: str) -> Iterator[str]:
         """Each namespace that has something ready, the one behind the last turn first."""
-        ready = sorted({e.namespace for e in self.execs.values() if e.lane == lane and e.state == "READY"})
+        ready = sorted(
+            {e.namespace for e in self.execs.values() if e.lane == lane and e.state == "READY"}
+        )
         last = self.turn.get(lane, "")
         for each in sorted(ready, key=lambda of: (of <= last, of)):
             self.turn[lane] = each
             yield each
 
-    def take(self, lane: str, caps: frozenset[str], of: str | None, worker: str, instance: str, ttl: int, n: int) -> list[Lease]:
+    def take(
+        self,
+        lane: str,
+        caps: frozenset[str],
+        of: str | None,
+        worker: str,
+        instance: str,
+        ttl: int,
+        n: int,
+    ) -> list[Lease]:
         """The best there are of a namespace, or of one after the other."""
         if of is None:
             got: list[Lease] = []
@@ -178,7 +243,9 @@ class Spec:
         free.sort(key=lambda e: (-e.prio, e.created, e.ident.uuid))
         return [self.acquire(e, worker, instance, ttl) for e in free[:n]]
 
-    def issue_claim_grant(self, ident: ExecutionId, worker: str, caps: frozenset[str], ttl: int) -> Any:
+    def issue_claim_grant(
+        self, ident: ExecutionId, worker: str, caps: frozenset[str], ttl: int
+    ) -> Any:
         e = self.of(ident)
         no(self.held_back(e), "execution_not_eligible")
         no(self.live(e), "grant_already_exists")
@@ -187,19 +254,30 @@ class Spec:
         return lease.Granted(ident)
 
     def claim_execution(
-        self, ident: ExecutionId, worker: str, instance: str, ttl: int, timeout: int | None, deadline: int | None
+        self,
+        ident: ExecutionId,
+        worker: str,
+        instance: str,
+        ttl: int,
+        timeout: int | None,
+        deadline: int | None,
     ) -> Any:
         e = self.of(ident)
         no(e.state == "RUNNING", "lease_conflict")
         no(self.held_back(e), "execution_not_leaseable")
         no(e.pend == "interrupted", "use_claim_resumed_execution")
-        no(e.grant is None or e.grant.kind != "claim" or e.grant.worker != worker, "invalid_claim_grant")
+        no(
+            e.grant is None or e.grant.kind != "claim" or e.grant.worker != worker,
+            "invalid_claim_grant",
+        )
         no(self.live(e) is None, "claim_grant_expired")
         if deadline:
             e.deadline, e.rearms = deadline, False
         return self.acquire(e, worker, instance, ttl, timeout=timeout)
 
-    def claim_resumed(self, ident: ExecutionId, worker: str, instance: str, ttl: int, remaining: int | None = None) -> Any:
+    def claim_resumed(
+        self, ident: ExecutionId, worker: str, instance: str, ttl: int, remaining: int | None = None
+    ) -> Any:
         e = self.of(ident)
         no(e.state not in WAITING, "execution_not_leaseable")
         no(e.pend != "interrupted", "not_a_resumed_execution")
@@ -214,17 +292,26 @@ class Spec:
         no(e.state in ("RUNNING", "LOST"), "lease_conflict")
         no(e.state == "ENDED", "execution_not_eligible")
         no(self.live(e), "grant_already_exists")
-        no(e.state == "DELAYED" or (e.pend != "interrupted" and e.state != "READY"), "execution_not_eligible")
+        no(
+            e.state == "DELAYED" or (e.pend != "interrupted" and e.state != "READY"),
+            "execution_not_eligible",
+        )
         return self.acquire(e, "operator", "operator", ttl)
 
     def resume(self, ident: ExecutionId, worker: str, instance: str, ttl: int, until: int) -> Any:
         """claim_from_resume_grant: the same attempt under a higher epoch, or None."""
         e = self.of(ident)
-        if not e.continues or self.lane_held(e) or (e.state == "RUNNING" and not self.has_expired(e)):
+        if (
+            not e.continues
+            or self.lane_held(e)
+            or (e.state == "RUNNING" and not self.has_expired(e))
+        ):
             return None
         no(until < self.now, "claim_grant_expired")
         lost = e.state in ("RUNNING", "LOST")
-        if (not lost and (e.state != "READY" or e.pend != "interrupted")) or (lost and self.too_many(e)):
+        if (not lost and (e.state != "READY" or e.pend != "interrupted")) or (
+            lost and self.too_many(e)
+        ):
             return None
         if e.state == "RUNNING":
             e.ran_out[e.epoch] = e.lease
@@ -269,7 +356,13 @@ class Spec:
         delay = min(p.first_ms * p.factor**e.retries, p.most_ms)
         e.retries += 1
         e.attempt.phase, e.attempt.outcome = "ended_failure", "retry"
-        self.wait(e, "DELAYED" if delay else "READY", "waiting_for_retry_backoff" if delay else "", "retry", self.now + delay)
+        self.wait(
+            e,
+            "DELAYED" if delay else "READY",
+            "waiting_for_retry_backoff" if delay else "",
+            "retry",
+            self.now + delay,
+        )
         return attempt.RetryScheduled(e.delay, len(e.attempts))
 
     def postpone(self, h: Held, until: int) -> None:
@@ -285,7 +378,9 @@ class Spec:
 
     # ---- operators and timers
 
-    def cancel(self, ident: ExecutionId, source: str, epoch: int | None = None, shown: UUID | None = None) -> Any:
+    def cancel(
+        self, ident: ExecutionId, source: str, epoch: int | None = None, shown: UUID | None = None
+    ) -> Any:
         e = self.of(ident)
         no(e.state == "ENDED" and e.outcome != "cancelled", "invalid_input")
         if e.state != "ENDED":
@@ -305,7 +400,9 @@ class Spec:
     def revoke(self, ident: ExecutionId, instance: str, shown: str) -> Any:
         e = self.of(ident)
         if e.state != "RUNNING":
-            return lease.AlreadySatisfied("already_expired" if e.state == "LOST" else "no_active_lease")
+            return lease.AlreadySatisfied(
+                "already_expired" if e.state == "LOST" else "no_active_lease"
+            )
         if instance and e.holder is not None and instance != e.holder[1]:
             return lease.AlreadySatisfied("different_worker_instance_id")
         composite = f"{self.label}:{ident.uuid}:{e.index}:{e.epoch}"
@@ -328,10 +425,21 @@ class Spec:
         e = self.of(ident)
         no(e.state != "ENDED", "execution_not_terminal")
         no(e.replays >= e.policy.replays, "max_replays_exhausted")
-        e.state, e.pend, e.outcome, e.replays, e.epoch = "READY", "replay", "none", e.replays + 1, e.epoch + 1
+        e.state, e.pend, e.outcome, e.replays, e.epoch = (
+            "READY",
+            "replay",
+            "none",
+            e.replays + 1,
+            e.epoch + 1,
+        )
         e.ended = e.result = e.closing = e.failure = e.cancelled_by = e.cause = e.remaining = None
         if e.attempts:
-            e.attempt.kind, e.attempt.phase, e.attempt.outcome, e.attempt.epoch = "replay", "created", None, e.epoch
+            e.attempt.kind, e.attempt.phase, e.attempt.outcome, e.attempt.epoch = (
+                "replay",
+                "created",
+                None,
+                e.epoch,
+            )
             e.attempt.worker = e.attempt.instance = None
         if e.rearms:
             e.deadline = self.now + e.policy.deadline
@@ -346,13 +454,22 @@ class Spec:
             return None if e is None else execution.AlreadyTerminal()
         due = e.deadline
         if phase == "attempt_timeout":
-            due = e.timeout_at if e.state == "RUNNING" and not (e.expiry and e.timeout_at and e.expiry < e.timeout_at) else None
+            due = (
+                e.timeout_at
+                if e.state == "RUNNING"
+                and not (e.expiry and e.timeout_at and e.expiry < e.timeout_at)
+                else None
+            )
         if due is None or due > self.now:
             return None
         if e.state == "RUNNING":
             self.told(e, "revoked")
         p, most = e.policy, 3 if e.policy.max_retries is None else e.policy.max_retries
-        if phase == "attempt_timeout" and not (p.categories and phase not in p.categories) and e.retries < most:
+        if (
+            phase == "attempt_timeout"
+            and not (p.categories and phase not in p.categories)
+            and e.retries < most
+        ):
             return self.again(e)
         self.end(e, "expired", "ended_failure", "expired")
         e.failure = phase
@@ -377,7 +494,9 @@ class Spec:
             self.lose(e)
             return lease.MarkedExpired()
         reasons = {"RUNNING": "not_yet_expired", "LOST": "already_expired"}
-        return lease.AlreadySatisfied("execution_not_found" if e is None else reasons.get(e.state, "not_active"))
+        return lease.AlreadySatisfied(
+            "execution_not_found" if e is None else reasons.get(e.state, "not_active")
+        )
 
     def requeue(self, ident: ExecutionId, grace: int) -> Any:
         e = self.execs.get(ident)
@@ -396,13 +515,19 @@ class Spec:
         """Why not, or empty. A lease that ran out unnoticed is marked on the way."""
         if self.has_expired(e):
             self.lose(e)
-        if e.state == "LOST" or (e.state == "READY" and e.cause in ("lease_expired", "lease_revoked")):
+        if e.state == "LOST" or (
+            e.state == "READY" and e.cause in ("lease_expired", "lease_revoked")
+        ):
             return ""
         if e.state == "RUNNING":
             return "ownership_state=leased (expected lease_expired_reclaimable | lease_revoked)"
-        return f"lifecycle_phase={'terminal' if e.state == 'ENDED' else 'runnable'} (expected active)"
+        return (
+            f"lifecycle_phase={'terminal' if e.state == 'ENDED' else 'runnable'} (expected active)"
+        )
 
-    def issue_reclaim_grant(self, ident: ExecutionId, worker: str, caps: frozenset[str], ttl: int) -> Any:
+    def issue_reclaim_grant(
+        self, ident: ExecutionId, worker: str, caps: frozenset[str], ttl: int
+    ) -> Any:
         """The time the grant runs out, or why there is none."""
         e = self.of(ident)
         why = self.unreclaimable(e)
@@ -413,11 +538,15 @@ class Spec:
             return over
         no(self.live(e), "grant_already_exists")
         if not e.policy.caps <= caps:
-            return lease.NotReclaimable(ident, f"capability_mismatch: {','.join(sorted(e.policy.caps - caps))}")
+            return lease.NotReclaimable(
+                ident, f"capability_mismatch: {','.join(sorted(e.policy.caps - caps))}"
+            )
         e.grant = Grant("reclaim", worker, self.now + ttl)
         return e.grant.until
 
-    def reclaim(self, ident: ExecutionId, worker: str, instance: str, ttl: int, limit: int | None) -> Any:
+    def reclaim(
+        self, ident: ExecutionId, worker: str, instance: str, ttl: int, limit: int | None
+    ) -> Any:
         e = self.execs.get(ident)
         if e is None or e.grant is None or e.grant.kind != "reclaim":
             return lease.GrantNotFound(ident)
@@ -436,4 +565,13 @@ class Spec:
         e.attempt.phase = e.attempt.outcome = "interrupted_reclaimed"
         e.pend, e.timeout_at, e.remaining, e.index = "reclaim", None, None, len(e.attempts)
         e.attempts.append(Attempt("reclaim"))
-        return self.acquire(e, worker, instance, ttl, "reclaimed", kind="Reclaimed", lost=True, timeout=e.policy.timeout)
+        return self.acquire(
+            e,
+            worker,
+            instance,
+            ttl,
+            "reclaimed",
+            kind="Reclaimed",
+            lost=True,
+            timeout=e.policy.timeout,
+        )

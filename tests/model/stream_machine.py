@@ -10,7 +10,14 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.model.stream import BestEffortLive, Durable, DurableSummary, Frame, FrameKind, FrameMode
+from flowfabric.model.stream import (
+    BestEffortLive,
+    Durable,
+    DurableSummary,
+    Frame,
+    FrameKind,
+    FrameMode,
+)
 from flowfabric.model.waitpoint import Single
 
 from . import ops, stream_ops
@@ -60,8 +67,12 @@ kinds = st.sampled_from(KINDS)
 labels = st.sampled_from(("", "", "delta"))
 texts = st.sampled_from((b"a", b"b", b"", b"\xff\xfe", "ü".encode()))
 durable = st.builds(framed, st.just(Durable()), texts, kinds, labels, seqs)
-patches = st.builds(framed, st.just(DurableSummary()), st.sampled_from(PATCHES), kinds, labels, seqs)
-bad = st.builds(framed, st.just(DurableSummary()), st.sampled_from(BAD_PATCHES), kinds, labels, seqs)
+patches = st.builds(
+    framed, st.just(DurableSummary()), st.sampled_from(PATCHES), kinds, labels, seqs
+)
+bad = st.builds(
+    framed, st.just(DurableSummary()), st.sampled_from(BAD_PATCHES), kinds, labels, seqs
+)
 live = st.builds(framed, st.sampled_from(LIVE), texts, kinds, labels, seqs)
 frames = st.one_of(durable, durable, patches, live)
 batches = st.lists(frames, min_size=1, max_size=4).map(once_each)
@@ -100,7 +111,10 @@ class StreamMachine(RuleBasedStateMachine):
         e = self.spec.execs.get(IDENTS[i])
         if e is None or e.state != "RUNNING" or self.spec.has_expired(e):
             return None
-        return next((h for h in reversed(self.bench.handles) if (h.ident, h.epoch) == (e.ident, e.epoch)), None)
+        return next(
+            (h for h in reversed(self.bench.handles) if (h.ident, h.epoch) == (e.ident, e.epoch)),
+            None,
+        )
 
     def hold(self, i: int, worker: str = "ann", ttl: int = 1_000) -> Held:
         """Brings one execution under a lease, by whatever ordinary calls that takes."""
@@ -157,7 +171,9 @@ class StreamMachine(RuleBasedStateMachine):
             self.do(stream_ops.create(ident))
         self.do(ops.claim(LANE, NOTHING, "ann", 1_000))
 
-    @rule(i=who, several=st.lists(batches, min_size=1, max_size=3), ms=st.sampled_from((0, 1, 1, 250)))
+    @rule(
+        i=who, several=st.lists(batches, min_size=1, max_size=3), ms=st.sampled_from((0, 1, 1, 250))
+    )
     def append(self, i: int, several: list[list[Frame]], ms: int) -> None:
         for batch in several:
             self.do(stream_ops.append(self.hold(i), batch))
@@ -195,7 +211,9 @@ class StreamMachine(RuleBasedStateMachine):
     def too_many(self, i: int, n: int, batch: list[Frame]) -> None:
         """More than are kept: the next append cuts back."""
         held = self.hold(i)
-        self.do(stream_ops.append(held, [Frame(b"x", FrameKind.Stdout, seq=10 + at) for at in range(n)]))
+        self.do(
+            stream_ops.append(held, [Frame(b"x", FrameKind.Stdout, seq=10 + at) for at in range(n)])
+        )
         self.do(stream_ops.append(held, batch))
         self.do(stream_ops.append(held, [Frame(b"x", FrameKind.Stdout, seq=10)]))
 
@@ -210,7 +228,12 @@ class StreamMachine(RuleBasedStateMachine):
 
     @rule(off=nearby)
     def forget(self, off: int) -> None:
-        due = [w.expires for tape in self.spec.tapes.values() for w in tape.kept if w.expires is not None]
+        due = [
+            w.expires
+            for tape in self.spec.tapes.values()
+            for w in tape.kept
+            if w.expires is not None
+        ]
         if due:
             self.bench.to(min(due) + off)
         self.do(stream_ops.forget())
@@ -223,7 +246,12 @@ class StreamMachine(RuleBasedStateMachine):
 
     # ---- ways an attempt ends or goes on
 
-    @rule(i=who, batch=batches, how=st.sampled_from(("complete", "fail", "end", "cancel", "give up", "expire")), again=flags)
+    @rule(
+        i=who,
+        batch=batches,
+        how=st.sampled_from(("complete", "fail", "end", "cancel", "give up", "expire")),
+        again=flags,
+    )
     def end(self, i: int, batch: list[Frame], how: str, again: bool) -> None:
         """Nothing is written after it; readers are told."""
         held = self.hold(i)
@@ -251,7 +279,11 @@ class StreamMachine(RuleBasedStateMachine):
         self.bench.to((e.expiry or 0) + off)
         self.do(stream_ops.append(held, more))
         self.do(ops.mark(held.ident))
-        self.do(stream_ops.tail((held.ident, held.index), self.place((held.ident, held.index), 1), 10, False))
+        self.do(
+            stream_ops.tail(
+                (held.ident, held.index), self.place((held.ident, held.index), 1), 10, False
+            )
+        )
         self.do(ops.issue_reclaim_grant(held.ident, "bob", NOTHING, 300))
         self.do(ops.reclaim(held.ident, "bob", 1_000))
         self.do(stream_ops.append(held, more))
@@ -282,7 +314,9 @@ class StreamMachine(RuleBasedStateMachine):
         self.names += 1
         fresh = ((UUID(int=self.names << 32 | 2), "a"),)
         until = self.bench.clock() + 500
-        asked = Asked(UUID(int=self.names << 32 | 3), Single("a"), fresh=fresh, timeout=until, behavior="fail")
+        asked = Asked(
+            UUID(int=self.names << 32 | 3), Single("a"), fresh=fresh, timeout=until, behavior="fail"
+        )
         self.do(stream_ops.append(held, batch))
         self.do(sops.suspend(held, asked))
         self.do(stream_ops.append(held, batch))
@@ -311,24 +345,51 @@ class StreamMachine(RuleBasedStateMachine):
         kept=flags,
         open_ends=st.tuples(flags, flags),
     )
-    def read(self, i: int, back: int, low: int, size: int, count: int, kept: bool, open_ends: tuple[bool, bool]) -> None:
+    def read(
+        self,
+        i: int,
+        back: int,
+        low: int,
+        size: int,
+        count: int,
+        kept: bool,
+        open_ends: tuple[bool, bool],
+    ) -> None:
         name = self.stream(i, back)
         first, last = sorted((self.place(name, low), self.place(name, low + size)))
-        self.do(stream_ops.read(name, None if open_ends[0] else first, None if open_ends[1] else last, count, kept))
+        self.do(
+            stream_ops.read(
+                name, None if open_ends[0] else first, None if open_ends[1] else last, count, kept
+            )
+        )
         self.do(stream_ops.summary(name))
 
-    @rule(i=who, back=st.integers(-1, 2), at=st.integers(-1, 14), count=st.sampled_from((1, 2, 100)), kept=flags)
+    @rule(
+        i=who,
+        back=st.integers(-1, 2),
+        at=st.integers(-1, 14),
+        count=st.sampled_from((1, 2, 100)),
+        kept=flags,
+    )
     def tail(self, i: int, back: int, at: int, count: int, kept: bool) -> None:
         name = self.stream(i, back)
         self.do(stream_ops.tail(name, FIRST if at < 0 else self.place(name, at), count, kept))
 
     @precondition(lambda self: len(self.bench.followers) < 3)
-    @rule(i=who, back=st.integers(0, 2), at=st.integers(-3, 14), kept=flags, later=st.sampled_from((True, True, False)))
+    @rule(
+        i=who,
+        back=st.integers(0, 2),
+        at=st.integers(-3, 14),
+        kept=flags,
+        later=st.sampled_from((True, True, False)),
+    )
     def follow(self, i: int, back: int, at: int, kept: bool, later: bool) -> None:
         """From now on, everything it is to see is seen after every call."""
         name = self.stream(i, back)
         if name[0] in self.spec.execs:
-            self.bench.follow(Follower(name, FIRST if at < 0 else self.place(name, at), kept, later))
+            self.bench.follow(
+                Follower(name, FIRST if at < 0 else self.place(name, at), kept, later)
+            )
 
     @rule(i=who, batch=batches, kept=flags)
     def follow_into_the_next_attempt(self, i: int, batch: list[Frame], kept: bool) -> None:
@@ -363,7 +424,10 @@ class StreamMachine(RuleBasedStateMachine):
     def another_process(self) -> None:
         """What it remembers of a stream is from when it wrote last."""
         engine = self.bench.engine
-        self.bench.engine, self.other = self.other or type(engine)(engine.store, SETTINGS, seed=2), engine
+        self.bench.engine, self.other = (
+            self.other or type(engine)(engine.store, SETTINGS, seed=2),
+            engine,
+        )
         self.bench.story.append("another process")
 
     @rule()

@@ -43,8 +43,14 @@ def asking(patch: Patch, change: Any) -> None:
 
     def changed(form: Form) -> Form:
         head: Any = form.steps[0]
-        where = tuple(other for g in head.where for other in (change(g) if isinstance(g, Present) else (g,)))
-        made = Insert(head.table, head.row, where) if isinstance(head, Insert) else Update(head.table, where, head.set)
+        where = tuple(
+            other for g in head.where for other in (change(g) if isinstance(g, Present) else (g,))
+        )
+        made = (
+            Insert(head.table, head.row, where)
+            if isinstance(head, Insert)
+            else Update(head.table, where, head.set)
+        )
         return with_steps(form, (made, *form.steps[1:]))
 
     on_forms(patch, changed)
@@ -69,7 +75,9 @@ def append_after_the_lease_ran_out(patch: Patch) -> None:
 
 @mutant
 def append_by_whoever_held_it_once(patch: Patch) -> None:
-    not_comparing(patch, "lease_epoch", "current_lease_id", "current_worker_instance_id", "attempt_index")
+    not_comparing(
+        patch, "lease_epoch", "current_lease_id", "current_worker_instance_id", "attempt_index"
+    )
 
 
 @mutant
@@ -108,7 +116,9 @@ def count_is_of_what_is_kept(patch: Patch) -> None:
 
     def outcomes(handle: Any, meta: Any, idents: Any, versions: Any) -> Any:
         gone = meta.durable_trimmed + meta.summary_trimmed + meta.live_trimmed
-        return honest(handle, structs.replace(meta, frame_count=meta.frame_count - gone), idents, versions)
+        return honest(
+            handle, structs.replace(meta, frame_count=meta.frame_count - gone), idents, versions
+        )
 
     patch.setattr(streams, "_outcomes", outcomes)
 
@@ -142,7 +152,9 @@ def callers_number_not_stored(patch: Patch) -> None:
     honest = streams._append_plainly
 
     def append(stream: Any, meta: Any, handle: Any, frames: Sequence[Any], now: int) -> Any:
-        return honest(stream, meta, handle, [structs.replace(frame, seq=None) for frame in frames], now)
+        return honest(
+            stream, meta, handle, [structs.replace(frame, seq=None) for frame in frames], now
+        )
 
     patch.setattr(streams, "_append_plainly", append)
 
@@ -150,7 +162,9 @@ def callers_number_not_stored(patch: Patch) -> None:
 @mutant
 def what_is_known_is_not_asked_again(patch: Patch) -> None:
     """A frame with a number is written by what is at hand."""
-    patch.setattr(stream_writer, "_needs_a_look", lambda stream, frames: bool(streams.overdue(stream)))
+    patch.setattr(
+        stream_writer, "_needs_a_look", lambda stream, frames: bool(streams.overdue(stream))
+    )
 
 
 # ---- what is kept
@@ -160,9 +174,13 @@ def what_is_known_is_not_asked_again(patch: Patch) -> None:
 def live_trim_takes_durable_frames(patch: Patch) -> None:
     def change(form: Form) -> Form:
         def spread(step: Any) -> Any:
-            if not isinstance(step, Delete) or not any(getattr(c, "value", None) == "best_effort" for c in step.where):
+            if not isinstance(step, Delete) or not any(
+                getattr(c, "value", None) == "best_effort" for c in step.where
+            ):
                 return step
-            return Delete(step.table, tuple(c for c in step.where if getattr(c, "column", None) != "mode"))
+            return Delete(
+                step.table, tuple(c for c in step.where if getattr(c, "column", None) != "mode")
+            )
 
         return with_steps(form, tuple(spread(step) for step in form.steps))
 
@@ -189,7 +207,11 @@ def patches_cut_without_slack(patch: Patch) -> None:
 @mutant
 def live_frames_kept_by_the_rate_of_the_last_two(patch: Patch) -> None:
     honest = ephemeral_frames.next_rate
-    patch.setattr(streams, "next_rate", lambda rate, last, now, knobs: honest(rate, last, now, knobs._replace(alpha=1.0)))
+    patch.setattr(
+        streams,
+        "next_rate",
+        lambda rate, last, now, knobs: honest(rate, last, now, knobs._replace(alpha=1.0)),
+    )
 
 
 @mutant
@@ -227,7 +249,9 @@ def sentinel_is_shown(patch: Patch) -> None:
 @mutant
 def empty_object_replaces(patch: Patch) -> None:
     honest = merge_patch._merged
-    patch.setattr(merge_patch, "_merged", lambda target, patched: honest(target, patched) if patched else {})
+    patch.setattr(
+        merge_patch, "_merged", lambda target, patched: honest(target, patched) if patched else {}
+    )
 
 
 @mutant
@@ -296,9 +320,13 @@ def follower_ends_with_its_attempt(patch: Patch) -> None:
 def follower_skips_the_first_frame_of_the_next_attempt(patch: Patch) -> None:
     honest = long_poll.LongPoll.follow_stream
 
-    async def follow(self: Any, execution: Any, attempt_index: int = 0, *said: Any, later_attempts: bool = True) -> Any:
+    async def follow(
+        self: Any, execution: Any, attempt_index: int = 0, *said: Any, later_attempts: bool = True
+    ) -> Any:
         at = attempt_index
-        async for index, frame in honest(self, execution, attempt_index, *said, later_attempts=later_attempts):
+        async for index, frame in honest(
+            self, execution, attempt_index, *said, later_attempts=later_attempts
+        ):
             if index == at:
                 yield index, frame
             at = index
@@ -332,8 +360,18 @@ def nobody_is_woken_by_a_frame(patch: Patch) -> None:
 def a_tail_of_what_is_over_waits(patch: Patch) -> None:
     honest = reading.Streams._tail
 
-    async def tail(self: Any, key: Any, after: Any, wait_s: float, size: int, index: str, enough: Any) -> Any:
+    async def tail(
+        self: Any, key: Any, after: Any, wait_s: float, size: int, index: str, enough: Any
+    ) -> Any:
         follows = size == reading.FOLLOWED_PAGE
-        return await honest(self, key, after, wait_s, size, index, enough if follows else lambda page: not page.known)
+        return await honest(
+            self,
+            key,
+            after,
+            wait_s,
+            size,
+            index,
+            enough if follows else lambda page: not page.known,
+        )
 
     patch.setattr(reading.Streams, "_tail", tail)

@@ -11,13 +11,28 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
-from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, AppendOutcome, BestEffortLive, Frame, Visibility
+from flowfabric.model.stream import (
+    MAX_TAIL_BLOCK_MS,
+    AppendOutcome,
+    BestEffortLive,
+    Frame,
+    Visibility,
+)
 from flowfabric.rules.streams import streams
 
 from .bench import LANES, Bench, Mismatch
 from .ops import Op, as_json
 from .shapes import Held, Policy
-from .stream_spec import CAP, PATCH_CAP, PATCH_SLACK, SLACK, Name, Place, Streams, stream_differences
+from .stream_spec import (
+    CAP,
+    PATCH_CAP,
+    PATCH_SLACK,
+    SLACK,
+    Name,
+    Place,
+    Streams,
+    stream_differences,
+)
 
 POLICY = Policy(max_retries=2, first_ms=0, losses=1_000)
 PATIENCE_S = 4.0
@@ -114,7 +129,9 @@ class Follower:
     async def _follow(self, engine: Engine) -> None:
         attempt, after = self.seen[-1] if self.seen else (self.attempt, "{}-{}".format(*self.after))
         shown = Visibility.ExcludeBestEffort if self.kept_only else Visibility.All
-        async for index, frame in engine.follow_stream(self.ident, attempt, after, shown, later_attempts=self.later):
+        async for index, frame in engine.follow_stream(
+            self.ident, attempt, after, shown, later_attempts=self.later
+        ):
             self.seen.append((index, frame.id))
 
     def seen_before(self, spec: Streams) -> None:
@@ -123,15 +140,27 @@ class Follower:
         last = len(spec.execs[self.ident].attempts) if self.later else self.attempt + 1
         for index in range(self.attempt, last):
             after = self.after if index == self.attempt else (-1, 0)
-            self.wanted += [(index, w.id) for w in spec.kept((self.ident, index), self.kept_only) if w.place > after]
+            self.wanted += [
+                (index, w.id)
+                for w in spec.kept((self.ident, index), self.kept_only)
+                if w.place > after
+            ]
         self.ends = self._is_over(spec)
 
     def expect(self, spec: Streams) -> None:
         """What has come since. One that has ended does not come back."""
         fresh, self.read = spec.log[self.read :], len(spec.log)
         for (ident, index), written in fresh:
-            behind = written.place > self.after if index == self.attempt else self.later and index > self.attempt
-            if ident == self.ident and behind and not (self.kept_only and isinstance(written.frame.mode, BestEffortLive)):
+            behind = (
+                written.place > self.after
+                if index == self.attempt
+                else self.later and index > self.attempt
+            )
+            if (
+                ident == self.ident
+                and behind
+                and not (self.kept_only and isinstance(written.frame.mode, BestEffortLive))
+            ):
                 self.wanted.append((index, written.id))
         self.ends = self._is_over(spec)
 
@@ -152,13 +181,23 @@ class Follower:
             return f"it broke off: {self.task.exception()!r}"
         if self.seen != self.wanted:
             return f"specified {self.wanted}, seen {self.seen}"
-        return "" if self.ended == self.ends else f"specified to {'end' if self.ends else 'go on'}, and it did not"
+        return (
+            ""
+            if self.ended == self.ends
+            else f"specified to {'end' if self.ends else 'go on'}, and it did not"
+        )
 
 
 def create(ident: ExecutionId) -> Op:
     said = {**(as_json(POLICY) or {}), "stream_policy": {"retention_maxlen": CAP}}
-    args = CreateExecutionArgs(execution_id=ident, lane_id=LANES[0], policy=said, tags={"cairn.instance_id": "default"})
-    return Op("create", lambda e: e.create_execution(args), lambda s: s.create(ident, LANES[0], "default", 0, "", POLICY, None))
+    args = CreateExecutionArgs(
+        execution_id=ident, lane_id=LANES[0], policy=said, tags={"cairn.instance_id": "default"}
+    )
+    return Op(
+        "create",
+        lambda e: e.create_execution(args),
+        lambda s: s.create(ident, LANES[0], "default", 0, "", POLICY, None),
+    )
 
 
 def append(h: Held, frames: Sequence[Frame]) -> Op:
@@ -175,13 +214,17 @@ def append_at_once(h: Held, frames: Sequence[Frame]) -> Op:
     """Each by a call of its own; they are written in the order of the calls."""
 
     async def call(engine: Engine) -> list[AppendOutcome]:
-        found = await asyncio.gather(*(engine.append_frame(h.handle, frame) for frame in frames), return_exceptions=True)
+        found = await asyncio.gather(
+            *(engine.append_frame(h.handle, frame) for frame in frames), return_exceptions=True
+        )
         for each in found:
             if isinstance(each, BaseException):
                 raise each
         return list(found)  # type: ignore[arg-type]
 
-    return Op(f"append {len(frames)} at once by {h.index}/{h.epoch}", call, lambda s: s.append(h, frames))
+    return Op(
+        f"append {len(frames)} at once by {h.index}/{h.epoch}", call, lambda s: s.append(h, frames)
+    )
 
 
 def read(name: Name, low: Place | None, high: Place | None, count: int, kept_only: bool) -> Op:
@@ -207,7 +250,9 @@ def tail(name: Name, after: Place, count: int, kept_only: bool) -> Op:
 
     async def call(engine: Engine) -> Any:
         block = MAX_TAIL_BLOCK_MS if waits else 0
-        return await in_time(engine.tail_stream(*name, "{}-{}".format(*after), block, count, _shown(kept_only)))
+        return await in_time(
+            engine.tail_stream(*name, "{}-{}".format(*after), block, count, _shown(kept_only))
+        )
 
     return Op(f"tail {name[1]} {after} {count}", call, expect)
 

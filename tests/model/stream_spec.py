@@ -60,7 +60,11 @@ class Written:
 
     def shown(self) -> StreamFrame:
         data = self.frame.bytes
-        fields = {"encoding": "utf8", "frame_type": self.frame.frame_type or self.frame.kind.value, "mode": self.frame.mode.wire}
+        fields = {
+            "encoding": "utf8",
+            "frame_type": self.frame.frame_type or self.frame.kind.value,
+            "mode": self.frame.mode.wire,
+        }
         try:
             fields["payload"] = data.decode()
         except UnicodeDecodeError:
@@ -81,8 +85,12 @@ class Tape:
     count: int = 0
     size: int = 0
     last: Place | None = None
-    of_mode: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("durable", "summary", "best_effort"), 0))
-    gone: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("durable", "summary", "best_effort"), 0))
+    of_mode: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("durable", "summary", "best_effort"), 0)
+    )
+    gone: dict[str, int] = field(
+        default_factory=lambda: dict.fromkeys(("durable", "summary", "best_effort"), 0)
+    )
     document: Any = None
     patched: Place = (0, 0)
     rate: Fraction | None = None
@@ -113,7 +121,10 @@ class Streams(Suspends):
             self.check(new)
             self.cut(tape)
             self.tapes[name] = tape
-        found = [before[frame.seq] if frame.seq in before else self.write(tape, frame) for frame in frames]
+        found = [
+            before[frame.seq] if frame.seq in before else self.write(tape, frame)
+            for frame in frames
+        ]
         if new:
             self.tidy(tape)
             self.log += [(name, w) for w in tape.kept if w.number > tape.count - len(new)]
@@ -159,7 +170,9 @@ class Streams(Suspends):
             tape.rate = mode.maxlen_floor / window
         else:
             alpha = Fraction(str(mode.ema_alpha))
-            tape.rate = alpha * Fraction(1_000, max(self.now - tape.lived, 1)) + (1 - alpha) * tape.rate
+            tape.rate = (
+                alpha * Fraction(1_000, max(self.now - tape.lived, 1)) + (1 - alpha) * tape.rate
+            )
         tape.lived = self.now
         tape.most = min(max(ceil(tape.rate * window), mode.maxlen_floor), mode.maxlen_ceiling)
         return self.now + 2 * mode.ttl_ms
@@ -192,17 +205,27 @@ class Streams(Suspends):
         if name in self.ends:
             return self.ends[name]
         e = self.execs.get(name[0])
-        parted = e is not None and bool(e.attempts) and e.index == name[1] and e.state != "RUNNING" and e.cause in PARTED
+        parted = (
+            e is not None
+            and bool(e.attempts)
+            and e.index == name[1]
+            and e.state != "RUNNING"
+            and e.cause in PARTED
+        )
         return (Whatever(), e.cause) if e is not None and parted else (None, None)
 
-    def page(self, name: Name, low: Place, high: Place, count: int, kept_only: bool) -> StreamFrames:
+    def page(
+        self, name: Name, low: Place, high: Place, count: int, kept_only: bool
+    ) -> StreamFrames:
         found = self.kept(name, kept_only)
         frames = [w.shown() for w in found if low <= w.place <= high][:count]
         return StreamFrames(tuple(frames), *self.closure(name))
 
     def kept(self, name: Name, kept_only: bool) -> list[Written]:
         tape = self.tapes.get(name, Tape())
-        return [w for w in tape.kept if not kept_only or not isinstance(w.frame.mode, BestEffortLive)]
+        return [
+            w for w in tape.kept if not kept_only or not isinstance(w.frame.mode, BestEffortLive)
+        ]
 
     def tail(self, name: Name, after: Place, count: int, kept_only: bool) -> StreamFrames:
         no(name[0] not in self.execs, "execution_not_found")
@@ -214,7 +237,11 @@ class Streams(Suspends):
         if tape is None or tape.document is None:
             return None
         return SummaryDocument(
-            _compact(tape.document), tape.of_mode["summary"], "json-merge-patch", tape.patched[1], tape.patched[0]
+            _compact(tape.document),
+            tape.of_mode["summary"],
+            "json-merge-patch",
+            tape.patched[1],
+            tape.patched[0],
         )
 
     def is_over(self, name: Name, later: bool) -> bool:
@@ -232,7 +259,10 @@ class Streams(Suspends):
                     self.ends.pop((ident, index), None)
                 elif (ident, index) not in self.ends:
                     timed_out = _timed_out(e) and index == e.index
-                    self.ends[ident, index] = (self.now, "suspension_timeout" if timed_out else WORDS[a.outcome])
+                    self.ends[ident, index] = (
+                        self.now,
+                        "suspension_timeout" if timed_out else WORDS[a.outcome],
+                    )
 
     def loop(self, name: str) -> None:
         super().loop(name)
@@ -277,27 +307,51 @@ def _compact(document: Any) -> bytes:
 # ---- the stored rows
 
 
-def _pairs(spec: Streams, world: Snapshot, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
-    names: dict[tuple[int, UUID, int], Name] = {(n[0].partition_index, n[0].uuid, n[1]): n for n in spec.tapes}
+def _pairs(
+    spec: Streams, world: Snapshot, tables: Mapping[str, list[Row]]
+) -> Iterator[tuple[str, Any, Any]]:
+    names: dict[tuple[int, UUID, int], Name] = {
+        (n[0].partition_index, n[0].uuid, n[1]): n for n in spec.tapes
+    }
     yield "streams", sorted(names), sorted(world.streams)
     for key, name in names.items():
         tape, meta = spec.tapes[name], world.streams.get(key)
         if meta is None:
             continue
-        told = (meta.frame_count, meta.total_bytes, (meta.last_ts_ms, meta.last_seq), meta.durable_count, meta.summary_count)
+        told = (
+            meta.frame_count,
+            meta.total_bytes,
+            (meta.last_ts_ms, meta.last_seq),
+            meta.durable_count,
+            meta.summary_count,
+        )
         told += (meta.live_count, meta.durable_trimmed, meta.summary_trimmed, meta.live_trimmed)
         wanted = (tape.count, tape.size, tape.last, *tape.of_mode.values(), *tape.gone.values())
         yield f"stream {name}", wanted, told
-        rows = [(f.place, f.mode, f.number, f.mode_number, f.client_seq, f.expires_at_ms) for f in world.frames.get(key, [])]
-        kept = [(w.place, w.frame.mode.wire, w.number, w.own, w.frame.seq, w.expires) for w in tape.kept]
+        rows = [
+            (f.place, f.mode, f.number, f.mode_number, f.client_seq, f.expires_at_ms)
+            for f in world.frames.get(key, [])
+        ]
+        kept = [
+            (w.place, w.frame.mode.wire, w.number, w.own, w.frame.seq, w.expires) for w in tape.kept
+        ]
         yield f"frames of {name}", kept, rows
     columns = TABLES["ff_stream_summary"].names
-    stored = {tuple(row[:3]): dict(zip(columns, row, strict=True))["document_json"] for row in tables["ff_stream_summary"]}
-    documents = {key: _compact(spec.tapes[n].document).decode() for key, n in names.items() if spec.tapes[n].document is not None}
+    stored = {
+        tuple(row[:3]): dict(zip(columns, row, strict=True))["document_json"]
+        for row in tables["ff_stream_summary"]
+    }
+    documents = {
+        key: _compact(spec.tapes[n].document).decode()
+        for key, n in names.items()
+        if spec.tapes[n].document is not None
+    }
     yield "documents", documents, stored
 
 
-def stream_differences(spec: Streams, world: Snapshot, tables: Mapping[str, list[Row]]) -> list[str]:
+def stream_differences(
+    spec: Streams, world: Snapshot, tables: Mapping[str, list[Row]]
+) -> list[str]:
     return [
         f"{what}: specified {wanted!r}, stored {found!r}"
         for what, wanted, found in _pairs(spec, world, tables)

@@ -11,7 +11,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle
-from flowfabric.model.waitpoint import AllOf, Condition, Count, CountKind, OperatorOnly, Single, Suspended
+from flowfabric.model.waitpoint import (
+    AllOf,
+    Condition,
+    Count,
+    CountKind,
+    OperatorOnly,
+    Single,
+    Suspended,
+)
 
 from . import ops
 from . import suspend_ops as sops
@@ -103,14 +111,19 @@ class SuspendMachine(RuleBasedStateMachine):
 
     def draft(self, said: Draft, delay: int | None = None) -> Sent:
         _, word, source, once = said
-        return Sent(self.name(), word, source, once, delay=delay, payload=b"\x00\xff" if once else None)
+        return Sent(
+            self.name(), word, source, once, delay=delay, payload=b"\x00\xff" if once else None
+        )
 
     def holder(self, i: int) -> Held | None:
         """Whoever holds a live lease of it."""
         e = self.spec.execs.get(IDENTS[i])
         if e is None or e.state != "RUNNING" or self.spec.has_expired(e):
             return None
-        return next((h for h in reversed(self.bench.handles) if (h.ident, h.epoch) == (e.ident, e.epoch)), None)
+        return next(
+            (h for h in reversed(self.bench.handles) if (h.ident, h.epoch) == (e.ident, e.epoch)),
+            None,
+        )
 
     def hold(self, i: int, policy: Policy = NO_POLICY, ttl: int = 1_000) -> Held | None:
         """Brings one execution under a lease, by whatever ordinary calls that takes."""
@@ -144,7 +157,10 @@ class SuspendMachine(RuleBasedStateMachine):
 
     def asks(self, until: Condition, **said: object) -> Asked:
         """One new waitpoint for each key the condition could listen on."""
-        keys = next((wanted.waitpoints for wanted in (until,) if isinstance(wanted, Count)), KEYS[: 1 + (until in ON_SEVERAL)])
+        keys = next(
+            (wanted.waitpoints for wanted in (until,) if isinstance(wanted, Count)),
+            KEYS[: 1 + (until in ON_SEVERAL)],
+        )
         fresh = tuple((self.name(2), key) for key in keys)
         return Asked(self.name(3), until, **{"fresh": fresh, **said})  # type: ignore[arg-type]
 
@@ -208,20 +224,32 @@ class SuspendMachine(RuleBasedStateMachine):
         once: str | None,
     ) -> None:
         at = None if timeout is None else self.now + timeout
-        self.park(i, policy, until, timeout=at, behavior=behavior, reason=reason, delay=delay, once=once)
+        self.park(
+            i, policy, until, timeout=at, behavior=behavior, reason=reason, delay=delay, once=once
+        )
 
     @rule(i=who, said=signals, delay=delays)
     def signal(self, i: int, said: Draft, delay: int | None) -> None:
         self.send(i, said, delay)
 
-    @rule(i=who, of=who, said=signals, how=st.sampled_from(("", "junk", "tampered", "foreign", "unknown key", "unknown box")))
+    @rule(
+        i=who,
+        of=who,
+        said=signals,
+        how=st.sampled_from(("", "junk", "tampered", "foreign", "unknown key", "unknown box")),
+    )
     def forged(self, i: int, of: int, said: Draft, how: str) -> None:
         """A token that is not the one of this waitpoint of this execution."""
         box, other = self.box(i, said[0]), self.box(of, said[0] + 1)
         if box is None or other is None:
             return
         last = "0" if box.token[-1] != "0" else "1"
-        shown = {"": "", "junk": "no token", "tampered": box.token[:-1] + last, "unknown key": f"k9{box.token[2:]}"}
+        shown = {
+            "": "",
+            "junk": "no token",
+            "tampered": box.token[:-1] + last,
+            "unknown key": f"k9{box.token[2:]}",
+        }
         target = UUID(int=77) if how == "unknown box" else box.name
         token = other.token if how == "foreign" else shown.get(how, box.token)
         self.do(sops.deliver(IDENTS[i], target, token, self.draft(said)))
@@ -244,10 +272,14 @@ class SuspendMachine(RuleBasedStateMachine):
         self.do(ops.loop("suspension_timeout") if by_loop else sops.time_out(IDENTS[i]))
 
     @rule(
-        kid=st.sampled_from(sorted(SECRETS)), grace=st.sampled_from((0, 400, 5_000)), wrong=st.sampled_from((False, False, True))
+        kid=st.sampled_from(sorted(SECRETS)),
+        grace=st.sampled_from((0, 400, 5_000)),
+        wrong=st.sampled_from((False, False, True)),
     )
     def rotate(self, kid: str, grace: int, wrong: bool) -> None:
-        self.do(sops.rotate(kid, "0b" * 32 if wrong and kid in self.spec.hmac else SECRETS[kid], grace))
+        self.do(
+            sops.rotate(kid, "0b" * 32 if wrong and kid in self.spec.hmac else SECRETS[kid], grace)
+        )
 
     @precondition(lambda self: self.bench.handles)
     @rule(which=st.integers(0, 3))
@@ -261,7 +293,11 @@ class SuspendMachine(RuleBasedStateMachine):
         times = self.spec.times()
         self.step_to(times[min(nth, len(times) - 1)] if times else self.now + 100, off)
 
-    @rule(name=st.sampled_from((None, *LOOPS, *["suspension_timeout", "pending_wp_expiry", "retention_trimmer"] * 3)))
+    @rule(
+        name=st.sampled_from(
+            (None, *LOOPS, *["suspension_timeout", "pending_wp_expiry", "retention_trimmer"] * 3)
+        )
+    )
     def loop(self, name: str | None) -> None:
         self.do(ops.loops() if name is None else ops.loop(name))
         if name is None:
@@ -290,6 +326,10 @@ class SuspendMachine(RuleBasedStateMachine):
     def forgotten(self, i: int, end: str, by_loop: bool) -> None:
         """Ended and trimmed, with all that belongs to it."""
         held = self.holder(i)
-        self.do(ops.complete(held) if held is not None and end == "complete" else ops.cancel(IDENTS[i], OVERRIDE))
+        self.do(
+            ops.complete(held)
+            if held is not None and end == "complete"
+            else ops.cancel(IDENTS[i], OVERRIDE)
+        )
         self.step_to(self.now + 2_000, 0)
         self.do(ops.loop("retention_trimmer") if by_loop else ops.trim(LANE, 2_000))

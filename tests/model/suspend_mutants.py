@@ -23,10 +23,24 @@ from flowfabric.rules.waits import (
     waitpoints,
 )
 
-from .mutants import Patch, Plant, put, with_set, with_steps, without_guards, without_set, without_steps
+from .mutants import (
+    Patch,
+    Plant,
+    put,
+    with_set,
+    with_steps,
+    without_guards,
+    without_set,
+    without_steps,
+)
 
 SUSPEND_MUTANTS: dict[str, Plant] = {}
-EXEC, WAITPOINT, SUSPENSION, SIGNAL = "ff_exec_core", "ff_waitpoint_pending", "ff_suspension_current", "ff_signal"
+EXEC, WAITPOINT, SUSPENSION, SIGNAL = (
+    "ff_exec_core",
+    "ff_waitpoint_pending",
+    "ff_suspension_current",
+    "ff_signal",
+)
 
 
 def mutant(plant: Plant) -> Plant:
@@ -43,7 +57,11 @@ def not_asking(form: Form, table: str, *columns: str) -> Form:
     def change(step: Any) -> Any:
         if not isinstance(step, Update) or step.table != table:
             return step
-        return Update(step.table, tuple(g for g in step.where if getattr(g, "column", None) not in columns), step.set)
+        return Update(
+            step.table,
+            tuple(g for g in step.where if getattr(g, "column", None) not in columns),
+            step.set,
+        )
 
     return with_steps(form, tuple(change(step) for step in form.steps))
 
@@ -52,7 +70,9 @@ def not_writing(form: Form, table: str, *columns: str) -> Form:
     def change(step: Any) -> Any:
         if not isinstance(step, UpdateMany) or step.table != table:
             return step
-        return UpdateMany(step.table, step.where, {c: v for c, v in step.set.items() if c not in columns})
+        return UpdateMany(
+            step.table, step.where, {c: v for c, v in step.set.items() if c not in columns}
+        )
 
     return with_steps(form, tuple(change(step) for step in form.steps))
 
@@ -102,7 +122,12 @@ def epoch_not_raised_at_suspend(patch: Patch) -> None:
 @mutant
 def any_holder_may_suspend(patch: Patch) -> None:
     patch.setattr(suspending, "check_handle", lambda *_: None)
-    put(patch, suspend, "SUSPEND", lambda f: without_guards(f, "lease_epoch", "current_lease_id", "attempt_index"))
+    put(
+        patch,
+        suspend,
+        "SUSPEND",
+        lambda f: without_guards(f, "lease_epoch", "current_lease_id", "attempt_index"),
+    )
 
 
 @mutant
@@ -138,7 +163,9 @@ def _pending(patch: Patch, change: Callable[[Any, int, Any], tuple[Any, int]]) -
     honest = suspend._check_pending
 
     def check(stored: Any, now: int, fields: Any, args: Any) -> Any:
-        return honest(*(change(stored, now, fields) if stored is not None else (stored, now)), fields, args)
+        return honest(
+            *(change(stored, now, fields) if stored is not None else (stored, now)), fields, args
+        )
 
     patch.setattr(suspend, "_check_pending", check)
 
@@ -163,7 +190,8 @@ def waitpoint_in_use_is_taken(patch: Patch) -> None:
 
     def check_stored(around: Any, fields: Any, args: Any) -> Any:
         closed = {
-            name: structs.replace(w, state="closed") if w.state == "pending" else w for name, w in around.waitpoints.items()
+            name: structs.replace(w, state="closed") if w.state == "pending" else w
+            for name, w in around.waitpoints.items()
         }
         ahead = isinstance(args.waitpoints[0], suspend.UsePending)
         return honest(around if ahead else structs.replace(around, waitpoints=closed), fields, args)
@@ -195,7 +223,11 @@ def one_of_all_is_enough(patch: Patch) -> None:
     honest = conditions.is_met
 
     def is_met(condition: Any, satisfied: Any, path: str = "") -> bool:
-        return bool(satisfied) if isinstance(condition, conditions.AllOf) else honest(condition, satisfied, path)
+        return (
+            bool(satisfied)
+            if isinstance(condition, conditions.AllOf)
+            else honest(condition, satisfied, path)
+        )
 
     patch.setattr(conditions, "is_met", is_met)
 
@@ -214,13 +246,21 @@ def closed_waitpoint_takes_signals(patch: Patch) -> None:
 @mutant
 def outdated_waitpoint_takes_signals(patch: Patch) -> None:
     honest = signals._closed
-    patch.setattr(signals, "_closed", lambda around, *, pending: None if pending else honest(around, pending=pending))
+    patch.setattr(
+        signals,
+        "_closed",
+        lambda around, *, pending: None if pending else honest(around, pending=pending),
+    )
 
 
 @mutant
 def signal_key_ignored(patch: Patch) -> None:
     honest = signals.deliver
-    patch.setattr(signals, "deliver", lambda around, args: honest(structs.replace(around, duplicate_of=None), args))
+    patch.setattr(
+        signals,
+        "deliver",
+        lambda around, args: honest(structs.replace(around, duplicate_of=None), args),
+    )
 
 
 @mutant
@@ -266,7 +306,15 @@ def retired_key_is_good_for_ever(patch: Patch) -> None:
 
 @mutant
 def token_of_another_waitpoint_is_good(patch: Patch) -> None:
-    def verify(token: str, execution: Any, waitpoint: Any, stored: Any, known: Any, now: int, asked: Any = ()) -> str:
+    def verify(
+        token: str,
+        execution: Any,
+        waitpoint: Any,
+        stored: Any,
+        known: Any,
+        now: int,
+        asked: Any = (),
+    ) -> str:
         if not token or ":" not in token or stored is None:
             raise tokens._refused("invalid_token" if token else "missing_token")
         return ""
@@ -277,7 +325,11 @@ def token_of_another_waitpoint_is_good(patch: Patch) -> None:
 @mutant
 def rotation_without_grace(patch: Patch) -> None:
     honest = signing_keys.rotate
-    patch.setattr(signing_keys, "rotate", lambda known, kid, secret, grace, now: honest(known, kid, secret, 0, now))
+    patch.setattr(
+        signing_keys,
+        "rotate",
+        lambda known, kid, secret, grace, now: honest(known, kid, secret, 0, now),
+    )
 
 
 # ---- other ends
@@ -287,14 +339,25 @@ def _hurry(patch: Patch, change: Callable[[Any, Any, int], tuple[Any, Any, int]]
     honest = suspension_timeouts.expire
 
     def expire(execution: Any, suspension: Any, now: int, signal: Any) -> Any:
-        return honest(*change(execution, suspension, now), signal) if suspension else honest(execution, None, now, signal)
+        return (
+            honest(*change(execution, suspension, now), signal)
+            if suspension
+            else honest(execution, None, now, signal)
+        )
 
     patch.setattr(suspension_timeouts, "expire", expire)
 
 
 @mutant
 def timeout_does_not_look_at_the_time(patch: Patch) -> None:
-    _hurry(patch, lambda execution, suspension, now: (execution, structs.replace(suspension, timeout_at_ms=1), now))
+    _hurry(
+        patch,
+        lambda execution, suspension, now: (
+            execution,
+            structs.replace(suspension, timeout_at_ms=1),
+            now,
+        ),
+    )
 
 
 @mutant
@@ -335,7 +398,11 @@ def cancel_leaves_the_waitpoints_open(patch: Patch) -> None:
 
 @mutant
 def deadline_leaves_the_waitpoints_open(patch: Patch) -> None:
-    patch.setattr(time_limits, "EXPIRE", time_limits.EXPIRE._replace(open=without_steps(time_limits.EXPIRE.open, WAITPOINT)))
+    patch.setattr(
+        time_limits,
+        "EXPIRE",
+        time_limits.EXPIRE._replace(open=without_steps(time_limits.EXPIRE.open, WAITPOINT)),
+    )
 
 
 @mutant

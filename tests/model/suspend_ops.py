@@ -9,7 +9,14 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle
-from flowfabric.model.waitpoint import DeliverSignalArgs, FreshWaitpoint, ResumePolicy, ResumeSignal, SuspendArgs, UsePending
+from flowfabric.model.waitpoint import (
+    DeliverSignalArgs,
+    FreshWaitpoint,
+    ResumePolicy,
+    ResumeSignal,
+    SuspendArgs,
+    UsePending,
+)
 
 from .ops import Op
 from .shapes import Held
@@ -17,7 +24,9 @@ from .suspend_shapes import Asked, Sent
 
 
 def seed(kid: str, secret: str) -> Op:
-    return Op("seed", lambda e: e.seed_waitpoint_hmac_secret(kid, secret), lambda s: s.seed(kid, secret))
+    return Op(
+        "seed", lambda e: e.seed_waitpoint_hmac_secret(kid, secret), lambda s: s.seed(kid, secret)
+    )
 
 
 def rotate(kid: str, secret: str, grace: int) -> Op:
@@ -39,7 +48,9 @@ def create_waitpoint(h: Held, key: str, lasts: int) -> Op:
 def suspend_args(asked: Asked) -> SuspendArgs:
     return SuspendArgs(
         suspension_id=asked.name,
-        waitpoints=[UsePending(asked.ahead)] if asked.ahead else [FreshWaitpoint(name, key) for name, key in asked.fresh],
+        waitpoints=[UsePending(asked.ahead)]
+        if asked.ahead
+        else [FreshWaitpoint(name, key) for name, key in asked.fresh],
         resume_condition=asked.until,
         reason_code=asked.reason,
         resume_policy=ResumePolicy(resume_delay_ms=asked.delay),
@@ -50,7 +61,11 @@ def suspend_args(asked: Asked) -> SuspendArgs:
 
 
 def suspend(h: Held, asked: Asked) -> Op:
-    return Op(f"suspend {asked}", lambda e: e.suspend(h.handle, suspend_args(asked)), lambda s: s.suspend(h, asked))
+    return Op(
+        f"suspend {asked}",
+        lambda e: e.suspend(h.handle, suspend_args(asked)),
+        lambda s: s.suspend(h, asked),
+    )
 
 
 def deliver(ident: ExecutionId, box: UUID, token: str, sent: Sent) -> Op:
@@ -89,11 +104,17 @@ def resume_execution(ident: ExecutionId, delay: int = 0) -> Op:
 
 
 def close_waitpoint(ident: ExecutionId, box: UUID) -> Op:
-    return Op("close_waitpoint", lambda e: e.close_waitpoint(ident, box), lambda s: s.close_waitpoint(ident, box))
+    return Op(
+        "close_waitpoint",
+        lambda e: e.close_waitpoint(ident, box),
+        lambda s: s.close_waitpoint(ident, box),
+    )
 
 
 def time_out(ident: ExecutionId) -> Op:
-    return Op("expire_suspension", lambda e: e.expire_suspension(ident), lambda s: s.time_out(ident))
+    return Op(
+        "expire_suspension", lambda e: e.expire_suspension(ident), lambda s: s.time_out(ident)
+    )
 
 
 def observe(h: Held, parked: Handle | None = None) -> Op:
@@ -101,6 +122,8 @@ def observe(h: Held, parked: Handle | None = None) -> Op:
 
     async def call(engine: Engine) -> list[ResumeSignal]:
         found = await engine.observe_signals(parked or h.handle)
-        return sorted(found, key=lambda each: (each.accepted_at, each.signal_name == "timeout"))  # its id is random
+        return sorted(
+            found, key=lambda each: (each.accepted_at, each.signal_name == "timeout")
+        )  # its id is random
 
     return Op("observe", call, lambda s: s.observe(h, parked=parked is not None))

@@ -52,8 +52,27 @@ def _stored_wait(row: Suspension) -> tuple[Any, ...]:
 
 
 def _box(box: Box) -> tuple[Any, ...]:
-    told = (box.key, sealed(box.token), box.index, box.created, box.expires, box.state, box.wait, box.names, box.activated)
-    return (box.ident.uuid, *told, box.heard, box.matched, box.last, box.satisfied, box.closed, box.why)
+    told = (
+        box.key,
+        sealed(box.token),
+        box.index,
+        box.created,
+        box.expires,
+        box.state,
+        box.wait,
+        box.names,
+        box.activated,
+    )
+    return (
+        box.ident.uuid,
+        *told,
+        box.heard,
+        box.matched,
+        box.last,
+        box.satisfied,
+        box.closed,
+        box.why,
+    )
 
 
 def _stored_box(row: Waitpoint) -> tuple[Any, ...]:
@@ -79,7 +98,15 @@ def _stored_box(row: Waitpoint) -> tuple[Any, ...]:
 
 def _heard(heard: Heard) -> tuple[Any, ...]:
     sent = heard.sent
-    told = (heard.box, heard.key, heard.index, heard.at, heard.effect, int(heard.matched), heard.wait)
+    told = (
+        heard.box,
+        heard.key,
+        heard.index,
+        heard.at,
+        heard.effect,
+        int(heard.matched),
+        heard.wait,
+    )
     return (*told, sent.word, sent.source, sent.once, sent.payload)
 
 
@@ -99,32 +126,77 @@ def _stored_signal(row: Signal) -> tuple[Any, ...]:
     )
 
 
-def _pairs(spec: Suspends, world: Snapshot, tables: Mapping[str, list[Row]]) -> Iterator[tuple[str, Any, Any]]:
+def _pairs(
+    spec: Suspends, world: Snapshot, tables: Mapping[str, list[Row]]
+) -> Iterator[tuple[str, Any, Any]]:
     uuids = {ident.uuid: ident for ident in spec.execs}
     waits = {key[1]: _stored_wait(row) for key, row in world.suspensions.items()}
     yield "suspensions", {ident.uuid: _wait(wait) for ident, wait in spec.waits.items()}, waits
     rows = [row for several in world.waitpoints.values() for row in several]
-    yield "waitpoints", {name: _box(box) for name, box in spec.boxes.items()}, {r.waitpoint_id: _stored_box(r) for r in rows}
+    yield (
+        "waitpoints",
+        {name: _box(box) for name, box in spec.boxes.items()},
+        {r.waitpoint_id: _stored_box(r) for r in rows},
+    )
     signals = [row for several in world.signals.values() for row in several]
-    real = {(uuids[s.execution_id], s.signal_id): _stored_signal(s) for s in signals if s.signal_category != "system"}
+    real = {
+        (uuids[s.execution_id], s.signal_id): _stored_signal(s)
+        for s in signals
+        if s.signal_category != "system"
+    }
     yield "signals", {key: _heard(heard) for key, heard in spec.signals.items()}, real
-    made = sorted(((s.execution_id, _stored_signal(s)) for s in signals if s.signal_category == "system"), key=repr)
-    yield "signals of timeouts", sorted(((i.uuid, _heard(heard)) for i, heard in spec.synthetic), key=repr), made
+    made = sorted(
+        ((s.execution_id, _stored_signal(s)) for s in signals if s.signal_category == "system"),
+        key=repr,
+    )
+    yield (
+        "signals of timeouts",
+        sorted(((i.uuid, _heard(heard)) for i, heard in spec.synthetic), key=repr),
+        made,
+    )
     told = {
-        uuids[key[1]]: [(x["signal_id"], x["waitpoint_id"], x["event_type"], x["occurred_at_ms"]) for x in events]
+        uuids[key[1]]: [
+            (x["signal_id"], x["waitpoint_id"], x["event_type"], x["occurred_at_ms"])
+            for x in events
+        ]
         for key, events in world.heard.items()
     }
     yield "signal events", spec.events, told
-    stamps = {uuids[key[1]]: e.last_hmac_validation_failed_at for key, e in world.executions.items()}
-    yield "refused tokens", spec.stamps, {ident: at for ident, at in stamps.items() if at is not None}
-    yield "signals by key", spec.once, {(row[1], row[2]): (row[4], row[5]) for row in tables["ff_signal_dedup"]}
+    stamps = {
+        uuids[key[1]]: e.last_hmac_validation_failed_at for key, e in world.executions.items()
+    }
+    yield (
+        "refused tokens",
+        spec.stamps,
+        {ident: at for ident, at in stamps.items() if at is not None},
+    )
+    yield (
+        "signals by key",
+        spec.once,
+        {(row[1], row[2]): (row[4], row[5]) for row in tables["ff_signal_dedup"]},
+    )
     asked = {(row[0], row[1]): row[5] for row in tables["ff_suspend_dedup"]}
-    wanted = {(ident.partition_index, f"{ident.uuid}:{key}"): until for (ident, key), (_, until) in spec.asked.items()}
+    wanted = {
+        (ident.partition_index, f"{ident.uuid}:{key}"): until
+        for (ident, key), (_, until) in spec.asked.items()
+    }
     yield "suspends by key", wanted, asked
-    keys = {row[0]: (row[4].hex(), bool(row[2]), row[1], row[3]) for row in tables["ff_waitpoint_hmac"]}
-    yield "keys", {kid: (key.secret, key.active, key.rotated, key.until) for kid, key in spec.hmac.items()}, keys
+    keys = {
+        row[0]: (row[4].hex(), bool(row[2]), row[1], row[3]) for row in tables["ff_waitpoint_hmac"]
+    }
+    yield (
+        "keys",
+        {kid: (key.secret, key.active, key.rotated, key.until) for kid, key in spec.hmac.items()},
+        keys,
+    )
 
 
-def suspend_differences(spec: Suspends, world: Snapshot, tables: Mapping[str, list[Row]]) -> list[str]:
+def suspend_differences(
+    spec: Suspends, world: Snapshot, tables: Mapping[str, list[Row]]
+) -> list[str]:
     pairs = _pairs(spec, world, tables)
-    return [f"{what}: specified {wanted!r}, stored {is_!r}" for what, wanted, is_ in pairs if wanted != is_]
+    return [
+        f"{what}: specified {wanted!r}, stored {is_!r}"
+        for what, wanted, is_ in pairs
+        if wanted != is_
+    ]

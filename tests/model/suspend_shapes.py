@@ -10,7 +10,15 @@ from typing import Any
 from uuid import UUID
 
 from flowfabric.ids import ExecutionId
-from flowfabric.model.waitpoint import AllOf, Condition, Count, CountKind, OperatorOnly, Single, TimeoutOnly
+from flowfabric.model.waitpoint import (
+    AllOf,
+    Condition,
+    Count,
+    CountKind,
+    OperatorOnly,
+    Single,
+    TimeoutOnly,
+)
 
 BLOCKED_BY = {
     "waiting_for_approval": "waiting_for_approval",
@@ -150,16 +158,25 @@ def listens(until: Condition, key: str) -> bool:
     return False
 
 
-def facts(until: Condition, key: str, box: UUID, sent: Sent, path: tuple[int, ...] = ()) -> set[Fact]:
+def facts(
+    until: Condition, key: str, box: UUID, sent: Sent, path: tuple[int, ...] = ()
+) -> set[Fact]:
     """What one signal says for a condition, each with the place of the part it speaks for."""
     match until:
         case Single(waitpoint_key=wanted, name=name) if wanted == key and name in (None, sent.word):
             return {(path, "heard")}
-        case Count(count_kind=kind, waitpoints=several, name=name) if key in several and name in (None, sent.word):
+        case Count(count_kind=kind, waitpoints=several, name=name) if key in several and name in (
+            None,
+            sent.word,
+        ):
             different = {CountKind.DISTINCT_WAITPOINTS: box, CountKind.DISTINCT_SIGNALS: sent.name}
             return {(path, different.get(kind, sent.source))}
         case AllOf(members=members):
-            return {fact for at, member in enumerate(members) for fact in facts(member, key, box, sent, (*path, at))}
+            return {
+                fact
+                for at, member in enumerate(members)
+                for fact in facts(member, key, box, sent, (*path, at))
+            }
     return set()
 
 
@@ -182,7 +199,9 @@ def names_for(until: Condition, key: str) -> list[str]:
         case TimeoutOnly():
             return ["__timeout_only__"]
         case AllOf(members=members):
-            return list(dict.fromkeys(name for member in members for name in names_for(member, key)))
+            return list(
+                dict.fromkeys(name for member in members for name in names_for(member, key))
+            )
         case Single(name=str(name)) | Count(name=str(name)) if listens(until, key):
             return [name]
     return []

@@ -43,7 +43,11 @@ from .suspend_shapes import (
 )
 
 WEEK, MINUTE = 604_800_000, 60_000
-ENDS = {"fail": ("failed", "ended_failure"), "cancel": ("cancelled", "ended_cancelled"), "expire": ("expired", "ended_failure")}
+ENDS = {
+    "fail": ("failed", "ended_failure"),
+    "cancel": ("cancelled", "ended_cancelled"),
+    "expire": ("expired", "ended_failure"),
+}
 TIMEOUT = Sent(UUID(int=0), "timeout", ("engine", "suspension_timeout"))
 
 
@@ -92,7 +96,9 @@ class Suspends(Fleet):
     def times(self) -> list[int]:
         more = [wait.timeout for wait in self.waits.values() if wait.closed is None]
         more += [box.expires for box in self.boxes.values() if box.state == "pending"]
-        more += [key.until for key in self.hmac.values()] + [until for _, until in self.once.values()]
+        more += [key.until for key in self.hmac.values()] + [
+            until for _, until in self.once.values()
+        ]
         return sorted({*super().times(), *(at for at in more if at is not None and at > self.now)})
 
     # ---- keys
@@ -110,7 +116,11 @@ class Suspends(Fleet):
             return "rotation_conflict"
         if known is not None and known.active:
             return RotationNoop(kid)
-        old = [k for k, key in self.hmac.items() if not key.active and k != kid and (key.until or 0) < self.now]
+        old = [
+            k
+            for k, key in self.hmac.items()
+            if not key.active and k != kid and (key.until or 0) < self.now
+        ]
         self.hmac = {k: key for k, key in self.hmac.items() if k not in old}
         current = next((k for k, key in self.hmac.items() if key.active), None)
         if current is not None:
@@ -132,7 +142,9 @@ class Suspends(Fleet):
         key = self.hmac[kid]
         if not key.active and (key.until is None or key.until < self.now):
             return "token_expired"
-        return "" if box is not None and box.ident == ident and box.token == shown else "invalid_token"
+        return (
+            "" if box is not None and box.ident == ident and box.token == shown else "invalid_token"
+        )
 
     # ---- the holder of a lease
 
@@ -158,10 +170,17 @@ class Suspends(Fleet):
             self._check_ahead(h, asked, asked.ahead)
         for name, _ in asked.fresh:
             used = self.boxes.get(name)
-            no(used is not None and (used.state != "closed" or used.ident != h.ident), "waitpoint_already_exists")
+            no(
+                used is not None and (used.state != "closed" or used.ident != h.ident),
+                "waitpoint_already_exists",
+            )
         answer = self._park(h, asked)
         if asked.once:
-            lasts = WEEK if asked.timeout is None else min(max(asked.timeout - self.now, 0) + MINUTE, WEEK)
+            lasts = (
+                WEEK
+                if asked.timeout is None
+                else min(max(asked.timeout - self.now, 0) + MINUTE, WEEK)
+            )
             self.asked[h.ident, asked.once] = (answer, self.now + lasts)
         return answer
 
@@ -173,7 +192,10 @@ class Suspends(Fleet):
         no(box.state != "pending", "waitpoint_not_pending")
         no(box.ident != h.ident or box.index > h.index, "invalid_waitpoint_for_execution")
         no(box.expires is not None and box.expires <= self.now, "pending_waitpoint_expired")
-        no(isinstance(asked.until, Single) and asked.until.waitpoint_key != box.key, "invalid_input")
+        no(
+            isinstance(asked.until, Single) and asked.until.waitpoint_key != box.key,
+            "invalid_input",
+        )
 
     def _park(self, h: Held, asked: Asked) -> Any:
         e = self.execs[h.ident]
@@ -185,7 +207,12 @@ class Suspends(Fleet):
             if buffered is not None:
                 self.close(box, "resumed", satisfied=True)
                 return _answered(ConditionMet, asked.name, [box], buffered)
-            box.state, box.wait, box.activated, box.expires = "active", asked.name, self.now, asked.timeout
+            box.state, box.wait, box.activated, box.expires = (
+                "active",
+                asked.name,
+                self.now,
+                asked.timeout,
+            )
             for heard in self.signals.values():
                 heard.wait = asked.name if heard.box == box.name else heard.wait
         for name, key in asked.fresh:
@@ -194,7 +221,10 @@ class Suspends(Fleet):
                                    asked.name, activated=self.now)  # fmt: skip
             if before is not None:
                 self.boxes[name].heard, self.boxes[name].matched = before.heard, before.matched
-        bound = [self.boxes[name] for name in ([asked.ahead] if asked.ahead else [name for name, _ in asked.fresh])]
+        bound = [
+            self.boxes[name]
+            for name in ([asked.ahead] if asked.ahead else [name for name, _ in asked.fresh])
+        ]
         for box in bound:
             box.names = tuple(names_for(asked.until, box.key))
         self.waits[h.ident] = wait
@@ -212,11 +242,19 @@ class Suspends(Fleet):
             wait.by += [heard.sent.name] if new - wait.have else []
             wait.have |= new
             if effect == MET:
-                return [seen(each) for each in self.kept(lambda each: each.box == box.name and each.sent.name in wait.by)]
+                return [
+                    seen(each)
+                    for each in self.kept(
+                        lambda each: each.box == box.name and each.sent.name in wait.by
+                    )
+                ]
         return None
 
     def kept(self, wanted: Any) -> list[Heard]:
-        return sorted((each for each in self.signals.values() if wanted(each)), key=lambda each: (each.at, each.sent.name))
+        return sorted(
+            (each for each in self.signals.values() if wanted(each)),
+            key=lambda each: (each.at, each.sent.name),
+        )
 
     def observe(self, h: Held, *, parked: bool) -> list[ResumeSignal]:
         found = self.waits.get(h.ident)
@@ -224,13 +262,18 @@ class Suspends(Fleet):
             return []
         name = found.asked.name
         if parked or found.why == "timed_out_auto_resume":
-            made = [heard for ident, heard in self.synthetic if ident == h.ident and heard.wait == name]
+            made = [
+                heard for ident, heard in self.synthetic if ident == h.ident and heard.wait == name
+            ]
             real = self.kept(lambda each: each.wait == name) if parked else []
             both = sorted([*real, *made], key=lambda each: each.at)
             return [seen(each) for each in both]
         if found.why != "resumed":
             return []
-        return [seen(each) for each in self.kept(lambda each: each.wait == name and each.sent.name in found.by)]
+        return [
+            seen(each)
+            for each in self.kept(lambda each: each.wait == name and each.sent.name in found.by)
+        ]
 
     # ---- signals and other ends
 
@@ -266,7 +309,9 @@ class Suspends(Fleet):
 
     def _record(self, box: Box, sent: Sent, effect: str, *, matched: bool) -> None:
         box.heard, box.matched, box.last = box.heard + 1, box.matched + matched, self.now
-        self.signals[box.ident, sent.name] = Heard(sent, box.name, box.key, box.index, self.now, effect, matched, box.wait)
+        self.signals[box.ident, sent.name] = Heard(
+            sent, box.name, box.key, box.index, self.now, effect, matched, box.wait
+        )
         self.events.setdefault(box.ident, []).append((sent.name, box.name, effect, self.now))
         if sent.once:
             self.once[box.name, sent.once] = (sent.name, self.now + sent.ttl)
@@ -300,7 +345,16 @@ class Suspends(Fleet):
         if behavior not in ENDS:
             self.over(ident, "timed_out_auto_resume", "active")
             self.awake(e, 0)
-            said = Heard(TIMEOUT, wait.primary, "", wait.index, self.now, "timed_out_auto_resume", True, wait.asked.name)
+            said = Heard(
+                TIMEOUT,
+                wait.primary,
+                "",
+                wait.index,
+                self.now,
+                "timed_out_auto_resume",
+                True,
+                wait.asked.name,
+            )
             self.synthetic.append((ident, said))
             return "auto_resumed"
         outcome, phase = ENDS[behavior]
@@ -339,7 +393,11 @@ class Suspends(Fleet):
         return None if self.of(ident).state == "SUSPENDED" else super().resume(ident, *said)
 
     def unreclaimable(self, e: Exec) -> str:
-        return "lifecycle_phase=suspended (expected active)" if e.state == "SUSPENDED" else super().unreclaimable(e)
+        return (
+            "lifecycle_phase=suspended (expected active)"
+            if e.state == "SUSPENDED"
+            else super().unreclaimable(e)
+        )
 
     def trim(self, lane: str, kept: int | None) -> int:
         gone = super().trim(lane, kept)
@@ -371,7 +429,9 @@ def seen(heard: Heard) -> ResumeSignal:
     """As it is shown; the random id of a timeout's signal is not compared."""
     sent, made = heard.sent, heard.sent == TIMEOUT
     name: Any = Learned("any id", lambda answer: isinstance(answer, UUID)) if made else sent.name
-    return ResumeSignal(name, sent.word, "system" if made else "", *sent.source, "", heard.at, sent.payload)
+    return ResumeSignal(
+        name, sent.word, "system" if made else "", *sent.source, "", heard.at, sent.payload
+    )
 
 
 def _answered(kind: type, name: UUID, boxes: list[Box], heard: list[ResumeSignal]) -> Learned:
@@ -382,8 +442,14 @@ def _answered(kind: type, name: UUID, boxes: list[Box], heard: list[ResumeSignal
         if not isinstance(answer, kind):
             return False
         told: Any = answer
-        shown = [(w.waitpoint_id, w.waitpoint_key, w.waitpoint_token) for w in told.details.waitpoints]
+        shown = [
+            (w.waitpoint_id, w.waitpoint_key, w.waitpoint_token) for w in told.details.waitpoints
+        ]
         parked = kind is not Suspended or told.handle.kind is HandleKind.SUSPENDED
-        return (told.details.suspension_id, shown, list(told.details.signals)) == (name, bound, heard) and parked
+        return (told.details.suspension_id, shown, list(told.details.signals)) == (
+            name,
+            bound,
+            heard,
+        ) and parked
 
     return Learned(f"{kind.__name__}({name}, {len(heard)} heard)", right)

@@ -40,7 +40,9 @@ from .suspend_shapes import Asked, Box
 CLAIMS = ("claim", "resumed", "take", "resume", "execution")
 claims = st.sampled_from(CLAIMS)
 SIGNALS = ("signal", "another", "same key")
-ends = st.sampled_from((*SIGNALS, "signal", "cancel", "resume", "time out", "close", "close", "deadline"))
+ends = st.sampled_from(
+    (*SIGNALS, "signal", "cancel", "resume", "time out", "close", "close", "deadline")
+)
 WRONG = ("key", "attempt", "other", "used", "none")
 RACERS = ("signal", "signal", "signal", "close", "cancel", "again", "complete")
 easy = st.sampled_from((*ON_ONE[:2] * 3, *ON_ONE, *ON_SEVERAL))
@@ -61,9 +63,26 @@ class SuspendStories(SuspendMachine):
         )
         return self.holder(i)
 
-    @rule(i=who, policy=policies, until=conditions, said=lots, how=claims, write=holder_ops, delay=delays, wait=st.booleans())
+    @rule(
+        i=who,
+        policy=policies,
+        until=conditions,
+        said=lots,
+        how=claims,
+        write=holder_ops,
+        delay=delays,
+        wait=st.booleans(),
+    )
     def signalled(
-        self, i: int, policy: Policy, until: Condition, said: list[Draft], how: str, write: str, delay: int | None, wait: bool
+        self,
+        i: int,
+        policy: Policy,
+        until: Condition,
+        said: list[Draft],
+        how: str,
+        write: str,
+        delay: int | None,
+        wait: bool,
     ) -> None:
         """Waits, hears what it waited for or not, and goes on under the next epoch; the lease it had is of no use."""
         old = self.park(i, policy, until)
@@ -111,7 +130,13 @@ class SuspendStories(SuspendMachine):
         if turn is not None:
             self.do(
                 sops.rotate(
-                    next(kid for kid in SECRETS if kid not in self.spec.hmac or self.spec.hmac[kid].until), "17" * 32, turn
+                    next(
+                        kid
+                        for kid in SECRETS
+                        if kid not in self.spec.hmac or self.spec.hmac[kid].until
+                    ),
+                    "17" * 32,
+                    turn,
                 )
             )
         self.step_to(None if off is None else box.expires, off or 0)
@@ -170,7 +195,9 @@ class SuspendStories(SuspendMachine):
         self.suspend(held, Asked(self.name(3), Single("a", "go"), ahead=box.name))
 
     @rule(i=who, until=conditions, said=lots, then=lots, reuse=st.booleans())
-    def waits_twice(self, i: int, until: Condition, said: list[Draft], then: list[Draft], reuse: bool) -> None:
+    def waits_twice(
+        self, i: int, until: Condition, said: list[Draft], then: list[Draft], reuse: bool
+    ) -> None:
         """The same attempt waits again, on new waitpoints or under the ids of the old ones."""
         first = self.hold(i)
         if first is None:
@@ -193,7 +220,13 @@ class SuspendStories(SuspendMachine):
             self.do(sops.observe(held, handle))
         self.do(sops.observe(second))
 
-    @rule(i=who, policy=policies, off=nearby, how=st.sampled_from(("mark", "resume", "reclaim", "revoke")), until=conditions)
+    @rule(
+        i=who,
+        policy=policies,
+        off=nearby,
+        how=st.sampled_from(("mark", "resume", "reclaim", "revoke")),
+        until=conditions,
+    )
     def taken_over(self, i: int, policy: Policy, off: int, how: str, until: Condition) -> None:
         """The lease lapses before its holder can wait; whoever comes next may, the old one may not."""
         old = self.hold(i, policy, 400)
@@ -218,10 +251,25 @@ class SuspendStories(SuspendMachine):
             self.suspend(old, self.asks(until))
 
     @rule(
-        i=who, policy=policies, until=conditions, behavior=behaviors, off=nearby, by_loop=st.booleans(), said=signals, how=claims
+        i=who,
+        policy=policies,
+        until=conditions,
+        behavior=behaviors,
+        off=nearby,
+        by_loop=st.booleans(),
+        said=signals,
+        how=claims,
     )
     def timed_out(
-        self, i: int, policy: Policy, until: Condition, behavior: str, off: int, by_loop: bool, said: Draft, how: str
+        self,
+        i: int,
+        policy: Policy,
+        until: Condition,
+        behavior: str,
+        off: int,
+        by_loop: bool,
+        said: Draft,
+        how: str,
     ) -> None:
         """Just before, at or after its time, whatever had arrived by then."""
         held = self.hold(i, policy)
@@ -229,7 +277,9 @@ class SuspendStories(SuspendMachine):
             return
         self.do(sops.create_waitpoint(held, "c", 5_000))
         at = self.now + 250
-        self.suspend(held, self.asks(TimeoutOnly() if said[3] else until, timeout=at, behavior=behavior))
+        self.suspend(
+            held, self.asks(TimeoutOnly() if said[3] else until, timeout=at, behavior=behavior)
+        )
         self.send(i, said)
         self.step_to(at, off)
         self.do(ops.loop("suspension_timeout") if by_loop else sops.time_out(IDENTS[i]))
@@ -241,8 +291,16 @@ class SuspendStories(SuspendMachine):
         if new is not None:
             self.do(sops.observe(new))
 
-    @rule(i=who, until=conditions, how=st.sampled_from(("cancel", "deadline", "deadline", "timeout")), off=nearby, said=signals)
-    def ended_while_waiting(self, i: int, until: Condition, how: str, off: int, said: Draft) -> None:
+    @rule(
+        i=who,
+        until=conditions,
+        how=st.sampled_from(("cancel", "deadline", "deadline", "timeout")),
+        off=nearby,
+        said=signals,
+    )
+    def ended_while_waiting(
+        self, i: int, until: Condition, how: str, off: int, said: Draft
+    ) -> None:
         """An end from outside takes the suspension and every waitpoint with it."""
         ident = IDENTS[i]
         self.do(ops.cancel(ident, OVERRIDE))
@@ -259,7 +317,11 @@ class SuspendStories(SuspendMachine):
         else:
             e = self.spec.execs[ident]
             self.step_to(e.deadline if how == "deadline" else self.now + 500, off)
-            self.do(ops.loop("execution_deadline") if how == "deadline" else ops.expire(ident, "attempt_timeout"))
+            self.do(
+                ops.loop("execution_deadline")
+                if how == "deadline"
+                else ops.expire(ident, "attempt_timeout")
+            )
         for which in range(3):
             self.send(i, (which, *said[1:]))
         self.do(ops.replay(ident))
@@ -285,22 +347,41 @@ class SuspendStories(SuspendMachine):
             self.send(i, said)
 
     @rule(
-        i=who, until=conditions, timeout=st.sampled_from((None, 500)), late=st.sampled_from((0, 0, 61_000)), crash=st.booleans()
+        i=who,
+        until=conditions,
+        timeout=st.sampled_from((None, 500)),
+        late=st.sampled_from((0, 0, 61_000)),
+        crash=st.booleans(),
     )
-    def asked_again(self, i: int, until: Condition, timeout: int | None, late: int, crash: bool) -> None:
+    def asked_again(
+        self, i: int, until: Condition, timeout: int | None, late: int, crash: bool
+    ) -> None:
         """A suspend under a key whose answer was lost, asked again by whoever still thinks it holds the lease."""
         held = self.hold(i)
         if held is None:
             return
         at = None if timeout is None else self.now + timeout
-        asked = self.asks(until, once=f"once-{next(self.names)}", timeout=at, behavior="auto_resume_with_timeout_signal")
+        asked = self.asks(
+            until,
+            once=f"once-{next(self.names)}",
+            timeout=at,
+            behavior="auto_resume_with_timeout_signal",
+        )
         self.suspend(held, asked)
         if crash:
             self.bench.reopen()
         self.bench.to(self.now + late)
-        self.suspend(held, replace(asked, name=self.name(3), until=Single("a"), fresh=((self.name(2), "a"),)))
+        self.suspend(
+            held, replace(asked, name=self.name(3), until=Single("a"), fresh=((self.name(2), "a"),))
+        )
 
-    @rule(i=who, said=signals, same=st.booleans(), late=st.sampled_from((0, 0, 4_999, 5_000)), pending=st.booleans())
+    @rule(
+        i=who,
+        said=signals,
+        same=st.booleans(),
+        late=st.sampled_from((0, 0, 4_999, 5_000)),
+        pending=st.booleans(),
+    )
     def sent_twice(self, i: int, said: Draft, same: bool, late: int, pending: bool) -> None:
         """The same signal again: by its id it is heard again and counts once, by its key it is known."""
         held = self.hold(i)
@@ -317,7 +398,14 @@ class SuspendStories(SuspendMachine):
         self.bench.to(self.now + late)
         sent = sent if same else replace(sent, name=self.name())
         self.do(sops.deliver(IDENTS[i], box.name, box.token, sent))
-        self.do(sops.deliver(IDENTS[i], box.name, box.token, replace(sent, name=self.name(), source=("test", "z"), once=None)))
+        self.do(
+            sops.deliver(
+                IDENTS[i],
+                box.name,
+                box.token,
+                replace(sent, name=self.name(), source=("test", "z"), once=None),
+            )
+        )
         if pending and self.holder(i) is not None:
             self.suspend(held, Asked(self.name(3), CONDITION_OF_TWO, ahead=box.name))
 
@@ -327,7 +415,9 @@ class SuspendStories(SuspendMachine):
         ident, sent = IDENTS[i], self.draft(said)
         makers: dict[str, Callable[[], Op]] = {
             "signal": lambda: sops.deliver(ident, box.name, box.token, replace(sent, once=None)),
-            "another": lambda: sops.deliver(ident, box.name, box.token, replace(sent, source=("test", "z"))),
+            "another": lambda: sops.deliver(
+                ident, box.name, box.token, replace(sent, source=("test", "z"))
+            ),
             "same key": lambda: sops.deliver(ident, box.name, box.token, replace(sent, once="k")),
             "cancel": lambda: ops.cancel(ident, OVERRIDE),
             "resume": lambda: sops.resume_execution(ident),
@@ -337,9 +427,26 @@ class SuspendStories(SuspendMachine):
         }
         return makers[what]()
 
-    @rule(i=who, policy=policies, until=easy, behavior=behaviors, one=ends, other=ends, said=signals, second=signals)
+    @rule(
+        i=who,
+        policy=policies,
+        until=easy,
+        behavior=behaviors,
+        one=ends,
+        other=ends,
+        said=signals,
+        second=signals,
+    )
     def both_end_it(
-        self, i: int, policy: Policy, until: Condition, behavior: str, one: str, other: str, said: Draft, second: Draft
+        self,
+        i: int,
+        policy: Policy,
+        until: Condition,
+        behavior: str,
+        one: str,
+        other: str,
+        said: Draft,
+        second: Draft,
     ) -> None:
         """Whoever ends a wait first has ended it, and the other hears so."""
         held = self.hold(i, policy)
@@ -350,7 +457,12 @@ class SuspendStories(SuspendMachine):
         if box is not None:
             self.bench.race(self.racer(i, one, box, said), self.racer(i, other, box, second))
 
-    @rule(i=who, other=st.sampled_from(("suspend", "suspend", "close", "close", "cancel", "resume", "time out", "another")))
+    @rule(
+        i=who,
+        other=st.sampled_from(
+            ("suspend", "suspend", "close", "close", "cancel", "resume", "time out", "another")
+        ),
+    )
     def signalled_too_late(self, i: int, other: str) -> None:
         """A signal that would be enough, and had read what it found before somebody changed it."""
         held, said = self.hold(i), (0, "go", ("test", "x"), None)
@@ -366,8 +478,16 @@ class SuspendStories(SuspendMachine):
             first = ahead if other == "suspend" else self.racer(i, other, box, said)
             self.bench.race(first, self.racer(i, "signal", box, said))
 
-    @rule(i=who, until=early, said=lots, other=st.sampled_from(RACERS), swapped=st.sampled_from((False, False, True)))
-    def races_a_suspend(self, i: int, until: Condition, said: list[Draft], other: str, swapped: bool) -> None:
+    @rule(
+        i=who,
+        until=early,
+        said=lots,
+        other=st.sampled_from(RACERS),
+        swapped=st.sampled_from((False, False, True)),
+    )
+    def races_a_suspend(
+        self, i: int, until: Condition, said: list[Draft], other: str, swapped: bool
+    ) -> None:
         """A signal in the very moment of the suspend is heard by it or after it, never by nobody."""
         held = self.hold(i)
         box = self.ahead(held, 5_000)
@@ -387,4 +507,6 @@ class SuspendStories(SuspendMachine):
 
 
 def suspend_machine_on(store: str) -> type[SuspendStories]:
-    return type(f"{store.title().replace('-', '')}SuspendMachine", (SuspendStories,), {"kind": store})
+    return type(
+        f"{store.title().replace('-', '')}SuspendMachine", (SuspendStories,), {"kind": store}
+    )

@@ -53,7 +53,9 @@ def test_resuming_what_somebody_holds_is_not_leaseable(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("granted", ["ann", "bob"])
-def test_grant_that_ran_out_does_not_stand_in_the_way_of_resuming(bench: Bench, granted: str) -> None:
+def test_grant_that_ran_out_does_not_stand_in_the_way_of_resuming(
+    bench: Bench, granted: str
+) -> None:
     leased(bench)
     bench.do(ops.revoke(IDENT))
     bench.do(ops.issue_claim_grant(IDENT, granted, GPU, 100))
@@ -99,7 +101,11 @@ def test_mark_of_an_expired_lease_may_lose_a_race(bench: Bench, outside: str) ->
     """The late holder is refused either way; the end that came in between stands, told once."""
     old = leased(bench, Policy(deadline=1_000))
     bench.to(bench.clock() + 1_000)
-    other = ops.cancel(IDENT, "operator_override") if outside == "cancel" else ops.expire(IDENT, "execution_deadline")
+    other = (
+        ops.cancel(IDENT, "operator_override")
+        if outside == "cancel"
+        else ops.expire(IDENT, "execution_deadline")
+    )
     bench.race(ops.renew(old), other)
     assert bench.spec.execs[IDENT].state == "ENDED"
 
@@ -122,11 +128,15 @@ def test_end_beside_a_claim_is_refused_as_things_are_after_the_claim(bench: Benc
     assert (refused.code, works[0].execution_id) == ("lease_conflict", IDENT)
 
 
-def test_somebody_may_go_between_a_claim_and_what_is_said_of_the_end_beside_it(bench: Bench) -> None:
+def test_somebody_may_go_between_a_claim_and_what_is_said_of_the_end_beside_it(
+    bench: Bench,
+) -> None:
     """What ran out was revoked, too late for the claim to take it and before anybody asked why it could not end."""
     old = leased(bench)
     bench.to(bench.clock() + 1_000)
-    bench.race(ops.complete_and_claim(((old, b""),), "one", GPU, "ann", 400, of="a"), ops.revoke(IDENT))
+    bench.race(
+        ops.complete_and_claim(((old, b""),), "one", GPU, "ann", 400, of="a"), ops.revoke(IDENT)
+    )
 
 
 @pytest.mark.parametrize("how", ["requeued", "ended"])
@@ -161,7 +171,9 @@ def asked(until: Condition = Single("a"), **said: Any) -> Asked:  # noqa: B008
 
 
 @pytest.mark.parametrize("closes_first", [False, True])
-def test_waitpoint_that_was_said_to_be_closed_ends_nothing(waits: Bench, closes_first: bool) -> None:
+def test_waitpoint_that_was_said_to_be_closed_ends_nothing(
+    waits: Bench, closes_first: bool
+) -> None:
     """A signal that had read it while it was open looks again."""
     waits.do(sops.suspend(leased(waits), asked()))
     assert isinstance(waits.spec, Suspends)

@@ -59,7 +59,9 @@ class WatchedWaits(Counting, SuspendStories):
     pass
 
 
-def sequences_until_caught(most: int = WITHIN, machine: type[Counting] = Watched, steps: int = STEPS) -> int | None:
+def sequences_until_caught(
+    most: int = WITHIN, machine: type[Counting] = Watched, steps: int = STEPS
+) -> int | None:
     """How many sequences it took, or None when all of them agreed. A crash of the engine is not a catch: it is raised."""
     machine.begun, machine.failed = 0, None
     for number in range(-(-most // AT_ONCE)):
@@ -81,11 +83,16 @@ LONG_SEARCHES = {
 
 
 def found_by(names: Iterable[str], long: Collection[str] = LONG_SEARCHES) -> list[Any]:
-    return [pytest.param(name, marks=pytest.mark.nightly) if name in long else name for name in sorted(names)]
+    return [
+        pytest.param(name, marks=pytest.mark.nightly) if name in long else name
+        for name in sorted(names)
+    ]
 
 
 @pytest.mark.parametrize("name", found_by(OF_THE_ENGINE))
-def test_planted_bug_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_planted_bug_is_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     OF_THE_ENGINE[name](monkeypatch)
     took = sequences_until_caught()
     with capsys.disabled():
@@ -94,7 +101,9 @@ def test_planted_bug_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, caps
 
 
 @pytest.mark.parametrize("name", sorted(FLOW_MUTANTS))
-def test_planted_bug_of_flows_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_planted_bug_of_flows_is_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     FLOW_MUTANTS[name](monkeypatch)
     took = sequences_until_caught(machine=WatchedFlows, steps=FLOW_STEPS)
     with capsys.disabled():
@@ -103,7 +112,9 @@ def test_planted_bug_of_flows_is_noticed(name: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", sorted(SUSPEND_MUTANTS))
-def test_planted_bug_of_waits_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_planted_bug_of_waits_is_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     SUSPEND_MUTANTS[name](monkeypatch)
     took = sequences_until_caught(machine=WatchedWaits, steps=WAIT_STEPS)
     with capsys.disabled():

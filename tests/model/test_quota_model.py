@@ -36,7 +36,9 @@ LONG_SEARCHES = {
 
 
 @pytest.mark.parametrize("name", found_by(QUOTA_MUTANTS, LONG_SEARCHES))
-def test_planted_bug_of_quotas_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_planted_bug_of_quotas_is_noticed(
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     QUOTA_MUTANTS[name](monkeypatch)
     took = sequences_until_caught(machine=WatchedQuotas, steps=STEPS)
     with capsys.disabled():

@@ -60,7 +60,10 @@ def ends_swap_their_results(patch: Patch) -> None:
     honest = Engine._ends_of
 
     def ends_of(self: Engine, many: Any) -> Any:
-        return honest(self, [(handle, result) for (handle, _), (_, result) in zip(many, many[::-1], strict=True)])
+        return honest(
+            self,
+            [(handle, result) for (handle, _), (_, result) in zip(many, many[::-1], strict=True)],
+        )
 
     patch.setattr(Engine, "_ends_of", ends_of)
 
@@ -101,7 +104,9 @@ def refused_end_stops_the_claim(patch: Patch) -> None:
 
     async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
         done = await self.store.commit_many(plans) if plans else []
-        return done, (await honest(self, (), claimer))[1] if all(isinstance(each, Applied) for each in done) else []
+        return done, (await honest(self, (), claimer))[1] if all(
+            isinstance(each, Applied) for each in done
+        ) else []
 
     patch.setattr(Engine, "_commit_and_claim", commit_and_claim)
 

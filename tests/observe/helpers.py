@@ -23,6 +23,8 @@ def names(metrics: Metrics) -> set[str]:
     """Every name a query may use."""
     found = set()
     for family in metrics.registry.collect():
-        suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(family.type, ("",))
+        suffixes = {"counter": ("_total",), "histogram": ("_bucket", "_sum", "_count")}.get(
+            family.type, ("",)
+        )
         found |= {family.name + suffix for suffix in suffixes}
     return found

@@ -31,7 +31,9 @@ class Receiver:
         self._came = threading.Condition()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.address = f"127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.01}
+        )
         self._thread.start()
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
@@ -60,7 +62,9 @@ class Receiver:
         until = time.monotonic() + PATIENCE_S
         with self._came:
             while not there():
-                assert self._came.wait(until - time.monotonic()), f"it has not come; {[post.path for post in self.posts]} have"
+                assert self._came.wait(until - time.monotonic()), (
+                    f"it has not come; {[post.path for post in self.posts]} have"
+                )
 
     def end(self) -> None:
         self._server.shutdown()
@@ -71,12 +75,26 @@ class Receiver:
 
     @property
     def pushes(self) -> list[ExportMetricsServiceRequest]:
-        return [ExportMetricsServiceRequest.FromString(post.body) for post in self.posts if post.path == "/v1/metrics"]
+        return [
+            ExportMetricsServiceRequest.FromString(post.body)
+            for post in self.posts
+            if post.path == "/v1/metrics"
+        ]
 
     @property
     def spans(self) -> list[str]:
-        sent = [ExportTraceServiceRequest.FromString(post.body) for post in self.posts if post.path == "/v1/traces"]
-        return [span.name for each in sent for of in each.resource_spans for scope in of.scope_spans for span in scope.spans]
+        sent = [
+            ExportTraceServiceRequest.FromString(post.body)
+            for post in self.posts
+            if post.path == "/v1/traces"
+        ]
+        return [
+            span.name
+            for each in sent
+            for of in each.resource_spans
+            for scope in of.scope_spans
+            for span in scope.spans
+        ]
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -109,16 +127,25 @@ def pushed(request: ExportMetricsServiceRequest) -> Series:
                 found[metric.name, frozenset(labels)] = point.as_double
                 continue
             upto = 0
-            for bound, count in zip([*point.explicit_bounds, float("inf")], point.bucket_counts, strict=True):
+            for bound, count in zip(
+                [*point.explicit_bounds, float("inf")], point.bucket_counts, strict=True
+            ):
                 upto += count
-                found[f"{metric.name}_bucket", frozenset({*labels, ("le", str(float(bound)))})] = upto
+                found[f"{metric.name}_bucket", frozenset({*labels, ("le", str(float(bound)))})] = (
+                    upto
+                )
             found[f"{metric.name}_count", frozenset(labels)] = point.count
             found[f"{metric.name}_sum", frozenset(labels)] = point.sum
     return found
 
 
 def metrics_of(request: ExportMetricsServiceRequest) -> list[Any]:
-    return [metric for of in request.resource_metrics for scope in of.scope_metrics for metric in scope.metrics]
+    return [
+        metric
+        for of in request.resource_metrics
+        for scope in of.scope_metrics
+        for metric in scope.metrics
+    ]
 
 
 def on_page(text: str) -> Series:
@@ -127,6 +154,9 @@ def on_page(text: str) -> Series:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             if not sample.name.endswith("_created") and sample.value == sample.value:
-                labels = {(name, str(float(value)) if name == "le" else value) for name, value in sample.labels.items()}
+                labels = {
+                    (name, str(float(value)) if name == "le" else value)
+                    for name, value in sample.labels.items()
+                }
                 found[sample.name, frozenset(labels)] = sample.value
     return found

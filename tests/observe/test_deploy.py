@@ -17,7 +17,9 @@ from .test_metrics import SERIES
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 DASHBOARD = json.loads((DEPLOY / "grafana" / "flowfabric-ops.json").read_text(encoding="utf-8"))
-ALERTS = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text(encoding="utf-8"))["groups"][0]["rules"]
+ALERTS = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text(encoding="utf-8"))[
+    "groups"
+][0]["rules"]
 PANELS: list[dict[str, Any]] = DASHBOARD["panels"]
 QUERIES = [target["expr"] for panel in PANELS for target in panel.get("targets", ())]
 FIRST = [
@@ -36,11 +38,16 @@ FIRST = [
 
 
 def test_the_dashboard_has_what_grafana_asks_for() -> None:
-    assert DASHBOARD["uid"] == "flowfabric-ops" and DASHBOARD["title"] == "FlowFabric — Operator Observability"
+    assert (
+        DASHBOARD["uid"] == "flowfabric-ops"
+        and DASHBOARD["title"] == "FlowFabric — Operator Observability"
+    )
     assert DASHBOARD["schemaVersion"] >= 36 and DASHBOARD["refresh"] == "30s" and PANELS
     assert DASHBOARD["tags"] == ["flowfabric", "operations", "observability"]
     assert DASHBOARD["time"] == {"from": "now-1h", "to": "now"}
-    assert [(each["name"], each["type"]) for each in DASHBOARD["templating"]["list"]] == [("datasource", "datasource")]
+    assert [(each["name"], each["type"]) for each in DASHBOARD["templating"]["list"]] == [
+        ("datasource", "datasource")
+    ]
     for panel in PANELS:
         assert {"id", "title", "type", "gridPos"} <= panel.keys()
     assert len({panel["id"] for panel in PANELS}) == len(PANELS)
@@ -48,11 +55,18 @@ def test_the_dashboard_has_what_grafana_asks_for() -> None:
 
 def test_the_first_panels_are_those_of_the_specification() -> None:
     shown = [
-        (p["title"], p["fieldConfig"]["defaults"]["unit"], tuple(p["gridPos"][side] for side in "xyw"))
+        (
+            p["title"],
+            p["fieldConfig"]["defaults"]["unit"],
+            tuple(p["gridPos"][side] for side in "xyw"),
+        )
         for p in PANELS[: len(FIRST)]
     ]
     assert shown == FIRST
-    assert all(panel["gridPos"]["h"] == 8 and panel["type"] == "timeseries" for panel in PANELS[: len(FIRST)])
+    assert all(
+        panel["gridPos"]["h"] == 8 and panel["type"] == "timeseries"
+        for panel in PANELS[: len(FIRST)]
+    )
     assert [panel["title"] for panel in PANELS if panel["type"] == "row"] == ["Queues and workers"]
 
 
@@ -60,7 +74,11 @@ def test_panels_do_not_lie_on_each_other() -> None:
     taken: set[tuple[int, int]] = set()
     for panel in PANELS:
         grid = panel["gridPos"]
-        cells = {(x, y) for x in range(grid["x"], grid["x"] + grid["w"]) for y in range(grid["y"], grid["y"] + grid["h"])}
+        cells = {
+            (x, y)
+            for x in range(grid["x"], grid["x"] + grid["w"])
+            for y in range(grid["y"], grid["y"] + grid["h"])
+        }
         assert not cells & taken and max(x for x, _ in cells) < 24, panel["title"]
         taken |= cells
 
@@ -76,7 +94,11 @@ def test_every_series_in_a_query_exists(query: str, metrics: Metrics) -> None:
 def test_every_label_in_a_query_is_one_of_its_series(query: str) -> None:
     series = {re.sub(r"_(bucket|count|sum)\Z", "", name) for name in re.findall(r"\bff_\w+", query)}
     known = {label for name in series for label in SERIES[name]} | {"le", "class"}
-    used = {label.strip() for group in re.findall(r"by \(([^)]*)\)", query) for label in group.split(",")}
+    used = {
+        label.strip()
+        for group in re.findall(r"by \(([^)]*)\)", query)
+        for label in group.split(",")
+    }
     used |= set(re.findall(r"(\w+)=~?\"", query))
     assert used <= known
 
@@ -87,4 +109,7 @@ def test_a_query_about_nothing_would_be_noticed(metrics: Metrics) -> None:
 
 def test_the_alerts_say_what_they_are_about() -> None:
     assert len({rule["alert"] for rule in ALERTS}) == len(ALERTS) == 10
-    assert all(rule["annotations"]["summary"] and rule["labels"]["severity"] in ("warning", "critical") for rule in ALERTS)
+    assert all(
+        rule["annotations"]["summary"] and rule["labels"]["severity"] in ("warning", "critical")
+        for rule in ALERTS
+    )

@@ -56,11 +56,16 @@ def test_the_worker_with_a_page_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "tasks.py").write_text(TASKS, encoding="utf-8")
     (tmp_path / "worker.py").write_text(WORKER.replace("9464", str(port)), encoding="utf-8")
     assert COMMANDS[1:3] == ["curl -s http://127.0.0.1:9464/metrics", "python worker.py"]
-    worker = subprocess.Popen([sys.executable, "worker.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
+    worker = subprocess.Popen(
+        [sys.executable, "worker.py"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
+    )
     try:
         fetched(f"http://127.0.0.1:{port}/metrics", "ff_worker_at_capacity_total")
         assert asyncio.run(greeted(tmp_path)) == "Hello, Ann!"
-        fetched(f"http://127.0.0.1:{port}/metrics", 'ff_attempt_outcome_total{lane="default",outcome="ok"} 1.0')
+        fetched(
+            f"http://127.0.0.1:{port}/metrics",
+            'ff_attempt_outcome_total{lane="default",outcome="ok"} 1.0',
+        )
         worker.send_signal(signal.SIGTERM)
         said = worker.communicate(timeout=60)[1]
         assert worker.returncode == 0, said
@@ -78,7 +83,10 @@ def test_the_command_with_a_page_of_its_own(tmp_path: Path) -> None:
     with running(tmp_path, *COMMANDS[0].replace("9464", port).split()[1:]) as worker:
         worker.until("tasks.py: task greet")
         assert asyncio.run(greeted(tmp_path)) == "Hello, Ann!"
-        fetched(COMMANDS[1].split()[-1].replace("9464", port), 'ff_attempt_outcome_total{lane="default",outcome="ok"} 1.0')
+        fetched(
+            COMMANDS[1].split()[-1].replace("9464", port),
+            'ff_attempt_outcome_total{lane="default",outcome="ok"} 1.0',
+        )
 
 
 async def greeted(folder: Path) -> str:
@@ -94,12 +102,16 @@ async def greeted(folder: Path) -> str:
 
 def test_the_engine_and_its_queues(capsys: pytest.CaptureFixture[str]) -> None:
     async def run() -> None:
-        found = eval(compile(ENGINE, "observability.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {})
+        found = eval(
+            compile(ENGINE, "observability.md", "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {}
+        )
         if inspect.isawaitable(found):
             await found
 
     asyncio.run(run())
-    assert capsys.readouterr().out.splitlines() == re.findall(r"print\(.*\)  # (.*)$", ENGINE, re.MULTILINE)
+    assert capsys.readouterr().out.splitlines() == re.findall(
+        r"print\(.*\)  # (.*)$", ENGINE, re.MULTILINE
+    )
 
 
 def test_the_worker_command_with_a_filter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,7 +145,9 @@ def test_nothing_is_pushed_without_an_endpoint(monkeypatch: pytest.MonkeyPatch) 
 
 def test_every_series_is_in_the_table_with_its_labels() -> None:
     table = dict(re.findall(r"^\| `(ff_\w+)` \| \w+ \| ([^|]*)\|", PAGE, re.MULTILINE))
-    assert {name: tuple(filter(None, labels.strip().split(", "))) for name, labels in table.items()} == SERIES
+    assert {
+        name: tuple(filter(None, labels.strip().split(", "))) for name, labels in table.items()
+    } == SERIES
 
 
 def test_the_maxima_are_those_that_hold() -> None:

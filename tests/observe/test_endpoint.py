@@ -54,7 +54,9 @@ async def test_a_database_that_is_away_leaves_no_old_numbers(
     assert values(metrics, "ff_worker_at_capacity_total") == {(): 1}
 
 
-async def test_without_an_engine_there_are_only_the_counters_of_this_process(metrics: Metrics) -> None:
+async def test_without_an_engine_there_are_only_the_counters_of_this_process(
+    metrics: Metrics,
+) -> None:
     metrics.worker_at_capacity()
     assert b"ff_worker_at_capacity_total 1.0" in await Scrape(metrics)()
 

@@ -73,8 +73,14 @@ def test_what_is_pushed_is_what_the_page_shows(metrics: Metrics, receiver: Recei
     assert series == on_page(metrics.render().decode())
     request = {("method", "GET"), ("path", "/v1/executions/{id}"), ("status", "200")}
     assert series["ff_http_requests_total", frozenset(request)] == 5
-    assert series["ff_http_request_duration_seconds_bucket", frozenset({*request, ("le", "0.005")})] == 3
-    assert series["ff_http_request_duration_seconds_bucket", frozenset({*request, ("le", "30.0")})] == 4
+    assert (
+        series["ff_http_request_duration_seconds_bucket", frozenset({*request, ("le", "0.005")})]
+        == 3
+    )
+    assert (
+        series["ff_http_request_duration_seconds_bucket", frozenset({*request, ("le", "30.0")})]
+        == 4
+    )
     assert series["ff_executions", frozenset({("lane", "mail"), ("state", "waiting")})] == 3
 
 
@@ -83,15 +89,27 @@ def test_each_is_sent_as_what_it_is(metrics: Metrics, receiver: Receiver) -> Non
     some_of_everything(metrics)
     push_from_environment(metrics)()
     (push,) = receiver.pushes
-    assert [scope.scope.name for of in push.resource_metrics for scope in of.scope_metrics] == ["ff"]
+    assert [scope.scope.name for of in push.resource_metrics for scope in of.scope_metrics] == [
+        "ff"
+    ]
     found = {metric.name: metric for metric in metrics_of(push)}
     requests, latency = found["ff_http_requests_total"], found["ff_execution_latency_seconds"]
     cumulative = 2
     assert requests.sum.is_monotonic and requests.sum.aggregation_temporality == cumulative
-    assert latency.histogram.aggregation_temporality == cumulative and latency.unit == "s" and not requests.unit
-    assert requests.description == "Responses sent" and found["ff_workers"].WhichOneof("data") == "gauge"
+    assert (
+        latency.histogram.aggregation_temporality == cumulative
+        and latency.unit == "s"
+        and not requests.unit
+    )
+    assert (
+        requests.description == "Responses sent"
+        and found["ff_workers"].WhichOneof("data") == "gauge"
+    )
     (point,) = latency.histogram.data_points
-    assert sum(point.bucket_counts) == point.count == 1 and len(point.bucket_counts) == len(point.explicit_bounds) + 1
+    assert (
+        sum(point.bucket_counts) == point.count == 1
+        and len(point.bucket_counts) == len(point.explicit_bounds) + 1
+    )
     assert not point.HasField("min") and not point.HasField("max"), "nobody has noted them"
     assert before - 1e9 < point.start_time_unix_nano <= point.time_unix_nano
 
@@ -101,7 +119,9 @@ def test_what_is_not_known_is_not_sent(metrics: Metrics) -> None:
     assert "ff_cancel_backlog_depth" not in names and "ff_executions" not in names
     assert "ff_worker_at_capacity_total" in names, "nought is known"
     metrics.sampled(QueueStats((), {}, 0))
-    assert "ff_cancel_backlog_depth" in {metric.name for metric in converted(metrics.registry.collect(), 0)}
+    assert "ff_cancel_backlog_depth" in {
+        metric.name for metric in converted(metrics.registry.collect(), 0)
+    }
 
 
 async def test_it_is_sent_again_and_again_with_queues_counted_anew(
@@ -115,13 +135,18 @@ async def test_it_is_sent_again_and_again_with_queues_counted_anew(
         for n in (1, 2):
             await create(memory)
             await asyncio.to_thread(
-                receiver.until, lambda n=n: pushed(receiver.pushes[-1]).get(waiting) == n if receiver.pushes else False
+                receiver.until,
+                lambda n=n: (
+                    pushed(receiver.pushes[-1]).get(waiting) == n if receiver.pushes else False
+                ),
             )
     finally:
         end()
 
 
-async def test_the_end_waits_for_no_loop(memory: Engine, metrics: Metrics, receiver: Receiver) -> None:
+async def test_the_end_waits_for_no_loop(
+    memory: Engine, metrics: Metrics, receiver: Receiver
+) -> None:
     """It may be called in the very loop that would have to count the queues."""
     end = push_from_environment(metrics, Scrape(metrics, memory))
     metrics.worker_at_capacity()
@@ -134,7 +159,9 @@ async def test_the_end_waits_for_no_loop(memory: Engine, metrics: Metrics, recei
 async def test_the_end_does_not_wait_for_queues_that_are_being_counted(
     memory: Engine, metrics: Metrics, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "500")  # which is also the time the last collection is given
+    monkeypatch.setenv(
+        "OTEL_METRIC_EXPORT_INTERVAL", "500"
+    )  # which is also the time the last collection is given
     begun = asyncio.Event()
 
     async def census() -> None:
@@ -151,7 +178,9 @@ async def test_the_end_does_not_wait_for_queues_that_are_being_counted(
     assert pushed(receiver.pushes[-1])["ff_worker_at_capacity_total", frozenset()] == 1
 
 
-async def test_a_loop_that_is_gone_is_not_asked(memory: Engine, metrics: Metrics, receiver: Receiver) -> None:
+async def test_a_loop_that_is_gone_is_not_asked(
+    memory: Engine, metrics: Metrics, receiver: Receiver
+) -> None:
     def elsewhere() -> Push:
         async def begun() -> Push:
             return Push(metrics, Scrape(metrics, memory))
@@ -163,15 +192,21 @@ async def test_a_loop_that_is_gone_is_not_asked(memory: Engine, metrics: Metrics
     push.end()
 
 
-def test_an_interval_that_cannot_be_kept_is_told(metrics: Metrics, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interval_that_cannot_be_kept_is_told(
+    metrics: Metrics, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "0")
-    with pytest.raises(ConfigError, match=r"^metrics cannot be sent as the OTEL_\* variables say: "):
+    with pytest.raises(
+        ConfigError, match=r"^metrics cannot be sent as the OTEL_\* variables say: "
+    ):
         push_from_environment(metrics)
 
 
 def test_a_process_that_ends_sends_what_is_left(receiver: Receiver) -> None:
     script = "from flowfabric.observe import *\nm = Metrics()\npush_from_environment(m)\nm.worker_at_capacity()"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
     assert (done.returncode, done.stderr) == (0, "")
     (push,) = receiver.pushes
     assert pushed(push)["ff_worker_at_capacity_total", frozenset()] == 1
@@ -182,7 +217,10 @@ def test_an_endpoint_that_is_away_harms_nobody(
 ) -> None:
     with socket.socket() as taken:  # and not listened on: whoever connects is refused
         taken.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", f"http://127.0.0.1:{taken.getsockname()[1]}/v1/metrics")
+        monkeypatch.setenv(
+            "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+            f"http://127.0.0.1:{taken.getsockname()[1]}/v1/metrics",
+        )
         monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", SELDOM)
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.5")
         end = push_from_environment(metrics)
@@ -214,10 +252,16 @@ def test_a_worker_whose_tasks_say_so_pushes_too(tmp_path: Path, receiver: Receiv
         worker.process.send_signal(signal.SIGTERM)
         assert worker.ended() == 0
     (push,) = receiver.pushes
-    assert {"ff_build_info", "ff_worker_at_capacity_total"} <= {metric.name for metric in metrics_of(push)}
+    assert {"ff_build_info", "ff_worker_at_capacity_total"} <= {
+        metric.name for metric in metrics_of(push)
+    }
 
 
-ANY, MINE, OTHER = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"
+ANY, MINE, OTHER = (
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +280,9 @@ ANY, MINE, OTHER = "OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_METRICS_EN
         ({"OTEL_METRICS_EXPORTER": "otlp"}, False, False),
     ],
 )
-def test_what_the_variables_say(environ: dict[str, str], metrics: bool, traces: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_variables_say(
+    environ: dict[str, str], metrics: bool, traces: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     assert (is_sent("metrics"), is_sent("traces")) == (metrics, traces)
@@ -252,13 +298,19 @@ def test_what_the_variables_say(environ: dict[str, str], metrics: bool, traces: 
     ],
 )
 def test_in_whose_name(
-    environ: dict[str, str], name: str, metrics: Metrics, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+    environ: dict[str, str],
+    name: str,
+    metrics: Metrics,
+    receiver: Receiver,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for variable, value in environ.items():
         monkeypatch.setenv(variable, value)
     push_from_environment(metrics)()
     (sent,) = receiver.pushes[0].resource_metrics
-    assert {each.key: each.value.string_value for each in sent.resource.attributes}["service.name"] == name
+    assert {each.key: each.value.string_value for each in sent.resource.attributes}[
+        "service.name"
+    ] == name
 
 
 def test_without_an_endpoint_nothing_is_imported() -> None:
@@ -266,5 +318,10 @@ def test_without_an_endpoint_nothing_is_imported() -> None:
         "import sys; sys.modules['opentelemetry'] = None\nfrom flowfabric.observe import *\npush_from_environment(Metrics())()\n"
         "import os; os.environ['OTEL_EXPORTER_OTLP_ENDPOINT'] = 'http://127.0.0.1:1'\npush_from_environment(Metrics())"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1 and "ConfigError: metrics by OTLP need more libraries" in done.stderr.splitlines()[-1]
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (
+        done.returncode == 1
+        and "ConfigError: metrics by OTLP need more libraries" in done.stderr.splitlines()[-1]
+    )

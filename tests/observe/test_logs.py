@@ -45,7 +45,9 @@ def lines(out: io.StringIO) -> list[dict[str, Any]]:
 
 def test_a_record_is_one_line_with_its_fields(out: io.StringIO) -> None:
     log_to_stderr("info", out)
-    logging.getLogger("flowfabric.loops").info("two\nlines %d", 7, extra={"scanner": "lease_expiry", "processed": 3})
+    logging.getLogger("flowfabric.loops").info(
+        "two\nlines %d", 7, extra={"scanner": "lease_expiry", "processed": 3}
+    )
     (said,) = lines(out)
     assert said.pop("ts").endswith("Z")
     assert said == {
@@ -74,10 +76,16 @@ def test_the_filter_is_by_logger(out: io.StringIO) -> None:
     assert [said["message"] for said in lines(out)] == ["wanted", "wanted too"]
 
 
-@pytest.mark.parametrize(("spec", "heard"), [("error", True), ("off", True), ("info,audit=off", False)])
-def test_the_audit_log_stays_on_unless_it_is_named(out: io.StringIO, spec: str, heard: bool) -> None:
+@pytest.mark.parametrize(
+    ("spec", "heard"), [("error", True), ("off", True), ("info,audit=off", False)]
+)
+def test_the_audit_log_stays_on_unless_it_is_named(
+    out: io.StringIO, spec: str, heard: bool
+) -> None:
     log_to_stderr(spec, out)
-    logging.getLogger("audit").info("waitpoint_hmac_rotation_complete", extra={"new_kid": "k2", "rotated": 1})
+    logging.getLogger("audit").info(
+        "waitpoint_hmac_rotation_complete", extra={"new_kid": "k2", "rotated": 1}
+    )
     assert bool(lines(out)) is heard
 
 
@@ -105,7 +113,9 @@ def test_asked_twice_every_line_comes_once(out: io.StringIO) -> None:
 # ---- secrets
 
 
-async def test_credentials_given_to_the_log_do_not_come_out(memory: Engine, out: io.StringIO) -> None:
+async def test_credentials_given_to_the_log_do_not_come_out(
+    memory: Engine, out: io.StringIO
+) -> None:
     await seed(memory)
     _, handle = await running(memory)
     fields = decode_fields(handle.opaque)
@@ -117,7 +127,15 @@ async def test_credentials_given_to_the_log_do_not_come_out(memory: Engine, out:
     log = logging.getLogger("flowfabric.worker")
     log.info("%s %s %s", handle, fields, fence)
     log.info("the token is %s for you", token)
-    log.info("x", extra={"lease_id": fields.lease_id, "handle": handle, "raw": handle.opaque, "fields": fields})
+    log.info(
+        "x",
+        extra={
+            "lease_id": fields.lease_id,
+            "handle": handle,
+            "raw": handle.opaque,
+            "fields": fields,
+        },
+    )
     log.info("y", extra={"of": {"token": token}, "all": [token, fence]})
     log.info("postgresql://ann:hunter2@host/db with Authorization: Bearer hunter2")
     text = out.getvalue()
@@ -150,21 +168,33 @@ async def test_a_worker_that_runs_says_nothing_secret(memory: Engine, out: io.St
     text = out.getvalue()
     assert "task failing failed" in text and "scan cycle complete" in text
     failed = next(said for said in lines(out) if "task failing failed" in said["message"])
-    assert (failed["task"], failed["attempt"], failed["category"]) == ("failing", 0, "handler_error")
+    assert (failed["task"], failed["attempt"], failed["category"]) == (
+        "failing",
+        0,
+        "handler_error",
+    )
     for work in seen:
         assert str(decode_fields(work.handle.opaque).lease_id) not in text
         assert work.handle.opaque.hex() not in text
 
 
 @pytest.mark.parametrize(
-    "harmless", ["12:34:56", "execution_id={fp:3}:0190aaaa-0000-7000-8000-000000000000", "https://host/path", "tokens 5/4"]
+    "harmless",
+    [
+        "12:34:56",
+        "execution_id={fp:3}:0190aaaa-0000-7000-8000-000000000000",
+        "https://host/path",
+        "tokens 5/4",
+    ],
 )
 def test_what_is_no_secret_stays_readable(harmless: str) -> None:
     assert redacted(harmless) == harmless
 
 
 def test_what_cannot_be_written_as_json_is_shown_as_text() -> None:
-    record = logging.makeLogRecord({"msg": "x", "name": "n", "what": {1, 2}, "kind": ValueError("v")})
+    record = logging.makeLogRecord(
+        {"msg": "x", "name": "n", "what": {1, 2}, "kind": ValueError("v")}
+    )
     assert json.loads(JsonLines().format(record))["kind"] == "v"
 
 
@@ -173,7 +203,9 @@ async def test_work_that_no_worker_can_take_is_told_of(out: io.StringIO) -> None
     clock = ManualClock()
     engine = memory_engine(clock)
     await engine.register_worker(registration())
-    needs = ExecutionPolicy(routing_requirements=RoutingRequirements(required_capabilities=("gpu",)))
+    needs = ExecutionPolicy(
+        routing_requirements=RoutingRequirements(required_capabilities=("gpu",))
+    )
     ident = await create(engine, policy=needs)
     for _ in range(2):
         assert await engine.claim(LANE, (), worker()) is None

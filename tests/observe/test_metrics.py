@@ -49,7 +49,11 @@ SERIES = {
 def test_every_series_is_there_with_its_labels(metrics: Metrics) -> None:
     made = {c._name: c._labelnames for c in metrics.registry._collector_to_names}
     assert made == {name.removesuffix("_total"): labels for name, labels in SERIES.items()}
-    assert {"ff_http_requests_total", "ff_http_request_duration_seconds_bucket", "ff_executions"} <= names(metrics)
+    assert {
+        "ff_http_requests_total",
+        "ff_http_request_duration_seconds_bucket",
+        "ff_executions",
+    } <= names(metrics)
 
 
 def test_a_request_is_counted_and_timed_by_its_route(metrics: Metrics) -> None:
@@ -70,9 +74,31 @@ def test_a_request_is_counted_and_timed_by_its_route(metrics: Metrics) -> None:
 def test_buckets_are_in_seconds(metrics: Metrics) -> None:
     metrics.claimed("default", 0.0)
     metrics.scanner_cycle("lease_expiry", 0.0)
-    quick = [float(key[-1]) for key in _bucket_keys(metrics, "ff_claim_from_grant_duration_seconds_bucket", "le")]
-    assert quick == [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, float("inf")]
-    slow = [float(key[-1]) for key in _bucket_keys(metrics, "ff_scanner_cycle_duration_seconds_bucket", "le")]
+    quick = [
+        float(key[-1])
+        for key in _bucket_keys(metrics, "ff_claim_from_grant_duration_seconds_bucket", "le")
+    ]
+    assert quick == [
+        0.001,
+        0.0025,
+        0.005,
+        0.01,
+        0.025,
+        0.05,
+        0.1,
+        0.25,
+        0.5,
+        1,
+        2.5,
+        5,
+        10,
+        30,
+        float("inf"),
+    ]
+    slow = [
+        float(key[-1])
+        for key in _bucket_keys(metrics, "ff_scanner_cycle_duration_seconds_bucket", "le")
+    ]
     assert slow[-4:] == [60, 120, 300, float("inf")]
 
 
@@ -83,7 +109,9 @@ def _bucket_keys(metrics: Metrics, name: str, label: str) -> list[tuple[str, ...
     return found
 
 
-def test_labels_have_a_maximum_and_then_are_others(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_labels_have_a_maximum_and_then_are_others(
+    metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(module.MAX_VALUES, "lane", 2)
     monkeypatch.setitem(module.MAX_VALUES, "path", 1)
     for lane in ("a", "b", "c", "d", "a"):
@@ -91,19 +119,29 @@ def test_labels_have_a_maximum_and_then_are_others(metrics: Metrics, monkeypatch
     assert values(metrics, "ff_lease_expired_total") == {("a",): 2, ("b",): 1, ("other",): 2}
     metrics.http_request("/one", "GET", 200, 0.1)
     metrics.http_request("/two", "GET", 200, 0.1)
-    assert set(values(metrics, "ff_http_requests_total")) == {("GET", "/one", "200"), ("GET", "other", "200")}
+    assert set(values(metrics, "ff_http_requests_total")) == {
+        ("GET", "/one", "200"),
+        ("GET", "other", "200"),
+    }
 
 
 def test_failures_are_of_known_categories_or_others(metrics: Metrics) -> None:
     metrics.attempt_failed("default", "timeout")
     metrics.attempt_failed("default", "whatever somebody wrote")
-    assert values(metrics, "ff_attempt_failures_total") == {("timeout", "default"): 1, ("other", "default"): 1}
+    assert values(metrics, "ff_attempt_failures_total") == {
+        ("timeout", "default"): 1,
+        ("other", "default"): 1,
+    }
 
 
 def test_a_sample_replaces_the_one_before(metrics: Metrics) -> None:
     lanes = (LaneLoad("a", {"waiting": 3, "active": 1}, 2_500), LaneLoad("b", {"waiting": 1}))
     metrics.sampled(QueueStats(lanes, {"default": 2}, 4))
-    assert values(metrics, "ff_executions") == {("a", "waiting"): 3, ("a", "active"): 1, ("b", "waiting"): 1}
+    assert values(metrics, "ff_executions") == {
+        ("a", "waiting"): 3,
+        ("a", "active"): 1,
+        ("b", "waiting"): 1,
+    }
     assert values(metrics, "ff_queue_oldest_age_seconds") == {("a",): 2.5}
     assert values(metrics, "ff_workers") == {("default",): 2}
     assert values(metrics, "ff_cancel_backlog_depth") == {(): 4}
@@ -113,9 +151,15 @@ def test_a_sample_replaces_the_one_before(metrics: Metrics) -> None:
     assert values(metrics, "ff_executions") == values(metrics, "ff_cancel_backlog_depth") == {}
 
 
-def test_lanes_beyond_the_maximum_are_added_up(metrics: Metrics, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lanes_beyond_the_maximum_are_added_up(
+    metrics: Metrics, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(module.MAX_VALUES, "lane", 1)
-    metrics.sampled(QueueStats(tuple(LaneLoad(lane, {"waiting": 2}, 1_000 * n) for n, lane in enumerate("abc")), {}, 0))
+    metrics.sampled(
+        QueueStats(
+            tuple(LaneLoad(lane, {"waiting": 2}, 1_000 * n) for n, lane in enumerate("abc")), {}, 0
+        )
+    )
     assert values(metrics, "ff_executions") == {("a", "waiting"): 2, ("other", "waiting"): 4}
     assert values(metrics, "ff_queue_oldest_age_seconds") == {("other",): 2}
 
@@ -123,7 +167,10 @@ def test_lanes_beyond_the_maximum_are_added_up(metrics: Metrics, monkeypatch: py
 def test_two_registries_do_not_meet() -> None:
     one, two = Metrics(), Metrics()
     one.worker_at_capacity()
-    assert values(one, "ff_worker_at_capacity_total") == {(): 1} and values(two, "ff_worker_at_capacity_total") == {}
+    assert (
+        values(one, "ff_worker_at_capacity_total") == {(): 1}
+        and values(two, "ff_worker_at_capacity_total") == {}
+    )
     assert CONTENT_TYPE.startswith("text/plain")
 
 
@@ -135,16 +182,29 @@ def test_two_registries_do_not_meet() -> None:
         ("opentelemetry", "assert flowfabric.observe.tracing_from_environment() is None", ""),
     ],
 )
-def test_what_is_not_installed_is_missed_only_when_it_is_used(hidden: str, code: str, said: str) -> None:
+def test_what_is_not_installed_is_missed_only_when_it_is_used(
+    hidden: str, code: str, said: str
+) -> None:
     script = f"import sys; sys.modules[{hidden!r}] = None\nimport flowfabric.observe\n{code}"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False, env={})
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={},
+    )
     assert (done.returncode == 0) is (not said) and said in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("package", ["flowfabric", "flowfabric.observe"])
 def test_what_is_not_asked_for_is_not_imported(package: str) -> None:
-    code = f"import sys, {package}; print({{'prometheus_client', 'opentelemetry'}} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    code = (
+        f"import sys, {package}; print({{'prometheus_client', 'opentelemetry'}} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.stdout.strip() == "set()", done.stderr
 
 

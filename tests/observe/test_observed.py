@@ -17,18 +17,38 @@ from flowfabric.model.budget import CreateBudgetArgs, ReportUsageAdminArgs
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import EdgePolicy, GraphEdge, OnSatisfied, SubmitFlowArgs
-from flowfabric.model.lease import ClaimExecutionArgs, CompleteExecutionArgs, FailExecutionArgs, NoWork, ReclaimExecutionArgs
+from flowfabric.model.lease import (
+    ClaimExecutionArgs,
+    CompleteExecutionArgs,
+    FailExecutionArgs,
+    NoWork,
+    ReclaimExecutionArgs,
+)
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy
 from flowfabric.model.quota import CheckAdmissionArgs, CreateQuotaPolicyArgs
 from flowfabric.observe import Metrics, instrumented
 from flowfabric.observe.instrumented import _age_s
 from flowfabric.testing import ManualClock
-from tests.engine.helpers import GRACE_MS, LANE, TTL_MS, claim, create, fence, fields, grant_args, lost, running, worker
+from tests.engine.helpers import (
+    GRACE_MS,
+    LANE,
+    TTL_MS,
+    claim,
+    create,
+    fence,
+    fields,
+    grant_args,
+    lost,
+    running,
+    worker,
+)
 from tests.engine.suspend_helpers import park, seed, signal_args
 
 from .helpers import values
 
-TWICE = ExecutionPolicy(retry_policy=RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 0}))
+TWICE = ExecutionPolicy(
+    retry_policy=RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 0})
+)
 
 
 @pytest.fixture
@@ -44,10 +64,16 @@ async def test_claims_are_timed_with_work_and_without(seen: Engine, metrics: Met
     assert await seen.claim(LANE, (), worker(max_wait_ms=1)) is None
     with pytest.raises(EngineError):
         await seen.claim("", (), worker())
-    assert values(metrics, "ff_claim_from_grant_duration_seconds_count") == {(LANE,): 2, ("other",): 1, ("unknown",): 1}
+    assert values(metrics, "ff_claim_from_grant_duration_seconds_count") == {
+        (LANE,): 2,
+        ("other",): 1,
+        ("unknown",): 1,
+    }
 
 
-async def test_renewals_are_counted_by_their_answer(seen: Engine, metrics: Metrics, clock: ManualClock) -> None:
+async def test_renewals_are_counted_by_their_answer(
+    seen: Engine, metrics: Metrics, clock: ManualClock
+) -> None:
     _, handle = await running(seen)
     await seen.renew(handle)
     clock.advance(TTL_MS + 1)
@@ -60,16 +86,22 @@ async def test_ends_are_counted_by_what_became_of_them(seen: Engine, metrics: Me
     await seen.complete((await running(seen))[1], b"x")
     await seen.cancel((await running(seen))[1], "enough")
     await seen.fail((await running(seen))[1], "no", FailureClass.PERMANENT)
-    await seen.fail((await running(seen))[1], FailureReason("late", b"timeout"), FailureClass.PERMANENT)
+    await seen.fail(
+        (await running(seen))[1], FailureReason("late", b"timeout"), FailureClass.PERMANENT
+    )
     _, handle = await running(seen, policy=TWICE)
     await seen.fail(handle, FailureReason("again", b"custom"))
     assert values(metrics, "ff_attempt_outcome_total") == {
         (LANE, outcome): 1 for outcome in ("ok", "cancelled", "error", "timeout", "retry")
     }
-    assert values(metrics, "ff_attempt_failures_total") == {(category, LANE): 1 for category in ("permanent", "timeout", "other")}
+    assert values(metrics, "ff_attempt_failures_total") == {
+        (category, LANE): 1 for category in ("permanent", "timeout", "other")
+    }
 
 
-async def test_a_refused_end_is_not_counted(seen: Engine, metrics: Metrics, clock: ManualClock) -> None:
+async def test_a_refused_end_is_not_counted(
+    seen: Engine, metrics: Metrics, clock: ManualClock
+) -> None:
     _, handle = await running(seen)
     clock.advance(TTL_MS + 1)
     for call in (seen.complete(handle), seen.fail(handle, "no"), seen.cancel(handle)):
@@ -86,27 +118,40 @@ async def test_many_completions_are_counted_one_by_one(seen: Engine, metrics: Me
     assert values(metrics, "ff_attempt_outcome_total") == {(LANE, "ok"): 3}
 
 
-async def test_those_who_name_their_lease_are_counted_in_the_lane_they_claimed_in(seen: Engine, metrics: Metrics) -> None:
+async def test_those_who_name_their_lease_are_counted_in_the_lane_they_claimed_in(
+    seen: Engine, metrics: Metrics
+) -> None:
     for end in ("complete", "fail"):
         ident = await create(seen, lane_id="mail")
         await seen.issue_claim_grant(grant_args(ident, lane_id="mail"))
-        args = ClaimExecutionArgs(execution_id=ident, worker_id="w1", worker_instance_id="w1-i1", lease_ttl_ms=TTL_MS)
+        args = ClaimExecutionArgs(
+            execution_id=ident, worker_id="w1", worker_instance_id="w1-i1", lease_ttl_ms=TTL_MS
+        )
         held = (await seen.claim_execution(args)).handle
         said = {"execution_id": ident, "fence": fence(held), "attempt_index": 0}
         if end == "complete":
             await seen.complete_execution(CompleteExecutionArgs(**said))
         else:
-            await seen.fail_execution(FailExecutionArgs(**said, failure_reason="x", failure_category="timeout"))
+            await seen.fail_execution(
+                FailExecutionArgs(**said, failure_reason="x", failure_category="timeout")
+            )
     assert values(metrics, "ff_claim_from_grant_duration_seconds_count") == {("mail",): 2}
-    assert values(metrics, "ff_attempt_outcome_total") == {("mail", "ok"): 1, ("mail", "timeout"): 1}
+    assert values(metrics, "ff_attempt_outcome_total") == {
+        ("mail", "ok"): 1,
+        ("mail", "timeout"): 1,
+    }
 
 
-async def test_the_whole_time_of_an_execution_is_told_by_its_id(seen: Engine, metrics: Metrics) -> None:
+async def test_the_whole_time_of_an_execution_is_told_by_its_id(
+    seen: Engine, metrics: Metrics
+) -> None:
     ident = ExecutionId.solo(LANE)
     await create(seen, execution_id=ident)
     await seen.complete(await claim(seen))
     await seen.complete((await running(seen))[1])
-    assert values(metrics, "ff_execution_latency_seconds_count") == {(LANE, "ok"): 1}, "an id of another kind tells no time"
+    assert values(metrics, "ff_execution_latency_seconds_count") == {(LANE, "ok"): 1}, (
+        "an id of another kind tells no time"
+    )
     age = _age_s(ident)
     assert age is not None and 0 <= age < 60
 
@@ -124,12 +169,16 @@ async def test_signals_are_counted_by_what_they_did(seen: Engine, metrics: Metri
 
 async def test_budgets_and_quotas_that_refuse_are_counted(seen: Engine, metrics: Metrics) -> None:
     budget, quota = uuid4(), uuid4()
-    await seen.create_budget(CreateBudgetArgs(budget_id=budget, dimensions=["tokens"], hard_limits=[5], soft_limits=[0]))
+    await seen.create_budget(
+        CreateBudgetArgs(budget_id=budget, dimensions=["tokens"], hard_limits=[5], soft_limits=[0])
+    )
     await seen.report_usage_admin(budget, ReportUsageAdminArgs(dimensions=["tokens"], deltas=[9]))
     assert values(metrics, "ff_budget_hit_total") == {("tokens",): 1}
     await seen.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1))
     for ident in (await create(seen), await create(seen)):
-        await seen.check_admission(CheckAdmissionArgs(quota_policy_id=quota, execution_id=ident, concurrency_cap=1))
+        await seen.check_admission(
+            CheckAdmissionArgs(quota_policy_id=quota, execution_id=ident, concurrency_cap=1)
+        )
     assert values(metrics, "ff_quota_hit_total") == {("concurrency",): 1}
 
 
@@ -146,7 +195,9 @@ async def test_a_full_quota_is_counted_inside_a_claim_too(seen: Engine, metrics:
 
 async def test_a_spent_budget_is_counted_inside_a_claim_too(seen: Engine, metrics: Metrics) -> None:
     budget = uuid4()
-    await seen.create_budget(CreateBudgetArgs(budget_id=budget, dimensions=["tokens"], hard_limits=[5], soft_limits=[0]))
+    await seen.create_budget(
+        CreateBudgetArgs(budget_id=budget, dimensions=["tokens"], hard_limits=[5], soft_limits=[0])
+    )
     await seen.report_usage_admin(budget, ReportUsageAdminArgs(dimensions=["tokens"], deltas=[5]))
     await seen.attach_limit("budget", budget, "lane", LANE)
     await create(seen)
@@ -154,7 +205,9 @@ async def test_a_spent_budget_is_counted_inside_a_claim_too(seen: Engine, metric
     assert values(metrics, "ff_budget_hit_total") == {("tokens",): 1}
 
 
-async def test_limits_are_counted_where_a_worker_asks_for_a_grant(seen: Engine, metrics: Metrics) -> None:
+async def test_limits_are_counted_where_a_worker_asks_for_a_grant(
+    seen: Engine, metrics: Metrics
+) -> None:
     quota, budget = uuid4(), uuid4()
     await seen.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1))
     await seen.attach_limit("quota", quota, "lane", LANE)
@@ -163,7 +216,9 @@ async def test_limits_are_counted_where_a_worker_asks_for_a_grant(seen: Engine, 
     await claim(seen)
     assert isinstance(await seen.claim_for_worker(LANE, "w2", "w2-i1", (), 1_000), NoWork)
     assert values(metrics, "ff_quota_hit_total") == {("concurrency",): 1}
-    await seen.create_budget(CreateBudgetArgs(budget_id=budget, dimensions=["tokens"], hard_limits=[5], soft_limits=[0]))
+    await seen.create_budget(
+        CreateBudgetArgs(budget_id=budget, dimensions=["tokens"], hard_limits=[5], soft_limits=[0])
+    )
     await seen.report_usage_admin(budget, ReportUsageAdminArgs(dimensions=["tokens"], deltas=[5]))
     await seen.attach_limit("budget", budget, "lane", "mail")
     ident = await create(seen, lane_id="mail")
@@ -176,13 +231,17 @@ async def test_limits_are_counted_where_a_worker_asks_for_a_grant(seen: Engine, 
 async def test_takeovers_are_counted(seen: Engine, metrics: Metrics, clock: ManualClock) -> None:
     ident, _ = await lost(seen, clock)
     await seen.issue_reclaim_grant(grant_args(ident))
-    args = ReclaimExecutionArgs(execution_id=ident, worker_id="w1", worker_instance_id="w1-i1", lease_ttl_ms=TTL_MS)
+    args = ReclaimExecutionArgs(
+        execution_id=ident, worker_id="w1", worker_instance_id="w1-i1", lease_ttl_ms=TTL_MS
+    )
     await seen.reclaim_execution(args)
     await seen.issue_reclaim_grant(grant_args(ident))
     assert values(metrics, "ff_reclaims_total") == {("claimed",): 1, ("not_reclaimable",): 1}
 
 
-async def test_what_was_lost_too_often_is_counted_by_the_loop(engine: Engine, metrics: Metrics, clock: ManualClock) -> None:
+async def test_what_was_lost_too_often_is_counted_by_the_loop(
+    engine: Engine, metrics: Metrics, clock: ManualClock
+) -> None:
     engine.watched_by(metrics)
     await lost(engine, clock, policy=ExecutionPolicy(max_reclaim_count=0))
     clock.advance(GRACE_MS)
@@ -204,11 +263,15 @@ async def test_siblings_that_are_cancelled_are_counted(seen: Engine, metrics: Me
     )
     await seen.complete(await claim(seen))
     assert values(metrics, "ff_edge_group_policy_total") == {("any_of",): 1}
-    assert values(metrics, "ff_sibling_cancel_dispatched_total") == {("sibling_quorum_satisfied",): 2}
+    assert values(metrics, "ff_sibling_cancel_dispatched_total") == {
+        ("sibling_quorum_satisfied",): 2
+    }
     assert values(metrics, "ff_sibling_cancel_disposition_total") == {("cancelled",): 2}
 
 
-@pytest.mark.parametrize("wanted", [ScannerFilter(), ScannerFilter(namespace="default")], ids=["all", "some"])
+@pytest.mark.parametrize(
+    "wanted", [ScannerFilter(), ScannerFilter(namespace="default")], ids=["all", "some"]
+)
 async def test_loops_tell_of_their_cycles_and_of_leases_that_ran_out(
     engine: Engine, metrics: Metrics, clock: ManualClock, wanted: ScannerFilter
 ) -> None:
@@ -220,7 +283,11 @@ async def test_loops_tell_of_their_cycles_and_of_leases_that_ran_out(
         await supervisor._look(loop)
     assert values(metrics, "ff_lease_expired_total") == {("mail",): 1}
     cycles = values(metrics, "ff_scanner_cycle_total")
-    assert cycles == values(metrics, "ff_scanner_cycle_duration_seconds_count") == {(loop.name,): 1 for loop in supervisor.loops}
+    assert (
+        cycles
+        == values(metrics, "ff_scanner_cycle_duration_seconds_count")
+        == {(loop.name,): 1 for loop in supervisor.loops}
+    )
 
 
 async def test_items_that_a_loop_cannot_see_to_are_its_errors(
@@ -249,7 +316,10 @@ async def test_it_is_an_engine_like_the_one_inside(engine: Engine, metrics: Metr
 
 
 async def test_what_cannot_be_counted_is_done_all_the_same(
-    seen: Engine, metrics: Metrics, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    seen: Engine,
+    metrics: Metrics,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(metrics, "attempt_ended", None)
     ident, handle = await running(seen)

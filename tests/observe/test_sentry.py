@@ -140,7 +140,9 @@ def crash_of(event: dict[str, Any]) -> tuple[str, str, str]:
 # ---- real processes
 
 
-def test_errors_that_a_worker_logs_arrive_and_nothing_secret_with_them(folder: Path, receiver: Receiver) -> None:
+def test_errors_that_a_worker_logs_arrive_and_nothing_secret_with_them(
+    folder: Path, receiver: Receiver
+) -> None:
     (folder / "app.py").write_text(APP, encoding="utf-8")
     with running(folder, "worker", "app.py") as worker:
         worker.until("app.py: ")
@@ -150,7 +152,10 @@ def test_errors_that_a_worker_logs_arrive_and_nothing_secret_with_them(folder: P
     (event,) = receiver.events
     assert event["logger"] == "of.the.user" and event["level"] == "error"
     assert event["logentry"]["message"] == "%s: postgresql://ann:[redacted]@host/db %s"
-    assert event["logentry"]["formatted"].startswith("it went wrong: ") and event["extra"]["lane"] == "mail"
+    assert (
+        event["logentry"]["formatted"].startswith("it went wrong: ")
+        and event["extra"]["lane"] == "mail"
+    )
     assert event["environment"] == "production" and event["release"] == "0.1.0"
     assert crash_of(event)[1] == "ValueError" and "token=[redacted]" in crash_of(event)[2]
     nothing_spilt(receiver)
@@ -169,7 +174,10 @@ def test_a_crash_arrives_before_the_process_is_gone(
             process.process.send_signal(signal.SIGTERM)
         assert (process.ended() == 0) is (command == "dev")
     (event,) = receiver.events
-    assert crash_of(event) == ("fatal", "RuntimeError", crash_of(event)[2]) and "password=[redacted]" in crash_of(event)[2]
+    assert (
+        crash_of(event) == ("fatal", "RuntimeError", crash_of(event)[2])
+        and "password=[redacted]" in crash_of(event)[2]
+    )
     assert (event["environment"], event["release"]) == ("tests", "7.7")
     nothing_spilt(receiver)
 
@@ -185,12 +193,18 @@ class Launched(Command):
 @pytest.fixture
 def address(monkeypatch: pytest.MonkeyPatch) -> str:
     found = f"127.0.0.1:{free_port()}"
-    for name, value in {"DEV_MODE": "1", "WAITPOINT_HMAC_SECRET": "5e" * 32, "LISTEN_ADDR": found}.items():
+    for name, value in {
+        "DEV_MODE": "1",
+        "WAITPOINT_HMAC_SECRET": "5e" * 32,
+        "LISTEN_ADDR": found,
+    }.items():
         monkeypatch.setenv(f"FF_{name}", value)
     return found
 
 
-def test_a_server_tells_of_its_errors_by_the_time_it_has_ended(folder: Path, receiver: Receiver, address: str) -> None:
+def test_a_server_tells_of_its_errors_by_the_time_it_has_ended(
+    folder: Path, receiver: Receiver, address: str
+) -> None:
     server = Launched(folder, "fail")
     try:
         server.until("FlowFabric on ")
@@ -202,7 +216,10 @@ def test_a_server_tells_of_its_errors_by_the_time_it_has_ended(folder: Path, rec
         server.close()
     first, second = receiver.events
     assert first["logentry"]["formatted"].startswith("the store went wrong")
-    assert (second["logger"], second["logentry"]["formatted"]) == ("flowfabric.server", "GET /healthz failed")
+    assert (second["logger"], second["logentry"]["formatted"]) == (
+        "flowfabric.server",
+        "GET /healthz failed",
+    )
     assert crash_of(second) == ("error", "RuntimeError", "no answer for token=[redacted]")
     nothing_spilt(receiver)
 
@@ -213,7 +230,9 @@ def test_a_server_tells_of_its_crash(folder: Path, receiver: Receiver, address: 
         assert server.ended() == 1
     finally:
         server.close()
-    assert [crash_of(event) for event in receiver.events] == [("fatal", "RuntimeError", "cannot serve with password=[redacted]")]
+    assert [crash_of(event) for event in receiver.events] == [
+        ("fatal", "RuntimeError", "cannot serve with password=[redacted]")
+    ]
     nothing_spilt(receiver)
 
 
@@ -228,27 +247,41 @@ def test_what_whoever_started_it_got_wrong_is_no_crash(folder: Path, receiver: R
 
 @pytest.mark.parametrize(
     "text",
-    ["nonsense", "https://host/1", "https://planted@host/", "ftp://planted@host/1", "https://planted@/1", "http://planted@h:x/1"],
+    [
+        "nonsense",
+        "https://host/1",
+        "https://planted@host/",
+        "ftp://planted@host/1",
+        "https://planted@/1",
+        "http://planted@h:x/1",
+    ],
 )
 def test_a_wrong_address_is_named_and_not_shown(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FF_SENTRY_DSN", text)
-    with pytest.raises(ConfigError, match=r"^invalid value for FF_SENTRY_DSN: expected https://KEY@HOST/PROJECT") as caught:
+    with pytest.raises(
+        ConfigError, match=r"^invalid value for FF_SENTRY_DSN: expected https://KEY@HOST/PROJECT"
+    ) as caught:
         sentry.told_from_environment()
     assert "planted" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["https://key@o1.ingest.sentry.io/42", "http://key:old@127.0.0.1:8000/path/1", ""])
+@pytest.mark.parametrize(
+    "text", ["https://key@o1.ingest.sentry.io/42", "http://key:old@127.0.0.1:8000/path/1", ""]
+)
 def test_a_right_address(text: str) -> None:
     assert sentry.dsn(text) == text
 
 
 def test_without_an_address_nothing_is_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = (
-        "import sys\nfrom flowfabric.observe.sentry import *\nwith told_from_environment(): print('sentry_sdk' in sys.modules)"
-    )
+    script = "import sys\nfrom flowfabric.observe.sentry import *\nwith told_from_environment(): print('sentry_sdk' in sys.modules)"
     for environ in ({}, {"FF_SENTRY_DSN": ""}):
         done = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False, env={**os.environ, **environ}
+            [sys.executable, "-c", script],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            env={**os.environ, **environ},
         )
         assert done.stdout == "False\n", done.stderr
 
@@ -256,7 +289,10 @@ def test_without_an_address_nothing_is_imported(monkeypatch: pytest.MonkeyPatch)
 def test_the_library_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sentry_sdk", None)
     monkeypatch.setenv("FF_SENTRY_DSN", "http://key@127.0.0.1:1/1")
-    with pytest.raises(ConfigError, match=r"pip install 'flowfabric\[sentry\]'"), sentry.told_from_environment():
+    with (
+        pytest.raises(ConfigError, match=r"pip install 'flowfabric\[sentry\]'"),
+        sentry.told_from_environment(),
+    ):
         pass
 
 
@@ -264,11 +300,17 @@ def test_the_library_is_asked_for_by_name(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_an_event_is_redacted_all_over() -> None:
-    record = logging.makeLogRecord({"msg": "token=%s", "args": ("abc",), "secret_word": "abc", "lane": "mail"})
+    record = logging.makeLogRecord(
+        {"msg": "token=%s", "args": ("abc",), "secret_word": "abc", "lane": "mail"}
+    )
     event = {
         "logentry": {"message": "token=%s", "params": ["abc"]},
         "extra": {"secret_word": "abc"},
-        "exception": {"values": [{"type": "E", "value": "lease_id=abc", "stacktrace": {"frames": [{"lineno": 3}]}}]},
+        "exception": {
+            "values": [
+                {"type": "E", "value": "lease_id=abc", "stacktrace": {"frames": [{"lineno": 3}]}}
+            ]
+        },
         "tags": {"of": "Bearer abc"},
         "user": {"id": "abc"},
         "request": {"data": "abc"},
@@ -282,4 +324,7 @@ def test_an_event_is_redacted_all_over() -> None:
         "lane": "mail",
     }
     assert found["exception"]["values"][0]["stacktrace"] == {"frames": [{"lineno": 3}]}
-    assert found["timestamp"] == event["timestamp"] and not {"user", "request", "breadcrumbs"} & found.keys()
+    assert (
+        found["timestamp"] == event["timestamp"]
+        and not {"user", "request", "breadcrumbs"} & found.keys()
+    )

@@ -56,7 +56,9 @@ async def test_an_operation_is_a_span_with_its_ids(memory: Engine, recorded: Rec
     assert (made.attributes or {})["ff.execution_id"] == str(ident)
 
 
-async def test_arguments_by_name_are_found_in_any_order(memory: Engine, recorded: Recorded, metrics: Metrics) -> None:
+async def test_arguments_by_name_are_found_in_any_order(
+    memory: Engine, recorded: Recorded, metrics: Metrics
+) -> None:
     engine = recorded.tracing.traced(instrumented(memory, metrics))
     flow, edge = uuid4(), uuid4()
     assert await engine.describe_edge(edge_id=edge, flow_id=flow) is None
@@ -81,10 +83,16 @@ async def test_no_credential_stands_in_a_span(memory: Engine, recorded: Recorded
     text = " ".join(span.to_json() for span in recorded.spans())
     lease = str(decode_fields(parked.held.opaque).lease_id)
     assert "ff.deliver_signal" in text and "ff.suspend" in text
-    assert not [each for each in (lease, parked.waitpoint.waitpoint_token, parked.held.opaque.hex()) if each in text]
+    assert not [
+        each
+        for each in (lease, parked.waitpoint.waitpoint_token, parked.held.opaque.hex())
+        if each in text
+    ]
 
 
-async def test_every_attempt_is_a_span_linked_to_the_submission(memory: Engine, recorded: Recorded) -> None:
+async def test_every_attempt_is_a_span_linked_to_the_submission(
+    memory: Engine, recorded: Recorded
+) -> None:
     app = App("memory://", engine=memory)
     watch(app, tracing=recorded.tracing)
 
@@ -128,7 +136,9 @@ async def test_what_a_task_asks_for_is_inside_its_span(memory: Engine, recorded:
     assert not parent.links, "nobody's trace was under way when it was submitted"
 
 
-async def test_a_task_in_a_thread_is_inside_its_span_too(memory: Engine, recorded: Recorded) -> None:
+async def test_a_task_in_a_thread_is_inside_its_span_too(
+    memory: Engine, recorded: Recorded
+) -> None:
     app = App("memory://", engine=memory)
     watch(app, tracing=recorded.tracing)
 
@@ -141,13 +151,22 @@ async def test_a_task_in_a_thread_is_inside_its_span_too(memory: Engine, recorde
     assert found == recorded.spans("ff.task blocking")[0].context.trace_id % 1_000_000
 
 
-async def test_a_request_goes_on_with_the_trace_of_its_caller(memory: Engine, recorded: Recorded) -> None:
+async def test_a_request_goes_on_with_the_trace_of_its_caller(
+    memory: Engine, recorded: Recorded
+) -> None:
     caller = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     engine = recorded.tracing.traced(memory)
     with recorded.tracing.request("POST", "/v1/executions", {"traceparent": caller}):
         await create(engine, tags=recorded.tracing.stamp({"app.name": "x"}))
-    (request,), (made,) = recorded.spans("POST /v1/executions"), recorded.spans("ff.create_execution")
-    assert f"{request.context.trace_id:032x}" == f"{made.context.trace_id:032x}" == caller.split("-")[1]
+    (request,), (made,) = (
+        recorded.spans("POST /v1/executions"),
+        recorded.spans("ff.create_execution"),
+    )
+    assert (
+        f"{request.context.trace_id:032x}"
+        == f"{made.context.trace_id:032x}"
+        == caller.split("-")[1]
+    )
     assert (request.attributes or {})["http.request.method"] == "POST"
 
 
@@ -179,7 +198,9 @@ async def test_a_tag_that_is_no_trace_is_no_link(memory: Engine, recorded: Recor
     assert not recorded.spans("ff.task plain")[0].links
 
 
-async def test_metrics_and_traces_go_together(memory: Engine, recorded: Recorded, metrics: Metrics) -> None:
+async def test_metrics_and_traces_go_together(
+    memory: Engine, recorded: Recorded, metrics: Metrics
+) -> None:
     engine = recorded.tracing.traced(instrumented(memory, metrics))
     _, handle = await running(engine)
     await engine.complete(handle)

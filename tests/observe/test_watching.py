@@ -30,7 +30,9 @@ async def test_what_a_worker_runs_is_counted(memory: Engine, metrics: Metrics) -
     assert values(metrics, "ff_scanner_cycle_total"), "and the loops it started tell of themselves"
 
 
-async def test_leases_renewed_in_a_thread_of_their_own_are_counted(tmp_path: Path, metrics: Metrics) -> None:
+async def test_leases_renewed_in_a_thread_of_their_own_are_counted(
+    tmp_path: Path, metrics: Metrics
+) -> None:
     app = App(f"sqlite:///{tmp_path}/ff.db")
     watch(app, metrics)
     done = asyncio.Event()

@@ -19,7 +19,9 @@ from flowfabric.verify.snapshot import TABLES_READ, Snapshot, world_of
 
 
 @asynccontextmanager
-async def engines(options: Options, count: int, clock: ManualClock | None = None) -> AsyncIterator[list[Engine]]:
+async def engines(
+    options: Options, count: int, clock: ManualClock | None = None
+) -> AsyncIterator[list[Engine]]:
     stores = [PostgresStore(options, clock=clock) for _ in range(count)]
     opened: list[PostgresStore] = []
     try:

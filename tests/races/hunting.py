@@ -19,13 +19,19 @@ async def deadlocks(options: Options) -> int:
     try:
         others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
         await until(lambda: db.fetchval(f"SELECT ({others}) = 0"))
-        return int(await db.fetchval("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"))
+        return int(
+            await db.fetchval(
+                "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+            )
+        )
     finally:
         await db.close()
 
 
 @asynccontextmanager
-async def gate(options: Options, table: str, who: ExecutionId) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
+async def gate(
+    options: Options, table: str, who: ExecutionId
+) -> AsyncIterator[Callable[[int], Awaitable[None]]]:
     """Somebody holds one row, so that whoever locks several stops half way. Call it to wait until so many have stopped."""
     db = await asyncpg.connect(options.url)
     watcher = await asyncpg.connect(options.url)

@@ -12,7 +12,14 @@ from uuid import UUID
 import pytest
 
 from flowfabric.engine.engine import Engine
-from flowfabric.model.budget import CreateBudgetArgs, HardBreach, RecordSpendArgs, ReportUsageAdminArgs, UsageOk, UsageResult
+from flowfabric.model.budget import (
+    CreateBudgetArgs,
+    HardBreach,
+    RecordSpendArgs,
+    ReportUsageAdminArgs,
+    UsageOk,
+    UsageResult,
+)
 from flowfabric.store.sqlite.registry import open_store
 from flowfabric.verify.invariants import check
 from flowfabric.verify.snapshot import TABLES_READ, world_of
@@ -25,16 +32,25 @@ CALLERS, EACH = 16, 625
 
 
 def limited(**hard: int) -> CreateBudgetArgs:
-    return CreateBudgetArgs(budget_id=BUDGET, dimensions=list(hard), hard_limits=list(hard.values()), soft_limits=[0] * len(hard))
+    return CreateBudgetArgs(
+        budget_id=BUDGET,
+        dimensions=list(hard),
+        hard_limits=list(hard.values()),
+        soft_limits=[0] * len(hard),
+    )
 
 
 async def report(engine: Engine, key: str | None = None, **deltas: int) -> UsageResult:
-    args = ReportUsageAdminArgs(dimensions=list(deltas), deltas=list(deltas.values()), dedup_key=key)
+    args = ReportUsageAdminArgs(
+        dimensions=list(deltas), deltas=list(deltas.values()), dedup_key=key
+    )
     return await engine.report_usage_admin(BUDGET, args)
 
 
 async def spend(engine: Engine, number: int, key: str = "", **deltas: int) -> UsageResult:
-    args = RecordSpendArgs(budget_id=BUDGET, execution_id=ident(number), deltas=deltas, idempotency_key=key)
+    args = RecordSpendArgs(
+        budget_id=BUDGET, execution_id=ident(number), deltas=deltas, idempotency_key=key
+    )
     return await engine.record_spend(args)
 
 

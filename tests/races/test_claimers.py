@@ -25,7 +25,9 @@ def priority_of(n: int) -> int:
 
 
 def args_of(n: int) -> CreateExecutionArgs:
-    return CreateExecutionArgs(execution_id=ident(n), priority=priority_of(n), policy=NEEDS_GPU if n % 3 == 0 else None)
+    return CreateExecutionArgs(
+        execution_id=ident(n), priority=priority_of(n), policy=NEEDS_GPU if n % 3 == 0 else None
+    )
 
 
 BEST_FIRST = sorted(range(ROWS), key=lambda n: (-priority_of(n), ident(n).uuid))
@@ -43,13 +45,19 @@ class Claimer:
         return len(found)
 
 
-async def test_each_row_is_claimed_once_in_order_and_no_head_hides_the_rest(clock: ManualClock) -> None:
+async def test_each_row_is_claimed_once_in_order_and_no_head_hides_the_rest(
+    clock: ManualClock,
+) -> None:
     async with engines(clean_database(), 4, clock) as several:
         await create_all(several[0], map(args_of, range(ROWS)))
-        claimers = [Claimer(several[at % 4], at, GPU if at >= 2 else frozenset()) for at in range(8)]
+        claimers = [
+            Claimer(several[at % 4], at, GPU if at >= 2 else frozenset()) for at in range(8)
+        ]
         plain = [n for n in BEST_FIRST if n % 3]
         assert await claimers[0].claim(5) == 5
-        assert claimers[0].took == [ident(n) for n in plain[:5]], "334 rows it cannot run stand before these"
+        assert claimers[0].took == [ident(n) for n in plain[:5]], (
+            "334 rows it cannot run stand before these"
+        )
 
         async def until_all_are_taken(claimer: Claimer) -> None:
             batch = 0
@@ -66,6 +74,8 @@ async def test_each_row_is_claimed_once_in_order_and_no_head_hides_the_rest(cloc
     for claimer in claimers:
         assert [place[who] for who in claimer.took] == sorted(place[who] for who in claimer.took)
         assert claimer.capabilities or all(NUMBERS[who] % 3 for who in claimer.took)
-    assert sum(bool(claimer.took) for claimer in claimers) >= 4, "too few took part for this to be a race"
+    assert sum(bool(claimer.took) for claimer in claimers) >= 4, (
+        "too few took part for this to be a race"
+    )
     assert {e.lease_epoch for e in world.executions.values()} == {1}
     assert all(len(world.leases[key]) == 1 for key in world.executions)

@@ -35,7 +35,9 @@ async def all_rows(engine: Engine) -> list[Execution]:
 
 async def fresh(engine: Engine, count: int = ROWS) -> None:
     """Priorities fall as keys rise, so a claim meets rows in the order opposite to that of their keys."""
-    await create_all(engine, (CreateExecutionArgs(execution_id=ident(n, 0), priority=n) for n in range(count)))
+    await create_all(
+        engine, (CreateExecutionArgs(execution_id=ident(n, 0), priority=n) for n in range(count))
+    )
 
 
 async def test_the_hunt_would_notice_a_deadlock(options: Options) -> None:
@@ -47,7 +49,11 @@ async def test_the_hunt_would_notice_a_deadlock(options: Options) -> None:
     await second.execute("BEGIN")
     await first.fetch(lock, ident(0, 0).uuid)
     await second.fetch(lock, ident(1, 0).uuid)
-    both = await asyncio.gather(first.fetch(lock, ident(1, 0).uuid), second.fetch(lock, ident(0, 0).uuid), return_exceptions=True)
+    both = await asyncio.gather(
+        first.fetch(lock, ident(1, 0).uuid),
+        second.fetch(lock, ident(0, 0).uuid),
+        return_exceptions=True,
+    )
     assert sum(isinstance(each, asyncpg.DeadlockDetectedError) for each in both) == 1
     await first.close()
     await second.close()
@@ -65,8 +71,20 @@ def _tags(execution: Execution, now: int) -> Plan:
 
 def _cancel(execution: Execution, now: int) -> Plan:
     """Changes rows of other tables."""
-    values = {"lease_epoch": execution.lease_epoch, "attempt_index": 0, "attempt_reason": "x", "now": now}
-    return CANCEL_LEASED(0, **named(execution), **lease_of(execution), **values, reason="x", source="operator_override")
+    values = {
+        "lease_epoch": execution.lease_epoch,
+        "attempt_index": 0,
+        "attempt_reason": "x",
+        "now": now,
+    }
+    return CANCEL_LEASED(
+        0,
+        **named(execution),
+        **lease_of(execution),
+        **values,
+        reason="x",
+        source="operator_override",
+    )
 
 
 def _revoke(execution: Execution, now: int) -> Plan:
@@ -85,18 +103,27 @@ def _orders(rows: list[Execution]) -> list[list[Execution]]:
     [(_mismatch,), (_cancel,), (_revoke,), (_mismatch, _tags), (_tags, _cancel), (_tags, _revoke)],
     ids=lambda several: " and ".join(form.__name__.strip("_") for form in several),
 )
-async def test_batches_in_opposite_orders(options: Options, clock: ManualClock, forms: tuple[Any, ...]) -> None:
+async def test_batches_in_opposite_orders(
+    options: Options, clock: ManualClock, forms: tuple[Any, ...]
+) -> None:
     async with engines(options, STORES, clock) as several:
         await fresh(several[0])
         await several[0].claim_many("default", (), ClaimPolicy("w", "w-1", 60_000, None), ROWS)
         rows = await all_rows(several[0])
-        batches = [[forms[at % len(forms)](e, clock()) for e in order] for at, order in enumerate(_orders(rows))]
+        batches = [
+            [forms[at % len(forms)](e, clock()) for e in order]
+            for at, order in enumerate(_orders(rows))
+        ]
         async with gate(options, "ff_exec_core", MIDDLE) as stopped:
-            running = asyncio.gather(*(e.store.commit_many(plans) for e, plans in zip(several, batches, strict=True)))
+            running = asyncio.gather(
+                *(e.store.commit_many(plans) for e, plans in zip(several, batches, strict=True))
+            )
             await stopped(STORES)
         answers = [answer for each in await running for answer in each]
         await sound_world(several[0])
-    assert sum(isinstance(answer, Applied) for answer in answers) == ROWS, "of four that want a version one gets it"
+    assert sum(isinstance(answer, Applied) for answer in answers) == ROWS, (
+        "of four that want a version one gets it"
+    )
     assert await deadlocks(options) == 0
 
 
@@ -104,7 +131,10 @@ async def granted(engine: Engine, clock: ManualClock) -> None:
     """Every row under a grant that has run out."""
     await fresh(engine)
     args = (
-        IssueGrantArgs(execution_id=ident(n, 0), worker_id="w", worker_instance_id="w-1", grant_ttl_ms=10) for n in range(ROWS)
+        IssueGrantArgs(
+            execution_id=ident(n, 0), worker_id="w", worker_instance_id="w-1", grant_ttl_ms=10
+        )
+        for n in range(ROWS)
     )
     await asyncio.gather(*map(engine.issue_claim_grant, args))
     clock.advance(11)
@@ -115,7 +145,9 @@ async def test_a_claim_beside_grants_that_are_dropped(options: Options, clock: M
     async with engines(options, 2, clock) as several:
         await granted(several[0], clock)
         async with gate(options, "ff_claim_grant", MIDDLE) as stopped:
-            claim = several[0].claim_many("default", (), ClaimPolicy("other", "other-1", 1_000, None), ROWS)
+            claim = several[0].claim_many(
+                "default", (), ClaimPolicy("other", "other-1", 1_000, None), ROWS
+            )
             running = asyncio.gather(claim, several[1].drop_expired_grants())
             await stopped(2)
         taken, _ = await running
@@ -125,16 +157,22 @@ async def test_a_claim_beside_grants_that_are_dropped(options: Options, clock: M
     assert await deadlocks(options) == 0
 
 
-async def test_claims_and_sweeps_pass_by_what_others_hold(options: Options, clock: ManualClock) -> None:
+async def test_claims_and_sweeps_pass_by_what_others_hold(
+    options: Options, clock: ManualClock
+) -> None:
     """Nobody waits for a locked row where another would do."""
     async with engines(options, STORES, clock) as several:
         await fresh(several[0])
         async with gate(options, "ff_exec_core", MIDDLE):
             policy = ClaimPolicy("w", "w-1", 1_000, None)
-            taken = await asyncio.gather(*(engine.claim_many("default", (), policy, ROWS) for engine in several))
+            taken = await asyncio.gather(
+                *(engine.claim_many("default", (), policy, ROWS) for engine in several)
+            )
             assert sum(map(len, taken)) == ROWS - 1
             clock.advance(1_000)
-            swept = await asyncio.gather(*(engine.store.sweep(SWEEP_EXPIRED(0), ROWS) for engine in several))
+            swept = await asyncio.gather(
+                *(engine.store.sweep(SWEEP_EXPIRED(0), ROWS) for engine in several)
+            )
             assert sum(map(len, swept)) == ROWS - 1
         await sound_world(several[0])
     assert await deadlocks(options) == 0
@@ -146,14 +184,20 @@ async def test_trims_beside_cancels(options: Options, clock: ManualClock) -> Non
         trimmed = 0
         for _ in range(6):
             await fresh(several[0])
-            await several[0].claim_many("default", (), ClaimPolicy("w", "w-1", 60_000, None), ROWS // 2)
+            await several[0].claim_many(
+                "default", (), ClaimPolicy("w", "w-1", 60_000, None), ROWS // 2
+            )
             who = [ident(n, 0) for n in range(ROWS)]
             cancels = [
                 several[at].cancel_execution(CancelExecutionArgs(execution_id=each))
                 for at, order in enumerate((who[::2], who[::-1][::2]))
                 for each in order
             ]
-            trims = [engine.trim_retention("default", 0, batch=1_000) for engine in several for _ in range(3)]
+            trims = [
+                engine.trim_retention("default", 0, batch=1_000)
+                for engine in several
+                for _ in range(3)
+            ]
             done = await asyncio.gather(*cancels[:50], *trims[:4], *cancels[50:], *trims[4:])
             trimmed += sum(each for each in done if isinstance(each, int))
             trimmed += await several[0].trim_retention("default", 0, batch=1_000)
@@ -173,7 +217,9 @@ async def test_the_same_keys_taken_by_everybody(options: Options, clock: ManualC
                 random.Random(at + turn).shuffle(order)
                 args = [
                     CreateExecutionArgs(
-                        execution_id=ident(1_000 * turn + 100 * at + n, 0), idempotency_key=key, policy={"dedup_window_ms": 500}
+                        execution_id=ident(1_000 * turn + 100 * at + n, 0),
+                        idempotency_key=key,
+                        policy={"dedup_window_ms": 500},
                     )
                     for n, key in order
                 ]
@@ -181,7 +227,10 @@ async def test_the_same_keys_taken_by_everybody(options: Options, clock: ManualC
                     made = await several[at].create_executions(args)
                 else:
                     made = list(await asyncio.gather(*map(several[at].create_execution, args)))
-                return {key: str(answer.execution_id) for (_, key), answer in zip(order, made, strict=True)}
+                return {
+                    key: str(answer.execution_id)
+                    for (_, key), answer in zip(order, made, strict=True)
+                }
 
             told = await asyncio.gather(*map(create, range(STORES)))
             assert all(each == told[0] for each in told)

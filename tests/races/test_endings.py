@@ -45,7 +45,9 @@ async def race(at: int, several: list[Engine], handle: Handle) -> list[tuple[str
         except EngineError as error:
             return error
 
-    running = [run(place, several[place % len(several)], racer) for place, (_, racer) in enumerate(RACERS)]
+    running = [
+        run(place, several[place % len(several)], racer) for place, (_, racer) in enumerate(RACERS)
+    ]
     return list(zip((word for word, _ in RACERS), await asyncio.gather(*running), strict=True))
 
 
@@ -58,11 +60,17 @@ async def test_of_many_endings_exactly_one_stands(clock: ManualClock) -> None:
     async with engines(options, 6, clock) as several:
         first = several[0]
         await create_all(
-            first, (CreateExecutionArgs(execution_id=ident(n), execution_deadline_at=clock() + 1_000) for n in range(EXECUTIONS))
+            first,
+            (
+                CreateExecutionArgs(execution_id=ident(n), execution_deadline_at=clock() + 1_000)
+                for n in range(EXECUTIONS)
+            ),
         )
         handles = {}
         while len(handles) < EXECUTIONS:
-            works = await first.claim_many("default", (), ClaimPolicy("w", "w-1", 30_000, None), 100)
+            works = await first.claim_many(
+                "default", (), ClaimPolicy("w", "w-1", 30_000, None), 100
+            )
             handles.update({work.execution_id: work.handle for work in works})
         clock.advance(1_000)
         answers = {}
@@ -77,7 +85,9 @@ async def test_of_many_endings_exactly_one_stands(clock: ManualClock) -> None:
         ended = [event["outcome"] for event in world.completions.get(key, [])]
         assert len(ended) == 1, (who, ended)
         outcome = world.executions[key].terminal_outcome
-        winners = {word for word, answer in told if word != "revoked" and claims_to_have_won(word, answer)}
+        winners = {
+            word for word, answer in told if word != "revoked" and claims_to_have_won(word, answer)
+        }
         assert winners == {outcome}, (who, outcome, told)
         outcomes[outcome] += 1
     assert len(world.executions) == EXECUTIONS

@@ -100,7 +100,8 @@ async def follow_plainly(url: str, over: asyncio.Event) -> list[int]:
     while True:
         ending = over.is_set()
         rows = await connection.fetch(
-            f"SELECT event_id FROM {CHANNEL} WHERE event_id > $1 ORDER BY event_id", seen[-1] if seen else 0
+            f"SELECT event_id FROM {CHANNEL} WHERE event_id > $1 ORDER BY event_id",
+            seen[-1] if seen else 0,
         )
         seen += [row[0] for row in rows]
         if ending and not rows:
@@ -109,7 +110,9 @@ async def follow_plainly(url: str, over: asyncio.Event) -> list[int]:
         await asyncio.sleep(0.001)
 
 
-async def keep_opening(engine: Engine, over: asyncio.Event, opened: list[tuple[int, int]], load: Load) -> None:
+async def keep_opening(
+    engine: Engine, over: asyncio.Event, opened: list[tuple[int, int]], load: Load
+) -> None:
     """Where a subscription without a cursor begins, again and again while others write, and how many commits had begun then."""
     while not over.is_set():
         position = await engine.store.last_event(CHANNEL)
@@ -122,11 +125,18 @@ async def test_late_and_abandoned_commits_lose_nothing_and_repeat_nothing() -> N
     load, over = Load(), asyncio.Event()
     opened: list[tuple[int, int]] = []
     async with engines(options, 3) as (first, second, third):
-        await create_all(first, (CreateExecutionArgs(execution_id=ident(n)) for n in range(CANCELLED)))
-        readers = [asyncio.create_task(follow(e.store, over, at)) for at, e in enumerate((first, first, second))]
+        await create_all(
+            first, (CreateExecutionArgs(execution_id=ident(n)) for n in range(CANCELLED))
+        )
+        readers = [
+            asyncio.create_task(follow(e.store, over, at))
+            for at, e in enumerate((first, first, second))
+        ]
         readers.append(asyncio.create_task(follow_plainly(options.url, over)))
         openings = asyncio.create_task(keep_opening(third, over, opened, load))
-        await asyncio.gather(*(load.write(options.url, seed) for seed in range(WRITERS)), load.cancel(third))
+        await asyncio.gather(
+            *(load.write(options.url, seed) for seed in range(WRITERS)), load.cancel(third)
+        )
         over.set()
         *careful, plain = await asyncio.gather(*readers)
         await openings
@@ -143,7 +153,9 @@ async def test_late_and_abandoned_commits_lose_nothing_and_repeat_nothing() -> N
         assert not late or min(late) > position
 
 
-async def subscribed(following: Subscription[CompletionEvent], until: bytes, chance: random.Random) -> list[int]:
+async def subscribed(
+    following: Subscription[CompletionEvent], until: bytes, chance: random.Random
+) -> list[int]:
     """Through the subscription itself, at a pace of its own, up to an event."""
     seen: list[int] = []
     async for event in following:
@@ -160,7 +172,9 @@ async def test_subscribers_at_different_positions_see_everything_behind_their_ow
     options = clean_database()
     load = Load()
     async with engines(options, 2) as (first, second), asyncio.timeout(60):
-        await create_all(first, (CreateExecutionArgs(execution_id=ident(n)) for n in range(CANCELLED + 1)))
+        await create_all(
+            first, (CreateExecutionArgs(execution_id=ident(n)) for n in range(CANCELLED + 1))
+        )
         tailing = await second.subscribe_completion()
         writing = [asyncio.create_task(load.write(options.url, seed)) for seed in range(WRITERS)]
         halfway = first.subscribe_completion(BEGINNING)
@@ -172,7 +186,9 @@ async def test_subscribers_at_different_positions_see_everything_behind_their_ow
         stored = await numbers_in(first)
         until = encode_cursor(stored[-1])
         positions = (tailing, resumed, behind)
-        seen = await asyncio.gather(*(subscribed(each, until, random.Random(at)) for at, each in enumerate(positions)))
+        seen = await asyncio.gather(
+            *(subscribed(each, until, random.Random(at)) for at, each in enumerate(positions))
+        )
     assert stored[-1] > len(stored), "some were rolled back, and left gaps"
     assert seen[0] == stored and seen[2] == stored
     assert before + seen[1] == stored
@@ -211,16 +227,23 @@ async def test_a_subscription_begins_before_what_is_under_way(before: str) -> No
         await slow.end()
         position = await opening
         assert position < late
-        assert {row[0] for row in await engine.store.read_events(CHANNEL, position, 100)} >= {late, early}
+        assert {row[0] for row in await engine.store.read_events(CHANNEL, position, 100)} >= {
+            late,
+            early,
+        }
 
 
 async def _trim_all(engine: Engine) -> None:
     assert isinstance(engine.store, PostgresStore)
     await engine.store.execute_for_test(f"DELETE FROM {CHANNEL}")
-    await engine.store.execute_for_test(f"INSERT INTO ff_outbox_trim (channel, event_id) VALUES ('{CHANNEL}', 5)")
+    await engine.store.execute_for_test(
+        f"INSERT INTO ff_outbox_trim (channel, event_id) VALUES ('{CHANNEL}', 5)"
+    )
 
 
-async def test_a_subscription_that_cannot_wait_any_longer_begins_too_early(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_subscription_that_cannot_wait_any_longer_begins_too_early(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Seeing something twice is better than not at all."""
     monkeypatch.setattr(events, "MAX_PAUSES", 3)
     options = clean_database()

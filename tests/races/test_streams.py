@@ -50,8 +50,12 @@ def frame(text: str, mode: Any = None) -> Frame:
     return Frame(text.encode(), FrameKind.Event, mode=mode or Durable())
 
 
-async def hold(engine: Engine, count: int, partition: int | None = None) -> dict[ExecutionId, Handle]:
-    await create_all(engine, (CreateExecutionArgs(execution_id=ident(n, partition)) for n in range(count)))
+async def hold(
+    engine: Engine, count: int, partition: int | None = None
+) -> dict[ExecutionId, Handle]:
+    await create_all(
+        engine, (CreateExecutionArgs(execution_id=ident(n, partition)) for n in range(count))
+    )
     works = await engine.claim_many("default", (), ClaimPolicy("w", "w-1", TTL_MS, None), count)
     return {work.execution_id: work.handle for work in works}
 
@@ -63,7 +67,9 @@ async def drained(engine: Engine, who: ExecutionId) -> list[str]:
         page = await engine.tail_stream(who, 0, seen[-1] if seen else "0-0", 30_000, 10_000)
         seen += [each.id for each in page.frames]
         if page.closed:
-            rest = await engine.read_stream(who, 0, seen[-1] if seen else "start", count_limit=10_000)
+            rest = await engine.read_stream(
+                who, 0, seen[-1] if seen else "start", count_limit=10_000
+            )
             return seen + [each.id for each in rest.frames if each.id not in seen]
 
 
@@ -105,7 +111,9 @@ async def waiting(options: Options, count: int) -> bool:
 
 @pytest.mark.parametrize("begun", [True, False], ids=["goes on", "begins"])
 @pytest.mark.parametrize("how", ENDINGS)
-async def test_an_end_waits_for_the_append_that_is_under_way(options: Options, clock: ManualClock, how: str, begun: bool) -> None:
+async def test_an_end_waits_for_the_append_that_is_under_way(
+    options: Options, clock: ManualClock, how: str, begun: bool
+) -> None:
     async with engines(options, 3, clock) as (writer, ender, reader):
         handle = (await hold(writer, 1))[WHO]
         if begun:
@@ -128,18 +136,24 @@ async def test_an_end_waits_for_the_append_that_is_under_way(options: Options, c
 # ---- in a storm
 
 
-async def write(engine: Engine, who: ExecutionId, handle: Handle, told: dict[ExecutionId, set[str]]) -> None:
+async def write(
+    engine: Engine, who: ExecutionId, handle: Handle, told: dict[ExecutionId, set[str]]
+) -> None:
     """Until it is refused."""
     for n in itertools.count():
         mode = (Durable(), DurableSummary(), BestEffortLive(30_000, 10_000))[n % 3]
         several = [frame("{}", mode)] * (n % 4 + 1)
         try:
-            told[who] |= {outcome.frame_id for outcome in await engine.append_frames(handle, several)}
+            told[who] |= {
+                outcome.frame_id for outcome in await engine.append_frames(handle, several)
+            }
         except EngineError:
             return
 
 
-async def end(engine: Engine, who: ExecutionId, handle: Handle, clock: ManualClock, dice: random.Random) -> None:
+async def end(
+    engine: Engine, who: ExecutionId, handle: Handle, clock: ManualClock, dice: random.Random
+) -> None:
     for _ in range(dice.randrange(2, 30)):
         await engine.execution(who)
     how = dice.choice(["complete", "cancel", "fail and retry", "fail for good"])
@@ -154,8 +168,15 @@ async def test_after_the_end_was_seen_nothing_comes(clock: ManualClock, options:
         handles = await hold(first, STREAMS)
         told: dict[ExecutionId, set[str]] = {who: set() for who in handles}
         reading = {who: asyncio.create_task(drained(reader, who)) for who in handles}
-        writing = [write(engine, who, handle, told) for who, handle in handles.items() for engine in (first, second)]
-        ending = [end(ender, who, handle, clock, random.Random(at)) for at, (who, handle) in enumerate(handles.items())]
+        writing = [
+            write(engine, who, handle, told)
+            for who, handle in handles.items()
+            for engine in (first, second)
+        ]
+        ending = [
+            end(ender, who, handle, clock, random.Random(at))
+            for at, (who, handle) in enumerate(handles.items())
+        ]
         await asyncio.gather(*writing, *ending)
         seen = {who: await tail for who, tail in reading.items()}
         for who in handles:
@@ -169,7 +190,11 @@ async def test_after_the_end_was_seen_nothing_comes(clock: ManualClock, options:
 
 
 async def _durable(engine: Engine, who: ExecutionId) -> list[str]:
-    return [each.id for each in (await engine.read_stream(who, 0, count_limit=10_000)).frames if each.mode == "durable"]
+    return [
+        each.id
+        for each in (await engine.read_stream(who, 0, count_limit=10_000)).frames
+        if each.mode == "durable"
+    ]
 
 
 # ---- in each other's way
@@ -188,13 +213,20 @@ async def test_appends_in_opposite_orders(options: Options, clock: ManualClock, 
         handles = await hold(several[0], ROWS, 0)
         orders = _orders(handles)
 
-        async def append(engine: Engine, order: list[tuple[ExecutionId, Handle]], text: str) -> None:
+        async def append(
+            engine: Engine, order: list[tuple[ExecutionId, Handle]], text: str
+        ) -> None:
             await asyncio.gather(*(engine.append_frame(handle, frame(text)) for _, handle in order))
 
         for engine, order in zip(several, orders, strict=True):
             await append(engine, order, "known")
         async with gate(options, table, ident(ROWS // 2, 0)) as stopped:
-            running = asyncio.gather(*(append(e, o, f"by {at}") for at, (e, o) in enumerate(zip(several, orders, strict=True))))
+            running = asyncio.gather(
+                *(
+                    append(e, o, f"by {at}")
+                    for at, (e, o) in enumerate(zip(several, orders, strict=True))
+                )
+            )
             await stopped(4)
         await running
         for who in handles:
@@ -211,20 +243,44 @@ async def test_appends_beside_everything_else(options: Options, clock: ManualClo
             calls: list[Any] = []
             for at, (engine, order) in enumerate(zip(several, _orders(handles), strict=True)):
                 for n, (who, handle) in enumerate(order):
-                    calls += [engine.append_frame(handle, frame(f"{n}")), engine.append_frames(handle, _mixed())]
-                    calls.append(engine.renew(handle) if n % 2 else engine.progress(handle, n, "on"))
+                    calls += [
+                        engine.append_frame(handle, frame(f"{n}")),
+                        engine.append_frames(handle, _mixed()),
+                    ]
+                    calls.append(
+                        engine.renew(handle) if n % 2 else engine.progress(handle, n, "on")
+                    )
                     if (n + at) % 4 == 0:
-                        calls.append(ENDINGS[("complete", "cancel", "revoke", "fail and retry")[at]](engine, who, handle, clock))
+                        calls.append(
+                            ENDINGS[("complete", "cancel", "revoke", "fail and retry")[at]](
+                                engine, who, handle, clock
+                            )
+                        )
             random.Random(turn).shuffle(calls)
             trims = [engine.trim_retention("default", 0, batch=1_000) for engine in several]
-            found = await asyncio.gather(*calls, *trims, *(e.forget_live_frames() for e in several), return_exceptions=True)
-            assert [each for each in found if isinstance(each, BaseException) and not isinstance(each, EngineError)] == []
+            found = await asyncio.gather(
+                *calls, *trims, *(e.forget_live_frames() for e in several), return_exceptions=True
+            )
+            assert [
+                each
+                for each in found
+                if isinstance(each, BaseException) and not isinstance(each, EngineError)
+            ] == []
             for who in handles:
-                await asyncio.gather(several[0].cancel_execution(CancelExecutionArgs(execution_id=who)), return_exceptions=True)
+                await asyncio.gather(
+                    several[0].cancel_execution(CancelExecutionArgs(execution_id=who)),
+                    return_exceptions=True,
+                )
             await several[0].trim_retention("default", 0, batch=1_000)
         world = await sound_world(several[0])
-        left = await several[0].store.dump(["ff_stream_meta", "ff_stream_frame", "ff_stream_summary"])
-    assert world.executions == {} and left == {"ff_stream_meta": [], "ff_stream_frame": [], "ff_stream_summary": []}
+        left = await several[0].store.dump(
+            ["ff_stream_meta", "ff_stream_frame", "ff_stream_summary"]
+        )
+    assert world.executions == {} and left == {
+        "ff_stream_meta": [],
+        "ff_stream_frame": [],
+        "ff_stream_summary": [],
+    }
     assert await deadlocks(options) == 0
 
 

@@ -33,15 +33,22 @@ async def half_held(engine: Engine, ttl_ms: int = 60_000) -> list[Work]:
     """Of neighbours by key one is held and one waits; a claim meets those that wait in the order opposite to that of keys."""
     await create_all(
         engine,
-        (CreateExecutionArgs(execution_id=ident(n, 0), priority=n if n % 2 else 1_000 + n) for n in range(ROWS)),
+        (
+            CreateExecutionArgs(execution_id=ident(n, 0), priority=n if n % 2 else 1_000 + n)
+            for n in range(ROWS)
+        ),
     )
     works = await engine.claim_many("default", (), worker("w", ttl_ms), HELD)
     assert [work.execution_id for work in works] == [ident(n, 0) for n in range(ROWS - 2, -1, -2)]
     return works
 
 
-async def turn(engine: Engine, works: Sequence[Work], name: str, n: int) -> tuple[list[EngineError | None], list[Work]]:
-    return await engine.complete_and_claim([(work.handle, None) for work in works], "default", (), worker(name), n)
+async def turn(
+    engine: Engine, works: Sequence[Work], name: str, n: int
+) -> tuple[list[EngineError | None], list[Work]]:
+    return await engine.complete_and_claim(
+        [(work.handle, None) for work in works], "default", (), worker(name), n
+    )
 
 
 async def test_nothing_is_taken_while_an_end_waits(options: Options, clock: ManualClock) -> None:
@@ -76,7 +83,9 @@ async def test_what_is_taken_after_a_wait_is_taken_at_that_time(options: Options
             await second.fail(best.handle, "not me", retry_after_ms=0)
         _, (taken,) = await turning
         world = await sound_world(first)
-    events = [(e["event_type"], e["occurred_at_ms"]) for e in world.leases[0, best.execution_id.uuid]]
+    events = [
+        (e["event_type"], e["occurred_at_ms"]) for e in world.leases[0, best.execution_id.uuid]
+    ]
     assert taken.execution_id == best.execution_id
     assert [kind for kind, _ in events] == ["acquired", "revoked", "acquired"]
     assert [at for _, at in events] == sorted(at for _, at in events)
@@ -93,11 +102,16 @@ def _revoke(execution: Execution) -> Plan:
     return REVOKE(0, **named(execution), lease_epoch=execution.lease_epoch, blocking_detail="x")
 
 
-async def test_turns_beside_batches_in_the_order_of_keys(options: Options, clock: ManualClock) -> None:
+async def test_turns_beside_batches_in_the_order_of_keys(
+    options: Options, clock: ManualClock
+) -> None:
     """A batch holds rows that a turn would take and waits for one that it ends."""
     async with engines(options, 4, clock) as several:
         works = await half_held(several[0])
-        stored = (Execution(*row) for row in (await several[0].store.dump(["ff_exec_core"]))["ff_exec_core"])
+        stored = (
+            Execution(*row)
+            for row in (await several[0].store.dump(["ff_exec_core"]))["ff_exec_core"]
+        )
         rows = sorted(stored, key=lambda e: e.execution_id)
         leased = [_revoke(e) for e in rows if e.lifecycle_phase == "active"]
         async with gate(options, "ff_exec_core", MIDDLE) as stopped:
@@ -116,17 +130,29 @@ async def test_turns_beside_batches_in_the_order_of_keys(options: Options, clock
     assert await deadlocks(options) == 0
 
 
-async def test_turns_beside_cancels_and_revokes_of_what_they_end_and_take(options: Options, clock: ManualClock) -> None:
+async def test_turns_beside_cancels_and_revokes_of_what_they_end_and_take(
+    options: Options, clock: ManualClock
+) -> None:
     async with engines(options, 4, clock) as several:
         works = await half_held(several[0])
         running: list[Awaitable[Any]] = [
             *(turn(several[at % 2], works[at : at + 5], f"t{at}", 5) for at in range(0, HELD, 5)),
-            *(several[2].cancel_execution(CancelExecutionArgs(execution_id=ident(n, 0))) for n in range(0, ROWS, 3)),
-            *(several[3].revoke_lease(RevokeLeaseArgs(execution_id=work.execution_id)) for work in works),
+            *(
+                several[2].cancel_execution(CancelExecutionArgs(execution_id=ident(n, 0)))
+                for n in range(0, ROWS, 3)
+            ),
+            *(
+                several[3].revoke_lease(RevokeLeaseArgs(execution_id=work.execution_id))
+                for work in works
+            ),
             several[3].complete_many([(work.handle, None) for work in works]),
         ]
         done = await asyncio.gather(*running, return_exceptions=True)
-        assert [each for each in done if isinstance(each, BaseException) and not isinstance(each, EngineError)] == []
+        assert [
+            each
+            for each in done
+            if isinstance(each, BaseException) and not isinstance(each, EngineError)
+        ] == []
         world = await sound_world(several[0])
     taken = [work.execution_id for answer in done[:6] for work in answer[1]]
     assert len(set(taken)) == len(taken)
@@ -139,13 +165,17 @@ async def test_a_turn_beside_grants_that_are_dropped(options: Options, clock: Ma
     async with engines(options, 2, clock) as several:
         works = await half_held(several[0])
         args = (
-            IssueGrantArgs(execution_id=ident(n, 0), worker_id="w", worker_instance_id="w-1", grant_ttl_ms=10)
+            IssueGrantArgs(
+                execution_id=ident(n, 0), worker_id="w", worker_instance_id="w-1", grant_ttl_ms=10
+            )
             for n in range(1, ROWS, 2)
         )
         await asyncio.gather(*map(several[0].issue_claim_grant, args))
         clock.advance(11)
         async with gate(options, "ff_claim_grant", ident(31, 0)) as stopped:
-            running = asyncio.gather(turn(several[0], works, "turner", ROWS), several[1].drop_expired_grants())
+            running = asyncio.gather(
+                turn(several[0], works, "turner", ROWS), several[1].drop_expired_grants()
+            )
             await stopped(2)
         (answers, taken), _ = await running
         world = await sound_world(several[0])

@@ -43,7 +43,9 @@ class Taken:
 
     async def turn(self, engine: Engine, handle: Handle, name: str, payload: bytes) -> None:
         """As `complete` answers; what comes along is noted."""
-        (answer,), works = await engine.complete_and_claim([(handle, payload)], NEXT, (), worker(name), 1)
+        (answer,), works = await engine.complete_and_claim(
+            [(handle, payload)], NEXT, (), worker(name), 1
+        )
         self.add(works, f"{name}-1")
         if answer is not None:
             raise answer
@@ -54,7 +56,13 @@ class Taken:
 
 async def waiting(engine: Engine, count: int) -> None:
     numbers = range(10_000, 10_000 + count)
-    await create_all(engine, (CreateExecutionArgs(execution_id=ident(n), lane_id=NEXT, priority=n % 50) for n in numbers))
+    await create_all(
+        engine,
+        (
+            CreateExecutionArgs(execution_id=ident(n), lane_id=NEXT, priority=n % 50)
+            for n in numbers
+        ),
+    )
 
 
 async def held(engine: Engine, numbers: range, ttl_ms: int = TTL_MS) -> dict[ExecutionId, Handle]:
@@ -65,7 +73,9 @@ async def held(engine: Engine, numbers: range, ttl_ms: int = TTL_MS) -> dict[Exe
     return {work.execution_id: work.handle for work in works}
 
 
-async def answered(behind: int, engine: Engine, who: ExecutionId, asked: Callable[[], Awaitable[Any]]) -> Any:
+async def answered(
+    behind: int, engine: Engine, who: ExecutionId, asked: Callable[[], Awaitable[Any]]
+) -> Any:
     """The answer, or the refusal; somebody else gets a head start of so many reads."""
     for _ in range(behind):
         await engine.execution(who)
@@ -77,11 +87,19 @@ async def answered(behind: int, engine: Engine, who: ExecutionId, asked: Callabl
 
 def check_taken(world: Snapshot, taken: Taken) -> None:
     """Each was taken once, by the one who was told, and nothing was taken that nobody was told of."""
-    waiting = {(e.partition_key, e.execution_id): e for e in world.executions.values() if e.lane_id == NEXT}
+    waiting = {
+        (e.partition_key, e.execution_id): e for e in world.executions.values() if e.lane_id == NEXT
+    }
     told = {(who.partition_index, who.uuid): instance for who, instance in taken.by.items()}
-    active = {key: e.current_worker_instance_id for key, e in waiting.items() if e.lifecycle_phase == "active"}
+    active = {
+        key: e.current_worker_instance_id
+        for key, e in waiting.items()
+        if e.lifecycle_phase == "active"
+    }
     assert active == told
-    assert {key: len(world.leases.get(key, ())) for key in waiting} == {key: int(key in told) for key in waiting}
+    assert {key: len(world.leases.get(key, ())) for key in waiting} == {
+        key: int(key in told) for key in waiting
+    }
     assert len(set(told.values())) > 2, "too few took part for this to be a race"
 
 
@@ -102,7 +120,9 @@ async def test_of_four_ends_one_stands_and_each_row_has_one_taker(clock: ManualC
             asked = lambda: racer(engine, ident(at), handle)  # noqa: E731
             return answered(behind if word == "success" else behind // 2, engine, ident(at), asked)
 
-        running = (run(place, several[place], word, racer) for place, (word, racer) in enumerate(racers))
+        running = (
+            run(place, several[place], word, racer) for place, (word, racer) in enumerate(racers)
+        )
         return list(zip((word for word, _ in racers), await asyncio.gather(*running), strict=True))
 
     async with engines(clean_database(), len(racers), clock) as several:
@@ -118,7 +138,11 @@ async def test_of_four_ends_one_stands_and_each_row_has_one_taker(clock: ManualC
     for who, told in answers.items():
         key = (who.partition_index, who.uuid)
         ended = [event["outcome"] for event in world.completions.get(key, [])]
-        winners = {word for word, answer in told if word in ("success", "cancelled") and not isinstance(answer, EngineError)}
+        winners = {
+            word
+            for word, answer in told
+            if word in ("success", "cancelled") and not isinstance(answer, EngineError)
+        }
         assert ended == [world.executions[key].terminal_outcome] == list(winners), (who, told)
         outcomes[ended[0]] += 1
     assert len(outcomes) == 2, f"always the same one wins, so nobody races: {outcomes}"
@@ -138,8 +162,12 @@ async def test_a_lease_runs_out_while_it_is_ended(clock: ManualClock) -> None:
         clock.advance(ttl_ms)
         await engine.store.sweep(SWEEP_EXPIRED(0), AT_ONCE)
 
-    def end(behind: int, engine: Engine, who: ExecutionId, handle: Handle, name: str) -> Awaitable[Any]:
-        return answered(behind, engine, who, lambda: taken.turn(engine, handle, name, name.encode()))
+    def end(
+        behind: int, engine: Engine, who: ExecutionId, handle: Handle, name: str
+    ) -> Awaitable[Any]:
+        return answered(
+            behind, engine, who, lambda: taken.turn(engine, handle, name, name.encode())
+        )
 
     async with engines(clean_database(), 4, clock) as several:
         await waiting(several[0], 5 * EXECUTIONS)
@@ -158,9 +186,16 @@ async def test_a_lease_runs_out_while_it_is_ended(clock: ManualClock) -> None:
     ended = 0
     for who, answers in told.items():
         key = (who.partition_index, who.uuid)
-        execution, events = world.executions[key], [event["outcome"] for event in world.completions.get(key, [])]
+        execution, events = (
+            world.executions[key],
+            [event["outcome"] for event in world.completions.get(key, [])],
+        )
         marked = [event for event in world.leases[key] if event["event_type"] == "expired"]
-        refused = [answer for answer in answers if isinstance(answer, StateError) and answer.code == "lease_expired"]
+        refused = [
+            answer
+            for answer in answers
+            if isinstance(answer, StateError) and answer.code == "lease_expired"
+        ]
         if execution.terminal_outcome == "success":
             assert None in answers and answers.count(None) + len(refused) == 3, (who, answers)
             assert (events, marked) == (["success"], []), who

@@ -18,8 +18,14 @@ from tests.remote.served import Served
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
-    wanted = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
-    asyncio.run(on_one_loop(_served(pyfuncitem.obj(**wanted), pyfuncitem.funcargs.values()), wanted.values()))
+    wanted = {
+        name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters
+    }
+    asyncio.run(
+        on_one_loop(
+            _served(pyfuncitem.obj(**wanted), pyfuncitem.funcargs.values()), wanted.values()
+        )
+    )
     return True
 
 

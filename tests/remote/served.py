@@ -16,7 +16,12 @@ TOKEN = "t" * 40
 
 
 def settings(**more: str) -> ServerSettings:
-    given = {"FF_DEV_MODE": "1", "FF_WAITPOINT_HMAC_SECRET": "2a" * 32, "FF_LISTEN_ADDR": "127.0.0.1:0", "FF_API_TOKEN": TOKEN}
+    given = {
+        "FF_DEV_MODE": "1",
+        "FF_WAITPOINT_HMAC_SECRET": "2a" * 32,
+        "FF_LISTEN_ADDR": "127.0.0.1:0",
+        "FF_API_TOKEN": TOKEN,
+    }
     return settings_of(given | more)
 
 

@@ -127,7 +127,9 @@ class Thief:
         for each in (writer, back):
             each.close()
 
-    async def _forward(self, reader: asyncio.StreamReader, back: asyncio.StreamWriter, stealing: asyncio.Event) -> None:
+    async def _forward(
+        self, reader: asyncio.StreamReader, back: asyncio.StreamWriter, stealing: asyncio.Event
+    ) -> None:
         while data := await reader.read(65_536):
             if self.wanted and self.wanted in data:
                 self.wanted = b""
@@ -135,7 +137,9 @@ class Thief:
             back.write(data)
             await back.drain()
 
-    async def _answer(self, there: asyncio.StreamReader, writer: asyncio.StreamWriter, stealing: asyncio.Event) -> None:
+    async def _answer(
+        self, there: asyncio.StreamReader, writer: asyncio.StreamWriter, stealing: asyncio.Event
+    ) -> None:
         while data := await there.read(65_536):
             if stealing.is_set():
                 self.stolen += 1

@@ -54,7 +54,9 @@ class Scripted:
 
 
 @asynccontextmanager
-async def scripted(*answers: Sequence[bytes], tls: ssl.SSLContext | None = None) -> AsyncIterator[tuple[Scripted, str]]:
+async def scripted(
+    *answers: Sequence[bytes], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[Scripted, str]]:
     script = Scripted(*answers)
     server = await asyncio.start_server(script.talk, "127.0.0.1", 0, ssl=tls)
     async with server:
@@ -75,7 +77,11 @@ async def test_one_connection_serves_calls_one_after_the_other() -> None:
     assert server.connections == 1
     head, body = server.requests[2].split(b"\r\n\r\n")
     assert head.split(b"\r\n")[0] == b"POST /below/v1/engine/ping HTTP/1.1"
-    assert {b"authorization: Bearer secret", b"content-type: application/json", b"content-length: 7"} <= set(head.split(b"\r\n"))
+    assert {
+        b"authorization: Bearer secret",
+        b"content-type: application/json",
+        b"content-length: 7",
+    } <= set(head.split(b"\r\n"))
     assert body == b'{"a":1}'
 
 
@@ -108,7 +114,9 @@ async def test_calls_that_wait_do_not_hold_up_the_others(monkeypatch: pytest.Mon
         monkeypatch.setattr(transport, "MAX_AT_ONCE", 1)
         monkeypatch.setattr(transport, "MAX_WAITING", 3)
         client = Transport(url)
-        waiting = [asyncio.create_task(client.post("/wait", b"", again=False, wait_s=60)) for _ in range(4)]
+        waiting = [
+            asyncio.create_task(client.post("/wait", b"", again=False, wait_s=60)) for _ in range(4)
+        ]
         while len(server.requests) < 3:
             await server.asked.wait()
             server.asked.clear()
@@ -124,7 +132,10 @@ async def test_calls_that_wait_do_not_hold_up_the_others(monkeypatch: pytest.Mon
     "pieces",
     [
         [OK[at : at + 1] for at in range(len(OK))],
-        [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n4\r\n", b"1\r\n2\r\n0\r\n\r\n"],
+        [
+            b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\n4\r\n",
+            b"1\r\n2\r\n0\r\n\r\n",
+        ],
         [b"HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n", OK],
         [b"HTTP/1.1 100 Continue\r\n\r\n" + OK],
     ],
@@ -153,7 +164,9 @@ async def test_a_server_that_closes_is_connected_to_again() -> None:
         await client.close()
 
 
-async def test_a_connection_that_was_not_used_for_long_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_was_not_used_for_long_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(transport, "KEEP_S", 0.0)
     async with scripted([OK], [OK]) as (server, url):
         client = Transport(url)
@@ -168,12 +181,20 @@ async def test_a_connection_that_was_not_used_for_long_is_left(monkeypatch: pyte
         ([HANG_UP], "closed the connection"),
         ([OK[:-1], HANG_UP], "closed the connection"),
         ([b"SSH-2.0-OpenSSH_9.6\r\n"], "no answer"),
-        ([b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"], "no answer"),
-        ([b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n", b"x" * 4_999], "more than 1000 bytes"),
+        (
+            [b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n"],
+            "no answer",
+        ),
+        (
+            [b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n", b"x" * 4_999],
+            "more than 1000 bytes",
+        ),
     ],
     ids=["none", "half of one", "no http", "another protocol", "too much"],
 )
-async def test_an_answer_that_cannot_be_read_is_a_doubt(pieces: list[bytes], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_answer_that_cannot_be_read_is_a_doubt(
+    pieces: list[bytes], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connection, "MAX_ANSWER_BYTES", 1_000)
     monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.0)
     async with scripted(pieces, [OK]) as (server, url):
@@ -226,12 +247,27 @@ def certificate(tmp_path: Path) -> tuple[Path, Path]:
     made, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]
     whose = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    command = [program, "req", "-x509", "-nodes", *curve, *whose, "-days", "2", "-keyout", str(key), "-out", str(made)]
+    command = [
+        program,
+        "req",
+        "-x509",
+        "-nodes",
+        *curve,
+        *whose,
+        "-days",
+        "2",
+        "-keyout",
+        str(key),
+        "-out",
+        str(made),
+    ]
     subprocess.run(command, check=True, capture_output=True)
     return made, key
 
 
-async def test_a_server_with_a_certificate(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_with_a_certificate(
+    certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(*certificate)
     async with scripted([OK], [OK], tls=tls) as (server, url):

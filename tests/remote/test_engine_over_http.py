@@ -12,7 +12,16 @@ from uuid import uuid4
 import msgspec
 import pytest
 
-from flowfabric import App, ClaimPolicy, CreateExecutionArgs, Engine, EngineBackend, ExecutionId, connect, memory_engine
+from flowfabric import (
+    App,
+    ClaimPolicy,
+    CreateExecutionArgs,
+    Engine,
+    EngineBackend,
+    ExecutionId,
+    connect,
+    memory_engine,
+)
 from flowfabric.errors import (
     ConfigError,
     Conflict,
@@ -46,7 +55,9 @@ LANE = "default"
 
 
 def new() -> CreateExecutionArgs:
-    return CreateExecutionArgs(execution_id=ExecutionId.solo(LANE), lane_id=LANE, input_payload=b"\x00\xff")
+    return CreateExecutionArgs(
+        execution_id=ExecutionId.solo(LANE), lane_id=LANE, input_payload=b"\x00\xff"
+    )
 
 
 async def test_every_operation_of_the_engine_is_offered_or_said_to_be_unavailable() -> None:
@@ -89,11 +100,22 @@ ERRORS: list[EngineError] = [
 def test_an_error_is_the_same_on_the_other_side(error: EngineError) -> None:
     told = as_error(msgspec.json.decode(encode(problem_of(error))))
     assert (type(told), told.code, told.error_class) == (type(error), error.code, error.error_class)
-    for name in ("kind", "facts", "entity", "doubtful", "already_terminal", "cursor", "retry_after_ms"):
+    for name in (
+        "kind",
+        "facts",
+        "entity",
+        "doubtful",
+        "already_terminal",
+        "cursor",
+        "retry_after_ms",
+    ):
         assert getattr(told, name, None) == getattr(error, name, None)
 
 
-@pytest.mark.parametrize("said", [{}, {"status": 503, "error": "x"}, [], "nonsense", {"raised": "Strange", "status": 500}])
+@pytest.mark.parametrize(
+    "said",
+    [{}, {"status": 503, "error": "x"}, [], "nonsense", {"raised": "Strange", "status": 500}],
+)
 def test_an_error_nobody_knows_quotes_the_server(said: Any) -> None:
     assert isinstance(as_error(said), TransportError)
 
@@ -194,10 +216,15 @@ async def listening(answer: Callable[[bytes], bytes]) -> AsyncIterator[str]:
     [
         (b"", "no answer"),
         (b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 3\r\n\r\nbad", "answered 502"),
-        (b"HTTP/1.1 301 Moved\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\n\r\n", "answered 301"),
+        (
+            b"HTTP/1.1 301 Moved\r\nlocation: http://elsewhere/\r\ncontent-length: 0\r\n\r\n",
+            "answered 301",
+        ),
     ],
 )
-async def test_a_strange_answer_is_a_transport_error(answer: bytes, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_strange_answer_is_a_transport_error(
+    answer: bytes, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(transport, "FIRST_PAUSE_S", 0.0)
     async with listening(lambda _: answer) as url:
         remote = await connect(url)

@@ -40,7 +40,9 @@ def holds(url: str) -> bool:
 
 
 @pytest.mark.parametrize("store", STORES)
-@pytest.mark.parametrize("call", ["create_execution", "claim_many", "record_step", "complete_many", "complete_and_claim"])
+@pytest.mark.parametrize(
+    "call", ["create_execution", "claim_many", "record_step", "complete_many", "complete_and_claim"]
+)
 async def test_killed_between_commit_and_reply_there_is_one_effect(
     call: str, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +73,9 @@ async def _revive(thief: Thief, target: Any) -> None:
 
 
 @pytest.mark.parametrize("store", STORES)
-async def test_a_server_that_is_told_to_stop_under_load_loses_nothing(store: str, tmp_path: Path) -> None:
+async def test_a_server_that_is_told_to_stop_under_load_loses_nothing(
+    store: str, tmp_path: Path
+) -> None:
     url, ran = await asyncio.to_thread(url_on, store, tmp_path), list[int]()
     with server(url, tmp_path) as target:
         await target.start()
@@ -92,7 +96,11 @@ async def test_two_servers_on_one_postgres(tmp_path: Path) -> None:
     url = await asyncio.to_thread(url_on, "postgres", tmp_path)
     with server(url, tmp_path) as first, server(url, tmp_path) as second:
         await asyncio.gather(first.start(), second.start())
-        async with app_at(first.url, []) as submitting, app_at(second.url, []) as working, Worker(working, lease="2s"):
+        async with (
+            app_at(first.url, []) as submitting,
+            app_at(second.url, []) as working,
+            Worker(working, lease="2s"),
+        ):
             runs = await submitting.tasks["count"].submit_many([(n,) for n in range(20)])
             results = await asyncio.gather(*(run.result(timeout=DEADLINE_S) for run in runs))
             assert results == [2 * n for n in range(20)]

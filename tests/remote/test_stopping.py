@@ -119,7 +119,9 @@ async def test_an_idle_worker_calls_its_claim_off_and_stops(
         assert called_off == [1]
 
 
-async def test_a_server_that_does_not_answer_the_call_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_does_not_answer_the_call_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As one behind a proxy that has sent the call to another."""
     monkeypatch.setattr(Waits, "call_off", lambda self, who: 0)
     monkeypatch.setattr(worker_module, "CALL_OFF_S", 0.05)

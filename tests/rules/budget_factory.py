@@ -20,11 +20,18 @@ from .factory import IDENT, NOW, run
 
 BUDGET = UUID(int=0xB0D6E7)
 OTHER = ExecutionId.of(3, UUID("018f0000-0000-7000-8000-000000000009"))
-SEEDS = {t: Form(f"seed_{t}", Insert(t, {c: Arg(c) for c in TABLES[t].names})) for t in (POLICY, USAGE, KEYS, LEDGER)}
+SEEDS = {
+    t: Form(f"seed_{t}", Insert(t, {c: Arg(c) for c in TABLES[t].names}))
+    for t in (POLICY, USAGE, KEYS, LEDGER)
+}
 
 
 def policy(
-    hard: Mapping[str, int] | None = None, soft: Mapping[str, int] | None = None, *, columns: Any = (), **said: Any
+    hard: Mapping[str, int] | None = None,
+    soft: Mapping[str, int] | None = None,
+    *,
+    columns: Any = (),
+    **said: Any,
 ) -> BudgetPolicy:
     limits = Limits(dict(hard or {}), dict(soft or {}), **said)
     row: dict[str, Any] = {
@@ -47,7 +54,12 @@ def books(
     return BudgetRows(BUDGET, NOW, of, dict(usage or {}), dict(keys or {}), dict(charges or {}))
 
 
-def report(key: str | None = None, charged: ExecutionId | None = None, by: ExecutionId | None = None, **deltas: int) -> Report:
+def report(
+    key: str | None = None,
+    charged: ExecutionId | None = None,
+    by: ExecutionId | None = None,
+    **deltas: int,
+) -> Report:
     return Report(tuple(sorted(deltas.items())), key, charged, by)
 
 
@@ -62,7 +74,12 @@ def seeded(known: BudgetRows, clock: ManualClock | None = None) -> MemoryStore:
     for key, until in known.keys.items():
         rows.append((KEYS, _row(KEYS, dedup_key=key, applied_at_ms=0, expires_at_ms=until)))
     for (who, name), total in known.charges.items():
-        of = {"partition_key": who.partition_index, "execution_id": who.uuid, "dimensions_key": name, "delta_total": total}
+        of = {
+            "partition_key": who.partition_index,
+            "execution_id": who.uuid,
+            "dimensions_key": name,
+            "delta_total": total,
+        }
         rows.append((LEDGER, _row(LEDGER, **of)))
     for table, row in rows:
         assert isinstance(run(store.commit(SEEDS[table](0, **row))), Applied)
@@ -88,7 +105,12 @@ def usage(store: MemoryStore) -> dict[str, int]:
 
 def ledger(store: MemoryStore) -> dict[tuple[ExecutionId, str], int]:
     found = rows(store, LEDGER)
-    return {(ExecutionId.of(r["partition_key"], r["execution_id"]), r["dimensions_key"]): r["delta_total"] for r in found}
+    return {
+        (ExecutionId.of(r["partition_key"], r["execution_id"]), r["dimensions_key"]): r[
+            "delta_total"
+        ]
+        for r in found
+    }
 
 
 def keys(store: MemoryStore) -> dict[str, dict[str, Any]]:

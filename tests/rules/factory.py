@@ -37,7 +37,11 @@ def defaults(table: str) -> dict[str, Any]:
     return {column.name: default_of(column) for column in TABLES[table].columns}
 
 
-_EXECUTION, _ATTEMPT, _GRANT = defaults("ff_exec_core"), defaults("ff_attempt"), defaults("ff_claim_grant")
+_EXECUTION, _ATTEMPT, _GRANT = (
+    defaults("ff_exec_core"),
+    defaults("ff_attempt"),
+    defaults("ff_claim_grant"),
+)
 _LEASE: dict[str, Any] = {
     "current_lease_id": LEASE_ID,
     "current_worker_id": WORKER,
@@ -47,15 +51,38 @@ _LEASE: dict[str, Any] = {
     "lease_renewal_deadline": NOW + 10_000,
     "lease_expires_at_ms": NOW + 20_000,
 }
-_ONE_ATTEMPT: dict[str, Any] = {"total_attempt_count": 1, "lease_epoch": 1, "version": 5, "started_at_ms": NOW - 10_000}
+_ONE_ATTEMPT: dict[str, Any] = {
+    "total_attempt_count": 1,
+    "lease_epoch": 1,
+    "version": 5,
+    "started_at_ms": NOW - 10_000,
+}
 _BY_ATTEMPT: dict[str, dict[str, Any]] = {
     "none": {},
     "pending_first_attempt": {},
     "running_attempt": {**_ONE_ATTEMPT, **_LEASE, "current_attempt_id": ATTEMPT_ID},
-    "attempt_interrupted": {**_ONE_ATTEMPT, "current_attempt_id": ATTEMPT_ID, "interrupt_cause": "delayed"},
-    "pending_retry_attempt": {**_ONE_ATTEMPT, "retry_count": 1, "pending_previous_attempt_index": 0},
-    "pending_replay_attempt": {**_ONE_ATTEMPT, "current_attempt_id": ATTEMPT_ID, "replay_count": 1, "lease_epoch": 2},
-    "attempt_terminal": {**_ONE_ATTEMPT, "current_attempt_id": ATTEMPT_ID, "closing_epoch": 1, "closing_attempt_index": 0},
+    "attempt_interrupted": {
+        **_ONE_ATTEMPT,
+        "current_attempt_id": ATTEMPT_ID,
+        "interrupt_cause": "delayed",
+    },
+    "pending_retry_attempt": {
+        **_ONE_ATTEMPT,
+        "retry_count": 1,
+        "pending_previous_attempt_index": 0,
+    },
+    "pending_replay_attempt": {
+        **_ONE_ATTEMPT,
+        "current_attempt_id": ATTEMPT_ID,
+        "replay_count": 1,
+        "lease_epoch": 2,
+    },
+    "attempt_terminal": {
+        **_ONE_ATTEMPT,
+        "current_attempt_id": ATTEMPT_ID,
+        "closing_epoch": 1,
+        "closing_attempt_index": 0,
+    },
 }
 _BY_VECTOR: dict[str, dict[str, Any]] = {
     "DELAYED": {"delay_until_ms": NOW},
@@ -97,7 +124,11 @@ def execution(
     return Execution(**row)
 
 
-_PHASES = {"running_attempt": "started", "pending_replay_attempt": "created", "pending_retry_attempt": "ended_failure"}
+_PHASES = {
+    "running_attempt": "started",
+    "pending_replay_attempt": "created",
+    "pending_retry_attempt": "ended_failure",
+}
 _ENDS = {
     "success": ("ended_success", "success"),
     "failed": ("ended_failure", "failed"),
@@ -167,7 +198,15 @@ def snapshot(of: Execution | None, *, now_ms: int = NOW, **around: Any) -> Snaps
 def handle(of: Execution, **fields: Any) -> HandleFields:
     """What the holder of the stored lease would show; fields given differ from it."""
     held = HandleFields(
-        BackendTag.SQLITE, of.id, of.attempt_index, ATTEMPT_ID, LEASE_ID, of.lease_epoch, TTL, of.lane_id, INSTANCE
+        BackendTag.SQLITE,
+        of.id,
+        of.attempt_index,
+        ATTEMPT_ID,
+        LEASE_ID,
+        of.lease_epoch,
+        TTL,
+        of.lane_id,
+        INSTANCE,
     )
     return msgspec.structs.replace(held, **fields)
 
@@ -178,7 +217,18 @@ def fence(of: Execution, **fields: Any) -> LeaseFence:
 
 # ---- a store that holds the rows
 
-Row = Execution | Attempt | Grant | Flow | Edge | EdgeGroup | Suspension | Waitpoint | Signal | HmacKey
+Row = (
+    Execution
+    | Attempt
+    | Grant
+    | Flow
+    | Edge
+    | EdgeGroup
+    | Suspension
+    | Waitpoint
+    | Signal
+    | HmacKey
+)
 TABLE_OF: dict[type[Any], str] = {
     Execution: "ff_exec_core",
     Attempt: "ff_attempt",
@@ -191,7 +241,9 @@ TABLE_OF: dict[type[Any], str] = {
     Signal: "ff_signal",
     HmacKey: "ff_waitpoint_hmac",
 }
-_SEEDS = {t: Form(f"seed_{t}", Insert(t, {c: Arg(c) for c in TABLES[t].names})) for t in TABLE_OF.values()}
+_SEEDS = {
+    t: Form(f"seed_{t}", Insert(t, {c: Arg(c) for c in TABLES[t].names})) for t in TABLE_OF.values()
+}
 
 
 def run(call: Coroutine[Any, Any, T]) -> T:
@@ -207,7 +259,9 @@ def seeded(*rows: Row | None, clock: ManualClock | None = None) -> MemoryStore:
     store = MemoryStore(clock or ManualClock(NOW))
     for row in rows:
         if row is not None:
-            plan = _SEEDS[TABLE_OF[type(row)]](getattr(row, "partition_key", 0), **msgspec.structs.asdict(row))
+            plan = _SEEDS[TABLE_OF[type(row)]](
+                getattr(row, "partition_key", 0), **msgspec.structs.asdict(row)
+            )
             assert isinstance(run(store.commit(plan)), Applied)
     return store
 
@@ -216,7 +270,11 @@ def load(store: MemoryStore, attempt_index: int | None = None) -> Snapshot:
     """What the engine reads before it decides."""
     key = (IDENT.partition_index, IDENT.uuid)
     owner = {"partition_key": IDENT.partition_index, "execution_id": IDENT.uuid}
-    last = Scan("last_attempt", owner, limit=1) if attempt_index is None else Get("ff_attempt", (*key, attempt_index))
+    last = (
+        Scan("last_attempt", owner, limit=1)
+        if attempt_index is None
+        else Get("ff_attempt", (*key, attempt_index))
+    )
     loaded = run(store.load((Get("ff_exec_core", key), last, Get("ff_claim_grant", key))))
     core, tries, grants = loaded.rows
     return Snapshot(

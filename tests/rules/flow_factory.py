@@ -35,7 +35,11 @@ def edge_id(n: int) -> UUID:
 
 
 def flow(*, fields: dict[str, Any] | str | None = None, **columns: Any) -> Flow:
-    said = {"flow_kind": "dag", "namespace": "ns", "node_count": 2, "edge_count": 1} if fields is None else fields
+    said = (
+        {"flow_kind": "dag", "namespace": "ns", "node_count": 2, "edge_count": 1}
+        if fields is None
+        else fields
+    )
     row = {
         **defaults("ff_flow_core"),
         "partition_key": P,
@@ -51,7 +55,11 @@ def flow(*, fields: dict[str, Any] | str | None = None, **columns: Any) -> Flow:
 
 def edge(n: int = 0, *, passes: str | None = None, applied: bool = True, **columns: Any) -> Edge:
     """The n-th upstream's edge to `IDENT`."""
-    state = {"edge_state": "applied", "dep_state": "unsatisfied", "applied_at_ms": NOW - 9_000} if applied else {}
+    state = (
+        {"edge_state": "applied", "dep_state": "unsatisfied", "applied_at_ms": NOW - 9_000}
+        if applied
+        else {}
+    )
     row = {
         **defaults("ff_edge"),
         "partition_key": P,
@@ -87,8 +95,12 @@ def counters(of: EdgeGroup) -> tuple[int, int, int, int]:
     return of.success_count, of.fail_count, of.skip_count, of.running_count
 
 
-def upstream(n: int, vector: str = "READY", attempt_state: str | None = None, **columns: Any) -> Execution:
-    return execution(vector, attempt_state, **{"execution_id": ident(n).uuid, "flow_id": FLOW_ID, **columns})
+def upstream(
+    n: int, vector: str = "READY", attempt_state: str | None = None, **columns: Any
+) -> Execution:
+    return execution(
+        vector, attempt_state, **{"execution_id": ident(n).uuid, "flow_id": FLOW_ID, **columns}
+    )
 
 
 def waiting(vector: str = "DEPS", attempt_state: str | None = None, **columns: Any) -> Execution:
@@ -104,7 +116,9 @@ def as_member(of: Execution | None) -> Member | None:
 
 
 def rows(store: MemoryStore, table: str) -> list[dict[str, Any]]:
-    return [dict(zip(TABLES[table].names, row, strict=True)) for row in run(store.dump((table,)))[table]]
+    return [
+        dict(zip(TABLES[table].names, row, strict=True)) for row in run(store.dump((table,)))[table]
+    ]
 
 
 def kept(store: MemoryStore, kind: type[R]) -> list[R]:

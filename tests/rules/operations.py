@@ -43,8 +43,22 @@ from .factory import FLOW_ID, IDENT, NOW, TTL, WORKER
 from .wait_factory import KEY, around, bound_to, suspend_args, suspension
 
 MISSING = "execution_not_found"
-_FENCED = {MISSING, "attempt_not_found", "lease_conflict", "execution_not_active", "lease_revoked", "lease_expired"}
-_TYPED = {MISSING, "invalid_input", "execution_not_active", "lease_revoked", "lease_expired", "stale_lease"}
+_FENCED = {
+    MISSING,
+    "attempt_not_found",
+    "lease_conflict",
+    "execution_not_active",
+    "lease_revoked",
+    "lease_expired",
+}
+_TYPED = {
+    MISSING,
+    "invalid_input",
+    "execution_not_active",
+    "lease_revoked",
+    "lease_expired",
+    "stale_lease",
+}
 
 
 class Shown(Struct, frozen=True):
@@ -82,7 +96,9 @@ def _op(rule: Callable[[Snapshot], Decision], *codes: str) -> Op:
 def _new(rule: Callable[..., Decision], args: Any) -> Callable[[Snapshot], Decision]:
     """Each claim brings ids of its own."""
     made = iter(range(0x1000, 10**9))
-    return lambda snapshot: rule(snapshot, args, lease_id=UUID(int=next(made)), attempt_id=UUID(int=next(made)))
+    return lambda snapshot: rule(
+        snapshot, args, lease_id=UUID(int=next(made)), attempt_id=UUID(int=next(made))
+    )
 
 
 _WORKER: dict[str, Any] = {"execution_id": IDENT, "worker_id": WORKER, "worker_instance_id": "i-2"}
@@ -93,7 +109,9 @@ _TOKEN = ResumeToken(ResumeGrant(IDENT, "{fp:7}", "g", NOW + 60_000, "default"),
 def _cancel(snapshot: Snapshot, shown: Shown) -> Decision:
     fence = shown.fence
     epoch, lease = (None, None) if fence is None else (fence.lease_epoch, fence.lease_id)
-    args = CancelExecutionArgs(execution_id=IDENT, reason="r", source="lease_holder", lease_epoch=epoch, lease_id=lease)
+    args = CancelExecutionArgs(
+        execution_id=IDENT, reason="r", source="lease_holder", lease_epoch=epoch, lease_id=lease
+    )
     return operator_actions.cancel(snapshot, args)
 
 
@@ -128,7 +146,9 @@ def _replay(snapshot: Snapshot) -> Decision:
 
 
 def _replay_member(snapshot: Snapshot) -> Decision:
-    return replay.replay(snapshot, attempt_id=UUID(int=0xE), now_ms=NOW, reason="r", requested_by=str(FLOW_ID))
+    return replay.replay(
+        snapshot, attempt_id=UUID(int=0xE), now_ms=NOW, reason="r", requested_by=str(FLOW_ID)
+    )
 
 
 def _replay_skipped(snapshot: Snapshot) -> Decision:
@@ -147,36 +167,48 @@ def _skip(snapshot: Snapshot) -> Decision:
 
 def _release(snapshot: Snapshot) -> Decision:
     execution = snapshot.execution
-    return edges.promote(edges.Child(snapshot.now_ms, None if execution is None else member_of(execution), None))
+    return edges.promote(
+        edges.Child(snapshot.now_ms, None if execution is None else member_of(execution), None)
+    )
 
 
 _made = iter(range(0x2000, 10**9))
 
 
 def _resume(delay_ms: int) -> Callable[[Snapshot], Decision]:
-    return lambda snapshot: signals.resume(snapshot.execution, suspension(), delay_ms, snapshot.now_ms)
+    return lambda snapshot: signals.resume(
+        snapshot.execution, suspension(), delay_ms, snapshot.now_ms
+    )
 
 
 def _time_out(behavior: str) -> Op:
     """As if a suspension that is due were stored with the execution; in these worlds it stands alone."""
     due = suspension(timeout_at_ms=NOW, timeout_behavior=behavior)
-    return _op(lambda s: suspension_timeouts.expire(s.execution, due, s.now_ms, UUID(int=next(_made))))
+    return _op(
+        lambda s: suspension_timeouts.expire(s.execution, due, s.now_ms, UUID(int=next(_made)))
+    )
 
 
 def _suspend(holder: HandleFields) -> Plan:
     args = suspend_args()
-    return suspend.suspend(holder, args, around(), bound_to(args, around()), suspend.Replayed(), KEY.kid)[0]
+    return suspend.suspend(
+        holder, args, around(), bound_to(args, around()), suspend.Replayed(), KEY.kid
+    )[0]
 
 
 def _ahead(holder: HandleFields) -> Plan:
-    return waitpoints.create_waitpoint(holder, UUID(int=next(_made)), "a", "k1:x", KEY.kid, NOW, NOW + 5)
+    return waitpoints.create_waitpoint(
+        holder, UUID(int=next(_made)), "a", "k1:x", KEY.kid, NOW, NOW + 5
+    )
 
 
 def _overspend(action: str) -> Callable[[Snapshot], Decision]:
     """A report against a spent budget was refused."""
 
     def rule(snapshot: Snapshot) -> Decision:
-        plan = breach_actions.consequence(snapshot.execution, action, UUID(int=0xB), HardBreach("t", 1, 1), snapshot.now_ms)
+        plan = breach_actions.consequence(
+            snapshot.execution, action, UUID(int=0xB), HardBreach("t", 1, 1), snapshot.now_ms
+        )
         return Return("left alone") if plan is None else Commit(plan, "acted")
 
     return rule
@@ -188,22 +220,40 @@ NO_RETRIES = RetryPolicy(max_retries=0, backoff={})
 ONE_RETRY = RetryPolicy(max_retries=1, backoff={})
 
 RULES: dict[str, Op] = {
-    "retry_attempt": _op(lambda s: time_limits.expire(s, ExpirePhase.ATTEMPT_TIMEOUT, None, ONE_RETRY, 0.5)),
+    "retry_attempt": _op(
+        lambda s: time_limits.expire(s, ExpirePhase.ATTEMPT_TIMEOUT, None, ONE_RETRY, 0.5)
+    ),
     "cancel": _op(
-        lambda s: operator_actions.cancel(s, CancelExecutionArgs(execution_id=IDENT, reason="r")), MISSING, "invalid_input"
+        lambda s: operator_actions.cancel(s, CancelExecutionArgs(execution_id=IDENT, reason="r")),
+        MISSING,
+        "invalid_input",
     ),
     "cancel_fenced": Op(_cancel, frozenset({MISSING, "invalid_input", "stale_lease"}), fenced=True),
-    "change_priority": _op(lambda s: operator_actions.change_priority(s, 5, None), MISSING, "execution_not_eligible"),
+    "change_priority": _op(
+        lambda s: operator_actions.change_priority(s, 5, None), MISSING, "execution_not_eligible"
+    ),
     "promote": _op(lambda s: operator_actions.promote(s, None)),
     "set_tags": _op(lambda s: operator_actions.set_tags(s, {"a.b": "c"}), MISSING, "invalid_input"),
     "replay": _op(_replay, MISSING, "execution_not_terminal", "max_replays_exhausted"),
-    "replay_by_request": _op(_replay_member, MISSING, "execution_not_terminal", "max_replays_exhausted"),
-    "replay_skipped": _op(_replay_skipped, MISSING, "execution_not_terminal", "max_replays_exhausted"),
+    "replay_by_request": _op(
+        _replay_member, MISSING, "execution_not_terminal", "max_replays_exhausted"
+    ),
+    "replay_skipped": _op(
+        _replay_skipped, MISSING, "execution_not_terminal", "max_replays_exhausted"
+    ),
     "skip": _op(_skip),
     "release": _op(_release, MISSING, "not_runnable", "not_blocked_by_deps"),
-    "wait_children": Op(lambda s, shown: wait_children.wait_children(s, shown.handle), frozenset(_FENCED), fenced=True),
-    "expire_attempt": _op(lambda s: time_limits.expire(s, ExpirePhase.ATTEMPT_TIMEOUT, None, NO_RETRIES, 0.5)),
-    "expire_deadline": _op(lambda s: time_limits.expire(s, ExpirePhase.EXECUTION_DEADLINE, None, NO_RETRIES, 0.5)),
+    "wait_children": Op(
+        lambda s, shown: wait_children.wait_children(s, shown.handle),
+        frozenset(_FENCED),
+        fenced=True,
+    ),
+    "expire_attempt": _op(
+        lambda s: time_limits.expire(s, ExpirePhase.ATTEMPT_TIMEOUT, None, NO_RETRIES, 0.5)
+    ),
+    "expire_deadline": _op(
+        lambda s: time_limits.expire(s, ExpirePhase.EXECUTION_DEADLINE, None, NO_RETRIES, 0.5)
+    ),
     "claim_execution": _op(
         _new(claims.claim_execution, ClaimExecutionArgs(**_WORKER, lease_ttl_ms=TTL)),
         *_CLAIMING,
@@ -229,7 +279,10 @@ RULES: dict[str, Op] = {
         "grant_already_exists",
     ),
     "claim_from_resume_grant": _op(
-        _new(recovery.claim_from_resume_grant, _TOKEN), MISSING, "attempt_not_found", "claim_grant_expired"
+        _new(recovery.claim_from_resume_grant, _TOKEN),
+        MISSING,
+        "attempt_not_found",
+        "claim_grant_expired",
     ),
     "issue_claim_grant": _op(
         lambda s: grants.issue_claim_grant(s, _ISSUE, grant_id="g-2"),
@@ -244,13 +297,22 @@ RULES: dict[str, Op] = {
     "unblock": _op(lambda s: grants.unblock(s, "", None), "execution_not_eligible"),
     "overspend_fails": _op(_overspend("fail_execution")),
     "overspend_holds": _op(_overspend("suspend_execution")),
-    "revoke": _op(lambda s: recovery.revoke(s, RevokeLeaseArgs(execution_id=IDENT, reason="r"), "sqlite"), MISSING),
+    "revoke": _op(
+        lambda s: recovery.revoke(s, RevokeLeaseArgs(execution_id=IDENT, reason="r"), "sqlite"),
+        MISSING,
+    ),
     "mark_expired": _op(recovery.mark_if_due),
     "requeue": _op(lambda s: recovery.requeue(s, 0)),
     "issue_reclaim_grant": _op(
-        lambda s: recovery.issue_reclaim_grant(s, _ISSUE, grant_id="g-3"), MISSING, "grant_already_exists"
+        lambda s: recovery.issue_reclaim_grant(s, _ISSUE, grant_id="g-3"),
+        MISSING,
+        "grant_already_exists",
     ),
-    "reclaim": _op(_new(recovery.reclaim, ReclaimExecutionArgs(**_WORKER, lease_ttl_ms=TTL)), MISSING, "invalid_input"),
+    "reclaim": _op(
+        _new(recovery.reclaim, ReclaimExecutionArgs(**_WORKER, lease_ttl_ms=TTL)),
+        MISSING,
+        "invalid_input",
+    ),
     "resume": _op(_resume(0), MISSING, "execution_not_suspended"),
     "resume_later": _op(_resume(5), MISSING, "execution_not_suspended"),
     "time_out_failed": _time_out("fail"),
@@ -260,7 +322,9 @@ RULES: dict[str, Op] = {
     "time_out_escalated": _time_out("escalate"),
     "trim": _op(_trim),
     "renew_lease": _typed(attempts.renew, None),
-    "complete_execution": _typed(lambda h: Commit(attempts.complete(h, b"typed")), "operator_override"),
+    "complete_execution": _typed(
+        lambda h: Commit(attempts.complete(h, b"typed")), "operator_override"
+    ),
     "fail_execution": _typed(lambda h: attempts.fail(h, "r", "c", None), "lease_holder"),
     "wait_for_children": Op(_park, frozenset(_TYPED), fenced=True),
     "delay_execution": _typed(lambda h: attempts.delay(h, NOW + 5), "operator_override"),
@@ -279,7 +343,15 @@ HOLDERS: dict[str, HolderOp] = {
 }
 SWEEPS: dict[str, SweepOp] = {
     "claim": SweepOp(
-        claims.claim(0, lane="default", namespace="default", capabilities=(), worker_id=WORKER, instance="i-3", ttl_ms=TTL)
+        claims.claim(
+            0,
+            lane="default",
+            namespace="default",
+            capabilities=(),
+            worker_id=WORKER,
+            instance="i-3",
+            ttl_ms=TTL,
+        )
     ),
     "sweep_delayed": SweepOp(operator_actions.SWEEP_DELAYED(0)),
     "sweep_expired": SweepOp(SWEEP_EXPIRED(0)),

@@ -30,7 +30,9 @@ OTHERS = frozenset(UUID(int=n) for n in range(1, 4))
 W = 60_000
 
 
-def policy(cap: int = 0, rate: int = 0, closed: int | None = None, window_s: int = 60) -> QuotaPolicy:
+def policy(
+    cap: int = 0, rate: int = 0, closed: int | None = None, window_s: int = 60
+) -> QuotaPolicy:
     return QuotaPolicy(Q, 0, "default", window_s, rate, cap, 0, 0, closed, None, 0, 0, 5)
 
 
@@ -58,19 +60,38 @@ def policy(cap: int = 0, rate: int = 0, closed: int | None = None, window_s: int
         (policy(closed=NOW), 0, (), Room()),
     ],
 )
-def test_the_room_a_quota_has(quota: QuotaPolicy | None, held: int, window: tuple[int, ...], found: Room) -> None:
+def test_the_room_a_quota_has(
+    quota: QuotaPolicy | None, held: int, window: tuple[int, ...], found: Room
+) -> None:
     assert room(quota, held, window, NOW) == found
 
 
 @pytest.mark.parametrize(
     ("quota", "found", "code", "text"),
     [
-        (policy(cap=3), Room(0, "concurrency"), "concurrency_limit_exceeded", f"quota {Q}: concurrency cap 3"),
-        (policy(rate=2), Room(0, "rate", NOW + 7), "rate_limit_exceeded", f"quota {Q}: rate limit 2/2 per 60s window"),
-        (policy(closed=NOW + 7), Room(0, "closed", NOW + 7), "rate_limit_exceeded", f"quota {Q}: closed until {NOW + 7}"),
+        (
+            policy(cap=3),
+            Room(0, "concurrency"),
+            "concurrency_limit_exceeded",
+            f"quota {Q}: concurrency cap 3",
+        ),
+        (
+            policy(rate=2),
+            Room(0, "rate", NOW + 7),
+            "rate_limit_exceeded",
+            f"quota {Q}: rate limit 2/2 per 60s window",
+        ),
+        (
+            policy(closed=NOW + 7),
+            Room(0, "closed", NOW + 7),
+            "rate_limit_exceeded",
+            f"quota {Q}: closed until {NOW + 7}",
+        ),
     ],
 )
-def test_what_is_said_when_there_is_none(quota: QuotaPolicy, found: Room, code: str, text: str) -> None:
+def test_what_is_said_when_there_is_none(
+    quota: QuotaPolicy, found: Room, code: str, text: str
+) -> None:
     error = admission.no_room(quota, found, NOW)
     assert (error.code, error.facts["detail"]) == (code, text) and error.retryable
     assert error.facts.get("retry_after_ms") == (None if found.opens_at_ms is None else "7")
@@ -90,7 +111,9 @@ def test_what_is_said_when_there_is_none(quota: QuotaPolicy, found: Room, code: 
         ("{}", {"b": 9}, None),
     ],
 )
-def test_a_budget_that_is_spent(text: str, used: dict[str, int], found: tuple[str, int, int] | None) -> None:
+def test_a_budget_that_is_spent(
+    text: str, used: dict[str, int], found: tuple[str, int, int] | None
+) -> None:
     breach = spent(BudgetState("x", text, used))
     assert (None if breach is None else (breach.dimension, breach.used, breach.limit)) == found
 
@@ -124,8 +147,12 @@ def test_what_starts_nothing_is_left_as_it_is(decision: Decision) -> None:
     assert admission.admitted(found, other) is other
 
 
-@pytest.mark.parametrize(("quota", "counted"), [(policy(cap=4), False), (policy(cap=4, rate=1), True)])
-def test_an_admission_is_counted_under_the_version_it_was_decided_at(quota: QuotaPolicy, counted: bool) -> None:
+@pytest.mark.parametrize(
+    ("quota", "counted"), [(policy(cap=4), False), (policy(cap=4, rate=1), True)]
+)
+def test_an_admission_is_counted_under_the_version_it_was_decided_at(
+    quota: QuotaPolicy, counted: bool
+) -> None:
     act = decided(Standing(quota, OTHERS))
     assert isinstance(act, Commit) and act.first == (admission.touch(quota),)
     assert act.plan.form is (ADMITTING[grants.ISSUE_GRANT] if counted else grants.ISSUE_GRANT)
@@ -142,7 +169,12 @@ def test_unlimited_by_a_quota_nobody_defined() -> None:
     [
         Standing(policy(cap=3), OTHERS),
         Standing(policy(cap=3), frozenset(), OTHERS),
-        Standing(policy(cap=3), frozenset([UUID(int=1)]), frozenset([UUID(int=2)]), frozenset([UUID(int=3)])),
+        Standing(
+            policy(cap=3),
+            frozenset([UUID(int=1)]),
+            frozenset([UUID(int=2)]),
+            frozenset([UUID(int=3)]),
+        ),
     ],
 )
 def test_a_full_quota_refuses(standing: Standing) -> None:
@@ -167,14 +199,19 @@ def test_who_holds_a_place_already_is_not_asked_again() -> None:
 
 
 def test_budgets_are_asked_before_the_quota() -> None:
-    budgets = (BudgetState("a", '{"hard_limits":{"t":2}}', {"t": 1}), BudgetState("b", '{"hard_limits":{"t":2}}', {"t": 2}))
+    budgets = (
+        BudgetState("a", '{"hard_limits":{"t":2}}', {"t": 1}),
+        BudgetState("b", '{"hard_limits":{"t":2}}', {"t": 2}),
+    )
     refused = decided(Standing(policy(cap=3), OTHERS, budgets=budgets))
     assert isinstance(refused, Reject) and isinstance(refused.error, StateError)
     assert refused.error.code == "budget_exceeded" and "budget b: t 2/2" in str(refused.error)
 
 
 def test_a_refusal_by_another_rule_comes_first() -> None:
-    found = structs.replace(snapshot(execution(), grant=grant(execution())), standing=Standing(policy(cap=3), OTHERS))
+    found = structs.replace(
+        snapshot(execution(), grant=grant(execution())), standing=Standing(policy(cap=3), OTHERS)
+    )
     args = IssueGrantArgs(execution_id=IDENT, worker_id="w", worker_instance_id="i", grant_ttl_ms=5)
     refused = admission.admitted(found, grants.issue_claim_grant(found, args, grant_id="g"))
     assert isinstance(refused, Reject) and refused.error.code == "grant_already_exists"
@@ -198,7 +235,12 @@ def ids(*numbers: int) -> tuple[UUID, ...]:
 
 
 def test_the_ready_order() -> None:
-    found = [waiting(3), waiting(1, priority=1), waiting(2, created_at_ms=3), waiting(9, created_at_ms=0)]
+    found = [
+        waiting(3),
+        waiting(1, priority=1),
+        waiting(2, created_at_ms=3),
+        waiting(9, created_at_ms=0),
+    ]
     assert [c.execution_id.int for c in admission.in_ready_order(found)] == [1, 9, 2, 3]
 
 
@@ -237,21 +279,35 @@ def test_nobody_is_asked_once_all_are_served() -> None:
 
 def test_what_is_reserved_goes_to_that_worker_while_it_holds() -> None:
     held = {"reserved_for": "me", "reserved_until_ms": NOW}
-    found = [waiting(1, "q", **held), waiting(2, "q", **{**held, "reserved_until_ms": NOW - 1}), waiting(3, "q", **held)]
+    found = [
+        waiting(1, "q", **held),
+        waiting(2, "q", **{**held, "reserved_until_ms": NOW - 1}),
+        waiting(3, "q", **held),
+    ]
     found.append(waiting(4, "q", reserved_until_ms=NOW))
     shared = share_out([asks(5, worker="you"), asks(1, worker="me")], found, {}, {}, NOW)
     assert shared.shares == [Share(1, "q", 1, 1, ids(1), "me"), Share(0, "q", 2, 1, ids(2, 4))]
     over = {"b": Spent("b", "t", 1, 1)}
-    full = share_out([asks(5, worker="me")], [waiting(1, "q", budget_ids=("b",), **held)], {"q": 0}, over, NOW)
+    full = share_out(
+        [asks(5, worker="me")], [waiting(1, "q", budget_ids=("b",), **held)], {"q": 0}, over, NOW
+    )
     assert full.shares == [Share(0, "q", 1, 1, ids(1), "me")] and not full.denied and not full.full
 
 
 def test_a_spent_budget_holds_its_executions_back_before_the_quota_is_asked() -> None:
     breach = Spent("b", "t", 5, 5)
-    found = [waiting(1, "q", budget_ids=("a", "b")), waiting(2, "q", budget_ids=("a",)), waiting(3, "q", budget_ids=("b",))]
+    found = [
+        waiting(1, "q", budget_ids=("a", "b")),
+        waiting(2, "q", budget_ids=("a",)),
+        waiting(3, "q", budget_ids=("b",)),
+    ]
     shared = share_out([asks(9)], found, {"q": 0}, {"b": breach}, NOW)
     assert [(c.execution_id.int, b) for c, b in shared.denied] == [(1, breach), (3, breach)]
     assert shared.shares == [] and shared.full == {"q"}
     plan = admission.hold_back(found[0], breach, NOW)
     said = dict(zip(plan.form.args, plan.values, strict=True))
-    assert (said["blocked_on"], said["detail"], said["version"]) == ("budget:b", "budget b: t 5/5", 0)
+    assert (said["blocked_on"], said["detail"], said["version"]) == (
+        "budget:b",
+        "budget b: t 5/5",
+        0,
+    )

@@ -24,7 +24,9 @@ FLOW = UUID(int=77)
 A, B, C, D = (UUID(int=n) for n in range(1, 5))
 
 
-def scope(kind: str, limit: UUID, where: str, ident: str, at: int = 0, namespace: str = "default") -> LimitScope:
+def scope(
+    kind: str, limit: UUID, where: str, ident: str, at: int = 0, namespace: str = "default"
+) -> LimitScope:
     return LimitScope(where, ident, kind, limit, at, namespace)
 
 
@@ -42,7 +44,9 @@ SCOPES = scopes_of(
 )
 
 
-def limits(policy: ExecutionPolicy | None = None, flow: UUID | None = None, **said: Any) -> Attached:
+def limits(
+    policy: ExecutionPolicy | None = None, flow: UUID | None = None, **said: Any
+) -> Attached:
     return attached(CreateExecutionArgs(execution_id=IDENT, **said), policy, SCOPES, flow)
 
 
@@ -70,9 +74,14 @@ def test_limits_that_are_named_are_there_and_of_ones_own() -> None:
     assert limits_named(ExecutionPolicy()) == []
     known = dict.fromkeys(named, "ns")
     assert unknown(named, known, "ns") is None and unknown([], {}, "ns") is None
-    for foreign, told in ((named[1], f"budget {B} not found"), (named[2], f"quota_policy {A} not found")):
+    for foreign, told in (
+        (named[1], f"budget {B} not found"),
+        (named[2], f"quota_policy {A} not found"),
+    ):
         assert str(unknown(named, {**known, foreign: "other"}, "ns")) == told
-        assert str(unknown(named, {limit: "ns" for limit in named if limit != foreign}, "ns")) == told
+        assert (
+            str(unknown(named, {limit: "ns" for limit in named if limit != foreign}, "ns")) == told
+        )
 
 
 def test_all_budgets() -> None:
@@ -88,19 +97,28 @@ def test_without_scopes_only_what_is_said_directly() -> None:
 
 
 def test_of_several_in_one_place_the_last_attached() -> None:
-    several = scopes_of([scope("quota", A, "lane", "default", 5), scope("quota", C, "lane", "default", 7)])
+    several = scopes_of(
+        [scope("quota", A, "lane", "default", 5), scope("quota", C, "lane", "default", 7)]
+    )
     assert attached(CreateExecutionArgs(execution_id=IDENT), None, several).quota_policy_id == C
 
 
 def test_too_many_budgets() -> None:
-    many = scopes_of(scope("budget", UUID(int=n), "lane", "default") for n in range(MAX_BUDGETS + 1))
+    many = scopes_of(
+        scope("budget", UUID(int=n), "lane", "default") for n in range(MAX_BUDGETS + 1)
+    )
     with pytest.raises(ValidationError, match="budget_ids"):
         attached(CreateExecutionArgs(execution_id=IDENT), None, many)
 
 
 @pytest.mark.parametrize(
     ("found", "gate"),
-    [(NOTHING, ""), (Attached((str(A),)), "budget"), (Attached((), A), str(A)), (Attached((str(B),), A), str(A))],
+    [
+        (NOTHING, ""),
+        (Attached((str(A),)), "budget"),
+        (Attached((), A), str(A)),
+        (Attached((str(B),), A), str(A)),
+    ],
 )
 def test_the_gate_of_each(found: Attached, gate: str) -> None:
     assert found.gate == gate

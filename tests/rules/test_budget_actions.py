@@ -23,7 +23,20 @@ from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
 from .budget_factory import BUDGET
-from .factory import NOW, attempt, commit, events, execution, grant, handle, load, seeded, stored, stored_attempt, told
+from .factory import (
+    NOW,
+    attempt,
+    commit,
+    events,
+    execution,
+    grant,
+    handle,
+    load,
+    seeded,
+    stored,
+    stored_attempt,
+    told,
+)
 
 BREACH = HardBreach('é"', 90, 100)
 LIVE = [name for name in VECTORS if name != "ENDED"]
@@ -62,7 +75,9 @@ def test_nothing_is_done_to_what_is_over_or_unknown(action: str) -> None:
 
 
 @pytest.mark.parametrize("name", LIVE)
-@pytest.mark.parametrize("action", ["", "reject", "fail", HardLimitAction.REJECT, HardLimitAction.CANCEL_FLOW_PENDING])
+@pytest.mark.parametrize(
+    "action", ["", "reject", "fail", HardLimitAction.REJECT, HardLimitAction.CANCEL_FLOW_PENDING]
+)
 def test_other_actions_leave_the_execution_alone(name: str, action: str) -> None:
     assert follows(execution(name), action) is None
 
@@ -73,13 +88,24 @@ def test_failing_ends_it_whatever_it_is_doing(name: str) -> None:
     store = after(before, FAIL, grant())
     row = stored(store)
     assert name_of(vector_of(row)) == "ENDED"
-    assert (row.terminal_outcome, row.public_state, row.version) == ("failed", "failed", before.version + 1)
+    assert (row.terminal_outcome, row.public_state, row.version) == (
+        "failed",
+        "failed",
+        before.version + 1,
+    )
     assert row.failure_reason == f'budget_exceeded:{BUDGET}:é"'
     assert (row.terminal_at_ms, row.retain_until_ms, row.delay_until_ms) == (NOW, NOW + 500, None)
     assert (row.current_lease_id, row.lease_expires_at_ms, row.reserved_for) == (None, None, None)
-    assert (row.closing_epoch, row.closing_attempt_index) == (before.lease_epoch, before.attempt_index)
+    assert (row.closing_epoch, row.closing_attempt_index) == (
+        before.lease_epoch,
+        before.attempt_index,
+    )
     assert load(store).grant is None
-    assert told(store) == (["revoked"] if name == "RUNNING" else [], ["failed"], ["budget_breached"])
+    assert told(store) == (
+        ["revoked"] if name == "RUNNING" else [],
+        ["failed"],
+        ["budget_breached"],
+    )
     check_details(store, "fail_execution")
 
 
@@ -100,14 +126,29 @@ def test_suspending_takes_the_lease_and_raises_the_epoch() -> None:
     before = execution("RUNNING", attempt_timeout_at_ms=NOW + 800)
     store = after(before, SUSPEND)
     row = stored(store)
-    assert (name_of(vector_of(row)), row.attempt_state, row.interrupt_cause) == ("BUDGET", "attempt_interrupted", "budget")
+    assert (name_of(vector_of(row)), row.attempt_state, row.interrupt_cause) == (
+        "BUDGET",
+        "attempt_interrupted",
+        "budget",
+    )
     assert (row.lease_epoch, row.version) == (before.lease_epoch + 1, before.version + 1)
-    assert (row.current_lease_id, row.current_worker_id, row.lease_expires_at_ms) == (None, None, None)
+    assert (row.current_lease_id, row.current_worker_id, row.lease_expires_at_ms) == (
+        None,
+        None,
+        None,
+    )
     assert (row.attempt_timeout_at_ms, row.attempt_timeout_remaining_ms) == (None, 800)
-    assert (row.blocked_on, row.blocking_detail) == (refused_by(BUDGET), f'budget {BUDGET}: é" 90/100')
+    assert (row.blocked_on, row.blocking_detail) == (
+        refused_by(BUDGET),
+        f'budget {BUDGET}: é" 90/100',
+    )
     assert row.current_attempt_id == before.current_attempt_id
     tried = stored_attempt(store)
-    assert (tried.attempt_state, tried.suspended_at_ms, tried.lease_epoch) == ("suspended", NOW, row.lease_epoch)
+    assert (tried.attempt_state, tried.suspended_at_ms, tried.lease_epoch) == (
+        "suspended",
+        NOW,
+        row.lease_epoch,
+    )
     assert told(store) == (["revoked"], [], ["budget_breached"])
     (event,) = events(store, "ff_lease_event")
     assert (event["reason"], event["lease_epoch"]) == ("budget", row.lease_epoch)
@@ -119,7 +160,11 @@ def test_suspending_what_is_ready_keeps_it_from_being_claimed(state: str) -> Non
     before = execution("READY", state, reserved_for="worker", reserved_until_ms=NOW + 1_000)
     store = after(before, SUSPEND, grant())
     row = stored(store)
-    assert (name_of(vector_of(row)), row.attempt_state, row.blocked_on) == ("BUDGET", state, refused_by(BUDGET))
+    assert (name_of(vector_of(row)), row.attempt_state, row.blocked_on) == (
+        "BUDGET",
+        state,
+        refused_by(BUDGET),
+    )
     assert (row.lease_epoch, row.interrupt_cause) == (before.lease_epoch, before.interrupt_cause)
     assert (load(store).grant, row.reserved_for, row.reserved_until_ms) == (None, None, None)
     assert told(store) == ([], [], ["budget_breached"])
@@ -174,7 +219,9 @@ LATE: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("action", [FAIL, SUSPEND])
 @pytest.mark.parametrize("said", LATE, ids=str)
-def test_a_lease_that_is_not_the_current_one_does_nothing(action: str, said: dict[str, Any]) -> None:
+def test_a_lease_that_is_not_the_current_one_does_nothing(
+    action: str, said: dict[str, Any]
+) -> None:
     before = execution("RUNNING")
     assert not holds(before, handle(before, **said), NOW)
     assert consequence(before, action, BUDGET, BREACH, NOW, handle(before, **said)) is None
@@ -196,12 +243,18 @@ def test_a_lease_that_ran_out_does_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "changed", [{"lease_expires_at_ms": NOW}, {"current_lease_id": UUID(int=99)}], ids=["ran out", "another"]
+    "changed",
+    [{"lease_expires_at_ms": NOW}, {"current_lease_id": UUID(int=99)}],
+    ids=["ran out", "another"],
 )
 @pytest.mark.parametrize("action", [FAIL, SUSPEND, HardLimitAction.CANCEL_FLOW_PENDING])
-def test_a_lease_that_is_lost_before_the_commit_stops_it(action: str, changed: dict[str, Any]) -> None:
+def test_a_lease_that_is_lost_before_the_commit_stops_it(
+    action: str, changed: dict[str, Any]
+) -> None:
     before = execution("RUNNING")
-    plan = consequence(before, action, BUDGET, BREACH, NOW, handle(before)) or still_held(before, handle(before))
+    plan = consequence(before, action, BUDGET, BREACH, NOW, handle(before)) or still_held(
+        before, handle(before)
+    )
     store = seeded(execution("RUNNING", **changed), attempt(before))
     assert isinstance(commit(store, plan), Refused)
     assert told(store) == ([], [], [])

@@ -21,7 +21,9 @@ MOST = 14
 small = st.integers(0, 9)
 limits = st.dictionaries(st.sampled_from(NAMES), small)
 deltas = st.dictionaries(st.sampled_from(NAMES), st.integers(0, 5))
-reports = st.lists(st.builds(lambda d, k: (d, k), deltas, st.sampled_from((None, None, "k", "l"))), max_size=6)
+reports = st.lists(
+    st.builds(lambda d, k: (d, k), deltas, st.sampled_from((None, None, "k", "l"))), max_size=6
+)
 Told = tuple[str, ...]
 
 
@@ -67,14 +69,26 @@ def kinds(said: list[Told]) -> list[Told]:
     return [each[:2] for each in said]
 
 
-def counted(stored: dict[str, int], hard: dict[str, int], soft: dict[str, int], some: list[Any]) -> Any:
+def counted(
+    stored: dict[str, int], hard: dict[str, int], soft: dict[str, int], some: list[Any]
+) -> Any:
     known = books(policy(hard, soft), stored)
     return known, count(known, [Report(tuple(sorted(d.items())), key) for d, key in some])
 
 
 @settings(max_examples=400, deadline=None, derandomize=True)
-@given(stored=st.fixed_dictionaries(dict.fromkeys(NAMES, small)), hard=limits, soft=limits, some=reports)
-@example(stored={"a": 5, "b": 9}, hard={"a": 9, "b": 9}, soft={}, some=[({"a": 1}, None), ({"a": 3, "b": 1}, None)])
+@given(
+    stored=st.fixed_dictionaries(dict.fromkeys(NAMES, small)),
+    hard=limits,
+    soft=limits,
+    some=reports,
+)
+@example(
+    stored={"a": 5, "b": 9},
+    hard={"a": 9, "b": 9},
+    soft={},
+    some=[({"a": 1}, None), ({"a": 3, "b": 1}, None)],
+)
 @example(stored={"a": 5, "b": 5}, hard={}, soft={"a": 4, "b": 4}, some=[({"a": 1, "b": 1}, None)])
 def test_bounds_say_exactly_where_the_decisions_hold(
     stored: dict[str, int], hard: dict[str, int], soft: dict[str, int], some: list[Any]
@@ -92,11 +106,17 @@ def test_bounds_say_exactly_where_the_decisions_hold(
     for name, (low, high) in bounds.items():
         for outside in (low - 1, high + 1):
             if 0 <= outside <= MAX_AMOUNT:
-                assert kinds(oracle({**stored, name: outside}, hard, soft, some)[0]) != kinds(expected), (name, bounds)
+                assert kinds(oracle({**stored, name: outside}, hard, soft, some)[0]) != kinds(
+                    expected
+                ), (name, bounds)
 
 
 @settings(max_examples=150, deadline=None, derandomize=True)
-@given(base=st.integers(MAX_AMOUNT - 8, MAX_AMOUNT), hard=st.sampled_from((0, MAX_AMOUNT - 3, MAX_AMOUNT)), some=reports)
+@given(
+    base=st.integers(MAX_AMOUNT - 8, MAX_AMOUNT),
+    hard=st.sampled_from((0, MAX_AMOUNT - 3, MAX_AMOUNT)),
+    some=reports,
+)
 def test_the_same_at_the_end_of_the_numbers(base: int, hard: int, some: list[Any]) -> None:
     stored = {"a": min(base, hard or base), "b": 0}
     _, found = counted(stored, {"a": hard}, {}, some)
@@ -118,7 +138,11 @@ def test_the_same_at_the_end_of_the_numbers(base: int, hard: int, some: list[Any
     some=reports,
 )
 def test_what_is_stored_afterwards_is_what_the_decisions_say(
-    read: dict[str, int], now: dict[str, int], hard: dict[str, int], soft: dict[str, int], some: list[Any]
+    read: dict[str, int],
+    now: dict[str, int],
+    hard: dict[str, int],
+    soft: dict[str, int],
+    some: list[Any],
 ) -> None:
     """The stored values moved since they were read: the plan applies to them as the oracle would, or not at all."""
     known, found = counted(read, hard, soft, some)
@@ -128,12 +152,19 @@ def test_what_is_stored_afterwards_is_what_the_decisions_say(
     if not todo:
         return
     if not isinstance(made.commit(store, todo), Applied):
-        assert (made.usage(store), made.keys(store), made.stored_policy(store)) == (stored, {}, known.policy)
+        assert (made.usage(store), made.keys(store), made.stored_policy(store)) == (
+            stored,
+            {},
+            known.policy,
+        )
         return
     said, values = oracle(read, hard, soft, some)
     grown = {name: values[name] - read.get(name, 0) for name in values}
     assert made.usage(store) == {name: stored.get(name, 0) + by for name, by in grown.items()}
-    assert all(used <= max(hard.get(name) or MAX_AMOUNT, stored.get(name, 0)) for name, used in made.usage(store).items())
+    assert all(
+        used <= max(hard.get(name) or MAX_AMOUNT, stored.get(name, 0))
+        for name, used in made.usage(store).items()
+    )
     row = made.stored_policy(store)
     assert row.soft_breach_count == sum(each[0] == "soft" for each in said)
     assert row.breach_count == sum(each[0] == "hard" for each in said)

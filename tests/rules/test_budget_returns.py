@@ -34,7 +34,12 @@ def test_never_below_nothing() -> None:
     known = books(None, {"a": 1, "b": 7}, None, {(IDENT, "a"): 3, (IDENT, "b"): 7})
     store = made.seeded(known)
     todo = release(known, IDENT)
-    assert [plan.form.name for plan in todo] == ["give_back_usage", "give_back_all_usage", "settle_account", "settle_account"]
+    assert [plan.form.name for plan in todo] == [
+        "give_back_usage",
+        "give_back_all_usage",
+        "settle_account",
+        "settle_account",
+    ]
     assert isinstance(made.commit(store, todo), Applied)
     assert (made.usage(store), made.ledger(store)) == ({"a": 0, "b": 0}, {})
 
@@ -51,7 +56,9 @@ def test_an_account_without_a_counter_is_closed_all_the_same() -> None:
     [((5, 3), (5, 4)), ((5, 3), (2, 3)), ((2, 3), (3, 3)), ((5, 3), (5, None))],
     ids=["charged meanwhile", "counter fell", "counter rose", "released meanwhile"],
 )
-def test_what_moved_meanwhile_stops_the_release(read: tuple[int, int], stored: tuple[int, int | None]) -> None:
+def test_what_moved_meanwhile_stops_the_release(
+    read: tuple[int, int], stored: tuple[int, int | None]
+) -> None:
     def of(used: int, charged: int | None) -> made.Books:
         return books(None, {"a": used}, None, {} if charged is None else {(IDENT, "a"): charged})
 
@@ -72,18 +79,37 @@ def test_a_reset_of_what_nobody_made() -> None:
 
 @pytest.mark.parametrize("now", [None, NOW - 7])
 def test_a_reset_clears_usage_accounts_and_the_breach_but_no_totals(now: int | None) -> None:
-    columns = {"breach_count": 3, "soft_breach_count": 4, "last_breach_at_ms": 1, "last_breach_dim": "a", "version": 6}
-    known = books(policy({"a": 5}, columns=columns), {"a": 5, "b": 1}, {"k": NOW + 9}, {(IDENT, "a"): 2, (OTHER, "b"): 1})
+    columns = {
+        "breach_count": 3,
+        "soft_breach_count": 4,
+        "last_breach_at_ms": 1,
+        "last_breach_dim": "a",
+        "version": 6,
+    }
+    known = books(
+        policy({"a": 5}, columns=columns),
+        {"a": 5, "b": 1},
+        {"k": NOW + 9},
+        {(IDENT, "a"): 2, (OTHER, "b"): 1},
+    )
     decision = reset(known, now)
     assert isinstance(decision, Commit) and decision.result == BudgetReset(0)
     store = made.seeded(known)
     assert isinstance(made.commit(store, [*decision.first, decision.plan]), Applied)
     at = NOW if now is None else now
-    stamps = {(r["dimensions_key"], r["current_value"], r["last_reset_at_ms"]) for r in made.rows(store, "ff_budget_usage")}
+    stamps = {
+        (r["dimensions_key"], r["current_value"], r["last_reset_at_ms"])
+        for r in made.rows(store, "ff_budget_usage")
+    }
     assert stamps == {("a", 0, at), ("b", 0, at)}
     assert (made.ledger(store), set(made.keys(store))) == ({}, {"k"})
     row = made.stored_policy(store)
-    assert (row.breach_count, row.soft_breach_count, row.last_breach_at_ms, row.last_breach_dim) == (3, 4, None, None)
+    assert (
+        row.breach_count,
+        row.soft_breach_count,
+        row.last_breach_at_ms,
+        row.last_breach_dim,
+    ) == (3, 4, None, None)
     assert (row.next_reset_at_ms, row.updated_at_ms, row.version) == (None, at, 7)
 
 
@@ -116,12 +142,23 @@ def test_by_hand_the_next_one_is_an_interval_away(due: int | None) -> None:
     known = books(policy(columns={"next_reset_at_ms": due}, reset_interval_ms=HOUR))
     for now in (None, NOW - 50):
         decision = reset(known, now)
-        assert isinstance(decision, Commit) and decision.result == BudgetReset((NOW if now is None else now) + HOUR)
+        assert isinstance(decision, Commit) and decision.result == BudgetReset(
+            (NOW if now is None else now) + HOUR
+        )
 
 
 @pytest.mark.parametrize("due", [None, NOW + 1])
 def test_what_is_not_due_is_left_alone(due: int | None) -> None:
-    assert answer(reset(books(policy(columns={"next_reset_at_ms": due}, reset_interval_ms=HOUR)), None, only_due=True)) is None
+    assert (
+        answer(
+            reset(
+                books(policy(columns={"next_reset_at_ms": due}, reset_interval_ms=HOUR)),
+                None,
+                only_due=True,
+            )
+        )
+        is None
+    )
 
 
 def test_a_due_time_without_an_interval_is_dropped() -> None:
@@ -149,5 +186,7 @@ def test_a_key_is_forgotten_when_its_time_is_over(until: int, gone: bool) -> Non
         ({}, {"a": 0}, []),
     ],
 )
-def test_contradictions(usage: dict[str, int], charged: dict[str, int], wrong: list[tuple[str, int, int]]) -> None:
+def test_contradictions(
+    usage: dict[str, int], charged: dict[str, int], wrong: list[tuple[str, int, int]]
+) -> None:
     assert contradictions(usage, charged) == wrong

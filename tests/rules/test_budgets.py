@@ -73,7 +73,13 @@ def created(args: CreateBudgetArgs) -> BudgetPolicy:
 
 
 def test_a_new_budget_holds_what_was_said_and_nothing_is_used() -> None:
-    row = created(creation(on_hard_limit=HardLimitAction.FAIL_EXECUTION, on_soft_limit="tell", enforcement_mode="warn"))
+    row = created(
+        creation(
+            on_hard_limit=HardLimitAction.FAIL_EXECUTION,
+            on_soft_limit="tell",
+            enforcement_mode="warn",
+        )
+    )
     assert json.loads(row.policy_json) == {
         "hard_limits": {"tokens": 100, "cents": 0},
         "soft_limits": {"tokens": 0, "cents": 7},
@@ -82,26 +88,47 @@ def test_a_new_budget_holds_what_was_said_and_nothing_is_used() -> None:
         "on_soft_limit": "tell",
     }
     assert (row.scope_type, row.scope_id, row.enforcement_mode) == ("tenant", "acme", "warn")
-    assert (row.breach_count, row.soft_breach_count, row.last_breach_at_ms, row.last_breach_dim) == (0, 0, None, None)
-    assert (row.created_at_ms, row.updated_at_ms, row.next_reset_at_ms, row.version) == (NOW, NOW, None, 0)
+    assert (
+        row.breach_count,
+        row.soft_breach_count,
+        row.last_breach_at_ms,
+        row.last_breach_dim,
+    ) == (0, 0, None, None)
+    assert (row.created_at_ms, row.updated_at_ms, row.next_reset_at_ms, row.version) == (
+        NOW,
+        NOW,
+        None,
+        0,
+    )
 
 
-@pytest.mark.parametrize(("interval", "now", "due"), [(0, None, None), (0, 5, None), (10, None, NOW + 10), (10, 5, 15)])
+@pytest.mark.parametrize(
+    ("interval", "now", "due"), [(0, None, None), (0, 5, None), (10, None, NOW + 10), (10, 5, 15)]
+)
 def test_when_it_first_resets(interval: int, now: int | None, due: int | None) -> None:
     row = created(creation(reset_interval_ms=interval, now=now))
     assert (row.next_reset_at_ms, row.created_at_ms) == (due, NOW if now is None else now)
 
 
 def test_the_first_one_stands_whatever_a_later_one_says() -> None:
-    assert answer(create_budget(policy({"tokens": 1}), creation(), NOW)) == BudgetAlreadySatisfied(BUDGET)
+    assert answer(create_budget(policy({"tokens": 1}), creation(), NOW)) == BudgetAlreadySatisfied(
+        BUDGET
+    )
 
 
 def test_an_id_of_another_namespace_is_not_there() -> None:
     theirs = policy({"tokens": 1}, columns={"namespace": "theirs"})
     for namespace in (None, "mine"):
-        assert refusal(create_budget(theirs, creation(namespace=namespace), NOW)) == "budget_not_found"
-    assert answer(create_budget(theirs, creation(namespace="theirs"), NOW)) == BudgetAlreadySatisfied(BUDGET)
-    assert (created(creation()).namespace, created(creation(namespace="mine")).namespace) == ("default", "mine")
+        assert (
+            refusal(create_budget(theirs, creation(namespace=namespace), NOW)) == "budget_not_found"
+        )
+    assert answer(
+        create_budget(theirs, creation(namespace="theirs"), NOW)
+    ) == BudgetAlreadySatisfied(BUDGET)
+    assert (created(creation()).namespace, created(creation(namespace="mine")).namespace) == (
+        "default",
+        "mine",
+    )
 
 
 def test_of_a_name_given_twice_the_last_limit_counts() -> None:
@@ -114,7 +141,9 @@ def test_a_budget_without_dimensions() -> None:
     assert (row.limits.hard_limits, row.limits.soft_limits) == ({}, {})
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"hard_limits":{"a":"x"}}', '{"reset_interval_ms":"1"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"hard_limits":{"a":"x"}}', '{"reset_interval_ms":"1"}']
+)
 def test_a_policy_that_cannot_be_read_is_corruption(text: str) -> None:
     with pytest.raises(ValidationError, match="policy_json") as caught:
         _ = policy(columns={"policy_json": text}).limits
@@ -139,7 +168,11 @@ ONE: dict[str, tuple[dict[str, int], dict[str, int], Any]] = {
     "zero above the hard limit": ({"a": 11}, {"a": 0}, HardBreach("a", 11, 10)),
     "no dimension at all": ({"a": 10}, {}, OK),
     "the first of two soft breaches": ({"a": 5, "b": 5}, {"b": 1, "a": 1}, SoftBreach("a", 6, 5)),
-    "the first of two hard breaches": ({"a": 10, "b": 10}, {"b": 1, "a": 1}, HardBreach("a", 10, 10)),
+    "the first of two hard breaches": (
+        {"a": 10, "b": 10},
+        {"b": 1, "a": 1},
+        HardBreach("a", 10, 10),
+    ),
     "hard wins over soft before it": ({"a": 5, "b": 10}, {"a": 1, "b": 1}, HardBreach("b", 10, 10)),
 }
 
@@ -151,10 +184,17 @@ def test_one_report(used: dict[str, int], deltas: dict[str, int], result: Any) -
     assert found.results == [result]
     store = settled(known, found)
     refused = isinstance(result, HardBreach)
-    assert made.usage(store) == (used if refused else {**used, **{n: used.get(n, 0) + by for n, by in deltas.items()}})
+    assert made.usage(store) == (
+        used if refused else {**used, **{n: used.get(n, 0) + by for n, by in deltas.items()}}
+    )
     row = made.stored_policy(store)
-    assert (row.breach_count, row.soft_breach_count) == (int(refused), int(isinstance(result, SoftBreach)))
-    assert (row.last_breach_at_ms, row.last_breach_dim) == ((NOW, result.dimension) if refused else (None, None))
+    assert (row.breach_count, row.soft_breach_count) == (
+        int(refused),
+        int(isinstance(result, SoftBreach)),
+    )
+    assert (row.last_breach_at_ms, row.last_breach_dim) == (
+        (NOW, result.dimension) if refused else (None, None)
+    )
 
 
 def settled(known: BudgetRows, found: Counted) -> MemoryStore:
@@ -199,8 +239,16 @@ def test_a_budget_is_not_there_for_executions_of_another_namespace() -> None:
 
 
 def test_reports_are_decided_in_the_order_they_came() -> None:
-    found = count(books(LIMITS, {"a": 4}), [report(a=1), report(a=1), report(a=5), report(a=4), report(a=1)])
-    assert found.results == [OK, SoftBreach("a", 6, 5), HardBreach("a", 6, 10), SoftBreach("a", 10, 5), HardBreach("a", 10, 10)]
+    found = count(
+        books(LIMITS, {"a": 4}), [report(a=1), report(a=1), report(a=5), report(a=4), report(a=1)]
+    )
+    assert found.results == [
+        OK,
+        SoftBreach("a", 6, 5),
+        HardBreach("a", 6, 10),
+        SoftBreach("a", 10, 5),
+        HardBreach("a", 10, 10),
+    ]
     assert (found.soft, found.hard, found.grown, found.bounds) == (2, 2, {"a": 6}, {"a": (4, 4)})
 
 
@@ -214,7 +262,12 @@ def test_all_or_nothing_of_each_report() -> None:
 def test_the_last_refusal_is_the_one_that_is_noted() -> None:
     known = books(LIMITS, {"a": 10, "b": 10})
     row = made.stored_policy(settled(known, count(known, [report(b=1), report(a=1)])))
-    assert (row.breach_count, row.last_breach_dim, row.last_breach_at_ms, row.updated_at_ms) == (2, "a", NOW, NOW)
+    assert (row.breach_count, row.last_breach_dim, row.last_breach_at_ms, row.updated_at_ms) == (
+        2,
+        "a",
+        NOW,
+        NOW,
+    )
 
 
 # ---- keys
@@ -226,7 +279,9 @@ def test_a_key_counts_once() -> None:
     assert found.results == [OK, AGAIN, OK]
     store = settled(known, found)
     assert made.usage(store) == {"a": 4}
-    stamps = {(k, row["applied_at_ms"], row["expires_at_ms"]) for k, row in made.keys(store).items()}
+    stamps = {
+        (k, row["applied_at_ms"], row["expires_at_ms"]) for k, row in made.keys(store).items()
+    }
     assert stamps == {("k", NOW, NOW + USAGE_DEDUP_MS), ("l", NOW, NOW + USAGE_DEDUP_MS)}
 
 
@@ -237,13 +292,17 @@ def test_a_refused_report_leaves_its_key_free() -> None:
     assert set(made.keys(settled(known, found))) == {"k"}
 
 
-@pytest.mark.parametrize(("until", "known_already"), [(NOW + 1, True), (NOW, False), (NOW - 1, False)])
+@pytest.mark.parametrize(
+    ("until", "known_already"), [(NOW + 1, True), (NOW, False), (NOW - 1, False)]
+)
 def test_a_key_is_known_until_its_time(until: int, known_already: bool) -> None:
     known = books(LIMITS, {"a": 1}, {"k": until})
     found = count(known, [report("k", a=1)])
     assert found.results == [AGAIN if known_already else OK]
     store = settled(known, found)
-    assert made.keys(store)["k"]["expires_at_ms"] == (until if known_already else NOW + USAGE_DEDUP_MS)
+    assert made.keys(store)["k"]["expires_at_ms"] == (
+        until if known_already else NOW + USAGE_DEDUP_MS
+    )
     assert made.usage(store) == {"a": 1 if known_already else 2}
 
 
@@ -289,7 +348,9 @@ def test_an_account_that_came_or_went_meanwhile_stops_the_commit() -> None:
     fresh, charged = books(policy(), {"a": 1}), books(policy(), {"a": 1}, None, {(IDENT, "a"): 1})
     one = report(None, IDENT, a=1)
     assert isinstance(made.commit(made.seeded(charged), plans(fresh, count(fresh, [one]))), Refused)
-    assert isinstance(made.commit(made.seeded(fresh), plans(charged, count(charged, [one]))), Refused)
+    assert isinstance(
+        made.commit(made.seeded(fresh), plans(charged, count(charged, [one]))), Refused
+    )
 
 
 # ---- plans
@@ -314,7 +375,12 @@ def test_locks_are_taken_in_one_order() -> None:
 
 def test_a_dimension_that_appeared_meanwhile_stops_the_commit() -> None:
     fresh = books(LIMITS)
-    assert isinstance(made.commit(made.seeded(books(LIMITS, {"a": 0})), plans(fresh, count(fresh, [report(a=1)]))), Refused)
+    assert isinstance(
+        made.commit(
+            made.seeded(books(LIMITS, {"a": 0})), plans(fresh, count(fresh, [report(a=1)]))
+        ),
+        Refused,
+    )
 
 
 def test_nothing_and_no_key_writes_nothing() -> None:
@@ -326,7 +392,12 @@ def test_a_refusal_is_noted_by_itself() -> None:
     store = made.seeded(books(LIMITS))
     assert isinstance(made.commit(store, [note_hard(BUDGET, 3, "b")]), Applied)
     row = made.stored_policy(store)
-    assert (row.breach_count, row.last_breach_dim, row.last_breach_at_ms, row.version) == (3, "b", NOW, 0)
+    assert (row.breach_count, row.last_breach_dim, row.last_breach_at_ms, row.version) == (
+        3,
+        "b",
+        NOW,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -341,7 +412,9 @@ def test_a_refusal_is_noted_by_itself() -> None:
         (None, 11, 0, None),
     ],
 )
-def test_a_refusal_is_confirmed_where_room_could_be_made(used: int | None, by: int, stored: int, holds: bool | None) -> None:
+def test_a_refusal_is_confirmed_where_room_could_be_made(
+    used: int | None, by: int, stored: int, holds: bool | None
+) -> None:
     known = books(LIMITS, {} if used is None else {"a": used})
     found = count(known, [report(a=by)])
     breach = found.results[0]
@@ -359,7 +432,10 @@ def test_a_refusal_is_confirmed_where_room_could_be_made(used: int | None, by: i
 
 @pytest.mark.parametrize("action", ["reject", "fail", "", "nonsense", *HardLimitAction])
 def test_only_known_actions_on_a_named_execution_have_consequences(action: str) -> None:
-    rule, known = policy({"a": 1}, on_hard_limit=action), action in ("fail_execution", "suspend_execution", "cancel_flow_pending")
+    rule, known = (
+        policy({"a": 1}, on_hard_limit=action),
+        action in ("fail_execution", "suspend_execution", "cancel_flow_pending"),
+    )
     assert acts(rule, Report((), by=IDENT)) is known
     assert acts(rule, Report(())) is False
     assert acts(None, Report((), by=IDENT)) is False
@@ -367,14 +443,21 @@ def test_only_known_actions_on_a_named_execution_have_consequences(action: str) 
 
 @pytest.mark.parametrize(
     ("used", "found"),
-    [({}, None), ({"a": 9, "b": 9}, None), ({"b": 10, "z": 99}, ("b", 10, 10)), ({"a": 11, "b": 10}, ("a", 11, 10))],
+    [
+        ({}, None),
+        ({"a": 9, "b": 9}, None),
+        ({"b": 10, "z": 99}, ("b", 10, 10)),
+        ({"a": 11, "b": 10}, ("a", 11, 10)),
+    ],
 )
 def test_a_budget_at_its_limit_is_spent(used: dict[str, int], found: Any) -> None:
     assert spent(LIMITS.limits, used) == found
 
 
 def test_hard_limits_with_what_is_used_of_them() -> None:
-    shown = UsageAndLimits({"hard:a:b": "3", "soft:a:b": "2", "hard:z": "0", "hard:c": "1"}, {"c": 1})
+    shown = UsageAndLimits(
+        {"hard:a:b": "3", "soft:a:b": "2", "hard:z": "0", "hard:c": "1"}, {"c": 1}
+    )
     assert shown.hard() == [("a:b", 0, 3), ("c", 1, 1)]
 
 
@@ -382,4 +465,7 @@ def test_a_refusal_that_acts_is_noted_only_as_long_as_the_budget_is_as_it_was_re
     store = made.seeded(books(policy({"a": 1}, columns={"version": 3})))
     assert isinstance(made.commit(store, [note_hard(BUDGET, 1, "a", 2)]), Refused)
     assert isinstance(made.commit(store, [note_hard(BUDGET, 1, "a", 3)]), Applied)
-    assert (made.stored_policy(store).breach_count, made.stored_policy(store).last_breach_dim) == (1, "a")
+    assert (made.stored_policy(store).breach_count, made.stored_policy(store).last_breach_dim) == (
+        1,
+        "a",
+    )

@@ -47,7 +47,20 @@ from .factory import (
     stored_attempt,
     told,
 )
-from .flow_factory import ALL_OF, ANY_OF, OTHER_FLOW, as_member, counters, edge, edge_id, group, kept, only, rows, waiting
+from .flow_factory import (
+    ALL_OF,
+    ANY_OF,
+    OTHER_FLOW,
+    as_member,
+    counters,
+    edge,
+    edge_id,
+    group,
+    kept,
+    only,
+    rows,
+    waiting,
+)
 from .test_edges_count import end, ended
 
 RUNNING = waiting("RUNNING", attempt_timeout_at_ms=NOW + 700)
@@ -103,19 +116,34 @@ def test_where_waiting_for_children_leads(found: EdgeGroup | None, vector: str) 
     store = applied(parking(*groups), RUNNING, attempt(RUNNING), found)
     after, tried = stored(store), stored_attempt(store)
     assert name_of(vector_of(after)) == vector
-    assert (after.current_lease_id, after.current_worker_id, after.lease_expires_at_ms, after.attempt_timeout_at_ms) == (
-        None,
-    ) * 4
+    assert (
+        after.current_lease_id,
+        after.current_worker_id,
+        after.lease_expires_at_ms,
+        after.attempt_timeout_at_ms,
+    ) == (None,) * 4
     if found is not None:
         assert only(store, EdgeGroup) == replace(found, version=found.version + 1)
     if vector == "ENDED":
-        assert (after.public_state, tried.outcome, after.lease_epoch) == ("skipped", "skipped", RUNNING.lease_epoch)
+        assert (after.public_state, tried.outcome, after.lease_epoch) == (
+            "skipped",
+            "skipped",
+            RUNNING.lease_epoch,
+        )
         assert told(store) == (["revoked"], ["skipped"], [])
         return
     detail = "waiting for child executions to complete" if vector == "DEPS" else ""
-    assert (after.attempt_state, after.interrupt_cause, after.blocking_detail) == ("attempt_interrupted", "children", detail)
+    assert (after.attempt_state, after.interrupt_cause, after.blocking_detail) == (
+        "attempt_interrupted",
+        "children",
+        detail,
+    )
     assert (after.lease_epoch, after.attempt_timeout_remaining_ms) == (RUNNING.lease_epoch + 1, 700)
-    assert (tried.attempt_state, tried.suspended_at_ms, tried.suspension_id) == ("suspended", NOW, "waiting_children")
+    assert (tried.attempt_state, tried.suspended_at_ms, tried.suspension_id) == (
+        "suspended",
+        NOW,
+        "waiting_children",
+    )
     assert (tried.outcome, tried.lease_expires_at_ms, tried.terminal_at_ms) == (None, None, None)
     assert (tried.lease_epoch, tried.attempt_timeout_remaining_ms) == (after.lease_epoch, 700)
     assert told(store) == (["revoked"], [], [])
@@ -130,7 +158,9 @@ def test_the_old_handle_is_stale_after_waiting() -> None:
     assert reason.error.code == "lease_conflict"
 
 
-@pytest.mark.parametrize(("found", "_vector"), [branch for branch in BRANCHES if branch[0] is not None])
+@pytest.mark.parametrize(
+    ("found", "_vector"), [branch for branch in BRANCHES if branch[0] is not None]
+)
 def test_a_child_that_ends_meanwhile_is_looked_at_again(found: EdgeGroup, _vector: str) -> None:
     decision = parking(found)
     assert isinstance(decision, Commit)
@@ -155,9 +185,16 @@ def test_whenever_the_children_end_the_parent_is_claimable_once(when: str) -> No
         end(store, *([ended(1)] if when == "between" else [ended(0), ended(1)]))
     parked = stored(store)
     assert (name_of(vector_of(parked)), parked.attempt_state) == ("READY", "attempt_interrupted")
-    assert refusal(edges.promote(edges.Child(NOW, as_member(parked), only(store, EdgeGroup)))) == "not_blocked_by_deps"
-    args = ClaimResumedArgs(execution_id=IDENT, worker_id=WORKER, worker_instance_id="i", lease_ttl_ms=TTL)
-    claimed = claim_resumed(replace(load(store), grant=grant()), args, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID)
+    assert (
+        refusal(edges.promote(edges.Child(NOW, as_member(parked), only(store, EdgeGroup))))
+        == "not_blocked_by_deps"
+    )
+    args = ClaimResumedArgs(
+        execution_id=IDENT, worker_id=WORKER, worker_instance_id="i", lease_ttl_ms=TTL
+    )
+    claimed = claim_resumed(
+        replace(load(store), grant=grant()), args, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID
+    )
     assert isinstance(claimed, Commit)
     assert isinstance(commit_all(store, [claimed.plan]), Applied)
     assert (stored(store).attempt_index, stored(store).total_attempt_count) == (0, 1)
@@ -171,8 +208,12 @@ SKIPPED = waiting("ENDED", outcome="skipped")
 def started_again(
     of: Execution, groups: tuple[EdgeGroup, ...], found: tuple[Edge, ...], now: int | None = NOW - 3
 ) -> MemoryStore:
-    decision = replay(snapshot(of, edge_groups=groups, edges=found), attempt_id=NEW_ATTEMPT_ID, now_ms=now)
-    assert isinstance(decision, Commit) and decision.result == Replayed(PublicState.WAITING_CHILDREN)
+    decision = replay(
+        snapshot(of, edge_groups=groups, edges=found), attempt_id=NEW_ATTEMPT_ID, now_ms=now
+    )
+    assert isinstance(decision, Commit) and decision.result == Replayed(
+        PublicState.WAITING_CHILDREN
+    )
     store = seeded(of, attempt(of), *groups, *found)
     for one in groups:
         commit_all(store, [cancels.enter_queue(one, NOW)])
@@ -212,10 +253,18 @@ def test_a_replay_opens_the_group_and_what_was_lost() -> None:
     assert (row.cancel_siblings_reason, row.version) == ("kept", fired.version + 1)
     reset = {"dep_state": "unsatisfied", "last_resolved_at_ms": None, "reset_at_ms": NOW - 3}
     again = {1, 2, 5}
-    assert kept(store, Edge) == [replace(one, **reset) if n in again else one for n, one in enumerate(found)]
+    assert kept(store, Edge) == [
+        replace(one, **reset) if n in again else one for n, one in enumerate(found)
+    ]
     assert rows(store, "ff_pending_cancel_groups") == []
-    assert (name_of(vector_of(after)), after.blocking_detail) == ("DEPS", "3 dep(s) unsatisfied after replay")
-    assert (after.attempt_state, after.lease_epoch) == ("pending_replay_attempt", SKIPPED.lease_epoch + 1)
+    assert (name_of(vector_of(after)), after.blocking_detail) == (
+        "DEPS",
+        "3 dep(s) unsatisfied after replay",
+    )
+    assert (after.attempt_state, after.lease_epoch) == (
+        "pending_replay_attempt",
+        SKIPPED.lease_epoch + 1,
+    )
     (event,) = events(store, "ff_operator_event")
     assert json.loads(event["details"]) == {"branch": "skipped_flow_member", "groups_reset": 1}
     assert event["occurred_at_ms"] == NOW - 3
@@ -228,16 +277,25 @@ def test_a_replay_without_a_time_resets_at_the_stores() -> None:
 
 def test_rows_from_elsewhere_without_an_applied_mark_count_nothing() -> None:
     found = (edge(0, applied=False), edge(1, applied=False))
-    store = started_again(SKIPPED, (group(ALL_OF, 2, success_count=1, fail_count=1, group_state="impossible"),), found)
+    store = started_again(
+        SKIPPED, (group(ALL_OF, 2, success_count=1, fail_count=1, group_state="impossible"),), found
+    )
     assert counters(only(store, EdgeGroup)) == (1, 0, 0, 0)
     assert stored(store).blocking_detail == "0 dep(s) unsatisfied after replay"
 
 
 def test_every_group_counts_the_edges_of_its_own_flow() -> None:
     groups = (group(ALL_OF, fail_count=1), group(ALL_OF, fail_count=2, flow_id=OTHER_FLOW))
-    found = (edge(0, **IMPOSSIBLE), edge(1, flow_id=OTHER_FLOW, **IMPOSSIBLE), edge(2, flow_id=OTHER_FLOW))
+    found = (
+        edge(0, **IMPOSSIBLE),
+        edge(1, flow_id=OTHER_FLOW, **IMPOSSIBLE),
+        edge(2, flow_id=OTHER_FLOW),
+    )
     store = started_again(SKIPPED, groups, found)
-    assert {one.flow_id: one.running_count for one in kept(store, EdgeGroup)} == {FLOW_ID: 1, OTHER_FLOW: 2}
+    assert {one.flow_id: one.running_count for one in kept(store, EdgeGroup)} == {
+        FLOW_ID: 1,
+        OTHER_FLOW: 2,
+    }
     assert stored(store).blocking_detail == "3 dep(s) unsatisfied after replay"
     (event,) = events(store, "ff_operator_event")
     assert json.loads(event["details"])["groups_reset"] == 2
@@ -251,12 +309,23 @@ def test_a_group_that_moved_meanwhile_refuses_the_replay() -> None:
     moved = replace(seen, version=9)
     store = seeded(SKIPPED, attempt(SKIPPED), moved, edge(0, **IMPOSSIBLE))
     assert isinstance(commit_all(store, (*decision.first, decision.plan)), Refused)
-    assert (stored(store), only(store, EdgeGroup), only(store, Edge)) == (SKIPPED, moved, edge(0, **IMPOSSIBLE))
+    assert (stored(store), only(store, EdgeGroup), only(store, Edge)) == (
+        SKIPPED,
+        moved,
+        edge(0, **IMPOSSIBLE),
+    )
 
 
 def test_groups_are_left_alone_by_a_replay_of_what_was_not_skipped() -> None:
-    of, seen = waiting("ENDED", outcome="failed"), group(ALL_OF, fail_count=1, group_state="impossible")
-    decision = replay(snapshot(of, edge_groups=(seen,), edges=(edge(0, **IMPOSSIBLE),)), attempt_id=NEW_ATTEMPT_ID, now_ms=None)
+    of, seen = (
+        waiting("ENDED", outcome="failed"),
+        group(ALL_OF, fail_count=1, group_state="impossible"),
+    )
+    decision = replay(
+        snapshot(of, edge_groups=(seen,), edges=(edge(0, **IMPOSSIBLE),)),
+        attempt_id=NEW_ATTEMPT_ID,
+        now_ms=None,
+    )
     assert isinstance(decision, Commit)
     assert decision.first == ()
 
@@ -274,5 +343,7 @@ def test_a_replayed_child_follows_the_next_end_of_its_upstream(outcome: str, vec
 
 def test_what_was_skipped_before_anybody_claimed_it_is_started_without_an_attempt() -> None:
     of = execution("ENDED", "pending_first_attempt", outcome="skipped", flow_id=FLOW_ID)
-    store = started_again(of, (group(ALL_OF, fail_count=1, group_state="impossible"),), (edge(0, **IMPOSSIBLE),))
+    store = started_again(
+        of, (group(ALL_OF, fail_count=1, group_state="impossible"),), (edge(0, **IMPOSSIBLE),)
+    )
     assert (stored(store).current_attempt_id, kept(store, Attempt)) == (None, [])

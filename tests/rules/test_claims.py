@@ -39,15 +39,27 @@ NEW = {"lease_id": NEW_LEASE_ID, "attempt_id": NEW_ATTEMPT_ID}
 PENDING = ("pending_first_attempt", "pending_retry_attempt", "pending_replay_attempt")
 
 
-def claimed(of: Execution | None, *, worker: str = WORKER, args: dict[str, Any] | None = None, **around: Any) -> Decision:
+def claimed(
+    of: Execution | None, *, worker: str = WORKER, args: dict[str, Any] | None = None, **around: Any
+) -> Decision:
     around.setdefault("grant", grant())
-    asked = ClaimExecutionArgs(execution_id=IDENT, worker_id=worker, worker_instance_id="i", lease_ttl_ms=TTL, **(args or {}))
+    asked = ClaimExecutionArgs(
+        execution_id=IDENT,
+        worker_id=worker,
+        worker_instance_id="i",
+        lease_ttl_ms=TTL,
+        **(args or {}),
+    )
     return claims.claim_execution(snapshot(of, **around), asked, **NEW)
 
 
 def resumed(of: Execution | None, remaining: int | None = None, **around: Any) -> Decision:
     asked = ClaimResumedArgs(
-        execution_id=IDENT, worker_id=WORKER, worker_instance_id="i", lease_ttl_ms=TTL, remaining_attempt_timeout_ms=remaining
+        execution_id=IDENT,
+        worker_id=WORKER,
+        worker_instance_id="i",
+        lease_ttl_ms=TTL,
+        remaining_attempt_timeout_ms=remaining,
     )
     return claims.claim_resumed(snapshot(of, **around), asked, **NEW)
 
@@ -69,13 +81,25 @@ READY = execution()
         (execution("LOST"), {"grant": None}, "execution_not_leaseable"),
         (execution("SUSPENDED"), {"grant": None}, "execution_not_leaseable"),
         (execution("ENDED"), {"grant": None}, "execution_not_leaseable"),
-        (execution(ownership_state="lease_revoked", eligibility_state="blocked_by_quota"), {}, "lease_conflict"),
+        (
+            execution(ownership_state="lease_revoked", eligibility_state="blocked_by_quota"),
+            {},
+            "lease_conflict",
+        ),
         (execution("DELAYED", "attempt_interrupted"), {"grant": None}, "execution_not_leaseable"),
         (execution("BUDGET"), {"grant": None}, "execution_not_leaseable"),
         (READY, {"lane": lane("paused"), "grant": None}, "execution_not_leaseable"),
         (READY, {"lane": lane("disabled")}, "execution_not_leaseable"),
-        (execution(attempt_state="running_attempt", total_attempt_count=0), {"grant": None}, "active_attempt_exists"),
-        (execution(attempt_state="attempt_interrupted"), {"grant": None}, "use_claim_resumed_execution"),
+        (
+            execution(attempt_state="running_attempt", total_attempt_count=0),
+            {"grant": None},
+            "active_attempt_exists",
+        ),
+        (
+            execution(attempt_state="attempt_interrupted"),
+            {"grant": None},
+            "use_claim_resumed_execution",
+        ),
         (READY, {"grant": None}, "invalid_claim_grant"),
         (READY, {"grant": grant("reclaim")}, "invalid_claim_grant"),
         (READY, {"grant": grant(worker_id="other")}, "invalid_claim_grant"),
@@ -83,7 +107,9 @@ READY = execution()
         (READY, {"grant": grant(expires_in=-1)}, "claim_grant_expired"),
     ],
 )
-def test_claim_execution_checks_in_order(of: Execution | None, around: dict[str, Any], code: str) -> None:
+def test_claim_execution_checks_in_order(
+    of: Execution | None, around: dict[str, Any], code: str
+) -> None:
     assert refusal(claimed(of, **around)) == code
 
 
@@ -98,9 +124,13 @@ def test_an_open_lane_and_a_draining_one_run_what_is_there(state: str) -> None:
 
 @pytest.mark.parametrize("state", PENDING)
 def test_claim_execution_starts_the_attempt_that_is_pending(state: str) -> None:
-    before = execution(attempt_state=state, pending_retry_reason="boom", pending_replay_reason="again")
+    before = execution(
+        attempt_state=state, pending_retry_reason="boom", pending_replay_reason="again"
+    )
     new = before.current_attempt_id is None
-    store = applied(claimed(before, args={"attempt_policy_json": '{"x":1}'}), before, attempt(before), grant())
+    store = applied(
+        claimed(before, args={"attempt_policy_json": '{"x":1}'}), before, attempt(before), grant()
+    )
     after = check_lease(before, store, new=new)
     row = stored_attempt(store, after.attempt_index)
     if new:
@@ -109,7 +139,11 @@ def test_claim_execution_starts_the_attempt_that_is_pending(state: str) -> None:
         assert (row.attempt_type, row.retry_reason, row.policy) == (kind, "boom", '{"x":1}')
         assert row.previous_attempt_index == before.pending_previous_attempt_index
         assert (row.created_at_ms, row.started_at_ms) == (NOW, NOW)
-    assert (after.pending_retry_reason, after.pending_replay_reason, after.pending_previous_attempt_index) == (None, None, None)
+    assert (
+        after.pending_retry_reason,
+        after.pending_replay_reason,
+        after.pending_previous_attempt_index,
+    ) == (None, None, None)
 
 
 def test_a_replayed_attempt_takes_the_id_the_caller_gives_it() -> None:
@@ -120,33 +154,56 @@ def test_a_replayed_attempt_takes_the_id_the_caller_gives_it() -> None:
 
 def test_a_replay_without_an_earlier_attempt_starts_a_new_one() -> None:
     before = execution(
-        attempt_state="pending_replay_attempt", current_attempt_id=None, total_attempt_count=0, pending_replay_reason="r"
+        attempt_state="pending_replay_attempt",
+        current_attempt_id=None,
+        total_attempt_count=0,
+        pending_replay_reason="r",
     )
     store = applied(claimed(before), before, grant())
     check_lease(before, store, new=True)
-    assert (stored_attempt(store).attempt_type, stored_attempt(store).replay_reason) == ("replay", "r")
+    assert (stored_attempt(store).attempt_type, stored_attempt(store).replay_reason) == (
+        "replay",
+        "r",
+    )
 
 
 @pytest.mark.parametrize(
-    ("argument", "policy", "at"), [(None, None, None), (None, 500, NOW + 500), (200, 500, NOW + 200), (0, 500, NOW + 500)]
+    ("argument", "policy", "at"),
+    [(None, None, None), (None, 500, NOW + 500), (200, 500, NOW + 200), (0, 500, NOW + 500)],
 )
-def test_the_attempt_timeout_is_the_arguments_else_the_policys(argument: int | None, policy: int | None, at: int | None) -> None:
+def test_the_attempt_timeout_is_the_arguments_else_the_policys(
+    argument: int | None, policy: int | None, at: int | None
+) -> None:
     before = execution(attempt_timeout_ms=policy)
     store = applied(claimed(before, args={"attempt_timeout_ms": argument}), before, grant())
     assert stored(store).attempt_timeout_at_ms == stored_attempt(store).attempt_timeout_at_ms == at
 
 
 @pytest.mark.parametrize(
-    ("argument", "kept"), [(None, (NOW + 5, "policy")), (0, (NOW + 5, "policy")), (NOW + 9, (NOW + 9, "argument"))]
+    ("argument", "kept"),
+    [(None, (NOW + 5, "policy")), (0, (NOW + 5, "policy")), (NOW + 9, (NOW + 9, "argument"))],
 )
-def test_a_deadline_given_at_the_claim_replaces_the_stored_one(argument: int | None, kept: tuple[int, str]) -> None:
+def test_a_deadline_given_at_the_claim_replaces_the_stored_one(
+    argument: int | None, kept: tuple[int, str]
+) -> None:
     before = execution(deadline_at_ms=NOW + 5, deadline_origin="policy")
-    after = stored(applied(claimed(before, args={"execution_deadline_at": argument}), before, grant()))
+    after = stored(
+        applied(claimed(before, args={"execution_deadline_at": argument}), before, grant())
+    )
     assert (after.deadline_at_ms, after.deadline_origin) == kept
 
 
 @pytest.mark.parametrize(
-    ("text", "kept"), [("", None), ("{}", "{}"), ('{"a":1}', '{"a":1}'), ("[]", None), ("1", None), ("{", None), ("null", None)]
+    ("text", "kept"),
+    [
+        ("", None),
+        ("{}", "{}"),
+        ('{"a":1}', '{"a":1}'),
+        ("[]", None),
+        ("1", None),
+        ("{", None),
+        ("null", None),
+    ],
 )
 def test_an_attempt_policy_is_kept_only_when_it_is_an_object(text: str, kept: str | None) -> None:
     assert claims.policy_text(text) == kept
@@ -157,11 +214,15 @@ def test_the_policy_a_failure_left_for_the_next_attempt_is_used_unless_one_is_gi
     assert stored_attempt(applied(claimed(before), before, grant()), 1).policy == '{"next":1}'
     given = claimed(before, args={"attempt_policy_json": '{"given":1}'})
     store = applied(given, before, grant())
-    assert (stored_attempt(store, 1).policy, stored(store).pending_attempt_policy) == ('{"given":1}', None)
+    assert (stored_attempt(store, 1).policy, stored(store).pending_attempt_policy) == (
+        '{"given":1}',
+        None,
+    )
 
 
 @pytest.mark.parametrize(
-    ("state", "kind"), [*[(s, HandleKind.FRESH) for s in PENDING], ("attempt_interrupted", HandleKind.RESUMED)]
+    ("state", "kind"),
+    [*[(s, HandleKind.FRESH) for s in PENDING], ("attempt_interrupted", HandleKind.RESUMED)],
 )
 def test_the_kind_of_handle_follows_from_the_attempt_state(state: str, kind: HandleKind) -> None:
     assert claims.kind_after(state) is kind
@@ -193,7 +254,9 @@ WAITING = execution(attempt_state="attempt_interrupted")
         (WAITING, {"grant": grant(worker_id="other")}, "invalid_claim_grant"),
     ],
 )
-def test_claim_resumed_checks_in_order(of: Execution | None, around: dict[str, Any], code: str) -> None:
+def test_claim_resumed_checks_in_order(
+    of: Execution | None, around: dict[str, Any], code: str
+) -> None:
     assert refusal(resumed(of, **around)) == code
 
 
@@ -202,31 +265,47 @@ def test_a_resumed_claim_needs_no_grant_and_consumes_its_own(held: Any) -> None:
     store = applied(resumed(WAITING, grant=held), WAITING, attempt(WAITING), held)
     after = check_lease(WAITING, store, new=False)
     row = stored_attempt(store)
-    assert (after.current_attempt_id, row.resumed_at_ms, row.suspended_at_ms, row.suspension_id) == (ATTEMPT_ID, NOW, None, None)
+    assert (
+        after.current_attempt_id,
+        row.resumed_at_ms,
+        row.suspended_at_ms,
+        row.suspension_id,
+    ) == (ATTEMPT_ID, NOW, None, None)
     assert (row.attempt_type, after.lease_reclaim_count) == ("initial", 0)
 
 
 @pytest.mark.parametrize(
-    "left_over", [grant(worker_id="other", expires_in=-1), grant("reclaim", worker_id="other", expires_in=-1)]
+    "left_over",
+    [grant(worker_id="other", expires_in=-1), grant("reclaim", worker_id="other", expires_in=-1)],
 )
 def test_a_grant_that_ran_out_stands_in_nobodys_way(left_over: Any) -> None:
     assert isinstance(resumed(WAITING, grant=left_over), Commit)
 
 
 @pytest.mark.parametrize(
-    ("given", "left", "at"), [(None, None, None), (None, 70, NOW + 70), (40, 70, NOW + 40), (0, 70, NOW + 70)]
+    ("given", "left", "at"),
+    [(None, None, None), (None, 70, NOW + 70), (40, 70, NOW + 40), (0, 70, NOW + 70)],
 )
-def test_the_attempts_clock_goes_on_where_it_stopped(given: int | None, left: int | None, at: int | None) -> None:
-    before = execution(attempt_state="attempt_interrupted", attempt_timeout_ms=999, attempt_timeout_remaining_ms=left)
+def test_the_attempts_clock_goes_on_where_it_stopped(
+    given: int | None, left: int | None, at: int | None
+) -> None:
+    before = execution(
+        attempt_state="attempt_interrupted",
+        attempt_timeout_ms=999,
+        attempt_timeout_remaining_ms=left,
+    )
     after = stored(applied(resumed(before, given), before, attempt(before)))
     assert (after.attempt_timeout_at_ms, after.attempt_timeout_remaining_ms) == (at, None)
 
 
 @pytest.mark.parametrize(
-    ("cause", "count"), [("lease_expired", 3), ("lease_revoked", 2), ("delayed", 2), ("suspended", 2), ("children", 2)]
+    ("cause", "count"),
+    [("lease_expired", 3), ("lease_revoked", 2), ("delayed", 2), ("suspended", 2), ("children", 2)],
 )
 def test_only_a_lost_lease_counts_as_a_loss(cause: str, count: int) -> None:
-    before = execution(attempt_state="attempt_interrupted", interrupt_cause=cause, lease_reclaim_count=2)
+    before = execution(
+        attempt_state="attempt_interrupted", interrupt_cause=cause, lease_reclaim_count=2
+    )
     assert stored(applied(resumed(before), before)).lease_reclaim_count == count
     assert stored(sweep(before)).lease_reclaim_count == count
 
@@ -234,7 +313,9 @@ def test_only_a_lost_lease_counts_as_a_loss(cause: str, count: int) -> None:
 # ---- the claim of a lane's best
 
 
-def sweep(*rows: Any, lane_id: str = "default", capabilities: tuple[str, ...] = (), limit: int = 1) -> MemoryStore:
+def sweep(
+    *rows: Any, lane_id: str = "default", capabilities: tuple[str, ...] = (), limit: int = 1
+) -> MemoryStore:
     store = seeded(*rows)
     asked: dict[str, Any] = {"lane": lane_id, "namespace": "default", "capabilities": capabilities}
     plan = claims.claim(0, **asked, worker_id=WORKER, instance="i", ttl_ms=TTL)
@@ -273,7 +354,9 @@ def test_a_claim_takes_nothing_but_what_is_ready(name: str) -> None:
         ({"namespace": "another"}, (), False),
     ],
 )
-def test_what_a_claim_may_take(columns: dict[str, Any], offered: tuple[str, ...], taken_now: bool) -> None:
+def test_what_a_claim_may_take(
+    columns: dict[str, Any], offered: tuple[str, ...], taken_now: bool
+) -> None:
     after = stored(sweep(execution(**columns), capabilities=offered))
     assert (after.lifecycle_phase == "active") is taken_now
 
@@ -303,10 +386,15 @@ def test_a_claim_never_reuses_a_lease_id() -> None:
             (execution(name), {}, "execution_not_eligible")
             for name in ("DELAYED", "DEPS", "BUDGET", "QUOTA", "ROUTE", "OPBLOCK", "LANEBLOCK")
         ],
-        *[(execution(name, "attempt_interrupted"), {}, "execution_not_eligible") for name in ("DELAYED", "DEPS")],
+        *[
+            (execution(name, "attempt_interrupted"), {}, "execution_not_eligible")
+            for name in ("DELAYED", "DEPS")
+        ],
     ],
 )
-def test_issue_grant_and_claim_checks_in_order(of: Execution | None, around: dict[str, Any], code: str) -> None:
+def test_issue_grant_and_claim_checks_in_order(
+    of: Execution | None, around: dict[str, Any], code: str
+) -> None:
     assert refusal(taken(of, **around)) == code
 
 
@@ -328,7 +416,9 @@ def test_an_operator_takes_what_is_ready(state: str, held: Any) -> None:
 @pytest.mark.parametrize("name", ["BUDGET", "QUOTA", "ROUTE", "OPBLOCK", "LANEBLOCK"])
 def test_an_operator_continues_an_interrupted_attempt_that_is_held_back(name: str) -> None:
     before = execution(name, "attempt_interrupted")
-    check_lease(before, applied(taken(before), before, attempt(before)), new=False, worker="operator")
+    check_lease(
+        before, applied(taken(before), before, attempt(before)), new=False, worker="operator"
+    )
 
 
 @pytest.mark.parametrize(
@@ -342,5 +432,7 @@ def test_an_operator_continues_an_interrupted_attempt_that_is_held_back(name: st
         (1_000, NOW + 5_000, 0),
     ],
 )
-def test_how_much_of_its_time_an_attempt_has_used(limit: int | None, ends_at: int | None, used: int) -> None:
+def test_how_much_of_its_time_an_attempt_has_used(
+    limit: int | None, ends_at: int | None, used: int
+) -> None:
     assert claims.time_used_ms(NOW, limit, ends_at) == used

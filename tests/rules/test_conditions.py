@@ -35,20 +35,32 @@ from flowfabric.rules.waits.conditions import (
 )
 
 WAITPOINTS, SIGNALS, SOURCES = CountKind
-MET, KEPT, AGAIN = "resume_condition_satisfied", "appended_to_waitpoint", "appended_to_waitpoint_duplicate"
+MET, KEPT, AGAIN = (
+    "resume_condition_satisfied",
+    "appended_to_waitpoint",
+    "appended_to_waitpoint_duplicate",
+)
 NO_MATCH, NOT_HERE = "signal_ignored_matcher_failed", "signal_ignored_not_in_condition"
 
 
-def sent(key: str, name: str = "go", number: int = 1, source: str = "s", kind: str = "user") -> Arrived:
+def sent(
+    key: str, name: str = "go", number: int = 1, source: str = "s", kind: str = "user"
+) -> Arrived:
     """A signal on the waitpoint of that key; the waitpoint's id follows from the key."""
-    return Arrived(UUID(bytes=key.encode().rjust(16, b"\0")), key, UUID(int=number), name, kind, source)
+    return Arrived(
+        UUID(bytes=key.encode().rjust(16, b"\0")), key, UUID(int=number), name, kind, source
+    )
 
 
 def effects(condition: Condition, *signals: Arrived) -> list[str]:
     said, satisfied = [], ()
     for signal in signals:
         verdict = judge(condition, satisfied, signal)
-        assert verdict.met == (verdict.effect == MET) == (is_met(condition, verdict.satisfied) and verdict.satisfied != satisfied)
+        assert (
+            verdict.met
+            == (verdict.effect == MET)
+            == (is_met(condition, verdict.satisfied) and verdict.satisfied != satisfied)
+        )
         assert verdict.satisfied[: len(satisfied)] == satisfied
         satisfied = verdict.satisfied
         said.append(verdict.effect)
@@ -65,13 +77,23 @@ def nested(depth: int, leaf: Condition = Single("a")) -> Condition:  # noqa: B00
 WIRE: list[tuple[Condition, Any]] = [
     (Single("a"), {"Single": {"waitpoint_key": "a", "matcher": "Wildcard"}}),
     (Single("ä", "go"), {"Single": {"waitpoint_key": "ä", "matcher": {"ByName": "go"}}}),
-    (Single("a", "Wildcard"), {"Single": {"waitpoint_key": "a", "matcher": {"ByName": "Wildcard"}}}),
+    (
+        Single("a", "Wildcard"),
+        {"Single": {"waitpoint_key": "a", "matcher": {"ByName": "Wildcard"}}},
+    ),
     (OperatorOnly(), "OperatorOnly"),
     (TimeoutOnly(), "TimeoutOnly"),
     (AllOf((OperatorOnly(),)), {"Composite": {"kind": "AllOf", "members": ["OperatorOnly"]}}),
     (
         Count(2, WAITPOINTS, ("a", "b")),
-        {"Composite": {"kind": "Count", "n": 2, "count_kind": "DistinctWaitpoints", "waitpoints": ["a", "b"]}},
+        {
+            "Composite": {
+                "kind": "Count",
+                "n": 2,
+                "count_kind": "DistinctWaitpoints",
+                "waitpoints": ["a", "b"],
+            }
+        },
     ),
     (
         Count(1, SIGNALS, ("a",), "go"),
@@ -87,7 +109,14 @@ WIRE: list[tuple[Condition, Any]] = [
     ),
     (
         Count(1, SOURCES, ("a",)),
-        {"Composite": {"kind": "Count", "n": 1, "count_kind": "DistinctSources", "waitpoints": ["a"]}},
+        {
+            "Composite": {
+                "kind": "Count",
+                "n": 1,
+                "count_kind": "DistinctSources",
+                "waitpoints": ["a"],
+            }
+        },
     ),
 ]
 
@@ -100,12 +129,22 @@ def test_the_json_of_every_shape(condition: Condition, wire: Any) -> None:
 
 
 def test_a_nested_condition_survives_its_json() -> None:
-    everything = AllOf((AllOf(tuple(condition for condition, _ in WIRE)), nested(2, Count(1, SIGNALS, ("x",)))))
+    everything = AllOf(
+        (AllOf(tuple(condition for condition, _ in WIRE)), nested(2, Count(1, SIGNALS, ("x",))))
+    )
     assert decode(encode(everything)) == everything
 
 
 def test_a_count_may_spell_out_that_it_takes_any_name() -> None:
-    said = {"Composite": {"kind": "Count", "n": 1, "count_kind": "DistinctSignals", "matcher": "Wildcard", "waitpoints": ["a"]}}
+    said = {
+        "Composite": {
+            "kind": "Count",
+            "n": 1,
+            "count_kind": "DistinctSignals",
+            "matcher": "Wildcard",
+            "waitpoints": ["a"],
+        }
+    }
     assert decode(json.dumps(said)) == Count(1, SIGNALS, ("a",))
 
 
@@ -154,10 +193,16 @@ def refused(condition: Condition) -> str:
             AllOf((Single("a"), nested(3, Count(1, SIGNALS, ("a",))))),
             "depth 5 exceeds cap 4 at path members[1].members[0].members[0].members[0]",
         ),
-        (AllOf((AllOf(()), nested(4))), "depth 5 exceeds cap 4 at path members[1].members[0].members[0].members[0]"),
+        (
+            AllOf((AllOf(()), nested(4))),
+            "depth 5 exceeds cap 4 at path members[1].members[0].members[0].members[0]",
+        ),
         (AllOf(()), "allof_empty_members at path <root>"),
         (AllOf((Single("a"), AllOf(()))), "allof_empty_members at path members[1]"),
-        (AllOf((AllOf((Single("a"), AllOf(()))),)), "allof_empty_members at path members[0].members[1]"),
+        (
+            AllOf((AllOf((Single("a"), AllOf(()))),)),
+            "allof_empty_members at path members[0].members[1]",
+        ),
         (Count(0, WAITPOINTS, ()), "count_n_zero at path <root>"),
         (Count(-1, SIGNALS, ("a",)), "count_n_zero at path <root>"),
         (Count(1, SOURCES, ()), "count_waitpoints_empty at path <root>"),
@@ -217,7 +262,13 @@ def test_paths_of_a_tree() -> None:
 
 @pytest.mark.parametrize(
     ("condition", "composite"),
-    [(Single("a"), False), (OperatorOnly(), False), (TimeoutOnly(), False), (AllOf(()), True), (Count(1, SIGNALS, ()), True)],
+    [
+        (Single("a"), False),
+        (OperatorOnly(), False),
+        (TimeoutOnly(), False),
+        (AllOf(()), True),
+        (Count(1, SIGNALS, ()), True),
+    ],
 )
 def test_what_is_composite(condition: Condition, composite: bool) -> None:
     assert is_composite(condition) is composite
@@ -248,7 +299,11 @@ def test_the_keys_a_condition_listens_on_in_the_order_of_the_tree() -> None:
         (TREE, "elsewhere", []),
         (OperatorOnly(), "a", ["__operator_only__"]),
         (TimeoutOnly(), "a", ["__timeout_only__"]),
-        (AllOf((Single("a", "x"), OperatorOnly(), TimeoutOnly())), "a", ["x", "__operator_only__", "__timeout_only__"]),
+        (
+            AllOf((Single("a", "x"), OperatorOnly(), TimeoutOnly())),
+            "a",
+            ["x", "__operator_only__", "__timeout_only__"],
+        ),
     ],
 )
 def test_the_names_a_waitpoint_waits_for(condition: Condition, key: str, names: list[str]) -> None:
@@ -270,13 +325,29 @@ def test_the_names_a_waitpoint_waits_for(condition: Condition, key: str, names: 
         (TimeoutOnly(), [sent("a")], [KEPT]),
         (AllOf((Single("a"),)), [sent("b")], [NOT_HERE]),
         (AllOf((Single("a", "go"),)), [sent("a", "no"), sent("a")], [NO_MATCH, MET]),
-        (all_of_waitpoints("a", "b"), [sent("a"), sent("a", "x", 2), sent("b")], [KEPT, AGAIN, MET]),
+        (
+            all_of_waitpoints("a", "b"),
+            [sent("a"), sent("a", "x", 2), sent("b")],
+            [KEPT, AGAIN, MET],
+        ),
         (any_of_waitpoints("a", "b"), [sent("c"), sent("b")], [NOT_HERE, MET]),
         (AllOf((Single("a"), OperatorOnly())), [sent("a"), sent("a")], [KEPT, AGAIN]),
         (AllOf((Single("a"), TimeoutOnly())), [sent("a"), sent("b")], [KEPT, NOT_HERE]),
-        (Count(2, WAITPOINTS, ("a", "b", "c")), [sent("a"), sent("a", number=2), sent("c")], [KEPT, AGAIN, MET]),
-        (Count(2, SIGNALS, ("a",)), [sent("a"), sent("a"), sent("a", number=2)], [KEPT, AGAIN, MET]),
-        (Count(2, SOURCES, ("a",)), [sent("a"), sent("a", number=2), sent("a", source="t")], [KEPT, AGAIN, MET]),
+        (
+            Count(2, WAITPOINTS, ("a", "b", "c")),
+            [sent("a"), sent("a", number=2), sent("c")],
+            [KEPT, AGAIN, MET],
+        ),
+        (
+            Count(2, SIGNALS, ("a",)),
+            [sent("a"), sent("a"), sent("a", number=2)],
+            [KEPT, AGAIN, MET],
+        ),
+        (
+            Count(2, SOURCES, ("a",)),
+            [sent("a"), sent("a", number=2), sent("a", source="t")],
+            [KEPT, AGAIN, MET],
+        ),
         (Count(2, SOURCES, ("a",)), [sent("a"), sent("a", kind="robot")], [KEPT, MET]),
         (
             Count(2, SIGNALS, ("a", "b"), "vote"),
@@ -287,7 +358,9 @@ def test_the_names_a_waitpoint_waits_for(condition: Condition, key: str, names: 
         (nested(4, Single("a", "go")), [sent("a", "no"), sent("a")], [NO_MATCH, MET]),
     ],
 )
-def test_what_each_signal_does(condition: Condition, signals: list[Arrived], said: list[str]) -> None:
+def test_what_each_signal_does(
+    condition: Condition, signals: list[Arrived], said: list[str]
+) -> None:
     assert effects(condition, *signals) == said
 
 
@@ -296,20 +369,35 @@ def test_three_names_on_one_waitpoint_in_any_order(order: tuple[str, ...]) -> No
     condition = AllOf(tuple(Single("a", name) for name in ("x", "y", "z")))
     first, *_ = order
     twice = (first, *order)
-    assert effects(condition, *(sent("a", name, at) for at, name in enumerate(twice))) == [KEPT, AGAIN, KEPT, MET]
+    assert effects(condition, *(sent("a", name, at) for at, name in enumerate(twice))) == [
+        KEPT,
+        AGAIN,
+        KEPT,
+        MET,
+    ]
 
 
 def test_one_signal_may_feed_several_nodes() -> None:
     condition = AllOf((Single("a"), Count(1, SIGNALS, ("a", "b")), Single("a", "go")))
     verdict = judge(condition, (), sent("a"))
-    assert verdict.satisfied == ("leaf:members[0]", f"members[1]#sig:{UUID(int=1)}", "leaf:members[2]")
+    assert verdict.satisfied == (
+        "leaf:members[0]",
+        f"members[1]#sig:{UUID(int=1)}",
+        "leaf:members[2]",
+    )
     assert verdict.met and verdict.matched
     assert effects(condition, sent("a", "other"), sent("a")) == [KEPT, MET]
 
 
 def test_counts_of_one_kind_do_not_share_what_satisfies_them() -> None:
     condition = AllOf((Count(2, SOURCES, ("a",)), Count(2, SOURCES, ("b",))))
-    said = effects(condition, sent("a", source="s"), sent("a", source="t"), sent("b", source="s"), sent("b", source="t"))
+    said = effects(
+        condition,
+        sent("a", source="s"),
+        sent("a", source="t"),
+        sent("b", source="s"),
+        sent("b", source="t"),
+    )
     assert said == [KEPT, KEPT, KEPT, MET]
 
 

@@ -45,7 +45,10 @@ def created(policy: ExecutionPolicy | None = None, **args: Any) -> Execution:
     return stored(store)
 
 
-@pytest.mark.parametrize(("given", "kept"), [(-5, 0), (-1, 0), (0, 0), (42, 42), (9_000, 9_000), (9_001, 9_000), (10_000, 9_000)])
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [(-5, 0), (-1, 0), (0, 0), (42, 42), (9_000, 9_000), (9_001, 9_000), (10_000, 9_000)],
+)
 def test_priority_is_clamped(given: int, kept: int) -> None:
     assert clamp_priority(given) == kept
     assert created(priority=given).priority == kept
@@ -64,7 +67,9 @@ def test_priority_is_clamped(given: int, kept: int) -> None:
         (0, NOW + 5, "waiting", None),
     ],
 )
-def test_only_a_time_ahead_delays(argument: int | None, in_policy: int | None, state: str, until: int | None) -> None:
+def test_only_a_time_ahead_delays(
+    argument: int | None, in_policy: int | None, state: str, until: int | None
+) -> None:
     policy = ExecutionPolicy(delay_until=in_policy)
     assert creation(policy, delay_until=argument).result == Created(IDENT, state)  # type: ignore[arg-type]
     row = created(policy, delay_until=argument)
@@ -76,10 +81,14 @@ def test_only_a_time_ahead_delays(argument: int | None, in_policy: int | None, s
 
 @pytest.mark.parametrize("policy", [None, ExecutionPolicy(priority=3, delay_until=NOW + 5)])
 @pytest.mark.parametrize("delay", [None, NOW + 9])
-def test_the_same_again_is_what_each_would_be_by_itself(policy: ExecutionPolicy | None, delay: int | None) -> None:
+def test_the_same_again_is_what_each_would_be_by_itself(
+    policy: ExecutionPolicy | None, delay: int | None
+) -> None:
     idents = [ExecutionId.of(n, UUID(int=n)) for n in (7, 3, 7)]
     many = [
-        CreateExecutionArgs(execution_id=ident, input_payload=b"%d" % at, tags={"app.a": "b"}, delay_until=delay)
+        CreateExecutionArgs(
+            execution_id=ident, input_payload=b"%d" % at, tags={"app.a": "b"}, delay_until=delay
+        )
         for at, ident in enumerate(idents)
     ]
     first, *others = [create(args, policy, NOW) for args in many]
@@ -90,7 +99,12 @@ def test_the_same_again_is_what_each_would_be_by_itself(policy: ExecutionPolicy 
 
 def test_the_engines_clock_decides_and_the_given_time_is_recorded() -> None:
     early = created(now=NOW - 500, delay_until=NOW - 100)
-    assert (early.public_state, early.created_at_ms, early.last_transition_at, early.last_mutation_at) == (
+    assert (
+        early.public_state,
+        early.created_at_ms,
+        early.last_transition_at,
+        early.last_mutation_at,
+    ) == (
         "waiting",
         *[NOW - 500] * 3,
     )
@@ -114,7 +128,11 @@ def test_the_engines_clock_decides_and_the_given_time_is_recorded() -> None:
     ],
 )
 def test_a_deadline_is_a_time_given_or_a_duration_from_creation(
-    argument: int | None, duration: int | None, now: int | None, deadline: int | None, origin: str | None
+    argument: int | None,
+    duration: int | None,
+    now: int | None,
+    deadline: int | None,
+    origin: str | None,
 ) -> None:
     policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(execution_deadline_ms=duration))
     row = created(policy, execution_deadline_at=argument, now=now)
@@ -132,17 +150,35 @@ def test_every_argument_is_stored() -> None:
         idempotency_key="key",
         tags={"b.b": "2", "cairn.instance_id": "i-1", "a.a": "é"},
     )
-    assert (row.lane_id, row.namespace, row.execution_kind, row.payload) == ("gpu", "tenant", "train", b"\x00x")
+    assert (row.lane_id, row.namespace, row.execution_kind, row.payload) == (
+        "gpu",
+        "tenant",
+        "train",
+        b"\x00x",
+    )
     assert (row.payload_encoding, row.creator_identity, row.idempotency_key) == ("raw", "me", "key")
-    assert (row.tags, row.instance_tag) == ('{"a.a":"é","b.b":"2","cairn.instance_id":"i-1"}', "i-1")
-    assert (row.partition_key, row.id, row.lease_epoch, row.total_attempt_count) == (IDENT.partition_index, IDENT, 0, 0)
+    assert (row.tags, row.instance_tag) == (
+        '{"a.a":"é","b.b":"2","cairn.instance_id":"i-1"}',
+        "i-1",
+    )
+    assert (row.partition_key, row.id, row.lease_epoch, row.total_attempt_count) == (
+        IDENT.partition_index,
+        IDENT,
+        0,
+        0,
+    )
 
 
 def test_without_a_policy_nothing_is_invented() -> None:
     row = created()
     assert (row.policy, row.max_reclaim_count, row.attempt_timeout_ms) == (None, None, None)
     assert (row.retention_ttl_ms, row.failed_retention_ttl_ms) == (None, None)
-    assert (row.required_capabilities, row.budget_ids, row.tags, row.instance_tag) == ((), (), "{}", None)
+    assert (row.required_capabilities, row.budget_ids, row.tags, row.instance_tag) == (
+        (),
+        (),
+        "{}",
+        None,
+    )
     assert (row.idempotency_key, row.payload, row.deadline_origin) == (None, b"", None)
 
 
@@ -157,7 +193,9 @@ def test_what_the_policy_decides_is_kept_in_columns() -> None:
     assert (row.attempt_timeout_ms, row.required_capabilities) == (250, ("gpu",))
     assert (row.retention_ttl_ms, row.failed_retention_ttl_ms) == (77, 99)
     assert (row.max_reclaim_count, row.budget_ids) == (100, ())
-    assert row.policy is not None and json.loads(row.policy)["timeout_policy"] == {"attempt_timeout_ms": 250}
+    assert row.policy is not None and json.loads(row.policy)["timeout_policy"] == {
+        "attempt_timeout_ms": 250
+    }
 
 
 @pytest.mark.parametrize("key", [None, ""])
@@ -175,9 +213,15 @@ def expiry(plan: Plan | None) -> int:
 
 @pytest.mark.parametrize(("window", "kept_for"), [(None, 86_400_000), (5_000, 5_000)])
 def test_a_key_is_taken_for_its_window(window: int | None, kept_for: int) -> None:
-    made = creation(parse_policy({} if window is None else {"dedup_window_ms": window}), idempotency_key="k", now=NOW - 100)
+    made = creation(
+        parse_policy({} if window is None else {"dedup_window_ms": window}),
+        idempotency_key="k",
+        now=NOW - 100,
+    )
     assert expiry(made.key) == NOW - 100 + kept_for
-    assert made.key is not None and made.key.partition == made.plan.partition == IDENT.partition_index
+    assert (
+        made.key is not None and made.key.partition == made.plan.partition == IDENT.partition_index
+    )
 
 
 @pytest.mark.parametrize(("holder", "kept", "after", "taken"), [
@@ -213,9 +257,14 @@ def test_a_second_create_of_the_same_id_is_refused() -> None:
     assert stored(store).priority == 1
 
 
-@pytest.mark.parametrize(("state", "accepted"), [("active", True), ("paused", True), ("draining", False), ("disabled", False)])
+@pytest.mark.parametrize(
+    ("state", "accepted"),
+    [("active", True), ("paused", True), ("draining", False), ("disabled", False)],
+)
 @pytest.mark.parametrize("delay_until", [None, NOW + 1])
-def test_a_closed_lane_takes_no_new_work(state: str, accepted: bool, delay_until: int | None) -> None:
+def test_a_closed_lane_takes_no_new_work(
+    state: str, accepted: bool, delay_until: int | None
+) -> None:
     store = MemoryStore(ManualClock(NOW))
     commit(store, REGISTER_LANE(0, lane_id="default", registered_by="test"))
     commit(store, SET_LANE_STATE(0, lane_id="default", state=state))

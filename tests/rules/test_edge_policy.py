@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from flowfabric.model.flow import MAX_QUORUM, EdgeGroup, EdgePolicy, Flow, OnSatisfied, stored_edge_policy
+from flowfabric.model.flow import (
+    MAX_QUORUM,
+    EdgeGroup,
+    EdgePolicy,
+    Flow,
+    OnSatisfied,
+    stored_edge_policy,
+)
 from flowfabric.plan import Refused
 from flowfabric.rules.decision import Commit, Decision
 from flowfabric.rules.flows import flows
@@ -28,11 +35,23 @@ CANCEL, RUN = OnSatisfied.CANCEL_REMAINING, OnSatisfied.LET_RUN
         (EdgePolicy.all_of(), '{"kind":"all_of"}', 0, False),
         (EdgePolicy.any_of(), '{"kind":"any_of","on_satisfied":"cancel_remaining"}', 1, True),
         (EdgePolicy.any_of(RUN), '{"kind":"any_of","on_satisfied":"let_run"}', 1, False),
-        (EdgePolicy.quorum(3), '{"kind":"quorum","k":3,"on_satisfied":"cancel_remaining"}', 3, True),
-        (EdgePolicy.quorum(2, "let_run"), '{"kind":"quorum","k":2,"on_satisfied":"let_run"}', 2, False),
+        (
+            EdgePolicy.quorum(3),
+            '{"kind":"quorum","k":3,"on_satisfied":"cancel_remaining"}',
+            3,
+            True,
+        ),
+        (
+            EdgePolicy.quorum(2, "let_run"),
+            '{"kind":"quorum","k":2,"on_satisfied":"let_run"}',
+            2,
+            False,
+        ),
     ],
 )
-def test_a_policy_is_stored_and_read_back(policy: EdgePolicy, text: str, k: int, cancels: bool) -> None:
+def test_a_policy_is_stored_and_read_back(
+    policy: EdgePolicy, text: str, k: int, cancels: bool
+) -> None:
     assert (policy.encoded(), policy.k, policy.cancels) == (text, k, cancels)
     assert stored_edge_policy(text) == policy
 
@@ -55,7 +74,9 @@ def test_a_policy_is_stored_and_read_back(policy: EdgePolicy, text: str, k: int,
         ('{"kind":"quorum","k":4,"on_satisfied":null}', EdgePolicy.quorum(4)),
     ],
 )
-def test_what_is_stored_otherwise_reads_as_the_least_surprising(text: str, read: EdgePolicy) -> None:
+def test_what_is_stored_otherwise_reads_as_the_least_surprising(
+    text: str, read: EdgePolicy
+) -> None:
     assert stored_edge_policy(text) == read
 
 
@@ -111,7 +132,9 @@ def test_a_policy_belongs_to_a_flow_without_edges_to_that_member() -> None:
 
 
 @pytest.mark.parametrize("state", ["open", "cancelled"])
-@pytest.mark.parametrize(("policy", "k"), [(ALL_OF, 0), (ANY_OF, 1), (EdgePolicy.quorum(4, RUN), 4)])
+@pytest.mark.parametrize(
+    ("policy", "k"), [(ALL_OF, 0), (ANY_OF, 1), (EdgePolicy.quorum(4, RUN), 4)]
+)
 def test_the_first_policy_makes_the_group(policy: EdgePolicy, k: int, state: str) -> None:
     before = flow(public_flow_state=state)
     decision = setting(policy, flow=before)
@@ -136,7 +159,12 @@ def test_another_policy_replaces_it(old: EdgePolicy) -> None:
     decision = setting(new, group=before)
     assert isinstance(decision, Commit) and decision.result == "Set"
     after = only(applied(decision, flow(), before), EdgeGroup)
-    assert (stored_edge_policy(after.policy), after.k_target, after.total, after.group_state) == (new, 3, 0, "pending")
+    assert (stored_edge_policy(after.policy), after.k_target, after.total, after.group_state) == (
+        new,
+        3,
+        0,
+        "pending",
+    )
     assert after.version == before.version + 1
 
 

@@ -27,7 +27,19 @@ from flowfabric.rules.flows import edges
 from flowfabric.rules.flows.edges import Applying, Child
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
-from .factory import FLOW_ID, IDENT, NOW, answer, applied, attempt, commit, refusal, seeded, stored, told
+from .factory import (
+    FLOW_ID,
+    IDENT,
+    NOW,
+    answer,
+    applied,
+    attempt,
+    commit,
+    refusal,
+    seeded,
+    stored,
+    told,
+)
 from .flow_factory import (
     ALL_OF,
     ANY_OF,
@@ -52,11 +64,17 @@ STAGED = edge(applied=False)
 RUNNABLE = [name for name, v in VECTORS.items() if v.lifecycle_phase == "runnable"]
 
 
-def applying(up: ExecutionId | None = None, down: ExecutionId = IDENT, now: int | None = None, **around: Any) -> Decision:
+def applying(
+    up: ExecutionId | None = None, down: ExecutionId = IDENT, now: int | None = None, **around: Any
+) -> Decision:
     given = {"flow": flow(), "edge": STAGED, "group": None, "child": waiting("READY"), **around}
     given["child"] = as_member(given["child"])
     args = ApplyDependencyArgs(
-        flow_id=FLOW_ID, edge_id=edge_id(0), upstream_execution_id=up or ident(0), downstream_execution_id=down, now=now
+        flow_id=FLOW_ID,
+        edge_id=edge_id(0),
+        upstream_execution_id=up or ident(0),
+        downstream_execution_id=down,
+        now=now,
     )
     return edges.apply(Applying(NOW, P, **given), args)
 
@@ -72,7 +90,10 @@ def test_applying_checks_one_thing_after_the_other() -> None:
     assert said(applying(down=elsewhere, edge=None, **nowhere)) == mismatch
     assert said(applying(ident(5), edge=None, **nowhere)) == ("invalid_input", "edge_not_found")
     for up, down in ((ident(5), IDENT), (ident(0), ident(5)), (IDENT, ident(0))):
-        assert said(applying(up, down, edge=edge(), **nowhere)) == ("invalid_input", "edge_endpoint_mismatch")
+        assert said(applying(up, down, edge=edge(), **nowhere)) == (
+            "invalid_input",
+            "edge_endpoint_mismatch",
+        )
     assert answer(applying(edge=edge(), **nowhere)) == AlreadyApplied()
     missing = error_of(applying(**nowhere))
     assert isinstance(missing, NotFound) and missing.entity == "execution"
@@ -83,7 +104,10 @@ def test_applying_checks_one_thing_after_the_other() -> None:
 
 @pytest.mark.parametrize("state", TERMINAL_FLOW_STATES)
 def test_a_flow_that_is_over_takes_no_edge(state: str) -> None:
-    assert said(applying(flow=flow(public_flow_state=state))) == ("invalid_input", "flow_already_terminal")
+    assert said(applying(flow=flow(public_flow_state=state))) == (
+        "invalid_input",
+        "flow_already_terminal",
+    )
     assert said(applying(flow=None)) == ("invalid_input", "flow_already_terminal")
 
 
@@ -101,8 +125,14 @@ def test_the_first_edge_makes_a_group_of_all() -> None:
     assert isinstance(decision, Commit) and decision.result == DependencyApplied(1)
     store = applied(decision, flow(), STAGED, child)
     made, row, after = only(store, EdgeGroup), only(store, Edge), stored(store)
-    assert (stored_edge_policy(made.policy), made.k_target, counters(made)) == (ALL_OF, 0, (0, 0, 0, 1))
-    assert row == replace(STAGED, edge_state="applied", applied_at_ms=NOW - 4, dep_state="unsatisfied")
+    assert (stored_edge_policy(made.policy), made.k_target, counters(made)) == (
+        ALL_OF,
+        0,
+        (0, 0, 0, 1),
+    )
+    assert row == replace(
+        STAGED, edge_state="applied", applied_at_ms=NOW - 4, dep_state="unsatisfied"
+    )
     assert (name_of(vector_of(after)), after.version) == ("DEPS", child.version + 1)
     assert after.blocking_detail == f"1 dep(s) unresolved incl {edge_id(0)}"
     assert (after.last_transition_at, after.last_mutation_at) == (NOW - 4, NOW - 4)
@@ -115,7 +145,9 @@ def test_only_a_runnable_child_is_made_to_wait(name: str, before: EdgeGroup | No
     for state in VECTORS[name].attempt_states:
         child = waiting(name, state)
         decision = applying(group=before, child=child)
-        assert isinstance(decision, Commit) and decision.result == DependencyApplied(3 if before else 1)
+        assert isinstance(decision, Commit) and decision.result == DependencyApplied(
+            3 if before else 1
+        )
         store = applied(decision, flow(), STAGED, before, child)
         assert only(store, EdgeGroup).running_count == (3 if before else 1)
         assert only(store, Edge).dep_state == "unsatisfied"
@@ -124,12 +156,17 @@ def test_only_a_runnable_child_is_made_to_wait(name: str, before: EdgeGroup | No
             assert after == child
             continue
         assert (name_of(vector_of(after)), after.attempt_state) == ("DEPS", state)
-        assert (after.delay_until_ms, after.interrupt_cause) == (child.delay_until_ms, child.interrupt_cause)
+        assert (after.delay_until_ms, after.interrupt_cause) == (
+            child.delay_until_ms,
+            child.interrupt_cause,
+        )
 
 
 def test_what_has_only_been_submitted_waits_too() -> None:
     child = waiting("READY", lifecycle_phase="submitted")
-    assert name_of(vector_of(stored(applied(applying(child=child), flow(), STAGED, child)))) == "DEPS"
+    assert (
+        name_of(vector_of(stored(applied(applying(child=child), flow(), STAGED, child)))) == "DEPS"
+    )
     over = waiting("READY", terminal_outcome="failed")
     assert stored(applied(applying(child=over), flow(), STAGED, over)) == over
 
@@ -159,7 +196,11 @@ def test_a_group_that_has_fired_counts_a_late_edge_without_blocking_again(
     assert isinstance(decision, Commit) and decision.result == DependencyApplied(2)
     store = applied(decision, flow(), STAGED, before, child)
     row = only(store, EdgeGroup)
-    assert (row.group_state, counters(row), row.version) == (after, (2, 0, 0, 2), before.version + 1)
+    assert (row.group_state, counters(row), row.version) == (
+        after,
+        (2, 0, 0, 2),
+        before.version + 1,
+    )
     assert only(store, Edge).is_open
     if blocks:
         assert (name_of(vector_of(stored(store))), stored(store).blocking_detail) == (
@@ -192,11 +233,20 @@ def test_promoting_checks_one_thing_after_the_other(found: EdgeGroup | None) -> 
     for name, vector in VECTORS.items():
         if vector.lifecycle_phase != "runnable":
             for outcome in vector.outcomes:
-                error = error_of(edges.promote(asked(waiting(name, outcome=outcome, eligibility_state="eligible_now"), found)))
+                error = error_of(
+                    edges.promote(
+                        asked(
+                            waiting(name, outcome=outcome, eligibility_state="eligible_now"), found
+                        )
+                    )
+                )
                 assert isinstance(error, StateError) and error.code == "not_runnable"
     for name in RUNNABLE:
         if name != "DEPS":
-            assert refusal(edges.promote(asked(waiting(name, terminal_outcome="failed"), found))) == "not_blocked_by_deps"
+            assert (
+                refusal(edges.promote(asked(waiting(name, terminal_outcome="failed"), found)))
+                == "not_blocked_by_deps"
+            )
     assert refusal(edges.promote(asked(waiting(terminal_outcome="failed"), found))) == "terminal"
 
 
@@ -221,7 +271,9 @@ def test_promoting_checks_one_thing_after_the_other(found: EdgeGroup | None) -> 
     ],
 )
 @pytest.mark.parametrize("state", VECTORS["DEPS"].attempt_states)
-def test_an_execution_goes_on_when_nothing_is_left_to_wait_for(found: EdgeGroup | None, result: str, state: str) -> None:
+def test_an_execution_goes_on_when_nothing_is_left_to_wait_for(
+    found: EdgeGroup | None, result: str, state: str
+) -> None:
     child = waiting("DEPS", state)
     decision = edges.promote(asked(child, found))
     if result == "deps_not_satisfied":
@@ -234,19 +286,34 @@ def test_an_execution_goes_on_when_nothing_is_left_to_wait_for(found: EdgeGroup 
         assert (name_of(vector_of(after)), after.public_state) == ("ENDED", "skipped")
         assert told(store)[1] == ["skipped"]
     else:
-        assert (name_of(vector_of(after)), after.attempt_state, after.blocking_detail) == ("READY", state, "")
+        assert (name_of(vector_of(after)), after.attempt_state, after.blocking_detail) == (
+            "READY",
+            state,
+            "",
+        )
         assert told(store) == ([], [], [])
 
 
-@pytest.mark.parametrize(("until", "vector"), [(None, "READY"), (NOW - 1, "READY"), (NOW, "READY"), (NOW + 1, "DELAYED")])
+@pytest.mark.parametrize(
+    ("until", "vector"), [(None, "READY"), (NOW - 1, "READY"), (NOW, "READY"), (NOW + 1, "DELAYED")]
+)
 @pytest.mark.parametrize("payload", [None, b"", b"given"])
-def test_a_recorded_delay_outlives_the_dependencies(until: int | None, vector: str, payload: bytes | None) -> None:
+def test_a_recorded_delay_outlives_the_dependencies(
+    until: int | None, vector: str, payload: bytes | None
+) -> None:
     child = waiting(delay_until_ms=until, payload=b"own", blocking_detail="1 dep(s) unresolved")
     member = as_member(child)
     assert member is not None
     after = stored(applied(Commit(edges.release(member, NOW, payload)), child))
-    assert (name_of(vector_of(after)), after.delay_until_ms, after.blocking_detail) == (vector, until, "")
-    assert (after.payload, after.version) == (b"own" if payload is None else payload, child.version + 1)
+    assert (name_of(vector_of(after)), after.delay_until_ms, after.blocking_detail) == (
+        vector,
+        until,
+        "",
+    )
+    assert (after.payload, after.version) == (
+        b"own" if payload is None else payload,
+        child.version + 1,
+    )
 
 
 def test_who_has_gone_on_meanwhile_is_not_let_go_again() -> None:
@@ -265,7 +332,10 @@ def test_who_has_gone_on_meanwhile_is_not_let_go_again() -> None:
     ("child", "found", "word"),
     [
         (None, group(ALL_OF, 1), "not_found"),
-        *[(waiting(name), group(ALL_OF, 1), "not_runnable") for name in ("RUNNING", "LOST", "SUSPENDED", "ENDED")],
+        *[
+            (waiting(name), group(ALL_OF, 1), "not_runnable")
+            for name in ("RUNNING", "LOST", "SUSPENDED", "ENDED")
+        ],
         (waiting(ownership_state="leased", terminal_outcome="failed"), group(ALL_OF, 1), "owned"),
         (waiting(terminal_outcome="failed"), group(ALL_OF, 1), "terminal"),
         (waiting(), None, "eligible"),
@@ -291,8 +361,12 @@ def test_whether_it_could_run(child: Execution | None, found: EdgeGroup | None, 
 
 
 @pytest.mark.parametrize("outcome", ["success", "failed", "cancelled", "expired", "skipped"])
-@pytest.mark.parametrize(("reset", "ended"), [(None, NOW), (NOW, NOW - 1), (NOW, NOW), (NOW, NOW + 1), (NOW, None)])
-def test_an_upstream_that_had_failed_before_a_replay_must_end_anew(outcome: str, reset: int | None, ended: int | None) -> None:
+@pytest.mark.parametrize(
+    ("reset", "ended"), [(None, NOW), (NOW, NOW - 1), (NOW, NOW), (NOW, NOW + 1), (NOW, None)]
+)
+def test_an_upstream_that_had_failed_before_a_replay_must_end_anew(
+    outcome: str, reset: int | None, ended: int | None
+) -> None:
     found = Upstream(P, ident(0).uuid, FLOW_ID, "terminal", outcome, ended)
     newer = reset is None or (ended is not None and ended > reset)
     for unheard in (False, True):

@@ -20,10 +20,29 @@ from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
 from .factory import NOW, attempt, commit_all, found, seeded, stored, told
-from .flow_factory import ALL_OF, ANY_OF, OUTCOMES, as_member, counters, edge, edge_id, group, ident, kept, only, rows, waiting
+from .flow_factory import (
+    ALL_OF,
+    ANY_OF,
+    OUTCOMES,
+    as_member,
+    counters,
+    edge,
+    edge_id,
+    group,
+    ident,
+    kept,
+    only,
+    rows,
+    waiting,
+)
 
 LET_RUN = EdgePolicy.any_of("let_run")
-POLICIES = (ALL_OF, ANY_OF, LET_RUN, *(EdgePolicy.quorum(k, on) for k in (1, 2, 3, 4) for on in ("cancel_remaining", "let_run")))
+POLICIES = (
+    ALL_OF,
+    ANY_OF,
+    LET_RUN,
+    *(EdgePolicy.quorum(k, on) for k in (1, 2, 3, 4) for on in ("cancel_remaining", "let_run")),
+)
 
 
 def policy_name(policy: EdgePolicy) -> str:
@@ -34,13 +53,17 @@ def ended(n: int, outcome: str = "success", **fields: Any) -> Ended:
     return Ended(edge_id(n), ident(n).uuid, outcome, **fields)
 
 
-def world(policy: EdgePolicy, n: int, child: Execution | None = None, **columns: Any) -> MemoryStore:
+def world(
+    policy: EdgePolicy, n: int, child: Execution | None = None, **columns: Any
+) -> MemoryStore:
     """`n` applied edges to one child, nothing counted yet."""
     row = child or waiting()
     return seeded(group(policy, n, **columns), *map(edge, range(n)), row, attempt(row))
 
 
-def end(store: MemoryStore, *ends: Ended, siblings: Sequence[int] = (), told: Sequence[int] = ()) -> Count:
+def end(
+    store: MemoryStore, *ends: Ended, siblings: Sequence[int] = (), told: Sequence[int] = ()
+) -> Count:
     """As the engine does it: the group and the child are read, the ends counted, and what follows is committed together."""
     before, child = only(store, EdgeGroup), found(store)
     counted = edges.count(before, ends, NOW)
@@ -65,18 +88,25 @@ def decided(policy: EdgePolicy, n: int, outcomes: Sequence[str]) -> str:
 SHOWS = {"pending": "waiting_children", "satisfied": "waiting", "impossible": "skipped"}
 
 
-def check(store: MemoryStore, policy: EdgePolicy, n: int, outcomes: Sequence[str], where: str) -> None:
+def check(
+    store: MemoryStore, policy: EdgePolicy, n: int, outcomes: Sequence[str], where: str
+) -> None:
     row, child = only(store, EdgeGroup), stored(store)
     state = decided(policy, n, outcomes)
     tally = Counter({"success": "success", "skipped": "skip"}.get(one, "fail") for one in outcomes)
-    assert counters(row) == (tally["success"], tally["fail"], tally["skip"], n - len(outcomes)), where
+    assert counters(row) == (tally["success"], tally["fail"], tally["skip"], n - len(outcomes)), (
+        where
+    )
     assert (row.group_state, child.public_state) == (state, SHOWS[state]), where
     assert (row.satisfied_at_ms is not None) == (state == "satisfied"), where
     expected = ["satisfied" if one == "success" else "impossible" for one in outcomes]
     found_states = {one.edge_id: one.dep_state for one in kept(store, Edge)}
     assert [found_states[edge_id(at)] for at in range(len(outcomes))] == expected, where
     fired = state != "pending" and policy.cancels
-    assert (row.cancel_siblings_pending_flag, len(rows(store, "ff_pending_cancel_groups"))) == (fired, fired), where
+    assert (row.cancel_siblings_pending_flag, len(rows(store, "ff_pending_cancel_groups"))) == (
+        fired,
+        fired,
+    ), where
     assert row.cancel_siblings_reason == (f"sibling_quorum_{state}" if fired else None), where
     assert told(store) == ([], ["skipped"] if state == "impossible" else [], []), where
 
@@ -92,11 +122,17 @@ def test_every_order_of_outcomes_ends_alike(policy: EdgePolicy, n: int) -> None:
         store = world(policy, n)
         fired = []
         for at, outcome in enumerate(outcomes):
-            fired += [counted.fired for counted in [end(store, ended(at, outcome))] if counted.fired]
-            check(store, policy, n, outcomes[: at + 1], f"{policy} after {outcomes[: at + 1]} of {n}")
+            fired += [
+                counted.fired for counted in [end(store, ended(at, outcome))] if counted.fired
+            ]
+            check(
+                store, policy, n, outcomes[: at + 1], f"{policy} after {outcomes[: at + 1]} of {n}"
+            )
         assert len(fired) == 1, f"{policy} fired {fired} for {outcomes}"
         last = (only(store, EdgeGroup).group_state, stored(store).public_state)
-        assert finally_.setdefault(tuple(sorted(outcomes)), last) == last, f"{policy}: the order of {outcomes} matters"
+        assert finally_.setdefault(tuple(sorted(outcomes)), last) == last, (
+            f"{policy}: the order of {outcomes} matters"
+        )
 
 
 def splits(n: int) -> Iterator[list[int]]:
@@ -123,7 +159,10 @@ def test_three_of_five() -> None:
     quorum = EdgePolicy.quorum(3)
     store = world(quorum, 5)
     end(store, ended(0), ended(1))
-    assert (only(store, EdgeGroup).group_state, stored(store).public_state) == ("pending", "waiting_children")
+    assert (only(store, EdgeGroup).group_state, stored(store).public_state) == (
+        "pending",
+        "waiting_children",
+    )
     assert end(store, ended(2)).fired == "satisfied"
     assert stored(store).public_state == "waiting"
     store = world(quorum, 5)
@@ -139,12 +178,16 @@ def test_a_quorum_of_more_than_there_are_is_given_up_at_the_first_end(outcome: s
     assert edges.state_of(only(store, EdgeGroup)) == "pending"
     assert end(store, ended(0, outcome)).fired == "impossible"
     store = world(EdgePolicy.quorum(3), 1, success_count=2, group_state="pending")
-    assert end(store, ended(0, outcome)).fired == ("satisfied" if outcome == "success" else "impossible")
+    assert end(store, ended(0, outcome)).fired == (
+        "satisfied" if outcome == "success" else "impossible"
+    )
 
 
 @pytest.mark.parametrize(("outcome", "state"), [("success", "satisfied"), ("failed", "impossible")])
 @pytest.mark.parametrize("policy", [ALL_OF, EdgePolicy.quorum(2)], ids=policy_name)
-def test_two_edges_from_one_upstream_are_two_dependencies(policy: EdgePolicy, outcome: str, state: str) -> None:
+def test_two_edges_from_one_upstream_are_two_dependencies(
+    policy: EdgePolicy, outcome: str, state: str
+) -> None:
     store = seeded(group(policy, 2), edge(0), edge(1, upstream_eid=ident(0).uuid), waiting())
     counted = end(store, *(Ended(edge_id(n), ident(0).uuid, outcome) for n in (0, 1)))
     assert (counted.fired, counted.by) == (state, ident(0).uuid)
@@ -171,7 +214,11 @@ def test_a_group_that_has_fired_only_counts(state: str, policy: EdgePolicy, outc
     assert (counted.fired, counted.by, counted.cancels) == ("", None, False)
     after = only(store, EdgeGroup)
     bucket = {"success": "success_count", "skipped": "skip_count"}.get(outcome, "fail_count")
-    changes: dict[str, Any] = {bucket: getattr(before, bucket) + 1, "running_count": 0, "version": before.version + 1}
+    changes: dict[str, Any] = {
+        bucket: getattr(before, bucket) + 1,
+        "running_count": 0,
+        "version": before.version + 1,
+    }
     assert after == replace(before, **changes)
     assert only(store, Edge).dep_state == ("satisfied" if outcome == "success" else "impossible")
     assert (stored(store), rows(store, "ff_pending_cancel_groups")) == (child, [])
@@ -183,8 +230,12 @@ def test_a_state_from_elsewhere_reads_as_pending() -> None:
 
 
 @pytest.mark.parametrize("outcome", OUTCOMES)
-@pytest.mark.parametrize(("running", "counted", "sums"), [(0, 2, "3/2"), (1, 1, "3/2"), (2, 0, "3/2"), (0, 0, "1/0")])
-def test_more_ends_than_edges_are_corruption(outcome: str, running: int, counted: int, sums: str) -> None:
+@pytest.mark.parametrize(
+    ("running", "counted", "sums"), [(0, 2, "3/2"), (1, 1, "3/2"), (2, 0, "3/2"), (0, 0, "1/0")]
+)
+def test_more_ends_than_edges_are_corruption(
+    outcome: str, running: int, counted: int, sums: str
+) -> None:
     start = group(EdgePolicy.quorum(9), running, success_count=counted)
     ends = [ended(n, outcome) for n in range(running + 1)]
     with pytest.raises(ValidationError, match=f"corruption: edgegroup counters exceed n: {sums}$"):
@@ -200,14 +251,22 @@ def test_nothing_counted_changes_nothing() -> None:
 def test_who_counted_on_an_older_group_counts_again(policy: EdgePolicy, outcome: str) -> None:
     store = world(policy, 1)
     old = replace(only(store, EdgeGroup), version=1)
-    plans = edges.settle(edges.count(old, [ended(0, outcome)], NOW), as_member(stored(store)), NOW, since=1)
+    plans = edges.settle(
+        edges.count(old, [ended(0, outcome)], NOW), as_member(stored(store)), NOW, since=1
+    )
     before = run_rows(store)
     assert isinstance(commit_all(store, plans), Refused)
     assert run_rows(store) == before
 
 
 def run_rows(store: MemoryStore) -> list[Any]:
-    tables = ("ff_edge_group", "ff_edge", "ff_exec_core", "ff_pending_cancel_groups", "ff_completion_event")
+    tables = (
+        "ff_edge_group",
+        "ff_edge",
+        "ff_exec_core",
+        "ff_pending_cancel_groups",
+        "ff_completion_event",
+    )
     return [rows(store, table) for table in tables]
 
 
@@ -217,7 +276,10 @@ def test_a_child_that_moved_meanwhile_refuses_the_whole() -> None:
         seen = as_member(waiting(version=7))
         counted = edges.count(only(store, EdgeGroup), [ended(0, outcome)], NOW)
         before = run_rows(store)
-        assert isinstance(commit_all(store, edges.settle(counted, seen, NOW, since=counted.group.version)), Refused)
+        assert isinstance(
+            commit_all(store, edges.settle(counted, seen, NOW, since=counted.group.version)),
+            Refused,
+        )
         assert run_rows(store) == before
 
 

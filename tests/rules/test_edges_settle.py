@@ -15,8 +15,33 @@ from flowfabric.rules.leases.attempts import complete
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
-from .factory import FLOW_ID, IDENT, NOW, attempt, commit, commit_all, events, handle, seeded, stored, told
-from .flow_factory import ALL_OF, ANY_OF, P, as_member, counters, edge, group, ident, only, rows, upstream, waiting
+from .factory import (
+    FLOW_ID,
+    IDENT,
+    NOW,
+    attempt,
+    commit,
+    commit_all,
+    events,
+    handle,
+    seeded,
+    stored,
+    told,
+)
+from .flow_factory import (
+    ALL_OF,
+    ANY_OF,
+    P,
+    as_member,
+    counters,
+    edge,
+    group,
+    ident,
+    only,
+    rows,
+    upstream,
+    waiting,
+)
 from .test_edges_count import LET_RUN, end, ended, policy_name, world
 
 # ---- siblings
@@ -26,26 +51,44 @@ CANCELLING = (ANY_OF, EdgePolicy.quorum(1))
 
 @pytest.mark.parametrize("policy", CANCELLING, ids=policy_name)
 @pytest.mark.parametrize("siblings", [(), (1,), (1, 2)])
-@pytest.mark.parametrize(("outcomes", "state"), [(["success"], "satisfied"), (["failed"] * 3, "impossible")])
-def test_a_fired_group_lists_its_siblings(policy: EdgePolicy, siblings: Sequence[int], outcomes: list[str], state: str) -> None:
+@pytest.mark.parametrize(
+    ("outcomes", "state"), [(["success"], "satisfied"), (["failed"] * 3, "impossible")]
+)
+def test_a_fired_group_lists_its_siblings(
+    policy: EdgePolicy, siblings: Sequence[int], outcomes: list[str], state: str
+) -> None:
     store = world(policy, 3)
     end(store, *(ended(n, outcome) for n, outcome in enumerate(outcomes)), siblings=siblings)
     row = only(store, EdgeGroup)
-    assert (row.cancel_siblings_pending_flag, row.cancel_siblings_reason) == (1, f"sibling_quorum_{state}")
+    assert (row.cancel_siblings_pending_flag, row.cancel_siblings_reason) == (
+        1,
+        f"sibling_quorum_{state}",
+    )
     assert json.loads(row.cancel_siblings_pending_members) == [str(ident(n).uuid) for n in siblings]
     assert cancels.owed_siblings(row) == [ident(n).uuid for n in siblings]
-    queued = {"partition_key": P, "flow_id": FLOW_ID, "downstream_eid": IDENT.uuid, "enqueued_at_ms": NOW}
+    queued = {
+        "partition_key": P,
+        "flow_id": FLOW_ID,
+        "downstream_eid": IDENT.uuid,
+        "enqueued_at_ms": NOW,
+    }
     assert rows(store, "ff_pending_cancel_groups") == [queued]
 
 
-@pytest.mark.parametrize("policy", [ALL_OF, LET_RUN, EdgePolicy.quorum(2, "let_run")], ids=policy_name)
+@pytest.mark.parametrize(
+    "policy", [ALL_OF, LET_RUN, EdgePolicy.quorum(2, "let_run")], ids=policy_name
+)
 @pytest.mark.parametrize("outcome", ["success", "failed"])
 def test_whoever_lets_them_run_never_lists_any(policy: EdgePolicy, outcome: str) -> None:
     store = world(policy, 2)
     end(store, *(ended(n, outcome) for n in (0, 1)), siblings=[7, 8])
     row = only(store, EdgeGroup)
     assert row.group_state != "pending"
-    assert (row.cancel_siblings_pending_flag, row.cancel_siblings_pending_members, row.cancel_siblings_reason) == (0, "[]", None)
+    assert (
+        row.cancel_siblings_pending_flag,
+        row.cancel_siblings_pending_members,
+        row.cancel_siblings_reason,
+    ) == (0, "[]", None)
     assert rows(store, "ff_pending_cancel_groups") == []
 
 
@@ -126,7 +169,9 @@ def test_input_is_given_to_whoever_is_not_over(name: str, policy: EdgePolicy) ->
 @pytest.mark.parametrize("state", ["satisfied", "impossible"])
 @pytest.mark.parametrize("policy", [ALL_OF, LET_RUN, ANY_OF], ids=policy_name)
 @pytest.mark.parametrize("name", ["READY", "RUNNING", "DEPS"])
-def test_a_group_that_has_fired_gives_nothing_more(state: str, policy: EdgePolicy, name: str) -> None:
+def test_a_group_that_has_fired_gives_nothing_more(
+    state: str, policy: EdgePolicy, name: str
+) -> None:
     child = waiting(name, payload=b"own")
     store = world(policy, 1, child, group_state=state, fail_count=1)
     assert not end(store, ended(0, **PASSES)).gives
@@ -154,7 +199,11 @@ def test_a_satisfied_group_lets_go_only_who_is_blocked_by_it(name: str, policy: 
         after = stored(store)
         assert told(store) == ([], [], [])
         if name == "DEPS":
-            assert (name_of(vector_of(after)), after.attempt_state, after.version) == ("READY", state, child.version + 1)
+            assert (name_of(vector_of(after)), after.attempt_state, after.version) == (
+                "READY",
+                state,
+                child.version + 1,
+            )
         else:
             assert after == child
 
@@ -170,22 +219,32 @@ def test_an_impossible_group_skips_whoever_is_not_over(name: str, policy: EdgePo
         if name == "ENDED":
             assert (after, told(store)[1]) == (child, [])
         else:
-            assert (name_of(vector_of(after)), after.public_state, told(store)[1]) == ("ENDED", "skipped", ["skipped"])
+            assert (name_of(vector_of(after)), after.public_state, told(store)[1]) == (
+                "ENDED",
+                "skipped",
+                ["skipped"],
+            )
 
 
 @pytest.mark.parametrize("policy", [ALL_OF, ANY_OF, LET_RUN], ids=policy_name)
 @pytest.mark.parametrize(("outcome", "state"), [("success", "satisfied"), ("failed", "impossible")])
-def test_a_child_that_was_trimmed_is_not_missed(policy: EdgePolicy, outcome: str, state: str) -> None:
+def test_a_child_that_was_trimmed_is_not_missed(
+    policy: EdgePolicy, outcome: str, state: str
+) -> None:
     store = seeded(group(policy, 1), edge())
     assert end(store, ended(0, outcome, **PASSES)).fired == state
     assert only(store, EdgeGroup).group_state == state
     assert told(store) == ([], [], [])
 
 
-@pytest.mark.parametrize(("until", "vector"), [(NOW - 1, "READY"), (NOW, "READY"), (NOW + 5, "DELAYED")])
+@pytest.mark.parametrize(
+    ("until", "vector"), [(NOW - 1, "READY"), (NOW, "READY"), (NOW + 5, "DELAYED")]
+)
 @pytest.mark.parametrize("policy", [ALL_OF, ANY_OF], ids=policy_name)
 @pytest.mark.parametrize("given", [{}, PASSES])
-def test_a_delay_recorded_before_is_honoured_after(until: int, vector: str, policy: EdgePolicy, given: dict[str, Any]) -> None:
+def test_a_delay_recorded_before_is_honoured_after(
+    until: int, vector: str, policy: EdgePolicy, given: dict[str, Any]
+) -> None:
     store = world(policy, 1, waiting(delay_until_ms=until))
     end(store, ended(0, **given))
     assert (name_of(vector_of(stored(store))), stored(store).delay_until_ms) == (vector, until)
@@ -241,7 +300,9 @@ def test_an_end_is_not_marked_when_it_was_not_counted() -> None:
     store = completed(0)
     before = only(store, EdgeGroup)
     counted = edges.count(before, [ended(0)], NOW)
-    plans = edges.settle(counted, as_member(stored(store)), NOW, since=before.version - 1, told=[ident(0).uuid])
+    plans = edges.settle(
+        counted, as_member(stored(store)), NOW, since=before.version - 1, told=[ident(0).uuid]
+    )
     assert isinstance(commit_all(store, plans), Refused)
     assert dispatched(store) == [None]
 
@@ -249,7 +310,9 @@ def test_an_end_is_not_marked_when_it_was_not_counted() -> None:
 def test_what_is_settled_together_is_refused_together() -> None:
     store = world(ANY_OF, 1)
     before = only(store, EdgeGroup)
-    plans = edges.settle(edges.count(before, [ended(0)], NOW), as_member(stored(store)), NOW, since=before.version)
+    plans = edges.settle(
+        edges.count(before, [ended(0)], NOW), as_member(stored(store)), NOW, since=before.version
+    )
     assert isinstance(commit_all(store, plans), Applied)
     assert isinstance(commit_all(store, plans), Refused)
     assert only(store, EdgeGroup).version == before.version + 1

@@ -60,14 +60,23 @@ def test_cancelling_twice_is_fine() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcome", "shown"), [("success", "completed"), ("failed", "failed"), ("expired", "expired"), ("skipped", "skipped")]
+    ("outcome", "shown"),
+    [
+        ("success", "completed"),
+        ("failed", "failed"),
+        ("expired", "expired"),
+        ("skipped", "skipped"),
+    ],
 )
 def test_cancelling_what_ended_otherwise_is_refused(outcome: str, shown: str) -> None:
     decision = cancelled(execution("ENDED", outcome=outcome))
     assert isinstance(decision, Reject) and isinstance(decision.error, ValidationError)
     assert decision.error.code == "invalid_input"
     assert decision.error.already_terminal
-    assert decision.error.detail == f"cancel_execution: execution_id={IDENT}: already terminal in state '{shown}'"
+    assert (
+        decision.error.detail
+        == f"cancel_execution: execution_id={IDENT}: already terminal in state '{shown}'"
+    )
 
 
 RUNNING = execution("RUNNING")
@@ -118,18 +127,36 @@ CANCEL_CASES = [(name, state) for name in LIVE for state in VECTORS[name].attemp
 def test_cancel_ends_whatever_it_meets(name: str, state: str) -> None:
     before = execution(name, state)
     store = applied(
-        cancelled(before, reason="no more", source="operator", lease_epoch=before.lease_epoch, now=NOW - 5),
+        cancelled(
+            before, reason="no more", source="operator", lease_epoch=before.lease_epoch, now=NOW - 5
+        ),
         before,
         attempt(before),
         grant(),
     )
     after = stored(store)
     assert name_of(vector_of(after)) == "ENDED"
-    assert (after.lifecycle_phase, after.public_state, after.terminal_outcome) == ("cancelled", "cancelled", "cancelled")
-    assert (after.terminal_at_ms, after.last_transition_at, after.last_mutation_at) == (NOW - 5, NOW - 5, NOW - 5)
+    assert (after.lifecycle_phase, after.public_state, after.terminal_outcome) == (
+        "cancelled",
+        "cancelled",
+        "cancelled",
+    )
+    assert (after.terminal_at_ms, after.last_transition_at, after.last_mutation_at) == (
+        NOW - 5,
+        NOW - 5,
+        NOW - 5,
+    )
     assert (after.cancellation_reason, after.cancelled_by) == ("no more", "operator")
-    assert (after.closing_epoch, after.closing_attempt_index) == (before.lease_epoch, before.attempt_index)
-    assert (after.delay_until_ms, after.blocking_detail, after.current_lease_id, after.lease_expires_at_ms) == (
+    assert (after.closing_epoch, after.closing_attempt_index) == (
+        before.lease_epoch,
+        before.attempt_index,
+    )
+    assert (
+        after.delay_until_ms,
+        after.blocking_detail,
+        after.current_lease_id,
+        after.lease_expires_at_ms,
+    ) == (
         None,
         "",
         None,
@@ -138,7 +165,9 @@ def test_cancel_ends_whatever_it_meets(name: str, state: str) -> None:
     assert load(store).grant is None
     open_attempt = before.current_attempt_id is not None
     assert after.lease_epoch == before.lease_epoch + open_attempt
-    assert after.attempt_state == ("attempt_terminal" if before.total_attempt_count else "pending_first_attempt")
+    assert after.attempt_state == (
+        "attempt_terminal" if before.total_attempt_count else "pending_first_attempt"
+    )
     assert told(store) == (["revoked"] if name == "RUNNING" else [], ["cancelled"], [])
     if open_attempt:
         closed = stored_attempt(store)
@@ -147,7 +176,11 @@ def test_cancel_ends_whatever_it_meets(name: str, state: str) -> None:
             "cancelled",
             "cancelled: no more",
         )
-        assert (closed.terminal_at_ms, closed.worker_instance_id, closed.lease_expires_at_ms) == (NOW - 5, None, None)
+        assert (closed.terminal_at_ms, closed.worker_instance_id, closed.lease_expires_at_ms) == (
+            NOW - 5,
+            None,
+            None,
+        )
         assert (closed.lease_epoch, closed.worker_id) == (after.lease_epoch, "worker")
 
 
@@ -160,7 +193,11 @@ def test_a_failed_attempt_stays_as_it_ended_when_its_retry_is_cancelled() -> Non
 def test_the_lease_event_of_a_cancel_names_the_lease_that_was_taken() -> None:
     store = applied(cancelled(RUNNING, now=NOW - 5), RUNNING, attempt(RUNNING))
     (event,) = events(store, "ff_lease_event")
-    assert (event["lease_id"], event["worker_instance_id"], event["occurred_at_ms"]) == (LEASE_ID, "worker-1", NOW - 5)
+    assert (event["lease_id"], event["worker_instance_id"], event["occurred_at_ms"]) == (
+        LEASE_ID,
+        "worker-1",
+        NOW - 5,
+    )
     assert (event["reason"], event["lease_epoch"]) == ("cancelled", RUNNING.lease_epoch + 1)
 
 
@@ -170,10 +207,17 @@ def test_a_cancel_without_a_time_uses_the_stores() -> None:
 
 
 @pytest.mark.parametrize(("name", "state"), CANCEL_CASES)
-def test_a_cancel_tells_of_a_lease_when_asked_to_and_names_who_did_it(name: str, state: str) -> None:
+def test_a_cancel_tells_of_a_lease_when_asked_to_and_names_who_did_it(
+    name: str, state: str
+) -> None:
     before = execution(name, state)
     quiet, told_of = (
-        cancel(snapshot(before), CancelExecutionArgs(execution_id=IDENT, reason="r"), by="cancel_flow", told=told)
+        cancel(
+            snapshot(before),
+            CancelExecutionArgs(execution_id=IDENT, reason="r"),
+            by="cancel_flow",
+            told=told,
+        )
         for told in (False, True)
     )
     stores = [applied(decision, before, attempt(before), grant()) for decision in (quiet, told_of)]
@@ -181,13 +225,20 @@ def test_a_cancel_tells_of_a_lease_when_asked_to_and_names_who_did_it(name: str,
     assert stored(stores[0]).cancelled_by == "cancel_flow"
     assert load(stores[0]) == load(stores[1])
     leased = ["revoked"] if name == "RUNNING" else []
-    assert [told(store) for store in stores] == [(leased, ["cancelled"], []), (["revoked"], ["cancelled"], [])]
+    assert [told(store) for store in stores] == [
+        (leased, ["cancelled"], []),
+        (["revoked"], ["cancelled"], []),
+    ]
     (event,) = events(stores[1], "ff_lease_event")
     assert (event["reason"], event["lease_id"]) == ("cancelled", before.current_lease_id)
 
 
 def test_who_did_it_is_the_source_unless_named() -> None:
-    named = cancel(snapshot(RUNNING), CancelExecutionArgs(execution_id=IDENT, source="operator_override"), by="somebody")
+    named = cancel(
+        snapshot(RUNNING),
+        CancelExecutionArgs(execution_id=IDENT, source="operator_override"),
+        by="somebody",
+    )
     assert stored(applied(named, RUNNING)).cancelled_by == "somebody"
     assert stored(applied(cancelled(RUNNING), RUNNING)).cancelled_by == "operator_override"
 
@@ -216,7 +267,11 @@ def test_a_new_priority_is_clamped_stored_and_told(asked: int, kept: int) -> Non
     assert isinstance(decision, Commit) and decision.result == Changed(IDENT)
     store = applied(decision, before)
     after = stored(store)
-    assert (after.priority, after.last_mutation_at, after.last_transition_at) == (kept, NOW - 3, before.last_transition_at)
+    assert (after.priority, after.last_mutation_at, after.last_transition_at) == (
+        kept,
+        NOW - 3,
+        before.last_transition_at,
+    )
     (event,) = events(store, "ff_operator_event")
     assert (event["event_type"], event["occurred_at_ms"]) == ("priority_changed", NOW - 3)
     assert json.loads(event["details"]) == {"old_priority": 7, "new_priority": kept}
@@ -225,7 +280,9 @@ def test_a_new_priority_is_clamped_stored_and_told(asked: int, kept: int) -> Non
 
 def test_a_priority_change_without_a_time_uses_the_stores() -> None:
     before = execution()
-    assert stored(applied(change_priority(snapshot(before), 1, None), before)).last_mutation_at == NOW
+    assert (
+        stored(applied(change_priority(snapshot(before), 1, None), before)).last_mutation_at == NOW
+    )
 
 
 # ---- promotion
@@ -235,8 +292,14 @@ def test_a_priority_change_without_a_time_uses_the_stores() -> None:
     ("of", "found"),
     [
         (None, "not_found_cleaned"),
-        *[(execution(name), "not_runnable_cleaned") for name in ("RUNNING", "LOST", "SUSPENDED", "ENDED")],
-        *[(execution(name), "not_delayed_cleaned") for name in ("READY", "DEPS", "BUDGET", "OPBLOCK")],
+        *[
+            (execution(name), "not_runnable_cleaned")
+            for name in ("RUNNING", "LOST", "SUSPENDED", "ENDED")
+        ],
+        *[
+            (execution(name), "not_delayed_cleaned")
+            for name in ("READY", "DEPS", "BUDGET", "OPBLOCK")
+        ],
         (execution("DELAYED", delay_until_ms=NOW + 1), "not_yet_due"),
     ],
 )
@@ -246,22 +309,32 @@ def test_promotion_never_raises_and_says_what_it_found(of: Execution | None, fou
 
 @pytest.mark.parametrize("state", VECTORS["DELAYED"].attempt_states)
 @pytest.mark.parametrize("until", [NOW, NOW - 1, None])
-def test_a_due_execution_becomes_ready_and_keeps_its_attempt_state(state: str, until: int | None) -> None:
+def test_a_due_execution_becomes_ready_and_keeps_its_attempt_state(
+    state: str, until: int | None
+) -> None:
     before = execution("DELAYED", state, delay_until_ms=until, blocking_detail="delayed until then")
     decision = promote(snapshot(before), None)
-    store = seeded(execution("DELAYED", state, delay_until_ms=until or 0, blocking_detail="delayed until then"))
+    store = seeded(
+        execution("DELAYED", state, delay_until_ms=until or 0, blocking_detail="delayed until then")
+    )
     assert isinstance(decision, Commit) and decision.result == "promoted"
     assert isinstance(run(store.commit(decision.plan)), Applied)
     after = stored(store)
     assert (name_of(vector_of(after)), after.attempt_state) == ("READY", state)
-    assert (after.delay_until_ms, after.blocking_detail, after.last_transition_at) == (None, "", NOW)
+    assert (after.delay_until_ms, after.blocking_detail, after.last_transition_at) == (
+        None,
+        "",
+        NOW,
+    )
     assert told(store) == ([], [], [])
 
 
 def test_the_given_time_decides_a_promotion_and_is_recorded() -> None:
     before = execution("DELAYED", delay_until_ms=NOW + 50)
     assert answer(promote(snapshot(before), NOW + 49)) == "not_yet_due"
-    assert stored(applied(promote(snapshot(before), NOW + 50), before)).last_transition_at == NOW + 50
+    assert (
+        stored(applied(promote(snapshot(before), NOW + 50), before)).last_transition_at == NOW + 50
+    )
 
 
 def test_the_sweep_promotes_what_is_due_and_nothing_else() -> None:
@@ -269,7 +342,9 @@ def test_the_sweep_promotes_what_is_due_and_nothing_else() -> None:
     assert run(due.sweep(SWEEP_DELAYED(0), 10)) == [(IDENT.partition_index, IDENT.uuid)]
     assert (name_of(vector_of(stored(due))), stored(due).delay_until_ms) == ("READY", None)
     assert run(due.sweep(SWEEP_DELAYED(0), 10)) == []
-    assert run(seeded(execution("DELAYED", delay_until_ms=NOW + 1)).sweep(SWEEP_DELAYED(0), 10)) == []
+    assert (
+        run(seeded(execution("DELAYED", delay_until_ms=NOW + 1)).sweep(SWEEP_DELAYED(0), 10)) == []
+    )
 
 
 # ---- tags
@@ -286,7 +361,11 @@ def test_tags_are_merged_sorted_and_counted() -> None:
     store = applied(decision, before)
     after = stored(store)
     assert after.tags == '{"a.a":"é","b.b":"new","z.z":"2"}'
-    assert (after.instance_tag, after.last_mutation_at, after.version) == (None, NOW, before.version + 1)
+    assert (after.instance_tag, after.last_mutation_at, after.version) == (
+        None,
+        NOW,
+        before.version + 1,
+    )
     assert told(store) == ([], [], [])
 
 
@@ -306,7 +385,9 @@ def held_tags(count: int, size: int = 1) -> str:
         (held_tags(1, 16_384 - 5 - 5 - 1), {"b.new": "é"}, False),
     ],
 )
-def test_old_and_new_tags_together_obey_the_limits(tags: str, added: dict[str, str], allowed: bool) -> None:
+def test_old_and_new_tags_together_obey_the_limits(
+    tags: str, added: dict[str, str], allowed: bool
+) -> None:
     decision = set_tags(snapshot(execution(tags=tags)), added)
     if allowed:
         assert isinstance(decision, Commit)

@@ -30,7 +30,15 @@ from flowfabric.model.explanation import (
 )
 from flowfabric.model.flow import EdgePolicy
 from flowfabric.model.state import BlockingReason
-from flowfabric.model.waitpoint import AllOf, Condition, Count, CountKind, OperatorOnly, Single, TimeoutOnly
+from flowfabric.model.waitpoint import (
+    AllOf,
+    Condition,
+    Count,
+    CountKind,
+    OperatorOnly,
+    Single,
+    TimeoutOnly,
+)
 from flowfabric.model.worker import WorkerInfo
 from flowfabric.rules.executions.explain import EXPLAINED, explain, is_ready, looks_ahead
 from flowfabric.rules.executions.explain_waits import still_needed
@@ -46,7 +54,9 @@ MIN = 60_000
 FREE = Quota(QUOTA_ID, 10, 2, 2, None, (), 0)
 
 
-def worker(instance: str = "w-1", *offered: str, lanes: tuple[str, ...] = ("default",)) -> WorkerInfo:
+def worker(
+    instance: str = "w-1", *offered: str, lanes: tuple[str, ...] = ("default",)
+) -> WorkerInfo:
     return WorkerInfo("default", instance, "w", lanes, offered, NOW, 1_000, NOW + 1_000, NOW)
 
 
@@ -54,7 +64,9 @@ def lane(state: str) -> Lane:
     return Lane("default", NOW - MIN, "test", state, NOW - 3 * MIN)
 
 
-def told(vector: str = "READY", *, reason: str | None = None, outcome: str | None = None, **said: Any) -> Explanation:
+def told(
+    vector: str = "READY", *, reason: str | None = None, outcome: str | None = None, **said: Any
+) -> Explanation:
     around = {name: said.pop(name) for name in tuple(said) if name in Looked.__struct_fields__}
     of = around.pop("execution", None) or execution(vector, reason=reason, outcome=outcome, **said)
     found = explain(Looked(NOW, of, **around))
@@ -74,7 +86,13 @@ def test_every_state_has_a_row() -> None:
 
 
 @pytest.mark.parametrize(
-    ("vector", "reason"), [(name, reason) for name, v in VECTORS.items() for reason in v.blocking_reasons if reason != "none"]
+    ("vector", "reason"),
+    [
+        (name, reason)
+        for name, v in VECTORS.items()
+        for reason in v.blocking_reasons
+        if reason != "none"
+    ],
 )
 def test_the_code_of_a_waiting_state_is_its_blocking_reason(vector: str, reason: str) -> None:
     found = told(vector, reason=reason, last_transition_at=NOW - 5, workers=(worker(),))
@@ -95,7 +113,10 @@ def test_columns_that_contradict_each_other_are_said_to() -> None:
     assert not looks_ahead(execution(ownership_state="leased"))
 
 
-@pytest.mark.parametrize(("vector", "ahead"), [("READY", True), ("SUSPENDED", True), ("RUNNING", False), ("ENDED", False)])
+@pytest.mark.parametrize(
+    ("vector", "ahead"),
+    [("READY", True), ("SUSPENDED", True), ("RUNNING", False), ("ENDED", False)],
+)
 def test_only_what_waits_is_looked_into(vector: str, ahead: bool) -> None:
     assert looks_ahead(execution(vector)) is ahead
     assert is_ready(execution(vector)) is (vector == "READY")
@@ -108,7 +129,12 @@ def test_only_what_waits_is_looked_into(vector: str, ahead: bool) -> None:
     ("outcome", "columns", "says", "facts"),
     [
         ("success", {}, "it ended well 1 s ago", Outcome("success", "", NOW - 1_000)),
-        ("success", {"failure_reason": "an earlier try"}, "it ended well 1 s ago", Outcome("success", "", NOW - 1_000)),
+        (
+            "success",
+            {"failure_reason": "an earlier try"},
+            "it ended well 1 s ago",
+            Outcome("success", "", NOW - 1_000),
+        ),
         (
             "failed",
             {"failure_reason": "no disk"},
@@ -138,14 +164,26 @@ def test_only_what_waits_is_looked_into(vector: str, ahead: bool) -> None:
 )
 def test_how_it_ended(outcome: str, columns: dict[str, Any], says: str, facts: Outcome) -> None:
     (reason,) = told("ENDED", outcome=outcome, **columns).reasons
-    assert (reason.code, reason.says, reason.facts, reason.since_ms) == (Why.ENDED, says, facts, NOW - 1_000)
+    assert (reason.code, reason.says, reason.facts, reason.since_ms) == (
+        Why.ENDED,
+        says,
+        facts,
+        NOW - 1_000,
+    )
 
 
 def test_who_runs_it_and_how_far_it_is() -> None:
     (reason,) = told("RUNNING").reasons
-    assert reason.says == "worker `worker` (`worker-1`) runs it, attempt 1, begun 10 s ago; its lease ends in 20 s unless renewed"
+    assert (
+        reason.says
+        == "worker `worker` (`worker-1`) runs it, attempt 1, begun 10 s ago; its lease ends in 20 s unless renewed"
+    )
     assert reason.facts == Holder("worker", "worker-1", NOW - 10_000, NOW + 20_000, 0)
-    said = told("RUNNING", progress_pct=40, progress_message="half of it", progress_updated_at=NOW).reasons[0].says
+    said = (
+        told("RUNNING", progress_pct=40, progress_message="half of it", progress_updated_at=NOW)
+        .reasons[0]
+        .says
+    )
     assert "; so far: 40 %, half of it; " in said
     assert "; so far: resting; " in told("RUNNING", progress_message="resting").reasons[0].says
 
@@ -153,7 +191,8 @@ def test_who_runs_it_and_how_far_it_is() -> None:
 def test_a_lease_that_ran_out_noticed_or_not() -> None:
     (unnoticed,) = told("RUNNING", lease_expires_at_ms=NOW).reasons
     assert (
-        unnoticed.code is Why.LEASE_EXPIRED and "ran out less than a second ago and is about to be taken back" in unnoticed.says
+        unnoticed.code is Why.LEASE_EXPIRED
+        and "ran out less than a second ago and is about to be taken back" in unnoticed.says
     )
     lost = told("LOST", lane=lane("paused"))
     assert codes(lost) == ["lease_expired", "lane_paused"]
@@ -165,14 +204,21 @@ def test_a_lease_that_ran_out_noticed_or_not() -> None:
 
 def test_next_in_line_and_somebody_can() -> None:
     (reason,) = told(workers=(worker(), worker("w-2", lanes=("other",))), ahead=0).reasons
-    assert reason.says == "it can be claimed, and 1 live worker can run it; it is the next of lane `default`"
+    assert (
+        reason.says
+        == "it can be claimed, and 1 live worker can run it; it is the next of lane `default`"
+    )
     assert reason.facts == Queue(0, 1, 1)
     assert reason.since_ms == NOW - 60_000
 
 
 @pytest.mark.parametrize(
     ("ahead", "says"),
-    [(1, "1 execution of lane `default` come first"), (12, "12 executions"), (None, "more than 1,000 executions")],
+    [
+        (1, "1 execution of lane `default` come first"),
+        (12, "12 executions"),
+        (None, "more than 1,000 executions"),
+    ],
 )
 def test_how_many_come_first(ahead: int | None, says: str) -> None:
     assert says in told(ahead=ahead, workers=(worker(), worker("w-2"))).reasons[0].says
@@ -187,16 +233,26 @@ def test_nobody_is_there() -> None:
 
 
 def test_it_is_reserved_for_somebody() -> None:
-    found = told(reserved_for="bob", reserved_until_ms=NOW, workers=(worker(),), lane=lane("paused"), budgets=(SPENT,))
+    found = told(
+        reserved_for="bob",
+        reserved_until_ms=NOW,
+        workers=(worker(),),
+        lane=lane("paused"),
+        budgets=(SPENT,),
+    )
     assert codes(found) == ["lane_paused", "reserved"]
     assert found.reasons[1].facts == Reservation("bob", NOW)
-    assert codes(told(reserved_for="bob", reserved_until_ms=NOW - 1, workers=(worker(),))) == ["waiting_for_worker"]
+    assert codes(told(reserved_for="bob", reserved_until_ms=NOW - 1, workers=(worker(),))) == [
+        "waiting_for_worker"
+    ]
 
 
 # ---- lanes
 
 
-@pytest.mark.parametrize(("state", "code"), [("paused", "lane_paused"), ("disabled", "lane_disabled")])
+@pytest.mark.parametrize(
+    ("state", "code"), [("paused", "lane_paused"), ("disabled", "lane_disabled")]
+)
 def test_a_lane_that_runs_nothing(state: str, code: str) -> None:
     found = told(lane=lane(state), workers=(worker(),))
     assert codes(found) == [code]
@@ -205,7 +261,10 @@ def test_a_lane_that_runs_nothing(state: str, code: str) -> None:
 
 
 def test_a_lane_that_drains_is_told_last_for_it_stops_nothing() -> None:
-    assert codes(told(lane=lane("draining"), workers=(worker(),))) == ["waiting_for_worker", "lane_draining"]
+    assert codes(told(lane=lane("draining"), workers=(worker(),))) == [
+        "waiting_for_worker",
+        "lane_draining",
+    ]
     assert codes(told(lane=lane("active"), workers=(worker(),))) == ["waiting_for_worker"]
 
 
@@ -221,35 +280,58 @@ def test_what_nobody_offers_and_who_comes_nearest(vector: str) -> None:
         "no live worker of namespace `default` on lane `default` offers `gpu`; the nearest, `near`, lacks `gpu`"
     )
     assert isinstance(reason.facts, Routing) and reason.facts.nearest is not None
-    assert (reason.facts.required, reason.facts.missing_everywhere, reason.facts.live_workers) == (("eu", "gpu"), ("gpu",), 2)
-    assert (reason.facts.nearest.worker_instance_id, reason.facts.nearest.serves_lane) == ("near", True)
+    assert (reason.facts.required, reason.facts.missing_everywhere, reason.facts.live_workers) == (
+        ("eu", "gpu"),
+        ("gpu",),
+        2,
+    )
+    assert (reason.facts.nearest.worker_instance_id, reason.facts.nearest.serves_lane) == (
+        "near",
+        True,
+    )
 
 
 def test_all_is_offered_but_by_nobody_alone() -> None:
-    (reason,) = told(required_capabilities=("eu", "gpu"), workers=(worker("a", "eu"), worker("b", "gpu"))).reasons
+    (reason,) = told(
+        required_capabilities=("eu", "gpu"), workers=(worker("a", "eu"), worker("b", "gpu"))
+    ).reasons
     assert "no single live worker" in reason.says and "offers all of `eu`, `gpu`" in reason.says
 
 
 def test_the_only_capable_worker_serves_another_lane() -> None:
-    (reason,) = told(required_capabilities=("gpu",), workers=(worker("a", "gpu", lanes=("other",)), worker("b"))).reasons
+    (reason,) = told(
+        required_capabilities=("gpu",), workers=(worker("a", "gpu", lanes=("other",)), worker("b"))
+    ).reasons
     assert reason.says.endswith("offers `gpu`; the nearest, `a`, serves other lanes")
 
 
 def test_parked_with_nobody_there_or_with_somebody_at_last() -> None:
     (alone,) = told("ROUTE", required_capabilities=("gpu",)).reasons
     assert alone.says == "no live worker of namespace `default` on lane `default` offers `gpu`"
-    found = told("ROUTE", required_capabilities=("gpu",), workers=(worker("a", "gpu"),), lane=lane("paused"))
+    found = told(
+        "ROUTE", required_capabilities=("gpu",), workers=(worker("a", "gpu"),), lane=lane("paused")
+    )
     assert codes(found) == ["waiting_for_capable_worker", "lane_paused"]
     assert "one is there now" in found.reasons[0].says
 
 
 @pytest.mark.parametrize("vector", ["READY", "DELAYED"])
 def test_a_task_that_no_worker_of_the_lane_has(vector: str) -> None:
-    there = (worker("a", "task:greet", "gpu"), worker("b", "task:send"), worker("off", "task:gret", lanes=("other",)))
+    there = (
+        worker("a", "task:greet", "gpu"),
+        worker("b", "task:send"),
+        worker("off", "task:gret", lanes=("other",)),
+    )
     found = told(vector, execution_kind="gret", workers=there)
-    assert codes(found) == ["waiting_for_capable_worker", *(["waiting_for_delay"] if vector == "DELAYED" else [])]
+    assert codes(found) == [
+        "waiting_for_capable_worker",
+        *(["waiting_for_delay"] if vector == "DELAYED" else []),
+    ]
     reason = found.reasons[0]
-    assert reason.says == "no live worker on lane `default` has a task `gret`; they have `greet`, `send`"
+    assert (
+        reason.says
+        == "no live worker on lane `default` has a task `gret`; they have `greet`, `send`"
+    )
     assert "if the name is mistyped, cancel it and submit it under the right one" in reason.hint
     assert isinstance(reason.facts, Routing) and reason.facts.missing_everywhere == ("task:gret",)
 
@@ -263,20 +345,30 @@ def test_a_task_that_no_worker_of_the_lane_has(vector: str) -> None:
         ((worker("a", "task:send"),), ("task:send",)),
     ],
 )
-def test_nothing_is_said_of_a_task_that_somebody_may_have(there: tuple[WorkerInfo, ...], needs: tuple[str, ...]) -> None:
+def test_nothing_is_said_of_a_task_that_somebody_may_have(
+    there: tuple[WorkerInfo, ...], needs: tuple[str, ...]
+) -> None:
     found = told(execution_kind="gret", workers=there, required_capabilities=needs)
     assert "waiting_for_capable_worker" not in codes(found)
 
 
 # ---- budgets and quotas
 
-SPENT = Budget("b-1", {"usd": 5, "tokens": 100, "calls": 0}, {"usd": 5, "tokens": 99, "calls": 7}, NOW + 2 * MIN)
+SPENT = Budget(
+    "b-1",
+    {"usd": 5, "tokens": 100, "calls": 0},
+    {"usd": 5, "tokens": 99, "calls": 7},
+    NOW + 2 * MIN,
+)
 
 
 def test_which_budget_is_at_its_limit_and_when_it_starts_anew() -> None:
     (reason,) = told("BUDGET", budgets=(SPENT,)).reasons
     assert reason.says == "budget b-1 has no usd left (5 of 5 used); it starts anew in 2 min"
-    assert reason.facts == SpentBudget("b-1", "usd", 5, 5, NOW + 2 * MIN) and reason.until_ms == NOW + 2 * MIN
+    assert (
+        reason.facts == SpentBudget("b-1", "usd", 5, 5, NOW + 2 * MIN)
+        and reason.until_ms == NOW + 2 * MIN
+    )
     forever = Budget("b-2", {"usd": 5}, {"usd": 9}, None)
     assert "does not start anew by itself" in told("BUDGET", budgets=(forever,)).reasons[0].says
 
@@ -302,13 +394,21 @@ def test_which_report_found_no_room() -> None:
     assert reason.facts == SpentBudget("b-1", "tokens", 90, 100, None)
     assert reason.hint == "reset_budget, or update_budget with a higher limit"
     timed = Budget("b-1", {"tokens": 100}, {"tokens": 100}, NOW + 2 * MIN)
-    both = told("BUDGET", budgets=(timed, Budget("b-2", {"usd": 5}, {"usd": 5}, None)), **held).reasons
+    both = told(
+        "BUDGET", budgets=(timed, Budget("b-2", {"usd": 5}, {"usd": 5}, None)), **held
+    ).reasons
     assert [reason.facts.budget_id for reason in both] == ["b-1", "b-2"]  # type: ignore[union-attr]
-    assert "it is held until the budget starts anew in 2 min, is reset," in both[0].says and both[0].until_ms == NOW + 2 * MIN
+    assert (
+        "it is held until the budget starts anew in 2 min, is reset," in both[0].says
+        and both[0].until_ms == NOW + 2 * MIN
+    )
 
 
 def test_a_report_refused_by_what_is_not_there_any_more() -> None:
-    assert "has room again" in told("BUDGET", blocked_on="refused:b-9", budgets=(NAMED,)).reasons[0].says
+    assert (
+        "has room again"
+        in told("BUDGET", blocked_on="refused:b-9", budgets=(NAMED,)).reasons[0].says
+    )
 
 
 @pytest.mark.parametrize(("vector", "what"), [("BUDGET", "its budget"), ("QUOTA", "its quota")])
@@ -341,18 +441,28 @@ def test_a_limit_that_has_room_again(vector: str, what: str) -> None:
             UsedQuota(QUOTA_ID, "closed", 1, 9, 10, NOW + MIN),
             "is closed for another 1 min",
         ),
-        (Quota(QUOTA_ID, 10, 9, 1, NOW, (NOW,), 1), UsedQuota(QUOTA_ID, "concurrency", 1, 1, 10, None), "lets 1 execution run"),
+        (
+            Quota(QUOTA_ID, 10, 9, 1, NOW, (NOW,), 1),
+            UsedQuota(QUOTA_ID, "concurrency", 1, 1, 10, None),
+            "lets 1 execution run",
+        ),
     ],
 )
 def test_which_quota_why_and_when_it_opens(quota: Quota, facts: UsedQuota, says: str) -> None:
     for vector in ("QUOTA", "READY"):
         (reason,) = told(vector, quota=quota).reasons
-        assert (reason.code, reason.facts, reason.until_ms) == (Why.WAITING_FOR_QUOTA, facts, facts.opens_at_ms)
+        assert (reason.code, reason.facts, reason.until_ms) == (
+            Why.WAITING_FOR_QUOTA,
+            facts,
+            facts.opens_at_ms,
+        )
         assert says in reason.says
 
 
 def test_no_limit_is_no_reason() -> None:
-    assert codes(told(quota=Quota(QUOTA_ID, 10, 0, 0, None, (NOW,), 9), workers=(worker(),))) == ["waiting_for_worker"]
+    assert codes(told(quota=Quota(QUOTA_ID, 10, 0, 0, None, (NOW,), 9), workers=(worker(),))) == [
+        "waiting_for_worker"
+    ]
 
 
 # ---- several at once
@@ -368,13 +478,37 @@ def test_reasons_come_in_the_order_in_which_they_have_to_go_away() -> None:
     }
     capable, budget, quota = "waiting_for_capable_worker", "waiting_for_budget", "waiting_for_quota"
     assert codes(told(**around)) == ["lane_paused", capable, budget, quota]
-    assert codes(told("DELAYED", **around)) == ["waiting_for_delay", "lane_paused", capable, budget, quota]
+    assert codes(told("DELAYED", **around)) == [
+        "waiting_for_delay",
+        "lane_paused",
+        capable,
+        budget,
+        quota,
+    ]
     assert codes(told("BUDGET", **around)) == [budget, "lane_paused", capable, quota]
     assert codes(told("QUOTA", **around)) == [quota, "lane_paused", capable, budget]
     assert codes(told("ROUTE", **around)) == [capable, "lane_paused", budget, quota]
-    assert codes(told("OPBLOCK", **around)) == ["paused_by_operator", "lane_paused", capable, budget, quota]
-    assert codes(told("SUSPENDED", **around)) == ["waiting_for_signal", "lane_paused", capable, budget, quota]
-    assert codes(told("DEPS", **around)) == ["waiting_for_children", "lane_paused", capable, budget, quota]
+    assert codes(told("OPBLOCK", **around)) == [
+        "paused_by_operator",
+        "lane_paused",
+        capable,
+        budget,
+        quota,
+    ]
+    assert codes(told("SUSPENDED", **around)) == [
+        "waiting_for_signal",
+        "lane_paused",
+        capable,
+        budget,
+        quota,
+    ]
+    assert codes(told("DEPS", **around)) == [
+        "waiting_for_children",
+        "lane_paused",
+        capable,
+        budget,
+        quota,
+    ]
 
 
 # ---- a time
@@ -382,13 +516,23 @@ def test_reasons_come_in_the_order_in_which_they_have_to_go_away() -> None:
 
 def test_until_when_and_after_which_failure() -> None:
     (later,) = told("DELAYED", delay_until_ms=NOW + MIN).reasons
-    assert later.says == "it was told to wait for a time; its time comes in 1 min" and later.until_ms == NOW + MIN
+    assert (
+        later.says == "it was told to wait for a time; its time comes in 1 min"
+        and later.until_ms == NOW + MIN
+    )
     assert "its time has come" in told("DELAYED", delay_until_ms=NOW).reasons[0].says
     assert "its time has come" in told("DELAYED", delay_until_ms=None).reasons[0].says
-    after = {"reason": "waiting_for_retry_backoff", "delay_until_ms": NOW + 9_000, "last_failure_message": "boom"}
+    after = {
+        "reason": "waiting_for_retry_backoff",
+        "delay_until_ms": NOW + 9_000,
+        "last_failure_message": "boom",
+    }
     failed = execution("DELAYED", "pending_retry_attempt", **after)  # type: ignore[arg-type]
     (again,) = told(execution=failed, attempt=attempt(failed, failure_category="io")).reasons
-    assert again.says == "its last try failed, and it pauses before the next; its time comes in 9 s. The last failure: boom"
+    assert (
+        again.says
+        == "its last try failed, and it pauses before the next; its time comes in 9 s. The last failure: boom"
+    )
     assert again.facts == Failure("boom", "io", 0, 1)
     (unknown,) = told(execution=failed).reasons
     assert unknown.facts == Failure("boom", "", 0, 1)
@@ -409,7 +553,9 @@ def parents(n: int, state: str = "active") -> tuple[Parent, ...]:
         (EdgePolicy.quorum(2), "2 of 4 parents to succeed (1 succeeded so far, 1 did not)", 2),
     ],
 )
-def test_which_parents_are_unfinished_and_how_many_are_needed(policy: EdgePolicy, says: str, needed: int) -> None:
+def test_which_parents_are_unfinished_and_how_many_are_needed(
+    policy: EdgePolicy, says: str, needed: int
+) -> None:
     waits = group(policy, 2, success_count=1, fail_count=1)
     (reason,) = told("DEPS", group=waits, parents=parents(2)).reasons
     listed_ = f"{ident(0)} (fetch, active), {ident(1)} (fetch, active)"
@@ -428,7 +574,9 @@ def test_many_parents_are_counted_not_listed() -> None:
 
 
 def test_no_parent_is_left() -> None:
-    assert "all its parents have ended" in told("DEPS", group=group(success_count=2)).reasons[0].says
+    assert (
+        "all its parents have ended" in told("DEPS", group=group(success_count=2)).reasons[0].says
+    )
     assert "none is recorded" in told("DEPS").reasons[0].says
 
 
@@ -444,19 +592,31 @@ TWO = Count(2, CountKind.DISTINCT_SOURCES, ("a",), "approved")
         (Single("a", "ok"), (), ["a signal `ok` on `a`"]),
         (Single("a"), ("leaf:",), []),
         (TWO, ("#src:user:ann",), ["a signal `approved` from 1 more source (of 2) on `a`"]),
-        (Count(3, CountKind.DISTINCT_SIGNALS, ("a", "b")), (), ["any signal from 3 more signals (of 3) on `a`, `b`"]),
+        (
+            Count(3, CountKind.DISTINCT_SIGNALS, ("a", "b")),
+            (),
+            ["any signal from 3 more signals (of 3) on `a`, `b`"],
+        ),
         (AllOf((Single("a"), Single("b", "x"))), ("leaf:members[0]",), ["a signal `x` on `b`"]),
-        (AllOf((AllOf((Single("a"),)), OperatorOnly())), ("leaf:members[0].members[0]",), ["an operator's decision"]),
+        (
+            AllOf((AllOf((Single("a"),)), OperatorOnly())),
+            ("leaf:members[0].members[0]",),
+            ["an operator's decision"],
+        ),
         (TimeoutOnly(), (), ["its time to come"]),
     ],
 )
-def test_what_a_condition_still_needs(condition: Condition, satisfied: tuple[str, ...], needs: list[str]) -> None:
+def test_what_a_condition_still_needs(
+    condition: Condition, satisfied: tuple[str, ...], needs: list[str]
+) -> None:
     assert still_needed(condition, satisfied) == needs
 
 
 def test_what_is_awaited_since_when_until_when_and_how_to_answer() -> None:
     asked = (Awaited(WAITPOINT_ID, "a", ("approved",)),)
-    wait = suspension(TWO, timeout_at_ms=NOW + MIN, timeout_behavior="cancel", satisfied_set='["#src:user:ann"]')
+    wait = suspension(
+        TWO, timeout_at_ms=NOW + MIN, timeout_behavior="cancel", satisfied_set='["#src:user:ann"]'
+    )
     of = suspended(reason="waiting_for_approval")
     (reason,) = told(execution=of, suspension=wait, waitpoints=asked).reasons
     need = "a signal `approved` from 1 more source (of 2) on `a`"
@@ -469,7 +629,11 @@ def test_what_is_awaited_since_when_until_when_and_how_to_answer() -> None:
 
 
 def test_other_ways_to_be_suspended() -> None:
-    over = told(execution=suspended(), suspension=suspension(timeout_at_ms=NOW), waitpoints=(Awaited(WAITPOINT_ID, "a", ()),))
+    over = told(
+        execution=suspended(),
+        suspension=suspension(timeout_at_ms=NOW),
+        waitpoints=(Awaited(WAITPOINT_ID, "a", ()),),
+    )
     assert over.reasons[0].says.endswith("it fails any moment, its time is over")
     assert over.reasons[0].hint.endswith("URL")
     nobody = told(execution=suspended(), suspension=suspension(OperatorOnly()))
@@ -477,7 +641,9 @@ def test_other_ways_to_be_suspended() -> None:
     met = told(execution=suspended(), suspension=suspension(satisfied_set='["leaf:"]'))
     assert "still needed: nothing" in met.reasons[0].says
     special = told(
-        execution=suspended(), suspension=suspension(), waitpoints=(Awaited(WAITPOINT_ID, "a", ("__operator_only__",)),)
+        execution=suspended(),
+        suspension=suspension(),
+        waitpoints=(Awaited(WAITPOINT_ID, "a", ("__operator_only__",)),),
     )
     assert "--name" not in special.reasons[0].hint
 
@@ -487,9 +653,13 @@ def test_other_ways_to_be_suspended() -> None:
 
 def test_who_holds_it_back() -> None:
     (held,) = told("OPBLOCK", blocking_detail="audit", last_transition_at=NOW - MIN).reasons
-    assert held.says == "an operator holds it back, since 1 min ago: audit" and "unblock_execution" in held.hint
     assert (
-        told("LANEBLOCK", last_transition_at=NOW - MIN).reasons[0].says == "a policy of its lane holds it back, since 1 min ago"
+        held.says == "an operator holds it back, since 1 min ago: audit"
+        and "unblock_execution" in held.hint
+    )
+    assert (
+        told("LANEBLOCK", last_transition_at=NOW - MIN).reasons[0].says
+        == "a policy of its lane holds it back, since 1 min ago"
     )
     gone = told("OPBLOCK", reason="paused_by_flow_cancel", lane=lane("paused"))
     assert codes(gone) == ["paused_by_flow_cancel"] and "will not run" in gone.reasons[0].says
@@ -517,7 +687,10 @@ def test_lists_and_long_texts_are_cut() -> None:
     assert listed(["a", "b", "c", "d"], 2) == "a, b, c and 3 more" and listed(["a"]) == "a"
     assert clipped("x" * 500) == "x" * 199 + "…" and clipped(None) == ""
     assert (ago(5, None), coming(5, None)) == ("", "")
-    assert (counted(1, "reply", "replies"), counted(2_000, "reply", "replies")) == ("1 reply", "2,000 replies")
+    assert (counted(1, "reply", "replies"), counted(2_000, "reply", "replies")) == (
+        "1 reply",
+        "2,000 replies",
+    )
 
 
 def test_a_long_text_of_somebody_else_does_not_fill_the_page() -> None:

@@ -19,7 +19,21 @@ from flowfabric.rules.leases.attempts import explain
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
-from .factory import FLOW_ID, IDENT, NOW, answer, applied, attempt, commit, commit_all, events, handle, load, seeded, told
+from .factory import (
+    FLOW_ID,
+    IDENT,
+    NOW,
+    answer,
+    applied,
+    attempt,
+    commit,
+    commit_all,
+    events,
+    handle,
+    load,
+    seeded,
+    told,
+)
 from .flow_factory import ANY_OF, P, at, flow, group, ident, kept, only, rows, upstream, waiting
 
 ALL, PENDING, ONLY = "cancel_all", "cancel_pending", "cancel_flow_only"
@@ -44,7 +58,15 @@ def fields(of: Flow) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("text", "policy"),
-    [(ALL, ALL), (PENDING, PENDING), (ONLY, ONLY), ("flow_only", ONLY), ("", ONLY), ("CANCEL_ALL", ONLY), ("nonsense", ONLY)],
+    [
+        (ALL, ALL),
+        (PENDING, PENDING),
+        (ONLY, ONLY),
+        ("flow_only", ONLY),
+        ("", ONLY),
+        ("CANCEL_ALL", ONLY),
+        ("nonsense", ONLY),
+    ],
 )
 def test_a_policy_that_is_not_known_does_the_least(text: str, policy: str) -> None:
     assert cancels.wanted_policy(text) == policy
@@ -64,7 +86,9 @@ def test_each_policy_selects_its_members(policy: str) -> None:
 
 def done(plan: FlowCancel, before: Flow, members: Sequence[Execution]) -> MemoryStore:
     store = seeded(before, *members, *map(attempt, members))
-    assert isinstance(commit_all(store, [*plan.head, *(cancel for _, cancel in plan.members)]), Applied)
+    assert isinstance(
+        commit_all(store, [*plan.head, *(cancel for _, cancel in plan.members)]), Applied
+    )
     return store
 
 
@@ -72,23 +96,40 @@ def done(plan: FlowCancel, before: Flow, members: Sequence[Execution]) -> Memory
 @pytest.mark.parametrize("state", ["open", "cancelled"])
 def test_cancelling_a_flow(policy: str, state: str) -> None:
     members = [upstream(n, name) for n, name in enumerate(VECTORS)]
-    before = flow(public_flow_state=state, terminal_at_ms=None if state == "open" else 5, settled_at_ms=1)
+    before = flow(
+        public_flow_state=state, terminal_at_ms=None if state == "open" else 5, settled_at_ms=1
+    )
     plan = cancels.cancel_flow(Cancelling(NOW, before, members), policy)
     chosen = cancels.selected(members, policy)
     assert ([member for member, _ in plan.members], plan.told) == (chosen, True)
     assert (plan.reason, plan.by) == ("flow_cancelled", "cancel_flow")
     store = done(plan, before, members)
     after = only(store, Flow)
-    assert (after.public_flow_state, after.terminal_at_ms) == ("cancelled", NOW if state == "open" else 5)
-    assert (after.settled_at_ms, after.version, after.graph_revision) == (None, before.version + 1, before.graph_revision)
-    assert fields(after) == {**fields(before), "cancellation_policy": policy, "last_mutation_at_ms": NOW}
+    assert (after.public_flow_state, after.terminal_at_ms) == (
+        "cancelled",
+        NOW if state == "open" else 5,
+    )
+    assert (after.settled_at_ms, after.version, after.graph_revision) == (
+        None,
+        before.version + 1,
+        before.graph_revision,
+    )
+    assert fields(after) == {
+        **fields(before),
+        "cancellation_policy": policy,
+        "last_mutation_at_ms": NOW,
+    }
     for member in members:
         row = at(store, member.id)
         if member not in chosen:
             assert row == member
             continue
         assert (name_of(vector_of(row)), row.public_state) == ("ENDED", "cancelled")
-        assert (row.cancellation_reason, row.cancelled_by, row.terminal_at_ms) == ("flow_cancelled", "cancel_flow", NOW)
+        assert (row.cancellation_reason, row.cancelled_by, row.terminal_at_ms) == (
+            "flow_cancelled",
+            "cancel_flow",
+            NOW,
+        )
         assert row.lease_epoch == member.lease_epoch + (member.current_attempt_id is not None)
     assert told(store) == (["revoked"] * len(chosen), ["cancelled"] * len(chosen), [])
     assert {event["flow_id"] for event in events(store, "ff_completion_event")} <= {FLOW_ID}
@@ -96,7 +137,11 @@ def test_cancelling_a_flow(policy: str, state: str) -> None:
 
 
 def test_a_second_sweep_overwrites_the_policy_and_keeps_the_time() -> None:
-    before = flow(public_flow_state="cancelled", terminal_at_ms=9, fields={"cancellation_policy": ONLY, "a.b": "c"})
+    before = flow(
+        public_flow_state="cancelled",
+        terminal_at_ms=9,
+        fields={"cancellation_policy": ONLY, "a.b": "c"},
+    )
     store = done(cancels.cancel_flow(Cancelling(NOW, before, ()), ALL, NOW - 2), before, ())
     after = only(store, Flow)
     assert fields(after) == {"cancellation_policy": ALL, "a.b": "c", "last_mutation_at_ms": NOW - 2}
@@ -105,8 +150,13 @@ def test_a_second_sweep_overwrites_the_policy_and_keeps_the_time() -> None:
 
 def test_a_time_given_with_the_cancel_is_the_one_recorded() -> None:
     member = upstream(0)
-    store = done(cancels.cancel_flow(Cancelling(NOW, flow(), [member]), ALL, NOW - 8), flow(), [member])
-    assert (only(store, Flow).terminal_at_ms, at(store, member.id).terminal_at_ms) == (NOW - 8, NOW - 8)
+    store = done(
+        cancels.cancel_flow(Cancelling(NOW, flow(), [member]), ALL, NOW - 8), flow(), [member]
+    )
+    assert (only(store, Flow).terminal_at_ms, at(store, member.id).terminal_at_ms) == (
+        NOW - 8,
+        NOW - 8,
+    )
 
 
 def test_three_fresh_members() -> None:
@@ -120,7 +170,9 @@ def test_three_fresh_members() -> None:
 def test_a_member_that_moved_meanwhile_refuses_the_whole() -> None:
     plan = cancels.cancel_flow(Cancelling(NOW, flow(), [upstream(0)]), ALL)
     store = seeded(flow(), upstream(0, "RUNNING"))
-    assert isinstance(commit_all(store, [*plan.head, *(cancel for _, cancel in plan.members)]), Refused)
+    assert isinstance(
+        commit_all(store, [*plan.head, *(cancel for _, cancel in plan.members)]), Refused
+    )
     assert only(store, Flow) == flow()
 
 
@@ -128,7 +180,11 @@ def test_a_member_that_moved_meanwhile_refuses_the_whole() -> None:
 def test_the_worker_of_a_cancelled_member_is_fenced(header: bool) -> None:
     before = waiting("RUNNING")
     around = Cancelling(NOW, flow(), [before])
-    plan = cancels.cancel_flow_header(around, asking(ALL)) if header else cancels.cancel_flow(around, ALL)
+    plan = (
+        cancels.cancel_flow_header(around, asking(ALL))
+        if header
+        else cancels.cancel_flow(around, ALL)
+    )
     store = done(plan, flow(), [before])
     for outcome in (None, "success", "failed"):
         reason = explain(load(store, 0), handle(before), outcome)
@@ -150,14 +206,29 @@ def test_the_header_remembers_whom_it_owes(policy: str) -> None:
     plan = cancels.cancel_flow_header(Cancelling(NOW, before, members), asking(policy, NOW - 6))
     chosen = cancels.selected(members, policy)
     owes = policy in (ALL, PENDING)
-    assert (plan.told, plan.reason, plan.by, len(plan.members)) == (False, "no more", "cancel_flow_header", len(chosen))
+    assert (plan.told, plan.reason, plan.by, len(plan.members)) == (
+        False,
+        "no more",
+        "cancel_flow_header",
+        len(chosen),
+    )
     assert plan.owing == plan.head
     store = done(plan, before, members)
     after = only(store, Flow)
-    assert (after.public_flow_state, after.terminal_at_ms, after.settled_at_ms) == ("cancelled", NOW - 6, None)
-    said = {"cancellation_policy": policy, "cancel_reason": "no more", "last_mutation_at_ms": NOW - 6}
+    assert (after.public_flow_state, after.terminal_at_ms, after.settled_at_ms) == (
+        "cancelled",
+        NOW - 6,
+        None,
+    )
+    said = {
+        "cancellation_policy": policy,
+        "cancel_reason": "no more",
+        "last_mutation_at_ms": NOW - 6,
+    }
     assert fields(after) == {**fields(before), **said}
-    assert [row["execution_id"] for row in rows(store, OWED)] == sorted(str(member.id) for member in chosen)
+    assert [row["execution_id"] for row in rows(store, OWED)] == sorted(
+        str(member.id) for member in chosen
+    )
     header = {
         "partition_key": P,
         "flow_id": FLOW_ID,
@@ -170,13 +241,30 @@ def test_the_header_remembers_whom_it_owes(policy: str) -> None:
     }
     assert rows(store, BACKLOG) == ([header] if owes else [])
     revoked = [member for member in chosen if member.ownership_state == "leased"]
-    assert told(store) == (["revoked"] * len(revoked), ["cancelled"] * len(chosen), ["flow_cancel_requested"])
+    assert told(store) == (
+        ["revoked"] * len(revoked),
+        ["cancelled"] * len(chosen),
+        ["flow_cancel_requested"],
+    )
     for member in chosen:
         row = at(store, member.id)
-        assert (row.public_state, row.cancellation_reason, row.cancelled_by) == ("cancelled", "no more", "cancel_flow_header")
+        assert (row.public_state, row.cancellation_reason, row.cancelled_by) == (
+            "cancelled",
+            "no more",
+            "cancel_flow_header",
+        )
     (event,) = events(store, "ff_operator_event")
-    assert (event["execution_id"], event["namespace"], event["instance_tag"]) == (FLOW_ID, "ns", None)
-    details = {"flow_id": str(FLOW_ID), "cancellation_policy": policy, "reason": "no more", "member_count": len(chosen)}
+    assert (event["execution_id"], event["namespace"], event["instance_tag"]) == (
+        FLOW_ID,
+        "ns",
+        None,
+    )
+    details = {
+        "flow_id": str(FLOW_ID),
+        "cancellation_policy": policy,
+        "reason": "no more",
+        "member_count": len(chosen),
+    }
     assert json.loads(event["details"]) == details
 
 
@@ -184,17 +272,34 @@ def test_a_header_without_a_time_or_a_namespace() -> None:
     before = flow(fields={})
     store = done(cancels.cancel_flow_header(Cancelling(NOW, before, ()), asking(ALL)), before, ())
     (event,), (owed,) = events(store, "ff_operator_event"), rows(store, BACKLOG)
-    assert (event["namespace"], owed["requested_at_ms"], owed["grace_until_ms"]) == ("default", NOW, NOW + 30_000)
+    assert (event["namespace"], owed["requested_at_ms"], owed["grace_until_ms"]) == (
+        "default",
+        NOW,
+        NOW + 30_000,
+    )
 
 
 def test_a_header_there_already_stays() -> None:
     store = seeded(flow())
-    row = {"partition_key": P, "flow_id": FLOW_ID, "requested_at_ms": NOW - 99, "reason": "first", "cancellation_policy": PENDING}
-    commit(store, Form("noted_before", Insert(BACKLOG, {column: Arg(column) for column in row}))(P, **row))
+    row = {
+        "partition_key": P,
+        "flow_id": FLOW_ID,
+        "requested_at_ms": NOW - 99,
+        "reason": "first",
+        "cancellation_policy": PENDING,
+    }
+    commit(
+        store,
+        Form("noted_before", Insert(BACKLOG, {column: Arg(column) for column in row}))(P, **row),
+    )
     plan = cancels.cancel_flow_header(Cancelling(NOW, flow(), ()), asking(ALL))
     assert plan is not None and isinstance(commit_all(store, plan.head), Applied)
     (owed,) = rows(store, BACKLOG)
-    assert (owed["requested_at_ms"], owed["reason"], owed["cancellation_policy"]) == (NOW - 99, "first", PENDING)
+    assert (owed["requested_at_ms"], owed["reason"], owed["cancellation_policy"]) == (
+        NOW - 99,
+        "first",
+        PENDING,
+    )
 
 
 def test_a_header_on_a_flow_that_is_over_changes_nothing() -> None:
@@ -205,18 +310,28 @@ def test_a_header_on_a_flow_that_is_over_changes_nothing() -> None:
 def test_who_is_owed_already_is_not_noted_twice() -> None:
     members = [upstream(n) for n in range(3)]
     store = seeded(flow(), *members)
-    assert isinstance(commit_all(store, cancels.cancel_flow(Cancelling(NOW, flow(), members[:2]), ALL).owing), Applied)
+    assert isinstance(
+        commit_all(store, cancels.cancel_flow(Cancelling(NOW, flow(), members[:2]), ALL).owing),
+        Applied,
+    )
     known = frozenset(str(member.id) for member in members[:2])
     around = Cancelling(NOW, only(store, Flow), members, known)
     assert isinstance(commit_all(store, cancels.cancel_flow(around, ALL).owing), Applied)
-    assert sorted(row["execution_id"] for row in rows(store, OWED)) == sorted(str(member.id) for member in members)
+    assert sorted(row["execution_id"] for row in rows(store, OWED)) == sorted(
+        str(member.id) for member in members
+    )
 
 
 @pytest.mark.parametrize(
     ("stored", "policy", "reason"),
-    [({}, None, None), ({"cancellation_policy": "flow_only", "cancel_reason": "prior"}, "flow_only", "prior")],
+    [
+        ({}, None, None),
+        ({"cancellation_policy": "flow_only", "cancel_reason": "prior"}, "flow_only", "prior"),
+    ],
 )
-def test_a_flow_that_is_over_tells_how(stored: dict[str, Any], policy: str | None, reason: str | None) -> None:
+def test_a_flow_that_is_over_tells_how(
+    stored: dict[str, Any], policy: str | None, reason: str | None
+) -> None:
     told_of = cancels.already_terminal(flow(fields=stored), (IDENT,))
     assert told_of == FlowAlreadyTerminal(policy, reason, [IDENT])
 
@@ -290,7 +405,11 @@ def test_draining_keeps_why_and_when() -> None:
     decision = cancels.drained(FLAGGED)
     assert isinstance(decision, Commit)
     assert isinstance(commit(store, decision.plan), Applied)
-    cleared = {"cancel_siblings_pending_flag": 0, "cancel_siblings_pending_members": "[]", "version": FLAGGED.version + 1}
+    cleared = {
+        "cancel_siblings_pending_flag": 0,
+        "cancel_siblings_pending_members": "[]",
+        "version": FLAGGED.version + 1,
+    }
     assert only(store, EdgeGroup) == replace(FLAGGED, **cleared)
     assert rows(store, QUEUE) == []
     assert isinstance(commit(store, decision.plan), Refused)
@@ -308,7 +427,9 @@ def test_draining_keeps_why_and_when() -> None:
         (True, FLAGGED, "completed_drain", ""),
     ],
 )
-def test_reconciling_a_group(is_queued: bool, found: EdgeGroup | None, action: str, detail: str, running: bool) -> None:
+def test_reconciling_a_group(
+    is_queued: bool, found: EdgeGroup | None, action: str, detail: str, running: bool
+) -> None:
     decision = cancels.reconcile(is_queued, found, running, KEY)
     if found is FLAGGED and is_queued and running:
         action, detail = "no_op", "siblings_running"
@@ -339,7 +460,10 @@ def test_a_cancelled_sibling_names_the_reason() -> None:
     plan = cancels.cancel_member(member, "sibling_quorum_satisfied", "operator_override", NOW)
     store = applied(Commit(plan), member, attempt(member))
     row = at(store, member.id)
-    assert (row.cancellation_reason, row.cancelled_by) == ("sibling_quorum_satisfied", "operator_override")
+    assert (row.cancellation_reason, row.cancelled_by) == (
+        "sibling_quorum_satisfied",
+        "operator_override",
+    )
     assert told(store) == (["revoked"], ["cancelled"], [])
 
 

@@ -32,7 +32,21 @@ from flowfabric.store.memory import MemoryStore
 from flowfabric.testing.clock import ManualClock
 
 from .factory import FLOW_ID, IDENT, NOW, answer, applied, commit, refusal, seeded, stored, told
-from .flow_factory import OTHER_FLOW, P, edge, edge_id, error_of, flow, ident, kept, only, rows, said, upstream, waiting
+from .flow_factory import (
+    OTHER_FLOW,
+    P,
+    edge,
+    edge_id,
+    error_of,
+    flow,
+    ident,
+    kept,
+    only,
+    rows,
+    said,
+    upstream,
+    waiting,
+)
 
 ELSEWHERE = ExecutionId.of(P + 1, IDENT.uuid)
 MISMATCH = f"execution partition mismatch: expected {P}, got {P + 1}"
@@ -71,16 +85,26 @@ def test_a_new_flow_is_open_and_empty() -> None:
 def test_a_flow_that_exists_is_left_as_it_is() -> None:
     there = flow(public_flow_state="cancelled")
     store = seeded(there)
-    assert commit(store, flows.create_flow(CreateFlowArgs(flow_id=FLOW_ID, flow_kind="x"), P, NOW)) == Refused()
+    assert (
+        commit(store, flows.create_flow(CreateFlowArgs(flow_id=FLOW_ID, flow_kind="x"), P, NOW))
+        == Refused()
+    )
     assert only(store, Flow) == there
 
 
 def test_a_flow_without_a_time_takes_the_stores_and_zero_is_a_time() -> None:
     for now, kept_at in ((None, NOW), (0, 0)):
         store = MemoryStore(ManualClock(NOW))
-        commit(store, flows.create_flow(CreateFlowArgs(flow_id=FLOW_ID, now=now), P, NOW, tags={"a.b": "é"}))
+        commit(
+            store,
+            flows.create_flow(CreateFlowArgs(flow_id=FLOW_ID, now=now), P, NOW, tags={"a.b": "é"}),
+        )
         made = only(store, Flow)
-        assert (made.created_at_ms, fields(made)["last_mutation_at_ms"], fields(made)["a.b"]) == (kept_at, kept_at, "é")
+        assert (made.created_at_ms, fields(made)["last_mutation_at_ms"], fields(made)["a.b"]) == (
+            kept_at,
+            kept_at,
+            "é",
+        )
 
 
 # ---- the flow's own fields
@@ -94,12 +118,16 @@ def test_fields_that_are_no_json(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["[]", "1", '"a"', "null"])
 def test_fields_that_are_no_object(text: str) -> None:
-    with pytest.raises(ValidationError, match="corruption: flow_core: raw_fields not valid JSON: an object was expected"):
+    with pytest.raises(
+        ValidationError,
+        match="corruption: flow_core: raw_fields not valid JSON: an object was expected",
+    ):
         flow_fields.fields_of(flow(fields=text))
 
 
 @pytest.mark.parametrize(
-    ("found", "read"), [(5, 5), ("12", 12), ("", 7), ("x", 7), ("-1", 7), ("²", 7), (None, 7), ([], 7), (1.5, 7)]
+    ("found", "read"),
+    [(5, 5), ("12", 12), ("", 7), ("x", 7), ("-1", 7), ("²", 7), (None, 7), ([], 7), (1.5, 7)],
 )
 def test_a_count_is_a_number_or_its_digits(found: Any, read: int) -> None:
     assert flow_fields.number_in({"n": found}, "n", 7) == read
@@ -113,7 +141,9 @@ def test_a_count_that_is_missing() -> None:
 
 
 def adding(around: Surroundings, who: ExecutionId = IDENT, now: int | None = None) -> Decision:
-    return flows.add_member(around, AddExecutionToFlowArgs(flow_id=FLOW_ID, execution_id=who, now=now))
+    return flows.add_member(
+        around, AddExecutionToFlowArgs(flow_id=FLOW_ID, execution_id=who, now=now)
+    )
 
 
 SOLO = waiting("READY", flow_id=None, namespace="ns")
@@ -124,7 +154,10 @@ def test_adding_a_member_checks_one_thing_after_the_other(state: str) -> None:
     ended, here = flow(public_flow_state=state), members(waiting())
     elsewhere = members(waiting(flow_id=OTHER_FLOW))
     steps: list[tuple[Surroundings, str]] = [
-        (Surroundings(NOW, P + 1, None), f"execution partition mismatch: expected {P + 1}, got {P}"),
+        (
+            Surroundings(NOW, P + 1, None),
+            f"execution partition mismatch: expected {P + 1}, got {P}",
+        ),
         (Surroundings(NOW, P, None, here), "flow_not_found"),
         (Surroundings(NOW, P, ended, here), "flow_already_terminal"),
         (Surroundings(NOW, P, flow()), "execution_not_found"),
@@ -136,13 +169,22 @@ def test_adding_a_member_checks_one_thing_after_the_other(state: str) -> None:
 
 def test_a_member_is_of_the_namespace_of_its_flow() -> None:
     around = Surroundings(NOW, P, flow(), members(waiting(flow_id=None, namespace="other")))
-    assert said(adding(around)) == ("invalid_input", "execution_id: an execution of the flow's namespace, 'ns', got 'other'")
-    assert isinstance(adding(Surroundings(NOW, P, flow(fields={}), members(waiting(flow_id=None)))), Commit)
+    assert said(adding(around)) == (
+        "invalid_input",
+        "execution_id: an execution of the flow's namespace, 'ns', got 'other'",
+    )
+    assert isinstance(
+        adding(Surroundings(NOW, P, flow(fields={}), members(waiting(flow_id=None)))), Commit
+    )
 
 
 def test_a_member_is_added_once() -> None:
-    assert answer(adding(Surroundings(NOW, P, flow(), members(waiting())))) == AlreadyMember(IDENT, 2)
-    assert answer(adding(Surroundings(NOW, P, flow(fields={}), members(waiting())))) == AlreadyMember(IDENT, 0)
+    assert answer(adding(Surroundings(NOW, P, flow(), members(waiting())))) == AlreadyMember(
+        IDENT, 2
+    )
+    assert answer(
+        adding(Surroundings(NOW, P, flow(fields={}), members(waiting())))
+    ) == AlreadyMember(IDENT, 0)
 
 
 @pytest.mark.parametrize("vector", ["READY", "RUNNING", "ENDED"])
@@ -152,7 +194,11 @@ def test_a_new_member_grows_the_flow_and_keeps_its_own_state(vector: str) -> Non
     assert isinstance(decision, Commit) and decision.result == Added(IDENT, 3)
     store = applied(decision, before, solo)
     after = only(store, Flow)
-    assert (after.graph_revision, after.version, after.settled_at_ms) == (4, before.version + 1, None)
+    assert (after.graph_revision, after.version, after.settled_at_ms) == (
+        4,
+        before.version + 1,
+        None,
+    )
     assert fields(after) == {**fields(before), "node_count": 3, "last_mutation_at_ms": NOW - 4}
     grown = replace(solo, flow_id=FLOW_ID, version=solo.version + 1, last_mutation_at=NOW - 4)
     assert stored(store) == grown
@@ -164,7 +210,9 @@ def test_a_new_member_without_a_time() -> None:
     assert fields(only(store, Flow))["last_mutation_at_ms"] == NOW
 
 
-@pytest.mark.parametrize("moved", [flow(version=5), waiting("READY", flow_id=None, namespace="ns", version=9)])
+@pytest.mark.parametrize(
+    "moved", [flow(version=5), waiting("READY", flow_id=None, namespace="ns", version=9)]
+)
 def test_a_member_is_not_added_to_what_moved_meanwhile(moved: Any) -> None:
     decision = adding(Surroundings(NOW, P, flow(), members(SOLO)))
     assert isinstance(decision, Commit)
@@ -177,10 +225,14 @@ def test_a_member_is_not_added_to_what_moved_meanwhile(moved: Any) -> None:
 # ---- edges as staged
 
 
-def staging(around: Surroundings, up: ExecutionId | None = None, down: ExecutionId = IDENT, **args: Any) -> Decision:
+def staging(
+    around: Surroundings, up: ExecutionId | None = None, down: ExecutionId = IDENT, **args: Any
+) -> Decision:
     given = {"expected_graph_revision": 3, **args}
     ends = {"upstream_execution_id": up or ident(0), "downstream_execution_id": down}
-    return flows.stage_edge(around, StageDependencyEdgeArgs(flow_id=FLOW_ID, edge_id=edge_id(0), **ends, **given))
+    return flows.stage_edge(
+        around, StageDependencyEdgeArgs(flow_id=FLOW_ID, edge_id=edge_id(0), **ends, **given)
+    )
 
 
 BOTH = members(upstream(0), waiting())
@@ -192,13 +244,26 @@ def test_staging_checks_one_thing_after_the_other() -> None:
     assert said(staging(Surroundings(NOW, P, None), ELSEWHERE)) == ("invalid_input", MISMATCH)
     assert said(staging(Surroundings(NOW, P, None), down=ELSEWHERE)) == ("invalid_input", MISMATCH)
     assert said(staging(Surroundings(NOW, P, None, **whole))) == ("invalid_input", "flow_not_found")
-    assert said(staging(Surroundings(NOW, P, closed, **whole))) == ("invalid_input", "flow_already_terminal")
+    assert said(staging(Surroundings(NOW, P, closed, **whole))) == (
+        "invalid_input",
+        "flow_already_terminal",
+    )
     stale = error_of(staging(Surroundings(NOW, P, flow(), **whole), expected_graph_revision=2))
     assert isinstance(stale, Contention) and stale.facts == {"expected": "2", "stored": "3"}
     assert (stale.code, stale.retryable) == ("stale_graph_revision", True)
-    for some in ({}, members(upstream(0)), members(waiting()), members(upstream(0), waiting(flow_id=OTHER_FLOW))):
-        assert said(staging(Surroundings(NOW, P, flow(), some, **whole))) == ("invalid_input", "execution_not_in_flow")
-    assert said(staging(Surroundings(NOW, P, flow(), members(upstream(0, flow_id=None), waiting())))) == (
+    for some in (
+        {},
+        members(upstream(0)),
+        members(waiting()),
+        members(upstream(0), waiting(flow_id=OTHER_FLOW)),
+    ):
+        assert said(staging(Surroundings(NOW, P, flow(), some, **whole))) == (
+            "invalid_input",
+            "execution_not_in_flow",
+        )
+    assert said(
+        staging(Surroundings(NOW, P, flow(), members(upstream(0, flow_id=None), waiting())))
+    ) == (
         "invalid_input",
         "execution_not_in_flow",
     )
@@ -210,12 +275,26 @@ def test_staging_checks_one_thing_after_the_other() -> None:
 
 def test_a_staged_edge_waits_to_be_applied() -> None:
     before = flow(settled_at_ms=NOW)
-    decision = staging(Surroundings(NOW, P, before, BOTH), data_passing_ref="result", dependency_kind="kind", now=NOW - 3)
+    decision = staging(
+        Surroundings(NOW, P, before, BOTH),
+        data_passing_ref="result",
+        dependency_kind="kind",
+        now=NOW - 3,
+    )
     assert isinstance(decision, Commit) and decision.result == Staged(edge_id(0), 4)
     store = applied(decision, before, upstream(0), waiting("READY"))
     made, after = only(store, Edge), only(store, Flow)
-    assert (made.edge_state, made.dep_state, made.applied_at_ms, made.reset_at_ms) == ("pending", None, None, None)
-    assert (made.upstream_eid, made.downstream_eid, made.policy_version) == (ident(0).uuid, IDENT.uuid, 0)
+    assert (made.edge_state, made.dep_state, made.applied_at_ms, made.reset_at_ms) == (
+        "pending",
+        None,
+        None,
+        None,
+    )
+    assert (made.upstream_eid, made.downstream_eid, made.policy_version) == (
+        ident(0).uuid,
+        IDENT.uuid,
+        0,
+    )
     assert json.loads(made.policy) == {
         "dependency_kind": "kind",
         "satisfaction_condition": "all_required",
@@ -241,7 +320,11 @@ def test_a_second_stager_at_the_same_revision_loses_and_leaves_nothing() -> None
 
 def test_an_edge_as_others_see_it() -> None:
     seen = flows.edge_snapshot(edge(passes="", policy='{"created_at_ms":5}', edge_state="pending"))
-    assert (seen.dependency_kind, seen.satisfaction_condition, seen.created_by) == ("success_only", "all_required", "engine")
+    assert (seen.dependency_kind, seen.satisfaction_condition, seen.created_by) == (
+        "success_only",
+        "all_required",
+        "engine",
+    )
     assert (seen.data_passing_ref, seen.edge_state, seen.created_at) == (None, "pending", 5)
     assert (seen.upstream_execution_id, seen.downstream_execution_id) == (ident(0), IDENT)
     assert flows.edge_snapshot(edge(passes="r")).data_passing_ref == "r"
@@ -249,7 +332,9 @@ def test_an_edge_as_others_see_it() -> None:
 
 @pytest.mark.parametrize("text", ["[]", "{", "7"])
 def test_an_edge_that_cannot_be_read(text: str) -> None:
-    with pytest.raises(ValidationError, match=f"corruption: edge {edge_id(0)}: policy is not a JSON object"):
+    with pytest.raises(
+        ValidationError, match=f"corruption: edge {edge_id(0)}: policy is not a JSON object"
+    ):
         flows.edge_snapshot(edge(policy=text))
 
 
@@ -287,7 +372,11 @@ def test_a_tag_is_one_more_field() -> None:
     store = applied(flows.set_flow_tag(before, "a.b.c", "é", NOW), before)
     after = only(store, Flow)
     assert fields(after) == {**fields(before), "a.b.c": "é", "last_mutation_at_ms": NOW}
-    assert (after.graph_revision, after.version, after.settled_at_ms) == (before.graph_revision, before.version + 1, 5)
+    assert (after.graph_revision, after.version, after.settled_at_ms) == (
+        before.graph_revision,
+        before.version + 1,
+        5,
+    )
 
 
 # ---- what the members add up to
@@ -329,10 +418,20 @@ def test_private_spellings_are_counted_under_the_common_ones() -> None:
 def test_a_summary_counts_every_member(states: list[str], word: str, settled: bool) -> None:
     before = flow(settled_at_ms=1)
     store = seeded(before)
-    assert isinstance(commit(store, flows.project(before, flows.count_members(states), NOW - 1)), Applied)
+    assert isinstance(
+        commit(store, flows.project(before, flows.count_members(states), NOW - 1)), Applied
+    )
     (row,) = rows(store, "ff_flow_summary")
-    assert (row["total_members"], row["sampled_members"], row["last_summary_update_at"]) == (2, 2, NOW - 1)
-    counted = {name.removeprefix("members_"): n for name, n in row.items() if name.startswith("members_") and n}
+    assert (row["total_members"], row["sampled_members"], row["last_summary_update_at"]) == (
+        2,
+        2,
+        NOW - 1,
+    )
+    counted = {
+        name.removeprefix("members_"): n
+        for name, n in row.items()
+        if name.startswith("members_") and n
+    }
     assert counted == flows.count_members(states)
     assert row["public_flow_state"] == word
     after = only(store, Flow)
@@ -346,12 +445,18 @@ def test_a_summary_is_replaced() -> None:
     assert only(store, Flow).settled_at_ms == NOW - 1
     commit(store, flows.project(before, flows.count_members(["active", "active"]), NOW))
     (row,) = rows(store, "ff_flow_summary")
-    assert (row["members_completed"], row["members_active"], row["public_flow_state"]) == (0, 2, "running")
+    assert (row["members_completed"], row["members_active"], row["public_flow_state"]) == (
+        0,
+        2,
+        "running",
+    )
 
 
 def test_a_summary_of_a_flow_that_moved_is_not_written() -> None:
     store = seeded(flow(version=9))
-    assert isinstance(commit(store, flows.project(flow(), flows.count_members(["active"]), NOW)), Refused)
+    assert isinstance(
+        commit(store, flows.project(flow(), flows.count_members(["active"]), NOW)), Refused
+    )
     assert rows(store, "ff_flow_summary") == []
 
 
@@ -365,7 +470,19 @@ def test_a_flow_of_children_needs_a_parent_that_has_not_ended() -> None:
     assert plan.form is flows.CREATE_CHILDREN
     assert commit(store, plan) == Refused()
     values = dict(zip(plan.form.args, plan.values, strict=True))
-    row = Flow(P, FLOW_ID, 0, "open", NOW, None, 0, None, parent.partition_index, parent.uuid, values["raw_fields"])
+    row = Flow(
+        P,
+        FLOW_ID,
+        0,
+        "open",
+        NOW,
+        None,
+        0,
+        None,
+        parent.partition_index,
+        parent.uuid,
+        values["raw_fields"],
+    )
     assert (row.parent, flow_fields.detached_of(row)) == (parent, {detached.uuid})
     alone = flows.create_flow(args, P, NOW, parent=Parent(execution_id=parent, waitpoint_key=""))
     assert '"detached"' not in dict(zip(alone.form.args, alone.values, strict=True))["raw_fields"]

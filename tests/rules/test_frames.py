@@ -57,16 +57,26 @@ def refusal(call: Callable[..., object], *given: Any) -> ValidationError:
             None,
             {"frame_type": "delta", "mode": "durable", "correlation_id": "c-1"},
         ),
-        (Frame(b"x", FrameKind.Event, correlation_id=""), None, {"frame_type": "event", "mode": "durable"}),
+        (
+            Frame(b"x", FrameKind.Event, correlation_id=""),
+            None,
+            {"frame_type": "event", "mode": "durable"},
+        ),
         (
             Frame(b"x", FrameKind.Event, mode=DurableSummary()),
             3,
             {"frame_type": "event", "mode": "summary", "summary_version": "3"},
         ),
-        (Frame(b"x", FrameKind.Event, mode=LIVE), None, {"frame_type": "event", "mode": "best_effort", "ttl_ms": "5000"}),
+        (
+            Frame(b"x", FrameKind.Event, mode=LIVE),
+            None,
+            {"frame_type": "event", "mode": "best_effort", "ttl_ms": "5000"},
+        ),
     ],
 )
-def test_a_frame_is_stored_as_a_map_of_text(frame: Frame, version: int | None, fields: dict[str, str]) -> None:
+def test_a_frame_is_stored_as_a_map_of_text(
+    frame: Frame, version: int | None, fields: dict[str, str]
+) -> None:
     same = {"ts": "1700000000000", "payload": "x", "encoding": "utf8", "source": "worker"}
     found = fields_of(frame, 1_700_000_000_000, version)
     assert found == fields | same
@@ -86,7 +96,9 @@ def test_a_frame_is_stored_as_a_map_of_text(frame: Frame, version: int | None, f
         (b"\xc0\x80", "wIA=", "base64"),
     ],
 )
-def test_a_payload_is_text_if_every_store_can_keep_it_as_text(payload: bytes, text: str, encoding: str) -> None:
+def test_a_payload_is_text_if_every_store_can_keep_it_as_text(
+    payload: bytes, text: str, encoding: str
+) -> None:
     fields = fields_of(Frame(payload, FrameKind.Blob), 1, None)
     assert (fields["payload"], fields["encoding"]) == (text, encoding)
 
@@ -96,7 +108,8 @@ MODES: st.SearchStrategy[FrameMode] = st.sampled_from([Durable(), DurableSummary
 FRAMES = st.builds(
     Frame,
     bytes=st.one_of(
-        st.binary(max_size=60), st.text(max_size=60, alphabet=st.characters(exclude_categories=["Cs"])).map(str.encode)
+        st.binary(max_size=60),
+        st.text(max_size=60, alphabet=st.characters(exclude_categories=["Cs"])).map(str.encode),
     ),
     kind=st.sampled_from(FrameKind),
     frame_type=LABELS,
@@ -140,7 +153,18 @@ def test_what_is_not_text_is_shown_as_json(text: str, fields: dict[str, str]) ->
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{", "[]", "null", '"x"', '{"a": 1', b'{"a":"\xff"}', b'{"a":1,"b":"\xff"}', '{"a":' + "[" * 100_000]
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '"x"',
+        '{"a": 1',
+        b'{"a":"\xff"}',
+        b'{"a":1,"b":"\xff"}',
+        '{"a":' + "[" * 100_000,
+    ],
 )
 def test_stored_fields_that_are_none_are_corrupt(text: str | bytes) -> None:
     error = refusal(decode_fields, text)
@@ -187,7 +211,9 @@ def test_a_page_knows_where_to_go_on_and_whether_it_is_the_end() -> None:
         ((100, 7), 50, 0, []),
     ],
 )
-def test_ids_rise(last: tuple[int, int] | None, now: int, count: int, ids: list[tuple[int, int]]) -> None:
+def test_ids_rise(
+    last: tuple[int, int] | None, now: int, count: int, ids: list[tuple[int, int]]
+) -> None:
     assert mint(last, now, count) == ids
 
 
@@ -229,7 +255,11 @@ def test_a_frame_that_is_accepted(frame: Frame) -> None:
     check_batch([frame])
 
 
-NUMBER_FIELDS = {"ttl_ms": (-1, 2**32), "maxlen_floor": (-(2**31), 2**31), "maxlen_ceiling": (-(2**31), 2**31)}
+NUMBER_FIELDS = {
+    "ttl_ms": (-1, 2**32),
+    "maxlen_floor": (-(2**31), 2**31),
+    "maxlen_ceiling": (-(2**31), 2**31),
+}
 
 
 @pytest.mark.parametrize(
@@ -254,13 +284,23 @@ NUMBER_FIELDS = {"ttl_ms": (-1, 2**32), "maxlen_floor": (-(2**31), 2**31), "maxl
             for bad in (-1, 2**63, 1.0, True, "1")
         ],
         (alike(mode=None), "frame.mode: Durable, DurableSummary or BestEffortLive"),
-        (alike(mode="durable"), "frame.mode: Durable, DurableSummary or BestEffortLive, got 'durable'"),
-        (alike(mode=Durable), f"frame.mode: Durable, DurableSummary or BestEffortLive, got {Durable!r}"),
-        (alike(mode=DurableSummary("json-patch")), "frame.mode.patch_kind: json-merge-patch, got 'json-patch'"),
+        (
+            alike(mode="durable"),
+            "frame.mode: Durable, DurableSummary or BestEffortLive, got 'durable'",
+        ),
+        (
+            alike(mode=Durable),
+            f"frame.mode: Durable, DurableSummary or BestEffortLive, got {Durable!r}",
+        ),
+        (
+            alike(mode=DurableSummary("json-patch")),
+            "frame.mode.patch_kind: json-merge-patch, got 'json-patch'",
+        ),
         *[
             (
                 alike(mode=replace(LIVE, **{name: bad})),
-                f"frame.mode.{name}: a whole number from {low + 1} to {high - 1}" + (f", got {bad!r}" if bad is not None else ""),
+                f"frame.mode.{name}: a whole number from {low + 1} to {high - 1}"
+                + (f", got {bad!r}" if bad is not None else ""),
             )
             for name, (low, high) in NUMBER_FIELDS.items()
             for bad in (low, high, 1.5, True, None)
@@ -269,7 +309,9 @@ NUMBER_FIELDS = {"ttl_ms": (-1, 2**32), "maxlen_floor": (-(2**31), 2**31), "maxl
         (alike(mode=BestEffortLive(1, ema_alpha=True)), "frame.mode.ema_alpha: a number, got True"),
     ],
 )
-def test_a_frame_that_is_refused_says_which_field_and_what_is_accepted(frame: Any, detail: str) -> None:
+def test_a_frame_that_is_refused_says_which_field_and_what_is_accepted(
+    frame: Any, detail: str
+) -> None:
     error = refusal(check_frame, frame)
     assert (error.kind, error.detail) == (ValidationKind.INVALID_INPUT, detail)
     error = refusal(check_batch, (FRAME, frame))
@@ -292,7 +334,10 @@ def test_a_payload_over_the_limit_is_refused_as_too_much_to_keep() -> None:
         ({FRAME}, f"frames: a list of 1 to 256 frames, got {{{FRAME!r}}}"[:119]),
         ([], "frames: 1 to 256 frames, got 0"),
         ([FRAME] * (MAX_BATCH_FRAMES + 1), "frames: 1 to 256 frames, got 257"),
-        ([alike(seq=1), FRAME, alike(seq=2), alike(seq=1)], "frames[3].seq: each seq once in a batch, got 1"),
+        (
+            [alike(seq=1), FRAME, alike(seq=2), alike(seq=1)],
+            "frames[3].seq: each seq once in a batch, got 1",
+        ),
     ],
 )
 def test_a_batch_that_is_refused(frames: Any, detail: str) -> None:

@@ -33,7 +33,9 @@ from .factory import (
 READY = execution()
 
 
-def issued(of: Execution | None, capabilities: frozenset[str] = frozenset(), **around: Any) -> Decision:
+def issued(
+    of: Execution | None, capabilities: frozenset[str] = frozenset(), **around: Any
+) -> Decision:
     args = IssueGrantArgs(
         execution_id=IDENT,
         worker_id="w-2",
@@ -60,8 +62,15 @@ NEEDS = execution(required_capabilities=("eu", "gpu"))
     ("of", "capabilities", "around", "code"),
     [
         (None, (), {}, "execution_not_found"),
-        *[(execution(name), (), {"grant": grant()}, "execution_not_eligible") for name in VECTORS if name != "READY"],
-        *[(READY, (), {"grant": grant(), "lane": lane(state)}, "execution_not_eligible") for state in ("paused", "disabled")],
+        *[
+            (execution(name), (), {"grant": grant()}, "execution_not_eligible")
+            for name in VECTORS
+            if name != "READY"
+        ],
+        *[
+            (READY, (), {"grant": grant(), "lane": lane(state)}, "execution_not_eligible")
+            for state in ("paused", "disabled")
+        ],
         (NEEDS, MANY, {"grant": grant()}, "grant_already_exists"),
         (NEEDS, MANY, {"grant": grant("reclaim", expires_in=0)}, "grant_already_exists"),
         (NEEDS, MANY, {}, "invalid_capabilities"),
@@ -69,11 +78,16 @@ NEEDS = execution(required_capabilities=("eu", "gpu"))
         (NEEDS, ("gpu",), {}, "capability_mismatch"),
     ],
 )
-def test_issue_claim_grant_checks_in_order(of: Execution | None, capabilities: Any, around: dict[str, Any], code: str) -> None:
+def test_issue_claim_grant_checks_in_order(
+    of: Execution | None, capabilities: Any, around: dict[str, Any], code: str
+) -> None:
     assert refusal(issued(of, frozenset(capabilities), **around)) == code
 
 
-@pytest.mark.parametrize(("capabilities", "detail"), [(MANY, "worker:too_many_tokens"), ({"x" * 4_097}, "worker:too_many_bytes")])
+@pytest.mark.parametrize(
+    ("capabilities", "detail"),
+    [(MANY, "worker:too_many_tokens"), ({"x" * 4_097}, "worker:too_many_bytes")],
+)
 def test_an_oversize_worker_says_which_limit(capabilities: Any, detail: str) -> None:
     decision = issued(READY, frozenset(capabilities))
     assert isinstance(decision, Reject)
@@ -96,8 +110,12 @@ def test_the_limits_of_a_workers_capabilities_are_inclusive() -> None:
         (("GPU",), ("gpu",), "GPU"),
     ],
 )
-def test_what_a_worker_lacks_is_sorted_text(required: tuple[str, ...], offered: tuple[str, ...], missing: str) -> None:
-    assert grants.missing_capabilities(execution(required_capabilities=required), offered) == missing
+def test_what_a_worker_lacks_is_sorted_text(
+    required: tuple[str, ...], offered: tuple[str, ...], missing: str
+) -> None:
+    assert (
+        grants.missing_capabilities(execution(required_capabilities=required), offered) == missing
+    )
 
 
 def test_a_mismatch_is_stamped_although_it_is_refused() -> None:
@@ -117,12 +135,25 @@ def test_a_grant_reserves_without_changing_the_state(old: Any) -> None:
     store = applied(decision, NEEDS, old)
     after, made = stored(store), load(store).grant
     assert vector_of(after) == vector_of(NEEDS)
-    assert (after.reserved_for, after.reserved_until_ms, after.lease_epoch) == ("w-2", NOW + 4_000, 0)
+    assert (after.reserved_for, after.reserved_until_ms, after.lease_epoch) == (
+        "w-2",
+        NOW + 4_000,
+        0,
+    )
     assert made is not None
-    assert (made.grant_id, made.kind, made.worker_id, made.worker_instance_id) == ("g-9", "claim", "w-2", "w-2-a")
+    assert (made.grant_id, made.kind, made.worker_id, made.worker_instance_id) == (
+        "g-9",
+        "claim",
+        "w-2",
+        "w-2-a",
+    )
     assert (made.issued_at_ms, made.expires_at_ms, made.grant_ttl_ms) == (NOW, NOW + 4_000, 4_000)
     assert (made.lane_id, made.worker_capabilities) == ("default", ("a", "eu", "gpu"))
-    assert (made.capability_hash, made.route_snapshot_json, made.admission_summary) == ("h", "{}", "ok")
+    assert (made.capability_hash, made.route_snapshot_json, made.admission_summary) == (
+        "h",
+        "{}",
+        "ok",
+    )
     assert told(store) == ([], [], [])
 
 
@@ -145,12 +176,23 @@ def test_blocking_keeps_the_attempt_state(reason: str, vector: str, shown: str, 
     assert isinstance(decision, Commit) and decision.result == Blocked(IDENT, reason)
     store = applied(decision, before, attempt(before))
     after = stored(store)
-    assert (name_of(vector_of(after)), after.public_state, after.attempt_state) == (vector, shown, state)
-    assert (after.blocking_reason, after.blocking_detail, after.last_transition_at) == (reason, "why", NOW - 4)
+    assert (name_of(vector_of(after)), after.public_state, after.attempt_state) == (
+        vector,
+        shown,
+        state,
+    )
+    assert (after.blocking_reason, after.blocking_detail, after.last_transition_at) == (
+        reason,
+        "why",
+        NOW - 4,
+    )
     assert told(store) == ([], [], [])
 
 
-@pytest.mark.parametrize("reason", ["", "none", "waiting_for_worker", "paused_by_flow_cancel", "waiting_for_locality_match"])
+@pytest.mark.parametrize(
+    "reason",
+    ["", "none", "waiting_for_worker", "paused_by_flow_cancel", "waiting_for_locality_match"],
+)
 def test_an_unknown_reason_is_refused_before_anything_is_looked_at(reason: str) -> None:
     assert refusal(grants.block(snapshot(None), reason, "", None)) == "invalid_blocking_reason"
     if reason:
@@ -158,15 +200,24 @@ def test_an_unknown_reason_is_refused_before_anything_is_looked_at(reason: str) 
 
 
 def test_blocking_what_does_not_exist() -> None:
-    assert refusal(grants.block(snapshot(None), "waiting_for_budget", "", None)) == "execution_not_found"
+    assert (
+        refusal(grants.block(snapshot(None), "waiting_for_budget", "", None))
+        == "execution_not_found"
+    )
 
 
 @pytest.mark.parametrize(
     ("of", "code"),
     [
-        *[(execution("ENDED", outcome=outcome), "execution_not_active") for outcome in VECTORS["ENDED"].outcomes],
+        *[
+            (execution("ENDED", outcome=outcome), "execution_not_active")
+            for outcome in VECTORS["ENDED"].outcomes
+        ],
         *[(execution(name), "execution_not_eligible") for name in ("RUNNING", "LOST", "SUSPENDED")],
-        *[(execution(name), "execution_not_eligible") for name in ("DELAYED", "DEPS", "BUDGET", "QUOTA", "ROUTE", "LANEBLOCK")],
+        *[
+            (execution(name), "execution_not_eligible")
+            for name in ("DELAYED", "DEPS", "BUDGET", "QUOTA", "ROUTE", "LANEBLOCK")
+        ],
         (execution("OPBLOCK", reason="paused_by_flow_cancel"), "execution_not_eligible"),
     ],
 )
@@ -175,30 +226,54 @@ def test_a_block_that_comes_too_late_is_an_answer(of: Execution, code: str) -> N
 
 
 @pytest.mark.parametrize(("reason", "vector", "_"), REASONS)
-def test_blocking_again_for_the_same_reason_only_refreshes_the_detail(reason: str, vector: str, _: str) -> None:
+def test_blocking_again_for_the_same_reason_only_refreshes_the_detail(
+    reason: str, vector: str, _: str
+) -> None:
     before = execution(vector, blocking_detail="old")
     after = stored(applied(grants.block(snapshot(before), reason, "new", None), before))
-    assert (vector_of(after), after.blocking_detail, after.last_transition_at) == (vector_of(before), "new", NOW)
+    assert (vector_of(after), after.blocking_detail, after.last_transition_at) == (
+        vector_of(before),
+        "new",
+        NOW,
+    )
 
 
 @pytest.mark.parametrize(("reason", "vector", "_"), REASONS)
 @pytest.mark.parametrize("expected", [True, False])
 def test_unblocking_makes_it_ready_again(reason: str, vector: str, _: str, expected: bool) -> None:
     before = execution(vector, "attempt_interrupted", blocking_detail="why")
-    store = applied(grants.unblock(snapshot(before), reason if expected else "", NOW + 3), before, attempt(before))
+    store = applied(
+        grants.unblock(snapshot(before), reason if expected else "", NOW + 3),
+        before,
+        attempt(before),
+    )
     after = stored(store)
-    assert (name_of(vector_of(after)), after.attempt_state, after.blocking_detail) == ("READY", "attempt_interrupted", "")
+    assert (name_of(vector_of(after)), after.attempt_state, after.blocking_detail) == (
+        "READY",
+        "attempt_interrupted",
+        "",
+    )
     assert after.last_transition_at == NOW + 3
     assert told(store) == ([], [], [])
 
 
 def test_unblocking_without_a_time_uses_the_stores() -> None:
     before = execution("BUDGET")
-    assert stored(applied(grants.unblock(snapshot(before), "", None), before)).last_transition_at == NOW
+    assert (
+        stored(applied(grants.unblock(snapshot(before), "", None), before)).last_transition_at
+        == NOW
+    )
 
 
 @pytest.mark.parametrize(
-    "of", [None, *[execution(name) for name in ("READY", "DELAYED", "DEPS", "RUNNING", "LOST", "SUSPENDED", "ENDED")]]
+    "of",
+    [
+        None,
+        *[
+            execution(name)
+            for name in ("READY", "DELAYED", "DEPS", "RUNNING", "LOST", "SUSPENDED", "ENDED")
+        ],
+    ],
 )
 def test_what_is_not_held_back_cannot_be_let_go(of: Execution | None) -> None:
     assert refusal(grants.unblock(snapshot(of), "", None)) == "execution_not_eligible"
@@ -210,9 +285,16 @@ def test_a_flow_being_cancelled_is_never_let_go_here() -> None:
 
 
 def test_a_block_is_lifted_only_for_the_reason_expected() -> None:
-    assert refusal(grants.unblock(snapshot(execution("BUDGET")), "waiting_for_quota", None)) == "execution_not_eligible"
+    assert (
+        refusal(grants.unblock(snapshot(execution("BUDGET")), "waiting_for_quota", None))
+        == "execution_not_eligible"
+    )
     assert refusal(
-        grants.unblock(snapshot(execution("ROUTE", reason="waiting_for_locality_match")), "waiting_for_capable_worker", None)
+        grants.unblock(
+            snapshot(execution("ROUTE", reason="waiting_for_locality_match")),
+            "waiting_for_capable_worker",
+            None,
+        )
     ) == ("execution_not_eligible")
 
 

@@ -43,9 +43,13 @@ def node(who: ExecutionId, **columns: Any) -> CreateExecutionArgs:
 
 
 def graph(
-    nodes: Iterable[ExecutionId | CreateExecutionArgs], *pairs: tuple[ExecutionId, ExecutionId], **args: Any
+    nodes: Iterable[ExecutionId | CreateExecutionArgs],
+    *pairs: tuple[ExecutionId, ExecutionId],
+    **args: Any,
 ) -> SubmitFlowArgs:
-    made = [GraphEdge(up, down, edge_id=UUID(int=0xE_100 + n)) for n, (up, down) in enumerate(pairs)]
+    made = [
+        GraphEdge(up, down, edge_id=UUID(int=0xE_100 + n)) for n, (up, down) in enumerate(pairs)
+    ]
     given = [one if isinstance(one, CreateExecutionArgs) else node(one) for one in nodes]
     return SubmitFlowArgs(flow_id=FLOW_ID, nodes=given, **{"edges": made, **args})
 
@@ -68,8 +72,16 @@ def detail(error: EngineError | None) -> str:
         (0, 0, f"nodes: 1 to {MAX_GRAPH_NODES} nodes, got 0"),
         (1, 0, None),
         (MAX_GRAPH_NODES, MAX_GRAPH_EDGES, None),
-        (MAX_GRAPH_NODES + 1, MAX_GRAPH_EDGES + 1, f"nodes: 1 to {MAX_GRAPH_NODES} nodes, got {MAX_GRAPH_NODES + 1}"),
-        (1, MAX_GRAPH_EDGES + 1, f"edges: at most {MAX_GRAPH_EDGES} edges, got {MAX_GRAPH_EDGES + 1}"),
+        (
+            MAX_GRAPH_NODES + 1,
+            MAX_GRAPH_EDGES + 1,
+            f"nodes: 1 to {MAX_GRAPH_NODES} nodes, got {MAX_GRAPH_NODES + 1}",
+        ),
+        (
+            1,
+            MAX_GRAPH_EDGES + 1,
+            f"edges: at most {MAX_GRAPH_EDGES} edges, got {MAX_GRAPH_EDGES + 1}",
+        ),
     ],
 )
 def test_a_graph_has_limits(nodes: int, edges: int, problem: str | None) -> None:
@@ -87,7 +99,9 @@ def test_a_graph_is_made_of_lists_and_a_mapping(field: str) -> None:
 def test_nodes_live_with_their_flow_under_ids_of_their_own() -> None:
     mismatch = f"execution partition mismatch: expected {P}, got {P + 1}"
     assert detail(checked([A, node(ELSEWHERE, idempotency_key="k")])) == mismatch
-    assert detail(checked([A, node(A, idempotency_key="k")])).startswith("nodes: no idempotency key: ")
+    assert detail(checked([A, node(A, idempotency_key="k")])).startswith(
+        "nodes: no idempotency key: "
+    )
     assert detail(checked([A, B, A], (A, A))).startswith("nodes: each execution id once, got ")
     assert checked([A, node(B, idempotency_key="")]) is None
 
@@ -101,7 +115,10 @@ def test_nodes_are_of_the_namespace_of_their_flow() -> None:
 def test_edges_join_two_nodes_under_an_id_of_their_own() -> None:
     assert detail(checked([A], (D, D), policies={C: ANY})) == "self_referencing_edge"
     for pair in ((A, C), (C, A)):
-        assert detail(checked([A, B], pair, policies={C: ANY})) == f"execution_not_in_flow: {C} is not among the nodes"
+        assert (
+            detail(checked([A, B], pair, policies={C: ANY}))
+            == f"execution_not_in_flow: {C} is not among the nodes"
+        )
     twice = [GraphEdge(A, B, edge_id=UUID(int=5)), GraphEdge(B, A, edge_id=UUID(int=5))]
     assert detail(checked([A, B], edges=twice)).startswith("edges: each edge id once, got ")
     assert checked([A, B], edges=[GraphEdge(A, B), GraphEdge(A, B)]) is None
@@ -116,22 +133,32 @@ ANY = EdgePolicy.any_of()
         ({D: EdgePolicy("nonsense")}, f"execution_not_in_flow: {D} is not among the nodes"),
         ({A: EdgePolicy("nonsense")}, "unknown EdgeDependencyPolicy variant"),
         ({C: EdgePolicy.quorum(0)}, "quorum k must be >= 1"),
-        ({C: EdgePolicy("any_of", 1)}, "on_satisfied required for any_of/quorum: cancel_remaining | let_run"),
+        (
+            {C: EdgePolicy("any_of", 1)},
+            "on_satisfied required for any_of/quorum: cancel_remaining | let_run",
+        ),
         ({A: ANY}, "policies: a policy only for nodes that wait for others, got "),
         ({A: EdgePolicy.all_of()}, "policies: a policy only for nodes that wait for others, got "),
-        ({C: EdgePolicy.quorum(3)}, f"policies: a quorum of at most the 2 inbound edges of {C}, got 3"),
+        (
+            {C: EdgePolicy.quorum(3)},
+            f"policies: a quorum of at most the 2 inbound edges of {C}, got 3",
+        ),
         ({C: EdgePolicy.quorum(2)}, None),
         ({C: ANY}, None),
         ({C: EdgePolicy.all_of()}, None),
     ],
 )
-def test_policies_are_for_nodes_that_wait_for_enough(policies: dict[ExecutionId, EdgePolicy], problem: str | None) -> None:
+def test_policies_are_for_nodes_that_wait_for_enough(
+    policies: dict[ExecutionId, EdgePolicy], problem: str | None
+) -> None:
     found = checked([A, B, C], (A, C), (B, C), policies=policies)
     assert (found is None) if problem is None else detail(found).startswith(problem)
 
 
 def test_a_policy_is_looked_at_before_cycles() -> None:
-    assert detail(checked([A, B], (A, B), (B, A), policies={A: EdgePolicy.quorum(2)})).startswith("policies: ")
+    assert detail(checked([A, B], (A, B), (B, A), policies={A: EdgePolicy.quorum(2)})).startswith(
+        "policies: "
+    )
 
 
 @pytest.mark.parametrize(
@@ -148,7 +175,9 @@ def test_a_policy_is_looked_at_before_cycles() -> None:
         ([(A, B), (C, D), (D, C)], C),
     ],
 )
-def test_nothing_waits_for_itself(pairs: list[tuple[ExecutionId, ExecutionId]], stuck: ExecutionId | None) -> None:
+def test_nothing_waits_for_itself(
+    pairs: list[tuple[ExecutionId, ExecutionId]], stuck: ExecutionId | None
+) -> None:
     found = checked([A, B, C, D], *pairs)
     if stuck is None:
         assert found is None
@@ -174,17 +203,40 @@ def submitted(args: SubmitFlowArgs, store: MemoryStore | None = None) -> MemoryS
 
 def test_a_whole_graph_is_there_at_once() -> None:
     policies = {D: EdgePolicy.quorum(2, "let_run")}
-    args = graph([A, B, C, D], (A, B), (A, D), (B, D), (C, D), policies=policies, tags={"a.b": "c"}, now=NOW - 7, namespace="ns")
+    args = graph(
+        [A, B, C, D],
+        (A, B),
+        (A, D),
+        (B, D),
+        (C, D),
+        policies=policies,
+        tags={"a.b": "c"},
+        now=NOW - 7,
+        namespace="ns",
+    )
     store = submitted(args)
     made = only(store, Flow)
     assert (made.graph_revision, made.public_flow_state, made.created_at_ms) == (8, "open", NOW - 7)
-    said = {"flow_kind": "dag", "namespace": "ns", "node_count": 4, "edge_count": 4, "last_mutation_at_ms": NOW - 7, "a.b": "c"}
+    said = {
+        "flow_kind": "dag",
+        "namespace": "ns",
+        "node_count": 4,
+        "edge_count": 4,
+        "last_mutation_at_ms": NOW - 7,
+        "a.b": "c",
+    }
     assert json.loads(made.raw_fields) == said
     assert {name_of(vector_of(at(store, who))) for who in (A, C)} == {"READY"}
-    assert [at(store, who).blocking_detail for who in (B, D)] == ["1 dep(s) unresolved", "3 dep(s) unresolved"]
+    assert [at(store, who).blocking_detail for who in (B, D)] == [
+        "1 dep(s) unresolved",
+        "3 dep(s) unresolved",
+    ]
     assert {one.flow_id for one in kept(store, Execution)} == {FLOW_ID}
     groups = {one.downstream_eid: one for one in kept(store, EdgeGroup)}
-    assert {uid: (stored_edge_policy(g.policy), g.k_target, g.running_count) for uid, g in groups.items()} == {
+    assert {
+        uid: (stored_edge_policy(g.policy), g.k_target, g.running_count)
+        for uid, g in groups.items()
+    } == {
         B.uuid: (EdgePolicy.all_of(), 0, 1),
         D.uuid: (policies[D], 2, 3),
     }
@@ -200,20 +252,33 @@ def test_the_edges_of_a_graph_are_applied() -> None:
     ]
     store = submitted(graph([A, B, C], edges=edges))
     found = {one.edge_id: one for one in kept(store, Edge)}
-    assert [(e.upstream_eid, e.downstream_eid) for e in found.values()] == [(A.uuid, B.uuid)] * 2 + [(A.uuid, C.uuid)]
+    assert [(e.upstream_eid, e.downstream_eid) for e in found.values()] == [
+        (A.uuid, B.uuid)
+    ] * 2 + [(A.uuid, C.uuid)]
     assert {(e.edge_state, e.dep_state, e.applied_at_ms, e.is_open) for e in found.values()} == {
         ("applied", "unsatisfied", NOW, True)
     }
-    assert [json.loads(e.policy)["data_passing_ref"] for e in found.values()] == ["result", "", "result"]
+    assert [json.loads(e.policy)["data_passing_ref"] for e in found.values()] == [
+        "result",
+        "",
+        "result",
+    ]
     assert {json.loads(e.policy)["staged_at_ms"] for e in found.values()} == {NOW}
     assert [g.running_count for g in kept(store, EdgeGroup)] == [2, 1]
 
 
 @pytest.mark.parametrize(
     ("delay", "alone", "later"),
-    [(None, "READY", None), (NOW, "READY", None), (NOW - 1, "READY", None), (NOW + 1, "DELAYED", NOW + 1)],
+    [
+        (None, "READY", None),
+        (NOW, "READY", None),
+        (NOW - 1, "READY", None),
+        (NOW + 1, "DELAYED", NOW + 1),
+    ],
 )
-def test_a_delay_is_kept_by_those_that_wait_for_others(delay: int | None, alone: str, later: int | None) -> None:
+def test_a_delay_is_kept_by_those_that_wait_for_others(
+    delay: int | None, alone: str, later: int | None
+) -> None:
     store = submitted(graph([node(A, delay_until=delay), node(B, delay_until=delay)], (A, B)))
     first, second = at(store, A), at(store, B)
     assert (name_of(vector_of(first)), first.delay_until_ms) == (alone, later)
@@ -222,9 +287,21 @@ def test_a_delay_is_kept_by_those_that_wait_for_others(delay: int | None, alone:
 
 
 def test_members_keep_what_they_were_given() -> None:
-    given = node(A, input_payload=b"in", priority=5, execution_deadline_at=NOW + 9, tags={"cairn.instance_id": "i"}, now=NOW - 1)
+    given = node(
+        A,
+        input_payload=b"in",
+        priority=5,
+        execution_deadline_at=NOW + 9,
+        tags={"cairn.instance_id": "i"},
+        now=NOW - 1,
+    )
     made = at(submitted(graph([given])), A)
-    assert (made.payload, made.priority, made.deadline_at_ms, made.instance_tag) == (b"in", 5, NOW + 9, "i")
+    assert (made.payload, made.priority, made.deadline_at_ms, made.instance_tag) == (
+        b"in",
+        5,
+        NOW + 9,
+        "i",
+    )
     assert (made.created_at_ms, made.attempt_state) == (NOW - 1, "pending_first_attempt")
 
 

@@ -58,11 +58,25 @@ def life(*tries: Tried, **said: Any) -> Life:
 
 def told(about: Life, source: int, *rows: tuple[Any, ...]) -> list[HistoryEntry]:
     teller = Teller(about, source)
-    return [line.entry for line in (*(line for row in rows for line in teller.tell(row)), *teller.rest())]
+    return [
+        line.entry
+        for line in (*(line for row in rows for line in teller.tell(row)), *teller.rest())
+    ]
 
 
-def lease(number: int, kind: str, at: int, reason: str | None = None, epoch: int = 1, **said: Any) -> tuple[Any, ...]:
-    return (number, WHO.uuid, said.get("lease", LEASE), epoch, said.get("worker", "w-1"), kind, reason, at)
+def lease(
+    number: int, kind: str, at: int, reason: str | None = None, epoch: int = 1, **said: Any
+) -> tuple[Any, ...]:
+    return (
+        number,
+        WHO.uuid,
+        said.get("lease", LEASE),
+        epoch,
+        said.get("worker", "w-1"),
+        kind,
+        reason,
+        at,
+    )
 
 
 HELD = {"worker": "w-1", "epoch": 1, "lease": str(lease_mark(LEASE))}
@@ -85,14 +99,23 @@ def test_the_words_of_a_lease(kind: str, reason: str | None, what: What) -> None
     assert (entry.at_ms, entry.what, entry.execution_id, entry.details) == (5, what, WHO, HELD)
 
 
-@pytest.mark.parametrize("reason", ["completed", "failed", "cancelled", "expired", "max_reclaims_exceeded", None, "news"])
+@pytest.mark.parametrize(
+    "reason", ["completed", "failed", "cancelled", "expired", "max_reclaims_exceeded", None, "news"]
+)
 def test_a_lease_that_goes_with_an_end_is_not_told(reason: str | None) -> None:
     assert told(life(), LEASES, lease(1, "revoked", 5, reason)) == []
 
 
 def test_renewals_in_a_row_are_one_entry() -> None:
     rows = [lease(n, "renewed", 10 * n) for n in range(1, 4)]
-    found = told(life(TRIED), LEASES, lease(0, "acquired", 5), *rows, lease(4, "expired", 50), lease(5, "renewed", 60))
+    found = told(
+        life(TRIED),
+        LEASES,
+        lease(0, "acquired", 5),
+        *rows,
+        lease(4, "expired", 50),
+        lease(5, "renewed", 60),
+    )
     assert [e.what for e in found] == [What.CLAIMED, What.RENEWED, What.LEASE_EXPIRED, What.RENEWED]
     assert found[1].details == {**HELD, "count": 3, "last_ms": 30} and found[1].at_ms == 10
     assert found[3].details["count"] == 1
@@ -100,7 +123,13 @@ def test_renewals_in_a_row_are_one_entry() -> None:
 
 
 def test_renewals_of_two_leases_are_two_entries() -> None:
-    found = told(life(), LEASES, lease(1, "renewed", 1), lease(2, "renewed", 2, epoch=2), lease(3, "renewed", 3, epoch=2))
+    found = told(
+        life(),
+        LEASES,
+        lease(1, "renewed", 1),
+        lease(2, "renewed", 2, epoch=2),
+        lease(3, "renewed", 3, epoch=2),
+    )
     assert [(e.details["epoch"], e.details["count"]) for e in found] == [(1, 1), (2, 2)]
 
 
@@ -111,7 +140,14 @@ def test_what_is_not_known_is_left_out() -> None:
 
 def test_the_attempt_is_the_first_that_reached_the_epoch() -> None:
     tries = (Tried(0, 3, None, None, None, None), Tried(1, 5, None, None, None, None))
-    assert [history.attempt_of(tries, epoch) for epoch in (1, 3, 4, 5, 6, None)] == [0, 0, 1, 1, None, None]
+    assert [history.attempt_of(tries, epoch) for epoch in (1, 3, 4, 5, 6, None)] == [
+        0,
+        0,
+        1,
+        1,
+        None,
+        None,
+    ]
 
 
 def test_a_retry_says_why_and_when_the_next_one_is() -> None:
@@ -119,24 +155,40 @@ def test_a_retry_says_why_and_when_the_next_one_is() -> None:
     rows = (lease(1, "acquired", 5), lease(2, "revoked", 6, "retry"))
     waiting = life(failed, attempt_state="pending_retry_attempt", delay_until_ms=99)
     assert told(waiting, LEASES, *rows)[1].details == {**HELD, "reason": "flaky", "next_ms": 99}
-    later = life(failed, structs.replace(TRIED, attempt_index=1, lease_epoch=4), attempt_index=1, delay_until_ms=99)
+    later = life(
+        failed,
+        structs.replace(TRIED, attempt_index=1, lease_epoch=4),
+        attempt_index=1,
+        delay_until_ms=99,
+    )
     assert told(later, LEASES, *rows)[1].details == {**HELD, "reason": "flaky"}
     assert told(life(), LEASES, *rows)[1].details == HELD
 
 
-def wait(suspension: int, key: str, at: int | None, closed: int | None = None, why: str | None = None) -> Awaited:
+def wait(
+    suspension: int, key: str, at: int | None, closed: int | None = None, why: str | None = None
+) -> Awaited:
     return Awaited(UUID(int=suspension), key, at, closed, why)
 
 
 def test_a_suspension_names_what_it_waits_for() -> None:
-    waits = (wait(1, "old", 1), wait(2, "b", 6), wait(2, "a", 6), wait(3, "later", 9), wait(4, "ahead", None))
+    waits = (
+        wait(1, "old", 1),
+        wait(2, "b", 6),
+        wait(2, "a", 6),
+        wait(3, "later", 9),
+        wait(4, "ahead", None),
+    )
     row = lease(1, "revoked", 7, "suspended")
     assert told(life(waits=waits), LEASES, row)[0].details == {**HELD, "waitpoints": "a, b"}
     parked = Parked(UUID(int=2), "waiting_for_approval", 50)
     expected = {**HELD, "waitpoints": "a, b", "reason": "waiting_for_approval", "until_ms": 50}
     assert told(life(waits=waits, parked=parked), LEASES, row)[0].details == expected
     other = Parked(UUID(int=3), "waiting_for_callback", None)
-    assert told(life(waits=waits, parked=other), LEASES, row)[0].details == {**HELD, "waitpoints": "a, b"}
+    assert told(life(waits=waits, parked=other), LEASES, row)[0].details == {
+        **HELD,
+        "waitpoints": "a, b",
+    }
     assert told(life(), LEASES, row)[0].details == HELD
 
 
@@ -145,7 +197,12 @@ def test_a_suspension_names_what_it_waits_for() -> None:
     [
         ({"terminal_at_ms": 9, "failure_reason": "boom"}, (), "failed", None, {"reason": "boom"}),
         (
-            {"terminal_at_ms": 9, "cancellation_reason": "enough", "cancelled_by": "bob", "failure_reason": "old"},
+            {
+                "terminal_at_ms": 9,
+                "cancellation_reason": "enough",
+                "cancelled_by": "bob",
+                "failure_reason": "old",
+            },
             (structs.replace(TRIED, terminal_at_ms=9),),
             "cancelled",
             0,
@@ -161,9 +218,15 @@ def test_a_suspension_names_what_it_waits_for() -> None:
         ({}, (TRIED,), "success", None, {}),
     ],
 )
-def test_an_end_says_why(said: Any, tries: Any, outcome: str, index: int | None, details: Any) -> None:
+def test_an_end_says_why(
+    said: Any, tries: Any, outcome: str, index: int | None, details: Any
+) -> None:
     (entry,) = told(life(*tries, **said), ENDINGS, (1, WHO.uuid, outcome, 9))
-    assert (entry.what, entry.attempt_index, entry.details) == (What.ENDED, index, {"outcome": outcome, **details})
+    assert (entry.what, entry.attempt_index, entry.details) == (
+        What.ENDED,
+        index,
+        {"outcome": outcome, **details},
+    )
 
 
 def test_going_on_is_no_end() -> None:
@@ -174,9 +237,16 @@ def test_going_on_is_no_end() -> None:
 def test_a_signal_with_its_source_and_its_name() -> None:
     signal = UUID(int=4)
     (line,) = Teller(life(), SIGNALS).tell((1, WHO.uuid, signal, UUID(int=5), "bob", "no_match", 9))
-    assert (line.entry.what, line.entry.details) == (What.SIGNALLED, {"effect": "no_match", "source": "bob"})
+    assert (line.entry.what, line.entry.details) == (
+        What.SIGNALLED,
+        {"effect": "no_match", "source": "bob"},
+    )
     assert history.about([line]) == [(WHO, signal)]
-    assert history.named(line, "go").details == {"effect": "no_match", "source": "bob", "signal": "go"}
+    assert history.named(line, "go").details == {
+        "effect": "no_match",
+        "source": "bob",
+        "signal": "go",
+    }
     assert history.about([next(history.row_lines(life()))]) == []
 
 
@@ -185,17 +255,29 @@ def operation(kind: str, details: str | None = None) -> tuple[Any, ...]:
 
 
 def test_what_operators_did() -> None:
-    (entry,) = told(life(), OPERATIONS, operation("priority_changed", '{"old_priority":1,"new_priority":2,"list":[1]}'))
-    assert (entry.what, entry.details) == (What.PRIORITY_CHANGED, {"old_priority": 1, "new_priority": 2})
+    (entry,) = told(
+        life(),
+        OPERATIONS,
+        operation("priority_changed", '{"old_priority":1,"new_priority":2,"list":[1]}'),
+    )
+    assert (entry.what, entry.details) == (
+        What.PRIORITY_CHANGED,
+        {"old_priority": 1, "new_priority": 2},
+    )
     assert told(life(), OPERATIONS, operation("replayed"))[0].details == {}
     asked = structs.replace(TRIED, replay_reason="again", replay_requested_by="bob")
-    assert told(life(asked), OPERATIONS, operation("replayed"))[0].details == {"by": "bob", "reason": "again"}
+    assert told(life(asked), OPERATIONS, operation("replayed"))[0].details == {
+        "by": "bob",
+        "reason": "again",
+    }
     assert told(life(asked), OPERATIONS, operation("budget_breached"))[0].details == {}
     assert told(life(), OPERATIONS, operation("unheard_of")) == []
 
 
 def test_long_texts_are_kept_short() -> None:
-    (entry,) = told(life(), OPERATIONS, operation("budget_breached", '{"reason":"' + "x" * 5_000 + '"}'))
+    (entry,) = told(
+        life(), OPERATIONS, operation("budget_breached", '{"reason":"' + "x" * 5_000 + '"}')
+    )
     assert len(str(entry.details["reason"])) == 200
 
 
@@ -233,7 +315,9 @@ def test_spending_is_told_before_the_end_and_a_delay_while_it_has_not_begun() ->
 
 def test_a_wait_whose_end_an_event_tells_is_told_once() -> None:
     waits = (wait(1, "a", 110, 120, "resumed"),)
-    (row,) = [line for line in history.row_lines(life(waits=waits)) if line.entry.what is What.RESUMED]
+    (row,) = [
+        line for line in history.row_lines(life(waits=waits)) if line.entry.what is What.RESUMED
+    ]
     (event,) = Teller(life(), ENDINGS).tell((1, WHO.uuid, "resumable", 120))
     assert history.once([event, row], None) == [event]
     assert history.once([row], event.key) == []
@@ -245,12 +329,27 @@ FLOW_ROW = Flow(3, FLOW, 0, "open", 50, None, 0, None, None, None, "{}")
 
 def test_the_flow_itself() -> None:
     (made,) = history.flow_lines(FLOW_ROW)
-    assert (made.entry.what, made.entry.execution_id, made.entry.details) == (What.FLOW_CREATED, None, {"flow": str(FLOW)})
-    _, ended = history.flow_lines(structs.replace(FLOW_ROW, public_flow_state="cancelled", terminal_at_ms=70))
-    assert (ended.entry.what, ended.entry.at_ms, ended.entry.details) == (What.FLOW_ENDED, 70, {"outcome": "cancelled"})
+    assert (made.entry.what, made.entry.execution_id, made.entry.details) == (
+        What.FLOW_CREATED,
+        None,
+        {"flow": str(FLOW)},
+    )
+    _, ended = history.flow_lines(
+        structs.replace(FLOW_ROW, public_flow_state="cancelled", terminal_at_ms=70)
+    )
+    assert (ended.entry.what, ended.entry.at_ms, ended.entry.details) == (
+        What.FLOW_ENDED,
+        70,
+        {"outcome": "cancelled"},
+    )
     assert len(list(history.flow_lines(structs.replace(FLOW_ROW, public_flow_state="failed")))) == 1
-    asked = history.flow_operation(FLOW_ROW, operation("flow_cancel_requested", '{"reason":"enough"}'))
-    assert asked is not None and (asked.source, asked.entry.details) == (OPERATIONS, {"reason": "enough"})
+    asked = history.flow_operation(
+        FLOW_ROW, operation("flow_cancel_requested", '{"reason":"enough"}')
+    )
+    assert asked is not None and (asked.source, asked.entry.details) == (
+        OPERATIONS,
+        {"reason": "enough"},
+    )
     assert history.flow_operation(FLOW_ROW, operation("unheard_of")) is None
 
 
@@ -259,7 +358,12 @@ def test_the_flow_itself() -> None:
 
 def test_an_outbox_keeps_its_own_order_whatever_the_times_say() -> None:
     teller = Teller(life(), LEASES)
-    rows = [lease(1, "acquired", 9), lease(2, "revoked", 9, "delayed"), lease(3, "acquired", 9), lease(4, "expired", 3)]
+    rows = [
+        lease(1, "acquired", 9),
+        lease(2, "revoked", 9, "delayed"),
+        lease(3, "acquired", 9),
+        lease(4, "expired", 3),
+    ]
     keys = [line.key for row in rows for line in teller.tell(row)]
     assert keys == sorted(keys) and len(set(keys)) == 4
 
@@ -273,7 +377,9 @@ def test_within_a_millisecond_creation_comes_first_and_the_end_last() -> None:
 
 
 def line(at: int, source: int = ROWS, number: int = 0) -> Line:
-    return Line((at, 0, "", source, number), HistoryEntry(at, What.CREATED, WHO, None, {}), source, number)
+    return Line(
+        (at, 0, "", source, number), HistoryEntry(at, What.CREATED, WHO, None, {}), source, number
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))

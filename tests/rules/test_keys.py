@@ -8,7 +8,14 @@ from msgspec.structs import replace
 
 from flowfabric.codec.token import mint, verify
 from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind
-from flowfabric.model.waitpoint import AlreadySeeded, HmacKey, KidListing, Rotated, RotationNoop, Seeded
+from flowfabric.model.waitpoint import (
+    AlreadySeeded,
+    HmacKey,
+    KidListing,
+    Rotated,
+    RotationNoop,
+    Seeded,
+)
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit, Reject, Return
 from flowfabric.rules.waits.signing_keys import (
@@ -32,7 +39,9 @@ SECRET, OTHER = b"\x2a" * 32, b"\x2b" * 32
 GRACE = 1_000
 
 
-def key(kid: str, active: int = 1, expires_at: int | None = None, secret: bytes = SECRET) -> HmacKey:
+def key(
+    kid: str, active: int = 1, expires_at: int | None = None, secret: bytes = SECRET
+) -> HmacKey:
     return HmacKey(kid, NOW - 50, active, expires_at, secret)
 
 
@@ -83,7 +92,11 @@ def refused(kid: Any, secret: Any) -> str:
 def test_the_checks_of_a_seed_in_order() -> None:
     assert refused("", "") == "kid must be non-empty"
     assert refused(None, "") == "kid must be non-empty"
-    assert refused(":", "") == refused("a:b", "") == "kid must not contain ':' (token wire shape is `<kid>:<hex>`)"
+    assert (
+        refused(":", "")
+        == refused("a:b", "")
+        == "kid must not contain ':' (token wire shape is `<kid>:<hex>`)"
+    )
     for secret in BAD_SECRETS:
         assert "64 hex characters" in refused("k1", secret)
     check_seed("k1", HEX)
@@ -105,7 +118,9 @@ def test_seeding_an_empty_keystore() -> None:
 
 @pytest.mark.parametrize("active", [0, 1])
 @pytest.mark.parametrize(("secret", "same"), [(SECRET, True), (OTHER, False)])
-def test_seeding_again_tells_whether_the_secret_is_the_same(active: int, secret: bytes, same: bool) -> None:
+def test_seeding_again_tells_whether_the_secret_is_the_same(
+    active: int, secret: bytes, same: bool
+) -> None:
     known = (key("k0", 1 - active), key("k1", active))
     assert seed(known, "k1", secret, NOW) == Return(AlreadySeeded("k1", same))
 
@@ -113,7 +128,10 @@ def test_seeding_again_tells_whether_the_secret_is_the_same(active: int, secret:
 def test_seeding_beside_another_active_key() -> None:
     decision = seed((key("k1"),), "k2", SECRET, NOW)
     assert isinstance(decision, Reject)
-    assert isinstance(decision.error, ValidationError) and decision.error.kind is ValidationKind.INVALID_INPUT
+    assert (
+        isinstance(decision.error, ValidationError)
+        and decision.error.kind is ValidationKind.INVALID_INPUT
+    )
     assert decision.error.detail == (
         'seed_waitpoint_hmac_secret: a different kid "k1" is already active; use rotate_waitpoint_hmac_secret_all to change kid'
     )
@@ -185,7 +203,14 @@ def test_the_outgoing_key_stays_for_the_grace() -> None:
 
 
 def test_what_is_past_its_grace_goes() -> None:
-    old = (key("null", 0), key("zero", 0, 0), key("minus", 0, -9), key("past", 0, NOW - 1), key("just", 0, NOW), key("k1"))
+    old = (
+        key("null", 0),
+        key("zero", 0, 0),
+        key("minus", 0, -9),
+        key("past", 0, NOW - 1),
+        key("just", 0, NOW),
+        key("k1"),
+    )
     result, store = rotation(old, "k2")
     assert result == Rotated("k1", "k2", 4)
     assert kids(store) == {"just": (0, NOW), "k1": (0, NOW + GRACE), "k2": (1, None)}

@@ -66,7 +66,11 @@ WRONG: dict[str, Any] = {"worker_instance_id": "other", "expected_lease_id": "x"
     ("of", "args", "reason"),
     [
         (LOST, WRONG, "already_expired"),
-        *[(execution(name), WRONG, "no_active_lease") for name in VECTORS if name not in ("RUNNING", "LOST")],
+        *[
+            (execution(name), WRONG, "no_active_lease")
+            for name in VECTORS
+            if name not in ("RUNNING", "LOST")
+        ],
         (TAKEN_AWAY, WRONG, "no_active_lease"),
         (RUNNING, WRONG, "different_worker_instance_id"),
         (RUNNING, {"expected_lease_id": str(UUID(int=9))}, "lease_id_mismatch"),
@@ -90,7 +94,9 @@ def test_there_is_nothing_to_revoke(of: Execution, args: dict[str, Any], reason:
         {"expected_lease_id": COMPOSITE},
     ],
 )
-def test_revoking_makes_it_ready_and_fences_the_holder(before: Execution, args: dict[str, Any]) -> None:
+def test_revoking_makes_it_ready_and_fences_the_holder(
+    before: Execution, args: dict[str, Any]
+) -> None:
     decision = revoked(before, reason="why", **args)
     assert isinstance(decision, Commit) and decision.result == Revoked(COMPOSITE, "2")
     store = applied(decision, before, attempt(before))
@@ -100,15 +106,30 @@ def test_revoking_makes_it_ready_and_fences_the_holder(before: Execution, args: 
         "attempt_interrupted",
         "lease_revoked",
     )
-    assert (after.lease_epoch, after.blocking_detail, after.current_attempt_id) == (2, "lease revoked: why", ATTEMPT_ID)
-    assert (after.current_lease_id, after.current_worker_id, after.current_worker_instance_id, after.lease_expires_at_ms) == (
+    assert (after.lease_epoch, after.blocking_detail, after.current_attempt_id) == (
+        2,
+        "lease revoked: why",
+        ATTEMPT_ID,
+    )
+    assert (
+        after.current_lease_id,
+        after.current_worker_id,
+        after.current_worker_instance_id,
+        after.lease_expires_at_ms,
+    ) == (None,) * 4
+    assert (row.attempt_state, row.worker_instance_id, row.lease_expires_at_ms) == (
+        "suspended",
         None,
-    ) * 4
-    assert (row.attempt_state, row.worker_instance_id, row.lease_expires_at_ms) == ("suspended", None, None)
+        None,
+    )
     assert (row.worker_id, row.lease_epoch, row.suspended_at_ms) == ("worker", 2, NOW)
     assert told(store) == (["revoked"], [], [])
     (event,) = events(store, "ff_lease_event")
-    assert (event["lease_id"], event["worker_instance_id"], event["lease_epoch"]) == (LEASE_ID, "worker-1", 2)
+    assert (event["lease_id"], event["worker_instance_id"], event["lease_epoch"]) == (
+        LEASE_ID,
+        "worker-1",
+        2,
+    )
 
 
 @pytest.mark.parametrize("at", [None, NOW + 40, NOW - 40])
@@ -116,12 +137,22 @@ def test_a_lost_lease_gives_the_attempt_its_whole_time_again(at: int | None) -> 
     limits = {"attempt_timeout_at_ms": at, "attempt_timeout_ms": 900}
     for before, decide in ((execution("RUNNING", **limits), revoked), (lost(**limits), requeued)):
         store = applied(decide(before), before, attempt(before))  # type: ignore[operator]
-        assert (stored(store).attempt_timeout_remaining_ms, stored(store).attempt_timeout_at_ms) == (900, None)
+        assert (
+            stored(store).attempt_timeout_remaining_ms,
+            stored(store).attempt_timeout_at_ms,
+        ) == (900, None)
 
 
-@pytest.mark.parametrize(("seen", "moved"), [(RUNNING.lease_epoch, False), (RUNNING.lease_epoch - 1, True), (None, False)])
-def test_a_lease_granted_since_the_revoke_was_asked_for_is_left_alone(seen: int | None, moved: bool) -> None:
-    decision = recovery.revoke(snapshot(RUNNING), RevokeLeaseArgs(execution_id=IDENT), "sqlite", seen)
+@pytest.mark.parametrize(
+    ("seen", "moved"),
+    [(RUNNING.lease_epoch, False), (RUNNING.lease_epoch - 1, True), (None, False)],
+)
+def test_a_lease_granted_since_the_revoke_was_asked_for_is_left_alone(
+    seen: int | None, moved: bool
+) -> None:
+    decision = recovery.revoke(
+        snapshot(RUNNING), RevokeLeaseArgs(execution_id=IDENT), "sqlite", seen
+    )
     assert isinstance(decision, Commit) is not moved
     if moved:
         assert answer(decision) == AlreadySatisfied("epoch_moved")
@@ -201,6 +232,10 @@ def test_a_lost_execution_goes_back_after_the_grace(left_over: Any) -> None:
         "lease_expired",
     )
     assert (after.lease_epoch, after.lease_reclaim_count, after.blocking_detail) == (1, 0, "")
-    assert (after.current_lease_id, after.lease_expires_at_ms, after.lease_expired_at) == (None, None, None)
+    assert (after.current_lease_id, after.lease_expires_at_ms, after.lease_expired_at) == (
+        None,
+        None,
+        None,
+    )
     assert (row.attempt_state, row.outcome, row.lease_expires_at_ms) == ("suspended", None, None)
     assert told(store) == ([], [], [])

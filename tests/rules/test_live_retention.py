@@ -31,7 +31,9 @@ KNOBS = Knobs(5_000, 64, 16_384, 0.2)
         (BestEffortLive(9, ema_alpha=10**400), (9, 64, 16_384, 0.2)),
     ],
 )
-def test_senseless_knobs_become_the_usual_ones(mode: BestEffortLive, knobs: tuple[int, int, int, float]) -> None:
+def test_senseless_knobs_become_the_usual_ones(
+    mode: BestEffortLive, knobs: tuple[int, int, int, float]
+) -> None:
     assert sanitised(mode) == knobs
 
 
@@ -48,7 +50,9 @@ def test_senseless_knobs_become_the_usual_ones(mode: BestEffortLive, knobs: tupl
         (0.0, 9_000, 1_000, 200.0),
     ],
 )
-def test_the_rate_follows_what_comes_in(prev: float | None, last_ms: int | None, now_ms: int, rate: float) -> None:
+def test_the_rate_follows_what_comes_in(
+    prev: float | None, last_ms: int | None, now_ms: int, rate: float
+) -> None:
     assert next_rate(prev, last_ms, now_ms, KNOBS) == pytest.approx(rate)
 
 
@@ -99,7 +103,11 @@ def naive(mode: BestEffortLive, times: list[int]) -> tuple[Fraction, Fraction, i
     """The formulas in exact numbers, word for word: the rate, the wanted length, and that cut to its bounds."""
     floor = 64 if mode.maxlen_floor <= 0 else mode.maxlen_floor
     ceiling = 16_384 if mode.maxlen_ceiling <= 0 else mode.maxlen_ceiling
-    alpha = Fraction(0.2) if math.isnan(mode.ema_alpha) or mode.ema_alpha <= 0 or mode.ema_alpha > 1 else Fraction(mode.ema_alpha)
+    alpha = (
+        Fraction(0.2)
+        if math.isnan(mode.ema_alpha) or mode.ema_alpha <= 0 or mode.ema_alpha > 1
+        else Fraction(mode.ema_alpha)
+    )
     if ceiling < floor:
         ceiling = floor
     ttl_s = Fraction(max(mode.ttl_ms, 1), 1_000)

@@ -9,7 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flowfabric.errors import ValidationError, ValidationKind
-from flowfabric.model.stream import MAX_DOCUMENT_DEPTH, MAX_FRAME_BYTES, MAX_PATCH_DEPTH, MAX_SUMMARY_BYTES
+from flowfabric.model.stream import (
+    MAX_DOCUMENT_DEPTH,
+    MAX_FRAME_BYTES,
+    MAX_PATCH_DEPTH,
+    MAX_SUMMARY_BYTES,
+)
 from flowfabric.rules.streams.merge_patch import (
     MAX_PARSED_DEPTH,
     check_document_size,
@@ -99,7 +104,9 @@ def test_other_text_is_not_json(raw: bytes) -> None:
     assert len(refused_patch(raw)) < 200
 
 
-@pytest.mark.parametrize("raw", [b"[]", b'[{"a":1}]', b"null", b"true", b"7", b'"text"', b"[" * 20 + b"]" * 20])
+@pytest.mark.parametrize(
+    "raw", [b"[]", b'[{"a":1}]', b"null", b"true", b"7", b'"text"', b"[" * 20 + b"]" * 20]
+)
 def test_other_json_is_not_a_patch(raw: bytes) -> None:
     assert refused_patch(raw) == NOT_OBJECT
 
@@ -221,13 +228,24 @@ def test_nulls_empty_objects_and_the_sentinel(target: Any, patch: Any, result: A
 
 
 KEYS = st.sampled_from(["a", "b", "c", "é", "", NULL])
-LEAVES = st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), st.sampled_from(["", "x", NULL, "\0", "😀", "\u2028"]))
-VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=12)
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**70), 2**70),
+    st.sampled_from(["", "x", NULL, "\0", "😀", "\u2028"]),
+)
+VALUES = st.recursive(
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=12,
+)
 OBJECTS = st.dictionaries(KEYS, VALUES, max_size=4)
 
 
 @given(OBJECTS, OBJECTS)
-def test_merging_is_the_rfc_and_then_the_sentinel(document: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_merging_is_the_rfc_and_then_the_sentinel(
+    document: dict[str, Any], patch: dict[str, Any]
+) -> None:
     before = copy.deepcopy((document, patch))
     merged = merge(document, patch)
     assert merged == without_sentinel(literal(copy.deepcopy(document), copy.deepcopy(patch)))
@@ -237,7 +255,9 @@ def test_merging_is_the_rfc_and_then_the_sentinel(document: dict[str, Any], patc
 
 
 @given(OBJECTS, OBJECTS)
-def test_a_merged_document_shares_nothing_with_what_it_came_from(document: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_a_merged_document_shares_nothing_with_what_it_came_from(
+    document: dict[str, Any], patch: dict[str, Any]
+) -> None:
     before = copy.deepcopy((document, patch))
     _spoil(merge(document, patch))
     assert (document, patch) == before

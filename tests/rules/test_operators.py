@@ -35,7 +35,13 @@ LIVE = [name for name in VECTORS if name != "ENDED"]
 
 
 def replayed(of: Execution | None, now: int | None = None, **around: Any) -> Decision:
-    return replay(snapshot(of, **around), attempt_id=NEW_ATTEMPT_ID, now_ms=now, reason="again", requested_by="op")
+    return replay(
+        snapshot(of, **around),
+        attempt_id=NEW_ATTEMPT_ID,
+        now_ms=now,
+        reason="again",
+        requested_by="op",
+    )
 
 
 # ---- replay
@@ -52,7 +58,14 @@ def test_only_an_ended_execution_is_replayed(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "count", "allowed"),
-    [(None, 9, True), (None, 10, False), (None, 11, False), (2, 1, True), (2, 2, False), (0, 0, False)],
+    [
+        (None, 9, True),
+        (None, 10, False),
+        (None, 11, False),
+        (2, 1, True),
+        (2, 2, False),
+        (0, 0, False),
+    ],
 )
 def test_the_replay_cap(limit: int | None, count: int, allowed: bool) -> None:
     policy = None if limit is None else json.dumps({"max_replay_count": limit})
@@ -65,7 +78,10 @@ def test_the_replay_cap(limit: int | None, count: int, allowed: bool) -> None:
 
 def test_a_stored_policy_without_a_cap_allows_ten() -> None:
     assert isinstance(replayed(execution("ENDED", replay_count=9, policy="{}")), Commit)
-    assert refusal(replayed(execution("ENDED", replay_count=10, policy="{}"))) == "max_replays_exhausted"
+    assert (
+        refusal(replayed(execution("ENDED", replay_count=10, policy="{}")))
+        == "max_replays_exhausted"
+    )
 
 
 @pytest.mark.parametrize("outcome", VECTORS["ENDED"].outcomes)
@@ -88,26 +104,61 @@ def test_every_outcome_is_replayable_and_starts_clean(outcome: str) -> None:
     assert isinstance(decision, Commit) and decision.result == Replayed(PublicState.WAITING)
     store = applied(decision, before, attempt(before))
     after = stored(store)
-    assert (name_of(vector_of(after)), after.attempt_state, after.public_state) == ("READY", "pending_replay_attempt", "waiting")
+    assert (name_of(vector_of(after)), after.attempt_state, after.public_state) == (
+        "READY",
+        "pending_replay_attempt",
+        "waiting",
+    )
     assert (after.replay_count, after.lease_epoch) == (1, before.lease_epoch + 1)
     assert json.loads(after.raw_fields) == {"keep": 1, "replay_count": 1}
-    cleared = ("terminal_at_ms", "result", "result_encoding", "cancellation_reason", "cancelled_by", "failure_reason")
-    assert [getattr(after, c) for c in (*cleared, "closing_epoch", "closing_attempt_index", "retain_until_ms")] == [None] * 9
+    cleared = (
+        "terminal_at_ms",
+        "result",
+        "result_encoding",
+        "cancellation_reason",
+        "cancelled_by",
+        "failure_reason",
+    )
+    assert [
+        getattr(after, c)
+        for c in (*cleared, "closing_epoch", "closing_attempt_index", "retain_until_ms")
+    ] == [None] * 9
     assert (after.retry_count, after.lease_reclaim_count) == (2, 3)
-    assert (after.attempt_index, after.total_attempt_count, after.pending_previous_attempt_index) == (0, 1, 0)
+    assert (
+        after.attempt_index,
+        after.total_attempt_count,
+        after.pending_previous_attempt_index,
+    ) == (0, 1, 0)
     assert (after.pending_replay_reason, after.pending_replay_requested_by) == ("again", "op")
-    assert (after.last_transition_at, after.last_mutation_at, after.attempt_timeout_remaining_ms) == (NOW - 9, NOW - 9, 800)
+    assert (
+        after.last_transition_at,
+        after.last_mutation_at,
+        after.attempt_timeout_remaining_ms,
+    ) == (NOW - 9, NOW - 9, 800)
     assert told(store) == ([], [], ["replayed"])
     (event,) = events(store, "ff_operator_event")
-    assert (json.loads(event["details"]), event["occurred_at_ms"]) == ({"branch": "normal"}, NOW - 9)
+    assert (json.loads(event["details"]), event["occurred_at_ms"]) == (
+        {"branch": "normal"},
+        NOW - 9,
+    )
 
 
 def test_the_last_attempt_is_reopened_under_a_new_id_and_epoch() -> None:
     before = execution("ENDED", outcome="failed")
     store = applied(replayed(before), before, attempt(before))
     row = stored_attempt(store)
-    assert (row.attempt_state, row.attempt_type, row.attempt_id) == ("created", "replay", NEW_ATTEMPT_ID)
-    assert (row.outcome, row.terminal_at_ms, row.worker_id, row.worker_instance_id, row.lease_expires_at_ms) == (None,) * 5
+    assert (row.attempt_state, row.attempt_type, row.attempt_id) == (
+        "created",
+        "replay",
+        NEW_ATTEMPT_ID,
+    )
+    assert (
+        row.outcome,
+        row.terminal_at_ms,
+        row.worker_id,
+        row.worker_instance_id,
+        row.lease_expires_at_ms,
+    ) == (None,) * 5
     assert (row.lease_epoch, row.replayed_from_attempt_index) == (before.lease_epoch + 1, 0)
     assert (row.replay_reason, row.replay_requested_by) == ("again", "op")
     assert stored(store).current_attempt_id == NEW_ATTEMPT_ID != ATTEMPT_ID
@@ -139,9 +190,15 @@ def test_only_a_skipped_member_waits_for_its_dependencies_again(
     store = applied(decision, before, tried)
     after, (event,) = stored(store), events(store, "ff_operator_event")
     if not skipped:
-        assert (decision.result, name_of(vector_of(after))) == (Replayed(PublicState.WAITING), "READY")
+        assert (decision.result, name_of(vector_of(after))) == (
+            Replayed(PublicState.WAITING),
+            "READY",
+        )
         return
-    assert (decision.result, name_of(vector_of(after))) == (Replayed(PublicState.WAITING_CHILDREN), "DEPS")
+    assert (decision.result, name_of(vector_of(after))) == (
+        Replayed(PublicState.WAITING_CHILDREN),
+        "DEPS",
+    )
     assert after.blocking_detail == "0 dep(s) unsatisfied after replay"
     assert json.loads(event["details"]) == {"branch": "skipped_flow_member", "groups_reset": 0}
 
@@ -163,7 +220,9 @@ assert POLICY is not None
         (NOW - 1, "argument", None, (None, None)),
     ],
 )
-def test_the_deadline_of_a_replay(deadline: int | None, origin: str | None, policy: str | None, kept: tuple[Any, Any]) -> None:
+def test_the_deadline_of_a_replay(
+    deadline: int | None, origin: str | None, policy: str | None, kept: tuple[Any, Any]
+) -> None:
     before = execution("ENDED", deadline_at_ms=deadline, deadline_origin=origin, policy=policy)
     after = stored(applied(replayed(before, NOW), before))
     assert (after.deadline_at_ms, after.deadline_origin) == kept
@@ -174,4 +233,8 @@ def test_a_member_needs_what_it_comes_after() -> None:
     assert check_upstreams([], set()) is None
     assert check_upstreams([first, second], {second, first}) is None
     refused = check_upstreams([first, second], {first})
-    assert isinstance(refused, StateError) and refused.kind is StateKind.DEPS_NOT_SATISFIED and str(second) in str(refused)
+    assert (
+        isinstance(refused, StateError)
+        and refused.kind is StateKind.DEPS_NOT_SATISFIED
+        and str(second) in str(refused)
+    )

@@ -15,14 +15,35 @@ from flowfabric.rules.decision import AGAIN, Commit, Decision, Reject, Return
 from flowfabric.rules.states import is_ended, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
-from .factory import NOW, attempt, commit, execution, fence, found, grant, handle, load, run, seeded, stored
+from .factory import (
+    NOW,
+    attempt,
+    commit,
+    execution,
+    fence,
+    found,
+    grant,
+    handle,
+    load,
+    run,
+    seeded,
+    stored,
+)
 from .operations import HOLDERS, RULES, SWEEPS, Shown, why
 
 _DUE: dict[str, Any] = {"deadline_at_ms": NOW, "attempt_timeout_at_ms": NOW}
 STARTS: dict[str, tuple[Execution, Grant | None]] = {
     "ready": (execution(deadline_at_ms=NOW), grant()),
-    "interrupted": (execution("READY", "attempt_interrupted", interrupt_cause="lease_revoked", deadline_at_ms=NOW), None),
-    "retry": (execution("DELAYED", "pending_retry_attempt", reason="waiting_for_retry_backoff"), None),
+    "interrupted": (
+        execution(
+            "READY", "attempt_interrupted", interrupt_cause="lease_revoked", deadline_at_ms=NOW
+        ),
+        None,
+    ),
+    "retry": (
+        execution("DELAYED", "pending_retry_attempt", reason="waiting_for_retry_backoff"),
+        None,
+    ),
     "replay": (execution("READY", "pending_replay_attempt"), grant()),
     "blocked": (execution("BUDGET"), None),
     "running": (execution("RUNNING", deadline_at_ms=NOW, attempt_timeout_at_ms=NOW + 500), None),
@@ -61,9 +82,9 @@ class Watch:
         self.row = after
         if after is None:
             assert before is None or is_ended(before), f"{self.where}: deleted while alive"
-            assert not any(run(self.store.dump((*EVENTS, "ff_attempt", "ff_claim_grant"))).values()), (
-                f"{self.where}: rows left behind"
-            )
+            assert not any(
+                run(self.store.dump((*EVENTS, "ff_attempt", "ff_claim_grant"))).values()
+            ), f"{self.where}: rows left behind"
             return
         assert before is not None, f"{self.where}: came back after it was deleted"
         seen = vector_of(after)
@@ -76,22 +97,38 @@ class Watch:
     def _count(self, before: Execution, after: Execution) -> None:
         total = run(self.store.last_event("ff_completion_event"))
         ended = is_ended(after) and not is_ended(before)
-        assert total - self.events == ended, f"{self.where}: {total - self.events} completion events for one step"
+        assert total - self.events == ended, (
+            f"{self.where}: {total - self.events} completion events for one step"
+        )
         self.events = total
         self.endings[after.replay_count] += ended
         assert self.endings[after.replay_count] <= 1, f"{self.where}: ended twice in one generation"
         if is_ended(before) and is_ended(after):
-            same = ("terminal_outcome", "result", "terminal_at_ms", "failure_reason", "closing_epoch", "replay_count")
-            assert all(getattr(before, c) == getattr(after, c) for c in same), f"{self.where}: changed after its end"
+            same = (
+                "terminal_outcome",
+                "result",
+                "terminal_at_ms",
+                "failure_reason",
+                "closing_epoch",
+                "replay_count",
+            )
+            assert all(getattr(before, c) == getattr(after, c) for c in same), (
+                f"{self.where}: changed after its end"
+            )
 
     def finish(self) -> None:
         if self.row is None:
             return
         tries = sorted(
-            (Attempt(*row) for row in run(self.store.dump(("ff_attempt",)))["ff_attempt"]), key=lambda t: t.attempt_index
+            (Attempt(*row) for row in run(self.store.dump(("ff_attempt",)))["ff_attempt"]),
+            key=lambda t: t.attempt_index,
         )
-        assert [t.attempt_index for t in tries] == list(range(self.row.total_attempt_count)), f"{self.where}: attempts have gaps"
-        assert sum(t.attempt_state in ("created", "started", "suspended") for t in tries) <= 1, f"{self.where}: two open attempts"
+        assert [t.attempt_index for t in tries] == list(range(self.row.total_attempt_count)), (
+            f"{self.where}: attempts have gaps"
+        )
+        assert sum(t.attempt_state in ("created", "started", "suspended") for t in tries) <= 1, (
+            f"{self.where}: two open attempts"
+        )
 
 
 class Caller:
@@ -142,7 +179,9 @@ class Caller:
 
     def _settle(self, decision: Decision, declared: frozenset[str]) -> None:
         if isinstance(decision, Reject):
-            assert decision.error.code in declared, f"{self.watch.where}: {self.name} raised {decision.error.code}"
+            assert decision.error.code in declared, (
+                f"{self.watch.where}: {self.name} raised {decision.error.code}"
+            )
             if decision.mark is not None:
                 self._try(decision.mark)
         else:
@@ -168,12 +207,18 @@ def acts(state: str, name: str) -> bool:
     if name in HOLDERS:
         return isinstance(commit(store, HOLDERS[name].plan(shown.handle)), Applied)
     decision = RULES[name].decide(load(store), shown)
-    return isinstance(decision, Commit) or (isinstance(decision, Reject) and decision.mark is not None)
+    return isinstance(decision, Commit) or (
+        isinstance(decision, Reject) and decision.mark is not None
+    )
 
 
 ACTS = {(state, name) for state in STARTS for name in OPERATIONS if acts(state, name)}
 FIRST = [(state, name) for state in STARTS for name in OPERATIONS if (state, name) in ACTS]
-ORDERS = ("load 1, commit 1, load 2, commit 2", "load 1, load 2, commit 1, commit 2", "load 1, load 2, commit 2, commit 1")
+ORDERS = (
+    "load 1, commit 1, load 2, commit 2",
+    "load 1, load 2, commit 1, commit 2",
+    "load 1, load 2, commit 2, commit 1",
+)
 
 
 def test_every_operation_acts_somewhere() -> None:
@@ -187,7 +232,10 @@ def test_two_callers_in_every_order(state: str, first: str) -> None:
         for order in ORDERS if (state, second) in ACTS else ORDERS[:1]:
             store, shown = start(state)
             watch = Watch(store, f"{state}: {first} and {second}, {order}")
-            callers = {"1": Caller(first, store, shown, watch), "2": Caller(second, store, shown, watch)}
+            callers = {
+                "1": Caller(first, store, shown, watch),
+                "2": Caller(second, store, shown, watch),
+            }
             for step in order.split(", "):
                 verb, who = step.split(" ")
                 getattr(callers[who], verb)()
@@ -204,7 +252,13 @@ def test_a_plan_sent_twice_is_applied_once(state: str, name: str) -> None:
         plan, repeatable = HOLDERS[name].plan(shown.handle), HOLDERS[name].repeatable
     else:
         decision = RULES[name].decide(load(store), shown)
-        found = decision.plan if isinstance(decision, Commit) else decision.mark if isinstance(decision, Reject) else None
+        found = (
+            decision.plan
+            if isinstance(decision, Commit)
+            else decision.mark
+            if isinstance(decision, Reject)
+            else None
+        )
         assert found is not None
         plan, repeatable = found, name == "renew_lease" and isinstance(decision, Commit)
     assert isinstance(commit(store, plan), Applied)

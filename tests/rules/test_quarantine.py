@@ -15,7 +15,20 @@ from flowfabric.rules.executions.explain import explain
 from flowfabric.rules.leases import attempts
 from flowfabric.rules.waits import suspend, waitpoints
 
-from .factory import IDENT, NEW_ATTEMPT_ID, NOW, attempt, commit, execution, grant, handle, seeded, snapshot, stored, told
+from .factory import (
+    IDENT,
+    NEW_ATTEMPT_ID,
+    NOW,
+    attempt,
+    commit,
+    execution,
+    grant,
+    handle,
+    seeded,
+    snapshot,
+    stored,
+    told,
+)
 from .test_takeover import WAITING, refusal, taken_over
 from .wait_factory import deliver_args, suspend_args
 
@@ -28,7 +41,10 @@ TORN = '{"a"'
 
 def test_lists_that_cannot_be_read_are_found() -> None:
     assert quarantine.damaged_list(execution()) == ""
-    assert quarantine.damaged_list(execution(required_capabilities=UNREADABLE)) == "required_capabilities"
+    assert (
+        quarantine.damaged_list(execution(required_capabilities=UNREADABLE))
+        == "required_capabilities"
+    )
     assert quarantine.damaged_list(execution(budget_ids=UNREADABLE)) == "budget_ids"
 
 
@@ -43,7 +59,10 @@ def test_one_that_waits_is_held_back_with_its_reason() -> None:
     plan = quarantine.hold(of.partition_key, of.execution_id, of.version, "tags", NOW)
     assert isinstance(commit(store, plan), Applied)
     after = stored(store)
-    assert (after.eligibility_state, after.blocking_reason) == ("blocked_by_operator", "paused_by_operator")
+    assert (after.eligibility_state, after.blocking_reason) == (
+        "blocked_by_operator",
+        "paused_by_operator",
+    )
     assert after.blocking_detail == "quarantined: tags cannot be read"
     assert isinstance(commit(store, plan), Refused), "it has moved"
 
@@ -53,9 +72,15 @@ def test_one_that_was_just_claimed_gives_its_lease_up_in_the_same_attempt() -> N
     plan = quarantine.hold_claimed(handle(RUNNING), "policy")
     assert isinstance(commit(store, plan), Applied)
     after = stored(store)
-    assert (after.blocking_detail, after.current_lease_id) == ("quarantined: policy cannot be read", None)
+    assert (after.blocking_detail, after.current_lease_id) == (
+        "quarantined: policy cannot be read",
+        None,
+    )
     assert (after.attempt_state, after.attempt_timeout_remaining_ms) == ("attempt_interrupted", 40)
-    assert (after.current_attempt_id, after.attempt_index) == (RUNNING.current_attempt_id, RUNNING.attempt_index)
+    assert (after.current_attempt_id, after.attempt_index) == (
+        RUNNING.current_attempt_id,
+        RUNNING.attempt_index,
+    )
     assert told(store) == (["revoked"], [], [])
     assert isinstance(commit(store, plan), Refused), "the lease is over"
 
@@ -81,7 +106,9 @@ def test_an_execution_whose_own_fields_cannot_be_read_is_not_replayed(raw: str) 
 
 
 def test_why_says_that_it_is_quarantined_and_what_to_do() -> None:
-    held = execution("OPBLOCK", blocking_detail=quarantine.detail("tags"), last_transition_at=NOW - 5)
+    held = execution(
+        "OPBLOCK", blocking_detail=quarantine.detail("tags"), last_transition_at=NOW - 5
+    )
     reason = explain(Looked(NOW, held)).reasons[0]
     assert reason.code is Why.PAUSED_BY_OPERATOR
     assert "quarantined: tags cannot be read" in reason.says and "repair the row" in reason.hint
@@ -108,7 +135,9 @@ def test_why_names_the_transaction_that_holds_back_events_last() -> None:
 def test_a_renewal_is_told_unless_nobody_wants_to_hear_of_it(told_of: bool) -> None:
     store = seeded(RUNNING, attempt(RUNNING))
     assert isinstance(commit(store, attempts.renew(handle(RUNNING), told=told_of).plan), Applied)
-    assert isinstance(commit(store, attempts.renew_for(handle(RUNNING), 500, told=told_of)), Applied)
+    assert isinstance(
+        commit(store, attempts.renew_for(handle(RUNNING), 500, told=told_of)), Applied
+    )
     assert stored(store).lease_expires_at_ms == NOW + 500
     assert told(store)[0] == ["renewed"] * (2 if told_of else 0)
 
@@ -121,7 +150,9 @@ TIMED = '{"suspension_policy":{"default_timeout_ms":50,"timeout_behavior":"cance
 
 
 @pytest.mark.parametrize("policy", [None, "{}", '{"suspension_policy":{}}'])
-def test_without_a_timeout_in_the_policy_a_suspension_keeps_what_it_said(policy: str | None) -> None:
+def test_without_a_timeout_in_the_policy_a_suspension_keeps_what_it_said(
+    policy: str | None,
+) -> None:
     args = suspend_args()
     assert suspend.timed(args, execution(policy=policy), NOW) is args
 
@@ -148,4 +179,7 @@ def test_the_policys_timeout_counts_from_the_suspension(said: int | None, at: in
     ],
 )
 def test_the_smaller_limit_of_signals_counts(policy: str | None, asked: int, most: int) -> None:
-    assert waitpoints.signal_limit(policy, IDENT, deliver_args(max_signals_per_execution=asked)) == most
+    assert (
+        waitpoints.signal_limit(policy, IDENT, deliver_args(max_signals_per_execution=asked))
+        == most
+    )

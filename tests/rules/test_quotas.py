@@ -44,7 +44,11 @@ def args(**said: Any) -> CheckAdmissionArgs:
         ({}, Standing(leased=frozenset([IDENT.uuid])), AlreadyAdmitted()),
         ({"concurrency_cap": 1}, Standing(leased=frozenset([UUID(int=1)])), ConcurrencyExceeded()),
         ({"rate_limit": 1}, Standing(window=(NOW - 1_000,)), RateExceeded(59_000 + 7)),
-        ({"rate_limit": 1, "window_seconds": 1}, Standing(window=(NOW - 999,)), RateExceeded(1 + 7)),
+        (
+            {"rate_limit": 1, "window_seconds": 1},
+            Standing(window=(NOW - 999,)),
+            RateExceeded(1 + 7),
+        ),
     ],
 )
 def test_denied(said: dict[str, Any], standing: Standing, result: Any) -> None:
@@ -52,12 +56,20 @@ def test_denied(said: dict[str, Any], standing: Standing, result: Any) -> None:
 
 
 @pytest.mark.parametrize("quota", [None, POLICY])
-def test_admitted_under_the_version_of_the_policy_if_there_is_one(quota: QuotaPolicy | None) -> None:
-    act = quotas.check_admission(args(rate_limit=1, concurrency_cap=1), Standing(quota), NOW, "d", 0)
+def test_admitted_under_the_version_of_the_policy_if_there_is_one(
+    quota: QuotaPolicy | None,
+) -> None:
+    act = quotas.check_admission(
+        args(rate_limit=1, concurrency_cap=1), Standing(quota), NOW, "d", 0
+    )
     assert isinstance(act, Commit) and act.result == Admitted()
     assert act.first == (() if quota is None else (admission.touch(quota),))
     said = dict(zip(act.plan.form.args, act.plan.values, strict=True))
-    assert (said["execution_id"], said["execution_uuid"], said["dimension"]) == (str(IDENT), IDENT.uuid, "d")
+    assert (said["execution_id"], said["execution_uuid"], said["dimension"]) == (
+        str(IDENT),
+        IDENT.uuid,
+        "d",
+    )
 
 
 def test_the_limits_of_a_policy() -> None:
@@ -87,7 +99,9 @@ OLD = Slot(Q, str(IDENT), NOW - 30_000, None)
         (Slot(Q, str(IDENT), NOW - 29_999, None), "terminal", None, False),
     ],
 )
-def test_slots_nobody_holds(slot: Slot, phase: str | None, reserved: int | None, gone: bool) -> None:
+def test_slots_nobody_holds(
+    slot: Slot, phase: str | None, reserved: int | None, gone: bool
+) -> None:
     holder = None if phase is None else Holder(0, IDENT.uuid, phase, reserved)
     assert quotas.is_orphan(slot, holder, NOW) is gone
 
@@ -104,7 +118,9 @@ def test_slots_nobody_holds(slot: Slot, phase: str | None, reserved: int | None,
         (f"refused:{B}", (), (B,), False),
     ],
 )
-def test_held_back_for_a_budget(blocked_on: str | None, own: tuple[str, ...], over: tuple[UUID, ...], lifted: bool) -> None:
+def test_held_back_for_a_budget(
+    blocked_on: str | None, own: tuple[str, ...], over: tuple[UUID, ...], lifted: bool
+) -> None:
     held = execution("BUDGET", blocked_on=blocked_on, budget_ids=own)
     spent = {str(b): Spent(str(b), "t", 1, 1) for b in over}
     assert quotas.is_lifted(held, spent, {}) is lifted
@@ -118,7 +134,9 @@ def test_held_back_for_a_quota_until_there_is_room_and_no_more_than_that() -> No
 
 
 def test_plans_name_what_they_are_about() -> None:
-    made = quotas.create(CreateQuotaPolicyArgs(quota_policy_id=Q, window_seconds=5, max_concurrent=2), NOW)
+    made = quotas.create(
+        CreateQuotaPolicyArgs(quota_policy_id=Q, window_seconds=5, max_concurrent=2), NOW
+    )
     assert made.values == (Q, "default", 5, 0, 2, 0, NOW)
     assert quotas.release(Q, IDENT).values == (Q, str(IDENT))
     assert quotas.set_closed(Q, 9).values == (Q, 9)
@@ -128,7 +146,13 @@ def test_plans_name_what_they_are_about() -> None:
 
 
 def test_other_limits() -> None:
-    same = UpdateQuotaPolicyArgs(quota_policy_id=Q, window_seconds=60, max_requests_per_window=2, max_concurrent=3, jitter_ms=4)
+    same = UpdateQuotaPolicyArgs(
+        quota_policy_id=Q,
+        window_seconds=60,
+        max_requests_per_window=2,
+        max_concurrent=3,
+        jitter_ms=4,
+    )
     missing = quotas.update(None, same)
     assert isinstance(missing, Reject) and missing.error.code == "quota_policy_not_found"
     assert quotas.update(POLICY, same) == Return(QuotaPolicyUnchanged(Q))
@@ -138,11 +162,17 @@ def test_other_limits() -> None:
     said = dict(zip(act.plan.form.args, act.plan.values, strict=True))
     assert (said["version"], said["namespace"], said["active_concurrency_cap"]) == (5, "default", 9)
     told = json.loads(said["details"])
-    assert (told["old"]["active_concurrency_cap"], told["new"]["active_concurrency_cap"], told["by"]) == (3, 9, "ann")
+    assert (
+        told["old"]["active_concurrency_cap"],
+        told["new"]["active_concurrency_cap"],
+        told["by"],
+    ) == (3, 9, "ann")
 
 
 def test_an_id_of_another_namespace_is_not_there() -> None:
-    mine, theirs = (CreateQuotaPolicyArgs(quota_policy_id=Q, namespace=name) for name in (None, "other"))
+    mine, theirs = (
+        CreateQuotaPolicyArgs(quota_policy_id=Q, namespace=name) for name in (None, "other")
+    )
     assert quotas.taken(None, theirs) is None and quotas.taken(POLICY, mine) is None
     refused = quotas.taken(POLICY, theirs)
     assert refused is not None and refused.code == "quota_policy_not_found"

@@ -62,14 +62,20 @@ def requeued(of: Execution | None, grace_ms: int = 5_000, **around: Any) -> Deci
 
 
 @pytest.mark.parametrize(
-    ("stored_limit", "called", "limit"), [(None, None, 1_000), (None, 5, 5), (None, 0, 0), (7, 5, 7), (0, 5, 0), (100, None, 100)]
+    ("stored_limit", "called", "limit"),
+    [(None, None, 1_000), (None, 5, 5), (None, 0, 0), (7, 5, 7), (0, 5, 0), (100, None, 100)],
 )
 def test_the_reclaim_limit(stored_limit: int | None, called: int | None, limit: int) -> None:
     assert recovery.reclaim_limit(execution(max_reclaim_count=stored_limit), called) == limit
 
 
 def reclaimed(
-    of: Execution | None, *, caller: str = "worker", cap: int | None = None, policy: str = "", **around: Any
+    of: Execution | None,
+    *,
+    caller: str = "worker",
+    cap: int | None = None,
+    policy: str = "",
+    **around: Any,
 ) -> Decision:
     around.setdefault("grant", grant("reclaim"))
     args = ReclaimExecutionArgs(
@@ -80,19 +86,33 @@ def reclaimed(
         max_reclaim_count=cap,
         attempt_policy_json=policy,
     )
-    return recovery.reclaim(snapshot(of, **around), args, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID)
+    return recovery.reclaim(
+        snapshot(of, **around), args, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID
+    )
 
 
 def granted(of: Execution | None, *, capabilities: tuple[str, ...] = (), **around: Any) -> Decision:
     args = IssueGrantArgs(
-        execution_id=IDENT, worker_id="w-2", worker_instance_id="i", grant_ttl_ms=900, worker_capabilities=frozenset(capabilities)
+        execution_id=IDENT,
+        worker_id="w-2",
+        worker_instance_id="i",
+        grant_ttl_ms=900,
+        worker_capabilities=frozenset(capabilities),
     )
     return recovery.issue_reclaim_grant(snapshot(of, **around), args, grant_id="g-9")
 
 
 @pytest.mark.parametrize("decide", [requeued, granted, reclaimed])
 @pytest.mark.parametrize(
-    ("limit", "count", "over"), [(0, 0, True), (2, 1, False), (2, 2, True), (2, 3, True), (None, 999, False), (None, 1_000, True)]
+    ("limit", "count", "over"),
+    [
+        (0, 0, True),
+        (2, 1, False),
+        (2, 2, True),
+        (2, 3, True),
+        (None, 999, False),
+        (None, 1_000, True),
+    ],
 )
 def test_a_loss_too_many_ends_it(decide: Any, limit: int | None, count: int, over: bool) -> None:
     before = lost(max_reclaim_count=limit, lease_reclaim_count=count)
@@ -109,9 +129,18 @@ def test_a_loss_too_many_ends_it(decide: Any, limit: int | None, count: int, ove
         "failed",
         "max_reclaims_exceeded",
     )
-    assert (after.attempt_state, after.terminal_at_ms, after.lease_epoch, after.closing_epoch) == ("attempt_terminal", NOW, 1, 1)
+    assert (after.attempt_state, after.terminal_at_ms, after.lease_epoch, after.closing_epoch) == (
+        "attempt_terminal",
+        NOW,
+        1,
+        1,
+    )
     assert (after.current_lease_id, after.lease_expired_at, load(store).grant) == (None, None, None)
-    assert (row.attempt_state, row.outcome, row.terminal_at_ms) == ("interrupted_reclaimed", "interrupted_reclaimed", NOW)
+    assert (row.attempt_state, row.outcome, row.terminal_at_ms) == (
+        "interrupted_reclaimed",
+        "interrupted_reclaimed",
+        NOW,
+    )
     assert told(store) == (["revoked"], ["failed"], [])
 
 
@@ -156,7 +185,9 @@ def test_a_reclaim_grant_for_what_does_not_exist() -> None:
 @pytest.mark.parametrize(("of", "detail"), NOT_RECLAIMABLE)
 def test_what_is_not_reclaimable_says_why(of: Execution, detail: str) -> None:
     assert answer(granted(of, grant=grant("reclaim"))) == NotReclaimable(IDENT, detail)
-    assert answer(reclaimed(of)) == NotReclaimable(IDENT, f"{detail}; exec transitioned after grant issuance")
+    assert answer(reclaimed(of)) == NotReclaimable(
+        IDENT, f"{detail}; exec transitioned after grant issuance"
+    )
 
 
 @pytest.mark.parametrize("decide", [granted, reclaimed])
@@ -175,7 +206,9 @@ def test_a_second_grant_is_refused_before_capabilities_are_compared(kind: str) -
 def test_a_worker_that_lacks_something_gets_no_grant_and_leaves_a_mark() -> None:
     needs = execution("LOST", required_capabilities=("eu", "gpu"))
     decision = granted(needs, capabilities=("x",))
-    assert isinstance(decision, Commit) and decision.result == NotReclaimable(IDENT, "capability_mismatch: eu,gpu")
+    assert isinstance(decision, Commit) and decision.result == NotReclaimable(
+        IDENT, "capability_mismatch: eu,gpu"
+    )
     store = applied(decision, needs)
     assert (stored(store).last_capability_mismatch_at, load(store).grant) == (NOW, None)
 
@@ -207,7 +240,9 @@ def test_reclaiming_needs_a_reclaim_grant(held: Any) -> None:
 
 @pytest.mark.parametrize("expires_in", [1_000, -1])
 def test_reclaiming_under_another_workers_grant_is_refused(expires_in: int) -> None:
-    decision = reclaimed(None, caller="me", grant=grant("reclaim", worker_id="you", expires_in=expires_in))
+    decision = reclaimed(
+        None, caller="me", grant=grant("reclaim", worker_id="you", expires_in=expires_in)
+    )
     assert refusal(decision) == "invalid_input"
     assert decision.error.detail == "reclaim_execution: grant worker_id=you mismatches caller me"  # type: ignore[union-attr]
 
@@ -245,17 +280,43 @@ def test_reclaiming_what_does_not_exist() -> None:
         (interrupted("lease_revoked"), "lease_lease_revoked"),
     ],
 )
-def test_reclaiming_closes_the_lost_attempt_and_starts_another(before: Execution, reason: str) -> None:
+def test_reclaiming_closes_the_lost_attempt_and_starts_another(
+    before: Execution, reason: str
+) -> None:
     store = applied(reclaimed(before, policy='{"x":1}'), before, attempt(before), grant("reclaim"))
     after, old, new = stored(store), stored_attempt(store, 0), stored_attempt(store, 1)
-    assert (name_of(vector_of(after)), after.attempt_index, after.total_attempt_count) == ("RUNNING", 1, 2)
-    assert (after.lease_epoch, after.lease_reclaim_count, after.version) == (before.lease_epoch + 1, 1, before.version + 1)
+    assert (name_of(vector_of(after)), after.attempt_index, after.total_attempt_count) == (
+        "RUNNING",
+        1,
+        2,
+    )
+    assert (after.lease_epoch, after.lease_reclaim_count, after.version) == (
+        before.lease_epoch + 1,
+        1,
+        before.version + 1,
+    )
     assert (after.current_lease_id, after.current_attempt_id) == (NEW_LEASE_ID, NEW_ATTEMPT_ID)
-    assert (after.lease_expires_at_ms, after.lease_renewal_deadline) == (NOW + TTL, NOW + TTL * 2 // 3)
-    assert (after.interrupt_cause, after.lease_expired_at, after.blocking_detail) == (None, None, "")
-    assert (old.attempt_state, old.outcome, old.failure_reason) == ("interrupted_reclaimed", "interrupted_reclaimed", reason)
+    assert (after.lease_expires_at_ms, after.lease_renewal_deadline) == (
+        NOW + TTL,
+        NOW + TTL * 2 // 3,
+    )
+    assert (after.interrupt_cause, after.lease_expired_at, after.blocking_detail) == (
+        None,
+        None,
+        "",
+    )
+    assert (old.attempt_state, old.outcome, old.failure_reason) == (
+        "interrupted_reclaimed",
+        "interrupted_reclaimed",
+        reason,
+    )
     assert (old.terminal_at_ms, old.lease_expires_at_ms) == (NOW, None)
-    assert (new.attempt_type, new.attempt_state, new.reclaim_reason, new.previous_attempt_index) == (
+    assert (
+        new.attempt_type,
+        new.attempt_state,
+        new.reclaim_reason,
+        new.previous_attempt_index,
+    ) == (
         "reclaim",
         "started",
         reason,
@@ -271,7 +332,10 @@ def test_reclaiming_closes_the_lost_attempt_and_starts_another(before: Execution
     assert told(store) == (["reclaimed"], [], [])
 
 
-@pytest.mark.parametrize(("state", "held"), [("active", False), ("draining", False), ("paused", True), ("disabled", True)])
+@pytest.mark.parametrize(
+    ("state", "held"),
+    [("active", False), ("draining", False), ("paused", True), ("disabled", True)],
+)
 def test_nothing_is_reclaimed_on_a_held_lane(state: str, held: bool) -> None:
     decision = reclaimed(LOST, lane=lane(state))
     if held:

@@ -54,26 +54,48 @@ def test_the_checks_of_a_resume_in_order() -> None:
     assert refusal(resume(None, None, 0, NOW)) == "execution_not_found"
     for name in VECTORS:
         if name != "SUSPENDED":
-            assert refusal(resume(execution(name), suspension(), 0, NOW)) == "execution_not_suspended"
+            assert (
+                refusal(resume(execution(name), suspension(), 0, NOW)) == "execution_not_suspended"
+            )
     assert refusal(resume(suspended(), None, 0, NOW)) == "execution_not_suspended"
-    assert refusal(resume(suspended(), suspension(closed_at_ms=NOW), 0, NOW)) == "execution_not_suspended"
+    assert (
+        refusal(resume(suspended(), suspension(closed_at_ms=NOW), 0, NOW))
+        == "execution_not_suspended"
+    )
 
 
-@pytest.mark.parametrize(("delay", "shown", "name"), [(0, PublicState.WAITING, "READY"), (25, PublicState.DELAYED, "DELAYED")])
-def test_an_operator_resumes_whatever_the_condition(delay: int, shown: PublicState, name: str) -> None:
+@pytest.mark.parametrize(
+    ("delay", "shown", "name"),
+    [(0, PublicState.WAITING, "READY"), (25, PublicState.DELAYED, "DELAYED")],
+)
+def test_an_operator_resumes_whatever_the_condition(
+    delay: int, shown: PublicState, name: str
+) -> None:
     before, wait = suspended(flow_id=FLOW_ID), suspension()
     decision = resume(before, wait, delay, NOW - 1)
     assert isinstance(decision, Commit) and decision.result == Resumed(shown)
     store = applied(decision, before, attempt(before), wait, waitpoint(), waitpoint(SECOND, "b"))
     after = stored(store)
-    assert (name_of(vector_of(after)), after.attempt_state, after.public_state) == (name, "attempt_interrupted", shown)
-    assert (after.lease_epoch, after.version, after.interrupt_cause) == (before.lease_epoch, before.version + 1, "suspended")
+    assert (name_of(vector_of(after)), after.attempt_state, after.public_state) == (
+        name,
+        "attempt_interrupted",
+        shown,
+    )
+    assert (after.lease_epoch, after.version, after.interrupt_cause) == (
+        before.lease_epoch,
+        before.version + 1,
+        "suspended",
+    )
     assert (after.current_suspension_id, after.current_waitpoint_id) == (None, None)
     assert after.blocking_detail == ("resume delay 25ms" if delay else "")
     assert after.delay_until_ms == (NOW - 1 + delay if delay else None)
     assert stored_attempt(store) == attempt(before)
     closed = one(store, Suspension)
-    assert (closed.closed_at_ms, closed.close_reason, closed.closer_signal_id) == (NOW - 1, "resumed", None)
+    assert (closed.closed_at_ms, closed.close_reason, closed.closer_signal_id) == (
+        NOW - 1,
+        "resumed",
+        None,
+    )
     for row in rows_of(store, Waitpoint):
         assert (row.state, row.closed_at_ms, row.close_reason) == ("closed", NOW - 1, "resumed")
     assert told(store) == ([], [], [])

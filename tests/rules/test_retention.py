@@ -13,7 +13,22 @@ from flowfabric.rules.states import VECTORS
 from flowfabric.rules.workers import retention
 from flowfabric.store.memory import MemoryStore
 
-from .factory import FLOW_ID, IDENT, NOW, applied, attempt, commit, execution, grant, handle, load, run, seeded, stored, told
+from .factory import (
+    FLOW_ID,
+    IDENT,
+    NOW,
+    applied,
+    attempt,
+    commit,
+    execution,
+    grant,
+    handle,
+    load,
+    run,
+    seeded,
+    stored,
+    told,
+)
 from .flow_factory import OTHER_FLOW, edge, flow, group, ident, kept, rows, waiting
 
 
@@ -75,7 +90,9 @@ def test_what_somebody_waits_for_is_kept(outgoing: Edge, trimmed: bool) -> None:
 def test_one_open_edge_among_many_is_enough() -> None:
     before = waiting("ENDED")
     settled = [edge(n, **{**OUT, "dep_state": "satisfied"}) for n in (1, 2)]
-    assert isinstance(commit(seeded(before, *settled, edge(3, **OUT)), retention.trim(before)), Refused)
+    assert isinstance(
+        commit(seeded(before, *settled, edge(3, **OUT)), retention.trim(before)), Refused
+    )
 
 
 def test_trimming_a_member_leaves_the_flow_and_takes_what_it_was_owed() -> None:
@@ -85,13 +102,26 @@ def test_trimming_a_member_leaves_the_flow_and_takes_what_it_was_owed() -> None:
     for member in (IDENT, ident(5)):
         commit(store, cancels.OWE_MEMBER(before.partition_key, **owner, execution_id=str(member)))
     assert isinstance(commit(store, retention.trim(before)), Applied)
-    assert (kept(store, Flow), kept(store, Edge), kept(store, EdgeGroup)) == ([flow()], [resolved], [group()])
-    assert [row["execution_id"] for row in rows(store, "ff_cancel_backlog_member")] == [str(ident(5))]
+    assert (kept(store, Flow), kept(store, Edge), kept(store, EdgeGroup)) == (
+        [flow()],
+        [resolved],
+        [group()],
+    )
+    assert [row["execution_id"] for row in rows(store, "ff_cancel_backlog_member")] == [
+        str(ident(5))
+    ]
 
 
 def key_of(before: Execution, expires: int) -> Plan:
     owner = {"partition_key": before.partition_key, "execution_id": before.execution_id}
-    return TAKE_KEY(7, namespace=before.namespace, idempotency_key="k", **owner, expires_at_ms=expires, digest=None)
+    return TAKE_KEY(
+        7,
+        namespace=before.namespace,
+        idempotency_key="k",
+        **owner,
+        expires_at_ms=expires,
+        digest=None,
+    )
 
 
 def times_of_keys(store: MemoryStore) -> list[int | None]:
@@ -100,11 +130,15 @@ def times_of_keys(store: MemoryStore) -> list[int | None]:
 
 @pytest.mark.parametrize(("expires", "is_over"), [(NOW, True), (NOW - 1, True), (NOW + 1, False)])
 @pytest.mark.parametrize("kept", [False, True])
-def test_a_key_past_its_time_is_forgotten_or_left_to_its_execution(expires: int, is_over: bool, kept: bool) -> None:
+def test_a_key_past_its_time_is_forgotten_or_left_to_its_execution(
+    expires: int, is_over: bool, kept: bool
+) -> None:
     before = waiting("ENDED", idempotency_key="k")
     store = seeded(*((before,) if kept else ()))
     commit(store, key_of(before, expires))
-    forget = retention.forget_key((before.namespace, "k", before.partition_key, before.execution_id), NOW, kept=kept)
+    forget = retention.forget_key(
+        (before.namespace, "k", before.partition_key, before.execution_id), NOW, kept=kept
+    )
     assert isinstance(commit(store, forget), Applied) is is_over
     assert times_of_keys(store) == ([expires] if not is_over else [None] if kept else [])
 
@@ -114,7 +148,9 @@ def test_a_key_is_neither_forgotten_nor_kept_by_what_was_true_before(kept: bool)
     before = waiting("ENDED", idempotency_key="k")
     store = seeded(*(() if kept else (before,)))
     commit(store, key_of(before, NOW))
-    forget = retention.forget_key((before.namespace, "k", before.partition_key, before.execution_id), NOW, kept=kept)
+    forget = retention.forget_key(
+        (before.namespace, "k", before.partition_key, before.execution_id), NOW, kept=kept
+    )
     assert isinstance(commit(store, forget), Refused)
 
 
@@ -137,12 +173,16 @@ def test_a_key_past_its_time_goes_with_its_execution(expires: int, left: list[in
         (["terminal"], "suspended", True),
     ],
 )
-def test_a_flow_is_unfinished_while_a_member_or_its_parent_is(phases: list[str], parent: str | None, unfinished: bool) -> None:
+def test_a_flow_is_unfinished_while_a_member_or_its_parent_is(
+    phases: list[str], parent: str | None, unfinished: bool
+) -> None:
     assert retention.is_unfinished(phases, parent) is unfinished
 
 
 @pytest.mark.parametrize(("joined", "removed"), [(0, True), (1, False)])
-def test_a_flow_goes_with_its_last_members_unless_another_joined(joined: int, removed: bool) -> None:
+def test_a_flow_goes_with_its_last_members_unless_another_joined(
+    joined: int, removed: bool
+) -> None:
     before, resolved = waiting("ENDED"), edge(0, **{**OUT, "dep_state": "satisfied"})
     store = seeded(flow(version=flow().version + joined), before, resolved, group())
     answer = run(store.commit_together(retention.trim_whole(flow(), [before])))

@@ -30,7 +30,11 @@ EXPONENTIAL: dict[str, Any] = {"type": "exponential"}
         ({**EXPONENTIAL, "initial_delay_ms": 0, "multiplier": 9.5}, 900, 0),
         ({**EXPONENTIAL, "multiplier": 1e10, "max_delay_ms": 7_000}, 500, 7_000),
         ({**EXPONENTIAL, "multiplier": 10**11, "max_delay_ms": 7_000}, 900, 7_000),
-        ({**EXPONENTIAL, "initial_delay_ms": "x", "max_delay_ms": None, "multiplier": True}, 1, 2_000),
+        (
+            {**EXPONENTIAL, "initial_delay_ms": "x", "max_delay_ms": None, "multiplier": True},
+            1,
+            2_000,
+        ),
         ({**EXPONENTIAL, "delay_ms": 5}, 0, 1_000),
         ({"type": "fixed", "delay_ms": 250}, 0, 250),
         ({"type": "fixed", "delay_ms": 250}, 9, 250),
@@ -49,7 +53,9 @@ def test_the_backoff_formula(backoff: dict[str, Any], retry_count: int, delay: i
     assert backoff_ms(backoff, retry_count, 0.5) == delay
 
 
-@pytest.mark.parametrize(("roll", "delay"), [(0.0, 2_000), (0.25, 2_500), (0.5, 3_000), (0.999999, 3_999)])
+@pytest.mark.parametrize(
+    ("roll", "delay"), [(0.0, 2_000), (0.25, 2_500), (0.5, 3_000), (0.999999, 3_999)]
+)
 def test_jitter_halves_the_delay_at_most_and_never_reaches_it(roll: float, delay: int) -> None:
     assert backoff_ms({**EXPONENTIAL, "jitter": True}, 2, roll) == delay
 
@@ -76,7 +82,9 @@ def test_only_true_switches_jitter_on(jitter: object) -> None:
     ("max_retries", "retry_count", "delay"),
     [(0, 0, None), (1, 0, 1_000), (1, 1, None), (3, 2, 4_000), (3, 3, None), (3, 4, None)],
 )
-def test_the_cap_counts_retries_without_the_first_attempt(max_retries: int, retry_count: int, delay: int | None) -> None:
+def test_the_cap_counts_retries_without_the_first_attempt(
+    max_retries: int, retry_count: int, delay: int | None
+) -> None:
     assert next_delay(RetryPolicy(max_retries=max_retries), "transient", retry_count, 0.0) == delay
 
 
@@ -91,7 +99,9 @@ def test_the_cap_counts_retries_without_the_first_attempt(max_retries: int, retr
         (("transient",), "", False),
     ],
 )
-def test_a_category_outside_the_list_is_final(categories: tuple[str, ...], category: str, retried: bool) -> None:
+def test_a_category_outside_the_list_is_final(
+    categories: tuple[str, ...], category: str, retried: bool
+) -> None:
     delay = next_delay(RetryPolicy(retryable_categories=categories), category, 0, 0.0)
     assert (delay is not None) is retried
 
@@ -117,14 +127,25 @@ def test_the_class_gate_stands_before_every_policy(
 def test_the_stored_policy_goes_before_the_default() -> None:
     own = RetryPolicy(max_retries=1, backoff={"type": "fixed", "delay_ms": 7})
     assert delay_after(FailureClass.TRANSIENT, "transient", own, DEFAULT_RETRY_POLICY, 0, 0.0) == 7
-    assert delay_after(FailureClass.TRANSIENT, "transient", own, DEFAULT_RETRY_POLICY, 1, 0.0) is None
+    assert (
+        delay_after(FailureClass.TRANSIENT, "transient", own, DEFAULT_RETRY_POLICY, 1, 0.0) is None
+    )
     none = RetryPolicy(max_retries=0)
-    assert delay_after(FailureClass.TRANSIENT, "transient", none, DEFAULT_RETRY_POLICY, 0, 0.0) is None
+    assert (
+        delay_after(FailureClass.TRANSIENT, "transient", none, DEFAULT_RETRY_POLICY, 0, 0.0) is None
+    )
 
 
 @pytest.mark.parametrize(("retry_count", "delay"), [(0, 1_000), (1, 2_000), (2, 4_000), (3, None)])
-def test_without_a_policy_three_retries_double_from_one_second(retry_count: int, delay: int | None) -> None:
-    assert delay_after(FailureClass.TRANSIENT, "transient", None, DEFAULT_RETRY_POLICY, retry_count, 0.9) == delay
+def test_without_a_policy_three_retries_double_from_one_second(
+    retry_count: int, delay: int | None
+) -> None:
+    assert (
+        delay_after(
+            FailureClass.TRANSIENT, "transient", None, DEFAULT_RETRY_POLICY, retry_count, 0.9
+        )
+        == delay
+    )
 
 
 def test_the_default_never_waits_longer_than_a_minute() -> None:

@@ -14,8 +14,19 @@ from .factory import IDENT, NOW
 
 def waiting(*required: str, **said: Any) -> Routed:
     row = {"namespace": "default", "lane_id": "default", "blocking_reason": routing.WAITING, **said}
-    at = {"partition_key": 7, "execution_id": IDENT.uuid, "instance_tag": None, "required_capabilities": required}
-    rest = {"priority": 0, "created_at_ms": NOW, "last_transition_at": NOW, "version": 3, "tags": "{}"}
+    at = {
+        "partition_key": 7,
+        "execution_id": IDENT.uuid,
+        "instance_tag": None,
+        "required_capabilities": required,
+    }
+    rest = {
+        "priority": 0,
+        "created_at_ms": NOW,
+        "last_transition_at": NOW,
+        "version": 3,
+        "tags": "{}",
+    }
     return Routed(**at, **rest, **row)
 
 
@@ -24,9 +35,18 @@ def worker(*offered: str, namespace: str = "default") -> WorkerInfo:
 
 
 @pytest.mark.parametrize(
-    ("offered", "passed"), [((), True), (("gpu",), True), (("eu",), True), (("eu", "gpu"), False), (("x", "eu", "gpu"), False)]
+    ("offered", "passed"),
+    [
+        ((), True),
+        (("gpu",), True),
+        (("eu",), True),
+        (("eu", "gpu"), False),
+        (("x", "eu", "gpu"), False),
+    ],
 )
-def test_a_worker_passes_over_what_it_does_not_cover_whole(offered: tuple[str, ...], passed: bool) -> None:
+def test_a_worker_passes_over_what_it_does_not_cover_whole(
+    offered: tuple[str, ...], passed: bool
+) -> None:
     head = waiting("eu", "gpu")
     assert routing.passed_over([head, waiting()], offered) == ([head] if passed else [])
 
@@ -43,7 +63,9 @@ def test_a_worker_passes_over_what_it_does_not_cover_whole(offered: tuple[str, .
         ([worker("gpu", "eu")], False),
     ],
 )
-def test_parked_is_what_no_live_worker_of_the_namespace_covers(live: list[WorkerInfo], parked: bool) -> None:
+def test_parked_is_what_no_live_worker_of_the_namespace_covers(
+    live: list[WorkerInfo], parked: bool
+) -> None:
     head = waiting("eu", "gpu")
     assert routing.nobody_covers([head], live) == ([head] if parked else [])
     assert routing.nobody_covers([head], live, [("gpu",), ()]) == ([head] if parked else [])
@@ -59,10 +81,14 @@ def test_parked_is_what_no_live_worker_of_the_namespace_covers(live: list[Worker
         ([worker("gpu")], {"blocking_reason": "waiting_for_locality_match"}, False),
     ],
 )
-def test_one_live_worker_frees_what_it_covers(live: list[WorkerInfo], said: dict[str, Any], free: bool) -> None:
+def test_one_live_worker_frees_what_it_covers(
+    live: list[WorkerInfo], said: dict[str, Any], free: bool
+) -> None:
     parked = waiting("gpu", **said)
     assert routing.covered([parked], live) == ([parked] if free else [])
-    assert routing.coverable([parked], "default", live[0].capabilities) == ([parked] if free else [])
+    assert routing.coverable([parked], "default", live[0].capabilities) == (
+        [parked] if free else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -77,9 +103,13 @@ def test_one_live_worker_frees_what_it_covers(live: list[WorkerInfo], said: dict
         ({"blocking_reason": "waiting_for_locality_match"}, "default", False),
     ],
 )
-def test_a_worker_that_asks_a_lane_for_work_counts_as_there(said: dict[str, Any], of: str | None, free: bool) -> None:
+def test_a_worker_that_asks_a_lane_for_work_counts_as_there(
+    said: dict[str, Any], of: str | None, free: bool
+) -> None:
     parked = waiting("gpu", **said)
-    assert routing.within_reach([parked], "default", of, ("gpu", "more")) == ([parked] if free else [])
+    assert routing.within_reach([parked], "default", of, ("gpu", "more")) == (
+        [parked] if free else []
+    )
 
 
 def test_what_needs_nothing_was_parked_on_purpose() -> None:

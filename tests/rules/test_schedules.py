@@ -7,7 +7,10 @@ from flowfabric.rules.workers import schedules
 
 def test_a_schedule_is_named_by_its_namespace_and_name() -> None:
     for plan in (schedules.add("ns", "s"), schedules.pause("ns", "s"), schedules.resume("ns", "s")):
-        assert dict(zip(plan.form.args, plan.values, strict=True)) == {"namespace": "ns", "name": "s"}
+        assert dict(zip(plan.form.args, plan.values, strict=True)) == {
+            "namespace": "ns",
+            "name": "s",
+        }
 
 
 def test_it_moves_from_where_it_was_seen() -> None:

@@ -18,7 +18,21 @@ from flowfabric.rules.decision import Commit, Reject, Return
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
-from .factory import IDENT, NOW, attempt, commit, execution, fence, found, grant, handle, load, run, seeded, snapshot
+from .factory import (
+    IDENT,
+    NOW,
+    attempt,
+    commit,
+    execution,
+    fence,
+    found,
+    grant,
+    handle,
+    load,
+    run,
+    seeded,
+    snapshot,
+)
 from .operations import HOLDERS, RULES, SWEEPS, Shown, why
 
 LEASES = ("none", "live", "expired", "revoked")
@@ -38,7 +52,12 @@ class World(Struct, frozen=True):
 def leased(of: Execution, lease: str) -> Execution:
     """The same state with another lease in its columns; its vector stays what it is, except for a revoked one."""
     held: dict[str, Any] = dict.fromkeys(
-        ("current_lease_id", "current_worker_id", "current_worker_instance_id", "lease_expires_at_ms")
+        (
+            "current_lease_id",
+            "current_worker_id",
+            "current_worker_instance_id",
+            "lease_expires_at_ms",
+        )
     )
     if lease != "none":
         shown = execution("RUNNING", lease_expires_at_ms=NOW + 1_000 if lease == "live" else NOW)
@@ -53,7 +72,9 @@ def leased(of: Execution, lease: str) -> Execution:
 
 def states() -> Iterator[tuple[str, Execution]]:
     for name, vector in VECTORS.items():
-        for reason, outcome, state in product(vector.blocking_reasons, vector.outcomes, vector.attempt_states):
+        for reason, outcome, state in product(
+            vector.blocking_reasons, vector.outcomes, vector.attempt_states
+        ):
             for limit in (NOW, NOW + 500) if vector.ownership_state == "leased" else (None,):
                 columns = {"deadline_at_ms": NOW, "attempt_timeout_at_ms": limit}
                 found = execution(name, state, reason=reason, outcome=outcome, **columns)
@@ -63,7 +84,12 @@ def states() -> Iterator[tuple[str, Execution]]:
 def worlds() -> Iterator[World]:
     for (name, of), lease in product(states(), LEASES):
         row = leased(of, lease)
-        granted = {"none": None, "live": grant(), "expired": grant("reclaim"), "revoked": grant("reclaim", expires_in=-1)}[lease]
+        granted = {
+            "none": None,
+            "live": grant(),
+            "expired": grant("reclaim"),
+            "revoked": grant("reclaim", expires_in=-1),
+        }[lease]
         yield World(f"{name} lease={lease}", row, attempt(row), granted, lease == "live")
 
 
@@ -76,7 +102,10 @@ def shown(world: World, how: str) -> Shown:
         case "matches":
             return Shown(handle(of), fence(of))
         case "stale epoch":
-            return Shown(handle(of, lease_epoch=of.lease_epoch + 1), fence(of, lease_epoch=of.lease_epoch + 1))
+            return Shown(
+                handle(of, lease_epoch=of.lease_epoch + 1),
+                fence(of, lease_epoch=of.lease_epoch + 1),
+            )
         case "stale lease":
             return Shown(handle(of, lease_id=IDENT.uuid), fence(of, lease_id=IDENT.uuid))
         case _:
@@ -93,7 +122,14 @@ def store_of(world: World) -> MemoryStore:
     return seeded(*rows, *(map(moved, rows) if world.neighbour else ()))
 
 
-TABLES = ("ff_exec_core", "ff_attempt", "ff_claim_grant", "ff_lease_event", "ff_completion_event", "ff_operator_event")
+TABLES = (
+    "ff_exec_core",
+    "ff_attempt",
+    "ff_claim_grant",
+    "ff_lease_event",
+    "ff_completion_event",
+    "ff_operator_event",
+)
 
 
 Rows = dict[str, list[Any]]
@@ -101,9 +137,13 @@ Rows = dict[str, list[Any]]
 
 def check_one_partition(world: World, rows: Rows, where: str) -> None:
     """The neighbour is untouched, and no event is filed under its partition."""
-    expected = [moved(row) for row in (world.execution, world.attempt, world.grant) if row is not None]
+    expected = [
+        moved(row) for row in (world.execution, world.attempt, world.grant) if row is not None
+    ]
     kinds = zip((Execution, Attempt, Grant), TABLES, strict=False)
-    assert [kind(*row) for kind, table in kinds for row in rows[table] if row[0] == ELSEWHERE] == expected, where
+    assert [
+        kind(*row) for kind, table in kinds for row in rows[table] if row[0] == ELSEWHERE
+    ] == expected, where
     assert not any(ELSEWHERE in row for channel in TABLES[3:] for row in rows[channel]), where
 
 
@@ -119,12 +159,18 @@ def check_after(world: World, store: MemoryStore, rows: Rows, where: str) -> Non
         assert name_of(seen) is not None, (where, seen)
         assert VECTORS[name_of(seen) or ""].leaves_by, where
     if seen.ownership_state == "leased":
-        assert None not in (after.current_lease_id, after.lease_expires_at_ms, after.current_attempt_id), where
+        assert None not in (
+            after.current_lease_id,
+            after.lease_expires_at_ms,
+            after.current_attempt_id,
+        ), where
     assert (after.terminal_at_ms is not None) == (seen.lifecycle_phase == "terminal"), where
     assert after.lease_epoch >= before.lease_epoch, where
     tries = [Attempt(*row) for row in rows["ff_attempt"] if row[0] != ELSEWHERE]
     assert sum(t.attempt_state in OPEN for t in tries) <= 1, where
-    ended_now = seen.lifecycle_phase == "terminal" and vector_of(before).lifecycle_phase != "terminal"
+    ended_now = (
+        seen.lifecycle_phase == "terminal" and vector_of(before).lifecycle_phase != "terminal"
+    )
     assert len(rows["ff_completion_event"]) == ended_now, where
 
 
@@ -136,7 +182,9 @@ def check_applied(world: World, plan: Plan, store: MemoryStore, where: str) -> N
         check_one_partition(world, rows, where)
 
 
-def check_refused(code: str, declared: frozenset[str], mark: Plan | None, world: World, where: str) -> None:
+def check_refused(
+    code: str, declared: frozenset[str], mark: Plan | None, world: World, where: str
+) -> None:
     assert code in declared, (where, code)
     if mark is not None:
         store = store_of(world)
@@ -179,7 +227,10 @@ def test_every_rule_decides_when_there_is_nothing(name: str) -> None:
         if isinstance(decision, Reject):
             assert decision.error.code in op.declared
         else:
-            assert isinstance(decision, Return) or decision.plan.form.steps[0].table == "ff_claim_grant"
+            assert (
+                isinstance(decision, Return)
+                or decision.plan.form.steps[0].table == "ff_claim_grant"
+            )
 
 
 @pytest.mark.parametrize("name", HOLDERS)
@@ -195,7 +246,9 @@ def test_every_holders_call_is_applied_or_explained(name: str) -> None:
             if isinstance(answer, Applied):
                 acted += 1
                 assert how == "matches", where
-                assert world.name == f"RUNNING/none/none/running_attempt/{NOW + 500} lease=live", where
+                assert world.name == f"RUNNING/none/none/running_attempt/{NOW + 500} lease=live", (
+                    where
+                )
                 check_applied(world, plan, store, where)
                 continue
             reason = why(op, load(store, claim.handle.attempt_index), claim)

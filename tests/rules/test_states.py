@@ -6,12 +6,34 @@ import msgspec
 import pytest
 
 from flowfabric.model.execution import StateVector
-from flowfabric.model.state import EligibilityState, LifecyclePhase, OwnershipState, PublicState, TerminalOutcome
-from flowfabric.rules.states import TRANSITIONS, VECTORS, WORDS, canonical, entering, is_ended, name_of, public_state, vector_of
+from flowfabric.model.state import (
+    EligibilityState,
+    LifecyclePhase,
+    OwnershipState,
+    PublicState,
+    TerminalOutcome,
+)
+from flowfabric.rules.states import (
+    TRANSITIONS,
+    VECTORS,
+    WORDS,
+    canonical,
+    entering,
+    is_ended,
+    name_of,
+    public_state,
+    vector_of,
+)
 
 from .factory import execution
 
-OUTCOMES = {"success": "completed", "failed": "failed", "cancelled": "cancelled", "expired": "expired", "skipped": "skipped"}
+OUTCOMES = {
+    "success": "completed",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "expired": "expired",
+    "skipped": "skipped",
+}
 
 
 @pytest.mark.parametrize(("outcome", "shown"), [*OUTCOMES.items(), ("none", "failed")])
@@ -46,18 +68,26 @@ def test_a_runnable_execution_shows_what_it_waits_for(eligibility: str, shown: s
 
 
 def test_every_derivation_is_a_public_state_and_none_is_resumable() -> None:
-    shown = {public_state(*words) for words in product(LifecyclePhase, EligibilityState, TerminalOutcome)}
+    shown = {
+        public_state(*words) for words in product(LifecyclePhase, EligibilityState, TerminalOutcome)
+    }
     assert shown == set(PublicState) - {"resumable"}
 
 
 @pytest.mark.parametrize("name", VECTORS)
 def test_entering_a_vector_writes_what_the_vector_says(name: str) -> None:
     vector = VECTORS[name]
-    for reason, outcome, attempt_state in product(vector.blocking_reasons, vector.outcomes, vector.attempt_states):
+    for reason, outcome, attempt_state in product(
+        vector.blocking_reasons, vector.outcomes, vector.attempt_states
+    ):
         row = execution(name, attempt_state, reason=reason, outcome=outcome)
         seen = vector_of(row)
         assert name_of(seen) == name
-        assert (seen.blocking_reason, seen.terminal_outcome, seen.attempt_state) == (reason, outcome, attempt_state)
+        assert (seen.blocking_reason, seen.terminal_outcome, seen.attempt_state) == (
+            reason,
+            outcome,
+            attempt_state,
+        )
         assert row.public_state == seen.public_state
 
 
@@ -99,7 +129,9 @@ def test_transitions_name_vectors() -> None:
         ("RUNNING", "paused_by_policy", None),
     ],
 )
-def test_a_vector_cannot_be_entered_with_words_of_another(name: str, reason: str | None, outcome: str | None) -> None:
+def test_a_vector_cannot_be_entered_with_words_of_another(
+    name: str, reason: str | None, outcome: str | None
+) -> None:
     with pytest.raises(AssertionError):
         entering(name, reason=reason, outcome=outcome)
 
@@ -174,12 +206,18 @@ def test_one_wrong_word_is_corruption(changed: dict[str, str]) -> None:
 
 
 def test_the_invariants_of_the_vector_follow_from_the_table() -> None:
-    for phase, ownership, eligibility, outcome in product(LifecyclePhase, OwnershipState, EligibilityState, TerminalOutcome):
+    for phase, ownership, eligibility, outcome in product(
+        LifecyclePhase, OwnershipState, EligibilityState, TerminalOutcome
+    ):
         for vector in VECTORS.values():
             for blocking, attempt in product(vector.blocking_reasons, vector.attempt_states):
                 seen = StateVector(phase, ownership, eligibility, blocking, outcome, attempt, "")
                 if name_of(seen) is None:
                     continue
-                assert (ownership == "leased") == (phase == "active" and attempt == "running_attempt")
+                assert (ownership == "leased") == (
+                    phase == "active" and attempt == "running_attempt"
+                )
                 assert (outcome != "none") == (phase == "terminal")
-                assert eligibility != "eligible_now" or (phase == "runnable" and ownership == "unowned")
+                assert eligibility != "eligible_now" or (
+                    phase == "runnable" and ownership == "unowned"
+                )

@@ -29,7 +29,12 @@ def test_a_record_is_made_under_the_lease_of_the_handle() -> None:
     plan = steps.record(holder, 3, "build", "step", b"1")
     given = dict(zip(plan.form.args, plan.values, strict=True))
     assert plan.form is steps.RECORD and plan.partition == holder.execution_id.partition_index
-    assert (given["position"], given["name"], given["kind"], given["value"]) == (3, "build", "step", b"1")
+    assert (given["position"], given["name"], given["kind"], given["value"]) == (
+        3,
+        "build",
+        "step",
+        b"1",
+    )
     assert (given["lease_epoch"], given["lease_id"], given["attempt_index"]) == (
         holder.lease_epoch,
         holder.lease_id,

@@ -59,11 +59,19 @@ def new(cap: int = CAP) -> Stream:
 
 
 def begun(summary: Summary | None = Summary({}, 0), cap: int = CAP, **said: Any) -> Stream:  # noqa: B008
-    known: dict[str, Any] = {"frame_count": 1, "total_bytes": 1, "last_ts_ms": NOW, "durable_count": 1, "has_durable_frame": 1}
+    known: dict[str, Any] = {
+        "frame_count": 1,
+        "total_bytes": 1,
+        "last_ts_ms": NOW,
+        "durable_count": 1,
+        "has_durable_frame": 1,
+    }
     return Stream(StreamMeta(*OF_STREAM, NOW, version=1, **{**known, **said}), summary, cap)
 
 
-def appended(stream: Stream, *frames: Frame, now: int = NOW, bound: Bound | None = None) -> Appended:
+def appended(
+    stream: Stream, *frames: Frame, now: int = NOW, bound: Bound | None = None
+) -> Appended:
     return streams.append(stream, HELD, frames, now, bound)
 
 
@@ -73,7 +81,16 @@ def said(plan: Plan) -> dict[str, Any]:
 
 def rows(made: Appended) -> list[dict[str, Any]]:
     """What is written, item by item."""
-    names = ("ts_ms", "seq", "mode", "number", "mode_number", "client_seq", "expires_at_ms", "fields")
+    names = (
+        "ts_ms",
+        "seq",
+        "mode",
+        "number",
+        "mode_number",
+        "client_seq",
+        "expires_at_ms",
+        "fields",
+    )
     return [dict(zip(names, item, strict=True)) for item in said(made.plan)["frames"]]
 
 
@@ -106,11 +123,17 @@ def grown(stream: Stream, several: Sequence[Frame], size: int = 1) -> tuple[Stre
         (begun(), [frame(), live()], "stream_append_live"),
         (begun(), [patch()], "stream_append_summary"),
         (begun(), [frame(), patch(), live()], "stream_append_summary"),
-        (begun(live_count=4, maxlen_applied_last=4, ema_rate_hz=0.1), [live(SMALL)], "stream_append_trim"),
+        (
+            begun(live_count=4, maxlen_applied_last=4, ema_rate_hz=0.1),
+            [live(SMALL)],
+            "stream_append_trim",
+        ),
         (begun(summary_count=128), [patch()], "stream_append_summary_trim"),
     ],
 )
-def test_the_form_follows_from_what_is_to_be_seen_to(stream: Stream, frames: list[Frame], form: str) -> None:
+def test_the_form_follows_from_what_is_to_be_seen_to(
+    stream: Stream, frames: list[Frame], form: str
+) -> None:
     assert appended(stream, *frames).plan.form.name == form
 
 
@@ -120,7 +143,11 @@ def test_every_form_has_a_name_of_its_own() -> None:
 
 
 def test_every_form_is_held_to_the_lease_and_to_what_was_read() -> None:
-    made = [appended(stream, *frames) for stream in (new(), begun()) for frames in ([frame()], [live()], [patch()])]
+    made = [
+        appended(stream, *frames)
+        for stream in (new(), begun())
+        for frames in ([frame()], [live()], [patch()])
+    ]
     for each in made:
         given = said(each.plan)
         assert each.plan.partition == IDENT.partition_index
@@ -135,9 +162,17 @@ def test_every_form_is_held_to_the_lease_and_to_what_was_read() -> None:
 
 @pytest.mark.parametrize("wire", _EVERY)
 def test_a_frame_is_stored_under_its_mode(wire: str) -> None:
-    made = appended(new(), frame(b'{"a":1}', _EVERY[wire], seq=7, correlation_id="c", frame_type="log"))
+    made = appended(
+        new(), frame(b'{"a":1}', _EVERY[wire], seq=7, correlation_id="c", frame_type="log")
+    )
     (row,) = rows(made)
-    assert (row["ts_ms"], row["seq"], row["mode"], row["number"], row["mode_number"]) == (NOW, 0, wire, 1, 1)
+    assert (row["ts_ms"], row["seq"], row["mode"], row["number"], row["mode_number"]) == (
+        NOW,
+        0,
+        wire,
+        1,
+        1,
+    )
     assert row["client_seq"] == 7
     assert row["expires_at_ms"] == (NOW + 10_000 if wire == "best_effort" else None)
     more = {"summary": {"summary_version": "1"}, "best_effort": {"ttl_ms": "5000"}}.get(wire, {})
@@ -166,7 +201,10 @@ def test_a_mixed_batch_counts_each_mode_by_itself(stream: Stream) -> None:
         ("summary", first + 4, 2),
     ]
     after = meta_of(made)
-    assert (after.frame_count, after.durable_count) == (before.frame_count + 5, before.durable_count + 2)
+    assert (after.frame_count, after.durable_count) == (
+        before.frame_count + 5,
+        before.durable_count + 2,
+    )
     assert (after.summary_count, after.live_count, after.has_durable_frame) == (2, 1, 1)
     assert after.total_bytes == before.total_bytes + 2 + 4 + 7 + 1 + 7
     assert made.stream.summary == Summary({"a": 1, "b": 2}, 2)
@@ -191,7 +229,14 @@ def test_a_store_ends_up_with_what_is_known() -> None:
     """Over opening, going on, patching and cutting, and under the lease alone."""
     found = execution("RUNNING")
     store, stream = seeded(found, attempt(found)), new()
-    batches = [[frame()], [frame(), frame(seq=3)], [live(SMALL)] * 6, [patch()] * 130, [live(SMALL), frame()], [patch(b"{}")]]
+    batches = [
+        [frame()],
+        [frame(), frame(seq=3)],
+        [live(SMALL)] * 6,
+        [patch()] * 130,
+        [live(SMALL), frame()],
+        [patch(b"{}")],
+    ]
     for at, several in enumerate(batches):
         made = appended(stream, *several, now=NOW, bound=Bound(NOW, 1) if at == 4 else None)
         assert isinstance(commit(store, made.plan), Applied)
@@ -206,7 +251,10 @@ def test_a_store_ends_up_with_what_is_known() -> None:
         )
         assert isinstance(commit(store, made.plan), Refused), "once"
         stream = made.stream
-    assert isinstance(commit(store, streams.append(stream, replace(HELD, lease_epoch=2), [frame()], NOW).plan), Refused)
+    assert isinstance(
+        commit(store, streams.append(stream, replace(HELD, lease_epoch=2), [frame()], NOW).plan),
+        Refused,
+    )
 
 
 def _stored(store: MemoryStore) -> tuple[list[Any], list[Any], list[Any]]:
@@ -258,11 +306,16 @@ def test_the_count_is_of_every_append_there_was() -> None:
 
 
 def test_the_document_is_written_compact_and_sorted_with_its_version() -> None:
-    made = appended(begun(Summary({"b": {"x": 1, "y": 2}}, 4)), patch(b'{"b":{"x":null,"z":"__ff_null__"}, "a":[1, 2]}'))
+    made = appended(
+        begun(Summary({"b": {"x": 1, "y": 2}}, 4)),
+        patch(b'{"b":{"x":null,"z":"__ff_null__"}, "a":[1, 2]}'),
+    )
     given = said(made.plan)
     assert (given["document"], given["summary_version"]) == ('{"a":[1,2],"b":{"y":2,"z":null}}', 5)
     assert made.outcomes[0].summary_version == 5
-    assert any(getattr(step, "row", {}).get("patch_kind") == PATCH_KIND for step in made.plan.form.steps)
+    assert any(
+        getattr(step, "row", {}).get("patch_kind") == PATCH_KIND for step in made.plan.form.steps
+    )
 
 
 def test_a_patch_that_changes_nothing_is_a_version_all_the_same() -> None:
@@ -280,7 +333,9 @@ def test_one_bad_patch_and_nothing_is_decided(bad: bytes) -> None:
 def test_a_document_that_would_grow_too_large_is_refused() -> None:
     near = Summary({"a": "x" * (MAX_SUMMARY_BYTES - len('{"a":""}'))}, 1)
     made = appended(begun(near), patch(b"{}"))
-    assert (said(made.plan)["summary_version"], made.stream.summary) == (2, None), "one so long is not kept at hand"
+    assert (said(made.plan)["summary_version"], made.stream.summary) == (2, None), (
+        "one so long is not kept at hand"
+    )
     with pytest.raises(ValidationError) as caught:
         appended(begun(near), patch(b'{"b":1}'))
     assert caught.value.kind is ValidationKind.RETENTION_LIMIT_EXCEEDED
@@ -304,9 +359,20 @@ def test_the_stored_document() -> None:
         ({"durable_count": CAP}, 0),
         ({"durable_count": CAP + DURABLE_SLACK}, 0),
         ({"durable_count": CAP + DURABLE_SLACK + 1}, DURABLE_SLACK + 1),
-        ({"durable_count": 1_000 + CAP + DURABLE_SLACK + 1, "durable_trimmed": 1_000}, DURABLE_SLACK + 1),
+        (
+            {"durable_count": 1_000 + CAP + DURABLE_SLACK + 1, "durable_trimmed": 1_000},
+            DURABLE_SLACK + 1,
+        ),
         ({"durable_count": 5_000, "durable_trimmed": 5_000 - CAP}, 0),
-        ({"durable_count": 0, "live_count": 9_999, "summary_count": 9_999, "frame_count": 19_998}, 0),
+        (
+            {
+                "durable_count": 0,
+                "live_count": 9_999,
+                "summary_count": 9_999,
+                "frame_count": 19_998,
+            },
+            0,
+        ),
     ],
 )
 def test_durable_frames_are_overdue_beyond_the_slack(meta: dict[str, int], over: int) -> None:
@@ -321,7 +387,12 @@ def test_durable_frames_go_up_to_the_bound() -> None:
     made = appended(begun(durable_count=300, frame_count=300), frame(), bound=Bound(NOW - 5, 290))
     given = said(made.plan)
     assert made.plan.form.name == "stream_append_trim"
-    assert (given["trim_durable"], given["trim_ts_ms"], given["trim_summary"], given["trim_best_effort"]) == (290, NOW - 5, 0, 0)
+    assert (
+        given["trim_durable"],
+        given["trim_ts_ms"],
+        given["trim_summary"],
+        given["trim_best_effort"],
+    ) == (290, NOW - 5, 0, 0)
     assert (meta_of(made).durable_trimmed, meta_of(made).durable_count) == (290, 301)
     assert streams.overdue(made.stream) == 0
     assert len(rows(made)) == 1
@@ -335,21 +406,41 @@ def test_a_bound_with_a_patch_cuts_and_sums() -> None:
 
 def test_summary_frames_are_cut_to_the_cap_beyond_the_slack() -> None:
     stream, made = grown(begun(), [patch() for _ in range(SUMMARY_CAP + SUMMARY_SLACK + 1)])
-    assert [each.plan.form.name.endswith("_trim") for each in made] == [False] * (SUMMARY_CAP + SUMMARY_SLACK) + [True]
+    assert [each.plan.form.name.endswith("_trim") for each in made] == [False] * (
+        SUMMARY_CAP + SUMMARY_SLACK
+    ) + [True]
     last = said(made[-1].plan)
-    assert (last["trim_summary"], last["trim_durable"], last["trim_best_effort"]) == (SUMMARY_SLACK + 1, 0, 0)
-    assert stream.meta is not None and (stream.meta.summary_count, stream.meta.summary_trimmed) == (129, 65)
+    assert (last["trim_summary"], last["trim_durable"], last["trim_best_effort"]) == (
+        SUMMARY_SLACK + 1,
+        0,
+        0,
+    )
+    assert stream.meta is not None and (stream.meta.summary_count, stream.meta.summary_trimmed) == (
+        129,
+        65,
+    )
     assert stream.summary == Summary({"a": 1}, 129)
 
 
 @pytest.mark.parametrize("stream", [new(), begun()], ids=["a new stream", "one that goes on"])
 def test_what_would_go_at_once_is_not_even_written(stream: Stream) -> None:
-    made = appended(stream, *(patch(b'{"n":%d}' % n) for n in range(200)), frame(), *(live(SMALL) for _ in range(20)))
+    made = appended(
+        stream,
+        *(patch(b'{"n":%d}' % n) for n in range(200)),
+        frame(),
+        *(live(SMALL) for _ in range(20)),
+    )
     kept = rows(made)
     assert [row["mode_number"] for row in kept if row["mode"] == "summary"] == list(range(137, 201))
-    assert [row["mode_number"] for row in kept if row["mode"] == "best_effort"] == list(range(17, 21))
+    assert [row["mode_number"] for row in kept if row["mode"] == "best_effort"] == list(
+        range(17, 21)
+    )
     assert len([row for row in kept if row["mode"] == "durable"]) == 1
-    assert len(made.outcomes) == 221 and meta_of(made).summary_trimmed == 136 and meta_of(made).live_trimmed == 16
+    assert (
+        len(made.outcomes) == 221
+        and meta_of(made).summary_trimmed == 136
+        and meta_of(made).live_trimmed == 16
+    )
     assert said(made.plan)["document"] == '{"n":199}'
 
 
@@ -362,7 +453,11 @@ def test_the_first_live_frame_keeps_the_floor() -> None:
 def test_many_at_once_are_kept_up_to_the_ceiling() -> None:
     stream, _ = grown(new(), [live(BestEffortLive(30_000, 64, 100)) for _ in range(300)], 50)
     assert stream.meta is not None
-    assert (stream.meta.maxlen_applied_last, stream.meta.live_count, stream.meta.live_trimmed) == (100, 300, 200)
+    assert (stream.meta.maxlen_applied_last, stream.meta.live_count, stream.meta.live_trimmed) == (
+        100,
+        300,
+        200,
+    )
 
 
 def test_live_frames_have_no_slack() -> None:
@@ -382,7 +477,11 @@ def test_only_live_frames_move_the_rate() -> None:
     stream = begun(ema_rate_hz=3.0, last_append_ts_ms=NOW - 9, maxlen_applied_last=64, live_count=3)
     for frames in ([frame()], [patch()], [frame(), patch()]):
         after = meta_of(appended(stream, *frames))
-        assert (after.ema_rate_hz, after.last_append_ts_ms, after.maxlen_applied_last) == (3.0, NOW - 9, 64)
+        assert (after.ema_rate_hz, after.last_append_ts_ms, after.maxlen_applied_last) == (
+            3.0,
+            NOW - 9,
+            64,
+        )
 
 
 # ---- what was written before

@@ -30,7 +30,9 @@ from .factory import NOW, execution, handle, snapshot
         ("ENDED", {}, {}, "stream_closed"),
     ],
 )
-def test_why_an_append_is_refused(vector: str, columns: dict[str, Any], shown: dict[str, Any], code: str | None) -> None:
+def test_why_an_append_is_refused(
+    vector: str, columns: dict[str, Any], shown: dict[str, Any], code: str | None
+) -> None:
     outcome = {"outcome": "success"} if vector == "ENDED" else {}
     found = execution(vector, **outcome, **columns)
     error = streams.why_refused(snapshot(found), handle(found, **shown))
@@ -72,8 +74,12 @@ OPEN = AttemptEnd(0, None, None, None)
         (None, None, "attempt_failure"),
     ],
 )
-@pytest.mark.parametrize("now", [GOES_ON, Standing("terminal", 1, "unowned", "lease_expired", NOW, NOW)])
-def test_an_attempt_that_ended_says_why(outcome: str | None, why: str | None, reason: str, now: Standing) -> None:
+@pytest.mark.parametrize(
+    "now", [GOES_ON, Standing("terminal", 1, "unowned", "lease_expired", NOW, NOW)]
+)
+def test_an_attempt_that_ended_says_why(
+    outcome: str | None, why: str | None, reason: str, now: Standing
+) -> None:
     assert streams.closure(now, AttemptEnd(0, NOW - 7, outcome, why)) == (NOW - 7, reason)
 
 
@@ -81,24 +87,45 @@ def test_an_attempt_that_ended_says_why(outcome: str | None, why: str | None, re
     ("changes", "closed"),
     [
         ({}, None),
-        ({"ownership_state": "lease_expired_reclaimable", "interrupt_cause": "lease_expired"}, (NOW, "lease_expired")),
         (
-            {"ownership_state": "lease_expired_reclaimable", "interrupt_cause": "lease_expired", "lease_expired_at": NOW - 3},
+            {"ownership_state": "lease_expired_reclaimable", "interrupt_cause": "lease_expired"},
+            (NOW, "lease_expired"),
+        ),
+        (
+            {
+                "ownership_state": "lease_expired_reclaimable",
+                "interrupt_cause": "lease_expired",
+                "lease_expired_at": NOW - 3,
+            },
             (NOW - 3, "lease_expired"),
         ),
-        ({"ownership_state": "unowned", "interrupt_cause": "lease_expired"}, (NOW, "lease_expired")),
-        ({"ownership_state": "lease_revoked", "interrupt_cause": "lease_revoked"}, (NOW, "lease_revoked")),
+        (
+            {"ownership_state": "unowned", "interrupt_cause": "lease_expired"},
+            (NOW, "lease_expired"),
+        ),
+        (
+            {"ownership_state": "lease_revoked", "interrupt_cause": "lease_revoked"},
+            (NOW, "lease_revoked"),
+        ),
         ({"ownership_state": "unowned", "interrupt_cause": "suspended"}, None),
         ({"ownership_state": "unowned", "interrupt_cause": "delayed"}, None),
         ({"ownership_state": "unowned"}, None),
         ({"ownership_state": "leased", "interrupt_cause": "lease_expired"}, None),
-        ({"ownership_state": "unowned", "interrupt_cause": "lease_expired", "attempt_index": 1}, None),
+        (
+            {"ownership_state": "unowned", "interrupt_cause": "lease_expired", "attempt_index": 1},
+            None,
+        ),
     ],
 )
-def test_an_open_attempt_is_over_only_while_its_lease_was_taken(changes: dict[str, Any], closed: tuple[int, str] | None) -> None:
+def test_an_open_attempt_is_over_only_while_its_lease_was_taken(
+    changes: dict[str, Any], closed: tuple[int, str] | None
+) -> None:
     assert streams.closure(replace(GOES_ON, **changes), OPEN) == closed
 
 
-@pytest.mark.parametrize(("phase", "ended"), [("active", False), ("suspended", False), ("terminal", True), ("cancelled", True)])
+@pytest.mark.parametrize(
+    ("phase", "ended"),
+    [("active", False), ("suspended", False), ("terminal", True), ("cancelled", True)],
+)
 def test_an_execution_has_ended_by_its_phase(phase: str, ended: bool) -> None:
     assert replace(GOES_ON, lifecycle_phase=phase).ended is ended

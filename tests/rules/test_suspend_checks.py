@@ -68,14 +68,31 @@ def said(problem: EngineError | None) -> str:
 @pytest.mark.parametrize(
     ("args", "detail"),
     [
-        (SuspendArgs(suspension_id=SUSPENSION_ID, waitpoints=(), resume_condition=Single("b", "")), "waitpoints_empty"),
+        (
+            SuspendArgs(
+                suspension_id=SUSPENSION_ID, waitpoints=(), resume_condition=Single("b", "")
+            ),
+            "waitpoints_empty",
+        ),
         (suspend_args(Single("z", ""), FRESH, PENDING, timeout_at=LATE), "waitpoint_key_mismatch"),
         (suspend_args(Single("wpk:x", ""), FreshWaitpoint(WAITPOINT_ID)), "waitpoint_key_mismatch"),
-        (suspend_args(DEEP, FRESH, PENDING), "additional_waitpoint_binding_must_be_fresh at waitpoints[1]"),
-        (suspend_args(DEEP, PENDING, B, PENDING), "additional_waitpoint_binding_must_be_fresh at waitpoints[2]"),
-        (suspend_args(DEEP, FRESH, FreshWaitpoint(SECOND), PENDING), "additional_waitpoint_binding_empty_key at waitpoints[1]"),
+        (
+            suspend_args(DEEP, FRESH, PENDING),
+            "additional_waitpoint_binding_must_be_fresh at waitpoints[1]",
+        ),
+        (
+            suspend_args(DEEP, PENDING, B, PENDING),
+            "additional_waitpoint_binding_must_be_fresh at waitpoints[2]",
+        ),
+        (
+            suspend_args(DEEP, FRESH, FreshWaitpoint(SECOND), PENDING),
+            "additional_waitpoint_binding_empty_key at waitpoints[1]",
+        ),
         (suspend_args(ABC, FRESH, B), "referenced_waitpoint_key_missing_binding: c"),
-        (suspend_args(all_of_waitpoints("c", "a"), FRESH, B), "referenced_waitpoint_key_missing_binding: c"),
+        (
+            suspend_args(all_of_waitpoints("c", "a"), FRESH, B),
+            "referenced_waitpoint_key_missing_binding: c",
+        ),
         (suspend_args(DEEP, FRESH, B), "extra_binding_not_referenced_by_condition: b"),
         (suspend_args(AB, FRESH, B, C), "extra_binding_not_referenced_by_condition: c"),
         (suspend_args(Single("a", ""), FRESH, B), "extra_binding_not_referenced_by_condition: b"),
@@ -84,15 +101,27 @@ def said(problem: EngineError | None) -> str:
         (suspend_args(AB, PENDING, B, timeout_at=LATE), "use_pending_with_extras_unsupported"),
         (suspend_args(TimeoutOnly(), FRESH), "timeout_only_without_deadline"),
         (suspend_args(TimeoutOnly(), PENDING), "timeout_only_without_deadline"),
-        (suspend_args(Single("a", ""), timeout_at=LATE), "resume_condition: empty signal name (use Wildcard instead)"),
-        (suspend_args(Single("z", ""), PENDING), "resume_condition: empty signal name (use Wildcard instead)"),
+        (
+            suspend_args(Single("a", ""), timeout_at=LATE),
+            "resume_condition: empty signal name (use Wildcard instead)",
+        ),
+        (
+            suspend_args(Single("z", ""), PENDING),
+            "resume_condition: empty signal name (use Wildcard instead)",
+        ),
         (suspend_args(DEEP, timeout_at=LATE), "timeout_at_in_past"),
         (suspend_args(TimeoutOnly(), timeout_at=LATE), "timeout_at_in_past"),
         (suspend_args(timeout_at=NOW, now=NOW + 600_001), "timeout_at_in_past"),
-        (suspend_args(DEEP), "depth 5 exceeds cap 4 at path members[0].members[0].members[0].members[0]"),
+        (
+            suspend_args(DEEP),
+            "depth 5 exceeds cap 4 at path members[0].members[0].members[0].members[0]",
+        ),
         (suspend_args(AllOf(())), "allof_empty_members at path <root>"),
         (suspend_args(Count(0, CountKind.DISTINCT_SIGNALS, ("a",))), "count_n_zero at path <root>"),
-        (suspend_args(Count(1, CountKind.DISTINCT_SIGNALS, ())), "count_waitpoints_empty at path <root>"),
+        (
+            suspend_args(Count(1, CountKind.DISTINCT_SIGNALS, ())),
+            "count_waitpoints_empty at path <root>",
+        ),
         (
             suspend_args(Count(2, CountKind.DISTINCT_WAITPOINTS, ("a",))),
             "count_exceeds_waitpoint_set: n=2 > waitpoints.len()=1 at path <root>",
@@ -167,28 +196,60 @@ FOREIGN: dict[str, Any] = {**SPENT, "execution_id": UUID(int=9)}
     ("at", "args", "code"),
     [
         (around(suspension=suspension()), suspend_args(Single("a"), PENDING), "already_suspended"),
-        (around(suspension=suspension(closed_at_ms=NOW)), suspend_args(Single("a"), PENDING), "waitpoint_not_found"),
-        (around(waitpoint(state="active", **FOREIGN)), suspend_args(Single("z"), PENDING), "waitpoint_not_pending"),
-        (around(waitpoint(state="closed", **FOREIGN)), suspend_args(Single("z"), PENDING), "waitpoint_not_pending"),
-        (around(waitpoint(state="expired", **FOREIGN)), suspend_args(Single("z"), PENDING), "waitpoint_not_pending"),
-        (around(waitpoint(state="pending", **FOREIGN)), suspend_args(Single("z"), PENDING), "invalid_waitpoint_for_execution"),
+        (
+            around(suspension=suspension(closed_at_ms=NOW)),
+            suspend_args(Single("a"), PENDING),
+            "waitpoint_not_found",
+        ),
+        (
+            around(waitpoint(state="active", **FOREIGN)),
+            suspend_args(Single("z"), PENDING),
+            "waitpoint_not_pending",
+        ),
+        (
+            around(waitpoint(state="closed", **FOREIGN)),
+            suspend_args(Single("z"), PENDING),
+            "waitpoint_not_pending",
+        ),
+        (
+            around(waitpoint(state="expired", **FOREIGN)),
+            suspend_args(Single("z"), PENDING),
+            "waitpoint_not_pending",
+        ),
+        (
+            around(waitpoint(state="pending", **FOREIGN)),
+            suspend_args(Single("z"), PENDING),
+            "invalid_waitpoint_for_execution",
+        ),
         (
             around(waitpoint(state="pending", attempt_index=1, **SPENT)),
             suspend_args(Single("z"), PENDING),
             "invalid_waitpoint_for_execution",
         ),
-        (around(waitpoint(state="pending", **SPENT)), suspend_args(Single("z"), PENDING), "pending_waitpoint_expired"),
+        (
+            around(waitpoint(state="pending", **SPENT)),
+            suspend_args(Single("z"), PENDING),
+            "pending_waitpoint_expired",
+        ),
         (
             around(waitpoint(state="pending", token_digest="", expires_at_ms=NOW + 1)),
             suspend_args(Single("z"), PENDING),
             "waitpoint_not_token_bound",
         ),
-        (around(waitpoint(state="pending")), suspend_args(Single("z"), PENDING), "waitpoint_key_mismatch"),
+        (
+            around(waitpoint(state="pending")),
+            suspend_args(Single("z"), PENDING),
+            "waitpoint_key_mismatch",
+        ),
         (around(waitpoint()), suspend_args(), "waitpoint_already_exists"),
         (around(waitpoint(state="pending")), suspend_args(), "waitpoint_already_exists"),
         (around(waitpoint(state="closed", **FOREIGN)), suspend_args(), "waitpoint_already_exists"),
         (around(waitpoint(SECOND)), suspend_args(AB, FRESH, B), "waitpoint_already_exists"),
-        (around(), suspend_args(AB, FRESH, FreshWaitpoint(WAITPOINT_ID, "b")), "waitpoint_already_exists"),
+        (
+            around(),
+            suspend_args(AB, FRESH, FreshWaitpoint(WAITPOINT_ID, "b")),
+            "waitpoint_already_exists",
+        ),
     ],
 )
 def test_the_checks_of_what_is_there_in_order(at: Any, args: SuspendArgs, code: str) -> None:
@@ -203,7 +264,10 @@ def test_the_checks_of_what_is_there_in_order(at: Any, args: SuspendArgs, code: 
         (around(waitpoint(state="closed")), suspend_args()),
         (around(waitpoint(state="expired")), suspend_args()),
         (around(waitpoint(state="pending")), suspend_args(Single("a"), PENDING)),
-        (around(waitpoint(state="pending", expires_at_ms=NOW + 1)), suspend_args(Single("a"), PENDING)),
+        (
+            around(waitpoint(state="pending", expires_at_ms=NOW + 1)),
+            suspend_args(Single("a"), PENDING),
+        ),
         (around(waitpoint(state="pending")), suspend_args(all_of_waitpoints("z"), PENDING)),
         (around(waitpoint(state="pending")), suspend_args(OperatorOnly(), PENDING)),
         (around(), suspend_args(ABC, FRESH, B, C)),

@@ -68,12 +68,27 @@ def test_a_timeout_is_due_when_its_time_has_come(at: int, due: bool) -> None:
         assert answer(decision) == "not_yet_due"
 
 
-def timed_out(behavior: str | None, *rows: Waitpoint, **columns: Any) -> tuple[str, Execution, MemoryStore]:
-    before = suspended(flow_id=FLOW_ID, retention_ttl_ms=10, failed_retention_ttl_ms=10, reserved_for="w", **columns)
+def timed_out(
+    behavior: str | None, *rows: Waitpoint, **columns: Any
+) -> tuple[str, Execution, MemoryStore]:
+    before = suspended(
+        flow_id=FLOW_ID,
+        retention_ttl_ms=10,
+        failed_retention_ttl_ms=10,
+        reserved_for="w",
+        **columns,
+    )
     wait = suspension(**DUE, timeout_behavior=behavior)
     decision = expire(before, wait, NOW - 3, SIGNAL_ID)
     assert isinstance(decision, Commit)
-    store = applied(decision, before, attempt(before), grant(), wait, *(rows or (waitpoint(), waitpoint(SECOND, "b"))))
+    store = applied(
+        decision,
+        before,
+        attempt(before),
+        grant(),
+        wait,
+        *(rows or (waitpoint(), waitpoint(SECOND, "b"))),
+    )
     assert isinstance(commit(store, decision.plan), Refused)
     return decision.result, before, store
 
@@ -89,24 +104,53 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize(("behavior", "outcome", "word", "phase"), ENDINGS)
-def test_a_timeout_that_ends_the_execution(behavior: str | None, outcome: str, word: str, phase: str) -> None:
+def test_a_timeout_that_ends_the_execution(
+    behavior: str | None, outcome: str, word: str, phase: str
+) -> None:
     policy = '{"retry_policy":{"max_retries":5}}'
     result, before, store = timed_out(behavior, policy=policy)
     assert result == outcome
     after = stored(store)
-    assert (name_of(vector_of(after)), after.terminal_outcome, after.public_state) == ("ENDED", outcome, outcome)
-    assert (after.attempt_state, after.failure_reason) == ("attempt_terminal", f"suspension_timeout:{word}")
-    assert (after.terminal_at_ms, after.last_transition_at, after.retain_until_ms) == (NOW - 3, NOW - 3, NOW + 10)
-    assert (after.lease_epoch, after.version, after.retry_count) == (before.lease_epoch, before.version + 1, before.retry_count)
-    assert (after.closing_epoch, after.closing_attempt_index, after.reserved_for) == (before.lease_epoch, 0, None)
-    assert (after.current_suspension_id, after.current_waitpoint_id, after.blocking_detail) == (None, None, "")
+    assert (name_of(vector_of(after)), after.terminal_outcome, after.public_state) == (
+        "ENDED",
+        outcome,
+        outcome,
+    )
+    assert (after.attempt_state, after.failure_reason) == (
+        "attempt_terminal",
+        f"suspension_timeout:{word}",
+    )
+    assert (after.terminal_at_ms, after.last_transition_at, after.retain_until_ms) == (
+        NOW - 3,
+        NOW - 3,
+        NOW + 10,
+    )
+    assert (after.lease_epoch, after.version, after.retry_count) == (
+        before.lease_epoch,
+        before.version + 1,
+        before.retry_count,
+    )
+    assert (after.closing_epoch, after.closing_attempt_index, after.reserved_for) == (
+        before.lease_epoch,
+        0,
+        None,
+    )
+    assert (after.current_suspension_id, after.current_waitpoint_id, after.blocking_detail) == (
+        None,
+        None,
+        "",
+    )
     row = stored_attempt(store)
     assert (row.attempt_state, row.outcome) == (phase, outcome)
     assert (row.failure_reason, row.terminal_at_ms) == (f"suspension_timeout:{word}", NOW - 3)
     wait = one(store, Suspension)
     assert (wait.closed_at_ms, wait.close_reason) == (NOW - 3, f"timed_out_{word}")
     for waited in rows_of(store, Waitpoint):
-        assert (waited.state, waited.closed_at_ms, waited.close_reason) == ("closed", NOW - 3, f"timed_out_{word}")
+        assert (waited.state, waited.closed_at_ms, waited.close_reason) == (
+            "closed",
+            NOW - 3,
+            f"timed_out_{word}",
+        )
     assert load(store).grant is None
     assert rows_of(store, Signal) == []
     assert told(store) == ([], [outcome], [])
@@ -119,18 +163,50 @@ def test_a_timeout_that_resumes(behavior: str) -> None:
     result, before, store = timed_out(behavior)
     assert result == "auto_resumed"
     after = stored(store)
-    assert (name_of(vector_of(after)), after.attempt_state, after.public_state) == ("READY", "attempt_interrupted", "waiting")
-    assert (after.lease_epoch, after.version, after.interrupt_cause) == (before.lease_epoch, before.version + 1, "suspended")
-    assert (after.current_suspension_id, after.current_waitpoint_id, after.blocking_detail) == (None, None, "")
+    assert (name_of(vector_of(after)), after.attempt_state, after.public_state) == (
+        "READY",
+        "attempt_interrupted",
+        "waiting",
+    )
+    assert (after.lease_epoch, after.version, after.interrupt_cause) == (
+        before.lease_epoch,
+        before.version + 1,
+        "suspended",
+    )
+    assert (after.current_suspension_id, after.current_waitpoint_id, after.blocking_detail) == (
+        None,
+        None,
+        "",
+    )
     assert stored_attempt(store) == attempt(before)
     wait = one(store, Suspension)
-    assert (wait.closed_at_ms, wait.close_reason, wait.closer_signal_id) == (NOW - 3, "timed_out_auto_resume", None)
+    assert (wait.closed_at_ms, wait.close_reason, wait.closer_signal_id) == (
+        NOW - 3,
+        "timed_out_auto_resume",
+        None,
+    )
     for waited in rows_of(store, Waitpoint):
-        assert (waited.state, waited.close_reason, waited.satisfied_at_ms) == ("closed", "timed_out_auto_resume", None)
+        assert (waited.state, waited.close_reason, waited.satisfied_at_ms) == (
+            "closed",
+            "timed_out_auto_resume",
+            None,
+        )
     made = one(store, Signal)
-    assert (made.signal_id, made.signal_name, made.signal_category) == (SIGNAL_ID, "timeout", "system")
-    assert (made.source_type, made.source_identity, made.payload) == ("engine", "suspension_timeout", None)
-    assert (made.accepted_at_ms, made.suspension_id, made.waitpoint_id) == (NOW - 3, SUSPENSION_ID, WAITPOINT_ID)
+    assert (made.signal_id, made.signal_name, made.signal_category) == (
+        SIGNAL_ID,
+        "timeout",
+        "system",
+    )
+    assert (made.source_type, made.source_identity, made.payload) == (
+        "engine",
+        "suspension_timeout",
+        None,
+    )
+    assert (made.accepted_at_ms, made.suspension_id, made.waitpoint_id) == (
+        NOW - 3,
+        SUSPENSION_ID,
+        WAITPOINT_ID,
+    )
     assert told(store) == ([], [], [])
     assert events(store, "ff_signal_event") == []
 
@@ -143,7 +219,10 @@ def test_a_timeout_that_resumes_leaves_pending_waitpoints_for_the_next_suspensio
 
 
 def test_a_suspension_without_a_primary_waitpoint_resumes_too() -> None:
-    before, wait = suspended(), suspension(**DUE, timeout_behavior="auto_resume", primary_waitpoint_id=None)
+    before, wait = (
+        suspended(),
+        suspension(**DUE, timeout_behavior="auto_resume", primary_waitpoint_id=None),
+    )
     store = applied(expire(before, wait, NOW, SIGNAL_ID), before, attempt(before), wait)
     assert one(store, Signal).waitpoint_id == SIGNAL_ID
 
@@ -153,7 +232,10 @@ def test_a_timeout_that_asks_an_operator() -> None:
     assert result == "escalated"
     after = stored(store)
     assert (name_of(vector_of(after)), after.public_state) == ("SUSPENDED", "suspended")
-    assert (after.blocking_reason, after.attempt_state) == ("paused_by_operator", "attempt_interrupted")
+    assert (after.blocking_reason, after.attempt_state) == (
+        "paused_by_operator",
+        "attempt_interrupted",
+    )
     assert after.blocking_detail == f"suspension escalated: timeout at {NOW - 10}"
     assert (after.current_suspension_id, after.version) == (SUSPENSION_ID, before.version + 1)
     assert stored_attempt(store) == attempt(before)

@@ -64,7 +64,12 @@ B, C = FreshWaitpoint(SECOND, "b"), FreshWaitpoint(THIRD, "c")
 
 # ---- what had arrived before
 
-EARLY = [signal("no", ident=UUID(int=1)), signal("x", ident=UUID(int=2)), signal("x", ident=UUID(int=3)), signal("y")]
+EARLY = [
+    signal("no", ident=UUID(int=1)),
+    signal("x", ident=UUID(int=2)),
+    signal("x", ident=UUID(int=3)),
+    signal("y"),
+]
 XY = AllOf((Single("a", "x"), Single("a", "y")))
 
 
@@ -76,18 +81,28 @@ XY = AllOf((Single("a", "x"), Single("a", "y")))
         (Single("a"), EARLY, Replayed(("leaf:",), (UUID(int=1),), met=True)),
         (Single("a", "x"), EARLY, Replayed(("leaf:",), (UUID(int=2),), met=True)),
         (XY, EARLY[:3], Replayed(("leaf:members[0]",), (UUID(int=2),))),
-        (XY, EARLY, Replayed(("leaf:members[0]", "leaf:members[1]"), (UUID(int=2), EARLY[3].signal_id), met=True)),
+        (
+            XY,
+            EARLY,
+            Replayed(
+                ("leaf:members[0]", "leaf:members[1]"), (UUID(int=2), EARLY[3].signal_id), met=True
+            ),
+        ),
         (OperatorOnly(), EARLY, Replayed()),
     ],
 )
-def test_what_arrived_early_is_replayed_oldest_first(condition: Any, signals: list[Signal], found: Replayed) -> None:
+def test_what_arrived_early_is_replayed_oldest_first(
+    condition: Any, signals: list[Signal], found: Replayed
+) -> None:
     assert replay(suspend_args(condition, PENDING), signals) == found
 
 
 # ---- suspending
 
 
-def parked(args: SuspendArgs, *rows: Any, at: Any = None, found: Replayed | None = None, **columns: Any) -> MemoryStore:
+def parked(
+    args: SuspendArgs, *rows: Any, at: Any = None, found: Replayed | None = None, **columns: Any
+) -> MemoryStore:
     of = execution("RUNNING", attempt_timeout_at_ms=NOW + 400, **columns)
     store = seeded(of, attempt(of), grant(), *rows)
     assert isinstance(commit_all(store, suspend_plans(of, args, at, found)), Applied)
@@ -100,14 +115,23 @@ def test_a_suspension_lets_go_of_the_lease_and_keeps_the_attempt() -> None:
     after = stored_row(store)
     assert name_of(vector_of(after)) == "SUSPENDED"
     assert (after.public_state, after.blocking_reason) == ("suspended", "waiting_for_approval")
-    assert after.blocking_detail == f"suspended: waitpoint {WAITPOINT_ID} awaiting waiting_for_approval"
+    assert (
+        after.blocking_detail
+        == f"suspended: waitpoint {WAITPOINT_ID} awaiting waiting_for_approval"
+    )
     assert (after.attempt_state, after.interrupt_cause) == ("attempt_interrupted", "suspended")
     assert (after.lease_epoch, after.version) == (before.lease_epoch + 1, before.version + 1)
-    assert (after.attempt_index, after.total_attempt_count) == (before.attempt_index, before.total_attempt_count)
+    assert (after.attempt_index, after.total_attempt_count) == (
+        before.attempt_index,
+        before.total_attempt_count,
+    )
     assert (after.current_attempt_id, after.current_lease_id) == (before.current_attempt_id, None)
     assert (after.lease_expires_at_ms, after.current_worker_id) == (None, None)
     assert (after.attempt_timeout_at_ms, after.attempt_timeout_remaining_ms) == (None, 400)
-    assert (after.current_suspension_id, after.current_waitpoint_id) == (SUSPENSION_ID, WAITPOINT_ID)
+    assert (after.current_suspension_id, after.current_waitpoint_id) == (
+        SUSPENSION_ID,
+        WAITPOINT_ID,
+    )
     assert (after.last_transition_at, after.last_mutation_at) == (NOW, NOW)
     row = stored_attempt(store)
     assert (row.attempt_state, row.outcome, row.suspended_at_ms) == ("suspended", None, NOW - 3)
@@ -134,12 +158,21 @@ def test_the_row_of_a_suspension() -> None:
     store = parked(args)
     row = one(store, Suspension)
     assert (row.suspension_id, row.suspended_at_ms, row.attempt_index) == (SUSPENSION_ID, NOW, 0)
-    assert (row.timeout_at_ms, row.timeout_behavior, row.requested_by) == (NOW + 100, "escalate", "operator")
+    assert (row.timeout_at_ms, row.timeout_behavior, row.requested_by) == (
+        NOW + 100,
+        "escalate",
+        "operator",
+    )
     assert (row.continuation_metadata_pointer, row.primary_waitpoint_id) == ("s3://x", WAITPOINT_ID)
     assert (row.reason_code, decode(row.condition)) == ("waiting_for_signal", Single("a", "go"))
     assert json.loads(row.resume_policy)["resume_delay_ms"] == 9
     assert (row.satisfied_set, row.satisfier_signal_ids) == ("[]", "[]")
-    assert (row.closed_at_ms, row.close_reason, row.closer_signal_id, row.last_signal_at_ms) == (None, None, None, None)
+    assert (row.closed_at_ms, row.close_reason, row.closer_signal_id, row.last_signal_at_ms) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 def test_without_a_timeout_there_is_no_behaviour() -> None:
@@ -162,7 +195,12 @@ def test_the_next_suspension_takes_the_place_of_the_last() -> None:
     )
     row = one(parked(suspend_args(), last), Suspension)
     assert (row.suspension_id, row.closed_at_ms, row.close_reason) == (SUSPENSION_ID, None, None)
-    assert (row.closer_signal_id, row.last_signal_at_ms, row.timeout_at_ms, row.timeout_behavior) == (None, None, None, None)
+    assert (
+        row.closer_signal_id,
+        row.last_signal_at_ms,
+        row.timeout_at_ms,
+        row.timeout_behavior,
+    ) == (None, None, None, None)
     assert (row.satisfied_set, row.satisfier_signal_ids, row.version) == ("[]", "[]", 5)
 
 
@@ -197,13 +235,19 @@ def test_every_binding_becomes_an_active_waitpoint_with_a_token_of_its_own() -> 
     assert [json.loads(row.required_signal_names) for row in rows] == [["x"], [], ["y"]]
     assert len({row.token_digest for row in rows}) == 3
     for row in rows:
-        assert (row.state, row.suspension_id, row.execution_id) == ("active", SUSPENSION_ID, IDENT.uuid)
+        assert (row.state, row.suspension_id, row.execution_id) == (
+            "active",
+            SUSPENSION_ID,
+            IDENT.uuid,
+        )
         assert (row.created_at_ms, row.activated_at_ms, row.expires_at_ms) == (NOW, NOW, NOW + 50)
         assert (row.token_kid, row.attempt_index, row.signal_count) == (KEY.kid, 0, 0)
 
 
 def test_a_pending_waitpoint_keeps_its_token_and_its_beginning() -> None:
-    made = waitpoint(state="pending", token_digest="old", token_kid="old", expires_at_ms=NOW + 5, signal_count=2)
+    made = waitpoint(
+        state="pending", token_digest="old", token_kid="old", expires_at_ms=NOW + 5, signal_count=2
+    )
     heard = [signal("no"), signal("x", ident=UUID(int=5))]
     other = signal("elsewhere", ident=UUID(int=6), waitpoint_id=SECOND)
     at = around(made, signals=heard)
@@ -211,8 +255,17 @@ def test_a_pending_waitpoint_keeps_its_token_and_its_beginning() -> None:
     found = replay(args, heard)
     store = parked(args, made, *heard, other, at=at, found=found)
     row = one(store, Waitpoint)
-    assert (row.state, row.token_digest, row.token_kid, row.created_at_ms) == ("active", "old", "old", made.created_at_ms)
-    assert (row.activated_at_ms, row.expires_at_ms, row.suspension_id) == (NOW, NOW + 900, SUSPENSION_ID)
+    assert (row.state, row.token_digest, row.token_kid, row.created_at_ms) == (
+        "active",
+        "old",
+        "old",
+        made.created_at_ms,
+    )
+    assert (row.activated_at_ms, row.expires_at_ms, row.suspension_id) == (
+        NOW,
+        NOW + 900,
+        SUSPENSION_ID,
+    )
     assert (json.loads(row.required_signal_names), row.signal_count) == (["x", "y"], 2)
     kept = one(store, Suspension)
     assert json.loads(kept.satisfied_set) == ["leaf:members[0]"]
@@ -248,9 +301,24 @@ def test_a_closed_waitpoint_is_bound_again() -> None:
         close_reason="resumed",
     )
     row = one(parked(suspend_args(), used, at=around(used)), Waitpoint)
-    assert (row.state, row.waitpoint_key, row.suspension_id, row.version) == ("active", "a", SUSPENSION_ID, used.version + 1)
-    assert (row.created_at_ms, row.activated_at_ms, row.signal_count, row.matched_signal_count) == (NOW, NOW, 3, 2)
-    assert (row.last_signal_at_ms, row.satisfied_at_ms, row.closed_at_ms, row.close_reason) == (None, None, None, None)
+    assert (row.state, row.waitpoint_key, row.suspension_id, row.version) == (
+        "active",
+        "a",
+        SUSPENSION_ID,
+        used.version + 1,
+    )
+    assert (row.created_at_ms, row.activated_at_ms, row.signal_count, row.matched_signal_count) == (
+        NOW,
+        NOW,
+        3,
+        2,
+    )
+    assert (row.last_signal_at_ms, row.satisfied_at_ms, row.closed_at_ms, row.close_reason) == (
+        None,
+        None,
+        None,
+        None,
+    )
 
 
 @pytest.mark.parametrize("name", ["READY", "SUSPENDED", "ENDED", "LOST"])

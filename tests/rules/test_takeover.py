@@ -38,8 +38,12 @@ WAITING = execution(attempt_state="attempt_interrupted")
 
 
 def taken_over(of: Execution | None, *, expires_in: int = 1_000, **around: Any) -> Decision:
-    token = ResumeToken(ResumeGrant(IDENT, "{fp:7}", "key", NOW + expires_in, "default"), WORKER, "i", TTL)
-    return recovery.claim_from_resume_grant(snapshot(of, **around), token, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID)
+    token = ResumeToken(
+        ResumeGrant(IDENT, "{fp:7}", "key", NOW + expires_in, "default"), WORKER, "i", TTL
+    )
+    return recovery.claim_from_resume_grant(
+        snapshot(of, **around), token, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID
+    )
 
 
 RAN_OUT = execution("RUNNING", lease_expires_at_ms=NOW)
@@ -55,7 +59,9 @@ RAN_OUT = execution("RUNNING", lease_expires_at_ms=NOW)
         (RAN_OUT, {"expires_in": -1}, "claim_grant_expired"),
     ],
 )
-def test_taking_over_refuses_in_order(of: Execution | None, around: dict[str, Any], code: str) -> None:
+def test_taking_over_refuses_in_order(
+    of: Execution | None, around: dict[str, Any], code: str
+) -> None:
     assert refusal(taken_over(of, **around)) == code
 
 
@@ -78,7 +84,10 @@ def test_nothing_is_taken_over_while_it_is_held_or_not_interrupted(of: Execution
     assert answer(taken_over(of)) is None
 
 
-@pytest.mark.parametrize(("state", "held"), [("active", False), ("draining", False), ("paused", True), ("disabled", True)])
+@pytest.mark.parametrize(
+    ("state", "held"),
+    [("active", False), ("draining", False), ("paused", True), ("disabled", True)],
+)
 def test_a_held_lane_hands_nothing_over(state: str, held: bool) -> None:
     for of in (WAITING, execution("LOST"), RAN_OUT):
         decision = taken_over(of, lane=lane(state))
@@ -90,7 +99,9 @@ def test_a_live_lease_is_seen_before_the_token_ran_out() -> None:
 
 
 @pytest.mark.parametrize(("before", "losses"), [(WAITING, 0), (execution("LOST"), 1), (RAN_OUT, 1)])
-def test_taking_over_continues_the_same_attempt_under_a_higher_epoch(before: Execution, losses: int) -> None:
+def test_taking_over_continues_the_same_attempt_under_a_higher_epoch(
+    before: Execution, losses: int
+) -> None:
     store = applied(taken_over(before, expires_in=0), before, attempt(before))
     after = check_lease(before, store, new=False, event="reclaimed")
     assert (after.current_attempt_id, after.lease_reclaim_count) == (ATTEMPT_ID, losses)
@@ -99,7 +110,9 @@ def test_taking_over_continues_the_same_attempt_under_a_higher_epoch(before: Exe
 @pytest.mark.parametrize("limit", [None, 900])
 def test_taking_over_a_lost_lease_gives_the_attempt_its_whole_time_again(limit: int | None) -> None:
     marked = execution("LOST", attempt_timeout_ms=limit, attempt_timeout_remaining_ms=limit)
-    unmarked = execution("RUNNING", lease_expires_at_ms=NOW, attempt_timeout_at_ms=NOW + 3, attempt_timeout_ms=limit)
+    unmarked = execution(
+        "RUNNING", lease_expires_at_ms=NOW, attempt_timeout_at_ms=NOW + 3, attempt_timeout_ms=limit
+    )
     for before in (marked, unmarked):
         after = stored(applied(taken_over(before), before, attempt(before)))
         assert after.attempt_timeout_at_ms == (None if limit is None else NOW + limit)
@@ -119,4 +132,7 @@ def test_taking_over_ends_an_execution_that_was_lost_too_often(vector: str) -> N
         decision = taken_over(stored(store))
         if isinstance(decision, Commit):
             assert isinstance(run(store.commit(decision.plan)), Applied)
-    assert (stored(store).terminal_outcome, stored(store).failure_reason) == ("failed", "max_reclaims_exceeded")
+    assert (stored(store).terminal_outcome, stored(store).failure_reason) == (
+        "failed",
+        "max_reclaims_exceeded",
+    )

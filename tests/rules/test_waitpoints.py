@@ -29,7 +29,20 @@ from flowfabric.rules.waits.signals import Delivery
 from flowfabric.rules.waits.signing_keys import Rotation, rotate
 from flowfabric.rules.waits.waitpoints import CREATE_WAITPOINT, close, consume, create_waitpoint
 
-from .factory import IDENT, NOW, answer, attempt, commit, commit_all, execution, handle, refusal, seeded, stored, told
+from .factory import (
+    IDENT,
+    NOW,
+    answer,
+    attempt,
+    commit,
+    commit_all,
+    execution,
+    handle,
+    refusal,
+    seeded,
+    stored,
+    told,
+)
 from .wait_factory import (
     SECOND,
     SUSPENSION_ID,
@@ -54,11 +67,30 @@ def test_a_waitpoint_created_ahead() -> None:
     plan = create_waitpoint(handle(of), WAITPOINT_ID, "a", "k1:x", "k1", NOW, NOW + 5)
     assert isinstance(commit(store, plan), Applied)
     row = one(store, Waitpoint)
-    assert (row.state, row.waitpoint_key, row.token_digest, row.token_kid) == ("pending", "a", sealed("k1:x"), "k1")
-    assert (row.created_at_ms, row.expires_at_ms, row.activated_at_ms, row.suspension_id) == (NOW, NOW + 5, None, None)
-    assert (row.execution_id, row.attempt_index, row.required_signal_names, row.signal_count) == (IDENT.uuid, 0, "[]", 0)
+    assert (row.state, row.waitpoint_key, row.token_digest, row.token_kid) == (
+        "pending",
+        "a",
+        sealed("k1:x"),
+        "k1",
+    )
+    assert (row.created_at_ms, row.expires_at_ms, row.activated_at_ms, row.suspension_id) == (
+        NOW,
+        NOW + 5,
+        None,
+        None,
+    )
+    assert (row.execution_id, row.attempt_index, row.required_signal_names, row.signal_count) == (
+        IDENT.uuid,
+        0,
+        "[]",
+        0,
+    )
     after = stored(store)
-    assert (after.version, after.lease_epoch, after.current_lease_id) == (of.version, of.lease_epoch, of.current_lease_id)
+    assert (after.version, after.lease_epoch, after.current_lease_id) == (
+        of.version,
+        of.lease_epoch,
+        of.current_lease_id,
+    )
     assert told(store) == ([], [], [])
     assert [wake.topic for wake in CREATE_WAITPOINT.wakes] == ["waitpoint_expiry"]
 
@@ -67,7 +99,9 @@ def test_the_same_key_twice_gives_two_waitpoints() -> None:
     of = execution("RUNNING")
     store = seeded(of, attempt(of))
     for ident in (WAITPOINT_ID, SECOND):
-        assert isinstance(commit(store, create_waitpoint(handle(of), ident, "a", "k1:x", "k1", NOW, NOW)), Applied)
+        assert isinstance(
+            commit(store, create_waitpoint(handle(of), ident, "a", "k1:x", "k1", NOW, NOW)), Applied
+        )
     assert {row.waitpoint_id for row in rows_of(store, Waitpoint)} == {WAITPOINT_ID, SECOND}
 
 
@@ -75,7 +109,10 @@ def test_the_same_key_twice_gives_two_waitpoints() -> None:
 def test_only_a_holder_creates_waitpoints(name: str) -> None:
     of = execution(name)
     store = seeded(of)
-    assert isinstance(commit(store, create_waitpoint(handle(of), WAITPOINT_ID, "a", "k1:x", "k1", NOW, NOW)), Refused)
+    assert isinstance(
+        commit(store, create_waitpoint(handle(of), WAITPOINT_ID, "a", "k1:x", "k1", NOW, NOW)),
+        Refused,
+    )
     assert rows_of(store, Waitpoint) == []
 
 
@@ -87,7 +124,12 @@ def test_a_waitpoint_that_was_enough_is_closed_and_nothing_else_changes() -> Non
     store = seeded(of, attempt(of), pending)
     assert isinstance(commit_all(store, consume(handle(of), pending, NOW - 2)), Applied)
     row = one(store, Waitpoint)
-    assert (row.state, row.close_reason, row.closed_at_ms, row.satisfied_at_ms) == ("closed", "resumed", NOW - 2, NOW - 2)
+    assert (row.state, row.close_reason, row.closed_at_ms, row.satisfied_at_ms) == (
+        "closed",
+        "resumed",
+        NOW - 2,
+        NOW - 2,
+    )
     assert row.version == pending.version + 1
     assert stored(store) == structs.replace(of, last_mutation_at=NOW)
     assert rows_of(store, Suspension) == []
@@ -130,16 +172,25 @@ def test_closing_an_open_waitpoint_leaves_the_suspension_open(state: str, reason
     store = seeded(*rows)
     assert isinstance(commit_all(store, [*decision.first, decision.plan]), Applied)
     row = one(store, Waitpoint)
-    assert (row.state, row.close_reason, row.closed_at_ms, row.satisfied_at_ms) == ("closed", reason, NOW, None)
+    assert (row.state, row.close_reason, row.closed_at_ms, row.satisfied_at_ms) == (
+        "closed",
+        reason,
+        NOW,
+        None,
+    )
     assert one(store, Suspension) == rows[1]
-    looked_at = {"version": rows[0].version + 1, "last_mutation_at": NOW} if state == "active" else {}
+    looked_at = (
+        {"version": rows[0].version + 1, "last_mutation_at": NOW} if state == "active" else {}
+    )
     assert stored(store) == structs.replace(rows[0], **looked_at)
     assert told(store) == ([], [], [])
     assert isinstance(commit(store, decision.plan), Refused)
 
 
 def test_a_row_says_whether_it_is_open() -> None:
-    assert [waitpoint(state=state).is_open for state in ("pending", "active", "closed", "expired")] == [True, True, False, False]
+    assert [
+        waitpoint(state=state).is_open for state in ("pending", "active", "closed", "expired")
+    ] == [True, True, False, False]
     assert suspension().is_open
     assert not suspension(closed_at_ms=0).is_open
 
@@ -168,7 +219,9 @@ TELLERS: list[Any] = [
     around(ROW),
     Delivery(NOW, suspended(), ROW, None, None, 0),
     ROTATION,
-    Commit(create_waitpoint(handle(execution("RUNNING")), WAITPOINT_ID, "a", TOKEN, "k9", NOW, NOW)),
+    Commit(
+        create_waitpoint(handle(execution("RUNNING")), WAITPOINT_ID, "a", TOKEN, "k9", NOW, NOW)
+    ),
     suspend_plans(execution("RUNNING"), suspend_args()),
     _Outcome("Suspended", {"token": TOKEN, "extras": [{"token": TOKEN}]}, SECRET.hex()),
 ]
@@ -184,9 +237,17 @@ def test_no_text_of_a_struct_contains_a_token_or_a_secret(teller: Any) -> None:
 
 
 def test_every_struct_that_holds_a_token_or_a_secret_is_among_those_checked() -> None:
-    modules = [importlib.import_module(found.name) for found in pkgutil.iter_modules(model.__path__, f"{model.__name__}.")]
+    modules = [
+        importlib.import_module(found.name)
+        for found in pkgutil.iter_modules(model.__path__, f"{model.__name__}.")
+    ]
     hidden = {"token", "waitpoint_token", "hmac_token", "secret", "opaque"}
-    kinds = {kind for module in modules for kind in vars(module).values() if isinstance(kind, type) and issubclass(kind, Struct)}
+    kinds = {
+        kind
+        for module in modules
+        for kind in vars(module).values()
+        if isinstance(kind, type) and issubclass(kind, Struct)
+    }
     holding = {kind for kind in kinds if hidden & set(kind.__struct_fields__)}
     assert holding <= {type(teller) for teller in TELLERS}
     assert {HmacKey, BoundWaitpoint, PendingWaitpoint, DeliverSignalArgs, Handle} <= holding
@@ -205,5 +266,9 @@ def test_what_the_redacted_texts_still_say() -> None:
 def test_the_first_waitpoint_of_the_details_is_the_primary_one() -> None:
     other = BoundWaitpoint(SECOND, "b", "t")
     details = SuspensionDetails(SUSPENSION_ID, (BOUND, other))
-    assert (details.waitpoint_id, details.waitpoint_key, details.waitpoint_token) == (WAITPOINT_ID, "a", TOKEN)
+    assert (details.waitpoint_id, details.waitpoint_key, details.waitpoint_token) == (
+        WAITPOINT_ID,
+        "a",
+        TOKEN,
+    )
     assert details.additional_waitpoints == (other,)

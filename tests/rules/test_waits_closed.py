@@ -20,7 +20,21 @@ from flowfabric.rules.states import name_of, vector_of
 from flowfabric.rules.waits.signals import deliver
 from flowfabric.rules.waits.suspend import check_stored
 
-from .factory import IDENT, NOW, applied, attempt, commit, execution, handle, load, refusal, seeded, snapshot, stored, told
+from .factory import (
+    IDENT,
+    NOW,
+    applied,
+    attempt,
+    commit,
+    execution,
+    handle,
+    load,
+    refusal,
+    seeded,
+    snapshot,
+    stored,
+    told,
+)
 from .test_signals import around
 from .wait_factory import (
     SECOND,
@@ -64,7 +78,16 @@ FOREIGN_WAIT = suspension(execution_id=NEIGHBOUR)
 def test_the_suspension_and_every_open_waitpoint_are_closed(outcome: str, reason: str) -> None:
     before = suspended(deadline_at_ms=NOW)
     mine = (waitpoint(), waitpoint(SECOND, "b"), waitpoint(THIRD, "left", "pending"))
-    store = applied(ended(outcome, before), before, attempt(before), suspension(), *mine, OLD, FOREIGN, FOREIGN_WAIT)
+    store = applied(
+        ended(outcome, before),
+        before,
+        attempt(before),
+        suspension(),
+        *mine,
+        OLD,
+        FOREIGN,
+        FOREIGN_WAIT,
+    )
     after = stored(store)
     assert (name_of(vector_of(after)), after.terminal_outcome) == ("ENDED", outcome)
     assert (after.current_suspension_id, after.current_waitpoint_id) == (None, None)
@@ -84,7 +107,9 @@ def test_the_suspension_and_every_open_waitpoint_are_closed(outcome: str, reason
 
 @pytest.mark.parametrize("outcome", ENDS)
 def test_a_suspension_that_closed_before_keeps_its_reason(outcome: str) -> None:
-    before = execution("READY", "attempt_interrupted", interrupt_cause="suspended", deadline_at_ms=NOW)
+    before = execution(
+        "READY", "attempt_interrupted", interrupt_cause="suspended", deadline_at_ms=NOW
+    )
     wait = suspension(closed_at_ms=NOW - 9, close_reason="resumed")
     store = applied(ended(outcome, before), before, attempt(before), wait)
     assert one(store, Suspension) == wait
@@ -120,9 +145,15 @@ def test_after_an_ending_the_old_suspension_is_in_nobodys_way() -> None:
 def test_everything_closes_at_the_time_that_was_given(outcome: str) -> None:
     before = suspended(deadline_at_ms=NOW - 50)
     if outcome == "cancelled":
-        decision = cancel(snapshot(before), CancelExecutionArgs(execution_id=IDENT, reason="r", now=NOW - 7))
+        decision = cancel(
+            snapshot(before), CancelExecutionArgs(execution_id=IDENT, reason="r", now=NOW - 7)
+        )
     else:
         decision = expire(snapshot(before), ExpirePhase.EXECUTION_DEADLINE, NOW - 7, NO_RETRIES, 0)
     store = applied(decision, before, attempt(before), suspension(), waitpoint())
-    closed = {stored(store).terminal_at_ms, one(store, Suspension).closed_at_ms, one(store, Waitpoint).closed_at_ms}
+    closed = {
+        stored(store).terminal_at_ms,
+        one(store, Suspension).closed_at_ms,
+        one(store, Waitpoint).closed_at_ms,
+    }
     assert closed == {NOW - 7}

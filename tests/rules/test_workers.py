@@ -3,7 +3,14 @@ from __future__ import annotations
 import pytest
 
 from flowfabric.errors import ValidationError
-from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs, WorkerInfo
+from flowfabric.model.worker import (
+    Marked,
+    NotRegistered,
+    Refreshed,
+    Registered,
+    RegisterWorkerArgs,
+    WorkerInfo,
+)
 from flowfabric.plan import Applied, Plan, Refused
 from flowfabric.rules.decision import Commit, Decision, Reject
 from flowfabric.rules.workers import registry
@@ -20,7 +27,9 @@ ARGS = RegisterWorkerArgs(
     capabilities=frozenset({"gpu", "eu"}),
     liveness_ttl_ms=500,
 )
-STORED = WorkerInfo("default", "w-1", "w", ("old",), (), NOW - 100, 1_000, NOW + 900, NOW - 5_000, 4)
+STORED = WorkerInfo(
+    "default", "w-1", "w", ("old",), (), NOW - 100, 1_000, NOW + 900, NOW - 5_000, 4
+)
 
 
 def worker(store: MemoryStore) -> WorkerInfo | None:
@@ -31,7 +40,8 @@ def worker(store: MemoryStore) -> WorkerInfo | None:
 def noted(store: MemoryStore) -> list[tuple[str, int, str | None]]:
     names = TABLES["ff_worker_registry_event"].names
     rows = [
-        dict(zip(names, row, strict=True)) for row in run(store.dump(("ff_worker_registry_event",)))["ff_worker_registry_event"]
+        dict(zip(names, row, strict=True))
+        for row in run(store.dump(("ff_worker_registry_event",)))["ff_worker_registry_event"]
     ]
     assert all((row["namespace"], row["worker_instance_id"]) == ("default", "w-1") for row in rows)
     return [(row["event_kind"], row["event_at_ms"], row["reason"]) for row in rows]
@@ -52,7 +62,9 @@ def test_a_new_worker_is_registered() -> None:
     decision = registry.register(None, ARGS, NOW - 7)
     assert isinstance(decision, Commit) and decision.result == Registered()
     store = registered(NOW - 7)
-    assert worker(store) == WorkerInfo("default", "w-1", "w", ("a", "b"), ("eu", "gpu"), NOW - 7, 500, NOW + 493, NOW - 7, 0)
+    assert worker(store) == WorkerInfo(
+        "default", "w-1", "w", ("a", "b"), ("eu", "gpu"), NOW - 7, 500, NOW + 493, NOW - 7, 0
+    )
     assert noted(store) == [("registered", NOW - 7, None)]
 
 
@@ -64,7 +76,12 @@ def test_registering_again_refreshes_and_keeps_the_first_time() -> None:
     assert isinstance(commit(store, decision.plan), Applied)
     again = worker(store)
     assert again is not None
-    assert (again.registered_at_ms, again.last_heartbeat_ms, again.expires_at_ms, again.version) == (NOW, NOW + 100, NOW + 600, 1)
+    assert (
+        again.registered_at_ms,
+        again.last_heartbeat_ms,
+        again.expires_at_ms,
+        again.version,
+    ) == (NOW, NOW + 100, NOW + 600, 1)
     assert noted(store) == [("registered", NOW, None), ("registered", NOW + 100, None)]
     assert commit(store, decision.plan) == Refused()
 
@@ -73,11 +90,18 @@ def test_a_refresh_overwrites_what_the_worker_says_of_itself() -> None:
     decision = registry.register(STORED, ARGS, NOW)
     assert isinstance(decision, Commit)
     said = dict(zip(decision.plan.form.args, decision.plan.values, strict=True))
-    assert (said["lanes"], said["capabilities"], said["liveness_ttl_ms"], said["version"]) == (("a", "b"), ("eu", "gpu"), 500, 4)
+    assert (said["lanes"], said["capabilities"], said["liveness_ttl_ms"], said["version"]) == (
+        ("a", "b"),
+        ("eu", "gpu"),
+        500,
+        4,
+    )
 
 
 def test_an_instance_cannot_change_its_worker() -> None:
-    decision = registry.register(WorkerInfo("default", "w-1", "other", (), (), NOW, 1, NOW - 1, NOW), ARGS, NOW)
+    decision = registry.register(
+        WorkerInfo("default", "w-1", "other", (), (), NOW, 1, NOW - 1, NOW), ARGS, NOW
+    )
     assert isinstance(decision, Reject) and isinstance(decision.error, ValidationError)
     assert decision.error.code == "invalid_input"
     assert "instance_id reassigned" in decision.error.detail
@@ -100,9 +124,13 @@ def test_a_heartbeat_of_an_unknown_worker() -> None:
 def test_a_heartbeat_moves_the_expiry_and_nothing_else() -> None:
     store = registered()
     before = worker(store)
-    assert isinstance(commit(store, plan_of(registry.heartbeat(before, "default", "w-1", NOW + 50))), Applied)
+    assert isinstance(
+        commit(store, plan_of(registry.heartbeat(before, "default", "w-1", NOW + 50))), Applied
+    )
     after = worker(store)
-    assert after == WorkerInfo("default", "w-1", "w", ("a", "b"), ("eu", "gpu"), NOW + 50, 500, NOW + 550, NOW, 1)
+    assert after == WorkerInfo(
+        "default", "w-1", "w", ("a", "b"), ("eu", "gpu"), NOW + 50, 500, NOW + 550, NOW, 1
+    )
 
 
 def test_a_heartbeat_is_noted() -> None:
@@ -113,7 +141,13 @@ def test_a_heartbeat_is_noted() -> None:
 
 def test_a_heartbeat_that_comes_too_late_is_refused_by_the_store() -> None:
     store = registered()
-    late = {"namespace": "default", "worker_instance_id": "w-1", "now": NOW + 500, "expires_at_ms": NOW + 1_000, "version": 0}
+    late = {
+        "namespace": "default",
+        "worker_instance_id": "w-1",
+        "now": NOW + 500,
+        "expires_at_ms": NOW + 1_000,
+        "version": 0,
+    }
     assert commit(store, registry.HEARTBEAT(0, **late)) == Refused()
     assert isinstance(commit(store, registry.HEARTBEAT(0, **{**late, "now": NOW + 499})), Applied)
 
@@ -166,5 +200,7 @@ def offering(*capabilities: str, namespace: str = "default") -> WorkerInfo:
         ([offering("a", namespace="other")], ("a",), False),
     ],
 )
-def test_one_live_worker_must_have_everything(live: list[WorkerInfo], required: tuple[str, ...], covered: bool) -> None:
+def test_one_live_worker_must_have_everything(
+    live: list[WorkerInfo], required: tuple[str, ...], covered: bool
+) -> None:
     assert registry.covers(live, "default", required) is covered

@@ -59,8 +59,12 @@ def suspension(condition: Condition = Single("a"), **columns: Any) -> Suspension
     return Suspension(**row)
 
 
-def waitpoint(ident: UUID = WAITPOINT_ID, key: str = "a", state: str = "active", **columns: Any) -> Waitpoint:
-    bound = {"suspension_id": SUSPENSION_ID, "activated_at_ms": NOW - 500} if state == "active" else {}
+def waitpoint(
+    ident: UUID = WAITPOINT_ID, key: str = "a", state: str = "active", **columns: Any
+) -> Waitpoint:
+    bound = (
+        {"suspension_id": SUSPENSION_ID, "activated_at_ms": NOW - 500} if state == "active" else {}
+    )
     row = {
         **defaults("ff_waitpoint_pending"),
         "partition_key": IDENT.partition_index,
@@ -100,15 +104,28 @@ PENDING = UsePending(WAITPOINT_ID)
 
 
 def suspend_args(condition: Condition = Single("a"), *bindings: Any, **more: Any) -> SuspendArgs:  # noqa: B008
-    return SuspendArgs(suspension_id=SUSPENSION_ID, waitpoints=bindings or (FRESH,), resume_condition=condition, **more)
+    return SuspendArgs(
+        suspension_id=SUSPENSION_ID,
+        waitpoints=bindings or (FRESH,),
+        resume_condition=condition,
+        **more,
+    )
 
 
 def deliver_args(name: str = "go", **more: Any) -> DeliverSignalArgs:
-    given = {"execution_id": IDENT, "waitpoint_id": WAITPOINT_ID, "signal_id": SIGNAL_ID, "waitpoint_token": "k1:x", **more}
+    given = {
+        "execution_id": IDENT,
+        "waitpoint_id": WAITPOINT_ID,
+        "signal_id": SIGNAL_ID,
+        "waitpoint_token": "k1:x",
+        **more,
+    }
     return DeliverSignalArgs(signal_name=name, **given)
 
 
-def around(*stored: Waitpoint, suspension: Suspension | None = None, now_ms: int = NOW, signals: Any = ()) -> Around:
+def around(
+    *stored: Waitpoint, suspension: Suspension | None = None, now_ms: int = NOW, signals: Any = ()
+) -> Around:
     return Around(now_ms, suspension, {row.waitpoint_id: row for row in stored}, signals)
 
 
@@ -116,12 +133,20 @@ def bound_to(args: SuspendArgs, at: Around) -> list[BoundWaitpoint]:
     """What the engine makes of the bindings: a token each, its own for one that was created ahead."""
     made = []
     for binding in args.waitpoints:
-        key = binding.waitpoint_key if isinstance(binding, FreshWaitpoint) else at.waitpoints[binding.waitpoint_id].waitpoint_key
-        made.append(BoundWaitpoint(binding.waitpoint_id, key, mint(KEY, IDENT, binding.waitpoint_id)))
+        key = (
+            binding.waitpoint_key
+            if isinstance(binding, FreshWaitpoint)
+            else at.waitpoints[binding.waitpoint_id].waitpoint_key
+        )
+        made.append(
+            BoundWaitpoint(binding.waitpoint_id, key, mint(KEY, IDENT, binding.waitpoint_id))
+        )
     return made
 
 
-def suspend_plans(of: Execution, args: SuspendArgs, at: Around | None = None, found: Replayed | None = None) -> list[Plan]:
+def suspend_plans(
+    of: Execution, args: SuspendArgs, at: Around | None = None, found: Replayed | None = None
+) -> list[Plan]:
     at = at or around()
     return suspend(handle(of), args, at, bound_to(args, at), found or Replayed(), KEY.kid)
 
@@ -132,7 +157,11 @@ def rows_of(store: MemoryStore, kind: type[T]) -> list[T]:
 
 
 def one(store: MemoryStore, kind: type[T], **columns: Any) -> T:
-    (row,) = (r for r in rows_of(store, kind) if all(getattr(r, name) == value for name, value in columns.items()))
+    (row,) = (
+        r
+        for r in rows_of(store, kind)
+        if all(getattr(r, name) == value for name, value in columns.items())
+    )
     return row
 
 

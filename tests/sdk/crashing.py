@@ -55,7 +55,14 @@ def ten_steps(url: str, folder: str, fuse: Fuse, **more: Any) -> App:
     async def answer(link: OpenWaitpoint) -> None:
         fuse.burn()
         run = app.run(link.run)
-        await run.signal("approved", "at once", source="ann", waitpoint=link.waitpoint_id, token=link.token, key="ann")
+        await run.signal(
+            "approved",
+            "at once",
+            source="ann",
+            waitpoint=link.waitpoint_id,
+            token=link.token,
+            key="ann",
+        )
         fuse.burn()
 
     @app.task
@@ -69,7 +76,12 @@ def ten_steps(url: str, folder: str, fuse: Fuse, **more: Any) -> App:
             if n == 2:
                 await ctx.sleep("20ms")
                 fuse.burn()
-        found.append([each.payload for each in (await ctx.approval("question", notify=answer, payload=str)).answers])
+        found.append(
+            [
+                each.payload
+                for each in (await ctx.approval("question", notify=answer, payload=str)).answers
+            ]
+        )
         fuse.burn()
         found.append([signal.payload for signal in await ctx.suspend("answer", payload=int)])
         fuse.burn()
@@ -98,7 +110,9 @@ def _around(call: Any, fuse: Fuse) -> Any:
     return calling
 
 
-async def work_until_dead(url: str, folder: str, runs: Sequence[str], able: Sequence[str], point: int) -> None:
+async def work_until_dead(
+    url: str, folder: str, runs: Sequence[str], able: Sequence[str], point: int
+) -> None:
     """Until all of these runs have ended, unless the fuse burns down before."""
     fuse = Fuse(point)
     app = ten_steps(url, folder, fuse)

@@ -60,5 +60,8 @@ async def raise_family(url: str, lane: str, folder: str, run: str, point: int) -
     fuse = Fuse(point)
     app = family_app(url, lane, folder, fuse)
     fused(await app.engine(), fuse, CALLS)
-    async with app, Worker(app, lease=LONG if point == NEVER else TILL_THE_NEXT, loops=FAST, concurrency=2):
+    async with (
+        app,
+        Worker(app, lease=LONG if point == NEVER else TILL_THE_NEXT, loops=FAST, concurrency=2),
+    ):
         await app.run(run).result()

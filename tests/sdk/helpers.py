@@ -30,7 +30,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "LAST_PAUSE_S", 0.0)
 
 
-def unanswered(monkeypatch: pytest.MonkeyPatch, engine: Engine, call: str, times: int, *, landed: bool) -> list[int]:
+def unanswered(
+    monkeypatch: pytest.MonkeyPatch, engine: Engine, call: str, times: int, *, landed: bool
+) -> list[int]:
     """The first answers to a call are lost: after it was done, or before. A list that grows with every call."""
     real, calls = getattr(engine, call), []
 
@@ -53,5 +55,16 @@ async def until(holds: Callable[[], Any]) -> None:
         await asyncio.sleep(0.002)
 
 
-PLAIN = ("-p", "no:cacheprovider", "-p", "no:schemathesis", "-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:xdist")
+PLAIN = (
+    "-p",
+    "no:cacheprovider",
+    "-p",
+    "no:schemathesis",
+    "-p",
+    "no:hypothesispytest",
+    "-p",
+    "no:anyio",
+    "-p",
+    "no:xdist",
+)
 """How a test runs pytest in a process of its own: without the plugins of this repository, which take longer than the test."""

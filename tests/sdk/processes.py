@@ -20,7 +20,9 @@ from tests.postgres import database
 
 STORES = ("sqlite", "postgres")
 LEASE = "1s"
-LOOPS = LoopSettings(lease_expiry_ms=100, delayed_promoter_ms=100, suspension_timeout_ms=100, route_ms=100)
+LOOPS = LoopSettings(
+    lease_expiry_ms=100, delayed_promoter_ms=100, suspension_timeout_ms=100, route_ms=100
+)
 DEADLINE_S = 60.0
 _nursery = multiprocessing.get_context("forkserver")
 _nursery.set_forkserver_preload(
@@ -80,7 +82,9 @@ def noted(path: Path | str) -> list[str]:
     return found.read_text(encoding="utf-8").splitlines() if found.exists() else []
 
 
-async def eventually(holds: Callable[[], Any], every_s: float = 0.02, progress: Callable[[], Any] = lambda: None) -> None:
+async def eventually(
+    holds: Callable[[], Any], every_s: float = 0.02, progress: Callable[[], Any] = lambda: None
+) -> None:
     """Polls, with a deadline that begins anew with every progress: the machine may be slow. `holds` may be async."""
     seen, ends = progress(), time.monotonic() + DEADLINE_S
     while True:

@@ -55,11 +55,17 @@ def test_an_app_belongs_to_one_event_loop() -> None:
 def test_only_what_is_in_memory_counts_as_local() -> None:
     local = ["memory://", "sqlite:///:memory:", "sqlite:///file:x?mode=memory"]
     assert [App(url).is_local for url in local] == [True] * 3
-    shared = ["sqlite:///memory.db", "postgresql://memory-host/db", "sqlite:////data/in-memory/ff.db"]
+    shared = [
+        "sqlite:///memory.db",
+        "postgresql://memory-host/db",
+        "sqlite:////data/in-memory/ff.db",
+    ]
     assert [App(url).is_local for url in shared] == [False] * 3
 
 
-async def test_whoever_is_rung_for_nothing_waits_on(app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_whoever_is_rung_for_nothing_waits_on(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An end that was taken back by a replay before anybody looked."""
 
     @app.task

@@ -8,7 +8,17 @@ from uuid import uuid4
 import pytest
 from msgspec import Struct
 
-from flowfabric import App, Context, DeliverSignalArgs, Engine, OpenWaitpoint, Rejected, Retry, RunFailed, Worker
+from flowfabric import (
+    App,
+    Context,
+    DeliverSignalArgs,
+    Engine,
+    OpenWaitpoint,
+    Rejected,
+    Retry,
+    RunFailed,
+    Worker,
+)
 from flowfabric.errors import EngineError, ValidationError
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.testing import ManualClock
@@ -30,7 +40,9 @@ async def worked_off(app: App, lease: str = "30s") -> None:
 
 
 async def say(app: App, link: OpenWaitpoint, name: str, who: str, comment: str = "") -> None:
-    await app.run(link.run).signal(name, source=who, comment=comment, waitpoint=link.waitpoint_id, token=link.token)
+    await app.run(link.run).signal(
+        name, source=who, comment=comment, waitpoint=link.waitpoint_id, token=link.token
+    )
 
 
 @pytest.mark.meets("suspend", "step", "replay")
@@ -54,7 +66,9 @@ async def test_a_rejection_raises_and_fails_the_run_for_good(app: App, engine: E
     assert await run.state() == "failed"
 
 
-async def test_a_rejection_is_caught_or_returned_and_an_approval_has_who_gave_it(app: App, engine: Engine) -> None:
+async def test_a_rejection_is_caught_or_returned_and_an_approval_has_who_gave_it(
+    app: App, engine: Engine
+) -> None:
     links: list[OpenWaitpoint] = []
 
     @app.task
@@ -72,11 +86,17 @@ async def test_a_rejection_is_caught_or_returned_and_an_approval_has_who_gave_it
         await worked_off(app)
         await say(app, links[-1], name, "ann", "so")
     await worked_off(app)
-    assert await run.result() == [[False, "ann", "so", 1], [False, "ann", "so", 1], [True, "ann", "so", 1]]
+    assert await run.result() == [
+        [False, "ann", "so", 1],
+        [False, "ann", "so", 1],
+        [True, "ann", "so", 1],
+    ]
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-async def test_any_other_name_is_refused_and_nothing_is_written(app: App, engine: Engine, *, ahead: bool) -> None:
+async def test_any_other_name_is_refused_and_nothing_is_written(
+    app: App, engine: Engine, *, ahead: bool
+) -> None:
     refused: list[str] = []
 
     async def told(link: OpenWaitpoint) -> None:
@@ -104,7 +124,9 @@ async def test_any_other_name_is_refused_and_nothing_is_written(app: App, engine
 
 
 @pytest.mark.parametrize("source_type", ["engine", "operator", " Engine "])
-async def test_a_token_cannot_carry_an_engine_source(app: App, engine: Engine, source_type: str) -> None:
+async def test_a_token_cannot_carry_an_engine_source(
+    app: App, engine: Engine, source_type: str
+) -> None:
     links: list[OpenWaitpoint] = []
 
     @app.task
@@ -141,7 +163,9 @@ async def test_a_payload_of_another_type_is_refused_and_the_question_stays_open(
 
     @app.task
     async def ask(ctx: Context) -> list[Any]:
-        decision = await ctx.approval("terms", notify=links.append if notified else None, payload=Terms)
+        decision = await ctx.approval(
+            "terms", notify=links.append if notified else None, payload=Terms
+        )
         return [decision.comment, decision.answers[0].payload.days]
 
     run = await ask.submit()
@@ -168,7 +192,9 @@ async def test_a_rejection_needs_no_payload(app: App, engine: Engine) -> None:
     assert await run.result() is False
 
 
-async def test_only_the_holder_of_the_lease_reads_the_token_of_its_waitpoint(app: App, engine: Engine) -> None:
+async def test_only_the_holder_of_the_lease_reads_the_token_of_its_waitpoint(
+    app: App, engine: Engine
+) -> None:
     tokens: list[str | None] = []
     handles: list[Any] = []
 
@@ -176,7 +202,9 @@ async def test_only_the_holder_of_the_lease_reads_the_token_of_its_waitpoint(app
     async def own(ctx: Context) -> None:
         handle = ctx._work.handle
         made = await engine.create_waitpoint(handle, "mine")
-        tokens.extend([made.hmac_token, await engine.read_held_waitpoint_token(handle, made.waitpoint_id)])
+        tokens.extend(
+            [made.hmac_token, await engine.read_held_waitpoint_token(handle, made.waitpoint_id)]
+        )
         handles.append((handle, made.waitpoint_id))
 
     @app.task
@@ -198,12 +226,16 @@ async def test_a_link_counts_once_whatever_name_is_typed(app: App, engine: Engin
 
     @app.task
     async def release(ctx: Context) -> str:
-        return (await ctx.approval("go", need=2, approvers=["ann", "bob", "cy"], notify=links.append)).by
+        return (
+            await ctx.approval("go", need=2, approvers=["ann", "bob", "cy"], notify=links.append)
+        ).by
 
     run = await release.submit()
     await worked_off(app)
     assert [link.approver for link in links] == ["ann", "bob", "cy"]
-    assert len({link.token for link in links}) == 3 and len({link.waitpoint_id for link in links}) == 1
+    assert (
+        len({link.token for link in links}) == 3 and len({link.waitpoint_id for link in links}) == 1
+    )
     for typed in ("ann", "bob", "mallory"):
         await say(app, links[0], "approved", typed)
     await worked_off(app)

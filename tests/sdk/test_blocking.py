@@ -12,7 +12,17 @@ from typing import Any
 
 import pytest
 
-from flowfabric import App, BudgetExceeded, Engine, OpenWaitpoint, Retry, Run, RunExpired, RunFailed, Worker
+from flowfabric import (
+    App,
+    BudgetExceeded,
+    Engine,
+    OpenWaitpoint,
+    Retry,
+    Run,
+    RunExpired,
+    RunFailed,
+    Worker,
+)
 from flowfabric import Context as AsyncContext
 from flowfabric.connect import migrate_postgres
 from flowfabric.errors import ConfigError
@@ -47,7 +57,11 @@ async def test_steps_run_once_in_the_threads_own_place(stored: App) -> None:
 
     @stored.task(retry=Retry(max=3, base="1ms"))
     def work(ctx: Context, word: str) -> list[str]:
-        found = [ctx.step("plain", here, word), ctx.step("async", there, f"{word}2"), ctx.step("late", lambda: there("x"))]
+        found = [
+            ctx.step("plain", here, word),
+            ctx.step("async", there, f"{word}2"),
+            ctx.step("late", lambda: there("x")),
+        ]
         ran.append(("task", threading.get_ident()))
         if ctx.attempt == 0:
             raise ConnectionError
@@ -62,7 +76,9 @@ async def test_steps_run_once_in_the_threads_own_place(stored: App) -> None:
 
 
 async def _waits(run: Run[Any], name: str) -> bool:
-    return await run.state() == "suspended" and [point.waitpoint_key for point in await run.waitpoints()] == [name]
+    return await run.state() == "suspended" and [
+        point.waitpoint_key for point in await run.waitpoints()
+    ] == [name]
 
 
 async def test_what_waits_frees_its_slot_and_its_thread(stored: App) -> None:
@@ -90,7 +106,9 @@ async def test_what_waits_frees_its_slot_and_its_thread(stored: App) -> None:
             if wanted == "word":
                 await run.signal("word", "yes")
         for who, link in zip(("ann", "bob"), links, strict=True):
-            await stored.run(link.run).signal("approved", True, source=who, waitpoint=link.waitpoint_id, token=link.token)
+            await stored.run(link.run).signal(
+                "approved", True, source=who, waitpoint=link.waitpoint_id, token=link.token
+            )
         assert await run.result("20s") == ["yes", ["ann", "bob"]]
     assert (len(links), len(tops)) == (2, 4)
 
@@ -110,11 +128,27 @@ async def test_output_and_budgets(stored: App) -> None:
         try:
             ctx.spend("few", tokens=8)
         except BudgetExceeded:
-            return [version, ctx.task, ctx.lane, ctx.attempt, dict(ctx.tags), str(ctx.execution_id), ctx.is_lost]
+            return [
+                version,
+                ctx.task,
+                ctx.lane,
+                ctx.attempt,
+                dict(ctx.tags),
+                str(ctx.execution_id),
+                ctx.is_lost,
+            ]
 
     async with stored, Worker(stored):
         run = await work.submit(tags={"a.b": "c"})
-        assert await run.result("20s") == [1, "work", "default", 0, {"a.b": "c"}, str(run.id), False]
+        assert await run.result("20s") == [
+            1,
+            "work",
+            "default",
+            0,
+            {"a.b": "c"},
+            str(run.id),
+            False,
+        ]
         assert [frame.payload async for frame in run.stream()][:2] == [b"one", b"two"]
 
 
@@ -174,7 +208,9 @@ async def test_what_was_given_up_for_its_time_raises_at_its_next_call(app: App) 
     assert seen == ["task work: step 'late': this run of it was given up"]
 
 
-async def test_a_step_under_way_when_its_time_is_over_is_not_recorded(app: App, memory: Engine) -> None:
+async def test_a_step_under_way_when_its_time_is_over_is_not_recorded(
+    app: App, memory: Engine
+) -> None:
     inside, go_on, seen = threading.Event(), threading.Event(), []
 
     def slow() -> int:
@@ -200,7 +236,9 @@ async def test_a_step_under_way_when_its_time_is_over_is_not_recorded(app: App, 
     assert await memory.read_steps(run.id) == []
 
 
-async def test_a_lost_answer_is_asked_for_again(app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lost_answer_is_asked_for_again(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     impatient(monkeypatch)
     ran: list[int] = []
 
@@ -249,7 +287,9 @@ def _twice(ctx: Context) -> None:
         (_twice, "'same' names two steps"),
     ],
 )
-async def test_what_cannot_be_asked_for_is_told(app: App, body: Callable[[Context], None], said: str) -> None:
+async def test_what_cannot_be_asked_for_is_told(
+    app: App, body: Callable[[Context], None], said: str
+) -> None:
     def work(ctx: Context) -> None:
         body(ctx)
 
@@ -259,7 +299,9 @@ async def test_what_cannot_be_asked_for_is_told(app: App, body: Callable[[Contex
         await run.result()
 
 
-async def test_a_thread_outlives_its_loop_and_is_told_so(monkeypatch: pytest.MonkeyPatch, memory: Engine) -> None:
+async def test_a_thread_outlives_its_loop_and_is_told_so(
+    monkeypatch: pytest.MonkeyPatch, memory: Engine
+) -> None:
     """Whatever it had asked the loop for, and whenever that went away, it does not wait for ever."""
     monkeypatch.setattr(sync_context, "STILL_THERE_S", 0.01)
     seen: list[str] = []
@@ -313,8 +355,13 @@ def test_the_wrong_context_is_told_when_the_task_is_declared() -> None:
 
     async def awaits(ctx: Context) -> None: ...
 
-    with pytest.raises(ConfigError, match=r"task plain: ctx: a plain def takes flowfabric\.sync\.Context, whose calls block"):
+    with pytest.raises(
+        ConfigError,
+        match=r"task plain: ctx: a plain def takes flowfabric\.sync\.Context, whose calls block",
+    ):
         app.task(plain)
-    with pytest.raises(ConfigError, match=r"task awaits: ctx: an async def takes flowfabric\.Context"):
+    with pytest.raises(
+        ConfigError, match=r"task awaits: ctx: an async def takes flowfabric\.Context"
+    ):
         app.task(awaits)
     assert not app.tasks

@@ -17,7 +17,11 @@ from tests.engine.suspend_helpers import Parked, park, seed
 
 def signal(parked: Parked) -> DeliverSignalArgs:
     return DeliverSignalArgs(
-        execution_id=parked.ident, waitpoint_id=uuid4(), signal_id=uuid4(), waitpoint_token="none", signal_name="go"
+        execution_id=parked.ident,
+        waitpoint_id=uuid4(),
+        signal_id=uuid4(),
+        waitpoint_token="none",
+        signal_name="go",
     )
 
 
@@ -25,7 +29,9 @@ async def test_the_right_token_delivers(engine: Engine) -> None:
     await seed(engine)
     parked = await park(engine)
     bound = parked.waitpoint
-    done = await verify_and_deliver(engine, parked.ident, bound.waitpoint_id, bound.waitpoint_token, signal(parked))
+    done = await verify_and_deliver(
+        engine, parked.ident, bound.waitpoint_id, bound.waitpoint_token, signal(parked)
+    )
     assert isinstance(done, SignalAccepted)
     assert await state(engine, parked.ident) == "READY"
 
@@ -36,7 +42,9 @@ async def test_another_token_is_a_mismatch_and_changes_nothing(engine: Engine, s
     parked = await park(engine)
     before = await dump(engine)
     with pytest.raises(TokenMismatch) as caught:
-        await verify_and_deliver(engine, parked.ident, parked.waitpoint.waitpoint_id, shown, signal(parked))
+        await verify_and_deliver(
+            engine, parked.ident, parked.waitpoint.waitpoint_id, shown, signal(parked)
+        )
     assert caught.value.status == 401 and parked.waitpoint.waitpoint_token not in str(caught.value)
     assert await dump(engine) == before
 
@@ -50,10 +58,14 @@ async def test_a_waitpoint_that_is_not_open_is_unknown(engine: Engine) -> None:
     assert caught.value.status == 404
     await engine.close_waitpoint(parked.ident, parked.waitpoint.waitpoint_id)
     with pytest.raises(UnknownWaitpoint):
-        await verify_and_deliver(engine, parked.ident, parked.waitpoint.waitpoint_id, token, signal(parked))
+        await verify_and_deliver(
+            engine, parked.ident, parked.waitpoint.waitpoint_id, token, signal(parked)
+        )
 
 
-async def test_trouble_behind_it_is_told_as_that(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_trouble_behind_it_is_told_as_that(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await seed(engine)
     parked = await park(engine)
     bound = parked.waitpoint
@@ -64,8 +76,13 @@ async def test_trouble_behind_it_is_told_as_that(engine: Engine, monkeypatch: py
     async def over(*_: Any) -> Any:
         raise StateError(StateKind.WAITPOINT_CLOSED)
 
-    for method, broken, kind in (("deliver_signal", over, StateError), ("read_waitpoint_token", away, TransportError)):
+    for method, broken, kind in (
+        ("deliver_signal", over, StateError),
+        ("read_waitpoint_token", away, TransportError),
+    ):
         monkeypatch.setattr(engine, method, broken)
         with pytest.raises(Backend) as caught:
-            await verify_and_deliver(engine, parked.ident, bound.waitpoint_id, bound.waitpoint_token, signal(parked))
+            await verify_and_deliver(
+                engine, parked.ident, bound.waitpoint_id, bound.waitpoint_token, signal(parked)
+            )
         assert caught.value.status == 500 and isinstance(caught.value.__cause__, kind)

@@ -7,7 +7,18 @@ from typing import Any
 
 import pytest
 
-from flowfabric import App, ChildFailed, Context, Engine, Fatal, Retry, Run, RunFailed, Worker, any_of
+from flowfabric import (
+    App,
+    ChildFailed,
+    Context,
+    Engine,
+    Fatal,
+    Retry,
+    Run,
+    RunFailed,
+    Worker,
+    any_of,
+)
 from flowfabric.errors import ConfigError
 from flowfabric.model.flow import CancelFlowPolicy
 from flowfabric.sdk import children as module
@@ -47,11 +58,16 @@ def doubled(app: App, *numbers: int) -> list[Any]:
     return [app.tasks["double"].call(n) for n in numbers]
 
 
-async def test_results_come_back_typed_and_in_order(app: App, engine: Engine, ran: list[int]) -> None:
+async def test_results_come_back_typed_and_in_order(
+    app: App, engine: Engine, ran: list[int]
+) -> None:
     @app.task
     async def parent(ctx: Context) -> list[Any]:
         one, point, other, none = await ctx.children(
-            *doubled(app, 1), app.tasks["mirror"].call(point=Point(1, 2)), *doubled(app, 3), nothing.call(priority=5)
+            *doubled(app, 1),
+            app.tasks["mirror"].call(point=Point(1, 2)),
+            *doubled(app, 3),
+            nothing.call(priority=5),
         )
         assert isinstance(point, Point)
         return [one, [point.x, point.y], other, none]
@@ -106,7 +122,9 @@ async def test_children_of_children(app: App, engine: Engine, ran: list[int]) ->
     assert await run.result() == 15
 
 
-async def test_a_failed_child_is_told_in_the_parent(app: App, engine: Engine, ran: list[int]) -> None:
+async def test_a_failed_child_is_told_in_the_parent(
+    app: App, engine: Engine, ran: list[int]
+) -> None:
     caught: list[ChildFailed] = []
 
     @app.task(retry=Retry(max=3, base=0))
@@ -119,7 +137,9 @@ async def test_a_failed_child_is_told_in_the_parent(app: App, engine: Engine, ra
 
     run = await parent.submit()
     await worked_off(app)
-    with pytest.raises(RunFailed, match=r"child of task double failed: ValueError: -1 is less than nothing") as told:
+    with pytest.raises(
+        RunFailed, match=r"child of task double failed: ValueError: -1 is less than nothing"
+    ) as told:
         await run.result()
     (error,) = caught
     assert (error.task, error.end) == ("double", "failed") and error.run in str(told.value)
@@ -127,7 +147,9 @@ async def test_a_failed_child_is_told_in_the_parent(app: App, engine: Engine, ra
     assert sorted(ran) == [-2, -1, 1], "all have ended before it is told, and nobody is tried again"
 
 
-async def test_failures_may_be_results(app: App, engine: Engine, ran: list[int], clock: ManualClock) -> None:
+async def test_failures_may_be_results(
+    app: App, engine: Engine, ran: list[int], clock: ManualClock
+) -> None:
     @app.task
     async def parent(ctx: Context) -> list[str]:
         found = await ctx.children(*doubled(app, 1, -1), given_up.call(), return_exceptions=True)
@@ -140,7 +162,9 @@ async def test_failures_may_be_results(app: App, engine: Engine, ran: list[int],
 
     run = await parent.submit()
     await worked_off(app)
-    (waiting,) = [each for each in await started_by(engine, run) if await each.state() == "suspended"]
+    (waiting,) = [
+        each for each in await started_by(engine, run) if await each.state() == "suspended"
+    ]
     await waiting.cancel("not wanted")
     await worked_off(app)
     clock.advance(1_000)
@@ -189,7 +213,13 @@ async def test_a_repaired_child_is_seen_by_a_replayed_parent(
 @pytest.mark.parametrize("landed", [True, False])
 @pytest.mark.meets("crash", "reclaim", "child")
 async def test_a_worker_that_dies_on_the_way(
-    app: App, engine: Engine, ran: list[int], clock: ManualClock, monkeypatch: pytest.MonkeyPatch, call: str, landed: bool
+    app: App,
+    engine: Engine,
+    ran: list[int],
+    clock: ManualClock,
+    monkeypatch: pytest.MonkeyPatch,
+    call: str,
+    landed: bool,
 ) -> None:
     """Right before or right after what it asks for, with another worker going on."""
 
@@ -222,7 +252,9 @@ async def test_a_worker_that_dies_on_the_way(
     assert sorted(ran) == [1, 2]
 
 
-async def test_children_that_were_all_called_off(app: App, engine: Engine, clock: ManualClock, ran: list[int]) -> None:
+async def test_children_that_were_all_called_off(
+    app: App, engine: Engine, clock: ManualClock, ran: list[int]
+) -> None:
     """Also the one that would wake the parent is cancelled: the engine does."""
 
     @app.task
@@ -241,7 +273,9 @@ async def test_children_that_were_all_called_off(app: App, engine: Engine, clock
         await run.result()
 
 
-async def test_a_parent_that_looks_too_early_waits_on(app: App, engine: Engine, clock: ManualClock, ran: list[int]) -> None:
+async def test_a_parent_that_looks_too_early_waits_on(
+    app: App, engine: Engine, clock: ManualClock, ran: list[int]
+) -> None:
     @app.task
     async def parent(ctx: Context) -> list[int]:
         return await ctx.children(later.call(), *doubled(app, 2))
@@ -302,7 +336,9 @@ async def test_large_results_are_read_from_the_children(
     assert record.kind == "children" and b"xxx" not in (record.value or b"")
 
 
-async def test_other_children_than_before_are_an_error(app: App, engine: Engine, clock: ManualClock, ran: list[int]) -> None:
+async def test_other_children_than_before_are_an_error(
+    app: App, engine: Engine, clock: ManualClock, ran: list[int]
+) -> None:
     wanted = ["double"]
 
     @app.task
@@ -318,7 +354,9 @@ async def test_other_children_than_before_are_an_error(app: App, engine: Engine,
     wanted[:] = ["later"]
     await engine.resume_execution(run.id)
     await worked_off(app)
-    with pytest.raises(RunFailed, match=r"child 0 \(task later\) is not there: others were started here before"):
+    with pytest.raises(
+        RunFailed, match=r"child 0 \(task later\) is not there: others were started here before"
+    ):
         await run.result()
 
 
@@ -333,7 +371,9 @@ async def test_the_order_is_kept_as_that_of_steps(app: App, engine: Engine, ran:
         with pytest.raises(StepError, match="is inside of another step"):
             await ctx.step("around", within)
         under_way = ctx.children(*doubled(app, 1), name="one")
-        with pytest.raises(StepError, match="step 'beside' cannot begin before children 'one' is finished"):
+        with pytest.raises(
+            StepError, match="step 'beside' cannot begin before children 'one' is finished"
+        ):
             await ctx.step("beside", lambda: 1)
         await under_way
         for wrong in (app.tasks["double"], 1, stranger.call()):

@@ -35,7 +35,9 @@ async def points(folder: Path) -> int:
 
 async def runs_on(engine: Engine, lane: str) -> int:
     at = TABLES["ff_exec_core"].names.index("lane_id")
-    return sum(row[at] == lane for row in (await engine.store.dump(["ff_exec_core"]))["ff_exec_core"])
+    return sum(
+        row[at] == lane for row in (await engine.store.dump(["ff_exec_core"]))["ff_exec_core"]
+    )
 
 
 async def killed_at(point: int, url: str, folder: Path, room: asyncio.Semaphore) -> bool:
@@ -50,9 +52,13 @@ async def killed_at(point: int, url: str, folder: Path, room: asyncio.Semaphore)
         assert code in (0, -signal.SIGKILL)
         with started(raise_family, url, lane, str(folder), str(run.id), NEVER):
             assert await run.result(timeout=DEADLINE_S) == EXPECTED, f"point {point}"
-        assert await runs_on(await app.engine(), lane) == RUNS, f"point {point}: somebody was started twice"
+        assert await runs_on(await app.engine(), lane) == RUNS, (
+            f"point {point}: somebody was started twice"
+        )
         ran = noted(folder / lane)
-        assert len(set(ran)) == 2 * CHILDREN and len(ran) <= 2 * CHILDREN + 2, f"point {point}: {ran}"
+        assert len(set(ran)) == 2 * CHILDREN and len(ran) <= 2 * CHILDREN + 2, (
+            f"point {point}: {ran}"
+        )
         return code != 0
 
 

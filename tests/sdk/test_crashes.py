@@ -54,7 +54,14 @@ class Crashes:
     async def at(self, point: int, room: asyncio.Semaphore) -> Run[object]:
         async with room:
             run = await self.app.tasks["ten"].submit(str(point), requires={f"point-{point}"})
-            with started(work_until_dead, self._url, str(self._folder), [str(run.id)], [f"point-{point}"], point) as worker:
+            with started(
+                work_until_dead,
+                self._url,
+                str(self._folder),
+                [str(run.id)],
+                [f"point-{point}"],
+                point,
+            ) as worker:
                 await eventually(lambda: self._over(run, worker))
                 code = await ended(worker)
             assert code in (0, -signal.SIGKILL)
@@ -66,7 +73,14 @@ class Crashes:
 
     async def finish(self, runs: list[Run[object]], points: range) -> None:
         able = [f"point-{point}" for point in points]
-        with started(work_until_dead, self._url, str(self._folder), [str(run.id) for run in runs], able, NEVER):
+        with started(
+            work_until_dead,
+            self._url,
+            str(self._folder),
+            [str(run.id) for run in runs],
+            able,
+            NEVER,
+        ):
             await asyncio.gather(*(eventually(partial(_answered, run), 0.2) for run in runs))
 
 

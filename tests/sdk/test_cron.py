@@ -44,17 +44,32 @@ def ticks(line: str, tz: str, after: str, until: str) -> list[str]:
         ("0 9 * * MON-FRI", "Asia/Kolkata", "2026-05-01", "2026-05-05", ["05-01 03:30", "05-04 03:30"]),
     ],
 )  # fmt: skip
-def test_where_clocks_are_set(line: str, tz: str, after: str, until: str, expected: list[str]) -> None:
+def test_where_clocks_are_set(
+    line: str, tz: str, after: str, until: str, expected: list[str]
+) -> None:
     assert ticks(line, tz, after, until) == expected
 
 
 @given(
-    st.sampled_from(["30 2 * * *", "15,45 1,2,3 * * *", "*/20 * * * *", "0 */2 * * *", "0 0 * * *", "59 23 * * *"]),
+    st.sampled_from(
+        [
+            "30 2 * * *",
+            "15,45 1,2,3 * * *",
+            "*/20 * * * *",
+            "0 */2 * * *",
+            "0 0 * * *",
+            "59 23 * * *",
+        ]
+    ),
     st.sampled_from(["Europe/Paris", "America/New_York", "Australia/Lord_Howe", "UTC"]),
-    st.sampled_from(["2026-03-08", "2026-03-29", "2026-10-25", "2026-11-01", "2026-04-05", "2026-10-04"]),
+    st.sampled_from(
+        ["2026-03-08", "2026-03-29", "2026-10-25", "2026-11-01", "2026-04-05", "2026-10-04"]
+    ),
     st.lists(st.integers(1, 3 * 24 * 60), min_size=1, max_size=8),
 )
-def test_it_is_the_same_from_wherever_one_looks(line: str, tz: str, day: str, cuts: list[int]) -> None:
+def test_it_is_the_same_from_wherever_one_looks(
+    line: str, tz: str, day: str, cuts: list[int]
+) -> None:
     """Looked at in any pieces, the ticks are those of one look: none twice, none left out."""
     cron = Cron.of(line, tz, "schedule s")
     begin = ms(day) - DAY_MS
@@ -74,7 +89,10 @@ def test_looking_far_back_is_cheap() -> None:
     assert Cron.of("0 0 29 2 *", "UTC", "s").following(now) == ms("2028-02-29")
 
 
-@pytest.mark.parametrize("line", ["", "* * * *", "* * * * * *", "61 * * * *", "x * * * *", "0 0 30 2 *", None, "*/0 * * * *"])
+@pytest.mark.parametrize(
+    "line",
+    ["", "* * * *", "* * * * * *", "61 * * * *", "x * * * *", "0 0 30 2 *", None, "*/0 * * * *"],
+)
 def test_a_bad_line_is_told(line: object) -> None:
     with pytest.raises(ConfigError, match="schedule nightly: cron: five fields"):
         Cron.of(line, "UTC", "schedule nightly")

@@ -28,7 +28,9 @@ LOG = "flowfabric.limits"
 @pytest.fixture(params=["in process", "over http"])
 def app(request: pytest.FixtureRequest, engine: Engine) -> App:
     over_http = request.param == "over http"
-    return App("memory://", name="shop", engine=cast(Engine, Served(engine)) if over_http else engine)
+    return App(
+        "memory://", name="shop", engine=cast(Engine, Served(engine)) if over_http else engine
+    )
 
 
 async def ended(app: App) -> None:
@@ -47,7 +49,9 @@ async def limits(engine: Engine, name: str = "day") -> dict[str, int]:
 # ---- a name nobody made
 
 
-async def test_a_mistyped_budget_is_told_with_those_that_are_known(app: App, engine: Engine) -> None:
+async def test_a_mistyped_budget_is_told_with_those_that_are_known(
+    app: App, engine: Engine
+) -> None:
     """It would otherwise be a budget without an end. Another try would not find it either."""
     app.budget("night", hard={"tokens": 1})
     app.budget("day", hard={"tokens": 1})
@@ -85,7 +89,9 @@ async def test_an_app_without_budgets_says_so(app: App, engine: Engine) -> None:
 # ---- a redeploy
 
 
-async def test_other_limits_replace_those_that_are_stored(app: App, engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+async def test_other_limits_replace_those_that_are_stored(
+    app: App, engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     app.budget("day", hard={"tokens": 10}, resets="1d")
     app.quota("q", requests=5, per="2s", concurrent=3)
     await app.engine()
@@ -96,18 +102,35 @@ async def test_other_limits_replace_those_that_are_stored(app: App, engine: Engi
         await same.engine()
         assert (await rows(engine, "ff_operator_event"), caplog.records) == ([], [])
         other = redeployed(app)
-        other.budget("day", hard={"tokens": 20}, soft={"tokens": 15}, on_hard_limit=HardLimitAction.FAIL_EXECUTION)
+        other.budget(
+            "day",
+            hard={"tokens": 20},
+            soft={"tokens": 15},
+            on_hard_limit=HardLimitAction.FAIL_EXECUTION,
+        )
         other.quota("q", requests=6, per="2s")
         await other.engine()
     assert await limits(engine) == {"tokens": 20}
     found = await engine.read_quota_policy_limits(quota_id("default", "q"))
-    assert found is not None and (found.max_requests_per_window, found.active_concurrency_cap) == (6, 0)
-    told = [(record.getMessage(), vars(record)["limit_kind"], vars(record)["limit_name"]) for record in caplog.records]
+    assert found is not None and (found.max_requests_per_window, found.active_concurrency_cap) == (
+        6,
+        0,
+    )
+    told = [
+        (record.getMessage(), vars(record)["limit_kind"], vars(record)["limit_name"])
+        for record in caplog.records
+    ]
     text = "the declared limits differ from the stored ones, and replace them"
     assert told == [(text, "budget", "day"), (text, "quota", "q")]
     said = vars(caplog.records[0])
-    assert (said["old_limits"]["hard_limits"], said["new_limits"]["hard_limits"]) == ({"tokens": 10}, {"tokens": 20})
-    events = [(row["event_type"], json.loads(row["details"])["by"]) for row in await rows(engine, "ff_operator_event")]
+    assert (said["old_limits"]["hard_limits"], said["new_limits"]["hard_limits"]) == (
+        {"tokens": 10},
+        {"tokens": 20},
+    )
+    events = [
+        (row["event_type"], json.loads(row["details"])["by"])
+        for row in await rows(engine, "ff_operator_event")
+    ]
     by = "FF_API_TOKEN" if isinstance(app._given, Served) else "shop"
     assert events == [("budget_updated", by), ("quota_policy_updated", by)]
     await ended(app)
@@ -148,7 +171,9 @@ async def test_a_token_that_may_not_change_limits_leaves_them_and_says_so(
 # ---- a run that a budget holds
 
 
-async def test_a_run_that_its_budget_holds_waits_and_goes_on_from_the_top(app: App, engine: Engine, clock: ManualClock) -> None:
+async def test_a_run_that_its_budget_holds_waits_and_goes_on_from_the_top(
+    app: App, engine: Engine, clock: ManualClock
+) -> None:
     """It is not told that it failed, and whatever it catches, it is not run any further."""
     app.budget("day", hard={"tokens": 10}, on_hard_limit=HardLimitAction.SUSPEND_EXECUTION)
     began, after = [], []

@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 
-from flowfabric import App, Context, Engine, Fatal, Node, Retry, RunSkipped, Worker, all_of, any_of, quorum, race
+from flowfabric import (
+    App,
+    Context,
+    Engine,
+    Fatal,
+    Node,
+    Retry,
+    RunSkipped,
+    Worker,
+    all_of,
+    any_of,
+    quorum,
+    race,
+)
 from flowfabric.errors import ConfigError
 from flowfabric.sdk.flow import FlowBuilder, Group
 from flowfabric.testing import ManualClock
@@ -61,7 +74,10 @@ async def finish(app: App, clock: ManualClock, names: str) -> None:
 
 
 def runners(app: App, flow: FlowBuilder, says: str = "abc") -> list[Node]:
-    return [flow.add(app.tasks[name], "fails" if word == "-" else word) for name, word in zip(NAMES, says, strict=True)]
+    return [
+        flow.add(app.tasks[name], "fails" if word == "-" else word)
+        for name, word in zip(NAMES, says, strict=True)
+    ]
 
 
 @with_tasks
@@ -79,12 +95,23 @@ def runners(app: App, flow: FlowBuilder, says: str = "abc") -> list[Node]:
     ],
 )
 async def test_a_join_is_given_the_results_of_those_that_succeeded(
-    app: App, engine: Engine, clock: ManualClock, join: Joins, says: str, order: str, result: list[str], given: str
+    app: App,
+    engine: Engine,
+    clock: ManualClock,
+    join: Joins,
+    says: str,
+    order: str,
+    result: list[str],
+    given: str,
 ) -> None:
     async with app.flow("joins") as flow:
         nodes = runners(app, flow, says)
         group = join(*nodes)
-        last = flow.add(app.tasks["joined"], group) if given == "the group" else flow.add(app.tasks["joined"], nodes, after=group)
+        last = (
+            flow.add(app.tasks["joined"], group)
+            if given == "the group"
+            else flow.add(app.tasks["joined"], nodes, after=group)
+        )
     await finish(app, clock, order)
     await worked_off(app, lanes=["default"])
     assert await last.result("5s") == result
@@ -93,7 +120,12 @@ async def test_a_join_is_given_the_results_of_those_that_succeeded(
 @with_tasks
 @pytest.mark.parametrize(
     ("join", "says", "order", "result"),
-    [(race, "abc", "ca", "C"), (race, "-bc", "acb", "C"), (let_run(race), "abc", "bac", "B"), (let_run(race), "--c", "abc", "C")],
+    [
+        (race, "abc", "ca", "C"),
+        (race, "-bc", "acb", "C"),
+        (let_run(race), "abc", "bac", "B"),
+        (let_run(race), "--c", "abc", "C"),
+    ],
 )
 async def test_a_race_is_given_the_result_of_the_first(
     app: App, engine: Engine, clock: ManualClock, join: Joins, says: str, order: str, result: str
@@ -106,7 +138,9 @@ async def test_a_race_is_given_the_result_of_the_first(
 
 
 @with_tasks
-async def test_nobody_wins_a_race_that_all_lose(app: App, engine: Engine, clock: ManualClock) -> None:
+async def test_nobody_wins_a_race_that_all_lose(
+    app: App, engine: Engine, clock: ManualClock
+) -> None:
     async with app.flow("races") as flow:
         last = flow.add(app.tasks["won"], race(*runners(app, flow, "---")))
     await finish(app, clock, "abc")
@@ -147,15 +181,30 @@ ONE_WAY = "a node waits for one any_of, race or quorum, or for all of its nodes"
     ("build", "said"),
     [
         (lambda f, t, n: f.add(t, n[0], after=any_of(*n)), f"flow bad: argument 1: Run.* {NEEDED}"),
-        (lambda f, t, n: f.add(t, given=n[0], after=quorum(2, *n)), f"flow bad: given: Run.* {NEEDED}"),
-        (lambda f, t, n: f.add(t, n, after=any_of(n[0], n[1])), "flow bad: argument 1: of these nodes, all must be among"),
+        (
+            lambda f, t, n: f.add(t, given=n[0], after=quorum(2, *n)),
+            f"flow bad: given: Run.* {NEEDED}",
+        ),
+        (
+            lambda f, t, n: f.add(t, n, after=any_of(n[0], n[1])),
+            "flow bad: argument 1: of these nodes, all must be among",
+        ),
         (lambda f, t, n: f.add(t, any_of(n[0], n[1]), after=n[2]), ONE_WAY),
         (lambda f, t, n: f.add(t, any_of(n[0]), after=any_of(n[1])), ONE_WAY),
         (lambda f, t, n: f.add(t, race(*n), after=quorum(2, *n)), ONE_WAY),
         (lambda f, t, n: f.add(t, all_of(*n), after=any_of(*n)), ONE_WAY),
-        (lambda f, t, n: f.add(t, [n[0], "value"]), "a list holds either nodes or values, not both"),
-        (lambda f, t, n: f.add(t, any_of(n)), r"any_of: nodes of a flow, each by itself, as in any_of\(\*nodes\); got \["),
-        (lambda f, t, n: f.add(t, race(5)), r"race: nodes of a flow, each by itself, as in race\(\*nodes\); got 5"),
+        (
+            lambda f, t, n: f.add(t, [n[0], "value"]),
+            "a list holds either nodes or values, not both",
+        ),
+        (
+            lambda f, t, n: f.add(t, any_of(n)),
+            r"any_of: nodes of a flow, each by itself, as in any_of\(\*nodes\); got \[",
+        ),
+        (
+            lambda f, t, n: f.add(t, race(5)),
+            r"race: nodes of a flow, each by itself, as in race\(\*nodes\); got 5",
+        ),
     ],
 )
 async def test_what_cannot_be_known_to_be_there_is_refused_when_it_is_added(

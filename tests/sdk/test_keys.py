@@ -23,14 +23,19 @@ def app(engine: Engine) -> App:
     return App("memory://", engine=engine)
 
 
-async def test_the_same_key_with_other_arguments_names_the_run_that_has_it(app: App, engine: Engine) -> None:
+async def test_the_same_key_with_other_arguments_names_the_run_that_has_it(
+    app: App, engine: Engine
+) -> None:
     @app.task
     async def send(to: str, body: str = "hello") -> str:
         return f"{to}: {body}"
 
     first = await send.submit("a", key="k")
     assert (await send.submit(to="a", body="hello", key="k")).id == first.id
-    with pytest.raises(IdempotencyConflict, match=r"task send: key 'k' belongs to run .*, which has other arguments") as caught:
+    with pytest.raises(
+        IdempotencyConflict,
+        match=r"task send: key 'k' belongs to run .*, which has other arguments",
+    ) as caught:
         await send.submit("b", key="k")
     assert caught.value.run_id == first.id
     assert await worked_off(app) == 1
@@ -40,7 +45,9 @@ async def test_the_same_key_with_other_arguments_names_the_run_that_has_it(app: 
 
 
 @pytest.mark.meets("retention", "delay")
-async def test_a_key_lasts_as_long_as_its_run_is_kept(app: App, engine: Engine, clock: ManualClock) -> None:
+async def test_a_key_lasts_as_long_as_its_run_is_kept(
+    app: App, engine: Engine, clock: ManualClock
+) -> None:
     @app.task
     async def send(to: str) -> None: ...
 
@@ -52,7 +59,9 @@ async def test_a_key_lasts_as_long_as_its_run_is_kept(app: App, engine: Engine, 
         await send.submit("b", key="k")
 
 
-@pytest.mark.parametrize(("ttl", "hours"), [({}, 24), ({"key_ttl": "7d"}, 168), ({"key_ttl": "1h"}, 1)])
+@pytest.mark.parametrize(
+    ("ttl", "hours"), [({}, 24), ({"key_ttl": "7d"}, 168), ({"key_ttl": "1h"}, 1)]
+)
 async def test_a_key_lasts_for_its_time_when_its_run_is_gone(
     app: App, engine: Engine, clock: ManualClock, ttl: dict[str, Any], hours: int
 ) -> None:
@@ -71,14 +80,20 @@ async def test_a_key_lasts_for_its_time_when_its_run_is_gone(
     assert await worked_off(app) == 1
 
 
-async def test_a_key_taken_by_a_plain_create_has_no_arguments_to_compare(app: App, engine: Engine) -> None:
+async def test_a_key_taken_by_a_plain_create_has_no_arguments_to_compare(
+    app: App, engine: Engine
+) -> None:
     @app.task
     async def send(to: str) -> None: ...
 
     first = await send.submit("a", key="k")
-    plain = CreateExecutionArgs(execution_id=type(first.id).solo("x"), idempotency_key="send:k", input_payload=b"{}")
+    plain = CreateExecutionArgs(
+        execution_id=type(first.id).solo("x"), idempotency_key="send:k", input_payload=b"{}"
+    )
     assert await engine.create_execution(plain) == Duplicate(first.id)
-    await engine.create_execution(CreateExecutionArgs(execution_id=plain.execution_id, idempotency_key="send:plain"))
+    await engine.create_execution(
+        CreateExecutionArgs(execution_id=plain.execution_id, idempotency_key="send:plain")
+    )
     assert (await send.submit("a", key="plain")).id == plain.execution_id
 
 
@@ -115,7 +130,12 @@ async def test_a_tick_that_an_older_deploy_submitted_before_it_died_is_not_submi
 
 
 def signature(name: str = "send") -> Signature[Any]:
-    def send(to: str, weight: float = 1.0, names: set[str] | None = None, extra: dict[str, Any] | None = None) -> None: ...
+    def send(
+        to: str,
+        weight: float = 1.0,
+        names: set[str] | None = None,
+        extra: dict[str, Any] | None = None,
+    ) -> None: ...
 
     return Signature(name, send, App, (type(None), ""))
 
@@ -128,7 +148,9 @@ def signature(name: str = "send") -> Signature[Any]:
         ((), {"extra": {"a": 2, "b": 1}, "names": {"y", "x"}, "weight": 2, "to": "a"}),
     ],
 )
-def test_the_digest_is_of_what_is_said_not_of_how(args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def test_the_digest_is_of_what_is_said_not_of_how(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> None:
     usual = signature().digest(("a", 2.0, {"x", "y"}, {"a": 2, "b": 1}), {})
     assert signature().digest(args, kwargs) == usual
     assert signature("other").digest(args, kwargs) != usual
@@ -138,7 +160,9 @@ def test_a_default_that_is_given_or_added_later_does_not_change_the_digest() -> 
     def before(to: str) -> None: ...
 
     assert signature().digest(("a",), {}) == signature().digest(("a", 1), {"names": None})
-    assert signature().digest(("a",), {}) == Signature("send", before, App, (type(None), "")).digest(("a",), {})
+    assert signature().digest(("a",), {}) == Signature(
+        "send", before, App, (type(None), "")
+    ).digest(("a",), {})
 
 
 def test_a_default_that_cannot_be_carried_counts_as_none() -> None:
@@ -152,7 +176,9 @@ async def test_a_time_for_no_key_is_refused(app: App, engine: Engine) -> None:
     @app.task
     async def send(to: str) -> None: ...
 
-    with pytest.raises(ConfigError, match="key_ttl: it says how long a key lasts; give a key with it"):
+    with pytest.raises(
+        ConfigError, match="key_ttl: it says how long a key lasts; give a key with it"
+    ):
         await send.submit("a", key_ttl="1h")
     with pytest.raises(ConfigError, match="key_ttl"):
         await send.submit_many(["a"], key_ttl="1h")

@@ -12,7 +12,10 @@ from flowfabric.errors import RequiresDevMode
 
 @pytest.mark.parametrize("said", [{}, {"dev": True}])
 async def test_an_app_opts_in_by_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, said: dict[str, bool]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    said: dict[str, bool],
 ) -> None:
     monkeypatch.delenv("FF_DEV_MODE", raising=False)
     async with App(f"sqlite:///{tmp_path / 'ff.db'}", **said) as app:
@@ -20,7 +23,9 @@ async def test_an_app_opts_in_by_itself(
     assert sum("SQLite (development opt-in)" in line for line in caplog.messages) == 1
 
 
-async def test_an_app_may_leave_it_to_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_app_may_leave_it_to_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("FF_DEV_MODE", raising=False)
     app = App(f"sqlite:///{tmp_path / 'ff.db'}", dev=False)
     with pytest.raises(RequiresDevMode, match="FF_DEV_MODE"):

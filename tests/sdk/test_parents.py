@@ -67,7 +67,12 @@ def child(parent: ExecutionId, at: int, name: str) -> ExecutionId:
 async def states(app: App, run: Run[Any]) -> list[str]:
     """Of the child, the detached child, the middle one, its child, and of the two joins."""
     middle = child(run.id, 2, "middle")
-    idents = [child(run.id, 0, "waits"), child(run.id, 1, "waits"), middle, child(middle, 0, "waits")]
+    idents = [
+        child(run.id, 0, "waits"),
+        child(run.id, 1, "waits"),
+        middle,
+        child(middle, 0, "waits"),
+    ]
     idents += [child(run.id, 0, JOIN), child(middle, 0, JOIN)]
     return [await app.run(str(ident)).state() for ident in idents]
 
@@ -83,18 +88,25 @@ ENDED = ["cancelled", "suspended", "cancelled", "cancelled", "cancelled", "cance
 
 
 @pytest.mark.meets("child", "cancel", "suspend")
-async def test_cancel_reaches_children_and_grandchildren(app: App, engine: Engine, household: Household) -> None:
+async def test_cancel_reaches_children_and_grandchildren(
+    app: App, engine: Engine, household: Household
+) -> None:
     run = await household.parent.submit()
     await worked_off(app)
     assert await states(app, run) == WAITING
     await run.cancel("enough")
     assert await states(app, run) == ENDED
-    outcomes = [await app.run(str(m.id)).outcome() for m in await engine.flow_members(family(run.id, 0, "", ()).flow_id)]
+    outcomes = [
+        await app.run(str(m.id)).outcome()
+        for m in await engine.flow_members(family(run.id, 0, "", ()).flow_id)
+    ]
     assert {o.reason for o in outcomes if o.public_state == "cancelled"} == {"parent_ended"}
 
 
 @pytest.mark.meets("child", "suspend")
-async def test_a_parent_that_fails_takes_its_children_along(app: App, engine: Engine, household: Household) -> None:
+async def test_a_parent_that_fails_takes_its_children_along(
+    app: App, engine: Engine, household: Household
+) -> None:
     run = await household.parent.submit()
     await worked_off(app)
     household.fails = True
@@ -126,7 +138,11 @@ async def test_a_crash_after_the_end_loses_nothing(
 
 @pytest.mark.meets("child", "crash", "cancel")
 async def test_a_crash_before_the_parent_is_woken_loses_nothing(
-    app: App, engine: Engine, household: Household, monkeypatch: pytest.MonkeyPatch, clock: ManualClock
+    app: App,
+    engine: Engine,
+    household: Household,
+    monkeypatch: pytest.MonkeyPatch,
+    clock: ManualClock,
 ) -> None:
     run = await household.parent.submit()
     await worked_off(app)
@@ -145,7 +161,9 @@ async def test_a_crash_before_the_parent_is_woken_loses_nothing(
 
 
 @pytest.mark.meets("child", "suspend")
-async def test_a_waiting_parent_is_not_run_in_between(app: App, engine: Engine, household: Household, clock: ManualClock) -> None:
+async def test_a_waiting_parent_is_not_run_in_between(
+    app: App, engine: Engine, household: Household, clock: ManualClock
+) -> None:
     run = await household.parent.submit()
     await worked_off(app)
     for _ in range(6):
@@ -156,7 +174,9 @@ async def test_a_waiting_parent_is_not_run_in_between(app: App, engine: Engine, 
 
 
 @pytest.mark.meets("child", "cancel", "flow")
-async def test_a_cancelled_join_leaves_no_parent_waiting(app: App, engine: Engine, household: Household) -> None:
+async def test_a_cancelled_join_leaves_no_parent_waiting(
+    app: App, engine: Engine, household: Household
+) -> None:
     run = await household.parent.submit()
     await worked_off(app)
     flow = family(run.id, 0, "", ()).flow_id
@@ -173,7 +193,9 @@ async def test_a_cancelled_join_leaves_no_parent_waiting(app: App, engine: Engin
 
 
 @pytest.mark.meets("child", "cancel", "replay")
-async def test_a_replayed_parent_runs_its_cancelled_children_again(app: App, engine: Engine, household: Household) -> None:
+async def test_a_replayed_parent_runs_its_cancelled_children_again(
+    app: App, engine: Engine, household: Household
+) -> None:
     run = await household.parent.submit()
     await worked_off(app)
     await run.cancel()
@@ -185,7 +207,9 @@ async def test_a_replayed_parent_runs_its_cancelled_children_again(app: App, eng
 
 
 @pytest.mark.meets("child", "second_tenant")
-async def test_a_parent_must_be_unfinished_and_of_the_same_namespace(app: App, engine: Engine, household: Household) -> None:
+async def test_a_parent_must_be_unfinished_and_of_the_same_namespace(
+    app: App, engine: Engine, household: Household
+) -> None:
     run = await household.parent.submit()
     flow = family(run.id, 7, "", ()).flow_id
 

@@ -57,7 +57,8 @@ whole = st.integers(-(2**63), 2**64 - 1)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 points = st.builds(Point, st.integers(-(10**9), 10**9), numbers, st.lists(texts, max_size=3))
 people: Any = st.one_of(
-    st.fixed_dictionaries({"name": texts}), st.fixed_dictionaries({"name": texts, "age": st.integers(0, 150)})
+    st.fixed_dictionaries({"name": texts}),
+    st.fixed_dictionaries({"name": texts, "age": st.integers(0, 150)}),
 )
 trees = st.recursive(
     st.builds(Tree, st.integers(0, 9)),

@@ -25,7 +25,9 @@ MOST_S = 20.0
 
 
 @pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Engine]:
+def engine(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Engine]:
     monkeypatch.setattr(worker_module, "POLL_S", POLL_S)
     monkeypatch.setattr(claims, "POLL_S", POLL_S)
     made = make_engine(request.param, system_clock, tmp_path)  # type: ignore[arg-type]
@@ -67,7 +69,11 @@ def declared(app: App, starts: list[float]) -> App:
 
 def at_its_pace(took: float, starts: list[float]) -> None:
     assert 2.9 <= took < MOST_S
-    assert [round(late - early, 3) for early, late in zip(starts, starts[2:], strict=False) if late - early < 0.9] == []
+    assert [
+        round(late - early, 3)
+        for early, late in zip(starts, starts[2:], strict=False)
+        if late - early < 0.9
+    ] == []
 
 
 async def test_two_a_second_take_three_seconds_for_seven(engine: Engine) -> None:

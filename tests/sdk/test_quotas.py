@@ -23,7 +23,9 @@ def app(engine: Engine) -> App:
 BY_TASK: Any = ({}, {"quota": "q"}, {})
 BY_LANE: Any = ({"lane": "llm"}, {"lane": "llm"}, {})
 BY_TAG: Any = ({"tag": "app.customer=acme"}, {}, {"tags": {"app.customer": "acme"}})
-PLACES = pytest.mark.parametrize(("quota", "task", "submit"), [BY_TASK, BY_LANE, BY_TAG], ids=["task", "lane", "tag"])
+PLACES = pytest.mark.parametrize(
+    ("quota", "task", "submit"), [BY_TASK, BY_LANE, BY_TAG], ids=["task", "lane", "tag"]
+)
 
 
 @PLACES
@@ -56,7 +58,9 @@ async def test_one_at_a_time(app: App, engine: Engine, quota: Any, task: Any, su
 
 
 @PLACES
-async def test_so_many_in_a_minute(app: App, engine: Engine, clock: ManualClock, quota: Any, task: Any, submit: Any) -> None:
+async def test_so_many_in_a_minute(
+    app: App, engine: Engine, clock: ManualClock, quota: Any, task: Any, submit: Any
+) -> None:
     app.quota("q", requests=2, per="1m", **quota)
 
     @app.task(**task)
@@ -96,10 +100,19 @@ async def test_one_that_is_there_gets_the_declared_limits(app: App, engine: Engi
     elsewhere = App("memory://", engine=engine, namespace="other")
     elsewhere.quota("q", concurrent=7)
     await elsewhere.engine()
-    found = [await engine.read_quota_policy_limits(quota_id(namespace, "q")) for namespace in ("default", "other")]
-    kept = [(q.max_requests_per_window, q.requests_per_window_seconds, q.active_concurrency_cap) for q in found if q is not None]
+    found = [
+        await engine.read_quota_policy_limits(quota_id(namespace, "q"))
+        for namespace in ("default", "other")
+    ]
+    kept = [
+        (q.max_requests_per_window, q.requests_per_window_seconds, q.active_concurrency_cap)
+        for q in found
+        if q is not None
+    ]
     assert kept == [(99, 60, 0), (0, 60, 7)]
-    scopes = [(scope.scope_type, scope.scope_id) for scope in (await engine.list_limit_scopes()).items]
+    scopes = [
+        (scope.scope_type, scope.scope_id) for scope in (await engine.list_limit_scopes()).items
+    ]
     assert scopes == [("lane", "llm"), ("tag", "a.b=c")]
 
 
@@ -138,6 +151,9 @@ def test_names_are_told_at_once() -> None:
     with pytest.raises(FlowFabricError, match="quota: name"):
         app.quota("", concurrent=2)
     for wrong in ("openai", 4):
-        with pytest.raises(ConfigError, match=r"task call: quota: the name of one made before by app.quota\(...\), there are q"):
+        with pytest.raises(
+            ConfigError,
+            match=r"task call: quota: the name of one made before by app.quota\(...\), there are q",
+        ):
             app.task(name="call", quota=wrong)(lambda: None)  # type: ignore[call-overload]
     assert not app.tasks

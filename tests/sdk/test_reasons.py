@@ -75,7 +75,9 @@ async def test_a_run_that_expired_says_so_and_not_what_failed_before(
     await worked_off(app)
     await second_try(app, engine, clock)
     worker = Worker(app, lease="10m")
-    assert await engine.claim_many("default", worker.capabilities, ClaimPolicy("w", "w-1", 600_000), 1)
+    assert await engine.claim_many(
+        "default", worker.capabilities, ClaimPolicy("w", "w-1", 600_000), 1
+    )
     clock.advance(31_000 if limit == "attempt_timeout" else 60_000)
     await engine.expire_execution(run.id, ExpirePhase(limit))
     with pytest.raises(RunExpired, match=f": {limit}$"):
@@ -85,7 +87,9 @@ async def test_a_run_that_expired_says_so_and_not_what_failed_before(
 
 @pytest.mark.meets("retry", "cancel")
 @pytest.mark.parametrize("reason", ["", "not needed"])
-async def test_a_run_that_was_cancelled_says_so(app: App, engine: Engine, clock: ManualClock, calls: Calls, reason: str) -> None:
+async def test_a_run_that_was_cancelled_says_so(
+    app: App, engine: Engine, clock: ManualClock, calls: Calls, reason: str
+) -> None:
     run = await calls.again.submit()
     await worked_off(app)
     await run.cancel(reason)
@@ -93,7 +97,9 @@ async def test_a_run_that_was_cancelled_says_so(app: App, engine: Engine, clock:
         await run.result("5s")
 
 
-async def test_the_last_error_is_the_reason_of_a_failure(app: App, engine: Engine, clock: ManualClock, calls: Calls) -> None:
+async def test_the_last_error_is_the_reason_of_a_failure(
+    app: App, engine: Engine, clock: ManualClock, calls: Calls
+) -> None:
     calls.then = Fatal("no such number")
     run = await calls.again.submit()
     await worked_off(app)
@@ -104,7 +110,9 @@ async def test_the_last_error_is_the_reason_of_a_failure(app: App, engine: Engin
     assert "Fatal: no such number" in (await run.why()).reasons[0].says
 
 
-async def test_a_success_is_told_without_an_older_error(app: App, engine: Engine, clock: ManualClock, calls: Calls) -> None:
+async def test_a_success_is_told_without_an_older_error(
+    app: App, engine: Engine, clock: ManualClock, calls: Calls
+) -> None:
     run = await calls.again.submit()
     await worked_off(app)
     assert OLD in (await run.why()).reasons[0].says
@@ -116,16 +124,23 @@ async def test_a_success_is_told_without_an_older_error(app: App, engine: Engine
     assert (found.outcome, found.reason) == ("success", "")
 
 
-async def test_a_task_whose_name_nobody_knows_is_told_by_its_name(app: App, engine: Engine, clock: ManualClock) -> None:
+async def test_a_task_whose_name_nobody_knows_is_told_by_its_name(
+    app: App, engine: Engine, clock: ManualClock
+) -> None:
     @app.task
     async def greet() -> None: ...
 
     ident = ExecutionId.solo("default")
-    await engine.create_execution(CreateExecutionArgs(execution_id=ident, lane_id="default", execution_kind="gret"))
+    await engine.create_execution(
+        CreateExecutionArgs(execution_id=ident, lane_id="default", execution_kind="gret")
+    )
     run = app.run(ident)
     async with asyncio.timeout(30), Worker(app, loops=False):
         while await run.state() != "delayed":  # noqa: ASYNC110 - the worker tells nobody that it hands something back
             await asyncio.sleep(0.01)
         found = (await run.why()).reasons
-    assert [reason.code for reason in found] == [Why.WAITING_FOR_CAPABLE_WORKER, Why.WAITING_FOR_DELAY]
+    assert [reason.code for reason in found] == [
+        Why.WAITING_FOR_CAPABLE_WORKER,
+        Why.WAITING_FOR_DELAY,
+    ]
     assert found[0].says == "no live worker on lane `default` has a task `gret`; they have `greet`"

@@ -57,7 +57,9 @@ async def test_how_long_a_run_is_kept(
 
 
 @pytest.mark.meets("retention", "second_tenant")
-async def test_the_loop_forgets_on_every_lane_of_every_namespace(engine: Engine, clock: ManualClock) -> None:
+async def test_the_loop_forgets_on_every_lane_of_every_namespace(
+    engine: Engine, clock: ManualClock
+) -> None:
     runs = []
     for namespace in ("a", "b"):
         app = App("memory://", engine=engine, namespace=namespace, retention="1h")
@@ -76,7 +78,9 @@ async def test_the_loop_forgets_on_every_lane_of_every_namespace(engine: Engine,
 
 
 @pytest.mark.meets("retention", "child", "delay")
-async def test_a_child_of_a_short_age_is_there_for_its_parent(engine: Engine, clock: ManualClock) -> None:
+async def test_a_child_of_a_short_age_is_there_for_its_parent(
+    engine: Engine, clock: ManualClock
+) -> None:
     app = App("memory://", engine=engine, retention="1s")
 
     @app.task

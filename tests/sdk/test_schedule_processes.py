@@ -75,7 +75,9 @@ class Minutes:
         columns = [column.name for column in TABLES["ff_exec_core"].columns]
         key = columns.index("idempotency_key")
         rows = read_tables(self.url, ["ff_exec_core"])["ff_exec_core"]
-        return Counter((int(row[key].rpartition("@")[2]) - BEGIN_MS - 10) // MINUTE_MS + 1 for row in rows)
+        return Counter(
+            (int(row[key].rpartition("@")[2]) - BEGIN_MS - 10) // MINUTE_MS + 1 for row in rows
+        )
 
     async def begun(self, app: App) -> None:
         await (await app.engine()).begin_schedule(app.namespace, "minute")
@@ -83,7 +85,9 @@ class Minutes:
 
 def _minute(text: str) -> int:
     """The first tick after the beginning is number one."""
-    return (round(datetime.fromisoformat(text).astimezone(UTC).timestamp() * 1_000) - BEGIN_MS - 10) // MINUTE_MS + 1
+    return (
+        round(datetime.fromisoformat(text).astimezone(UTC).timestamp() * 1_000) - BEGIN_MS - 10
+    ) // MINUTE_MS + 1
 
 
 @pytest.fixture(params=STORES)
@@ -105,7 +109,9 @@ async def test_two_processes_share_what_was_missed_and_what_comes(minutes: Minut
         missed = MAX_AT_ONCE + 60
         minutes.move(missed)
         with minutes.scheduler() as one, minutes.scheduler() as two:
-            await eventually(lambda: len(minutes.ran()) > 10 and len(noted(minutes.folder / "workers")) == 2)
+            await eventually(
+                lambda: len(minutes.ran()) > 10 and len(noted(minutes.folder / "workers")) == 2
+            )
             one.kill()
             await minutes.catch_up()
             with minutes.scheduler() as three:

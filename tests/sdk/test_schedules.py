@@ -24,7 +24,9 @@ def at(text: str) -> int:
 class Fleet:
     """Some processes with the same schedule, and what has been run by any of them."""
 
-    def __init__(self, engine: Engine, clock: ManualClock, line: str, size: int = 1, **options: Any) -> None:
+    def __init__(
+        self, engine: Engine, clock: ManualClock, line: str, size: int = 1, **options: Any
+    ) -> None:
         self.engine, self.clock, self.ran = engine, clock, list[str]()
         self.apps = [self._app(line, options) for _ in range(size)]
         self.tickers = [Ticker(app, engine) for app in self.apps]
@@ -72,7 +74,9 @@ async def test_two_schedulers_neither_double_nor_skip(engine: Engine, clock: Man
     while clock.now_ms < at("2027-10-31T03:00"):
         clock.advance(dice.randrange(1_000, 59_000))
         await fleet.look()
-    expected = [datetime.fromtimestamp(at("2027-10-30T23:00") / 1_000 + 600 * n, UTC) for n in range(1, 25)]
+    expected = [
+        datetime.fromtimestamp(at("2027-10-30T23:00") / 1_000 + 600 * n, UTC) for n in range(1, 25)
+    ]
     found = sorted(datetime.fromisoformat(tick) for tick in fleet.ran)
     assert found[:24] == expected and len(found) == len(set(found))
 
@@ -81,13 +85,19 @@ async def test_two_schedulers_neither_double_nor_skip(engine: Engine, clock: Man
     ("catch_up", "missed"),
     [("skip", []), ("one", ["2027-05-02T11:00:00+00:00"]), ("all", None)],
 )
-async def test_a_day_away(engine: Engine, clock: ManualClock, catch_up: str, missed: list[str] | None) -> None:
+async def test_a_day_away(
+    engine: Engine, clock: ManualClock, catch_up: str, missed: list[str] | None
+) -> None:
     clock.now_ms = at("2027-05-01T11:30")
     fleet = Fleet(engine, clock, "0 * * * *", size=2, catch_up=catch_up)
     await fleet.look()
     found = await fleet.look_at("2027-05-02T11:30")
     if missed is None:
-        assert len(found) == 24 and found[0] == "2027-05-01T12:00:00+00:00" and found[-1] == "2027-05-02T11:00:00+00:00"
+        assert (
+            len(found) == 24
+            and found[0] == "2027-05-01T12:00:00+00:00"
+            and found[-1] == "2027-05-02T11:00:00+00:00"
+        )
     else:
         assert found == missed
     assert await fleet.look() == []
@@ -100,7 +110,9 @@ async def test_a_great_many_missed_ones_come_in_parts(engine: Engine, clock: Man
     clock.advance((MAX_AT_ONCE + 10) * MINUTE_MS)
     assert [len(await fleet.look()) for _ in range(3)] == [MAX_AT_ONCE, 10, 0]
     clock.advance(MAX_AT_ONCE * MINUTE_MS)
-    assert await fleet.tickers[0].look() == SHORTEST_S, "there may be more, and nobody waits for the next tick"
+    assert await fleet.tickers[0].look() == SHORTEST_S, (
+        "there may be more, and nobody waits for the next tick"
+    )
     assert await fleet.tickers[0].look() > SHORTEST_S
 
 
@@ -195,7 +207,12 @@ def test_what_is_wrong_is_told_when_it_is_declared() -> None:
     for task, line, options, said in (
         (tidy, "* * * *", {}, "schedule tidy: cron: five fields"),
         (tidy, "* * * * *", {"tz": "Mars"}, "schedule tidy: tz: a time zone"),
-        (tidy, "* * * * *", {"catch_up": "some"}, 'schedule tidy: catch_up: "skip", "one" or "all"'),
+        (
+            tidy,
+            "* * * * *",
+            {"catch_up": "some"},
+            'schedule tidy: catch_up: "skip", "one" or "all"',
+        ),
         (tidy, "* * * * *", {"paused": 1}, "schedule tidy: paused: True or False"),
         (tidy, "* * * * *", {"zone": "UTC"}, "schedule tidy: zone: unknown"),
         (needy, "* * * * *", {}, "task needy: missing a required argument: 'n'"),

@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from flowfabric import App, ClaimPolicy, Context, Engine, OpenWaitpoint, RunFailed, StepError, memory_engine
+from flowfabric import (
+    App,
+    ClaimPolicy,
+    Context,
+    Engine,
+    OpenWaitpoint,
+    RunFailed,
+    StepError,
+    memory_engine,
+)
 from flowfabric.errors import Contention, ContentionKind
 from flowfabric.model.step import MAX_STEP_BYTES
 from flowfabric.testing import ManualClock
@@ -128,7 +137,9 @@ async def test_without_its_lease_a_task_is_cancelled_at_its_next_step(
     assert (seen, await run.state()) == (["cancelled, lost True"], "active")
 
 
-async def test_steps_that_run_together_keep_their_order(app: App, memory: Engine, clock: ManualClock) -> None:
+async def test_steps_that_run_together_keep_their_order(
+    app: App, memory: Engine, clock: ManualClock
+) -> None:
     """The first to be called is the last to end; in the next run all are found where they were."""
     ran: list[str] = []
     ended = {name: asyncio.Event() for name in "abc"}
@@ -204,10 +215,15 @@ async def _lying(ctx: Context) -> None:
         (_beside, "sleep 'sleep at 1' cannot begin before step 'step' is finished"),
         (_forgotten, "it returned before step 'forgotten' was finished"),
         (_threaded, "step 'far': call it in the task itself, not in a thread"),
-        (_lying, "step 'lie': what it came to is not what its function says it returns: Expected `int`, got `str`"),
+        (
+            _lying,
+            "step 'lie': what it came to is not what its function says it returns: Expected `int`, got `str`",
+        ),
     ],
 )
-async def test_what_has_no_order_is_refused(app: App, body: Callable[[Context], Awaitable[Any]], said: str) -> None:
+async def test_what_has_no_order_is_refused(
+    app: App, body: Callable[[Context], Awaitable[Any]], said: str
+) -> None:
     await failed(app, body, said)
 
 
@@ -221,7 +237,11 @@ async def test_a_step_outside_a_task(app: App) -> None:
     run = await work.submit()
     await worked_off(app)
     await run.result()
-    for use in (lambda: kept[0].step("late", lambda: 1), lambda: kept[0].sleep(1), lambda: kept[0].emit("late")):
+    for use in (
+        lambda: kept[0].step("late", lambda: 1),
+        lambda: kept[0].sleep(1),
+        lambda: kept[0].emit("late"),
+    ):
         with pytest.raises(StepError, match=r"task work: .*: the task has ended"):
             await use()
 
@@ -252,7 +272,9 @@ async def test_steps_are_bounded_before_they_run(app: App, monkeypatch: pytest.M
 async def _answered_and_lost(app: App, memory: Engine, clock: ManualClock, run: Any) -> None:
     """Somebody answers, a worker takes the run and dies before it has noted the answer; the run is free again."""
     await run.signal("yes", 42)
-    (work,) = await memory.claim_many("default", app.capabilities, ClaimPolicy("w", "w-1", 1_000), 1)
+    (work,) = await memory.claim_many(
+        "default", app.capabilities, ClaimPolicy("w", "w-1", 1_000), 1
+    )
     assert work.execution_id == run.id
     clock.advance(60_000)
     await memory.mark_lease_expired_if_due(run.id)
@@ -260,10 +282,14 @@ async def _answered_and_lost(app: App, memory: Engine, clock: ManualClock, run: 
 
 
 @pytest.mark.parametrize("notify", [None, lambda _: None])
-async def test_an_answer_survives_a_crash_before_it_was_noted(app: App, memory: Engine, clock: ManualClock, notify: Any) -> None:
+async def test_an_answer_survives_a_crash_before_it_was_noted(
+    app: App, memory: Engine, clock: ManualClock, notify: Any
+) -> None:
     @app.task
     async def ask(ctx: Context) -> Any:
-        return [signal.payload for signal in await ctx.suspend("answer", payload=int, notify=notify)]
+        return [
+            signal.payload for signal in await ctx.suspend("answer", payload=int, notify=notify)
+        ]
 
     run = await ask.submit()
     await worked_off(app)
@@ -272,7 +298,9 @@ async def test_an_answer_survives_a_crash_before_it_was_noted(app: App, memory: 
     assert await run.result() == [42]
 
 
-async def test_a_run_that_was_cancelled_while_it_waited_asks_again(app: App, memory: Engine) -> None:
+async def test_a_run_that_was_cancelled_while_it_waited_asks_again(
+    app: App, memory: Engine
+) -> None:
     asked: list[OpenWaitpoint] = []
 
     @app.task

@@ -32,7 +32,11 @@ async def test_they_are_alike_so_that_the_engine_checks_them_as_one(
     await work.submit_many(range(5), delay="1h", deadline="2h", tags={"app.a": "b"}, priority=3)
     (run,) = checked_runs(given)
     assert (len(run.others), run.first.priority, run.first.tags["app.a"]) == (4, 3, "b")
-    assert len({each.execution_id for each in given}) == len({each.input_payload for each in given}) == 5
+    assert (
+        len({each.execution_id for each in given})
+        == len({each.input_payload for each in given})
+        == 5
+    )
 
 
 async def test_each_gets_its_own_arguments_and_none_is_fine(app: App, engine: Engine) -> None:

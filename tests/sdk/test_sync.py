@@ -120,7 +120,10 @@ def test_the_tasks_of_another_app(url: str) -> None:
     with App(declared) as app, Worker(app):
         assert app.submit(hello, "ann").result(PATIENCE) == "hello ann"
         assert app.named("hello").submit("bob").result(PATIENCE) == "hello bob"
-        assert [run.result(PATIENCE) for run in app.submit_many(hello, ["x", "y"])] == ["hello x", "hello y"]
+        assert [run.result(PATIENCE) for run in app.submit_many(hello, ["x", "y"])] == [
+            "hello x",
+            "hello y",
+        ]
     with pytest.raises(ConfigError, match="name: that App has its own"):
         App(declared, name="x")
 
@@ -132,7 +135,10 @@ def test_schedules_are_declared_here_too() -> None:
     @app.task
     def report() -> None: ...
 
-    assert (report.name, repr(app.inner.schedules["report"])) == ("report", "Schedule('report', '0 9 * * *', 'Europe/Paris')")
+    assert (report.name, repr(app.inner.schedules["report"])) == (
+        "report",
+        "Schedule('report', '0 9 * * *', 'Europe/Paris')",
+    )
 
 
 def test_it_is_for_threads(app: App) -> None:
@@ -142,7 +148,10 @@ def test_it_is_for_threads(app: App) -> None:
 
     found: list[int] = []
     with Worker(app):
-        threads = [threading.Thread(target=lambda n=n: found.append(add.submit(n).result(PATIENCE))) for n in range(8)]
+        threads = [
+            threading.Thread(target=lambda n=n: found.append(add.submit(n).result(PATIENCE)))
+            for n in range(8)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

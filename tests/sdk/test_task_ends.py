@@ -65,7 +65,9 @@ async def test_a_task_that_swallows_its_waiting_waits_all_the_same(app: App) -> 
     ],
 )
 @pytest.mark.parametrize("threaded", [False, True])
-async def test_whatever_a_task_raises_is_its_failure(app: App, error: BaseException, said: str, threaded: bool) -> None:
+async def test_whatever_a_task_raises_is_its_failure(
+    app: App, error: BaseException, said: str, threaded: bool
+) -> None:
     async def here() -> None:
         raise error
 
@@ -111,12 +113,20 @@ async def test_an_exception_without_words_ends_the_run_all_the_same(
     [
         ("x", "its result does not fit its return annotation: .*Expected `int`, got `str`"),
         ([1], "its result does not fit its return annotation"),
-        (object(), "its result cannot be carried: object cannot be carried; use builtins, a dataclass"),
-        ({"deep": [Unsayable()]}, r"tests\.sdk\.test_task_ends\.Unsayable cannot be carried; use builtins"),
+        (
+            object(),
+            "its result cannot be carried: object cannot be carried; use builtins, a dataclass",
+        ),
+        (
+            {"deep": [Unsayable()]},
+            r"tests\.sdk\.test_task_ends\.Unsayable cannot be carried; use builtins",
+        ),
     ],
 )
 @pytest.mark.parametrize("threaded", [False, True])
-async def test_a_result_of_another_type_fails_where_it_is_made(app: App, value: Any, said: str, threaded: bool) -> None:
+async def test_a_result_of_another_type_fails_where_it_is_made(
+    app: App, value: Any, said: str, threaded: bool
+) -> None:
     async def here() -> int:
         return value  # type: ignore[no-any-return]
 
@@ -218,7 +228,11 @@ class Odd:
     def encode(self, data: bytes) -> Any:
         if self.fails in str(data):
             raise LookupError("no key")
-        return data.decode() if self.fails == "type" and b"{" not in data else data * (2_000_000 if data == b'"grow"' else 1)
+        return (
+            data.decode()
+            if self.fails == "type" and b"{" not in data
+            else data * (2_000_000 if data == b'"grow"' else 1)
+        )
 
     def decode(self, data: bytes) -> bytes:
         if self.fails == "decode":
@@ -229,13 +243,19 @@ class Odd:
 @pytest.mark.parametrize(
     ("fails", "result", "said"),
     [
-        ("secret", "secret", "task work: its result: the codec cannot encode it: LookupError: no key"),
+        (
+            "secret",
+            "secret",
+            "task work: its result: the codec cannot encode it: LookupError: no key",
+        ),
         ("type", "x", "the codec must encode to bytes, got str"),
         ("never", "grow", "its result: it takes 12000000 bytes, at most 1048576 are kept"),
         ("decode", "x", "task work: its arguments: the codec cannot decode what is stored"),
     ],
 )
-async def test_a_codec_that_fails_fails_the_run(memory: Engine, fails: str, result: str, said: str) -> None:
+async def test_a_codec_that_fails_fails_the_run(
+    memory: Engine, fails: str, result: str, said: str
+) -> None:
     codec = Odd(fails)
     app = App("memory://", engine=memory, codec=codec)
 
@@ -249,7 +269,9 @@ async def test_a_codec_that_fails_fails_the_run(memory: Engine, fails: str, resu
         await run.result()
 
 
-async def test_a_result_the_engine_does_not_take_fails_the_run(app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_result_the_engine_does_not_take_fails_the_run(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("flowfabric.sdk.serialization.MAX_PAYLOAD_BYTES", 10**9)
 
     @app.task
@@ -265,7 +287,9 @@ async def test_a_result_the_engine_does_not_take_fails_the_run(app: App, memory:
 # ---- ends that are not heard
 
 
-async def test_an_end_is_told_until_it_is_heard(app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_end_is_told_until_it_is_heard(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     impatient(monkeypatch)
 
     @app.task

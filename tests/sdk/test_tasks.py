@@ -106,7 +106,9 @@ async def test_arguments_come_as_the_hints_say(app: App, engine: Engine) -> None
         ((object(),), "argument 'n': object cannot be carried; use builtins, a dataclass, "),
     ],
 )
-async def test_bad_arguments_are_told_at_submit(app: App, engine: Engine, args: tuple[Any, ...], said: str) -> None:
+async def test_bad_arguments_are_told_at_submit(
+    app: App, engine: Engine, args: tuple[Any, ...], said: str
+) -> None:
     @app.task
     async def count(n: int) -> None: ...
 
@@ -115,14 +117,20 @@ async def test_bad_arguments_are_told_at_submit(app: App, engine: Engine, args: 
     assert "task count" in str(caught.value) and said in str(caught.value)
 
 
-async def test_a_context_that_is_not_annotated_is_told_where_an_argument_is_missing(app: App, engine: Engine) -> None:
+async def test_a_context_that_is_not_annotated_is_told_where_an_argument_is_missing(
+    app: App, engine: Engine
+) -> None:
     async def waits(ctx, n: int) -> None: ...  # type: ignore[no-untyped-def]
     def blocks(context) -> None: ...  # type: ignore[no-untyped-def]
     async def plain(n: int) -> None: ...
     async def given(ctx: int, n: int) -> None: ...
 
     for function, args, said in (
-        (waits, (5,), "'n'; ctx has no annotation, so it is an argument; write ctx: flowfabric.Context for the run's context"),
+        (
+            waits,
+            (5,),
+            "'n'; ctx has no annotation, so it is an argument; write ctx: flowfabric.Context for the run's context",
+        ),
         (blocks, (), "; write context: flowfabric.sync.Context for the run's context"),
         (plain, (), "missing a required argument: 'n'"),
         (given, (5,), "missing a required argument: 'n'"),
@@ -167,7 +175,9 @@ def test_options_are_checked_when_the_task_is_declared() -> None:
         assert said in str(caught.value)
 
 
-async def test_a_failure_is_tried_again_if_its_kind_is_named(app: App, engine: Engine, clock: ManualClock) -> None:
+async def test_a_failure_is_tried_again_if_its_kind_is_named(
+    app: App, engine: Engine, clock: ManualClock
+) -> None:
     tries: list[str] = []
 
     @app.task(retry=Retry(max=2, backoff="fixed", base=0, on=(TimeoutError,)))
@@ -190,7 +200,9 @@ async def test_a_failure_is_tried_again_if_its_kind_is_named(app: App, engine: E
     assert tries == ["wrong"]
 
 
-async def test_retry_and_fatal_say_it_themselves(app: App, engine: Engine, clock: ManualClock) -> None:
+async def test_retry_and_fatal_say_it_themselves(
+    app: App, engine: Engine, clock: ManualClock
+) -> None:
     tries: list[int] = []
 
     @app.task(retry=Retry(max=5, backoff="fixed", base="1h"))
@@ -249,19 +261,26 @@ async def test_a_task_without_a_retry_policy_may_ask_for_another_try(
     assert len(tries) == 1
 
 
-async def test_waiting_for_a_result_in_vain_says_for_whom_and_how_long(app: App, engine: Engine) -> None:
+async def test_waiting_for_a_result_in_vain_says_for_whom_and_how_long(
+    app: App, engine: Engine
+) -> None:
     @app.task
     async def work() -> None: ...
 
     run = await work.submit()
     with pytest.raises(TimeoutError) as caught:
         await run.result(timeout="20ms")
-    assert str(caught.value) == f"{run.id} has not ended within 0.02 s; run.why() tells what it waits for"
+    assert (
+        str(caught.value)
+        == f"{run.id} has not ended within 0.02 s; run.why() tells what it waits for"
+    )
 
 
 @pytest.mark.parametrize("ident", ["nonsense", "{fp:1}:x", "", None, 5, b"x"])
 def test_an_id_that_is_none_is_told(ident: Any) -> None:
-    with pytest.raises(ValidationError, match=r"invalid_input: id: the id of a run as str\(run.id\) gives it"):
+    with pytest.raises(
+        ValidationError, match=r"invalid_input: id: the id of a run as str\(run.id\) gives it"
+    ):
         App("memory://").run(ident)
 
 
@@ -278,7 +297,9 @@ async def test_a_plain_function_runs_in_a_thread(app: App, engine: Engine) -> No
     assert [await run.result() for run in runs] == [3, 7]
 
 
-async def test_a_step_runs_once_however_often_the_task_is_run(app: App, engine: Engine, clock: ManualClock) -> None:
+async def test_a_step_runs_once_however_often_the_task_is_run(
+    app: App, engine: Engine, clock: ManualClock
+) -> None:
     ran: list[str] = []
 
     def build(version: str) -> dict[str, str]:
@@ -307,7 +328,9 @@ async def test_a_step_runs_once_however_often_the_task_is_run(app: App, engine: 
     assert ran == ["release", "build", "test", "release"]
 
 
-async def test_another_order_of_steps_is_an_error(app: App, engine: Engine, clock: ManualClock) -> None:
+async def test_another_order_of_steps_is_an_error(
+    app: App, engine: Engine, clock: ManualClock
+) -> None:
     order = ["a", "b"]
 
     @app.task
@@ -322,7 +345,9 @@ async def test_another_order_of_steps_is_an_error(app: App, engine: Engine, cloc
     clock.advance(1_000)
     await engine.promote_delayed(run.id)
     await worked_off(app)
-    with pytest.raises(RunFailed, match="at position 0 there was step 'a' before, and now it is step 'b'"):
+    with pytest.raises(
+        RunFailed, match="at position 0 there was step 'a' before, and now it is step 'b'"
+    ):
         await run.result()
 
 
@@ -351,7 +376,9 @@ async def test_people_are_asked_and_their_answers_come_back(app: App, engine: En
     assert await run.state() == "suspended" and len(asked) == 2
     assert asked[0].token not in repr(asked[0])
     for link, who in ((asked[0], "ann"), (asked[0], "eve"), (asked[1], "bob")):
-        await app.run(link.run).signal("approved", {"by": who}, source=who, waitpoint=link.waitpoint_id, token=link.token)
+        await app.run(link.run).signal(
+            "approved", {"by": who}, source=who, waitpoint=link.waitpoint_id, token=link.token
+        )
     await worked_off(app)
     answers = await run.result()
     assert sorted({who for who, _ in answers}) == ["ann", "bob"]
@@ -411,7 +438,9 @@ async def test_output_progress_and_budgets(app: App, engine: Engine) -> None:
 
 
 @pytest.mark.parametrize("page", [1, 2, 100])
-async def test_a_run_tells_its_history(app: App, engine: Engine, clock: ManualClock, page: int) -> None:
+async def test_a_run_tells_its_history(
+    app: App, engine: Engine, clock: ManualClock, page: int
+) -> None:
     @app.task
     async def nap(ctx: Context) -> None:
         await ctx.sleep("1s")
@@ -533,7 +562,10 @@ async def test_what_is_stored_goes_through_the_codec(engine: Engine) -> None:
     run = await echo.submit("secret")
     await worked_off(app)
     assert await run.result() == "secret"
-    stored = [(await engine.read_execution_context(run.id)).input_payload, (await engine.read_outcome(run.id)).result]  # type: ignore[union-attr]
+    stored = [
+        (await engine.read_execution_context(run.id)).input_payload,
+        (await engine.read_outcome(run.id)).result,
+    ]  # type: ignore[union-attr]
     assert stored == [b'{"text":"secret"}'[::-1], b'"secret"'[::-1]]
     assert (await engine.read_steps(run.id))[0].value == b'"secret"'[::-1]
 
@@ -559,7 +591,9 @@ async def test_middleware_stands_around_the_task(app: App, engine: Engine) -> No
 
 
 @pytest.mark.parametrize("key", ["App.X", "app", "app.", ".x", "a b.c", "\u00e9.x"])
-async def test_a_tag_that_could_not_be_changed_later_is_not_set_either(app: App, engine: Engine, key: str) -> None:
+async def test_a_tag_that_could_not_be_changed_later_is_not_set_either(
+    app: App, engine: Engine, key: str
+) -> None:
     task = app.task(name="work")(lambda: None)
     with pytest.raises(ValidationError, match="lower case"):
         await task.submit(tags={key: "1"})

@@ -24,7 +24,9 @@ def promised(snippet: str) -> list[str]:
     return beside + below
 
 
-def test_the_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_snippets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
 
     async def all_of_them() -> None:
@@ -41,7 +43,26 @@ def test_the_snippets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: p
 
 
 def test_the_names_are_there() -> None:
-    for name in ("RunFailed", "RunCancelled", "RunExpired", "RunSkipped", "Fatal", "CancelRun", "ChildFailed", "quorum"):
+    for name in (
+        "RunFailed",
+        "RunCancelled",
+        "RunExpired",
+        "RunSkipped",
+        "Fatal",
+        "CancelRun",
+        "ChildFailed",
+        "quorum",
+    ):
         assert name in PAGE and hasattr(flowfabric, name)
-    for method in ("result", "state", "cancel", "replay", "stream", "signal", "waitpoints", "why", "history"):
+    for method in (
+        "result",
+        "state",
+        "cancel",
+        "replay",
+        "stream",
+        "signal",
+        "waitpoints",
+        "why",
+        "history",
+    ):
         assert f"`{method}(" in PAGE and hasattr(flowfabric.Run, method)

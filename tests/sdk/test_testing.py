@@ -81,7 +81,11 @@ async def test_a_crashed_worker_is_taken_over(
 
 
 async def test_a_lost_answer_is_asked_for_again(
-    app: App, ff_clock: VirtualClock, ff_worker: Callable[..., Worker], ff_faults: Faults, monkeypatch: pytest.MonkeyPatch
+    app: App,
+    ff_clock: VirtualClock,
+    ff_worker: Callable[..., Worker],
+    ff_faults: Faults,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     @app.task
     async def work() -> str:
@@ -113,7 +117,9 @@ async def test_a_failing_engine_and_a_revoked_lease(
         ff_faults.drop_reply("fly")
 
 
-async def test_an_app_is_put_back_where_it_was(app: App, ff_engine: Engine, ff_app: Callable[[App], App]) -> None:
+async def test_an_app_is_put_back_where_it_was(
+    app: App, ff_engine: Engine, ff_app: Callable[[App], App]
+) -> None:
     assert await ff_app(app).engine() is ff_engine
     assert app.use(None) is ff_engine
     assert app.use(ff_engine) is None

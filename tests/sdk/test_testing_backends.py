@@ -55,7 +55,11 @@ def _the_server_of_these_tests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.ff_backend("memory", "sqlite", "postgres")
 async def test_a_test_runs_on_each_of_them(
-    ff_backend: str, ff_engine: Engine, ff_clock: VirtualClock, ff_worker: Callable[..., Worker], ff_faults: Faults
+    ff_backend: str,
+    ff_engine: Engine,
+    ff_clock: VirtualClock,
+    ff_worker: Callable[..., Worker],
+    ff_faults: Faults,
 ) -> None:
     app = App("sqlite:///never-opened.db")
     ran: list[int] = []
@@ -115,7 +119,11 @@ def test_it_comes_with_the_package(pytester: pytest.Pytester) -> None:
     done = pytester.runpytest_subprocess(*PLAIN, "-v", "-W", "error")
     done.assert_outcomes(passed=6)
     done.stdout.fnmatch_lines(
-        ["*test_awaited?memory? PASSED*", "*test_awaited?sqlite? PASSED*", "*test_awaited?postgres? PASSED*"]
+        [
+            "*test_awaited?memory? PASSED*",
+            "*test_awaited?sqlite? PASSED*",
+            "*test_awaited?postgres? PASSED*",
+        ]
     )
 
 
@@ -138,7 +146,9 @@ def test_what_is_not_there_is_skipped_and_says_why(pytester: pytest.Pytester) ->
     )
     done = pytester.runpytest_subprocess(*PLAIN, "-rs")
     done.assert_outcomes(passed=1, skipped=1)
-    done.stdout.fnmatch_lines(["*postgres needs one more library: pip install 'flowfabric?postgres?'*"])
+    done.stdout.fnmatch_lines(
+        ["*postgres needs one more library: pip install 'flowfabric?postgres?'*"]
+    )
 
 
 def test_no_server_is_a_reason_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +162,9 @@ def test_no_server_is_a_reason_too(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing("memory") is missing("sqlite") is None
 
 
-def test_a_server_is_started_when_none_is_named(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_is_started_when_none_is_named(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(SERVER_URL)
     pytester.makeconftest(ASYNC_TESTS)
     pytester.makepyfile(
@@ -171,10 +183,16 @@ def test_a_server_is_started_when_none_is_named(pytester: pytest.Pytester, monke
     [
         ('ff_backend("mysql")', "ff_engine", "'mysql' is none of memory, sqlite, postgres"),
         ("ff_backend()", "ff_engine", "name some of memory, sqlite, postgres"),
-        ('ff_backend("sqlite")', "tmp_path", "the test uses none of ff_engine, ff_app and ff_worker"),
+        (
+            'ff_backend("sqlite")',
+            "tmp_path",
+            "the test uses none of ff_engine, ff_app and ff_worker",
+        ),
     ],
 )
-def test_a_marker_that_says_nothing_useful_is_told(pytester: pytest.Pytester, marker: str, argument: str, said: str) -> None:
+def test_a_marker_that_says_nothing_useful_is_told(
+    pytester: pytest.Pytester, marker: str, argument: str, said: str
+) -> None:
     pytester.makepyfile(f"import pytest\n\n@pytest.mark.{marker}\ndef test_it({argument}): ...")
     done = pytester.runpytest_subprocess(*PLAIN)
     assert said in done.stdout.str() + done.stderr.str() and done.ret != 0

@@ -76,7 +76,9 @@ async def test_after_a_wait_the_worker_gives_an_attempt_what_is_left(
 @pytest.mark.meets("timeout", "retry")
 @pytest.mark.meets("timeout", "replay")
 @pytest.mark.parametrize("how", ["retry", "replay"])
-async def test_another_attempt_has_the_whole_time(app: App, engine: Engine, clock: ManualClock, how: str) -> None:
+async def test_another_attempt_has_the_whole_time(
+    app: App, engine: Engine, clock: ManualClock, how: str
+) -> None:
     used: list[int] = []
     honest = engine.claim_many
 
@@ -87,7 +89,9 @@ async def test_another_attempt_has_the_whole_time(app: App, engine: Engine, cloc
 
     engine.claim_many = claim_many  # type: ignore[method-assign]
 
-    @app.task(timeout="60s", retry=Retry(max=1 if how == "retry" else 0, backoff="fixed", base="1h"))
+    @app.task(
+        timeout="60s", retry=Retry(max=1 if how == "retry" else 0, backoff="fixed", base="1h")
+    )
     async def works(ctx: Context) -> str:
         await ctx.sleep("1h")
         if len(used) < 3:
@@ -106,7 +110,9 @@ async def test_another_attempt_has_the_whole_time(app: App, engine: Engine, cloc
 
 
 @pytest.mark.parametrize("threaded", [False, True])
-async def test_a_result_that_comes_after_the_timeout_does_not_count(app: App, engine: Engine, threaded: bool) -> None:
+async def test_a_result_that_comes_after_the_timeout_does_not_count(
+    app: App, engine: Engine, threaded: bool
+) -> None:
     async def here() -> str:
         time.sleep(0.3)  # noqa: ASYNC251 - the point of it
         return "late"
@@ -118,6 +124,9 @@ async def test_a_result_that_comes_after_the_timeout_does_not_count(app: App, en
     task = app.task(timeout="20ms", retry=Retry(max=0))(there if threaded else here)
     run = await task.submit()
     await worked_off(app)
-    with pytest.raises(RunExpired, match=r"AttemptTimedOut: it (returned after|ran for longer than) its timeout of 0.02 s$"):
+    with pytest.raises(
+        RunExpired,
+        match=r"AttemptTimedOut: it (returned after|ran for longer than) its timeout of 0.02 s$",
+    ):
         await run.result("5s")
     assert (await run.outcome()).result is None

@@ -26,7 +26,9 @@ async def test_a_damaged_row_stops_no_worker(engine: Engine, column: str) -> Non
         return 2 * n
 
     runs = [await double.submit(n) for n in range(5)]
-    await damage(engine, runs[2].id, **{column: TORN_LIST if column == "required_capabilities" else TORN})
+    await damage(
+        engine, runs[2].id, **{column: TORN_LIST if column == "required_capabilities" else TORN}
+    )
     async with Worker(app, loops=False):
         assert [await run.result() for at, run in enumerate(runs) if at != 2] == [0, 2, 6, 8]
         assert await (await double.submit(9)).result() == 18

@@ -81,7 +81,11 @@ def tasks(app: App) -> dict[str, Callable[[], Awaitable[Run[Any] | Any]]]:
 @pytest.mark.parametrize("waits_for", list(tasks(App("memory://"))))
 @pytest.mark.ff_backend("memory", "sqlite")
 async def test_time_passes_while_something_waits(
-    app: App, ff_engine: Engine, ff_clock: VirtualClock, ff_worker: Callable[..., Worker], waits_for: str
+    app: App,
+    ff_engine: Engine,
+    ff_clock: VirtualClock,
+    ff_worker: Callable[..., Worker],
+    waits_for: str,
 ) -> None:
     start = tasks(app)[waits_for]
     ff_worker(app)
@@ -158,12 +162,18 @@ async def test_work_that_makes_more_of_itself_is_told(
 
     ff_worker(app)
     await endless.submit()
-    with pytest.raises(RuntimeError, match=r"^time does not settle: there is still work .* runs of tasks \(2\d\d\)"):
+    with pytest.raises(
+        RuntimeError, match=r"^time does not settle: there is still work .* runs of tasks \(2\d\d\)"
+    ):
         await passed(ff_clock, "1h")
 
 
 async def test_a_span_with_too_much_in_it_is_told(
-    app: App, ff_engine: Engine, ff_clock: VirtualClock, ff_worker: Callable[..., Worker], monkeypatch: pytest.MonkeyPatch
+    app: App,
+    ff_engine: Engine,
+    ff_clock: VirtualClock,
+    ff_worker: Callable[..., Worker],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(virtual_clock, "MAX_STOPS", 50)
 
@@ -173,5 +183,8 @@ async def test_a_span_with_too_much_in_it_is_told(
 
     ff_worker(app)
     await ticks.submit_many(range(100))
-    with pytest.raises(RuntimeError, match=r"^time does not settle: something was due 50 times, and 50,000 ms are left"):
+    with pytest.raises(
+        RuntimeError,
+        match=r"^time does not settle: something was due 50 times, and 50,000 ms are left",
+    ):
         await passed(ff_clock, "100s")

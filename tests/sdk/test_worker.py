@@ -40,7 +40,9 @@ async def test_stopping_waits_for_what_runs_and_takes_nothing_new(app: App) -> N
 
 
 @pytest.mark.parametrize("cleanup", ["none", "raises", "awaits"])
-async def test_what_is_not_ready_in_time_is_given_back(app: App, memory: Engine, cleanup: str) -> None:
+async def test_what_is_not_ready_in_time_is_given_back(
+    app: App, memory: Engine, cleanup: str
+) -> None:
     began = asyncio.Event()
     slow = True
 
@@ -68,7 +70,9 @@ async def test_what_is_not_ready_in_time_is_given_back(app: App, memory: Engine,
     assert (await run.result(), (await run.outcome()).total_attempt_count) == ("done", 1)
 
 
-async def test_a_task_that_cannot_be_cancelled_does_not_hold_the_worker(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_task_that_cannot_be_cancelled_does_not_hold_the_worker(
+    app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(workers, "UNWIND_S", 0.02)
     began, may_end = asyncio.Event(), asyncio.Event()
 
@@ -91,9 +95,15 @@ async def test_a_task_that_cannot_be_cancelled_does_not_hold_the_worker(app: App
     assert await run.result(timeout=5) == "done"
 
 
-@pytest.mark.parametrize("error", [Unavailable("claim_many"), ValueError("a torn row"), KeyError("lane")], ids=repr)
+@pytest.mark.parametrize(
+    "error", [Unavailable("claim_many"), ValueError("a torn row"), KeyError("lane")], ids=repr
+)
 async def test_whatever_a_claim_fails_with_it_is_asked_again(
-    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch, error: Exception, caplog: pytest.LogCaptureFixture
+    app: App,
+    memory: Engine,
+    monkeypatch: pytest.MonkeyPatch,
+    error: Exception,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(workers, "FIRST_PAUSE_S", 0.001)
     real, failed = memory.claim_many, 0
@@ -110,7 +120,11 @@ async def test_whatever_a_claim_fails_with_it_is_asked_again(
     async with Worker(app, loops=False):
         run = await task.submit()
         assert await run.result() == "done"
-    said = [record for record in caplog.records if record.name == "flowfabric.worker" and record.exc_info]
+    said = [
+        record
+        for record in caplog.records
+        if record.name == "flowfabric.worker" and record.exc_info
+    ]
     assert len(said) == 3 and all("trying again" in record.getMessage() for record in said)
 
 
@@ -194,7 +208,9 @@ async def test_a_run_that_comes_back_waits_for_its_former_self(app: App, memory:
     assert seen == ["begins", "ends", "begins", "ends"]
 
 
-async def test_what_cannot_be_renewed_in_time_counts_as_lost(app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_cannot_be_renewed_in_time_counts_as_lost(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     began = asyncio.Event()
 
     @app.task

@@ -16,7 +16,17 @@ from flowfabric.model.lease import RevokeLeaseArgs
 from flowfabric.store.schema import TABLES
 
 from .labours import labour, labours
-from .processes import DEADLINE_S, STORES, ask_to_end, ended, eventually, note, noted, started, url_on
+from .processes import (
+    DEADLINE_S,
+    STORES,
+    ask_to_end,
+    ended,
+    eventually,
+    note,
+    noted,
+    started,
+    url_on,
+)
 
 
 class Place:
@@ -69,7 +79,10 @@ async def test_a_worker_that_is_told_to_stop_loses_nothing(place: Place) -> None
             late = await lasts.submit("late", 0.0)
             await place.drained(first)
             assert await quick.result(timeout=DEADLINE_S) == first.pid
-            assert (await slow.state(), await late.state()) in (("delayed", "waiting"), ("waiting", "waiting"))
+            assert (await slow.state(), await late.state()) in (
+                ("delayed", "waiting"),
+                ("waiting", "waiting"),
+            )
         assert not any(line.startswith("begins late") for line in place.evidence)
         with place.worker() as second:
             assert await late.result(timeout=DEADLINE_S) == second.pid
@@ -127,7 +140,9 @@ async def test_two_workers_share_a_lane_and_keep_to_their_slots(place: Place) ->
                 await place.drained(worker)
             pids = {one.pid, two.pid}
     lines = [line.split() for line in place.evidence]
-    assert Counter(n for word, n, _ in lines if word == "begins") == Counter(str(n) for n in range(60))
+    assert Counter(n for word, n, _ in lines if word == "begins") == Counter(
+        str(n) for n in range(60)
+    )
     assert {int(pid) for _, _, pid in lines} == pids
     for pid in pids:
         assert _most_at_once([word for word, _, by in lines if int(by) == pid]) <= 2
@@ -155,7 +170,9 @@ async def test_a_task_nobody_here_knows_is_handed_back(place: Place) -> None:
     async with place.app as app:
         ident = ExecutionId.solo("default")
         engine = await app.engine()
-        await engine.create_execution(CreateExecutionArgs(execution_id=ident, lane_id="default", execution_kind="strange"))
+        await engine.create_execution(
+            CreateExecutionArgs(execution_id=ident, lane_id="default", execution_kind="strange")
+        )
         known = await app.tasks["lasts"].submit("known", 0.0)
         with place.worker():
             await known.result(timeout=DEADLINE_S)

@@ -54,7 +54,9 @@ async def test_full_hands_end_one_and_take_the_next(
     assert all(taken <= ended for ended, _, taken in turns.calls)
 
 
-async def test_who_has_room_ends_without_asking_for_more(app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_who_has_room_ends_without_asking_for_more(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     turns = Turns(memory, monkeypatch)
 
     @app.task
@@ -82,7 +84,9 @@ async def test_many_that_end_at_once_are_told_without_asking_for_more(
     assert turns.calls == []
 
 
-async def test_its_lanes_take_turns(app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_its_lanes_take_turns(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     turns = Turns(memory, monkeypatch)
 
     async def work(n: int) -> int:
@@ -137,7 +141,9 @@ async def test_what_came_with_the_end_of_a_dead_one_is_not_begun(
 
 
 @pytest.mark.parametrize("landed", [True, False])
-async def test_an_end_is_told_until_it_is_heard(app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch, landed: bool) -> None:
+async def test_an_end_is_told_until_it_is_heard(
+    app: App, memory: Engine, monkeypatch: pytest.MonkeyPatch, landed: bool
+) -> None:
     impatient(monkeypatch)
 
     @app.task

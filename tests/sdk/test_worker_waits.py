@@ -42,7 +42,9 @@ async def test_room_under_a_quota_wakes_it(app: App) -> None:
 
     async with app, asyncio.timeout(60):
         engine, quota = await app.engine(), uuid4()
-        await engine.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1))
+        await engine.create_quota_policy(
+            CreateQuotaPolicyArgs(quota_policy_id=quota, max_concurrent=1)
+        )
         await engine.attach_limit("quota", quota, "lane", "narrow")
         runs = await one_at_a_time.submit_many([()] * 5)
         async with Worker(app):

@@ -69,7 +69,9 @@ class Page:
         x, y = await self.run("[box.x + box.width / 2, box.y + box.height / 2]")
         self._events.clear()
         for kind in ("mousePressed", "mouseReleased"):
-            await self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+            await self.ask(
+                "Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1
+            )
         await self.heard("Page.loadEventFired")
 
     async def write(self, selector: str, text: str) -> None:
@@ -83,7 +85,11 @@ async def browsing() -> AsyncIterator[Page]:
     assert program is not None
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         process = await asyncio.create_subprocess_exec(
-            program, *FLAGS, f"--user-data-dir={folder}", "about:blank", stderr=asyncio.subprocess.PIPE
+            program,
+            *FLAGS,
+            f"--user-data-dir={folder}",
+            "about:blank",
+            stderr=asyncio.subprocess.PIPE,
         )
         assert process.stderr is not None
         try:
@@ -94,7 +100,9 @@ async def browsing() -> AsyncIterator[Page]:
             async with aiohttp.ClientSession() as session:
                 async with session.get(f"http://{base}/json/list") as listed:
                     pages = [each for each in await listed.json() if each["type"] == "page"]
-                async with session.ws_connect(pages[0]["webSocketDebuggerUrl"], max_msg_size=0) as socket:
+                async with session.ws_connect(
+                    pages[0]["webSocketDebuggerUrl"], max_msg_size=0
+                ) as socket:
                     yield Page(socket)
         finally:
             process.kill()

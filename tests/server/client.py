@@ -55,12 +55,19 @@ class Client:
         return Client(self.session, self.url, token)
 
     def headers(self, more: dict[str, str] | None = None) -> dict[str, str]:
-        return {**({} if self.token is None else {"Authorization": f"Bearer {self.token}"}), **(more or {})}
+        return {
+            **({} if self.token is None else {"Authorization": f"Bearer {self.token}"}),
+            **(more or {}),
+        }
 
-    async def send(self, method: str, path: str, *, headers: dict[str, str] | None = None, **said: Any) -> Answer:
+    async def send(
+        self, method: str, path: str, *, headers: dict[str, str] | None = None, **said: Any
+    ) -> Answer:
         said.setdefault("allow_redirects", False)
         where = URL(f"{self.url}{path}", encoded=True)
-        async with self.session.request(method, where, headers=self.headers(headers), **said) as found:
+        async with self.session.request(
+            method, where, headers=self.headers(headers), **said
+        ) as found:
             return Answer(found.status, found.headers, await found.read())
 
     async def get(self, path: str, **said: Any) -> Answer:
@@ -80,7 +87,12 @@ class Client:
 
 
 def a_setting(**changes: Any) -> ServerSettings:
-    environ = {"FF_WAITPOINT_HMAC_SECRET": SECRET, "FF_DEV_MODE": "1", "FF_LISTEN_ADDR": "127.0.0.1:0", "FF_API_TOKEN": ADMIN}
+    environ = {
+        "FF_WAITPOINT_HMAC_SECRET": SECRET,
+        "FF_DEV_MODE": "1",
+        "FF_LISTEN_ADDR": "127.0.0.1:0",
+        "FF_API_TOKEN": ADMIN,
+    }
     return structs.replace(settings_of(environ), **{"drain_s": 2, **changes})
 
 

@@ -47,8 +47,19 @@ def request(route: Route, world: World) -> dict[str, Any]:
 
 
 def _path(route: Route, world: World) -> str:
-    ident = str(world.flow) if route.path.startswith(("/v1/flows", "/v1/budgets")) else str(world.execution)
-    known = {"id": ident, "idx": "0", "waitpoint_id": str(uuid4()), "lane": world.lane, "name": "nightly", "worker_id": "w1"}
+    ident = (
+        str(world.flow)
+        if route.path.startswith(("/v1/flows", "/v1/budgets"))
+        else str(world.execution)
+    )
+    known = {
+        "id": ident,
+        "idx": "0",
+        "waitpoint_id": str(uuid4()),
+        "lane": world.lane,
+        "name": "nightly",
+        "worker_id": "w1",
+    }
     return route.path.format(**known, downstream=str(world.execution))
 
 

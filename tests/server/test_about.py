@@ -11,7 +11,11 @@ async def test_what_it_can_do(engine: Engine) -> None:
     async with served(engine) as client:
         found = (await client.get("/v1/capabilities")).json
     known = engine.capabilities()
-    identity = {"family": engine.backend_label, "version": known.identity["version"], "stage": "unknown"}
+    identity = {
+        "family": engine.backend_label,
+        "version": known.identity["version"],
+        "stage": "unknown",
+    }
     assert found == {"identity": identity, "supports": known.supports}
 
 
@@ -20,6 +24,10 @@ async def test_what_clients_compute_with(engine: Engine) -> None:
     async with served(engine, lanes=["default", "mail"], max_concurrent_stream_ops=7) as client:
         found = (await client.get("/v1/config")).json
     limits = found.pop("limits")
-    partitions = {"num_flow_partitions": 256, "num_budget_partitions": 32, "num_quota_partitions": 32}
+    partitions = {
+        "num_flow_partitions": 256,
+        "num_budget_partitions": 32,
+        "num_quota_partitions": 32,
+    }
     assert found == {**partitions, "lanes": ["default", "mail"]}
     assert (limits["concurrent_stream_ops"], limits["executions_per_batch"]) == (7, 10_000)

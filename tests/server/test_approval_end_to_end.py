@@ -32,8 +32,12 @@ async def a_company(folder: Path) -> AsyncIterator[tuple[ServerProcess, App, Cli
 async def page(client: Client, link: OpenWaitpoint, **said: Any) -> tuple[int, bytes]:
     """The form of an approver's page, sent; without fields, the page itself."""
     where = URL(link.url(client.url))
-    method, data = ("POST", {"t": where.query["t"], "who": "Ann", **said}) if said else ("GET", None)
-    async with client.session.request(method, where if data is None else where.with_query(None), data=data) as found:
+    method, data = (
+        ("POST", {"t": where.query["t"], "who": "Ann", **said}) if said else ("GET", None)
+    )
+    async with client.session.request(
+        method, where if data is None else where.with_query(None), data=data
+    ) as found:
         return found.status, await found.read()
 
 
@@ -56,8 +60,14 @@ async def test_each_link_counts_once_and_only_answers_that_fit_are_taken(tmp_pat
 
         @app.task
         async def release(ctx: Context) -> list[Any]:
-            decision = await ctx.approval("days", need=2, approvers=["ann", "bob"], notify=links.append, payload=int)
-            return [decision.approved, sorted(decision.by.split(", ")), sorted(each.payload for each in decision.answers)]
+            decision = await ctx.approval(
+                "days", need=2, approvers=["ann", "bob"], notify=links.append, payload=int
+            )
+            return [
+                decision.approved,
+                sorted(decision.by.split(", ")),
+                sorted(each.payload for each in decision.answers),
+            ]
 
         run, worker = await release.submit(), Worker(app)
         await worker.run_until_idle()
@@ -71,7 +81,10 @@ async def test_each_link_counts_once_and_only_answers_that_fit_are_taken(tmp_pat
         assert await signal(client, ann, "approved", b'"three"') == 400
         assert await run.state() == "suspended"
         for typed in ("ann", "bob", "mallory"):
-            assert (await page(client, ann, answer="approved", payload="3", who=typed))[0] in (200, 410)
+            assert (await page(client, ann, answer="approved", payload="3", who=typed))[0] in (
+                200,
+                410,
+            )
         await worker.run_until_idle()
         assert await run.state() == "suspended"
         assert await signal(client, bob, "approved", b"5") == 200
@@ -82,12 +95,16 @@ async def test_each_link_counts_once_and_only_answers_that_fit_are_taken(tmp_pat
 
 @pytest.mark.meets("suspend", "crash")
 @pytest.mark.parametrize("by_page", [True, False])
-async def test_a_rejection_ends_the_run_and_outlives_the_server(tmp_path: Path, by_page: bool) -> None:
+async def test_a_rejection_ends_the_run_and_outlives_the_server(
+    tmp_path: Path, by_page: bool
+) -> None:
     async with a_company(tmp_path) as (process, app, client):
 
         @app.task
         async def release(ctx: Context) -> str:
-            return (await ctx.approval("go-live", need=2, approvers=["ann", "bob"], notify=links.append)).by
+            return (
+                await ctx.approval("go-live", need=2, approvers=["ann", "bob"], notify=links.append)
+            ).by
 
         run, worker = await release.submit(), Worker(app)
         await worker.run_until_idle()
@@ -95,7 +112,9 @@ async def test_a_rejection_ends_the_run_and_outlives_the_server(tmp_path: Path, 
         await process.start()
         assert (await page(client, links[0], answer="approved"))[0] == 200
         if by_page:
-            assert (await page(client, links[1], answer="rejected", comment="not on a Friday"))[0] == 200
+            assert (await page(client, links[1], answer="rejected", comment="not on a Friday"))[
+                0
+            ] == 200
         else:
             assert await signal(client, links[1], "rejected") == 200
         await worker.run_until_idle()
@@ -115,6 +134,9 @@ async def test_the_links_of_a_cancelled_run_ask_nothing(tmp_path: Path) -> None:
         run = await release.submit()
         await Worker(app).run_until_idle()
         await run.cancel("not now")
-        for status, text in (await page(client, links[0]), await page(client, links[0], answer="approved")):
+        for status, text in (
+            await page(client, links[0]),
+            await page(client, links[0], answer="approved"),
+        ):
             assert (status, b"<form" in text) == (410, False)
         assert await signal(client, links[0], "approved") in (404, 409)

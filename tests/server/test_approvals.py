@@ -16,14 +16,22 @@ from tests.server.client import Answer, Client, memory, new_id, served, stores, 
 NASTY = "<script>alert(1)</script>\"'&"
 
 
-def link(parked: Parked, *, ident: str | None = None, waitpoint: str | None = None, token: str | None = None) -> str:
+def link(
+    parked: Parked,
+    *,
+    ident: str | None = None,
+    waitpoint: str | None = None,
+    token: str | None = None,
+) -> str:
     path = f"/approve/{ident or parked.ident}/{waitpoint or parked.waitpoint.waitpoint_id}"
     return f"{path}?t={parked.waitpoint.waitpoint_token if token is None else token}"
 
 
 async def answer(client: Client, where: str, **said: Any) -> Answer:
     path, _, token = where.partition("?t=")
-    return await client.send("POST", path, data={"t": token, "answer": "approved", "who": "Ann", **said})
+    return await client.send(
+        "POST", path, data={"t": token, "answer": "approved", "who": "Ann", **said}
+    )
 
 
 def is_a_safe_page(found: Answer) -> bool:
@@ -40,7 +48,12 @@ async def test_shown_answered_and_used_up(engine: Engine) -> None:
     async with served(engine) as admin:
         client = admin.with_token(None)
         parked = await park(
-            engine, "deploy?", made={"execution_kind": "release", "tags": {"approval.cost": "5 EUR", "own.secret": "x9x"}}
+            engine,
+            "deploy?",
+            made={
+                "execution_kind": "release",
+                "tags": {"approval.cost": "5 EUR", "own.secret": "x9x"},
+            },
         )
         shown = await client.get(link(parked))
         assert (shown.status, is_a_safe_page(shown)) == (200, True)
@@ -50,9 +63,16 @@ async def test_shown_answered_and_used_up(engine: Engine) -> None:
         done = await answer(client, link(parked), comment="fine")
         assert (done.status, is_a_safe_page(done)) == (200, True)
         (told,) = await signals(engine, parked.ident)
-        assert (told.signal_name, told.source_identity, told.source_type) == ("approved", "Ann", "link")
+        assert (told.signal_name, told.source_identity, told.source_type) == (
+            "approved",
+            "Ann",
+            "link",
+        )
         assert (told.payload, told.comment) == (None, "fine")
-        for used in (await client.get(link(parked)), await answer(client, link(parked), answer="rejected", who="Bob")):
+        for used in (
+            await client.get(link(parked)),
+            await answer(client, link(parked), answer="rejected", who="Bob"),
+        ):
             assert (used.status, is_a_safe_page(used)) == (410, True)
             assert b"release" not in used.raw
         assert len(await signals(engine, parked.ident)) == 1
@@ -61,7 +81,9 @@ async def test_shown_answered_and_used_up(engine: Engine) -> None:
 @stores
 async def test_only_the_answers_that_were_asked_for(engine: Engine) -> None:
     async with served(engine) as client:
-        parked = await park(engine, "a", resume_condition=AllOf((Single("a", "yes"), Single("a", "no"))))
+        parked = await park(
+            engine, "a", resume_condition=AllOf((Single("a", "yes"), Single("a", "no")))
+        )
         shown = await client.get(link(parked))
         assert b'value="yes"' in shown.raw and b'value="approved"' not in shown.raw
         other = await answer(client, link(parked), answer="approved")
@@ -91,7 +113,9 @@ async def test_links_that_are_not_valid_look_all_the_same(engine: Engine) -> Non
             link(parked, ident="nonsense"),
             link(parked, waitpoint="nonsense"),
         ]
-        found = [await client.get(each) for each in links] + [await answer(client, each) for each in links]
+        found = [await client.get(each) for each in links] + [
+            await answer(client, each) for each in links
+        ]
         assert {(each.status, each.raw) for each in found} == {(404, found[0].raw)}
         assert all(is_a_safe_page(each) for each in found)
         assert await signals(engine, parked.ident) == []
@@ -124,7 +148,9 @@ async def test_a_task_sees_that_a_name_was_only_written(engine: Engine) -> None:
         run, worker = await release.submit(), Worker(app)
         await worker.run_until_idle()
         (asked,) = links
-        assert (await answer(client, f"/approve/{asked.run}/{asked.waitpoint_id}?t={asked.token}")).status == 200
+        assert (
+            await answer(client, f"/approve/{asked.run}/{asked.waitpoint_id}?t={asked.token}")
+        ).status == 200
         await worker.run_until_idle()
         assert await run.result() == ["Ann", "link"]
 
@@ -161,7 +187,9 @@ async def test_forms_that_cannot_be_read(engine: Engine) -> None:
 
 
 @memory
-async def test_a_payload_that_does_not_fit_is_a_400_and_the_question_stays_open(engine: Engine) -> None:
+async def test_a_payload_that_does_not_fit_is_a_400_and_the_question_stays_open(
+    engine: Engine,
+) -> None:
     links: list[OpenWaitpoint] = []
     async with served(engine) as client, App("memory://", engine=engine) as app:
 

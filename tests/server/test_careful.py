@@ -82,7 +82,9 @@ async def test_a_second_head_that_does_not_end_is_cut_too(engine: Engine) -> Non
 
 
 @memory
-@pytest.mark.parametrize("framing", [b"Content-Length: 100\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"])
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 100\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"]
+)
 async def test_a_body_that_does_not_end_is_answered(engine: Engine, framing: bytes) -> None:
     async with served(engine, slow_client_s=SHORT_S) as client, wire(client) as slow:
         start = b"POST /v1/flows HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + TOKEN
@@ -107,7 +109,9 @@ async def test_a_head_may_be_so_long(engine: Engine, pieces: int) -> None:
 @memory
 async def test_a_head_that_never_ends_is_cut_by_its_size(engine: Engine) -> None:
     async with served(engine) as client, wire(client) as loud:
-        loud.writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: " + b"y" * (MAX_HEAD_BYTES * 2))
+        loud.writer.write(
+            b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Long: " + b"y" * (MAX_HEAD_BYTES * 2)
+        )
         said = await loud.rest()
         assert said == b"" or said.startswith(
             b"HTTP/1.1 431"
@@ -117,7 +121,12 @@ async def test_a_head_that_never_ends_is_cut_by_its_size(engine: Engine) -> None
 
 @memory
 @pytest.mark.parametrize(
-    "data", [b"\x00\x01\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET /healthz HTTP/1.1\r\nContent-Length: -1\r\n\r\n"]
+    "data",
+    [
+        b"\x00\x01\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    ],
 )
 async def test_what_is_not_http(engine: Engine, data: bytes) -> None:
     async with served(engine) as client, wire(client) as odd:
@@ -164,7 +173,9 @@ async def _silent(client: Client) -> Wire:
 async def test_strangers_that_idle_keep_no_place_from_token_holders(
     engine: Engine, stranger: Callable[[Client], Awaitable[Wire]], per_address: int
 ) -> None:
-    async with served(engine, max_connections=40, max_connections_per_address=per_address) as client:
+    async with served(
+        engine, max_connections=40, max_connections_per_address=per_address
+    ) as client:
         member = await _held(client, TOKEN)
         strangers = []
         for _ in range(6):
@@ -181,9 +192,7 @@ async def test_strangers_that_idle_keep_no_place_from_token_holders(
 
 @memory
 async def test_strangers_that_do_not_finish_their_request_make_room_too(engine: Engine) -> None:
-    begun = (
-        b"POST /approve/x/y HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nt="
-    )
+    begun = b"POST /approve/x/y HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 9\r\n\r\nt="
     async with served(engine, max_connections=10) as client:
         slow = [await _silent(client) for _ in range(9)]
         for each in slow:
@@ -210,7 +219,9 @@ async def test_one_address_has_so_many_strangers(engine: Engine) -> None:
 
 
 @memory
-async def test_strangers_are_not_waited_for_in_a_crowd(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_strangers_are_not_waited_for_in_a_crowd(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connection_limits, "CROWDED_S", 0.05)
     async with served(engine, max_connections=6) as client:
         few = await _held(client)
@@ -224,9 +235,14 @@ async def test_strangers_are_not_waited_for_in_a_crowd(engine: Engine, monkeypat
 
 
 @memory
-@pytest.mark.parametrize("framing", [b"Content-Length: 100\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"])
+@pytest.mark.parametrize(
+    "framing", [b"Content-Length: 100\r\n\r\n{", b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"]
+)
 async def test_who_leaves_in_the_middle_of_a_body_is_no_error(
-    engine: Engine, framing: bytes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    engine: Engine,
+    framing: bytes,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     left = asyncio.Event()
     real = _Endpoint._answer
@@ -240,7 +256,11 @@ async def test_who_leaves_in_the_middle_of_a_body_is_no_error(
     monkeypatch.setattr(_Endpoint, "_answer", answering)
     async with served(engine) as client:
         leaving = await _silent(client)
-        await leaving.send(b"POST /v1/flows HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n" + TOKEN + framing)
+        await leaving.send(
+            b"POST /v1/flows HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            + TOKEN
+            + framing
+        )
         leaving.writer.close()
         async with asyncio.timeout(SOON_S):
             await left.wait()
@@ -251,7 +271,12 @@ async def test_who_leaves_in_the_middle_of_a_body_is_no_error(
 @memory
 async def test_a_websocket_is_not_spoken_here(engine: Engine) -> None:
     async with served(engine) as client:
-        asked: Any = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "eA=="}
+        asked: Any = {
+            "Connection": "Upgrade",
+            "Upgrade": "websocket",
+            "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "eA==",
+        }
         answer = await client.get("/healthz", headers=asked)
         assert (answer.status, "upgrade" in answer.headers) == (200, False)
 

@@ -57,14 +57,18 @@ def test_there_are_twenty_nine() -> None:
 
 
 @pytest.mark.parametrize(("method", "path", "limit", "success"), ORIGINAL, ids=names)
-def test_a_route_of_the_original(method: str, path: str, limit: int | None, success: set[int]) -> None:
+def test_a_route_of_the_original(
+    method: str, path: str, limit: int | None, success: set[int]
+) -> None:
     route = BY_NAME[method, path]
     assert limit is None or route.limit == limit
     assert {status for status in route.answers if status < 300} == success
     said = DOCUMENT["paths"][path][method.lower()]
     assert {str(status) for status in success} <= set(said["responses"])
     queried = {each["name"] for each in said["parameters"] if each["in"] == "query"}
-    assert QUERIES.get(path, set()) <= queried if method != "POST" or path.endswith("cancel") else True
+    assert (
+        QUERIES.get(path, set()) <= queried if method != "POST" or path.endswith("cancel") else True
+    )
 
 
 @pytest.mark.parametrize("route", ROUTES, ids=lambda route: f"{route.method} {route.path}")
@@ -79,6 +83,8 @@ def test_every_route_is_described(route: Route) -> None:
 
 def test_names_are_not_used_twice() -> None:
     assert len(BY_NAME) == len(ROUTES)
-    operations = [each["operationId"] for path in DOCUMENT["paths"].values() for each in path.values()]
+    operations = [
+        each["operationId"] for path in DOCUMENT["paths"].values() for each in path.values()
+    ]
     assert len(operations) == len(set(operations))
     assert b"<script" not in page()

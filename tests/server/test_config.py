@@ -32,22 +32,38 @@ TABLE: dict[str, Row] = {
     "FF_BACKEND": ("sqlite", [("SQLite", "sqlite"), ("", "sqlite")], ["valkey", "mysql"]),
     "FF_POSTGRES_URL": (
         "",
-        [("postgresql://u@h/d", "postgresql://u@h/d"), ("postgres://u@h/d", "postgres://u@h/d"), ("", "")],
+        [
+            ("postgresql://u@h/d", "postgresql://u@h/d"),
+            ("postgres://u@h/d", "postgres://u@h/d"),
+            ("", ""),
+        ],
         ["host=h dbname=d", "u@h/d", "ff.db", "sqlite:///ff.db", "https://h/d"],
     ),
     "FF_POSTGRES_POOL_SIZE": (10, [("1", 1), ("4294967295", 4_294_967_295)], U32),
     "FF_SQLITE_PATH": (":memory:", [("ff.db", "ff.db")], []),
     "FF_SQLITE_POOL_SIZE": (4, [("1", 1)], U32),
     "FF_DEV_MODE": (True, [("1", True), ("TRUE", True)], []),
-    "FF_RETENTION_COMPLETED": (86_400_000, [("36h", 129_600_000), ("90", 90_000), ("3650d", 315_360_000_000)], NO_AGES),
-    "FF_RETENTION_FAILED": (604_800_000, [("30d", 2_592_000_000), ("1", 1_000), ("1h 30m", 5_400_000)], NO_AGES),
+    "FF_RETENTION_COMPLETED": (
+        86_400_000,
+        [("36h", 129_600_000), ("90", 90_000), ("3650d", 315_360_000_000)],
+        NO_AGES,
+    ),
+    "FF_RETENTION_FAILED": (
+        604_800_000,
+        [("30d", 2_592_000_000), ("1", 1_000), ("1h 30m", 5_400_000)],
+        NO_AGES,
+    ),
     "FF_LISTEN_ADDR": (
         ("127.0.0.1", 9090),
         [("localhost:0", ("localhost", 0)), ("[::1]:80", ("::1", 80))],
         ["", "x", ":80", "h:", "h:x", "h:65536", "h:-1"],
     ),
     "FF_LANES": (["default"], [("a, b,,c", ["a", "b", "c"])], ["", ",", "\u00e9", "x" * 65]),
-    "FF_CORS_ORIGINS": ([], [("*", ["*"]), ("https://a, https://b", ["https://a", "https://b"])], ["\u00e9", "a b,c d"]),
+    "FF_CORS_ORIGINS": (
+        [],
+        [("*", ["*"]), ("https://a, https://b", ["https://a", "https://b"])],
+        ["\u00e9", "a b,c d"],
+    ),
     "FF_API_TOKEN": ("", [("", ""), ("x" * 16, "x" * 16)], ["x", "x" * 15]),
     "FF_API_TOKENS_FILE": ("", [("t.toml", "t.toml")], []),
     "FF_MAX_CONCURRENT_STREAM_OPS": (64, [("1", 1)], U32),
@@ -59,7 +75,11 @@ TABLE: dict[str, Row] = {
     "FF_METRICS": (True, [("0", False), ("true", True)], []),
     "FF_METRICS_OPEN": (False, [("1", True), ("0", False)], []),
     "FF_LOG": ("info", [("debug", "debug")], []),
-    "FF_SENTRY_DSN": ("", [("", ""), ("https://key@host/1", "https://key@host/1")], ["x", "https://host/1", "https://key@host/"]),
+    "FF_SENTRY_DSN": (
+        "",
+        [("", ""), ("https://key@host/1", "https://key@host/1")],
+        ["x", "https://host/1", "https://key@host/"],
+    ),
     "FF_SENTRY_ENVIRONMENT": ("production", [("tests", "tests")], []),
     "FF_SENTRY_RELEASE": ("", [("1.2", "1.2")], []),
 }
@@ -86,7 +106,13 @@ def test_what_it_is_without_being_set(name: str, value: Any) -> None:
 @pytest.mark.parametrize(("name", "text", "value"), GOOD)
 def test_what_it_takes(name: str, text: str, value: Any) -> None:
     assert getattr(settings_of({**LEAST, name: text}), _field(name)) == value
-    assert getattr(settings_of(LEAST if name not in LEAST else {**LEAST, name: text}, {name: text}), _field(name)) == value
+    assert (
+        getattr(
+            settings_of(LEAST if name not in LEAST else {**LEAST, name: text}, {name: text}),
+            _field(name),
+        )
+        == value
+    )
 
 
 @pytest.mark.parametrize(("name", "text"), BAD)
@@ -115,7 +141,9 @@ def test_a_bad_secret_is_not_shown() -> None:
 
 @pytest.mark.parametrize("listen", ["127.0.0.1:0", "0.0.0.0:0"])
 def test_a_short_token_is_refused_with_the_remedy_and_not_shown(listen: str) -> None:
-    with pytest.raises(ConfigError, match="at least 16 characters, got 7; make one with: openssl rand -hex 32") as caught:
+    with pytest.raises(
+        ConfigError, match="at least 16 characters, got 7; make one with: openssl rand -hex 32"
+    ) as caught:
         settings_of({**LEAST, "FF_LISTEN_ADDR": listen, "FF_API_TOKEN": "hunter2"})
     assert "hunter2" not in str(caught.value)
 
@@ -152,18 +180,27 @@ def test_postgres_needs_its_address_and_sqlite_the_word() -> None:
 
 
 def test_an_address_of_postgres_that_is_no_url_is_refused_for_that_and_not_shown() -> None:
-    with pytest.raises(ConfigError, match=r"^invalid value for FF_POSTGRES_URL: expected postgresql://") as caught:
+    with pytest.raises(
+        ConfigError, match=r"^invalid value for FF_POSTGRES_URL: expected postgresql://"
+    ) as caught:
         settings_of({**LEAST, **PG, "FF_POSTGRES_URL": "host=h password=hunter2"})
     assert "hunter2" not in str(caught.value) and "sqlite" not in str(caught.value).lower()
 
 
 @pytest.mark.parametrize(
-    ("name", "count"), [("FF_FLOW_PARTITIONS", "256"), ("FF_BUDGET_PARTITIONS", "32"), ("FF_QUOTA_PARTITIONS", "32")]
+    ("name", "count"),
+    [("FF_FLOW_PARTITIONS", "256"), ("FF_BUDGET_PARTITIONS", "32"), ("FF_QUOTA_PARTITIONS", "32")],
 )
 def test_how_many_partitions_there_are_cannot_be_changed(name: str, count: str) -> None:
-    assert settings_of({**LEAST, name: count}) == settings_of({**LEAST, name: ""}) == settings_of(LEAST)
+    assert (
+        settings_of({**LEAST, name: count})
+        == settings_of({**LEAST, name: ""})
+        == settings_of(LEAST)
+    )
     for other in ("1", "64", "x", "-1"):
-        with pytest.raises(ConfigError, match=f"^invalid value for {name}: {count} is the only one here"):
+        with pytest.raises(
+            ConfigError, match=f"^invalid value for {name}: {count} is the only one here"
+        ):
             settings_of({**LEAST, name: other})
 
 
@@ -184,7 +221,9 @@ def test_how_many_partitions_there_are_cannot_be_changed(name: str, count: str) 
         ({**PG, "FF_API_TOKEN": "", "FF_DEV_MODE": "0"}, False),
     ],
 )
-def test_open_only_to_this_machine_and_only_in_development(changes: dict[str, str], may_start: bool) -> None:
+def test_open_only_to_this_machine_and_only_in_development(
+    changes: dict[str, str], may_start: bool
+) -> None:
     if may_start:
         settings_of({**LEAST, **changes})
     else:
@@ -197,15 +236,30 @@ def test_open_only_to_this_machine_and_only_in_development(changes: dict[str, st
 
 def test_a_file_and_the_environment_over_it(tmp_path: Path) -> None:
     path = tmp_path / "ff.toml"
-    path.write_text('lanes = ["a", "b"]\nFF_DRAIN_S = 3\ndev_mode = true\nMetrics = false\nmax_connections = 7\n')
+    path.write_text(
+        'lanes = ["a", "b"]\nFF_DRAIN_S = 3\ndev_mode = true\nMetrics = false\nmax_connections = 7\n'
+    )
     file = read_file(str(path))
     found = settings_of({"FF_WAITPOINT_HMAC_SECRET": "ab" * 32, "FF_DRAIN_S": "4"}, file)
-    assert (found.lanes, found.drain_s, found.dev_mode, found.metrics, found.max_connections) == (["a", "b"], 4, True, False, 7)
+    assert (found.lanes, found.drain_s, found.dev_mode, found.metrics, found.max_connections) == (
+        ["a", "b"],
+        4,
+        True,
+        False,
+        7,
+    )
     sources = {name: source for name, _, source, _ in explained({"FF_DRAIN_S": "4"}, file)}
-    assert (sources["FF_DRAIN_S"], sources["FF_LANES"], sources["FF_LOG"]) == ("environment", "file", "default")
+    assert (sources["FF_DRAIN_S"], sources["FF_LANES"], sources["FF_LOG"]) == (
+        "environment",
+        "file",
+        "default",
+    )
 
 
-@pytest.mark.parametrize("text", ["unheard_of = 1", "lanes = {a = 1}", "lanes = [1]", "= nonsense", "drain_s = 1.5", "\xff"])
+@pytest.mark.parametrize(
+    "text",
+    ["unheard_of = 1", "lanes = {a = 1}", "lanes = [1]", "= nonsense", "drain_s = 1.5", "\xff"],
+)
 def test_a_file_that_cannot_be_used(tmp_path: Path, text: str) -> None:
     path = tmp_path / "ff.toml"
     path.write_bytes(text.encode("latin-1"))
@@ -217,13 +271,17 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, text: str) -> None:
 
 def test_secrets_are_never_shown() -> None:
     hidden = {"FF_WAITPOINT_HMAC_SECRET", "FF_API_TOKEN", "FF_POSTGRES_URL", "FF_SENTRY_DSN"}
-    for environ, file in ((dict.fromkeys(TABLE, "hunter2"), {}), ({}, dict.fromkeys(TABLE, "hunter2"))):
+    for environ, file in (
+        (dict.fromkeys(TABLE, "hunter2"), {}),
+        ({}, dict.fromkeys(TABLE, "hunter2")),
+    ):
         shown = {name: value for name, value, _, _ in explained(environ, file)}
         assert {name for name in TABLE if shown[name] == "(set)"} == hidden
         assert all(shown[name] == "hunter2" for name in set(TABLE) - hidden)
     assert {value for name, value, _, _ in explained({}) if name in hidden} == {"(not set)"}
     assert explained({}) == [
-        (v.name, "(not set)" if v.secret else v.default or "(empty)", "default", v.meaning) for v in VARIABLES
+        (v.name, "(not set)" if v.secret else v.default or "(empty)", "default", v.meaning)
+        for v in VARIABLES
     ]
 
 
@@ -231,10 +289,19 @@ def test_secrets_are_never_shown() -> None:
 
 
 async def test_the_ages_are_those_of_the_engine_and_its_loops(tmp_path: Path) -> None:
-    ages = {"FF_RETENTION_COMPLETED": "1s", "FF_RETENTION_FAILED": "30d", "FF_RETENTION_TRIMMER_INTERVAL_S": "1"}
-    async with opened(settings_of({**LEAST, **ages, "FF_SQLITE_PATH": str(tmp_path / "ff.db")})) as engine:
+    ages = {
+        "FF_RETENTION_COMPLETED": "1s",
+        "FF_RETENTION_FAILED": "30d",
+        "FF_RETENTION_TRIMMER_INTERVAL_S": "1",
+    }
+    async with opened(
+        settings_of({**LEAST, **ages, "FF_SQLITE_PATH": str(tmp_path / "ff.db")})
+    ) as engine:
         settings = engine.settings
-        assert (settings.retention_completed_ms, settings.retention_failed_ms) == (1_000, 2_592_000_000)
+        assert (settings.retention_completed_ms, settings.retention_failed_ms) == (
+            1_000,
+            2_592_000_000,
+        )
         ident = ExecutionId.solo("default")
         await engine.create_execution(CreateExecutionArgs(execution_id=ident, lane_id="default"))
         await engine.cancel_execution(CancelExecutionArgs(execution_id=ident))

@@ -47,7 +47,9 @@ def _readable(schema: Any) -> Any:
 
 
 schema = schemathesis.openapi.from_dict(_readable(json.loads(document())))
-pushed = schema.exclude(path_regex=r"^/v1/(completions|events/.*|executions/.*/stream/events)$").exclude(path="/metrics")
+pushed = schema.exclude(
+    path_regex=r"^/v1/(completions|events/.*|executions/.*/stream/events)$"
+).exclude(path="/metrics")
 """What is pushed has no end, so nothing can be said of its whole; the tests of server-sent events read those routes."""
 
 
@@ -78,7 +80,11 @@ def _short(case: Any) -> None:
     for place in (case.query, case.body):
         if isinstance(place, dict):
             place.update(
-                {name: least for name, least in SHORT.items() if name in place or (place is case.query and name == "timeout_ms")}
+                {
+                    name: least
+                    for name, least in SHORT.items()
+                    if name in place or (place is case.query and name == "timeout_ms")
+                }
             )
 
 
@@ -93,4 +99,6 @@ def _short(case: Any) -> None:
 )
 def test_answers_are_as_described(case: schemathesis.Case, url: str) -> None:
     _short(case)
-    case.call_and_validate(base_url=url, checks=list(CHECKS), headers={"Authorization": f"Bearer {ADMIN}"}, timeout=20)
+    case.call_and_validate(
+        base_url=url, checks=list(CHECKS), headers={"Authorization": f"Bearer {ADMIN}"}, timeout=20
+    )

@@ -34,20 +34,32 @@ def script_of(page: Path, port: int) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_command_of_a_page_runs(page: Path, tmp_path: Path) -> None:
     bin_folder = Path(sys.executable).parent
-    environ = {k: v for k, v in os.environ.items() if not k.startswith("FF_")} | {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    environ = {k: v for k, v in os.environ.items() if not k.startswith("FF_")} | {
+        "PATH": f"{bin_folder}:{os.environ['PATH']}"
+    }
     script = script_of(page, free_port())
     done = subprocess.run(
-        ["bash", "-c", script], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=90, check=False
+        ["bash", "-c", script],
+        cwd=tmp_path,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=90,
+        check=False,
     )
     assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
 
 
-def test_the_curl_lines_of_the_readme_answer_as_it_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_curl_lines_of_the_readme_answer_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As printed, but for the port, which is a free one, and for the id, which is that of the first answer."""
     block = _OVER_HTTP.search((ROOT / "README.md").read_text(encoding="utf-8"))
     assert block is not None
     address = f"127.0.0.1:{free_port()}"
-    started, create, *asked = re.split(r"^(?=curl )", block[1].replace("127.0.0.1:9090", address), flags=re.MULTILINE)
+    started, create, *asked = re.split(
+        r"^(?=curl )", block[1].replace("127.0.0.1:9090", address), flags=re.MULTILINE
+    )
     assert len(asked) == 2
     for name in [name for name in os.environ if name.startswith("FF_")]:
         monkeypatch.delenv(name)
@@ -62,13 +74,17 @@ def test_the_curl_lines_of_the_readme_answer_as_it_says(tmp_path: Path, monkeypa
         assert list(made) == ["Created"]
         for line in asked:
             command, _, answer = line.partition("  # ")
-            assert _said(command.replace("{the id}", made["Created"]["execution_id"])) == json.loads(answer)
+            assert _said(
+                command.replace("{the id}", made["Created"]["execution_id"])
+            ) == json.loads(answer)
         dev.process.terminate()
         assert dev.ended() == 0
 
 
 def _said(command: str) -> Any:
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+    done = subprocess.run(
+        ["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE_S, check=True
+    )
     return json.loads(done.stdout)
 
 

@@ -38,7 +38,13 @@ OTHER = "validation_error"
 OVER = {"already_terminal": True}
 Row = tuple[EngineError, int, str, str | None, bool | None]
 
-NAMED_STATES = {"execution_not_terminal", "max_replays_exhausted", "not_runnable", "terminal", "budget_exceeded"}
+NAMED_STATES = {
+    "execution_not_terminal",
+    "max_replays_exhausted",
+    "not_runnable",
+    "terminal",
+    "budget_exceeded",
+}
 SATISFIED = {"already_satisfied", "lease_expired", "lease_revoked", "stream_closed"}
 NAMED_CONFLICTS = {
     "active_attempt_exists",
@@ -57,10 +63,22 @@ def camel(word: str) -> str:
 def _validations() -> list[Row]:
     found: list[Row] = []
     for kind in ValidationKind:
-        word = OTHER if kind in (ValidationKind.CORRUPTION, ValidationKind.HANDLE_FROM_OTHER_BACKEND) else kind.value
+        word = (
+            OTHER
+            if kind in (ValidationKind.CORRUPTION, ValidationKind.HANDLE_FROM_OTHER_BACKEND)
+            else kind.value
+        )
         found.append((ValidationError(kind, "so"), 400, f"{word}: so", None, None))
         found.append((ValidationError(kind), 400, word, None, None))
-    found.append((ValidationError(ValidationKind.INVALID_INPUT, "x", **OVER), 409, "terminal: Terminal", "terminal", False))
+    found.append(
+        (
+            ValidationError(ValidationKind.INVALID_INPUT, "x", **OVER),
+            409,
+            "terminal: Terminal",
+            "terminal",
+            False,
+        )
+    )
     return found
 
 
@@ -72,10 +90,14 @@ def _kinds() -> list[Row]:
             "rate_limit_exceeded": (429, "rate_limit_exceeded", True),
             "concurrency_limit_exceeded": (429, "concurrency_limit_exceeded", True),
         }.get(contention.value, (409, "contention", True))
-        found.append((Contention(contention), status, f"{word}: {camel(contention.value)}", word, again))
+        found.append(
+            (Contention(contention), status, f"{word}: {camel(contention.value)}", word, again)
+        )
     for conflict in ConflictKind:
         word = conflict.value if conflict.value in NAMED_CONFLICTS else "conflict"
-        found.append((Conflict(conflict, "so"), 409, f"{word}: {camel(conflict.value)}", word, False))
+        found.append(
+            (Conflict(conflict, "so"), 409, f"{word}: {camel(conflict.value)}", word, False)
+        )
     for state in StateKind:
         word = "already_satisfied" if state.value in SATISFIED else "state_conflict"
         word = state.value if state.value in NAMED_STATES else word
@@ -91,11 +113,29 @@ TABLE: list[Row] = [
     (TransportError("pg", "gone"), 500, "pg: gone", "transport", True),
     (TransportError("pg", "bad", backend_kind="protocol"), 500, "pg: bad", "protocol", False),
     (TransportError("pg", "no", backend_kind="auth"), 500, "pg: no", "auth", False),
-    (TransportError("pg", "full", backend_kind="busy_loading"), 500, "pg: full", "busy_loading", True),
+    (
+        TransportError("pg", "full", backend_kind="busy_loading"),
+        500,
+        "pg: full",
+        "busy_loading",
+        True,
+    ),
     (TimedOut("commit", "slow"), 500, "timeout: commit: slow", None, False),
-    (StreamDisconnected(b"\x01"), 500, "the subscription ended; resume from cursor 01", None, False),
+    (
+        StreamDisconnected(b"\x01"),
+        500,
+        "the subscription ended; resume from cursor 01",
+        None,
+        False,
+    ),
     (StreamBackpressure(), 500, str(StreamBackpressure()), None, False),
-    (ValidationError(ValidationKind.INVALID_INPUT, "flow_not_found"), 404, "not found: flow", None, None),
+    (
+        ValidationError(ValidationKind.INVALID_INPUT, "flow_not_found"),
+        404,
+        "not found: flow",
+        None,
+        None,
+    ),
     (
         ValidationError(ValidationKind.INVALID_INPUT, "flow_already_terminal"),
         409,
@@ -103,7 +143,13 @@ TABLE: list[Row] = [
         "flow_already_terminal",
         False,
     ),
-    (ValidationError(ValidationKind.INVALID_INPUT, "edge_not_found"), 404, "not found: edge", None, None),
+    (
+        ValidationError(ValidationKind.INVALID_INPUT, "edge_not_found"),
+        404,
+        "not found: edge",
+        None,
+        None,
+    ),
     (
         ValidationError(ValidationKind.INVALID_INPUT, "execution_not_in_flow"),
         409,
@@ -125,9 +171,16 @@ ids = [f"{type(row[0]).__name__}-{row[0]}"[:60] for row in TABLE]
 
 
 @pytest.mark.parametrize(("error", "status", "said", "kind", "retryable"), TABLE, ids=ids)
-def test_an_error_is_told(error: EngineError, status: int, said: str, kind: str | None, retryable: bool | None) -> None:
+def test_an_error_is_told(
+    error: EngineError, status: int, said: str, kind: str | None, retryable: bool | None
+) -> None:
     problem = problem_of(error)
-    assert (problem.status, problem.error, problem.kind, problem.retryable) == (status, said, kind, retryable)
+    assert (problem.status, problem.error, problem.kind, problem.retryable) == (
+        status,
+        said,
+        kind,
+        retryable,
+    )
     assert problem.code == error.code
 
 
@@ -140,14 +193,24 @@ def test_and_is_raised_again_the_same(error: EngineError) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [None, 7, "x", {}, {"status": 502}, {"status": 500, "title": "t", "error": "e", "code": "c", "raised": "New"}]
+    "value",
+    [
+        None,
+        7,
+        "x",
+        {},
+        {"status": 502},
+        {"status": 500, "title": "t", "error": "e", "code": "c", "raised": "New"},
+    ],
 )
 def test_what_is_not_known_is_a_transport_error(value: Any) -> None:
     assert isinstance(as_error(value), TransportError)
 
 
 @asynccontextmanager
-async def failing(engine: Engine, error: Exception, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Client]:
+async def failing(
+    engine: Engine, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[Client]:
     async def fail(*_: object) -> None:
         raise error
 
@@ -174,12 +237,16 @@ async def test_over_the_wire(
         found = await client.get(STATE)
     assert (found.status, found.error) == (status, said)
     assert (found.json.get("kind"), found.json.get("retryable")) == (kind, retryable)
-    assert (kind is None) == ("kind" not in found.json) and (retryable is None) == ("retryable" not in found.json)
+    assert (kind is None) == ("kind" not in found.json) and (retryable is None) == (
+        "retryable" not in found.json
+    )
     assert ("retry-after" in found.headers) == (status in (429, 503))
 
 
 @memory
-async def test_what_nobody_expected_is_kept_to_the_log(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_nobody_expected_is_kept_to_the_log(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with failing(engine, RuntimeError("the password is hunter2"), monkeypatch) as client:
         found = await client.get(STATE)
     assert (found.status, found.json["code"], found.json["retryable"]) == (500, "internal", False)
@@ -187,7 +254,9 @@ async def test_what_nobody_expected_is_kept_to_the_log(engine: Engine, monkeypat
 
 
 @memory
-async def test_a_store_that_does_not_answer(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_that_does_not_answer(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def fail(*_: object) -> None:
         raise TransportError("pg", "gone")
 
@@ -197,11 +266,17 @@ async def test_a_store_that_does_not_answer(engine: Engine, monkeypatch: pytest.
         monkeypatch.setattr(engine, "ping", fail)
         live, ready = await client.get("/healthz"), await client.get("/readyz")
     assert (live.status, live.json["kind"], live.json["retryable"]) == (500, "transport", True)
-    assert (ready.status, ready.json["status"], ready.json["checks"]["store"]) == (503, "not ready", "failed: transport_error")
+    assert (ready.status, ready.json["status"], ready.json["checks"]["store"]) == (
+        503,
+        "not ready",
+        "failed: transport_error",
+    )
 
 
 @memory
-async def test_readiness_fails_when_no_loop_acts_on_timers(engine: Engine, clock: ManualClock) -> None:
+async def test_readiness_fails_when_no_loop_acts_on_timers(
+    engine: Engine, clock: ManualClock
+) -> None:
     async with served(engine) as client:
         await create(engine, delay_until=clock.now_ms + 1_000)
         clock.advance(31_000)

@@ -14,7 +14,10 @@ async def test_the_same_idempotency_key_finds_the_first(engine: Engine) -> None:
     async with served(engine) as client:
         first = await client.post("/v1/executions", one := full(idempotency_key="k"))
         again = await client.post("/v1/executions", full(idempotency_key="k"))
-    assert (first.status, first.json) == (201, {"Created": {"execution_id": one["execution_id"], "public_state": "waiting"}})
+    assert (first.status, first.json) == (
+        201,
+        {"Created": {"execution_id": one["execution_id"], "public_state": "waiting"}},
+    )
     assert (again.status, again.json) == (200, {"Duplicate": {"execution_id": one["execution_id"]}})
 
 
@@ -42,7 +45,9 @@ async def test_cancelled_and_replayed(engine: Engine) -> None:
     async with served(engine) as client:
         ident = await client.create()
         path = f"/v1/executions/{ident}"
-        cancelled = await client.post(f"{path}/cancel", {"execution_id": ident, "reason": "enough", "now": 1})
+        cancelled = await client.post(
+            f"{path}/cancel", {"execution_id": ident, "reason": "enough", "now": 1}
+        )
         assert (cancelled.status, cancelled.json) == (
             200,
             {"Cancelled": {"execution_id": ident, "public_state": "cancelled"}},
@@ -57,7 +62,9 @@ async def test_cancelled_and_replayed(engine: Engine) -> None:
 async def test_an_empty_flow_is_cancelled_at_once(engine: Engine) -> None:
     async with served(engine) as client:
         flow = uuid()
-        await client.post("/v1/flows", {"flow_id": flow, "flow_kind": "dag", "namespace": "default", "now": 1})
+        await client.post(
+            "/v1/flows", {"flow_id": flow, "flow_kind": "dag", "namespace": "default", "now": 1}
+        )
         body = {"flow_id": flow, "reason": "enough", "cancellation_policy": "cancel_all", "now": 1}
         found = await client.post(f"/v1/flows/{flow}/cancel", body)
     assert (found.status, found.json) == (
@@ -75,7 +82,9 @@ async def test_five_tails_with_room_for_two(engine: Engine) -> None:
         after = await client.get(f"{tail}?block_ms=0")
     assert sorted(each.status for each in found) == [200, 200, 429, 429, 429]
     refused = next(each for each in found if each.status == 429)
-    assert refused.error == "too many concurrent stream_ops calls (server max: 2); retry with backoff"
+    assert (
+        refused.error == "too many concurrent stream_ops calls (server max: 2); retry with backoff"
+    )
     assert (refused.json["kind"], refused.json["retryable"]) == ("resource_exhausted", True)
     assert after.status == 200
 
@@ -86,7 +95,9 @@ async def test_bodies_at_the_limit_and_over_it(engine: Engine) -> None:
         path = f"/v1/executions/{new_id()}/cancel"
         for size, status in ((65_535, 422), (65_536, 422), (65_537, 413)):
             body = b'{"x":"' + b"y" * (size - 8) + b'"}'
-            found = await client.send("POST", path, data=body, headers={"Content-Type": "application/json"})
+            found = await client.send(
+                "POST", path, data=body, headers={"Content-Type": "application/json"}
+            )
             assert (len(body), found.status) == (size, status)
         assert found.json["limit_bytes"] == 65_536
         assert found.json["route"] == "/v1/executions/{id}/cancel"
@@ -128,7 +139,12 @@ async def test_a_healthy_lease_is_not_handed_over(engine: Engine) -> None:
     async with served(engine) as client:
         ident = await client.create()
         assert await engine.claim("default", (), ClaimPolicy("w1", "w1-i1", 30_000)) is not None
-        body = {"worker_id": "w2", "worker_instance_id": "i2", "lane_id": "default", "grant_ttl_ms": 1_000}
+        body = {
+            "worker_id": "w2",
+            "worker_instance_id": "i2",
+            "lane_id": "default",
+            "grant_ttl_ms": 1_000,
+        }
         found = await client.post(f"/v1/executions/{ident}/reclaim", body)
     assert found.status == 200
     assert (found.json["status"], found.json["execution_id"]) == ("not_reclaimable", ident)

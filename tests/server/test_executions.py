@@ -55,12 +55,17 @@ async def test_a_payload_as_numbers_or_as_base64(engine: Engine) -> None:
     async with served(engine) as client:
         listed = await client.create(input_payload=[0, 255, 10])
         encoded = await client.create(input_payload_b64=base64.b64encode(b"\x00\xff\n").decode())
-        both = await client.post("/v1/executions", {"lane_id": "default", "input_payload": [], "input_payload_b64": ""})
+        both = await client.post(
+            "/v1/executions", {"lane_id": "default", "input_payload": [], "input_payload_b64": ""}
+        )
         wide = await client.post("/v1/executions", full(input_payload=[256]))
     for ident in (listed, encoded):
         context = await engine.read_execution_context(ExecutionId(ident))
         assert context is not None and context.input_payload == b"\x00\xff\n"
-    assert (both.status, both.error) == (400, "input_payload, input_payload_b64: one of the two, not both")
+    assert (both.status, both.error) == (
+        400,
+        "input_payload, input_payload_b64: one of the two, not both",
+    )
     assert (wide.status, wide.error) == (422, "invalid JSON: Unprocessable Entity")
 
 
@@ -71,7 +76,10 @@ async def test_delayed_and_the_same_id_twice(engine: Engine, clock: ManualClock)
         made = await client.post("/v1/executions", body)
         again = await client.post("/v1/executions", body)
     assert made.json["Created"]["public_state"] == "delayed"
-    assert (again.status, again.json) == (200, {"Duplicate": {"execution_id": body["execution_id"]}})
+    assert (again.status, again.json) == (
+        200,
+        {"Duplicate": {"execution_id": body["execution_id"]}},
+    )
 
 
 @memory
@@ -90,19 +98,29 @@ async def test_delayed_and_the_same_id_twice(engine: Engine, clock: ManualClock)
         ({"partition_id": 65_536}, 422, "invalid JSON"),
         ({"partition_id": 65_535}, 201, None),
         ({"now": -5}, 201, None),
-        ({"policy": {"routing_requirements": {"required_capabilities": ["a,b"]}}}, 400, "invalid_capabilities"),
+        (
+            {"policy": {"routing_requirements": {"required_capabilities": ["a,b"]}}},
+            400,
+            "invalid_capabilities",
+        ),
         ({"unheard_of": True}, 201, None),
         ({"idempotency_key": None, "tags": {"a.b": "c"}}, 201, None),
     ],
 )
-async def test_what_a_creation_takes(engine: Engine, changes: dict[str, object], status: int, said: str | None) -> None:
+async def test_what_a_creation_takes(
+    engine: Engine, changes: dict[str, object], status: int, said: str | None
+) -> None:
     async with served(engine) as client:
         body = full(**changes)
         made = await client.post("/v1/executions", body)
         assert made.status == status, made
         if said is not None:
             assert said in made.error
-            assert (await client.get(f"/v1/executions?partition={ExecutionId.solo('default').partition_index}")).json == {
+            assert (
+                await client.get(
+                    f"/v1/executions?partition={ExecutionId.solo('default').partition_index}"
+                )
+            ).json == {
                 "executions": [],
                 "next_cursor": None,
             }
@@ -114,7 +132,12 @@ async def test_many_at_once(engine: Engine) -> None:
         known = new_id()
         made = await client.post(
             "/v1/executions/batch",
-            {"executions": [{"lane_id": "default", "execution_id": known}, {"lane_id": "default", "execution_id": known}]},
+            {
+                "executions": [
+                    {"lane_id": "default", "execution_id": known},
+                    {"lane_id": "default", "execution_id": known},
+                ]
+            },
         )
         none = await client.post("/v1/executions/batch", {"executions": []})
     assert made.status == 200
@@ -129,18 +152,36 @@ async def test_one_partition_page_by_page(engine: Engine) -> None:
         at = ExecutionId(made[0]).partition_index
         first = await client.get(f"/v1/executions?partition={at}&limit=2")
         assert first.json == {"executions": made[:2], "next_cursor": made[1]}
-        rest = await client.get(f"/v1/executions?partition={at}&cursor={quoted(made[1])}&limit=5000")
+        rest = await client.get(
+            f"/v1/executions?partition={at}&cursor={quoted(made[1])}&limit=5000"
+        )
         assert rest.json == {"executions": made[2:], "next_cursor": None}
-        assert (await client.get(f"/v1/executions?partition={at}&limit=0")).json == {"executions": [], "next_cursor": None}
-        assert (await client.get(f"/v1/executions?partition={at}&cursor=")).json["executions"] == made
-        assert (await client.get("/v1/executions?partition=65535")).json == {"executions": [], "next_cursor": None}
+        assert (await client.get(f"/v1/executions?partition={at}&limit=0")).json == {
+            "executions": [],
+            "next_cursor": None,
+        }
+        assert (await client.get(f"/v1/executions?partition={at}&cursor=")).json[
+            "executions"
+        ] == made
+        assert (await client.get("/v1/executions?partition=65535")).json == {
+            "executions": [],
+            "next_cursor": None,
+        }
         bad = await client.get(f"/v1/executions?partition={at}&cursor=x")
     assert (bad.status, bad.error.startswith("invalid cursor: ")) == (400, True)
 
 
 @memory
 @pytest.mark.parametrize(
-    "query", ["", "partition=x", "partition=65536", "partition=-1", "partition=1&limit=x", "partition=1&limit=-1"]
+    "query",
+    [
+        "",
+        "partition=x",
+        "partition=65536",
+        "partition=-1",
+        "partition=1&limit=x",
+        "partition=1&limit=-1",
+    ],
 )
 async def test_a_query_that_cannot_be_read(engine: Engine, query: str) -> None:
     async with served(engine) as client:
@@ -153,7 +194,11 @@ async def test_how_it_stands_from_first_to_last(engine: Engine) -> None:
     async with served(engine) as client:
         ident = await client.create()
         fresh = await client.get(f"/v1/executions/{ident}")
-        assert (fresh.status, set(fresh.json), set(fresh.json["state_vector"])) == (200, INFO, VECTOR)
+        assert (fresh.status, set(fresh.json), set(fresh.json["state_vector"])) == (
+            200,
+            INFO,
+            VECTOR,
+        )
         assert (fresh.json["flow_id"], fresh.json["blocking_detail"]) == (None, "")
         assert fresh.json["created_at"].isdigit()
         unfinished = await client.get(f"/v1/executions/{ident}/result")
@@ -164,12 +209,19 @@ async def test_how_it_stands_from_first_to_last(engine: Engine) -> None:
         assert set(ended) == INFO | {"started_at", "completed_at"}
         assert ended["started_at"].isdigit() and ended["completed_at"].isdigit()
         result = await client.get(f"/v1/executions/{ident}/result")
-        assert (result.status, result.headers["content-type"], result.raw) == (200, "application/octet-stream", b"\x00\xff\r\n")
+        assert (result.status, result.headers["content-type"], result.raw) == (
+            200,
+            "application/octet-stream",
+            b"\x00\xff\r\n",
+        )
         assert (await client.get(f"/v1/executions/{ident}/state")).json == "completed"
 
 
 @memory
-@pytest.mark.parametrize("rest", ["", "/state", "/result", "/wait?timeout_ms=0", "/explain", "/history", "/attempts", "/tags"])
+@pytest.mark.parametrize(
+    "rest",
+    ["", "/state", "/result", "/wait?timeout_ms=0", "/explain", "/history", "/attempts", "/tags"],
+)
 async def test_reads_of_what_is_not_there_and_of_what_is_no_id(engine: Engine, rest: str) -> None:
     async with served(engine) as client:
         missing = await client.get(f"/v1/executions/{new_id()}{rest}")
@@ -184,7 +236,10 @@ async def test_waiting_for_the_end(engine: Engine) -> None:
     async with served(engine) as client:
         ident = await client.create()
         at_once = await client.get(f"/v1/executions/{ident}/wait?timeout_ms=0")
-        assert (at_once.status, at_once.json) == (200, {"public_state": "waiting", "terminal": False})
+        assert (at_once.status, at_once.json) == (
+            200,
+            {"public_state": "waiting", "terminal": False},
+        )
         handle = await claim(engine)
         waiting = asyncio.create_task(client.get(f"/v1/executions/{ident}/wait?timeout_ms=30000"))
         await _somebody_waits(engine)
@@ -205,7 +260,9 @@ async def _somebody_waits(engine: Engine) -> None:
 
 
 async def cancel(client: Client, ident: str, **said: object) -> tuple[int, dict[str, object]]:
-    found = await client.post(f"/v1/executions/{ident}/cancel", {"execution_id": ident, "reason": "r", "now": 1, **said})
+    found = await client.post(
+        f"/v1/executions/{ident}/cancel", {"execution_id": ident, "reason": "r", "now": 1, **said}
+    )
     return found.status, found.json
 
 
@@ -220,11 +277,19 @@ async def test_cancelling(engine: Engine) -> None:
         status, said = await cancel(client, ident, source="lease_holder", lease_epoch=epoch + 5)
         assert (status, said["kind"], said["retryable"]) == (409, "state_conflict", False)
         status, said = await cancel(client, ident)
-        assert (status, said) == (200, {"Cancelled": {"execution_id": ident, "public_state": "cancelled"}})
+        assert (status, said) == (
+            200,
+            {"Cancelled": {"execution_id": ident, "public_state": "cancelled"}},
+        )
         assert await cancel(client, ident) == (status, said)
         assert (await cancel(client, new_id()))[0] == 404
-        other = await client.post(f"/v1/executions/{new_id()}/cancel", {"execution_id": ident, "reason": "r"})
-        assert (other.status, other.error) == (400, "path execution_id does not match body execution_id")
+        other = await client.post(
+            f"/v1/executions/{new_id()}/cancel", {"execution_id": ident, "reason": "r"}
+        )
+        assert (other.status, other.error) == (
+            400,
+            "path execution_id does not match body execution_id",
+        )
         done = await client.create()
         handle = await claim(engine)
         await engine.complete(handle, b"")
@@ -240,7 +305,10 @@ async def test_priority_replay_and_revocation(engine: Engine) -> None:
         early = await client.post(f"{path}/replay")
         assert (early.status, early.json["kind"]) == (409, "execution_not_terminal")
         idle = await client.post(f"{path}/revoke-lease")
-        assert (idle.status, idle.json) == (200, {"AlreadySatisfied": {"reason": "no_active_lease"}})
+        assert (idle.status, idle.json) == (
+            200,
+            {"AlreadySatisfied": {"reason": "no_active_lease"}},
+        )
         await claim(engine)
         late = await client.put(f"{path}/priority", {"new_priority": 1})
         assert (late.status, late.json["kind"], late.json["retryable"]) == (409, "contention", True)
@@ -263,7 +331,11 @@ async def test_replayed_as_often_as_allowed(engine: Engine) -> None:
         for _ in range(2):
             await cancel(client, ident)
             last = await client.post(f"/v1/executions/{ident}/replay")
-    assert (last.status, last.json["kind"], last.json["retryable"]) == (409, "max_replays_exhausted", False)
+    assert (last.status, last.json["kind"], last.json["retryable"]) == (
+        409,
+        "max_replays_exhausted",
+        False,
+    )
 
 
 @stores
@@ -272,10 +344,15 @@ async def test_tags(engine: Engine) -> None:
         ident = await client.create(tags={"team.name": "a"})
         changed = await client.put(f"/v1/executions/{ident}/tags", {"tags": {"team.size": "3"}})
         assert (changed.status, changed.json) == (200, {"set": 1})
-        assert (await client.get(f"/v1/executions/{ident}/tags")).json == {"team.name": "a", "team.size": "3"}
+        assert (await client.get(f"/v1/executions/{ident}/tags")).json == {
+            "team.name": "a",
+            "team.size": "3",
+        }
         bad = await client.put(f"/v1/executions/{ident}/tags", {"tags": {"Bad Key": "3"}})
         assert (bad.status, bad.error.startswith("invalid_tag_key")) == (400, True)
-        assert (await client.put(f"/v1/executions/{new_id()}/tags", {"tags": {"a.b": "c"}})).status == 404
+        assert (
+            await client.put(f"/v1/executions/{new_id()}/tags", {"tags": {"a.b": "c"}})
+        ).status == 404
 
 
 @stores
@@ -292,7 +369,12 @@ async def test_why_and_what_happened(engine: Engine, clock: ManualClock) -> None
         attempts = await client.get(f"/v1/executions/{ident}/attempts")
         assert [each["attempt_index"] for each in attempts.json["items"]] == [0]
         assert (await client.get(f"/v1/executions/{ident}/attempts?after=0")).json["items"] == []
-        for bad in ("history?after=nonsense", "attempts?after=x", "history?limit=0", "attempts?limit=1001"):
+        for bad in (
+            "history?after=nonsense",
+            "attempts?after=x",
+            "history?limit=0",
+            "attempts?limit=1001",
+        ):
             found = await client.get(f"/v1/executions/{ident}/{bad}")
             assert (found.status, bool(found.error)) == (400, True), bad
 
@@ -302,7 +384,10 @@ async def test_the_suspended_of_a_partition(engine: Engine) -> None:
     async with served(engine) as client:
         parked = await park(engine)
         found = await client.get(f"/v1/suspended?partition={parked.ident.partition_index}")
-        assert (found.status, [each["execution_id"] for each in found.json["items"]]) == (200, [str(parked.ident)])
+        assert (found.status, [each["execution_id"] for each in found.json["items"]]) == (
+            200,
+            [str(parked.ident)],
+        )
         empty = await client.get("/v1/suspended?partition=200")
         assert (empty.status, empty.json["items"]) == (200, [])
         for bad in ("partition=65536", "partition=0&cursor=x", "partition=0&limit=1001", ""):

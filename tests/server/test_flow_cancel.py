@@ -41,7 +41,11 @@ async def test_behind_the_answer(engine: Engine) -> None:
         members = sorted([await flow.member() for _ in range(3)])
         found = await cancel(client, flow)
         said = found.json["CancellationScheduled"]
-        assert (found.status, said["cancellation_policy"], said["member_count"]) == (200, "cancel_all", 3)
+        assert (found.status, said["cancellation_policy"], said["member_count"]) == (
+            200,
+            "cancel_all",
+            3,
+        )
         assert sorted(said["member_execution_ids"]) == members
         await all_cancelled(client, *members)
         assert (await client.get(flow.path)).json["public_flow_state"] == "cancelled"
@@ -68,11 +72,15 @@ async def test_anything_else_does_not_wait(engine: Engine) -> None:
         for query in ("", "?wait=yes", "?wait=TRUE", "?wait=0", "?wait="):
             flow = await a_flow(client)
             await flow.member()
-            assert list((await cancel(client, flow, query=query)).json) == ["CancellationScheduled"], query
+            assert list((await cancel(client, flow, query=query)).json) == [
+                "CancellationScheduled"
+            ], query
 
 
 @pytest.mark.parametrize("engine", ["sqlite-file", "postgres"], indirect=True)
-async def test_one_member_that_the_database_keeps_from_being_cancelled_stays_owed(engine: Engine) -> None:
+async def test_one_member_that_the_database_keeps_from_being_cancelled_stays_owed(
+    engine: Engine,
+) -> None:
     async with served(engine) as client:
         flow = await a_flow(client)
         members = [await flow.member() for _ in range(3)]
@@ -101,7 +109,9 @@ async def test_what_is_over_or_gone_is_as_good_as_cancelled(engine: Engine) -> N
 
 @stores
 @pytest.mark.parametrize("policy", ["cancel_pending", "flow_only", "cancel_flow_only"])
-async def test_other_policies_list_all_members_and_are_kept_as_given(engine: Engine, policy: str) -> None:
+async def test_other_policies_list_all_members_and_are_kept_as_given(
+    engine: Engine, policy: str
+) -> None:
     async with served(engine) as client:
         for query in ("", "?wait=true"):
             flow = await a_flow(client)
@@ -124,7 +134,10 @@ async def test_a_flow_that_is_not_there(engine: Engine) -> None:
         found = await cancel(client, Flow(client, uuid()))
         assert (found.status, found.error) == (404, "not found: flow")
         strange = await cancel(client, await a_flow(client), policy="as I please")
-        assert (strange.status, strange.json["Cancelled"]["cancellation_policy"]) == (200, "as I please")
+        assert (strange.status, strange.json["Cancelled"]["cancellation_policy"]) == (
+            200,
+            "as I please",
+        )
 
 
 @memory
@@ -133,4 +146,6 @@ async def test_the_server_finishes_what_it_has_begun(engine: Engine) -> None:
         flow = await a_flow(client)
         members = [await flow.member() for _ in range(40)]
         await cancel(client, flow)
-    assert {(await engine.read_execution_state(ExecutionId(member))) for member in members} == {"cancelled"}
+    assert {(await engine.read_execution_state(ExecutionId(member))) for member in members} == {
+        "cancelled"
+    }

@@ -18,12 +18,19 @@ class Flow:
 
     async def member(self, **said: Any) -> str:
         ident = await self.client.create(flow_id=self.ident, **said)
-        added = await self.client.post(f"{self.path}/members", {"flow_id": self.ident, "execution_id": ident, "now": 1})
+        added = await self.client.post(
+            f"{self.path}/members", {"flow_id": self.ident, "execution_id": ident, "now": 1}
+        )
         assert (added.status, list(added.json)) == (201, ["Added"]), added
         return ident
 
     async def stage(self, up: str, down: str, revision: int, **said: Any) -> Answer:
-        known = {"flow_id": self.ident, "edge_id": uuid(), "expected_graph_revision": revision, "now": 1}
+        known = {
+            "flow_id": self.ident,
+            "edge_id": uuid(),
+            "expected_graph_revision": revision,
+            "now": 1,
+        }
         both = {"upstream_execution_id": up, "downstream_execution_id": down}
         return await self.client.post(f"{self.path}/edges", {**known, **both, **said})
 
@@ -48,11 +55,19 @@ async def test_made_piece_by_piece(engine: Engine) -> None:
     async with served(engine) as client:
         flow = await a_flow(client)
         up, down = await flow.member(), await flow.member()
-        again = await client.post(f"{flow.path}/members", {"flow_id": flow.ident, "execution_id": down, "now": 1})
-        assert (again.status, again.json) == (200, {"AlreadyMember": {"execution_id": down, "node_count": 2}})
+        again = await client.post(
+            f"{flow.path}/members", {"flow_id": flow.ident, "execution_id": down, "now": 1}
+        )
+        assert (again.status, again.json) == (
+            200,
+            {"AlreadyMember": {"execution_id": down, "node_count": 2}},
+        )
         edge = uuid()
         staged = await flow.stage(up, down, 2, edge_id=edge)
-        assert (staged.status, staged.json) == (201, {"Staged": {"edge_id": edge, "new_graph_revision": 3}})
+        assert (staged.status, staged.json) == (
+            201,
+            {"Staged": {"edge_id": edge, "new_graph_revision": 3}},
+        )
         applied = await flow.apply(up, down, edge, 3)
         assert (applied.status, applied.json) == (200, {"Applied": {"unsatisfied_count": 1}})
         twice = await flow.apply(up, down, edge, 3)
@@ -73,11 +88,19 @@ async def test_edges_that_cannot_be(engine: Engine) -> None:
         assert (stale.json["kind"], stale.json["retryable"]) == ("contention", True)
         assert (await flow.stage(up, down, 2)).status == 201
         cycle = await flow.stage(down, up, 3)
-        assert (cycle.status, cycle.json["kind"], cycle.json["retryable"]) == (409, "cycle_detected", False)
+        assert (cycle.status, cycle.json["kind"], cycle.json["retryable"]) == (
+            409,
+            "cycle_detected",
+            False,
+        )
         itself = await flow.stage(up, up, 3)
         assert (itself.status, itself.json["kind"]) == (409, "self_referencing_edge")
         stranger = await flow.stage(up, await client.create(flow_id=flow.ident), 3)
-        assert (stranger.status, stranger.json["kind"], stranger.json["retryable"]) == (409, "state_conflict", False)
+        assert (stranger.status, stranger.json["kind"], stranger.json["retryable"]) == (
+            409,
+            "state_conflict",
+            False,
+        )
         unstaged = await flow.apply(up, down, uuid(), 3)
         assert (unstaged.status, unstaged.error) == (404, "not found: edge")
 
@@ -96,18 +119,32 @@ async def test_members_that_cannot_be(engine: Engine) -> None:
         wrong = await client.post(f"/v1/flows/{other}/members", {**body, "execution_id": ident})
         assert (wrong.status, wrong.error) == (400, "path flow_id does not match body flow_id")
         member = str(ExecutionId.for_flow(UUID(other)))
-        missing = await client.post(f"/v1/flows/{other}/members", {"flow_id": other, "execution_id": member})
+        missing = await client.post(
+            f"/v1/flows/{other}/members", {"flow_id": other, "execution_id": member}
+        )
         assert (missing.status, missing.error) == (404, "not found: flow")
-        await client.post(f"{flow.path}/cancel", {"flow_id": flow.ident, "reason": "r", "cancellation_policy": "cancel_all"})
+        await client.post(
+            f"{flow.path}/cancel",
+            {"flow_id": flow.ident, "reason": "r", "cancellation_policy": "cancel_all"},
+        )
         late = await client.post(f"{flow.path}/members", {**body, "execution_id": ident})
-        assert (late.status, late.json["kind"], late.json["retryable"]) == (409, "flow_already_terminal", False)
+        assert (late.status, late.json["kind"], late.json["retryable"]) == (
+            409,
+            "flow_already_terminal",
+            False,
+        )
 
 
 @memory
 async def test_paths_and_bodies_have_to_agree(engine: Engine) -> None:
     async with served(engine) as client:
         flow, other = await a_flow(client), uuid()
-        both = {"upstream_execution_id": new_id(), "downstream_execution_id": new_id(), "edge_id": uuid(), "flow_id": other}
+        both = {
+            "upstream_execution_id": new_id(),
+            "downstream_execution_id": new_id(),
+            "edge_id": uuid(),
+            "flow_id": other,
+        }
         for path, body in (
             ("members", {"flow_id": other, "execution_id": new_id()}),
             ("edges", {**both, "expected_graph_revision": 0}),
@@ -115,7 +152,10 @@ async def test_paths_and_bodies_have_to_agree(engine: Engine) -> None:
             ("cancel", {"flow_id": other, "reason": "r", "cancellation_policy": "cancel_all"}),
         ):
             found = await client.post(f"{flow.path}/{path}", body)
-            assert (found.status, found.error) == (400, "path flow_id does not match body flow_id"), path
+            assert (found.status, found.error) == (
+                400,
+                "path flow_id does not match body flow_id",
+            ), path
             bad = await client.post(f"/v1/flows/x/{path}", body)
             assert (bad.status, bad.error.startswith("invalid flow_id: ")) == (400, True), path
         for path in ("", "/members", "/edges"):
@@ -131,13 +171,21 @@ async def test_a_whole_graph_or_nothing(engine: Engine) -> None:
         up, down = (str(ExecutionId.for_flow(UUID(flow))) for _ in range(2))
         graph = {
             "flow_id": flow,
-            "nodes": [{"lane_id": "default", "execution_id": up}, {"lane_id": "default", "execution_id": down}],
+            "nodes": [
+                {"lane_id": "default", "execution_id": up},
+                {"lane_id": "default", "execution_id": down},
+            ],
             "edges": [{"upstream": up, "downstream": down}],
             "policies": {down: {"kind": "quorum", "k": 1, "on_satisfied": "let_run"}},
         }
-        anonymous = await client.post("/v1/flows/graph", {**graph, "nodes": [{"lane_id": "default"}]})
+        anonymous = await client.post(
+            "/v1/flows/graph", {**graph, "nodes": [{"lane_id": "default"}]}
+        )
         assert anonymous.status == 400
-        cyclic = await client.post("/v1/flows/graph", {**graph, "edges": [*graph["edges"], {"upstream": down, "downstream": up}]})
+        cyclic = await client.post(
+            "/v1/flows/graph",
+            {**graph, "edges": [*graph["edges"], {"upstream": down, "downstream": up}]},
+        )
         assert (cyclic.status, cyclic.json["kind"]) == (409, "cycle_detected")
         assert (await client.get(f"/v1/flows/{flow}")).status == 404
         assert (await client.get(f"/v1/executions/{up}")).status == 404
@@ -156,7 +204,11 @@ async def test_the_policy_of_a_group_is_set_before_its_first_edge(engine: Engine
         path = f"{flow.path}/edge-groups/{down}"
         told = await client.put(path, {"policy": {"kind": "any_of"}})
         assert (told.status, list(told.json)) == (200, ["status"])
-        for bad, status in (({"kind": "some"}, 422), ({"kind": "quorum", "k": 0}, 400), ({"kind": "quorum", "k": -1}, 422)):
+        for bad, status in (
+            ({"kind": "some"}, 422),
+            ({"kind": "quorum", "k": 0}, 400),
+            ({"kind": "quorum", "k": -1}, 422),
+        ):
             assert (await client.put(path, {"policy": bad})).status == status
         assert (await flow.stage(up, down, 2)).status == 201
         late = await client.put(path, {"policy": {"kind": "all_of"}})

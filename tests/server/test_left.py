@@ -15,7 +15,16 @@ from flowfabric.model.lease import ClaimPolicy, Handle
 from flowfabric.server.app import Server, build
 from flowfabric.wire.json_codec import encode
 from tests.engine.test_claims_called_off import Held
-from tests.server.client import ADMIN, Client, a_setting, memory, served, stores, token_of, tokens_file
+from tests.server.client import (
+    ADMIN,
+    Client,
+    a_setting,
+    memory,
+    served,
+    stores,
+    token_of,
+    tokens_file,
+)
 
 JSON = {"Content-Type": "application/json"}
 
@@ -27,13 +36,27 @@ def claim(instance: str, wait_ms: int | None = None) -> bytes:
 
 def turn(handle: Handle) -> bytes:
     policy = ClaimPolicy("w", "w-1", 3_600_000)
-    return encode({"many": [(handle, b"done")], "lane": "default", "capabilities": [], "policy": policy, "n": 10})
+    return encode(
+        {
+            "many": [(handle, b"done")],
+            "lane": "default",
+            "capabilities": [],
+            "policy": policy,
+            "n": 10,
+        }
+    )
 
 
 class Caller:
     """Sends a claim, and leaves as soon as it was granted."""
 
-    def __init__(self, engine: Engine, monkeypatch: pytest.MonkeyPatch, body: bytes | None, call: str = "claim_many") -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        monkeypatch: pytest.MonkeyPatch,
+        body: bytes | None,
+        call: str = "claim_many",
+    ) -> None:
         self._body, self._call = body, call
         self._granted, self.told = asyncio.Event(), list[Any]()
         real = getattr(engine, call)
@@ -59,7 +82,10 @@ class Caller:
         self.told.append(message)
 
     async def call(self, engine: Engine) -> None:
-        headers = {b"content-type": b"application/json", b"authorization": f"Bearer {ADMIN}".encode()}
+        headers = {
+            b"content-type": b"application/json",
+            b"authorization": f"Bearer {ADMIN}".encode(),
+        }
         path = f"/v1/engine/{self._call}"
         about = {
             "type": "http",
@@ -69,13 +95,21 @@ class Caller:
             "path": path,
             "raw_path": path.encode(),
         }
-        scope = {**about, "query_string": b"", "headers": list(headers.items()), "server": ("x", 80), "client": ("x", 1)}
+        scope = {
+            **about,
+            "query_string": b"",
+            "headers": list(headers.items()),
+            "server": ("x", 80),
+            "client": ("x", 1),
+        }
         await build(Server(engine, a_setting()))(scope, self.receive, self.send)
 
 
 @stores
 @pytest.mark.parametrize("wait_ms", [None, 20_000])
-async def test_who_has_left_holds_nothing(engine: Engine, monkeypatch: pytest.MonkeyPatch, wait_ms: int | None) -> None:
+async def test_who_has_left_holds_nothing(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, wait_ms: int | None
+) -> None:
     async with served(engine) as client:
         ident = ExecutionId(await client.create())
     with monkeypatch.context() as patch:
@@ -118,7 +152,10 @@ async def test_who_leaves_with_an_end_has_ended_it_and_holds_nothing(
     engine: Engine, monkeypatch: pytest.MonkeyPatch, early: bool
 ) -> None:
     async with served(engine) as client:
-        first, second = ExecutionId(await client.create(priority=9)), ExecutionId(await client.create())
+        first, second = (
+            ExecutionId(await client.create(priority=9)),
+            ExecutionId(await client.create()),
+        )
     (work,) = await engine.claim_many("default", (), ClaimPolicy("w", "w-1", 30_000), 1)
     with monkeypatch.context() as patch:
         caller = Caller(engine, patch, turn(work.handle), "complete_and_claim")
@@ -153,7 +190,9 @@ async def test_only_ones_own_claims_are_called_off(engine: Engine, tmp_path: Pat
     entries = [{"name": name, "roles": ["work"]} for name in ("ann", "bob")]
     async with served(engine, api_tokens_file=tokens_file(tmp_path, *entries)) as client:
         ann, bob = (client.with_token(token_of(name)) for name in ("ann", "bob"))
-        asked = asyncio.create_task(ann.send("POST", "/v1/engine/claim_many", data=claim("i", 30_000), headers=JSON))
+        asked = asyncio.create_task(
+            ann.send("POST", "/v1/engine/claim_many", data=claim("i", 30_000), headers=JSON)
+        )
         async with asyncio.timeout(10):
             for by, instance, met in ((bob, "i", 0), (ann, "j", 0), (ann, "i", 1)):
                 while (found := await _call_off(by, instance)) != met:

@@ -53,19 +53,31 @@ async def test_a_budget_is_made_and_spent(engine: Engine) -> None:
         assert fresh.json["created_at"].isdigit() and fresh.json["next_reset_at"].isdigit()
 
         async def spend(tokens: int, **said: Any) -> Any:
-            found = await client.post(f"{path}/usage", {"dimensions": {"tokens": tokens}, "now": 1, **said})
+            found = await client.post(
+                f"{path}/usage", {"dimensions": {"tokens": tokens}, "now": 1, **said}
+            )
             assert found.status == 200
             return found.json
 
         assert await spend(4, dedup_key="once") == "Ok"
         assert await spend(4, dedup_key="once") == "AlreadyApplied"
-        assert await spend(3) == {"SoftBreach": {"dimension": "tokens", "current_usage": 7, "soft_limit": 5}}
+        assert await spend(3) == {
+            "SoftBreach": {"dimension": "tokens", "current_usage": 7, "soft_limit": 5}
+        }
         hard = (await spend(4))["HardBreach"]
         assert (hard["dimension"], hard["current_usage"], hard["hard_limit"]) == ("tokens", 7, 10)
         status = (await client.get(path)).json
-        assert (status["usage"], status["breach_count"], status["last_breach_dim"]) == ({"tokens": 7}, 1, "tokens")
+        assert (status["usage"], status["breach_count"], status["last_breach_dim"]) == (
+            {"tokens": 7},
+            1,
+            "tokens",
+        )
         reset = await client.post(f"{path}/reset")
-        assert (reset.status, list(reset.json), isinstance(reset.json["Reset"]["next_reset_at"], int)) == (200, ["Reset"], True)
+        assert (
+            reset.status,
+            list(reset.json),
+            isinstance(reset.json["Reset"]["next_reset_at"], int),
+        ) == (200, ["Reset"], True)
         assert (await client.get(path)).json["usage"] == {"tokens": 0}
 
 
@@ -76,11 +88,19 @@ async def test_budgets_that_are_not_there_or_make_no_sense(engine: Engine) -> No
             for ident, status in ((uuid(), 404), ("x", 400)):
                 body = {"dimensions": {"a": 1}, "now": 1} if path == "/usage" else None
                 found = await client.send(
-                    "GET" if not path else "POST", f"/v1/budgets/{ident}{path}", **({"json": body} if body else {})
+                    "GET" if not path else "POST",
+                    f"/v1/budgets/{ident}{path}",
+                    **({"json": body} if body else {}),
                 )
                 assert found.status == status, (path, ident)
-                assert found.error.startswith("not found: budget" if status == 404 else "invalid budget_id: ")
-        for changes, status in (({"hard_limits": [1]}, 400), ({"hard_limits": [-1, 1]}, 422), ({"dimensions": "x"}, 422)):
+                assert found.error.startswith(
+                    "not found: budget" if status == 404 else "invalid budget_id: "
+                )
+        for changes, status in (
+            ({"hard_limits": [1]}, 400),
+            ({"hard_limits": [-1, 1]}, 422),
+            ({"dimensions": "x"}, 422),
+        ):
             assert (await client.post("/v1/budgets", {**BUDGET, **changes})).status == status
         minted = await client.post("/v1/budgets", {"dimensions": ["a"], "hard_limits": [1]})
         assert minted.status == 201
@@ -94,7 +114,13 @@ async def test_budgets_that_are_not_there_or_make_no_sense(engine: Engine) -> No
 async def test_a_quota_is_made_once(engine: Engine) -> None:
     async with served(engine) as client:
         ident = uuid()
-        body = {"quota_policy_id": ident, "window_seconds": 60, "max_requests_per_window": 5, "max_concurrent": 0, "now": 1}
+        body = {
+            "quota_policy_id": ident,
+            "window_seconds": 60,
+            "max_requests_per_window": 5,
+            "max_concurrent": 0,
+            "now": 1,
+        }
         made, again = await client.post("/v1/quotas", body), await client.post("/v1/quotas", body)
     assert (made.status, made.json) == (201, {"Created": {"quota_policy_id": ident}})
     assert (again.status, again.json) == (200, {"AlreadySatisfied": {"quota_policy_id": ident}})
@@ -102,7 +128,13 @@ async def test_a_quota_is_made_once(engine: Engine) -> None:
 
 @memory
 @pytest.mark.parametrize(
-    "changes", [{"window_seconds": -1}, {"max_concurrent": None}, {"quota_policy_id": "x"}, {"max_requests_per_window": 1.5}]
+    "changes",
+    [
+        {"window_seconds": -1},
+        {"max_concurrent": None},
+        {"quota_policy_id": "x"},
+        {"max_requests_per_window": 1.5},
+    ],
 )
 async def test_quotas_that_make_no_sense(engine: Engine, changes: dict[str, Any]) -> None:
     async with served(engine) as client:

@@ -31,5 +31,8 @@ def test_a_port_that_is_taken_is_told() -> None:
         taken.listen()
         host, port = taken.getsockname()
         assert address(taken) == f"http://{host}:{port}"
-        with pytest.raises(ConfigError, match=f"FF_LISTEN_ADDR: cannot listen on {host}:{port}.*choose another port"):
+        with pytest.raises(
+            ConfigError,
+            match=f"FF_LISTEN_ADDR: cannot listen on {host}:{port}.*choose another port",
+        ):
             listening(host, port)

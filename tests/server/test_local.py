@@ -27,20 +27,34 @@ async def states(client: Client) -> str:
 
 @memory
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:{port}", "127.0.0.1.evil.example:{port}", "localhost.evil:1", "[::2]", ""]
+    "host",
+    [
+        "evil.example",
+        "evil.example:{port}",
+        "127.0.0.1.evil.example:{port}",
+        "localhost.evil:1",
+        "[::2]",
+        "",
+    ],
 )
 async def test_a_name_that_was_pointed_here_is_refused(engine: Engine, host: str) -> None:
     async with served(engine, api_token="") as client:
         before, port = await states(client), client.url.rpartition(":")[2]
         headers = {"Host": host.format(port=port)}
-        for found in (await client.get("/v1/lanes/mail", headers=headers), await client.post(PAUSE, headers=headers | JSON)):
+        for found in (
+            await client.get("/v1/lanes/mail", headers=headers),
+            await client.post(PAUSE, headers=headers | JSON),
+        ):
             assert found.status == 403 and "FF_API_TOKEN" in found.error, host
         assert await states(client) == before
         assert (await client.get("/healthz", headers=headers)).status == 200
 
 
 @memory
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:{port}", "127.0.0.1", "127.0.0.1:{port}", "[::1]:{port}", "[::1]"])
+@pytest.mark.parametrize(
+    "host",
+    ["localhost", "LOCALHOST:{port}", "127.0.0.1", "127.0.0.1:{port}", "[::1]:{port}", "[::1]"],
+)
 async def test_names_of_this_machine_are_served(engine: Engine, host: str) -> None:
     async with served(engine, api_token="") as client:
         headers = {"Host": host.format(port=client.url.rpartition(":")[2])}
@@ -49,7 +63,9 @@ async def test_names_of_this_machine_are_served(engine: Engine, host: str) -> No
 
 
 @memory
-@pytest.mark.parametrize("origin", [EVIL, "null", "http://localhost:1", "http://127.0.0.1.evil.example"])
+@pytest.mark.parametrize(
+    "origin", [EVIL, "null", "http://localhost:1", "http://127.0.0.1.evil.example"]
+)
 async def test_a_page_from_elsewhere_is_refused(engine: Engine, origin: str) -> None:
     async with served(engine, api_token="") as client:
         before = await states(client)
@@ -72,7 +88,10 @@ async def test_pages_that_are_allowed_and_its_own(engine: Engine, allowed: list[
 
 
 @memory
-@pytest.mark.parametrize("media", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None])
+@pytest.mark.parametrize(
+    "media",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", None],
+)
 async def test_a_write_is_json_even_without_a_body(engine: Engine, media: str | None) -> None:
     async with served(engine, api_token="") as client:
         before = await states(client)
@@ -80,10 +99,16 @@ async def test_a_write_is_json_even_without_a_body(engine: Engine, media: str | 
             "skip_auto_headers": ["Content-Type"],
             "headers": {} if media is None else {"Content-Type": media},
         }
-        for path, data in ((PAUSE, b""), (PAUSE, b"{}"), ("/v1/executions", b'{"lane_id": "mail"}')):
+        for path, data in (
+            (PAUSE, b""),
+            (PAUSE, b"{}"),
+            ("/v1/executions", b'{"lane_id": "mail"}'),
+        ):
             assert (await client.send("POST", path, data=data, **said)).status == 415
         assert await states(client) == before
-        assert (await client.post(PAUSE, headers={"Content-Type": "application/json; charset=utf-8"})).status == 200
+        assert (
+            await client.post(PAUSE, headers={"Content-Type": "application/json; charset=utf-8"})
+        ).status == 200
 
 
 @memory
@@ -96,7 +121,10 @@ async def test_a_token_is_enough_by_itself(engine: Engine) -> None:
 
 
 async def _metrics(url: str, headers: Mapping[str, str]) -> tuple[int, bytes]:
-    async with aiohttp.ClientSession() as session, session.get(f"{url}/metrics", headers=headers) as found:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.get(f"{url}/metrics", headers=headers) as found,
+    ):
         return found.status, await found.read()
 
 
@@ -106,11 +134,16 @@ async def test_metrics_need_a_token_that_may_read_everything(tmp_path: Path) -> 
     watching = Watching(Metrics(), memory_engine())
     for settings, expected in (
         (a_setting(api_tokens_file=file), {None: 401, "scraper": 200, "acme": 404, ADMIN: 200}),
-        (a_setting(api_tokens_file=file, metrics_open=True), {None: 200, "scraper": 200, "acme": 200, ADMIN: 200}),
+        (
+            a_setting(api_tokens_file=file, metrics_open=True),
+            {None: 200, "scraper": 200, "acme": 200, ADMIN: 200},
+        ),
         (structs.replace(a_setting(), api_token=""), {None: 200}),
     ):
         async with serving(watching.engine, settings, watching) as url:
             for name, status in expected.items():
                 token = name if name in (None, ADMIN) else token_of(name)
-                found, page = await _metrics(url, {} if token is None else {"Authorization": f"Bearer {token}"})
+                found, page = await _metrics(
+                    url, {} if token is None else {"Authorization": f"Bearer {token}"}
+                )
                 assert (found, b"ff_" in page) == (status, status == 200), name

@@ -134,7 +134,11 @@ FREE = {
 def _rows(text: str, role: Role | None) -> dict[str, Role | None]:
     found: dict[str, Role | None] = {}
     for line in text.split("\n"):
-        words = [line] if re.match(r"(GET|POST|PUT) ", line) else [f"POST /v1/engine/{word}" for word in line.split()]
+        words = (
+            [line]
+            if re.match(r"(GET|POST|PUT) ", line)
+            else [f"POST /v1/engine/{word}" for word in line.split()]
+        )
         found |= dict.fromkeys(words, role)
     return found
 
@@ -156,7 +160,12 @@ IMPLIED = {
 }
 CREDENTIALS = ["none", "wrong", *IMPLIED, "elsewhere"]
 ENTRIES = [{"name": name, "roles": [name]} for name in IMPLIED]
-ELSEWHERE = {"name": "elsewhere", "roles": ["admin"], "namespace": "elsewhere", "lanes": ["elsewhere"]}
+ELSEWHERE = {
+    "name": "elsewhere",
+    "roles": ["admin"],
+    "namespace": "elsewhere",
+    "lanes": ["elsewhere"],
+}
 
 
 def _name(route: Route) -> str:
@@ -188,7 +197,9 @@ async def status_of(client: Client, route: Route, world: World) -> tuple[int, by
     where = URL(client.url + said.pop("path"))
     headers = client.headers(said.pop("headers", {}))
     timeout = aiohttp.ClientTimeout(total=20)
-    async with client.session.request(route.method, where, headers=headers, timeout=timeout, **said) as found:
+    async with client.session.request(
+        route.method, where, headers=headers, timeout=timeout, **said
+    ) as found:
         pushed = found.headers.get("content-type", "").startswith("text/event-stream")
         answer = (found.status, b"" if pushed else await found.read())
         if pushed:
@@ -202,7 +213,9 @@ def _token(credential: str) -> str | None:
 
 @memory
 @pytest.mark.parametrize("credential", CREDENTIALS)
-async def test_each_credential_on_every_route(engine: Engine, credential: str, tmp_path: Path) -> None:
+async def test_each_credential_on_every_route(
+    engine: Engine, credential: str, tmp_path: Path
+) -> None:
     wrong = []
     async with a_world(engine, tmp_path) as (client, world):
         caller = client.with_token(_token(credential))
@@ -225,16 +238,23 @@ async def test_each_credential_on_every_route(engine: Engine, credential: str, t
 
 
 @memory
-async def test_what_is_elsewhere_and_what_is_nowhere_are_told_alike(engine: Engine, tmp_path: Path) -> None:
+async def test_what_is_elsewhere_and_what_is_nowhere_are_told_alike(
+    engine: Engine, tmp_path: Path
+) -> None:
     """A token of one namespace cannot tell another's from what was never there, on any route."""
     different = []
     async with a_world(engine, tmp_path) as (client, world):
         caller = client.with_token(token_of("elsewhere"))
-        nowhere = structs.replace(world, execution=type(world.execution).of(world.execution.partition_index, world.flow))
+        nowhere = structs.replace(
+            world, execution=type(world.execution).of(world.execution.partition_index, world.flow)
+        )
         for route in ROUTES:
             if TABLE[_name(route)] is None or _name(route) in FREE:
                 continue
-            there, not_there = await status_of(caller, route, world), await status_of(caller, route, nowhere)
+            there, not_there = (
+                await status_of(caller, route, world),
+                await status_of(caller, route, nowhere),
+            )
             if there != not_there:
                 different.append((_name(route), there, not_there))
     assert different == []

@@ -21,7 +21,18 @@ from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.model.lease import ClaimPolicy
 from flowfabric.remote.engine import RemoteEngine
 from flowfabric.wire.operations import OPERATIONS
-from tests.server.client import SOON_S, Answer, Client, memory, new_id, served, stores, token_of, tokens_file, uuid
+from tests.server.client import (
+    SOON_S,
+    Answer,
+    Client,
+    memory,
+    new_id,
+    served,
+    stores,
+    token_of,
+    tokens_file,
+    uuid,
+)
 
 LANE = "default"
 NOT_THERE = (404, "not found: namespace")
@@ -42,7 +53,12 @@ async def call(by: Client, name: str, /, **said: Any) -> Answer:
 
 def asking(**policy: Any) -> dict[str, Any]:
     """What a worker sends that was written before namespaces, unless it says more."""
-    return {"lane": LANE, "capabilities": [], "policy": {"worker_id": "w", "worker_instance_id": "i", **policy}, "n": 9}
+    return {
+        "lane": LANE,
+        "capabilities": [],
+        "policy": {"worker_id": "w", "worker_instance_id": "i", **policy},
+        "n": 9,
+    }
 
 
 def idents(found: Answer) -> list[str]:
@@ -51,7 +67,9 @@ def idents(found: Answer) -> list[str]:
 
 
 async def one_each(engine: Engine, *names: str) -> list[str]:
-    made = [CreateExecutionArgs(execution_id=ExecutionId.solo(LANE), namespace=name) for name in names]
+    made = [
+        CreateExecutionArgs(execution_id=ExecutionId.solo(LANE), namespace=name) for name in names
+    ]
     for args in made:
         await engine.create_execution(args)
     return [str(args.execution_id) for args in made]
@@ -62,13 +80,18 @@ async def one_each(engine: Engine, *names: str) -> list[str]:
 
 @stores
 @pytest.mark.meets("second_tenant", "deploy")
-async def test_a_bound_worker_gets_its_own_though_it_names_nothing(engine: Engine, tmp_path: Path) -> None:
+async def test_a_bound_worker_gets_its_own_though_it_names_nothing(
+    engine: Engine, tmp_path: Path
+) -> None:
     async with shared(engine, tmp_path) as (ann, bob, _):
         mine, theirs, plain = await one_each(engine, "ann", "bob", "default")
         assert idents(await call(ann, "claim_many", **asking())) == [mine]
         turned = await call(ann, "complete_and_claim", many=[], **asking())
         assert (turned.status, turned.json) == (200, [[], []])
-        granted = await ann.post("/v1/workers/w/claim", {"lane_id": LANE, "worker_instance_id": "i", "grant_ttl_ms": 1_000})
+        granted = await ann.post(
+            "/v1/workers/w/claim",
+            {"lane_id": LANE, "worker_instance_id": "i", "grant_ttl_ms": 1_000},
+        )
         assert granted.status == 204
         turned = await call(bob, "complete_and_claim", many=[], **asking(namespace="bob"))
         assert [work["execution_id"] for work in turned.json[1]] == [theirs]
@@ -77,10 +100,17 @@ async def test_a_bound_worker_gets_its_own_though_it_names_nothing(engine: Engin
 
 @memory
 @pytest.mark.parametrize("named", ["bob", "default", None])
-async def test_a_bound_worker_asks_for_no_other(engine: Engine, tmp_path: Path, named: str | None) -> None:
+async def test_a_bound_worker_asks_for_no_other(
+    engine: Engine, tmp_path: Path, named: str | None
+) -> None:
     async with shared(engine, tmp_path) as (ann, _, _):
         made = await one_each(engine, "ann", "bob", "default")
-        grant = {"lane_id": LANE, "worker_instance_id": "i", "grant_ttl_ms": 1_000, "namespace": named}
+        grant = {
+            "lane_id": LANE,
+            "worker_instance_id": "i",
+            "grant_ttl_ms": 1_000,
+            "namespace": named,
+        }
         for found in (
             await call(ann, "claim_many", **asking(namespace=named)),
             await call(ann, "complete_and_claim", many=[], **asking(namespace=named)),
@@ -88,11 +118,16 @@ async def test_a_bound_worker_asks_for_no_other(engine: Engine, tmp_path: Path, 
             await ann.post("/v1/workers/w/claim", grant),
         ):
             assert (found.status, found.error) == NOT_THERE
-        assert {(await engine.read_execution_info(ExecutionId(each))).state_vector.public_state for each in made} == {"waiting"}
+        assert {
+            (await engine.read_execution_info(ExecutionId(each))).state_vector.public_state
+            for each in made
+        } == {"waiting"}
 
 
 @memory
-async def test_who_is_bound_to_nothing_gets_the_default_or_what_he_names_or_all(engine: Engine, tmp_path: Path) -> None:
+async def test_who_is_bound_to_nothing_gets_the_default_or_what_he_names_or_all(
+    engine: Engine, tmp_path: Path
+) -> None:
     async with shared(engine, tmp_path) as (_, _, admin):
         mine, theirs, plain = await one_each(engine, "ann", "bob", "default")
         assert idents(await call(admin, "claim_many", **asking())) == [plain]
@@ -100,9 +135,15 @@ async def test_who_is_bound_to_nothing_gets_the_default_or_what_he_names_or_all(
         assert idents(await call(admin, "claim_many", **asking(namespace=None))) == [mine]
         made = dict(zip(("ann", "default"), await one_each(engine, "ann", "default"), strict=True))
         grant = {"lane_id": LANE, "worker_instance_id": "i", "grant_ttl_ms": 1_000}
-        found = [await admin.post("/v1/workers/w/claim", body) for body in (grant, grant, {**grant, "namespace": None})]
+        found = [
+            await admin.post("/v1/workers/w/claim", body)
+            for body in (grant, grant, {**grant, "namespace": None})
+        ]
         assert [each.status for each in found] == [200, 204, 200]
-        assert [each.json["execution_id"] for each in (found[0], found[2])] == [made["default"], made["ann"]]
+        assert [each.json["execution_id"] for each in (found[0], found[2])] == [
+            made["default"],
+            made["ann"],
+        ]
 
 
 @memory
@@ -158,7 +199,9 @@ async def test_a_worker_that_waits_is_not_sent_back_by_the_backlog_of_another(
 
 
 @memory
-async def test_a_claim_that_waits_on_the_server_is_answered_with_its_own(engine: Engine, tmp_path: Path) -> None:
+async def test_a_claim_that_waits_on_the_server_is_answered_with_its_own(
+    engine: Engine, tmp_path: Path
+) -> None:
     async with shared(engine, tmp_path) as (ann, _, _):
         waiting = asyncio.ensure_future(call(ann, "claim_many", **asking(max_wait_ms=30_000)))
         async with asyncio.timeout(SOON_S):
@@ -175,7 +218,9 @@ async def test_a_claim_that_waits_on_the_server_is_answered_with_its_own(engine:
 
 @stores
 @pytest.mark.meets("retention", "second_tenant")
-async def test_an_id_that_was_removed_and_made_anew_by_another_is_the_others(engine: Engine, tmp_path: Path) -> None:
+async def test_an_id_that_was_removed_and_made_anew_by_another_is_the_others(
+    engine: Engine, tmp_path: Path
+) -> None:
     async with shared(engine, tmp_path) as (ann, bob, _):
         ident = await ann.create()
         (work,) = (await call(ann, "claim_many", **asking())).json
@@ -201,7 +246,9 @@ async def test_an_id_that_was_removed_and_made_anew_by_another_is_the_others(eng
 
 @memory
 @pytest.mark.meets("flow", "retention", "second_tenant")
-async def test_a_flow_that_was_removed_and_made_anew_by_another_is_the_others(engine: Engine, tmp_path: Path) -> None:
+async def test_a_flow_that_was_removed_and_made_anew_by_another_is_the_others(
+    engine: Engine, tmp_path: Path
+) -> None:
     async with shared(engine, tmp_path) as (ann, bob, _):
         flow = uuid4()
         member = ExecutionId.for_flow(flow)
@@ -223,7 +270,9 @@ async def test_a_flow_that_was_removed_and_made_anew_by_another_is_the_others(en
 
 
 @memory
-async def test_what_is_made_without_a_namespace_is_made_in_ones_own(engine: Engine, tmp_path: Path) -> None:
+async def test_what_is_made_without_a_namespace_is_made_in_ones_own(
+    engine: Engine, tmp_path: Path
+) -> None:
     async with shared(engine, tmp_path) as (ann, _, admin):
         for by, own in ((ann, "ann"), (admin, "default")):
             flow, hand = uuid4(), uuid()
@@ -241,7 +290,9 @@ async def test_what_is_made_without_a_namespace_is_made_in_ones_own(engine: Engi
                 await by.post("/v1/flows", {"flow_id": hand}),
                 await by.post("/v1/flows/graph", {"flow_id": str(flow), "nodes": [node]}),
                 await call(by, "create_execution", args=args),
-                await call(by, "create_executions", many=[{**args, "execution_id": (more := new_id())}]),
+                await call(
+                    by, "create_executions", many=[{**args, "execution_id": (more := new_id())}]
+                ),
                 await call(by, "submit_flow", args={"flow_id": str(other), "nodes": [inner]}),
             ]
             assert {each.status for each in found} <= {200, 201}, found
@@ -254,13 +305,20 @@ async def test_what_is_made_without_a_namespace_is_made_in_ones_own(engine: Engi
 
 
 @memory
-async def test_nodes_are_made_in_the_namespace_of_their_graph(engine: Engine, tmp_path: Path) -> None:
+async def test_nodes_are_made_in_the_namespace_of_their_graph(
+    engine: Engine, tmp_path: Path
+) -> None:
     async with shared(engine, tmp_path) as (_, _, admin):
         flow = uuid4()
         node = {"lane_id": LANE, "execution_id": str(ExecutionId.for_flow(flow))}
         graph = {"flow_id": str(flow), "namespace": "ann"}
-        found = await admin.post("/v1/flows/graph", {**graph, "nodes": [{**node, "namespace": "bob"}]})
-        assert (found.status, found.error) == (400, "invalid_input: nodes: executions of the flow's namespace, 'ann', got 'bob'")
+        found = await admin.post(
+            "/v1/flows/graph", {**graph, "nodes": [{**node, "namespace": "bob"}]}
+        )
+        assert (found.status, found.error) == (
+            400,
+            "invalid_input: nodes: executions of the flow's namespace, 'ann', got 'bob'",
+        )
         assert (await admin.post("/v1/flows/graph", {**graph, "nodes": [node]})).status == 201
         assert await engine.get_execution_namespace(ExecutionId(node["execution_id"])) == "ann"
 
@@ -273,28 +331,48 @@ async def test_a_key_is_ones_own(engine: Engine, tmp_path: Path) -> None:
         again = [await by.post("/v1/executions", said) for by in (ann, bob, admin)]
         assert [each.status for each in (*first, *again)] == [201] * 3 + [200] * 3
         made = [each.json["Created"]["execution_id"] for each in first]
-        assert [each.json["Duplicate"]["execution_id"] for each in again] == made and len(set(made)) == 3
+        assert [each.json["Duplicate"]["execution_id"] for each in again] == made and len(
+            set(made)
+        ) == 3
 
 
 @memory
 async def test_a_worker_is_registered_where_it_belongs(engine: Engine, tmp_path: Path) -> None:
-    worker = {"worker_id": "w", "worker_instance_id": "i", "lanes": [LANE], "capabilities": [], "liveness_ttl_ms": 30_000}
+    worker = {
+        "worker_id": "w",
+        "worker_instance_id": "i",
+        "lanes": [LANE],
+        "capabilities": [],
+        "liveness_ttl_ms": 30_000,
+    }
     async with shared(engine, tmp_path) as (ann, bob, admin):
         for by, own in ((ann, "ann"), (admin, "default")):
             assert (await call(by, "register_worker", args=worker)).status == 200
             assert [each.namespace for each in (await engine.list_workers(own)).items] == [own]
-            assert (await call(by, "heartbeat_worker", worker_instance_id="i")).json["type"] == "Refreshed"
-        assert [each["namespace"] for each in (await ann.get("/v1/workers")).json["items"]] == ["ann"]
-        assert [each["namespace"] for each in (await call(ann, "list_workers")).json["items"]] == ["ann"]
+            assert (await call(by, "heartbeat_worker", worker_instance_id="i")).json[
+                "type"
+            ] == "Refreshed"
+        assert [each["namespace"] for each in (await ann.get("/v1/workers")).json["items"]] == [
+            "ann"
+        ]
+        assert [each["namespace"] for each in (await call(ann, "list_workers")).json["items"]] == [
+            "ann"
+        ]
         assert (await bob.get("/v1/workers")).json["items"] == []
         assert len((await call(admin, "list_workers")).json["items"]) == 2
         for named in ("ann", "default"):
             for name in ("heartbeat_worker", "mark_worker_dead"):
                 found = await call(bob, name, worker_instance_id="i", namespace=named)
                 assert (found.status, found.error) == NOT_THERE
-            assert (await call(bob, "register_worker", args={**worker, "namespace": named})).status == 404
-        assert (await call(bob, "mark_worker_dead", worker_instance_id="i")).json["type"] == "NotRegistered"
-        assert (await call(ann, "mark_worker_dead", worker_instance_id="i")).json["type"] == "Marked"
+            assert (
+                await call(bob, "register_worker", args={**worker, "namespace": named})
+            ).status == 404
+        assert (await call(bob, "mark_worker_dead", worker_instance_id="i")).json[
+            "type"
+        ] == "NotRegistered"
+        assert (await call(ann, "mark_worker_dead", worker_instance_id="i")).json[
+            "type"
+        ] == "Marked"
         assert [each.namespace for each in (await engine.list_workers()).items] == ["default"]
 
 
@@ -314,14 +392,21 @@ async def test_a_schedule_is_kept_where_it_belongs(engine: Engine, tmp_path: Pat
             assert (found.status, found.error) == NOT_THERE
         assert (await bob.post("/v1/schedules/nightly/pause")).status == 200
         assert not (await ann.get("/v1/schedules")).json["marks"]["nightly"]["paused"]
-        assert (await call(ann, "move_schedule", mark=mark, cursor_ms=mark["cursor_ms"] + 1)).status == 200
+        assert (
+            await call(ann, "move_schedule", mark=mark, cursor_ms=mark["cursor_ms"] + 1)
+        ).status == 200
 
 
 @memory
 async def test_filling_in_changes_nothing_else(engine: Engine, tmp_path: Path) -> None:
     text = '{"lane_id": "default", "input": {"n": 123456789012345678901234567890, "x": 1.50, "namespace": "theirs", "é": [ ]}}'
     async with shared(engine, tmp_path) as (ann, _, _):
-        made = await ann.send("POST", "/v1/executions", data=text.encode(), headers={"Content-Type": "application/json"})
+        made = await ann.send(
+            "POST",
+            "/v1/executions",
+            data=text.encode(),
+            headers={"Content-Type": "application/json"},
+        )
         assert made.status == 201
         (work,) = (await call(ann, "claim_many", **asking())).json
         payload = msgspec.convert(work["input_payload"], bytes, strict=False)
@@ -330,9 +415,22 @@ async def test_filling_in_changes_nothing_else(engine: Engine, tmp_path: Path) -
 
 @memory
 @pytest.mark.parametrize(
-    "body", ["", "{", "[]", "7", "null", '"x"', '{"lane_id": 7}', '{"lane_id": "a", "namespace": null}', "\xff"]
+    "body",
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        "null",
+        '"x"',
+        '{"lane_id": 7}',
+        '{"lane_id": "a", "namespace": null}',
+        "\xff",
+    ],
 )
-async def test_what_cannot_be_read_is_refused_alike(engine: Engine, tmp_path: Path, body: str) -> None:
+async def test_what_cannot_be_read_is_refused_alike(
+    engine: Engine, tmp_path: Path, body: str
+) -> None:
     async with shared(engine, tmp_path) as (ann, _, admin):
         said = {"data": body.encode("latin-1"), "headers": {"Content-Type": "application/json"}}
         found = [await by.send("POST", "/v1/executions", **said) for by in (ann, admin)]

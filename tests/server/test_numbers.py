@@ -35,21 +35,33 @@ async def test_a_number_of_too_many_digits_in_a_body(engine: Engine, number: str
     async with served(engine) as client:
         for path, body in (
             ("/v1/executions", '{"lane_id": "default", "priority": %s}'),
-            ("/v1/executions", '{"lane_id": "default", "policy": {"timeout_policy": {"attempt_timeout_ms": %s}}}'),
-            ("/v1/quotas", '{"window_seconds": %s, "max_requests_per_window": 1, "max_concurrent": 1}'),
+            (
+                "/v1/executions",
+                '{"lane_id": "default", "policy": {"timeout_policy": {"attempt_timeout_ms": %s}}}',
+            ),
+            (
+                "/v1/quotas",
+                '{"window_seconds": %s, "max_requests_per_window": 1, "max_concurrent": 1}',
+            ),
         ):
-            found = await client.send("POST", path, data=body % number, headers={"Content-Type": "application/json"})
+            found = await client.send(
+                "POST", path, data=body % number, headers={"Content-Type": "application/json"}
+            )
             assert found.status in (400, 422), found
 
 
 async def test_leading_zeros_of_a_partition_do_not_count(engine: Engine) -> None:
     ident, _ = await running(engine)
     async with served(engine) as client:
-        found = await client.get("/v1/executions/" + quoted(ident).replace("fp:", "fp:+" + "0" * 4_400))
+        found = await client.get(
+            "/v1/executions/" + quoted(ident).replace("fp:", "fp:+" + "0" * 4_400)
+        )
     assert found.status == 200, found
 
 
-@pytest.mark.parametrize("last", ["\xb2:0-0", "\xb2", f"{HUGE}:0-0", f"0:{HUGE}", "-1:0-0", "0:\xb2-0"])
+@pytest.mark.parametrize(
+    "last", ["\xb2:0-0", "\xb2", f"{HUGE}:0-0", f"0:{HUGE}", "-1:0-0", "0:\xb2-0"]
+)
 async def test_a_last_event_id_that_was_not_sent(engine: Engine, last: str) -> None:
     ident, _ = await running(engine)
     path = f"/v1/executions/{quoted(ident)}/attempts/0/stream/events"

@@ -39,7 +39,12 @@ async def test_a_token_is_said_exactly_so(engine: Engine, header: str | None) ->
     async with served(engine) as client:
         stranger = client.with_token(None)
         headers = {} if header is None else {"Authorization": header}
-        for method, path in (("GET", "/v1/config"), ("GET", "/nowhere"), ("DELETE", "/v1/config"), ("POST", "/v1/executions")):
+        for method, path in (
+            ("GET", "/v1/config"),
+            ("GET", "/nowhere"),
+            ("DELETE", "/v1/config"),
+            ("POST", "/v1/executions"),
+        ):
             found = await stranger.send(method, path, headers=headers)
             assert (found.status, found.error) == (401, UNAUTHORIZED), (method, path)
             assert found.headers["www-authenticate"] == "Bearer"
@@ -55,7 +60,11 @@ async def test_with_a_token_the_path_and_the_method_are_looked_at(engine: Engine
             unknown = await client.get(path)
             assert (unknown.status, unknown.json["status"]) == (404, 404), path
             assert unknown.error.startswith("no such path: ")
-        for path, allowed in (("/v1/executions", "GET, POST"), ("/healthz", "GET"), ("/v1/engine/ping", "POST")):
+        for path, allowed in (
+            ("/v1/executions", "GET, POST"),
+            ("/healthz", "GET"),
+            ("/v1/engine/ping", "POST"),
+        ):
             wrong = await client.send("DELETE", path)
             assert (wrong.status, wrong.headers["allow"], bool(wrong.error)) == (405, allowed, True)
         assert (await client.send("OPTIONS", "/v1/config")).status == 405
@@ -81,7 +90,9 @@ async def test_pages_from_elsewhere_may_not_unless_allowed(engine: Engine) -> No
     async with served(engine) as client:
         origin = {"Origin": "https://app.example"}
         for found in (
-            await client.with_token(None).send("OPTIONS", "/v1/executions", headers={**origin, **ASKED}),
+            await client.with_token(None).send(
+                "OPTIONS", "/v1/executions", headers={**origin, **ASKED}
+            ),
             await client.get("/v1/config", headers=origin),
         ):
             assert found.status == 200
@@ -98,16 +109,23 @@ async def test_allowed_by_name(engine: Engine) -> None:
             ("https://a.example.evil", False),
             ("null", False),
         ):
-            preflight = await client.with_token(None).send("OPTIONS", "/v1/executions", headers={"Origin": origin, **ASKED})
+            preflight = await client.with_token(None).send(
+                "OPTIONS", "/v1/executions", headers={"Origin": origin, **ASKED}
+            )
             call = await client.get("/v1/config", headers={"Origin": origin})
             denied = await client.with_token(None).get("/v1/config", headers={"Origin": origin})
             assert (preflight.status, call.status, denied.status) == (200, 200, 401)
             for found in (preflight, call, denied):
-                assert found.headers.get("access-control-allow-origin") == (origin if allowed else None)
+                assert found.headers.get("access-control-allow-origin") == (
+                    origin if allowed else None
+                )
                 assert found.headers["vary"] == "Origin"
             if allowed:
                 assert preflight.headers["access-control-allow-methods"] == "GET, POST, PUT"
-                assert preflight.headers["access-control-allow-headers"] == "content-type, authorization"
+                assert (
+                    preflight.headers["access-control-allow-headers"]
+                    == "content-type, authorization"
+                )
                 assert "access-control-allow-credentials" not in preflight.headers
 
 
@@ -115,7 +133,9 @@ async def test_allowed_by_name(engine: Engine) -> None:
 async def test_allowed_to_all(engine: Engine) -> None:
     async with served(engine, cors_origins=["*"], api_token="") as client:
         asked = {"Origin": "https://any.example", "Access-Control-Request-Method": "PATCH"}
-        found = await client.send("OPTIONS", "/nowhere", headers={**asked, "Access-Control-Request-Headers": "x-own"})
+        found = await client.send(
+            "OPTIONS", "/nowhere", headers={**asked, "Access-Control-Request-Headers": "x-own"}
+        )
         assert (found.status, found.headers["access-control-allow-origin"]) == (200, "*")
         assert "PATCH" in found.headers["access-control-allow-methods"]
         assert "x-own" in found.headers["access-control-allow-headers"]
@@ -127,9 +147,19 @@ async def test_allowed_to_all(engine: Engine) -> None:
 
 LIMITS = [
     ("POST", "/v1/executions", "/v1/executions", 1_048_576),
-    ("POST", "/v1/executions/%7Bfp:0%7D:7c6f6a0e-0000-4000-8000-000000000000/signal", "/v1/executions/{id}/signal", 262_144),
+    (
+        "POST",
+        "/v1/executions/%7Bfp:0%7D:7c6f6a0e-0000-4000-8000-000000000000/signal",
+        "/v1/executions/{id}/signal",
+        262_144,
+    ),
     ("POST", "/v1/quotas", "/v1/quotas", 65_536),
-    ("PUT", "/v1/executions/%7Bfp:0%7D:7c6f6a0e-0000-4000-8000-000000000000/priority", "/v1/executions/{id}/priority", 65_536),
+    (
+        "PUT",
+        "/v1/executions/%7Bfp:0%7D:7c6f6a0e-0000-4000-8000-000000000000/priority",
+        "/v1/executions/{id}/priority",
+        65_536,
+    ),
 ]
 
 
@@ -147,9 +177,15 @@ async def test_at_the_limit_and_one_over(
     async with served(engine) as client:
         for size, status in ((limit, 422), (limit + 1, 413)):
             body = b'{"' + b"x" * (size - 6) + b'":1}'
-            found = await client.send(method, path, data=_pieces(body) if chunked else BytesIO(body), headers=JSON)
+            found = await client.send(
+                method, path, data=_pieces(body) if chunked else BytesIO(body), headers=JSON
+            )
             assert (len(body), found.status) == (size, status)
-        assert (found.error, found.json["limit_bytes"], found.json["route"]) == ("payload_too_large", limit, template)
+        assert (found.error, found.json["limit_bytes"], found.json["route"]) == (
+            "payload_too_large",
+            limit,
+            template,
+        )
 
 
 @memory
@@ -184,7 +220,9 @@ async def test_too_much_is_refused_where_nothing_is_read_too(engine: Engine, res
         (b"{}", "application/vnd.api+json", 201),
     ],
 )
-async def test_json_that_cannot_be_read(engine: Engine, body: bytes, media: str, status: int) -> None:
+async def test_json_that_cannot_be_read(
+    engine: Engine, body: bytes, media: str, status: int
+) -> None:
     phrases = {400: "Bad Request", 415: "Unsupported Media Type", 422: "Unprocessable"}
     async with served(engine) as client:
         found = await client.send("POST", "/v1/flows", data=body, headers={"Content-Type": media})

@@ -40,7 +40,10 @@ def without(name: str) -> dict[str, Any]:
         {"retry_policy": {"backoff": {"type": "fixed", "delay_ms": -1}}},
         {"retry_policy": {"backoff": {"type": "fixed", "delay_ms": 1.5}}},
         {"retry_policy": {"backoff": {"type": "exponential"}}},
-        *({"retry_policy": {"backoff": without(name)}} for name in ("type", "initial_delay_ms", "max_delay_ms", "multiplier")),
+        *(
+            {"retry_policy": {"backoff": without(name)}}
+            for name in ("type", "initial_delay_ms", "max_delay_ms", "multiplier")
+        ),
         {"retry_policy": {"backoff": {**EXPONENTIAL, "multiplier": "2"}}},
         {"retry_policy": {"backoff": {**EXPONENTIAL, "jitter": 1}}},
         {"timeout_policy": {"attempt_timeout_ms": "1s"}},
@@ -66,8 +69,12 @@ async def test_a_policy_of_another_shape_is_refused(engine: Engine, policy: Any)
         ident = new_id()
         refused = [
             await client.post("/v1/executions", {**full(policy=policy), "execution_id": ident}),
-            await client.post("/v1/executions/batch", {"executions": [{"lane_id": "default"}, node]}),
-            await client.post("/v1/flows/graph", {"flow_id": uuid(), "nodes": [{**node, "execution_id": ident}]}),
+            await client.post(
+                "/v1/executions/batch", {"executions": [{"lane_id": "default"}, node]}
+            ),
+            await client.post(
+                "/v1/flows/graph", {"flow_id": uuid(), "nodes": [{**node, "execution_id": ident}]}
+            ),
         ]
         assert [each.status for each in refused] == [422] * 3
         assert "$" in refused[0].json["detail"]  # where it is wrong
@@ -80,10 +87,17 @@ async def test_numbers_beyond_the_range_count_as_its_end(engine: Engine) -> None
         ident = await client.create(
             policy={
                 "delay_until": -5,
-                "retry_policy": {"backoff": {**EXPONENTIAL, "max_delay_ms": U64_MAX, "multiplier": 0.5}},
-                "timeout_policy": {"attempt_timeout_ms": U64_MAX, "execution_deadline_ms": 20 * 365 * 86_400_000},
+                "retry_policy": {
+                    "backoff": {**EXPONENTIAL, "max_delay_ms": U64_MAX, "multiplier": 0.5}
+                },
+                "timeout_policy": {
+                    "attempt_timeout_ms": U64_MAX,
+                    "execution_deadline_ms": 20 * 365 * 86_400_000,
+                },
                 "suspension_policy": {"default_timeout_ms": U64_MAX},
-                "fallback_policy": {"tiers": [{"provider": "p", "model": "m", "timeout_ms": U64_MAX}]},
+                "fallback_policy": {
+                    "tiers": [{"provider": "p", "model": "m", "timeout_ms": U64_MAX}]
+                },
                 "dedup_window_ms": U64_MAX,
                 "stream_policy": {"retention_maxlen": 10**12, "retention_ttl_ms": U64_MAX},
             },
@@ -94,10 +108,22 @@ async def test_numbers_beyond_the_range_count_as_its_end(engine: Engine) -> None
         kept = msgspec.json.decode(held.policy or "")
         assert kept == {
             "delay_until": 0,
-            "retry_policy": {"backoff": {**EXPONENTIAL, "max_delay_ms": MAX_DURATION_MS, "multiplier": 1, "jitter": False}},
-            "timeout_policy": {"attempt_timeout_ms": MAX_DURATION_MS, "execution_deadline_ms": MAX_DURATION_MS},
+            "retry_policy": {
+                "backoff": {
+                    **EXPONENTIAL,
+                    "max_delay_ms": MAX_DURATION_MS,
+                    "multiplier": 1,
+                    "jitter": False,
+                }
+            },
+            "timeout_policy": {
+                "attempt_timeout_ms": MAX_DURATION_MS,
+                "execution_deadline_ms": MAX_DURATION_MS,
+            },
             "suspension_policy": {"default_timeout_ms": MAX_DURATION_MS},
-            "fallback_policy": {"tiers": [{"provider": "p", "model": "m", "timeout_ms": MAX_DURATION_MS}]},
+            "fallback_policy": {
+                "tiers": [{"provider": "p", "model": "m", "timeout_ms": MAX_DURATION_MS}]
+            },
             "dedup_window_ms": MAX_DURATION_MS,
             "stream_policy": {"retention_maxlen": MAX_COUNT, "retention_ttl_ms": MAX_DURATION_MS},
         }
@@ -108,7 +134,9 @@ async def test_numbers_beyond_the_range_count_as_its_end(engine: Engine) -> None
 
 
 @stores
-async def test_the_store_tells_the_time_and_the_id_the_partition(engine: Engine, clock: ManualClock) -> None:
+async def test_the_store_tells_the_time_and_the_id_the_partition(
+    engine: Engine, clock: ManualClock
+) -> None:
     async with served(engine) as client:
         for now, partition in ((-(2**63), 0), (2**63 - 1, 300)):
             body = full(now=now, partition_id=partition)
@@ -121,20 +149,35 @@ async def test_the_store_tells_the_time_and_the_id_the_partition(engine: Engine,
 async def test_a_uuid_in_a_body_has_hyphens_or_none(engine: Engine) -> None:
     async with served(engine) as client:
         for spelled, status in (("{}", 201), ("{{{}}}", 422), ("urn:uuid:{}", 422)):
-            assert (await client.post("/v1/flows", {"flow_id": spelled.format(uuid()), "flow_kind": "k"})).status == status
-        assert (await client.post("/v1/flows", {"flow_id": uuid().replace("-", ""), "flow_kind": "k"})).status == 201
-        assert (await client.post("/v1/flows", {"flow_id": uuid().replace("-", "_"), "flow_kind": "k"})).status == 422
+            assert (
+                await client.post(
+                    "/v1/flows", {"flow_id": spelled.format(uuid()), "flow_kind": "k"}
+                )
+            ).status == status
+        assert (
+            await client.post("/v1/flows", {"flow_id": uuid().replace("-", ""), "flow_kind": "k"})
+        ).status == 201
+        assert (
+            await client.post("/v1/flows", {"flow_id": uuid().replace("-", "_"), "flow_kind": "k"})
+        ).status == 422
 
 
 @stores
 async def test_a_budget_without_an_end(engine: Engine) -> None:
     async with served(engine) as client:
-        limits = {"dimensions": ["a", "b"], "hard_limits": [U64_MAX, 10], "soft_limits": [U64_MAX, U64_MAX]}
+        limits = {
+            "dimensions": ["a", "b"],
+            "hard_limits": [U64_MAX, 10],
+            "soft_limits": [U64_MAX, U64_MAX],
+        }
         made = await client.post("/v1/budgets", {**limits, "reset_interval_ms": U64_MAX})
         path = f"/v1/budgets/{made.json['Created']['budget_id']}"
         assert (await client.post(f"{path}/usage", {"dimensions": {"a": 5}})).json == "Ok"
         over = await client.post(f"{path}/usage", {"dimensions": {"b": U64_MAX}})
-        assert (over.status, over.json) == (200, {"HardBreach": {"dimension": "b", "current_usage": 0, "hard_limit": 10}})
+        assert (over.status, over.json) == (
+            200,
+            {"HardBreach": {"dimension": "b", "current_usage": 0, "hard_limit": 10}},
+        )
         assert (await client.get(path)).json["usage"] == {"a": 5}
         assert (await client.post(f"{path}/reset")).status == 200
 
@@ -142,7 +185,11 @@ async def test_a_budget_without_an_end(engine: Engine) -> None:
 @stores
 async def test_a_quota_without_an_end(engine: Engine, clock: ManualClock) -> None:
     async with served(engine) as client:
-        most = {"window_seconds": U64_MAX, "max_requests_per_window": U64_MAX, "max_concurrent": U64_MAX}
+        most = {
+            "window_seconds": U64_MAX,
+            "max_requests_per_window": U64_MAX,
+            "max_concurrent": U64_MAX,
+        }
         made = await client.post("/v1/quotas", most)
         quota = made.json["Created"]["quota_policy_id"]
         for _ in range(2):
@@ -158,7 +205,9 @@ async def test_a_signal_with_the_largest_numbers(engine: Engine) -> None:
     async with served(engine) as client:
         parked = await park(engine)
         names = ("dedup_ttl_ms", "max_signals_per_execution", "signal_maxlen")
-        told = await signal(client, parked, idempotency_key="k", created_at=-1, **dict.fromkeys(names, U64_MAX))
+        told = await signal(
+            client, parked, idempotency_key="k", created_at=-1, **dict.fromkeys(names, U64_MAX)
+        )
         assert (told.status, list(told.json)) == (200, ["Accepted"])
         again = await signal(client, parked, idempotency_key="k", **dict.fromkeys(names, U64_MAX))
         assert (again.status, list(again.json)) == (200, ["Duplicate"])

@@ -14,7 +14,10 @@ from tests.remote.served import TOKEN
 from tests.remote.servers import server
 
 pytestmark = pytest.mark.xdist_group("processes")
-HEALTHZ = "ff_http_requests_total", frozenset({("method", "GET"), ("path", "/healthz"), ("status", "200")})
+HEALTHZ = (
+    "ff_http_requests_total",
+    frozenset({("method", "GET"), ("path", "/healthz"), ("status", "200")}),
+)
 
 
 @pytest.fixture
@@ -37,15 +40,23 @@ async def test_what_it_counts_is_pushed_while_it_runs(
     with server(f"sqlite:///{tmp_path}/ff.db", tmp_path) as process:
         await process.start()
         assert (await get(f"{process.url}/healthz"))[0] == 200
-        await asyncio.to_thread(receiver.until, lambda: any(HEALTHZ in pushed(push) for push in receiver.pushes))
+        await asyncio.to_thread(
+            receiver.until, lambda: any(HEALTHZ in pushed(push) for push in receiver.pushes)
+        )
         series = pushed(receiver.pushes[-1])
-        assert ("ff_cancel_backlog_depth", frozenset()) in series, "the queues have been counted for it"
+        assert ("ff_cancel_backlog_depth", frozenset()) in series, (
+            "the queues have been counted for it"
+        )
         page = on_page((await get(f"{process.url}/metrics"))[1])
-        assert {name for name, _ in series} <= {name for name, _ in page} and page[HEALTHZ] == series[HEALTHZ] == 1
+        assert {name for name, _ in series} <= {name for name, _ in page} and page[
+            HEALTHZ
+        ] == series[HEALTHZ] == 1
         assert await process.stop() == 0
 
 
-async def test_what_is_left_is_pushed_when_it_stops(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_is_left_is_pushed_when_it_stops(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000")
     with server(f"sqlite:///{tmp_path}/ff.db", tmp_path) as process:
         await process.start()
@@ -57,7 +68,9 @@ async def test_what_is_left_is_pushed_when_it_stops(tmp_path: Path, receiver: Re
     assert "GET /healthz" in receiver.spans
 
 
-async def test_traces_without_metrics(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_traces_without_metrics(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("FF_METRICS", "0")
     with server(f"sqlite:///{tmp_path}/ff.db", tmp_path) as process:
         await process.start()
@@ -66,7 +79,9 @@ async def test_traces_without_metrics(tmp_path: Path, receiver: Receiver, monkey
     assert "GET /metrics" in receiver.spans and receiver.pushes == []
 
 
-async def test_metrics_without_traces(tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_metrics_without_traces(
+    tmp_path: Path, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
     with server(f"sqlite:///{tmp_path}/ff.db", tmp_path) as process:
         await process.start()

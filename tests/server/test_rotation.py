@@ -19,26 +19,48 @@ SECRET = "ab" * 32
 
 
 @stores
-async def test_rotated_once_and_again_the_same(engine: Engine, caplog: pytest.LogCaptureFixture) -> None:
+async def test_rotated_once_and_again_the_same(
+    engine: Engine, caplog: pytest.LogCaptureFixture
+) -> None:
     async with served(engine) as client:
         with caplog.at_level(logging.INFO):
             for _ in range(2):
                 found = await client.post(PATH, {"new_kid": "k2", "new_secret_hex": SECRET})
-                assert (found.status, found.json) == (200, {"rotated": 1, "failed": [], "new_kid": "k2"})
+                assert (found.status, found.json) == (
+                    200,
+                    {"rotated": 1, "failed": [], "new_kid": "k2"},
+                )
             other = await client.post(PATH, {"new_kid": "k2", "new_secret_hex": "cd" * 32})
-        assert (other.status, other.json["kind"], other.json["retryable"]) == (409, "rotation_conflict", False)
+        assert (other.status, other.json["kind"], other.json["retryable"]) == (
+            409,
+            "rotation_conflict",
+            False,
+        )
     words = [record.getMessage() for record in caplog.records if record.name == "audit"]
     assert words.count("waitpoint_hmac_rotation_failed") == 1
     assert words.count("waitpoint_hmac_rotation_complete") == 3
-    assert not [record for record in caplog.records if SECRET in str(record.__dict__) or "cdcd" in str(record.__dict__)]
+    assert not [
+        record
+        for record in caplog.records
+        if SECRET in str(record.__dict__) or "cdcd" in str(record.__dict__)
+    ]
 
 
 @memory
 @pytest.mark.parametrize(
     ("kid", "secret", "status"),
-    [("", SECRET, 400), ("a:b", SECRET, 400), ("k2", "", 400), ("k2", "abc", 400), ("k2", "zz", 400), ("k2", None, 422)],
+    [
+        ("", SECRET, 400),
+        ("a:b", SECRET, 400),
+        ("k2", "", 400),
+        ("k2", "abc", 400),
+        ("k2", "zz", 400),
+        ("k2", None, 422),
+    ],
 )
-async def test_what_cannot_be_a_key(engine: Engine, kid: str, secret: str | None, status: int) -> None:
+async def test_what_cannot_be_a_key(
+    engine: Engine, kid: str, secret: str | None, status: int
+) -> None:
     async with served(engine) as client:
         found = await client.post(PATH, {"new_kid": kid, "new_secret_hex": secret})
     assert found.status == status
@@ -46,7 +68,9 @@ async def test_what_cannot_be_a_key(engine: Engine, kid: str, secret: str | None
 
 
 @memory
-async def test_a_second_at_the_same_time_is_sent_away(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_second_at_the_same_time_is_sent_away(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real, begun, go = engine.rotate_waitpoint_hmac_secret_all, asyncio.Event(), asyncio.Event()
 
     async def slow(*said: Any) -> list[RotationEntry]:
@@ -61,14 +85,19 @@ async def test_a_second_at_the_same_time_is_sent_away(engine: Engine, monkeypatc
         await begun.wait()
         second = await client.post(PATH, {**body, "new_kid": "k3"})
         assert (second.status, second.json["retryable"]) == (429, True)
-        assert second.error == "too many concurrent admin_rotate calls (server max: 1); retry with backoff"
+        assert (
+            second.error
+            == "too many concurrent admin_rotate calls (server max: 1); retry with backoff"
+        )
         go.set()
         assert (await first).status == 200
         assert (await client.post(PATH, {**body, "new_kid": "k3"})).status == 200
 
 
 @memory
-async def test_too_slow(engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_too_slow(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     async def stuck(*_: Any) -> list[RotationEntry]:
         await asyncio.Event().wait()
         return []
@@ -83,16 +112,25 @@ async def test_too_slow(engine: Engine, monkeypatch: pytest.MonkeyPatch, caplog:
 
 @memory
 @pytest.mark.parametrize(("failing", "status"), [(1, 200), (2, 500), (0, 200)])
-async def test_some_or_all_partitions_fail(engine: Engine, monkeypatch: pytest.MonkeyPatch, failing: int, status: int) -> None:
+async def test_some_or_all_partitions_fail(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, failing: int, status: int
+) -> None:
     real = engine.rotate_waitpoint_hmac_secret_all
 
     async def partly(*said: Any) -> list[RotationEntry]:
         good = (await real(*said))[0].result
-        return [RotationEntry(n, TransportError("store", "cut") if n < failing else good) for n in range(2)]
+        return [
+            RotationEntry(n, TransportError("store", "cut") if n < failing else good)
+            for n in range(2)
+        ]
 
     monkeypatch.setattr(engine, "rotate_waitpoint_hmac_secret_all", partly)
     async with served(engine) as client:
         found = await client.post(PATH, {"new_kid": "k2", "new_secret_hex": SECRET})
     assert found.status == status
     if status == 200:
-        assert found.json == {"rotated": 2 - failing, "failed": list(range(failing)), "new_kid": "k2"}
+        assert found.json == {
+            "rotated": 2 - failing,
+            "failed": list(range(failing)),
+            "new_kid": "k2",
+        }

@@ -32,10 +32,15 @@ class Event(Struct, frozen=True):
 
 
 @asynccontextmanager
-async def following(client: Client, path: str, last: str | None = None) -> AsyncIterator[AsyncIterator[Event]]:
+async def following(
+    client: Client, path: str, last: str | None = None
+) -> AsyncIterator[AsyncIterator[Event]]:
     headers = client.headers({} if last is None else {"Last-Event-ID": last})
     async with client.session.get(URL(client.url + path), headers=headers) as found:
-        assert (found.status, found.headers["content-type"].partition(";")[0]) == (200, "text/event-stream")
+        assert (found.status, found.headers["content-type"].partition(";")[0]) == (
+            200,
+            "text/event-stream",
+        )
         assert found.headers["cache-control"] == "no-store"
         yield _events(found.content)
         found.close()
@@ -51,7 +56,11 @@ async def _events(content: aiohttp.StreamReader) -> AsyncIterator[Event]:
             name, _, value = line.partition(": ")
             fields[name] = value
         elif fields:
-            yield Event(fields.get("event", "message"), fields.get("id"), msgspec.json.decode(fields["data"]))
+            yield Event(
+                fields.get("event", "message"),
+                fields.get("id"),
+                msgspec.json.decode(fields["data"]),
+            )
             fields = {}
 
 
@@ -76,22 +85,35 @@ async def test_reading_and_tailing(engine: Engine) -> None:
         frames = whole.json["frames"]
         assert (whole.json["count"], len(frames), "closed_at" in whole.json) == (3, 3, False)
         for frame in frames:
-            assert set(frame) == {"id", "fields"} and list(frame["fields"]) == sorted(frame["fields"])
-            assert {"frame_type", "ts", "payload", "encoding", "source", "mode"} <= set(frame["fields"])
+            assert set(frame) == {"id", "fields"} and list(frame["fields"]) == sorted(
+                frame["fields"]
+            )
+            assert {"frame_type", "ts", "payload", "encoding", "source", "mode"} <= set(
+                frame["fields"]
+            )
         first, last = frames[0]["id"], frames[2]["id"]
-        assert (await client.get(f"{path}?from={frames[1]['id']}&to={frames[1]['id']}")).json["frames"] == frames[1:2]
+        assert (await client.get(f"{path}?from={frames[1]['id']}&to={frames[1]['id']}")).json[
+            "frames"
+        ] == frames[1:2]
         assert (await client.get(f"{path}?limit=2")).json["frames"] == frames[:2]
-        assert (await client.get(f"{path}/tail?after={first}&limit=1")).json["frames"] == frames[1:2]
+        assert (await client.get(f"{path}/tail?after={first}&limit=1")).json["frames"] == frames[
+            1:2
+        ]
         waiting = asyncio.create_task(client.get(f"{path}/tail?after={last}&block_ms=30000"))
         await say(engine, handle, "d")
         assert (await waiting).json["count"] == 1
         await engine.complete(handle, b"")
         ended = (await client.get(f"{path}/tail?after={last}&block_ms=30000")).json
-        assert (ended["closed_reason"], isinstance(ended["closed_at"], int)) == ("attempt_success", True)
+        assert (ended["closed_reason"], isinstance(ended["closed_at"], int)) == (
+            "attempt_success",
+            True,
+        )
 
 
 @stores
-async def test_a_tail_waits_for_an_execution_that_is_not_there_yet(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_tail_waits_for_an_execution_that_is_not_there_yet(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(streams, "LOOK_AGAIN_S", 0.01)
     real, missed = engine.tail_stream, asyncio.Event()
 
@@ -156,7 +178,9 @@ async def test_cursors_and_limits_that_are_refused(engine: Engine, query: str) -
         found = await client.get(f"/v1/executions/{ident}/attempts/0/stream{query}")
         assert (found.status, bool(found.error)) == (400, True)
         for index in ("x", "-1", "4294967296"):
-            assert (await client.get(f"/v1/executions/{ident}/attempts/{index}/stream")).status == 400
+            assert (
+                await client.get(f"/v1/executions/{ident}/attempts/{index}/stream")
+            ).status == 400
 
 
 @memory
@@ -166,7 +190,9 @@ async def test_a_stopping_server_lets_go_of_who_waits(engine: Engine) -> None:
         async with served(engine) as client:
             ident, _ = await running(engine)
             other = Client(session, client.url, client.token)
-            waiting = asyncio.create_task(other.get(f"/v1/executions/{ident}/wait?timeout_ms=30000"))
+            waiting = asyncio.create_task(
+                other.get(f"/v1/executions/{ident}/wait?timeout_ms=30000")
+            )
             async with asyncio.timeout(SOON_S):
                 while ("ff_completion_event", None) not in engine.store.hub.waiters:  # noqa: ASYNC110
                     await asyncio.sleep(0)
@@ -184,7 +210,11 @@ async def test_the_summary(engine: Engine) -> None:
         await engine.append_frame(handle, patch('{"a": 1}'))
         await engine.append_frame(handle, patch('{"b": [2]}'))
         found = await client.get(path)
-    assert (found.status, found.json["document"], found.json["version"]) == (200, {"a": 1, "b": [2]}, 2)
+    assert (found.status, found.json["document"], found.json["version"]) == (
+        200,
+        {"a": 1, "b": [2]},
+        2,
+    )
 
 
 @stores
@@ -208,7 +238,8 @@ async def test_pushed_across_a_lost_connection(engine: Engine) -> None:
         assert [each.id for each in seen] == [f"0:{each.data['id']}" for each in seen]
         assert len({each.id for each in seen}) == 5
         assert texts(seen) == [
-            each["fields"]["payload"] for each in (await client.get(path.removesuffix("/events"))).json["frames"]
+            each["fields"]["payload"]
+            for each in (await client.get(path.removesuffix("/events"))).json["frames"]
         ]
 
 
@@ -216,7 +247,10 @@ async def test_pushed_across_a_lost_connection(engine: Engine) -> None:
 async def test_pushed_from_one_attempt_to_the_next(engine: Engine) -> None:
     async with served(engine) as client:
         ident, handle = await running(
-            engine, policy={"retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 0}}}
+            engine,
+            policy={
+                "retry_policy": {"max_retries": 1, "backoff": {"type": "fixed", "delay_ms": 0}}
+            },
         )
         path = f"/v1/executions/{ident}/attempts/0/stream/events"
         await say(engine, handle, "one")
@@ -228,7 +262,9 @@ async def test_pushed_from_one_attempt_to_the_next(engine: Engine) -> None:
             again = await claim(engine)
             await say(engine, again, "two")
             (second,) = await take(events, 1)
-            assert second.data["attempt"] == 1 and second.id is not None and second.id.startswith("1:")
+            assert (
+                second.data["attempt"] == 1 and second.id is not None and second.id.startswith("1:")
+            )
             await engine.complete(again, b"")
             assert (await take(events, 1))[0].name == "end"
 
@@ -237,7 +273,9 @@ async def test_pushed_from_one_attempt_to_the_next(engine: Engine) -> None:
 async def test_where_nothing_can_be_followed(engine: Engine) -> None:
     async with served(engine) as client:
         ident = await client.create()
-        assert (await client.get(f"/v1/executions/{new_id()}/attempts/0/stream/events")).status == 404
+        assert (
+            await client.get(f"/v1/executions/{new_id()}/attempts/0/stream/events")
+        ).status == 404
         path = f"/v1/executions/{ident}/attempts/0/stream/events"
         for bad in ("x", "0:x", "-1:0-0", "99999999999:0-0", "\u0661:0-0"):
             found = await client.get(path, headers={"Last-Event-ID": bad})
@@ -267,7 +305,10 @@ async def test_completions_across_a_lost_connection(engine: Engine) -> None:
 
 @memory
 async def test_only_what_is_wanted(engine: Engine) -> None:
-    async with served(engine) as client, following(client, "/v1/completions?tag=team.name=a") as events:
+    async with (
+        served(engine) as client,
+        following(client, "/v1/completions?tag=team.name=a") as events,
+    ):
         for team in ("b", "a"):
             ident, handle = await running(engine, tags={"team.name": team})
             await engine.complete(handle, b"")
@@ -305,7 +346,9 @@ async def test_the_head_does_not_wait_for_events_that_cannot_be_read_yet(
 
 
 @memory
-async def test_what_fails_after_the_head_is_told_in_the_stream(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_fails_after_the_head_is_told_in_the_stream(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     go = asyncio.Event()
 
     async def failing(*_: Any) -> Any:

@@ -24,17 +24,26 @@ async def tries(by: Tenant, of_budget: str, of_quota: str) -> dict[str, Answer]:
     """Everything one can try on a budget and on a quota."""
     at, client = f"/v1/budgets/{of_budget}", by.client
     scope = {"scope_type": "lane", "scope_id": by.name}
-    budgets, quotas = {"kind": "budget", "limit_id": of_budget}, {"kind": "quota", "limit_id": of_quota}
+    budgets, quotas = (
+        {"kind": "budget", "limit_id": of_budget},
+        {"kind": "quota", "limit_id": of_quota},
+    )
     return {
         "status": await client.get(at),
         "usage": await client.post(f"{at}/usage", {"dimensions": {"t": 1}}),
         "reset": await client.post(f"{at}/reset"),
         "get_budget_status": await by.engine("get_budget_status", budget_id=of_budget),
-        "read_budget_usage_and_limits": await by.engine("read_budget_usage_and_limits", budget_id=of_budget),
+        "read_budget_usage_and_limits": await by.engine(
+            "read_budget_usage_and_limits", budget_id=of_budget
+        ),
         "update_budget": await by.engine("update_budget", args={"budget_id": of_budget, **LIMITS}),
         "reset_budget": await by.engine("reset_budget", budget_id=of_budget),
-        "read_quota_policy_limits": await by.engine("read_quota_policy_limits", quota_policy_id=of_quota),
-        "update_quota_policy": await by.engine("update_quota_policy", args={"quota_policy_id": of_quota, "max_concurrent": 1}),
+        "read_quota_policy_limits": await by.engine(
+            "read_quota_policy_limits", quota_policy_id=of_quota
+        ),
+        "update_quota_policy": await by.engine(
+            "update_quota_policy", args={"quota_policy_id": of_quota, "max_concurrent": 1}
+        ),
         "close_quota": await by.engine("close_quota", quota_policy_id=of_quota, until_ms=1),
         "open_quota": await by.engine("open_quota", quota_policy_id=of_quota),
         "attach budget": await by.engine("attach_limit", **budgets, **scope),
@@ -50,9 +59,15 @@ async def reports(by: Tenant, of_budget: str, of_quota: str) -> dict[str, Answer
     made = {"lane_id": by.name, "namespace": by.name}
     json = {"Content-Type": "application/json"}
     return {
-        "report": await by.client.send("POST", "/v1/engine/report_usage", data=encode(used), headers=json),
-        "under budget": await by.client.post("/v1/executions", {**made, "policy": {"budget_ids": [of_budget]}}),
-        "under quota": await by.client.post("/v1/executions", {**made, "policy": {"quota_policy_id": of_quota}}),
+        "report": await by.client.send(
+            "POST", "/v1/engine/report_usage", data=encode(used), headers=json
+        ),
+        "under budget": await by.client.post(
+            "/v1/executions", {**made, "policy": {"budget_ids": [of_budget]}}
+        ),
+        "under quota": await by.client.post(
+            "/v1/executions", {**made, "policy": {"quota_policy_id": of_quota}}
+        ),
     }
 
 
@@ -71,16 +86,31 @@ def told(found: dict[str, Answer], *idents: str) -> dict[str, tuple[int, bytes]]
 @pytest.mark.meets("second_tenant", "quota", "budget_action")
 async def test_limits_of_another_are_not_there(engine: Engine, tmp_path: Path) -> None:
     async with tenants(engine, tmp_path) as (ann, bob):
-        theirs = str(await budget(engine, {"t": 10}, namespace="bob")), str(await quota(engine, cap=1, namespace="bob"))
+        theirs = (
+            str(await budget(engine, {"t": 10}, namespace="bob")),
+            str(await quota(engine, cap=1, namespace="bob")),
+        )
         nobodys = uuid(), uuid()
-        before = await engine.store.dump(["ff_budget_policy", "ff_budget_usage", "ff_quota_policy", "ff_limit_scope"])
+        before = await engine.store.dump(
+            ["ff_budget_policy", "ff_budget_usage", "ff_quota_policy", "ff_limit_scope"]
+        )
         for ask in (tries, reports):
             there, not_there = await ask(ann, *theirs), await ask(ann, *nobodys)
             assert {answer.status for answer in there.values()} == {404}
             assert told(there, *theirs) == told(not_there, *nobodys)
-        assert before == await engine.store.dump(["ff_budget_policy", "ff_budget_usage", "ff_quota_policy", "ff_limit_scope"])
-        assert {name: answer.status for name, answer in (await tries(bob, *theirs)).items() if answer.status != 200} == {}
-        assert {name: answer.status for name, answer in (await reports(bob, *theirs)).items() if answer.status > 201} == {}
+        assert before == await engine.store.dump(
+            ["ff_budget_policy", "ff_budget_usage", "ff_quota_policy", "ff_limit_scope"]
+        )
+        assert {
+            name: answer.status
+            for name, answer in (await tries(bob, *theirs)).items()
+            if answer.status != 200
+        } == {}
+        assert {
+            name: answer.status
+            for name, answer in (await reports(bob, *theirs)).items()
+            if answer.status > 201
+        } == {}
         await sound(engine)
 
 
@@ -89,30 +119,54 @@ async def test_what_a_tenant_makes_is_its_own(engine: Engine, tmp_path: Path) ->
     """Without a namespace it is of the token's; with another, or with an id that is taken elsewhere, it is refused."""
     async with tenants(engine, tmp_path) as (ann, bob):
         quotas = {"window_seconds": 1, "max_requests_per_window": 1, "max_concurrent": 1}
-        for path, body, key in (("/v1/budgets", LIMITS, "budget_id"), ("/v1/quotas", quotas, "quota_policy_id")):
+        for path, body, key in (
+            ("/v1/budgets", LIMITS, "budget_id"),
+            ("/v1/quotas", quotas, "quota_policy_id"),
+        ):
             known = uuid()
-            made = [await ann.client.post(path, {**body, key: known, **said}) for said in ({}, {"namespace": "ann"})]
+            made = [
+                await ann.client.post(path, {**body, key: known, **said})
+                for said in ({}, {"namespace": "ann"})
+            ]
             assert [answer.status for answer in made] == [201, 200]
             refused = [
                 await ann.client.post(path, {**body, "namespace": "bob"}),
                 await bob.client.post(path, {**body, key: known}),
-                await bob.engine("create_budget", args={**LIMITS, "budget_id": known}) if key == "budget_id" else made[0],
+                await bob.engine("create_budget", args={**LIMITS, "budget_id": known})
+                if key == "budget_id"
+                else made[0],
             ]
-            assert [answer.status for answer in refused] == [404, 404, 404 if key == "budget_id" else 201]
-        named = await ann.engine("create_quota_policy", args={"quota_policy_id": uuid(), "max_concurrent": 1})
-        foreign = await ann.engine("create_quota_policy", args={"quota_policy_id": uuid(), "namespace": "bob"})
+            assert [answer.status for answer in refused] == [
+                404,
+                404,
+                404 if key == "budget_id" else 201,
+            ]
+        named = await ann.engine(
+            "create_quota_policy", args={"quota_policy_id": uuid(), "max_concurrent": 1}
+        )
+        foreign = await ann.engine(
+            "create_quota_policy", args={"quota_policy_id": uuid(), "namespace": "bob"}
+        )
         assert (named.status, foreign.status) == (200, 404)
         tables = ("ff_budget_policy", "ff_quota_policy")
-        assert {row["namespace"] for table in tables for row in await rows(engine, table)} == {"ann"}
+        assert {row["namespace"] for table in tables for row in await rows(engine, table)} == {
+            "ann"
+        }
 
 
 @memory
 async def test_the_token_is_who_changed_a_limit(engine: Engine, tmp_path: Path) -> None:
     async with tenants(engine, tmp_path) as (ann, _):
         mine = await budget(engine, {"t": 1}, namespace="ann")
-        changed = await ann.engine("update_budget", args={"budget_id": str(mine), **LIMITS, "by": "somebody else"})
+        changed = await ann.engine(
+            "update_budget", args={"budget_id": str(mine), **LIMITS, "by": "somebody else"}
+        )
         assert changed.status == 200
-        (event,) = [row for row in await rows(engine, "ff_operator_event") if row["event_type"] == "budget_updated"]
+        (event,) = [
+            row
+            for row in await rows(engine, "ff_operator_event")
+            if row["event_type"] == "budget_updated"
+        ]
         assert (msgspec.json.decode(event["details"])["by"], event["namespace"]) == ("ann", "ann")
 
 

@@ -32,7 +32,11 @@ def test_the_single_one_may_do_everything() -> None:
 
 def test_a_token_is_not_printed() -> None:
     token = Token("web", "hunter2" * 3, [Role.SUBMIT], "acme", ["mail"])
-    assert repr(token) == str(token) == "Token('web', <REDACTED>, roles=['submit'], namespace='acme', lanes=['mail'])"
+    assert (
+        repr(token)
+        == str(token)
+        == "Token('web', <REDACTED>, roles=['submit'], namespace='acme', lanes=['mail'])"
+    )
 
 
 @pytest.mark.parametrize(
@@ -48,7 +52,9 @@ def test_a_token_is_not_printed() -> None:
     ],
 )
 def test_roles_and_what_they_imply(tmp_path: Path, roles: list[str], may: set[str]) -> None:
-    text = GOOD.replace('["read"]', str(roles).replace("'", '"')) + 'namespace = "n"\nlanes = ["l"]\n'
+    text = (
+        GOOD.replace('["read"]', str(roles).replace("'", '"')) + 'namespace = "n"\nlanes = ["l"]\n'
+    )
     caller = tokens_of("single", _file(tmp_path, text)).caller("Bearer 0123456789abcdef")
     assert caller is not None
     assert {role.value for role in Role if caller.may(role)} == may
@@ -65,7 +71,10 @@ def test_roles_and_what_they_imply(tmp_path: Path, roles: list[str], may: set[st
         GOOD.replace("0123456789abcdef", "0123456789abcde"),
         GOOD + GOOD.replace("abcdef", "abcdef0"),
         GOOD.replace("read", "admin") + 'namespace = "n"\nlanes = "l"\n',
-        "".join(GOOD.replace('"a"', f'"a{n}"').replace("abcdef", f"abcdef{n}") for n in range(MAX_TOKENS + 1)),
+        "".join(
+            GOOD.replace('"a"', f'"a{n}"').replace("abcdef", f"abcdef{n}")
+            for n in range(MAX_TOKENS + 1)
+        ),
         'token = "x"\n',
     ],
 )

@@ -23,7 +23,10 @@ async def test_a_request_goes_on_with_the_trace_of_its_caller() -> None:
     engine = memory_engine()
     watching = Watching(Metrics(), engine, Tracing(provider))
     headers = {"authorization": f"Bearer {TOKEN}", "traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
-    async with serving(watching.engine, settings(), watching) as url, aiohttp.ClientSession(headers=headers) as client:
+    async with (
+        serving(watching.engine, settings(), watching) as url,
+        aiohttp.ClientSession(headers=headers) as client,
+    ):
         async with client.post(f"{url}/v1/executions", json={"lane_id": "default"}) as answer:
             ident = ExecutionId((await answer.json())["Created"]["execution_id"])
         async with client.get(f"{url}/v1/executions/{ident}/state") as answer:
@@ -46,7 +49,10 @@ async def test_traces_do_without_metrics() -> None:
     provider.add_span_processor(SimpleSpanProcessor(exporter))
     watching = Watching(None, memory_engine(), Tracing(provider))
     headers = {"authorization": f"Bearer {TOKEN}"}
-    async with serving(watching.engine, settings(), watching) as url, aiohttp.ClientSession(headers=headers) as client:
+    async with (
+        serving(watching.engine, settings(), watching) as url,
+        aiohttp.ClientSession(headers=headers) as client,
+    ):
         async with client.get(f"{url}/metrics") as answer:
             assert answer.status == 404
         async with client.get(f"{url}/healthz") as answer:

@@ -36,10 +36,18 @@ async def test_what_is_waited_for(engine: Engine) -> None:
     async with served(engine) as client:
         idle = await client.create(lane_id="other")
         assert (await client.get(f"/v1/executions/{idle}/pending-waitpoints")).json == []
-        parked = await park(engine, "a", "b", "c", resume_condition=any_of_waitpoints("a", "b", "c"))
+        parked = await park(
+            engine, "a", "b", "c", resume_condition=any_of_waitpoints("a", "b", "c")
+        )
         found = await client.get(f"/v1/executions/{parked.ident}/pending-waitpoints")
-        assert (found.status, "deprecation" in found.headers, "x-next-cursor" in found.headers) == (200, False, False)
-        assert [each["waitpoint_id"] for each in found.json] == sorted(str(w.waitpoint_id) for w in parked.by_key.values())
+        assert (found.status, "deprecation" in found.headers, "x-next-cursor" in found.headers) == (
+            200,
+            False,
+            False,
+        )
+        assert [each["waitpoint_id"] for each in found.json] == sorted(
+            str(w.waitpoint_id) for w in parked.by_key.values()
+        )
         shown = {
             "waitpoint_id",
             "waitpoint_key",
@@ -53,7 +61,11 @@ async def test_what_is_waited_for(engine: Engine) -> None:
         }
         for each in found.json:
             assert set(each) == shown
-            assert (each["required_signal_names"], each["state"], each["execution_id"]) == ([], "active", str(parked.ident))
+            assert (each["required_signal_names"], each["state"], each["execution_id"]) == (
+                [],
+                "active",
+                str(parked.ident),
+            )
             token = parked.by_key[each["waitpoint_key"]].waitpoint_token
             assert token.endswith(each["token_fingerprint"]) is False
             assert len(each["token_fingerprint"]) == 16 and each["token_fingerprint"] in token
@@ -63,7 +75,9 @@ async def test_what_is_waited_for(engine: Engine) -> None:
 @stores
 async def test_waitpoints_page_by_page(engine: Engine) -> None:
     async with served(engine) as client:
-        parked = await park(engine, "a", "b", "c", resume_condition=any_of_waitpoints("a", "b", "c"))
+        parked = await park(
+            engine, "a", "b", "c", resume_condition=any_of_waitpoints("a", "b", "c")
+        )
         path = f"/v1/executions/{parked.ident}/pending-waitpoints"
         first = await client.get(f"{path}?limit=2")
         assert len(first.json) == 2
@@ -116,7 +130,9 @@ async def test_a_payload_in_base64(engine: Engine) -> None:
         parked = await park(engine)
         both = await signal(client, parked, payload=[], payload_b64="")
         assert (both.status, both.error) == (400, "payload, payload_b64: one of the two, not both")
-        assert (await signal(client, parked, payload_b64=base64.b64encode(b"\xff").decode())).status == 200
+        assert (
+            await signal(client, parked, payload_b64=base64.b64encode(b"\xff").decode())
+        ).status == 200
         assert [each.payload for each in await signals(engine, parked.ident)] == [b"\xff"]
 
 
@@ -126,7 +142,9 @@ async def test_a_token_that_does_not_fit_tells_nothing(engine: Engine, clock: Ma
     async with served(engine, waitpoint_hmac_grace_ms=1_000) as client:
         parked = await park(engine)
         other = await park(engine, made={"lane_id": "other"})
-        forged = parked.waitpoint.waitpoint_token[:-1] + ("0" if parked.waitpoint.waitpoint_token[-1] != "0" else "1")
+        forged = parked.waitpoint.waitpoint_token[:-1] + (
+            "0" if parked.waitpoint.waitpoint_token[-1] != "0" else "1"
+        )
         tried = [
             await signal(client, parked, waitpoint_token=forged),
             await signal(client, parked, waitpoint_token=other.waitpoint.waitpoint_token),
@@ -139,7 +157,9 @@ async def test_a_token_that_does_not_fit_tells_nothing(engine: Engine, clock: Ma
         assert "invalid_token" in tried[0].error
         missing = await signal(client, parked, waitpoint_token="")
         assert (missing.status, "missing_token" in missing.error) == (400, True)
-        rotated = await client.post("/v1/admin/rotate-waitpoint-secret", {"new_kid": "k2", "new_secret_hex": "ab" * 32})
+        rotated = await client.post(
+            "/v1/admin/rotate-waitpoint-secret", {"new_kid": "k2", "new_secret_hex": "ab" * 32}
+        )
         assert rotated.status == 200
         clock.advance(1_001)
         expired = await signal(client, parked)
@@ -174,6 +194,11 @@ async def test_a_signal_may_have_a_quarter_of_a_megabyte(engine: Engine) -> None
         path = f"/v1/executions/{new_id()}/signal"
         for size, status in ((262_144, 422), (262_145, 413)):
             body = b'{"x":"' + b"y" * (size - 8) + b'"}'
-            found = await client.send("POST", path, data=body, headers={"Content-Type": "application/json"})
+            found = await client.send(
+                "POST", path, data=body, headers={"Content-Type": "application/json"}
+            )
             assert found.status == status
-    assert (found.json["limit_bytes"], found.json["route"]) == (262_144, "/v1/executions/{id}/signal")
+    assert (found.json["limit_bytes"], found.json["route"]) == (
+        262_144,
+        "/v1/executions/{id}/signal",
+    )

@@ -13,7 +13,12 @@ from tests.engine.helpers import lost, registration
 from tests.server.client import memory, new_id, served, stores
 
 CLAIM = {"lane_id": "default", "worker_instance_id": "w1-i1", "grant_ttl_ms": 1_000}
-RECLAIM = {"worker_id": "w2", "worker_instance_id": "w2-i1", "lane_id": "default", "grant_ttl_ms": 1_000}
+RECLAIM = {
+    "worker_id": "w2",
+    "worker_instance_id": "w2-i1",
+    "lane_id": "default",
+    "grant_ttl_ms": 1_000,
+}
 
 
 @stores
@@ -24,7 +29,10 @@ async def test_a_claim_reserves_the_best(engine: Engine, clock: ManualClock) -> 
         low = await client.create(priority=1)
         high = await client.create(priority=9)
         found = await client.post("/v1/workers/w1/claim", CLAIM)
-        assert (found.status, set(found.json)) == (200, {"execution_id", "partition_key", "grant_key", "expires_at_ms"})
+        assert (found.status, set(found.json)) == (
+            200,
+            {"execution_id", "partition_key", "grant_key", "expires_at_ms"},
+        )
         assert found.json["execution_id"] == high
         assert found.json["partition_key"] == f"{{fp:{ExecutionId(high).partition_index}}}"
         assert found.json["expires_at_ms"] == clock.now_ms + 1_000
@@ -45,7 +53,8 @@ async def test_only_who_can_gets_it(engine: Engine) -> None:
 
 @memory
 @pytest.mark.parametrize(
-    ("sent", "meant"), [("pool%2Fw3", "pool/w3"), ("100%25", "100%"), ("%2e%2E", ".."), ("a%252Fb", "a%2Fb")]
+    ("sent", "meant"),
+    [("pool%2Fw3", "pool/w3"), ("100%25", "100%"), ("%2e%2E", ".."), ("a%252Fb", "a%2Fb")],
 )
 async def test_a_path_is_split_before_it_is_decoded(engine: Engine, sent: str, meant: str) -> None:
     async with served(engine) as client:
@@ -66,8 +75,18 @@ async def test_a_path_is_split_before_it_is_decoded(engine: Engine, sent: str, m
         ("w%201", {}, 400, "worker_id: must not contain whitespace or control characters"),
         ("w" * 257, {}, 400, "worker_id: exceeds 256 bytes (got 257)"),
         ("w1", {"worker_instance_id": ""}, 400, "worker_instance_id: must not be empty"),
-        ("w1", {"worker_instance_id": "a\nb"}, 400, "worker_instance_id: must not contain whitespace or control characters"),
-        ("w1", {"worker_instance_id": "é" * 129}, 400, "worker_instance_id: exceeds 256 bytes (got 258)"),
+        (
+            "w1",
+            {"worker_instance_id": "a\nb"},
+            400,
+            "worker_instance_id: must not contain whitespace or control characters",
+        ),
+        (
+            "w1",
+            {"worker_instance_id": "é" * 129},
+            400,
+            "worker_instance_id: exceeds 256 bytes (got 258)",
+        ),
         ("w1", {"grant_ttl_ms": 0}, 400, "grant_ttl_ms must be in 1..=60000"),
         ("w1", {"grant_ttl_ms": -1}, 400, "grant_ttl_ms must be in 1..=60000"),
         ("w1", {"lane_id": ""}, 400, None),
@@ -80,7 +99,9 @@ async def test_a_path_is_split_before_it_is_decoded(engine: Engine, sent: str, m
         ("w1", {"worker_instance_id": "x" * 256, "grant_ttl_ms": 60_000}, 204, None),
     ],
 )
-async def test_what_a_claim_takes(engine: Engine, worker: str, changes: dict[str, Any], status: int, said: str | None) -> None:
+async def test_what_a_claim_takes(
+    engine: Engine, worker: str, changes: dict[str, Any], status: int, said: str | None
+) -> None:
     async with served(engine) as client:
         found = await client.post(f"/v1/workers/{worker}/claim", {**CLAIM, **changes})
         assert found.status == status, found
@@ -91,13 +112,30 @@ async def test_what_a_claim_takes(engine: Engine, worker: str, changes: dict[str
 @stores
 async def test_what_was_lost_is_handed_over(engine: Engine, clock: ManualClock) -> None:
     async with served(engine) as client:
-        ident, _ = await lost(engine, clock, policy={"routing_requirements": {"required_capabilities": []}})
+        ident, _ = await lost(
+            engine, clock, policy={"routing_requirements": {"required_capabilities": []}}
+        )
         path = f"/v1/executions/{ident}/reclaim"
         found = await client.post(path, RECLAIM)
-        assert (found.status, found.json["status"], found.json["execution_id"]) == (200, "granted", str(ident))
-        assert set(found.json) == {"status", "execution_id", "partition_key", "grant_key", "expires_at_ms", "lane_id"}
+        assert (found.status, found.json["status"], found.json["execution_id"]) == (
+            200,
+            "granted",
+            str(ident),
+        )
+        assert set(found.json) == {
+            "status",
+            "execution_id",
+            "partition_key",
+            "grant_key",
+            "expires_at_ms",
+            "lane_id",
+        }
         assert (await client.post(f"/v1/executions/{new_id()}/reclaim", RECLAIM)).status == 404
-        for changes, status in (({"worker_id": ""}, 400), ({"grant_ttl_ms": 60_001}, 400), ({"lane_id": "é"}, 422)):
+        for changes, status in (
+            ({"worker_id": ""}, 400),
+            ({"grant_ttl_ms": 60_001}, 400),
+            ({"lane_id": "é"}, 422),
+        ):
             assert (await client.post(path, {**RECLAIM, **changes})).status == status
 
 
@@ -127,7 +165,11 @@ async def test_lanes_are_paused_resumed_and_drained(engine: Engine) -> None:
         missing = await client.get("/v1/lanes/unheard-of")
         assert (missing.status, missing.error) == (404, "not found: lane")
         await client.create(lane_id="a lane")
-        for word, shown in (("pause", "intake_paused"), ("resume", "active"), ("drain", "draining")):
+        for word, shown in (
+            ("pause", "intake_paused"),
+            ("resume", "active"),
+            ("drain", "draining"),
+        ):
             found = await client.post(f"/v1/lanes/a%20lane/{word}")
             assert found.status == 200, found
             assert shown in found.raw.decode() or word in found.raw.decode(), found

@@ -60,7 +60,9 @@ def test_the_lead_shrinks_until_the_wall_clock_has_caught_up(clocks: Clocks) -> 
     assert clocks.pass_(1) == clocks.wall
 
 
-def test_a_wall_clock_that_has_passed_the_latest_time_told_is_followed_at_once(clocks: Clocks) -> None:
+def test_a_wall_clock_that_has_passed_the_latest_time_told_is_followed_at_once(
+    clocks: Clocks,
+) -> None:
     clocks.wall -= 1_000
     clocks.now()
     assert clocks.pass_(2_000) == clocks.wall

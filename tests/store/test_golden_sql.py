@@ -74,9 +74,13 @@ def test_the_statements_of_a_form_are_the_golden_ones(name: str, store: str) -> 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return
-    assert path.exists(), f"{store}/{path.name} is new: run FF_UPDATE_GOLDEN=1 pytest {Path(__file__).name} and read it"
+    assert path.exists(), (
+        f"{store}/{path.name} is new: run FF_UPDATE_GOLDEN=1 pytest {Path(__file__).name} and read it"
+    )
     stored = path.read_text(encoding="utf-8")
-    diff = "".join(difflib.unified_diff(stored.splitlines(True), text.splitlines(True), "golden", "now", n=2))
+    diff = "".join(
+        difflib.unified_diff(stored.splitlines(True), text.splitlines(True), "golden", "now", n=2)
+    )
     if diff:
         pytest.fail(f"{name} changed (FF_UPDATE_GOLDEN=1 accepts it):\n{diff}", pytrace=False)
 
@@ -103,7 +107,12 @@ def test_form_names_are_plain_words() -> None:
 
 def test_every_statement_runs_on_the_oldest_sqlite_allowed() -> None:
     """HAVING without GROUP BY came with 3.39."""
-    bare = [n for n, f in forms.ALL.items() for s in forms.statements(f) if " HAVING " in s and "GROUP BY" not in s]
+    bare = [
+        n
+        for n, f in forms.ALL.items()
+        for s in forms.statements(f)
+        if " HAVING " in s and "GROUP BY" not in s
+    ]
     assert not bare or MINIMUM_SQLITE >= (3, 39, 0), bare
 
 
@@ -128,5 +137,7 @@ def test_every_statement_runs_on_the_oldest_sqlite_allowed() -> None:
         (Slot, "ff_quota_admitted"),
     ],
 )
-def test_a_struct_has_exactly_the_columns_of_its_table_in_order(struct: type[Struct], table: str) -> None:
+def test_a_struct_has_exactly_the_columns_of_its_table_in_order(
+    struct: type[Struct], table: str
+) -> None:
     assert tuple(field.name for field in fields(struct)) == TABLES[table].names

@@ -43,7 +43,9 @@ class World:
             if 0 < busy < MOST_AT_ONCE:
                 pause = FIRST_PAUSE_MS
                 continue
-            await self._pass(processes, DAY_MS if all(story.has_ended for story in self.stories) else pause)
+            await self._pass(
+                processes, DAY_MS if all(story.has_ended for story in self.stories) else pause
+            )
             pause = min(2 * pause, DAY_MS)
         raise AssertionError(f"it goes on for ever: {await self.state()}")
 
@@ -68,5 +70,7 @@ class World:
         if all(story.has_ended for story in self.stories):
             return await left(self.base)
         return [
-            (row["execution_kind"], row["public_state"]) for story in self.stories for row in await story.rows("ff_exec_core")
+            (row["execution_kind"], row["public_state"])
+            for story in self.stories
+            for row in await story.rows("ff_exec_core")
         ]

@@ -24,7 +24,9 @@ SOON = 12
 class Cast:
     """The processes of a story, and those that came after them."""
 
-    def __init__(self, base: Engine, clock: ManualClock, kind: type[Story], chance: Random, span: int) -> None:
+    def __init__(
+        self, base: Engine, clock: ManualClock, kind: type[Story], chance: Random, span: int
+    ) -> None:
         self.base, self.clock, self.kind, self.chance, self.span = base, clock, kind, chance, span
         self.story, self.version = kind(base, clock), 1
         self.world = World(base, clock, self.story)
@@ -32,7 +34,9 @@ class Cast:
         self.others: list[Process] = []
         self.struck: list[str] = []
 
-    def process(self, story: Story | None = None, *, works: bool = True, leads: bool = True) -> Process:
+    def process(
+        self, story: Story | None = None, *, works: bool = True, leads: bool = True
+    ) -> Process:
         app = partial((story or self.story).app, version=self.version)
         return Process(self.base.store, app, works=works, leads=leads)
 
@@ -42,7 +46,9 @@ class Cast:
         one.gate.at(write, after=after)
         stands = await self.world.run(*self.others, self.first) is one
         one.gate.disarm()
-        self.struck.append(f"{'after' if after else 'before'} write {one.gate.writes}" if stands else "never")
+        self.struck.append(
+            f"{'after' if after else 'before'} write {one.gate.writes}" if stands else "never"
+        )
         return stands
 
     async def to_the_end(self) -> None:

@@ -52,7 +52,9 @@ class Gate:
         self.halted.clear()
         self.thawed.set()
 
-    def _through(self, call: Callable[..., Awaitable[Any]], *, counts: bool) -> Callable[..., Awaitable[Any]]:
+    def _through(
+        self, call: Callable[..., Awaitable[Any]], *, counts: bool
+    ) -> Callable[..., Awaitable[Any]]:
         async def asked(*args: Any, **kwargs: Any) -> Any:
             here = False
             if counts:
@@ -85,7 +87,9 @@ class Gate:
 class Process:
     """It works and leads, unless only one of the two is wanted."""
 
-    def __init__(self, store: Store, app: Callable[[Engine], App], *, works: bool = True, leads: bool = True) -> None:
+    def __init__(
+        self, store: Store, app: Callable[[Engine], App], *, works: bool = True, leads: bool = True
+    ) -> None:
         self.gate = Gate(store)
         self.engine = Engine(self.gate, seed=1)  # type: ignore[arg-type]
         self.app = app(self.engine)
@@ -97,7 +101,9 @@ class Process:
         """Everything it can do without time passing, and how much that was; None when it came to stand still."""
         passing = self._passing = asyncio.create_task(self._settled())
         halting = asyncio.create_task(self.gate.halted.wait())
-        await asyncio.wait({passing, halting}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(
+            {passing, halting}, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED
+        )
         halting.cancel()
         if not passing.done():
             assert self.gate.halted.is_set(), "it does not come to rest"
@@ -111,13 +117,21 @@ class Process:
         for _ in range(MAX_PASSES):
             now = await self.engine.store.now_ms()
             dues = await self._dues()
-            some = sum([await loop.run(self.engine) for loop, due in dues.items() if due is not None and due <= now])
+            some = sum(
+                [
+                    await loop.run(self.engine)
+                    for loop, due in dues.items()
+                    if due is not None and due <= now
+                ]
+            )
             if self.worker is not None:
                 some += await self.worker.run_until_idle()
             if not some and left:
                 left -= 1
                 others = [loop for loop in self.loops if not loop.timed]
-                some = sum([await loop.run(self.engine) for loop in others if loop.name != PROJECTOR])
+                some = sum(
+                    [await loop.run(self.engine) for loop in others if loop.name != PROJECTOR]
+                )
             if not some:
                 return done
             done += some
@@ -126,12 +140,21 @@ class Process:
     async def _dues(self) -> dict[Loop, int | None]:
         """When each loop wants to look; asked together they are answered together."""
         timed = [loop for loop in self.loops if loop.timed]
-        return dict(zip(timed, await asyncio.gather(*(loop.next_due(self.engine) for loop in timed)), strict=True))
+        return dict(
+            zip(
+                timed,
+                await asyncio.gather(*(loop.next_due(self.engine) for loop in timed)),
+                strict=True,
+            )
+        )
 
     async def next_due(self) -> int | None:
         """The next time at which it has to look."""
         now = await self.engine.store.now_ms()
-        return min((due for due in (await self._dues()).values() if due is not None and due > now), default=None)
+        return min(
+            (due for due in (await self._dues()).values() if due is not None and due > now),
+            default=None,
+        )
 
     async def die(self) -> None:
         """What it was about to do is never done, and its leases run out."""

@@ -27,7 +27,12 @@ class Order(Story):
 
     def declare(self, app: App, version: int) -> None:
         app.quota("carrier", concurrent=1)
-        app.budget("labels", hard={"labels": 1}, resets="12h", on_hard_limit=HardLimitAction.SUSPEND_EXECUTION)
+        app.budget(
+            "labels",
+            hard={"labels": 1},
+            resets="12h",
+            on_hard_limit=HardLimitAction.SUSPEND_EXECUTION,
+        )
         retry = AGAIN if version == 1 else NEW_AGAIN
 
         @app.task(lane=LANE, retry=retry, timeout=LIMIT if version == 1 else "90s", quota="carrier")
@@ -65,7 +70,12 @@ class Order(Story):
         reserved, one, two, lost, closed = await self.result("order")
         assert lost == "expired"
         for n, parcel in enumerate((one, two), 1):
-            assert [part.split(" by ")[0] for part in parcel] == [f"book {n}", "ann", "bob", f"print {n}"], parcel
+            assert [part.split(" by ")[0] for part in parcel] == [
+                f"book {n}",
+                "ann",
+                "bob",
+                f"print {n}",
+            ], parcel
             assert self.happened[f"slow {n}"] > 0
             self.check_versions([parcel[0], parcel[-1]])
         self.check_versions([reserved, closed])
@@ -74,10 +84,15 @@ class Order(Story):
 
     async def check_all_met(self) -> None:
         found = await self.by_kind()
-        assert [(row["retry_count"], row["lease_reclaim_count"]) for row in found["ship"]] == [(2, 0), (2, 0)]
+        assert [(row["retry_count"], row["lease_reclaim_count"]) for row in found["ship"]] == [
+            (2, 0),
+            (2, 0),
+        ]
         assert [row["failure_reason"] for row in found["ship"]] == ["attempt_timeout"] * 2
         first, second = await self.happenings("ship")
-        assert {"delayed", "retried", "suspended", "signalled", "resumed", "ended"} <= {*first} & {*second}
+        assert {"delayed", "retried", "suspended", "signalled", "resumed", "ended"} <= {*first} & {
+            *second
+        }
         assert "held_back" in {*first} ^ {*second}, "only one label was left"
 
 
@@ -92,7 +107,12 @@ class Quotes(Story):
 
     def declare(self, app: App, version: int) -> None:
         app.quota("mirror", concurrent=2)
-        app.budget("tokens", hard={"tokens": 10}, resets="12h", on_hard_limit=HardLimitAction.SUSPEND_EXECUTION)
+        app.budget(
+            "tokens",
+            hard={"tokens": 10},
+            resets="12h",
+            on_hard_limit=HardLimitAction.SUSPEND_EXECUTION,
+        )
         retry = AGAIN if version == 1 else NEW_AGAIN
 
         @app.task(lane=LANE, retry=retry, timeout=LIMIT if version == 1 else "90s", quota="mirror")
@@ -132,25 +152,49 @@ class Quotes(Story):
         d = made.add(quote, "d", 1, delay="3d")
         picked = made.add(self.client.named("pick"), after=quorum(2, a, b, c, d))
         last = made.add(self.client.named("report"), picked)
-        self.members: dict[str, Node] = {"a": a, "b": b, "c": c, "d": d, "pick": picked, "report": last}
+        self.members: dict[str, Node] = {
+            "a": a,
+            "b": b,
+            "c": c,
+            "d": d,
+            "pick": picked,
+            "report": last,
+        }
         self.root, self.flow = last.id, await made.submit()
 
     async def check(self) -> None:
-        ends = {name: await self.client.run(str(node.id)).state() for name, node in self.members.items()}
-        assert ends == {**dict.fromkeys(["a", "c", "pick", "report"], "completed"), "b": "expired", "d": "cancelled"}, ends
+        ends = {
+            name: await self.client.run(str(node.id)).state() for name, node in self.members.items()
+        }
+        assert ends == {
+            **dict.fromkeys(["a", "c", "pick", "report"], "completed"),
+            "b": "expired",
+            "d": "cancelled",
+        }, ends
         assert (await self.result("report")).startswith("picked by v")
         assert self.happened["slow a"] > 0 and self.steps["price d"] == 0
         await self.base.project_flow_summary(self.flow)
         summary = await self.base.read_flow_summary(self.flow)
-        assert summary is not None and summary.public_flow_state == "failed", summary  # b did not make it
+        assert summary is not None and summary.public_flow_state == "failed", (
+            summary
+        )  # b did not make it
 
     async def check_all_met(self) -> None:
         rows = {row["execution_id"]: row for row in await self.rows("ff_exec_core")}
         a, b, c, d = (rows[self.members[name].id.uuid] for name in "abcd")
         assert (a["retry_count"], a["failure_reason"]) == (2, "attempt_timeout")
-        assert (b["retry_count"], b["failure_reason"], b["interrupt_cause"]) == (2, "execution_deadline", "budget")
+        assert (b["retry_count"], b["failure_reason"], b["interrupt_cause"]) == (
+            2,
+            "execution_deadline",
+            "budget",
+        )
         assert (c["lease_reclaim_count"], c["retry_count"], d["total_attempt_count"]) == (1, 0, 0)
-        held = [life for kind in ("quote", "probe") for life in await self.happenings(kind) if "held_back" in life]
+        held = [
+            life
+            for kind in ("quote", "probe")
+            for life in await self.happenings(kind)
+            if "held_back" in life
+        ]
         assert len(held) == 2, "b, and a or c"
 
 
@@ -222,5 +266,7 @@ class Yard(Story):
 
     async def check_all_met(self) -> None:
         for life in await self.happenings("work"):
-            assert life.count("revoked") == life.count("lease_expired") == life.count("replayed") == 1, life
+            assert (
+                life.count("revoked") == life.count("lease_expired") == life.count("replayed") == 1
+            ), life
             assert life.count("suspended") == life.count("ended") == 2, life

@@ -17,7 +17,13 @@ from flowfabric.verify.snapshot import TABLES_READ, world_of
 ENDED = ("completed", "failed", "cancelled", "expired", "skipped")
 STAYS = {
     *("ff_budget_policy", "ff_budget_usage", "ff_limit_scope", "ff_quota_policy"),
-    *("ff_completion_event", "ff_lease_event", "ff_operator_event", "ff_signal_event", "ff_outbox_trim"),
+    *(
+        "ff_completion_event",
+        "ff_lease_event",
+        "ff_operator_event",
+        "ff_signal_event",
+        "ff_outbox_trim",
+    ),
     *("ff_lane_gate", "ff_lane_registry", "ff_waitpoint_hmac"),
 }
 """What is there still when all runs are forgotten."""
@@ -76,7 +82,9 @@ class Story(ABC):
 
     def check_steps(self, faults: int) -> None:
         """A step is run again only where its first run was lost."""
-        often = {step: times for step, times in self.steps.items() if times > 1 + self.losses + faults}
+        often = {
+            step: times for step, times in self.steps.items() if times > 1 + self.losses + faults
+        }
         assert not often, often
 
     def check_versions(self, steps: list[str]) -> None:
@@ -102,7 +110,9 @@ class Story(ABC):
                 self.answered.add((link.token, name))
                 run = self.client.run(link.run)
                 try:
-                    await run.signal("approved", source=name, waitpoint=link.waitpoint_id, token=link.token)
+                    await run.signal(
+                        "approved", source=name, waitpoint=link.waitpoint_id, token=link.token
+                    )
                     done += 1
                 except EngineError:
                     pass  # it was asked by a run that is over
@@ -120,7 +130,10 @@ class Story(ABC):
     async def rows(self, table: str) -> list[dict[str, Any]]:
         """Those of this tenant, where the table tells tenants apart."""
         names = TABLES[table].names
-        rows = [dict(zip(names, row, strict=True)) for row in (await self.base.store.dump([table]))[table]]
+        rows = [
+            dict(zip(names, row, strict=True))
+            for row in (await self.base.store.dump([table]))[table]
+        ]
         return [row for row in rows if row.get("namespace", self.tenant) == self.tenant]
 
     async def by_kind(self) -> dict[str, list[dict[str, Any]]]:
@@ -135,7 +148,9 @@ class Story(ABC):
 
 async def sound(engine: Engine) -> None:
     """Every invariant holds."""
-    assert [str(violation) for violation in check(world_of(await engine.store.dump(TABLES_READ)))] == []
+    assert [
+        str(violation) for violation in check(world_of(await engine.store.dump(TABLES_READ)))
+    ] == []
 
 
 async def left(engine: Engine) -> dict[str, int]:

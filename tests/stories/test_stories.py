@@ -11,7 +11,17 @@ from flowfabric.engine.engine import Engine
 from flowfabric.testing import ManualClock
 
 from .driver import World
-from .faults import Cast, Faults, clock_step, crash, deploy, freeze, leader_change, second_tenant, strike
+from .faults import (
+    Cast,
+    Faults,
+    clock_step,
+    crash,
+    deploy,
+    freeze,
+    leader_change,
+    second_tenant,
+    strike,
+)
 from .process import Process
 from .stories import Order, Quotes, Yard
 from .story import Story
@@ -60,7 +70,16 @@ kinds = pytest.mark.parametrize(
         pytest.param(
             Yard,
             marks=pytest.mark.meets(
-                "suspend", "step", "child", "quorum", "quota", "revoke", "reclaim", "cancel", "replay", "retention"
+                "suspend",
+                "step",
+                "child",
+                "quorum",
+                "quota",
+                "revoke",
+                "reclaim",
+                "cancel",
+                "replay",
+                "retention",
             ),
         ),
     ],
@@ -68,7 +87,9 @@ kinds = pytest.mark.parametrize(
 
 
 @kinds
-async def test_a_story_ends_as_it_should(engine: Engine, clock: ManualClock, kind: type[Story]) -> None:
+async def test_a_story_ends_as_it_should(
+    engine: Engine, clock: ManualClock, kind: type[Story]
+) -> None:
     story = kind(engine, clock)
     world, process = World(engine, clock, story), Process(engine.store, story.app)
     world.is_quiet = True
@@ -78,7 +99,9 @@ async def test_a_story_ends_as_it_should(engine: Engine, clock: ManualClock, kin
     story.check_steps(0)
 
 
-async def happens(engine: Engine, clock: ManualClock, kind: type[Story], faults: Faults, rounds: int) -> None:
+async def happens(
+    engine: Engine, clock: ManualClock, kind: type[Story], faults: Faults, rounds: int
+) -> None:
     for number in range(rounds):
         names = "/".join(fault.__name__ for fault in faults)
         cast = Cast(engine, clock, kind, Random(f"{kind.__name__}/{names}/{number}"), SPAN[kind])
@@ -104,28 +127,72 @@ async def happens(engine: Engine, clock: ManualClock, kind: type[Story], faults:
     ],
 )
 @kinds
-async def test_it_ends_so_whatever_happens(engine: Engine, clock: ManualClock, kind: type[Story], faults: Faults) -> None:
-    await happens(engine, clock, kind, faults, MEMORY_ROUNDS if engine.store.label == "memory" else ROUNDS)
+async def test_it_ends_so_whatever_happens(
+    engine: Engine, clock: ManualClock, kind: type[Story], faults: Faults
+) -> None:
+    await happens(
+        engine, clock, kind, faults, MEMORY_ROUNDS if engine.store.label == "memory" else ROUNDS
+    )
 
 
 @pytest.mark.parametrize(
     "faults",
     [
-        pytest.param([freeze, crash], marks=pytest.mark.meets("freeze", "crash"), id="freeze-crash"),
-        pytest.param([freeze, clock_step], marks=pytest.mark.meets("freeze", "clock_step"), id="freeze-clock_step"),
-        pytest.param([freeze, deploy], marks=pytest.mark.meets("freeze", "deploy"), id="freeze-deploy"),
-        pytest.param([crash, clock_step], marks=pytest.mark.meets("crash", "clock_step"), id="crash-clock_step"),
-        pytest.param([leader_change, crash], marks=pytest.mark.meets("leader_change", "crash"), id="leader_change-crash"),
-        pytest.param([leader_change, deploy], marks=pytest.mark.meets("leader_change", "deploy"), id="leader_change-deploy"),
         pytest.param(
-            [leader_change, clock_step], marks=pytest.mark.meets("leader_change", "clock_step"), id="leader_change-clock_step"
+            [freeze, crash], marks=pytest.mark.meets("freeze", "crash"), id="freeze-crash"
         ),
-        pytest.param([deploy, clock_step], marks=pytest.mark.meets("deploy", "clock_step"), id="deploy-clock_step"),
-        pytest.param([second_tenant, crash], marks=pytest.mark.meets("second_tenant", "crash"), id="second_tenant-crash"),
-        pytest.param([second_tenant, freeze], marks=pytest.mark.meets("second_tenant", "freeze"), id="second_tenant-freeze"),
-        pytest.param([second_tenant, deploy], marks=pytest.mark.meets("second_tenant", "deploy"), id="second_tenant-deploy"),
         pytest.param(
-            [second_tenant, clock_step], marks=pytest.mark.meets("second_tenant", "clock_step"), id="second_tenant-clock_step"
+            [freeze, clock_step],
+            marks=pytest.mark.meets("freeze", "clock_step"),
+            id="freeze-clock_step",
+        ),
+        pytest.param(
+            [freeze, deploy], marks=pytest.mark.meets("freeze", "deploy"), id="freeze-deploy"
+        ),
+        pytest.param(
+            [crash, clock_step],
+            marks=pytest.mark.meets("crash", "clock_step"),
+            id="crash-clock_step",
+        ),
+        pytest.param(
+            [leader_change, crash],
+            marks=pytest.mark.meets("leader_change", "crash"),
+            id="leader_change-crash",
+        ),
+        pytest.param(
+            [leader_change, deploy],
+            marks=pytest.mark.meets("leader_change", "deploy"),
+            id="leader_change-deploy",
+        ),
+        pytest.param(
+            [leader_change, clock_step],
+            marks=pytest.mark.meets("leader_change", "clock_step"),
+            id="leader_change-clock_step",
+        ),
+        pytest.param(
+            [deploy, clock_step],
+            marks=pytest.mark.meets("deploy", "clock_step"),
+            id="deploy-clock_step",
+        ),
+        pytest.param(
+            [second_tenant, crash],
+            marks=pytest.mark.meets("second_tenant", "crash"),
+            id="second_tenant-crash",
+        ),
+        pytest.param(
+            [second_tenant, freeze],
+            marks=pytest.mark.meets("second_tenant", "freeze"),
+            id="second_tenant-freeze",
+        ),
+        pytest.param(
+            [second_tenant, deploy],
+            marks=pytest.mark.meets("second_tenant", "deploy"),
+            id="second_tenant-deploy",
+        ),
+        pytest.param(
+            [second_tenant, clock_step],
+            marks=pytest.mark.meets("second_tenant", "clock_step"),
+            id="second_tenant-clock_step",
         ),
         pytest.param(
             [second_tenant, leader_change],

@@ -12,7 +12,12 @@ import pytest
 
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.model.budget import CreateBudgetArgs, RecordSpendArgs, ReportUsageAdminArgs, UpdateBudgetArgs
+from flowfabric.model.budget import (
+    CreateBudgetArgs,
+    RecordSpendArgs,
+    ReportUsageAdminArgs,
+    UpdateBudgetArgs,
+)
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
@@ -35,12 +40,21 @@ async def sound() -> Tables:
     await engine.create_budget(CreateBudgetArgs(budget_id=LOWERED, **limits))
     for budget in (LIMITED, FREE, LOWERED):
         for who, amount in ((ONE, 4), (OTHER, 3)):
-            await engine.record_spend(RecordSpendArgs(budget_id=budget, execution_id=who, deltas={"t": amount, "z": amount}))
-        await engine.report_usage_admin(budget, ReportUsageAdminArgs(dimensions=["t", "z"], deltas=[3, 90]))
+            await engine.record_spend(
+                RecordSpendArgs(
+                    budget_id=budget, execution_id=who, deltas={"t": amount, "z": amount}
+                )
+            )
+        await engine.report_usage_admin(
+            budget, ReportUsageAdminArgs(dimensions=["t", "z"], deltas=[3, 90])
+        )
         await engine.report_usage_admin(budget, ReportUsageAdminArgs(dimensions=["u"], deltas=[0]))
     lower = {"dimensions": ["t", "z"], "hard_limits": [6, 20], "soft_limits": [0, 0]}
     await engine.update_budget(UpdateBudgetArgs(budget_id=LOWERED, **lower))
-    return {table: [list(row) for row in rows] for table, rows in (await engine.store.dump(TABLES_READ)).items()}
+    return {
+        table: [list(row) for row in rows]
+        for table, rows in (await engine.store.dump(TABLES_READ)).items()
+    }
 
 
 SOUND = asyncio.run(sound())
@@ -50,7 +64,9 @@ def put(table: str, column: str, value: Any, **key: Any) -> Plant:
     names = TABLES[table].names
 
     def plant(tables: Tables) -> None:
-        found = [row for row in tables[table] if all(row[names.index(c)] == v for c, v in key.items())]
+        found = [
+            row for row in tables[table] if all(row[names.index(c)] == v for c, v in key.items())
+        ]
         assert found
         found[0][names.index(column)] = value
 
@@ -66,7 +82,9 @@ def usage(of: UUID, name: str, value: int) -> Plant:
 
 
 def account(of: UUID, value: int) -> Plant:
-    return put(LEDGER, "delta_total", value, budget_id=of, dimensions_key="t", execution_id=ONE.uuid)
+    return put(
+        LEDGER, "delta_total", value, budget_id=of, dimensions_key="t", execution_id=ONE.uuid
+    )
 
 
 PLANTED: dict[str, tuple[Plant, UUID, str]] = {
@@ -74,7 +92,11 @@ PLANTED: dict[str, tuple[Plant, UUID, str]] = {
     "below nothing": (usage(LIMITED, "u", -1), LIMITED, "u: -1 used, the limit is none"),
     "below nothing without limits": (usage(FREE, "u", -1), FREE, "u: -1 used, the limit is none"),
     "above what was ever allowed": (usage(LOWERED, "t", 11), LOWERED, "t: 11 used, the limit is 6"),
-    "more on accounts than was counted": (usage(LIMITED, "t", 6), LIMITED, "t: 7 on accounts, 6 used"),
+    "more on accounts than was counted": (
+        usage(LIMITED, "t", 6),
+        LIMITED,
+        "t: 7 on accounts, 6 used",
+    ),
     "an account that grew by itself": (account(FREE, 8), FREE, "t: 11 on accounts, 10 used"),
     "accounts of what was never counted": (unmade, LIMITED, "t: 7 on accounts, 0 used"),
 }
@@ -100,7 +122,13 @@ def test_each_violation_is_caught_and_named(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "plant", [usage(LIMITED, "z", 10**9), usage(FREE, "t", 10**9), usage(LIMITED, "t", 7), usage(LOWERED, "z", 10**9)]
+    "plant",
+    [
+        usage(LIMITED, "z", 10**9),
+        usage(FREE, "t", 10**9),
+        usage(LIMITED, "t", 7),
+        usage(LOWERED, "z", 10**9),
+    ],
 )
 def test_what_only_looks_odd_is_none(plant: Plant) -> None:
     assert violations(plant) == []

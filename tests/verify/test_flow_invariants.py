@@ -27,7 +27,10 @@ from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 FLOW = UUID(int=77)
 NAMES = ("a", "b", "c", "quorum", "bad", "skipped", "skipped too", "open", "waits", "good", "after")
-NODES = {name: ExecutionId.of(partition_of(FLOW, FLOW_PARTITIONS), UUID(int=at + 1)) for at, name in enumerate(NAMES)}
+NODES = {
+    name: ExecutionId.of(partition_of(FLOW, FLOW_PARTITIONS), UUID(int=at + 1))
+    for at, name in enumerate(NAMES)
+}
 EDGES = (
     ("a", "quorum"),
     ("b", "quorum"),
@@ -51,14 +54,20 @@ async def sound() -> Tables:
     nodes = [CreateExecutionArgs(execution_id=ident, lane_id=name) for name, ident in NODES.items()]
     edges = [GraphEdge(NODES[up], NODES[down], edge_id=edge_id(up, down)) for up, down in EDGES]
     await engine.submit_flow(
-        SubmitFlowArgs(flow_id=FLOW, nodes=nodes, edges=edges, policies={NODES["quorum"]: EdgePolicy.quorum(2)})
+        SubmitFlowArgs(
+            flow_id=FLOW, nodes=nodes, edges=edges, policies={NODES["quorum"]: EdgePolicy.quorum(2)}
+        )
     )
     for name in ("a", "b", "bad", "good", "after"):
         clock.advance(10)
         handle = await engine.claim(name, (), ClaimPolicy("w", "w-1"))
         assert handle is not None
         clock.advance(10)
-        await (engine.fail(handle, "no", FailureClass.PERMANENT) if name == "bad" else engine.complete(handle))
+        await (
+            engine.fail(handle, "no", FailureClass.PERMANENT)
+            if name == "bad"
+            else engine.complete(handle)
+        )
     clock.advance(10)
     await engine.replay_execution(ReplayExecutionArgs(execution_id=NODES["skipped too"]))
     clock.advance(5_000)
@@ -101,8 +110,15 @@ def problems(tables: Tables) -> tuple[str, str]:
 
 def test_a_sound_world_passes(tables: Tables) -> None:
     assert problems(tables) == ("", "")
-    states = {execution.id: execution.public_state for execution in world_of(tables).executions.values()}
-    wanted = {"quorum": "waiting", "c": "cancelled", "skipped": "skipped", "skipped too": "waiting_children"}
+    states = {
+        execution.id: execution.public_state for execution in world_of(tables).executions.values()
+    }
+    wanted = {
+        "quorum": "waiting",
+        "c": "cancelled",
+        "skipped": "skipped",
+        "skipped too": "waiting_children",
+    }
     assert wanted.items() <= {name: states[ident] for name, ident in NODES.items()}.items()
 
 
@@ -127,7 +143,9 @@ def an_applied_edge_has_no_state(tables: Tables) -> None:
 
 
 def a_group_is_gone(tables: Tables) -> None:
-    tables["ff_edge_group"] = [row for row in tables["ff_edge_group"] if row[2] != NODES["waits"].uuid]
+    tables["ff_edge_group"] = [
+        row for row in tables["ff_edge_group"] if row[2] != NODES["waits"].uuid
+    ]
 
 
 def a_group_fired_too_early(tables: Tables) -> None:
@@ -152,7 +170,11 @@ def a_group_has_an_unknown_state(tables: Tables) -> None:
 
 
 def a_member_is_claimable_too_early(tables: Tables) -> None:
-    ready = {"eligibility_state": "eligible_now", "blocking_reason": "waiting_for_worker", "public_state": "waiting"}
+    ready = {
+        "eligibility_state": "eligible_now",
+        "blocking_reason": "waiting_for_worker",
+        "public_state": "waiting",
+    }
     member(tables, "waits", **ready)
 
 
@@ -172,7 +194,12 @@ def siblings_of_a_group_that_has_not_fired(tables: Tables) -> None:
 
 def siblings_that_are_none(tables: Tables) -> None:
     queued(tables, "quorum")
-    group(tables, "quorum", cancel_siblings_pending_flag=1, cancel_siblings_pending_members=json.dumps([str(UUID(int=5))]))
+    group(
+        tables,
+        "quorum",
+        cancel_siblings_pending_flag=1,
+        cancel_siblings_pending_members=json.dumps([str(UUID(int=5))]),
+    )
 
 
 def an_edge_of_another_flow(tables: Tables) -> None:
@@ -188,7 +215,9 @@ def an_end_was_told_to_another_flow(tables: Tables) -> None:
 
 
 def queued(tables: Tables, name: str) -> None:
-    tables["ff_pending_cancel_groups"].append((NODES[name].partition_index, FLOW, NODES[name].uuid, 1))
+    tables["ff_pending_cancel_groups"].append(
+        (NODES[name].partition_index, FLOW, NODES[name].uuid, 1)
+    )
 
 
 Damage = Callable[[Tables], None]
@@ -267,8 +296,19 @@ def a_member_waits_for_nobody(tables: Tables) -> None:
 
 
 def a_loser_runs_on(tables: Tables) -> None:
-    waiting = {"eligibility_state": "eligible_now", "blocking_reason": "waiting_for_worker", "public_state": "waiting"}
-    member(tables, "c", lifecycle_phase="runnable", terminal_outcome="none", terminal_at_ms=None, **waiting)
+    waiting = {
+        "eligibility_state": "eligible_now",
+        "blocking_reason": "waiting_for_worker",
+        "public_state": "waiting",
+    }
+    member(
+        tables,
+        "c",
+        lifecycle_phase="runnable",
+        terminal_outcome="none",
+        terminal_at_ms=None,
+        **waiting,
+    )
 
 
 def a_group_stays_on_the_queue(tables: Tables) -> None:
@@ -276,7 +316,9 @@ def a_group_stays_on_the_queue(tables: Tables) -> None:
 
 
 def a_flow_owes_cancels(tables: Tables) -> None:
-    tables["ff_cancel_backlog"].append((NODES["a"].partition_index, FLOW, 1, "", "", None, "cancel_all", "pending"))
+    tables["ff_cancel_backlog"].append(
+        (NODES["a"].partition_index, FLOW, 1, "", "", None, "cancel_all", "pending")
+    )
 
 
 def a_member_was_claimed_too_early(tables: Tables) -> None:

@@ -23,7 +23,12 @@ from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 BUDGET, SPENT, QUOTA = UUID(int=1), UUID(int=2), UUID(int=3)
 ONE, HELD = ExecutionId.of(1, UUID(int=11)), ExecutionId.of(1, UUID(int=12))
-CORE, BUDGETS, QUOTAS, SCOPES = "ff_exec_core", "ff_budget_policy", "ff_quota_policy", "ff_limit_scope"
+CORE, BUDGETS, QUOTAS, SCOPES = (
+    "ff_exec_core",
+    "ff_budget_policy",
+    "ff_quota_policy",
+    "ff_limit_scope",
+)
 Tables = dict[str, list[Any]]
 Plant = Callable[[Tables], None]
 
@@ -35,9 +40,13 @@ async def make() -> Tables:
     await engine.create_budget(CreateBudgetArgs(budget_id=BUDGET, namespace="a", **limits))
     held = {"on_hard_limit": HardLimitAction.SUSPEND_EXECUTION, **limits}
     await engine.create_budget(CreateBudgetArgs(budget_id=SPENT, namespace="a", **held))
-    await engine.create_quota_policy(CreateQuotaPolicyArgs(quota_policy_id=QUOTA, namespace="a", max_concurrent=1))
+    await engine.create_quota_policy(
+        CreateQuotaPolicyArgs(quota_policy_id=QUOTA, namespace="a", max_concurrent=1)
+    )
     await engine.attach_limit("quota", QUOTA, "namespace", "a")
-    await engine.create_execution(CreateExecutionArgs(execution_id=ONE, namespace="a", policy={"budget_ids": [str(BUDGET)]}))
+    await engine.create_execution(
+        CreateExecutionArgs(execution_id=ONE, namespace="a", policy={"budget_ids": [str(BUDGET)]})
+    )
     await engine.create_execution(CreateExecutionArgs(execution_id=HELD, namespace="a"))
     await engine.record_spend(RecordSpendArgs(budget_id=BUDGET, execution_id=ONE, deltas={"t": 1}))
     await engine.record_spend(RecordSpendArgs(budget_id=SPENT, execution_id=HELD, deltas={"t": 10}))
@@ -51,7 +60,11 @@ def change(table: str, column: str, value: Any, **key: Any) -> Plant:
     names = TABLES[table].names
 
     def plant(tables: Tables) -> None:
-        (at,) = [at for at, row in enumerate(tables[table]) if all(row[names.index(c)] == v for c, v in key.items())]
+        (at,) = [
+            at
+            for at, row in enumerate(tables[table])
+            if all(row[names.index(c)] == v for c, v in key.items())
+        ]
         found = dict(zip(names, tables[table][at], strict=True))
         tables[table][at] = tuple({**found, column: value}.values())
 
@@ -73,11 +86,17 @@ QUOTA_OF_B = f"under quota {QUOTA} of 'b'"
 PLANTED: dict[str, tuple[Plant, set[tuple[str, str]]]] = {
     "a budget of another": (
         change(BUDGETS, "namespace", "b", budget_id=BUDGET),
-        {(str(ONE), f"of 'a', under budget {BUDGET} of 'b'"), (str(ONE), f"of 'a', reported to budget {BUDGET} of 'b'")},
+        {
+            (str(ONE), f"of 'a', under budget {BUDGET} of 'b'"),
+            (str(ONE), f"of 'a', reported to budget {BUDGET} of 'b'"),
+        },
     ),
     "held by a budget of another": (
         change(BUDGETS, "namespace", "b", budget_id=SPENT),
-        {(str(HELD), f"of 'a', under budget {SPENT} of 'b'"), (str(HELD), f"of 'a', reported to budget {SPENT} of 'b'")},
+        {
+            (str(HELD), f"of 'a', under budget {SPENT} of 'b'"),
+            (str(HELD), f"of 'a', reported to budget {SPENT} of 'b'"),
+        },
     ),
     "a quota of another": (
         change(QUOTAS, "namespace", "b"),

@@ -16,7 +16,13 @@ from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import CancelFlowArgs, GraphEdge, Parent, SubmitFlowArgs
 from flowfabric.model.lease import ClaimPolicy
-from flowfabric.model.waitpoint import DeliverSignalArgs, FreshWaitpoint, Single, SuspendArgs, Suspended
+from flowfabric.model.waitpoint import (
+    DeliverSignalArgs,
+    FreshWaitpoint,
+    Single,
+    SuspendArgs,
+    Suspended,
+)
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
 from flowfabric.testing import ManualClock
@@ -40,25 +46,40 @@ def solo(namespace: str) -> ExecutionId:
 
 
 def node(namespace: str, flow: int, number: int) -> ExecutionId:
-    return ExecutionId.of(partition_of(uid(namespace, flow), FLOW_PARTITIONS), uid(namespace, flow + number))
+    return ExecutionId.of(
+        partition_of(uid(namespace, flow), FLOW_PARTITIONS), uid(namespace, flow + number)
+    )
 
 
 async def furnish(engine: Engine, namespace: str) -> None:
     """A parent that waits for a signal, its children, and a flow of two that is being cancelled."""
     own: dict[str, Any] = {"lane_id": LANE, "namespace": namespace}
-    await engine.create_execution(CreateExecutionArgs(execution_id=solo(namespace), idempotency_key="k", **own))
+    await engine.create_execution(
+        CreateExecutionArgs(execution_id=solo(namespace), idempotency_key="k", **own)
+    )
     handle = await engine.claim(LANE, (), ClaimPolicy("w", "w-1", namespace=namespace))
     assert handle is not None
     parent = Parent(execution_id=solo(namespace), waitpoint_key="children")
     for flow, said in ((10, {"parent": parent}), (20, {})):
         nodes = [CreateExecutionArgs(execution_id=node(namespace, flow, n), **own) for n in (1, 2)]
         edge = GraphEdge(*(each.execution_id for each in nodes), edge_id=uid(namespace, flow + 3))
-        args: dict[str, Any] = {"flow_id": uid(namespace, flow), "nodes": nodes, "edges": [edge], "namespace": namespace, **said}
+        args: dict[str, Any] = {
+            "flow_id": uid(namespace, flow),
+            "nodes": nodes,
+            "edges": [edge],
+            "namespace": namespace,
+            **said,
+        }
         await engine.submit_flow(SubmitFlowArgs(**args))
     await engine.cancel_flow_header(CancelFlowArgs(flow_id=uid(namespace, 20), reason="r"))
     mailbox = FreshWaitpoint(uid(namespace, 30), "k")
     done = await engine.suspend(
-        handle, SuspendArgs(suspension_id=uid(namespace, 31), waitpoints=[mailbox], resume_condition=Single("k", "go"))
+        handle,
+        SuspendArgs(
+            suspension_id=uid(namespace, 31),
+            waitpoints=[mailbox],
+            resume_condition=Single("k", "go"),
+        ),
     )
     assert isinstance(done, Suspended)
     signal = DeliverSignalArgs(
@@ -105,14 +126,18 @@ def flow_of(namespace: str, flow: int, of: str) -> Plant:
 
 def waiting_for(namespace: str) -> Plant:
     """Its child has an upstream of the other namespace, in the same partition."""
-    foreign = CreateExecutionArgs(execution_id=ExecutionId.of(node(namespace, 10, 1).partition_index, UUID(int=999)))
+    foreign = CreateExecutionArgs(
+        execution_id=ExecutionId.of(node(namespace, 10, 1).partition_index, UUID(int=999))
+    )
 
     def plant(tables: Tables) -> None:
         names = TABLES[CORE].names
         row = next(r for r in tables[CORE] if r[1] == solo("b").uuid)
         named = dict(zip(names, row, strict=True))
         partition, ident = foreign.execution_id.partition_index, foreign.execution_id.uuid
-        tables[CORE].append(tuple({**named, "partition_key": partition, "execution_id": ident}.values()))
+        tables[CORE].append(
+            tuple({**named, "partition_key": partition, "execution_id": ident}.values())
+        )
         alter(EDGE, {"edge_id": uid(namespace, 13)}, upstream_eid=ident)(tables)
 
     return plant
@@ -120,15 +145,29 @@ def waiting_for(namespace: str) -> Plant:
 
 PLANTED: dict[str, tuple[Plant, str]] = {
     "a member of another's flow": (flow_of("a", 20, "b"), "is of namespace 'a', its flow of 'b'"),
-    "children of another": (flow_of("a", 10, "b"), "is of namespace 'a', its flow of children of 'b'"),
+    "children of another": (
+        flow_of("a", 10, "b"),
+        "is of namespace 'a', its flow of children of 'b'",
+    ),
     "an upstream of another": (waiting_for("a"), "is of namespace 'a', its upstream of 'b'"),
-    "a key of another": (alter(KEYS, {"namespace": "a"}, namespace="c"), "is of namespace 'a', its idempotency key of 'c'"),
+    "a key of another": (
+        alter(KEYS, {"namespace": "a"}, namespace="c"),
+        "is of namespace 'a', its idempotency key of 'c'",
+    ),
     "an event of a flow": (
-        alter("ff_operator_event", {"event_type": "flow_cancel_requested", "namespace": "a"}, namespace="b"),
+        alter(
+            "ff_operator_event",
+            {"event_type": "flow_cancel_requested", "namespace": "a"},
+            namespace="b",
+        ),
         "has namespace 'b'",
     ),
     "an event without one": (
-        alter("ff_operator_event", {"event_type": "flow_cancel_requested", "namespace": "a"}, namespace=None),
+        alter(
+            "ff_operator_event",
+            {"event_type": "flow_cancel_requested", "namespace": "a"},
+            namespace=None,
+        ),
         "has namespace None",
     ),
     "an end told to another's flow": (
@@ -149,7 +188,9 @@ PLANTED: dict[str, tuple[Plant, str]] = {
 def test_two_namespaces_side_by_side_pass(tables: Tables) -> None:
     assert [str(violation) for violation in check(world_of(tables))] == []
     assert {row[4] for row in tables[CORE]} == set(SPACES)
-    told = {(row[0], row[2]) for row in tables["ff_operator_event"] if row[2] == "flow_cancel_requested"}
+    told = {
+        (row[0], row[2]) for row in tables["ff_operator_event"] if row[2] == "flow_cancel_requested"
+    }
     assert len(told) == 2
 
 
@@ -157,12 +198,16 @@ def test_two_namespaces_side_by_side_pass(tables: Tables) -> None:
 def test_what_crosses_is_caught(tables: Tables, plant: Plant, says: str) -> None:
     altered = deepcopy(tables)
     plant(altered)
-    found = [violation.says for violation in check(world_of(altered)) if violation.invariant == "I24"]
+    found = [
+        violation.says for violation in check(world_of(altered)) if violation.invariant == "I24"
+    ]
     assert any(says in each for each in found), found
 
 
 @pytest.mark.parametrize("channel", ["ff_lease_event", "ff_completion_event", "ff_signal_event"])
-def test_an_event_of_an_execution_in_another_namespace_is_caught(tables: Tables, channel: str) -> None:
+def test_an_event_of_an_execution_in_another_namespace_is_caught(
+    tables: Tables, channel: str
+) -> None:
     altered = deepcopy(tables)
     alter(channel, {"namespace": "a"}, namespace="b")(altered)
     assert any("has namespace 'b'" in violation.says for violation in check(world_of(altered)))

@@ -23,7 +23,12 @@ from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 QUOTA = UUID(int=500)
 IDS = [ExecutionId.of(1, UUID(int=n)) for n in range(1, 7)]
-CORE, POLICY, WINDOW, SLOTS = "ff_exec_core", "ff_quota_policy", "ff_quota_window", "ff_quota_admitted"
+CORE, POLICY, WINDOW, SLOTS = (
+    "ff_exec_core",
+    "ff_quota_policy",
+    "ff_quota_window",
+    "ff_quota_admitted",
+)
 Tables = dict[str, list[Any]]
 Plant = Callable[[Tables], None]
 
@@ -33,7 +38,9 @@ async def make() -> Tables:
     clock = ManualClock()
     engine = Engine(MemoryStore(clock))
     await engine.create_quota_policy(
-        CreateQuotaPolicyArgs(quota_policy_id=QUOTA, window_seconds=10, max_requests_per_window=4, max_concurrent=3)
+        CreateQuotaPolicyArgs(
+            quota_policy_id=QUOTA, window_seconds=10, max_requests_per_window=4, max_concurrent=3
+        )
     )
     await engine.attach_limit("quota", QUOTA, "lane", "default")
     for ident in IDS:
@@ -42,7 +49,9 @@ async def make() -> Tables:
     await engine.complete(first.handle)
     await engine.check_admission(CheckAdmissionArgs(quota_policy_id=QUOTA, execution_id=IDS[5]))
     clock.advance(500_000)
-    await engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId.of(1, UUID(int=50)), lane_id="free"))
+    await engine.create_execution(
+        CreateExecutionArgs(execution_id=ExecutionId.of(1, UUID(int=50)), lane_id="free")
+    )
     return await engine.store.dump(TABLES_READ)
 
 
@@ -76,11 +85,17 @@ def test_a_sound_world_passes(sound: Tables) -> None:
     ("plant", "says"),
     [
         (change(POLICY, 0, active_concurrency_cap=2), "3 hold a place, 2 may"),
-        (add(SLOTS, (QUOTA, str(ExecutionId.of(0, UUID(int=9))), 0, None)), "4 hold a place, 3 may"),
+        (
+            add(SLOTS, (QUOTA, str(ExecutionId.of(0, UUID(int=9))), 0, None)),
+            "4 hold a place, 3 may",
+        ),
         (add(SLOTS, (QUOTA, str(IDS[0]), 0, None)), "ended, but holds a place"),
         (change(POLICY, 0, max_requests_per_window=3), "more than 3 were admitted within 10000 ms"),
         (change(CORE, 3, gate=""), "waits behind ''"),
-        (change(CORE, 3, budget_ids=("x",), quota_policy_id=None, gate="budget"), "does not know of the gate 'budget'"),
+        (
+            change(CORE, 3, budget_ids=("x",), quota_policy_id=None, gate="budget"),
+            "does not know of the gate 'budget'",
+        ),
         (clear("ff_lane_gate"), "does not know of the gate"),
     ],
 )
@@ -94,7 +109,9 @@ def test_each_violation_is_caught(sound: Tables, plant: Plant, says: str) -> Non
 
 def test_entries_exactly_a_window_apart_are_fine(sound: Tables) -> None:
     tables = deepcopy(sound)
-    tables[WINDOW] = [(QUOTA, "default", at, UUID(int=at + 1)) for at in (0, 1, 2, 3, 10_000, 10_001)]
+    tables[WINDOW] = [
+        (QUOTA, "default", at, UUID(int=at + 1)) for at in (0, 1, 2, 3, 10_000, 10_001)
+    ]
     assert check(world_of(tables)) == []
     tables[WINDOW].append((QUOTA, "default", 9_999, UUID(int=7)))
     assert [violation.invariant for violation in check(world_of(tables))] == ["I14"]

@@ -31,7 +31,12 @@ from flowfabric.verify.invariants import check
 from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 IDENT = ExecutionId.of(1, UUID(int=1))
-META, FRAME, SUMMARY, ATTEMPT = "ff_stream_meta", "ff_stream_frame", "ff_stream_summary", "ff_attempt"
+META, FRAME, SUMMARY, ATTEMPT = (
+    "ff_stream_meta",
+    "ff_stream_frame",
+    "ff_stream_summary",
+    "ff_attempt",
+)
 CAP = 2
 POLICY = ExecutionPolicy(
     retry_policy=RetryPolicy(max_retries=3, backoff={"type": "fixed", "delay_ms": 0}),
@@ -52,10 +57,14 @@ async def make() -> Tables:
         await engine.append_frame(handle, Frame(b"first", FrameKind.Stdout, seq=1))
         if attempt == 0:
             await engine.append_frames(handle, [Frame(b"x", FrameKind.Stdout)] * DURABLE_SLACK)
-        await engine.append_frames(handle, [Frame(b"y", FrameKind.Stdout, seq=n) for n in (2, 3, 4)])
+        await engine.append_frames(
+            handle, [Frame(b"y", FrameKind.Stdout, seq=n) for n in (2, 3, 4)]
+        )
         for n in range(3):
             clock.advance(1)
-            await engine.append_frame(handle, Frame(b'{"n":%d}' % n, FrameKind.Event, mode=DurableSummary()))
+            await engine.append_frame(
+                handle, Frame(b'{"n":%d}' % n, FrameKind.Event, mode=DurableSummary())
+            )
         clock.advance(1)
         await engine.append_frame(handle, Frame(b"z", FrameKind.Event, mode=BestEffortLive(1_000)))
         await (engine.complete(handle) if attempt else engine.fail(handle, "nope"))
@@ -74,7 +83,10 @@ def change(table: str, row: int, **columns: Any) -> Plant:
 
     def plant(tables: Tables) -> None:
         found = dict(zip(TABLES[table].names, tables[table][row], strict=True))
-        changed = {name: value(found[name]) if callable(value) else value for name, value in columns.items()}
+        changed = {
+            name: value(found[name]) if callable(value) else value
+            for name, value in columns.items()
+        }
         tables[table][row] = tuple({**found, **changed}.values())
 
     return plant
@@ -101,8 +113,12 @@ def test_a_sound_world_passes(sound: Tables) -> None:
     assert check(world) == []
     first, second = world.streams.values()
     assert first.durable_trimmed and not second.durable_trimmed
-    assert [frame.mode for frame in world.frames[1, IDENT.uuid, 1]] == ["durable"] * 4 + ["summary"] * 3
-    assert [frame.mode for frame in world.frames[1, IDENT.uuid, 0]] == ["durable"] * CAP + ["summary"] * 3
+    assert [frame.mode for frame in world.frames[1, IDENT.uuid, 1]] == ["durable"] * 4 + [
+        "summary"
+    ] * 3
+    assert [frame.mode for frame in world.frames[1, IDENT.uuid, 0]] == ["durable"] * CAP + [
+        "summary"
+    ] * 3
 
 
 @pytest.mark.parametrize(
@@ -110,18 +126,38 @@ def test_a_sound_world_passes(sound: Tables) -> None:
     [
         (change(FRAME, -1, number=plus(-1)), "I10", "two frames have number"),
         (change(FRAME, -1, ts_ms=5), "I10", "has id 5-0, the one before it"),
-        (change(FRAME, -1, mode_number=plus(-1)), "I10", "2 summary frames have number 2 of their mode"),
-        (change(META, -1, frame_count=plus(1)), "I11", "9 frames, which is not the sum of its modes"),
+        (
+            change(FRAME, -1, mode_number=plus(-1)),
+            "I10",
+            "2 summary frames have number 2 of their mode",
+        ),
+        (
+            change(META, -1, frame_count=plus(1)),
+            "I11",
+            "9 frames, which is not the sum of its modes",
+        ),
         (change(META, -1, frame_count=4), "I11", "4 frames up to"),
-        (change(META, -1, frame_count=0, durable_count=0, summary_count=0, live_count=0), "I11", "0 frames"),
+        (
+            change(META, -1, frame_count=0, durable_count=0, summary_count=0, live_count=0),
+            "I11",
+            "0 frames",
+        ),
         (change(META, -1, has_durable_frame=0), "I11", "has_durable_frame is 0"),
         (change(META, -1, last_ts_ms=plus(-1)), "I11", "but its last frame is 7"),
-        (change(META, -1, frame_count=7, live_count=0, last_seq=plus(1)), "I11", "but its last frame is 7"),
+        (
+            change(META, -1, frame_count=7, live_count=0, last_seq=plus(1)),
+            "I11",
+            "but its last frame is 7",
+        ),
         (drop(FRAME, -7), "I11", "durable frame 1 is gone, trimmed were 0"),
         (drop(FRAME, -1), "I11", "summary frame 3 is gone, trimmed were 0"),
         (change(META, 0, durable_trimmed=plus(-1)), "I11", "is gone, trimmed were"),
         (change(META, 0, durable_trimmed=plus(1)), "I11", "outside of"),
-        (copy(FRAME, -1, mode="best_effort", mode_number=2, number=8, seq=1), "I11", "best_effort frame 2 outside of 1 to 1"),
+        (
+            copy(FRAME, -1, mode="best_effort", mode_number=2, number=8, seq=1),
+            "I11",
+            "best_effort frame 2 outside of 1 to 1",
+        ),
         (change(SUMMARY, -1, version=plus(1)), "I11", "3 patches made a document of version 4"),
         (drop(SUMMARY, -1), "I11", "3 patches made a document of version 0"),
         (change(SUMMARY, -1, document_json="[]"), "I11", "its document is no JSON object"),
@@ -137,14 +173,21 @@ def test_each_violation_is_caught(sound: Tables, plant: Plant, invariant: str, s
     tables = deepcopy(sound)
     plant(tables)
     found = check(world_of(tables))
-    assert any(violation.invariant == invariant and says in violation.says for violation in found), found
+    assert any(
+        violation.invariant == invariant and says in violation.says for violation in found
+    ), found
     assert all(f"{IDENT}" in violation.subject for violation in found)
 
 
 def test_ends_that_carry_another_time_are_left_alone(sound: Tables) -> None:
     late = change(FRAME, -1, created_at_ms=plus(60_000))
-    for end in ({"outcome": "cancelled"}, {"outcome": "failed", "failure_reason": "budget_exceeded:b:d"}):
+    for end in (
+        {"outcome": "cancelled"},
+        {"outcome": "failed", "failure_reason": "budget_exceeded:b:d"},
+    ):
         tables = deepcopy(sound)
         late(tables)
         change(ATTEMPT, -1, **end)(tables)
-        assert not [violation for violation in check(world_of(tables)) if violation.invariant == "I5"]
+        assert not [
+            violation for violation in check(world_of(tables)) if violation.invariant == "I5"
+        ]

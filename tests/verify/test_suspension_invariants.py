@@ -31,7 +31,12 @@ from flowfabric.verify.snapshot import TABLES_READ, world_of
 
 NAMES = ("waits", "resumed", "goes on", "timed", "cancelled", "ahead")
 IDS = {name: ExecutionId.of(1, UUID(int=at + 1)) for at, name in enumerate(NAMES)}
-CORE, SUSPENSION, WAITPOINT, SIGNAL = "ff_exec_core", "ff_suspension_current", "ff_waitpoint_pending", "ff_signal"
+CORE, SUSPENSION, WAITPOINT, SIGNAL = (
+    "ff_exec_core",
+    "ff_suspension_current",
+    "ff_waitpoint_pending",
+    "ff_signal",
+)
 Tables = dict[str, list[Any]]
 Plant = Callable[[Tables], None]
 
@@ -42,7 +47,13 @@ async def park(engine: Engine, name: str, **said: Any) -> BoundWaitpoint:
     mailbox = FreshWaitpoint(UUID(int=100 + NAMES.index(name)), "k")
     suspension = UUID(int=200 + NAMES.index(name))
     done = await engine.suspend(
-        handle, SuspendArgs(suspension_id=suspension, waitpoints=[mailbox], resume_condition=Single("k", "go"), **said)
+        handle,
+        SuspendArgs(
+            suspension_id=suspension,
+            waitpoints=[mailbox],
+            resume_condition=Single("k", "go"),
+            **said,
+        ),
     )
     assert isinstance(done, Suspended)
     return done.details.waitpoints[0]
@@ -70,7 +81,9 @@ async def sound() -> Tables:
     await send(engine, "resumed", await park(engine, "resumed"), "go", 1)
     await send(engine, "goes on", await park(engine, "goes on"), "go", 2)
     assert await engine.claim("goes on", (), ClaimPolicy("w", "w-2")) is not None
-    await park(engine, "timed", timeout_at=clock() + 1, timeout_behavior=TimeoutBehavior.AUTO_RESUME)
+    await park(
+        engine, "timed", timeout_at=clock() + 1, timeout_behavior=TimeoutBehavior.AUTO_RESUME
+    )
     clock.advance(1)
     assert await engine.expire_suspension(IDS["timed"]) == "auto_resumed"
     await park(engine, "cancelled")
@@ -129,18 +142,39 @@ PLANTED: dict[str, tuple[Plant, str]] = {
     "open though resumed": (alter(SUSPENSION, "resumed", **OPEN), "its suspension: open"),
     "open though cancelled": (alter(SUSPENSION, "cancelled", **OPEN), "its suspension: open"),
     "open though running": (alter(SUSPENSION, "goes on", **OPEN), "its suspension: open"),
-    "another suspension": (alter(CORE, "waits", current_suspension_id=UUID(int=9)), "not the open one"),
-    "still names one": (alter(CORE, "resumed", current_suspension_id=UUID(int=201)), "not the open one"),
+    "another suspension": (
+        alter(CORE, "waits", current_suspension_id=UUID(int=9)),
+        "not the open one",
+    ),
+    "still names one": (
+        alter(CORE, "resumed", current_suspension_id=UUID(int=201)),
+        "not the open one",
+    ),
     "closed without a reason": (alter(SUSPENSION, "resumed", close_reason=None), "for reason None"),
-    "active after the end": (alter(WAITPOINT, "resumed", state="active", satisfied_at_ms=None, **OPEN), "is not open"),
+    "active after the end": (
+        alter(WAITPOINT, "resumed", state="active", satisfied_at_ms=None, **OPEN),
+        "is not open",
+    ),
     "active of another": (alter(WAITPOINT, "waits", suspension_id=UUID(int=9)), "is not open"),
     "active of nobody": (alter(WAITPOINT, "ahead", state="active"), "is not open"),
-    "pending and bound": (alter(WAITPOINT, "ahead", suspension_id=UUID(int=9)), "bound to a suspension"),
+    "pending and bound": (
+        alter(WAITPOINT, "ahead", suspension_id=UUID(int=9)),
+        "bound to a suspension",
+    ),
     "no such state": (alter(WAITPOINT, "waits", state="asleep"), "in no such state"),
     "closed without a time": (alter(WAITPOINT, "resumed", closed_at_ms=None), "closed at None"),
-    "open with a reason": (alter(WAITPOINT, "waits", close_reason="resumed"), "is active, closed at"),
-    "satisfied otherwise": (alter(WAITPOINT, "cancelled", satisfied_at_ms=1), "satisfied, but closed for 'cancelled'"),
-    "matched what never came": (alter(WAITPOINT, "waits", matched_signal_count=7), "matched more signals"),
+    "open with a reason": (
+        alter(WAITPOINT, "waits", close_reason="resumed"),
+        "is active, closed at",
+    ),
+    "satisfied otherwise": (
+        alter(WAITPOINT, "cancelled", satisfied_at_ms=1),
+        "satisfied, but closed for 'cancelled'",
+    ),
+    "matched what never came": (
+        alter(WAITPOINT, "waits", matched_signal_count=7),
+        "matched more signals",
+    ),
     "resolved twice": (twice(SIGNAL, "resumed", signal_id=UUID(int=9)), "ended by 2 signals"),
     "timed out twice": (twice(SIGNAL, "timed", signal_id=UUID(int=9)), "ended by 2 signals"),
     "told twice": (twice("ff_completion_event", "resumed", event_id=99), "2 were told"),
@@ -154,9 +188,15 @@ PLANTED: dict[str, tuple[Plant, str]] = {
         alter("ff_lease_event", "waits", {"event_type": "revoked"}, lease_epoch=7),
         "revoked at epoch 7",
     ),
-    "suspended without letting go": (drop("ff_lease_event", "waits"), "recorded changes give 0 to 0"),
+    "suspended without letting go": (
+        drop("ff_lease_event", "waits"),
+        "recorded changes give 0 to 0",
+    ),
     "no owner": (drop(CORE, "waits"), "waitpoint without an execution"),
-    "another namespace": (alter("ff_signal_event", "waits", namespace="other"), "has namespace 'other'"),
+    "another namespace": (
+        alter("ff_signal_event", "waits", namespace="other"),
+        "has namespace 'other'",
+    ),
 }
 
 

@@ -30,7 +30,10 @@ from flowfabric.engine.streams.streams import MAX_ATTEMPT_INDEX
 from flowfabric.errors import FlowFabricError
 
 app = typer.Typer(
-    help="FlowFabric: durable execution for Python.", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False
+    help="FlowFabric: durable execution for Python.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
 )
 flow = typer.Typer(help="Graphs of executions: look at them.", no_args_is_help=True)
 app.add_typer(flow, name="flow")
@@ -39,7 +42,11 @@ app.add_typer(admin, name="admin")
 console = Console()
 Db = Annotated[
     str | None,
-    typer.Option("--db", metavar="URL", help="sqlite:///path, a path or postgresql://host/database; else FLOWFABRIC_DB."),
+    typer.Option(
+        "--db",
+        metavar="URL",
+        help="sqlite:///path, a path or postgresql://host/database; else FLOWFABRIC_DB.",
+    ),
 ]
 
 
@@ -55,9 +62,14 @@ def demo(
 @app.command()
 def verify(
     url: Annotated[
-        str, typer.Argument(help="sqlite:///path, a path or postgresql://host/database; live or closed, it is only read.")
+        str,
+        typer.Argument(
+            help="sqlite:///path, a path or postgresql://host/database; live or closed, it is only read."
+        ),
     ],
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object instead of a table.")
+    ] = False,
 ) -> None:
     """Checks every invariant of a database; exit status 0 only if all hold."""
     try:
@@ -70,8 +82,13 @@ def verify(
 @app.command()
 def migrate(
     url: Annotated[str, typer.Argument(help="postgresql://user@host/database")] = "",
-    kind: Annotated[str | None, typer.Option(help="Only pre (before the new code) or only post (after the old code).")] = None,
-    sql: Annotated[bool, typer.Option("--sql", help="Print the script instead, for psql or another tool.")] = False,
+    kind: Annotated[
+        str | None,
+        typer.Option(help="Only pre (before the new code) or only post (after the old code)."),
+    ] = None,
+    sql: Annotated[
+        bool, typer.Option("--sql", help="Print the script instead, for psql or another tool.")
+    ] = False,
     schema: Annotated[str, typer.Option(help="The Postgres schema; it must exist.")] = "public",
 ) -> None:
     """Brings a Postgres database up to this release. Run it again as often as you like."""
@@ -86,17 +103,36 @@ class _FileIsOptional(TyperCommand):
     """`--svg` without a file means standard output."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        bare = [i for i, arg in enumerate(args) if arg == "--svg" and (i + 1 == len(args) or args[i + 1].startswith("--"))]
-        return super().parse_args(ctx, [f"--svg={flow_run.STDOUT}" if i in bare else arg for i, arg in enumerate(args)])
+        bare = [
+            i
+            for i, arg in enumerate(args)
+            if arg == "--svg" and (i + 1 == len(args) or args[i + 1].startswith("--"))
+        ]
+        return super().parse_args(
+            ctx, [f"--svg={flow_run.STDOUT}" if i in bare else arg for i, arg in enumerate(args)]
+        )
 
 
 @flow.command(name="show", cls=_FileIsOptional)
 def show_flow(
-    flow_id: Annotated[str, typer.Argument(metavar="ID", help="The flow's UUID; `flowfabric flow list URL` shows them.")],
-    url: Annotated[str, typer.Argument(help="sqlite:///path, a path or postgresql://host/database; it is only read.")],
+    flow_id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="The flow's UUID; `flowfabric flow list URL` shows them."
+        ),
+    ],
+    url: Annotated[
+        str,
+        typer.Argument(
+            help="sqlite:///path, a path or postgresql://host/database; it is only read."
+        ),
+    ],
     dot: Annotated[bool, typer.Option("--dot", help="Print Graphviz text instead.")] = False,
     svg: Annotated[
-        str | None, typer.Option("--svg", metavar="[FILE]", help="Write an SVG picture to this file, or print it.")
+        str | None,
+        typer.Option(
+            "--svg", metavar="[FILE]", help="Write an SVG picture to this file, or print it."
+        ),
     ] = None,
 ) -> None:
     """Draws a flow: its nodes with their states, and what waits for what."""
@@ -105,8 +141,15 @@ def show_flow(
 
 @flow.command(name="list")
 def list_flows(
-    url: Annotated[str, typer.Argument(help="sqlite:///path, a path or postgresql://host/database; it is only read.")],
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most this many, the newest first.")] = 20,
+    url: Annotated[
+        str,
+        typer.Argument(
+            help="sqlite:///path, a path or postgresql://host/database; it is only read."
+        ),
+    ],
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, help="At most this many, the newest first.")
+    ] = 20,
 ) -> None:
     """Lists the flows of a database, the newest first."""
     _told(lambda: flow_run.listed(url, limit, console))
@@ -114,8 +157,15 @@ def list_flows(
 
 @app.command()
 def approvals(
-    url: Annotated[str, typer.Argument(help="sqlite:///path, a path or postgresql://host/database; it is only read.")],
-    limit: Annotated[int, typer.Option(min=1, max=1_000, help="At most this many, the oldest first.")] = 50,
+    url: Annotated[
+        str,
+        typer.Argument(
+            help="sqlite:///path, a path or postgresql://host/database; it is only read."
+        ),
+    ],
+    limit: Annotated[
+        int, typer.Option(min=1, max=1_000, help="At most this many, the oldest first.")
+    ] = 50,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Shows the open waitpoints: who waits, what for, and until when. Never a token."""
@@ -125,25 +175,40 @@ def approvals(
 @app.command(context_settings={"allow_extra_args": True})
 def signal(
     ctx: typer.Context,
-    execution: Annotated[str, typer.Argument(help="The execution that waits; `flowfabric approvals URL` shows it.")],
+    execution: Annotated[
+        str, typer.Argument(help="The execution that waits; `flowfabric approvals URL` shows it.")
+    ],
     waitpoint: Annotated[str, typer.Argument(help="The waitpoint's UUID.")],
-    url: Annotated[str, typer.Argument(help="sqlite:///path, a path or postgresql://host/database.")],
+    url: Annotated[
+        str, typer.Argument(help="sqlite:///path, a path or postgresql://host/database.")
+    ],
     name: Annotated[str, typer.Option(help="The signal's name.")] = "approved",
-    payload: Annotated[str | None, typer.Option(metavar="JSON", help="What the worker is to read with it.")] = None,
+    payload: Annotated[
+        str | None, typer.Option(metavar="JSON", help="What the worker is to read with it.")
+    ] = None,
     source: Annotated[str | None, typer.Option(metavar="WHO", help="Who signals.")] = None,
     token: Annotated[
-        str | None, typer.Option(help="The waitpoint's token; else FF_WAITPOINT_TOKEN, else a line on standard input.")
+        str | None,
+        typer.Option(
+            help="The waitpoint's token; else FF_WAITPOINT_TOKEN, else a line on standard input."
+        ),
     ] = None,
-    operator: Annotated[bool, typer.Option("--operator", help="Decide as an operator, without a token.")] = False,
+    operator: Annotated[
+        bool, typer.Option("--operator", help="Decide as an operator, without a token.")
+    ] = False,
 ) -> None:
     """Delivers a signal to a waitpoint."""
-    given = signal_run.Given(execution, waitpoint, name, payload, source, token, operator, bool(ctx.args))
+    given = signal_run.Given(
+        execution, waitpoint, name, payload, source, token, operator, bool(ctx.args)
+    )
     _told(lambda: signal_run.run(given, url, console))
 
 
 @app.command()
 def why(
-    execution: Annotated[str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")],
+    execution: Annotated[
+        str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")
+    ],
     url: Db = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead.")] = False,
 ) -> None:
@@ -153,9 +218,14 @@ def why(
 
 @app.command()
 def history(
-    subject: Annotated[str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>', or the flow's UUID.")],
+    subject: Annotated[
+        str,
+        typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>', or the flow's UUID."),
+    ],
     url: Db = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="At most this many entries; all of them unless said.")] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="At most this many entries; all of them unless said.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
     """Tells what happened to an execution, or to a flow and its members, from first to last. The database is only read."""
@@ -166,12 +236,22 @@ def history(
 def events(
     url: Db = None,
     channel: Annotated[
-        list[str] | None, typer.Option(help="completion, lease, signal or operator; say it again for more. All unless said.")
+        list[str] | None,
+        typer.Option(
+            help="completion, lease, signal or operator; say it again for more. All unless said."
+        ),
     ] = None,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="CURSOR", help="start, or the cursor of an event of the one channel named.")
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="CURSOR",
+            help="start, or the cursor of an event of the one channel named.",
+        ),
     ] = None,
-    namespace: Annotated[str | None, typer.Option(help="Only what belongs to this namespace.")] = None,
+    namespace: Annotated[
+        str | None, typer.Option(help="Only what belongs to this namespace.")
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Stop after this many.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
@@ -182,15 +262,29 @@ def events(
 
 @app.command()
 def tail(
-    execution: Annotated[str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")],
+    execution: Annotated[
+        str, typer.Argument(metavar="ID", help="The execution, as '{fp:N}:<uuid>'.")
+    ],
     url: Db = None,
     attempt: Annotated[
-        int | None, typer.Option(min=0, max=MAX_ATTEMPT_INDEX, metavar="N", help="Only this attempt; the first is 0.")
+        int | None,
+        typer.Option(
+            min=0, max=MAX_ATTEMPT_INDEX, metavar="N", help="Only this attempt; the first is 0."
+        ),
     ] = None,
-    after: Annotated[str | None, typer.Option(metavar="CURSOR", help="Go on behind this frame: its id, or ATTEMPT:ID.")] = None,
-    follow: Annotated[bool, typer.Option("--follow/--no-follow", help="Wait for more until the execution has ended.")] = True,
+    after: Annotated[
+        str | None,
+        typer.Option(metavar="CURSOR", help="Go on behind this frame: its id, or ATTEMPT:ID."),
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow/--no-follow", help="Wait for more until the execution has ended."),
+    ] = True,
     live: Annotated[bool, typer.Option("--live/--no-live", help="With best-effort frames.")] = True,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per frame, and one when an attempt ends.")] = False,
+    as_json: Annotated[
+        bool,
+        typer.Option("--json", help="One JSON object per frame, and one when an attempt ends."),
+    ] = False,
 ) -> None:
     """Shows what an execution writes, as it writes it. The database is only read."""
     given = tail_run.Given(execution, url, attempt, after, follow, live, as_json)
@@ -205,27 +299,47 @@ def _told(run: Callable[[], int]) -> None:
         raise typer.Exit(2) from None
 
 
-_TARGET = typer.Argument(metavar="APP", help="app.py, package.module, or either with the App's name behind it: app.py:app")
+_TARGET = typer.Argument(
+    metavar="APP",
+    help="app.py, package.module, or either with the App's name behind it: app.py:app",
+)
 _CONCURRENCY = typer.Option(min=1, max=10_000, help="How many tasks at once.")
 
 
 @app.command()
 def worker(
     target: Annotated[str, _TARGET],
-    lanes: Annotated[str | None, typer.Option(metavar="A,B", help="Only these lanes; else all that the tasks are on.")] = None,
+    lanes: Annotated[
+        str | None,
+        typer.Option(metavar="A,B", help="Only these lanes; else all that the tasks are on."),
+    ] = None,
     concurrency: Annotated[int, _CONCURRENCY] = 16,
     url: Annotated[str | None, typer.Option(help="Another database than the App names.")] = None,
-    grace: Annotated[str, typer.Option(metavar="SPAN", help="How long running tasks may take to finish when it stops.")] = "30s",
-    metrics: Annotated[str | None, typer.Option(metavar="PORT", help="A page of metrics, on this port or host:port.")] = None,
+    grace: Annotated[
+        str,
+        typer.Option(
+            metavar="SPAN", help="How long running tasks may take to finish when it stops."
+        ),
+    ] = "30s",
+    metrics: Annotated[
+        str | None,
+        typer.Option(metavar="PORT", help="A page of metrics, on this port or host:port."),
+    ] = None,
 ) -> None:
     """Runs the tasks of an App until it is told to stop (SIGTERM or Ctrl-C), then finishes what it has begun."""
-    _told(lambda: worker_run.run(worker_run.Wanted(target, url, lanes, concurrency, grace, metrics)))
+    _told(
+        lambda: worker_run.run(worker_run.Wanted(target, url, lanes, concurrency, grace, metrics))
+    )
 
 
 @app.command()
 def server(
-    config: Annotated[str | None, typer.Option(metavar="FILE", help="A TOML file; FF_* variables win over it.")] = None,
-    check_config: Annotated[bool, typer.Option("--check-config", help="Explain every setting and stop.")] = False,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="A TOML file; FF_* variables win over it.")
+    ] = None,
+    check_config: Annotated[
+        bool, typer.Option("--check-config", help="Explain every setting and stop.")
+    ] = False,
 ) -> None:
     """Serves the HTTP API until it is told to stop (SIGTERM or Ctrl-C), then finishes what is under way."""
     _told(lambda: server_run.run(config, console, check=check_config))
@@ -234,7 +348,9 @@ def server(
 @app.command()
 def dev(
     target: Annotated[str, _TARGET],
-    url: Annotated[str | None, typer.Option(help="Another database than the App's own SQLite file.")] = None,
+    url: Annotated[
+        str | None, typer.Option(help="Another database than the App's own SQLite file.")
+    ] = None,
     concurrency: Annotated[int, _CONCURRENCY] = 16,
 ) -> None:
     """Runs the tasks of an App on SQLite while you write them, with the API beside them, and begins anew whenever you save."""

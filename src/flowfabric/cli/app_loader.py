@@ -49,13 +49,21 @@ def loaded(text: str) -> App:
 def chosen(names: dict[str, object], target: Target) -> App:
     if target.name is not None:
         return _named(names, target.where, target.name)
-    found = {id(app): name for name, value in reversed(names.items()) if (app := as_app(value)) is not None}
+    found = {
+        id(app): name
+        for name, value in reversed(names.items())
+        if (app := as_app(value)) is not None
+    }
     if not found:
-        raise ConfigError(f"{target.where}: there is no App in it; {_seen(names)}. Make one: app = App('sqlite:///ff.db')")
+        raise ConfigError(
+            f"{target.where}: there is no App in it; {_seen(names)}. Make one: app = App('sqlite:///ff.db')"
+        )
     if len(found) > 1:
         listed = ", ".join(sorted(found.values()))
         example = f"{target.where}:{min(found.values())}"
-        raise ConfigError(f"{target.where}: there are {len(found)} Apps in it, {listed}; say which one, like {example}")
+        raise ConfigError(
+            f"{target.where}: there are {len(found)} Apps in it, {listed}; say which one, like {example}"
+        )
     (name,) = found.values()
     return _named(names, target.where, name)
 
@@ -77,7 +85,9 @@ def _named(names: dict[str, object], where: str, name: str) -> App:
 
 
 def _seen(names: dict[str, object]) -> str:
-    shown = [f"{name} ({type(value).__name__})" for name, value in names.items() if _is_own(name, value)]
+    shown = [
+        f"{name} ({type(value).__name__})" for name, value in names.items() if _is_own(name, value)
+    ]
     more = f" and {len(shown) - SHOWN_NAMES} more" if len(shown) > SHOWN_NAMES else ""
     return f"found {', '.join(shown[:SHOWN_NAMES])}{more}" if shown else "nothing is defined there"
 
@@ -94,7 +104,9 @@ def _imported(target: Target) -> ModuleType:
         return importlib.import_module(target.where)
     except ModuleNotFoundError as error:
         if error.name is not None and f"{target.where}.".startswith(f"{error.name}."):
-            hint = f"; did you mean {target.where}.py?" if Path(f"{target.where}.py").exists() else ""
+            hint = (
+                f"; did you mean {target.where}.py?" if Path(f"{target.where}.py").exists() else ""
+            )
             raise ConfigError(f"{target.where}: there is no such module here{hint}") from None
         raise _told(error, target.where, Path.cwd()) from error
     except (Exception, SystemExit) as error:
@@ -144,7 +156,11 @@ def _told(error: BaseException, where: str, root: Path) -> ConfigError:
     """The error as the user's own line shows it, without the lines of whoever imported it."""
     lines = [f"{where}: it cannot be imported"]
     if not isinstance(error, SyntaxError):
-        own = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(root)]
+        own = [
+            frame
+            for frame in traceback.extract_tb(error.__traceback__)
+            if Path(frame.filename).is_relative_to(root)
+        ]
         lines += [line.rstrip() for line in traceback.format_list(own[-1:])]
     lines += [line.rstrip() for line in traceback.format_exception_only(error)]
     return ConfigError("\n".join(lines))

@@ -57,8 +57,15 @@ def run(url: str, limit: int, console: Console, *, as_json: bool) -> int:
     if not found:
         console.print("nobody is being asked: no waitpoint is open", highlight=False)
         return 0
-    says = "1 waitpoint is open" if len(found) == 1 else f"{len(found)} waitpoints are open, the oldest first"
-    console.print(f"the oldest {len(found)} open waitpoints; --limit shows more" if more else says, highlight=False)
+    says = (
+        "1 waitpoint is open"
+        if len(found) == 1
+        else f"{len(found)} waitpoints are open, the oldest first"
+    )
+    console.print(
+        f"the oldest {len(found)} open waitpoints; --limit shows more" if more else says,
+        highlight=False,
+    )
     for each in found:
         for line in shown(each):
             console.print(line, highlight=False, soft_wrap=True)
@@ -88,7 +95,10 @@ async def asked(engine: Engine, limit: int) -> tuple[list[Asked], bool]:
         rows = (await engine.store.load(reads)).rows
         work: dict[UUID, Row] = {row[0]: row[1:] for row in rows[0]}
         waits: dict[UUID, Row] = {row[0]: row[1:] for row in rows[1] if row[6] is None}
-        found += [_asked(w, work.get(w.execution_id.uuid), waits.get(w.execution_id.uuid), now) for w in part]
+        found += [
+            _asked(w, work.get(w.execution_id.uuid), waits.get(w.execution_id.uuid), now)
+            for w in part
+        ]
     return found, page.next_cursor is not None
 
 
@@ -145,7 +155,10 @@ def _wanted(each: Asked) -> str:
     if each.state != "active":
         return AHEAD
     special = {OPERATOR: "an operator", TIME: "its time"}
-    names = " or ".join(special.get(name, clean(name)) for name in each.required_signal_names) or "any signal"
+    names = (
+        " or ".join(special.get(name, clean(name)) for name in each.required_signal_names)
+        or "any signal"
+    )
     counted = f", {each.counted} so far" if each.counted else ""
     return f"{names}{counted} ({clean(each.reason_code)})"
 
@@ -155,7 +168,9 @@ def _expiry(each: Asked) -> str:
         return "never"
     if each.expires_in_ms <= 0:
         return f"{span(-each.expires_in_ms)} ago, to be seen to by the loops"
-    return f"in {span(each.expires_in_ms)}" + (f", then it {each.on_timeout}" if each.on_timeout else "")
+    return f"in {span(each.expires_in_ms)}" + (
+        f", then it {each.on_timeout}" if each.on_timeout else ""
+    )
 
 
 def span(ms: int) -> str:

@@ -19,11 +19,14 @@ ADVICE = (
 )
 
 
-def collisions(lanes: list[str], partitions: int = FLOW_PARTITIONS) -> list[tuple[int, str, list[str]]]:
+def collisions(
+    lanes: list[str], partitions: int = FLOW_PARTITIONS
+) -> list[tuple[int, str, list[str]]]:
     """Each lane with its partition and the lanes that share it, by partition and lane."""
     found = {lane: ExecutionId.solo(lane, partitions=partitions).partition_index for lane in lanes}
     rows = [
-        (at, lane, sorted(other for other, there in found.items() if there == at and other != lane)) for lane, at in found.items()
+        (at, lane, sorted(other for other, there in found.items() if there == at and other != lane))
+        for lane, at in found.items()
     ]
     return sorted(rows)
 
@@ -52,9 +55,15 @@ def report(lanes: list[str]) -> list[str]:
     width = max(LANE_WIDTH, *map(len, lanes))
     lines = ["Partition collisions of the configured lanes", ""]
     lines += [f"num_flow_partitions: {FLOW_PARTITIONS}", f"lanes configured:    {len(rows)}"]
-    lines += [f"lanes colliding:     {colliding} ({share * 100:.1f}%)", f"severity:            {severity(share)}", ""]
+    lines += [
+        f"lanes colliding:     {colliding} ({share * 100:.1f}%)",
+        f"severity:            {severity(share)}",
+        "",
+    ]
     lines += [f"{'partition':<9} | {'lane':<{width}} | collides_with"]
-    lines += [f"{at:<9} | {lane:<{width}} | {', '.join(others) or ALONE}" for at, lane, others in rows]
+    lines += [
+        f"{at:<9} | {lane:<{width}} | {', '.join(others) or ALONE}" for at, lane, others in rows
+    ]
     return [*lines, "", *ADVICE] if colliding else lines
 
 

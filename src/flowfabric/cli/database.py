@@ -19,7 +19,9 @@ def chosen_db(url: str | None) -> str:
     """What `--db` says, else the environment."""
     where = url or os.environ.get(DB_VARIABLE)
     if not where:
-        raise ConfigError(f"--db: sqlite:///path, a path or postgresql://host/database; or say it once in {DB_VARIABLE}")
+        raise ConfigError(
+            f"--db: sqlite:///path, a path or postgresql://host/database; or say it once in {DB_VARIABLE}"
+        )
     return where
 
 

@@ -41,7 +41,12 @@ class Fleet:
 
     async def start(self, name: str) -> None:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "flowfabric.cli.demo_worker", str(self._path), name, stdout=asyncio.subprocess.PIPE
+            sys.executable,
+            "-m",
+            "flowfabric.cli.demo_worker",
+            str(self._path),
+            name,
+            stdout=asyncio.subprocess.PIPE,
         )
         self.workers[name] = process
         self._readers.append(asyncio.create_task(self._read(process)))
@@ -68,9 +73,14 @@ def run(jobs: int, keep: Path | None, console: Console) -> int:
     with tempfile.TemporaryDirectory(prefix="flowfabric-demo-") as folder:
         path = keep or Path(folder) / "demo.db"
         if path.exists():
-            console.print(f"[red]{path} exists already; give --keep a new path[/red]", highlight=False)
+            console.print(
+                f"[red]{path} exists already; give --keep a new path[/red]", highlight=False
+            )
             return 2
-        console.print(f"[bold]FlowFabric demo[/bold]: {jobs} jobs on SQLite, {WORKERS} worker processes", highlight=False)
+        console.print(
+            f"[bold]FlowFabric demo[/bold]: {jobs} jobs on SQLite, {WORKERS} worker processes",
+            highlight=False,
+        )
         return asyncio.run(_show(jobs, path, console))
 
 
@@ -86,12 +96,29 @@ async def _show(jobs: int, path: Path, console: Console) -> int:
     world = verify.load(str(path))
     violations = check(world)
     facts = verify.summary(world)
-    lost = facts["created"] - facts["completed once"] - facts["done twice"] if finished else facts["not ended"]
+    lost = (
+        facts["created"] - facts["completed once"] - facts["done twice"]
+        if finished
+        else facts["not ended"]
+    )
     console.print(_verdict(facts, fleet.counts["refused"], lost, len(violations)))
     for violation in violations[: verify.SHOWN_VIOLATIONS]:
-        console.print(f"[red]{violation.invariant}[/red] {violation.subject}: {violation.says}", highlight=False)
-    healthy = finished and not violations and not lost and not facts["done twice"] and facts["created"] == jobs
-    console.print("[green]Nothing lost, nothing done twice.[/green]" if healthy else "[red]Something is wrong.[/red]")
+        console.print(
+            f"[red]{violation.invariant}[/red] {violation.subject}: {violation.says}",
+            highlight=False,
+        )
+    healthy = (
+        finished
+        and not violations
+        and not lost
+        and not facts["done twice"]
+        and facts["created"] == jobs
+    )
+    console.print(
+        "[green]Nothing lost, nothing done twice.[/green]"
+        if healthy
+        else "[red]Something is wrong.[/red]"
+    )
     return 0 if healthy else 1
 
 
@@ -103,7 +130,12 @@ async def _drive(engine: Engine, fleet: Fleet, jobs: int, console: Console) -> b
     killed = frozen = thawed = False
     thaw_at = float("inf")
     done = 0
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[note]}"))
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
     with Progress(*columns, console=console) as progress:
         bar = progress.add_task("completed", total=jobs, note="")
         while time.monotonic() < deadline and (done < jobs or (frozen and not thawed)):
@@ -116,7 +148,9 @@ async def _drive(engine: Engine, fleet: Fleet, jobs: int, console: Console) -> b
             if not killed and done >= jobs * KILL_AT:
                 killed = True
                 fleet.signal("worker-2", signal.SIGKILL)
-                progress.console.print("  kill -9 worker-2: its leases will run out, the others take its work over")
+                progress.console.print(
+                    "  kill -9 worker-2: its leases will run out, the others take its work over"
+                )
             if killed and not frozen and done >= jobs * FREEZE_AT:
                 frozen, thaw_at = True, time.monotonic() + FROZEN_S
                 fleet.signal("worker-3", signal.SIGSTOP)
@@ -124,11 +158,17 @@ async def _drive(engine: Engine, fleet: Fleet, jobs: int, console: Console) -> b
             if frozen and not thawed and time.monotonic() >= thaw_at:
                 thawed = True
                 fleet.signal("worker-3", signal.SIGCONT)
-                progress.console.print("  worker-3 wakes up and tries to finish work that is no longer its own")
-            progress.update(bar, completed=done, note=f"{fleet.counts['refused']} late writes refused")
+                progress.console.print(
+                    "  worker-3 wakes up and tries to finish work that is no longer its own"
+                )
+            progress.update(
+                bar, completed=done, note=f"{fleet.counts['refused']} late writes refused"
+            )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(1.0):
-                await fleet.refused.wait()  # the thawed worker speaks within a moment, if it held anything
+                await (
+                    fleet.refused.wait()
+                )  # the thawed worker speaks within a moment, if it held anything
         progress.update(bar, completed=done, note=f"{fleet.counts['refused']} late writes refused")
     return done >= jobs
 
@@ -141,6 +181,10 @@ def _verdict(facts: dict[str, int], refused: int, lost: int, violations: int) ->
     table.add_row("completed once", str(facts["completed once"]))
     table.add_row("taken over under a higher epoch", str(facts["taken over"]))
     table.add_row("late writes refused", str(refused))
-    for what, count in (("lost", lost), ("done twice", facts["done twice"]), ("invariants violated", violations)):
+    for what, count in (
+        ("lost", lost),
+        ("done twice", facts["done twice"]),
+        ("invariants violated", violations),
+    ):
         table.add_row(what, f"[red]{count}[/red]" if count else "[green]0[/green]")
     return table

@@ -37,12 +37,16 @@ class Telling(SqliteBackend):
 
     _refused: ClassVar[set[bytes]] = set()
 
-    async def complete(self, handle: Handle, payload: bytes | None = None, *, settle: bool = True) -> None:
+    async def complete(
+        self, handle: Handle, payload: bytes | None = None, *, settle: bool = True
+    ) -> None:
         with self._told(handle):
             await super().complete(handle, payload, settle=settle)
         say("completed")
 
-    async def complete_many(self, many: Sequence[tuple[Handle, bytes | None]]) -> list[EngineError | None]:
+    async def complete_many(
+        self, many: Sequence[tuple[Handle, bytes | None]]
+    ) -> list[EngineError | None]:
         answers = await super().complete_many(many)
         self._hear_all(many, answers)
         return answers
@@ -59,7 +63,9 @@ class Telling(SqliteBackend):
         self._hear_all(many, answers)
         return answers, works
 
-    def _hear_all(self, many: Sequence[tuple[Handle, bytes | None]], answers: list[EngineError | None]) -> None:
+    def _hear_all(
+        self, many: Sequence[tuple[Handle, bytes | None]], answers: list[EngineError | None]
+    ) -> None:
         for (handle, _), error in zip(many, answers, strict=True):
             self._hear(handle, error)
             if error is None:
@@ -86,7 +92,9 @@ class Telling(SqliteBackend):
 
 class DemoApp(App):
     async def another_engine(self) -> SqliteBackend:
-        return await Telling.new(sqlite_path(self.url), dev=True, settings=Settings(lease_reclaim_grace_ms=GRACE_MS))
+        return await Telling.new(
+            sqlite_path(self.url), dev=True, settings=Settings(lease_reclaim_grace_ms=GRACE_MS)
+        )
 
 
 def made(path: str) -> DemoApp:
@@ -107,7 +115,9 @@ async def main(path: str, name: str) -> None:
         assert isinstance(engine, Telling)
         engine.with_scanners(LoopSettings(lease_expiry_ms=250))
         say("started", pid=os.getpid())
-        await Worker(app, concurrency=SLOTS, lease=timedelta(milliseconds=LEASE_MS), worker_id=name).run()
+        await Worker(
+            app, concurrency=SLOTS, lease=timedelta(milliseconds=LEASE_MS), worker_id=name
+        ).run()
 
 
 if __name__ == "__main__":

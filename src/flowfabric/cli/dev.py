@@ -68,12 +68,20 @@ def stamps(folder: Path) -> Stamps:
 
 def modules(folder: Path) -> Iterator[str]:
     for where, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if name not in SKIPPED and not name.startswith("."))
+        folders[:] = sorted(
+            name for name in folders if name not in SKIPPED and not name.startswith(".")
+        )
         yield from (os.path.join(where, name) for name in sorted(files) if name.endswith(".py"))
 
 
 def changed(before: Stamps, after: Stamps) -> str:
-    names = sorted({Path(path).name for path in before.keys() | after.keys() if before.get(path) != after.get(path)})
+    names = sorted(
+        {
+            Path(path).name
+            for path in before.keys() | after.keys()
+            if before.get(path) != after.get(path)
+        }
+    )
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 

@@ -68,7 +68,9 @@ def main(target: str, url: str | None, concurrency: int, end: int) -> int:
             app = loaded(target)
             app.url = dev_url(app.url, parsed(target), wanted.url)
             log_to_stderr()
-            logging.getLogger("flowfabric.sqlite").setLevel(logging.ERROR)  # that this is SQLite is said in the first line
+            logging.getLogger("flowfabric.sqlite").setLevel(
+                logging.ERROR
+            )  # that this is SQLite is said in the first line
             asyncio.run(until_the_pipe_ends(app, wanted, end))
     except FlowFabricError as error:
         say(str(error))
@@ -82,5 +84,9 @@ def dev_url(url: str, target: Target, given: str | None) -> str:
         return given
     if not is_postgres(url) and not in_memory(url):
         return url
-    beside = target.path.with_suffix(".dev.db") if target.path is not None else Path(target.where.rpartition(".")[2] + ".dev.db")
+    beside = (
+        target.path.with_suffix(".dev.db")
+        if target.path is not None
+        else Path(target.where.rpartition(".")[2] + ".dev.db")
+    )
     return f"sqlite:///{beside}"

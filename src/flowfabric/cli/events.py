@@ -29,7 +29,13 @@ CHANNELS = {
 }
 START = "start"
 FIRST_LOOK_S = 0.2
-_STYLES = {"Success": "green", "Failure": "red", "Cancelled": "red", "expired": "red", "revoked": "red"}
+_STYLES = {
+    "Success": "green",
+    "Failure": "red",
+    "Cancelled": "red",
+    "expired": "red",
+    "revoked": "red",
+}
 _TITLE = ("kind", "outcome", "effect")
 _ELSEWHERE = {"at", "cursor", "execution_id", "subject_id", *_TITLE}
 
@@ -46,7 +52,9 @@ class Wanted(Struct, frozen=True):
 def run(url: str | None, wanted: Wanted, console: Console, *, as_json: bool) -> int:
     where, cursor = chosen_db(url), _checked(wanted)
     try:
-        asyncio.run(looking(where, lambda engine: _follow(engine, wanted, cursor, console, as_json=as_json)))
+        asyncio.run(
+            looking(where, lambda engine: _follow(engine, wanted, cursor, console, as_json=as_json))
+        )
     except KeyboardInterrupt:
         return 0
     return 0
@@ -65,17 +73,24 @@ def _checked(wanted: Wanted) -> bytes:
     except ValueError:
         cursor = b""
     if len(cursor) != len(BEGINNING) or cursor[:1] != BEGINNING[:1]:
-        raise ConfigError(f"--from: {START}, or the cursor of an event as --json shows it, got {clean(wanted.start[:40])!r}")
+        raise ConfigError(
+            f"--from: {START}, or the cursor of an event as --json shows it, got {clean(wanted.start[:40])!r}"
+        )
     if len(wanted.channels) != 1:
         raise ConfigError("--from: a cursor belongs to one channel; name it with --channel")
     return cursor
 
 
-async def _follow(engine: Engine, wanted: Wanted, cursor: bytes, console: Console, *, as_json: bool) -> None:
+async def _follow(
+    engine: Engine, wanted: Wanted, cursor: bytes, console: Console, *, as_json: bool
+) -> None:
     left = wanted.limit
     chosen = ScannerFilter(namespace=wanted.namespace)
     try:
-        feeds = {name: getattr(engine, CHANNELS[name])(cursor, chosen) for name in wanted.channels or CHANNELS}
+        feeds = {
+            name: getattr(engine, CHANNELS[name])(cursor, chosen)
+            for name in wanted.channels or CHANNELS
+        }
     except ValidationError as error:
         raise ConfigError(f"--from: {error.detail}") from None
     async for channel, event in arriving(feeds):
@@ -103,7 +118,9 @@ async def arriving(feeds: dict[str, Subscription[Any]]) -> AsyncIterator[tuple[s
                 waiting[asyncio.ensure_future(_next(feeds[name]))] = name
             done: set[asyncio.Task[Any]] = set()
             if waiting:
-                done, _ = await asyncio.wait(waiting, timeout=0 if heads else None, return_when=asyncio.FIRST_COMPLETED)
+                done, _ = await asyncio.wait(
+                    waiting, timeout=0 if heads else None, return_when=asyncio.FIRST_COMPLETED
+                )
                 heads.update({waiting.pop(task): task.result() for task in done})
             if heads and not done:
                 first = min(heads, key=lambda name: (heads[name].at, name))
@@ -129,10 +146,14 @@ def as_object(channel: str, event: Any) -> dict[str, Any]:
 
 def shown(channel: str, event: Any) -> Text:
     word = next(getattr(event, name) for name in _TITLE if hasattr(event, name))
-    facts: dict[str, Any] = {name: getattr(event, name) for name in event.__struct_fields__ if name not in _ELSEWHERE}
+    facts: dict[str, Any] = {
+        name: getattr(event, name) for name in event.__struct_fields__ if name not in _ELSEWHERE
+    }
     facts |= facts.pop("details", {})
     told = ", ".join(
-        f"{clean(str(name).replace('_', ' '))} {clean(str(fact))}" for name, fact in facts.items() if fact not in (None, "")
+        f"{clean(str(name).replace('_', ' '))} {clean(str(fact))}"
+        for name, fact in facts.items()
+        if fact not in (None, "")
     )
     return Text.assemble(
         f"{_clock(event.at)}  {channel:<10}  ",

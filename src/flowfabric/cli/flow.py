@@ -33,7 +33,9 @@ def flow_id(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise ConfigError(f"flow id: a UUID such as 6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11, got {clean(text[:80])!r}") from None
+        raise ConfigError(
+            f"flow id: a UUID such as 6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11, got {clean(text[:80])!r}"
+        ) from None
 
 
 def show(text: str, url: str, console: Console, *, as_dot: bool, svg_to: str | None) -> int:
@@ -73,11 +75,24 @@ def listed(url: str, limit: int, console: Console) -> int:
     if not found:
         console.print("no flows", highlight=False)
         return 0
-    named = [(name, [clean(getattr(flow, name)) for flow, _ in rows]) for name in ("namespace", "flow_kind")]
+    named = [
+        (name, [clean(getattr(flow, name)) for flow, _ in rows])
+        for name in ("namespace", "flow_kind")
+    ]
     named = [(name, said) for name, said in named if set(said) - USUAL]
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in ("flow", "state", "created (UTC)", "nodes", *(name.removeprefix("flow_") for name, _ in named)):
-        table.add_column(name, justify="right" if name == "nodes" else "left", no_wrap=name in ("flow", "state", "created (UTC)"))
+    for name in (
+        "flow",
+        "state",
+        "created (UTC)",
+        "nodes",
+        *(name.removeprefix("flow_") for name, _ in named),
+    ):
+        table.add_column(
+            name,
+            justify="right" if name == "nodes" else "left",
+            no_wrap=name in ("flow", "state", "created (UTC)"),
+        )
     for at, (flow, state) in enumerate(rows):
         cells = (
             str(flow.flow_id),
@@ -89,7 +104,9 @@ def listed(url: str, limit: int, console: Console) -> int:
     console.print(table)
     if found > len(rows):
         more = "at least " if found >= MAX_FLOWS_READ else ""
-        console.print(f"the newest {len(rows)} of {more}{found} flows; --limit shows more", highlight=False)
+        console.print(
+            f"the newest {len(rows)} of {more}{found} flows; --limit shows more", highlight=False
+        )
     return 0
 
 
@@ -97,7 +114,9 @@ async def _newest(engine: Engine, limit: int) -> tuple[int, list[tuple[FlowSnaps
     """How many flows there are, as far as was looked, and the newest of them with what they are called."""
     found: list[FlowListed] = []
     for first in range(0, FLOW_PARTITIONS, AT_ONCE):
-        pages = await asyncio.gather(*(_flows_of(engine, at) for at in range(first, first + AT_ONCE)))
+        pages = await asyncio.gather(
+            *(_flows_of(engine, at) for at in range(first, first + AT_ONCE))
+        )
         found += [flow for page in pages for flow in page]
         if len(found) >= MAX_FLOWS_READ:
             break

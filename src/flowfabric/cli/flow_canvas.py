@@ -86,7 +86,9 @@ class Canvas:
             x += width
 
     def lines(self) -> list[Text]:
-        cells = {at: (_STROKES.get(arms, "─"), LINE_STYLE) for at, arms in self._strokes.items()} | self._cells
+        cells = {
+            at: (_STROKES.get(arms, "─"), LINE_STYLE) for at, arms in self._strokes.items()
+        } | self._cells
         found = []
         for y in range(max((at[1] for at in cells), default=-1) + 1):
             row = {at[0]: cell for at, cell in cells.items() if at[1] == y}
@@ -101,20 +103,38 @@ def draw(plan: Layout, boxes: Mapping[str, Box]) -> list[Text]:
     """The lines of the picture; none when so many ways leave a box that it could not be read."""
     canvas, rows = Canvas(), plan.rows()
     gaps = [_tracks(plan, at, rows) for at in range(len(plan.layers))]
-    ways = max((n for tracks in gaps for n in Counter(s for t in tracks for s in t.sources).values()), default=1)
+    ways = max(
+        (n for tracks in gaps for n in Counter(s for t in tracks for s in t.sources).values()),
+        default=1,
+    )
     if ways > MAX_WAYS:
         return []
     tall, left = ways + 3, 0
     before: list[_Track] = []
     for layer, tracks in zip(plan.layers, gaps, strict=True):
         _side_by_side(tracks, rows, tall)
-        right = left + 1 + max((boxes[spot.node].inner for spot in layer if not spot.is_bend), default=1)
+        right = (
+            left
+            + 1
+            + max((boxes[spot.node].inner for spot in layer if not spot.is_bend), default=1)
+        )
         for spot in layer:
             y = rows[spot] * tall
             if spot.is_bend:
-                _bend(canvas, y + ENTERS, [out for t in tracks for s, out in _outs(t) if s == spot], (left, right))
+                _bend(
+                    canvas,
+                    y + ENTERS,
+                    [out for t in tracks for s, out in _outs(t) if s == spot],
+                    (left, right),
+                )
             else:
-                _box(canvas, boxes[spot.node], (left, right), (y, y + tall - 1), arrives=any(spot in t.targets for t in before))
+                _box(
+                    canvas,
+                    boxes[spot.node],
+                    (left, right),
+                    (y, y + tall - 1),
+                    arrives=any(spot in t.targets for t in before),
+                )
         gap = max((track.column for track in tracks), default=0) * 2 + 4
         for track in tracks:
             _route(canvas, track, tracks, right + 1, right + gap)
@@ -135,7 +155,9 @@ def _bend(canvas: Canvas, enters: int, leaves: list[int], sides: tuple[int, int]
         canvas.across(y, middle, right)
 
 
-def _box(canvas: Canvas, box: Box, sides: tuple[int, int], ends: tuple[int, int], *, arrives: bool) -> None:
+def _box(
+    canvas: Canvas, box: Box, sides: tuple[int, int], ends: tuple[int, int], *, arrives: bool
+) -> None:
     (left, right), (top, bottom) = sides, ends
     inner = right - left - 1
     title = f" {box.title} " if box.title else ""
@@ -161,7 +183,10 @@ def _tracks(plan: Layout, at: int, rows: Mapping[Spot, int]) -> list[_Track]:
     for target, sources in joined.items():
         root = sources[0] if len(sources) == 1 else target
         tracks.setdefault(root, _Track(sources, [])).targets.append(target)
-    return sorted(tracks.values(), key=lambda track: sum(rows[spot] for spot in track.targets) / len(track.targets))
+    return sorted(
+        tracks.values(),
+        key=lambda track: sum(rows[spot] for spot in track.targets) / len(track.targets),
+    )
 
 
 def _side_by_side(tracks: list[_Track], rows: Mapping[Spot, int], tall: int) -> None:
@@ -173,7 +198,9 @@ def _side_by_side(tracks: list[_Track], rows: Mapping[Spot, int], tall: int) -> 
         used.update(track.sources)
     free: list[int] = []
     for track in sorted(tracks, key=lambda track: (track.top, track.bottom)):
-        track.column = next((index for index, bottom in enumerate(free) if bottom < track.top - 1), len(free))
+        track.column = next(
+            (index for index, bottom in enumerate(free) if bottom < track.top - 1), len(free)
+        )
         free[track.column : track.column + 1] = [track.bottom]
 
 
@@ -182,7 +209,9 @@ def _route(canvas: Canvas, track: _Track, tracks: list[_Track], start: int, end:
         return start + 1 + other.column * 2
 
     def beneath(y: int) -> frozenset[int]:
-        return frozenset(x_of(other) for other in tracks if other is not track and other.top < y < other.bottom)
+        return frozenset(
+            x_of(other) for other in tracks if other is not track and other.top < y < other.bottom
+        )
 
     x = x_of(track)
     canvas.down(x, track.top, track.bottom)

@@ -51,7 +51,10 @@ def layout(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> Layout:
     paths = _paths(forward, depth)
     layers: list[list[Spot]] = [[] for _ in range(max(depth.values(), default=-1) + 1)]
     seen: set[Spot] = set()
-    for spot in [*(Spot(depth[n], n) for n in nodes), *(spot for path in paths.values() for spot in path)]:
+    for spot in [
+        *(Spot(depth[n], n) for n in nodes),
+        *(spot for path in paths.values() for spot in path),
+    ]:
         if spot not in seen:
             seen.add(spot)
             layers[spot.layer].append(spot)
@@ -80,7 +83,9 @@ def depths(nodes: Sequence[str], edges: Iterable[tuple[str, str]]) -> dict[str, 
     return {node: depth[node] if node in done else last for node in nodes}
 
 
-def _paths(edges: Sequence[tuple[str, str]], depth: dict[str, int]) -> dict[tuple[str, str], list[Spot]]:
+def _paths(
+    edges: Sequence[tuple[str, str]], depth: dict[str, int]
+) -> dict[tuple[str, str], list[Spot]]:
     """Lines of one node share their bends. Where that would be too many, lines go straight."""
     farthest: dict[str, int] = {}
     for up, down in edges:
@@ -89,7 +94,11 @@ def _paths(edges: Sequence[tuple[str, str]], depth: dict[str, int]) -> dict[tupl
     found = {}
     for up, down in edges:
         between = range(depth[up] + 1, depth[down]) if bends <= MAX_BENDS else ()
-        found[up, down] = [Spot(depth[up], up), *(Spot(at, up, True) for at in between), Spot(depth[down], down)]
+        found[up, down] = [
+            Spot(depth[up], up),
+            *(Spot(at, up, True) for at in between),
+            Spot(depth[down], down),
+        ]
     return found
 
 
@@ -120,7 +129,9 @@ def _middle(neighbours: dict[Spot, list[Spot]], place: dict[Spot, int]) -> Calla
     return middle
 
 
-def _neighbours(steps: Iterable[tuple[Spot, Spot]]) -> tuple[dict[Spot, list[Spot]], dict[Spot, list[Spot]]]:
+def _neighbours(
+    steps: Iterable[tuple[Spot, Spot]],
+) -> tuple[dict[Spot, list[Spot]], dict[Spot, list[Spot]]]:
     before: dict[Spot, list[Spot]] = {}
     after: dict[Spot, list[Spot]] = {}
     for up, down in steps:
@@ -145,17 +156,23 @@ def crossings(layers: Sequence[Sequence[Spot]], steps: Iterable[tuple[Spot, Spot
     return found
 
 
-def _heights(layers: Sequence[Sequence[Spot]], steps: Iterable[tuple[Spot, Spot]]) -> dict[Spot, float]:
+def _heights(
+    layers: Sequence[Sequence[Spot]], steps: Iterable[tuple[Spot, Spot]]
+) -> dict[Spot, float]:
     """Near the middle of the neighbours, at least one apart, in the given order."""
     before, after = _neighbours(steps)
-    heights = {spot: index - (len(layer) - 1) / 2 for layer in layers for index, spot in enumerate(layer)}
+    heights = {
+        spot: index - (len(layer) - 1) / 2 for layer in layers for index, spot in enumerate(layer)
+    }
     for turn in range(PLACEMENTS):
         neighbours = before if turn % 2 == 0 else after
         for layer in layers if turn % 2 == 0 else reversed(layers):
             wanted = []
             for spot in layer:
                 near = neighbours.get(spot)
-                wanted.append(sum(heights[other] for other in near) / len(near) if near else heights[spot])
+                wanted.append(
+                    sum(heights[other] for other in near) / len(near) if near else heights[spot]
+                )
             heights.update(zip(layer, _apart(wanted), strict=True))
     return heights
 

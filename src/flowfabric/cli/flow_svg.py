@@ -33,7 +33,9 @@ class _Places(Struct, frozen=True):
 
 def svg(view: FlowView) -> str:
     if len(view.nodes) > MAX_NODES:
-        raise ConfigError(f"--svg: draws at most {MAX_NODES} nodes, this flow has {len(view.nodes)}; use --dot")
+        raise ConfigError(
+            f"--svg: draws at most {MAX_NODES} nodes, this flow has {len(view.nodes)}; use --dot"
+        )
     plan = layout(list(view.nodes), view.pairs)
     places = _places(view, plan)
     decided_last = sorted(view.lines, key=lambda line: line.state in _LINES)
@@ -62,7 +64,9 @@ def _places(view: FlowView, plan: Layout) -> _Places:
     heights = {spot: TOP + HIGH / 2 + 22 + (at - lowest) * ROW for spot, at in plan.heights.items()}
     legend = sum(_legend_width(state, count) for state, count in view.counts.items())
     width = max(left - GAP + MARGIN, MARGIN * 2 + legend, 420.0)
-    return _Places(columns, heights, width, max(heights.values(), default=TOP) + HIGH / 2 + 16 + LEGEND)
+    return _Places(
+        columns, heights, width, max(heights.values(), default=TOP) + HIGH / 2 + 16 + LEGEND
+    )
 
 
 def _width(node: Node) -> float:
@@ -84,13 +88,9 @@ def _style(view: FlowView) -> str:
 
 def _colours(page: tuple[str, ...], states: dict[str, str]) -> str:
     back, text, soft, line, box = page
-    found = (
-        f".page{{fill:{back}}}text{{fill:{text}}}.soft{{fill:{soft}}}.box{{fill:{box}}}.edge{{stroke:{line}}}.tip{{fill:{line}}}"
-    )
+    found = f".page{{fill:{back}}}text{{fill:{text}}}.soft{{fill:{soft}}}.box{{fill:{box}}}.edge{{stroke:{line}}}.tip{{fill:{line}}}"
     for state, colour in states.items():
-        found += (
-            f".box.s-{state}{{stroke:{colour}}}text.s-{state},.tip.s-{state}{{fill:{colour}}}.edge.s-{state}{{stroke:{colour}}}"
-        )
+        found += f".box.s-{state}{{stroke:{colour}}}text.s-{state},.tip.s-{state}{{fill:{colour}}}.edge.s-{state}{{stroke:{colour}}}"
     return found
 
 
@@ -117,9 +117,21 @@ def _line(line: Line, plan: Layout, places: _Places) -> str:
     drawn = f"M{points[0][0]:.1f} {points[0][1]:.1f}"
     for (ax, ay), (bx, by) in pairwise(points):
         middle = (ax + bx) / 2
-        drawn += f"L{bx:.1f} {by:.1f}" if ay == by else f"C{middle:.1f} {ay:.1f} {middle:.1f} {by:.1f} {bx:.1f} {by:.1f}"
+        drawn += (
+            f"L{bx:.1f} {by:.1f}"
+            if ay == by
+            else f"C{middle:.1f} {ay:.1f} {middle:.1f} {by:.1f} {bx:.1f} {by:.1f}"
+        )
     colour = _LINES.get(line.state, "")
-    kind = " ".join(word for word in ("edge", colour, {"unsatisfied": "open", "staged": "staged"}.get(line.state, "")) if word)
+    kind = " ".join(
+        word
+        for word in (
+            "edge",
+            colour,
+            {"unsatisfied": "open", "staged": "staged"}.get(line.state, ""),
+        )
+        if word
+    )
     told = escape(f"{words(line.state)}{', passes its result on' if line.passes else ''}")
     tip = f'<path class="tip {colour}" d="M{x - 8:.1f} {y - 4.5:.1f}L{x:.1f} {y:.1f}L{x - 8:.1f} {y + 4.5:.1f}z"/>'
     return f'<g><title>{told}</title><path class="{kind}" d="{drawn}"/>{tip}</g>'
@@ -130,7 +142,11 @@ def _box(node: Node, spot: Spot, places: _Places) -> str:
     seen = look(node.state)
     state = f"s-{node.state}" if node.state in LOOKS else ""
     tally = tally_text(node)
-    above = f'<text class="small soft" x="{x + 2:.1f}" y="{y - 5:.1f}">{escape(tally)}</text>' if tally else ""
+    above = (
+        f'<text class="small soft" x="{x + 2:.1f}" y="{y - 5:.1f}">{escape(tally)}</text>'
+        if tally
+        else ""
+    )
     return (
         f"<g><title>{escape(node.key)}</title>"
         f'<rect class="box {state}" x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{HIGH}" rx="8"/>{above}'

@@ -61,8 +61,16 @@ def header(view: FlowView, *, plain: bool = False) -> list[Text]:
     found = [first, Text(bar).join([state, *(Text(fact) for fact in facts)])]
     if view.cancellation_policy is not None or view.cancel_reason is not None:
         reason = f": {view.cancel_reason}" if view.cancel_reason else ""
-        found.append(Text(f"cancelled by {view.cancellation_policy or 'an operator'}{reason}", FLOW_STYLES["cancelled"]))
-    counts = [state_text(state, f"{count} {words(state)}", plain=plain) for state, count in view.counts.items()]
+        found.append(
+            Text(
+                f"cancelled by {view.cancellation_policy or 'an operator'}{reason}",
+                FLOW_STYLES["cancelled"],
+            )
+        )
+    counts = [
+        state_text(state, f"{count} {words(state)}", plain=plain)
+        for state, count in view.counts.items()
+    ]
     return [*found, Text("  ").join(counts)] if counts else found
 
 
@@ -80,7 +88,9 @@ def tally_text(node: Node, *, plain: bool = False) -> str:
 def _tally(node: Node, *, plain: bool = False) -> str:
     ok, lost = node.tally
     good, bad = ("+", "x") if plain else (LOOKS["completed"].symbol, LOOKS["failed"].symbol)
-    return " ".join(text for text in (f"{ok}{good}" if ok else "", f"{lost}{bad}" if lost else "") if text)
+    return " ".join(
+        text for text in (f"{ok}{good}" if ok else "", f"{lost}{bad}" if lost else "") if text
+    )
 
 
 def picture(view: FlowView, plan: Layout, *, compact: bool = False) -> list[Text]:
@@ -131,12 +141,17 @@ def layer_table(view: FlowView) -> Table:
     for state in view.counts:
         table.add_column(state_text(state, words(state), plain=False), justify="right")
     for first, last, counts in rows[:MAX_LAYER_ROWS]:
-        cells = [Text(str(counts[state]) if counts[state] else "", look(state).style) for state in view.counts]
+        cells = [
+            Text(str(counts[state]) if counts[state] else "", look(state).style)
+            for state in view.counts
+        ]
         span = str(first) if first == last else f"{first}-{last}"
         each = " each" if first != last else ""
         table.add_row(span, f"{counts.total()}{each}", *cells)
     if len(rows) > MAX_LAYER_ROWS:
-        table.add_row("more", str(sum(c.total() * (b - a + 1) for a, b, c in rows[MAX_LAYER_ROWS:])))
+        table.add_row(
+            "more", str(sum(c.total() * (b - a + 1) for a, b, c in rows[MAX_LAYER_ROWS:]))
+        )
     return table
 
 

@@ -126,23 +126,34 @@ async def view_flow(engine: Engine, flow_id: UUID) -> FlowView:
 async def _kinds(engine: Engine, members: list[Member]) -> dict[UUID, str]:
     kinds: dict[UUID, str] = {}
     for at in range(0, len(members), NAMES_AT_ONCE):
-        keys = [(member.partition_key, member.execution_id) for member in members[at : at + NAMES_AT_ONCE]]
+        keys = [
+            (member.partition_key, member.execution_id)
+            for member in members[at : at + NAMES_AT_ONCE]
+        ]
         read = GetAll("ff_exec_core", keys, ("execution_id", "execution_kind"))
         kinds.update((row[0], row[1]) for row in (await engine.store.load((read,))).rows[0])
     return kinds
 
 
 def assemble(
-    flow: FlowSnapshot, members: Iterable[Member], edges: Iterable[Edge], kinds: Mapping[UUID, str], last_seen: str = "open"
+    flow: FlowSnapshot,
+    members: Iterable[Member],
+    edges: Iterable[Edge],
+    kinds: Mapping[UUID, str],
+    last_seen: str = "open",
 ) -> FlowView:
     """`last_seen` is what a flow is called whose members are all gone."""
-    states = {member.execution_id: next(iter(count_members([member.public_state]))) for member in members}
+    states = {
+        member.execution_id: next(iter(count_members([member.public_state]))) for member in members
+    }
     lines = []
     for edge in edges:
         for end in (edge.upstream_eid, edge.downstream_eid):
             states.setdefault(end, GONE)
         state = "staged" if edge.applied_at_ms is None else edge.dep_state or "unsatisfied"
-        lines.append(Line(str(edge.upstream_eid), str(edge.downstream_eid), state, passes_data(edge)))
+        lines.append(
+            Line(str(edge.upstream_eid), str(edge.downstream_eid), state, passes_data(edge))
+        )
     groups = {group.downstream_execution_id.uuid: group for group in flow.edge_groups}
     labels = named({ident: kinds.get(ident, "") for ident in states})
     nodes = {

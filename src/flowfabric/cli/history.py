@@ -31,7 +31,11 @@ _STYLES = {
     What.WAITED: WAITS,
     What.HELD_BACK: WAITS,
 }
-_UNITS = ((86_400_000, "d", 3_600_000, "h"), (3_600_000, "h", 60_000, "min"), (60_000, "min", 1_000, "s"))
+_UNITS = (
+    (86_400_000, "d", 3_600_000, "h"),
+    (3_600_000, "h", 60_000, "min"),
+    (60_000, "min", 1_000, "s"),
+)
 
 
 class Told(Struct):
@@ -45,10 +49,16 @@ class Told(Struct):
 def run(text: str, url: str | None, limit: int | None, console: Console, *, as_json: bool) -> int:
     ident = _subject(text)
     try:
-        asyncio.run(looking(chosen_db(url), lambda engine: _tell(engine, ident, limit, console, as_json=as_json)))
+        asyncio.run(
+            looking(
+                chosen_db(url), lambda engine: _tell(engine, ident, limit, console, as_json=as_json)
+            )
+        )
     except NotFound:
         kind = "execution" if isinstance(ident, ExecutionId) else "flow"
-        raise ConfigError(f"{ident}: there is no such {kind} in this database; it may have been trimmed") from None
+        raise ConfigError(
+            f"{ident}: there is no such {kind} in this database; it may have been trimmed"
+        ) from None
     return 0
 
 
@@ -60,10 +70,14 @@ def _subject(text: str) -> ExecutionId | UUID:
         raise ConfigError(f"ID: {shape}, got {clean(text[:80])!r}") from None
 
 
-async def _tell(engine: Engine, ident: ExecutionId | UUID, limit: int | None, console: Console, *, as_json: bool) -> None:
+async def _tell(
+    engine: Engine, ident: ExecutionId | UUID, limit: int | None, console: Console, *, as_json: bool
+) -> None:
     told, after = Told(), None
     while limit is None or told.count < limit:
-        page = await engine.history(ident, MAX_HISTORY if limit is None else min(limit - told.count, MAX_HISTORY), after)
+        page = await engine.history(
+            ident, MAX_HISTORY if limit is None else min(limit - told.count, MAX_HISTORY), after
+        )
         for entry in page.items:
             if as_json:
                 console.file.write(json.dumps(to_builtins(entry, enc_hook=str)) + "\n")
@@ -86,7 +100,11 @@ def shown(entry: HistoryEntry, told: Told, *, members: bool) -> list[Text]:
         lines.append(Text(f"from {_moment(entry.at_ms)}", "bold"))
     since, step = span(entry.at_ms - told.first_ms), span(entry.at_ms - told.last_ms)
     told.last_ms = entry.at_ms
-    who = f"  {str(entry.execution_id)[-MARK:] if entry.execution_id else 'flow':<{MARK}}" if members else ""
+    who = (
+        f"  {str(entry.execution_id)[-MARK:] if entry.execution_id else 'flow':<{MARK}}"
+        if members
+        else ""
+    )
     lines.append(
         Text.assemble(
             f"  {since:>11}  {'+' + step:>11}{who}  ",

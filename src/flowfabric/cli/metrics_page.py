@@ -22,7 +22,9 @@ def counted(app: App, where: str | None) -> Iterator[str | None]:
     try:
         end_page = metrics.serve(port, host)
     except OSError as error:
-        raise ConfigError(f"metrics: cannot listen on {host}:{port} ({error.strerror}); choose another port") from None
+        raise ConfigError(
+            f"metrics: cannot listen on {host}:{port} ({error.strerror}); choose another port"
+        ) from None
     end_push = push_from_environment(metrics)
     try:
         yield f"http://{host}:{port}/metrics"
@@ -34,5 +36,7 @@ def counted(app: App, where: str | None) -> Iterator[str | None]:
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or not 1 <= int(port) <= 65_535:
-        raise ConfigError(f"metrics: a port from 1 to 65535, with host: in front to be seen from elsewhere, got {text!r:.60}")
+        raise ConfigError(
+            f"metrics: a port from 1 to 65535, with host: in front to be seen from elsewhere, got {text!r:.60}"
+        )
     return host.strip("[]") or "127.0.0.1", int(port)

@@ -19,7 +19,9 @@ def run(url: str, kind: str | None, console: Console, *, as_sql: bool, schema: s
         print(migration_script(kind, schema), end="")
         return 0
     if not url:
-        raise ConfigError("url: expected postgresql://user@host/database, or --sql to print the script")
+        raise ConfigError(
+            "url: expected postgresql://user@host/database, or --sql to print the script"
+        )
     applied = asyncio.run(migrate_postgres(url, kind, schema=schema))
     for title in applied:
         console.print(f"applied {title}", highlight=False)

@@ -40,7 +40,9 @@ def run(config: str | None, console: Console, *, check: bool) -> int:
     def announce(url: str) -> None:
         say(f"FlowFabric on {url} ({settings.backend}); the API is described at {url}/docs")
         if not (settings.api_token or settings.api_tokens_file):
-            say("anybody on this machine may do everything: no FF_API_TOKEN is set, and FF_DEV_MODE=1 allows that on loopback")
+            say(
+                "anybody on this machine may do everything: no FF_API_TOKEN is set, and FF_DEV_MODE=1 allows that on loopback"
+            )
 
     with sentry.told(settings.sentry_dsn, settings.sentry_environment, settings.sentry_release):
         log_to_stderr(settings.log)
@@ -65,7 +67,9 @@ def _library() -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "httptools"):
             raise
-        raise ConfigError("the server needs more libraries: pip install 'flowfabric[server]'") from None
+        raise ConfigError(
+            "the server needs more libraries: pip install 'flowfabric[server]'"
+        ) from None
     return lifecycle
 
 

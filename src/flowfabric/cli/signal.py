@@ -20,7 +20,12 @@ from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, ExecutionIdError
 from flowfabric.model.execution import ExecutionSnapshot
-from flowfabric.model.waitpoint import ApprovalSignalArgs, DeliverSignalArgs, SignalAccepted, SignalDuplicate
+from flowfabric.model.waitpoint import (
+    ApprovalSignalArgs,
+    DeliverSignalArgs,
+    SignalAccepted,
+    SignalDuplicate,
+)
 
 TOKEN_VARIABLE = "FF_WAITPOINT_TOKEN"  # noqa: S105 - the name of a variable
 SOURCE_TYPE = "user"
@@ -38,7 +43,9 @@ REFUSALS = {
     "token_expired": "the key it was made with has been rotated out; ask for a new one",
     "hmac_secret_not_initialized": "the database has no signing key",
 }
-OPERATOR_REFUSED = "the waitpoint's own token is no longer good; in Python, resume_execution goes past it"
+OPERATOR_REFUSED = (
+    "the waitpoint's own token is no longer good; in Python, resume_execution goes past it"
+)
 
 
 class Given(Struct, frozen=True):
@@ -60,7 +67,9 @@ class Given(Struct, frozen=True):
 def run(given: Given, url: str, console: Console) -> int:
     """What was given is never repeated in an error: a token may stand in the wrong place."""
     if given.extra:
-        raise ConfigError("too many arguments: expected EXECUTION WAITPOINT URL; a token goes to --token or to standard input")
+        raise ConfigError(
+            "too many arguments: expected EXECUTION WAITPOINT URL; a token goes to --token or to standard input"
+        )
     execution, waitpoint = _execution(given.execution), _waitpoint(given.waitpoint)
     _check_options(given)
     payload = None if given.payload is None else _payload(given.payload)
@@ -68,7 +77,9 @@ def run(given: Given, url: str, console: Console) -> int:
     stored = asyncio.run(looking(url, lambda engine: engine.describe_execution(execution)))
     if stored is None:
         raise NotFound("execution", execution)
-    told = asyncio.run(writing(url, lambda engine: _deliver(engine, given, stored, waitpoint, payload, token)))
+    told = asyncio.run(
+        writing(url, lambda engine: _deliver(engine, given, stored, waitpoint, payload, token))
+    )
     if isinstance(told, SignalDuplicate):
         said = f"delivered before, as signal {told.existing_signal_id}; nothing changed"
     else:
@@ -78,13 +89,21 @@ def run(given: Given, url: str, console: Console) -> int:
 
 
 async def _deliver(
-    engine: Engine, given: Given, stored: ExecutionSnapshot, waitpoint: UUID, payload: bytes | None, token: str
+    engine: Engine,
+    given: Given,
+    stored: ExecutionSnapshot,
+    waitpoint: UUID,
+    payload: bytes | None,
+    token: str,
 ) -> SignalAccepted | SignalDuplicate:
     execution = stored.execution_id
     try:
         if given.operator:
             decision = ApprovalSignalArgs(
-                execution_id=execution, lane_id=stored.lane_id, waitpoint_id=waitpoint, signal_name=given.name
+                execution_id=execution,
+                lane_id=stored.lane_id,
+                waitpoint_id=waitpoint,
+                signal_name=given.name,
             )
             return await engine.deliver_approval_signal(decision)
         return await engine.deliver_signal(
@@ -118,7 +137,9 @@ def _waitpoint(text: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        raise ConfigError("WAITPOINT: a waitpoint's UUID, as `flowfabric approvals URL` shows it") from None
+        raise ConfigError(
+            "WAITPOINT: a waitpoint's UUID, as `flowfabric approvals URL` shows it"
+        ) from None
 
 
 def _check_options(given: Given) -> None:
@@ -143,10 +164,16 @@ def _token(given: str | None) -> str:
     """From the option, the environment or standard input, in that order; typed in, it is not shown."""
     found = given if given is not None else os.environ.get(TOKEN_VARIABLE)
     if found is None:
-        found = getpass.getpass("token: ") if sys.stdin is not None and sys.stdin.isatty() else _from_stdin()
+        found = (
+            getpass.getpass("token: ")
+            if sys.stdin is not None and sys.stdin.isatty()
+            else _from_stdin()
+        )
     found = found.strip()
     if not found:
-        raise ConfigError(f"no token: give it by --token, in {TOKEN_VARIABLE} or on standard input, or say --operator")
+        raise ConfigError(
+            f"no token: give it by --token, in {TOKEN_VARIABLE} or on standard input, or say --operator"
+        )
     try:
         found.encode()
     except UnicodeEncodeError:
@@ -160,4 +187,6 @@ def _from_stdin() -> str:
     try:
         return sys.stdin.buffer.readline(2 * MAX_TOKEN_BYTES).decode()
     except (UnicodeDecodeError, OSError):
-        raise ConfigError("the token was refused (invalid_token): standard input is not text") from None
+        raise ConfigError(
+            "the token was refused (invalid_token): standard input is not text"
+        ) from None

@@ -58,7 +58,11 @@ Seen = tuple[int, StreamFrame] | Closing
 
 
 def run(given: Given, console: Console) -> int:
-    ident, where, place = execution_id(given.execution), chosen_db(given.url), starting_place(given.attempt, given.after)
+    ident, where, place = (
+        execution_id(given.execution),
+        chosen_db(given.url),
+        starting_place(given.attempt, given.after),
+    )
     printer = Printer(console, Console(file=sys.stderr), as_json=given.as_json)
     try:
         asyncio.run(looking(where, lambda engine: _show(engine, ident, given, place, printer)))
@@ -66,7 +70,9 @@ def run(given: Given, console: Console) -> int:
         printer.note(f"to go on from here: {command_from(given, place)}")
         return INTERRUPTED
     except NotFound:
-        raise ConfigError(f"{ident}: there is no such execution in this database; it may have been trimmed") from None
+        raise ConfigError(
+            f"{ident}: there is no such execution in this database; it may have been trimmed"
+        ) from None
     return 0
 
 
@@ -80,7 +86,9 @@ def starting_place(attempt: int | None, after: str | None) -> Place:
             f"--after: ATTEMPT:ID with the number of an attempt first, such as 1:1700000000000-0, got {after[:80]!a}"
         )
     if colon and attempt is not None and attempt != int(named):
-        raise ConfigError(f"--attempt and --after: of the same attempt, got {attempt} and {int(named)}")
+        raise ConfigError(
+            f"--attempt and --after: of the same attempt, got {attempt} and {int(named)}"
+        )
     try:
         frame_id.after(cursor)
     except ValidationError as error:
@@ -94,12 +102,20 @@ def command_from(given: Given, place: Place) -> str:
         here = [f"--after={place.attempt}:{place.after}"]
     else:
         here = [f"--attempt={place.attempt}", f"--after={place.after}"]
-    flags = [flag for flag, said in (("--json", given.as_json), ("--no-live", not given.live)) if said]
-    db = [] if given.url is None else [f"--db={given.url if urlsplit(given.url).password is None else 'URL'}"]
+    flags = [
+        flag for flag, said in (("--json", given.as_json), ("--no-live", not given.live)) if said
+    ]
+    db = (
+        []
+        if given.url is None
+        else [f"--db={given.url if urlsplit(given.url).password is None else 'URL'}"]
+    )
     return shlex.join(["flowfabric", "tail", given.execution, *db, *here, *flags])
 
 
-async def _show(engine: Engine, ident: ExecutionId, given: Given, place: Place, printer: Printer) -> None:
+async def _show(
+    engine: Engine, ident: ExecutionId, given: Given, place: Place, printer: Printer
+) -> None:
     await _check_attempt(engine, ident, given, place)
     visibility = Visibility.All if given.live else Visibility.ExcludeBestEffort
     read = follow if given.follow else read_now
@@ -131,7 +147,9 @@ async def _check_attempt(engine: Engine, ident: ExecutionId, given: Given, place
     raise ConfigError(f"{field}: an attempt of this execution ({there}), got {place.attempt}")
 
 
-async def follow(engine: Engine, ident: ExecutionId, start: Place, visibility: Visibility, *, only: bool) -> AsyncIterator[Seen]:
+async def follow(
+    engine: Engine, ident: ExecutionId, start: Place, visibility: Visibility, *, only: bool
+) -> AsyncIterator[Seen]:
     """Each frame as it is written and the end of each attempt as it comes, until the execution has ended."""
     at, after = start.attempt, start.after
     while True:
@@ -159,13 +177,17 @@ async def read_now(
         while page.frames:
             for frame in page.frames:
                 yield at, frame
-            page = await engine.tail_stream(ident, at, page.next_after or after, 0, PAGE, visibility)
+            page = await engine.tail_stream(
+                ident, at, page.next_after or after, 0, PAGE, visibility
+            )
         yield _closing_of(at, page)
         after = BEGINNING
 
 
 async def _closing(engine: Engine, ident: ExecutionId, attempt: int) -> Closing:
-    return _closing_of(attempt, await engine.read_stream(ident, attempt, frame_id.END, count_limit=1))
+    return _closing_of(
+        attempt, await engine.read_stream(ident, attempt, frame_id.END, count_limit=1)
+    )
 
 
 def _closing_of(attempt: int, page: StreamFrames) -> Closing:

@@ -33,7 +33,11 @@ def readable(text: str) -> str:
 
 
 def runs_on(frame: StreamFrame) -> bool:
-    return frame.fields.get("frame_type") in RUNNING_TEXT and frame.mode != "summary" and not _is_binary(frame)
+    return (
+        frame.fields.get("frame_type") in RUNNING_TEXT
+        and frame.mode != "summary"
+        and not _is_binary(frame)
+    )
 
 
 def line_of(frame: StreamFrame) -> str:
@@ -60,7 +64,9 @@ class Printer:
 
     def frame(self, attempt: int, frame: StreamFrame) -> None:
         if self._as_json:
-            self._write(json.dumps({"attempt": attempt, "id": frame.id, "fields": frame.fields}) + "\n")
+            self._write(
+                json.dumps({"attempt": attempt, "id": frame.id, "fields": frame.fields}) + "\n"
+            )
             return
         if self._attempt not in (None, attempt):
             self.note(f"attempt {attempt} begins")
@@ -78,7 +84,9 @@ class Printer:
             said = {"attempt": attempt, "closed_at": closed_at, "closed_reason": closed_reason}
             self._write(json.dumps(said) + "\n")
         elif closed_reason is not None:
-            self.note(f"attempt {attempt} {ENDS.get(closed_reason, 'has ended')} ({clean(closed_reason)})")
+            self.note(
+                f"attempt {attempt} {ENDS.get(closed_reason, 'has ended')} ({clean(closed_reason)})"
+            )
 
     def still(self, state: str) -> None:
         """There is no more to show, and that was not the end of an attempt."""

@@ -23,12 +23,17 @@ def load(url: str) -> Snapshot:
 def summary(world: Snapshot) -> dict[str, int]:
     """What a person wants to know first, counted from the rows and the events."""
     states = Counter(execution.public_state for execution in world.executions.values())
-    ends = {key: sum(e["outcome"] == "success" for e in events) for key, events in world.completions.items()}
+    ends = {
+        key: sum(e["outcome"] == "success" for e in events)
+        for key, events in world.completions.items()
+    }
     replays = {key: execution.replay_count for key, execution in world.executions.items()}
     return {
         "created": len(world.executions),
         "completed once": sum(n == 1 for n in ends.values()),
-        "taken over": sum(execution.lease_reclaim_count > 0 for execution in world.executions.values()),
+        "taken over": sum(
+            execution.lease_reclaim_count > 0 for execution in world.executions.values()
+        ),
         "not ended": sum(n for state, n in states.items() if state not in _ENDED),
         "done twice": sum(n > 1 + replays.get(key, 0) for key, n in ends.items()),
     }
@@ -46,7 +51,10 @@ def run(url: str, console: Console, *, as_json: bool) -> int:
     else:
         console.print(_table(world, found))
         for violation in violations[:SHOWN_VIOLATIONS]:
-            console.print(f"[red]{violation.invariant}[/red] {violation.subject}: {violation.says}", highlight=False)
+            console.print(
+                f"[red]{violation.invariant}[/red] {violation.subject}: {violation.says}",
+                highlight=False,
+            )
     return 1 if violations else 0
 
 

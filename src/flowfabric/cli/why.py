@@ -26,7 +26,9 @@ def run(text: str, url: str | None, console: Console, *, as_json: bool) -> int:
     try:
         found = asyncio.run(looking(where, lambda engine: engine.explain_execution(ident)))
     except NotFound:
-        raise ConfigError(f"{ident}: there is no such execution in this database; it may have been trimmed") from None
+        raise ConfigError(
+            f"{ident}: there is no such execution in this database; it may have been trimmed"
+        ) from None
     if as_json:
         console.file.write(json.dumps(as_object(found)) + "\n")
         return 0
@@ -40,7 +42,9 @@ def execution_id(text: str) -> ExecutionId:
         return ExecutionId(text)
     except ExecutionIdError:
         shape = "{fp:N}:<uuid>; quote it, for the shell has its own idea of braces"
-        raise ConfigError(f"ID: an execution id of the form {shape}, got {clean(text[:80])!r}") from None
+        raise ConfigError(
+            f"ID: an execution id of the form {shape}, got {clean(text[:80])!r}"
+        ) from None
 
 
 def as_object(found: Explanation) -> dict[str, Any]:
@@ -62,7 +66,11 @@ def shown(found: Explanation) -> list[Text]:
 
 def _reason(reason: Reason, then: str) -> list[Text]:
     lines = [Text.assemble(then, (reason.code.value, _style(reason)), f": {clean(reason.says)}")]
-    times = [f"{word} {_time(at)}" for word, at in (("since", reason.since_ms), ("until", reason.until_ms)) if at]
+    times = [
+        f"{word} {_time(at)}"
+        for word, at in (("since", reason.since_ms), ("until", reason.until_ms))
+        if at
+    ]
     if times:
         lines.append(Text(f"  {', '.join(times)}"))
     if reason.hint:

@@ -68,7 +68,11 @@ def lanes_of(app: App, wanted: Wanted) -> list[str]:
     asked = [lane.strip() for lane in wanted.lanes.split(",") if lane.strip()]
     strange = [lane for lane in asked if lane not in app.lanes]
     if strange or not asked:
-        said = f"no task of {wanted.target} is on {', '.join(strange)}" if strange else "at least one lane is needed"
+        said = (
+            f"no task of {wanted.target} is on {', '.join(strange)}"
+            if strange
+            else "at least one lane is needed"
+        )
         raise ConfigError(f"lanes: {said}; there are {', '.join(app.lanes)}")
     return sorted(set(asked))
 
@@ -106,10 +110,18 @@ async def serve(
     """Until a signal; a second one does not wait for what runs. `also_stop` is given another way to be told."""
     await reached(app)
     async with app:
-        worker = Worker(app, lanes=lanes, concurrency=wanted.concurrency, grace=wanted.grace, middleware=middleware)
+        worker = Worker(
+            app,
+            lanes=lanes,
+            concurrency=wanted.concurrency,
+            grace=wanted.grace,
+            middleware=middleware,
+        )
         stopper = Stopper(worker, wanted.grace)
         working = asyncio.create_task(worker.run())
-        await asyncio.sleep(0)  # it has begun to listen to the signals; here they are answered in words as well
+        await asyncio.sleep(
+            0
+        )  # it has begun to listen to the signals; here they are answered in words as well
         for number in SIGNALS:
             with suppress(ValueError, RuntimeError):
                 asyncio.get_running_loop().add_signal_handler(number, stopper.signalled)
@@ -163,7 +175,11 @@ class Stopper:
         if self._stops:
             return
         running = self._worker.running
-        rest = f"{running} still running, finishing within {self._grace}" if running else "nothing is running"
+        rest = (
+            f"{running} still running, finishing within {self._grace}"
+            if running
+            else "nothing is running"
+        )
         say(f"stopping: {rest}")
         self._stops.append(asyncio.create_task(self._worker.stop()))
 

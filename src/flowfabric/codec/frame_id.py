@@ -67,7 +67,9 @@ def check_range(lower: FrameId | None, upper: UpperBound | None) -> None:
 
 def _concrete(text: object, field: str, accepted: str) -> UpperBound:
     if not isinstance(text, str):
-        raise _refused(f"{field}: invalid stream cursor: text expected, got {type(text).__name__}; {accepted}")
+        raise _refused(
+            f"{field}: invalid stream cursor: text expected, got {type(text).__name__}; {accepted}"
+        )
     if not text:
         raise _refused(f"{field}: must not be empty; {accepted}")
     if text in ("-", "+"):
@@ -77,7 +79,9 @@ def _concrete(text: object, field: str, accepted: str) -> UpperBound:
         raise _refused(f"{field}: invalid stream cursor {text[:MAX_CURSOR_CHARS]!a}; {accepted}")
     ts_ms, seq = int(found[1]), None if found[2] is None else int(found[2])
     if ts_ms > MAX_SENT or (seq or 0) > MAX_SENT:
-        raise _refused(f"{field}: invalid stream cursor {text!a}: numbers up to {MAX_SENT}; {accepted}")
+        raise _refused(
+            f"{field}: invalid stream cursor {text!a}: numbers up to {MAX_SENT}; {accepted}"
+        )
     return min(ts_ms, MAX_NUMBER), None if seq is None else min(seq, MAX_NUMBER)
 
 

@@ -19,13 +19,23 @@ _HEADS = {tag: bytes((_V2, _WIRE_VERSION, tag)) for tag in BackendTag}
 
 
 def encode_handle(fields: HandleFields) -> bytes:
-    ident, lane, worker = fields.execution_id.encode(), fields.lane_id.encode(), fields.worker_instance_id.encode()
+    ident, lane, worker = (
+        fields.execution_id.encode(),
+        fields.lane_id.encode(),
+        fields.worker_instance_id.encode(),
+    )
     return b"".join(
         (
             _HEADS[fields.tag],
             _U32.pack(len(ident)),
             ident,
-            _IDS.pack(fields.attempt_index, 36, uuid_text(fields.attempt_id).encode(), 36, uuid_text(fields.lease_id).encode()),
+            _IDS.pack(
+                fields.attempt_index,
+                36,
+                uuid_text(fields.attempt_id).encode(),
+                36,
+                uuid_text(fields.lease_id).encode(),
+            ),
             _LEASE.pack(fields.lease_epoch, fields.lease_ttl_ms, len(lane)),
             lane,
             _U32.pack(len(worker)),
@@ -82,7 +92,9 @@ class _Reader:
     def take(self, count: int) -> bytes:
         end = self._at + count
         if end > len(self._data):
-            raise _corrupt(f"Truncated needed={count} at={self._at} have={len(self._data) - self._at}")
+            raise _corrupt(
+                f"Truncated needed={count} at={self._at} have={len(self._data) - self._at}"
+            )
         taken = self._data[self._at : end]
         self._at = end
         return taken
@@ -131,4 +143,6 @@ def _corrupt(message: str) -> ValidationError:
 
 
 def _foreign(expected: BackendTag, actual: str) -> ValidationError:
-    return ValidationError(ValidationKind.HANDLE_FROM_OTHER_BACKEND, f"expected={expected.label} actual={actual:.40}")
+    return ValidationError(
+        ValidationKind.HANDLE_FROM_OTHER_BACKEND, f"expected={expected.label} actual={actual:.40}"
+    )

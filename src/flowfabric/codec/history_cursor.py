@@ -20,7 +20,11 @@ class _Written(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 
 
 def encode_place(subject: str, key: Numbers, told: tuple[int, ...], attempt: int | None) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode([subject, key, told, attempt])).decode().rstrip("=")
+    return (
+        base64.urlsafe_b64encode(msgspec.json.encode([subject, key, told, attempt]))
+        .decode()
+        .rstrip("=")
+    )
 
 
 def decode_place(subject: str, text: object) -> tuple[Numbers, tuple[int, ...], int | None]:

@@ -13,7 +13,9 @@ from flowfabric.ids import ExecutionId
 from flowfabric.model.waitpoint import HmacKey
 
 MAX_TOKEN_BYTES = 512
-_SHAPE = re.compile(r"([^:\ud800-\udfff]+):([0-9a-fA-F]{64})\Z")  # a lone surrogate is no text: it has no bytes to compare
+_SHAPE = re.compile(
+    r"([^:\ud800-\udfff]+):([0-9a-fA-F]{64})\Z"
+)  # a lone surrogate is no text: it has no bytes to compare
 FINGERPRINT_DIGITS = 16
 _SEALED = re.compile(rf"[0-9a-f]{{{FINGERPRINT_DIGITS}}}:[0-9a-f]{{64}}\Z")
 
@@ -40,13 +42,17 @@ def digits_of(stored: str) -> str:
     return stored.partition(":")[0] if _SEALED.match(stored) else ""
 
 
-def of_approver(stored: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID, approver: str) -> str | None:
+def of_approver(
+    stored: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID, approver: str
+) -> str | None:
     """The token of an approver's link, by the key the waitpoint's own token was made with; none if that key is gone."""
     key = next((key for key in keys if _is_of(stored, key)), None)
     return None if key is None else mint(key, execution, waitpoint, approver)
 
 
-def again(stored: str, kid: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID) -> str | None:
+def again(
+    stored: str, kid: str, keys: Sequence[HmacKey], execution: ExecutionId, waitpoint: UUID
+) -> str | None:
     """The waitpoint's own token, by the key it was made with; none if that key is gone."""
     key = next((key for key in keys if hmac.compare_digest(key.kid.encode(), kid.encode())), None)
     if key is None or not stored:
@@ -62,7 +68,9 @@ def active_key(keys: Sequence[HmacKey]) -> HmacKey | None:
 def signing_key(keys: Sequence[HmacKey]) -> HmacKey:
     found = active_key(keys)
     if found is None:
-        raise ValidationError(ValidationKind.INVALID_INPUT, "hmac_secret_not_initialized: ff_waitpoint_hmac empty")
+        raise ValidationError(
+            ValidationKind.INVALID_INPUT, "hmac_secret_not_initialized: ff_waitpoint_hmac empty"
+        )
     return found
 
 
@@ -83,16 +91,26 @@ def verify(
         raise _refused("invalid_token")
     if active_key(keys) is None:
         raise _refused("hmac_secret_not_initialized")
-    key = next((key for key in keys if hmac.compare_digest(key.kid.encode(), shape[1].encode())), None)
+    key = next(
+        (key for key in keys if hmac.compare_digest(key.kid.encode(), shape[1].encode())), None
+    )
     if key is None:
         raise _refused("invalid_token")
-    if not key.active and (key.expires_at_ms is None or key.expires_at_ms <= 0 or key.expires_at_ms < now_ms):
+    if not key.active and (
+        key.expires_at_ms is None or key.expires_at_ms <= 0 or key.expires_at_ms < now_ms
+    ):
         raise _refused("token_expired")
-    good = hmac.compare_digest(_digest(key, execution, waitpoint).encode(), shape[2].lower().encode())
+    good = hmac.compare_digest(
+        _digest(key, execution, waitpoint).encode(), shape[2].lower().encode()
+    )
     same = hmac.compare_digest((stored or "").encode(), token.encode())
     if good and same:
         return ""
-    links = [each for each in approvers if hmac.compare_digest(mint(key, execution, waitpoint, each).encode(), token.encode())]
+    links = [
+        each
+        for each in approvers
+        if hmac.compare_digest(mint(key, execution, waitpoint, each).encode(), token.encode())
+    ]
     if not (links and _is_of(stored or "", key)):
         raise _refused("invalid_token")
     return links[0]

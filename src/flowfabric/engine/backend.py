@@ -68,7 +68,14 @@ from flowfabric.model.lease import (
 )
 from flowfabric.model.queue_stats import LongWriter, QueueStats
 from flowfabric.model.state import ExpirePhase, LaneState, PublicState
-from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs, WorkerInfo
+from flowfabric.model.worker import (
+    Marked,
+    NotRegistered,
+    Refreshed,
+    Registered,
+    RegisterWorkerArgs,
+    WorkerInfo,
+)
 
 
 class EngineBackend(
@@ -112,7 +119,9 @@ class EngineBackend(
 
     # ---- executions and lanes
 
-    async def create_execution(self, args: CreateExecutionArgs, *, connection: Any = None) -> Created | Duplicate:
+    async def create_execution(
+        self, args: CreateExecutionArgs, *, connection: Any = None
+    ) -> Created | Duplicate:
         """Registers work. Afterwards it can be claimed, or waits for its time."""
 
     async def create_executions(
@@ -130,12 +139,22 @@ class EngineBackend(
         """Starts an ended execution again, as a new generation."""
 
     async def expire_execution(
-        self, execution: ExecutionId, phase: ExpirePhase | str, *, partition: int | str | None = None, now: int | None = None
+        self,
+        execution: ExecutionId,
+        phase: ExpirePhase | str,
+        *,
+        partition: int | str | None = None,
+        now: int | None = None,
     ) -> Expired | RetryScheduled | AlreadyTerminal | None:
         """Ends an execution whose attempt or deadline ran out; None when it is not due."""
 
     async def promote_delayed(
-        self, execution: ExecutionId, *, partition: int | str | None = None, lane: str = "", now: int | None = None
+        self,
+        execution: ExecutionId,
+        *,
+        partition: int | str | None = None,
+        lane: str = "",
+        now: int | None = None,
     ) -> str:
         """Makes a delayed execution claimable once its time has come; the answer says what was found."""
 
@@ -178,15 +197,21 @@ class EngineBackend(
 
     async def list_lanes(self, cursor: str | None = None, limit: int = 1000) -> Page[str]: ...
 
-    async def list_executions(self, partition: int | str, cursor: str | None = None, limit: int = 1000) -> Page[ExecutionId]:
+    async def list_executions(
+        self, partition: int | str, cursor: str | None = None, limit: int = 1000
+    ) -> Page[ExecutionId]:
         """Ids of one partition in ascending order, strictly after the cursor."""
 
     # ---- claims
 
-    async def claim(self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy) -> Handle | None:
+    async def claim(
+        self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy
+    ) -> Handle | None:
         """The best execution of a lane that these capabilities can run, or None. Waits up to `policy.max_wait_ms`."""
 
-    async def claim_many(self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int) -> list[Work]:
+    async def claim_many(
+        self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int
+    ) -> list[Work]:
         """Up to n of the lane's best, each with its payload. Comes back with what there is; waits only when there is nothing."""
 
     async def claim_execution(self, args: ClaimExecutionArgs) -> Claimed:
@@ -195,14 +220,20 @@ class EngineBackend(
     async def claim_resumed_execution(self, args: ClaimResumedArgs) -> Claimed:
         """Continues an interrupted attempt."""
 
-    async def issue_grant_and_claim(self, execution: ExecutionId, lane: str, lease_duration_ms: int) -> IssuedAndClaimed:
+    async def issue_grant_and_claim(
+        self, execution: ExecutionId, lane: str, lease_duration_ms: int
+    ) -> IssuedAndClaimed:
         """An operator takes a particular execution in one step."""
 
     async def claim_from_resume_grant(self, token: ResumeToken) -> Handle | None:
         """Takes an interrupted or lost attempt over; None while somebody holds it."""
 
     async def scan_eligible_executions(
-        self, lane: str, partition: int | str | None = None, limit: int = 100, namespace: str | None = "default"
+        self,
+        lane: str,
+        partition: int | str | None = None,
+        limit: int = 100,
+        namespace: str | None = "default",
     ) -> list[ExecutionId]:
         """Claimable executions of a lane in claim order, one namespace after the other where all are asked for (None); of one
         partition when it is given.
@@ -234,10 +265,14 @@ class EngineBackend(
         self, execution: ExecutionId, *, partition: int | str | None = None
     ) -> MarkedExpired | AlreadySatisfied: ...
 
-    async def requeue_lost(self, execution: ExecutionId, grace_ms: int | None = None) -> str | ReclaimCapExceeded:
+    async def requeue_lost(
+        self, execution: ExecutionId, grace_ms: int | None = None
+    ) -> str | ReclaimCapExceeded:
         """Puts a lost execution back on its lane once the grace is over; the answer says what was found."""
 
-    async def issue_reclaim_grant(self, args: IssueGrantArgs) -> ReclaimGrant | NotReclaimable | ReclaimCapExceeded:
+    async def issue_reclaim_grant(
+        self, args: IssueGrantArgs
+    ) -> ReclaimGrant | NotReclaimable | ReclaimCapExceeded:
         """Permission for one worker to take a lost execution over as a new attempt."""
 
     async def reclaim_execution(
@@ -263,7 +298,9 @@ class EngineBackend(
     async def explain_execution(self, execution: ExecutionId) -> Explanation:
         """Why it is not running: reasons in the order in which they have to go away, with the facts behind each."""
 
-    async def history(self, subject: ExecutionId | UUID | str, limit: int = 100, after: str | None = None) -> Page[HistoryEntry]:
+    async def history(
+        self, subject: ExecutionId | UUID | str, limit: int = 100, after: str | None = None
+    ) -> Page[HistoryEntry]:
         """What happened to an execution, or to a flow and all its members, as `HistoryEntry`s in order."""
 
     async def read_execution_info(self, execution: ExecutionId) -> ExecutionInfo | None: ...
@@ -283,12 +320,16 @@ class EngineBackend(
 
     async def get_execution_namespace(self, execution: ExecutionId) -> str | None: ...
 
-    async def get_execution_namespaces(self, executions: Sequence[ExecutionId]) -> dict[ExecutionId, str]:
+    async def get_execution_namespaces(
+        self, executions: Sequence[ExecutionId]
+    ) -> dict[ExecutionId, str]:
         """Of those that exist."""
 
     async def resolve_execution_flow_id(self, execution: ExecutionId) -> UUID | None: ...
 
-    async def list_attempts(self, execution: ExecutionId, after: int | None = None, limit: int = 100) -> Page[Attempt]:
+    async def list_attempts(
+        self, execution: ExecutionId, after: int | None = None, limit: int = 100
+    ) -> Page[Attempt]:
         """The attempts of one execution, first to last. Lease ids are left out: they are credentials."""
 
     async def read_exec_core_fields(
@@ -315,12 +356,19 @@ class EngineBackend(
     ) -> Refreshed | NotRegistered: ...
 
     async def mark_worker_dead(
-        self, worker_instance_id: str, reason: str = "", namespace: str = "default", now: int | None = None
+        self,
+        worker_instance_id: str,
+        reason: str = "",
+        namespace: str = "default",
+        now: int | None = None,
     ) -> Marked | NotRegistered:
         """Takes a worker out of the registry. Its leases run out by themselves."""
 
     async def list_workers(
-        self, namespace: str | None = None, after: str | tuple[str, str] | None = None, limit: int = 1000
+        self,
+        namespace: str | None = None,
+        after: str | tuple[str, str] | None = None,
+        limit: int = 1000,
     ) -> Page[WorkerInfo]:
         """Live workers by instance id; without a namespace, of all of them, with (namespace, instance) as the cursor."""
 
@@ -335,16 +383,24 @@ class EngineBackend(
 
     # ---- subscriptions
 
-    def subscribe_lease_history(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[LeaseEvent]:
+    def subscribe_lease_history(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> Subscription[LeaseEvent]:
         """Every lease acquired, renewed, expired, reclaimed or revoked."""
 
-    def subscribe_instance_tags(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> NoReturn:
+    def subscribe_instance_tags(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> NoReturn:
         """Offered by no store: `Unavailable`."""
 
-    def subscribe_completion(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[CompletionEvent]:
+    def subscribe_completion(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> Subscription[CompletionEvent]:
         """Every execution that ended."""
 
-    def subscribe_operator_events(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[OperatorEvent]:
+    def subscribe_operator_events(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> Subscription[OperatorEvent]:
         """What operators did."""
 
     # ---- retention

@@ -32,7 +32,9 @@ class BudgetBackend(Protocol):
     async def update_budget(self, args: UpdateBudgetArgs) -> BudgetUpdated | BudgetUnchanged:
         """Other limits for a budget that exists, from the next report and the next claim on. What has room then goes on."""
 
-    async def report_usage(self, handle: Handle, budget_id: UUID, usage: UsageDimensions) -> UsageResult:
+    async def report_usage(
+        self, handle: Handle, budget_id: UUID, usage: UsageDimensions
+    ) -> UsageResult:
         """What a worker has used, counted whether or not its lease still holds."""
 
     async def report_usage_admin(self, budget_id: UUID, args: ReportUsageAdminArgs) -> UsageResult:

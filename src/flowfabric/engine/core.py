@@ -109,7 +109,9 @@ class EndedRow(Struct, frozen=True, gc=False):
 class Core:
     """Holds the store and what the operations share."""
 
-    def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
+    def __init__(
+        self, store: Store, settings: Settings | None = None, *, seed: int | None = None
+    ) -> None:
         self.store = store
         self.settings = (settings or Settings()).checked()
         self._random = random.Random(seed)  # noqa: S311 - jitter, not a secret
@@ -163,7 +165,12 @@ class Core:
         if groups:
             inbound = {"partition_key": ident.partition_index, "downstream_eid": ident.uuid}
             flow = await self._flow_of(ident)
-            reads.append(GetAll("ff_edge_group", [] if flow is None else [(ident.partition_index, flow, ident.uuid)]))
+            reads.append(
+                GetAll(
+                    "ff_edge_group",
+                    [] if flow is None else [(ident.partition_index, flow, ident.uuid)],
+                )
+            )
             reads.append(Scan("edges_in", inbound, limit=MAX_GRAPH_EDGES))
         if limited is not None:
             reads += limited.reads(ident, await self.store.now_ms())
@@ -171,7 +178,13 @@ class Core:
         found = iter(loaded.rows)
         return Snapshot(
             loaded.now_ms,
-            next((check_readable(from_core_row(row)) if whole else from_core_row(row) for row in next(found)), None),
+            next(
+                (
+                    check_readable(from_core_row(row)) if whole else from_core_row(row)
+                    for row in next(found)
+                ),
+                None,
+            ),
             _first(Attempt, next(found)),
             _first(Grant, next(found)) if grant else None,
             _first(Lane, next(found)) if lane is not None else None,
@@ -185,12 +198,20 @@ class Core:
         return Execution(*loaded.rows[0][0]) if loaded.rows[0] else None
 
     async def _flow_of(self, ident: ExecutionId) -> UUID | None:
-        rows = (await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), ("flow_id",)),))).rows[0]
+        rows = (
+            await self.store.load(
+                (Get("ff_exec_core", (ident.partition_index, ident.uuid), ("flow_id",)),)
+            )
+        ).rows[0]
         return rows[0][0] if rows else None
 
     async def _place_of(self, ident: ExecutionId) -> tuple[str, ExecutionLimits | None]:
         """The lane to read beside an execution, and the limits it is under; they are only known once the execution is read."""
-        read = Get("ff_exec_core", (ident.partition_index, ident.uuid), ("lane_id", "quota_policy_id", "budget_ids"))
+        read = Get(
+            "ff_exec_core",
+            (ident.partition_index, ident.uuid),
+            ("lane_id", "quota_policy_id", "budget_ids"),
+        )
         rows = (await self.store.load((read,))).rows[0]
         if not rows:
             return "", None
@@ -199,12 +220,16 @@ class Core:
             raise Corruption("budget_ids cannot be read", ident)
         if quota_id is None:
             return lane, ExecutionLimits(None, budgets) if budgets else None
-        quota = _first(QuotaPolicy, (await self.store.load((Get("ff_quota_policy", (quota_id,)),))).rows[0])
+        quota = _first(
+            QuotaPolicy, (await self.store.load((Get("ff_quota_policy", (quota_id,)),))).rows[0]
+        )
         return lane, ExecutionLimits(quota, budgets)
 
     # ---- decisions
 
-    async def decide(self, ident: ExecutionId, rule: Callable[[Snapshot], Decision], **wanted: Any) -> Any:
+    async def decide(
+        self, ident: ExecutionId, rule: Callable[[Snapshot], Decision], **wanted: Any
+    ) -> Any:
         """Load, decide and commit, again when the world moved in between, three times at the most."""
         return await self.settle(lambda: self.snapshot(ident, **wanted), rule)
 
@@ -251,7 +276,10 @@ class Core:
                 if decision.result is not AGAIN:
                     return _result(decision, answer)
                 continue
-            if answer.plan < len(decision.first) and decision.first[answer.plan].form is admission.TOUCH_QUOTA:
+            if (
+                answer.plan < len(decision.first)
+                and decision.first[answer.plan].form is admission.TOUCH_QUOTA
+            ):
                 moved += 1  # others were admitted meanwhile: that is no reason to give up
                 tries -= moved < MAX_MOVED
             tries += 1
@@ -284,7 +312,9 @@ class Core:
                     raise
                 lost = error
             try:
-                snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
+                snapshot = await self.snapshot(
+                    fields.execution_id, attempt_index=fields.attempt_index
+                )
                 why = attempts.explain(snapshot, fields, outcome, marks=marks)
                 if isinstance(why, Return):
                     return why.result
@@ -311,11 +341,15 @@ class Core:
     async def _pause(self, tries: int, moved: int = 0) -> None:
         if tries >= MAX_TRIES:
             raise Contention(ContentionKind.RETRY_EXHAUSTED)
-        await asyncio.sleep(FIRST_PAUSE_S * (2 ** (tries - 1) if tries else min(moved, 4) * self._random.random()))
+        await asyncio.sleep(
+            FIRST_PAUSE_S * (2 ** (tries - 1) if tries else min(moved, 4) * self._random.random())
+        )
 
     # ---- handles
 
-    def handle(self, fields: HandleFields, kind: HandleKind, *, retry_count: int, policy: str | None) -> Handle:
+    def handle(
+        self, fields: HandleFields, kind: HandleKind, *, retry_count: int, policy: str | None
+    ) -> Handle:
         """A handle for a lease just granted; what its epoch froze is kept at hand."""
         opaque = encode_handle(fields)
         if len(self._facts) >= MAX_FACTS:
@@ -324,7 +358,11 @@ class Core:
         return Handle(self._label, kind, opaque)
 
     def facts(self, handle: Handle) -> LeaseFacts | None:
-        return self._facts.get(handle.opaque) if type(handle) is Handle and handle.backend == self._label else None
+        return (
+            self._facts.get(handle.opaque)
+            if type(handle) is Handle and handle.backend == self._label
+            else None
+        )
 
     def fields(self, handle: Handle) -> HandleFields:
         known = self.facts(handle)
@@ -345,10 +383,14 @@ class Core:
 
     def _forget_facts(self, ident: ExecutionId) -> None:
         """What is kept at hand about its lease says too little of it from now on: it gets children, or is held back."""
-        for opaque in [opaque for opaque, known in self._facts.items() if known.fields.execution_id == ident]:
+        for opaque in [
+            opaque for opaque, known in self._facts.items() if known.fields.execution_id == ident
+        ]:
             del self._facts[opaque]
 
-    async def _ended(self, handle: Handle, fields: HandleFields, over: object, *, settle: bool = True) -> None:
+    async def _ended(
+        self, handle: Handle, fields: HandleFields, over: object, *, settle: bool = True
+    ) -> None:
         """The holder ended the execution: those that wait for it hear of it before the holder does, unless told otherwise.
 
         `over` is what was answered: no `Over` where the end was found to be done already.

@@ -61,7 +61,9 @@ _OFFERED_NOWHERE = {"subscribe_instance_tags"}
 class Engine(LongPoll):
     """Load, decide, commit, for every operation; the store is the only thing that differs."""
 
-    def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
+    def __init__(
+        self, store: Store, settings: Settings | None = None, *, seed: int | None = None
+    ) -> None:
         super().__init__(store, settings, seed=seed)
         self._closed = False
 
@@ -87,7 +89,9 @@ class Engine(LongPoll):
     def capabilities(self) -> Capabilities:
         """A flag is true exactly when the operation works here."""
         identity = {"family": self.store.label, "version": _version(), "rfc017_stage": "unknown"}
-        offered = {flag: callable(getattr(self, _OFFERED_BY.get(flag, flag), None)) for flag in FLAGS}
+        offered = {
+            flag: callable(getattr(self, _OFFERED_BY.get(flag, flag), None)) for flag in FLAGS
+        }
         return Capabilities(identity, {**offered, **dict.fromkeys(_OFFERED_NOWHERE, False)})
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
@@ -121,7 +125,10 @@ class Engine(LongPoll):
 
 
 def _version() -> dict[str, int]:
-    from importlib.metadata import PackageNotFoundError, version  # a tenth of the time that importing all of this takes
+    from importlib.metadata import (
+        PackageNotFoundError,
+        version,
+    )  # a tenth of the time that importing all of this takes
 
     try:
         numbers = version("flowfabric").split(".")

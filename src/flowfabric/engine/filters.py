@@ -18,7 +18,9 @@ def checked_filter(wanted: object) -> ScannerFilter:
     if wanted.namespace is not None and not isinstance(wanted.namespace, str):
         raise invalid("wanted.namespace", "text", wanted.namespace)
     pair = wanted.instance_tag
-    if pair is not None and not (isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(p, str) for p in pair)):
+    if pair is not None and not (
+        isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(p, str) for p in pair)
+    ):
         raise invalid("wanted.instance_tag", "a (key, value) pair of text", pair)
     return wanted
 

@@ -61,10 +61,14 @@ class FlowBackend(Protocol):
     async def stage_dependency_edge(self, args: StageDependencyEdgeArgs) -> Staged:
         """Records that one member waits for another. It takes effect when it is applied."""
 
-    async def set_edge_group_policy(self, flow_id: UUID, downstream_execution_id: ExecutionId, policy: EdgePolicy) -> str:
+    async def set_edge_group_policy(
+        self, flow_id: UUID, downstream_execution_id: ExecutionId, policy: EdgePolicy
+    ) -> str:
         """How the inbound edges of one member combine; before the first of them is staged. Set or AlreadySet."""
 
-    async def apply_dependency_to_child(self, args: ApplyDependencyArgs) -> DependencyApplied | AlreadyApplied:
+    async def apply_dependency_to_child(
+        self, args: ApplyDependencyArgs
+    ) -> DependencyApplied | AlreadyApplied:
         """A staged edge takes effect: from now on the child waits for its upstream."""
 
     async def set_flow_tag(self, flow_id: UUID, key: str, value: str) -> None: ...
@@ -101,7 +105,9 @@ class FlowBackend(Protocol):
     ) -> FlowCancelled | PartiallyCancelled:
         """Cancels a flow and, as the policy says, its members. Doing it again sweeps up what has come since."""
 
-    async def cancel_flow_header(self, args: CancelFlowArgs) -> FlowCancelled | PartiallyCancelled | FlowAlreadyTerminal:
+    async def cancel_flow_header(
+        self, args: CancelFlowArgs
+    ) -> FlowCancelled | PartiallyCancelled | FlowAlreadyTerminal:
         """Cancels a flow as an operator's request, with its reason, and remembers which members are owed an answer."""
 
     async def ack_cancel_member(self, flow_id: UUID, execution: ExecutionId) -> None:
@@ -127,7 +133,9 @@ class FlowBackend(Protocol):
     async def flow_edges(self, flow_id: UUID) -> list[Edge]:
         """Every edge of a flow, with how far it is."""
 
-    async def list_flows(self, partition: int | str, cursor: UUID | None = None, limit: int = 100) -> Page[FlowListed]:
+    async def list_flows(
+        self, partition: int | str, cursor: UUID | None = None, limit: int = 100
+    ) -> Page[FlowListed]:
         """Flows of a partition by id, whatever their state."""
 
     async def list_edges(self, flow_id: UUID, direction: Outgoing | Incoming) -> list[EdgeSnapshot]:
@@ -148,20 +156,32 @@ class FlowBackend(Protocol):
     async def unsettled_flows(self, after: tuple[int, UUID] | None, limit: int) -> list[Flow]:
         """Flows with members that may still move, oldest first."""
 
-    async def dispatch_completions(self, wanted: ScannerFilter | None = None, grace_ms: int = 1_000) -> int:
+    async def dispatch_completions(
+        self, wanted: ScannerFilter | None = None, grace_ms: int = 1_000
+    ) -> int:
         """Completion events of flow members whose consequences nobody saw to; how many."""
 
-    async def cancel_orphans(self, after: tuple[int, UUID] | None = None) -> tuple[int, tuple[int, UUID] | None]:
+    async def cancel_orphans(
+        self, after: tuple[int, UUID] | None = None
+    ) -> tuple[int, tuple[int, UUID] | None]:
         """A page of flows whose parent has ended: their members are cancelled; how many, and where the next page begins."""
 
-    async def recheck_blocked(self, after: tuple[int, UUID] | None = None) -> tuple[int, tuple[int, UUID] | None]:
+    async def recheck_blocked(
+        self, after: tuple[int, UUID] | None = None
+    ) -> tuple[int, tuple[int, UUID] | None]:
         """A page of blocked executions that may wait for what is over; how many went on, and where the next page begins."""
 
-    async def dispatch_sibling_cancels(self, limit: int = 50, wanted: ScannerFilter | None = None) -> dict[str, int]:
+    async def dispatch_sibling_cancels(
+        self, limit: int = 50, wanted: ScannerFilter | None = None
+    ) -> dict[str, int]:
         """Groups that have fired cancel whom they listed; how many groups met which fate."""
 
-    async def reconcile_sibling_cancels(self, limit: int = 50, wanted: ScannerFilter | None = None) -> int:
+    async def reconcile_sibling_cancels(
+        self, limit: int = 50, wanted: ScannerFilter | None = None
+    ) -> int:
         """A pass over the queue; how many groups were taken off it."""
 
-    async def reconcile_cancel_backlog(self, limit: int = 50, wanted: ScannerFilter | None = None) -> int:
+    async def reconcile_cancel_backlog(
+        self, limit: int = 50, wanted: ScannerFilter | None = None
+    ) -> int:
         """Finishes cancels that somebody began; how many members were seen to."""

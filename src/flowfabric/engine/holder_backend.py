@@ -29,16 +29,22 @@ class HolderBackend(Protocol):
     async def renew(self, handle: Handle) -> LeaseRenewal:
         """Holds the lease for another of its own time-to-live."""
 
-    async def progress(self, handle: Handle, percent: int | None = None, message: str | None = None) -> None:
+    async def progress(
+        self, handle: Handle, percent: int | None = None, message: str | None = None
+    ) -> None:
         """Says how far the work is. What is None stays as it was."""
 
-    async def complete(self, handle: Handle, payload: bytes | None = None, *, settle: bool = True) -> None:
+    async def complete(
+        self, handle: Handle, payload: bytes | None = None, *, settle: bool = True
+    ) -> None:
         """Ends the execution with success. Sent again by the same lease, it answers the same.
 
         Members of its flow that wait for it hear of it before this returns; with settle=False, right afterwards.
         """
 
-    async def complete_many(self, many: Sequence[tuple[Handle, bytes | None]]) -> list[EngineError | None]:
+    async def complete_many(
+        self, many: Sequence[tuple[Handle, bytes | None]]
+    ) -> list[EngineError | None]:
         """Each as `complete` would answer it: None, or the error for that one."""
 
     async def complete_and_claim(

@@ -27,10 +27,14 @@ from flowfabric.model.quota import (
 
 
 class QuotaBackend(Protocol):
-    async def create_quota_policy(self, args: CreateQuotaPolicyArgs) -> QuotaPolicyCreated | QuotaPolicyAlreadySatisfied:
+    async def create_quota_policy(
+        self, args: CreateQuotaPolicyArgs
+    ) -> QuotaPolicyCreated | QuotaPolicyAlreadySatisfied:
         """How many may run at once and how many may start per window. What exists is left as it is."""
 
-    async def update_quota_policy(self, args: UpdateQuotaPolicyArgs) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
+    async def update_quota_policy(
+        self, args: UpdateQuotaPolicyArgs
+    ) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
         """Other limits for a quota that exists, from the next claim on. Claims that wait look again."""
 
     async def read_quota_policy_limits(self, quota_policy_id: UUID) -> QuotaLimits | None: ...
@@ -50,10 +54,14 @@ class QuotaBackend(Protocol):
     async def release_admission(self, quota_policy_id: UUID, execution: ExecutionId) -> Released:
         """Gives back a slot taken by `check_admission`. Again, or without one, it is nothing."""
 
-    async def block_execution_for_admission(self, args: BlockForAdmissionArgs) -> Blocked | Rejected:
+    async def block_execution_for_admission(
+        self, args: BlockForAdmissionArgs
+    ) -> Blocked | Rejected:
         """Holds a waiting execution back because of a limit."""
 
-    async def attach_limit(self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID) -> bool:
+    async def attach_limit(
+        self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID
+    ) -> bool:
         """What is created there from now on is under this limit; whether it was not attached before.
 
         It reaches executions of its own namespace. A flow or a namespace that is not of it is refused.
@@ -62,7 +70,9 @@ class QuotaBackend(Protocol):
     async def read_limit_namespace(self, kind: str, limit_id: UUID) -> str | None:
         """Where a budget or a quota belongs; None for one that was never made."""
 
-    async def detach_limit(self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID) -> bool:
+    async def detach_limit(
+        self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID
+    ) -> bool:
         """What is created there from now on is not under it any more; whether it was attached."""
 
     async def list_limit_scopes(

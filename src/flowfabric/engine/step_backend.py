@@ -13,7 +13,12 @@ from flowfabric.store.wakeups import Waiter
 
 class StepBackend(Protocol):
     async def record_step(
-        self, handle: Handle, position: int, name: str, value: bytes | None = None, kind: str = "step"
+        self,
+        handle: Handle,
+        position: int,
+        name: str,
+        value: bytes | None = None,
+        kind: str = "step",
     ) -> StepRecord:
         """Keeps what a step came to, under the lease. Recorded before, the stored one is the answer, if it is the same step."""
 

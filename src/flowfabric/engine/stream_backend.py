@@ -7,7 +7,14 @@ from typing import Protocol
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle
-from flowfabric.model.stream import AppendOutcome, Frame, StreamFrame, StreamFrames, SummaryDocument, Visibility
+from flowfabric.model.stream import (
+    AppendOutcome,
+    Frame,
+    StreamFrame,
+    StreamFrames,
+    SummaryDocument,
+    Visibility,
+)
 
 
 class StreamBackend(Protocol):
@@ -53,7 +60,9 @@ class StreamBackend(Protocol):
         To go on after a break, give the attempt and the id of the last frame seen.
         """
 
-    async def read_summary(self, execution: ExecutionId, attempt_index: int) -> SummaryDocument | None:
+    async def read_summary(
+        self, execution: ExecutionId, attempt_index: int
+    ) -> SummaryDocument | None:
         """The document the summary frames of an attempt have made so far."""
 
     # ---- for loops

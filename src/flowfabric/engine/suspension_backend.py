@@ -37,7 +37,9 @@ class SuspensionBackend(Protocol):
     async def seed_waitpoint_hmac_secret(self, kid: str, secret_hex: str) -> Seeded | AlreadySeeded:
         """Installs the first signing key; safe to call at every start."""
 
-    async def rotate_waitpoint_hmac_secret_all(self, new_kid: str, new_secret_hex: str, grace_ms: int) -> list[RotationEntry]:
+    async def rotate_waitpoint_hmac_secret_all(
+        self, new_kid: str, new_secret_hex: str, grace_ms: int
+    ) -> list[RotationEntry]:
         """A new signing key; tokens of the old one stay good for the grace."""
 
     async def list_waitpoint_hmac_kids(self) -> KidListing:
@@ -59,7 +61,9 @@ class SuspensionBackend(Protocol):
     async def suspend(self, handle: Handle, args: SuspendArgs) -> Suspended | ConditionMet:
         """Parks the attempt until its condition holds, without holding a worker; or says that it holds already."""
 
-    async def suspend_by_triple(self, execution: ExecutionId, fence: LeaseFence, args: SuspendArgs) -> Suspended | ConditionMet:
+    async def suspend_by_triple(
+        self, execution: ExecutionId, fence: LeaseFence, args: SuspendArgs
+    ) -> Suspended | ConditionMet:
         """As `suspend`, for callers who name the lease instead of holding a handle."""
 
     async def observe_signals(self, handle: Handle) -> list[ResumeSignal]:
@@ -73,10 +77,14 @@ class SuspensionBackend(Protocol):
     async def deliver_signal(self, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
         """One signal to one waitpoint: its token is checked before anything else is looked at."""
 
-    async def deliver_approval_signal(self, args: ApprovalSignalArgs) -> SignalAccepted | SignalDuplicate:
+    async def deliver_approval_signal(
+        self, args: ApprovalSignalArgs
+    ) -> SignalAccepted | SignalDuplicate:
         """An operator's decision; the engine shows the token itself."""
 
-    async def resume_execution(self, execution: ExecutionId, trigger_type: str = "signal", resume_delay_ms: int = 0) -> Resumed:
+    async def resume_execution(
+        self, execution: ExecutionId, trigger_type: str = "signal", resume_delay_ms: int = 0
+    ) -> Resumed:
         """Ends a suspension whatever it waits for."""
 
     async def expire_suspension(
@@ -84,7 +92,9 @@ class SuspensionBackend(Protocol):
     ) -> str:
         """Does what was said for the case that nobody signals in time; the answer says what was found."""
 
-    async def close_waitpoint(self, execution: ExecutionId, waitpoint_id: UUID, reason: str = "proactive_close") -> str:
+    async def close_waitpoint(
+        self, execution: ExecutionId, waitpoint_id: UUID, reason: str = "proactive_close"
+    ) -> str:
         """Takes no more signals; a suspension that listens on it goes on waiting."""
 
     # ---- who waits
@@ -92,10 +102,14 @@ class SuspensionBackend(Protocol):
     async def read_waitpoint_token(self, partition: int | str, waitpoint_id: UUID) -> str | None:
         """The credential itself, of an open waitpoint. For those who may hand it out."""
 
-    async def read_held_waitpoint_token(self, handle: Handle, waitpoint_id: UUID, approver: str = "") -> str | None:
+    async def read_held_waitpoint_token(
+        self, handle: Handle, waitpoint_id: UUID, approver: str = ""
+    ) -> str | None:
         """The token of an open waitpoint of the execution whose live lease this is, or that of an approver's link."""
 
-    async def look_at_waitpoint(self, execution: ExecutionId, waitpoint_id: UUID, token: str) -> WaitpointListed:
+    async def look_at_waitpoint(
+        self, execution: ExecutionId, waitpoint_id: UUID, token: str
+    ) -> WaitpointListed:
         """What its token asks for. A token that does not fit tells nothing of what is there."""
 
     async def list_pending_waitpoints(
@@ -115,7 +129,9 @@ class SuspensionBackend(Protocol):
     ) -> Page[SuspendedListed]:
         """Suspended executions of a partition, by when that was."""
 
-    def subscribe_signal_delivery(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[SignalEvent]:
+    def subscribe_signal_delivery(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> Subscription[SignalEvent]:
         """Every signal that was accepted, and what it did."""
 
     # ---- what the loops call

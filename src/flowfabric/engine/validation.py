@@ -79,7 +79,10 @@ def payload(value: object, field: str) -> bytes:
     if not isinstance(value, bytes | bytearray | memoryview):
         raise invalid(field, "bytes", value)
     if len(value) > MAX_PAYLOAD_BYTES:
-        raise ValidationError(ValidationKind.PAYLOAD_TOO_LARGE, f"{field}: at most {MAX_PAYLOAD_BYTES} bytes, got {len(value)}")
+        raise ValidationError(
+            ValidationKind.PAYLOAD_TOO_LARGE,
+            f"{field}: at most {MAX_PAYLOAD_BYTES} bytes, got {len(value)}",
+        )
     return bytes(value)
 
 
@@ -121,7 +124,9 @@ def limit_id(value: object, field: str) -> UUID:
     try:
         return parse_uuid(value if isinstance(value, str) else "")
     except ValueError:
-        raise ValidationError(ValidationKind.INVALID_INPUT, f"invalid {field}: {str(value)!r:.80}") from None
+        raise ValidationError(
+            ValidationKind.INVALID_INPUT, f"invalid {field}: {str(value)!r:.80}"
+        ) from None
 
 
 _FLOW_TAG = re.compile(r"[a-z][a-z0-9_]*\.")
@@ -134,7 +139,9 @@ def is_flow_tag(key: str) -> bool:
 def flow_tag_key(key: object) -> str:
     if not isinstance(key, str) or not tag_key_is_valid(key):
         shown = key if isinstance(key, str) else type(key).__name__
-        detail = f'invalid tag key: "{shown:.80}" (must match ^[a-z][a-z0-9_]*\\.[a-z0-9_][a-z0-9_.]*$)'
+        detail = (
+            f'invalid tag key: "{shown:.80}" (must match ^[a-z][a-z0-9_]*\\.[a-z0-9_][a-z0-9_.]*$)'
+        )
         raise ValidationError(ValidationKind.INVALID_INPUT, detail)
     return key
 
@@ -181,7 +188,11 @@ def payload_schema(value: object) -> None:
 
 def approvers(value: object) -> list[str]:
     """Different names, each with a link of its own."""
-    if not isinstance(value, list | tuple) or len(value) > MAX_APPROVERS or len(set(map(str, value))) < len(value):
+    if (
+        not isinstance(value, list | tuple)
+        or len(value) > MAX_APPROVERS
+        or len(set(map(str, value))) < len(value)
+    ):
         raise invalid("approvers", f"a list of at most {MAX_APPROVERS} different names", value)
     names = [text(each, "approvers", 256) for each in value]
     if not all(names):
@@ -218,7 +229,11 @@ def creation(args: object) -> CreateExecutionArgs:
     if data is args.input_payload and ident is args.execution_id and not held:
         return args
     return CreateExecutionArgs(
-        **{f: getattr(args, f) for f in args.__struct_fields__ if f not in ("execution_id", "input_payload", "tags")},
+        **{
+            f: getattr(args, f)
+            for f in args.__struct_fields__
+            if f not in ("execution_id", "input_payload", "tags")
+        },
         execution_id=ident,
         input_payload=data,
         tags=held,

@@ -19,7 +19,9 @@ class DelayedPromoter:
 
     async def run(self, engine: Engine) -> int:
         if not self._wanted.empty:
-            return await self._due.each(engine, "delayed", await engine.store.now_ms(), engine.promote_delayed)
+            return await self._due.each(
+                engine, "delayed", await engine.store.now_ms(), engine.promote_delayed
+            )
         done = 0
         while True:
             promoted = len(await engine.store.sweep(SWEEP_DELAYED(0), BATCH))

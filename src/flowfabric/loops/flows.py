@@ -106,7 +106,9 @@ class FlowProjector:
                 done += await engine.project_flow_summary(flow.flow_id)
             except Exception:
                 log.exception("the summary of flow %s has to wait", flow.flow_id)
-        self._after = (flows[-1].created_at_ms, flows[-1].flow_id) if len(flows) == MAX_PROJECTED else None
+        self._after = (
+            (flows[-1].created_at_ms, flows[-1].flow_id) if len(flows) == MAX_PROJECTED else None
+        )
         return done
 
     async def next_due(self, engine: Engine) -> int | None:

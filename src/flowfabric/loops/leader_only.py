@@ -45,7 +45,11 @@ class LeaderOnly:
     def is_running(self) -> bool:
         """Whether it works, or stands by while another process does."""
         running = self._running
-        return self._task is not None and not self._task.done() and (running is None or running.is_running)
+        return (
+            self._task is not None
+            and not self._task.done()
+            and (running is None or running.is_running)
+        )
 
     def watched_by(self, onlooker: Telemetry) -> None:
         self._onlooker = onlooker
@@ -87,7 +91,10 @@ class LeaderOnly:
 
     async def _until(self, happens: Coroutine[Any, Any, None]) -> bool:
         """Waits for it; False when stopped. What was opened is never left by a cancel, so that it is closed."""
-        happening, stopping = asyncio.ensure_future(happens), asyncio.ensure_future(self._stopping.wait())
+        happening, stopping = (
+            asyncio.ensure_future(happens),
+            asyncio.ensure_future(self._stopping.wait()),
+        )
         await asyncio.wait({happening, stopping}, return_when=asyncio.FIRST_COMPLETED)
         happening.cancel()
         stopping.cancel()

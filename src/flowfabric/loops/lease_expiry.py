@@ -66,7 +66,9 @@ class LeaseExpiry:
                 return done
 
     async def next_due(self, engine: Engine) -> int | None:
-        leased, lost, granted = await asyncio.gather(*(engine.store.next_due(index) for index in ("leased", "lost", "grants")))
+        leased, lost, granted = await asyncio.gather(
+            *(engine.store.next_due(index) for index in ("leased", "lost", "grants"))
+        )
         grace = engine.settings.lease_reclaim_grace_ms
         requeue = None if lost is None or grace < 0 else lost + grace
         lapse = None if granted is None else granted + 1
@@ -76,5 +78,7 @@ class LeaseExpiry:
 async def _tell(engine: Engine, marked: list[Row]) -> None:
     """Whose leases ran out, by lane, if anybody wants to know."""
     if marked and engine.onlooker is not NO_TELEMETRY:
-        for (lane,) in (await engine.store.load((GetAll("ff_exec_core", marked, ("lane_id",)),))).rows[0]:
+        for (lane,) in (
+            await engine.store.load((GetAll("ff_exec_core", marked, ("lane_id",)),))
+        ).rows[0]:
             engine.onlooker.lease_expired(lane)

@@ -88,25 +88,40 @@ class Worklist:
         self._skipped = {ident: left - 1 for ident, left in self._skipped.items() if left > 1}
         done, after = 0, None
         while True:
-            loaded = await engine.store.load((Scan(index, group or {}, after, upto, BATCH, CORE_COLUMNS),))
+            loaded = await engine.store.load(
+                (Scan(index, group or {}, after, upto, BATCH, CORE_COLUMNS),)
+            )
             page = [from_core_row(row) for row in loaded.rows[0]]
             done += await self._all(engine, [e.id for e in page if passes(e, self._wanted)], work)
             if len(page) < BATCH:
                 return done
             after = tuple(getattr(page[-1], column) for column in INDEXES[index].order)
 
-    async def several(self, engine: Engine, idents: list[ExecutionId], work: Callable[[ExecutionId], Awaitable[Any]]) -> int:
+    async def several(
+        self,
+        engine: Engine,
+        idents: list[ExecutionId],
+        work: Callable[[ExecutionId], Awaitable[Any]],
+    ) -> int:
         """As `each`, for executions found some other way."""
         self._skipped = {ident: left - 1 for ident, left in self._skipped.items() if left > 1}
         if idents and not self._wanted.empty:
             keys = [(ident.partition_index, ident.uuid) for ident in idents]
             found = [
-                from_core_row(row) for row in (await engine.store.load((GetAll("ff_exec_core", keys, CORE_COLUMNS),))).rows[0]
+                from_core_row(row)
+                for row in (
+                    await engine.store.load((GetAll("ff_exec_core", keys, CORE_COLUMNS),))
+                ).rows[0]
             ]
             idents = [e.id for e in found if passes(e, self._wanted)]
         return await self._all(engine, idents, work)
 
-    async def _all(self, engine: Engine, idents: list[ExecutionId], work: Callable[[ExecutionId], Awaitable[Any]]) -> int:
+    async def _all(
+        self,
+        engine: Engine,
+        idents: list[ExecutionId],
+        work: Callable[[ExecutionId], Awaitable[Any]],
+    ) -> int:
         due = [ident for ident in idents if ident not in self._skipped]
         done = sum(await asyncio.gather(*(self._one(ident, work) for ident in due)))
         if done < len(due):

@@ -73,7 +73,9 @@ class LoopThread:
             with suppress(TimeoutError):
                 async with asyncio.timeout(grace_s + MARGIN_S):
                     await ended.wait()
-                    await asyncio.to_thread(self._thread.join, MARGIN_S)  # it said so just before its end
+                    await asyncio.to_thread(
+                        self._thread.join, MARGIN_S
+                    )  # it said so just before its end
 
     def _run(self) -> None:
         try:

@@ -20,11 +20,17 @@ class RetentionTrimmer:
         while True:
             page = await engine.list_lanes(cursor, BATCH)
             for lane in page.items:
-                while (trimmed := await engine.trim_retention(lane, batch=BATCH, wanted=self._wanted)) > 0:
+                while (
+                    trimmed := await engine.trim_retention(lane, batch=BATCH, wanted=self._wanted)
+                ) > 0:
                     done += trimmed
             cursor = page.next_cursor
             if cursor is None:
-                for forget in (engine.forget_idempotency_keys, engine.forget_signal_keys, engine.forget_live_frames):
+                for forget in (
+                    engine.forget_idempotency_keys,
+                    engine.forget_signal_keys,
+                    engine.forget_live_frames,
+                ):
                     while (forgotten := await forget()) > 0:
                         done += forgotten
                 return done

@@ -90,18 +90,28 @@ class Supervisor:
         if not self._tasks or any(task.done() for task in self._tasks.values()):
             return False
         now = time.monotonic()
-        late = (now - self._finished.get(loop.name, self._began) > 3 * loop.interval_ms / 1_000 + SLACK_S for loop in self.loops)
+        late = (
+            now - self._finished.get(loop.name, self._began)
+            > 3 * loop.interval_ms / 1_000 + SLACK_S
+            for loop in self.loops
+        )
         return not any(late)
 
     def start(self) -> None:
         self._began = time.monotonic()
         for loop in self.loops:
-            log.info("%s started", loop.name, extra={"scanner": loop.name, "interval_ms": loop.interval_ms})
+            log.info(
+                "%s started",
+                loop.name,
+                extra={"scanner": loop.name, "interval_ms": loop.interval_ms},
+            )
             self._launch(loop)
 
     def _launch(self, loop: Loop) -> None:
         self._restarts.pop(loop.name, None)
-        task = self._tasks[loop.name] = asyncio.create_task(self._drive(loop), name=f"flowfabric-{loop.name}")
+        task = self._tasks[loop.name] = asyncio.create_task(
+            self._drive(loop), name=f"flowfabric-{loop.name}"
+        )
         task.add_done_callback(lambda ended: self._on_end(loop, ended))
 
     def _on_end(self, loop: Loop, task: asyncio.Task[None]) -> None:
@@ -111,8 +121,16 @@ class Supervisor:
             return
         self._engine.onlooker.scanner_errors(loop.name)
         why = "cancelled" if task.cancelled() else repr(error)
-        log.error("%s ended (%s); restarting it", loop.name, why, exc_info=error, extra={"scanner": loop.name})
-        self._restarts[loop.name] = asyncio.get_running_loop().call_later(RESTART_S, self._restart, loop)
+        log.error(
+            "%s ended (%s); restarting it",
+            loop.name,
+            why,
+            exc_info=error,
+            extra={"scanner": loop.name},
+        )
+        self._restarts[loop.name] = asyncio.get_running_loop().call_later(
+            RESTART_S, self._restart, loop
+        )
 
     def _restart(self, loop: Loop) -> None:
         """Not where every loop was cancelled: the program cancels all its tasks, as it does at its end."""
@@ -179,11 +197,19 @@ class Supervisor:
                     began, due, now = await self._look(loop)
                 except Exception:
                     self._engine.onlooker.scanner_errors(loop.name)
-                    log.exception("%s: this pass failed; the next one tries again", loop.name, extra={"scanner": loop.name})
+                    log.exception(
+                        "%s: this pass failed; the next one tries again",
+                        loop.name,
+                        extra={"scanner": loop.name},
+                    )
                     await bell.wait(AFTER_ERROR_MS / 1000)
                     continue
-                later = now + 1000 * until_step(self._began, time.monotonic(), loop.interval_ms / 1000)
-                soon = later if due is None or due <= began else due  # what this pass left behind waits for something else
+                later = now + 1000 * until_step(
+                    self._began, time.monotonic(), loop.interval_ms / 1000
+                )
+                soon = (
+                    later if due is None or due <= began else due
+                )  # what this pass left behind waits for something else
                 wake_at = hub.plan(loop.topic, min(soon, later))
                 if not self._stopping:
                     await bell.wait(max(wake_at - now, SHORTEST_SLEEP_MS) / 1000)

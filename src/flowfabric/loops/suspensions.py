@@ -20,8 +20,14 @@ class SuspensionTimeout:
         now, done, after = await engine.store.now_ms(), 0, None
         columns = ("partition_key", "execution_id", "timeout_at_ms")
         while True:
-            rows = (await engine.store.load((Scan("suspension_timeout", {}, after, now, BATCH, columns),))).rows[0]
-            done += await self._due.several(engine, [ExecutionId.of(row[0], row[1]) for row in rows], engine.expire_suspension)
+            rows = (
+                await engine.store.load(
+                    (Scan("suspension_timeout", {}, after, now, BATCH, columns),)
+                )
+            ).rows[0]
+            done += await self._due.several(
+                engine, [ExecutionId.of(row[0], row[1]) for row in rows], engine.expire_suspension
+            )
             if len(rows) < BATCH:
                 return done
             after = (rows[-1][2], rows[-1][1])

@@ -21,11 +21,25 @@ class CircuitBreakerLayer(Layer):
     another way, which may have been before the store was asked, the next call is tried.
     """
 
-    def __init__(self, threshold: int = 5, cool_down: float = 30.0, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        threshold: int = 5,
+        cool_down: float = 30.0,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         if isinstance(threshold, bool) or not isinstance(threshold, int) or threshold < 1:
-            raise ConfigError(f"CircuitBreakerLayer: threshold: a number of errors from 1, got {threshold!r:.80}")
-        if isinstance(cool_down, bool) or not isinstance(cool_down, int | float) or not cool_down >= 0:
-            raise ConfigError(f"CircuitBreakerLayer: cool_down: seconds from 0, got {cool_down!r:.80}")
+            raise ConfigError(
+                f"CircuitBreakerLayer: threshold: a number of errors from 1, got {threshold!r:.80}"
+            )
+        if (
+            isinstance(cool_down, bool)
+            or not isinstance(cool_down, int | float)
+            or not cool_down >= 0
+        ):
+            raise ConfigError(
+                f"CircuitBreakerLayer: cool_down: seconds from 0, got {cool_down!r:.80}"
+            )
         self._threshold, self._cool_down, self._clock = threshold, cool_down, clock
         self._lock = threading.Lock()
         self._failures = 0

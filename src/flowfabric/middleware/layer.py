@@ -29,7 +29,9 @@ class Layer:
         """Always told: seconds, 0 if `before` raised, and the error that came of it, or None."""
 
 
-def with_layers(engine: Engine, *layers: Layer, clock: Callable[[], float] = time.perf_counter) -> Engine:
+def with_layers(
+    engine: Engine, *layers: Layer, clock: Callable[[], float] = time.perf_counter
+) -> Engine:
     """The same engine with these around it; the last is the outermost, and asked first. Subscriptions pass by all of them."""
     for layer in checked(layers):
         engine = cast(Engine, Proxy(engine, _Hooks(layer, clock).wrap))
@@ -40,7 +42,9 @@ def checked(layers: Iterable[object]) -> list[Layer]:
     found: list[Layer] = []
     for layer in layers:
         if not isinstance(layer, Layer):
-            raise ConfigError(f"layers: objects of a subclass of Layer, such as TracingLayer(), got {layer!r:.80}")
+            raise ConfigError(
+                f"layers: objects of a subclass of Layer, such as TracingLayer(), got {layer!r:.80}"
+            )
         found.append(layer)
     return found
 
@@ -50,7 +54,11 @@ class _Hooks:
         self._layer, self._clock = layer, clock
 
     def wrap(self, name: str, operation: Operation) -> Operation | None:
-        if name in STRAIGHT or not hasattr(Engine, name) or not inspect.iscoroutinefunction(operation):
+        if (
+            name in STRAIGHT
+            or not hasattr(Engine, name)
+            or not inspect.iscoroutinefunction(operation)
+        ):
             return None
 
         @wraps(operation)
@@ -76,4 +84,6 @@ class _Hooks:
         try:
             self._layer.after(name, elapsed, error)
         except Exception:
-            log.exception("%s: %s could not take the end of a call", name, type(self._layer).__name__)
+            log.exception(
+                "%s: %s could not take the end of a call", name, type(self._layer).__name__
+            )

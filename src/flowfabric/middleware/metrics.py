@@ -54,7 +54,9 @@ class Sink(Protocol):
 class MetricsLayer(Layer):
     def __init__(self, sink: Sink) -> None:
         if not callable(getattr(sink, "record_call", None)):
-            raise ConfigError(f"MetricsLayer: sink: an object with record_call(method, elapsed, outcome), got {sink!r:.80}")
+            raise ConfigError(
+                f"MetricsLayer: sink: an object with record_call(method, elapsed, outcome), got {sink!r:.80}"
+            )
         self._sink = sink
 
     def after(self, method: str, elapsed: float, error: BaseException | None) -> None:

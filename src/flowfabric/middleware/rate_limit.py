@@ -50,8 +50,15 @@ class RateLimitLayer(Layer):
         now, rest = clock(), default if per_second is None else per_second
         self._clock, self._lock = clock, threading.Lock()
         self._classifier = classifier or _all_alike
-        self._buckets = {key: Bucket(_rate(f"buckets[{key!r}]", rate), now) for key, rate in (buckets or {}).items()}
-        self._default = None if rest is None else Bucket(_rate("default" if per_second is None else "per_second", rest), now)
+        self._buckets = {
+            key: Bucket(_rate(f"buckets[{key!r}]", rate), now)
+            for key, rate in (buckets or {}).items()
+        }
+        self._default = (
+            None
+            if rest is None
+            else Bucket(_rate("default" if per_second is None else "per_second", rest), now)
+        )
 
     def before(self, method: str) -> None:
         key = self._classifier(method)
@@ -67,7 +74,9 @@ class RateLimitLayer(Layer):
 
 def _exhausted(method: str, bucket: str) -> ValidationError:
     """Nothing is wrong with what was asked, so asking again helps; a worker does."""
-    error = ValidationError(ValidationKind.INVALID_INPUT, f"rate-limit: method {method} bucket {bucket} exhausted")
+    error = ValidationError(
+        ValidationKind.INVALID_INPUT, f"rate-limit: method {method} bucket {bucket} exhausted"
+    )
     error.error_class = ErrorClass.RETRYABLE
     return error
 
@@ -77,16 +86,27 @@ def _all_alike(_: str) -> str:
 
 
 def _check_settings(
-    per_second: float | None, classifier: object, buckets: Mapping[str, float] | None, default: float | None
+    per_second: float | None,
+    classifier: object,
+    buckets: Mapping[str, float] | None,
+    default: float | None,
 ) -> None:
     by_kind = classifier is not None and buckets is not None
     if per_second is None and not by_kind:
-        raise ConfigError("RateLimitLayer: either per_second, or classifier and buckets; neither is given")
-    if per_second is not None and (classifier is not None or buckets is not None or default is not None):
-        raise ConfigError("RateLimitLayer: either per_second, or classifier, buckets and default; both are given")
+        raise ConfigError(
+            "RateLimitLayer: either per_second, or classifier and buckets; neither is given"
+        )
+    if per_second is not None and (
+        classifier is not None or buckets is not None or default is not None
+    ):
+        raise ConfigError(
+            "RateLimitLayer: either per_second, or classifier, buckets and default; both are given"
+        )
 
 
 def _rate(field: str, rate: object) -> float:
     if isinstance(rate, bool) or not isinstance(rate, int | float) or not math.isfinite(rate):
-        raise ConfigError(f"RateLimitLayer: {field}: a number of calls per second, got {rate!r:.80}")
+        raise ConfigError(
+            f"RateLimitLayer: {field}: a number of calls per second, got {rate!r:.80}"
+        )
     return float(rate)

@@ -10,7 +10,12 @@ from flowfabric.middleware.layer import Layer
 log = logging.getLogger("flowfabric.middleware")
 
 SPAN, EVENT = "ff_sdk.backend", "engine_backend.call"
-LEVELS = {"trace": logging.DEBUG, "debug": logging.DEBUG, "info": logging.INFO, "warn": logging.WARNING}
+LEVELS = {
+    "trace": logging.DEBUG,
+    "debug": logging.DEBUG,
+    "info": logging.INFO,
+    "warn": logging.WARNING,
+}
 
 
 class TracingLayer(Layer):
@@ -26,4 +31,12 @@ class TracingLayer(Layer):
             return
         took, ok = round(elapsed * 1_000_000), error is None
         said = {"span": SPAN, "event": EVENT, "method": method, "elapsed_us": took, "ok": ok}
-        log.log(self._level, "%s method=%s elapsed_us=%d ok=%s", EVENT, method, took, str(ok).lower(), extra=said)
+        log.log(
+            self._level,
+            "%s method=%s elapsed_us=%d ok=%s",
+            EVENT,
+            method,
+            took,
+            str(ok).lower(),
+            extra=said,
+        )

@@ -30,7 +30,11 @@ class HardLimitAction(StrEnum):
 
 
 RESERVED_ACTIONS = ("cancel_execution",)
-ACTIONS = (HardLimitAction.FAIL_EXECUTION, HardLimitAction.SUSPEND_EXECUTION, HardLimitAction.CANCEL_FLOW_PENDING)
+ACTIONS = (
+    HardLimitAction.FAIL_EXECUTION,
+    HardLimitAction.SUSPEND_EXECUTION,
+    HardLimitAction.CANCEL_FLOW_PENDING,
+)
 
 
 class CreateBudgetArgs(Struct, frozen=True, kw_only=True):
@@ -237,4 +241,6 @@ def limits_of(text: str) -> StoredLimits:
     try:
         return msgspec.json.decode(text, type=StoredLimits)
     except msgspec.MsgspecError as error:
-        raise ValidationError(ValidationKind.CORRUPTION, f"policy_json of a budget: {error}") from error
+        raise ValidationError(
+            ValidationKind.CORRUPTION, f"policy_json of a budget: {error}"
+        ) from error

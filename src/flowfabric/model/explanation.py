@@ -179,7 +179,18 @@ class Queue(Struct, frozen=True, tag="queue"):
 
 
 Facts = (
-    Outcome | Holder | Reservation | Failure | HeldLane | Routing | SpentBudget | UsedQuota | Parents | Wait | Queue | LongWriter
+    Outcome
+    | Holder
+    | Reservation
+    | Failure
+    | HeldLane
+    | Routing
+    | SpentBudget
+    | UsedQuota
+    | Parents
+    | Wait
+    | Queue
+    | LongWriter
 )
 
 

@@ -23,7 +23,10 @@ MAX_CYCLE_NODES = 1_000
 MAX_QUORUM = 2**31 - 1
 MAX_EDGE_TEXT_BYTES = 4_096
 LONGEST_CANCEL_WAIT_MS = 300_000
-SUCCESS_ONLY, ENDED = "success_only", "ended"  # of an upstream, its success counts or any end; other words are as the first
+SUCCESS_ONLY, ENDED = (
+    "success_only",
+    "ended",
+)  # of an upstream, its success counts or any end; other words are as the first
 TERMINAL_FLOW_STATES = ("cancelled", "completed", "failed", "terminal")
 
 
@@ -50,7 +53,9 @@ class EdgePolicy(Struct, frozen=True):
         return cls("any_of", 1, str(on_satisfied))
 
     @classmethod
-    def quorum(cls, k: int, on_satisfied: OnSatisfied | str = OnSatisfied.CANCEL_REMAINING) -> EdgePolicy:
+    def quorum(
+        cls, k: int, on_satisfied: OnSatisfied | str = OnSatisfied.CANCEL_REMAINING
+    ) -> EdgePolicy:
         return cls("quorum", k, str(on_satisfied))
 
     @property

@@ -40,7 +40,10 @@ class Member(Struct, frozen=True):
 
     @property
     def is_blocked(self) -> bool:
-        return self.lifecycle_phase == "runnable" and self.eligibility_state == "blocked_by_dependencies"
+        return (
+            self.lifecycle_phase == "runnable"
+            and self.eligibility_state == "blocked_by_dependencies"
+        )
 
 
 class Upstream(Struct, frozen=True, gc=False):

@@ -110,7 +110,9 @@ class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def retention_ttl_ms(self) -> int | None:
-        return self._age(None if self.retention_policy is None else self.retention_policy.completed_ms)
+        return self._age(
+            None if self.retention_policy is None else self.retention_policy.completed_ms
+        )
 
     @property
     def failed_retention_ttl_ms(self) -> int | None:
@@ -118,7 +120,11 @@ class ExecutionPolicy(Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     def _age(self, own: int | None) -> int | None:
         """`stream_policy.retention_ttl_ms` is the age after any end, unless the retention policy has one."""
-        return own if own is not None or self.stream_policy is None else self.stream_policy.retention_ttl_ms
+        return (
+            own
+            if own is not None or self.stream_policy is None
+            else self.stream_policy.retention_ttl_ms
+        )
 
 
 PolicyInput = ExecutionPolicy | Mapping[str, Any] | str | bytes | None
@@ -167,9 +173,16 @@ def parse_policy(value: PolicyInput) -> ExecutionPolicy | None:
         raise _bad_policy(f"{_path(str(error))}:invalid") from None
     if policy.retry_policy is not None:
         _check_backoff(policy.retry_policy.backoff)
-    if policy.suspension_policy is not None and policy.suspension_policy.timeout_behavior not in tuple(TimeoutBehavior):
+    if (
+        policy.suspension_policy is not None
+        and policy.suspension_policy.timeout_behavior not in tuple(TimeoutBehavior)
+    ):
         raise _bad_policy("suspension_policy.timeout_behavior:invalid")
-    return _with_plain_ids(policy) if policy.budget_ids or policy.quota_policy_id is not None else policy
+    return (
+        _with_plain_ids(policy)
+        if policy.budget_ids or policy.quota_policy_id is not None
+        else policy
+    )
 
 
 def _with_plain_ids(policy: ExecutionPolicy) -> ExecutionPolicy:
@@ -179,7 +192,9 @@ def _with_plain_ids(policy: ExecutionPolicy) -> ExecutionPolicy:
         raise _bad_policy(f"budget_ids: at most {MAX_BUDGETS}, got {len(budgets)}")
     quota = policy.quota_policy_id
     return structs.replace(
-        policy, budget_ids=budgets, quota_policy_id=None if quota is None else _limit_id(quota, "quota_policy_id")
+        policy,
+        budget_ids=budgets,
+        quota_policy_id=None if quota is None else _limit_id(quota, "quota_policy_id"),
     )
 
 
@@ -284,7 +299,11 @@ def _required(tokens: Any) -> list[str]:
 def _check_backoff(backoff: dict[str, Any]) -> None:
     for member, value in backoff.items():
         if member in _BACKOFF_NUMBERS:
-            number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+            number = (
+                isinstance(value, int | float)
+                and not isinstance(value, bool)
+                and math.isfinite(value)
+            )
             if not number or not (1 if member == "multiplier" else 0) <= value <= MAX_DURATION_MS:
                 raise _bad_policy(f"retry_policy.backoff.{member}:invalid")
         elif member == "jitter" and not isinstance(value, bool):

@@ -43,7 +43,11 @@ class QuotaPolicy(Struct, frozen=True):
     def admits_as(self, other: QuotaPolicy) -> bool:
         """Whether both have the same limits: what was read to count by one answers for the other."""
         mine = (self.window_ms, self.max_requests_per_window, self.active_concurrency_cap)
-        return mine == (other.window_ms, other.max_requests_per_window, other.active_concurrency_cap)
+        return mine == (
+            other.window_ms,
+            other.max_requests_per_window,
+            other.active_concurrency_cap,
+        )
 
 
 class LimitScope(Struct, frozen=True):

@@ -142,7 +142,9 @@ class StreamFrame(Struct, frozen=True, gc=False):
         try:
             return base64.b64decode(text, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise ValidationError(ValidationKind.CORRUPTION, f"payload of frame {self.id}: {error}") from None
+            raise ValidationError(
+                ValidationKind.CORRUPTION, f"payload of frame {self.id}: {error}"
+            ) from None
 
     @property
     def mode(self) -> str:

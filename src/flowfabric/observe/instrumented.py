@@ -109,7 +109,9 @@ class _Counting:
     def reclaim(self, call: Call) -> None:
         match call.answer:
             case Claimed():
-                self._remember(call.answer.execution_id, self._engine.fields(call.answer.handle).lane_id)
+                self._remember(
+                    call.answer.execution_id, self._engine.fields(call.answer.handle).lane_id
+                )
                 self._metrics.reclaimed("claimed")
             case ReclaimCapExceeded():
                 self._metrics.reclaimed("cap_exceeded")
@@ -141,8 +143,14 @@ class _Counting:
 
     def complete_and_claim(self, call: Call) -> None:
         """What is timed is the journey, for both."""
-        self.claim(Call((call.arg(1, "lane"), (), call.arg(3, "policy")), {}, call.seconds, error=call.error))
-        self.complete_many(Call((call.arg(0, "many"),), {}, call.seconds, call.answer and call.answer[0]))
+        self.claim(
+            Call(
+                (call.arg(1, "lane"), (), call.arg(3, "policy")), {}, call.seconds, error=call.error
+            )
+        )
+        self.complete_many(
+            Call((call.arg(0, "many"),), {}, call.seconds, call.answer and call.answer[0])
+        )
 
     def cancel(self, call: Call) -> None:
         if call.error is None:
@@ -162,7 +170,12 @@ class _Counting:
     def fail_execution(self, call: Call) -> None:
         if call.error is None:
             category = call.arg(0, "args").failure_category
-            self._failed(*self._named(call.arg(0, "args")), call.answer, category, late=category == FailureClass.TIMEOUT)
+            self._failed(
+                *self._named(call.arg(0, "args")),
+                call.answer,
+                category,
+                late=category == FailureClass.TIMEOUT,
+            )
 
     def _whose(self, handle: Handle) -> tuple[str, ExecutionId]:
         fields = self._engine.fields(handle)
@@ -178,7 +191,9 @@ class _Counting:
     def _end(self, lane: str, ident: ExecutionId, outcome: str) -> None:
         self._metrics.attempt_ended(lane, outcome, _age_s(ident))
 
-    def _failed(self, lane: str, ident: ExecutionId, answer: Any, category: str, *, late: bool) -> None:
+    def _failed(
+        self, lane: str, ident: ExecutionId, answer: Any, category: str, *, late: bool
+    ) -> None:
         self._metrics.attempt_failed(lane, category)
         if isinstance(answer, RetryScheduled):
             self._metrics.attempt_ended(lane, "retry")
@@ -189,7 +204,9 @@ class _Counting:
 
     def signal(self, call: Call) -> None:
         if call.error is None:
-            self._metrics.signalled(call.answer.effect if isinstance(call.answer, SignalAccepted) else "duplicate")
+            self._metrics.signalled(
+                call.answer.effect if isinstance(call.answer, SignalAccepted) else "duplicate"
+            )
 
     def usage(self, call: Call) -> None:
         if isinstance(call.answer, HardBreach):

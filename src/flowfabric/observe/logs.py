@@ -28,7 +28,10 @@ LEVELS = {
 }
 _KEPT_BACK = r"\w*lease_id|\w*token|\w*secret\w*|password|passwd|api_key|authorization|cookie|handle|opaque|fence"
 _SECRET = re.compile(rf"({_KEPT_BACK})\Z", re.IGNORECASE)
-_NAMED = re.compile(rf"\b({_KEPT_BACK})(['\"]?\s*[=:]\s*)(\w+\([^)]*\)|b?'[^']*'|b?\"[^\"]*\"|[^\s,;)}}\]]+)", re.IGNORECASE)
+_NAMED = re.compile(
+    rf"\b({_KEPT_BACK})(['\"]?\s*[=:]\s*)(\w+\([^)]*\)|b?'[^']*'|b?\"[^\"]*\"|[^\s,;)}}\]]+)",
+    re.IGNORECASE,
+)
 _PATTERNS = (
     (re.compile(r"[\w.+-]+:[0-9a-fA-F]{64}\b"), REDACTED),  # a waitpoint token
     (re.compile(r"\b(Bearer|Basic)\s+\S+", re.IGNORECASE), rf"\1 {REDACTED}"),
@@ -42,7 +45,9 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         said: dict[str, Any] = {
-            "ts": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+            "ts": datetime.fromtimestamp(record.created, UTC)
+            .isoformat(timespec="milliseconds")
+            .replace("+00:00", "Z"),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": redacted(record.getMessage()),
@@ -55,7 +60,9 @@ class JsonLines(logging.Formatter):
 
 def extras(record: logging.LogRecord) -> dict[str, Any]:
     """What else a record has to say, fit to be read."""
-    return {name: shown(name, value) for name, value in vars(record).items() if name not in _STANDARD}
+    return {
+        name: shown(name, value) for name, value in vars(record).items() if name not in _STANDARD
+    }
 
 
 def redacted(text: str) -> str:
@@ -84,7 +91,9 @@ def parsed(spec: str) -> dict[str, int]:
     for part in filter(None, (each.strip() for each in spec.split(","))):
         name, _, level = part.rpartition("=")
         if level.lower() not in LEVELS:
-            raise ConfigError(f"{VARIABLE}: {part!r}: a level or logger=level; levels are {', '.join(LEVELS)}")
+            raise ConfigError(
+                f"{VARIABLE}: {part!r}: a level or logger=level; levels are {', '.join(LEVELS)}"
+            )
         levels[name.strip()] = LEVELS[level.lower()]
     return levels
 

@@ -14,11 +14,20 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 QUICK_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 SCANNER_S = (*QUICK_S, 60, 120, 300)
 LATENCY_S = (0.01, 0.05, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 3_600, 14_400, 86_400)
-MAX_VALUES = {"lane": 30, "path": 100, "dimension": 20, "namespace": 20, "scanner": 40, "effect": 20}
+MAX_VALUES = {
+    "lane": 30,
+    "path": 100,
+    "dimension": 20,
+    "namespace": 20,
+    "scanner": 40,
+    "effect": 20,
+}
 """How many different values a label takes; what comes later is counted as `other`."""
 OTHER = "other"
 OTHER_METHOD = "OTHER"
-METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"})
+METHODS = frozenset(
+    {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"}
+)
 CATEGORIES = frozenset(
     {"transient", "permanent", "infra_crash", "timeout", "cancelled"}
     | {"handler_error", "bad_payload", "step_mismatch", "budget_hard_breach"}
@@ -32,36 +41,75 @@ class Metrics(Telemetry):
         try:
             import prometheus_client
         except ModuleNotFoundError:
-            raise ConfigError("metrics need one more library: pip install 'flowfabric[server]'") from None
+            raise ConfigError(
+                "metrics need one more library: pip install 'flowfabric[server]'"
+            ) from None
         self._library = prometheus_client
         self.registry = prometheus_client.CollectorRegistry()
         self._known: dict[str, set[str]] = {label: set() for label in MAX_VALUES}
         request = ("method", "path", "status")
         self._http = self._counter("ff_http_requests", "Responses sent", *request)
-        self._http_s = self._histogram("ff_http_request_duration_seconds", "Until the response was sent", QUICK_S, *request)
+        self._http_s = self._histogram(
+            "ff_http_request_duration_seconds", "Until the response was sent", QUICK_S, *request
+        )
         self._cycles = self._counter("ff_scanner_cycle", "Passes of a background loop", "scanner")
-        self._cycle_s = self._histogram("ff_scanner_cycle_duration_seconds", "Length of a pass", SCANNER_S, "scanner")
-        self._scanner_errors = self._counter("ff_scanner_errors", "Passes or single items that failed", "scanner")
-        self._backlog = self._gauge("ff_cancel_backlog_depth", "Members of cancelled flows that are owed their cancel")
-        self._claim_s = self._histogram("ff_claim_from_grant_duration_seconds", "Length of a claim", QUICK_S, "lane")
+        self._cycle_s = self._histogram(
+            "ff_scanner_cycle_duration_seconds", "Length of a pass", SCANNER_S, "scanner"
+        )
+        self._scanner_errors = self._counter(
+            "ff_scanner_errors", "Passes or single items that failed", "scanner"
+        )
+        self._backlog = self._gauge(
+            "ff_cancel_backlog_depth", "Members of cancelled flows that are owed their cancel"
+        )
+        self._claim_s = self._histogram(
+            "ff_claim_from_grant_duration_seconds", "Length of a claim", QUICK_S, "lane"
+        )
         self._renewals = self._counter("ff_lease_renewal", "Lease renewals by answer", "outcome")
-        self._outcomes = self._counter("ff_attempt_outcome", "How attempts ended", "lane", "outcome")
-        self._failures = self._counter("ff_attempt_failures", "Failed attempts by category", "lane", "category")
-        self._latency = self._histogram("ff_execution_latency_seconds", "From creation to end", LATENCY_S, "lane", "outcome")
-        self._full = self._counter("ff_worker_at_capacity", "Times a worker wanted more and had no room")
-        self._budget = self._counter("ff_budget_hit", "Starts and reports refused by a spent budget", "dimension")
+        self._outcomes = self._counter(
+            "ff_attempt_outcome", "How attempts ended", "lane", "outcome"
+        )
+        self._failures = self._counter(
+            "ff_attempt_failures", "Failed attempts by category", "lane", "category"
+        )
+        self._latency = self._histogram(
+            "ff_execution_latency_seconds", "From creation to end", LATENCY_S, "lane", "outcome"
+        )
+        self._full = self._counter(
+            "ff_worker_at_capacity", "Times a worker wanted more and had no room"
+        )
+        self._budget = self._counter(
+            "ff_budget_hit", "Starts and reports refused by a spent budget", "dimension"
+        )
         self._quota = self._counter("ff_quota_hit", "Times a quota had no room", "reason")
-        self._policies = self._counter("ff_edge_group_policy", "Policies set on groups of edges", "policy")
-        self._siblings = self._counter("ff_sibling_cancel_dispatched", "Siblings told to stop", "reason")
-        self._dispositions = self._counter("ff_sibling_cancel_disposition", "What became of them", "disposition")
-        self._reconciled = self._counter("ff_sibling_cancel_reconcile", "Queued groups looked at again", "action")
+        self._policies = self._counter(
+            "ff_edge_group_policy", "Policies set on groups of edges", "policy"
+        )
+        self._siblings = self._counter(
+            "ff_sibling_cancel_dispatched", "Siblings told to stop", "reason"
+        )
+        self._dispositions = self._counter(
+            "ff_sibling_cancel_disposition", "What became of them", "disposition"
+        )
+        self._reconciled = self._counter(
+            "ff_sibling_cancel_reconcile", "Queued groups looked at again", "action"
+        )
         self._late = self._counter("ff_shutdown_timeout", "Stops that took longer than their grace")
         self._expired = self._counter("ff_lease_expired", "Leases that ran out", "lane")
         self._reclaims = self._counter("ff_reclaims", "Attempts to take lost work over", "outcome")
         self._signals = self._counter("ff_signals", "Signals by what they did", "effect")
-        self._executions = self._gauge("ff_executions", "Executions that have not ended, as last sampled", "lane", "state")
-        self._oldest = self._gauge("ff_queue_oldest_age_seconds", "How long the oldest has been waiting for a worker", "lane")
-        self._overdue = self._gauge("ff_timer_overdue_seconds", "How long ago the oldest timer was due that no loop has acted on")
+        self._executions = self._gauge(
+            "ff_executions", "Executions that have not ended, as last sampled", "lane", "state"
+        )
+        self._oldest = self._gauge(
+            "ff_queue_oldest_age_seconds",
+            "How long the oldest has been waiting for a worker",
+            "lane",
+        )
+        self._overdue = self._gauge(
+            "ff_timer_overdue_seconds",
+            "How long ago the oldest timer was due that no loop has acted on",
+        )
         self._workers = self._gauge("ff_workers", "Live workers", "namespace")
         self._build = self._gauge("ff_build_info", "Always 1", "version", "backend")
         self.forget_samples()
@@ -73,7 +121,9 @@ class Metrics(Telemetry):
         return self._library.Gauge(name, help, labels, registry=self.registry)
 
     def _histogram(self, name: str, help: str, buckets: Iterable[float], *labels: str) -> Any:
-        return self._library.Histogram(name, help, labels, registry=self.registry, buckets=tuple(buckets))
+        return self._library.Histogram(
+            name, help, labels, registry=self.registry, buckets=tuple(buckets)
+        )
 
     def render(self) -> bytes:
         """Everything, in the text format of `CONTENT_TYPE`."""
@@ -134,7 +184,9 @@ class Metrics(Telemetry):
             self._latency.labels(lane, outcome).observe(age_s)
 
     def attempt_failed(self, lane: str, category: str) -> None:
-        self._failures.labels(self._bounded("lane", lane), category if category in CATEGORIES else OTHER).inc()
+        self._failures.labels(
+            self._bounded("lane", lane), category if category in CATEGORIES else OTHER
+        ).inc()
 
     def edge_policy_set(self, policy: str) -> None:
         self._policies.labels(policy).inc()

@@ -16,13 +16,21 @@ log = logging.getLogger("flowfabric.observe")
 
 EVERY_S = 10.0
 PATIENCE_S = 5.0
-_Asgi = Callable[[dict[str, Any], Callable[[], Awaitable[Any]], Callable[[dict[str, Any]], Awaitable[None]]], Awaitable[None]]
+_Asgi = Callable[
+    [dict[str, Any], Callable[[], Awaitable[Any]], Callable[[dict[str, Any]], Awaitable[None]]],
+    Awaitable[None],
+]
 
 
 class Scrape:
     """`await scrape()` is the text. The database is asked at most every ten seconds, however many scrapers there are."""
 
-    def __init__(self, metrics: Metrics, engine: Engine | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        metrics: Metrics,
+        engine: Engine | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._metrics, self._engine, self._clock = metrics, engine, clock
         self._read_at: float | None = None
         self._turn = asyncio.Lock()
@@ -51,13 +59,22 @@ class Scrape:
 def metrics_app(scrape: Callable[[], Awaitable[bytes]] | None) -> _Asgi:
     """An ASGI app of one page, to mount anywhere. With None, metrics are off and the page is empty. It asks for no password."""
 
-    async def app(scope: dict[str, Any], receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]) -> None:
+    async def app(
+        scope: dict[str, Any], receive: Any, send: Callable[[dict[str, Any]], Awaitable[None]]
+    ) -> None:
         if scope["type"] != "http":
             return
         found = scope["method"] in ("GET", "HEAD")
         body = await scrape() if scrape is not None and found else b""
-        headers = [(b"content-type", CONTENT_TYPE.encode()), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": 200 if found else 405, "headers": headers})
-        await send({"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body})
+        headers = [
+            (b"content-type", CONTENT_TYPE.encode()),
+            (b"content-length", str(len(body)).encode()),
+        ]
+        await send(
+            {"type": "http.response.start", "status": 200 if found else 405, "headers": headers}
+        )
+        await send(
+            {"type": "http.response.body", "body": b"" if scope["method"] == "HEAD" else body}
+        )
 
     return app

@@ -16,10 +16,17 @@ def is_sent(signal: Literal["traces", "metrics"]) -> bool:
     if os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     word = signal.upper()
-    exporters = [name for each in os.environ.get(f"OTEL_{word}_EXPORTER", "").split(",") if (name := each.strip().lower())]
+    exporters = [
+        name
+        for each in os.environ.get(f"OTEL_{word}_EXPORTER", "").split(",")
+        if (name := each.strip().lower())
+    ]
     if exporters and not any(name.startswith("otlp") for name in exporters):
         return False
-    return any(os.environ.get(name) for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{word}_ENDPOINT"))
+    return any(
+        os.environ.get(name)
+        for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{word}_ENDPOINT")
+    )
 
 
 def resource() -> Resource:

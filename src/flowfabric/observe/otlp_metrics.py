@@ -23,7 +23,9 @@ try:
     from opentelemetry.sdk.metrics import MeterProvider, export
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 except ModuleNotFoundError:
-    raise ConfigError("metrics by OTLP need more libraries: pip install 'flowfabric[otel]'") from None
+    raise ConfigError(
+        "metrics by OTLP need more libraries: pip install 'flowfabric[otel]'"
+    ) from None
 
 if TYPE_CHECKING:
     from prometheus_client.metrics_core import Metric as Family
@@ -47,12 +49,18 @@ class Push:
         self._counting: Future[list[export.Metric]] | None = None
         self._is_over = False
         try:
-            reader = export.PeriodicExportingMetricReader(_Instead(OTLPMetricExporter(), self._series))
+            reader = export.PeriodicExportingMetricReader(
+                _Instead(OTLPMetricExporter(), self._series)
+            )
         except ValueError as error:
-            raise ConfigError(f"metrics cannot be sent as the OTEL_* variables say: {error}") from None
+            raise ConfigError(
+                f"metrics cannot be sent as the OTEL_* variables say: {error}"
+            ) from None
         self._provider = MeterProvider([reader], resource(), shutdown_on_exit=False)
         # nothing is collected where there is no instrument, so there is one; what is sent instead of it are the series
-        self._provider.get_meter(SCOPE).create_observable_gauge("ff_tick", [lambda _: [Observation(1)]])
+        self._provider.get_meter(SCOPE).create_observable_gauge(
+            "ff_tick", [lambda _: [Observation(1)]]
+        )
         atexit.register(self.end)
 
     def end(self) -> None:
@@ -102,15 +110,21 @@ class Push:
 class _Instead(export.MetricExporter):
     """Is given what OpenTelemetry has collected, and sends the series."""
 
-    def __init__(self, to: export.MetricExporter, series: Callable[[], list[export.Metric]]) -> None:
+    def __init__(
+        self, to: export.MetricExporter, series: Callable[[], list[export.Metric]]
+    ) -> None:
         super().__init__()
         self._to, self._series = to, series
 
-    def export(self, metrics_data: export.MetricsData, timeout_millis: float = 10_000, **more: Any) -> export.MetricExportResult:
+    def export(
+        self, metrics_data: export.MetricsData, timeout_millis: float = 10_000, **more: Any
+    ) -> export.MetricExportResult:
         sent = [
             export.ResourceMetrics(
                 resource=each.resource,
-                scope_metrics=[export.ScopeMetrics(InstrumentationScope(SCOPE), self._series(), "")],
+                scope_metrics=[
+                    export.ScopeMetrics(InstrumentationScope(SCOPE), self._series(), "")
+                ],
                 schema_url=each.schema_url,
             )
             for each in metrics_data.resource_metrics
@@ -142,12 +156,18 @@ def converted(families: Iterable[Family], now_ns: int) -> list[export.Metric]:
 def _data(family: Family, now_ns: int) -> export.Sum | export.Gauge | export.Histogram | None:
     children = list(_children(family))
     if family.type == "counter":
-        numbers = [_number(labels, _one(of["_total"]), now_ns, _began(of)) for labels, of in children]
+        numbers = [
+            _number(labels, _one(of["_total"]), now_ns, _began(of)) for labels, of in children
+        ]
         return export.Sum(numbers, _CUMULATIVE, is_monotonic=True)
     if family.type == "histogram":
-        return export.Histogram([_spread(labels, of, now_ns) for labels, of in children], _CUMULATIVE)
+        return export.Histogram(
+            [_spread(labels, of, now_ns) for labels, of in children], _CUMULATIVE
+        )
     if family.type == "gauge":
-        known = [(labels, value) for labels, of in children if not math.isnan(value := _one(of[""]))]
+        known = [
+            (labels, value) for labels, of in children if not math.isnan(value := _one(of[""]))
+        ]
         return export.Gauge([_number(labels, value, now_ns) for labels, value in known])
     return None
 
@@ -157,7 +177,9 @@ def _children(family: Family) -> Iterator[tuple[Labels, dict[str, list[Sample]]]
     found: dict[tuple[tuple[str, str], ...], dict[str, list[Sample]]] = {}
     for sample in family.samples:
         labels = tuple((name, value) for name, value in sample.labels.items() if name != "le")
-        found.setdefault(labels, {}).setdefault(sample.name.removeprefix(family.name), []).append(sample)
+        found.setdefault(labels, {}).setdefault(sample.name.removeprefix(family.name), []).append(
+            sample
+        )
     return ((dict(labels), of) for labels, of in found.items())
 
 
@@ -184,7 +206,9 @@ def _spread(labels: Labels, of: dict[str, list[Sample]], now_ns: int) -> export.
         count=upto[-1],
         sum=_one(of["_sum"]),
         bucket_counts=[more - less for less, more in pairwise([0, *upto])],
-        explicit_bounds=[bound for bucket in of["_bucket"] if not math.isinf(bound := float(bucket.labels["le"]))],
+        explicit_bounds=[
+            bound for bucket in of["_bucket"] if not math.isinf(bound := float(bucket.labels["le"]))
+        ],
         min=unknown,
         max=unknown,
     )

@@ -23,7 +23,9 @@ _NEVER_SENT = ("breadcrumbs", "request", "user")
 def dsn(text: str) -> str:
     """As Sentry gives it out, or empty. What is wrong with it is said without repeating it: it is a credential."""
     if text and not _is_dsn(text):
-        raise ValueError("expected https://KEY@HOST/PROJECT, as Sentry shows it under Client Keys (DSN), or nothing")
+        raise ValueError(
+            "expected https://KEY@HOST/PROJECT, as Sentry shows it under Client Keys (DSN), or nothing"
+        )
     return text
 
 
@@ -31,7 +33,12 @@ def _is_dsn(text: str) -> bool:
     try:
         parts = urlsplit(text)
         project = parts.path.rpartition("/")[2]
-        known = parts.scheme in ("http", "https") and parts.username and parts.hostname and parts.port != 0
+        known = (
+            parts.scheme in ("http", "https")
+            and parts.username
+            and parts.hostname
+            and parts.port != 0
+        )
     except ValueError:
         return False
     return bool(known) and project.isascii() and project.isdigit()
@@ -69,14 +76,19 @@ def _begun(where: str, environment: str, release: str) -> Any:
         from sentry_sdk.integrations.dedupe import DedupeIntegration
         from sentry_sdk.integrations.logging import LoggingIntegration
     except ModuleNotFoundError:
-        raise ConfigError(f"{DSN} needs one more library: pip install 'flowfabric[sentry]'") from None
+        raise ConfigError(
+            f"{DSN} needs one more library: pip install 'flowfabric[sentry]'"
+        ) from None
     sentry_sdk.init(
         dsn=where,
         environment=environment,
         release=release,
         default_integrations=False,
         auto_enabling_integrations=False,
-        integrations=[LoggingIntegration(level=None, event_level=logging.ERROR), DedupeIntegration()],
+        integrations=[
+            LoggingIntegration(level=None, event_level=logging.ERROR),
+            DedupeIntegration(),
+        ],
         before_send=cleaned,
         before_breadcrumb=lambda *_: None,
         include_local_variables=False,
@@ -93,6 +105,9 @@ def cleaned(event: Any, hint: dict[str, Any]) -> Any:
     said = {name: value for name, value in shown("", event).items() if name not in _NEVER_SENT}
     record = hint.get("log_record")
     if isinstance(record, logging.LogRecord):
-        said["logentry"] = {"message": redacted(str(record.msg)), "formatted": redacted(record.getMessage())}
+        said["logentry"] = {
+            "message": redacted(str(record.msg)),
+            "formatted": redacted(record.getMessage()),
+        }
         said["extra"] = extras(record)
     return said

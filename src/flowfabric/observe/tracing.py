@@ -24,17 +24,45 @@ try:
 except ModuleNotFoundError:
     raise ConfigError("traces need more libraries: pip install 'flowfabric[otel]'") from None
 
-_HOLDER = ("progress", "observe_signals", "append_frame", "append_frames", "complete", "create_waitpoint", "delay")
+_HOLDER = (
+    "progress",
+    "observe_signals",
+    "append_frame",
+    "append_frames",
+    "complete",
+    "create_waitpoint",
+    "delay",
+)
 OPERATIONS: dict[str, tuple[str, ...]] = {
-    **dict.fromkeys(("create_execution", "cancel_execution", "change_priority", "replay_execution"), ("args",)),
+    **dict.fromkeys(
+        ("create_execution", "cancel_execution", "change_priority", "replay_execution"), ("args",)
+    ),
     **dict.fromkeys(("claim_execution", "claim_resumed_execution", "issue_claim_grant"), ("args",)),
-    **dict.fromkeys(("issue_reclaim_grant", "reclaim_execution", "revoke_lease", "renew_lease"), ("args",)),
-    **dict.fromkeys(("complete_execution", "fail_execution", "delay_execution", "record_spend"), ("args",)),
-    **dict.fromkeys(("create_flow", "submit_flow", "add_execution_to_flow", "stage_dependency_edge"), ("args",)),
-    **dict.fromkeys(("apply_dependency_to_child", "cancel_flow_header", "deliver_approval_signal", "deliver_signal"), ("args",)),
+    **dict.fromkeys(
+        ("issue_reclaim_grant", "reclaim_execution", "revoke_lease", "renew_lease"), ("args",)
+    ),
+    **dict.fromkeys(
+        ("complete_execution", "fail_execution", "delay_execution", "record_spend"), ("args",)
+    ),
+    **dict.fromkeys(
+        ("create_flow", "submit_flow", "add_execution_to_flow", "stage_dependency_edge"), ("args",)
+    ),
+    **dict.fromkeys(
+        (
+            "apply_dependency_to_child",
+            "cancel_flow_header",
+            "deliver_approval_signal",
+            "deliver_signal",
+        ),
+        ("args",),
+    ),
     **dict.fromkeys((*_HOLDER, "renew", "wait_children", "cancel", "fail", "suspend"), ("handle",)),
-    **dict.fromkeys(("describe_flow", "cancel_flow", "flow_members", "flow_edges", "list_edges"), ("flow_id",)),
-    **dict.fromkeys(("describe_execution", "read_execution_context", "explain_execution"), ("execution_id",)),
+    **dict.fromkeys(
+        ("describe_flow", "cancel_flow", "flow_members", "flow_edges", "list_edges"), ("flow_id",)
+    ),
+    **dict.fromkeys(
+        ("describe_execution", "read_execution_context", "explain_execution"), ("execution_id",)
+    ),
     "describe_edge": ("flow_id", "edge_id"),
     "set_edge_group_policy": ("flow_id", "execution_id"),
     "report_usage": ("handle", "budget_id"),
@@ -48,7 +76,16 @@ OPERATIONS: dict[str, tuple[str, ...]] = {
     "complete_and_claim": (),
 }
 """What the first arguments of each operation are. Claims that find nothing come by the thousand, so they are left out."""
-IDS = ("execution_id", "flow_id", "edge_id", "budget_id", "waitpoint_id", "signal_id", "lane_id", "worker_id")
+IDS = (
+    "execution_id",
+    "flow_id",
+    "edge_id",
+    "budget_id",
+    "waitpoint_id",
+    "signal_id",
+    "lane_id",
+    "worker_id",
+)
 _propagator = TraceContextTextMapPropagator()
 
 
@@ -75,10 +112,16 @@ class Tracing:
         """The tags of a submission, with where the trace is that it is made in."""
         carrier: dict[str, str] = {}
         _propagator.inject(carrier)
-        return tags if not carrier or TRACEPARENT in tags else {**tags, TRACEPARENT: carrier["traceparent"]}
+        return (
+            tags
+            if not carrier or TRACEPARENT in tags
+            else {**tags, TRACEPARENT: carrier["traceparent"]}
+        )
 
     def _links(self, tags: Mapping[str, str]) -> list[Link]:
-        found = _propagator.extract({"traceparent": tags[TRACEPARENT]}) if TRACEPARENT in tags else None
+        found = (
+            _propagator.extract({"traceparent": tags[TRACEPARENT]}) if TRACEPARENT in tags else None
+        )
         context = trace.get_current_span(found).get_span_context() if found is not None else None
         return [Link(context)] if context is not None and context.is_valid else []
 
@@ -86,14 +129,23 @@ class Tracing:
     def request(self, method: str, path: str, headers: Mapping[str, str]) -> Iterator[trace.Span]:
         """A request to a server, in the trace its caller says it is in. Names of headers are in lower case."""
         said = {"http.request.method": method, "url.path": path}
-        with self._span(f"{method} {path}", SpanKind.SERVER, said, context=_propagator.extract(headers)) as span:
+        with self._span(
+            f"{method} {path}", SpanKind.SERVER, said, context=_propagator.extract(headers)
+        ) as span:
             yield span
 
     @contextmanager
-    def _span(self, name: str, kind: SpanKind, said: Mapping[str, str | int], **more: Any) -> Iterator[trace.Span]:
+    def _span(
+        self, name: str, kind: SpanKind, said: Mapping[str, str | int], **more: Any
+    ) -> Iterator[trace.Span]:
         """An error is its status, in a word: messages may hold what nobody should read. Waiting is no error."""
         with self._tracer.start_as_current_span(
-            name, kind=kind, attributes=said, record_exception=False, set_status_on_exception=False, **more
+            name,
+            kind=kind,
+            attributes=said,
+            record_exception=False,
+            set_status_on_exception=False,
+            **more,
         ) as span:
             try:
                 yield span
@@ -101,7 +153,12 @@ class Tracing:
                 span.set_attribute("ff.waits", True)
                 raise
             except BaseException as error:
-                span.set_status(Status(StatusCode.ERROR, error.code if isinstance(error, EngineError) else type(error).__name__))
+                span.set_status(
+                    Status(
+                        StatusCode.ERROR,
+                        error.code if isinstance(error, EngineError) else type(error).__name__,
+                    )
+                )
                 raise
 
     # ---- runs
@@ -114,7 +171,9 @@ class Tracing:
             "ff.execution_id": str(context.execution_id),
             "ff.attempt_index": context.attempt,
         }
-        with self._span(f"ff.task {context.task}", SpanKind.CONSUMER, said, links=self._links(context.tags)):
+        with self._span(
+            f"ff.task {context.task}", SpanKind.CONSUMER, said, links=self._links(context.tags)
+        ):
             return await call()
 
     # ---- operations
@@ -128,14 +187,24 @@ class Tracing:
 
         return cast(Engine, Proxy(engine, wrap))
 
-    def _spanned(self, engine: Engine, name: str, wanted: tuple[str, ...], operation: Operation) -> Operation:
+    def _spanned(
+        self, engine: Engine, name: str, wanted: tuple[str, ...], operation: Operation
+    ) -> Operation:
         called = tuple(inspect.signature(operation).parameters)[: len(wanted)]
 
         @wraps(operation)
         async def spanned(*args: Any, **named: Any) -> Any:
-            with self._span(f"ff.{name}", SpanKind.CLIENT, {"ff.backend": engine.backend_label}) as span:
+            with self._span(
+                f"ff.{name}", SpanKind.CLIENT, {"ff.backend": engine.backend_label}
+            ) as span:
                 if span.is_recording():
-                    span.set_attributes(_ids(engine, wanted, (*args, *(named.get(each) for each in called[len(args) :]))))
+                    span.set_attributes(
+                        _ids(
+                            engine,
+                            wanted,
+                            (*args, *(named.get(each) for each in called[len(args) :])),
+                        )
+                    )
                 return await operation(*args, **named)
 
         return spanned
@@ -150,7 +219,9 @@ def _ids(engine: Engine, wanted: tuple[str, ...], given: tuple[Any, ...]) -> dic
         if name == "handle":
             said |= _of_handle(engine, value)
         elif name == "args":
-            said |= {f"ff.{each}": str(found) for each in IDS if (found := getattr(value, each, None))}
+            said |= {
+                f"ff.{each}": str(found) for each in IDS if (found := getattr(value, each, None))
+            }
         else:
             said[f"ff.{name}"] = str(value)
     return said

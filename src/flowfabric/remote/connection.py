@@ -35,7 +35,13 @@ class Address(NamedTuple):
         parts = urlsplit(url)
         secure, host = parts.scheme == "https", parts.hostname or ""
         port = parts.port or (443 if secure else 80)
-        return cls(host, port, ssl.create_default_context() if secure else None, parts.path.rstrip("/"), parts.netloc)
+        return cls(
+            host,
+            port,
+            ssl.create_default_context() if secure else None,
+            parts.path.rstrip("/"),
+            parts.netloc,
+        )
 
 
 class Connection(asyncio.Protocol):
@@ -57,7 +63,9 @@ class Connection(asyncio.Protocol):
     @property
     def is_free(self) -> bool:
         """Open, with nothing under way."""
-        return self._asked is None and self._transport is not None and not self._transport.is_closing()
+        return (
+            self._asked is None and self._transport is not None and not self._transport.is_closing()
+        )
 
     async def ask(self, request: bytes) -> Answer:
         """Whoever stops waiting must close it: its answer would be taken for that to the next request."""
@@ -128,5 +136,7 @@ def _parser(connection: Connection) -> Any:
     try:
         from httptools import HttpResponseParser
     except ModuleNotFoundError:
-        raise ConfigError("http:// needs one more library: pip install 'flowfabric[http]'") from None
+        raise ConfigError(
+            "http:// needs one more library: pip install 'flowfabric[http]'"
+        ) from None
     return HttpResponseParser(connection)

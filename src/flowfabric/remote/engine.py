@@ -42,11 +42,17 @@ class RemoteEngine:
 
     async def call(self, name: str, arguments: Any) -> Any:
         operation = OPERATIONS[name]
-        waits = [getattr(arguments, field) for field in _WAITS if field in type(arguments).__struct_fields__]
+        waits = [
+            getattr(arguments, field)
+            for field in _WAITS
+            if field in type(arguments).__struct_fields__
+        ]
         if name == CLAIM:
             waits.append(arguments.policy.max_wait_ms or 0)
         body = encode(arguments)
-        answer = await self._transport.post(PATH + name, body, again=operation.again, wait_s=sum(waits) / 1_000)
+        answer = await self._transport.post(
+            PATH + name, body, again=operation.again, wait_s=sum(waits) / 1_000
+        )
         return decoder(answer_type(name))(answer)
 
     # ---- what is not one call
@@ -78,24 +84,41 @@ class RemoteEngine:
     ) -> AsyncIterator[tuple[int, StreamFrame]]:
         read = cast(Engine, self).read_followed
         return followed(
-            lambda at, behind: read(execution, at, behind, visibility, later_attempts, min(MAX_TAIL_BLOCK_MS, MAX_POLL_MS)),
+            lambda at, behind: read(
+                execution,
+                at,
+                behind,
+                visibility,
+                later_attempts,
+                min(MAX_TAIL_BLOCK_MS, MAX_POLL_MS),
+            ),
             attempt_index,
             after,
         )
 
-    def subscribe_completion(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> RemoteSubscription:
+    def subscribe_completion(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> RemoteSubscription:
         return RemoteSubscription(cast(Engine, self), Channel.COMPLETIONS, cursor, wanted)
 
-    def subscribe_lease_history(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> RemoteSubscription:
+    def subscribe_lease_history(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> RemoteSubscription:
         return RemoteSubscription(cast(Engine, self), Channel.LEASES, cursor, wanted)
 
-    def subscribe_signal_delivery(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> RemoteSubscription:
+    def subscribe_signal_delivery(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> RemoteSubscription:
         return RemoteSubscription(cast(Engine, self), Channel.SIGNALS, cursor, wanted)
 
-    def subscribe_operator_events(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> RemoteSubscription:
+    def subscribe_operator_events(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> RemoteSubscription:
         return RemoteSubscription(cast(Engine, self), Channel.OPERATORS, cursor, wanted)
 
-    def subscribe_instance_tags(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> NoReturn:
+    def subscribe_instance_tags(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> NoReturn:
         raise Unavailable("subscribe_instance_tags")
 
     async def claim(self, lane: str, capabilities: Any, policy: Any) -> Handle | None:
@@ -104,7 +127,9 @@ class RemoteEngine:
 
     async def call_off(self, worker_instance_id: str) -> None:
         """Claims of this worker that wait on the server are answered now, with what they were granted or with nothing."""
-        await self._transport.post(CALL_OFF, encode({"worker_instance_id": worker_instance_id}), again=True)
+        await self._transport.post(
+            CALL_OFF, encode({"worker_instance_id": worker_instance_id}), again=True
+        )
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         """Its loops run on the server."""
@@ -134,7 +159,10 @@ def _keyed(name: str, given: dict[str, Any]) -> dict[str, Any]:
     if name == "report_usage" and not given["usage"].dedup_key:
         return {**given, "usage": structs.replace(given["usage"], dedup_key=f"http:{uuid4().hex}")}
     if name == "suspend" and not given["args"].idempotency_key:
-        return {**given, "args": structs.replace(given["args"], idempotency_key=f"http:{uuid4().hex}")}
+        return {
+            **given,
+            "args": structs.replace(given["args"], idempotency_key=f"http:{uuid4().hex}"),
+        }
     if name == "append_frame":
         return {**given, "frame": _numbered(given["frame"])}
     if name == "append_frames":
@@ -167,7 +195,9 @@ def _remote(operation: Operation) -> Callable[..., Awaitable[Any]]:
         if name in _KEYED:
             given = _keyed(name, given)
         try:
-            request = request_type(name)(**{field: given[field] for field in _fields(name) if field in given})
+            request = request_type(name)(
+                **{field: given[field] for field in _fields(name) if field in given}
+            )
         except (TypeError, msgspec.ValidationError) as error:
             raise ConfigError(f"{name}: {error}") from None
         return await self.call(name, request)

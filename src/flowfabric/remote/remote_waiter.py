@@ -19,8 +19,15 @@ class RemoteWaiter:
 
     topics: tuple[Any, ...] = ()
 
-    def __init__(self, engine: Any, lanes: tuple[str, ...], namespace: str | None, seen: dict[Heard, int]) -> None:
-        self._engine, self._lanes, self._namespace, self._seen = cast("Engine", engine), list(lanes), namespace, seen
+    def __init__(
+        self, engine: Any, lanes: tuple[str, ...], namespace: str | None, seen: dict[Heard, int]
+    ) -> None:
+        self._engine, self._lanes, self._namespace, self._seen = (
+            cast("Engine", engine),
+            list(lanes),
+            namespace,
+            seen,
+        )
         self._key = frozenset(lanes), namespace
         self._rung = asyncio.Event()
 

@@ -19,7 +19,9 @@ POLL_MS = 20_000
 class RemoteSubscription:
     """As a `Subscription`: `await` it to be sure that it stands; after an error it goes on where it stood."""
 
-    def __init__(self, engine: Engine, channel: Channel, cursor: bytes, wanted: ScannerFilter | None) -> None:
+    def __init__(
+        self, engine: Engine, channel: Channel, cursor: bytes, wanted: ScannerFilter | None
+    ) -> None:
         self._engine, self._channel, self._wanted = engine, channel, wanted
         self._behind, self._handed = cursor, cursor
         self._ready: deque[Any] = deque()
@@ -56,7 +58,9 @@ class RemoteSubscription:
 
     async def _read(self, wait_ms: int) -> None:
         try:
-            page = await self._engine.read_events(self._channel, self._behind, MAX_EVENTS, wait_ms, self._wanted)
+            page = await self._engine.read_events(
+                self._channel, self._behind, MAX_EVENTS, wait_ms, self._wanted
+            )
         except EngineError as error:
             raise StreamDisconnected(self.cursor) from error
         self._handed, self._behind = self._behind, page.cursor

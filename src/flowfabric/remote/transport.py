@@ -45,7 +45,10 @@ class Transport:
         raise AssertionError("the last try returns or raises")
 
     async def _once(self, path: str, body: bytes, wait_s: float) -> bytes:
-        request = f"POST {self._address.path}{path} HTTP/1.1\r\n{self._head}{len(body)}\r\n\r\n".encode() + body
+        request = (
+            f"POST {self._address.path}{path} HTTP/1.1\r\n{self._head}{len(body)}\r\n\r\n".encode()
+            + body
+        )
         async with self._waits if wait_s else self._turns:
             connection = await self._connection()
             try:
@@ -53,7 +56,9 @@ class Transport:
                     status, answer = await connection.ask(request)
             except (Lost, TimeoutError) as error:
                 said = str(error) or type(error).__name__
-                raise TransportError("http", f"{self._base}: no answer ({said})", doubtful=True) from error
+                raise TransportError(
+                    "http", f"{self._base}: no answer ({said})", doubtful=True
+                ) from error
             finally:
                 self._put_back(connection)
         if status == 204:
@@ -75,7 +80,9 @@ class Transport:
             async with asyncio.timeout(CONNECT_S):
                 made = await Connection.open(self._address)
         except (OSError, TimeoutError) as error:  # nothing was sent
-            raise TransportError("http", f"{self._base} cannot be reached ({str(error) or 'no answer'})") from error
+            raise TransportError(
+                "http", f"{self._base} cannot be reached ({str(error) or 'no answer'})"
+            ) from error
         self._open.add(made)
         return made
 
@@ -101,14 +108,18 @@ def _authorization(token: str | None) -> str:
     if token is None:
         return ""
     if not token.strip() or not token.isprintable() or not token.isascii():
-        raise ConfigError("token: a bearer token, as the server's operator gave it out; it is blank or has odd characters")
+        raise ConfigError(
+            "token: a bearer token, as the server's operator gave it out; it is blank or has odd characters"
+        )
     return f"authorization: Bearer {token}\r\n"
 
 
 def _refused(status: int, answer: bytes) -> Exception:
     if status in (401, 403):
         said = _said(answer) or "the token is missing, wrong, or not allowed to do this"
-        return ConfigError(f"the server answered {status}: {said}; give App(url, token=...) a token with the right role")
+        return ConfigError(
+            f"the server answered {status}: {said}; give App(url, token=...) a token with the right role"
+        )
     try:
         return as_error(msgspec.json.decode(answer))
     except msgspec.DecodeError:
@@ -133,7 +144,13 @@ def checked_url(url: str) -> str:
         raise ConfigError(wanted) from None
     if parts.username or parts.password:
         raise ConfigError("url: no user or password in it; give the token as App(url, token=...)")
-    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment or not known:
+    if (
+        parts.scheme not in ("http", "https")
+        or not parts.hostname
+        or parts.query
+        or parts.fragment
+        or not known
+    ):
         raise ConfigError(wanted)
     if not url.isascii() or not url.isprintable() or " " in url:
         raise ConfigError(f"{wanted}; in plain letters, with what is not one as % or xn--")

@@ -31,7 +31,11 @@ class Snapshot(Struct, frozen=True):
     @property
     def live_grant(self) -> Grant | None:
         """A grant that still holds; one past its time counts as absent."""
-        return self.grant if self.grant is not None and self.grant.expires_at_ms >= self.now_ms else None
+        return (
+            self.grant
+            if self.grant is not None and self.grant.expires_at_ms >= self.now_ms
+            else None
+        )
 
     @property
     def lane_is_held(self) -> bool:

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowfabric.errors import Contention, ContentionKind, NotFound, StateError, StateKind, ValidationError, ValidationKind
+from flowfabric.errors import (
+    Contention,
+    ContentionKind,
+    NotFound,
+    StateError,
+    StateKind,
+    ValidationError,
+    ValidationKind,
+)
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields, LeaseFence
 from flowfabric.model.state import OPERATOR_OVERRIDE
@@ -50,7 +58,9 @@ def not_active(execution: Execution) -> Contention:
         terminal_outcome=execution.terminal_outcome,
         lease_epoch=str(execution.lease_epoch),
         lifecycle_phase=canonical("lifecycle_phase", execution.lifecycle_phase),
-        attempt_id="" if execution.current_attempt_id is None else str(execution.current_attempt_id),
+        attempt_id=""
+        if execution.current_attempt_id is None
+        else str(execution.current_attempt_id),
     )
 
 
@@ -97,7 +107,10 @@ def check_handle(snapshot: Snapshot, handle: HandleFields, *, marks: bool = True
         return Reject(NotFound("attempt", f"{handle.attempt_index} of {handle.execution_id}"))
     if execution.expired_epoch == handle.lease_epoch:
         return Reject(StateError(StateKind.LEASE_EXPIRED))
-    if execution.lease_epoch != handle.lease_epoch or execution.attempt_index != handle.attempt_index:
+    if (
+        execution.lease_epoch != handle.lease_epoch
+        or execution.attempt_index != handle.attempt_index
+    ):
         return Reject(Contention(ContentionKind.LEASE_CONFLICT))
     if snapshot.attempt.lease_id != handle.lease_id:
         return Reject(Contention(ContentionKind.LEASE_CONFLICT))
@@ -107,7 +120,9 @@ def check_handle(snapshot: Snapshot, handle: HandleFields, *, marks: bool = True
     return refused
 
 
-def check_fence(snapshot: Snapshot, fence: LeaseFence | None, attempt_index: int, source: str | None) -> Reject | None:
+def check_fence(
+    snapshot: Snapshot, fence: LeaseFence | None, attempt_index: int, source: str | None
+) -> Reject | None:
     """The typed form. `source` is None where even an operator must show the fence."""
     execution = snapshot.execution
     if execution is None:
@@ -119,7 +134,12 @@ def check_fence(snapshot: Snapshot, fence: LeaseFence | None, attempt_index: int
     refused = _check_live(snapshot, execution, marks=True)
     if refused is not None or fence is None:
         return refused
-    stored = (execution.attempt_index, execution.current_attempt_id, execution.current_lease_id, execution.lease_epoch)
+    stored = (
+        execution.attempt_index,
+        execution.current_attempt_id,
+        execution.current_lease_id,
+        execution.lease_epoch,
+    )
     if stored != (attempt_index, fence.attempt_id, fence.lease_id, fence.lease_epoch):
         return Reject(StateError(StateKind.STALE_LEASE))
     return None

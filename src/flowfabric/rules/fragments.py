@@ -9,13 +9,28 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.state import FAILED_OUTCOMES
 from flowfabric.model.waitpoint import OPEN_STATES
 from flowfabric.model.worker import Routed
-from flowfabric.plan import Add, After, AnyOf, Arg, Before, Cond, Delete, Emit, Insert, Now, UpdateMany
+from flowfabric.plan import (
+    Add,
+    After,
+    AnyOf,
+    Arg,
+    Before,
+    Cond,
+    Delete,
+    Emit,
+    Insert,
+    Now,
+    UpdateMany,
+)
 from flowfabric.rules.states import entering
 
 EXEC, ATTEMPT, GRANT, LANE = "ff_exec_core", "ff_attempt", "ff_claim_grant", "ff_lane_registry"
 SUSPENSION, WAITPOINT, SIGNAL = "ff_suspension_current", "ff_waitpoint_pending", "ff_signal"
 
-KEY = (Cond("partition_key", "=", Arg("partition_key")), Cond("execution_id", "=", Arg("execution_id")))
+KEY = (
+    Cond("partition_key", "=", Arg("partition_key")),
+    Cond("execution_id", "=", Arg("execution_id")),
+)
 UNCHANGED = (*KEY, Cond("version", "=", Arg("version")))
 LIVE_LEASE = (
     *KEY,
@@ -27,15 +42,26 @@ LIVE_LEASE = (
     Cond("ownership_state", "=", "leased"),
     Cond("lease_expires_at_ms", ">", Now()),
 )
-IN_TIME = AnyOf((Cond("attempt_timeout_at_ms", "is null"), Cond("attempt_timeout_at_ms", ">", Now())))
+IN_TIME = AnyOf(
+    (Cond("attempt_timeout_at_ms", "is null"), Cond("attempt_timeout_at_ms", ">", Now()))
+)
 HELD = (*LIVE_LEASE, IN_TIME)
-LEASE_IS_OVER = AnyOf((Cond("ownership_state", "!=", "leased"), Cond("lease_expires_at_ms", "<=", Now())))
-THIS_ROW = (Cond("partition_key", "=", After("partition_key")), Cond("execution_id", "=", After("execution_id")))
+LEASE_IS_OVER = AnyOf(
+    (Cond("ownership_state", "!=", "leased"), Cond("lease_expires_at_ms", "<=", Now()))
+)
+THIS_ROW = (
+    Cond("partition_key", "=", After("partition_key")),
+    Cond("execution_id", "=", After("execution_id")),
+)
 THIS_ATTEMPT = (*THIS_ROW, Cond("attempt_index", "=", After("attempt_index")))
 
 MUTATED: dict[str, Any] = {"version": Add(1), "last_mutation_at": Now()}
 MOVED: dict[str, Any] = {**MUTATED, "last_transition_at": Now()}
-MOVED_AT_ARG: dict[str, Any] = {"version": Add(1), "last_mutation_at": Arg("now"), "last_transition_at": Arg("now")}
+MOVED_AT_ARG: dict[str, Any] = {
+    "version": Add(1),
+    "last_mutation_at": Arg("now"),
+    "last_transition_at": Arg("now"),
+}
 RELEASED: dict[str, Any] = dict.fromkeys(
     (
         "current_lease_id",
@@ -48,7 +74,10 @@ RELEASED: dict[str, Any] = dict.fromkeys(
         "attempt_timeout_at_ms",
     )
 )
-FULL_TIME_AGAIN: dict[str, Any] = {"attempt_timeout_at_ms": None, "attempt_timeout_remaining_ms": Before("attempt_timeout_ms")}
+FULL_TIME_AGAIN: dict[str, Any] = {
+    "attempt_timeout_at_ms": None,
+    "attempt_timeout_remaining_ms": Before("attempt_timeout_ms"),
+}
 """The timeout counts time that is worked under one lease: with the lease, the time is lost."""
 NOT_WAITING: dict[str, Any] = {"current_suspension_id": None, "current_waitpoint_id": None}
 UNRESERVED: dict[str, Any] = {"reserved_for": None, "reserved_until_ms": None}
@@ -120,7 +149,12 @@ def granted_event(kind: str) -> Insert:
 
 
 def completion_event(outcome: str, *, at: Any = Now()) -> Insert:  # noqa: B008
-    return Emit(COMPLETION_EVENTS, outcome, {**_ABOUT, "flow_id": After("flow_id"), "committed_at_ms": Now()}, at)
+    return Emit(
+        COMPLETION_EVENTS,
+        outcome,
+        {**_ABOUT, "flow_id": After("flow_id"), "committed_at_ms": Now()},
+        at,
+    )
 
 
 def operator_event(kind: str, details: Any) -> Insert:
@@ -129,12 +163,22 @@ def operator_event(kind: str, details: Any) -> Insert:
 
 def flow_event(kind: str, details: Any, namespace: Any) -> Insert:
     """An operator's event about a flow: its id stands where an execution's would."""
-    about = {"execution_id": After("flow_id"), "partition_key": After("partition_key"), "namespace": namespace}
+    about = {
+        "execution_id": After("flow_id"),
+        "partition_key": After("partition_key"),
+        "namespace": namespace,
+    }
     return Emit(OPERATOR_EVENTS, kind, {**about, "details": details}, Arg("now"))
 
 
 def close_attempt(phase: str, outcome: str, *, at: Any = Now(), **more: Any) -> UpdateMany:  # noqa: B008
-    changes = {"attempt_state": phase, "outcome": outcome, "terminal_at_ms": at, "lease_expires_at_ms": None, **more}
+    changes = {
+        "attempt_state": phase,
+        "outcome": outcome,
+        "terminal_at_ms": at,
+        "lease_expires_at_ms": None,
+        **more,
+    }
     return UpdateMany(ATTEMPT, THIS_ATTEMPT, changes)
 
 
@@ -148,7 +192,11 @@ def close_waits(
     closed = {"closed_at_ms": at, "close_reason": reason, "version": Add(1)}
     return (
         UpdateMany(SUSPENSION, (*THIS_ROW, Cond("closed_at_ms", "is null")), closed),
-        UpdateMany(WAITPOINT, (*THIS_ROW, Cond("state", "in", states)), {"state": "closed", **closed, **more}),
+        UpdateMany(
+            WAITPOINT,
+            (*THIS_ROW, Cond("state", "in", states)),
+            {"state": "closed", **closed, **more},
+        ),
     )
 
 
@@ -158,7 +206,10 @@ def drop_grant() -> Delete:
 
 def lease_of(execution: Execution) -> dict[str, Any]:
     """The arguments of `held_event`, from a row whose version is guarded."""
-    return {"lease_id": execution.current_lease_id, "worker_instance_id": execution.current_worker_instance_id}
+    return {
+        "lease_id": execution.current_lease_id,
+        "worker_instance_id": execution.current_worker_instance_id,
+    }
 
 
 def named(execution: Execution | Routed) -> dict[str, Any]:

@@ -8,7 +8,13 @@ from flowfabric.model.attempt import FailureClass
 from flowfabric.model.policy import RetryPolicy
 
 DEFAULT_RETRY_POLICY = RetryPolicy(
-    max_retries=3, backoff={"type": "exponential", "initial_delay_ms": 1_000, "max_delay_ms": 60_000, "multiplier": 2.0}
+    max_retries=3,
+    backoff={
+        "type": "exponential",
+        "initial_delay_ms": 1_000,
+        "max_delay_ms": 60_000,
+        "multiplier": 2.0,
+    },
 )
 _FATAL = frozenset({FailureClass.PERMANENT, FailureClass.TIMEOUT, FailureClass.CANCELLED})
 _FALLBACK_DELAY_MS = 1_000
@@ -48,7 +54,10 @@ def backoff_ms(backoff: dict[str, Any], retry_count: int, roll: float) -> int:
         return int(_number(backoff, "delay_ms", _FALLBACK_DELAY_MS))
     if kind != "exponential":
         return _FALLBACK_DELAY_MS
-    initial, most = _number(backoff, "initial_delay_ms", 1_000), _number(backoff, "max_delay_ms", 60_000)
+    initial, most = (
+        _number(backoff, "initial_delay_ms", 1_000),
+        _number(backoff, "max_delay_ms", 60_000),
+    )
     multiplier = _number(backoff, "multiplier", 2.0)
     try:
         delay = int(min(initial * multiplier ** min(retry_count, _MAX_EXPONENT), most))

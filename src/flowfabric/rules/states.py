@@ -18,7 +18,12 @@ from flowfabric.model.state import (
     TerminalOutcome,
 )
 
-PENDING = ("pending_first_attempt", "attempt_interrupted", "pending_retry_attempt", "pending_replay_attempt")
+PENDING = (
+    "pending_first_attempt",
+    "attempt_interrupted",
+    "pending_retry_attempt",
+    "pending_replay_attempt",
+)
 
 
 class Vector(Struct, frozen=True):
@@ -36,14 +41,29 @@ class Vector(Struct, frozen=True):
     leaves_by: str
 
 
-def _waiting(name: str, says: str, eligibility: str, reasons: tuple[str, ...], public: str, leaves_by: str) -> Vector:
-    return Vector(name, says, "runnable", "unowned", eligibility, reasons, ("none",), PENDING, public, leaves_by)
+def _waiting(
+    name: str, says: str, eligibility: str, reasons: tuple[str, ...], public: str, leaves_by: str
+) -> Vector:
+    return Vector(
+        name,
+        says,
+        "runnable",
+        "unowned",
+        eligibility,
+        reasons,
+        ("none",),
+        PENDING,
+        public,
+        leaves_by,
+    )
 
 
 VECTORS: dict[str, Vector] = {
     v.name: v
     for v in (
-        _waiting("READY", "can be claimed", "eligible_now", ("waiting_for_worker",), "waiting", "claim"),
+        _waiting(
+            "READY", "can be claimed", "eligible_now", ("waiting_for_worker",), "waiting", "claim"
+        ),
         _waiting(
             "DELAYED",
             "waits for a time",
@@ -60,8 +80,22 @@ VECTORS: dict[str, Vector] = {
             "waiting_children",
             "dependency",
         ),
-        _waiting("BUDGET", "its budget is spent", "blocked_by_budget", ("waiting_for_budget",), "rate_limited", "timer"),
-        _waiting("QUOTA", "its quota is used up", "blocked_by_quota", ("waiting_for_quota",), "rate_limited", "timer"),
+        _waiting(
+            "BUDGET",
+            "its budget is spent",
+            "blocked_by_budget",
+            ("waiting_for_budget",),
+            "rate_limited",
+            "timer",
+        ),
+        _waiting(
+            "QUOTA",
+            "its quota is used up",
+            "blocked_by_quota",
+            ("waiting_for_quota",),
+            "rate_limited",
+            "timer",
+        ),
         _waiting(
             "ROUTE",
             "no live worker can run it",
@@ -78,7 +112,14 @@ VECTORS: dict[str, Vector] = {
             "waiting",
             "operator",
         ),
-        _waiting("LANEBLOCK", "held by its lane", "blocked_by_lane_state", ("paused_by_policy",), "waiting", "operator"),
+        _waiting(
+            "LANEBLOCK",
+            "held by its lane",
+            "blocked_by_lane_state",
+            ("paused_by_policy",),
+            "waiting",
+            "operator",
+        ),
         Vector(
             "RUNNING",
             "a worker holds a live lease",
@@ -195,7 +236,12 @@ _ELIGIBILITY_SHOWS = {
     "blocked_by_quota": "rate_limited",
 }
 _ALIASES: dict[str, dict[str, str]] = {
-    "lifecycle_phase": {"cancelled": "terminal", "pending": "submitted", "eligible": "runnable", "blocked": "runnable"},
+    "lifecycle_phase": {
+        "cancelled": "terminal",
+        "pending": "submitted",
+        "eligible": "runnable",
+        "blocked": "runnable",
+    },
     "ownership_state": {"released": "unowned"},
     "eligibility_state": {"cancelled": "not_applicable", "pending_claim": "eligible_now"},
     "attempt_state": {
@@ -219,7 +265,9 @@ WORDS: dict[str, frozenset[str]] = {
 }
 
 
-def entering(name: str, *, reason: str | None = None, outcome: str | None = None, detail: Any = "") -> dict[str, Any]:
+def entering(
+    name: str, *, reason: str | None = None, outcome: str | None = None, detail: Any = ""
+) -> dict[str, Any]:
     """The columns that put an execution into a vector; its attempt state is the caller's to say."""
     vector = VECTORS[name]
     ended = outcome or vector.outcomes[0]

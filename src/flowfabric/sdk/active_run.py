@@ -22,7 +22,16 @@ UNKNOWN_AGAIN_MS, BROKEN_AGAIN_MS = 10_000, 1_000
 class Running:
     """Why it is stopped is noted before it is cancelled: a task that is cancelled cannot tell."""
 
-    __slots__ = ("_ends", "_engine", "_is_ending", "_is_given_back", "context", "former", "thread", "work")
+    __slots__ = (
+        "_ends",
+        "_engine",
+        "_is_ending",
+        "_is_given_back",
+        "context",
+        "former",
+        "thread",
+        "work",
+    )
 
     def __init__(self, ends: Reporter, engine: Engine, work: Work, context: Context) -> None:
         self._ends, self._engine, self.work, self.context = ends, engine, work, context
@@ -47,7 +56,11 @@ class Running:
             handler.cancel()
 
     async def hand_back(self) -> None:
-        log.error("%s: this worker has no task %r; it is handed back", self.work.execution_id, self.work.execution_kind)
+        log.error(
+            "%s: this worker has no task %r; it is handed back",
+            self.work.execution_id,
+            self.work.execution_kind,
+        )
         self._end()
         await self._ends.give_back(self.work, UNKNOWN_AGAIN_MS)
 
@@ -58,7 +71,11 @@ class Running:
     async def completed(self, task: Task[..., Any], data: bytes | None) -> None:
         self._end()
         if self.context.parked:
-            log.error("%s: task %s caught what makes it wait; it waits all the same", self.work.execution_id, task.name)
+            log.error(
+                "%s: task %s caught what makes it wait; it waits all the same",
+                self.work.execution_id,
+                task.name,
+            )
         elif not self.context.is_lost:
             await self._ends.completed(self.work, task, data)
 
@@ -69,10 +86,20 @@ class Running:
             raise error
         if self.context.parked:
             if not isinstance(error, Parked | BaseExceptionGroup):
-                log.error("%s: task %s failed while it went to wait", self.work.execution_id, task.name, exc_info=error)
+                log.error(
+                    "%s: task %s failed while it went to wait",
+                    self.work.execution_id,
+                    task.name,
+                    exc_info=error,
+                )
         elif self.context.is_lost:
             said = {"execution_id": str(self.work.execution_id), "task": task.name}
-            log.warning("%s: task %s was stopped: its lease is lost", self.work.execution_id, task.name, extra=said)
+            log.warning(
+                "%s: task %s was stopped: its lease is lost",
+                self.work.execution_id,
+                task.name,
+                extra=said,
+            )
         elif self._is_given_back or error is self.context.broken:
             self._warn_of_thread(task)
             await self._ends.give_back(self.work, 0 if self._is_given_back else BROKEN_AGAIN_MS)
@@ -82,4 +109,8 @@ class Running:
 
     def _warn_of_thread(self, task: Task[..., Any]) -> None:
         if self.thread is not None and not self.thread.done():
-            log.warning("%s: task %s cannot be stopped in its thread and runs on", self.work.execution_id, task.name)
+            log.warning(
+                "%s: task %s cannot be stopped in its thread and runs on",
+                self.work.execution_id,
+                task.name,
+            )

@@ -76,7 +76,11 @@ class App:
         layers: Iterable[Layer] = (),
         **tuning: Any,
     ) -> None:
-        self.url, self.name, self.namespace = url, checked_name(name, "name"), checked_name(namespace, "namespace")
+        self.url, self.name, self.namespace = (
+            url,
+            checked_name(name, "name"),
+            checked_name(namespace, "namespace"),
+        )
         self.codec: Codec = codec or Plain()
         self.tasks: dict[str, Task[..., Any]] = {}
         self.schedules: dict[str, Schedule] = {}
@@ -120,9 +124,13 @@ class App:
     def _declared(self, function: Callable[..., Any], options: dict[str, Any]) -> Task[..., Any]:
         name = checked_name(options.pop("name", None) or function.__name__, "name")
         if name == JOIN:
-            raise ConfigError(f"task {name}: that is what the end of ctx.children(...) is called; give it another name")
+            raise ConfigError(
+                f"task {name}: that is what the end of ctx.children(...) is called; give it another name"
+            )
         if name in self.tasks:
-            raise ConfigError(f"task {name}: there is one of that name already; give one of them name=...")
+            raise ConfigError(
+                f"task {name}: there is one of that name already; give one of them name=..."
+            )
         lane = lane_id(options.pop("lane", "default"))
         retry = options.pop("retry", None)
         if retry is not None and not isinstance(retry, Retry):
@@ -137,11 +145,15 @@ class App:
             priority=options.pop("priority", 0),
             requires=options.pop("requires", ()),
             quota=self._quota_of(name, options.pop("quota", None)),
-            retention=merged(ages(options.pop("retention", None), f"task {name}: retention"), self._ages),
+            retention=merged(
+                ages(options.pop("retention", None), f"task {name}: retention"), self._ages
+            ),
         )
         if options:
             accepted = "name, lane, retry, timeout, priority, requires, quota and retention"
-            raise ConfigError(f"task {name}: {', '.join(sorted(options))}: unknown; {accepted} are accepted")
+            raise ConfigError(
+                f"task {name}: {', '.join(sorted(options))}: unknown; {accepted} are accepted"
+            )
         self.tasks[name] = made
         return made
 
@@ -165,7 +177,9 @@ class App:
 
         def declare(task: T) -> T:
             if not isinstance(task, Task):
-                raise ConfigError(f"schedule {getattr(task, '__name__', task)}: a task; put @app.task below @app.schedule(...)")
+                raise ConfigError(
+                    f"schedule {getattr(task, '__name__', task)}: a task; put @app.task below @app.schedule(...)"
+                )
             schedule = made_schedule(self, task, cron, tz, dict(options))
             self.schedules[schedule.name] = schedule
             return task
@@ -196,7 +210,9 @@ class App:
         made = Quota(name, requests, per, concurrent, lane, tag)
         made.checked(self.namespace)
         if name in self.quotas:
-            raise ConfigError(f"quota {name}: there is one of that name already; give one of them another name")
+            raise ConfigError(
+                f"quota {name}: there is one of that name already; give one of them another name"
+            )
         self.quotas[name] = made
         return made
 
@@ -223,7 +239,9 @@ class App:
             if self._given is None and not is_postgres(self.url):
                 await engine.prepare()
             if self._given is not None or not is_http(self.url):
-                await ensure_signing_key(engine, _KID, os.environ.get(SECRET) or secrets.token_hex(32))
+                await ensure_signing_key(
+                    engine, _KID, os.environ.get(SECRET) or secrets.token_hex(32)
+                )
             for budget in self.budgets:
                 await budget.make(engine, self.namespace, self.name)
             for quota in self.quotas.values():

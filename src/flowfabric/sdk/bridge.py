@@ -36,7 +36,11 @@ class Backend(BridgeError):
 
 
 async def verify_and_deliver(
-    engine: Engine, execution: ExecutionId, waitpoint_id: UUID, presented_token: str, signal: DeliverSignalArgs
+    engine: Engine,
+    execution: ExecutionId,
+    waitpoint_id: UUID,
+    presented_token: str,
+    signal: DeliverSignalArgs,
 ) -> SignalAccepted | SignalDuplicate:
     """Delivers a signal to a waitpoint for one who has shown its token."""
     ident = execution_id(execution)
@@ -48,7 +52,9 @@ async def verify_and_deliver(
         raise UnknownWaitpoint(f"waitpoint {waitpoint_id} is not open")
     if not hmac.compare_digest(stored.encode(), presented_token.encode(errors="surrogatepass")):
         raise TokenMismatch(f"waitpoint {waitpoint_id}: the token does not fit")
-    told = structs.replace(signal, execution_id=ident, waitpoint_id=waitpoint_id, waitpoint_token=stored)
+    told = structs.replace(
+        signal, execution_id=ident, waitpoint_id=waitpoint_id, waitpoint_token=stored
+    )
     try:
         return await engine.deliver_signal(told)
     except EngineError as error:

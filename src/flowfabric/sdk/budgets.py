@@ -10,7 +10,12 @@ from msgspec import Struct
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, NotFound
-from flowfabric.model.budget import BudgetCreated, CreateBudgetArgs, HardLimitAction, UpdateBudgetArgs
+from flowfabric.model.budget import (
+    BudgetCreated,
+    CreateBudgetArgs,
+    HardLimitAction,
+    UpdateBudgetArgs,
+)
 from flowfabric.sdk.changed_limits import changed
 from flowfabric.sdk.durations import Span, millis
 from flowfabric.sdk.exceptions import UnknownBudget
@@ -47,13 +52,17 @@ class Budget(Struct, frozen=True):
     def creation(self, namespace: str) -> CreateBudgetArgs:
         dimensions = sorted({*self.hard, *self.soft})
         if not dimensions:
-            raise ConfigError(f"budget {self.name}: say at least one limit, like hard={{'tokens': 100_000}}")
+            raise ConfigError(
+                f"budget {self.name}: say at least one limit, like hard={{'tokens': 100_000}}"
+            )
         return CreateBudgetArgs(
             budget_id=budget_id(namespace, self.name),
             scope_type="name",
             scope_id=self.name,
             on_hard_limit=self.on_hard_limit,
-            reset_interval_ms=0 if self.resets is None else millis(self.resets, f"budget {self.name}: resets"),
+            reset_interval_ms=0
+            if self.resets is None
+            else millis(self.resets, f"budget {self.name}: resets"),
             dimensions=dimensions,
             hard_limits=[self.hard.get(name, 0) for name in dimensions],
             soft_limits=[self.soft.get(name, 0) for name in dimensions],
@@ -65,7 +74,11 @@ class Budget(Struct, frozen=True):
         wanted = self.creation(namespace)
         if isinstance(await engine.create_budget(wanted), BudgetCreated):
             return
-        kept = {name: getattr(wanted, name) for name in UpdateBudgetArgs.__struct_fields__ if name != "by"}
+        kept = {
+            name: getattr(wanted, name)
+            for name in UpdateBudgetArgs.__struct_fields__
+            if name != "by"
+        }
 
         async def is_same() -> bool:
             return (await engine.read_budget_usage_and_limits(wanted.budget_id)).limits == {
@@ -74,4 +87,6 @@ class Budget(Struct, frozen=True):
                 for dimension, limit in zip(wanted.dimensions, limits, strict=True)
             }
 
-        await changed(engine.update_budget(UpdateBudgetArgs(**kept, by=by)), "budget", self.name, is_same)
+        await changed(
+            engine.update_budget(UpdateBudgetArgs(**kept, by=by)), "budget", self.name, is_same
+        )

@@ -11,7 +11,9 @@ from functools import partial
 from typing import Any
 
 
-async def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+async def called(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
     """An async function here, any other in a thread: it may block."""
     if is_async(function):
         found = function(*args, **kwargs)
@@ -21,10 +23,14 @@ async def called(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapp
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(inspect.unwrap(function))
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        inspect.unwrap(function)
+    )
 
 
-def submitted(pool: Executor, function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Future[Any]:
+def submitted(
+    pool: Executor, function: Callable[..., Any], kwargs: Mapping[str, Any]
+) -> Future[Any]:
     """In a thread, with the context variables of the caller."""
     return pool.submit(contextvars.copy_context().run, partial(whole, function, (), kwargs))
 
@@ -33,4 +39,6 @@ def whole(function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str
     try:
         return function(*args, **kwargs)
     except StopIteration as error:  # no future can carry it, and whoever waits would wait for ever
-        raise RuntimeError(f"{getattr(function, '__name__', function)} raised StopIteration") from error
+        raise RuntimeError(
+            f"{getattr(function, '__name__', function)} raised StopIteration"
+        ) from error

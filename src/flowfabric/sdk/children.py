@@ -85,7 +85,10 @@ class Ended(Struct, frozen=True, omit_defaults=True):
 def family(parent: ExecutionId, position: int, name: str, calls: tuple[Call, ...]) -> Family:
     """With ids that are the same each time the parent comes here."""
     flow_id = uuid5(parent.uuid, f"{CHILDREN}:{position}")
-    ids = tuple(ExecutionId.for_flow(flow_id, uuid5(flow_id, f"{at}:{call.task.name}")) for at, call in enumerate(calls))
+    ids = tuple(
+        ExecutionId.for_flow(flow_id, uuid5(flow_id, f"{at}:{call.task.name}"))
+        for at, call in enumerate(calls)
+    )
     return Family(position, name, calls, flow_id, ids)
 
 
@@ -97,7 +100,10 @@ async def results(ctx: Context, wanted: Family, return_exceptions: bool) -> list
         ends = await _ends(ctx, wanted)
         if return_exceptions or all(end.outcome == "success" for end in ends):
             await ctx._record(wanted.position, wanted.name, _kept(ends), CHILDREN)
-    found = [_result(ctx, call, ident, end) for call, ident, end in zip(wanted.calls, wanted.ids, ends, strict=True)]
+    found = [
+        _result(ctx, call, ident, end)
+        for call, ident, end in zip(wanted.calls, wanted.ids, ends, strict=True)
+    ]
     for each in found:
         if isinstance(each, ChildFailed) and not return_exceptions:
             raise each
@@ -116,7 +122,9 @@ def _result(ctx: Context, call: Call, ident: ExecutionId, end: Ended) -> Any:
 def _kept(ends: Sequence[Ended]) -> list[Ended]:
     if sum(len(bytes(end.value)) for end in ends) <= KEPT_BYTES:
         return list(ends)
-    return [structs.replace(end, value=_NOTHING, away=True) if bytes(end.value) else end for end in ends]
+    return [
+        structs.replace(end, value=_NOTHING, away=True) if bytes(end.value) else end for end in ends
+    ]
 
 
 # ---- until all have ended
@@ -132,7 +140,9 @@ async def _ends(ctx: Context, wanted: Family) -> list[Ended]:
             return await _read(ctx, wanted.ids)
     await ctx.ask(wanted.name, partial(ctx._engine.submit_flow, await _flow(ctx, wanted)))
     while True:
-        made = await ctx.ask(wanted.name, partial(ctx._engine.create_waitpoint, ctx._work.handle, wanted.mailbox))
+        made = await ctx.ask(
+            wanted.name, partial(ctx._engine.create_waitpoint, ctx._work.handle, wanted.mailbox)
+        )
         if await _are_over(ctx, wanted):
             return await _read(ctx, wanted.ids)
         args = SuspendArgs(
@@ -152,11 +162,18 @@ async def _replay_cancelled(ctx: Context, wanted: Family) -> None:
     """Starts those again that were cancelled when the parent ended, before it was replayed."""
     members = await ctx.ask(wanted.name, partial(ctx._engine.flow_members, wanted.flow_id))
     ours = set(wanted.ids)
-    cancelled = [member.id for member in members if member.id in ours and member.terminal_outcome == "cancelled"]
+    cancelled = [
+        member.id
+        for member in members
+        if member.id in ours and member.terminal_outcome == "cancelled"
+    ]
     for ident, end in zip(cancelled, await _read(ctx, cancelled), strict=True):
         if end.reason == PARENT_ENDED:
             with suppress(StateError):  # another run of the parent has replayed it already
-                await ctx.ask(wanted.name, partial(ctx._engine.replay_execution, ReplayExecutionArgs(execution_id=ident)))
+                await ctx.ask(
+                    wanted.name,
+                    partial(ctx._engine.replay_execution, ReplayExecutionArgs(execution_id=ident)),
+                )
 
 
 async def _are_over(ctx: Context, wanted: Family) -> bool:
@@ -178,19 +195,27 @@ async def _are_over(ctx: Context, wanted: Family) -> bool:
 async def _read(ctx: Context, idents: Sequence[ExecutionId]) -> list[Ended]:
     found: list[Ended] = []
     for at in range(0, len(idents), READ_AT_ONCE):
-        found += await asyncio.gather(*(_read_one(ctx, ident) for ident in idents[at : at + READ_AT_ONCE]))
+        found += await asyncio.gather(
+            *(_read_one(ctx, ident) for ident in idents[at : at + READ_AT_ONCE])
+        )
     return found
 
 
 async def _read_one(ctx: Context, ident: ExecutionId) -> Ended:
-    outcome: ExecutionOutcome | None = await ctx.ask(CHILDREN, partial(ctx._engine.read_outcome, ident))
+    outcome: ExecutionOutcome | None = await ctx.ask(
+        CHILDREN, partial(ctx._engine.read_outcome, ident)
+    )
     if outcome is None:
-        raise StepError(f"task {ctx.task}: the result of {ident} is wanted, and it is forgotten. Submit it anew")
+        raise StepError(
+            f"task {ctx.task}: the result of {ident} is wanted, and it is forgotten. Submit it anew"
+        )
     if outcome.terminal_outcome != "success":
         return Ended(outcome.terminal_outcome, outcome.reason)
     if outcome.result is None:
         return Ended("success")
-    return Ended("success", value=Raw(unsealed(ctx._app.codec, outcome.result, f"the result of {ident}")))
+    return Ended(
+        "success", value=Raw(unsealed(ctx._app.codec, outcome.result, f"the result of {ident}"))
+    )
 
 
 # ---- submitting
@@ -200,7 +225,9 @@ async def _flow(ctx: Context, wanted: Family) -> SubmitFlowArgs:
     last = _last(ctx, wanted)
     nodes = []
     for call, ident in zip(wanted.calls, wanted.ids, strict=True):
-        made = await call.options.dated_by(ctx._engine, call.task.creation(ident, call.payload, call.options))
+        made = await call.options.dated_by(
+            ctx._engine, call.task.creation(ident, call.payload, call.options)
+        )
         nodes.append(structs.replace(made, tags={**made.tags, "parent.run": str(ctx.execution_id)}))
     return SubmitFlowArgs(
         flow_id=wanted.flow_id,
@@ -211,7 +238,9 @@ async def _flow(ctx: Context, wanted: Family) -> SubmitFlowArgs:
         parent=Parent(
             execution_id=ctx.execution_id,
             waitpoint_key=wanted.mailbox,
-            detached=tuple(ident for call, ident in zip(wanted.calls, wanted.ids, strict=True) if call.detached),
+            detached=tuple(
+                ident for call, ident in zip(wanted.calls, wanted.ids, strict=True) if call.detached
+            ),
         ),
     )
 
@@ -235,7 +264,9 @@ def _last(ctx: Context, wanted: Family) -> CreateExecutionArgs:
         policy=ExecutionPolicy(
             priority=priority,
             retry_policy=AGAIN.policy(),
-            routing_requirements=RoutingRequirements(required_capabilities=(capability_of(ctx.task),)),
+            routing_requirements=RoutingRequirements(
+                required_capabilities=(capability_of(ctx.task),)
+            ),
             retention_policy=ctx._app.retention,
         ),
     )

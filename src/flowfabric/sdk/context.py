@@ -49,7 +49,11 @@ class Context:
 
     def __init__(self, app: App, engine: Engine, work: Work, lane: str) -> None:
         self._app, self._engine, self._work = app, engine, work
-        self.execution_id, self.attempt, self.tags = work.execution_id, work.attempt_index, work.tags
+        self.execution_id, self.attempt, self.tags = (
+            work.execution_id,
+            work.attempt_index,
+            work.tags,
+        )
         self.raw_input, self.task, self.lane = work.input_payload, work.execution_kind, lane
         self._loop, self._ended = asyncio.get_running_loop(), False
         self.parked = self.is_lost = False
@@ -111,7 +115,9 @@ class Context:
         except EngineError as error:
             if is_lost(error):
                 self.lose()
-                raise asyncio.CancelledError(f"task {self.task}: {what}: the lease is lost: {error}") from error
+                raise asyncio.CancelledError(
+                    f"task {self.task}: {what}: the lease is lost: {error}"
+                ) from error
             if is_away(error):
                 self.broken = error
             raise
@@ -130,7 +136,9 @@ class Context:
 
     # ---- steps
 
-    def step(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+    def step(
+        self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Coroutine[Any, Any, Any]:
         """Runs it once: when the task is run again, after a crash or a wait, what it came to is returned instead.
 
         Steps may run together: `await asyncio.gather(ctx.step(...), ctx.step(...))`. They are numbered as they are called.
@@ -139,7 +147,12 @@ class Context:
         return self._step(self.order.reach(name, STEP), name, function, args, kwargs)
 
     async def _step(
-        self, position: int, name: str, function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+        self,
+        position: int,
+        name: str,
+        function: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
     ) -> Any:
         try:
             record = await self._found(position, name, STEP)
@@ -154,7 +167,9 @@ class Context:
     async def _found(self, position: int, name: str, kind: str) -> StepRecord | None:
         """What is there already, if it is the same: steps are reached in the order in which they were reached before."""
         if self._records is None:
-            steps = await self.ask(f"{kind} {name!r}", lambda: self._engine.read_steps(self.execution_id))
+            steps = await self.ask(
+                f"{kind} {name!r}", lambda: self._engine.read_steps(self.execution_id)
+            )
             self._records = {step.position: step for step in steps}
         record = self._records.get(position)
         if record is not None and (record.name, record.kind) != (name, kind):
@@ -172,7 +187,9 @@ class Context:
         except (TypeError, ValueError, RecursionError) as error:
             raise PayloadError(f"{where}: its result cannot be kept: {error}") from None
         kept = sealed(self._app.codec, data, where)
-        return await self.ask(where, lambda: self._engine.record_step(self._work.handle, position, name, kept, kind))
+        return await self.ask(
+            where, lambda: self._engine.record_step(self._work.handle, position, name, kept, kind)
+        )
 
     async def once(self, name: str, find: Callable[[], Awaitable[Any]], kind: Any) -> Any:
         """For ourselves, before the task begins: what was found the first time, however often the task is run."""
@@ -186,10 +203,16 @@ class Context:
         """Also after the first run: what a crash would make of it shows at once."""
         where = f"task {self.task}: {record.kind} {record.name!r}"
         try:
-            return None if record.value is None else from_json(unsealed(self._app.codec, record.value, where), kind)
+            return (
+                None
+                if record.value is None
+                else from_json(unsealed(self._app.codec, record.value, where), kind)
+            )
         except (msgspec.MsgspecError, ValueError) as error:
             said = " ".join(str(error).split())[:500]
-            raise PayloadError(f"{where}: what it came to is not what its function says it returns: {said}") from None
+            raise PayloadError(
+                f"{where}: what it came to is not what its function says it returns: {said}"
+            ) from None
 
     # ---- waiting
 
@@ -254,7 +277,22 @@ class Context:
         schema = schema_of(payload, f"task {self.task}: wait {name!r}")
         asked = None if notify is None else self.order.number(f"{name}: opened", f"{name}: told")
         position = self.order.reach(name, "wait")
-        return wait_for(self, Wait(position, name, condition, wait_ms, reason, notify, asked, payload, names, schema, approvers))
+        return wait_for(
+            self,
+            Wait(
+                position,
+                name,
+                condition,
+                wait_ms,
+                reason,
+                notify,
+                asked,
+                payload,
+                names,
+                schema,
+                approvers,
+            ),
+        )
 
     def approval(
         self,
@@ -276,20 +314,35 @@ class Context:
         A rejection raises Rejected; with `on_reject="return"` the decision has `approved=False`.
         """
         if on_reject not in ("raise", "return"):
-            raise StepError(f'task {self.task}: approval {name!r}: on_reject: "raise" or "return", got {on_reject!r:.80}')
+            raise StepError(
+                f'task {self.task}: approval {name!r}: on_reject: "raise" or "return", got {on_reject!r:.80}'
+            )
         if approvers and need > len(approvers):
-            raise StepError(f"task {self.task}: approval {name!r}: need: at most {len(approvers)}, one per approver, got {need}")
+            raise StepError(
+                f"task {self.task}: approval {name!r}: need: at most {len(approvers)}, one per approver, got {need}"
+            )
         unnamed = tuple(str(at) for at in range(1, need + 1)) if distinct and need > 1 else ()
         links = tuple(approvers) or unnamed
         kind = CountKind.DISTINCT_SOURCES if distinct else CountKind.DISTINCT_SIGNALS
         condition = Count(need, kind, (name,), APPROVED, REJECTED)
         waiting = self._asking(
-            name, condition, timeout, ReasonCode.WAITING_FOR_APPROVAL, notify, payload, (APPROVED, REJECTED), links
+            name,
+            condition,
+            timeout,
+            ReasonCode.WAITING_FOR_APPROVAL,
+            notify,
+            payload,
+            (APPROVED, REJECTED),
+            links,
         )
         return self._decided(name, waiting, on_reject, approvers)
 
     async def _decided(
-        self, name: str, waiting: Coroutine[Any, Any, list[Signal]], on_reject: str, approvers: Sequence[str]
+        self,
+        name: str,
+        waiting: Coroutine[Any, Any, list[Signal]],
+        on_reject: str,
+        approvers: Sequence[str],
     ) -> Decision:
         decision = decided(await waiting, approvers)
         if not decision.approved and on_reject == "raise":
@@ -298,7 +351,9 @@ class Context:
 
     # ---- other tasks
 
-    def children(self, *calls: Call, name: str | None = None, return_exceptions: bool = False) -> Coroutine[Any, Any, list[Any]]:
+    def children(
+        self, *calls: Call, name: str | None = None, return_exceptions: bool = False
+    ) -> Coroutine[Any, Any, list[Any]]:
         """Runs other tasks and waits for all of them, without a slot: `await ctx.children(resize.call(1), resize.call(2))`.
 
         Their results come in order. Each is submitted once, however often this task is run. One that did not succeed raises
@@ -312,8 +367,13 @@ class Context:
                     f"task {self.task}: {CHILDREN} {label!r}: calls of this app's tasks, task.call(...), got {call!r:.80}"
                 )
         if len(calls) > MAX_CHILDREN:
-            raise StepError(f"task {self.task}: {CHILDREN} {label!r}: at most {MAX_CHILDREN} at once, got {len(calls)}")
-        return self._children(family(self.execution_id, self.order.reach(label, CHILDREN), label, calls), return_exceptions)
+            raise StepError(
+                f"task {self.task}: {CHILDREN} {label!r}: at most {MAX_CHILDREN} at once, got {len(calls)}"
+            )
+        return self._children(
+            family(self.execution_id, self.order.reach(label, CHILDREN), label, calls),
+            return_exceptions,
+        )
 
     async def _children(self, wanted: Family, return_exceptions: bool) -> list[Any]:
         try:
@@ -327,20 +387,28 @@ class Context:
         """Adds to the run's stream: text, bytes, or anything that has a JSON form. With `live`, only for those who watch now."""
         raw, kind = (data, FrameKind.Blob) if isinstance(data, bytes) else (None, FrameKind.Stdout)
         if raw is None:
-            raw, kind = (data.encode(), kind) if isinstance(data, str) else (to_json(data), FrameKind.Event)
+            raw, kind = (
+                (data.encode(), kind) if isinstance(data, str) else (to_json(data), FrameKind.Event)
+            )
         mode = Durable() if live is None else BestEffortLive(millis(live, "live"))
         frame = Frame(raw, kind, type, mode=mode)
-        await self.ask("emit", lambda: self._engine.append_frame(self._work.handle, frame), twice=False)
+        await self.ask(
+            "emit", lambda: self._engine.append_frame(self._work.handle, frame), twice=False
+        )
 
     async def patch(self, changes: Mapping[str, Any]) -> int:
         """Merges this into the run's summary document (null removes); its version."""
         frame = Frame(to_json(changes), FrameKind.Event, mode=DurableSummary())
-        made = await self.ask("patch", lambda: self._engine.append_frame(self._work.handle, frame), twice=False)
+        made = await self.ask(
+            "patch", lambda: self._engine.append_frame(self._work.handle, frame), twice=False
+        )
         assert made.summary_version is not None
         return made.summary_version
 
     async def progress(self, percent: int | None = None, message: str | None = None) -> None:
-        await self.ask("progress", lambda: self._engine.progress(self._work.handle, percent, message))
+        await self.ask(
+            "progress", lambda: self._engine.progress(self._work.handle, percent, message)
+        )
 
     async def spend(self, budget: str | UUID, *, key: str | None = None, **dimensions: int) -> None:
         """Counts against a budget; over a hard limit, nothing is counted and BudgetExceeded raised. Once per `key`.
@@ -351,7 +419,9 @@ class Context:
         ident = budget_id(self._app.namespace, budget)
         with told_of_unknown(f"task {self.task}: {budget}", self._app.budgets):
             answer = await self.ask(
-                f"spend from {budget}", lambda: self._engine.report_usage(self._work.handle, ident, usage), twice=key is not None
+                f"spend from {budget}",
+                lambda: self._engine.report_usage(self._work.handle, ident, usage),
+                twice=key is not None,
             )
         if isinstance(answer, HardBreach):
             if answer.action == HardLimitAction.SUSPEND_EXECUTION:

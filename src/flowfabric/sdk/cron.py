@@ -58,7 +58,9 @@ class Cron(Struct, frozen=True):
             tick = round(at.timestamp() * 1_000)
             if tick > until_ms or len(found) >= limit:
                 break
-            if tick > (found[-1] if found else after_ms):  # what the clock leaps over comes at once behind the gap, once
+            if tick > (
+                found[-1] if found else after_ms
+            ):  # what the clock leaps over comes at once behind the gap, once
                 found.append(tick)
         return found
 

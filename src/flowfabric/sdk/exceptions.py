@@ -18,7 +18,9 @@ class Rejected(FlowFabricError):
     def __init__(self, name: str, decision: Any) -> None:
         self.decision = decision
         by, comment = decision.by, decision.comment
-        super().__init__(f"{name!r} was rejected{f' by {by}' if by else ''}{f': {comment}' if comment else ''}")
+        super().__init__(
+            f"{name!r} was rejected{f' by {by}' if by else ''}{f': {comment}' if comment else ''}"
+        )
 
 
 class Retry(Exception):
@@ -53,8 +55,15 @@ class Retry(Exception):
 
     def policy(self) -> RetryPolicy:
         if self.backoff == "fixed":
-            return RetryPolicy(max_retries=self.max, backoff={"type": "fixed", "delay_ms": self.base_ms})
-        backoff = {"type": "exponential", "initial_delay_ms": self.base_ms, "max_delay_ms": self.cap_ms, "multiplier": 2.0}
+            return RetryPolicy(
+                max_retries=self.max, backoff={"type": "fixed", "delay_ms": self.base_ms}
+            )
+        backoff = {
+            "type": "exponential",
+            "initial_delay_ms": self.base_ms,
+            "max_delay_ms": self.cap_ms,
+            "multiplier": 2.0,
+        }
         return RetryPolicy(max_retries=self.max, backoff={**backoff, "jitter": self.jitter})
 
 
@@ -99,7 +108,9 @@ class IdempotencyConflict(FlowFabricError):
 
     def __init__(self, task: str, key: str, run_id: ExecutionId) -> None:
         self.run_id = run_id
-        super().__init__(f"task {task}: key {key!r} belongs to run {run_id}, which has other arguments")
+        super().__init__(
+            f"task {task}: key {key!r} belongs to run {run_id}, which has other arguments"
+        )
 
 
 class RunError(FlowFabricError):
@@ -130,7 +141,9 @@ class ChildFailed(RunError):
     """A task that `ctx.children(...)` waited for has not succeeded. `end` is failed, cancelled, expired or skipped."""
 
     def __init__(self, run: str, task: str, end: str, reason: str) -> None:
-        super().__init__(run, f"child of task {task} {_ENDED_AS.get(end, end)}{f': {reason}' if reason else ''}")
+        super().__init__(
+            run, f"child of task {task} {_ENDED_AS.get(end, end)}{f': {reason}' if reason else ''}"
+        )
         self.task, self.end = task, end
 
 

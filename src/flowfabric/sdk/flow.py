@@ -43,7 +43,9 @@ class Group:
 
 def _check_node(node: object, word: str) -> None:
     if not isinstance(node, Node):
-        raise ConfigError(f"{word}: nodes of a flow, each by itself, as in {word}(*nodes); got {node!r:.80}")
+        raise ConfigError(
+            f"{word}: nodes of a flow, each by itself, as in {word}(*nodes); got {node!r:.80}"
+        )
 
 
 def _rest(cancel_rest: bool) -> OnSatisfied:
@@ -88,13 +90,21 @@ class FlowBuilder:
         if kind is None:
             await self.submit()
 
-    def add(self, task: Task[..., Any], *args: Any, after: Node | Group | Iterable[Node] = (), **kwargs: Any) -> Node:
+    def add(
+        self,
+        task: Task[..., Any],
+        *args: Any,
+        after: Node | Group | Iterable[Node] = (),
+        **kwargs: Any,
+    ) -> Node:
         """A node that runs once what it comes after has succeeded, nodes and groups among its arguments included."""
         if self._submitted:
             raise ConfigError(f"flow {self.name}: it is submitted; make another one")
         options = Options(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
         if options.key is not None or options.key_ttl is not None or options.connection is not None:
-            raise ConfigError("key, key_ttl, connection: a node is submitted with its flow and has none")
+            raise ConfigError(
+                "key, key_ttl, connection: a node is submitted with its flow and has none"
+            )
         ident = ExecutionId.for_flow(self.id)
         values = {**{f"argument {at}": value for at, value in enumerate(args, 1)}, **kwargs}
         group = self._group(after, values)
@@ -108,7 +118,11 @@ class FlowBuilder:
 
     def _group(self, after: Node | Group | Iterable[Node], values: Mapping[str, Any]) -> Group:
         """What it comes after. A node waits in one way, so there is one group that needs fewer than all."""
-        given = after if isinstance(after, Group) else all_of(*([after] if isinstance(after, Node) else after))
+        given = (
+            after
+            if isinstance(after, Group)
+            else all_of(*([after] if isinstance(after, Node) else after))
+        )
         groups = [given, *(value for value in values.values() if isinstance(value, Group))]
         found = [each for each in groups if not each.needs_all]
         if not found:
@@ -142,7 +156,9 @@ class FlowBuilder:
                     "argument; pass race(...), any_of(...) or quorum(...) itself, or a list of its nodes"
                 )
             if {node.id for node in _nodes_in(value)} - waited.keys():
-                raise ConfigError(f"flow {self.name}: {name}: of these nodes, all must be among those it comes after")
+                raise ConfigError(
+                    f"flow {self.name}: {name}: of these nodes, all must be among those it comes after"
+                )
 
     async def submit(self) -> UUID:
         """All of it or nothing."""

@@ -46,18 +46,30 @@ async def chosen(ctx: Context, wanted: Mapping[str, Wanted], read: Read) -> dict
         return dict(wanted)
 
     async def choose() -> dict[str, list[str]]:
-        return {name: [str(ident) for ident in await _choice(ctx, each, read)] for name, each in open_ones.items()}
+        return {
+            name: [str(ident) for ident in await _choice(ctx, each, read)]
+            for name, each in open_ones.items()
+        }
 
     kept = await ctx.once(CHOICE, choose, dict[str, list[str]])
-    made = {name: Wanted(tuple(map(ExecutionId, kept[name])), each.is_list) for name, each in open_ones.items()}
+    made = {
+        name: Wanted(tuple(map(ExecutionId, kept[name])), each.is_list)
+        for name, each in open_ones.items()
+    }
     return {**wanted, **made}
 
 
 async def _choice(ctx: Context, wanted: Wanted, read: Read) -> list[ExecutionId]:
     outcomes = [(ident, await read(ident)) for ident in wanted.idents]
-    good = [(ident, found) for ident, found in outcomes if found is not None and found.terminal_outcome == "success"]
+    good = [
+        (ident, found)
+        for ident, found in outcomes
+        if found is not None and found.terminal_outcome == "success"
+    ]
     if not good:
-        raise PayloadError(f"task {ctx.task}: a result of one of {len(outcomes)} runs is wanted, and none of them has succeeded")
+        raise PayloadError(
+            f"task {ctx.task}: a result of one of {len(outcomes)} runs is wanted, and none of them has succeeded"
+        )
     if wanted.choose == FIRST:
         return [min(good, key=lambda each: each[1].terminal_at_ms or 0)[0]]
     return [ident for ident, _ in good]

@@ -29,13 +29,17 @@ from flowfabric.sdk.task import Task
 class Invoker:
     """One per worker. Functions that are not async share its threads, as many as the worker runs at a time."""
 
-    def __init__(self, app: App, state: Mapping[type, object], middleware: Sequence[Middleware], threads: int) -> None:
+    def __init__(
+        self, app: App, state: Mapping[type, object], middleware: Sequence[Middleware], threads: int
+    ) -> None:
         self._app, self._state, self._middleware, self._most = app, state, middleware, threads
         self._threads: ThreadPoolExecutor | None = None
         for task in app.tasks.values():
             for name, kind in task.signature.injected.items():
                 if not any(isinstance(each, kind) for each in state.values()):
-                    raise ConfigError(f"task {task.name}: {name}: no {kind.__name__} in the worker's state=[...]")
+                    raise ConfigError(
+                        f"task {task.name}: {name}: no {kind.__name__} in the worker's state=[...]"
+                    )
 
     async def call(self, engine: Engine, running: Running, task: Task[..., Any]) -> Any:
         """What the task returns, within its timeout."""
@@ -44,7 +48,9 @@ class Invoker:
         async def call_task() -> Any:
             if task.is_async:
                 return await task.run(arguments)
-            running.thread = submitted(self._pool, in_its_thread(task.function, arguments), arguments)
+            running.thread = submitted(
+                self._pool, in_its_thread(task.function, arguments), arguments
+            )
             return await asyncio.wrap_future(running.thread)
 
         call: Callable[[], Awaitable[Any]] = call_task
@@ -57,25 +63,35 @@ class Invoker:
     def sealed(self, task: Task[..., Any], value: Any) -> bytes | None:
         """A result as it is kept."""
         data = task.signature.encode_result(value)
-        return None if data is None else sealed(self._app.codec, data, f"task {task.name}: its result")
+        return (
+            None if data is None else sealed(self._app.codec, data, f"task {task.name}: its result")
+        )
 
     def close(self) -> None:
         if self._threads is not None:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _arguments(self, engine: Engine, running: Running, task: Task[..., Any]) -> dict[str, Any]:
-        payload = unsealed(self._app.codec, running.work.input_payload, f"task {task.name}: its arguments")
+    async def _arguments(
+        self, engine: Engine, running: Running, task: Task[..., Any]
+    ) -> dict[str, Any]:
+        payload = unsealed(
+            self._app.codec, running.work.input_payload, f"task {task.name}: its arguments"
+        )
         raw, later = task.signature.decode(payload)
         if later:
             raw |= await self._results(engine, running.context, later)
         arguments = task.signature.arguments(raw)
         if task.signature.context_name is not None:
-            arguments[task.signature.context_name] = running.context if task.is_async else BlockingContext(running.context)
+            arguments[task.signature.context_name] = (
+                running.context if task.is_async else BlockingContext(running.context)
+            )
         for name, kind in task.signature.injected.items():
             arguments[name] = next(each for each in self._state.values() if isinstance(each, kind))
         return arguments
 
-    async def _results(self, engine: Engine, context: Context, later: Mapping[str, Any]) -> dict[str, Any]:
+    async def _results(
+        self, engine: Engine, context: Context, later: Mapping[str, Any]
+    ) -> dict[str, Any]:
         async def read(ident: ExecutionId) -> ExecutionOutcome | None:
             return await context.ask("its arguments", lambda: engine.read_outcome(ident))
 
@@ -85,12 +101,18 @@ class Invoker:
             found[name] = values if wanted.is_list else values[0]
         return found
 
-    def _result_of(self, context: Context, ident: ExecutionId, outcome: ExecutionOutcome | None) -> Any:
+    def _result_of(
+        self, context: Context, ident: ExecutionId, outcome: ExecutionOutcome | None
+    ) -> Any:
         if outcome is None or outcome.terminal_outcome != "success":
-            raise PayloadError(f"task {context.task}: the result of {ident} is wanted, and it has none")
+            raise PayloadError(
+                f"task {context.task}: the result of {ident} is wanted, and it has none"
+            )
         if outcome.result is None:
             return None
-        return msgspec.Raw(unsealed(self._app.codec, outcome.result, f"task {context.task}: the result of {ident}"))
+        return msgspec.Raw(
+            unsealed(self._app.codec, outcome.result, f"task {context.task}: the result of {ident}")
+        )
 
     @property
     def _pool(self) -> ThreadPoolExecutor:

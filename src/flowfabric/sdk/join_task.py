@@ -18,7 +18,9 @@ def joining(app: App) -> Task[..., Any]:
     async def join(ctx: Context, parent: str, mailbox: str) -> None:
         await wake(app, parent, mailbox, str(ctx.execution_id))
 
-    return Task(app, join, name=JOIN, lane="default", retry=AGAIN, timeout=None, priority=0, requires=())
+    return Task(
+        app, join, name=JOIN, lane="default", retry=AGAIN, timeout=None, priority=0, requires=()
+    )
 
 
 async def wake(app: App, parent: str, mailbox: str, source: str) -> None:

@@ -58,7 +58,9 @@ class LeaseRenewer:
     def hold(self, handle: Handle, lost: Callable[[], None]) -> None:
         """Until it is let go. `lost` is called on this event loop when the lease is gone."""
         now = time.monotonic()
-        self._held[handle.opaque] = _Held(handle, now + self._period_s, now + self._ttl_s, lost, now)
+        self._held[handle.opaque] = _Held(
+            handle, now + self._period_s, now + self._ttl_s, lost, now
+        )
         if self._checker is None:
             self._checker = asyncio.create_task(self._check_often(), name="flowfabric-lease-checks")
         if self._thread is None and self._task is None:

@@ -19,8 +19,15 @@ async def log_middleware(ctx: Context, call: Callable[[], Awaitable[Any]]) -> An
 
     Arguments, results and messages of errors are left out: they may hold what nobody should read.
     """
-    said = {"execution_id": str(ctx.execution_id), "task": ctx.task, "lane": ctx.lane, "attempt": ctx.attempt}
-    log.info("%s: task %s begins", ctx.execution_id, ctx.task, extra={**said, "event": "task.start"})
+    said = {
+        "execution_id": str(ctx.execution_id),
+        "task": ctx.task,
+        "lane": ctx.lane,
+        "attempt": ctx.attempt,
+    }
+    log.info(
+        "%s: task %s begins", ctx.execution_id, ctx.task, extra={**said, "event": "task.start"}
+    )
     began = time.perf_counter()
     raised: BaseException | None = None
     try:

@@ -21,7 +21,10 @@ def checked_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
     """As an engine takes them later: a tag that could not be changed any more is refused before it is set."""
     for key in tags:
         if not tag_key_is_valid(key):
-            raise ValidationError(ValidationKind.INVALID_TAG_KEY, f"tags: {key!r:.80}: owner.name in lower case is accepted")
+            raise ValidationError(
+                ValidationKind.INVALID_TAG_KEY,
+                f"tags: {key!r:.80}: owner.name in lower case is accepted",
+            )
     return tags
 
 
@@ -45,10 +48,14 @@ class Options(Struct, frozen=True):
         return replace(
             made,
             delay_until=None if self.delay is None else now_ms + millis(self.delay, "delay"),
-            execution_deadline_at=None if self.deadline is None else now_ms + millis(self.deadline, "deadline"),
+            execution_deadline_at=None
+            if self.deadline is None
+            else now_ms + millis(self.deadline, "deadline"),
         )
 
     async def dated_by(self, engine: Engine, made: CreateExecutionArgs) -> CreateExecutionArgs:
         """By the clock that will tell when it is due, where that is at hand: the store's."""
-        store = None if self.delay is None and self.deadline is None else getattr(engine, "store", None)
+        store = (
+            None if self.delay is None and self.deadline is None else getattr(engine, "store", None)
+        )
         return made if store is None else self.dated(made, await store.now_ms())

@@ -46,9 +46,13 @@ class Quota(Struct, frozen=True):
         """What the engine is asked for. Raises what is wrong with it."""
         field = f"quota {checked_name(self.name, 'quota: name')}"
         if self.requests is None and self.concurrent is None:
-            raise ConfigError(f'{field}: say at least one limit, like requests=60, per="1m" or concurrent=4')
+            raise ConfigError(
+                f'{field}: say at least one limit, like requests=60, per="1m" or concurrent=4'
+            )
         if self.per is not None and self.requests is None:
-            raise ConfigError(f"{field}: per: it is the time for so many requests; say requests=... as well")
+            raise ConfigError(
+                f"{field}: per: it is the time for so many requests; say requests=... as well"
+            )
         if self.lane is not None:
             lane_id(self.lane, f"{field}: lane")
         if self.tag is not None:
@@ -66,13 +70,17 @@ class Quota(Struct, frozen=True):
             return DEFAULT_WINDOW_S
         found = millis(self.per, f"{field}: per")
         if found < 1_000 or found % 1_000:
-            raise ConfigError(f'{field}: per: whole seconds, at least one, like "1s" or "1m"; got {self.per!r:.80}')
+            raise ConfigError(
+                f'{field}: per: whole seconds, at least one, like "1s" or "1m"; got {self.per!r:.80}'
+            )
         return found // 1_000
 
     def _check_tag(self, field: str) -> None:
         key, equals, _ = self.tag.partition("=") if isinstance(self.tag, str) else ("", "", "")
         if not key or not equals:
-            raise ConfigError(f'{field}: tag: "key=value", as tasks are tagged, like "app.customer=acme"; got {self.tag!r:.80}')
+            raise ConfigError(
+                f'{field}: tag: "key=value", as tasks are tagged, like "app.customer=acme"; got {self.tag!r:.80}'
+            )
 
     async def make(self, engine: Engine, namespace: str, by: str) -> None:
         """One that exists gets these limits, if it has others."""
@@ -84,15 +92,27 @@ class Quota(Struct, frozen=True):
                 await engine.attach_limit("quota", wanted.quota_policy_id, scope, found)
 
     async def _update(self, engine: Engine, wanted: CreateQuotaPolicyArgs, by: str) -> None:
-        kept = {name: getattr(wanted, name) for name in UpdateQuotaPolicyArgs.__struct_fields__ if name != "by"}
+        kept = {
+            name: getattr(wanted, name)
+            for name in UpdateQuotaPolicyArgs.__struct_fields__
+            if name != "by"
+        }
 
         async def is_same() -> bool:
             found = await engine.read_quota_policy_limits(wanted.quota_policy_id)
             return found == QuotaLimits(
-                wanted.max_requests_per_window, wanted.window_seconds, wanted.max_concurrent, wanted.jitter_ms
+                wanted.max_requests_per_window,
+                wanted.window_seconds,
+                wanted.max_concurrent,
+                wanted.jitter_ms,
             )
 
-        await changed(engine.update_quota_policy(UpdateQuotaPolicyArgs(**kept, by=by)), "quota", self.name, is_same)
+        await changed(
+            engine.update_quota_policy(UpdateQuotaPolicyArgs(**kept, by=by)),
+            "quota",
+            self.name,
+            is_same,
+        )
 
 
 def _limit(value: object, field: str) -> int:

@@ -59,12 +59,18 @@ class Reporter:
         try:
             await persist(lambda: self._complete(work.handle, result))
         except EngineError as error:
-            if isinstance(error, ValidationError) and not passes(error) and not isinstance(error, Corruption):
+            if (
+                isinstance(error, ValidationError)
+                and not passes(error)
+                and not isinstance(error, Corruption)
+            ):
                 refused = error
             else:
                 _log_refusal(work, error)
         if refused is not None:
-            await self.failed(work, task, PayloadError(f"task {task.name}: its result cannot be kept: {refused}"))
+            await self.failed(
+                work, task, PayloadError(f"task {task.name}: its result cannot be kept: {refused}")
+            )
 
     async def _complete(self, handle: Handle, result: bytes | None) -> None:
         told: asyncio.Future[EngineError | None] = asyncio.get_running_loop().create_future()
@@ -78,7 +84,10 @@ class Reporter:
     async def _tell(self) -> None:
         try:
             while self._completions:
-                batch, self._completions = self._completions[:MAX_TOGETHER], self._completions[MAX_TOGETHER:]
+                batch, self._completions = (
+                    self._completions[:MAX_TOGETHER],
+                    self._completions[MAX_TOGETHER:],
+                )
                 for (_, _, told), answer in zip(batch, await self._answers(batch), strict=True):
                     if not told.done():
                         told.set_result(answer)
@@ -106,11 +115,25 @@ class Reporter:
             await self._told(work, lambda: self._engine.cancel(work.handle, _text(_said(error))))
             return
         category, again, after = _judged(error, task)
-        said = {"execution_id": str(work.execution_id), "task": task.name, "attempt": work.attempt_index, "category": category}
-        log.warning("%s: task %s failed (%s)", work.execution_id, task.name, category, exc_info=error, extra=said)
+        said = {
+            "execution_id": str(work.execution_id),
+            "task": task.name,
+            "attempt": work.attempt_index,
+            "category": category,
+        }
+        log.warning(
+            "%s: task %s failed (%s)",
+            work.execution_id,
+            task.name,
+            category,
+            exc_info=error,
+            extra=said,
+        )
         reason = FailureReason(_message(error), category.encode())
         kind = FailureClass.TRANSIENT if again else FailureClass.PERMANENT
-        await self._told(work, lambda: self._engine.fail(work.handle, reason, kind, retry_after_ms=after))
+        await self._told(
+            work, lambda: self._engine.fail(work.handle, reason, kind, retry_after_ms=after)
+        )
 
     async def give_back(self, work: Work, after_ms: int = 0) -> None:
         """Whoever has room may go on with it, at once or after a while."""
@@ -138,7 +161,12 @@ class Reporter:
 
 
 def _log_refusal(work: Work, error: EngineError) -> None:
-    log.warning("%s: its end was not taken: %s", work.execution_id, error, extra={"execution_id": str(work.execution_id)})
+    log.warning(
+        "%s: its end was not taken: %s",
+        work.execution_id,
+        error,
+        extra={"execution_id": str(work.execution_id)},
+    )
 
 
 def _judged(error: BaseException, task: Task[..., Any]) -> tuple[str, bool, int | None]:

@@ -40,7 +40,9 @@ class Results:
             return None, self._heard
         return listener, self._heard
 
-    async def of(self, ident: ExecutionId, timeout_s: float | None, born: Heard | None = None) -> ExecutionOutcome:
+    async def of(
+        self, ident: ExecutionId, timeout_s: float | None, born: Heard | None = None
+    ) -> ExecutionOutcome:
         """How it ended, as soon as it has. Whoever waits is on the list before he looks: nothing falls in between.
 
         A new run is `born` where the listener stood when it was made; while that has heard nothing since, it has not ended.
@@ -94,7 +96,9 @@ class Results:
     async def _begin(self) -> None:
         if self._listener is None or self._listener.done():
             self._ready = asyncio.get_running_loop().create_future()
-            self._listener = asyncio.create_task(self._follow(self._ready), name="flowfabric-results")
+            self._listener = asyncio.create_task(
+                self._follow(self._ready), name="flowfabric-results"
+            )
         assert self._ready is not None
         await asyncio.shield(self._ready)
 
@@ -108,7 +112,9 @@ class Results:
                     for rung in self._waiting.pop(event.execution_id.uuid, ()):
                         if not rung.done():
                             rung.set_result(None)
-        except EngineError as error:  # the next who waits begins anew, and all look for themselves meanwhile
+        except (
+            EngineError
+        ) as error:  # the next who waits begins anew, and all look for themselves meanwhile
             log.info("results are looked for, not listened for, until the next one asks: %s", error)
         finally:
             if not ready.done():

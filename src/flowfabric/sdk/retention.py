@@ -24,7 +24,10 @@ class Retention(Struct, frozen=True):
 def ages(given: Span | Retention | None, field: str) -> RetentionPolicy:
     """One span is the age after any end."""
     both = given if isinstance(given, Retention) else Retention(given, given)
-    return RetentionPolicy(_age(both.completed, f"{field}.completed", given), _age(both.failed, f"{field}.failed", given))
+    return RetentionPolicy(
+        _age(both.completed, f"{field}.completed", given),
+        _age(both.failed, f"{field}.failed", given),
+    )
 
 
 def merged(own: RetentionPolicy, app: RetentionPolicy) -> RetentionPolicy | None:
@@ -39,9 +42,15 @@ def merged(own: RetentionPolicy, app: RetentionPolicy) -> RetentionPolicy | None
 def age_ms(span: Span, field: str) -> int:
     found = millis(span, field)
     if found < SHORTEST_MS:
-        raise ConfigError(f"{field}: at least 1s, so that a result can be read before it is removed; got {span!r:.80}")
+        raise ConfigError(
+            f"{field}: at least 1s, so that a result can be read before it is removed; got {span!r:.80}"
+        )
     return found
 
 
 def _age(span: Span | None, field: str, given: object) -> int | None:
-    return None if span is None else age_ms(span, field if isinstance(given, Retention) else field.rpartition(".")[0])
+    return (
+        None
+        if span is None
+        else age_ms(span, field if isinstance(given, Retention) else field.rpartition(".")[0])
+    )

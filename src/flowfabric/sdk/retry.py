@@ -60,7 +60,9 @@ async def persist(ask: Callable[[], Awaitable[T]], *, twice: bool = True) -> T:
         try:
             return await ask()
         except EngineError as error:
-            doubtful = isinstance(error, TimedOut) or (isinstance(error, TransportError) and error.doubtful)
+            doubtful = isinstance(error, TimedOut) or (
+                isinstance(error, TransportError) and error.doubtful
+            )
             if not passes(error) or (doubtful and not twice):
                 raise
         await asyncio.sleep(pause)

@@ -34,7 +34,13 @@ _ENDS: dict[str, type[RunError]] = {
 class Run(Generic[R]):
     """Found again with `app.run(id)`, in any process."""
 
-    def __init__(self, app: App, ident: ExecutionId, task: Task[..., R] | None = None, born: Heard | None = None) -> None:
+    def __init__(
+        self,
+        app: App,
+        ident: ExecutionId,
+        task: Task[..., R] | None = None,
+        born: Heard | None = None,
+    ) -> None:
         self.app, self.id, self.task = app, ident, task
         self._born = born
 
@@ -50,9 +56,15 @@ class Run(Generic[R]):
         except TimeoutError:
             if wait_s is None:
                 raise
-            raise TimeoutError(f"{self.id} has not ended within {wait_s:g} s; run.why() tells what it waits for") from None
+            raise TimeoutError(
+                f"{self.id} has not ended within {wait_s:g} s; run.why() tells what it waits for"
+            ) from None
         if outcome.terminal_outcome == "success":
-            data = None if outcome.result is None else unsealed(self.app.codec, outcome.result, f"the result of {self.id}")
+            data = (
+                None
+                if outcome.result is None
+                else unsealed(self.app.codec, outcome.result, f"the result of {self.id}")
+            )
             return cast(R, self._decoded(data))
         raise _ENDS.get(outcome.terminal_outcome, RunFailed)(str(self.id), outcome.reason)
 
@@ -73,7 +85,9 @@ class Run(Generic[R]):
 
     async def cancel(self, reason: str = "") -> None:
         """Ends it, whatever it is doing. One that has ended already stays as it is, and says so."""
-        await (await self.app.engine()).cancel_execution(CancelExecutionArgs(execution_id=self.id, reason=reason))
+        await (await self.app.engine()).cancel_execution(
+            CancelExecutionArgs(execution_id=self.id, reason=reason)
+        )
 
     async def replay(self) -> None:
         """Starts it again after it has ended; steps that were finished stay finished."""
@@ -95,10 +109,14 @@ class Run(Generic[R]):
             if after is None:
                 return
 
-    async def stream(self, attempt: int = 0, after: str = "0-0", *, live: bool = True) -> AsyncIterator[StreamFrame]:
+    async def stream(
+        self, attempt: int = 0, after: str = "0-0", *, live: bool = True
+    ) -> AsyncIterator[StreamFrame]:
         """What it writes while it runs, from the beginning, until it has ended."""
         visibility = Visibility.All if live else Visibility.ExcludeBestEffort
-        async for _, frame in (await self.app.engine()).follow_stream(self.id, attempt, after, visibility):
+        async for _, frame in (await self.app.engine()).follow_stream(
+            self.id, attempt, after, visibility
+        ):
             yield frame
 
     async def waitpoints(self) -> list[Any]:

@@ -67,7 +67,9 @@ class Schedule:
         return None if tick is None else _shown(tick, self.cron)
 
 
-def made(app: App, task: Task[..., Any], line: object, tz: object, options: dict[str, Any]) -> Schedule:
+def made(
+    app: App, task: Task[..., Any], line: object, tz: object, options: dict[str, Any]
+) -> Schedule:
     """Checked from end to end, so that a mistake is told when the program begins."""
     name = checked_name(options.pop("name", None) or task.name, "name")
     field = f"schedule {name}"
@@ -75,16 +77,30 @@ def made(app: App, task: Task[..., Any], line: object, tz: object, options: dict
         raise ConfigError(f"{field}: task {task.name} is another App's")
     if name in app.schedules:
         raise ConfigError(f"{field}: there is one of that name already; give one of them name=...")
-    catch_up, paused, arguments = options.pop("catch_up", "skip"), options.pop("paused", False), options.pop("arguments", {})
+    catch_up, paused, arguments = (
+        options.pop("catch_up", "skip"),
+        options.pop("paused", False),
+        options.pop("arguments", {}),
+    )
     if options:
         accepted = "tz, catch_up, paused, name and arguments"
-        raise ConfigError(f"{field}: {', '.join(sorted(options))}: unknown; {accepted} are accepted")
+        raise ConfigError(
+            f"{field}: {', '.join(sorted(options))}: unknown; {accepted} are accepted"
+        )
     if catch_up not in get_args(CatchUp):
         raise ConfigError(f'{field}: catch_up: "skip", "one" or "all", got {catch_up!r:.80}')
     if not isinstance(paused, bool):
         raise ConfigError(f"{field}: paused: True or False, got {paused!r:.80}")
     task.payload((), arguments)
-    return Schedule(app, task, Cron.of(line, tz, field), name=name, catch_up=catch_up, paused=paused, arguments=arguments)
+    return Schedule(
+        app,
+        task,
+        Cron.of(line, tz, field),
+        name=name,
+        catch_up=catch_up,
+        paused=paused,
+        arguments=arguments,
+    )
 
 
 class Due(Struct, frozen=True):
@@ -161,7 +177,10 @@ class Ticker:
         """How many were submitted."""
         if mark.cursor_ms > now_ms:
             if mark.cursor_ms > now_ms + AHEAD_MS:
-                log.warning("schedule %s: its mark lies ahead of the clock; it goes on from now", schedule.name)
+                log.warning(
+                    "schedule %s: its mark lies ahead of the clock; it goes on from now",
+                    schedule.name,
+                )
                 await self._engine.move_schedule(mark, now_ms)
             return 0
         if schedule.paused or mark.paused:
@@ -176,11 +195,20 @@ class Ticker:
         return len(found.ticks)
 
     async def _submit(self, schedule: Schedule, tick: int) -> None:
-        tags = {"schedule.name": schedule.name, "schedule.tick": _shown(tick, schedule.cron).isoformat()}
+        tags = {
+            "schedule.name": schedule.name,
+            "schedule.tick": _shown(tick, schedule.cron).isoformat(),
+        }
         try:
-            await schedule.task.submit(**schedule.arguments, key=f"{schedule.name}@{tick}", tags=tags)
+            await schedule.task.submit(
+                **schedule.arguments, key=f"{schedule.name}@{tick}", tags=tags
+            )
         except IdempotencyConflict as other:  # of a deploy that gives the schedule other arguments
-            log.info("schedule %s: its tick was submitted with other arguments, as %s", schedule.name, other.run_id)
+            log.info(
+                "schedule %s: its tick was submitted with other arguments, as %s",
+                schedule.name,
+                other.run_id,
+            )
 
 
 def _shown(tick_ms: int, cron: Cron) -> datetime:

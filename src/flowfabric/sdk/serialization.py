@@ -15,7 +15,9 @@ from flowfabric.errors import ConfigError
 from flowfabric.sdk.exceptions import PayloadError
 
 RESULTS = "$results"
-SUBMIT_OPTIONS = frozenset({"key", "key_ttl", "delay", "priority", "tags", "deadline", "lane", "requires", "connection"})
+SUBMIT_OPTIONS = frozenset(
+    {"key", "key_ttl", "delay", "priority", "tags", "deadline", "lane", "requires", "connection"}
+)
 MAX_PAYLOAD_BYTES = 1_048_576
 CARRIED = "use builtins, a dataclass, a TypedDict, a msgspec.Struct or a pydantic model"
 CONTEXT_NAMES = ("ctx", "context")
@@ -44,11 +46,15 @@ def sealed(codec: Codec, data: bytes, where: str) -> bytes:
     try:
         found = codec.encode(data)
     except Exception as error:
-        raise PayloadError(f"{where}: the codec cannot encode it: {type(error).__name__}: {error}") from error
+        raise PayloadError(
+            f"{where}: the codec cannot encode it: {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(found, bytes):
         raise PayloadError(f"{where}: the codec must encode to bytes, got {type(found).__name__}")
     if len(found) > MAX_PAYLOAD_BYTES:
-        raise PayloadError(f"{where}: it takes {len(found)} bytes, at most {MAX_PAYLOAD_BYTES} are kept; store it elsewhere")
+        raise PayloadError(
+            f"{where}: it takes {len(found)} bytes, at most {MAX_PAYLOAD_BYTES} are kept; store it elsewhere"
+        )
     return found
 
 
@@ -57,7 +63,9 @@ def unsealed(codec: Codec, data: bytes, where: str) -> bytes:
         return codec.decode(data)
     except Exception as error:
         said = f"{type(error).__name__}: {error}"
-        raise PayloadError(f"{where}: the codec cannot decode what is stored; was it stored with another? {said}") from error
+        raise PayloadError(
+            f"{where}: the codec cannot decode what is stored; was it stored with another? {said}"
+        ) from error
 
 
 def to_json(value: Any) -> bytes:
@@ -91,7 +99,9 @@ def _inward(kind: type, value: Any) -> Any:
 class Signature(Generic[T]):
     """What a task takes and gives. Raises when it is made if something of that cannot be carried."""
 
-    def __init__(self, name: str, function: Callable[..., Any], context: type, refused: tuple[type, str]) -> None:
+    def __init__(
+        self, name: str, function: Callable[..., Any], context: type, refused: tuple[type, str]
+    ) -> None:
         self._name = name
         self._whole = inspect.signature(function)
         hints = _hints(name, function)
@@ -104,7 +114,9 @@ class Signature(Generic[T]):
                 raise ConfigError(f"task {name}: {parameter.name}: {refused[1]}")
             if hint is context:
                 if at:
-                    raise PayloadError(f"task {name}: the Context comes first, before {parameter.name!r}")
+                    raise PayloadError(
+                        f"task {name}: the Context comes first, before {parameter.name!r}"
+                    )
                 self.context_name = parameter.name
             elif get_origin(hint) is Annotated and Injected in get_args(hint)[1:]:
                 self.injected[parameter.name] = get_args(hint)[0]
@@ -112,14 +124,18 @@ class Signature(Generic[T]):
                 self._fields.append(self._field(parameter, hint))
         self._taken = [field[0] for field in self._fields]
         self._advice = _advice(self._whole, context)
-        self._type = msgspec.defstruct("Arguments", self._fields, kw_only=True, forbid_unknown_fields=True)
+        self._type = msgspec.defstruct(
+            "Arguments", self._fields, kw_only=True, forbid_unknown_fields=True
+        )
         self._result = hints.get("return", Any)
         check_kind(self._result, f"task {name}: its result")
 
     def _field(self, parameter: inspect.Parameter, hint: Any) -> Any:
         where = f"task {self._name}: argument {parameter.name!r}"
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise PayloadError(f"{where}: *args and **kwargs have no fixed names; take a list or a dict instead")
+            raise PayloadError(
+                f"{where}: *args and **kwargs have no fixed names; take a list or a dict instead"
+            )
         if parameter.name in SUBMIT_OPTIONS:
             raise PayloadError(f"{where} has the name of an option of submit(); rename it")
         check_kind(hint, where)
@@ -128,10 +144,19 @@ class Signature(Generic[T]):
         default = parameter.default
         return (parameter.name, hint, msgspec.field(default_factory=lambda: default))
 
-    def encode(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], results: Callable[[Any], Any] | None = None) -> bytes:
+    def encode(
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        results: Callable[[Any], Any] | None = None,
+    ) -> bytes:
         """The arguments as an object. `results` says of a value what stands for it: ids of runs whose results are meant."""
         values = self._bound(args, kwargs)
-        later = {} if results is None else {n: found for n, v in values.items() if (found := results(v)) is not None}
+        later = (
+            {}
+            if results is None
+            else {n: found for n, v in values.items() if (found := results(v)) is not None}
+        )
         given = {name: value for name, value in values.items() if name not in later}
         try:
             raw = to_json(given)
@@ -140,7 +165,9 @@ class Signature(Generic[T]):
         self._checked(raw, set(later))
         data = to_json({**given, RESULTS: later}) if later else raw
         if len(data) > MAX_PAYLOAD_BYTES:
-            raise PayloadError(f"task {self._name}: its arguments take {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} are kept")
+            raise PayloadError(
+                f"task {self._name}: its arguments take {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} are kept"
+            )
         return data
 
     def digest(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
@@ -197,7 +224,9 @@ class Signature(Generic[T]):
             raw = msgspec.json.decode(data or b"{}", type=dict[str, msgspec.Raw])
         except msgspec.DecodeError as error:
             raise PayloadError(f"task {self._name}: its input is not an object: {error}") from None
-        later: dict[str, Any] = msgspec.json.decode(raw.pop(RESULTS), type=dict[str, Any]) if RESULTS in raw else {}
+        later: dict[str, Any] = (
+            msgspec.json.decode(raw.pop(RESULTS), type=dict[str, Any]) if RESULTS in raw else {}
+        )
         return raw, later
 
     def arguments(self, raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -210,9 +239,13 @@ class Signature(Generic[T]):
         try:
             data = to_json(value)
         except (TypeError, ValueError, RecursionError) as error:
-            raise PayloadError(f"task {self._name}: its result cannot be carried: {error}") from None
+            raise PayloadError(
+                f"task {self._name}: its result cannot be carried: {error}"
+            ) from None
         if len(data) > MAX_PAYLOAD_BYTES:
-            raise PayloadError(f"task {self._name}: its result takes {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} are kept")
+            raise PayloadError(
+                f"task {self._name}: its result takes {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} are kept"
+            )
         if self._result is not Any:
             self._check_result(data)
         return data
@@ -222,7 +255,9 @@ class Signature(Generic[T]):
         try:
             self.decode_result(data)
         except PayloadError as error:
-            raise PayloadError(f"task {self._name}: its result does not fit its return annotation: {error}") from None
+            raise PayloadError(
+                f"task {self._name}: its result does not fit its return annotation: {error}"
+            ) from None
 
     def decode_result(self, data: bytes | None) -> Any:
         if data is None:
@@ -235,7 +270,11 @@ def _advice(signature: inspect.Signature, context: type) -> str:
     first = next(iter(signature.parameters.values()), None)
     if first is None or first.name not in CONTEXT_NAMES or first.annotation is not first.empty:
         return ""
-    kind = "flowfabric.sync.Context" if context.__module__.endswith(".blocking") else "flowfabric.Context"
+    kind = (
+        "flowfabric.sync.Context"
+        if context.__module__.endswith(".blocking")
+        else "flowfabric.Context"
+    )
     return f"; {first.name} has no annotation, so it is an argument; write {first.name}: {kind} for the run's context"
 
 
@@ -269,7 +308,9 @@ def _customs(found: Any, seen: set[int]) -> list[Any]:
     for name in getattr(found, "__struct_fields__", ()):
         value = getattr(found, name)
         for item in value if isinstance(value, tuple | list) else (value,):
-            parts += _customs(getattr(item, "type", item) if isinstance(item, kinds.Field) else item, seen)
+            parts += _customs(
+                getattr(item, "type", item) if isinstance(item, kinds.Field) else item, seen
+            )
     return parts
 
 

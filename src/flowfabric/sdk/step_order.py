@@ -43,9 +43,13 @@ class StepOrder:
     def check_here(self, what: str) -> None:
         """Only while the task runs, and only where it runs."""
         if self._ended:
-            raise StepError(f"task {self._task}: {what}: the task has ended; await everything it asks for before it returns")
+            raise StepError(
+                f"task {self._task}: {what}: the task has ended; await everything it asks for before it returns"
+            )
         if asyncio._get_running_loop() is not self._loop:
-            raise StepError(f"task {self._task}: {what}: call it in the task itself, not in a thread or another event loop")
+            raise StepError(
+                f"task {self._task}: {what}: call it in the task itself, not in a thread or another event loop"
+            )
 
     def number(self, *names: str) -> int:
         """The first of as many positions as there are names, which no others have."""
@@ -55,12 +59,21 @@ class StepOrder:
         return first
 
     def _number(self, name: str) -> None:
-        if not isinstance(name, str) or not 0 < len(name.encode(errors="replace")) <= MAX_STEP_NAME_BYTES:
-            raise StepError(f"task {self._task}: a step's name is text of 1 to {MAX_STEP_NAME_BYTES} bytes, got {name!r:.80}")
+        if (
+            not isinstance(name, str)
+            or not 0 < len(name.encode(errors="replace")) <= MAX_STEP_NAME_BYTES
+        ):
+            raise StepError(
+                f"task {self._task}: a step's name is text of 1 to {MAX_STEP_NAME_BYTES} bytes, got {name!r:.80}"
+            )
         if name in self._names:
-            raise StepError(f"task {self._task}: {name!r} names two steps; each needs a name of its own")
+            raise StepError(
+                f"task {self._task}: {name!r} names two steps; each needs a name of its own"
+            )
         if self._next >= MAX_STEPS:
-            raise StepError(f"task {self._task}: {name!r}: one run has at most {MAX_STEPS} steps; submit further tasks instead")
+            raise StepError(
+                f"task {self._task}: {name!r}: one run has at most {MAX_STEPS} steps; submit further tasks instead"
+            )
         self._names.add(name)
         self._next += 1
 
@@ -79,7 +92,9 @@ class StepOrder:
         self._under_way[position] = _UnderWay(what, kind == STEP, me)
         return position
 
-    def _check_beside(self, what: str, is_step: bool, me: asyncio.Task[Any] | None, other: _UnderWay) -> None:
+    def _check_beside(
+        self, what: str, is_step: bool, me: asyncio.Task[Any] | None, other: _UnderWay
+    ) -> None:
         if not is_step or not other.is_step:
             said = f"{what} cannot begin before {other.what} is finished; await that one first"
         elif me is not other.by:
@@ -108,7 +123,9 @@ class StepOrder:
 
     def check_finished(self) -> None:
         for other in self._under_way.values():
-            raise StepError(f"task {self._task}: it returned before {other.what} was finished; await it first")
+            raise StepError(
+                f"task {self._task}: it returned before {other.what} was finished; await it first"
+            )
 
     def end(self) -> None:
         """From now on everything is refused, and steps that run on in asyncio tasks of their own are stopped."""

@@ -74,7 +74,9 @@ class Context:
         """
         post: _Post = SimpleQueue()
         there = self._there(function, post, f"step {name!r}")
-        return self._in_order(f"step {name!r}", lambda: self._inner.step(name, there, *args, **kwargs), post)
+        return self._in_order(
+            f"step {name!r}", lambda: self._inner.step(name, there, *args, **kwargs), post
+        )
 
     def sleep(self, span: Span, *, name: str | None = None) -> None:
         """Goes on after this long. The thread ends here, and the task is run again from the top, past its finished steps."""
@@ -97,7 +99,15 @@ class Context:
         """Waits for a signal, or for a condition over the waitpoint `name`; without a thread. What arrived is returned."""
         post: _Post = SimpleQueue()
         told = None if notify is None else self._there(notify, post, f"wait {name!r}")
-        work = partial(self._inner.suspend, name, condition, timeout=timeout, reason=reason, notify=told, payload=payload)
+        work = partial(
+            self._inner.suspend,
+            name,
+            condition,
+            timeout=timeout,
+            reason=reason,
+            notify=told,
+            payload=payload,
+        )
         return self._in_order(f"wait {name!r}", work, post)
 
     def approval(
@@ -148,15 +158,21 @@ class Context:
 
     # ---- between the thread and the event loop
 
-    def _in_order(self, what: str, work: Callable[[], Coroutine[Any, Any, T]], post: _Post | None = None) -> T:
+    def _in_order(
+        self, what: str, work: Callable[[], Coroutine[Any, Any, T]], post: _Post | None = None
+    ) -> T:
         if threading.get_ident() != self._thread:
-            raise StepError(f"task {self.task}: {what}: call it in the task's own thread; what others reach has no order")
+            raise StepError(
+                f"task {self.task}: {what}: call it in the task's own thread; what others reach has no order"
+            )
         if self._inside:
             said = f"{what} is inside of {self._inside}; a step is one piece, make it two after each other"
             raise StepError(f"task {self.task}: {said}")
         return self._call(what, work, post)
 
-    def _call(self, what: str, work: Callable[[], Coroutine[Any, Any, T]], post: _Post | None = None) -> T:
+    def _call(
+        self, what: str, work: Callable[[], Coroutine[Any, Any, T]], post: _Post | None = None
+    ) -> T:
         """Done there, awaited here; meanwhile whatever is to be run here is run."""
         if asyncio._get_running_loop() is self._loop:
             said = "it would block the worker's event loop; take the Context of flowfabric in an async def"

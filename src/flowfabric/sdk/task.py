@@ -14,7 +14,13 @@ from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT
 from flowfabric.model.execution import MAX_BULK_CREATE, Created, CreateExecutionArgs, Duplicate
-from flowfabric.model.policy import TASK, ExecutionPolicy, RetentionPolicy, RoutingRequirements, TimeoutPolicy
+from flowfabric.model.policy import (
+    TASK,
+    ExecutionPolicy,
+    RetentionPolicy,
+    RoutingRequirements,
+    TimeoutPolicy,
+)
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
 from flowfabric.sdk.children import Call
 from flowfabric.sdk.context import Context
@@ -33,7 +39,9 @@ R = TypeVar("R")
 OVERTIME_MS = 1_000
 """The worker keeps the time of its tasks; the engine does so a little later, for a worker that does not."""
 _WAITS = "an async def takes flowfabric.Context, whose calls are awaited; this one's would block the event loop"
-_BLOCKS = "a plain def takes flowfabric.sync.Context, whose calls block; this one's have to be awaited"
+_BLOCKS = (
+    "a plain def takes flowfabric.sync.Context, whose calls block; this one's have to be awaited"
+)
 _UNDECLARED = replace(DEFAULT_RETRY_POLICY, retryable_categories=("transient", ATTEMPT_TIMEOUT))
 """Without `retry=` a raised exception is final; a `Retry` that is raised and a timeout are tried again."""
 
@@ -62,10 +70,17 @@ class Task(Generic[P, R]):
     ) -> None:
         self.app, self.function, self.name, self.lane, self.retry = app, function, name, lane, retry
         self.timeout_ms = None if timeout is None else millis(timeout, f"task {name}: timeout")
-        self.priority, self.requires, self.quota, self.retention = priority, tuple(requires), quota, retention
+        self.priority, self.requires, self.quota, self.retention = (
+            priority,
+            tuple(requires),
+            quota,
+            retention,
+        )
         self.is_async = inspect.iscoroutinefunction(function)
         if self.is_async:
-            self.signature: Signature[R] = Signature(name, function, Context, (BlockingContext, _WAITS))
+            self.signature: Signature[R] = Signature(
+                name, function, Context, (BlockingContext, _WAITS)
+            )
         else:
             self.signature = Signature(name, function, BlockingContext, (Context, _BLOCKS))
         self.__doc__, self.__name__ = function.__doc__, getattr(function, "__name__", name)
@@ -86,7 +101,9 @@ class Task(Generic[P, R]):
         """
         options = Options(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
         engine = await self.app.engine()
-        made = self.creation(ExecutionId.solo(options.lane or self.lane), self.payload(args, kwargs), options)
+        made = self.creation(
+            ExecutionId.solo(options.lane or self.lane), self.payload(args, kwargs), options
+        )
         made = await options.dated_by(engine, made)
         if options.key is not None:
             made = replace(made, key_digest=self.signature.digest(args, kwargs))
@@ -94,7 +111,12 @@ class Task(Generic[P, R]):
         answer = await engine.create_execution(made, connection=options.connection)
         if isinstance(answer, Duplicate) and answer.key_digest not in (None, made.key_digest):
             raise IdempotencyConflict(self.name, str(options.key), answer.execution_id)
-        return Run(self.app, answer.execution_id, cast(Any, self), heard if isinstance(answer, Created) else None)
+        return Run(
+            self.app,
+            answer.execution_id,
+            cast(Any, self),
+            heard if isinstance(answer, Created) else None,
+        )
 
     async def submit_many(self, many: Iterable[Any], **kwargs: Any) -> list[Run[R]]:
         """One run for each: a tuple of arguments, a dict of them by name, or the only one. Options are for all of them.
@@ -103,7 +125,9 @@ class Task(Generic[P, R]):
         """
         unknown = kwargs.keys() - SUBMIT_OPTIONS
         if unknown:
-            raise ConfigError(f"task {self.name}: {', '.join(sorted(unknown))}: unknown option of submit_many()")
+            raise ConfigError(
+                f"task {self.name}: {', '.join(sorted(unknown))}: unknown option of submit_many()"
+            )
         options = Options(**kwargs)
         if options.key is not None:
             raise ConfigError("key: one key is for one run; give it to submit()")
@@ -114,9 +138,17 @@ class Task(Generic[P, R]):
         first = self.creation(ExecutionId.solo(lane), payloads[0], options)
         engine = await self.app.engine()
         first = await options.dated_by(engine, first)
-        made = [first, *(replace(first, execution_id=ExecutionId.solo(lane), input_payload=each) for each in payloads[1:])]
+        made = [
+            first,
+            *(
+                replace(first, execution_id=ExecutionId.solo(lane), input_payload=each)
+                for each in payloads[1:]
+            ),
+        ]
         for at in range(0, len(made), MAX_BULK_CREATE):
-            await engine.create_executions(made[at : at + MAX_BULK_CREATE], connection=options.connection)
+            await engine.create_executions(
+                made[at : at + MAX_BULK_CREATE], connection=options.connection
+            )
         return [Run(self.app, each.execution_id, cast(Any, self)) for each in made]
 
     def call(self, *args: Any, detached: bool = False, **kwargs: Any) -> Call:
@@ -126,11 +158,22 @@ class Task(Generic[P, R]):
         """
         options = Options(**{name: kwargs.pop(name) for name in SUBMIT_OPTIONS & kwargs.keys()})
         if options.key is not None or options.key_ttl is not None or options.connection is not None:
-            raise ConfigError(f"task {self.name}: key, key_ttl, connection: a child belongs to its parent's run and has none")
+            raise ConfigError(
+                f"task {self.name}: key, key_ttl, connection: a child belongs to its parent's run and has none"
+            )
         return Call(self, self.payload(args, kwargs), options, detached)
 
-    def payload(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], results: Callable[[Any], Any] | None = None) -> bytes:
-        return sealed(self.app.codec, self.signature.encode(args, kwargs, results), f"task {self.name}: its arguments")
+    def payload(
+        self,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        results: Callable[[Any], Any] | None = None,
+    ) -> bytes:
+        return sealed(
+            self.app.codec,
+            self.signature.encode(args, kwargs, results),
+            f"task {self.name}: its arguments",
+        )
 
     def creation(self, ident: ExecutionId, payload: bytes, options: Options) -> CreateExecutionArgs:
         if options.key_ttl is not None and options.key is None:
@@ -139,7 +182,9 @@ class Task(Generic[P, R]):
         policy = ExecutionPolicy(
             priority=self.priority if options.priority is None else options.priority,
             retry_policy=self.retry.policy() if self.retry else _UNDECLARED,
-            timeout_policy=TimeoutPolicy(attempt_timeout_ms=self.timeout_ms + OVERTIME_MS) if self.timeout_ms else None,
+            timeout_policy=TimeoutPolicy(attempt_timeout_ms=self.timeout_ms + OVERTIME_MS)
+            if self.timeout_ms
+            else None,
             routing_requirements=RoutingRequirements(required_capabilities=tuple(requires)),
             quota_policy_id=None if self.quota is None else str(self.quota),
             retention_policy=self.retention,

@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
 from flowfabric.errors import StateError, StateKind
-from flowfabric.model.waitpoint import Binding, ConditionMet, FreshWaitpoint, PendingWaitpoint, ResumeSignal, UsePending
+from flowfabric.model.waitpoint import (
+    Binding,
+    ConditionMet,
+    FreshWaitpoint,
+    PendingWaitpoint,
+    ResumeSignal,
+    UsePending,
+)
 from flowfabric.sdk.call_user_code import called
 from flowfabric.sdk.waitpoints import OpenWaitpoint, Signal, Wait, answered, kept
 
@@ -16,7 +23,11 @@ if TYPE_CHECKING:
     from flowfabric.sdk.context import Context
 
 GONE_ON = ("resumed", "timed_out_auto_resume")
-SHUT = (StateKind.WAITPOINT_CLOSED, StateKind.WAITPOINT_NOT_PENDING, StateKind.PENDING_WAITPOINT_EXPIRED)
+SHUT = (
+    StateKind.WAITPOINT_CLOSED,
+    StateKind.WAITPOINT_NOT_PENDING,
+    StateKind.PENDING_WAITPOINT_EXPIRED,
+)
 """The mailbox of an earlier run, which was cancelled or came too late: the question is asked again."""
 
 
@@ -27,7 +38,9 @@ async def wait_for(ctx: Context, wait: Wait) -> list[Signal]:
             signals = await _gone_on(ctx, wait)
             if signals is None:
                 signals = await _suspended(ctx, wait)
-            record = await ctx._record(wait.position, wait.name, [kept(signal) for signal in signals], "wait")
+            record = await ctx._record(
+                wait.position, wait.name, [kept(signal) for signal in signals], "wait"
+            )
         return answered(ctx._stored(record), wait.payload, ctx.task, wait.name)
     finally:
         ctx.order.left(wait.position)
@@ -111,4 +124,6 @@ async def _tell(ctx: Context, wait: Wait, ident: UUID, links: Sequence[tuple[str
     assert wait.notify is not None
     with ctx.order.inside(f"wait {wait.name!r}"):
         for approver, token in links:
-            await called(wait.notify, (OpenWaitpoint(str(ctx.execution_id), ident, token, approver),), {})
+            await called(
+                wait.notify, (OpenWaitpoint(str(ctx.execution_id), ident, token, approver),), {}
+            )

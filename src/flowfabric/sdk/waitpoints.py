@@ -11,7 +11,15 @@ from uuid import UUID
 import msgspec
 from msgspec import Struct
 
-from flowfabric.model.waitpoint import APPROVED, Binding, Condition, ReasonCode, ResumeSignal, SuspendArgs, TimeoutBehavior
+from flowfabric.model.waitpoint import (
+    APPROVED,
+    Binding,
+    Condition,
+    ReasonCode,
+    ResumeSignal,
+    SuspendArgs,
+    TimeoutBehavior,
+)
 from flowfabric.sdk.exceptions import PayloadError
 from flowfabric.sdk.serialization import from_json
 
@@ -148,7 +156,10 @@ def kept(signal: ResumeSignal) -> dict[str, Any]:
 
 
 def answered(kept: Sequence[Mapping[str, Any]], payload: Any, task: str, name: str) -> list[Signal]:
-    if any((signal["name"], signal.get("source_type"), signal["source"]) == TIMED_OUT for signal in kept):
+    if any(
+        (signal["name"], signal.get("source_type"), signal["source"]) == TIMED_OUT
+        for signal in kept
+    ):
         raise TimeoutError(f"task {task}: nobody answered {name!r} in time")
     return [
         Signal(
@@ -173,4 +184,6 @@ def _payload(data: str | None, kind: Any, task: str, name: str) -> Any:
     try:
         return from_json(raw, kind)
     except (msgspec.DecodeError, msgspec.ValidationError) as error:
-        raise PayloadError(f"task {task}: the answer to {name!r} is not what was asked for: {error}") from None
+        raise PayloadError(
+            f"task {task}: the answer to {name!r} is not what was asked for: {error}"
+        ) from None

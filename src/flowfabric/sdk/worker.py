@@ -64,10 +64,18 @@ class Worker:
         worker_id: str | None = None,
         loops: bool | LoopSettings = True,
     ) -> None:
-        if not isinstance(concurrency, int) or isinstance(concurrency, bool) or not 1 <= concurrency <= 10_000:
-            raise ConfigError(f"concurrency: a whole number from 1 to 10000, got {concurrency!r:.80}")
+        if (
+            not isinstance(concurrency, int)
+            or isinstance(concurrency, bool)
+            or not 1 <= concurrency <= 10_000
+        ):
+            raise ConfigError(
+                f"concurrency: a whole number from 1 to 10000, got {concurrency!r:.80}"
+            )
         self.app = app
-        self.lanes: list[str] = [lane_id(lane) for lane in lanes] if lanes is not None else app.lanes
+        self.lanes: list[str] = (
+            [lane_id(lane) for lane in lanes] if lanes is not None else app.lanes
+        )
         if not self.lanes:
             raise ConfigError("lanes: at least one lane is required; declare a task or name a lane")
         self.capabilities = sorted({*app.capabilities, *capabilities})
@@ -77,7 +85,10 @@ class Worker:
         self._bell: Waiter | None = None
         self._lease_ms, self._grace_ms = millis(lease, "lease"), millis(grace, "grace")
         self._caller = Invoker(
-            app, {type(each): each for each in (*app.state, *state)}, [*app.middleware, *middleware], concurrency
+            app,
+            {type(each): each for each in (*app.state, *state)},
+            [*app.middleware, *middleware],
+            concurrency,
         )
         self._loops = loops
         self._handlers: dict[asyncio.Task[None], Running] = {}
@@ -152,7 +163,11 @@ class Worker:
             for handler in stuck & self._handlers.keys():
                 ident = self._handlers[handler].context.execution_id
                 said = {"execution_id": str(ident)}
-                log.error("%s: it goes on although it was cancelled; its lease is left to run out", ident, extra=said)
+                log.error(
+                    "%s: it goes on although it was cancelled; its lease is left to run out",
+                    ident,
+                    extra=said,
+                )
 
     async def run_until_idle(self, most: int | None = None) -> int:
         """Works off what there is, and what comes of it, and returns how many were run. For tests and batches.
@@ -165,7 +180,9 @@ class Worker:
         while True:
             ended = self.done
             taken = await self._claim_some(engine) if most is None or ended - before < most else 0
-            if not taken and not self._handlers and ended == self.done:  # what ended meanwhile may have left more to do
+            if (
+                not taken and not self._handlers and ended == self.done
+            ):  # what ended meanwhile may have left more to do
                 return self.done - before
             if not taken and self._handlers:
                 await asyncio.wait(tuple(self._handlers), return_when=asyncio.FIRST_COMPLETED)
@@ -214,7 +231,9 @@ class Worker:
                     pause = FIRST_PAUSE_S
                 except Exception as error:
                     if isinstance(error, EngineError) and passes(error):
-                        log.warning("cannot ask for work (%s); trying again in %.1f s", error, pause)
+                        log.warning(
+                            "cannot ask for work (%s); trying again in %.1f s", error, pause
+                        )
                     else:
                         log.exception("asking for work failed; trying again in %.1f s", pause)
                     await self._rest(pause)
@@ -234,7 +253,10 @@ class Worker:
         while True:
             await asyncio.sleep(self._lease_ms / 3_000)
             try:
-                if isinstance(await engine.heartbeat_worker(self.instance_id, self.app.namespace), NotRegistered):
+                if isinstance(
+                    await engine.heartbeat_worker(self.instance_id, self.app.namespace),
+                    NotRegistered,
+                ):
                     await self._register(engine)
             except EngineError as error:
                 log.warning("the worker could not say that it is alive (%s); trying again", error)
@@ -254,7 +276,9 @@ class Worker:
             if self._stopping.is_set():
                 return
             taken = await self._claim_some(engine)
-            if self._room.left > 0:  # there was not more; what was taken is not held up by asking again at once
+            if (
+                self._room.left > 0
+            ):  # there was not more; what was taken is not held up by asking again at once
                 await self._bell.wait(BREATH_S if taken else POLL_S)
         if not taken and (LEASE_EVENTS, None) in self._bell.topics:
             await self._rest(BREATH_S)  # leases end all the time, and few make room
@@ -277,7 +301,9 @@ class Worker:
             for task in (asking, stopping):
                 task.cancel()
             await asyncio.wait({asking, stopping})
-        if taken and self._room.left > 0:  # there was not more; what was taken is not held up by asking again at once
+        if (
+            taken and self._room.left > 0
+        ):  # there was not more; what was taken is not held up by asking again at once
             await self._rest(MOMENT_S)
 
     async def _call_off(self, engine: Any, asking: asyncio.Task[int]) -> None:
@@ -296,7 +322,9 @@ class Worker:
             self._room.ask(wanted)
             works: list[Work] = []
             try:
-                works = await engine.claim_many(lane, self.capabilities, self._policy(wait_ms), wanted)
+                works = await engine.claim_many(
+                    lane, self.capabilities, self._policy(wait_ms), wanted
+                )
             finally:
                 self._room.answer(wanted, len(works))
             for work in works:
@@ -305,13 +333,17 @@ class Worker:
         self.lanes.append(self.lanes.pop(0))
         return taken
 
-    async def _complete(self, engine: Engine, many: Sequence[tuple[Handle, bytes | None]]) -> Sequence[EngineError | None]:
+    async def _complete(
+        self, engine: Engine, many: Sequence[tuple[Handle, bytes | None]]
+    ) -> Sequence[EngineError | None]:
         """Where all hands are full, whatever ends makes room: as many are asked for in the same call."""
         if len(many) > MOST_AT_ONCE or not self._room.is_taken or self._stopping.is_set():
             return await engine.complete_many(many)
         lane = self.lanes[0]
         self.lanes.append(self.lanes.pop(0))
-        answers, works = await engine.complete_and_claim(many, lane, self.capabilities, self._policy(), len(many))
+        answers, works = await engine.complete_and_claim(
+            many, lane, self.capabilities, self._policy(), len(many)
+        )
         if not self._is_dead:
             self._room.take(len(works))
             for work in works:
@@ -319,7 +351,9 @@ class Worker:
         return answers
 
     def _policy(self, wait_ms: int | None = None) -> ClaimPolicy:
-        return ClaimPolicy(self.worker_id, self.instance_id, self._lease_ms, wait_ms, self.app.namespace)
+        return ClaimPolicy(
+            self.worker_id, self.instance_id, self._lease_ms, wait_ms, self.app.namespace
+        )
 
     async def _rest(self, seconds: float) -> None:
         with suppress(TimeoutError):
@@ -349,11 +383,18 @@ class Worker:
         self.done += 1
         if not handler.cancelled() and (error := handler.exception()) is not None:
             ident = running.work.execution_id
-            log.error("%s: its end could not be told", ident, exc_info=error, extra={"execution_id": str(ident)})
+            log.error(
+                "%s: its end could not be told",
+                ident,
+                exc_info=error,
+                extra={"execution_id": str(ident)},
+            )
         if running.thread is None or running.thread.done():
             self._room.make()
         else:  # a function that was given up runs on, and its thread with it
-            running.thread.add_done_callback(partial(_soon, asyncio.get_running_loop(), self._room.make))
+            running.thread.add_done_callback(
+                partial(_soon, asyncio.get_running_loop(), self._room.make)
+            )
 
     async def _handle(self, engine: Engine, running: Running) -> None:
         task = self.app.runnable(running.work.execution_kind)

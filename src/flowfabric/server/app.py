@@ -47,7 +47,9 @@ class Observer(Protocol):
     async def page(self) -> tuple[bytes, str] | None:
         """None where nothing is counted."""
 
-    def request(self, method: str, route: str, headers: Mapping[str, str]) -> AbstractContextManager[Any]:
+    def request(
+        self, method: str, route: str, headers: Mapping[str, str]
+    ) -> AbstractContextManager[Any]:
         """Around the answering of a request."""
 
     def stamp(self, tags: Mapping[str, str]) -> Mapping[str, str]:
@@ -57,9 +59,13 @@ class Observer(Protocol):
 class Server:
     """What all requests share."""
 
-    def __init__(self, engine: Engine, settings: ServerSettings, *, observer: Observer | None = None) -> None:
+    def __init__(
+        self, engine: Engine, settings: ServerSettings, *, observer: Observer | None = None
+    ) -> None:
         self.engine, self.settings, self.observer = engine, settings, observer
-        self.tokens: Tokens = tokens_of(settings.api_token or None, settings.api_tokens_file or None)
+        self.tokens: Tokens = tokens_of(
+            settings.api_token or None, settings.api_tokens_file or None
+        )
         self.streams = Permits("stream_ops", settings.max_concurrent_stream_ops)
         self.rotations = Permits("admin_rotate", 1)
         self.namespaces = tenancy.Namespaces(engine)
@@ -114,7 +120,12 @@ def build(server: Server, routes: tuple[Route, ...] = ROUTES) -> ASGIApp:
         by_path.setdefault(route.path, {})[route.method] = route
     endpoints = {path: _Endpoint(server, path, methods) for path, methods in by_path.items()}
     unknown = Path("/{path:path}", _Endpoint(server, "unknown", {}))
-    return _Exact(endpoints, Starlette(routes=[*(Path(path, endpoint) for path, endpoint in endpoints.items()), unknown]))
+    return _Exact(
+        endpoints,
+        Starlette(
+            routes=[*(Path(path, endpoint) for path, endpoint in endpoints.items()), unknown]
+        ),
+    )
 
 
 class _Exact:
@@ -145,7 +156,11 @@ class _Endpoint:
         began = time.perf_counter()
         observer = self._server.observer
         try:
-            with nullcontext() if observer is None else observer.request(request.method, self._path, request.headers):
+            with (
+                nullcontext()
+                if observer is None
+                else observer.request(request.method, self._path, request.headers)
+            ):
                 response = await self._answer(request)
         except ClientDisconnect:
             return
@@ -155,12 +170,16 @@ class _Endpoint:
         response.headers.update(self._cors(request))
         await response(scope, receive, send)
         if observer is not None:
-            observer.http_request(self._path, request.method, response.status_code, time.perf_counter() - began)
+            observer.http_request(
+                self._path, request.method, response.status_code, time.perf_counter() - began
+            )
 
     async def _answer(self, request: Request) -> Response:
         if request.method == "OPTIONS" and "access-control-request-method" in request.headers:
             return Response(status_code=200)
-        method = "GET" if request.method == "HEAD" and "HEAD" not in self._methods else request.method
+        method = (
+            "GET" if request.method == "HEAD" and "HEAD" not in self._methods else request.method
+        )
         route = self._methods.get(method)
         caller = self._server.caller(request.headers.get("authorization"))
         if caller is not None:
@@ -170,10 +189,20 @@ class _Endpoint:
         if route is None:
             if not self._methods:
                 return _problem(404, f"no such path: {request.url.path[:200]}")
-            return _problem(405, f"{request.method} is not for this path", headers={"allow": ", ".join(sorted(self._methods))})
+            return _problem(
+                405,
+                f"{request.method} is not for this path",
+                headers={"allow": ", ".join(sorted(self._methods))},
+            )
         if route.role is not None and caller is not None and not caller.may(route.role):
-            return _problem(403, f"this token may not: the role {route.role.value} is needed", code="forbidden")
-        refused = None if self._server.tokens or route.role is None else local.problem_of(request, self._server.settings)
+            return _problem(
+                403, f"this token may not: the role {route.role.value} is needed", code="forbidden"
+            )
+        refused = (
+            None
+            if self._server.tokens or route.role is None
+            else local.problem_of(request, self._server.settings)
+        )
         if refused is not None:
             return _problem(*refused)
         return await self._handled(route, request, caller or ANYBODY)
@@ -193,7 +222,13 @@ class _Endpoint:
             if caller.namespace is not None or caller.lanes is not None:
                 await tenancy.check(route, ask)
             with self._server.streams.one() if route.streams else nullcontext():
-                return _response(await (self._unless_stopping(route, ask, request) if route.waits else route.handler(ask)))
+                return _response(
+                    await (
+                        self._unless_stopping(route, ask, request)
+                        if route.waits
+                        else route.handler(ask)
+                    )
+                )
         except ClientDisconnect:
             raise
         except _Answered as answered:
@@ -206,14 +241,19 @@ class _Endpoint:
             return _problem(400, str(error), code="invalid_input")
         except Exception:
             log.exception("%s %s failed", route.method, route.path)
-            return _problem(500, "the server failed; its log says why", code="internal", retryable=False)
+            return _problem(
+                500, "the server failed; its log says why", code="internal", retryable=False
+            )
 
     async def _unless_stopping(self, route: Route, ask: Ask, request: Request) -> Reply:
         working = asyncio.ensure_future(route.handler(ask))
         await asyncio.sleep(0)
         if working.done():
             return working.result()
-        stopping, gone = asyncio.ensure_future(self._server.stopping.wait()), asyncio.ensure_future(_gone(request))
+        stopping, gone = (
+            asyncio.ensure_future(self._server.stopping.wait()),
+            asyncio.ensure_future(_gone(request)),
+        )
         tasks = (working, stopping, gone)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -260,13 +300,22 @@ class _Endpoint:
             return {}
         if "*" not in allowed and origin not in allowed:
             return {"vary": "Origin"}
-        headers = {"access-control-allow-origin": "*" if "*" in allowed else origin, "vary": "Origin"}
+        headers = {
+            "access-control-allow-origin": "*" if "*" in allowed else origin,
+            "vary": "Origin",
+        }
         if request.method == "OPTIONS":
-            methods, names = "GET, POST, PUT", "content-type" + (", authorization" if self._server.tokens else "")
+            methods, names = (
+                "GET, POST, PUT",
+                "content-type" + (", authorization" if self._server.tokens else ""),
+            )
             if "*" in allowed:
                 methods = request.headers.get("access-control-request-method", methods)
                 names = request.headers.get("access-control-request-headers", names)
-            headers |= {"access-control-allow-methods": methods, "access-control-allow-headers": names}
+            headers |= {
+                "access-control-allow-methods": methods,
+                "access-control-allow-headers": names,
+            }
         return headers
 
 
@@ -299,14 +348,20 @@ def _query(route: Route, request: Request, caller: Caller) -> Any:
     if route.query is None:
         return None
     try:
-        return msgspec.convert(ownership.query_of(route, request.query_params, caller.namespace), route.query, strict=False)
+        return msgspec.convert(
+            ownership.query_of(route, request.query_params, caller.namespace),
+            route.query,
+            strict=False,
+        )
     except msgspec.ValidationError as error:
         raise _Answered(_problem(400, f"invalid query: {error}", code="invalid_input")) from None
 
 
 def _response(reply: Reply) -> Response:
     if reply.stream is not None:
-        return StreamingResponse(reply.stream, reply.status, media_type=reply.media, headers=reply.headers)
+        return StreamingResponse(
+            reply.stream, reply.status, media_type=reply.media, headers=reply.headers
+        )
     if reply.status == 204:
         return Response(status_code=204, headers=reply.headers)
     content = encode(reply.value) if reply.raw is None else reply.raw
@@ -338,19 +393,38 @@ def _problem(
 ) -> Response:
     title = HTTPStatus(status).phrase
     said = Problem(
-        status=status, title=title, error=error, code=code or title.lower().replace(" ", "_"), retryable=retryable, **more
+        status=status,
+        title=title,
+        error=error,
+        code=code or title.lower().replace(" ", "_"),
+        retryable=retryable,
+        **more,
     )
     return Response(encode(said), status, media_type=MEDIA_TYPE, headers=headers)
 
 
 def _stopping() -> Response:
     given = {"backend": "server", "detail": "it is stopping; ask again", "kind": "transport"}
-    return _problem(503, "the server is stopping; ask again", retryable=True, raised="TransportError", given=given)
+    return _problem(
+        503,
+        "the server is stopping; ask again",
+        retryable=True,
+        raised="TransportError",
+        given=given,
+    )
 
 
 def _too_large(route: Route) -> Response:
-    return _problem(413, "payload_too_large", code="payload_too_large", limit_bytes=route.limit, route=route.path)
+    return _problem(
+        413,
+        "payload_too_large",
+        code="payload_too_large",
+        limit_bytes=route.limit,
+        route=route.path,
+    )
 
 
 def _bad_json(status: int, detail: str | None = None) -> Response:
-    return _problem(status, f"invalid JSON: {HTTPStatus(status).phrase}", code="invalid_json", detail=detail)
+    return _problem(
+        status, f"invalid JSON: {HTTPStatus(status).phrase}", code="invalid_json", detail=detail
+    )

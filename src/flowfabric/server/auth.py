@@ -80,7 +80,9 @@ def _digest(token: str) -> bytes:
 
 def _caller(token: Token) -> Caller:
     roles = frozenset(implied for role in token.roles for implied in _IMPLIED[role])
-    return Caller(token.name, roles, token.namespace, None if token.lanes is None else frozenset(token.lanes))
+    return Caller(
+        token.name, roles, token.namespace, None if token.lanes is None else frozenset(token.lanes)
+    )
 
 
 def tokens_of(single: str | None, file: str | None) -> Tokens:
@@ -99,13 +101,21 @@ def _read(path: Path) -> list[Token]:
     try:
         found = msgspec.convert(given.get("token", []), list[Token])
     except msgspec.ValidationError as error:
-        raise ConfigError(f"invalid value for FF_API_TOKENS_FILE: {path.name}: [[token]] entries: {error}") from None
+        raise ConfigError(
+            f"invalid value for FF_API_TOKENS_FILE: {path.name}: [[token]] entries: {error}"
+        ) from None
     if not found:
-        raise ConfigError(f"invalid value for FF_API_TOKENS_FILE: {path.name}: no [[token]] entry; none would let everybody in")
+        raise ConfigError(
+            f"invalid value for FF_API_TOKENS_FILE: {path.name}: no [[token]] entry; none would let everybody in"
+        )
     if len({each.token for each in found}) != len(found):
-        raise ConfigError(f"invalid value for FF_API_TOKENS_FILE: {path.name}: two names have the same token")
+        raise ConfigError(
+            f"invalid value for FF_API_TOKENS_FILE: {path.name}: two names have the same token"
+        )
     if len(found) > MAX_TOKENS or len({each.name for each in found}) != len(found):
-        raise ConfigError(f"invalid value for FF_API_TOKENS_FILE: at most {MAX_TOKENS} tokens, each with a name of its own")
+        raise ConfigError(
+            f"invalid value for FF_API_TOKENS_FILE: at most {MAX_TOKENS} tokens, each with a name of its own"
+        )
     for each in found:
         if len(each.token) < SHORTEST_TOKEN:
             raise ConfigError(

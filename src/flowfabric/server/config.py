@@ -60,19 +60,25 @@ def _backend(text: str) -> str:
 
 def _postgres_url(text: str) -> str:
     if text and not is_postgres(text):
-        raise ValueError("expected postgresql://user@host/database; pairs such as host=... dbname=... are not a URL")
+        raise ValueError(
+            "expected postgresql://user@host/database; pairs such as host=... dbname=... are not a URL"
+        )
     return text
 
 
 def _secret(text: str) -> str:
     if not is_secret(text):
-        raise ValueError("expected 64 hexadecimal digits or more, in pairs, not all zero; make them with: openssl rand -hex 32")
+        raise ValueError(
+            "expected 64 hexadecimal digits or more, in pairs, not all zero; make them with: openssl rand -hex 32"
+        )
     return text
 
 
 def _token(text: str) -> str:
     if text and len(text) < SHORTEST_TOKEN:
-        raise ValueError(f"expected at least {SHORTEST_TOKEN} characters, got {len(text)}; make one with: openssl rand -hex 32")
+        raise ValueError(
+            f"expected at least {SHORTEST_TOKEN} characters, got {len(text)}; make one with: openssl rand -hex 32"
+        )
     return text
 
 
@@ -92,12 +98,18 @@ def _lanes(text: str) -> list[str]:
 
 def _origins(text: str) -> list[str]:
     found = [origin for part in text.split(",") if (origin := part.strip())]
-    good = [origin for origin in found if origin == "*" or (origin.isascii() and origin.isprintable() and " " not in origin)]
+    good = [
+        origin
+        for origin in found
+        if origin == "*" or (origin.isascii() and origin.isprintable() and " " not in origin)
+    ]
     if found and not good:
         raise ValueError("none of the origins can be a header value")
     if len(good) < len(found):
         dropped = [origin for origin in found if origin not in good]
-        log.warning("FF_CORS_ORIGINS: %s cannot be a header value and are left out; kept: %s", dropped, good)
+        log.warning(
+            "FF_CORS_ORIGINS: %s cannot be a header value and are left out; kept: %s", dropped, good
+        )
     return good
 
 
@@ -110,7 +122,9 @@ def _age(text: str) -> int:
     try:
         return age_ms(span, "age")
     except ConfigError:
-        raise ValueError(f"expected a span like 36h or 30d, or seconds, from 1s to 10 years, got '{text:.40}'") from None
+        raise ValueError(
+            f"expected a span like 36h or 30d, or seconds, from 1s to 10 years, got '{text:.40}'"
+        ) from None
 
 
 _u32, _ms = _number("u32", U32, 1), _number("u64", U64)
@@ -135,8 +149,19 @@ INTERVALS = {
 """Variables of the background loops; without one, its loop keeps the interval that serves its store best."""
 
 VARIABLES = (
-    Variable("FF_WAITPOINT_HMAC_SECRET", "", _secret, "signs the tokens of waitpoints and approval links; required", secret=True),
-    Variable("FF_WAITPOINT_HMAC_GRACE_MS", "86400000", _ms, "how long tokens of the former key stay good after a rotation"),
+    Variable(
+        "FF_WAITPOINT_HMAC_SECRET",
+        "",
+        _secret,
+        "signs the tokens of waitpoints and approval links; required",
+        secret=True,
+    ),
+    Variable(
+        "FF_WAITPOINT_HMAC_GRACE_MS",
+        "86400000",
+        _ms,
+        "how long tokens of the former key stay good after a rotation",
+    ),
     Variable("FF_BACKEND", "sqlite", _backend, "where everything is kept: sqlite or postgres"),
     Variable(
         "FF_POSTGRES_URL",
@@ -149,15 +174,51 @@ VARIABLES = (
     Variable("FF_SQLITE_PATH", ":memory:", str, "file of the SQLite database"),
     Variable("FF_SQLITE_POOL_SIZE", "4", _u32, "connections for reading"),
     Variable("FF_DEV_MODE", "0", _flag, "1 to run on SQLite, and without tokens on loopback"),
-    Variable("FF_RETENTION_COMPLETED", "24h", _age, "how long completed, cancelled and skipped executions are kept"),
+    Variable(
+        "FF_RETENTION_COMPLETED",
+        "24h",
+        _age,
+        "how long completed, cancelled and skipped executions are kept",
+    ),
     Variable("FF_RETENTION_FAILED", "7d", _age, "how long failed and expired executions are kept"),
-    Variable("FF_LISTEN_ADDR", "127.0.0.1:9090", _address, "host:port to listen on; anything but loopback needs a token"),
+    Variable(
+        "FF_LISTEN_ADDR",
+        "127.0.0.1:9090",
+        _address,
+        "host:port to listen on; anything but loopback needs a token",
+    ),
     Variable("FF_LANES", "default", _lanes, "lanes the server knows of, separated by commas"),
-    Variable("FF_CORS_ORIGINS", "", _origins, "origins whose pages may call the API; empty is none, * is all"),
-    Variable("FF_API_TOKEN", "", _token, f"a token that may do everything; {SHORTEST_TOKEN} characters or more", secret=True),
-    Variable("FF_API_TOKENS_FILE", "", str, "TOML file of [[token]] entries: name, token, roles, namespace, lanes"),
-    Variable("FF_MAX_CONCURRENT_STREAM_OPS", "64", _u32, "stream reads and tails at once; more are answered 429"),
-    Variable("FF_MAX_CONNECTIONS", "1024", _u32, "connections at once; those without a valid token make room, then more get 503"),
+    Variable(
+        "FF_CORS_ORIGINS",
+        "",
+        _origins,
+        "origins whose pages may call the API; empty is none, * is all",
+    ),
+    Variable(
+        "FF_API_TOKEN",
+        "",
+        _token,
+        f"a token that may do everything; {SHORTEST_TOKEN} characters or more",
+        secret=True,
+    ),
+    Variable(
+        "FF_API_TOKENS_FILE",
+        "",
+        str,
+        "TOML file of [[token]] entries: name, token, roles, namespace, lanes",
+    ),
+    Variable(
+        "FF_MAX_CONCURRENT_STREAM_OPS",
+        "64",
+        _u32,
+        "stream reads and tails at once; more are answered 429",
+    ),
+    Variable(
+        "FF_MAX_CONNECTIONS",
+        "1024",
+        _u32,
+        "connections at once; those without a valid token make room, then more get 503",
+    ),
     Variable(
         "FF_MAX_CONNECTIONS_PER_ADDRESS",
         "64",
@@ -170,15 +231,44 @@ VARIABLES = (
         _number("u32", 3_600, 1),
         "seconds in which a head, and then a body, has to arrive; who is slower is cut",
     ),
-    Variable("FF_DRAIN_S", "15", _number("u32", 3_600), "how long calls under way may take when the server stops"),
-    Variable("FF_LEASE_EVENTS_RENEWALS", "1", _flag, "0 to write no lease event for a renewal; most of them are renewals"),
-    Variable("FF_METRICS", "1", _flag, "0 to count nothing and have no /metrics; traces are not touched by it"),
+    Variable(
+        "FF_DRAIN_S",
+        "15",
+        _number("u32", 3_600),
+        "how long calls under way may take when the server stops",
+    ),
+    Variable(
+        "FF_LEASE_EVENTS_RENEWALS",
+        "1",
+        _flag,
+        "0 to write no lease event for a renewal; most of them are renewals",
+    ),
+    Variable(
+        "FF_METRICS",
+        "1",
+        _flag,
+        "0 to count nothing and have no /metrics; traces are not touched by it",
+    ),
     Variable("FF_METRICS_OPEN", "0", _flag, "1 to show /metrics without a token; it names lanes"),
     Variable("FF_LOG", "info", str, "what is logged: a level, then name=level for single loggers"),
-    Variable(sentry.DSN, "", sentry.dsn, "where Sentry is told of errors and crashes; empty is not at all", secret=True),
+    Variable(
+        sentry.DSN,
+        "",
+        sentry.dsn,
+        "where Sentry is told of errors and crashes; empty is not at all",
+        secret=True,
+    ),
     Variable(sentry.ENVIRONMENT, sentry.PRODUCTION, str, "the environment that Sentry is told"),
-    Variable(sentry.RELEASE, "", str, "the release that Sentry is told; empty is the version of FlowFabric"),
-    *(Variable(name, "", _interval, f"the longest the loop of {field[:-3]} sleeps") for name, field in INTERVALS.items()),
+    Variable(
+        sentry.RELEASE,
+        "",
+        str,
+        "the release that Sentry is told; empty is the version of FlowFabric",
+    ),
+    *(
+        Variable(name, "", _interval, f"the longest the loop of {field[:-3]} sleeps")
+        for name, field in INTERVALS.items()
+    ),
 )
 FIXED = {
     "FF_FLOW_PARTITIONS": FLOW_PARTITIONS,
@@ -258,7 +348,9 @@ def read_file(path: str) -> dict[str, str]:
     for key, value in given.items():
         name = key.upper() if key.upper().startswith("FF_") else f"FF_{key.upper()}"
         if name not in BY_NAME:
-            raise ConfigError(f"{path}: {key}: no such setting; flowfabric server --check-config lists them")
+            raise ConfigError(
+                f"{path}: {key}: no such setting; flowfabric server --check-config lists them"
+            )
         if isinstance(value, list) and all(isinstance(each, str) for each in value):
             value = ",".join(value)
         if not isinstance(value, str | int | bool):
@@ -267,12 +359,16 @@ def read_file(path: str) -> dict[str, str]:
     return found
 
 
-def settings_of(environ: Mapping[str, str], file: Mapping[str, str] | None = None) -> ServerSettings:
+def settings_of(
+    environ: Mapping[str, str], file: Mapping[str, str] | None = None
+) -> ServerSettings:
     """The environment wins over the file. Any value that cannot be used stops the start and names its variable."""
     values: dict[str, Any] = {}
     for name, fixed in FIXED.items():
         if environ.get(name, "").strip() not in ("", str(fixed)):
-            raise ConfigError(f"invalid value for {name}: {fixed} is the only one here, got {environ[name]!r:.40}; leave it out")
+            raise ConfigError(
+                f"invalid value for {name}: {fixed} is the only one here, got {environ[name]!r:.40}; leave it out"
+            )
     for variable in VARIABLES:
         text = environ.get(variable.name, (file or {}).get(variable.name, variable.default))
         try:
@@ -288,8 +384,12 @@ def settings_of(environ: Mapping[str, str], file: Mapping[str, str] | None = Non
     if settings.backend == "postgres" and not settings.postgres_url:
         raise ConfigError("invalid value for FF_POSTGRES_URL: required with FF_BACKEND=postgres")
     if settings.backend == "sqlite" and not settings.dev_mode:
-        raise ConfigError("sqlite requires FF_DEV_MODE=1: it is for one machine; set it, or use FF_BACKEND=postgres")
-    if not (settings.api_token or settings.api_tokens_file) and not (settings.dev_mode and settings.is_loopback):
+        raise ConfigError(
+            "sqlite requires FF_DEV_MODE=1: it is for one machine; set it, or use FF_BACKEND=postgres"
+        )
+    if not (settings.api_token or settings.api_tokens_file) and not (
+        settings.dev_mode and settings.is_loopback
+    ):
         raise ConfigError(
             "invalid value for FF_API_TOKEN: required, unless FF_DEV_MODE=1 and FF_LISTEN_ADDR is on loopback; "
             "make one with: openssl rand -hex 32"
@@ -297,11 +397,19 @@ def settings_of(environ: Mapping[str, str], file: Mapping[str, str] | None = Non
     return settings
 
 
-def explained(environ: Mapping[str, str], file: Mapping[str, str] | None = None) -> list[tuple[str, str, str, str]]:
+def explained(
+    environ: Mapping[str, str], file: Mapping[str, str] | None = None
+) -> list[tuple[str, str, str, str]]:
     """Of each variable: its name, its value as used, where that comes from, and what it means. Secrets are not shown."""
     lines = []
     for variable in VARIABLES:
-        source = "environment" if variable.name in environ else "file" if variable.name in (file or {}) else "default"
+        source = (
+            "environment"
+            if variable.name in environ
+            else "file"
+            if variable.name in (file or {})
+            else "default"
+        )
         text = environ.get(variable.name, (file or {}).get(variable.name, variable.default))
         shown = ("(set)" if text else "(not set)") if variable.secret else text or "(empty)"
         lines.append((variable.name, shown, source, variable.meaning))

@@ -33,7 +33,13 @@ class Crowd:
         self._strangers[comer] = comer.address
         self._at[comer.address] += 1
         if self._at[comer.address] > self._per_address:
-            self._close_one([each for each in self._others(comer) if each.is_idle and each.address == comer.address])
+            self._close_one(
+                [
+                    each
+                    for each in self._others(comer)
+                    if each.is_idle and each.address == comer.address
+                ]
+            )
         if len(comer.connections) >= self._most:
             others = self._others(comer)
             self._close_one([each for each in others if each.is_idle] or others)

@@ -17,7 +17,9 @@ log = logging.getLogger("flowfabric.server")
 AT_ONCE = 16
 
 
-async def cancel_members(engine: Engine, flow: UUID, members: Sequence[ExecutionId], reason: str) -> list[ExecutionId]:
+async def cancel_members(
+    engine: Engine, flow: UUID, members: Sequence[ExecutionId], reason: str
+) -> list[ExecutionId]:
     """Those that could not be cancelled."""
     gate = asyncio.Semaphore(AT_ONCE)
 
@@ -34,7 +36,11 @@ async def cancel_members(engine: Engine, flow: UUID, members: Sequence[Execution
             log.warning("flow %s: the cancel of %s could not be noted: %s", flow, member, error)
         return None
 
-    return [failed for failed in await asyncio.gather(*(one(member) for member in members)) if failed is not None]
+    return [
+        failed
+        for failed in await asyncio.gather(*(one(member) for member in members))
+        if failed is not None
+    ]
 
 
 async def _cancelled(engine: Engine, member: ExecutionId, reason: str) -> None:

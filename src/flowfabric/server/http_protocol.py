@@ -40,7 +40,9 @@ class CarefulProtocol(HttpToolsProtocol):
     @property
     def is_idle(self) -> bool:
         """No request is being answered, and no answer waits to be read."""
-        return (self.cycle is None or self.cycle.response_complete) and not self.transport.get_write_buffer_size()
+        return (
+            self.cycle is None or self.cycle.response_complete
+        ) and not self.transport.get_write_buffer_size()
 
     def on_response_complete(self) -> None:
         self.timeout_keep_alive = self.crowd.keep_alive_s(self)

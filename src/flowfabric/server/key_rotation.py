@@ -26,7 +26,10 @@ async def rotated(ask: Ask, kid: str, secret: str) -> Reply:
             async with asyncio.timeout(LONGEST_S):
                 entries = await ask.engine.rotate_waitpoint_hmac_secret_all(kid, secret, grace)
         except TimeoutError:
-            audit.warning("waitpoint_hmac_rotation_timeout_http_504", extra={"new_kid": kid, "timeout_s": LONGEST_S})
+            audit.warning(
+                "waitpoint_hmac_rotation_timeout_http_504",
+                extra={"new_kid": kid, "timeout_s": LONGEST_S},
+            )
             said = {
                 "status": 504,
                 "title": HTTPStatus(504).phrase,
@@ -36,12 +39,27 @@ async def rotated(ask: Ask, kid: str, secret: str) -> Reply:
             return Reply(504, said, media=MEDIA_TYPE)
     failed = [entry for entry in entries if isinstance(entry.result, Exception)]
     for entry in failed:
-        audit.error("waitpoint_hmac_rotation_failed", extra={"partition": entry.partition, "err": str(entry.result)})
-    facts = {"new_kid": kid, "total_partitions": len(entries), "rotated": len(entries) - len(failed), "failed_count": len(failed)}
+        audit.error(
+            "waitpoint_hmac_rotation_failed",
+            extra={"partition": entry.partition, "err": str(entry.result)},
+        )
+    facts = {
+        "new_kid": kid,
+        "total_partitions": len(entries),
+        "rotated": len(entries) - len(failed),
+        "failed_count": len(failed),
+    }
     audit.info("waitpoint_hmac_rotation_complete", extra=facts)
     if len(failed) == len(entries):
         first = next((entry.result for entry in failed), None)
         if isinstance(first, EngineError):
             raise first
         raise bad_request("no key could be rotated")
-    return Reply(200, {"rotated": len(entries) - len(failed), "failed": [e.partition for e in failed], "new_kid": kid})
+    return Reply(
+        200,
+        {
+            "rotated": len(entries) - len(failed),
+            "failed": [e.partition for e in failed],
+            "new_kid": kid,
+        },
+    )

@@ -43,15 +43,21 @@ async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
     """The store, migrated; its signing key, seeded; its loops, running."""
     on_postgres = settings.backend == "postgres"
     tuning: dict[str, Any] = (
-        {"migrate": True, "readers": settings.postgres_pool_size} if on_postgres else {"pool_size": settings.sqlite_pool_size}
+        {"migrate": True, "readers": settings.postgres_pool_size}
+        if on_postgres
+        else {"pool_size": settings.sqlite_pool_size}
     )
     loops = settings.loops(POSTGRES_LOOPS if on_postgres else LoopSettings())
-    engine = await connect(settings.store_url, dev=settings.dev_mode, loops=False, settings=settings.engine, **tuning)
+    engine = await connect(
+        settings.store_url, dev=settings.dev_mode, loops=False, settings=settings.engine, **tuning
+    )
     try:
         if not on_postgres:
             await engine.prepare()
         if not await ensure_signing_key(engine, FIRST_KID, settings.waitpoint_hmac_secret):
-            log.warning("the store signs with another key than FF_WAITPOINT_HMAC_SECRET; the stored one is kept")
+            log.warning(
+                "the store signs with another key than FF_WAITPOINT_HMAC_SECRET; the stored one is kept"
+            )
         engine.with_scanners(loops)  # type: ignore[attr-defined]
         yield engine
     finally:
@@ -62,7 +68,10 @@ async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
 def uvicorn_of(server: Server, settings: ServerSettings) -> uvicorn.Server:
     config = uvicorn.Config(
         build(server),
-        http=careful(settings.slow_client_s, Crowd(settings.max_connections, settings.max_connections_per_address)),
+        http=careful(
+            settings.slow_client_s,
+            Crowd(settings.max_connections, settings.max_connections_per_address),
+        ),
         ws="none",
         lifespan="off",
         access_log=False,
@@ -77,7 +86,9 @@ def uvicorn_of(server: Server, settings: ServerSettings) -> uvicorn.Server:
 
 
 @asynccontextmanager
-async def serving(engine: Engine, settings: ServerSettings, observer: Observer | None = None) -> AsyncIterator[str]:
+async def serving(
+    engine: Engine, settings: ServerSettings, observer: Observer | None = None
+) -> AsyncIterator[str]:
     """Serves beside other code, until the block ends; its address."""
     server = Server(engine, settings, observer=observer)
     running = uvicorn_of(server, settings)
@@ -102,13 +113,17 @@ def listening(host: str, port: int) -> socket.socket:
 
     The protocol is named, because asyncio sends without delay only where it is, and an answer would take 40 ms longer.
     """
-    made = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    made = socket.socket(
+        socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP
+    )
     try:
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind((host, port))
     except OSError as error:
         made.close()
-        raise ConfigError(f"FF_LISTEN_ADDR: cannot listen on {host}:{port} ({error.strerror}); choose another port") from None
+        raise ConfigError(
+            f"FF_LISTEN_ADDR: cannot listen on {host}:{port} ({error.strerror}); choose another port"
+        ) from None
     return made
 
 
@@ -120,7 +135,9 @@ def address(listener: socket.socket) -> str:
 class Watching:
     """What is seen of a server: its requests and its engine, counted, traced, both or neither."""
 
-    def __init__(self, metrics: Metrics | None, engine: Engine, tracing: Tracing | None = None) -> None:
+    def __init__(
+        self, metrics: Metrics | None, engine: Engine, tracing: Tracing | None = None
+    ) -> None:
         self.engine = engine if metrics is None else instrumented(engine, metrics)
         self.engine = self.engine if tracing is None else tracing.traced(self.engine)
         self._metrics, self._tracing = metrics, tracing
@@ -130,8 +147,14 @@ class Watching:
         if self._metrics is not None:
             self._metrics.http_request(route, method, status, seconds)
 
-    def request(self, method: str, route: str, headers: Mapping[str, str]) -> AbstractContextManager[Any]:
-        return nullcontext() if self._tracing is None else self._tracing.request(method, route, headers)
+    def request(
+        self, method: str, route: str, headers: Mapping[str, str]
+    ) -> AbstractContextManager[Any]:
+        return (
+            nullcontext()
+            if self._tracing is None
+            else self._tracing.request(method, route, headers)
+        )
 
     def stamp(self, tags: Mapping[str, str]) -> Mapping[str, str]:
         return tags if self._tracing is None else self._tracing.stamp(tags)
@@ -141,7 +164,11 @@ class Watching:
 
     def push(self) -> Callable[[], None]:
         """What is counted is sent, if the environment says where to; call the answer to send what is left."""
-        return (lambda: None) if self._metrics is None else push_from_environment(self._metrics, self._scrape)
+        return (
+            (lambda: None)
+            if self._metrics is None
+            else push_from_environment(self._metrics, self._scrape)
+        )
 
 
 async def run(settings: ServerSettings, announce: Callable[[str], None]) -> None:
@@ -152,7 +179,9 @@ async def run(settings: ServerSettings, announce: Callable[[str], None]) -> None
         loop.add_signal_handler(number, stop.set)
     with ExitStack() as last:
         async with opened(settings) as engine:
-            watching = Watching(Metrics() if settings.metrics else None, engine, tracing_from_environment())
+            watching = Watching(
+                Metrics() if settings.metrics else None, engine, tracing_from_environment()
+            )
             last.callback(watching.push())  # the last push knows how the loops have ended
             async with serving(watching.engine, settings, watching) as url:
                 announce(url)

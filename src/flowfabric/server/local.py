@@ -18,10 +18,16 @@ def problem_of(request: Request, settings: ServerSettings) -> tuple[int, str] | 
     given = request.headers.get("host", "")
     if _name_of(given) not in {*LOOPBACK, settings.listen_addr[0]}:
         names = "localhost, 127.0.0.1 or [::1]"
-        return 403, f"Host: {names} while the server has no token, got {given[:80]!r}; set FF_API_TOKEN to serve other names"
+        return (
+            403,
+            f"Host: {names} while the server has no token, got {given[:80]!r}; set FF_API_TOKEN to serve other names",
+        )
     origin = request.headers.get("origin")
     if origin is not None and not _is_known(origin, given, settings):
-        return 403, f"Origin: pages of {origin[:80]!r} may not call a server without a token; name it in FF_CORS_ORIGINS"
+        return (
+            403,
+            f"Origin: pages of {origin[:80]!r} may not call a server without a token; name it in FF_CORS_ORIGINS",
+        )
     if request.method not in _READS and media_of(request) != JSON:
         return 415, f"Content-Type: {JSON} is required for writes while the server has no token"
     return None

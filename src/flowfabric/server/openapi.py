@@ -52,7 +52,9 @@ def _hook(kind: Any) -> dict[str, Any]:
 def _schema(kind: Any, components: dict[str, Any]) -> dict[str, Any]:
     """Types that JSON Schema cannot tell apart are described as anything."""
     try:
-        (schema,), more = msgspec.json.schema_components([kind], schema_hook=_hook, ref_template="#/components/schemas/{name}")
+        (schema,), more = msgspec.json.schema_components(
+            [kind], schema_hook=_hook, ref_template="#/components/schemas/{name}"
+        )
     except TypeError:
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             return _by_field(kind, components)
@@ -63,7 +65,9 @@ def _schema(kind: Any, components: dict[str, Any]) -> dict[str, Any]:
 
 def _by_field(kind: type[msgspec.Struct], components: dict[str, Any]) -> dict[str, Any]:
     fields = msgspec.structs.fields(kind)
-    needed = [f.encode_name for f in fields if f.default is NODEFAULT and f.default_factory is NODEFAULT]
+    needed = [
+        f.encode_name for f in fields if f.default is NODEFAULT and f.default_factory is NODEFAULT
+    ]
     return {
         "type": "object",
         "properties": {field.encode_name: _schema(field.type, components) for field in fields},
@@ -81,10 +85,15 @@ def _operation(route: Route, components: dict[str, Any]) -> dict[str, Any]:
         "security": [] if route.role is None else [{"bearer": []}],
     }
     if route.role is not None:
-        said["description"] = f"{inspect.cleandoc(route.handler.__doc__ or '')}\n\nNeeds the role `{route.role.value}`."
+        said["description"] = (
+            f"{inspect.cleandoc(route.handler.__doc__ or '')}\n\nNeeds the role `{route.role.value}`."
+        )
     if route.body is not None:
         media = "application/x-www-form-urlencoded" if route.form else "application/json"
-        said["requestBody"] = {"required": True, "content": {media: {"schema": _schema(route.body, components)}}}
+        said["requestBody"] = {
+            "required": True,
+            "content": {media: {"schema": _schema(route.body, components)}},
+        }
     return said
 
 
@@ -96,9 +105,18 @@ def _parameters(route: Route, components: dict[str, Any]) -> list[dict[str, Any]
     for field in msgspec.structs.fields(route.query) if route.query is not None else ():
         needed = field.default is NODEFAULT and field.default_factory is NODEFAULT
         schema = _schema(field.type, components)
-        found.append({"name": field.encode_name, "in": "query", "required": needed, "schema": schema})
+        found.append(
+            {"name": field.encode_name, "in": "query", "required": needed, "schema": schema}
+        )
     if route.media == "text/event-stream":
-        found.append({"name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"}})
+        found.append(
+            {
+                "name": "Last-Event-ID",
+                "in": "header",
+                "required": False,
+                "schema": {"type": "string"},
+            }
+        )
     return found
 
 
@@ -106,7 +124,10 @@ def _responses(route: Route, components: dict[str, Any]) -> dict[str, Any]:
     said: dict[str, Any] = {}
     for status, kind in route.answers.items():
         content = {route.media: {"schema": {} if kind is None else _schema(kind, components)}}
-        said[str(status)] = {"description": _STATUS[status], **({} if status == 204 else {"content": content})}
+        said[str(status)] = {
+            "description": _STATUS[status],
+            **({} if status == 204 else {"content": content}),
+        }
     problem = {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     for status in refusals(route):
         said.setdefault(str(status), {"description": _STATUS[status], "content": problem})
@@ -172,6 +193,8 @@ def page() -> bytes:
         parts.append(f"<h2>{escape(tag)}</h2><table>")
         for route in routes:
             about = f"{escape(route.summary)} <small>{'open' if route.role is None else route.role.value}</small>"
-            parts.append(f"<tr><td><code>{route.method} {escape(route.path)}</code></td><td>{about}</td></tr>")
+            parts.append(
+                f"<tr><td><code>{route.method} {escape(route.path)}</code></td><td>{about}</td></tr>"
+            )
         parts.append("</table>")
     return "".join(parts).encode()

@@ -41,7 +41,11 @@ def body_of(route: Route, data: bytes, namespace: str | None) -> bytes:
 
 def query_of(route: Route, given: Mapping[str, str], namespace: str | None) -> dict[str, str]:
     said = dict(given)
-    if namespace is not None and route.bound in NAMED and FIELD in getattr(route.query, "__struct_fields__", ()):
+    if (
+        namespace is not None
+        and route.bound in NAMED
+        and FIELD in getattr(route.query, "__struct_fields__", ())
+    ):
         said.setdefault(FIELD, namespace)
     return said
 
@@ -49,7 +53,11 @@ def query_of(route: Route, given: Mapping[str, str], namespace: str | None) -> d
 def _filled(data: bytes, places: Places, namespace: bytes) -> bytes:
     begins = data.lstrip()[:1]
     if begins == b"[":
-        return b"[" + b",".join(_filled(bytes(each), places, namespace) for each in _items(data)) + b"]"
+        return (
+            b"["
+            + b",".join(_filled(bytes(each), places, namespace) for each in _items(data))
+            + b"]"
+        )
     if begins != b"{":
         return data
     found = _fields(data)
@@ -65,7 +73,9 @@ def _filled(data: bytes, places: Places, namespace: bytes) -> bytes:
 def places_of(kind: Any) -> Places | None:
     """Of a struct, or of what a list or a union is made of."""
     if not (isinstance(kind, type) and issubclass(kind, Struct)):
-        return next((found for part in get_args(kind) if (found := places_of(part)) is not None), None)
+        return next(
+            (found for part in get_args(kind) if (found := places_of(part)) is not None), None
+        )
     parts = dict(_parts(kind))
     own = FIELD in kind.__struct_fields__
     return Places(own, parts) if own or parts else None

@@ -24,7 +24,9 @@ class Waits:
         self._engine = engine
         self._claims: dict[Who, set[asyncio.Task[list[Work]]]] = {}
 
-    async def claimed(self, who: Who, claiming: Coroutine[Any, Any, list[Work]], *, waits: bool) -> list[Work]:
+    async def claimed(
+        self, who: Who, claiming: Coroutine[Any, Any, list[Work]], *, waits: bool
+    ) -> list[Work]:
         """What was claimed; nothing, when it was called off. What was being granted then, the engine gives back.
 
         A claim that does not wait is not called off: its answer is waited for, and taken back if nobody is there for it.
@@ -76,4 +78,8 @@ async def give_back(engine: Engine, works: Sequence[Work]) -> None:
         try:
             await engine.delay(work.handle, await engine.server_time_ms())
         except EngineError as error:
-            log.warning("%s: its worker has left, and it could not be given back: %s", work.execution_id, error)
+            log.warning(
+                "%s: its worker has left, and it could not be given back: %s",
+                work.execution_id,
+                error,
+            )

@@ -115,7 +115,10 @@ def _clamped(tree: Any) -> Any:
         return [_clamped(each) for each in tree]
     if not isinstance(tree, dict):
         return tree
-    return {name: _in_range(name, held) if name in _RANGES else _clamped(held) for name, held in tree.items()}
+    return {
+        name: _in_range(name, held) if name in _RANGES else _clamped(held)
+        for name, held in tree.items()
+    }
 
 
 def _in_range(name: str, number: float) -> float:

@@ -48,12 +48,21 @@ class Ask(Struct):
         try:
             return parse_uuid(self.path[name])
         except ValueError:
-            raise bad_request(f"{'waitpoint_id' if shown == 'waitpoint_id' else f'invalid {shown}'}: not a uuid") from None
+            raise bad_request(
+                f"{'waitpoint_id' if shown == 'waitpoint_id' else f'invalid {shown}'}: not a uuid"
+            ) from None
 
     def index(self, name: str = "idx") -> int:
         text = self.path[name]
-        if not text.isascii() or not text.isdigit() or len(text) > MAX_INDEX_DIGITS or int(text) >= 2**32:
-            raise bad_request(f"invalid attempt index: a whole number below 4294967296, got {text[:40]!r}")
+        if (
+            not text.isascii()
+            or not text.isdigit()
+            or len(text) > MAX_INDEX_DIGITS
+            or int(text) >= 2**32
+        ):
+            raise bad_request(
+                f"invalid attempt index: a whole number below 4294967296, got {text[:40]!r}"
+            )
         return min(int(text), MAX_ATTEMPT_INDEX)
 
 

@@ -32,7 +32,9 @@ class Namespaces:
         return next(iter(await self.of_executions([ident])), None)
 
     async def of_executions(self, idents: list[ExecutionId]) -> set[str]:
-        return set((await self._engine.get_execution_namespaces(idents)).values()) if idents else set()
+        return (
+            set((await self._engine.get_execution_namespaces(idents)).values()) if idents else set()
+        )
 
     async def are_of(self, idents: Sequence[ExecutionId], namespace: str) -> bool:
         """Whether all of them exist, and there."""
@@ -97,7 +99,12 @@ async def _check(route: Route, subject: Any, ask: Ask) -> None:
 
 async def _check_ids(made: list[Any], mine: str, namespaces: Namespaces) -> None:
     """An id that is taken elsewhere cannot be used here. That is all that is told: neither what has it nor how that stands."""
-    idents = [node.execution_id for each in made for node in _nodes(each) if getattr(node, "execution_id", None) is not None]
+    idents = [
+        node.execution_id
+        for each in made
+        for node in _nodes(each)
+        if getattr(node, "execution_id", None) is not None
+    ]
     if await namespaces.of_executions(idents) - {mine}:
         raise Forbidden("execution")
     for each in made:
@@ -114,18 +121,28 @@ async def _check_members(body: Any, ask: Ask) -> None:
     """Who could make what is another's a member of his own flow could cancel it with the flow."""
     if ask.caller.namespace is None:
         return
-    named = [getattr(body, name, None) for name in ("execution_id", "upstream_execution_id", "downstream_execution_id")]
+    named = [
+        getattr(body, name, None)
+        for name in ("execution_id", "upstream_execution_id", "downstream_execution_id")
+    ]
     if "downstream" in ask.path:
         named.append(ask.execution("downstream"))
     for member in named:
-        if member is not None and await ask.server.namespaces.of_execution(member) != ask.caller.namespace:
+        if (
+            member is not None
+            and await ask.server.namespaces.of_execution(member) != ask.caller.namespace
+        ):
             raise Forbidden("execution")
 
 
 async def _owner(namespaces: Namespaces, ident: str) -> str | None:
     """Of an execution, or of a flow where either will do."""
     try:
-        return await (namespaces.of_execution(ExecutionId(ident)) if ident[:1] == "{" else namespaces.of_flow(parse_uuid(ident)))
+        return await (
+            namespaces.of_execution(ExecutionId(ident))
+            if ident[:1] == "{"
+            else namespaces.of_flow(parse_uuid(ident))
+        )
     except ValueError:
         return None
 

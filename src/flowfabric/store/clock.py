@@ -43,7 +43,9 @@ class Ratchet:
             if wall >= self._latest:
                 self._latest, self._left = wall, None
             elif self._ticks is not None:
-                self._latest = max(self._latest, min(self._carried(self._ticks()), wall + MAX_LEAD_MS))
+                self._latest = max(
+                    self._latest, min(self._carried(self._ticks()), wall + MAX_LEAD_MS)
+                )
             return self._latest
 
     @property

@@ -7,7 +7,23 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from flowfabric.plan import Add, After, Arg, Before, Cond, Form, Fresh, Guard, Item, Now, Once, Span, Text, Until, When
+from flowfabric.plan import (
+    Add,
+    After,
+    Arg,
+    Before,
+    Cond,
+    Form,
+    Fresh,
+    Guard,
+    Item,
+    Now,
+    Once,
+    Span,
+    Text,
+    Until,
+    When,
+)
 from flowfabric.store.port import Row
 from flowfabric.store.schema import Column, Table
 
@@ -78,7 +94,10 @@ class Call:
                 return value
 
     def returned(self, form: Form) -> Row:
-        return tuple(self.before[c.column] if isinstance(c, Before) else self.after[c] for c in form.returning)
+        return tuple(
+            self.before[c.column] if isinstance(c, Before) else self.after[c]
+            for c in form.returning
+        )
 
     def cond(self, cond: Cond, row: Record) -> bool:
         wanted = cond.value if cond.op == "in" else self.value(cond.value)

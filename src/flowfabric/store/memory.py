@@ -33,7 +33,16 @@ from flowfabric.plan import (
     Wake,
 )
 from flowfabric.store.clock import Clock, Ratchet, system_clock
-from flowfabric.store.evaluate import TESTS, Call, Key, Record, RefusedAt, changed, default_of, key_of
+from flowfabric.store.evaluate import (
+    TESTS,
+    Call,
+    Key,
+    Record,
+    RefusedAt,
+    changed,
+    default_of,
+    key_of,
+)
 from flowfabric.store.port import Get, GetAll, Loaded, Read, Row, ScanAll, Store, Tally
 from flowfabric.store.schema import INDEXES, TABLES, Index, Table, channels_of
 from flowfabric.store.wakeups import Topic, Wakeups
@@ -50,12 +59,17 @@ class MemoryStore:
         self.hub = Wakeups()
         self.clock = Ratchet(clock)
         self._tables: dict[str, dict[Key, Record]] = {name: {} for name in TABLES}
-        self._last_event: dict[str, int] = {name: 0 for name, t in TABLES.items() if t.columns[0].kind == "auto"}
+        self._last_event: dict[str, int] = {
+            name: 0 for name, t in TABLES.items() if t.columns[0].kind == "auto"
+        }
         self._settled_events = dict(self._last_event)
         self._indexes: dict[str, dict[Key, list[tuple[Key, Key]]]] = {name: {} for name in INDEXES}
         self._undo: list[tuple[Table, Key, Record | None]] = []
         self._indexes_of = {t: [i for i in INDEXES.values() if i.table == t] for t in TABLES}
-        self._serving = {t: [i for i in found if i.group and not i.where] for t, found in self._indexes_of.items()}
+        self._serving = {
+            t: [i for i in found if i.group and not i.where]
+            for t, found in self._indexes_of.items()
+        }
         self._prepared = self._closed = False
 
     async def prepare(self) -> str | None:
@@ -96,7 +110,9 @@ class MemoryStore:
         assert not isinstance(swept, Refused)
         return swept[0]
 
-    async def sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> list[list[Row]] | Refused:
+    async def sweeps(
+        self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]
+    ) -> list[list[Row]] | Refused:
         self._check_open()
         now = self.clock()
         rung: list[tuple[Form, Call]] = []
@@ -111,7 +127,9 @@ class MemoryStore:
         self._settle(rung)
         return swept
 
-    async def commit_and_sweep(self, plans: Sequence[Plan], plan: Plan, limit: int) -> tuple[list[Answer], list[Row]]:
+    async def commit_and_sweep(
+        self, plans: Sequence[Plan], plan: Plan, limit: int
+    ) -> tuple[list[Answer], list[Row]]:
         return await self.commit_many(plans), await self.sweep(plan, limit)
 
     def _sweep(self, plan: Plan, limit: int, now: int, rung: list[tuple[Form, Call]]) -> list[Row]:
@@ -123,7 +141,11 @@ class MemoryStore:
         found: list[tuple[Key, Record]] = []
         named = next((g for g in pick.where if isinstance(g, Among) and index.primary), None)
         rows_by_key = None if named is None else self._named(index, group, call.value(named.by))
-        for key, row in rows_by_key if rows_by_key is not None else self._walk(index, group, None, call.value(pick.upto)):
+        for key, row in (
+            rows_by_key
+            if rows_by_key is not None
+            else self._walk(index, group, None, call.value(pick.upto))
+        ):
             if len(found) >= limit:
                 break
             if all(self._holds(g, call, row) for g in (*pick.where, *head.where)):
@@ -160,13 +182,18 @@ class MemoryStore:
     async def next_due(self, index: str) -> int | None:
         lists = self._indexes[index].values()
         first = min((entries[0][0][0] for entries in lists if entries), default=None)
-        return None if first is None else int(_signed(INDEXES[index], INDEXES[index].order[0], first))
+        return (
+            None if first is None else int(_signed(INDEXES[index], INDEXES[index].order[0], first))
+        )
 
     async def longest_writer(self) -> None:
         return None
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
-        return {t: [_tuple(TABLES[t], row) for _, row in sorted(self._tables[t].items())] for t in tables}
+        return {
+            t: [_tuple(TABLES[t], row) for _, row in sorted(self._tables[t].items())]
+            for t in tables
+        }
 
     # ---- applying
 
@@ -185,7 +212,9 @@ class MemoryStore:
         form, call = rung[-1]
         return Applied(now, call.returned(form))
 
-    def _apply(self, plans: Sequence[Plan], now: int, rung: list[tuple[Form, Call]]) -> Refused | None:
+    def _apply(
+        self, plans: Sequence[Plan], now: int, rung: list[tuple[Form, Call]]
+    ) -> Refused | None:
         """In order; at the first that does not hold everything is as it was."""
         for at, plan in enumerate(plans):
             call = Call(plan.form, plan.values, now)
@@ -255,11 +284,17 @@ class MemoryStore:
                     raise RefusedAt(at)
                 call.before = call.after = found
                 for child in table.children:
-                    self._delete_children(TABLES[child.table], {child.column(k): found[k] for k in table.key})
+                    self._delete_children(
+                        TABLES[child.table], {child.column(k): found[k] for k in table.key}
+                    )
                 self._put(table, key, None)
 
     def _delete_children(self, child: Table, owner: Mapping[str, Any]) -> None:
-        gone = [k for k, row in self._tables[child.name].items() if all(row[c] == v for c, v in owner.items())]
+        gone = [
+            k
+            for k, row in self._tables[child.name].items()
+            if all(row[c] == v for c, v in owner.items())
+        ]
         if child.outbox and gone:
             trim = TABLES["ff_outbox_trim"]
             key = (child.name,)
@@ -280,7 +315,9 @@ class MemoryStore:
                 made[column.name] = call.value(row[column.name])
             else:
                 made[column.name] = default_of(column)
-            assert made[column.name] is not None or column.null, f"{table.name}.{column.name} is null"
+            assert made[column.name] is not None or column.null, (
+                f"{table.name}.{column.name} is null"
+            )
         return made
 
     def _holds(self, guard: Guard, call: Call, row: Record) -> bool:
@@ -298,7 +335,9 @@ class MemoryStore:
             case Present(table=table, where=where):
                 return bool(self._matching(TABLES[table], where, call))
 
-    def _matching(self, table: Table, where: tuple[Guard, ...], call: Call) -> list[tuple[Key, Record]]:
+    def _matching(
+        self, table: Table, where: tuple[Guard, ...], call: Call
+    ) -> list[tuple[Key, Record]]:
         """By the key where it is named, else by an index whose group is, else one by one."""
         rows = self._tables[table.name]
         named: dict[str, Iterable[Any]] = {}
@@ -307,14 +346,20 @@ class MemoryStore:
                 named[guard.column] = (call.value(guard.value),)
             elif isinstance(guard, Among):
                 named[guard.column] = call.value(guard.by)
-        serving = next((i for i in self._serving[table.name] if all(c in named for c in i.group)), None)
+        serving = next(
+            (i for i in self._serving[table.name] if all(c in named for c in i.group)), None
+        )
         if all(k in named for k in table.key):
             keys = product(*(named[k] for k in table.key))
-            candidates: Iterable[tuple[Key, Record]] = [(key, rows[key]) for key in keys if key in rows]
+            candidates: Iterable[tuple[Key, Record]] = [
+                (key, rows[key]) for key in keys if key in rows
+            ]
         elif serving is not None:
             groups = product(*(named[c] for c in serving.group))
             named_groups = (dict(zip(serving.group, group, strict=True)) for group in groups)
-            candidates = [found for group in named_groups for found in self._walk(serving, group, None, None)]
+            candidates = [
+                found for group in named_groups for found in self._walk(serving, group, None, None)
+            ]
         else:
             candidates = list(rows.items())
         return [(k, row) for k, row in candidates if all(self._holds(c, call, row) for c in where)]
@@ -369,12 +414,20 @@ class MemoryStore:
 
     def _read(self, read: Read) -> list[Row]:
         if isinstance(read, GetAll):
-            return [row for key in read.keys for row in self._read(Get(read.table, tuple(key), read.columns))]
+            return [
+                row
+                for key in read.keys
+                for row in self._read(Get(read.table, tuple(key), read.columns))
+            ]
         if isinstance(read, ScanAll):
             return [row for scan in read.scans() for row in self._read(scan)]
         if isinstance(read, Get):
             row = self._tables[read.table].get(read.key)
-            return [] if row is None else [tuple(row[c] for c in read.columns or TABLES[read.table].names)]
+            return (
+                []
+                if row is None
+                else [tuple(row[c] for c in read.columns or TABLES[read.table].names)]
+            )
         index = INDEXES[read.index]
         if isinstance(read, Tally):
             return self._tally(index, read)
@@ -388,22 +441,32 @@ class MemoryStore:
 
     def _tally(self, index: Index, read: Tally) -> list[Row]:
         groups = (
-            [read.group] if read.group else [dict(zip(index.group, g, strict=True)) for g in sorted(self._indexes[index.name])]
+            [read.group]
+            if read.group
+            else [dict(zip(index.group, g, strict=True)) for g in sorted(self._indexes[index.name])]
         )
         rows = (row for group in groups for _, row in self._walk(index, group, None, None))
-        counts = Counter(tuple(row[c] for c in read.columns) for row in islice(rows, max(read.limit, 0)))
+        counts = Counter(
+            tuple(row[c] for c in read.columns) for row in islice(rows, max(read.limit, 0))
+        )
         return [(*values, n) for values, n in counts.items()]
 
-    def _named(self, index: Index, group: Mapping[str, Any], ids: Iterable[Any]) -> Iterator[tuple[Key, Record]]:
+    def _named(
+        self, index: Index, group: Mapping[str, Any], ids: Iterable[Any]
+    ) -> Iterator[tuple[Key, Record]]:
         """Rows by their keys, in order, without walking the whole group."""
         rows = self._tables[index.table]
         keys = ((*(group[c] for c in index.group), ident) for ident in sorted(ids))
         return ((key, rows[key]) for key in keys if key in rows)
 
-    def _walk(self, index: Index, group: Mapping[str, Any], after: Key | None, upto: Any) -> Iterator[tuple[Key, Record]]:
+    def _walk(
+        self, index: Index, group: Mapping[str, Any], after: Key | None, upto: Any
+    ) -> Iterator[tuple[Key, Record]]:
         entries = self._indexes[index.name].get(tuple(group[c] for c in index.group), [])
         start = 0
-        assert upto is None or index.order[0] not in index.descending, f"{index.name}: a bound is for ascending indexes"
+        assert upto is None or index.order[0] not in index.descending, (
+            f"{index.name}: a bound is for ascending indexes"
+        )
         if after is not None:
             mark = tuple(_signed(index, c, v) for c, v in zip(index.order, after, strict=True))
             start = bisect.bisect_right(entries, mark, key=lambda e: e[0])

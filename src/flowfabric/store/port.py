@@ -60,7 +60,12 @@ class ScanAll(Struct, frozen=True):
     def scans(self) -> list[Scan]:
         names = INDEXES[self.index].group
         return [
-            Scan(self.index, dict(zip(names, group, strict=True)), limit=self.limit, columns=self.columns)
+            Scan(
+                self.index,
+                dict(zip(names, group, strict=True)),
+                limit=self.limit,
+                columns=self.columns,
+            )
             for group in self.groups
         ]
 
@@ -123,10 +128,14 @@ class Store(Protocol):
     def sweep(self, plan: Plan, limit: int) -> Awaitable[list[Row]]:
         """Picks up to `limit` rows and applies the form to each; its `returning` columns, in pick order."""
 
-    def sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> Awaitable[list[list[Row]] | Refused]:
+    def sweeps(
+        self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]
+    ) -> Awaitable[list[list[Row]] | Refused]:
         """Plans in order, then sweeps, each with its limit, all in one transaction: refused by a plan, nothing is written."""
 
-    def commit_and_sweep(self, plans: Sequence[Plan], plan: Plan, limit: int) -> Awaitable[tuple[list[Answer], list[Row]]]:
+    def commit_and_sweep(
+        self, plans: Sequence[Plan], plan: Plan, limit: int
+    ) -> Awaitable[tuple[list[Answer], list[Row]]]:
         """As `commit_many` and `sweep` would answer, in one journey where that can be.
 
         It looks once: where others took what it had seen, it comes back with nothing although there is more.

@@ -250,7 +250,10 @@ TABLES: dict[str, Table] = {
             max_requests_per_window int, active_concurrency_cap int, active_concurrency int=0, jitter_ms int=0,
             closed_until_ms int?, changed_at_ms int?, created_at_ms int, updated_at_ms int, version int=0""",
         ),
-        table("ff_quota_window", "quota_policy_id uuid!, dimension text!, admitted_at_ms int!, execution_id uuidtext!"),
+        table(
+            "ff_quota_window",
+            "quota_policy_id uuid!, dimension text!, admitted_at_ms int!, execution_id uuidtext!",
+        ),
         table(
             "ff_quota_admitted",
             "quota_policy_id uuid!, execution_id text!, admitted_at_ms int, expires_at_ms int?",
@@ -267,7 +270,11 @@ TABLES: dict[str, Table] = {
 
 def channels_of(form: Form) -> tuple[str, ...]:
     """The outboxes a form tells something in."""
-    return tuple(dict.fromkeys(s.table for s in form.steps if isinstance(s, Insert) and TABLES[s.table].outbox))
+    return tuple(
+        dict.fromkeys(
+            s.table for s in form.steps if isinstance(s, Insert) and TABLES[s.table].outbox
+        )
+    )
 
 
 OUTBOXES = tuple(t.name for t in TABLES.values() if t.outbox)

@@ -59,7 +59,14 @@ class Index(Struct, frozen=True):
         return not self.primary and not self.served_by
 
 
-def table(name: str, columns: str, children: tuple[str | Child, ...] = (), *, outbox: bool = False, urgent: bool = True) -> Table:
+def table(
+    name: str,
+    columns: str,
+    children: tuple[str | Child, ...] = (),
+    *,
+    outbox: bool = False,
+    urgent: bool = True,
+) -> Table:
     parsed, key = [], []
     for line in columns.replace("\n", " ").split(","):
         column, _, rest = line.strip().partition(" ")

@@ -7,4 +7,16 @@ from flowfabric.sync.run import Run
 from flowfabric.sync.task import Task
 from flowfabric.sync.worker import Worker
 
-__all__ = ["App", "Context", "FlowBuilder", "Node", "Run", "Task", "Worker", "all_of", "any_of", "quorum", "race"]
+__all__ = [
+    "App",
+    "Context",
+    "FlowBuilder",
+    "Node",
+    "Run",
+    "Task",
+    "Worker",
+    "all_of",
+    "any_of",
+    "quorum",
+    "race",
+]

@@ -29,7 +29,9 @@ class App:
 
     def __init__(self, url: str | AsyncApp, **options: Any) -> None:
         if isinstance(url, AsyncApp) and options:
-            raise ConfigError(f"{', '.join(sorted(options))}: that App has its own; give them to it")
+            raise ConfigError(
+                f"{', '.join(sorted(options))}: that App has its own; give them to it"
+            )
         self.inner = url if isinstance(url, AsyncApp) else AsyncApp(url, **options)
         background.close_at_exit(self.inner)
 
@@ -56,7 +58,9 @@ class App:
             return Task(self.inner.task(function))
         return lambda declared: Task(self.inner.task(**options)(declared))
 
-    def schedule(self, cron: str, *, tz: str = "UTC", **options: Any) -> Callable[[Task[P, R]], Task[P, R]]:
+    def schedule(
+        self, cron: str, *, tz: str = "UTC", **options: Any
+    ) -> Callable[[Task[P, R]], Task[P, R]]:
         """Above `@app.task`: submits the task whenever the cron line falls due; see `flowfabric.App.schedule`."""
         declare = self.inner.schedule(cron, tz=tz, **options)
 
@@ -81,7 +85,9 @@ class App:
         """For a task of the `flowfabric.App` this one was made of."""
         return Task(unwrapped(task)).submit(*args, **kwargs)
 
-    def submit_many(self, task: Task[P, R] | AsyncTask[P, R], many: Iterable[Any], **options: Any) -> list[Run[R]]:
+    def submit_many(
+        self, task: Task[P, R] | AsyncTask[P, R], many: Iterable[Any], **options: Any
+    ) -> list[Run[R]]:
         return Task(unwrapped(task)).submit_many(many, **options)
 
     def run(self, ident: str | ExecutionId, task: str | None = None) -> Run[Any]:

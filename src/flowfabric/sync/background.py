@@ -64,17 +64,23 @@ class Background:
             asyncio.get_running_loop()
         except RuntimeError:
             return self._started()
-        raise ConfigError("flowfabric.sync: an event loop runs here already and would be blocked; use flowfabric.App and await")
+        raise ConfigError(
+            "flowfabric.sync: an event loop runs here already and would be blocked; use flowfabric.App and await"
+        )
 
     def _started(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None:
                 self._loop, self._pid = asyncio.new_event_loop(), os.getpid()
-                threading.Thread(target=self._run, args=(self._loop,), name="flowfabric-sync", daemon=True).start()
+                threading.Thread(
+                    target=self._run, args=(self._loop,), name="flowfabric-sync", daemon=True
+                ).start()
                 # Closing a database takes a thread, and there are none left once ordinary exit functions are called.
                 getattr(threading, "_register_atexit", atexit.register)(self._close)
             if self._pid != os.getpid():
-                raise ConfigError("flowfabric.sync: this process was forked from one that used it already; use it first here")
+                raise ConfigError(
+                    "flowfabric.sync: this process was forked from one that used it already; use it first here"
+                )
             return self._loop
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:

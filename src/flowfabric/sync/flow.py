@@ -62,7 +62,11 @@ class FlowBuilder:
         """A node that runs once what it comes after has succeeded, nodes among its arguments included."""
         given = [_plain(value) for value in args]
         named = {name: _plain(value) for name, value in kwargs.items()}
-        earlier = after if isinstance(after, aio.Group) else _plain(after if isinstance(after, Node) else list(after))
+        earlier = (
+            after
+            if isinstance(after, aio.Group)
+            else _plain(after if isinstance(after, Node) else list(after))
+        )
         return Node(self.inner.add(unwrapped(task), *given, after=earlier, **named))
 
     def submit(self) -> UUID:

@@ -52,7 +52,9 @@ class Run(Generic[R]):
     def history(self, *, page: int = 100) -> Iterator[HistoryEntry]:
         return background.iterate(self.inner.history(page=page))
 
-    def stream(self, attempt: int = 0, after: str = "0-0", *, live: bool = True) -> Iterator[StreamFrame]:
+    def stream(
+        self, attempt: int = 0, after: str = "0-0", *, live: bool = True
+    ) -> Iterator[StreamFrame]:
         return background.iterate(self.inner.stream(attempt, after, live=live))
 
     def waitpoints(self) -> list[Any]:
@@ -69,5 +71,7 @@ class Run(Generic[R]):
         key: str | None = None,
         comment: str = "",
     ) -> None:
-        told = self.inner.signal(name, payload, source=source, waitpoint=waitpoint, token=token, key=key, comment=comment)
+        told = self.inner.signal(
+            name, payload, source=source, waitpoint=waitpoint, token=token, key=key, comment=comment
+        )
         background.call(told)

@@ -17,7 +17,11 @@ class Task(Generic[P, R]):
 
     def __init__(self, inner: AsyncTask[P, R]) -> None:
         self.inner = inner
-        self.__doc__, self.__name__, self.__wrapped__ = inner.__doc__, inner.__name__, inner.function
+        self.__doc__, self.__name__, self.__wrapped__ = (
+            inner.__doc__,
+            inner.__name__,
+            inner.function,
+        )
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self.inner(*args, **kwargs)

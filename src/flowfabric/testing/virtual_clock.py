@@ -87,7 +87,9 @@ class VirtualClock:
     async def _once(self, busy: Counter[str]) -> tuple[int, int]:
         """What workers and loops with a due time did, and what the other loops did; `busy` counts it by name."""
         if self._loops is None or self._engine is None:
-            raise RuntimeError("the clock drives no engine yet: call drive(engine), or use the fixture ff_engine")
+            raise RuntimeError(
+                "the clock drives no engine yet: call drive(engine), or use the fixture ff_engine"
+            )
         some = others = 0
         for loop in self._loops.loops:
             done = await loop.run(self._engine)
@@ -108,4 +110,6 @@ class VirtualClock:
             opens = await self._engine.quotas_open_at(*worker.lanes, namespace=worker.app.namespace)
             if opens is not None and opens > self.now_ms:
                 known.append(opens)
-        return min((due for due in known if due > self.now_ms), default=None), any(due <= self.now_ms for due in known)
+        return min((due for due in known if due > self.now_ms), default=None), any(
+            due <= self.now_ms for due in known
+        )

@@ -15,7 +15,9 @@ def usage_within_limits(world: Snapshot) -> Iterator[Violation]:
         hard = 0 if policy is None else policy.limits.hard_limits.get(dimension, 0)
         most = hard if policy is None else policy.limits.formerly.get(dimension, hard)
         if used < 0 or (hard and most and used > most):
-            yield Violation("I13", str(budget), f"{dimension}: {used} used, the limit is {hard or 'none'}")
+            yield Violation(
+                "I13", str(budget), f"{dimension}: {used} used, the limit is {hard or 'none'}"
+            )
 
 
 def accounts_are_covered(world: Snapshot) -> Iterator[Violation]:

@@ -32,13 +32,19 @@ def groups_count_their_edges(world: Snapshot) -> Iterator[Violation]:
         if not applied:
             continue
         if group is None:
-            yield Violation("groups", about(_child(key)), f"{len(applied)} applied edges without a group")
+            yield Violation(
+                "groups", about(_child(key)), f"{len(applied)} applied edges without a group"
+            )
             continue
         states = Counter(edge.dep_state for edge in applied)
         counted = (group.success_count, group.fail_count + group.skip_count, group.running_count)
         found = (states["satisfied"], states["impossible"], states["unsatisfied"])
         if counted != found or sum(found) != len(applied):
-            yield Violation("groups", about(_child(key)), f"counts {counted} good, lost and open edges, there are {found}")
+            yield Violation(
+                "groups",
+                about(_child(key)),
+                f"counts {counted} good, lost and open edges, there are {found}",
+            )
 
 
 def groups_fired_by_the_rule(world: Snapshot) -> Iterator[Violation]:
@@ -49,12 +55,20 @@ def groups_fired_by_the_rule(world: Snapshot) -> Iterator[Violation]:
         elif not _explained(group, world.inbound.get(key, [])):
             lost = group.fail_count + group.skip_count
             counted = f"{group.success_count} good, {lost} lost, {group.running_count} open"
-            yield Violation("groups", about(_child(key)), f"{group.group_state} with {counted} of {group.policy}")
+            yield Violation(
+                "groups",
+                about(_child(key)),
+                f"{group.group_state} with {counted} of {group.policy}",
+            )
 
 
 def _explained(group: EdgeGroup, edges: list[Edge]) -> bool:
     """An edge applied after a group fired is counted, but decides nothing."""
-    policy, good, lost = stored_edge_policy(group.policy), group.success_count, group.fail_count + group.skip_count
+    policy, good, lost = (
+        stored_edge_policy(group.policy),
+        group.success_count,
+        group.fail_count + group.skip_count,
+    )
     total = good + lost + group.running_count
     if policy.kind == "all_of":
         satisfied, impossible = bool(total) and good == total, bool(lost)
@@ -65,8 +79,16 @@ def _explained(group: EdgeGroup, edges: list[Edge]) -> bool:
     if group.group_state == "pending":
         again = any(edge.reset_at_ms is not None for edge in edges)
         return again or not (satisfied or impossible)
-    resolved = [edge.last_resolved_at_ms for edge in edges if edge.dep_state is not None and edge.last_resolved_at_ms is not None]
-    late = [edge for edge in edges if resolved and edge.applied_at_ms is not None and edge.applied_at_ms >= min(resolved)]
+    resolved = [
+        edge.last_resolved_at_ms
+        for edge in edges
+        if edge.dep_state is not None and edge.last_resolved_at_ms is not None
+    ]
+    late = [
+        edge
+        for edge in edges
+        if resolved and edge.applied_at_ms is not None and edge.applied_at_ms >= min(resolved)
+    ]
     return impossible or bool(late)
 
 
@@ -78,7 +100,9 @@ def nobody_runs_early(world: Snapshot) -> Iterator[Violation]:
             continue
         waits = group.group_state == "pending" and group.running_count > 0
         free = member.eligibility_state in ("eligible_now", "not_eligible_until_time")
-        if waits and (free or member.lifecycle_phase == "active" or member.terminal_outcome == "success"):
+        if waits and (
+            free or member.lifecycle_phase == "active" or member.terminal_outcome == "success"
+        ):
             says = f"{member.public_state}, though {group.running_count} of its edges are open"
             yield Violation("I18", about(_child(key)), says)
 
@@ -113,16 +137,26 @@ def graphs_are_whole(world: Snapshot) -> Iterator[Violation]:
                 member = world.executions.get((edge.partition_key, end))
                 if member is not None and member.flow_id != edge.flow_id:
                     yield Violation(
-                        "graphs", about((edge.partition_key, end)), f"edge of flow {edge.flow_id}, it is not a member"
+                        "graphs",
+                        about((edge.partition_key, end)),
+                        f"edge of flow {edge.flow_id}, it is not a member",
                     )
     for flow_key, flow in world.flows.items():
         said: dict[str, Any] = json.loads(flow.raw_fields)
         if said.get("edge_count", edges[flow_key]) != edges[flow_key]:
-            yield Violation("graphs", str(flow.flow_id), f"says {said['edge_count']} edges, there are {edges[flow_key]}")
+            yield Violation(
+                "graphs",
+                str(flow.flow_id),
+                f"says {said['edge_count']} edges, there are {edges[flow_key]}",
+            )
     for exec_key, member in world.executions.items():
         for event in world.completions.get(exec_key, []):
             if event["flow_id"] not in (None, member.flow_id):
-                yield Violation("graphs", about(exec_key), f"event {event['event_id']} tells another flow of its end")
+                yield Violation(
+                    "graphs",
+                    about(exec_key),
+                    f"event {event['event_id']} tells another flow of its end",
+                )
 
 
 def nothing_refers_to_a_removed_row(world: Snapshot) -> Iterator[Violation]:
@@ -133,7 +167,9 @@ def nothing_refers_to_a_removed_row(world: Snapshot) -> Iterator[Violation]:
             continue
         for edge in edges:
             if (edge.partition_key, edge.upstream_eid) not in world.executions:
-                yield Violation("I23", about(_child(key)), f"comes after {edge.upstream_eid}, which was removed")
+                yield Violation(
+                    "I23", about(_child(key)), f"comes after {edge.upstream_eid}, which was removed"
+                )
 
 
 def settled_flows_have_ended(world: Snapshot) -> Iterator[Violation]:
@@ -141,7 +177,11 @@ def settled_flows_have_ended(world: Snapshot) -> Iterator[Violation]:
     for key, member in world.executions.items():
         flow = None if member.flow_id is None else world.flows.get((key[0], member.flow_id))
         if flow is not None and flow.settled_at_ms is not None and not _over(member):
-            yield Violation("I26", about(key), f"is {member.public_state}, though flow {flow.flow_id} is settled")
+            yield Violation(
+                "I26",
+                about(key),
+                f"is {member.public_state}, though flow {flow.flow_id} is settled",
+            )
 
 
 FLOW_CHECKS: dict[str, Check] = {
@@ -163,10 +203,19 @@ def ends_were_heard(world: Snapshot) -> Iterator[Violation]:
     for key, member in world.executions.items():
         if member.flow_id is None:
             continue
-        events = [event for event in world.completions.get(key, []) if event["outcome"] != "resumable"]
-        if any(event["flow_id"] is not None and event["dispatched_at_ms"] is None for event in events):
+        events = [
+            event for event in world.completions.get(key, []) if event["outcome"] != "resumable"
+        ]
+        if any(
+            event["flow_id"] is not None and event["dispatched_at_ms"] is None for event in events
+        ):
             yield Violation("drained", about(key), "nobody saw to what follows from its end")
-        if _over(member) and events and events[-1]["flow_id"] is None and any(e["flow_id"] is not None for e in events):
+        if (
+            _over(member)
+            and events
+            and events[-1]["flow_id"] is None
+            and any(e["flow_id"] is not None for e in events)
+        ):
             yield Violation("drained", about(key), "its end was not told to its flow")
 
 
@@ -174,14 +223,21 @@ def ends_were_counted(world: Snapshot) -> Iterator[Violation]:
     """No edge is open whose upstream is over, and what is counted is how an upstream once ended."""
     for edge in (edge for several in world.inbound.values() for edge in several):
         upstream = world.executions.get((edge.partition_key, edge.upstream_eid))
-        told = {event["outcome"] for event in world.completions.get((edge.partition_key, edge.upstream_eid), [])}
+        told = {
+            event["outcome"]
+            for event in world.completions.get((edge.partition_key, edge.upstream_eid), [])
+        }
         child = about((edge.partition_key, edge.downstream_eid))
         if edge.is_open and (upstream is None or (_over(upstream) and _counts(edge, upstream))):
             yield Violation("drained", child, f"waits for {edge.upstream_eid}, which is over")
         elif upstream is not None and edge.dep_state == "satisfied" and not _is_good(edge, told):
-            yield Violation("drained", child, f"counts {edge.upstream_eid} as a success, which it never was")
+            yield Violation(
+                "drained", child, f"counts {edge.upstream_eid} as a success, which it never was"
+            )
         elif upstream is not None and edge.dep_state == "impossible" and not told - {"success"}:
-            yield Violation("drained", child, f"counts {edge.upstream_eid} as lost, which it never was")
+            yield Violation(
+                "drained", child, f"counts {edge.upstream_eid} as lost, which it never was"
+            )
 
 
 def _is_good(edge: Edge, told: set[str]) -> bool:
@@ -200,19 +256,32 @@ def _counts(edge: Edge, upstream: Execution) -> bool:
 def nobody_is_left_waiting(world: Snapshot) -> Iterator[Violation]:
     """I18: whoever is blocked has an open edge, and a group that has not fired."""
     for key, member in world.executions.items():
-        if member.lifecycle_phase != "runnable" or member.eligibility_state != "blocked_by_dependencies":
+        if (
+            member.lifecycle_phase != "runnable"
+            or member.eligibility_state != "blocked_by_dependencies"
+        ):
             continue
-        group = None if member.flow_id is None else world.groups.get((key[0], member.flow_id, key[1]))
+        group = (
+            None if member.flow_id is None else world.groups.get((key[0], member.flow_id, key[1]))
+        )
         if group is None:
             yield Violation("I18", about(key), "blocked, and waits for nobody")
         elif group.group_state != "pending" or not group.running_count:
-            yield Violation("I18", about(key), f"blocked, its group is {group.group_state}, {group.running_count} open")
+            yield Violation(
+                "I18",
+                about(key),
+                f"blocked, its group is {group.group_state}, {group.running_count} open",
+            )
 
 
 def losers_are_cancelled(world: Snapshot) -> Iterator[Violation]:
     """Nothing is queued or owed, and no sibling runs on that a group was to cancel when it fired."""
     for key in world.cancelling:
-        yield Violation("drained", about(_child(key)), "its group is still on the queue of those with siblings to cancel")
+        yield Violation(
+            "drained",
+            about(_child(key)),
+            "its group is still on the queue of those with siblings to cancel",
+        )
     for flow in world.owed:
         yield Violation("drained", str(flow[1]), "owes cancels to its members")
     for key, group in world.groups.items():
@@ -226,14 +295,22 @@ def losers_are_cancelled(world: Snapshot) -> Iterator[Violation]:
             upstream = world.executions.get((key[0], edge.upstream_eid))
             early = edge.applied_at_ms is not None and edge.applied_at_ms < fired
             if upstream is not None and early and not _over(upstream) and not upstream.replay_count:
-                yield Violation("I18", about((key[0], edge.upstream_eid)), f"runs on, though the group of {key[2]} has fired")
+                yield Violation(
+                    "I18",
+                    about((key[0], edge.upstream_eid)),
+                    f"runs on, though the group of {key[2]} has fired",
+                )
 
 
 def nobody_ran_early(world: Snapshot) -> Iterator[Violation]:
     """I18: where every edge was there before the first claim, that claim came after the group was satisfied."""
     for key, edges in world.inbound.items():
         group, member = world.groups.get(key), world.executions.get(_child(key))
-        granted = [e["occurred_at_ms"] for e in world.leases.get(_child(key), []) if e["event_type"] == "acquired"]
+        granted = [
+            e["occurred_at_ms"]
+            for e in world.leases.get(_child(key), [])
+            if e["event_type"] == "acquired"
+        ]
         if group is None or member is None or member.replay_count or not granted:
             continue
         applied = [edge.applied_at_ms for edge in edges if edge.applied_at_ms is not None]
@@ -241,7 +318,9 @@ def nobody_ran_early(world: Snapshot) -> Iterator[Violation]:
             continue
         if group.satisfied_at_ms is None or group.satisfied_at_ms > granted[0]:
             yield Violation(
-                "I18", about(_child(key)), f"claimed at {granted[0]}, its group was satisfied at {group.satisfied_at_ms}"
+                "I18",
+                about(_child(key)),
+                f"claimed at {granted[0]}, its group was satisfied at {group.satisfied_at_ms}",
             )
 
 

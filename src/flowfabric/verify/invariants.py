@@ -28,12 +28,20 @@ RAISING = ("lease_revoked", "waiting_children", "suspended", "budget")
 def one_end_per_generation(world: Snapshot) -> Iterator[Violation]:
     """I2: a completion event for each time it ended, and the last one says how."""
     for key, execution in world.executions.items():
-        events = [event for event in world.completions.get(key, []) if event["outcome"] != "resumable"]
+        events = [
+            event for event in world.completions.get(key, []) if event["outcome"] != "resumable"
+        ]
         expected = execution.replay_count + is_ended(execution)
         if len(events) != expected:
-            yield Violation("I2", about(key), f"{len(events)} completion events, expected {expected}")
+            yield Violation(
+                "I2", about(key), f"{len(events)} completion events, expected {expected}"
+            )
         elif is_ended(execution) and events[-1]["outcome"] != execution.terminal_outcome:
-            yield Violation("I2", about(key), f"ended {execution.terminal_outcome}, the event says {events[-1]['outcome']}")
+            yield Violation(
+                "I2",
+                about(key),
+                f"ended {execution.terminal_outcome}, the event says {events[-1]['outcome']}",
+            )
 
 
 def epochs_rise(world: Snapshot) -> Iterator[Violation]:
@@ -47,7 +55,11 @@ def epochs_rise(world: Snapshot) -> Iterator[Violation]:
         least = len(granted) + revoked + execution.replay_count
         most = least + sum(e["outcome"] == "cancelled" for e in world.completions.get(key, []))
         if not least <= execution.lease_epoch <= most:
-            yield Violation("I4", about(key), f"epoch {execution.lease_epoch}, recorded changes give {least} to {most}")
+            yield Violation(
+                "I4",
+                about(key),
+                f"epoch {execution.lease_epoch}, recorded changes give {least} to {most}",
+            )
 
 
 def writes_carry_the_epoch(world: Snapshot) -> Iterator[Violation]:
@@ -58,7 +70,11 @@ def writes_carry_the_epoch(world: Snapshot) -> Iterator[Violation]:
             kind, epoch = event["event_type"], event["lease_epoch"]
             if kind in ("acquired", "reclaimed"):
                 if kind == "acquired" and held is not None:
-                    yield Violation("I6", about(key), f"lease {epoch} granted while {held['lease_epoch']} was open")
+                    yield Violation(
+                        "I6",
+                        about(key),
+                        f"lease {epoch} granted while {held['lease_epoch']} was open",
+                    )
                 held = event
                 continue
             if kind == "revoked" and event["reason"] == "max_reclaims_exceeded":
@@ -69,9 +85,17 @@ def writes_carry_the_epoch(world: Snapshot) -> Iterator[Violation]:
             if held is None:
                 yield Violation("I5", about(key), f"{kind} at epoch {epoch} without an open lease")
                 continue
-            allowed = {held["lease_epoch"], held["lease_epoch"] + 1} if kind == "revoked" else {held["lease_epoch"]}
+            allowed = (
+                {held["lease_epoch"], held["lease_epoch"] + 1}
+                if kind == "revoked"
+                else {held["lease_epoch"]}
+            )
             if epoch not in allowed or event["lease_id"] != held["lease_id"]:
-                yield Violation("I5", about(key), f"{kind} at epoch {epoch}, the open lease is {held['lease_epoch']}")
+                yield Violation(
+                    "I5",
+                    about(key),
+                    f"{kind} at epoch {epoch}, the open lease is {held['lease_epoch']}",
+                )
             if kind in ("revoked", "expired"):
                 held = None
 
@@ -81,15 +105,25 @@ def attempts_are_dense_and_bounded(world: Snapshot) -> Iterator[Violation]:
     for key, execution in world.executions.items():
         rows = world.attempts.get(key, [])
         if [a.attempt_index for a in rows] != list(range(execution.total_attempt_count)):
-            yield Violation("I7", about(key), f"attempts {[a.attempt_index for a in rows]} of {execution.total_attempt_count}")
+            yield Violation(
+                "I7",
+                about(key),
+                f"attempts {[a.attempt_index for a in rows]} of {execution.total_attempt_count}",
+            )
         most = 1 + execution.retry_count + execution.lease_reclaim_count
         if execution.total_attempt_count > most:
-            yield Violation("I7", about(key), f"{execution.total_attempt_count} attempts, {most} explained")
-        waiting = execution.terminal_outcome == "skipped"  # one that waited for its replay is left as it was
+            yield Violation(
+                "I7", about(key), f"{execution.total_attempt_count} attempts, {most} explained"
+            )
+        waiting = (
+            execution.terminal_outcome == "skipped"
+        )  # one that waited for its replay is left as it was
         phases = OPEN_PHASES[1:] if waiting else OPEN_PHASES
         still_open = [a.attempt_index for a in rows if a.attempt_state in phases]
         if len(still_open) > 1 or (still_open and is_ended(execution)):
-            yield Violation("I7", about(key), f"open attempts {still_open} while {execution.public_state}")
+            yield Violation(
+                "I7", about(key), f"open attempts {still_open} while {execution.public_state}"
+            )
 
 
 def vectors_are_legal(world: Snapshot) -> Iterator[Violation]:
@@ -100,19 +134,31 @@ def vectors_are_legal(world: Snapshot) -> Iterator[Violation]:
         if name is None:
             yield Violation("I8", about(key), f"no such state: {vector}")
             continue
-        shown = public_state(vector.lifecycle_phase, vector.eligibility_state, vector.terminal_outcome)
+        shown = public_state(
+            vector.lifecycle_phase, vector.eligibility_state, vector.terminal_outcome
+        )
         if execution.public_state != shown:
             yield Violation("I8", about(key), f"shows {execution.public_state}, means {shown}")
         yield from _consistent(key, execution, name, world)
 
 
 def _consistent(key: Key, execution: Execution, name: str, world: Snapshot) -> Iterator[Violation]:
-    lease = (execution.current_lease_id, execution.current_worker_instance_id, execution.lease_expires_at_ms)
+    lease = (
+        execution.current_lease_id,
+        execution.current_worker_instance_id,
+        execution.lease_expires_at_ms,
+    )
     if name == "RUNNING":
         if None in lease:
             yield Violation("I8", about(key), "running without a complete lease")
-        current = [a for a in world.attempts.get(key, []) if a.attempt_index == execution.attempt_index]
-        if not current or current[0].attempt_state != "started" or current[0].lease_epoch != execution.lease_epoch:
+        current = [
+            a for a in world.attempts.get(key, []) if a.attempt_index == execution.attempt_index
+        ]
+        if (
+            not current
+            or current[0].attempt_state != "started"
+            or current[0].lease_epoch != execution.lease_epoch
+        ):
             yield Violation("I8", about(key), "running, but its attempt does not say so")
     elif name != "LOST" and any(part is not None for part in lease):
         yield Violation("I8", about(key), f"{name} still names a lease")
@@ -129,11 +175,19 @@ def events_tell_the_state(world: Snapshot) -> Iterator[Violation]:
         open_lease = bool(last) and last[0]["event_type"] in ("acquired", "reclaimed", "renewed")
         if open_lease != (execution.ownership_state == "leased"):
             said = last[0]["event_type"] if last else "nothing"
-            yield Violation("I11", about(key), f"{execution.ownership_state}, but the last lease event is {said}")
+            yield Violation(
+                "I11",
+                about(key),
+                f"{execution.ownership_state}, but the last lease event is {said}",
+            )
         for channel in (world.leases, world.completions, world.operations, world.heard):
             for event in channel.get(key, []):
                 if event["namespace"] != execution.namespace:
-                    yield Violation("I12", about(key), f"event {event['event_id']} has namespace {event['namespace']!r}")
+                    yield Violation(
+                        "I12",
+                        about(key),
+                        f"event {event['event_id']} has namespace {event['namespace']!r}",
+                    )
 
 
 def keys_name_one_execution(world: Snapshot) -> Iterator[Violation]:
@@ -142,7 +196,11 @@ def keys_name_one_execution(world: Snapshot) -> Iterator[Violation]:
     for key, execution in world.executions.items():
         named = entries.get((execution.namespace, execution.idempotency_key or ""))
         other = None if named is None or named == key else world.executions.get(named)
-        if execution.idempotency_key and other is not None and other.created_at_ms <= execution.created_at_ms:
+        if (
+            execution.idempotency_key
+            and other is not None
+            and other.created_at_ms <= execution.created_at_ms
+        ):
             yield Violation("I15", about(key), f"shares its key with {other.id}")
 
 
@@ -198,12 +256,16 @@ def acknowledged_exist(world: Snapshot, created: Iterable[ExecutionId]) -> Itera
             yield Violation("I1", str(ident), "its creation was acknowledged, but it is gone")
 
 
-def acknowledged_ends_stand(world: Snapshot, completed: Mapping[ExecutionId, bytes | None]) -> Iterator[Violation]:
+def acknowledged_ends_stand(
+    world: Snapshot, completed: Mapping[ExecutionId, bytes | None]
+) -> Iterator[Violation]:
     """I1 and I3: an acknowledged completion is the outcome, with the result that was acknowledged."""
     for ident, result in completed.items():
         execution = world.executions.get((ident.partition_index, ident.uuid))
         if execution is None or execution.terminal_outcome != "success":
-            yield Violation("I1", str(ident), "its completion was acknowledged, but it is not completed")
+            yield Violation(
+                "I1", str(ident), "its completion was acknowledged, but it is not completed"
+            )
         elif execution.result != result:
             yield Violation("I3", str(ident), "its result is not the one that was acknowledged")
 
@@ -215,9 +277,17 @@ def ends_do_not_change(before: Snapshot, after: Snapshot) -> Iterator[Violation]
         if new is None:
             continue
         if new.lease_epoch < old.lease_epoch:
-            yield Violation("I4", about(key), f"epoch fell from {old.lease_epoch} to {new.lease_epoch}")
+            yield Violation(
+                "I4", about(key), f"epoch fell from {old.lease_epoch} to {new.lease_epoch}"
+            )
         if is_ended(old) and new.replay_count == old.replay_count:
-            kept = ("terminal_outcome", "lifecycle_phase", "result", "terminal_at_ms", "failure_reason")
+            kept = (
+                "terminal_outcome",
+                "lifecycle_phase",
+                "result",
+                "terminal_at_ms",
+                "failure_reason",
+            )
             changed = [f for f in kept if getattr(old, f) != getattr(new, f)]
             if changed:
                 yield Violation("I3", about(key), f"changed after its end: {', '.join(changed)}")
@@ -232,4 +302,6 @@ def timers_are_kept(world: Snapshot, now_ms: int, slack_ms: int) -> Iterator[Vio
         elif execution.eligibility_state == "not_eligible_until_time":
             due = execution.delay_until_ms
         if due is not None and due + slack_ms < now_ms:
-            yield Violation("I9", about(key), f"{execution.public_state}, overdue by {now_ms - due} ms")
+            yield Violation(
+                "I9", about(key), f"{execution.public_state}, overdue by {now_ms - due} ms"
+            )

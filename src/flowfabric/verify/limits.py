@@ -20,11 +20,19 @@ def executions_are_under_their_own(world: Snapshot) -> Iterator[Violation]:
         for kind, ident in _limits_of(execution):
             owner = _owner(world, kind, ident)
             if owner not in (None, execution.namespace):
-                yield Violation("I12", about(key), f"of {execution.namespace!r}, under {kind} {ident} of {owner!r}")
+                yield Violation(
+                    "I12",
+                    about(key),
+                    f"of {execution.namespace!r}, under {kind} {ident} of {owner!r}",
+                )
 
 
 def _limits_of(execution: Execution) -> Iterator[tuple[str, UUID]]:
-    waits_for = (execution.blocked_on or "").rpartition(":")[2] if execution.eligibility_state == "blocked_by_budget" else ""
+    waits_for = (
+        (execution.blocked_on or "").rpartition(":")[2]
+        if execution.eligibility_state == "blocked_by_budget"
+        else ""
+    )
     for text in dict.fromkeys((*execution.budget_ids, waits_for)):
         with suppress(ValueError):
             yield "budget", UUID(text)
@@ -48,16 +56,26 @@ def reports_are_of_one_namespace(world: Snapshot) -> Iterator[Violation]:
     for budget, key in sorted(reporters):
         execution, owner = world.executions.get(key), _owner(world, "budget", budget)
         if execution is not None and owner not in (None, execution.namespace):
-            yield Violation("I12", about(key), f"of {execution.namespace!r}, reported to budget {budget} of {owner!r}")
+            yield Violation(
+                "I12",
+                about(key),
+                f"of {execution.namespace!r}, reported to budget {budget} of {owner!r}",
+            )
 
 
 def scopes_are_of_their_limit(world: Snapshot) -> Iterator[Violation]:
     """I12: a limit is attached in its own namespace."""
     for scope in world.scopes:
         owner = _owner(world, scope.kind, scope.limit_id)
-        if owner not in (None, scope.namespace) or (scope.scope_type == "namespace" and scope.scope_id != scope.namespace):
+        if owner not in (None, scope.namespace) or (
+            scope.scope_type == "namespace" and scope.scope_id != scope.namespace
+        ):
             where = f"{scope.scope_type} {scope.scope_id!r}"
-            yield Violation("I12", f"{scope.kind} {scope.limit_id}", f"of {owner!r}, attached to {where} of {scope.namespace!r}")
+            yield Violation(
+                "I12",
+                f"{scope.kind} {scope.limit_id}",
+                f"of {owner!r}, attached to {where} of {scope.namespace!r}",
+            )
 
 
 LIMIT_CHECKS: dict[str, Check] = {

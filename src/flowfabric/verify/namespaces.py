@@ -37,7 +37,9 @@ def _edges(world: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
     for (partition, _, downstream), edges in world.inbound.items():
         key = (partition, downstream)
         for edge in edges:
-            yield from _crosses(key, spaces.get(key), "upstream", spaces.get((partition, edge.upstream_eid)))
+            yield from _crosses(
+                key, spaces.get(key), "upstream", spaces.get((partition, edge.upstream_eid))
+            )
 
 
 def _parents(world: Snapshot, spaces: dict[Key, str], flows: dict[Key, str]) -> Iterator[Violation]:
@@ -52,29 +54,53 @@ def _events(world: Snapshot, flows: dict[Key, str]) -> Iterator[Violation]:
     for key, events in world.operations.items():
         for event in events:
             if key in flows and event["namespace"] != flows[key]:
-                yield Violation("I24", str(key[1]), f"event {event['event_id']} has namespace {event['namespace']!r}")
+                yield Violation(
+                    "I24",
+                    str(key[1]),
+                    f"event {event['event_id']} has namespace {event['namespace']!r}",
+                )
     for key, events in world.completions.items():
         for event in events:
-            yield from _crosses(key, event["namespace"], "event's flow", flows.get((key[0], event["flow_id"])))
+            yield from _crosses(
+                key, event["namespace"], "event's flow", flows.get((key[0], event["flow_id"]))
+            )
 
 
 def _keys(world: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
     for namespace, _, partition, ident, *_ in world.idempotency:
-        yield from _crosses((partition, ident), spaces.get((partition, ident)), "idempotency key", namespace)
+        yield from _crosses(
+            (partition, ident), spaces.get((partition, ident)), "idempotency key", namespace
+        )
 
 
 def _signals(world: Snapshot, spaces: dict[Key, str]) -> Iterator[Violation]:
     """A waitpoint and a suspension are their execution's; what names one of another execution might cross."""
-    owners = {waitpoint.waitpoint_id: key for key, several in world.waitpoints.items() for waitpoint in several}
+    owners = {
+        waitpoint.waitpoint_id: key
+        for key, several in world.waitpoints.items()
+        for waitpoint in several
+    }
     waits = {suspension.suspension_id: key for key, suspension in world.suspensions.items()}
     for key, signals in world.signals.items():
         for signal in signals:
             owner = owners.get(signal.waitpoint_id)
-            yield from _crosses(key, spaces.get(key), "signal's waitpoint", None if owner is None else spaces.get(owner))
+            yield from _crosses(
+                key,
+                spaces.get(key),
+                "signal's waitpoint",
+                None if owner is None else spaces.get(owner),
+            )
     for key, waitpoints in world.waitpoints.items():
         for waitpoint in waitpoints:
-            waiting = None if waitpoint.suspension_id is None else waits.get(waitpoint.suspension_id)
-            yield from _crosses(key, spaces.get(key), "waitpoint's suspension", None if waiting is None else spaces.get(waiting))
+            waiting = (
+                None if waitpoint.suspension_id is None else waits.get(waitpoint.suspension_id)
+            )
+            yield from _crosses(
+                key,
+                spaces.get(key),
+                "waitpoint's suspension",
+                None if waiting is None else spaces.get(waiting),
+            )
 
 
 NAMESPACE_CHECKS: dict[str, Check] = {"I24": nothing_crosses_a_border}

@@ -23,7 +23,9 @@ def places_are_within_the_cap(world: Snapshot) -> Iterator[Violation]:
     holders: dict[UUID, dict[UUID, int]] = {}
     for execution in world.executions.values():
         if execution.quota_policy_id is not None and execution.ownership_state == "leased":
-            holders.setdefault(execution.quota_policy_id, {})[execution.execution_id] = execution.lease_acquired_at or 0
+            holders.setdefault(execution.quota_policy_id, {})[execution.execution_id] = (
+                execution.lease_acquired_at or 0
+            )
     for row in world.slots:
         holders.setdefault(row[0], {})[ExecutionId(row[1]).uuid] = row[2]
     for ident, quota in world.quotas.items():
@@ -43,7 +45,11 @@ def no_place_is_left_behind(world: Snapshot) -> Iterator[Violation]:
     for row in world.slots:
         ident = ExecutionId(row[1])
         execution = world.executions.get((ident.partition_index, ident.uuid))
-        if execution is not None and is_ended(execution) and (execution.terminal_at_ms or 0) + SLOT_SLACK_MS < latest:
+        if (
+            execution is not None
+            and is_ended(execution)
+            and (execution.terminal_at_ms or 0) + SLOT_SLACK_MS < latest
+        ):
             yield Violation("I14", str(ident), f"ended, but holds a place in quota {row[0]}")
 
 
@@ -54,10 +60,20 @@ def windows_are_within_the_limit(world: Snapshot) -> Iterator[Violation]:
         if dimension == DEFAULT_DIMENSION:
             windows.setdefault(quota, []).append(admitted_at_ms)
     for ident, quota in world.quotas.items():
-        most, times, since = quota.max_requests_per_window, sorted(windows.get(ident, ())), _changed_at(quota)
-        pairs = ((early, late) for early, late in zip(times, times[most:], strict=False) if late > since)
+        most, times, since = (
+            quota.max_requests_per_window,
+            sorted(windows.get(ident, ())),
+            _changed_at(quota),
+        )
+        pairs = (
+            (early, late) for early, late in zip(times, times[most:], strict=False) if late > since
+        )
         if most and any(late - early < quota.window_ms for early, late in pairs):
-            yield Violation("I14", f"quota {ident}", f"more than {most} were admitted within {quota.window_ms} ms")
+            yield Violation(
+                "I14",
+                f"quota {ident}",
+                f"more than {most} were admitted within {quota.window_ms} ms",
+            )
 
 
 def gates_are_known(world: Snapshot) -> Iterator[Violation]:
@@ -65,9 +81,13 @@ def gates_are_known(world: Snapshot) -> Iterator[Violation]:
     for key, execution in world.executions.items():
         gate = Attached(execution.budget_ids, execution.quota_policy_id).gate
         if execution.gate != gate:
-            yield Violation("I14", about(key), f"waits behind {execution.gate!r}, its limits say {gate!r}")
+            yield Violation(
+                "I14", about(key), f"waits behind {execution.gate!r}, its limits say {gate!r}"
+            )
         elif gate and (execution.lane_id, execution.namespace, gate) not in world.gates:
-            yield Violation("I14", about(key), f"lane {execution.lane_id!r} does not know of the gate {gate!r}")
+            yield Violation(
+                "I14", about(key), f"lane {execution.lane_id!r} does not know of the gate {gate!r}"
+            )
 
 
 QUOTA_CHECKS: dict[str, Check] = {

@@ -27,26 +27,45 @@ def frames_are_in_order(world: Snapshot) -> Iterator[Violation]:
             if early.number == late.number:
                 yield Violation("I10", _about(key), f"two frames have number {early.number}")
             elif early.place >= late.place:
-                yield Violation("I10", _about(key), f"frame {late.number} has id {late.id}, the one before it {early.id}")
-        for (mode, number), times in Counter((frame.mode, frame.mode_number) for frame in frames).items():
+                yield Violation(
+                    "I10",
+                    _about(key),
+                    f"frame {late.number} has id {late.id}, the one before it {early.id}",
+                )
+        for (mode, number), times in Counter(
+            (frame.mode, frame.mode_number) for frame in frames
+        ).items():
             if times > 1:
-                yield Violation("I10", _about(key), f"{times} {mode} frames have number {number} of their mode")
+                yield Violation(
+                    "I10", _about(key), f"{times} {mode} frames have number {number} of their mode"
+                )
 
 
 def counts_tell_the_frames(world: Snapshot) -> Iterator[Violation]:
     """I11: what a stream says of itself (how many frames, which was the last) is what its frames say."""
     for key, meta in world.streams.items():
         frames = world.frames.get(key, [])
-        if meta.frame_count != meta.durable_count + meta.summary_count + meta.live_count or meta.frame_count < 1:
-            yield Violation("I11", _about(key), f"{meta.frame_count} frames, which is not the sum of its modes")
+        if (
+            meta.frame_count != meta.durable_count + meta.summary_count + meta.live_count
+            or meta.frame_count < 1
+        ):
+            yield Violation(
+                "I11", _about(key), f"{meta.frame_count} frames, which is not the sum of its modes"
+            )
         if bool(meta.has_durable_frame) != bool(meta.durable_count + meta.summary_count):
             yield Violation("I11", _about(key), f"has_durable_frame is {meta.has_durable_frame}")
         last = (meta.last_ts_ms, meta.last_seq)
         for frame in frames[-1:]:
             newest = frame.number == meta.frame_count
-            if frame.number > meta.frame_count or (frame.place != last if newest else frame.place >= last):
+            if frame.number > meta.frame_count or (
+                frame.place != last if newest else frame.place >= last
+            ):
                 said = f"{meta.frame_count} frames up to {meta.last_ts_ms}-{meta.last_seq}"
-                yield Violation("I11", _about(key), f"{said}, but its last frame is {frame.number} with id {frame.id}")
+                yield Violation(
+                    "I11",
+                    _about(key),
+                    f"{said}, but its last frame is {frame.number} with id {frame.id}",
+                )
 
 
 def kept_without_holes(world: Snapshot) -> Iterator[Violation]:
@@ -57,9 +76,17 @@ def kept_without_holes(world: Snapshot) -> Iterator[Violation]:
             found = there.get(mode, set())
             wanted = set(range(trimmed + 1, count + 1))
             if found - wanted:
-                yield Violation("I11", _about(key), f"{mode} frame {min(found - wanted)} outside of {trimmed + 1} to {count}")
+                yield Violation(
+                    "I11",
+                    _about(key),
+                    f"{mode} frame {min(found - wanted)} outside of {trimmed + 1} to {count}",
+                )
             if mode != LIVE and wanted - found:
-                yield Violation("I11", _about(key), f"{mode} frame {min(wanted - found)} is gone, trimmed were {trimmed}")
+                yield Violation(
+                    "I11",
+                    _about(key),
+                    f"{mode} frame {min(wanted - found)} is gone, trimmed were {trimmed}",
+                )
 
 
 def summaries_tell_their_patches(world: Snapshot) -> Iterator[Violation]:
@@ -69,7 +96,9 @@ def summaries_tell_their_patches(world: Snapshot) -> Iterator[Violation]:
         patches = 0 if meta is None else meta.summary_count
         document, version = ("{}", 0) if row is None else row
         if version != patches:
-            yield Violation("I11", _about(key), f"{patches} patches made a document of version {version}")
+            yield Violation(
+                "I11", _about(key), f"{patches} patches made a document of version {version}"
+            )
         if not _is_object(document):
             yield Violation("I11", _about(key), "its document is no JSON object")
 
@@ -81,15 +110,23 @@ def nothing_is_written_after_the_end(world: Snapshot) -> Iterator[Violation]:
         ended = None if attempt is None else _ended_at(attempt)
         latest = max((frame.created_at_ms for frame in frames), default=0)
         if ended is not None and latest > ended + CLOCK_SLACK_MS:
-            yield Violation("I5", _about(key), f"a frame was written at {latest}, the attempt had ended at {ended}")
+            yield Violation(
+                "I5",
+                _about(key),
+                f"a frame was written at {latest}, the attempt had ended at {ended}",
+            )
 
 
 def callers_numbers_are_used_once(world: Snapshot) -> Iterator[Violation]:
     """I15: a frame sent again under the caller's own number is not written again."""
     for key, frames in world.frames.items():
-        for seq, times in Counter(frame.client_seq for frame in frames if frame.client_seq is not None).items():
+        for seq, times in Counter(
+            frame.client_seq for frame in frames if frame.client_seq is not None
+        ).items():
             if times > 1:
-                yield Violation("I15", _about(key), f"{times} frames have the caller's number {seq}")
+                yield Violation(
+                    "I15", _about(key), f"{times} frames have the caller's number {seq}"
+                )
 
 
 def streams_belong_to_attempts(world: Snapshot) -> Iterator[Violation]:
@@ -111,7 +148,9 @@ def _attempt(world: Snapshot, key: StreamKey) -> Attempt | None:
 
 
 def _ended_at(attempt: Attempt) -> int | None:
-    if attempt.outcome not in _TIMED_BY_THE_STORE or (attempt.failure_reason or "").startswith(_TIMED_BEFORE):
+    if attempt.outcome not in _TIMED_BY_THE_STORE or (attempt.failure_reason or "").startswith(
+        _TIMED_BEFORE
+    ):
         return None
     return attempt.terminal_at_ms
 

@@ -25,9 +25,15 @@ def who_waits_is_suspended(world: Snapshot) -> Iterator[Violation]:
             yield Violation("I19", about(key), f"{execution.public_state}, its suspension: {says}")
         named = execution.current_suspension_id
         if named != (found.suspension_id if found is not None and is_open else None):
-            yield Violation("I19", about(key), f"names suspension {named}, which is not the open one")
+            yield Violation(
+                "I19", about(key), f"names suspension {named}, which is not the open one"
+            )
         if found is not None and (found.closed_at_ms is None) != (found.close_reason is None):
-            yield Violation("I19", about(key), f"closed at {found.closed_at_ms}, for reason {found.close_reason!r}")
+            yield Violation(
+                "I19",
+                about(key),
+                f"closed at {found.closed_at_ms}, for reason {found.close_reason!r}",
+            )
 
 
 def waitpoints_end_with_their_suspension(world: Snapshot) -> Iterator[Violation]:
@@ -41,18 +47,34 @@ def waitpoints_end_with_their_suspension(world: Snapshot) -> Iterator[Violation]
 def _waitpoint(key: Key, waitpoint: Waitpoint, found: Suspension | None) -> Iterator[Violation]:
     ident = waitpoint.waitpoint_id
     if waitpoint.state not in STATES:
-        yield Violation("I19", about(key), f"waitpoint {ident} in no such state: {waitpoint.state!r}")
+        yield Violation(
+            "I19", about(key), f"waitpoint {ident} in no such state: {waitpoint.state!r}"
+        )
     if waitpoint.state == "active":
-        bound = found is not None and found.is_open and found.suspension_id == waitpoint.suspension_id
+        bound = (
+            found is not None and found.is_open and found.suspension_id == waitpoint.suspension_id
+        )
         if not bound:
-            yield Violation("I19", about(key), f"waitpoint {ident} is active, but its suspension is not open")
+            yield Violation(
+                "I19", about(key), f"waitpoint {ident} is active, but its suspension is not open"
+            )
     if waitpoint.state == "pending" and waitpoint.suspension_id is not None:
-        yield Violation("I19", about(key), f"waitpoint {ident} is pending, but bound to a suspension")
+        yield Violation(
+            "I19", about(key), f"waitpoint {ident} is pending, but bound to a suspension"
+        )
     said = (waitpoint.closed_at_ms, waitpoint.close_reason)
     if (None in said) if not waitpoint.is_open else said != (None, None):
-        yield Violation("I19", about(key), f"waitpoint {ident} is {waitpoint.state}, closed at {said[0]} for {said[1]!r}")
+        yield Violation(
+            "I19",
+            about(key),
+            f"waitpoint {ident} is {waitpoint.state}, closed at {said[0]} for {said[1]!r}",
+        )
     if waitpoint.satisfied_at_ms is not None and waitpoint.close_reason != "resumed":
-        yield Violation("I19", about(key), f"waitpoint {ident} satisfied, but closed for {waitpoint.close_reason!r}")
+        yield Violation(
+            "I19",
+            about(key),
+            f"waitpoint {ident} satisfied, but closed for {waitpoint.close_reason!r}",
+        )
     if waitpoint.matched_signal_count > waitpoint.signal_count:
         yield Violation("I19", about(key), f"waitpoint {ident} matched more signals than it got")
 
@@ -66,11 +88,15 @@ def resolved_at_most_once(world: Snapshot) -> Iterator[Violation]:
                 ended.setdefault(signal.suspension_id, []).append(signal.signal_id)
         for suspension, by in ended.items():
             if len(by) > 1:
-                yield Violation("I19", about(key), f"suspension {suspension} was ended by {len(by)} signals")
+                yield Violation(
+                    "I19", about(key), f"suspension {suspension} was ended by {len(by)} signals"
+                )
         told = sum(event["outcome"] == "resumable" for event in world.completions.get(key, []))
         heard = sum(event["event_type"] == SATISFIED for event in world.heard.get(key, []))
         if told != heard:
-            yield Violation("I19", about(key), f"{heard} signals ended a suspension, {told} were told to have")
+            yield Violation(
+                "I19", about(key), f"{heard} signals ended a suspension, {told} were told to have"
+            )
 
 
 def signals_are_kept(world: Snapshot) -> Iterator[Violation]:
@@ -87,10 +113,15 @@ def signals_are_kept(world: Snapshot) -> Iterator[Violation]:
                 yield Violation("I19", about(key), detail)
         for signal in stored.values():
             if signal.waitpoint_id not in mailboxes and signal.observed_effect != SYNTHETIC:
-                yield Violation("I19", about(key), f"signal {signal.signal_id} on no waitpoint of its execution")
+                yield Violation(
+                    "I19", about(key), f"signal {signal.signal_id} on no waitpoint of its execution"
+                )
     for key, found in world.suspensions.items():
         ids = {str(signal.signal_id) for signal in world.signals.get(key, [])}
-        counted = [*json.loads(found.satisfier_signal_ids), *([str(found.closer_signal_id)] if found.closer_signal_id else [])]
+        counted = [
+            *json.loads(found.satisfier_signal_ids),
+            *([str(found.closer_signal_id)] if found.closer_signal_id else []),
+        ]
         if not ids.issuperset(counted):
             yield Violation("I19", about(key), "counts signals that are gone")
 

@@ -73,7 +73,12 @@ _STATES = {
     StateKind.TERMINAL,
     StateKind.BUDGET_EXCEEDED,
 }
-_SATISFIED = {StateKind.ALREADY_SATISFIED, StateKind.LEASE_EXPIRED, StateKind.LEASE_REVOKED, StateKind.STREAM_CLOSED}
+_SATISFIED = {
+    StateKind.ALREADY_SATISFIED,
+    StateKind.LEASE_EXPIRED,
+    StateKind.LEASE_REVOKED,
+    StateKind.STREAM_CLOSED,
+}
 _TOO_MANY = {ContentionKind.RATE_LIMIT_EXCEEDED, ContentionKind.CONCURRENCY_LIMIT_EXCEEDED}
 _UNKNOWN_VALIDATION = {ValidationKind.CORRUPTION, ValidationKind.HANDLE_FROM_OTHER_BACKEND}
 
@@ -93,7 +98,9 @@ def problem_of(error: EngineError) -> Problem:
         detail=str(error),
         kind=kind,
         retryable=retryable,
-        raised=next((kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _MAKERS), None),
+        raised=next(
+            (kind.__name__ for kind in type(error).__mro__ if kind.__name__ in _MAKERS), None
+        ),
         given=_given(error),
     )
 
@@ -116,7 +123,9 @@ def _answer(error: EngineError) -> tuple[int, str | None, str, bool | None]:
             return 409, "terminal", "terminal: Terminal", False
         case ValidationError(detail="flow_not_found" | "execution_not_found" | "edge_not_found"):
             return 404, None, f"not found: {error.detail.removesuffix('_not_found')}", None
-        case ValidationError() if (word := _FLOW_CONFLICTS.get(error.detail.partition(":")[0])) is not None:
+        case ValidationError() if (
+            word := _FLOW_CONFLICTS.get(error.detail.partition(":")[0])
+        ) is not None:
             return 409, word, f"{word}: {_camel(error.detail.partition(':')[0])}", False
         case ValidationError():
             word = "validation_error" if error.kind in _UNKNOWN_VALIDATION else error.kind.value
@@ -155,7 +164,11 @@ def _given(error: EngineError) -> dict[str, Any]:
         case NotFound():
             return {"entity": error.entity}
         case ValidationError():
-            return {"kind": error.kind.value, "detail": error.detail, "already_terminal": error.already_terminal}
+            return {
+                "kind": error.kind.value,
+                "detail": error.detail,
+                "already_terminal": error.already_terminal,
+            }
         case Contention():
             return {"kind": error.kind.value, **error.facts}
         case Conflict():
@@ -164,9 +177,18 @@ def _given(error: EngineError) -> dict[str, Any]:
         case StateError():
             return {"kind": error.kind.value, "detail": error.detail}
         case ResourceExhausted():
-            return {"pool": error.pool, "maximum": error.maximum, "retry_after_ms": error.retry_after_ms}
+            return {
+                "pool": error.pool,
+                "maximum": error.maximum,
+                "retry_after_ms": error.retry_after_ms,
+            }
         case TransportError():
-            return {"backend": error.backend, "detail": str(error), "kind": error.backend_kind, "doubtful": error.doubtful}
+            return {
+                "backend": error.backend,
+                "detail": str(error),
+                "kind": error.backend_kind,
+                "doubtful": error.doubtful,
+            }
         case Unavailable() | TimedOut():
             return {"op": error.op, "detail": str(error)}
         case StreamDisconnected():
@@ -177,12 +199,20 @@ def _given(error: EngineError) -> dict[str, Any]:
 _MAKERS: dict[str, Callable[[dict[str, Any]], EngineError]] = {
     "NotFound": lambda g: NotFound(g["entity"]),
     "ValidationError": lambda g: ValidationError(
-        ValidationKind(g["kind"]), g.get("detail", ""), already_terminal=bool(g.get("already_terminal"))
+        ValidationKind(g["kind"]),
+        g.get("detail", ""),
+        already_terminal=bool(g.get("already_terminal")),
     ),
-    "Contention": lambda g: Contention(ContentionKind(g["kind"]), **{k: str(v) for k, v in g.items() if k != "kind"}),
-    "Conflict": lambda g: Conflict(ConflictKind(g["kind"]), g.get("detail", ""), existing=g.get("existing")),
+    "Contention": lambda g: Contention(
+        ContentionKind(g["kind"]), **{k: str(v) for k, v in g.items() if k != "kind"}
+    ),
+    "Conflict": lambda g: Conflict(
+        ConflictKind(g["kind"]), g.get("detail", ""), existing=g.get("existing")
+    ),
     "StateError": lambda g: StateError(StateKind(g["kind"]), g.get("detail", "")),
-    "ResourceExhausted": lambda g: ResourceExhausted(g["pool"], g["maximum"], g.get("retry_after_ms")),
+    "ResourceExhausted": lambda g: ResourceExhausted(
+        g["pool"], g["maximum"], g.get("retry_after_ms")
+    ),
     "TransportError": lambda g: TransportError(
         g["backend"], g["detail"], backend_kind=g["kind"], doubtful=bool(g.get("doubtful"))
     ),
@@ -201,5 +231,7 @@ def as_error(value: Any) -> EngineError:
     except (KeyError, ValueError, TypeError, msgspec.ValidationError):
         said = value.get("error") if isinstance(value, dict) else getattr(value, "error", None)
         status = value.get("status") if isinstance(value, dict) else getattr(value, "status", None)
-        kind = {429: "busy_loading", 502: "transport", 503: "transport", 504: "timeout"}.get(status or 0, "protocol")
+        kind = {429: "busy_loading", 502: "transport", 503: "transport", 504: "timeout"}.get(
+            status or 0, "protocol"
+        )
         return TransportError("http", f"the server answered {status}: {said}", backend_kind=kind)

@@ -70,7 +70,9 @@ def shape_of(hint: Any) -> Shape:
         return Shape(Any, _one_of(parts))
     if origin in (list, tuple, Sequence, Iterable, frozenset, set, AbstractSet):
         wire, fix = shape_of(parts[0])
-        return Shape(list[wire], None if fix is None else lambda items: [fix(item) for item in items])  # type: ignore[valid-type]
+        return Shape(
+            list[wire], None if fix is None else lambda items: [fix(item) for item in items]
+        )  # type: ignore[valid-type]
     if isinstance(hint, type) and issubclass(hint, Struct):
         return _struct(hint)
     raise TypeError(f"{hint!r} cannot be received")
@@ -90,7 +92,11 @@ def _struct(kind: type[Struct]) -> Shape:
     shapes = {field.name: shape_of(hints[field.name]) for field in msgspec.structs.fields(kind)}
     fields: list[Any] = []
     for field in msgspec.structs.fields(kind):
-        default = () if field.required else (field.default if field.default_factory is NODEFAULT else field.default_factory(),)
+        default = (
+            ()
+            if field.required
+            else (field.default if field.default_factory is NODEFAULT else field.default_factory(),)
+        )
         fields.append((field.name, shapes[field.name].wire, *default))
     likeness = msgspec.defstruct(kind.__name__, fields, kw_only=True)
     fixes = [(name, shape.fix) for name, shape in shapes.items() if shape.fix is not None]
@@ -110,10 +116,16 @@ def _struct(kind: type[Struct]) -> Shape:
 
 def _one_of(kinds: tuple[Any, ...]) -> Read:
     """Text of any sort stays text, an object that may be free-form stays one; structs are told apart by their `type`."""
-    structs = {k.__struct_config__.tag: k for k in kinds if isinstance(k, type) and issubclass(k, Struct)}
+    structs = {
+        k.__struct_config__.tag: k for k in kinds if isinstance(k, type) and issubclass(k, Struct)
+    }
     may_fail = any(isinstance(k, type) and issubclass(k, Exception) for k in kinds)
     free = any(k in (dict, Mapping) or get_origin(k) in (dict, Mapping) for k in kinds)
-    others = tuple(k for k in kinds if k is not type(None) and not (isinstance(k, type) and issubclass(k, (Struct, Exception))))
+    others = tuple(
+        k
+        for k in kinds
+        if k is not type(None) and not (isinstance(k, type) and issubclass(k, (Struct, Exception)))
+    )
 
     def read(value: Any) -> Any:
         if (
@@ -135,7 +147,9 @@ def _one_of(kinds: tuple[Any, ...]) -> Read:
                 return msgspec.convert(value, kind, dec_hook=_rich)
             except (msgspec.ValidationError, ValueError, TypeError):
                 continue
-        raise msgspec.ValidationError(f"got {type(value).__name__}, which is none of what is accepted")
+        raise msgspec.ValidationError(
+            f"got {type(value).__name__}, which is none of what is accepted"
+        )
 
     kinds_given = tuple(structs.values()) + tuple(k for k in others if isinstance(k, type))
     return read

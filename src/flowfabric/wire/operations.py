@@ -52,7 +52,9 @@ class Operation(Struct, frozen=True):
     again: bool
 
 
-def _all(role: Role, bound: Bound, subject: str, names: str, *, again: bool = False) -> list[Operation]:
+def _all(
+    role: Role, bound: Bound, subject: str, names: str, *, again: bool = False
+) -> list[Operation]:
     return [Operation(name, role, bound, subject, again) for name in names.split()]
 
 
@@ -68,7 +70,13 @@ _LISTED = [
         again=True,
     ),
     *_all(Role.READ, Bound.EXECUTION, "subject", "history", again=True),
-    *_all(Role.READ, Bound.FLOW, "flow_id", "describe_flow flow_members flow_edges read_flow_summary", again=True),
+    *_all(
+        Role.READ,
+        Bound.FLOW,
+        "flow_id",
+        "describe_flow flow_members flow_edges read_flow_summary",
+        again=True,
+    ),
     *_all(Role.READ, Bound.NAMESPACE, "namespace", "list_workers read_schedules", again=True),
     *_all(Role.READ, Bound.FREE, "", "read_events", again=True),
     *_all(
@@ -79,9 +87,17 @@ _LISTED = [
         again=True,
     ),
     *_all(Role.READ, Bound.OWN, "namespace", "list_limit_scopes", again=True),
-    *_all(Role.READ, Bound.BUDGET, "budget_id", "get_budget_status read_budget_usage_and_limits", again=True),
+    *_all(
+        Role.READ,
+        Bound.BUDGET,
+        "budget_id",
+        "get_budget_status read_budget_usage_and_limits",
+        again=True,
+    ),
     *_all(Role.READ, Bound.QUOTA, "quota_policy_id", "read_quota_policy_limits", again=True),
-    *_all(Role.SUBMIT, Bound.NAMESPACE, "args", "create_execution submit_flow create_flow", again=True),
+    *_all(
+        Role.SUBMIT, Bound.NAMESPACE, "args", "create_execution submit_flow create_flow", again=True
+    ),
     *_all(Role.SUBMIT, Bound.NAMESPACE, "many", "create_executions", again=True),
     *_all(Role.SUBMIT, Bound.EXECUTION, "args", "cancel_execution", again=True),
     *_all(Role.SUBMIT, Bound.EXECUTION, "args", "deliver_signal", again=True),
@@ -94,27 +110,62 @@ _LISTED = [
     *_all(Role.WORK, Bound.HANDLE, "handles", "are_held", again=True),
     *_all(Role.WORK, Bound.TURN, "", "complete_and_claim"),
     *_all(Role.WORK, Bound.HANDLE, "handle", "delay cancel wait_children create_waitpoint"),
-    *_all(Role.WORK, Bound.HANDLE, "handle", "fail suspend append_frame append_frames report_usage", again=True),
+    *_all(
+        Role.WORK,
+        Bound.HANDLE,
+        "handle",
+        "fail suspend append_frame append_frames report_usage",
+        again=True,
+    ),
     *_all(Role.WORK, Bound.HANDLE, "handle", "observe_signals", again=True),
-    *_all(Role.WORK, Bound.EXECUTION, "execution", "read_steps read_last_suspension read_resume_signals", again=True),
+    *_all(
+        Role.WORK,
+        Bound.EXECUTION,
+        "execution",
+        "read_steps read_last_suspension read_resume_signals",
+        again=True,
+    ),
     *_all(Role.WORK, Bound.NAMESPACE, "args", "register_worker", again=True),
-    *_all(Role.WORK, Bound.NAMESPACE, "namespace", "heartbeat_worker mark_worker_dead begin_schedule", again=True),
+    *_all(
+        Role.WORK,
+        Bound.NAMESPACE,
+        "namespace",
+        "heartbeat_worker mark_worker_dead begin_schedule",
+        again=True,
+    ),
     *_all(Role.WORK, Bound.NAMESPACE, "mark", "move_schedule"),
     *_all(Role.WORK, Bound.HANDLE, "handle", "read_held_waitpoint_token", again=True),
     *_all(Role.OPERATE, Bound.NEVER, "", "read_waitpoint_token", again=True),
     *_all(Role.OPERATE, Bound.NAMESPACE, "namespace", "pause_schedule resume_schedule", again=True),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "replay_execution"),
     *_all(Role.OPERATE, Bound.EXECUTION, "args", "change_priority revoke_lease", again=True),
-    *_all(Role.OPERATE, Bound.EXECUTION, "execution", "set_execution_tag set_execution_tags close_waitpoint", again=True),
+    *_all(
+        Role.OPERATE,
+        Bound.EXECUTION,
+        "execution",
+        "set_execution_tag set_execution_tags close_waitpoint",
+        again=True,
+    ),
     *_all(Role.SUBMIT, Bound.FLOW, "flow_id", "cancel_flow", again=True),
-    *_all(Role.SUBMIT, Bound.FLOW, "args", "add_execution_to_flow stage_dependency_edge apply_dependency_to_child"),
+    *_all(
+        Role.SUBMIT,
+        Bound.FLOW,
+        "args",
+        "add_execution_to_flow stage_dependency_edge apply_dependency_to_child",
+    ),
     *_all(Role.OPERATE, Bound.NEVER, "", "pause_lane resume_lane drain_lane", again=True),
     *_all(Role.OPERATE, Bound.BUDGET, "args", "update_budget", again=True),
     *_all(Role.OPERATE, Bound.QUOTA, "args", "update_quota_policy", again=True),
     *_all(Role.OPERATE, Bound.BUDGET, "budget_id", "reset_budget", again=True),
     *_all(Role.OPERATE, Bound.QUOTA, "quota_policy_id", "close_quota open_quota", again=True),
     *_all(Role.OPERATE, Bound.LIMIT, "", "detach_limit", again=True),
-    *_all(Role.ADMIN, Bound.NEVER, "", "rotate_waitpoint_hmac_secret_all list_waitpoint_hmac_kids", again=True),
+    *_all(
+        Role.ADMIN,
+        Bound.NEVER,
+        "",
+        "rotate_waitpoint_hmac_secret_all list_waitpoint_hmac_kids",
+        again=True,
+    ),
 ]
 OPERATIONS: dict[str, Operation] = {operation.name: operation for operation in _LISTED}
 LEFT_OUT = frozenset({"self", "connection"})
@@ -136,8 +187,12 @@ def request_type(name: str) -> type[Struct]:
             continue
         hint = _listed(hints[parameter.name])
         required = parameter.default is inspect.Parameter.empty
-        fields.append((parameter.name, hint) if required else (parameter.name, hint, parameter.default))
-    return msgspec.defstruct("".join(part.capitalize() for part in name.split("_")), fields, kw_only=True, frozen=True)
+        fields.append(
+            (parameter.name, hint) if required else (parameter.name, hint, parameter.default)
+        )
+    return msgspec.defstruct(
+        "".join(part.capitalize() for part in name.split("_")), fields, kw_only=True, frozen=True
+    )
 
 
 def _listed(hint: Any) -> Any:

@@ -17,12 +17,18 @@ EXEC, ATTEMPT, GRANT, LANE = "ff_exec_core", "ff_attempt", "ff_claim_grant", "ff
 KEYS, EDGES = "ff_idempotency", "ff_edge_group"
 LEASES, COMPLETIONS, OPERATIONS = "ff_lease_event", "ff_completion_event", "ff_operator_event"
 
-KEY = (Cond("partition_key", "=", Arg("partition_key")), Cond("execution_id", "=", Arg("execution_id")))
+KEY = (
+    Cond("partition_key", "=", Arg("partition_key")),
+    Cond("execution_id", "=", Arg("execution_id")),
+)
 VERSIONED = (*KEY, Cond("version", "=", Arg("version")))
 BUMP = {"version": Add(1)}
 
 _INSERTS = {
-    name: Form(f"test_insert_{name}", Insert(name, {c.name: Arg(c.name) for c in table.columns if c.kind != "auto"}))
+    name: Form(
+        f"test_insert_{name}",
+        Insert(name, {c.name: Arg(c.name) for c in table.columns if c.kind != "auto"}),
+    )
     for name, table in TABLES.items()
 }
 _GIVEN: dict[str, Any] = {
@@ -33,7 +39,14 @@ _GIVEN: dict[str, Any] = {
     "attempt_state": "pending_first_attempt",
     "public_state": "waiting",
 }
-_BY_KIND: dict[str, Any] = {"int": 0, "text": "x", "real": 0.0, "bytes": b"", "json": "{}", "list": ()}
+_BY_KIND: dict[str, Any] = {
+    "int": 0,
+    "text": "x",
+    "real": 0.0,
+    "bytes": b"",
+    "json": "{}",
+    "list": (),
+}
 
 
 def uid(n: int) -> UUID:
@@ -55,7 +68,9 @@ def row_of(table: str, **values: Any) -> dict[str, Any]:
     """A whole row: what is given, and something sensible elsewhere."""
     known = TABLES[table].names
     assert set(values) <= set(known), set(values) - set(known)
-    return {c.name: values.get(c.name, default_of(c)) for c in TABLES[table].columns if c.kind != "auto"}
+    return {
+        c.name: values.get(c.name, default_of(c)) for c in TABLES[table].columns if c.kind != "auto"
+    }
 
 
 def insert(table: str, **values: Any) -> Plan:
@@ -114,7 +129,9 @@ class Rings:
         monkeypatch.setattr(hub, "ring", self._noting(self.topics.extend, ring))
         monkeypatch.setattr(hub, "due", lambda timer, at_ms: self._due(due, timer, at_ms))
 
-    def _noting(self, note: Callable[[Any], None], ring: Callable[[Any], None]) -> Callable[[Any], None]:
+    def _noting(
+        self, note: Callable[[Any], None], ring: Callable[[Any], None]
+    ) -> Callable[[Any], None]:
         def rung(topics: Any) -> None:
             asked = list(topics)
             note(asked)

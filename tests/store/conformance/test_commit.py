@@ -51,7 +51,9 @@ from .helpers import (
     uid,
 )
 
-_TOLD = Emit(LEASES, "acquired", {"execution_id": After("execution_id"), "lease_epoch": After("lease_epoch")})
+_TOLD = Emit(
+    LEASES, "acquired", {"execution_id": After("execution_id"), "lease_epoch": After("lease_epoch")}
+)
 _THIS = {"partition_key": After("partition_key"), "execution_id": After("execution_id")}
 
 _WAITING = {
@@ -62,7 +64,12 @@ _WAITING = {
     "created_at_ms": 1,
 }
 
-MOVE = Form("t_move", Update(EXEC, VERSIONED, {**BUMP, "priority": Arg("priority")}), _TOLD, returning=("version", "priority"))
+MOVE = Form(
+    "t_move",
+    Update(EXEC, VERSIONED, {**BUMP, "priority": Arg("priority")}),
+    _TOLD,
+    returning=("version", "priority"),
+)
 ENTER = Form(
     "t_enter",
     Insert(
@@ -79,12 +86,18 @@ OPEN_LANE = Form(
     Insert(
         LANE,
         {"lane_id": Arg("lane_id"), "registered_at_ms": 1, "registered_by": "t"},
-        (Absent(KEYS, (Cond("namespace", "=", "n"), Cond("idempotency_key", "=", Arg("closed_by")))),),
+        (
+            Absent(
+                KEYS, (Cond("namespace", "=", "n"), Cond("idempotency_key", "=", Arg("closed_by")))
+            ),
+        ),
     ),
     Wake("lanes"),
 )
 _ATTEMPT = {**_THIS, "attempt_index": Arg("index")}
-LATE_INSERT = Form("t_late_insert", Update(EXEC, VERSIONED, BUMP), _TOLD, Insert(ATTEMPT, _ATTEMPT), Wake("late"))
+LATE_INSERT = Form(
+    "t_late_insert", Update(EXEC, VERSIONED, BUMP), _TOLD, Insert(ATTEMPT, _ATTEMPT), Wake("late")
+)
 LATE_UPDATE = Form(
     "t_late_update",
     Update(EXEC, VERSIONED, BUMP),
@@ -114,8 +127,17 @@ def on(form: Form, n: int, **args: Any) -> Plan:
 async def _world(store: Store) -> None:
     """Three executions; the first has an attempt, a grant and an event."""
     await put(store, execution(1), execution(2), execution(3))
-    await put(store, insert(ATTEMPT, execution_id=uid(1)), insert(GRANT, execution_id=uid(1)), insert(LANE, lane_id="taken"))
-    await put(store, insert(KEYS, namespace="n", idempotency_key="used"), insert(LEASES, execution_id=uid(1)))
+    await put(
+        store,
+        insert(ATTEMPT, execution_id=uid(1)),
+        insert(GRANT, execution_id=uid(1)),
+        insert(LANE, lane_id="taken"),
+    )
+    await put(
+        store,
+        insert(KEYS, namespace="n", idempotency_key="used"),
+        insert(LEASES, execution_id=uid(1)),
+    )
 
 
 REFUSED: dict[str, tuple[Callable[[], Plan], int]] = {
@@ -123,18 +145,29 @@ REFUSED: dict[str, tuple[Callable[[], Plan], int]] = {
     "insert unless a row that exists": (lambda: OPEN_LANE(0, lane_id="new", closed_by="used"), 0),
     "update of no row": (lambda: move(99), 0),
     "update of another version": (lambda: move(1, version=1), 0),
-    "update of another partition": (lambda: RENAME(0, partition_key=7, execution_id=uid(1), kind="x"), 0),
+    "update of another partition": (
+        lambda: RENAME(0, partition_key=7, execution_id=uid(1), kind="x"),
+        0,
+    ),
     "delete of no row": (lambda: on(REMOVE, 99, version=0), 0),
     "delete of another version": (lambda: on(REMOVE, 1, version=3), 0),
     "later insert of a key that exists": (lambda: on(LATE_INSERT, 1, version=0, index=0), 2),
-    "later insert unless a row that exists": (lambda: on(LATE_UNLESS, 2, version=0, index=0, unless_lane="taken"), 2),
+    "later insert unless a row that exists": (
+        lambda: on(LATE_UNLESS, 2, version=0, index=0, unless_lane="taken"),
+        2,
+    ),
     "later update of no row": (lambda: on(LATE_UPDATE, 2, version=0, index=0, state="created"), 2),
-    "later update whose guard fails": (lambda: on(LATE_UPDATE, 1, version=0, index=0, state="other"), 2),
+    "later update whose guard fails": (
+        lambda: on(LATE_UPDATE, 1, version=0, index=0, state="other"),
+        2,
+    ),
 }
 
 
 @pytest.mark.parametrize("name", REFUSED)
-async def test_a_refused_plan_leaves_everything_untouched(store: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_plan_leaves_everything_untouched(
+    store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await _world(store)
     before, rings = await image(store), Rings(store, monkeypatch)
     make, step = REFUSED[name]
@@ -156,14 +189,18 @@ async def test_a_group_refused_by_its_last_plan_leaves_everything_untouched(
     assert (rings.topics, rings.dues) == ([], [])
 
 
-async def test_a_group_refused_after_a_delete_brings_the_row_and_its_children_back(store: Store) -> None:
+async def test_a_group_refused_after_a_delete_brings_the_row_and_its_children_back(
+    store: Store,
+) -> None:
     await _world(store)
     before = await image(store)
     assert await store.commit_together([on(REMOVE, 1, version=0), move(99)]) == Refused(1, 0)
     assert await image(store) == before
 
 
-async def test_applied_says_the_time_and_what_was_asked_for(store: Store, clock: ManualClock) -> None:
+async def test_applied_says_the_time_and_what_was_asked_for(
+    store: Store, clock: ManualClock
+) -> None:
     await put(store, execution(1))
     clock.advance(5)
     assert await store.commit(move(1, priority=8)) == Applied(clock.now_ms, (1, 8))
@@ -180,7 +217,10 @@ async def test_a_plan_sent_twice_is_refused_the_second_time(store: Store) -> Non
 
 
 async def test_insert_keeps_given_values_and_fills_in_defaults(store: Store) -> None:
-    form = Form("t_small_insert", Insert(LANE, {"lane_id": Arg("lane"), "registered_at_ms": 7, "registered_by": "me"}))
+    form = Form(
+        "t_small_insert",
+        Insert(LANE, {"lane_id": Arg("lane"), "registered_at_ms": 7, "registered_by": "me"}),
+    )
     assert isinstance(await store.commit(form(0, lane="a")), Applied)
     assert await get(store, LANE, "a") == {
         "lane_id": "a",
@@ -201,7 +241,9 @@ async def test_later_update_applies_when_it_matches(store: Store) -> None:
 # ---- several plans
 
 
-async def test_together_applies_all_and_answers_for_the_last(store: Store, clock: ManualClock) -> None:
+async def test_together_applies_all_and_answers_for_the_last(
+    store: Store, clock: ManualClock
+) -> None:
     await put(store, execution(1))
     plans = [insert(LANE, lane_id="a"), on(COUNT, 1), move(1, priority=3)]
     assert await store.commit_together(plans) == Applied(clock.now_ms, (1, 3))
@@ -229,9 +271,18 @@ async def test_many_of_nothing_is_nothing(store: Store) -> None:
     assert await store.commit_many([]) == []
 
 
-async def test_many_answers_each_in_order_and_independently(store: Store, clock: ManualClock) -> None:
+async def test_many_answers_each_in_order_and_independently(
+    store: Store, clock: ManualClock
+) -> None:
     await put(store, execution(1), execution(2))
-    plans = [move(1), move(9), move(2, priority=1), insert(LANE, lane_id="a"), insert(LANE, lane_id="a"), move(1, 1, 4)]
+    plans = [
+        move(1),
+        move(9),
+        move(2, priority=1),
+        insert(LANE, lane_id="a"),
+        insert(LANE, lane_id="a"),
+        move(1, 1, 4),
+    ]
     now = clock.now_ms
     assert await store.commit_many(plans) == [
         Applied(now, (1, 5)),
@@ -259,7 +310,10 @@ async def test_many_inserts_of_any_number_are_all_there(store: Store, n: int) ->
 
 async def test_many_inserts_are_refused_one_by_one_where_another_row_forbids(store: Store) -> None:
     await put(store, insert(LANE, lane_id="shut", state="disabled"))
-    plans = [ENTER(0, partition_key=0, execution_id=uid(n), lane_id="shut" if n % 3 == 0 else "open") for n in range(1, 40)]
+    plans = [
+        ENTER(0, partition_key=0, execution_id=uid(n), lane_id="shut" if n % 3 == 0 else "open")
+        for n in range(1, 40)
+    ]
     answers = await store.commit_many(plans)
     assert [isinstance(a, Applied) for a in answers] == [n % 3 != 0 for n in range(1, 40)]
     assert await count(store, EXEC) == sum(n % 3 != 0 for n in range(1, 40))
@@ -302,7 +356,9 @@ async def test_concurrent_additions_are_all_counted(store: Store) -> None:
 
 _TAKES_THE_KEY = Form(
     "t_takes_the_key",
-    Update(EXEC, (*VERSIONED, Absent(KEYS, (Cond("namespace", "=", "only"),))), {**BUMP, "priority": 1}),
+    Update(
+        EXEC, (*VERSIONED, Absent(KEYS, (Cond("namespace", "=", "only"),))), {**BUMP, "priority": 1}
+    ),
     Insert(KEYS, {"namespace": "only", "idempotency_key": Arg("own"), **_THIS, "expires_at_ms": 1}),
     returning=("version",),
 )
@@ -315,20 +371,34 @@ _BRINGS_THE_KEY = Form(
     ),
     Insert(
         KEYS,
-        {"namespace": "only", "idempotency_key": Arg("own"), "partition_key": 0, "execution_id": Arg("id"), "expires_at_ms": 1},
+        {
+            "namespace": "only",
+            "idempotency_key": Arg("own"),
+            "partition_key": 0,
+            "execution_id": Arg("id"),
+            "expires_at_ms": 1,
+        },
     ),
 )
 
 
-async def test_batch_mates_on_different_rows_see_each_others_further_steps_in_an_update(store: Store) -> None:
+async def test_batch_mates_on_different_rows_see_each_others_further_steps_in_an_update(
+    store: Store,
+) -> None:
     await put(store, execution(1), execution(2), execution(3))
-    answers = await store.commit_many([on(_TAKES_THE_KEY, n, version=0, own=f"k{n}") for n in (1, 2, 3)])
+    answers = await store.commit_many(
+        [on(_TAKES_THE_KEY, n, version=0, own=f"k{n}") for n in (1, 2, 3)]
+    )
     assert [isinstance(a, Applied) for a in answers] == [True, False, False]
     assert await count(store, KEYS) == 1
 
 
-async def test_batch_mates_on_different_rows_see_each_others_further_steps_in_an_insert(store: Store) -> None:
-    answers = await store.commit_many([_BRINGS_THE_KEY(0, own=f"k{n}", id=uid(n)) for n in (1, 2, 3)])
+async def test_batch_mates_on_different_rows_see_each_others_further_steps_in_an_insert(
+    store: Store,
+) -> None:
+    answers = await store.commit_many(
+        [_BRINGS_THE_KEY(0, own=f"k{n}", id=uid(n)) for n in (1, 2, 3)]
+    )
     assert [isinstance(a, Applied) for a in answers] == [True, False, False]
     assert (await count(store, KEYS), await count(store, LANE)) == (1, 1)
 
@@ -347,15 +417,28 @@ _TOUCH = Form(
 )
 
 
-@pytest.mark.parametrize("states", [[], ["ended"], ["created"], ["created", "ended", "created", "created"]])
-async def test_update_many_changes_what_matches_be_it_nothing(store: Store, states: list[str]) -> None:
-    await put(store, execution(1), execution(2), insert(ATTEMPT, execution_id=uid(2), attempt_index=0))
+@pytest.mark.parametrize(
+    "states", [[], ["ended"], ["created"], ["created", "ended", "created", "created"]]
+)
+async def test_update_many_changes_what_matches_be_it_nothing(
+    store: Store, states: list[str]
+) -> None:
+    await put(
+        store, execution(1), execution(2), insert(ATTEMPT, execution_id=uid(2), attempt_index=0)
+    )
     for at, state in enumerate(states):
-        await put(store, insert(ATTEMPT, execution_id=uid(1), attempt_index=at, attempt_state=state, lease_epoch=10))
+        await put(
+            store,
+            insert(
+                ATTEMPT, execution_id=uid(1), attempt_index=at, attempt_state=state, lease_epoch=10
+            ),
+        )
     assert isinstance(await store.commit(on(_TOUCH, 1, version=0)), Applied)
     for at, state in enumerate(states):
         row = await get(store, ATTEMPT, 0, uid(1), at)
-        assert (row["attempt_state"], row["lease_epoch"]) == (("touched", 12) if state == "created" else (state, 10))
+        assert (row["attempt_state"], row["lease_epoch"]) == (
+            ("touched", 12) if state == "created" else (state, 10)
+        )
     assert (await get(store, ATTEMPT, 0, uid(2), 0))["attempt_state"] == "created"
 
 
@@ -381,12 +464,21 @@ _GRANTED = Form(
 
 async def test_upsert_inserts_first_and_changes_afterwards(store: Store) -> None:
     await put(store, execution(1))
-    assert isinstance(await store.commit(on(_GRANTED, 1, version=0, worker="a", lane="l1")), Applied)
+    assert isinstance(
+        await store.commit(on(_GRANTED, 1, version=0, worker="a", lane="l1")), Applied
+    )
     grant = await get(store, GRANT, 0, uid(1))
     assert (grant["worker_id"], grant["grant_ttl_ms"], grant["lane_id"]) == ("a", 100, "l1")
-    assert isinstance(await store.commit(on(_GRANTED, 1, version=1, worker="b", lane="l2")), Applied)
+    assert isinstance(
+        await store.commit(on(_GRANTED, 1, version=1, worker="b", lane="l2")), Applied
+    )
     grant = await get(store, GRANT, 0, uid(1))
-    assert (grant["worker_id"], grant["grant_ttl_ms"], grant["lane_id"], grant["kind"]) == ("b", 101, "l2", "claim")
+    assert (grant["worker_id"], grant["grant_ttl_ms"], grant["lane_id"], grant["kind"]) == (
+        "b",
+        101,
+        "l2",
+        "claim",
+    )
 
 
 def test_an_upsert_cannot_decide_for_it_is_never_refused() -> None:

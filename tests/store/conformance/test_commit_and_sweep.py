@@ -7,7 +7,22 @@ from typing import Any
 
 import pytest
 
-from flowfabric.plan import After, Answer, Applied, Arg, Before, Cond, Form, Insert, Now, Pick, Plan, Refused, Update, Wake
+from flowfabric.plan import (
+    After,
+    Answer,
+    Applied,
+    Arg,
+    Before,
+    Cond,
+    Form,
+    Insert,
+    Now,
+    Pick,
+    Plan,
+    Refused,
+    Update,
+    Wake,
+)
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
 
@@ -30,7 +45,9 @@ _TOLD = {
     "reason": Arg("why"),
 }
 END = Form(
-    "t_end", Update(EXEC, _LEASED, {**BUMP, "lifecycle_phase": "terminal", "result": Arg("result")}), Insert(EVENTS, _TOLD)
+    "t_end",
+    Update(EXEC, _LEASED, {**BUMP, "lifecycle_phase": "terminal", "result": Arg("result")}),
+    Insert(EVENTS, _TOLD),
 )
 END_AND_SAY = Form(
     "t_end_and_say",
@@ -81,7 +98,14 @@ async def test_the_plans_are_done_and_others_are_taken(store: Store, clock: Manu
     await stocked(store)
     answers, rows = await store.commit_and_sweep([end(2), end(1)], take("v"), 2)
     assert (answers, rows) == ([Applied(clock()), Applied(clock())], [(uid(4),), (uid(5),)])
-    assert await phase(store, 1, 2, 3, 4, 5, 6) == ["terminal", "terminal", "active", "active", "active", "runnable"]
+    assert await phase(store, 1, 2, 3, 4, 5, 6) == [
+        "terminal",
+        "terminal",
+        "active",
+        "active",
+        "active",
+        "runnable",
+    ]
     assert [(await get_execution(store, n))["result"] for n in (1, 2)] == [b"r1", b"r2"]
     assert (await get_execution(store, 4))["current_worker_id"] == "v"
     assert len((await store.dump([EVENTS]))[EVENTS]) == 2
@@ -100,7 +124,9 @@ async def test_where_all_are_refused_the_sweep_is_done_all_the_same(store: Store
     assert await store.commit_and_sweep([end(1, "other")], take(), 1) == ([Refused()], [(uid(4),)])
 
 
-async def test_where_nothing_is_left_the_plans_are_done_all_the_same(store: Store, clock: ManualClock) -> None:
+async def test_where_nothing_is_left_the_plans_are_done_all_the_same(
+    store: Store, clock: ManualClock
+) -> None:
     await stocked(store, waiting=0)
     assert await store.commit_and_sweep([end(1), end(2)], take(), 5) == ([Applied(clock())] * 2, [])
     before = await image(store)
@@ -128,7 +154,9 @@ async def test_plans_that_cannot_share_a_statement_are_answered_as_ever(
 ) -> None:
     await stocked(store)
     answers, rows = await store.commit_and_sweep(plans, take(), 1)
-    expected: list[Answer] = [Applied(clock(), ("lane",) if plan.form is END_AND_SAY else ()) for plan in plans]
+    expected: list[Answer] = [
+        Applied(clock(), ("lane",) if plan.form is END_AND_SAY else ()) for plan in plans
+    ]
     if plans and plans[-1].values == end(1, why="twice").values:
         expected[-1] = Refused()
     assert (answers, rows) == (expected, [(uid(4),)])
@@ -141,11 +169,15 @@ async def test_many_plans_at_once(store: Store, clock: ManualClock) -> None:
     assert rows == [(uid(n),) for n in (251, 252, 253)]
 
 
-async def test_of_many_at_once_each_gets_his_own_answers_and_rows(store: Store, clock: ManualClock) -> None:
+async def test_of_many_at_once_each_gets_his_own_answers_and_rows(
+    store: Store, clock: ManualClock
+) -> None:
     await stocked(store, waiting=20, held=12)
     asked = [([end(n, "w" if n % 3 else "other")], take(f"w{n}"), 1 + n % 2) for n in range(1, 13)]
     turns = await asyncio.gather(*(store.commit_and_sweep(*each) for each in asked))
-    assert [answers for answers, _ in turns] == [[Applied(clock())] if n % 3 else [Refused()] for n in range(1, 13)]
+    assert [answers for answers, _ in turns] == [
+        [Applied(clock())] if n % 3 else [Refused()] for n in range(1, 13)
+    ]
     assert [len(rows) for _, rows in turns] == [1 + n % 2 for n in range(1, 13)]
     taken = [(row[0], f"w{n}") for n, (_, rows) in enumerate(turns, 1) for row in rows]
     assert len({ident for ident, _ in taken}) == len(taken) == 18
@@ -157,11 +189,16 @@ async def test_of_many_at_once_each_gets_his_own_answers_and_rows(store: Store, 
 async def test_beside_others_that_want_the_same_rows(store: Store, clock: ManualClock) -> None:
     await stocked(store, waiting=8, held=8)
     turning = [store.commit_and_sweep([end(n)], take(f"t{n}"), 1) for n in range(1, 9)]
-    others = [store.commit(end(n, why="by itself")) for n in range(1, 9)] + [store.sweep(take("s"), 1) for _ in range(4)]
+    others = [store.commit(end(n, why="by itself")) for n in range(1, 9)] + [
+        store.sweep(take("s"), 1) for _ in range(4)
+    ]
     done = await asyncio.gather(*turning, *others)
     turns, plain, swept = done[:8], done[8:16], done[16:]
     for n, (turn, alone) in enumerate(zip(turns, plain, strict=True), 1):
-        assert sorted(type(each).__name__ for each in (turn[0][0], alone)) == ["Applied", "Refused"], n
+        assert sorted(type(each).__name__ for each in (turn[0][0], alone)) == [
+            "Applied",
+            "Refused",
+        ], n
     taken = [row for _, rows in turns for row in rows] + [row for rows in swept for row in rows]
     assert sorted(taken) == [(uid(n),) for n in range(9, 17)]
     assert len((await store.dump([EVENTS]))[EVENTS]) == 8
@@ -177,11 +214,14 @@ async def test_bells_ring_for_both(store: Store, monkeypatch: pytest.MonkeyPatch
     assert not {topic for topic, _ in rings.topics} & {EVENTS, "taken"}
 
 
-async def test_a_value_that_does_not_fit_costs_only_its_own_turn(store: Store, clock: ManualClock) -> None:
+async def test_a_value_that_does_not_fit_costs_only_its_own_turn(
+    store: Store, clock: ManualClock
+) -> None:
     await stocked(store)
     bad = END(0, p=0, id=uid(2), worker="w", result=b"", what=None, why="bad")
     turns = await asyncio.gather(
-        *(store.commit_and_sweep([plan], take(), 1) for plan in (end(1), bad, end(3))), return_exceptions=True
+        *(store.commit_and_sweep([plan], take(), 1) for plan in (end(1), bad, end(3))),
+        return_exceptions=True,
     )
     good = [turn for turn in (turns[0], turns[2]) if not isinstance(turn, BaseException)]
     assert [answers for answers, _ in good] == [[Applied(clock())], [Applied(clock())]]

@@ -6,7 +6,21 @@ from typing import Any
 
 import pytest
 
-from flowfabric.plan import Absent, AnyOf, Applied, Arg, Cond, Covered, Form, Guard, Now, Op, Pick, Refused, Update
+from flowfabric.plan import (
+    Absent,
+    AnyOf,
+    Applied,
+    Arg,
+    Cond,
+    Covered,
+    Form,
+    Guard,
+    Now,
+    Op,
+    Pick,
+    Refused,
+    Update,
+)
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
 
@@ -21,10 +35,17 @@ def guarded(name: str, *guards: Guard) -> Form:
 
 def swept(name: str, *guards: Guard) -> Form:
     pick = Pick("ready", {"lane_id": "lane", "namespace": "default", "gate": ""}, where=guards)
-    return Form(f"t_sweep_if {name}", Update(EXEC, (), {"public_state": "done"}), pick=pick, returning=("execution_id",))
+    return Form(
+        f"t_sweep_if {name}",
+        Update(EXEC, (), {"public_state": "done"}),
+        pick=pick,
+        returning=("execution_id",),
+    )
 
 
-async def holds(store: Store, guards: tuple[Guard, ...], row: dict[str, Any], *, n: int = 1, **args: Any) -> bool:
+async def holds(
+    store: Store, guards: tuple[Guard, ...], row: dict[str, Any], *, n: int = 1, **args: Any
+) -> bool:
     """Whether a row under these guards is changed: by a plan, and by a sweep, which must agree."""
     await put(store, execution(n, **row))
     before = await image(store)
@@ -33,7 +54,9 @@ async def holds(store: Store, guards: tuple[Guard, ...], row: dict[str, Any], *,
     assert (await get_execution(store, n))["public_state"] == ("done" if rows else "waiting")
     if not rows:
         assert await image(store) == before
-    answer = await store.commit(guarded("x", *guards)(0, partition_key=0, execution_id=uid(n), **args))
+    answer = await store.commit(
+        guarded("x", *guards)(0, partition_key=0, execution_id=uid(n), **args)
+    )
     assert isinstance(answer, Applied) == bool(rows)
     assert isinstance(answer, Applied) or answer == Refused()
     return bool(rows)
@@ -56,25 +79,45 @@ COMPARED: list[tuple[Op, int, int, bool]] = [
 
 
 @pytest.mark.parametrize(("op", "stored", "given", "expected"), COMPARED)
-async def test_a_comparison_holds_as_it_reads(store: Store, op: Op, stored: int, given: int, expected: bool) -> None:
-    assert await holds(store, (Cond(_COLUMN, op, Arg("given")),), {_COLUMN: stored}, given=given) is expected
+async def test_a_comparison_holds_as_it_reads(
+    store: Store, op: Op, stored: int, given: int, expected: bool
+) -> None:
+    assert (
+        await holds(store, (Cond(_COLUMN, op, Arg("given")),), {_COLUMN: stored}, given=given)
+        is expected
+    )
 
 
 @pytest.mark.parametrize("op", ["=", "!=", "<", "<=", ">", ">="])
 async def test_null_never_matches(store: Store, op: Op) -> None:
     for n, (stored, given) in enumerate(((None, 5), (5, None), (None, None)), 1):
-        assert not await holds(store, (Cond(_COLUMN, op, Arg("given")),), {_COLUMN: stored}, n=n, given=given), (stored, given)
+        assert not await holds(
+            store, (Cond(_COLUMN, op, Arg("given")),), {_COLUMN: stored}, n=n, given=given
+        ), (stored, given)
 
 
 @pytest.mark.parametrize(
-    ("stored", "expected"), [("red", True), ("blue", True), ("gre", False), ("", False), (None, False), ("it's", True)]
+    ("stored", "expected"),
+    [("red", True), ("blue", True), ("gre", False), ("", False), (None, False), ("it's", True)],
 )
-async def test_in_holds_for_one_of_the_constants(store: Store, stored: str | None, expected: bool) -> None:
-    assert await holds(store, (Cond("cancelled_by", "in", ("red", "blue", "it's")),), {"cancelled_by": stored}) is expected
+async def test_in_holds_for_one_of_the_constants(
+    store: Store, stored: str | None, expected: bool
+) -> None:
+    assert (
+        await holds(
+            store, (Cond("cancelled_by", "in", ("red", "blue", "it's")),), {"cancelled_by": stored}
+        )
+        is expected
+    )
 
 
-@pytest.mark.parametrize(("op", "stored", "expected"), [("is null", None, True), ("is null", 0, False), ("not null", 0, True)])
-async def test_null_is_asked_for_by_name(store: Store, op: Op, stored: int | None, expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("op", "stored", "expected"),
+    [("is null", None, True), ("is null", 0, False), ("not null", 0, True)],
+)
+async def test_null_is_asked_for_by_name(
+    store: Store, op: Op, stored: int | None, expected: bool
+) -> None:
     assert await holds(store, (Cond(_COLUMN, op),), {_COLUMN: stored}) is expected
 
 
@@ -83,10 +126,13 @@ async def test_not_null_does_not_hold_for_null(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "stored"), [("flow_id", uid(7)), ("execution_kind", "Ünï"), ("payload", b"\0\xff"), ("priority", -1)]
+    ("column", "stored"),
+    [("flow_id", uid(7)), ("execution_kind", "Ünï"), ("payload", b"\0\xff"), ("priority", -1)],
 )
 @pytest.mark.parametrize("same", [True, False])
-async def test_equality_holds_for_every_kind_of_column(store: Store, column: str, stored: Any, same: bool) -> None:
+async def test_equality_holds_for_every_kind_of_column(
+    store: Store, column: str, stored: Any, same: bool
+) -> None:
     other = {"flow_id": uid(8), "execution_kind": "ünï", "payload": b"\0", "priority": 1}[column]
     guard = Cond(column, "=", Arg("given"))
     assert await holds(store, (guard,), {column: stored}, given=stored if same else other) is same
@@ -105,7 +151,9 @@ async def test_all_conditions_must_hold(store: Store) -> None:
     assert not await holds(store, guards, {"priority": 2, "execution_kind": "b"})
 
 
-_EITHER = AnyOf((Cond(_COLUMN, "is null"), Cond(_COLUMN, "<", Now()), Cond("reserved_for", "=", Arg("me"))))
+_EITHER = AnyOf(
+    (Cond(_COLUMN, "is null"), Cond(_COLUMN, "<", Now()), Cond("reserved_for", "=", Arg("me")))
+)
 
 
 @pytest.mark.parametrize(
@@ -151,14 +199,22 @@ async def test_covered_when_everything_needed_is_offered(
     store: Store, needed: tuple[str, ...], offered: tuple[str, ...], expected: bool
 ) -> None:
     guard = Covered("required_capabilities", Arg("offered"))
-    assert await holds(store, (guard,), {"required_capabilities": needed}, offered=offered) is expected
+    assert (
+        await holds(store, (guard,), {"required_capabilities": needed}, offered=offered) is expected
+    )
 
 
-_OPEN = Absent(LANE, (Cond("lane_id", "=", Arg("lane")), Cond("state", "in", ("paused", "disabled"))))
+_OPEN = Absent(
+    LANE, (Cond("lane_id", "=", Arg("lane")), Cond("state", "in", ("paused", "disabled")))
+)
 
 
-@pytest.mark.parametrize(("state", "expected"), [(None, True), ("active", True), ("paused", False), ("disabled", False)])
-async def test_absent_when_no_row_of_another_table_fits(store: Store, state: str | None, expected: bool) -> None:
+@pytest.mark.parametrize(
+    ("state", "expected"), [(None, True), ("active", True), ("paused", False), ("disabled", False)]
+)
+async def test_absent_when_no_row_of_another_table_fits(
+    store: Store, state: str | None, expected: bool
+) -> None:
     await put(store, insert(LANE, lane_id="other", state="paused"))
     if state is not None:
         await put(store, insert(LANE, lane_id="l", state=state))
@@ -169,6 +225,9 @@ async def test_absent_when_no_row_of_another_table_fits(store: Store, state: str
 async def test_absent_compares_with_the_clock_without_naming_a_key(
     store: Store, clock: ManualClock, expires: int, expected: bool
 ) -> None:
-    await put(store, insert(KEYS, namespace="n", idempotency_key="k", expires_at_ms=clock.now_ms + expires))
+    await put(
+        store,
+        insert(KEYS, namespace="n", idempotency_key="k", expires_at_ms=clock.now_ms + expires),
+    )
     guard = Absent(KEYS, (Cond("namespace", "=", "n"), Cond("expires_at_ms", ">", Now())))
     assert await holds(store, (guard,), {}) is expected

@@ -6,7 +6,21 @@ from typing import Any
 
 import pytest
 
-from flowfabric.plan import After, Applied, Arg, Before, Cond, Delete, Emit, Form, Insert, Now, Plan, Refused, Update
+from flowfabric.plan import (
+    After,
+    Applied,
+    Arg,
+    Before,
+    Cond,
+    Delete,
+    Emit,
+    Form,
+    Insert,
+    Now,
+    Plan,
+    Refused,
+    Update,
+)
 from flowfabric.store.port import Store
 from flowfabric.store.schema import OUTBOXES
 
@@ -53,7 +67,9 @@ async def _with_children(store: Store, n: int) -> None:
         insert(GRANT, execution_id=uid(n)),
     )
     await put(store, insert(ATTEMPT, execution_id=uid(n), attempt_index=1))
-    await put(store, *(insert(channel, execution_id=uid(n)) for channel in OUTBOXES for _ in range(2)))
+    await put(
+        store, *(insert(channel, execution_id=uid(n)) for channel in OUTBOXES for _ in range(2))
+    )
 
 
 async def test_delete_takes_the_owned_rows_along_and_no_others(store: Store) -> None:
@@ -68,7 +84,11 @@ async def test_delete_takes_the_owned_rows_along_and_no_others(store: Store) -> 
 
 async def test_delete_keeps_children_of_the_same_id_in_another_partition(store: Store) -> None:
     await _with_children(store, 1)
-    await put(store, insert(EXEC, partition_key=5, execution_id=uid(1)), insert(LEASES, partition_key=5, execution_id=uid(1)))
+    await put(
+        store,
+        insert(EXEC, partition_key=5, execution_id=uid(1)),
+        insert(LEASES, partition_key=5, execution_id=uid(1)),
+    )
     await put(store, insert(ATTEMPT, partition_key=5, execution_id=uid(1)), remove(1))
     assert await find(store, EXEC, 5, uid(1)) is not None
     assert (await count(store, ATTEMPT), await count(store, LEASES)) == (1, 1)
@@ -83,7 +103,9 @@ async def test_delete_marks_the_highest_number_each_outbox_lost(store: Store) ->
         assert (await get(store, "ff_outbox_trim", channel))["event_id"] == highest[channel][3]
     await put(store, remove(1))
     for channel in OUTBOXES:
-        assert (await get(store, "ff_outbox_trim", channel))["event_id"] == highest[channel][3], "a mark never sinks"
+        assert (await get(store, "ff_outbox_trim", channel))["event_id"] == highest[channel][3], (
+            "a mark never sinks"
+        )
     await put(store, remove(3))
     for channel in OUTBOXES:
         assert (await get(store, "ff_outbox_trim", channel))["event_id"] == highest[channel][5]
@@ -114,7 +136,9 @@ async def test_an_event_told_by_a_delete_outlives_the_row(store: Store) -> None:
     await _with_children(store, 1)
     await put(store, remove(1, form=REMOVE_NOTED))
     told = await events(store, OPERATIONS)
-    assert [(e["event_type"], e["execution_id"], e["details"]) for e in told] == [("removed", uid(1), '{"a.b":"l1"}')]
+    assert [(e["event_type"], e["execution_id"], e["details"]) for e in told] == [
+        ("removed", uid(1), '{"a.b":"l1"}')
+    ]
     assert (await get(store, "ff_outbox_trim", OPERATIONS))["event_id"] < told[0]["event_id"]
 
 
@@ -122,21 +146,37 @@ async def test_a_later_delete_takes_whatever_matches_be_it_nothing(store: Store)
     form = Form(
         "t_drop_attempts",
         Update(EXEC, VERSIONED, BUMP),
-        Delete(ATTEMPT, (Cond("execution_id", "=", After("execution_id")), Cond("attempt_index", ">=", Arg("least")))),
+        Delete(
+            ATTEMPT,
+            (
+                Cond("execution_id", "=", After("execution_id")),
+                Cond("attempt_index", ">=", Arg("least")),
+            ),
+        ),
     )
-    await put(store, execution(1), *(insert(ATTEMPT, execution_id=uid(1), attempt_index=n) for n in range(4)))
+    await put(
+        store,
+        execution(1),
+        *(insert(ATTEMPT, execution_id=uid(1), attempt_index=n) for n in range(4)),
+    )
     await put(store, insert(ATTEMPT, execution_id=uid(2), attempt_index=3))
     for version, least, left in ((0, 9, 5), (1, 2, 3), (2, 0, 1)):
-        await put(store, form(0, partition_key=0, execution_id=uid(1), version=version, least=least))
+        await put(
+            store, form(0, partition_key=0, execution_id=uid(1), version=version, least=least)
+        )
         assert await count(store, ATTEMPT) == left
 
 
 async def test_a_guarded_delete_of_a_row_without_children(store: Store) -> None:
     form = Form("t_drop_grant", Delete(GRANT, (*KEY, Cond("expires_at_ms", "<", Now()))))
     await put(
-        store, insert(GRANT, execution_id=uid(1), expires_at_ms=1), insert(GRANT, execution_id=uid(2), expires_at_ms=10**14)
+        store,
+        insert(GRANT, execution_id=uid(1), expires_at_ms=1),
+        insert(GRANT, execution_id=uid(2), expires_at_ms=10**14),
     )
-    answers = await store.commit_many([form(0, partition_key=0, execution_id=uid(n)) for n in (1, 2, 3)])
+    answers = await store.commit_many(
+        [form(0, partition_key=0, execution_id=uid(n)) for n in (1, 2, 3)]
+    )
     assert [isinstance(a, Applied) for a in answers] == [True, False, False]
     assert await count(store, GRANT) == 1
 
@@ -148,12 +188,16 @@ TELL = Form(
     Update(EXEC, VERSIONED, BUMP),
     Emit(LEASES, "first", {"execution_id": After("execution_id"), "lease_epoch": After("version")}),
     Emit(COMPLETIONS, "success", {"execution_id": After("execution_id")}, at=Arg("at")),
-    Emit(LEASES, "second", {"execution_id": After("execution_id"), "namespace": After("namespace")}),
+    Emit(
+        LEASES, "second", {"execution_id": After("execution_id"), "namespace": After("namespace")}
+    ),
 )
 
 
 @pytest.mark.parametrize("channel", OUTBOXES)
-async def test_events_are_read_ascending_after_a_number_up_to_a_limit(store: Store, channel: str) -> None:
+async def test_events_are_read_ascending_after_a_number_up_to_a_limit(
+    store: Store, channel: str
+) -> None:
     assert (await store.read_events(channel, 0, 10), await store.last_event(channel)) == ([], 0)
     await put(store, *(insert(channel, occurred_at_ms=n) for n in range(10)))
     rows = await store.read_events(channel, 0, 100)
@@ -173,7 +217,9 @@ async def test_events_of_one_commit_come_in_the_order_they_were_told(store: Stor
     assert [e["event_type"] for e in told] == ["first", "second"] * 3
     assert [e["lease_epoch"] for e in told] == [1, None, 2, None, 3, None]
     completions = await events(store, COMPLETIONS)
-    assert [(e["outcome"], e["occurred_at_ms"]) for e in completions] == [("success", n) for n in range(3)]
+    assert [(e["outcome"], e["occurred_at_ms"]) for e in completions] == [
+        ("success", n) for n in range(3)
+    ]
     assert {e["occurred_at_ms"] for e in told} == {await store.now_ms()}
 
 
@@ -197,7 +243,12 @@ async def test_last_event_counts_only_what_was_committed(store: Store) -> None:
 
 
 async def test_a_gap_left_by_a_delete_does_not_stop_the_reader(store: Store) -> None:
-    await put(store, execution(1), insert(LEASES, execution_id=uid(2)), *(insert(LEASES, execution_id=uid(1)) for _ in range(5)))
+    await put(
+        store,
+        execution(1),
+        insert(LEASES, execution_id=uid(2)),
+        *(insert(LEASES, execution_id=uid(1)) for _ in range(5)),
+    )
     await put(store, insert(LEASES, execution_id=uid(3)), remove(1))
     first = await store.read_events(LEASES, 0, 1)
     second = await store.read_events(LEASES, first[0][0], 1)

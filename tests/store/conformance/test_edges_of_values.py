@@ -11,11 +11,33 @@ from flowfabric.plan import Applied, Arg, Cond, Form, Now, Update
 from flowfabric.store.port import Get, Scan, Store
 from flowfabric.testing import ManualClock
 
-from .helpers import EXEC, KEY, LANE, LEASES, count, events, execution, find, get_execution, insert, put, scan, uid
+from .helpers import (
+    EXEC,
+    KEY,
+    LANE,
+    LEASES,
+    count,
+    events,
+    execution,
+    find,
+    get_execution,
+    insert,
+    put,
+    scan,
+    uid,
+)
 
 SET: dict[str, Form] = {
     column: Form(f"t_set_{column}", Update(EXEC, KEY, {column: Arg("value")}), returning=(column,))
-    for column in ("payload", "execution_kind", "cancelled_by", "retain_until_ms", "tags", "budget_ids", "flow_id")
+    for column in (
+        "payload",
+        "execution_kind",
+        "cancelled_by",
+        "retain_until_ms",
+        "tags",
+        "budget_ids",
+        "flow_id",
+    )
 }
 _BIG = random.Random(1).randbytes(1 << 20)
 
@@ -66,7 +88,12 @@ async def test_a_value_comes_back_as_it_went_in(store: Store, column: str, value
 
 @pytest.mark.parametrize("name", ["a\1b", "☃", "", "it's", "a%b_c"])
 async def test_a_text_key_names_exactly_one_row(store: Store, name: str) -> None:
-    await put(store, insert(LANE, lane_id=name), insert(LANE, lane_id=name + "x"), insert(LANE, lane_id="a"))
+    await put(
+        store,
+        insert(LANE, lane_id=name),
+        insert(LANE, lane_id=name + "x"),
+        insert(LANE, lane_id="a"),
+    )
     assert await find(store, LANE, name) is not None
     assert await find(store, LANE, name + "y") is None
     found = await scan(store, Scan("lanes", after=(name,), limit=1, columns=("lane_id",)))
@@ -76,11 +103,15 @@ async def test_a_text_key_names_exactly_one_row(store: Store, name: str) -> None
 async def test_texts_are_ordered_by_code_point(store: Store) -> None:
     names = ["", "A", "Z", "a", "a\1", "a b", "ab", "é", "Ω", "\uffff", "𝔘"]
     await put(store, *(insert(LANE, lane_id=name) for name in reversed(names)))
-    assert [row[0] for row in await scan(store, Scan("lanes", columns=("lane_id",)))] == sorted(names)
+    assert [row[0] for row in await scan(store, Scan("lanes", columns=("lane_id",)))] == sorted(
+        names
+    )
 
 
 async def test_a_large_number_is_compared_exactly(store: Store) -> None:
-    form = Form("t_exact", Update(EXEC, (*KEY, Cond("retain_until_ms", "=", Arg("given"))), {"priority": 1}))
+    form = Form(
+        "t_exact", Update(EXEC, (*KEY, Cond("retain_until_ms", "=", Arg("given"))), {"priority": 1})
+    )
     await put(store, execution(1, retain_until_ms=2**63 - 1))
     near = await store.commit(form(0, partition_key=0, execution_id=uid(1), given=2**63 - 2))
     exact = await store.commit(form(0, partition_key=0, execution_id=uid(1), given=2**63 - 1))
@@ -130,10 +161,17 @@ async def test_one_commit_has_one_time(store: Store, clock: ManualClock) -> None
     store.clock._clock = lambda: clock.now_ms + next(ticking)  # type: ignore[attr-defined]
     await put(store, execution(1))
     form = Form(
-        "t_many_stamps", Update(EXEC, KEY, dict.fromkeys(("started_at_ms", "deadline_at_ms", "lease_acquired_at"), Now()))
+        "t_many_stamps",
+        Update(
+            EXEC,
+            KEY,
+            dict.fromkeys(("started_at_ms", "deadline_at_ms", "lease_acquired_at"), Now()),
+        ),
     )
     answer = await store.commit(form(0, partition_key=0, execution_id=uid(1)))
     row = await get_execution(store, 1)
     assert isinstance(answer, Applied)
-    assert {row["started_at_ms"], row["deadline_at_ms"], row["lease_acquired_at"]} == {answer.now_ms}
+    assert {row["started_at_ms"], row["deadline_at_ms"], row["lease_acquired_at"]} == {
+        answer.now_ms
+    }
     assert await count(store, EXEC) == 1

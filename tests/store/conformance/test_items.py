@@ -32,7 +32,9 @@ from .helpers import EXEC, KEY, Rings, execution, find, get, image, insert, put,
 
 META, FRAME = "ff_stream_meta", "ff_stream_frame"
 OF = (*KEY, Cond("attempt_index", "=", Arg("attempt_index")))
-HELD = Present(EXEC, (*KEY, Cond("lease_epoch", "=", Arg("epoch")), Cond("lease_expires_at_ms", ">", Now())))
+HELD = Present(
+    EXEC, (*KEY, Cond("lease_epoch", "=", Arg("epoch")), Cond("lease_expires_at_ms", ">", Now()))
+)
 FRAMES = InsertEach(
     FRAME,
     {
@@ -67,7 +69,11 @@ OPEN = Form(
 )
 APPEND = Form(
     "t_append",
-    Update(META, (*OF, Cond("version", "=", Arg("version")), HELD), {"version": Add(1), "ema_rate_hz": Arg("rate")}),
+    Update(
+        META,
+        (*OF, Cond("version", "=", Arg("version")), HELD),
+        {"version": Add(1), "ema_rate_hz": Arg("rate")},
+    ),
     FRAMES,
 )
 FIELDS = json.dumps({"payload": 'a "quoted" \\ \u20ac line\n', "mode": "durable"})
@@ -78,7 +84,15 @@ def frames(*ids: int) -> tuple[tuple[Any, ...], ...]:
 
 
 def opening(n: int, *ids: int, epoch: int = 1, rate: float | None = 32.0) -> Plan:
-    return OPEN(0, partition_key=0, execution_id=uid(n), attempt_index=0, epoch=epoch, rate=rate, frames=frames(*ids))
+    return OPEN(
+        0,
+        partition_key=0,
+        execution_id=uid(n),
+        attempt_index=0,
+        epoch=epoch,
+        rate=rate,
+        frames=frames(*ids),
+    )
 
 
 def appending(n: int, *ids: int, version: int = 0, epoch: int = 1, rate: float = 0.1) -> Plan:
@@ -87,12 +101,20 @@ def appending(n: int, *ids: int, version: int = 0, epoch: int = 1, rate: float =
 
 
 async def _world(store: Store, clock: ManualClock, count: int = 3) -> None:
-    await put(store, *(execution(n, lease_epoch=1, lease_expires_at_ms=clock.now_ms + 1_000) for n in range(1, count + 1)))
+    await put(
+        store,
+        *(
+            execution(n, lease_epoch=1, lease_expires_at_ms=clock.now_ms + 1_000)
+            for n in range(1, count + 1)
+        ),
+    )
 
 
 async def _frames(store: Store, n: int) -> list[tuple[Any, ...]]:
     group = {"partition_key": 0, "execution_id": uid(n), "attempt_index": 0}
-    return await scan(store, Scan("frames", group, columns=("ts_ms", "seq", "client_seq", "fields")))
+    return await scan(
+        store, Scan("frames", group, columns=("ts_ms", "seq", "client_seq", "fields"))
+    )
 
 
 async def test_each_item_becomes_a_row(store: Store, clock: ManualClock) -> None:
@@ -142,16 +164,23 @@ async def test_without_the_other_row_nothing_is_written(
     assert rings.topics == []
 
 
-async def test_one_that_is_refused_leaves_its_neighbours_alone(store: Store, clock: ManualClock) -> None:
+async def test_one_that_is_refused_leaves_its_neighbours_alone(
+    store: Store, clock: ManualClock
+) -> None:
     await _world(store, clock)
     answers = await asyncio.gather(
-        *(store.commit(plan) for plan in (opening(1, 0), opening(2, 0, epoch=7), opening(3, 0), opening(8, 0)))
+        *(
+            store.commit(plan)
+            for plan in (opening(1, 0), opening(2, 0, epoch=7), opening(3, 0), opening(8, 0))
+        )
     )
     assert [isinstance(answer, Applied) for answer in answers] == [True, False, True, False]
     assert await find(store, META, 0, uid(2), 0) is None
 
 
-async def test_a_stream_is_woken_by_its_execution(store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_is_woken_by_its_execution(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await _world(store, clock)
     rings = Rings(store, monkeypatch)
     await store.commit(opening(1, 0))

@@ -10,7 +10,20 @@ import pytest
 from flowfabric.plan import Applied, Arg, Cond, Form, Insert, Plan, Refused, Update, Wake
 from flowfabric.store.port import Store
 
-from .helpers import BUMP, EXEC, LANE, VERSIONED, Rings, count, execution, get_execution, image, insert, put, uid
+from .helpers import (
+    BUMP,
+    EXEC,
+    LANE,
+    VERSIONED,
+    Rings,
+    count,
+    execution,
+    get_execution,
+    image,
+    insert,
+    put,
+    uid,
+)
 
 LANE_IS = (Cond("lane_id", "=", Arg("lane")), Cond("registered_by", "=", "x"))
 BUMP_AND_ADD = Form(
@@ -37,7 +50,11 @@ def change(n: int, new: str, lane: str) -> Plan:
 
 
 async def filled(store: Store) -> None:
-    await put(store, *(execution(n) for n in range(1, 9)), insert(LANE, lane_id="there", registered_by="x"))
+    await put(
+        store,
+        *(execution(n) for n in range(1, 9)),
+        insert(LANE, lane_id="there", registered_by="x"),
+    )
 
 
 async def versions(store: Store) -> list[Any]:
@@ -49,7 +66,9 @@ async def test_one_of_many_is_refused_and_the_others_stand(store: Store) -> None
     plans = [add(n, "there" if n == 4 else f"lane{n}") for n in range(1, 9)]
     answers = await asyncio.gather(*map(store.commit, plans))
     assert answers[3] == Refused(0, 1)
-    assert [a.row for at, a in enumerate(answers) if at != 3 and isinstance(a, Applied)] == [(1,)] * 7
+    assert [a.row for at, a in enumerate(answers) if at != 3 and isinstance(a, Applied)] == [
+        (1,)
+    ] * 7
     assert await versions(store) == [1, 1, 1, 0, 1, 1, 1, 1]
     assert await count(store, LANE) == 8
 
@@ -58,7 +77,16 @@ async def test_the_same_in_one_call(store: Store) -> None:
     await filled(store)
     plans = [add(n, "there" if n == 4 else f"lane{n}", version=n == 6) for n in range(1, 9)]
     answers = await store.commit_many(plans)
-    assert [isinstance(a, Applied) for a in answers] == [True, True, True, False, True, False, True, True]
+    assert [isinstance(a, Applied) for a in answers] == [
+        True,
+        True,
+        True,
+        False,
+        True,
+        False,
+        True,
+        True,
+    ]
     assert (answers[3], answers[5]) == (Refused(0, 1), Refused(0, 0))
     assert await versions(store) == [1, 1, 1, 0, 1, 0, 1, 1]
 
@@ -79,7 +107,9 @@ async def test_the_step_that_refused_is_named(store: Store) -> None:
     assert isinstance(await store.commit(change(1, "a", "there")), Applied)
 
 
-async def test_a_refused_plan_leaves_and_rings_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_plan_leaves_and_rings_nothing(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await filled(store)
     before, rings = await image(store), Rings(store, monkeypatch)
     assert await store.commit(add(1, "there")) == Refused(0, 1)

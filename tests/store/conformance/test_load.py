@@ -41,7 +41,12 @@ def _fitting(index: Index, n: int) -> dict[str, Any]:
 
 def _group(index: Index, number: int) -> dict[str, Any]:
     kinds = TABLES[index.table].kinds
-    made = {"int": number, "text": f"g{number}", "uuid": uid(1_000 + number), "uuidtext": uid(1_000 + number)}
+    made = {
+        "int": number,
+        "text": f"g{number}",
+        "uuid": uid(1_000 + number),
+        "uuidtext": uid(1_000 + number),
+    }
     return {c: made[kinds[c]] for c in index.group}
 
 
@@ -49,7 +54,13 @@ def _rows(index: Index, group: int) -> list[dict[str, Any]]:
     made = []
     for n in range(ROWS):
         row = {**_fitting(index, n), **_group(index, group)}
-        row.update({c: _varying(index, c, n, group) for c in index.order if TABLES[index.table].kinds[c] != "auto"})
+        row.update(
+            {
+                c: _varying(index, c, n, group)
+                for c in index.order
+                if TABLES[index.table].kinds[c] != "auto"
+            }
+        )
         for column in TABLES[index.table].key:
             if column not in row and TABLES[index.table].kinds[column] == "uuid":
                 row[column] = uid(5_000 + group * 100 + n)
@@ -67,15 +78,24 @@ def _unfitting(index: Index) -> list[dict[str, Any]]:
     wrong: Any = {"is null": 5, "not null": None, "!=": cond.value}.get(cond.op, "elsewhere")
     rows = [{**row, cond.column: wrong} for row in _rows(index, 1)[:5]]
     table = TABLES[index.table]
-    texts = [column for column in table.key if table.kinds[column] == "text" and column not in index.group]
-    return [{**row, _told_by(index): uid(9_000 + n)} | dict.fromkeys(texts, f"outside{n}") for n, row in enumerate(rows)]
+    texts = [
+        column
+        for column in table.key
+        if table.kinds[column] == "text" and column not in index.group
+    ]
+    return [
+        {**row, _told_by(index): uid(9_000 + n)} | dict.fromkeys(texts, f"outside{n}")
+        for n, row in enumerate(rows)
+    ]
 
 
 def _told_by(index: Index) -> str:
     """The column by which rows outside the index are known: a uuid that makes them differ."""
     table = TABLES[index.table]
     keys = [column for column in reversed(table.key) if table.kinds[column] == "uuid"]
-    return next(iter([*keys, *(c for c in ("execution_id", "flow_id") if c in table.names)]), table.key[0])
+    return next(
+        iter([*keys, *(c for c in ("execution_id", "flow_id") if c in table.names)]), table.key[0]
+    )
 
 
 async def _fill(store: Store, index: Index) -> None:
@@ -88,7 +108,9 @@ async def _fill(store: Store, index: Index) -> None:
 async def _expected(store: Store, index: Index) -> list[tuple[Any, ...]]:
     """The order columns of the rows of group 1, as plain Python sorts them."""
     names = TABLES[index.table].names
-    rows = [dict(zip(names, row, strict=True)) for row in (await store.dump([index.table]))[index.table]]
+    rows = [
+        dict(zip(names, row, strict=True)) for row in (await store.dump([index.table]))[index.table]
+    ]
     group = _group(index, 1)
     rows = [r for r in rows if all(r[c] == v for c, v in group.items())]
     rows = [r for r in rows if r.get(_told_by(index)) not in [uid(9_000 + n) for n in range(5)]]
@@ -103,14 +125,18 @@ async def _expected(store: Store, index: Index) -> list[tuple[Any, ...]]:
 async def test_pages_of_an_index_join_to_its_order(store: Store, name: str) -> None:
     await _fill(store, INDEXES[name])
     for page in (1, 5, ROWS, 100):
-        assert await _paged(store, INDEXES[name], page) == await _expected(store, INDEXES[name]), f"pages of {page}"
+        assert await _paged(store, INDEXES[name], page) == await _expected(store, INDEXES[name]), (
+            f"pages of {page}"
+        )
 
 
 async def _paged(store: Store, index: Index, page: int) -> list[tuple[Any, ...]]:
     seen: list[tuple[Any, ...]] = []
     after: tuple[Any, ...] | None = None
     for _ in range(ROWS + 2):
-        rows = await scan(store, Scan(index.name, _group(index, 1), after, limit=page, columns=index.order))
+        rows = await scan(
+            store, Scan(index.name, _group(index, 1), after, limit=page, columns=index.order)
+        )
         assert len(rows) <= page
         seen += rows
         if len(rows) < page:
@@ -119,7 +145,9 @@ async def _paged(store: Store, index: Index, page: int) -> list[tuple[Any, ...]]
     return seen
 
 
-@pytest.mark.parametrize("name", [n for n, i in INDEXES.items() if i.order[0].endswith(("_ms", "_at"))])
+@pytest.mark.parametrize(
+    "name", [n for n, i in INDEXES.items() if i.order[0].endswith(("_ms", "_at"))]
+)
 async def test_a_scan_goes_up_to_a_bound_and_no_further(store: Store, name: str) -> None:
     index = INDEXES[name]
     await _fill(store, index)
@@ -132,7 +160,9 @@ async def test_a_scan_goes_up_to_a_bound_and_no_further(store: Store, name: str)
     assert rows == [key for key in expected[5:] if key[0] <= 3]
 
 
-@pytest.mark.parametrize("name", [n for n, i in INDEXES.items() if not (i.primary and i.descending)])
+@pytest.mark.parametrize(
+    "name", [n for n, i in INDEXES.items() if not (i.primary and i.descending)]
+)
 async def test_a_tally_counts_the_first_rows_of_a_group_or_of_all(store: Store, name: str) -> None:
     index = INDEXES[name]
     await _fill(store, index)
@@ -166,9 +196,20 @@ async def test_a_row_comes_whole_in_column_order_or_as_the_columns_asked_for(sto
     assert rows == [(b"p", uid(1), ("a", "b"), uid(2), None)]
 
 
-async def test_load_answers_every_read_in_the_order_asked_with_the_time(store: Store, clock: ManualClock) -> None:
-    await put(store, execution(1), insert(LANE, lane_id="a"), insert(ATTEMPT, execution_id=uid(1), attempt_index=3))
-    reads = (Get(LANE, ("a",)), Get(LANE, ("b",)), Scan("attempts", {"partition_key": 0, "execution_id": uid(1)}))
+async def test_load_answers_every_read_in_the_order_asked_with_the_time(
+    store: Store, clock: ManualClock
+) -> None:
+    await put(
+        store,
+        execution(1),
+        insert(LANE, lane_id="a"),
+        insert(ATTEMPT, execution_id=uid(1), attempt_index=3),
+    )
+    reads = (
+        Get(LANE, ("a",)),
+        Get(LANE, ("b",)),
+        Scan("attempts", {"partition_key": 0, "execution_id": uid(1)}),
+    )
     loaded = await store.load(reads)
     assert loaded.now_ms == clock.now_ms
     assert [len(rows) for rows in loaded.rows] == [1, 0, 1]
@@ -182,7 +223,9 @@ async def test_a_committed_row_is_seen_by_the_next_read(store: Store) -> None:
         assert len(await scan(store, Scan("executions", {"partition_key": 0}))) == n
 
 
-async def test_paging_while_rows_come_in_repeats_and_skips_none_that_were_there(store: Store) -> None:
+async def test_paging_while_rows_come_in_repeats_and_skips_none_that_were_there(
+    store: Store,
+) -> None:
     old = [uid(n * 100) for n in range(1, 41)]
     await put(store, *(execution(i.int, priority=i.int % 3, created_at_ms=i.int) for i in old))
     seen: list[Any] = []
@@ -204,7 +247,12 @@ async def test_paging_while_rows_come_in_repeats_and_skips_none_that_were_there(
         for shift in (-1, 1, 50):
             fresh += 1
             near = after[1] + shift
-            await put(store, insert(EXEC, execution_id=uid(100_000 + fresh), priority=after[0], created_at_ms=near))
+            await put(
+                store,
+                insert(
+                    EXEC, execution_id=uid(100_000 + fresh), priority=after[0], created_at_ms=near
+                ),
+            )
     assert len(seen) == len(set(seen))
     assert [i for i in seen if i in old] == sorted(old, key=lambda i: (-(i.int % 3), i.int))
 
@@ -212,19 +260,30 @@ async def test_paging_while_rows_come_in_repeats_and_skips_none_that_were_there(
 async def test_paging_past_a_row_that_was_deleted_goes_on_behind_it(store: Store) -> None:
     remove = Form("t_remove_paged", Delete(EXEC, VERSIONED))
     await put(store, *(execution(n) for n in range(1, 7)))
-    rows = await scan(store, Scan("executions", {"partition_key": 0}, limit=3, columns=("execution_id",)))
+    rows = await scan(
+        store, Scan("executions", {"partition_key": 0}, limit=3, columns=("execution_id",))
+    )
     await put(store, remove(0, partition_key=0, execution_id=uid(3), version=0))
-    more = await scan(store, Scan("executions", {"partition_key": 0}, rows[-1], columns=("execution_id",)))
+    more = await scan(
+        store, Scan("executions", {"partition_key": 0}, rows[-1], columns=("execution_id",))
+    )
     assert more == [(uid(4),), (uid(5),), (uid(6),)]
 
 
 async def test_an_index_follows_its_rows_in_and_out(store: Store) -> None:
-    form = Form("t_state", Update(EXEC, KEY, {"eligibility_state": Arg("state"), "version": Add(1)}))
+    form = Form(
+        "t_state", Update(EXEC, KEY, {"eligibility_state": Arg("state"), "version": Add(1)})
+    )
     await put(store, execution(1), execution(2))
     for state, there in (("blocked_by_route", [2]), ("eligible_now", [1, 2])):
         await put(store, form(0, partition_key=0, execution_id=uid(1), state=state))
         rows = await scan(
-            store, Scan("ready", {"lane_id": "lane", "namespace": "default", "gate": ""}, columns=("execution_id",))
+            store,
+            Scan(
+                "ready",
+                {"lane_id": "lane", "namespace": "default", "gate": ""},
+                columns=("execution_id",),
+            ),
         )
         assert rows == [(uid(n),) for n in there]
 
@@ -232,7 +291,12 @@ async def test_an_index_follows_its_rows_in_and_out(store: Store) -> None:
 async def test_next_due_is_the_earliest_of_the_index(store: Store) -> None:
     assert await store.next_due("delayed") is None
     state = {"eligibility_state": "not_eligible_until_time"}
-    await put(store, execution(1, **state, delay_until_ms=50), execution(2, **state, delay_until_ms=30), execution(3))
+    await put(
+        store,
+        execution(1, **state, delay_until_ms=50),
+        execution(2, **state, delay_until_ms=30),
+        execution(3),
+    )
     await put(store, execution(4, delay_until_ms=10))
     assert await store.next_due("delayed") == 30
     form = Form("t_later", Update(EXEC, KEY, {"delay_until_ms": Arg("at")}))
@@ -242,7 +306,9 @@ async def test_next_due_is_the_earliest_of_the_index(store: Store) -> None:
 
 async def test_next_due_looks_across_all_groups(store: Store) -> None:
     ended = {"lifecycle_phase": "terminal"}
-    await put(store, *(execution(n, **ended, lane_id=f"l{n}", terminal_at_ms=90 - n) for n in range(1, 6)))
+    await put(
+        store, *(execution(n, **ended, lane_id=f"l{n}", terminal_at_ms=90 - n) for n in range(1, 6))
+    )
     assert await store.next_due("ended") == 85
 
 

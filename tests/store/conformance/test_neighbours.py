@@ -12,7 +12,10 @@ from flowfabric.store.port import Read, Scan, Store
 
 from .helpers import EXEC, KEY, LANE, count, execution, find, get_execution, image, insert, put, uid
 
-BROKEN = Form("t_broken", Insert(LANE, {"lane_id": Arg("lane"), "registered_at_ms": Arg("at"), "registered_by": "x"}))
+BROKEN = Form(
+    "t_broken",
+    Insert(LANE, {"lane_id": Arg("lane"), "registered_at_ms": Arg("at"), "registered_by": "x"}),
+)
 BREAKS = Form("t_breaks", Update(EXEC, KEY, {"execution_kind": Arg("kind")}))
 BREAKS_LATE = Form(
     "t_breaks_late",
@@ -41,7 +44,9 @@ def unstorable_plans() -> dict[str, Plan]:
 
 
 @pytest.mark.parametrize("name", bad_plans())
-async def test_a_plan_that_fails_raises_and_leaves_everything_untouched(store: Store, name: str) -> None:
+async def test_a_plan_that_fails_raises_and_leaves_everything_untouched(
+    store: Store, name: str
+) -> None:
     await put(store, execution(50))
     before = await image(store)
     with pytest.raises(Exception, match=r"null|NULL"):
@@ -55,7 +60,9 @@ async def _beside(store: Store, bad: Plan) -> list[Any]:
     await put(store, execution(50))
     good = [store.commit(execution(n)) for n in range(1, 6)]
     more = [store.commit(insert(LANE, lane_id=f"l{n}")) for n in range(5)]
-    found = await asyncio.gather(*good, store.commit(bad), *more, store.commit(execution(3)), return_exceptions=True)
+    found = await asyncio.gather(
+        *good, store.commit(bad), *more, store.commit(execution(3)), return_exceptions=True
+    )
     assert [isinstance(a, Applied) for a in found[:5] + found[6:11]] == [True] * 10, found
     assert found[11] == Refused()
     assert [await find(store, EXEC, 0, uid(n)) is not None for n in range(1, 6)] == [True] * 5
@@ -71,41 +78,62 @@ async def test_a_plan_that_fails_does_not_harm_its_batch_mates(store: Store, nam
 
 
 @pytest.mark.parametrize("name", unstorable_plans())
-async def test_a_plan_with_a_value_that_cannot_be_stored_does_not_harm_its_batch_mates(store: Store, name: str) -> None:
+async def test_a_plan_with_a_value_that_cannot_be_stored_does_not_harm_its_batch_mates(
+    store: Store, name: str
+) -> None:
     await _beside(store, unstorable_plans()[name])
 
 
 async def test_a_plan_that_fails_among_many_leaves_the_others_applied(store: Store) -> None:
-    plans = [insert(LANE, lane_id="a"), BROKEN(0, lane="bad", at=None), insert(LANE, lane_id="b"), insert(LANE, lane_id="a")]
+    plans = [
+        insert(LANE, lane_id="a"),
+        BROKEN(0, lane="bad", at=None),
+        insert(LANE, lane_id="b"),
+        insert(LANE, lane_id="a"),
+    ]
     answers = await store.commit_many(plans)
     assert [isinstance(a, Applied) for a in answers] == [True, False, True, False]
     assert isinstance(answers[1], Exception) and answers[3] == Refused()
-    assert [await find(store, LANE, lane) is not None for lane in ("a", "bad", "b")] == [True, False, True]
+    assert [await find(store, LANE, lane) is not None for lane in ("a", "bad", "b")] == [
+        True,
+        False,
+        True,
+    ]
 
 
 async def test_a_plan_that_fails_in_a_group_takes_the_group_with_it(store: Store) -> None:
     before = await image(store)
     with pytest.raises(Exception, match=r"null|NULL"):
-        await store.commit_together([insert(LANE, lane_id="a"), BROKEN(0, lane="bad", at=None), insert(LANE, lane_id="b")])
+        await store.commit_together(
+            [insert(LANE, lane_id="a"), BROKEN(0, lane="bad", at=None), insert(LANE, lane_id="b")]
+        )
     assert await image(store) == before
 
 
 async def test_a_refused_group_does_not_harm_its_batch_mates(store: Store) -> None:
     group = [insert(LANE, lane_id="a"), execution(1), insert(LANE, lane_id="a")]
     found = await asyncio.gather(
-        store.commit(insert(LANE, lane_id="x")), store.commit_together(group), store.commit(insert(LANE, lane_id="y"))
+        store.commit(insert(LANE, lane_id="x")),
+        store.commit_together(group),
+        store.commit(insert(LANE, lane_id="y")),
     )
     assert [isinstance(a, Applied) for a in found] == [True, False, True]
     assert found[1] == Refused(2, 0)
     assert (await count(store, LANE), await count(store, EXEC)) == (2, 0)
 
 
-@pytest.mark.parametrize("bad", [Scan("ready", {}), Scan("no such index"), Scan("lanes", after=("a", "b"))])
-async def test_a_read_that_fails_does_not_harm_the_writes_beside_it(store: Store, bad: Read) -> None:
+@pytest.mark.parametrize(
+    "bad", [Scan("ready", {}), Scan("no such index"), Scan("lanes", after=("a", "b"))]
+)
+async def test_a_read_that_fails_does_not_harm_the_writes_beside_it(
+    store: Store, bad: Read
+) -> None:
     async def commit(n: int) -> Any:
         return await store.commit(execution(n))
 
-    found = await asyncio.gather(*(commit(n) for n in (1, 2, 3)), store.load((bad,)), commit(4), return_exceptions=True)
+    found = await asyncio.gather(
+        *(commit(n) for n in (1, 2, 3)), store.load((bad,)), commit(4), return_exceptions=True
+    )
     assert isinstance(found[3], Exception)
     assert [isinstance(a, Applied) for a in found[:3] + found[4:]] == [True] * 4, found
 
@@ -152,6 +180,10 @@ async def test_a_closed_store_refuses_and_does_not_hang(store: Store) -> None:
     if store.label == "memory":
         pytest.skip("the reference store has nothing to close")
     await store.close()
-    for call in (store.commit(execution(1)), store.load((Scan("lanes"),)), store.sweep(BROKEN(0, lane="a", at=1), 1)):
+    for call in (
+        store.commit(execution(1)),
+        store.load((Scan("lanes"),)),
+        store.sweep(BROKEN(0, lane="a", at=1), 1),
+    ):
         with pytest.raises(Exception, match="closed"):
             await asyncio.wait_for(call, 5)

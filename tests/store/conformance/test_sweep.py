@@ -26,7 +26,21 @@ from flowfabric.plan import (
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
 
-from .helpers import ATTEMPT, BUMP, EXEC, GRANT, LEASES, count, events, execution, get_execution, image, insert, put, uid
+from .helpers import (
+    ATTEMPT,
+    BUMP,
+    EXEC,
+    GRANT,
+    LEASES,
+    count,
+    events,
+    execution,
+    get_execution,
+    image,
+    insert,
+    put,
+    uid,
+)
 
 _TAKEN: dict[str, Any] = {
     **BUMP,
@@ -37,7 +51,9 @@ _TAKEN: dict[str, Any] = {
 }
 _LANE = {"lane_id": Arg("lane"), "namespace": "default", "gate": ""}
 _THIS = {"partition_key": After("partition_key"), "execution_id": After("execution_id")}
-TAKE = Form("t_take", Update(EXEC, (), _TAKEN), pick=Pick("ready", _LANE), returning=("execution_id",))
+TAKE = Form(
+    "t_take", Update(EXEC, (), _TAKEN), pick=Pick("ready", _LANE), returning=("execution_id",)
+)
 TAKE_CAPABLE = Form(
     "t_take_capable",
     Update(EXEC, (), _TAKEN),
@@ -46,18 +62,32 @@ TAKE_CAPABLE = Form(
 )
 TAKE_WHOLE = Form(
     "t_take_whole",
-    Update(EXEC, (), {**_TAKEN, "current_lease_id": Fresh(), "lease_expires_at_ms": Now(Arg("ttl"))}),
+    Update(
+        EXEC, (), {**_TAKEN, "current_lease_id": Fresh(), "lease_expires_at_ms": Now(Arg("ttl"))}
+    ),
     Upsert(
-        ATTEMPT, {**_THIS, "attempt_index": After("attempt_index"), "lease_id": After("current_lease_id")}, {"outcome": "again"}
+        ATTEMPT,
+        {**_THIS, "attempt_index": After("attempt_index"), "lease_id": After("current_lease_id")},
+        {"outcome": "again"},
     ),
     Delete(GRANT, tuple(Cond(c, "=", v) for c, v in _THIS.items())),
     Emit(
         LEASES,
         "acquired",
-        {"execution_id": After("execution_id"), "lease_id": After("current_lease_id"), "reason": Arg("worker")},
+        {
+            "execution_id": After("execution_id"),
+            "lease_id": After("current_lease_id"),
+            "reason": Arg("worker"),
+        },
     ),
     pick=Pick("ready", _LANE),
-    returning=("execution_id", "current_lease_id", "lease_expires_at_ms", Before("lifecycle_phase"), "lifecycle_phase"),
+    returning=(
+        "execution_id",
+        "current_lease_id",
+        "lease_expires_at_ms",
+        Before("lifecycle_phase"),
+        "lifecycle_phase",
+    ),
 )
 PROMOTE = Form(
     "t_promote",
@@ -87,7 +117,9 @@ async def test_rows_come_by_priority_then_age_then_id(store: Store) -> None:
 async def test_no_more_rows_than_the_limit(store: Store, limit: int) -> None:
     await put(store, *(execution(n) for n in range(1, 6)))
     assert await store.sweep(take(), limit) == [(uid(n),) for n in range(1, 6)][:limit]
-    left = [n for n in range(1, 6) if (await get_execution(store, n))["lifecycle_phase"] == "runnable"]
+    left = [
+        n for n in range(1, 6) if (await get_execution(store, n))["lifecycle_phase"] == "runnable"
+    ]
     assert left == list(range(limit + 1, 6))
 
 
@@ -108,22 +140,34 @@ async def test_upto_a_time_takes_what_is_due_and_nothing_later(
     store: Store, clock: ManualClock, ahead: list[int], due: list[int]
 ) -> None:
     state = {"eligibility_state": "not_eligible_until_time"}
-    await put(store, *(execution(n, **state, delay_until_ms=clock.now_ms + at) for n, at in enumerate(ahead, 1)))
+    await put(
+        store,
+        *(execution(n, **state, delay_until_ms=clock.now_ms + at) for n, at in enumerate(ahead, 1)),
+    )
     rows = await store.sweep(PROMOTE(0), 10)
     assert rows == [(uid(n), clock.now_ms + ahead[n - 1], None) for n in due]
     assert await store.sweep(PROMOTE(0), 10) == []
 
 
 async def test_a_row_that_does_not_fit_hides_none_behind_it(store: Store) -> None:
-    await put(store, *(execution(n, priority=9, required_capabilities=("gpu",)) for n in range(1, 501)))
+    await put(
+        store, *(execution(n, priority=9, required_capabilities=("gpu",)) for n in range(1, 501))
+    )
     await put(store, execution(501), execution(502, required_capabilities=("cpu",)))
-    assert await store.sweep(TAKE_CAPABLE(0, lane="lane", worker="w", offered=("cpu",)), 2) == [(uid(501),), (uid(502),)]
-    assert await store.sweep(TAKE_CAPABLE(0, lane="lane", worker="w", offered=("gpu",)), 1) == [(uid(1),)]
+    assert await store.sweep(TAKE_CAPABLE(0, lane="lane", worker="w", offered=("cpu",)), 2) == [
+        (uid(501),),
+        (uid(502),),
+    ]
+    assert await store.sweep(TAKE_CAPABLE(0, lane="lane", worker="w", offered=("gpu",)), 1) == [
+        (uid(1),)
+    ]
 
 
 async def test_rows_the_change_itself_would_refuse_are_passed_over(store: Store) -> None:
     state = {"ownership_state": "leased"}
-    await put(store, *(execution(n, **state, lease_expires_at_ms=n, priority=n % 2) for n in range(1, 7)))
+    await put(
+        store, *(execution(n, **state, lease_expires_at_ms=n, priority=n % 2) for n in range(1, 7))
+    )
     assert await store.sweep(EXPIRE(0, upto=5), 10) == [(uid(2),), (uid(4),)]
     assert (await get_execution(store, 1))["ownership_state"] == "leased"
 
@@ -132,17 +176,31 @@ async def test_any_of_narrows_a_sweep(store: Store) -> None:
     form = Form(
         "t_take_mine",
         Update(EXEC, (), _TAKEN),
-        pick=Pick("ready", _LANE, where=(AnyOf((Cond("reserved_for", "is null"), Cond("reserved_for", "=", Arg("worker")))),)),
+        pick=Pick(
+            "ready",
+            _LANE,
+            where=(
+                AnyOf((Cond("reserved_for", "is null"), Cond("reserved_for", "=", Arg("worker")))),
+            ),
+        ),
         returning=("execution_id",),
     )
-    await put(store, execution(1, reserved_for="you"), execution(2, reserved_for="me"), execution(3))
+    await put(
+        store, execution(1, reserved_for="you"), execution(2, reserved_for="me"), execution(3)
+    )
     assert await store.sweep(form(0, lane="lane", worker="me"), 10) == [(uid(2),), (uid(3),)]
 
 
 async def test_every_row_of_a_sweep_takes_all_the_steps(store: Store, clock: ManualClock) -> None:
-    await put(store, *(execution(n) for n in (1, 2, 3)), *(insert(GRANT, execution_id=uid(n)) for n in (1, 2, 3)))
+    await put(
+        store,
+        *(execution(n) for n in (1, 2, 3)),
+        *(insert(GRANT, execution_id=uid(n)) for n in (1, 2, 3)),
+    )
     rows = await store.sweep(TAKE_WHOLE(0, lane="lane", worker="w", ttl=50), 2)
-    assert [(r[0], *r[2:]) for r in rows] == [(uid(n), clock.now_ms + 50, "runnable", "active") for n in (1, 2)]
+    assert [(r[0], *r[2:]) for r in rows] == [
+        (uid(n), clock.now_ms + 50, "runnable", "active") for n in (1, 2)
+    ]
     stored = [(await get_execution(store, n))["current_lease_id"] for n in (1, 2)]
     assert [r[1] for r in rows] == stored and len(set(stored)) == 2
     told = [(e["execution_id"], e["lease_id"], e["reason"]) for e in await events(store, LEASES)]
@@ -152,7 +210,9 @@ async def test_every_row_of_a_sweep_takes_all_the_steps(store: Store, clock: Man
     assert [row[1] for row in (await store.dump([GRANT]))[GRANT]] == [uid(3)]
 
 
-async def test_equal_sweeps_at_once_get_rows_of_their_own_and_their_own_values(store: Store) -> None:
+async def test_equal_sweeps_at_once_get_rows_of_their_own_and_their_own_values(
+    store: Store,
+) -> None:
     await put(store, *(execution(n) for n in range(1, 11)))
     got = await asyncio.gather(*(store.sweep(take(f"w{n}"), 3) for n in range(4)))
     assert [len(rows) for rows in got] == [3, 3, 3, 1]
@@ -167,7 +227,9 @@ async def test_sweeps_that_offer_different_things_at_once_do_not_mix(store: Stor
     for n in range(1, 25):
         await put(store, execution(n, required_capabilities=("gpu",) if n % 3 == 0 else ("cpu",)))
     offers = [("gpu",), ("cpu",), ("gpu",), ("cpu", "gpu"), ("cpu",)]
-    got = await asyncio.gather(*(store.sweep(TAKE_CAPABLE(0, lane="lane", worker="w", offered=o), 2) for o in offers))
+    got = await asyncio.gather(
+        *(store.sweep(TAKE_CAPABLE(0, lane="lane", worker="w", offered=o), 2) for o in offers)
+    )
     for offer, rows in zip(offers, got, strict=True):
         assert rows and all({"gpu" if i.int % 3 == 0 else "cpu"} <= set(offer) for (i,) in rows)
     flat = [row for rows in got for row in rows]
@@ -189,7 +251,9 @@ async def test_many_claimers_drain_a_lane_and_each_row_goes_to_one(store: Store)
     assert await count(store, ATTEMPT) == 200
 
 
-async def test_a_sweep_sees_what_was_answered_before_it_and_takes_each_row_once(store: Store) -> None:
+async def test_a_sweep_sees_what_was_answered_before_it_and_takes_each_row_once(
+    store: Store,
+) -> None:
     await put(store, execution(1))
     first, _ = await asyncio.gather(store.sweep(take(), 5), store.commit(execution(2)))
     later = await store.sweep(take(), 5)

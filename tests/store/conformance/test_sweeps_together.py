@@ -23,7 +23,11 @@ _TAKEN: dict[str, Any] = {
 }
 TOUCH = Form(
     "t_touch",
-    Update(QUOTA, (Cond("quota_policy_id", "=", Arg("quota")), Cond("version", "=", Arg("version"))), {"version": Add(1)}),
+    Update(
+        QUOTA,
+        (Cond("quota_policy_id", "=", Arg("quota")), Cond("version", "=", Arg("version"))),
+        {"version": Add(1)},
+    ),
     Wake("touched", After("quota_policy_id")),
 )
 TAKE = Form(
@@ -44,7 +48,9 @@ TAKE_GATED = Form(
     Update(EXEC, (), _TAKEN),
     Upsert(WINDOW, _COUNTED, {"dimension": "d"}),
     pick=Pick(
-        "ready", {"lane_id": Arg("lane"), "namespace": "default", "gate": Arg("gate")}, where=(Among("execution_id", Arg("ids")),)
+        "ready",
+        {"lane_id": Arg("lane"), "namespace": "default", "gate": Arg("gate")},
+        where=(Among("execution_id", Arg("ids")),),
     ),
     returning=("execution_id", "current_worker_id"),
 )
@@ -77,11 +83,15 @@ async def test_the_plans_and_all_the_sweeps_are_done(store: Store) -> None:
     assert [(await get(store, QUOTA, uid(n)))["version"] for n in (1, 2)] == [1, 1]
     window = (await store.dump([WINDOW]))[WINDOW]
     assert sorted(window) == [(uid(1), "d", 7, uid(1)), (uid(1), "d", 7, uid(3))]
-    assert [(await get_execution(store, n))["lifecycle_phase"] for n in (2, 4, 13)] == ["runnable"] * 3
+    assert [(await get_execution(store, n))["lifecycle_phase"] for n in (2, 4, 13)] == [
+        "runnable"
+    ] * 3
 
 
 @pytest.mark.parametrize(("first", "refused"), [((1, 2), 1), ((2, 1), 0), ((2,), 0)])
-async def test_a_guard_that_does_not_hold_refuses_everything(store: Store, first: tuple[int, ...], refused: int) -> None:
+async def test_a_guard_that_does_not_hold_refuses_everything(
+    store: Store, first: tuple[int, ...], refused: int
+) -> None:
     await stocked(store)
     await put(store, touch(2))
     before = await image(store)
@@ -95,12 +105,19 @@ async def test_equal_selections_share_their_rows_in_turn(store: Store) -> None:
     ids = (1, 2, 3, 4)
     swept = await store.sweeps([], [gated(ids, 1, "a"), gated(ids, 2, "b"), gated(ids, 3, "c")])
     assert swept == [[(uid(1), "a")], [(uid(2), "b"), (uid(3), "b")], [(uid(4), "c")]]
-    assert [(await get_execution(store, n))["current_worker_id"] for n in ids] == ["a", "b", "b", "c"]
+    assert [(await get_execution(store, n))["current_worker_id"] for n in ids] == [
+        "a",
+        "b",
+        "b",
+        "c",
+    ]
 
 
 async def test_what_an_earlier_sweep_took_a_later_one_does_not(store: Store) -> None:
     await stocked(store)
-    swept = await store.sweeps([], [gated((1, 2), 5), gated((2, 3), 5), gated((), 5), gated((1,), 5, gate="other")])
+    swept = await store.sweeps(
+        [], [gated((1, 2), 5), gated((2, 3), 5), gated((), 5), gated((1,), 5, gate="other")]
+    )
     assert swept == [[(uid(1), "w"), (uid(2), "w")], [(uid(3), "w")], [], []]
 
 
@@ -112,7 +129,9 @@ async def test_nothing_asked_for_is_nothing_done(store: Store) -> None:
     assert await image(store) == before
 
 
-async def test_bells_ring_once_it_stands_and_not_when_it_was_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bells_ring_once_it_stands_and_not_when_it_was_refused(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await stocked(store)
     rings = Rings(store, monkeypatch)
     assert isinstance(await store.sweeps([touch(1), touch(2, version=9)], [plain(1)]), Refused)
@@ -121,7 +140,9 @@ async def test_bells_ring_once_it_stands_and_not_when_it_was_refused(store: Stor
     assert {("touched", uid(1)), ("taken", "lane")} <= set(rings.topics)
 
 
-async def test_of_many_at_once_under_one_guard_each_version_is_won_once(store: Store, clock: ManualClock) -> None:
+async def test_of_many_at_once_under_one_guard_each_version_is_won_once(
+    store: Store, clock: ManualClock
+) -> None:
     await stocked(store)
     swept = await asyncio.gather(*(store.sweeps([touch(1)], [gated((n,), 1)]) for n in range(1, 5)))
     assert sum(not isinstance(each, Refused) for each in swept) == 1

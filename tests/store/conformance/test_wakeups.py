@@ -11,18 +11,40 @@ from flowfabric.plan import After, Arg, Emit, Form, Now, Pick, Plan, Refused, Up
 from flowfabric.store.port import Store
 from flowfabric.testing import ManualClock
 
-from .helpers import BUMP, COMPLETIONS, EXEC, LANE, LEASES, VERSIONED, Rings, execution, find, insert, put, uid
+from .helpers import (
+    BUMP,
+    COMPLETIONS,
+    EXEC,
+    LANE,
+    LEASES,
+    VERSIONED,
+    Rings,
+    execution,
+    find,
+    insert,
+    put,
+    uid,
+)
 
 _EVENT = Emit(LEASES, "x", {"execution_id": After("execution_id")})
 TOLD = Form("t_told_lease", Update(EXEC, VERSIONED, BUMP), _EVENT)
 TOLD_BOTH = Form(
-    "t_told_both", Update(EXEC, VERSIONED, BUMP), _EVENT, Emit(COMPLETIONS, "success", {"execution_id": After("execution_id")})
+    "t_told_both",
+    Update(EXEC, VERSIONED, BUMP),
+    _EVENT,
+    Emit(COMPLETIONS, "success", {"execution_id": After("execution_id")}),
 )
-BY_REF = Form("t_wake_ref", Update(EXEC, VERSIONED, {**BUMP, "lane_id": Arg("lane")}), Wake("ready", After("lane_id")))
+BY_REF = Form(
+    "t_wake_ref",
+    Update(EXEC, VERSIONED, {**BUMP, "lane_id": Arg("lane")}),
+    Wake("ready", After("lane_id")),
+)
 BY_ARG = Form("t_wake_arg", Update(EXEC, VERSIONED, BUMP), Wake("ready", Arg("lane")))
 BARE = Form("t_wake_bare", Update(EXEC, VERSIONED, BUMP), Wake("workers"))
 BY_UUID = Form("t_wake_uuid", Update(EXEC, VERSIONED, BUMP), Wake("one", After("execution_id")))
-BY_UUID_ARG = Form("t_wake_uuid_arg", Update(EXEC, VERSIONED, BUMP), Wake("one", Arg("execution_id")))
+BY_UUID_ARG = Form(
+    "t_wake_uuid_arg", Update(EXEC, VERSIONED, BUMP), Wake("one", Arg("execution_id"))
+)
 AT = Form(
     "t_wake_at",
     Update(EXEC, VERSIONED, {**BUMP, "lease_expires_at_ms": Now(Arg("ttl"))}),
@@ -57,7 +79,9 @@ TOPICS: dict[str, tuple[Plan, list[tuple[str, Any]]]] = {
 
 
 @pytest.mark.parametrize("name", TOPICS)
-async def test_a_commit_rings_its_topics(store: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_rings_its_topics(
+    store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await put(store, execution(1))
     rings = Rings(store, monkeypatch)
     plan, topics = TOPICS[name]
@@ -67,19 +91,29 @@ async def test_a_commit_rings_its_topics(store: Store, name: str, monkeypatch: p
 
 
 @pytest.mark.parametrize("name", [n for n in TOPICS if TOPICS[n][0].form in (TOLD, BY_REF, BARE)])
-async def test_a_refusal_rings_nothing(store: Store, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refusal_rings_nothing(
+    store: Store, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await put(store, execution(1))
     await put(store, on(TOLD))
     rings = Rings(store, monkeypatch)
     assert await store.commit(TOPICS[name][0]) == Refused()
-    assert await store.commit_together([on(BY_REF, version=1, lane="l"), TOPICS[name][0]]) == Refused(1, 0)
+    assert await store.commit_together(
+        [on(BY_REF, version=1, lane="l"), TOPICS[name][0]]
+    ) == Refused(1, 0)
     assert (rings.topics, rings.dues) == ([], [])
 
 
-async def test_a_refused_neighbour_rings_nothing_and_the_applied_one_does(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refused_neighbour_rings_nothing_and_the_applied_one_does(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await put(store, execution(1), execution(2))
     rings = Rings(store, monkeypatch)
-    plans = [on(BY_REF, 1, 5, lane="refused"), on(BY_REF, 2, lane="applied"), on(BY_ARG, 1, 9, lane="refused")]
+    plans = [
+        on(BY_REF, 1, 5, lane="refused"),
+        on(BY_REF, 2, lane="applied"),
+        on(BY_ARG, 1, 9, lane="refused"),
+    ]
     await store.commit_many(plans)
     assert rings.topics == [("ready", "applied")]
 
@@ -106,7 +140,9 @@ async def test_a_wake_at_a_time_tells_when_and_rings_only_for_something_earlier(
     assert sorted(rings.topics) == [("deadline", None), ("leased", None)]
 
 
-async def test_the_earliest_time_of_a_batch_is_told(store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_earliest_time_of_a_batch_is_told(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await put(store, *(execution(n) for n in (1, 2, 3)))
     rings = Rings(store, monkeypatch)
     await put(store, *(on(AT, n, ttl=ttl, deadline=None) for n, ttl in ((1, 40), (2, 10), (3, 30))))
@@ -114,7 +150,9 @@ async def test_the_earliest_time_of_a_batch_is_told(store: Store, clock: ManualC
     assert {timer for timer, _ in rings.dues} == {"leased"}
 
 
-async def test_a_sweep_rings_once_it_took_something(store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_sweep_rings_once_it_took_something(
+    store: Store, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await put(store, execution(1, lane_id="a"), execution(2, lane_id="a"))
     rings = Rings(store, monkeypatch)
     await store.sweep(SWEEP(0, lane="b", ttl=5), 10)

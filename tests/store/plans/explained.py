@@ -22,7 +22,10 @@ FIRST_COLUMN |= {index_name(i): (*i.group, *i.order)[0] for i in INDEXES.values(
 
 def session(url: str, settings: dict[str, str]) -> Session:
     """A connection with the settings of one of ours."""
-    options = [f"-c {name}={value}".replace(" ", "\\ ").replace("-c\\ ", "-c ") for name, value in {**OURS, **settings}.items()]
+    options = [
+        f"-c {name}={value}".replace(" ", "\\ ").replace("-c\\ ", "-c ")
+        for name, value in {**OURS, **settings}.items()
+    ]
     return psycopg.connect(url, autocommit=True, options=" ".join(options))
 
 

@@ -33,7 +33,9 @@ def url() -> Iterator[str]:
 async def a_day_of_work(engine: Engine, first: int) -> None:
     """Everything a worker calls, fifty times, on a lane of its own."""
     wanted = range(first, first + RUNS)
-    await create_all(engine, (CreateExecutionArgs(execution_id=ident(n), lane_id="own") for n in wanted))
+    await create_all(
+        engine, (CreateExecutionArgs(execution_id=ident(n), lane_id="own") for n in wanted)
+    )
     for at in wanted:
         handle = await engine.claim("own", (), ClaimPolicy("w", "w-1", 60_000, None))
         assert handle is not None
@@ -45,12 +47,16 @@ async def kept_plans(link: Link) -> dict[str, list[str]]:
     """What is wrong with the plans of the statements this connection has prepared, by their text."""
     connection: Any = await link.get()
     found = {}
-    listed = await connection.fetch("SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements")
+    listed = await connection.fetch(
+        "SELECT name, statement, cardinality(parameter_types) FROM pg_prepared_statements"
+    )
     for name, sql, count in listed:
         if "ff_" in sql:
             given = f"({', '.join(['NULL'] * count)})" if count else ""
             plan = await connection.fetchval(f'EXPLAIN (FORMAT JSON) EXECUTE "{name}"{given}')
-            found[sql] = offences(list(nodes(json.loads(plan)[0]["Plan"])), bounded=" WHERE " in sql)
+            found[sql] = offences(
+                list(nodes(json.loads(plan)[0]["Plan"])), bounded=" WHERE " in sql
+            )
     return found
 
 
@@ -65,7 +71,9 @@ async def test_plans_made_while_there_was_nothing_do_not_outlive_it_for_long(url
         await a_day_of_work(engine, 1_000_000)
         fill(url, 10_000)
         for link in (writer, reader):
-            link._plans_until = time.monotonic()  # not by the clock itself, which the event loop goes by as well
+            link._plans_until = (
+                time.monotonic()
+            )  # not by the clock itself, which the event loop goes by as well
         await look_at_nothing(engine)
         plans = {**await kept_plans(writer), **await kept_plans(reader)}
         assert len(plans) >= 7

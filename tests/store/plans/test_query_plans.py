@@ -23,7 +23,17 @@ from flowfabric.store.sql.pg_combined import begun_by, ridden_along
 from flowfabric.store.sql.pg_statement import statement
 from tests.store.sqlite.forms import ALL
 
-from .explained import Node, Recorder, Session, both_ways, explained, offences, prepared, sent, session
+from .explained import (
+    Node,
+    Recorder,
+    Session,
+    both_ways,
+    explained,
+    offences,
+    prepared,
+    sent,
+    session,
+)
 from .filling import LANE, STATES, drop, empty, filled
 
 SWEEPS = {name: form for name, form in ALL.items() if form.pick is not None}
@@ -65,8 +75,12 @@ def test_a_range_that_was_planned_while_there_was_nothing_to_read_walks_its_inde
     url = empty("nothing", analyzed=True)
     with session(url, connections.READING) as reader:
         check_reads(reader)
-        assert offences(prepared(reader, "SELECT 1 FROM ff_attempt WHERE worker_id = $1", ["w"])), "the guard notices"
-        sorting = prepared(reader, "SELECT 1 FROM ff_exec_core WHERE lane_id = $1 ORDER BY execution_kind", [LANE])
+        assert offences(prepared(reader, "SELECT 1 FROM ff_attempt WHERE worker_id = $1", ["w"])), (
+            "the guard notices"
+        )
+        sorting = prepared(
+            reader, "SELECT 1 FROM ff_exec_core WHERE lane_id = $1 ORDER BY execution_kind", [LANE]
+        )
         assert sorts(sorting), "and it notices sorting"
     drop(url)
 
@@ -93,7 +107,9 @@ def check_form(writer: Session, form: Form) -> None:
         found = prepared(writer, sql, nothing_for(sql))
         assert offences(found) == [], form
         joins = {node["Node Type"] for node in found} & {"Hash Join", "Merge Join"}
-        assert not joins, f"{form}: rows are locked in the order of the arguments only when these are what is walked"
+        assert not joins, (
+            f"{form}: rows are locked in the order of the arguments only when these are what is walked"
+        )
 
 
 def check_sweep(writer: Session, sql: str, form: Form) -> None:
@@ -104,17 +120,25 @@ def check_sweep(writer: Session, sql: str, form: Form) -> None:
     assert not sorts(picking), form
     index = INDEXES[form.pick.index]
     wanted = f"{index.table}_pkey" if index.primary else index_name(index)
-    assert [node["Index Name"] for node in picking if node.get("Relation Name") == index.table] == [wanted]
+    assert [node["Index Name"] for node in picking if node.get("Relation Name") == index.table] == [
+        wanted
+    ]
 
 
 def check_cuts(writer: Session, form: Form) -> None:
     """What goes from a stream is found without walking the stream: by time, or by its number among those of its mode."""
     sql = statement(form).sql
     found = prepared(writer, sql, nothing_for(sql))
-    walked = [node for node in found if node.get("Relation Name") == "ff_stream_frame" and "Index Name" in node]
+    walked = [
+        node
+        for node in found
+        if node.get("Relation Name") == "ff_stream_frame" and "Index Name" in node
+    ]
     passing = index_name(INDEXES["passing_frames"])
     bounds = {"ff_stream_frame_pkey": "ts_ms <=", passing: "mode_number <="}
-    assert sorted(node["Index Name"] for node in walked) == sorted(["ff_stream_frame_pkey", passing, passing]), form
+    assert sorted(node["Index Name"] for node in walked) == sorted(
+        ["ff_stream_frame_pkey", passing, passing]
+    ), form
     assert all(bounds[node["Index Name"]] in node["Index Cond"] for node in walked), form
 
 
@@ -146,7 +170,9 @@ def check_scans(reader: Session, index: Index) -> None:
             for found in both_ways(reader, *sent(run_reads(Recorder(), reads))):
                 assert offences(found, bounded=bounded) == [], scan
                 assert not sorts(found), scan
-                assert {node["Index Name"] for node in found if "Index Name" in node} == {wanted}, scan
+                assert {node["Index Name"] for node in found if "Index Name" in node} == {wanted}, (
+                    scan
+                )
 
 
 def check_tallies(reader: Session, index: Index) -> None:
@@ -155,13 +181,17 @@ def check_tallies(reader: Session, index: Index) -> None:
     wanted = f"{index.table}_pkey" if index.primary else index_name(index)
     group: dict[str, Any] = {c: _SOME[kinds[c]] for c in index.group}
     tallies = [Tally(index.name, 50, index.order[:1], group)]
-    if not (index.primary and index.descending):  # which is the order of its groups, but not of all of it
+    if not (
+        index.primary and index.descending
+    ):  # which is the order of its groups, but not of all of it
         tallies.append(Tally(index.name, 50, TABLES[index.table].key[:1]))
     for tally in tallies:
         for reads in ([tally], [tally, tally]):
             for found in both_ways(reader, *sent(run_reads(Recorder(), reads))):
                 assert offences(found, bounded=bool(tally.group)) == [], tally
-                assert {node["Index Name"] for node in found if "Index Name" in node} == {wanted}, tally
+                assert {node["Index Name"] for node in found if "Index Name" in node} == {wanted}, (
+                    tally
+                )
                 limits = [at for at, node in enumerate(found) if node["Node Type"] == "Limit"]
                 assert limits and not sorts(found[limits[-1] :]), tally
 
@@ -196,7 +226,10 @@ def _claim(writer: Session, count: int) -> int:
     params = [None, ["w"], ["w-1"], [1_000], [500], [1] * count, LANE, "default", "{}", "w"]
     found = explained(writer, "claim", params, "ANALYZE, BUFFERS, ")
     assert found[0]["Actual Rows"] == count
-    apart = [found[0], *(node for node in found if re.fullmatch(r"CTE w\d+", node.get("Subplan Name", "")))]
+    apart = [
+        found[0],
+        *(node for node in found if re.fullmatch(r"CTE w\d+", node.get("Subplan Name", ""))),
+    ]
     return sum(node["Shared Hit Blocks"] + node["Shared Read Blocks"] for node in apart)
 
 

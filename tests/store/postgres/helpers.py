@@ -22,12 +22,17 @@ from flowfabric.verify.snapshot import TABLES_READ, Snapshot, world_of
 PATIENCE_S = 15.0
 ADD_LANE = Form(
     "t_add_lane",
-    Insert("ff_lane_registry", {"lane_id": Arg("lane"), "registered_at_ms": Arg("at"), "registered_by": Arg("by")}),
+    Insert(
+        "ff_lane_registry",
+        {"lane_id": Arg("lane"), "registered_at_ms": Arg("at"), "registered_by": Arg("by")},
+    ),
 )
 INSERT_LANE = "INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) VALUES (%s, 1, 'other')"
 WAITERS = """SELECT count(*) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid() AND wait_event_type = 'Lock'"""
-OURS = "FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'flowfabric'"
+OURS = (
+    "FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'flowfabric'"
+)
 
 
 def lane(name: str, by: str = "test", at: int = 1) -> Plan:
@@ -46,7 +51,9 @@ def asking_for(options: Options, **settings: str) -> Options:
 
 def as_user(options: Options, user: str) -> Options:
     parts = urlsplit(options.url)
-    return structs.replace(options, url=urlunsplit(parts._replace(netloc=f"{user}@{parts.hostname}:{parts.port}")))
+    return structs.replace(
+        options, url=urlunsplit(parts._replace(netloc=f"{user}@{parts.hostname}:{parts.port}"))
+    )
 
 
 @asynccontextmanager

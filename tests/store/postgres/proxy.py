@@ -58,7 +58,9 @@ class Proxy:
             await _end(writer)
             await _end(up_writer)
 
-    async def _ask(self, reader: asyncio.StreamReader, up: asyncio.StreamWriter, down: _Answers) -> None:
+    async def _ask(
+        self, reader: asyncio.StreamReader, up: asyncio.StreamWriter, down: _Answers
+    ) -> None:
         texts: dict[bytes, bytes] = {}
         up.write(await _startup(reader))
         losing = ""

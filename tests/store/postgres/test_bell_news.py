@@ -69,12 +69,19 @@ def test_too_many_to_name_are_told_without_their_keys() -> None:
     long = news(*(("ready", f"{n}-{'x' * 200}") for n in range(MAX_TOPICS)))
     assert json.loads(message("me", long)) == ["me", [["ready", None]], {}]
     few = news(("ready", "lane"), ("frames", UUID(int=1)))
-    assert json.loads(message("me", few)) == ["me", [["ready", "lane"], ["frames", [str(UUID(int=1))]]], {}]
+    assert json.loads(message("me", few)) == [
+        "me",
+        [["ready", "lane"], ["frames", [str(UUID(int=1))]]],
+        {},
+    ]
 
 
 async def test_what_is_told_without_a_key_is_for_everybody_who_waits_for_one() -> None:
     async with running() as bell:
-        with bell._hub.waiter(("ready", "a")) as mine, bell._hub.waiter(("frames", UUID(int=1))) as other:
+        with (
+            bell._hub.waiter(("ready", "a")) as mine,
+            bell._hub.waiter(("frames", UUID(int=1))) as other,
+        ):
             bell._on_notice(None, 0, "x", '["them", [["ready", null]], {}]')
             assert await mine.wait(5)
             assert not await other.wait(0)
@@ -106,7 +113,9 @@ class Line:
     def terminate(self) -> None: ...
 
 
-async def test_what_becomes_of_the_listening_is_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_becomes_of_the_listening_is_logged(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "flowfabric.postgres")
     monkeypatch.setattr(module, "LAST_RETRY_S", 0.001)
     monkeypatch.setattr(module, "FIRST_RETRY_S", 0.0001)
@@ -130,7 +139,11 @@ async def test_what_becomes_of_the_listening_is_logged(monkeypatch: pytest.Monke
     assert [(each.levelname, each.getMessage()) for each in caplog.records] == [
         ("INFO", "listening for wake-ups of other processes"),
         ("WARNING", "a wake-up that cannot be read is passed over"),
-        ("WARNING", "no wake-ups between processes for now (connection lost); looking now and then instead"),
-        *[("INFO", "no wake-ups between processes for now (OSError); looking now and then instead")] * 3,
+        (
+            "WARNING",
+            "no wake-ups between processes for now (connection lost); looking now and then instead",
+        ),
+        *[("INFO", "no wake-ups between processes for now (OSError); looking now and then instead")]
+        * 3,
         ("INFO", "listening for wake-ups of other processes"),
     ]

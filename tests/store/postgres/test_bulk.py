@@ -45,7 +45,9 @@ def named(count: int, start: int = 0) -> list[Plan]:
 
 
 @pytest.mark.parametrize("count", [MANY - 1, MANY, 3 * MANY])
-async def test_many_are_written_as_if_all_were_new(options: Options, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_are_written_as_if_all_were_new(
+    options: Options, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     asked = []
 
     async def fetch(connection: Any, sql: str, *args: Any, **said: Any) -> Any:
@@ -57,12 +59,18 @@ async def test_many_are_written_as_if_all_were_new(options: Options, count: int,
         monkeypatch.setattr(asyncpg.Connection, "fetch", fetch)
         answers = await store.commit_many(named(count))
         monkeypatch.undo()
-        assert [type(answer) for answer in answers] == [Applied] * count and len(await lanes(store)) == count
+        assert [type(answer) for answer in answers] == [Applied] * count and len(
+            await lanes(store)
+        ) == count
         assert [sql for sql in asked if "ff_lane" in sql] == [HOPEFUL if count >= MANY else CAREFUL]
 
 
-@pytest.mark.parametrize("there", [[0], [MANY], [5, 6, 7], list(range(MANY + 1))], ids=["first", "last", "some", "all"])
-async def test_the_ones_that_were_there_are_told_so_and_the_others_go_in(options: Options, there: list[int]) -> None:
+@pytest.mark.parametrize(
+    "there", [[0], [MANY], [5, 6, 7], list(range(MANY + 1))], ids=["first", "last", "some", "all"]
+)
+async def test_the_ones_that_were_there_are_told_so_and_the_others_go_in(
+    options: Options, there: list[int]
+) -> None:
     plans = named(MANY + 1)
     async with opened(options) as store:
         connection = await asyncpg.connect(options.url)
@@ -91,7 +99,9 @@ async def test_only_those_that_went_in_are_announced(options: Options) -> None:
 
     def made(n: int) -> Plan:
         said = CreateExecutionArgs(
-            execution_id=ExecutionId.of(n, UUID(int=n)), lane_id="there" if n == 1 else "new", execution_deadline_at=1_000 + n
+            execution_id=ExecutionId.of(n, UUID(int=n)),
+            lane_id="there" if n == 1 else "new",
+            execution_deadline_at=1_000 + n,
         )
         return create(said, None, 5).plan
 
@@ -130,25 +140,38 @@ async def test_a_bulk_waits_for_whoever_is_about_to_write_one_of_its_ids(options
         connection = await asyncpg.connect(options.url)
         with plain(options) as looking:
             async with connection.transaction():
-                assert isinstance(await engine.create_execution(many[7], connection=connection), Created)
+                assert isinstance(
+                    await engine.create_execution(many[7], connection=connection), Created
+                )
                 creating = asyncio.ensure_future(engine.create_executions(many))
                 await until_somebody_waits(looking)
                 assert not creating.done()
         answers = await creating
-        assert [type(answer) for answer in answers] == [Duplicate if n == 7 else Created for n in range(MANY)]
+        assert [type(answer) for answer in answers] == [
+            Duplicate if n == 7 else Created for n in range(MANY)
+        ]
         await connection.close()
         await world(engine)
 
 
 @pytest.mark.parametrize("how", ["statement", "answer"])
-@pytest.mark.parametrize("word", ["INSERT INTO ff_exec_core", "ON CONFLICT DO NOTHING"], ids=["hopeful", "careful"])
-async def test_a_bulk_whose_connection_is_lost_is_told_as_it_came_out(options: Options, how: Lost, word: str) -> None:
+@pytest.mark.parametrize(
+    "word", ["INSERT INTO ff_exec_core", "ON CONFLICT DO NOTHING"], ids=["hopeful", "careful"]
+)
+async def test_a_bulk_whose_connection_is_lost_is_told_as_it_came_out(
+    options: Options, how: Lost, word: str
+) -> None:
     many = [CreateExecutionArgs(execution_id=new_id(), input_payload=b"in") for _ in range(MANY)]
-    async with Proxy(options.url) as proxy, engine_on(structs.replace(options, url=proxy.url)) as engine:
+    async with (
+        Proxy(options.url) as proxy,
+        engine_on(structs.replace(options, url=proxy.url)) as engine,
+    ):
         await engine.create_execution(structs.replace(many[7], input_payload=b"before"))
         proxy.lose(how, word)
         answers = await engine.create_executions(many)
-        assert [type(answer) for answer in answers] == [Duplicate if n == 7 else Created for n in range(MANY)]
+        assert [type(answer) for answer in answers] == [
+            Duplicate if n == 7 else Created for n in range(MANY)
+        ]
         assert proxy.lost == 1 and len((await world(engine)).executions) == MANY
 
 
@@ -157,7 +180,9 @@ async def test_behind_a_pooler_it_is_the_same(options: Options) -> None:
     async with engine_on(structs.replace(options, pooler=True)) as engine:
         await engine.create_execution(many[3])
         answers = await engine.create_executions(many)
-        assert [type(answer) for answer in answers] == [Duplicate if n == 3 else Created for n in range(2 * MANY)]
+        assert [type(answer) for answer in answers] == [
+            Duplicate if n == 3 else Created for n in range(2 * MANY)
+        ]
         await world(engine)
 
 
@@ -167,13 +192,20 @@ async def test_bulks_of_the_same_ids_from_two_sides_make_each_once(options: Opti
     async with engine_on(options) as here, engine_on(options) as there:
 
         async def bulk(engine: Any, order: list[ExecutionId]) -> list[Created | Duplicate]:
-            made: list[Created | Duplicate] = await engine.create_executions([CreateExecutionArgs(execution_id=i) for i in order])
+            made: list[Created | Duplicate] = await engine.create_executions(
+                [CreateExecutionArgs(execution_id=i) for i in order]
+            )
             return made
 
         for turn in range(4):
             mine = ids[turn * MANY : (turn + 1) * MANY]
             answers = await asyncio.gather(bulk(here, mine), bulk(there, mine[::-1]))
-            created = [str(each.execution_id) for several in answers for each in several if isinstance(each, Created)]
+            created = [
+                str(each.execution_id)
+                for several in answers
+                for each in several
+                if isinstance(each, Created)
+            ]
             assert sorted(created) == sorted(mine)
         await world(here)
 
@@ -183,7 +215,10 @@ async def test_a_duplicate_in_a_bulk_does_not_end_their_transaction(options: Opt
         known = new_id()
         await engine.create_execution(CreateExecutionArgs(execution_id=known))
         connection = await asyncpg.connect(options.url)
-        many = [CreateExecutionArgs(execution_id=ident) for ident in (*(new_id() for _ in range(2 * MANY)), known)]
+        many = [
+            CreateExecutionArgs(execution_id=ident)
+            for ident in (*(new_id() for _ in range(2 * MANY)), known)
+        ]
         async with connection.transaction():
             answers = await engine.create_executions(many, connection=connection)
             assert [type(answer) for answer in answers] == [Created] * 2 * MANY + [Duplicate]

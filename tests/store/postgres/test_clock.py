@@ -35,7 +35,9 @@ async def test_it_is_not_far_behind_and_does_not_run_back(options: Options) -> N
             assert await engine.server_time_ms() >= first
 
 
-async def test_many_who_need_it_at_once_ask_the_server_once(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_who_need_it_at_once_ask_the_server_once(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with engine_on(options) as engine:
         await engine.server_time_ms()
         read, asked = engine.store._read, []

@@ -143,7 +143,9 @@ async def test_a_batch_has_a_largest_size() -> None:
 async def test_a_row_is_never_twice_in_a_batch_and_keeps_its_order() -> None:
     road = Road()
     coalescer = Coalescer(road.run, ["a", "b"])
-    waiting = [coalescer.submit("update", word, [("row", 1)]) for word in ("first", "second", "third")]
+    waiting = [
+        coalescer.submit("update", word, [("row", 1)]) for word in ("first", "second", "third")
+    ]
     other = coalescer.submit("update", "elsewhere", [("row", 2)])
     await turn()
     assert [items for _, _, items in road.begun] == [["first", "elsewhere"]]
@@ -152,7 +154,12 @@ async def test_a_row_is_never_twice_in_a_batch_and_keeps_its_order() -> None:
     await road.through()
     assert road.begun[2][2] == ["third"]
     await road.through()
-    assert await asyncio.gather(*waiting, other) == ["first done", "second done", "third done", "elsewhere done"]
+    assert await asyncio.gather(*waiting, other) == [
+        "first done",
+        "second done",
+        "third done",
+        "elsewhere done",
+    ]
 
 
 async def test_shapes_take_turns() -> None:

@@ -129,7 +129,9 @@ async def test_who_is_alone_tells_nobody_until_somebody_comes(options: Options) 
             handle = await waiting
             assert handle is not None and fields(handle).execution_id == ident
             assert asyncio.get_running_loop().time() - began < POLL_S / 2
-            await until(lambda: here.store._bell.sent > sent)  # the word of the newcomer may have woken him before the news
+            await until(
+                lambda: here.store._bell.sent > sent
+            )  # the word of the newcomer may have woken him before the news
         await until(lonely(here))
 
 
@@ -145,7 +147,11 @@ async def test_what_was_not_told_is_looked_for(options: Options) -> None:
         bell.start()  # deaf for now
         await until(lonely(here))
         async with engine_on(options) as there:
-            await until(lambda: any('"hello"' in notice[3] and bell._me not in notice[3] for notice in noticed))
+            await until(
+                lambda: any(
+                    '"hello"' in notice[3] and bell._me not in notice[3] for notice in noticed
+                )
+            )
             waiting = asyncio.ensure_future(there.claim("default", (), worker(max_wait_ms=60_000)))
             await parked(there, "ready", "default")
             began = asyncio.get_running_loop().time()
@@ -158,7 +164,9 @@ async def test_what_was_not_told_is_looked_for(options: Options) -> None:
             assert asyncio.get_running_loop().time() - began < POLL_S / 2
 
 
-async def test_the_last_news_of_a_short_life_are_told(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_last_news_of_a_short_life_are_told(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its bell has not even been connected when it is closed."""
     async with engine_on(options) as there:
         waiting = asyncio.ensure_future(there.claim("default", (), worker(max_wait_ms=60_000)))

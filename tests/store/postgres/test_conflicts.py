@@ -17,7 +17,18 @@ from flowfabric.store.postgres import store as store_module
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.errors import MAX_TRIES, is_conflict
 
-from .helpers import INSERT_LANE, asking_for, lane, lanes, meddled, one, opened, plain, until, until_somebody_waits
+from .helpers import (
+    INSERT_LANE,
+    asking_for,
+    lane,
+    lanes,
+    meddled,
+    one,
+    opened,
+    plain,
+    until,
+    until_somebody_waits,
+)
 
 CONFLICTS = ("40001", "40P01", "55P03")
 _UNDO = "DROP TRIGGER t_trouble ON ff_lane_registry; DROP FUNCTION t_trouble; DROP SEQUENCE t_tries"
@@ -29,7 +40,9 @@ _CLOSES_THE_CIRCLE = """IF nextval('t_tries') = 1 THEN
     WHILE NOT EXISTS (SELECT FROM pg_locks WHERE NOT granted) LOOP PERFORM pg_sleep(0.002); END LOOP;
     PERFORM pg_advisory_xact_lock(7);
 END IF;"""
-_IN_THE_TRIGGER = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 8 AND granted"
+_IN_THE_TRIGGER = (
+    "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 8 AND granted"
+)
 
 
 @contextmanager
@@ -45,7 +58,9 @@ def raising(code: str, times: int) -> str:
 
 @pytest.mark.parametrize("code", CONFLICTS)
 @pytest.mark.parametrize("times", range(1, MAX_TRIES))
-async def test_a_conflict_that_passes_costs_a_try_only(options: Options, code: str, times: int) -> None:
+async def test_a_conflict_that_passes_costs_a_try_only(
+    options: Options, code: str, times: int
+) -> None:
     with trigger(options, raising(code, times)) as db:
         async with opened(options) as store:
             assert isinstance(await store.commit(lane("a")), Applied)
@@ -54,13 +69,17 @@ async def test_a_conflict_that_passes_costs_a_try_only(options: Options, code: s
 
 
 @pytest.mark.parametrize("code", CONFLICTS)
-async def test_a_conflict_that_stays_is_contention_after_three_tries(options: Options, code: str) -> None:
+async def test_a_conflict_that_stays_is_contention_after_three_tries(
+    options: Options, code: str
+) -> None:
     with trigger(options, raising(code, 1_000)) as db:
         async with opened(options) as store:
             for commit in (store.commit(lane("a")), store.commit_together([lane("b")])):
                 with pytest.raises(Contention) as caught:
                     await commit
-                assert caught.value.kind is ContentionKind.RETRY_EXHAUSTED and caught.value.retryable
+                assert (
+                    caught.value.kind is ContentionKind.RETRY_EXHAUSTED and caught.value.retryable
+                )
             assert await lanes(store) == []
         assert one(db, "SELECT last_value FROM t_tries") == 2 * MAX_TRIES
 
@@ -88,7 +107,9 @@ async def test_a_lock_held_throughout_is_contention_and_reads_go_on(options: Opt
             assert await lanes(store) == ["a"]
 
 
-async def test_a_lock_given_back_after_the_first_try_costs_a_try_only(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_lock_given_back_after_the_first_try_costs_a_try_only(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with plain(options, autocommit=False) as other:
         other.execute(INSERT_LANE, ("a",))
         met: list[str] = []
@@ -106,14 +127,18 @@ async def test_a_lock_given_back_after_the_first_try_costs_a_try_only(options: O
 
 async def test_a_change_that_cannot_be_ordered_is_tried_again(options: Options) -> None:
     """Behind a pooler nothing is set on the session, so a database may have chosen another isolation."""
-    strict = asking_for(structs.replace(options, pooler=True), default_transaction_isolation="repeatable read")
+    strict = asking_for(
+        structs.replace(options, pooler=True), default_transaction_isolation="repeatable read"
+    )
     with plain(options, autocommit=False) as other, plain(options) as looking:
         other.execute(INSERT_LANE, ("a",))
         async with opened(strict) as store:
             waiting = asyncio.ensure_future(store.commit(lane("a")))
             await until_somebody_waits(looking)
             other.commit()
-            assert isinstance(await waiting, Refused), "the second try sees what the first could not be ordered with"
+            assert isinstance(await waiting, Refused), (
+                "the second try sees what the first could not be ordered with"
+            )
             assert await lanes(store) == ["a"]
 
 

@@ -62,17 +62,27 @@ async def test_the_right_password_opens(guarded: str, caplog: pytest.LogCaptureF
     engine = await PostgresBackend.connect(f"postgresql://keeper:{SECRET}@{guarded}", migrate=True)
     try:
         await engine.ping()
-        for shown in (engine, engine.store, engine.store.options, engine.store.options.shown, engine.capabilities()):
+        for shown in (
+            engine,
+            engine.store,
+            engine.store.options,
+            engine.store.options.shown,
+            engine.capabilities(),
+        ):
             assert shows_no_secret(f"{shown!r} {shown}")
     finally:
         await engine.close()
     assert shows_no_secret(caplog.text)
 
 
-async def test_a_wrong_password_is_refused_without_showing_it(guarded: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_wrong_password_is_refused_without_showing_it(
+    guarded: str, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.DEBUG)
     error = await refused(f"postgresql://keeper:{SECRET}x@{guarded}")
-    assert isinstance(error, TransportError) and error.backend_kind == "auth" and not error.retryable
+    assert (
+        isinstance(error, TransportError) and error.backend_kind == "auth" and not error.retryable
+    )
     assert "user or password" in str(error)
     assert shows_no_secret(caplog.text)
 
@@ -89,7 +99,9 @@ async def test_a_server_that_is_not_there_is_named(own_server: PostgresServer) -
     finally:
         own_server.start()
     assert isinstance(error, TransportError) and error.retryable and not error.doubtful
-    assert f"postgresql://127.0.0.1:{own_server.port}/any" in str(error) and "is the server running" in str(error)
+    assert f"postgresql://127.0.0.1:{own_server.port}/any" in str(
+        error
+    ) and "is the server running" in str(error)
 
 
 async def test_a_host_that_does_not_exist_is_named() -> None:
@@ -134,7 +146,9 @@ async def test_a_schema_without_its_last_step_is_told_which(options: Options) ->
         try:
             error = await refused(options.url)
         finally:
-            db.cursor().executemany("INSERT INTO ff_migration_annotation VALUES (%s, %s, %s, %s, %s)", kept)
+            db.cursor().executemany(
+                "INSERT INTO ff_migration_annotation VALUES (%s, %s, %s, %s, %s)", kept
+            )
     assert isinstance(error, Unavailable) and shipped()[0].title in str(error)
 
 
@@ -148,7 +162,9 @@ async def test_an_encoding_that_loses_letters_is_refused(encoding: str) -> None:
     ):
         for how in ({}, {"migrate": True}):
             error = await refused(server_url().rpartition("/")[0] + f"/{name}", **how)
-            assert isinstance(error, ConfigError) and encoding in str(error) and "UTF8" in str(error)
+            assert (
+                isinstance(error, ConfigError) and encoding in str(error) and "UTF8" in str(error)
+            )
 
 
 GOOD = f"postgresql://keeper:{SECRET}@127.0.0.1:1/any"
@@ -183,7 +199,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("field", "url", "tuning"), BAD)
-async def test_a_bad_setting_is_named_before_anything_is_sent(field: str, url: Any, tuning: dict[str, Any]) -> None:
+async def test_a_bad_setting_is_named_before_anything_is_sent(
+    field: str, url: Any, tuning: dict[str, Any]
+) -> None:
     error = await refused(url, **tuning)
     assert isinstance(error, ConfigError) and field in str(error)
 
@@ -207,7 +225,9 @@ async def test_a_schema_of_ones_own_is_used_and_nothing_else() -> None:
         engine = await PostgresBackend.connect(url, migrate=True, schema="mine")
         await engine.ping()
         await engine.close()
-        found = db.execute("SELECT DISTINCT schemaname FROM pg_tables WHERE tablename LIKE 'ff_%'").fetchall()
+        found = db.execute(
+            "SELECT DISTINCT schemaname FROM pg_tables WHERE tablename LIKE 'ff_%'"
+        ).fetchall()
         assert found == [("mine",)]
     async with opened(Options(url, schema="mine")) as store:
         assert await store.dump(["ff_lane_registry"])

@@ -22,7 +22,9 @@ TIMED = 8
 
 
 @asynccontextmanager
-async def counted(options: Options, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[PostgresBackend, list[Any]]]:
+async def counted(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[tuple[PostgresBackend, list[Any]]]:
     """An engine, and every read it sends."""
     async with engine_on(options) as engine:
         await engine.server_time_ms()
@@ -36,7 +38,9 @@ async def counted(options: Options, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
         yield engine, sent
 
 
-async def test_those_who_ask_at_once_share_a_statement(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_those_who_ask_at_once_share_a_statement(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with counted(options, monkeypatch) as (engine, sent):
         now = await engine.server_time_ms()
         await create(engine, delay_until=now + 60_000)
@@ -44,7 +48,9 @@ async def test_those_who_ask_at_once_share_a_statement(options: Options, monkeyp
         await engine.register_worker(registration(liveness_ttl_ms=40_000))
         sent.clear()
         asked = ("delayed", "leased", "worker_expiry", "lost", "delayed")
-        delayed, leased, silent, lost, again = await asyncio.gather(*(engine.store.next_due(index) for index in asked))
+        delayed, leased, silent, lost, again = await asyncio.gather(
+            *(engine.store.next_due(index) for index in asked)
+        )
         assert len(sent) == 1
         assert delayed == again == now + 60_000 and lost is None
         assert now + 50_000 <= (leased or 0) and now + 40_000 <= (silent or 0) < (leased or 0)
@@ -80,11 +86,15 @@ async def test_one_who_gives_up_and_a_store_that_is_closed(options: Options) -> 
         first.cancel()
         assert await second is None and first.cancelled()
         await engine.store.close()
-        for said in await asyncio.gather(*(engine.store.next_due("delayed") for _ in range(2)), return_exceptions=True):
+        for said in await asyncio.gather(
+            *(engine.store.next_due("delayed") for _ in range(2)), return_exceptions=True
+        ):
             assert isinstance(said, TransportError)
 
 
-async def test_loops_with_nothing_to_do_ask_together(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_loops_with_nothing_to_do_ask_together(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Six rounds of all that run by the clock, in step although each has its own timer."""
     async with counted(options, monkeypatch) as (engine, sent):
         asked: list[str] = []

@@ -51,7 +51,10 @@ async def with_asyncpg(url: str) -> AsyncIterator[Theirs]:
 
 @asynccontextmanager
 async def with_asyncpg_pool(url: str) -> AsyncIterator[Theirs]:
-    async with asyncpg.create_pool(url, min_size=1, max_size=1) as pool, pool.acquire() as connection:
+    async with (
+        asyncpg.create_pool(url, min_size=1, max_size=1) as pool,
+        pool.acquire() as connection,
+    ):
         await connection.execute("BEGIN")
         yield Theirs(connection, connection.execute)
 
@@ -98,10 +101,14 @@ def args(ident: ExecutionId | None = None, **said: Any) -> CreateExecutionArgs:
 
 @each_kind
 @with_and_without_key
-async def test_what_is_created_is_there_from_the_commit_on(options: Options, kind: Kind, key: str | None) -> None:
+async def test_what_is_created_is_there_from_the_commit_on(
+    options: Options, kind: Kind, key: str | None
+) -> None:
     async with engine_on(options) as engine, kind(options.url) as theirs:
         ident = new_id()
-        made = await engine.create_execution(args(ident, idempotency_key=key), connection=theirs.connection)
+        made = await engine.create_execution(
+            args(ident, idempotency_key=key), connection=theirs.connection
+        )
         assert isinstance(made, Created) and made.execution_id == ident
         assert await stored(engine, ident) is None
         await theirs.commit()
@@ -118,7 +125,9 @@ async def test_what_is_created_is_there_from_the_commit_on(options: Options, kin
 async def test_what_is_rolled_back_never_was(options: Options, kind: Kind, key: str | None) -> None:
     async with engine_on(options) as engine, kind(options.url) as theirs:
         ident = new_id()
-        await engine.create_execution(args(ident, idempotency_key=key), connection=theirs.connection)
+        await engine.create_execution(
+            args(ident, idempotency_key=key), connection=theirs.connection
+        )
         await theirs.rollback()
         assert await stored(engine, ident) is None
         assert isinstance(await engine.create_execution(args(ident, idempotency_key=key)), Created)
@@ -127,7 +136,9 @@ async def test_what_is_rolled_back_never_was(options: Options, kind: Kind, key: 
 
 @each_kind
 @with_and_without_key
-async def test_a_duplicate_is_told_and_their_transaction_goes_on(options: Options, kind: Kind, key: str | None) -> None:
+async def test_a_duplicate_is_told_and_their_transaction_goes_on(
+    options: Options, kind: Kind, key: str | None
+) -> None:
     async with engine_on(options) as engine:
         first, other = new_id(), new_id()
         await engine.create_execution(args(first, idempotency_key=key))
@@ -136,18 +147,26 @@ async def test_a_duplicate_is_told_and_their_transaction_goes_on(options: Option
             made = await engine.create_execution(again, connection=theirs.connection)
             assert isinstance(made, Duplicate) and made.execution_id == first
             third = new_id()
-            assert isinstance(await engine.create_execution(args(third), connection=theirs.connection), Created)
+            assert isinstance(
+                await engine.create_execution(args(third), connection=theirs.connection), Created
+            )
             await theirs.commit()
         assert await stored(engine, other) is None and await stored(engine, third) is not None
         await world(engine)
 
 
 @each_kind
-async def test_a_key_used_twice_in_one_transaction_is_a_duplicate(options: Options, kind: Kind) -> None:
+async def test_a_key_used_twice_in_one_transaction_is_a_duplicate(
+    options: Options, kind: Kind
+) -> None:
     async with engine_on(options) as engine, kind(options.url) as theirs:
         first = new_id()
-        await engine.create_execution(args(first, idempotency_key="k"), connection=theirs.connection)
-        made = await engine.create_execution(args(idempotency_key="k"), connection=theirs.connection)
+        await engine.create_execution(
+            args(first, idempotency_key="k"), connection=theirs.connection
+        )
+        made = await engine.create_execution(
+            args(idempotency_key="k"), connection=theirs.connection
+        )
         assert isinstance(made, Duplicate) and made.execution_id == first
         await theirs.commit()
         assert len((await world(engine)).executions) == 1
@@ -155,7 +174,9 @@ async def test_a_key_used_twice_in_one_transaction_is_a_duplicate(options: Optio
 
 @each_kind
 @with_and_without_key
-async def test_many_are_created_with_their_neighbours(options: Options, kind: Kind, key: str | None) -> None:
+async def test_many_are_created_with_their_neighbours(
+    options: Options, kind: Kind, key: str | None
+) -> None:
     async with engine_on(options) as engine, kind(options.url) as theirs:
         many = [args(idempotency_key=key and f"{key} {n}") for n in range(10)]
         many.append(many[4])
@@ -171,7 +192,8 @@ async def test_many_are_created_with_their_neighbours(options: Options, kind: Ki
 async def test_many_are_there_from_the_commit_on(options: Options, kind: Kind) -> None:
     async with engine_on(options) as engine, kind(options.url) as theirs:
         made = await engine.create_executions(
-            [args(idempotency_key="one"), args(), args(idempotency_key="two")], connection=theirs.connection
+            [args(idempotency_key="one"), args(), args(idempotency_key="two")],
+            connection=theirs.connection,
         )
         assert [type(each) for each in made] == [Created] * 3
         await theirs.commit()
@@ -179,14 +201,18 @@ async def test_many_are_there_from_the_commit_on(options: Options, kind: Kind) -
 
 
 @each_kind
-async def test_a_waiting_claim_elsewhere_is_woken_by_the_commit(options: Options, kind: Kind) -> None:
+async def test_a_waiting_claim_elsewhere_is_woken_by_the_commit(
+    options: Options, kind: Kind
+) -> None:
     async with engine_on(options) as here, engine_on(options) as there, kind(options.url) as theirs:
         await until(lambda: listens(options) == 2)
         waiting = asyncio.ensure_future(there.claim("default", (), worker(max_wait_ms=60_000)))
         await parked(there, "ready", "default")
         ident = new_id()
         await here.create_execution(args(ident, idempotency_key="k"), connection=theirs.connection)
-        assert there.store._bell.heard == 0 and not waiting.done(), "nothing is said before the commit"
+        assert there.store._bell.heard == 0 and not waiting.done(), (
+            "nothing is said before the commit"
+        )
         began = asyncio.get_running_loop().time()
         await theirs.commit()
         handle = await waiting
@@ -198,20 +224,30 @@ async def test_a_waiting_claim_elsewhere_is_woken_by_the_commit(options: Options
 def listens(options: Options) -> int:
     with plain(options) as db:
         sql = "SELECT query FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'flowfabric'"
-        return sum("LISTEN" in row[0] or "pg_notify" in row[0] for row in db.execute(sql).fetchall())
+        return sum(
+            "LISTEN" in row[0] or "pg_notify" in row[0] for row in db.execute(sql).fetchall()
+        )
 
 
-@pytest.mark.parametrize("wrong", [object(), 7, "postgresql://keeper:hunter2@host/any", psycopg, asyncpg.connect])
+@pytest.mark.parametrize(
+    "wrong", [object(), 7, "postgresql://keeper:hunter2@host/any", psycopg, asyncpg.connect]
+)
 async def test_something_else_than_a_connection_is_named(options: Options, wrong: Any) -> None:
     async with engine_on(options) as engine:
-        for call in (engine.create_execution(args(), connection=wrong), engine.create_executions([args()], connection=wrong)):
+        for call in (
+            engine.create_execution(args(), connection=wrong),
+            engine.create_executions([args()], connection=wrong),
+        ):
             with pytest.raises(ValidationError, match="connection") as caught:
                 await call
             assert "hunter2" not in str(caught.value)
 
 
 async def test_a_pool_is_not_a_connection(options: Options) -> None:
-    async with engine_on(options) as engine, asyncpg.create_pool(options.url, min_size=1, max_size=1) as pool:
+    async with (
+        engine_on(options) as engine,
+        asyncpg.create_pool(options.url, min_size=1, max_size=1) as pool,
+    ):
         with pytest.raises(ValidationError, match="connection"):
             await engine.create_execution(args(), connection=pool)
 
@@ -226,7 +262,9 @@ async def test_a_closed_connection_is_an_error_of_ours(options: Options, kind: K
         assert (await world(engine)).executions == {}
 
 
-async def test_a_bad_argument_is_refused_before_their_transaction_is_touched(options: Options) -> None:
+async def test_a_bad_argument_is_refused_before_their_transaction_is_touched(
+    options: Options,
+) -> None:
     async with engine_on(options) as engine, with_asyncpg(options.url) as theirs:
         with pytest.raises(ValidationError):
             await engine.create_execution(args(priority="high"), connection=theirs.connection)
@@ -238,13 +276,21 @@ async def test_a_bad_argument_is_refused_before_their_transaction_is_touched(opt
 
 @pytest.mark.parametrize("engine", ["memory", "sqlite-memory"], indirect=True)
 async def test_other_stores_have_no_transaction_to_join(engine: Engine) -> None:
-    for call in (engine.create_execution(args(), connection=object()), engine.create_executions([args()], connection=object())):
+    for call in (
+        engine.create_execution(args(), connection=object()),
+        engine.create_executions([args()], connection=object()),
+    ):
         with pytest.raises(Unavailable, match="connection"):
             await call
 
 
-async def test_inside_their_librarys_own_block_it_stands_and_falls_with_the_block(options: Options) -> None:
-    async with engine_on(options) as engine, await psycopg.AsyncConnection.connect(options.url) as theirs:
+async def test_inside_their_librarys_own_block_it_stands_and_falls_with_the_block(
+    options: Options,
+) -> None:
+    async with (
+        engine_on(options) as engine,
+        await psycopg.AsyncConnection.connect(options.url) as theirs,
+    ):
         kept, gone = new_id(), new_id()
         async with theirs.transaction():
             await engine.create_execution(args(kept, idempotency_key="kept"), connection=theirs)
@@ -267,7 +313,9 @@ async def test_without_a_transaction_of_theirs_it_is_there_at_once(options: Opti
         async with await psycopg.AsyncConnection.connect(options.url, autocommit=True) as second:
             for connection in (plain_one, second):
                 ident = new_id()
-                await engine.create_execution(args(ident, idempotency_key=str(ident)), connection=connection)
+                await engine.create_execution(
+                    args(ident, idempotency_key=str(ident)), connection=connection
+                )
                 assert await stored(engine, ident) is not None
         await plain_one.close()
         with psycopg.connect(options.url, autocommit=True) as third:
@@ -284,21 +332,31 @@ async def test_a_creation_that_fails_leaves_their_transaction_usable(options: Op
         await engine.create_execution(args(before), connection=theirs.connection)
         for key in (None, "k"):
             with pytest.raises(StateError):
-                await engine.create_execution(args(lane_id="closed", idempotency_key=key), connection=theirs.connection)
+                await engine.create_execution(
+                    args(lane_id="closed", idempotency_key=key), connection=theirs.connection
+                )
         await theirs.commit()
         assert list((await world(engine)).executions) == [(before.partition_index, before.uuid)]
 
 
 @each_kind
-async def test_a_plan_refused_late_leaves_their_transaction_as_it_was(options: Options, kind: Kind) -> None:
+async def test_a_plan_refused_late_leaves_their_transaction_as_it_was(
+    options: Options, kind: Kind
+) -> None:
     """Some forms are taken back by an error in the middle of the statement."""
     async with engine_on(options) as engine, kind(options.url) as theirs:
         inside = engine.store.inside(theirs.connection)
-        await inside.commit_many([execution(1), execution(2), insert(LANE, lane_id="there", registered_by="x")])
+        await inside.commit_many(
+            [execution(1), execution(2), insert(LANE, lane_id="there", registered_by="x")]
+        )
         answers = await inside.commit_many([add(1, "there"), add(2, "new")])
         assert answers[0] == Refused(0, 1) and isinstance(answers[1], Applied)
-        assert await inside.commit_together([add(1, "a"), add(2, "there", version=1)]) == Refused(1, 1)
+        assert await inside.commit_together([add(1, "a"), add(2, "there", version=1)]) == Refused(
+            1, 1
+        )
         await theirs.commit()
         with plain(options) as db:
-            rows = db.execute("SELECT execution_id, version FROM ff_exec_core ORDER BY 1").fetchall()
+            rows = db.execute(
+                "SELECT execution_id, version FROM ff_exec_core ORDER BY 1"
+            ).fetchall()
         assert rows == [(uid(1), 0), (uid(2), 1)]

@@ -36,7 +36,9 @@ def leading(options: Options, *more: str) -> Iterator[subprocess.Popen[str]]:
 
 @pytest.mark.parametrize("how", [signal.SIGSTOP, signal.SIGKILL])
 @pytest.mark.meets("freeze", "leader_change", "delay")
-async def test_delays_end_while_the_leader_is_stopped(options: Options, how: signal.Signals) -> None:
+async def test_delays_end_while_the_leader_is_stopped(
+    options: Options, how: signal.Signals
+) -> None:
     with leading(options) as process:
         async with engine_on(options) as engine:
             engine.with_scanners()
@@ -51,7 +53,9 @@ async def test_delays_end_while_the_leader_is_stopped(options: Options, how: sig
 
 
 @pytest.mark.meets("freeze", "delay")
-async def test_a_task_that_blocks_the_event_loop_of_the_leader_holds_up_no_timer(options: Options) -> None:
+async def test_a_task_that_blocks_the_event_loop_of_the_leader_holds_up_no_timer(
+    options: Options,
+) -> None:
     """The loops have a thread of their own, so the lead does not even change."""
     with leading(options, "30"):
         async with engine_on(options) as engine:

@@ -30,7 +30,10 @@ class Server:
             return [(self.following - 1,)]
         after, limit = args
         shown = [n for n in self.numbers if n > after][:limit]
-        return [(n, *[None] * (len(TABLES[CHANNEL].names) - 1), self.oldest, self.following) for n in shown]
+        return [
+            (n, *[None] * (len(TABLES[CHANNEL].names) - 1), self.oldest, self.following)
+            for n in shown
+        ]
 
     def transaction(self) -> AbstractAsyncContextManager[Any]:
         return nullcontext()

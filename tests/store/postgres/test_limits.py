@@ -18,7 +18,9 @@ from .helpers import engine_on, world
 from .test_two_engines import two
 
 
-async def test_what_ends_in_one_process_makes_room_for_a_claim_that_waits_in_another(options: Options) -> None:
+async def test_what_ends_in_one_process_makes_room_for_a_claim_that_waits_in_another(
+    options: Options,
+) -> None:
     async with two(options) as (here, there):
         await quota_lane(here, cap=1)
         first, second = await several(here, 2)
@@ -33,7 +35,9 @@ async def test_what_ends_in_one_process_makes_room_for_a_claim_that_waits_in_ano
         assert asyncio.get_running_loop().time() - began < POLL_S / 2
 
 
-async def test_an_attachment_made_in_one_process_is_known_in_another_at_once(options: Options) -> None:
+async def test_an_attachment_made_in_one_process_is_known_in_another_at_once(
+    options: Options,
+) -> None:
     async with two(options) as (here, there):
         await create(there)
         limit = await quota_lane(here, cap=1, lane="jobs")
@@ -69,7 +73,9 @@ async def test_work_created_in_a_users_transaction_is_under_the_limits(options: 
         try:
             async with connection.transaction():
                 made = new_id()
-                await engine.create_execution(CreateExecutionArgs(execution_id=made), connection=connection)
+                await engine.create_execution(
+                    CreateExecutionArgs(execution_id=made), connection=connection
+                )
                 many = [CreateExecutionArgs(execution_id=new_id()) for _ in range(2)]
                 await engine.create_executions(many, connection=connection)
                 assert await take(engine, 5) == []

@@ -58,7 +58,9 @@ async def test_it_is_named_with_its_pid_until_it_ends(options: Options, at_once:
             await named(engine, None)
 
 
-async def test_a_short_one_is_not_worth_a_word_and_one_that_only_reads_holds_back_nothing(options: Options) -> None:
+async def test_a_short_one_is_not_worth_a_word_and_one_that_only_reads_holds_back_nothing(
+    options: Options,
+) -> None:
     async with engine_on(options) as engine:
         with writing(options) as db:
             assert await engine.events_held_back_by() is None

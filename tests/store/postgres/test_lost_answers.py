@@ -27,7 +27,10 @@ BEFORE_OR_AFTER = pytest.mark.parametrize("how", ["statement", "answer"])
 
 @asynccontextmanager
 async def behind_a_proxy(options: Options) -> AsyncIterator[tuple[Proxy, PostgresBackend]]:
-    async with Proxy(options.url) as proxy, engine_on(structs.replace(options, url=proxy.url)) as engine:
+    async with (
+        Proxy(options.url) as proxy,
+        engine_on(structs.replace(options, url=proxy.url)) as engine,
+    ):
         yield proxy, engine
         assert proxy.lost == 1
 
@@ -59,7 +62,9 @@ async def test_a_fail_is_settled(options: Options, how: Lost, failure: FailureCl
         assert type(outcome) is type(expected)
         assert await state(engine, ident) == await state(engine, other)
         assert await told(engine, ident) == await told(engine, other)
-        assert (await world(engine)).executions[(ident.partition_index, ident.uuid)].retry_count <= 1
+        assert (await world(engine)).executions[
+            (ident.partition_index, ident.uuid)
+        ].retry_count <= 1
 
 
 @BEFORE_OR_AFTER
@@ -105,16 +110,22 @@ async def test_a_creation_is_told_as_created(options: Options, how: Lost, key: s
         await engine.set_lane_state("default", "active")
         proxy.lose(how, CREATES)
         assert isinstance(await engine.create_execution(args(ident, idempotency_key=key)), Created)
-        assert isinstance(await engine.create_execution(args(ident, idempotency_key=key)), Duplicate)
+        assert isinstance(
+            await engine.create_execution(args(ident, idempotency_key=key)), Duplicate
+        )
         assert len((await world(engine)).executions) == 1
 
 
 @BEFORE_OR_AFTER
-async def test_a_creation_whose_commit_was_lost_is_told_as_created(options: Options, how: Lost) -> None:
+async def test_a_creation_whose_commit_was_lost_is_told_as_created(
+    options: Options, how: Lost
+) -> None:
     async with behind_a_proxy(options) as (proxy, engine):
         await engine.set_lane_state("default", "active")
         proxy.lose(how, "COMMIT")
-        assert isinstance(await engine.create_execution(args(new_id(), idempotency_key="once")), Created)
+        assert isinstance(
+            await engine.create_execution(args(new_id(), idempotency_key="once")), Created
+        )
         await world(engine)
 
 
@@ -129,7 +140,9 @@ async def test_a_bulk_of_creations_is_told_as_created(options: Options, how: Los
 
 
 @pytest.mark.parametrize("key", [None, "once"])
-async def test_a_creation_that_lands_later_is_told_as_created(options: Options, key: str | None) -> None:
+async def test_a_creation_that_lands_later_is_told_as_created(
+    options: Options, key: str | None
+) -> None:
     """The connection was cut while the server was still waiting for a lock; it goes on and commits."""
     async with behind_a_proxy(structs.replace(options, writers=1)) as (proxy, engine):
         first = await engine.create_execution(args(new_id(), idempotency_key=key and "before"))
@@ -137,7 +150,9 @@ async def test_a_creation_that_lands_later_is_told_as_created(options: Options, 
         with plain(options, autocommit=False) as other, plain(options) as looking:
             other.execute("LOCK TABLE ff_exec_core IN SHARE MODE")
             proxy.lose("patience", CREATES)
-            creating = asyncio.ensure_future(engine.create_execution(args(new_id(), idempotency_key=key)))
+            creating = asyncio.ensure_future(
+                engine.create_execution(args(new_id(), idempotency_key=key))
+            )
             await until_somebody_waits(looking, 2)
             other.commit()
             assert isinstance(await creating, Created)

@@ -21,7 +21,18 @@ from flowfabric.testing.postgres import PostgresServer
 from flowfabric.verify.invariants import acknowledged_ends_stand, acknowledged_exist
 from tests.engine.helpers import claim, create, running, state, told, worker
 
-from .helpers import OURS, engine_on, lane, lanes, one, opened, plain, until, until_somebody_waits, world
+from .helpers import (
+    OURS,
+    engine_on,
+    lane,
+    lanes,
+    one,
+    opened,
+    plain,
+    until,
+    until_somebody_waits,
+    world,
+)
 
 JOBS, TTL_MS = 400, 400
 SERVED = f"SELECT count(*) {OURS}"
@@ -55,7 +66,9 @@ async def test_idle_sessions_that_were_ended_are_replaced(options: Options) -> N
         await world(engine)
 
 
-async def test_a_statement_that_is_not_answered_is_given_up(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_statement_that_is_not_answered_is_given_up(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "COMMAND_TIMEOUT_S", 0.2)
     async with opened(options) as store:
         with plain(options, autocommit=False) as other:
@@ -118,12 +131,18 @@ async def test_closing_with_dead_sessions_is_quiet(options: Options) -> None:
         await until(lambda: one(db, SERVED) == 0)
 
 
-async def test_an_engine_that_was_not_closed_cancels_nothing_when_it_is_collected(options: Options) -> None:
+async def test_an_engine_that_was_not_closed_cancels_nothing_when_it_is_collected(
+    options: Options,
+) -> None:
     loop = asyncio.get_running_loop()
     before = set(asyncio.all_tasks())
     engine = await PostgresBackend.connect(options.url)
     await until(lambda: engine.store._bell._is_listening)
-    notify = next(task for task in asyncio.all_tasks() - before if task.get_name() == "flowfabric-postgres-bell")
+    notify = next(
+        task
+        for task in asyncio.all_tasks() - before
+        if task.get_name() == "flowfabric-postgres-bell"
+    )
     timers = len(loop._scheduled)  # type: ignore[attr-defined]
     notify.get_coro().close()
     assert len(loop._scheduled) == timers, "a timeout was armed on the task that happened to run"  # type: ignore[attr-defined]
@@ -137,7 +156,9 @@ async def test_an_engine_that_was_not_closed_cancels_nothing_when_it_is_collecte
 
 
 @asynccontextmanager
-async def working(options: Options, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[PostgresBackend]:
+async def working(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[PostgresBackend]:
     """An engine whose loops give back at once what a lost answer left leased."""
     monkeypatch.setattr(leader, "ASK_EVERY_S", 0.05)
     settings = Settings(lease_reclaim_grace_ms=0)
@@ -149,11 +170,15 @@ async def working(options: Options, monkeypatch: pytest.MonkeyPatch) -> AsyncIte
         await engine.close()
 
 
-async def worked_off(engine: PostgresBackend, number: int, done: dict[ExecutionId, bytes | None]) -> None:
+async def worked_off(
+    engine: PostgresBackend, number: int, done: dict[ExecutionId, bytes | None]
+) -> None:
     """A worker as anybody would write it: what may be tried again is tried again."""
     while len(done) < JOBS:
         try:
-            for work in await engine.claim_many("default", (), worker(number, TTL_MS, max_wait_ms=200), 4):
+            for work in await engine.claim_many(
+                "default", (), worker(number, TTL_MS, max_wait_ms=200), 4
+            ):
                 await engine.complete(work.handle, work.input_payload)
                 done[work.execution_id] = work.input_payload
         except EngineError as error:
@@ -167,7 +192,10 @@ async def test_a_server_that_comes_back_finds_the_engine_at_work(
     own_server: PostgresServer, on_own_server: Options, monkeypatch: pytest.MonkeyPatch, crash: bool
 ) -> None:
     async with working(on_own_server, monkeypatch) as engine, asyncio.timeout(40):
-        many = [CreateExecutionArgs(execution_id=ExecutionId.solo("default"), input_payload=b"%d" % n) for n in range(JOBS)]
+        many = [
+            CreateExecutionArgs(execution_id=ExecutionId.solo("default"), input_payload=b"%d" % n)
+            for n in range(JOBS)
+        ]
         await engine.create_executions(many)
         done: dict[ExecutionId, bytes | None] = {}
         async with asyncio.TaskGroup() as workers:
@@ -183,7 +211,10 @@ async def test_a_server_that_comes_back_finds_the_engine_at_work(
 
 
 async def test_a_listener_that_found_nobody_listens_again(
-    own_server: PostgresServer, on_own_server: Options, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    own_server: PostgresServer,
+    on_own_server: Options,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(notify, "FIRST_RETRY_S", 0.01)
     caplog.set_level("INFO", "flowfabric.postgres")
@@ -220,7 +251,9 @@ async def test_a_server_that_stays_away_is_told_and_then_found_again(
         assert await state(engine, ident) == "ENDED(success)"
 
 
-async def test_a_call_made_while_the_server_is_away_waits_for_it(own_server: PostgresServer, on_own_server: Options) -> None:
+async def test_a_call_made_while_the_server_is_away_waits_for_it(
+    own_server: PostgresServer, on_own_server: Options
+) -> None:
     async with engine_on(on_own_server) as engine:
         ident, handle = await running(engine)
         own_server.stop()

@@ -27,9 +27,13 @@ Held = tuple[ExecutionId, Handle]
 
 
 @asynccontextmanager
-async def behind_a_proxy(options: Options, clock: ManualClock) -> AsyncIterator[tuple[Proxy, PostgresBackend]]:
+async def behind_a_proxy(
+    options: Options, clock: ManualClock
+) -> AsyncIterator[tuple[Proxy, PostgresBackend]]:
     async with Proxy(options.url) as proxy:
-        engine = PostgresBackend(await PostgresStore(structs.replace(options, url=proxy.url), clock=clock).open())
+        engine = PostgresBackend(
+            await PostgresStore(structs.replace(options, url=proxy.url), clock=clock).open()
+        )
         try:
             yield proxy, engine
             assert proxy.lost == 1
@@ -37,17 +41,27 @@ async def behind_a_proxy(options: Options, clock: ManualClock) -> AsyncIterator[
             await engine.close()
 
 
-async def turn(engine: PostgresBackend, held: Sequence[Held], n: int = 1) -> tuple[list[Any], list[Work]]:
-    return await engine.complete_and_claim([(handle, b"out") for _, handle in held], LANE, (), worker(2), n)
+async def turn(
+    engine: PostgresBackend, held: Sequence[Held], n: int = 1
+) -> tuple[list[Any], list[Work]]:
+    return await engine.complete_and_claim(
+        [(handle, b"out") for _, handle in held], LANE, (), worker(2), n
+    )
 
 
 async def check_ended(engine: PostgresBackend, held: Sequence[Held]) -> None:
     for ident, _ in held:
         assert await engine.get_execution_result(ident) == b"out"
-        assert await told(engine, ident) == {"LEASE": ["acquired", "revoked"], "DONE": ["success"], "OPER": []}
+        assert await told(engine, ident) == {
+            "LEASE": ["acquired", "revoked"],
+            "DONE": ["success"],
+            "OPER": [],
+        }
 
 
-async def come_back(engine: PostgresBackend, clock: ManualClock, lost: Sequence[ExecutionId]) -> None:
+async def come_back(
+    engine: PostgresBackend, clock: ManualClock, lost: Sequence[ExecutionId]
+) -> None:
     """Nobody has them until their leases run out; then they are done, once."""
     assert await engine.claim_many(LANE, (), worker(3), 100) == []
     clock.advance(TTL_MS)
@@ -57,15 +71,22 @@ async def come_back(engine: PostgresBackend, clock: ManualClock, lost: Sequence[
     works = await engine.claim_many(LANE, (), worker(3), 100)
     assert {work.execution_id for work in works} == set(lost)
     for work in works:
-        assert (work.lease_epoch, (await row(engine, work.execution_id)).lease_reclaim_count) == (2, 1)
-    assert await engine.complete_many([(work.handle, b"late") for work in works]) == [None] * len(works)
+        assert (work.lease_epoch, (await row(engine, work.execution_id)).lease_reclaim_count) == (
+            2,
+            1,
+        )
+    assert await engine.complete_many([(work.handle, b"late") for work in works]) == [None] * len(
+        works
+    )
     for ident in lost:
         assert (await told(engine, ident))["DONE"] == ["success"]
     await world(engine)
 
 
 @BEFORE_OR_AFTER
-async def test_the_ends_are_settled_and_what_was_taken_comes_back(options: Options, clock: ManualClock, how: Lost) -> None:
+async def test_the_ends_are_settled_and_what_was_taken_comes_back(
+    options: Options, clock: ManualClock, how: Lost
+) -> None:
     async with behind_a_proxy(options, clock) as (proxy, engine):
         held = [await running(engine) for _ in range(3)]
         first, second, third = [await create(engine, priority=n) for n in (3, 2, 1)]
@@ -73,10 +94,14 @@ async def test_the_ends_are_settled_and_what_was_taken_comes_back(options: Optio
         assert await turn(engine, held, 2) == ([None] * 3, [])
         await check_ended(engine, held)
         lost = [first, second] if how == "answer" else []
-        assert [await state(engine, ident) for ident in (first, second, third)].count("RUNNING") == len(lost)
+        assert [await state(engine, ident) for ident in (first, second, third)].count(
+            "RUNNING"
+        ) == len(lost)
         left = await engine.claim_many(LANE, (), worker(2), 10)
         assert [work.execution_id for work in left] == ([third] if lost else [first, second, third])
-        assert await engine.complete_many([(work.handle, b"out") for work in left]) == [None] * len(left)
+        assert await engine.complete_many([(work.handle, b"out") for work in left]) == [None] * len(
+            left
+        )
         await come_back(engine, clock, lost)
 
 
@@ -90,13 +115,17 @@ async def test_an_end_that_came_too_late_is_not_taken_for_one_that_was_lost(
         proxy.lose(how, TURNS)
         answers, works = await turn(engine, [late, good])
         assert (answers[1], works) == (None, [])
-        assert getattr(answers[0], "doubtful", False), "something else is found, and it may have come later"
+        assert getattr(answers[0], "doubtful", False), (
+            "something else is found, and it may have come later"
+        )
         assert (await told(engine, late[0]))["DONE"] == []
         await check_ended(engine, [good])
         await world(engine)
 
 
-async def test_turns_that_rode_together_are_each_settled(options: Options, clock: ManualClock) -> None:
+async def test_turns_that_rode_together_are_each_settled(
+    options: Options, clock: ManualClock
+) -> None:
     async with behind_a_proxy(structs.replace(options, writers=1), clock) as (proxy, engine):
         held = [await running(engine) for _ in range(12)]
         waiting = [await create(engine) for _ in range(12)]
@@ -107,7 +136,9 @@ async def test_turns_that_rode_together_are_each_settled(options: Options, clock
         assert len({work.execution_id for work in works}) == len(works) < 12
         await check_ended(engine, held)
         assert [await state(engine, ident) for ident in waiting] == ["RUNNING"] * 12
-        assert await engine.complete_many([(work.handle, b"out") for work in works]) == [None] * len(works)
+        assert await engine.complete_many([(work.handle, b"out") for work in works]) == [
+            None
+        ] * len(works)
         await come_back(engine, clock, sorted(set(waiting) - {work.execution_id for work in works}))
 
 
@@ -117,7 +148,9 @@ async def test_a_turn_that_lands_later_is_settled(options: Options, clock: Manua
         held = [await running(engine)]
         following = await create(engine)
         with plain(options, autocommit=False) as other, plain(options) as looking:
-            other.execute("SELECT FROM ff_exec_core WHERE execution_id = %s FOR UPDATE", (held[0][0].uuid,))
+            other.execute(
+                "SELECT FROM ff_exec_core WHERE execution_id = %s FOR UPDATE", (held[0][0].uuid,)
+            )
             proxy.lose("patience", TURNS)
             turning = asyncio.ensure_future(turn(engine, held))
             await until_somebody_waits(looking, 2)

@@ -26,7 +26,9 @@ TITLES = [m.title for m in SHIPPED]
 NEXT = SHIPPED[-1].version + 1
 PRE = Migration(NEXT, "pre", "wider", "CREATE TABLE ff_wider (x bigint);\n")
 POST = Migration(NEXT + 1, "post", "narrower", "CREATE TABLE ff_narrower (x bigint);\n")
-BAD = Migration(NEXT, "pre", "bad", "CREATE TABLE ff_half (x bigint);\nCREATE TABEL ff_other (x bigint);\n")
+BAD = Migration(
+    NEXT, "pre", "bad", "CREATE TABLE ff_half (x bigint);\nCREATE TABEL ff_other (x bigint);\n"
+)
 LEDGER = "SELECT version, name, backward_compatible, checksum FROM ff_migration_annotation ORDER BY version"
 SHAPE = """SELECT table_name, column_name, ordinal_position, data_type, udt_name, is_nullable, column_default, is_identity,
     identity_generation, collation_name FROM information_schema.columns WHERE table_schema = 'public' ORDER BY 1, 3"""
@@ -57,11 +59,18 @@ def shape(url: str) -> list[Any]:
 
 def tables(url: str) -> set[str]:
     with plain(url) as db:
-        return {row[0] for row in db.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")}
+        return {
+            row[0]
+            for row in db.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+        }
 
 
 def test_the_shipped_baseline_is_the_declared_schema() -> None:
-    text = files("flowfabric.store.postgres").joinpath("migrations/0001_pre_baseline.sql").read_text(encoding="utf-8")
+    text = (
+        files("flowfabric.store.postgres")
+        .joinpath("migrations/0001_pre_baseline.sql")
+        .read_text(encoding="utf-8")
+    )
     assert text == postgres_schema()
 
 
@@ -88,7 +97,10 @@ async def test_an_empty_database_gets_every_table_and_index(url: str) -> None:
     assert await migrate_postgres(url) == TITLES
     assert tables(url) == {*TABLES, "ff_leader", "ff_migration_annotation"}
     with plain(url) as db:
-        found = {row[0] for row in db.execute("SELECT indexname FROM pg_indexes WHERE schemaname = 'public'")}
+        found = {
+            row[0]
+            for row in db.execute("SELECT indexname FROM pg_indexes WHERE schemaname = 'public'")
+        }
     assert {index_name(i) for i in INDEXES.values() if not i.primary} <= found
 
 
@@ -148,7 +160,9 @@ async def test_a_changed_migration_is_refused(url: str, monkeypatch: pytest.Monk
     assert shape(url) == before
 
 
-async def test_a_migration_that_fails_leaves_nothing_behind(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_migration_that_fails_leaves_nothing_behind(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(migrate_module, "shipped", lambda: [*SHIPPED, BAD])
     with pytest.raises(TransportError, match="42601"):
         await migrate_postgres(url)
@@ -157,7 +171,9 @@ async def test_a_migration_that_fails_leaves_nothing_behind(url: str, monkeypatc
     assert await migrate_postgres(url) == [*TITLES, PRE.title]
 
 
-async def test_before_and_after_are_applied_apart(url: str, ahead: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_before_and_after_are_applied_apart(
+    url: str, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert await migrate_postgres(url, "pre") == [*TITLES, PRE.title]
     assert "ff_wider" in tables(url) and "ff_narrower" not in tables(url)
     monkeypatch.setattr(migrate_module, "shipped", lambda: SHIPPED)
@@ -172,7 +188,9 @@ async def test_before_and_after_are_applied_apart(url: str, ahead: None, monkeyp
         await PostgresBackend.connect(url)
 
 
-async def test_new_code_asks_for_what_goes_before_it(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_new_code_asks_for_what_goes_before_it(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await migrate_postgres(url)
     monkeypatch.setattr(migrate_module, "shipped", lambda: [*SHIPPED, PRE, POST])
     with pytest.raises(Unavailable, match=f"is at {SHIPPED[-1].version} and needs {PRE.title}"):
@@ -186,11 +204,20 @@ def test_a_script_holds_only_its_kind(ahead: None, kind: str) -> None:
     assert (POST.sql in script) == (kind == "post")
 
 
-async def test_post_by_script_shuts_old_code_out(url: str, ahead: None, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_post_by_script_shuts_old_code_out(
+    url: str, ahead: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with plain(url) as db:
         db.execute(migration_script("pre"))
         db.execute(migration_script("post"))
-        assert one(db, "SELECT backward_compatible FROM ff_migration_annotation WHERE version = %s", POST.version) is False
+        assert (
+            one(
+                db,
+                "SELECT backward_compatible FROM ff_migration_annotation WHERE version = %s",
+                POST.version,
+            )
+            is False
+        )
     monkeypatch.setattr(migrate_module, "shipped", lambda: SHIPPED)
     with pytest.raises(Unavailable, match="schema_version"):
         await PostgresBackend.connect(url)
@@ -238,7 +265,10 @@ def test_a_printed_script_is_for_the_schema_that_was_named(url: str) -> None:
     [
         ((), "url:"),
         (("mysql://host/any",), "url:"),
-        (("postgresql://keeper:hunter2@127.0.0.1:1/any",), "cannot reach postgresql://127.0.0.1:1/any"),
+        (
+            ("postgresql://keeper:hunter2@127.0.0.1:1/any",),
+            "cannot reach postgresql://127.0.0.1:1/any",
+        ),
         (("postgresql://keeper:hunter2@127.0.0.1:1/any", "--kind", "during"), "kind: pre or post"),
         (("--sql", "--kind", "during"), "kind: pre or post"),
         (("postgresql://keeper:hunter2@127.0.0.1:1/any", "--schema", "No"), "schema:"),

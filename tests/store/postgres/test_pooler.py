@@ -35,7 +35,9 @@ def pooled(options: Options) -> Options:
 async def a_whole_life(engine: PostgresBackend) -> None:
     """Created with a key, failed, tried again by the loops, renewed, completed, read back and told."""
     stream = await engine.subscribe_completion()
-    ident, handle = await running(engine, idempotency_key="k", input_payload=b"in", tags={"app.a": "1"})
+    ident, handle = await running(
+        engine, idempotency_key="k", input_payload=b"in", tags={"app.a": "1"}
+    )
     await engine.renew(handle)
     await engine.progress(handle, 50, "half")
     await engine.fail(handle, "boom", FailureClass.TRANSIENT)
@@ -133,7 +135,9 @@ ignore_startup_parameters = extra_float_digits
         folder.chmod(0o755)
     user = "nobody" if os.geteuid() == 0 else None
     command = [binary, "-q", str(config)]
-    process = subprocess.Popen(command, user=user, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(
+        command, user=user, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
     try:
         yield f"postgresql://{parts['user']}@127.0.0.1:{port}/{parts['dbname']}?sslmode=disable"
     finally:
@@ -143,13 +147,24 @@ ignore_startup_parameters = extra_float_digits
 
 async def test_a_real_pooler_carries_a_whole_life(pgbouncer: str, options: Options) -> None:
     await until_it_answers(pgbouncer)
-    async with engine_on(Options(pgbouncer, pooler=True)) as engine, engine_on(Options(pgbouncer, pooler=True)) as other:
+    async with (
+        engine_on(Options(pgbouncer, pooler=True)) as engine,
+        engine_on(Options(pgbouncer, pooler=True)) as other,
+    ):
         engine.with_scanners(LoopSettings(delayed_promoter_ms=50))
         await a_whole_life(engine)
-        await asyncio.gather(*(create(each, idempotency_key=f"{n}") for n, each in enumerate((engine, other) * 20)))
+        await asyncio.gather(
+            *(create(each, idempotency_key=f"{n}") for n, each in enumerate((engine, other) * 20))
+        )
         await world(other)
         with plain(options) as db:
-            assert one(db, "SELECT count(*) - 1 FROM pg_stat_activity WHERE datname = current_database()") <= POOLED + 1
+            assert (
+                one(
+                    db,
+                    "SELECT count(*) - 1 FROM pg_stat_activity WHERE datname = current_database()",
+                )
+                <= POOLED + 1
+            )
 
 
 async def until_it_answers(url: str) -> None:

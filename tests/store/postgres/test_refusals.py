@@ -24,7 +24,18 @@ from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.connections import Options
 from tests.postgres import database
 
-from .helpers import INSERT_LANE, as_user, asking_for, lane, lanes, meddled, one, opened, plain, until_somebody_waits
+from .helpers import (
+    INSERT_LANE,
+    as_user,
+    asking_for,
+    lane,
+    lanes,
+    meddled,
+    one,
+    opened,
+    plain,
+    until_somebody_waits,
+)
 
 TOO_LARGE = 2**70
 END_THE_WAITING = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -34,7 +45,11 @@ END_THE_WAITING = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
 @contextmanager
 def role(options: Options, rights: str = "", limits: str = "") -> Iterator[Options]:
     """Somebody who may log in, and what else is said."""
-    with meddled(options, f"CREATE ROLE t_somebody LOGIN {limits}; {rights}", "DROP OWNED BY t_somebody; DROP ROLE t_somebody"):
+    with meddled(
+        options,
+        f"CREATE ROLE t_somebody LOGIN {limits}; {rights}",
+        "DROP OWNED BY t_somebody; DROP ROLE t_somebody",
+    ):
         yield as_user(options, "t_somebody")
 
 
@@ -52,7 +67,8 @@ def failing_inserts(options: Options, code: str) -> Iterator[None]:
 
 
 @pytest.mark.parametrize(
-    ("code", "what"), [("53100", "postgres disk"), ("53200", "postgres memory"), ("53400", "a postgres setting")]
+    ("code", "what"),
+    [("53100", "postgres disk"), ("53200", "postgres memory"), ("53400", "a postgres setting")],
 )
 async def test_no_room_is_exhaustion_and_passes(options: Options, code: str, what: str) -> None:
     async with opened(options) as store:
@@ -68,7 +84,9 @@ async def test_a_sort_that_may_not_use_the_disk_is_exhaustion(options: Options) 
     """The server's own word for a limit that was reached."""
     async with opened(asking_for(options, temp_file_limit="0", work_mem="64kB")) as store:
         with pytest.raises(ResourceExhausted):
-            await store.execute_for_test("SELECT n FROM generate_series(1, 100000) AS n ORDER BY md5(n::text)")
+            await store.execute_for_test(
+                "SELECT n FROM generate_series(1, 100000) AS n ORDER BY md5(n::text)"
+            )
         assert await lanes(store) == []
 
 
@@ -80,7 +98,9 @@ async def test_too_many_connections_at_the_start(options: Options) -> None:
         assert caught.value.pool == "postgres connections" and caught.value.retryable
 
 
-async def test_too_many_connections_later_on_is_waited_for(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_connections_later_on_is_waited_for(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connections, "RECONNECT_FOR_S", 0.05)
     with role(options, WRITING, "CONNECTION LIMIT 1") as limited, plain(options) as db:
         async with opened(limited) as store:
@@ -107,12 +127,16 @@ async def test_a_missing_table_is_told_as_a_schema_that_does_not_fit() -> None:
         for call in (store.commit(lane("a")), lanes(store)):
             with pytest.raises(Unavailable) as caught:
                 await call
-            assert "schema_version" in str(caught.value) and "flowfabric migrate" in str(caught.value)
+            assert "schema_version" in str(caught.value) and "flowfabric migrate" in str(
+                caught.value
+            )
 
 
 async def test_a_missing_column_is_told_as_a_schema_that_does_not_fit(options: Options) -> None:
     rename = "ALTER TABLE ff_lane_registry RENAME COLUMN {} TO {}"
-    with meddled(options, rename.format("registered_by", "t_gone"), rename.format("t_gone", "registered_by")):
+    with meddled(
+        options, rename.format("registered_by", "t_gone"), rename.format("t_gone", "registered_by")
+    ):
         async with opened(options) as store:
             with pytest.raises(Unavailable, match="schema_version"):
                 await store.commit(lane("a"))
@@ -135,8 +159,14 @@ async def test_no_rights_at_all_are_told_at_the_start(options: Options) -> None:
         assert caught.value.backend_kind == "auth"
 
 
-@pytest.mark.parametrize("misfit", [lane("b\0"), lane("b", at=TOO_LARGE), lane("b", at="one")], ids=["nul", "large", "text"])  # type: ignore[arg-type]
-async def test_a_value_that_does_not_fit_fails_only_its_own_plan(options: Options, misfit: object) -> None:
+@pytest.mark.parametrize(
+    "misfit",
+    [lane("b\0"), lane("b", at=TOO_LARGE), lane("b", at="one")],
+    ids=["nul", "large", "text"],
+)  # type: ignore[arg-type]
+async def test_a_value_that_does_not_fit_fails_only_its_own_plan(
+    options: Options, misfit: object
+) -> None:
     async with opened(options) as store:
         answers = await store.commit_many([lane("a"), misfit, lane("c")])  # type: ignore[list-item]
         assert [type(answer) for answer in answers] == [Applied, ValidationError, Applied]
@@ -147,7 +177,9 @@ async def test_a_value_that_does_not_fit_fails_only_its_own_plan(options: Option
 async def test_callers_that_ride_together_do_not_share_a_misfit(options: Options) -> None:
     async with opened(options) as store:
         plans = [lane(f"l{n}", at=TOO_LARGE if n == 3 else 1) for n in range(8)]
-        answers = await asyncio.gather(*(store.commit(plan) for plan in plans), return_exceptions=True)
+        answers = await asyncio.gather(
+            *(store.commit(plan) for plan in plans), return_exceptions=True
+        )
         assert store._coalescer.batches < len(plans), "they did ride together"
         assert [n for n, answer in enumerate(answers) if not isinstance(answer, Applied)] == [3]
         assert isinstance(answers[3], ValidationError)
@@ -161,12 +193,16 @@ async def test_a_misfit_takes_its_whole_transaction_along(options: Options) -> N
 
 
 async def test_a_unique_rule_that_is_broken_is_a_conflict_of_one_plan(options: Options) -> None:
-    unique = "CREATE UNIQUE INDEX t_one_draining ON ff_lane_registry (state) WHERE state = 'draining'"
+    unique = (
+        "CREATE UNIQUE INDEX t_one_draining ON ff_lane_registry (state) WHERE state = 'draining'"
+    )
     with meddled(options, unique, "DROP INDEX t_one_draining"):
         async with opened(options) as store:
             await store.commit_many([lane("a"), lane("b"), lane("c")])
             wanted = {"a": "draining", "b": "draining", "c": "paused"}
-            answers = await store.commit_many([SET_LANE_STATE(0, lane_id=name, state=state) for name, state in wanted.items()])
+            answers = await store.commit_many(
+                [SET_LANE_STATE(0, lane_id=name, state=state) for name, state in wanted.items()]
+            )
             assert [type(answer) for answer in answers] == [Applied, Conflict, Applied]
             assert isinstance(answers[1], Conflict)
             assert (answers[1].kind, answers[1].detail) == (ConflictKind.UNIQUE, "t_one_draining")
@@ -181,7 +217,9 @@ async def test_another_rule_that_is_broken_is_a_value_that_does_not_fit(options:
             assert "t_early" in str(answers[1])
 
 
-async def test_ending_a_writer_in_the_middle_of_a_statement_leaves_a_doubt(options: Options) -> None:
+async def test_ending_a_writer_in_the_middle_of_a_statement_leaves_a_doubt(
+    options: Options,
+) -> None:
     with plain(options, autocommit=False) as other, plain(options) as db:
         other.execute(INSERT_LANE, ("a",))
         async with opened(options) as store:
@@ -198,6 +236,12 @@ async def test_ending_a_writer_in_the_middle_of_a_statement_leaves_a_doubt(optio
 
 async def test_every_refusal_is_an_error_of_ours(options: Options) -> None:
     async with opened(options) as store:
-        for sql in ("SELECT 1 / 0", "SELEC 1", "SELECT nothing()", "SELECT 'x'::int", "COMMIT AND CHAIN"):
+        for sql in (
+            "SELECT 1 / 0",
+            "SELEC 1",
+            "SELECT nothing()",
+            "SELECT 'x'::int",
+            "COMMIT AND CHAIN",
+        ):
             with pytest.raises(EngineError):
                 await store.execute_for_test(sql)

@@ -25,7 +25,9 @@ from .helpers import engine_on, one, plain, until, world
 
 LISTENERS = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
     AND (query LIKE 'LISTEN%' OR query LIKE '%pg_notify%')"""
-LEADER = "SELECT holder FROM ff_leader WHERE until_ms > extract(epoch FROM clock_timestamp()) * 1000"
+LEADER = (
+    "SELECT holder FROM ff_leader WHERE until_ms > extract(epoch FROM clock_timestamp()) * 1000"
+)
 ASKED = """SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
     AND query LIKE '%ff_leader%'"""
 SLOW = LoopSettings(*(60_000,) * 7)
@@ -200,7 +202,9 @@ async def test_a_leader_whose_session_ends_is_followed_or_leads_on(options: Opti
 
 
 @pytest.mark.parametrize("off_s", [-1, +3_600])
-async def test_a_lease_that_ran_out_or_lies_too_far_ahead_is_taken_over(options: Options, off_s: int) -> None:
+async def test_a_lease_that_ran_out_or_lies_too_far_ahead_is_taken_over(
+    options: Options, off_s: int
+) -> None:
     """The second is what a server leaves behind whose clock was set back."""
     with plain(options) as db:
         at = "extract(epoch FROM clock_timestamp()) * 1000 + %s"
@@ -210,11 +214,15 @@ async def test_a_lease_that_ran_out_or_lies_too_far_ahead_is_taken_over(options:
             await until(lambda: leads(engine))
 
 
-async def test_a_live_lease_of_another_is_honoured_until_it_ends(options: Options, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_live_lease_of_another_is_honoured_until_it_ends(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(leader, "TTL_S", 0.5)
     with plain(options) as db:
         began = now()
-        db.execute("INSERT INTO ff_leader VALUES ('loops', 'other', 0, extract(epoch FROM clock_timestamp()) * 1000 + 400)")
+        db.execute(
+            "INSERT INTO ff_leader VALUES ('loops', 'other', 0, extract(epoch FROM clock_timestamp()) * 1000 + 400)"
+        )
         async with engine_on(options) as engine:
             engine.with_scanners(SLOW)
             await until(lambda: leads(engine))

@@ -28,8 +28,16 @@ def _among(values: Iterable[Any]) -> Iterator[Form]:
 
 def declared() -> list[Form]:
     """Each form once, wherever it is kept: by a name of a module or in a table of one."""
-    modules = [importlib.import_module(m.name) for m in pkgutil.walk_packages(flowfabric.rules.__path__, "flowfabric.rules.")]
-    kept = [value for module in modules for name, value in vars(module).items() if not name.startswith("__")]
+    modules = [
+        importlib.import_module(m.name)
+        for m in pkgutil.walk_packages(flowfabric.rules.__path__, "flowfabric.rules.")
+    ]
+    kept = [
+        value
+        for module in modules
+        for name, value in vars(module).items()
+        if not name.startswith("__")
+    ]
     return list(dict.fromkeys(_among(kept)))
 
 

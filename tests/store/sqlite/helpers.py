@@ -11,7 +11,10 @@ from flowfabric.store.sqlite.store import SqliteStore
 
 ADD_LANE = Form(
     "t_add_lane",
-    Insert("ff_lane_registry", {"lane_id": Arg("lane"), "registered_at_ms": Arg("at"), "registered_by": Arg("by")}),
+    Insert(
+        "ff_lane_registry",
+        {"lane_id": Arg("lane"), "registered_at_ms": Arg("at"), "registered_by": Arg("by")},
+    ),
 )
 
 
@@ -35,7 +38,9 @@ def plain(path: Path | str) -> sqlite3.Connection:
 class FaultyCursor:
     """A cursor that raises instead of running the statements named, as often as told."""
 
-    def __init__(self, real: sqlite3.Cursor, statement: str, error: sqlite3.Error, times: int) -> None:
+    def __init__(
+        self, real: sqlite3.Cursor, statement: str, error: sqlite3.Error, times: int
+    ) -> None:
         self._real, self._statement, self._error, self.left = real, statement, error, times
         self.raised = 0
 

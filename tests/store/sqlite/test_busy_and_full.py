@@ -21,7 +21,9 @@ from .helpers import lane, lanes, plain, pragma
 
 
 @pytest.fixture
-def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[SqliteStore, sqlite3.Connection]]:
+def held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[SqliteStore, sqlite3.Connection]]:
     """A store that waits 10 ms for a lock, and somebody else who holds it."""
     monkeypatch.setattr(target_module, "BUSY_TIMEOUT_MS", 10)
     store = open_store(str(tmp_path / "ff.db"))
@@ -88,10 +90,14 @@ async def test_the_writer_waits_for_a_lock_that_is_given_back_soon(tmp_path: Pat
 async def test_what_another_process_wrote_is_respected(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "ff.db"))
     other = plain(tmp_path / "ff.db")
-    other.execute("INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) VALUES ('a', 1, 'other')")
+    other.execute(
+        "INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) VALUES ('a', 1, 'other')"
+    )
     answers = await store.commit_many([lane("a"), lane("b")])
     assert [isinstance(a, Applied) for a in answers] == [False, True]
-    assert other.execute("SELECT lane_id, registered_by FROM ff_lane_registry ORDER BY 1").fetchall() == [
+    assert other.execute(
+        "SELECT lane_id, registered_by FROM ff_lane_registry ORDER BY 1"
+    ).fetchall() == [
         ("a", "other"),
         ("b", "test"),
     ]

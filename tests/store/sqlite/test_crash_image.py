@@ -20,12 +20,16 @@ async def _running(folder: Path) -> Path:
     """A copy of a database and its log as they stand between two commits, while the writer is alive."""
     store = open_store(str(folder / "live.db"))
     for n in range(COMMITS):
-        answer = await store.commit_together([lane(f"{n:03}a", by="x" * (n * 37 % 900)), lane(f"{n:03}b"), lane(f"{n:03}c")])
+        answer = await store.commit_together(
+            [lane(f"{n:03}a", by="x" * (n * 37 % 900)), lane(f"{n:03}b"), lane(f"{n:03}c")]
+        )
         assert isinstance(answer, Applied)
     image = folder / "image"
     await asyncio.to_thread(image.mkdir)
     for suffix in ("", "-wal"):
-        await asyncio.to_thread(shutil.copy, f"{folder / 'live.db'}{suffix}", f"{image / 'ff.db'}{suffix}")
+        await asyncio.to_thread(
+            shutil.copy, f"{folder / 'live.db'}{suffix}", f"{image / 'ff.db'}{suffix}"
+        )
     await store.close()
     return image
 
@@ -45,7 +49,17 @@ def test_a_log_cut_anywhere_leaves_a_prefix_of_whole_commits(tmp_path: Path) -> 
     image = asyncio.run(_running(tmp_path))
     log = (image / "ff.db-wal").read_bytes()
     chance = random.Random(SEED)
-    cuts = sorted([0, 1, 31, 32, len(log) - 1, len(log), *(chance.randrange(len(log)) for _ in range(IMAGES - 6))])
+    cuts = sorted(
+        [
+            0,
+            1,
+            31,
+            32,
+            len(log) - 1,
+            len(log),
+            *(chance.randrange(len(log)) for _ in range(IMAGES - 6)),
+        ]
+    )
     survived: list[int] = []
     for at, cut in enumerate(cuts):
         path = tmp_path / f"crash{at}.db"
@@ -53,7 +67,9 @@ def test_a_log_cut_anywhere_leaves_a_prefix_of_whole_commits(tmp_path: Path) -> 
         Path(f"{path}-wal").write_bytes(log[:cut])
         found = asyncio.run(_survivors(path))
         commits = len(found) // 3
-        assert found == [f"{n:03}{part}" for n in range(commits) for part in "abc"], f"cut at {cut} of {len(log)}"
+        assert found == [f"{n:03}{part}" for n in range(commits) for part in "abc"], (
+            f"cut at {cut} of {len(log)}"
+        )
         survived.append(commits)
     assert survived == sorted(survived)
     assert survived[0] == 0 and survived[-1] == COMMITS

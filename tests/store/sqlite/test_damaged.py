@@ -41,7 +41,9 @@ async def work(path: Path) -> None:
 async def _filled(path: Path) -> None:
     backend = SqliteBackend(open_store(str(path)))
     idents = [ExecutionId.of(0, uuid4()) for _ in range(30)]
-    await backend.create_executions([CreateExecutionArgs(execution_id=ident, tags={"a": "b"}) for ident in idents])
+    await backend.create_executions(
+        [CreateExecutionArgs(execution_id=ident, tags={"a": "b"}) for ident in idents]
+    )
     for work in await backend.claim_many("default", (), ME, 5):
         await backend.complete(work.handle, b"x")
     await backend.close()
@@ -64,7 +66,9 @@ def in_a_name(data: bytearray, dice: random.Random) -> None:
 
 
 def in_a_text(data: bytearray, dice: random.Random) -> None:
-    spots = [found.start() for found in re.finditer(rb"runnable|default|waiting|CREATE|INTEGER", data)]
+    spots = [
+        found.start() for found in re.finditer(rb"runnable|default|waiting|CREATE|INTEGER", data)
+    ]
     for _ in range(dice.choice((1, 2, 8))):
         data[dice.choice(spots) + dice.randrange(6)] = dice.choice((0xFF, 0xC3, 0x80, 0))
 
@@ -78,7 +82,9 @@ def cut_off(data: bytearray, dice: random.Random) -> None:
     del data[dice.randrange(100, len(data)) :]
 
 
-@pytest.mark.parametrize("damage", [in_a_name, in_a_text, anywhere, cut_off], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize(
+    "damage", [in_a_name, in_a_text, anywhere, cut_off], ids=lambda kind: kind.__name__
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_damage_is_told_as_an_error_of_ours_or_does_no_harm(
     whole: bytes, tmp_path: Path, damage: Callable[[bytearray, random.Random], None], seed: int
@@ -86,7 +92,11 @@ def test_damage_is_told_as_an_error_of_ours_or_does_no_harm(
     path, data = tmp_path / "ff.db", bytearray(whole)
     damage(data, random.Random(seed))
     path.write_bytes(data)
-    for use in (lambda: asyncio.run(work(path)), lambda: read_tables(str(path), TABLES_READ), lambda: asyncio.run(looked(path))):
+    for use in (
+        lambda: asyncio.run(work(path)),
+        lambda: read_tables(str(path), TABLES_READ),
+        lambda: asyncio.run(looked(path)),
+    ):
         with suppress(FlowFabricError):
             use()
 
@@ -135,7 +145,11 @@ def test_a_database_of_the_rust_flowfabric_is_called_that(tmp_path: Path) -> Non
     path = tmp_path / "ff.db"
     foreign(path)
     before = schema_of(path)
-    for use in (lambda: asyncio.run(work(path)), lambda: read_tables(str(path), TABLES_READ), lambda: asyncio.run(looked(path))):
+    for use in (
+        lambda: asyncio.run(work(path)),
+        lambda: read_tables(str(path), TABLES_READ),
+        lambda: asyncio.run(looked(path)),
+    ):
         with pytest.raises(ConfigError, match="Rust FlowFabric"):
             use()
     assert schema_of(path) == before
@@ -195,7 +209,11 @@ def test_a_log_that_cannot_be_read_is_told_with_the_way_out(read_only: Path) -> 
     read_only.with_name("ff.db-wal").write_bytes(b"\0" * 64)
     read_only.parent.chmod(0o555)
     said = read_by_another(read_only)
-    assert said.startswith("ConfigError") and "copy it, with its -wal file" in said and "not a FlowFabric" not in said
+    assert (
+        said.startswith("ConfigError")
+        and "copy it, with its -wal file" in said
+        and "not a FlowFabric" not in said
+    )
 
 
 def test_a_file_that_may_not_be_read_is_told_so(read_only: Path) -> None:

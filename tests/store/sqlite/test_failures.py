@@ -31,12 +31,17 @@ RETRIED = (5, 6, 261, 517, 773, 262, 518)
 NOT_RETRIED = (0, 1, 11, 13, 21, 266, 2067)
 
 
-@pytest.mark.parametrize(("code", "expected"), [*((c, True) for c in RETRIED), *((c, False) for c in NOT_RETRIED)])
+@pytest.mark.parametrize(
+    ("code", "expected"), [*((c, True) for c in RETRIED), *((c, False) for c in NOT_RETRIED)]
+)
 def test_only_the_busy_and_locked_families_are_tried_again(code: int, expected: bool) -> None:
     assert is_busy(code) is expected
 
 
-@pytest.mark.parametrize(("code", "expected"), [(10, True), (266, True), (778, True), (1034, True), (13, False), (5, False)])
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [(10, True), (266, True), (778, True), (1034, True), (13, False), (5, False)],
+)
 def test_only_a_disk_error_leaves_a_doubt(code: int, expected: bool) -> None:
     assert is_doubtful(coded(code)) is expected
 
@@ -76,7 +81,9 @@ def test_other_errors_are_transport_errors(code: int, retryable: bool) -> None:
 @pytest.mark.parametrize("code", [19, 275, 787, 1299, 3091])
 def test_a_broken_constraint_is_a_bug_or_corruption_and_never_tried_again(code: int) -> None:
     error = as_engine_error(coded(code, sqlite3.IntegrityError))
-    assert isinstance(error, ValidationError) and error.kind is ValidationKind.CORRUPTION, repr(error)
+    assert isinstance(error, ValidationError) and error.kind is ValidationKind.CORRUPTION, repr(
+        error
+    )
     assert not error.retryable
 
 
@@ -126,7 +133,8 @@ async def test_after_three_tries_it_is_contention_and_nothing_is_written(
 
 
 @pytest.mark.parametrize(
-    ("code", "kind"), [(11, ValidationError), (13, ResourceExhausted), (21, TransportError), (1, TransportError)]
+    ("code", "kind"),
+    [(11, ValidationError), (13, ResourceExhausted), (21, TransportError), (1, TransportError)],
 )
 async def test_other_errors_are_answered_at_once_and_roll_back(
     file_store: SqliteStore, pauses: list[float], code: int, kind: type[EngineError]
@@ -142,7 +150,9 @@ async def test_other_errors_are_answered_at_once_and_roll_back(
 
 
 @pytest.mark.parametrize("code", [10, 778, 1034])
-async def test_after_a_disk_error_the_writer_stops_and_reads_go_on(file_store: SqliteStore, code: int) -> None:
+async def test_after_a_disk_error_the_writer_stops_and_reads_go_on(
+    file_store: SqliteStore, code: int
+) -> None:
     assert isinstance(await file_store.commit(lane("before")), Applied)
     failing(file_store, "COMMIT", code, 1)
     for name in ("a", "b", "c"):

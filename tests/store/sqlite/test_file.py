@@ -22,7 +22,10 @@ async def test_a_new_file_and_what_lies_beside_it_are_for_the_owner_only(tmp_pat
     try:
         store = open_store(str(tmp_path / "ff.db"))
         await store.commit(lane("a"))
-        assert {path.name: stat.S_IMODE(path.stat().st_mode) for path in map(Path, glob(f"{tmp_path}/*"))} == {
+        assert {
+            path.name: stat.S_IMODE(path.stat().st_mode)
+            for path in map(Path, glob(f"{tmp_path}/*"))
+        } == {
             "ff.db": 0o600,
             "ff.db-wal": 0o600,
             "ff.db-shm": 0o600,
@@ -52,7 +55,9 @@ def _replaced(path: Path) -> None:
 
 
 @pytest.mark.parametrize("taken_away", [_deleted, _replaced])
-async def test_nothing_is_acknowledged_into_a_file_that_is_gone(tmp_path: Path, taken_away: Callable[[Path], None]) -> None:
+async def test_nothing_is_acknowledged_into_a_file_that_is_gone(
+    tmp_path: Path, taken_away: Callable[[Path], None]
+) -> None:
     path = tmp_path / "ff.db"
     store = open_store(str(path))
     await store.commit(lane("a"))

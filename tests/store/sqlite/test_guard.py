@@ -47,7 +47,9 @@ async def test_the_refusal_names_three_ways_out(monkeypatch: pytest.MonkeyPatch)
     assert isinstance(caught.value, ConfigError)
 
 
-async def test_the_guard_comes_before_a_live_store_of_the_same_target(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_the_guard_comes_before_a_live_store_of_the_same_target(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     _set(monkeypatch, None)
     path = str(tmp_path / "ff.db")
     opened = await SqliteBackend.new(path, dev=True)
@@ -76,7 +78,9 @@ async def test_the_environment_or_the_argument_opens(
         ({"poolsize": 4}, "poolsize"),
     ],
 )
-async def test_a_wrong_setting_is_refused_by_name(tmp_path: Path, tuning: dict[str, object], field: str) -> None:
+async def test_a_wrong_setting_is_refused_by_name(
+    tmp_path: Path, tuning: dict[str, object], field: str
+) -> None:
     with pytest.raises(ConfigError, match=field):
         await SqliteBackend.new(str(tmp_path / "ff.db"), dev=True, **tuning)
     assert os.listdir(tmp_path) == []

@@ -113,7 +113,9 @@ async def test_where_another_process_writes_the_thread_waits_and_the_event_loop_
 
 @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "INSERT", "COMMIT"])
 @pytest.mark.parametrize("code", [5, 6])
-async def test_busy_at_any_moment_writes_nothing_here_and_once_there(store: SqliteStore, statement: str, code: int) -> None:
+async def test_busy_at_any_moment_writes_nothing_here_and_once_there(
+    store: SqliteStore, statement: str, code: int
+) -> None:
     cursor = failing(store, statement, code, 1)
     assert isinstance(await store.commit(lane("a")), Applied)
     assert (cursor.raised, store._writer.in_place) == (1, 0)

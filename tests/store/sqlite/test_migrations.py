@@ -25,11 +25,16 @@ GOOD = Migration(2, "good", "CREATE TABLE ff_half (x);\n\nCREATE TABLE ff_other 
 
 
 def _ledger(db: sqlite3.Connection) -> list[tuple[int, str]]:
-    return db.execute("SELECT version, name FROM ff_migration_annotation ORDER BY version").fetchall()
+    return db.execute(
+        "SELECT version, name FROM ff_migration_annotation ORDER BY version"
+    ).fetchall()
 
 
 def _names(db: sqlite3.Connection) -> set[str]:
-    return {row[0] for row in db.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")}
+    return {
+        row[0]
+        for row in db.execute("SELECT name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'")
+    }
 
 
 def _opened(path: Path) -> str | None:
@@ -42,7 +47,11 @@ def _opened(path: Path) -> str | None:
 
 
 def test_the_shipped_baseline_is_the_declared_schema() -> None:
-    text = files("flowfabric.store.sqlite").joinpath("migrations/0001_baseline.sql").read_text(encoding="utf-8")
+    text = (
+        files("flowfabric.store.sqlite")
+        .joinpath("migrations/0001_baseline.sql")
+        .read_text(encoding="utf-8")
+    )
     assert text == sqlite_schema()
 
 
@@ -55,10 +64,17 @@ def test_a_new_file_gets_every_table_and_index(tmp_path: Path) -> None:
     path = tmp_path / "ff.db"
     assert _opened(path) == "0001_baseline"
     db = plain(path)
-    wanted = {*TABLES, *(index_name(i) for i in INDEXES.values() if not i.primary), "ff_clock", "ff_migration_annotation"}
+    wanted = {
+        *TABLES,
+        *(index_name(i) for i in INDEXES.values() if not i.primary),
+        "ff_clock",
+        "ff_migration_annotation",
+    }
     assert _names(db) == wanted
     for table in TABLES.values():
-        assert tuple(row[1] for row in db.execute(f"PRAGMA table_info({table.name})")) == table.names
+        assert (
+            tuple(row[1] for row in db.execute(f"PRAGMA table_info({table.name})")) == table.names
+        )
     db.close()
 
 
@@ -69,7 +85,10 @@ def test_running_again_does_nothing(tmp_path: Path) -> None:
     before, changes = _ledger(db), db.execute("SELECT * FROM ff_migration_annotation").fetchall()
     assert _opened(path) is None
     assert migrate(db, "x", 99) is None
-    assert (_ledger(db), db.execute("SELECT * FROM ff_migration_annotation").fetchall()) == (before, changes)
+    assert (_ledger(db), db.execute("SELECT * FROM ff_migration_annotation").fetchall()) == (
+        before,
+        changes,
+    )
     db.close()
 
 
@@ -92,7 +111,9 @@ def test_a_schema_newer_than_the_release_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "ff.db"
     _opened(path)
     db = plain(path)
-    db.execute("INSERT INTO ff_migration_annotation (version, name, applied_at_ms, checksum) VALUES (99, 'later', 1, 'x')")
+    db.execute(
+        "INSERT INTO ff_migration_annotation (version, name, applied_at_ms, checksum) VALUES (99, 'later', 1, 'x')"
+    )
     with pytest.raises(Unavailable, match=r"schema_version.*is at 99.*knows 1"):
         _opened(path)
     assert [v for v, _ in _ledger(db)] == [1, 99]
@@ -100,7 +121,9 @@ def test_a_schema_newer_than_the_release_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("existing", [True, False])
-def test_a_migration_that_fails_half_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existing: bool) -> None:
+def test_a_migration_that_fails_half_way_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, existing: bool
+) -> None:
     path, real = tmp_path / "ff.db", shipped()
     if existing:
         _opened(path)
@@ -148,7 +171,13 @@ for line in sys.stdin:
 def test_two_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _OPENER]
     started = [
-        subprocess.Popen([*command, name], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        subprocess.Popen(
+            [*command, name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
         for name in ("one", "two")
     ]
     try:
@@ -164,7 +193,10 @@ def test_two_processes_may_open_a_new_file_at_once(tmp_path: Path) -> None:
             assert answers == ["ok", "ok"], f"round {n}"
             db = plain(path)
             assert _ledger(db) == [(1, "baseline")]
-            assert db.execute("SELECT lane_id FROM ff_lane_registry ORDER BY 1").fetchall() == [("one",), ("two",)]
+            assert db.execute("SELECT lane_id FROM ff_lane_registry ORDER BY 1").fetchall() == [
+                ("one",),
+                ("two",),
+            ]
             db.close()
     finally:
         for process in started:

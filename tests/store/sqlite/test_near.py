@@ -18,7 +18,10 @@ from flowfabric.store.sqlite.store import SqliteStore
 
 from .helpers import lane
 
-FEW: list[Read] = [Get("ff_lane_registry", ("l0",), ("lane_id",)), Scan("lanes", limit=MOST_ROWS - 1, columns=("lane_id",))]
+FEW: list[Read] = [
+    Get("ff_lane_registry", ("l0",), ("lane_id",)),
+    Scan("lanes", limit=MOST_ROWS - 1, columns=("lane_id",)),
+]
 
 
 @pytest.fixture
@@ -49,7 +52,9 @@ async def test_few_rows_need_no_thread(tmp_path: Path, threads: list[Any]) -> No
     await store.close()
 
 
-async def test_one_row_too_many_goes_to_a_thread_and_the_next_is_near_again(tmp_path: Path, threads: list[Any]) -> None:
+async def test_one_row_too_many_goes_to_a_thread_and_the_next_is_near_again(
+    tmp_path: Path, threads: list[Any]
+) -> None:
     store = await filled(tmp_path, MOST_ROWS)
     loaded = await store.load([FEW[0], Scan("lanes", limit=1_000)])
     assert [len(rows) for rows in loaded.rows] == [1, MOST_ROWS]
@@ -60,10 +65,14 @@ async def test_one_row_too_many_goes_to_a_thread_and_the_next_is_near_again(tmp_
     await store.close()
 
 
-async def test_many_keys_go_to_a_thread_whatever_they_find(tmp_path: Path, threads: list[Any]) -> None:
+async def test_many_keys_go_to_a_thread_whatever_they_find(
+    tmp_path: Path, threads: list[Any]
+) -> None:
     store = await filled(tmp_path, 1)
     for count in (MOST_ROWS, MOST_ROWS + 1):
-        loaded = await store.load([GetAll("ff_lane_registry", [(f"l{at}",) for at in range(count)], ("lane_id",))])
+        loaded = await store.load(
+            [GetAll("ff_lane_registry", [(f"l{at}",) for at in range(count)], ("lane_id",))]
+        )
         assert loaded.rows == [[("l0",)]]
     assert len(threads) == 1
     await store.close()
@@ -108,7 +117,9 @@ async def test_two_event_loops_read_at_once(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_beside_a_rollback_journal_every_read_has_a_thread(tmp_path: Path, threads: list[Any]) -> None:
+async def test_beside_a_rollback_journal_every_read_has_a_thread(
+    tmp_path: Path, threads: list[Any]
+) -> None:
     store = await filled(tmp_path, 3, wal=False)
     assert len((await store.load(FEW)).rows[1]) == 3
     assert len(threads) == 1

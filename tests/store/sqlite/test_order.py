@@ -12,7 +12,9 @@ from tests.store.conformance.test_sweep import take
 
 async def test_a_sweep_sees_what_was_committed_before_it_in_the_same_batch(tmp_path: Path) -> None:
     store = open_store(str(tmp_path / "ff.db"))
-    answers = await asyncio.gather(store.commit(execution(1)), store.sweep(take(), 5), store.commit(execution(2)))
+    answers = await asyncio.gather(
+        store.commit(execution(1)), store.sweep(take(), 5), store.commit(execution(2))
+    )
     assert answers[1] == [(uid(1),)]
     assert await store.sweep(take(), 5) == [(uid(2),)]
     await store.close()

@@ -65,7 +65,9 @@ def _whole_tables(steps: list[str]) -> list[str]:
     [(CLAIM, "ready"), (SWEEP_EXPIRED, "leased"), (SWEEP_DELAYED, "delayed")],
     ids=["claim", "expired", "delayed"],
 )
-def test_a_sweep_walks_its_index_without_sorting(db: sqlite3.Connection, form: Form, index: str) -> None:
+def test_a_sweep_walks_its_index_without_sorting(
+    db: sqlite3.Connection, form: Form, index: str
+) -> None:
     select = script(form).select
     assert select is not None
     steps = plan_of(db, f"{select.sql}10")
@@ -97,12 +99,22 @@ def test_a_scan_walks_its_index_without_sorting(db: sqlite3.Connection, name: st
             assert all(step.startswith("SEARCH") for step in steps), (scan, steps)
 
 
-@pytest.mark.parametrize("name", [n for n, i in INDEXES.items() if not (i.primary and i.descending)])
-def test_a_tally_walks_its_index_and_sorts_nothing_but_what_it_counted(db: sqlite3.Connection, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [n for n, i in INDEXES.items() if not (i.primary and i.descending)]
+)
+def test_a_tally_walks_its_index_and_sorts_nothing_but_what_it_counted(
+    db: sqlite3.Connection, name: str
+) -> None:
     index = INDEXES[name]
     kinds = TABLES[index.table].kinds
     wanted = f"sqlite_autoindex_{index.table}_1" if index.primary else index_name(index)
-    for group in ({}, {c: 3 if kinds[c] == "int" else UUID(int=7) if "uuid" in kinds[c] else "x" for c in index.group}):
+    for group in (
+        {},
+        {
+            c: 3 if kinds[c] == "int" else UUID(int=7) if "uuid" in kinds[c] else "x"
+            for c in index.group
+        },
+    ):
         sql, params = tally_sql(Tally(name, 50, TABLES[index.table].key[:1], group))
         steps = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", params)]
         assert any(f"INDEX {wanted}" in step for step in steps), steps
@@ -123,15 +135,24 @@ def test_no_statement_of_a_form_reads_a_whole_table(db: sqlite3.Connection, name
         assert not _whole_tables(steps), (sql, steps)
 
 
-@pytest.mark.parametrize("name", [name for name in ALL if name.startswith("stream_") and name.endswith("_trim")])
-def test_what_goes_from_a_stream_is_found_without_walking_the_stream(db: sqlite3.Connection, name: str) -> None:
+@pytest.mark.parametrize(
+    "name", [name for name in ALL if name.startswith("stream_") and name.endswith("_trim")]
+)
+def test_what_goes_from_a_stream_is_found_without_walking_the_stream(
+    db: sqlite3.Connection, name: str
+) -> None:
     cuts = [plan_of(db, sql) for sql in statements(ALL[name]) if sql.startswith("DELETE")]
     stream = "partition_key=? AND execution_id=? AND attempt_index=?"
     by_time = f"sqlite_autoindex_ff_stream_frame_1 ({stream} AND ts_ms<?)"
     by_number = f"{index_name(INDEXES['passing_frames'])} ({stream} AND mode=? AND mode_number<?)"
-    assert cuts == [[f"SEARCH ff_stream_frame USING INDEX {wanted}"] for wanted in (by_time, by_number, by_number)]
+    assert cuts == [
+        [f"SEARCH ff_stream_frame USING INDEX {wanted}"]
+        for wanted in (by_time, by_number, by_number)
+    ]
 
 
 def test_the_guard_itself_notices_a_whole_table(db: sqlite3.Connection) -> None:
     assert _whole_tables(plan_of(db, "SELECT 1 FROM ff_attempt WHERE worker_id = ?"))
-    assert "TEMP B-TREE" in " ".join(plan_of(db, "SELECT 1 FROM ff_exec_core ORDER BY execution_kind"))
+    assert "TEMP B-TREE" in " ".join(
+        plan_of(db, "SELECT 1 FROM ff_exec_core ORDER BY execution_kind")
+    )

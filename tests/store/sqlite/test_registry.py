@@ -30,7 +30,9 @@ def memory_name() -> Iterator[str]:
     return iter([f"file:registry-{next(_names)}?mode=memory"])
 
 
-async def test_the_same_file_twice_is_one_store_however_it_is_spelled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_same_file_twice_is_one_store_however_it_is_spelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     spellings = ["new.db", str(tmp_path / "new.db"), "./new.db", "file:new.db"]
     opened = [await SqliteBackend.new(text, dev=True) for text in spellings]
@@ -40,7 +42,9 @@ async def test_the_same_file_twice_is_one_store_however_it_is_spelled(tmp_path: 
         await backend.close()
 
 
-async def test_a_new_file_in_a_linked_folder_is_known_by_its_real_path_afterwards(tmp_path: Path) -> None:
+async def test_a_new_file_in_a_linked_folder_is_known_by_its_real_path_afterwards(
+    tmp_path: Path,
+) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     os.mkdir(real)
     os.symlink(real, link)
@@ -51,7 +55,12 @@ async def test_a_new_file_in_a_linked_folder_is_known_by_its_real_path_afterward
 
 
 async def test_different_files_and_names_are_different_stores(tmp_path: Path) -> None:
-    names = [str(tmp_path / "a.db"), str(tmp_path / "b.db"), "file:reg-x?mode=memory", "file:reg-y?mode=memory"]
+    names = [
+        str(tmp_path / "a.db"),
+        str(tmp_path / "b.db"),
+        "file:reg-x?mode=memory",
+        "file:reg-y?mode=memory",
+    ]
     opened = [open_store(name) for name in names]
     assert len({id(store) for store in opened}) == 4
     for at, store in enumerate(opened):
@@ -196,8 +205,12 @@ async def test_a_file_is_in_wal_mode_with_full_synchronisation(tmp_path: Path) -
     await store.close()
 
 
-@pytest.mark.parametrize(("settings", "journal"), [({"wal": False}, "delete"), ({"wal": True}, "wal")])
-async def test_wal_is_for_files_that_want_it(tmp_path: Path, settings: dict[str, bool], journal: str) -> None:
+@pytest.mark.parametrize(
+    ("settings", "journal"), [({"wal": False}, "delete"), ({"wal": True}, "wal")]
+)
+async def test_wal_is_for_files_that_want_it(
+    tmp_path: Path, settings: dict[str, bool], journal: str
+) -> None:
     store = open_store(str(tmp_path / "ff.db"), **settings)
     assert await pragma(store, "journal_mode") == journal
     await _commit(store, "a")
@@ -226,13 +239,18 @@ async def test_readers_cannot_write(tmp_path: Path) -> None:
     await store.close()
 
 
-async def test_the_banner_is_said_once_per_store(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_banner_is_said_once_per_store(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO, "flowfabric.sqlite")
     path = str(tmp_path / "ff.db")
     first, second = open_store(path), open_store(path)
     said = [r for r in caplog.records if r.name == "flowfabric.sqlite"]
     assert [r.levelno for r in said] == [logging.WARNING]
-    assert "not meant for production" in said[0].getMessage() and "Durability: full" in said[0].getMessage()
+    assert (
+        "not meant for production" in said[0].getMessage()
+        and "Durability: full" in said[0].getMessage()
+    )
     await first.close()
     await second.close()
     await open_store(path).close()

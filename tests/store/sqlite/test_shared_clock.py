@@ -34,7 +34,9 @@ async def commit(store: SqliteStore, name: str) -> int:
 
 
 @pytest.mark.meets("clock_step", "crash")
-async def test_a_process_that_starts_after_a_step_back_tells_no_earlier_time(tmp_path: Path) -> None:
+async def test_a_process_that_starts_after_a_step_back_tells_no_earlier_time(
+    tmp_path: Path,
+) -> None:
     path, clock = tmp_path / "ff.db", ManualClock()
     first = opened(path, clock)
     before = await commit(first, "a")

@@ -58,11 +58,16 @@ def test_every_connection_to_a_memory_target_sees_the_same_rows(text: str) -> No
 
 
 def test_a_memory_name_is_the_same_with_and_without_the_shared_cache_spelled_out() -> None:
-    assert parse_target("file:a?mode=memory").key == parse_target("file:a?mode=memory&cache=shared").key
+    assert (
+        parse_target("file:a?mode=memory").key
+        == parse_target("file:a?mode=memory&cache=shared").key
+    )
     assert parse_target("file:a?mode=memory").key != parse_target("file:b?mode=memory").key
 
 
-def test_a_file_is_known_by_its_canonical_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_is_known_by_its_canonical_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "sub").mkdir()
     (tmp_path / "a.db").touch()
@@ -87,12 +92,16 @@ def test_a_uri_and_a_path_to_one_file_are_one_target(tmp_path: Path, spelled: st
     assert parse_target(uri).key == parse_target(str(path)).key
 
 
-def test_a_file_that_is_not_there_yet_is_known_by_its_absolute_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_is_not_there_yet_is_known_by_its_absolute_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     assert parse_target("new.db").key == os.path.join(os.getcwd(), "new.db")
 
 
-@pytest.mark.parametrize("name", ["plain.db", "a b.db", "a?b.db", "a#b.db", "100%25.db", "a&mode=memory.db", "ünï.db"])
+@pytest.mark.parametrize(
+    "name", ["plain.db", "a b.db", "a?b.db", "a#b.db", "100%25.db", "a&mode=memory.db", "ünï.db"]
+)
 def test_a_path_names_exactly_that_file(tmp_path: Path, name: str) -> None:
     parsed = parse_target(str(tmp_path / name))
     sqlite3.connect(parsed.uri, uri=True).execute("CREATE TABLE t (x)").connection.close()
@@ -106,8 +115,13 @@ def test_what_is_no_target_is_refused(bad: object) -> None:
         parse_target(bad)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(("found", "fine"), [((3, 34, 1), False), ((3, 7, 17), False), (target_module.MINIMUM_SQLITE, True)])
-def test_an_old_sqlite_is_refused_at_boot(monkeypatch: pytest.MonkeyPatch, found: tuple[int, int, int], fine: bool) -> None:
+@pytest.mark.parametrize(
+    ("found", "fine"),
+    [((3, 34, 1), False), ((3, 7, 17), False), (target_module.MINIMUM_SQLITE, True)],
+)
+def test_an_old_sqlite_is_refused_at_boot(
+    monkeypatch: pytest.MonkeyPatch, found: tuple[int, int, int], fine: bool
+) -> None:
     monkeypatch.setattr(sqlite3, "sqlite_version_info", found)
     if fine:
         check_version()
@@ -116,7 +130,9 @@ def test_an_old_sqlite_is_refused_at_boot(monkeypatch: pytest.MonkeyPatch, found
         check_version()
 
 
-def test_the_version_floor_is_checked_before_a_file_is_made(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_version_floor_is_checked_before_a_file_is_made(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     from flowfabric.store.sqlite.registry import open_store
 
     monkeypatch.setattr(sqlite3, "sqlite_version_info", (3, 34, 0))

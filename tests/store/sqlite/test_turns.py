@@ -50,21 +50,38 @@ def end(held: Held, result: Any = b"out") -> Plan:
 
 def take(number: int = 2, ttl_ms: Any = 1_000) -> Plan:
     plan = claims.claim(
-        0, lane=LANE, namespace="default", capabilities=(), worker_id=f"w{number}", instance=f"w{number}-i1", ttl_ms=1_000
+        0,
+        lane=LANE,
+        namespace="default",
+        capabilities=(),
+        worker_id=f"w{number}",
+        instance=f"w{number}-i1",
+        ttl_ms=1_000,
     )
     at = plan.form.args.index("lease_ttl_ms")
     return structs.replace(plan, values=(*plan.values[:at], ttl_ms, *plan.values[at + 1 :]))
 
 
-async def turn(engine: Engine, *held: Held, n: int = 2) -> tuple[list[EngineError | None], list[Work]]:
-    return await engine.complete_and_claim([(handle, b"out") for _, handle in held], LANE, (), worker(2), n)
+async def turn(
+    engine: Engine, *held: Held, n: int = 2
+) -> tuple[list[EngineError | None], list[Work]]:
+    return await engine.complete_and_claim(
+        [(handle, b"out") for _, handle in held], LANE, (), worker(2), n
+    )
 
 
 async def check_done(engine: Engine, held: list[Held], taken: list[ExecutionId]) -> None:
     for ident, _ in held:
-        assert await told(engine, ident) == {"LEASE": ["acquired", "revoked"], "DONE": ["success"], "OPER": []}
+        assert await told(engine, ident) == {
+            "LEASE": ["acquired", "revoked"],
+            "DONE": ["success"],
+            "OPER": [],
+        }
     for ident in taken:
-        assert (await state(engine, ident), (await told(engine, ident))["LEASE"]) == ("RUNNING", ["acquired"])
+        assert (await state(engine, ident), (await told(engine, ident))["LEASE"]) == (
+            "RUNNING",
+            ["acquired"],
+        )
     assert check(world_of(await engine.store.dump(TABLES_READ))) == []
 
 
@@ -83,9 +100,16 @@ async def test_a_busy_database_costs_a_try_and_nothing_is_done_twice(
 
 @wherever
 @pytest.mark.parametrize("step", STEPS)
-@pytest.mark.parametrize(("code", "kind"), [(5, Contention), (13, ResourceExhausted), (10, TransportError)])
+@pytest.mark.parametrize(
+    ("code", "kind"), [(5, Contention), (13, ResourceExhausted), (10, TransportError)]
+)
 async def test_a_transaction_that_fails_leaves_nothing(
-    sqlite: SqliteBackend, pauses: list[float], step: str, code: int, kind: type[EngineError], by_thread: bool
+    sqlite: SqliteBackend,
+    pauses: list[float],
+    step: str,
+    code: int,
+    kind: type[EngineError],
+    by_thread: bool,
 ) -> None:
     """Nor anybody woken. After a disk error nothing is written any more."""
     held = [await running(sqlite) for _ in range(2)]
@@ -99,11 +123,16 @@ async def test_a_transaction_that_fails_leaves_nothing(
     assert cursor.raised and await dump(sqlite) == before and rung == []
     answers, works = await turn(sqlite, *held)
     alone = step == "DELETE" and code != 10  # then the ends go through by themselves
-    assert ([type(answer) for answer in answers], works) == ([type(None) if alone else kind] * 2, [])
+    assert ([type(answer) for answer in answers], works) == (
+        [type(None) if alone else kind] * 2,
+        [],
+    )
     assert (await dump(sqlite) == before) is not alone
 
 
-async def test_where_it_fails_once_the_ends_are_sent_again_by_themselves(sqlite: SqliteBackend) -> None:
+async def test_where_it_fails_once_the_ends_are_sent_again_by_themselves(
+    sqlite: SqliteBackend,
+) -> None:
     held, waiting = [await running(sqlite) for _ in range(2)], await create(sqlite)
     failing(sqlite.store, "COMMIT", 13, 1)
     assert await turn(sqlite, *held) == ([None, None], [])
@@ -113,24 +142,37 @@ async def test_where_it_fails_once_the_ends_are_sent_again_by_themselves(sqlite:
 
 async def test_a_bad_plan_costs_neither_its_own_turn_nor_the_others(sqlite: SqliteBackend) -> None:
     """All in one transaction, each with a savepoint of its own."""
-    held, waiting = [await running(sqlite) for _ in range(6)], [await create(sqlite) for _ in range(4)]
+    held, waiting = (
+        [await running(sqlite) for _ in range(6)],
+        [await create(sqlite) for _ in range(4)],
+    )
     written(sqlite, True)
     said = list[str]()
     sqlite.store._writer.write._db.set_trace_callback(said.append)
     many = [[end(held[0])], [end(held[1]), end(held[2], object()), end(held[3])], [end(held[4])]]
     turns = [sqlite.store.commit_and_sweep(plans, take(at), 1) for at, plans in enumerate(many)]
-    *done, alone, swept = await asyncio.gather(*turns, sqlite.store.commit(end(held[5])), sqlite.store.sweep(take(7), 1))
-    (one, two, three), applied = [answers for answers, _ in done], Applied(await sqlite.server_time_ms(), (None,))
+    *done, alone, swept = await asyncio.gather(
+        *turns, sqlite.store.commit(end(held[5])), sqlite.store.sweep(take(7), 1)
+    )
+    (one, two, three), applied = (
+        [answers for answers, _ in done],
+        Applied(await sqlite.server_time_ms(), (None,)),
+    )
     assert (one, two[0], two[2], three, alone) == ([applied], applied, applied, [applied], applied)
     assert isinstance(two[1], Exception)
-    assert sorted(row[1] for rows in (*(rows for _, rows in done), swept) for row in rows) == sorted(i.uuid for i in waiting)
+    assert sorted(
+        row[1] for rows in (*(rows for _, rows in done), swept) for row in rows
+    ) == sorted(i.uuid for i in waiting)
     assert (said.count("COMMIT"), said.count("ROLLBACK")) == (1, 1)
     assert await state(sqlite, held.pop(2)[0]) == "RUNNING"
     await check_done(sqlite, held, waiting)
 
 
 async def test_a_bad_sweep_costs_only_itself(sqlite: SqliteBackend) -> None:
-    held, waiting = [await running(sqlite) for _ in range(3)], [await create(sqlite) for _ in range(2)]
+    held, waiting = (
+        [await running(sqlite) for _ in range(3)],
+        [await create(sqlite) for _ in range(2)],
+    )
     written(sqlite, True)
     turns = await asyncio.gather(
         *(

@@ -17,7 +17,9 @@ from flowfabric.store.wakeups import Waiter
 
 from .helpers import lane, lanes, plain
 
-_INSERT = "INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) VALUES (?, 1, 'other')"
+_INSERT = (
+    "INSERT INTO ff_lane_registry (lane_id, registered_at_ms, registered_by) VALUES (?, 1, 'other')"
+)
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +69,9 @@ async def test_a_commit_of_another_process_wakes_a_waiter(tmp_path: Path) -> Non
     code = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1]); db.execute(sys.argv[2], ('there',)); db.commit(); db.close()"
     with store.hub.waiter(("whatever", None)) as waiter:
         await _settled(waiter)
-        await asyncio.to_thread(subprocess.run, [sys.executable, "-c", code, str(path), _INSERT], check=True, timeout=20)
+        await asyncio.to_thread(
+            subprocess.run, [sys.executable, "-c", code, str(path), _INSERT], check=True, timeout=20
+        )
         await _woken_for(store, waiter, "there")
     await store.close()
 
@@ -91,6 +95,8 @@ async def test_two_stores_on_one_file_in_two_processes_hear_each_other(tmp_path:
     with store.hub.waiter(("whatever", None)) as waiter:
         await _settled(waiter)
         run = [sys.executable, "-c", code, str(path)]
-        await asyncio.to_thread(subprocess.run, run, check=True, timeout=30, stderr=subprocess.DEVNULL)
+        await asyncio.to_thread(
+            subprocess.run, run, check=True, timeout=30, stderr=subprocess.DEVNULL
+        )
         await _woken_for(store, waiter, "theirs")
     await store.close()

@@ -52,12 +52,16 @@ AT_ANY_TIME = NextOpening()
 
 
 class Claims(Routing):
-    async def claim(self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy) -> Handle | None:
+    async def claim(
+        self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy
+    ) -> Handle | None:
         """The best execution of a lane that these capabilities can run, or None. Waits up to `policy.max_wait_ms`."""
         found = await self.claim_many(lane, capabilities, policy, 1)
         return found[0].handle if found else None
 
-    async def claim_many(self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int) -> list[Work]:
+    async def claim_many(
+        self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int
+    ) -> list[Work]:
         """Up to n of the lane's best, each with its payload. Comes back with what there is; waits only when there is nothing.
 
         A call that may wait may be cancelled: what it had been granted by then is given back.
@@ -80,7 +84,9 @@ class Claims(Routing):
         if claimer.namespace is None:
             return await self._ask_in_turn(claimer)
         if await self._attachments.gates(claimer.lane, claimer.namespace):
-            return await self._whole(claimer, self._admissions.claim(claimer), lambda found: found[0])
+            return await self._whole(
+                claimer, self._admissions.claim(claimer), lambda found: found[0]
+            )
         sweeping = self.store.sweep(_claiming(claimer), claimer.wanted)
         return await self._whole(claimer, sweeping, lambda rows: rows), AT_ANY_TIME
 
@@ -90,7 +96,9 @@ class Claims(Routing):
         later = AT_ANY_TIME
         try:
             async for namespace in self._rota.namespaces(claimer.lane):
-                found, said = await self._ask(structs.replace(claimer, namespace=namespace, wanted=claimer.wanted - len(rows)))
+                found, said = await self._ask(
+                    structs.replace(claimer, namespace=namespace, wanted=claimer.wanted - len(rows))
+                )
                 rows += found
                 later = later.beside(said)
                 if len(rows) >= claimer.wanted:
@@ -104,15 +112,23 @@ class Claims(Routing):
         return rows, later
 
     async def _looked_around(self, claimer: Claimer, now_ms: int | None = None) -> bool:
-        return await self._look_around(claimer.lane, claimer.namespace, claimer.capabilities, now_ms)
+        return await self._look_around(
+            claimer.lane, claimer.namespace, claimer.capabilities, now_ms
+        )
 
-    async def _commit_and_claim(self, plans: Sequence[Plan], claimer: Claimer) -> tuple[Sequence[Any], list[Row]]:
+    async def _commit_and_claim(
+        self, plans: Sequence[Plan], claimer: Claimer
+    ) -> tuple[Sequence[Any], list[Row]]:
         """In one journey, unless a limit has to be looked at in between. What cannot be claimed is not there: whoever asks for it
         next learns why.
         """
         done: Sequence[Any] = ()
         try:
-            if plans and claimer.namespace is not None and not await self._attachments.gates(claimer.lane, claimer.namespace):
+            if (
+                plans
+                and claimer.namespace is not None
+                and not await self._attachments.gates(claimer.lane, claimer.namespace)
+            ):
                 turning = self.store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
                 return await self._whole(claimer, turning, lambda turned: turned[1])
             done = await self.store.commit_many(plans) if plans else ()
@@ -120,7 +136,9 @@ class Claims(Routing):
         except Exception as error:  # whatever it is, it may be the fault of what was to be claimed: the ends are looked into
             return done or [error] * len(plans), []
 
-    async def _whole(self, claimer: Claimer, asked: Awaitable[T], rows_of: Callable[[T], list[Row]]) -> T:
+    async def _whole(
+        self, claimer: Claimer, asked: Awaitable[T], rows_of: Callable[[T], list[Row]]
+    ) -> T:
         """Whoever is cancelled in the middle of a grant does not learn of it: the grant is waited for, and taken back.
 
         Not so for those who do not wait: they have their answer in a moment, and the shield costs more than most of that.
@@ -143,7 +161,11 @@ class Claims(Routing):
             try:
                 await self.by_holder(fields, attempts.delay(fields, await self.store.now_ms()))
             except EngineError as error:
-                log.warning("%s: nobody waits for it, and it could not be given back: %s", fields.execution_id, error)
+                log.warning(
+                    "%s: nobody waits for it, and it could not be given back: %s",
+                    fields.execution_id,
+                    error,
+                )
 
     async def _wait_for_work(self, claimer: Claimer, seconds: float) -> list[Row]:
         """Parked on the lane's bells, with a slow look as the net. Where a quota is full, whatever ends may make room."""
@@ -152,7 +174,9 @@ class Claims(Routing):
         later = AT_ANY_TIME
         while True:
             listening = later.busy
-            with self.store.hub.waiter(*topics, *(((LEASE_EVENTS, None),) if listening else ())) as bell:
+            with self.store.hub.waiter(
+                *topics, *(((LEASE_EVENTS, None),) if listening else ())
+            ) as bell:
                 asked = time.monotonic()
                 rows, later = await self._ask(claimer)
                 if rows or time.monotonic() >= until:
@@ -178,10 +202,15 @@ class Claims(Routing):
                 return
             something, known = await self._lookout.look(claimer.place, known)
 
-    async def _wait_for_room(self, bell: Waiter, claimer: Claimer, later: NextOpening, until: float) -> None:
+    async def _wait_for_room(
+        self, bell: Waiter, claimer: Claimer, later: NextOpening, until: float
+    ) -> None:
         """As long as a quota is full, at the most as long as claims rest between two looks."""
         left = until - time.monotonic()
-        if not await bell.wait(max(min(left, later.wait_s(POLL_S)), SHORTEST_WAIT_S)) and claimer.capabilities:
+        if (
+            not await bell.wait(max(min(left, later.wait_s(POLL_S)), SHORTEST_WAIT_S))
+            and claimer.capabilities
+        ):
             await self._looked_around(claimer)
 
     async def _works(self, rows: list[Row], policy: ClaimPolicy) -> list[Work]:
@@ -204,18 +233,41 @@ class Claims(Routing):
             stored_policy(row[9])
         handle = self.handle(fields, claims.kind_after(was), retry_count=row[8], policy=row[9])
         used_ms = claims.time_used_ms(row[6] - policy.lease_ttl_ms, row[14], row[15])
-        return Work(handle, fields.execution_id, row[2], row[5], row[6], row[10], row[11] or b"", tags, used_ms)
+        return Work(
+            handle,
+            fields.execution_id,
+            row[2],
+            row[5],
+            row[6],
+            row[10],
+            row[11] or b"",
+            tags,
+            used_ms,
+        )
 
     def _claimed_fields(self, row: Row, ttl_ms: int, instance: str) -> tuple[HandleFields, str]:
         """The columns of `claims.CLAIMED` as a lease."""
         ident = ExecutionId.of(row[0], row[1])
-        return HandleFields(self.store.tag, ident, row[2], row[3], row[4], row[5], ttl_ms, row[7], instance), row[13]
+        return HandleFields(
+            self.store.tag, ident, row[2], row[3], row[4], row[5], ttl_ms, row[7], instance
+        ), row[13]
 
-    def _granted(self, applied: Applied, ttl_ms: int, instance: str, attempt: Attempt | None, kind: HandleKind | None) -> Claimed:
+    def _granted(
+        self,
+        applied: Applied,
+        ttl_ms: int,
+        instance: str,
+        attempt: Attempt | None,
+        kind: HandleKind | None,
+    ) -> Claimed:
         row = applied.row
         fields, was = self._claimed_fields(row, ttl_ms, instance)
-        handle = self.handle(fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9])
-        word = {"pending_retry_attempt": "retry", "pending_replay_attempt": "replay"}.get(was, "initial")
+        handle = self.handle(
+            fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9]
+        )
+        word = {"pending_retry_attempt": "retry", "pending_replay_attempt": "replay"}.get(
+            was, "initial"
+        )
         if kind is HandleKind.RECLAIMED:
             word = "reclaim"
         elif was == "attempt_interrupted" and attempt is not None:
@@ -228,12 +280,16 @@ class Claims(Routing):
         validation.optional_uuid(args.attempt_id, "attempt_id")
         validation.text(args.attempt_policy_json, "attempt_policy_json", validation.MAX_JSON_BYTES)
         if args.attempt_timeout_ms is not None:
-            validation.ttl_ms(args.attempt_timeout_ms, "attempt_timeout_ms", validation.MAX_TIMESTAMP_MS)
+            validation.ttl_ms(
+                args.attempt_timeout_ms, "attempt_timeout_ms", validation.MAX_TIMESTAMP_MS
+            )
         validation.optional_timestamp(args.execution_deadline_at, "execution_deadline_at")
         lease, attempt = args.lease_id or new_lease_id(), args.attempt_id or new_attempt_id()
         claimed: Claimed = await self._claim_one(
             ident,
-            lambda snapshot: claims.claim_execution(snapshot, args, lease_id=lease, attempt_id=attempt),
+            lambda snapshot: claims.claim_execution(
+                snapshot, args, lease_id=lease, attempt_id=attempt
+            ),
             args.lease_ttl_ms,
             args.worker_instance_id,
         )
@@ -243,17 +299,26 @@ class Claims(Routing):
         """Continues an interrupted attempt."""
         ident = self._check_claim(args)
         if args.remaining_attempt_timeout_ms is not None:
-            validation.whole(args.remaining_attempt_timeout_ms, "remaining_attempt_timeout_ms", 0, validation.MAX_TIMESTAMP_MS)
+            validation.whole(
+                args.remaining_attempt_timeout_ms,
+                "remaining_attempt_timeout_ms",
+                0,
+                validation.MAX_TIMESTAMP_MS,
+            )
         lease, attempt = args.lease_id or new_lease_id(), new_attempt_id()
         claimed: Claimed = await self._claim_one(
             ident,
-            lambda snapshot: claims.claim_resumed(snapshot, args, lease_id=lease, attempt_id=attempt),
+            lambda snapshot: claims.claim_resumed(
+                snapshot, args, lease_id=lease, attempt_id=attempt
+            ),
             args.lease_ttl_ms,
             args.worker_instance_id,
         )
         return claimed
 
-    async def issue_grant_and_claim(self, execution: ExecutionId, lane: str, lease_duration_ms: int) -> IssuedAndClaimed:
+    async def issue_grant_and_claim(
+        self, execution: ExecutionId, lane: str, lease_duration_ms: int
+    ) -> IssuedAndClaimed:
         """An operator takes a particular execution in one step."""
         ident = execution_id(execution)
         validation.ttl_ms(lease_duration_ms, "lease_duration_ms")
@@ -266,7 +331,9 @@ class Claims(Routing):
             lease_duration_ms,
             "operator",
         )
-        return IssuedAndClaimed(claimed.lease_id, claimed.lease_epoch, claimed.attempt_index, claimed.handle)
+        return IssuedAndClaimed(
+            claimed.lease_id, claimed.lease_epoch, claimed.attempt_index, claimed.handle
+        )
 
     async def claim_from_resume_grant(self, token: ResumeToken) -> Handle | None:
         """Takes an interrupted or lost attempt over; None while somebody holds it. Another worker's grant is in the way."""
@@ -278,7 +345,9 @@ class Claims(Routing):
         lease, attempt = new_lease_id(), new_attempt_id()
         claimed = await self._claim_one(
             ident,
-            lambda snapshot: recovery.claim_from_resume_grant(snapshot, token, lease_id=lease, attempt_id=attempt),
+            lambda snapshot: recovery.claim_from_resume_grant(
+                snapshot, token, lease_id=lease, attempt_id=attempt
+            ),
             token.lease_ttl_ms,
             token.worker_instance_id,
             HandleKind.RESUMED,
@@ -292,11 +361,23 @@ class Claims(Routing):
         validation.ttl_ms(args.lease_ttl_ms)
         return execution_id(args.execution_id)
 
-    async def _claim_one(self, ident: ExecutionId, rule: Any, ttl_ms: int, instance: str, kind: HandleKind | None = None) -> Any:
+    async def _claim_one(
+        self,
+        ident: ExecutionId,
+        rule: Any,
+        ttl_ms: int,
+        instance: str,
+        kind: HandleKind | None = None,
+    ) -> Any:
         def decided(snapshot: Snapshot) -> Decision:
             decision: Decision = rule(snapshot)
             if isinstance(decision, Commit) and decision.result is None:
-                return Commit(decision.plan, lambda applied: self._granted(applied, ttl_ms, instance, snapshot.attempt, kind))
+                return Commit(
+                    decision.plan,
+                    lambda applied: self._granted(
+                        applied, ttl_ms, instance, snapshot.attempt, kind
+                    ),
+                )
             return decision
 
         return await self.admit(ident, decided)
@@ -307,7 +388,16 @@ def claimer_of(lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: i
     validation.claim_policy(policy)
     validation.whole(n, "n", 1, MAX_CLAIM_BATCH)
     waits = bool(policy.max_wait_ms)
-    return Claimer(checked, policy.namespace, tokens, policy.worker_id, policy.worker_instance_id, policy.lease_ttl_ms, n, waits)
+    return Claimer(
+        checked,
+        policy.namespace,
+        tokens,
+        policy.worker_id,
+        policy.worker_instance_id,
+        policy.lease_ttl_ms,
+        n,
+        waits,
+    )
 
 
 def granted_at(rows: list[Row], claimer: Claimer) -> int | None:

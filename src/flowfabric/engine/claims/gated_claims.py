@@ -94,7 +94,13 @@ class NextOpening(Struct, frozen=True):
         """How long nothing changes by itself, as far as is known; not longer than `most`."""
         if self.opens_at_ms is None:
             return most
-        return min(max((self.opens_at_ms - self.as_of_ms) / 1_000 - (time.monotonic() - self.seen), SHORTEST_WAIT_S), most)
+        return min(
+            max(
+                (self.opens_at_ms - self.as_of_ms) / 1_000 - (time.monotonic() - self.seen),
+                SHORTEST_WAIT_S,
+            ),
+            most,
+        )
 
     def beside(self, other: NextOpening) -> NextOpening:
         """Both looks as one."""
@@ -164,9 +170,13 @@ class GatedClaims:
             for job, rows in zip(jobs, served, strict=True):
                 if not job.answer.done():
                     job.answer.set_result((rows, later))
-        del self._waiting[place]  # in the same breath as finding nothing, or a job that comes now would wait for nobody
+        del self._waiting[
+            place
+        ]  # in the same breath as finding nothing, or a job that comes now would wait for nobody
 
-    async def _serve(self, place: Place, claimers: list[Claimer]) -> tuple[list[list[Row]], NextOpening]:
+    async def _serve(
+        self, place: Place, claimers: list[Claimer]
+    ) -> tuple[list[list[Row]], NextOpening]:
         """A part of the gates after the other, until everybody has something."""
         served: list[list[Row]] = [[] for _ in claimers]
         later = NextOpening()
@@ -189,7 +199,9 @@ class GatedClaims:
         turned = gates[start:] + gates[:start]
         return [turned[at : at + MOST_GATES] for at in range(0, len(turned), MOST_GATES)]
 
-    async def _round(self, place: Place, gates: tuple[str, ...], claimers: list[Claimer]) -> tuple[list[list[Row]], NextOpening]:
+    async def _round(
+        self, place: Place, gates: tuple[str, ...], claimers: list[Claimer]
+    ) -> tuple[list[list[Row]], NextOpening]:
         requests = [Request(c.wanted, frozenset(c.capabilities), c.worker_id) for c in claimers]
         for tries in range(MAX_TRIES):
             sight = await self._look(place, gates, sum(c.wanted for c in claimers))
@@ -219,7 +231,9 @@ class GatedClaims:
         found = NextOpening()
         for gates in self._parts(place, await self._attachments.gates(*place)):
             sight = await self._look(place, gates, 1)
-            full = {candidate.gate for candidate in sight.candidates} & {g for g, found in sight.rooms.items() if found.left == 0}
+            full = {candidate.gate for candidate in sight.candidates} & {
+                g for g, found in sight.rooms.items() if found.left == 0
+            }
             found = found.beside(_later([sight.rooms[gate] for gate in full], sight.now_ms))
         self._remember(place, found)
         return found
@@ -229,7 +243,11 @@ class GatedClaims:
         former = self._known.get(place)
         if former is None and len(self._known) >= MAX_LANES:
             self._known.clear()
-        is_ahead = former is not None and former.opens_at_ms is not None and former.opens_at_ms > later.as_of_ms
+        is_ahead = (
+            former is not None
+            and former.opens_at_ms is not None
+            and former.opens_at_ms > later.as_of_ms
+        )
         self._known[place] = later.beside(former) if former is not None and is_ahead else later
 
     # ---- looking
@@ -239,7 +257,11 @@ class GatedClaims:
         page = min(max(wanted, SMALLEST_PAGE), LARGEST_PAGE)
         heads = ScanAll("ready", [(*place, gate) for gate in (*gates, "")], page, _COLUMNS)
         usual = self._usual.get(place, frozenset())
-        expected = [quota for ident in ids.values() if (quota := self.tallies.expected(ident, wanted)) is not None]
+        expected = [
+            quota
+            for ident in ids.values()
+            if (quota := self.tallies.expected(ident, wanted)) is not None
+        ]
         now = await self._store.now_ms()
         reads: list[Read] = [GetAll("ff_quota_policy", [(ident,) for ident in ids.values()]), heads]
         reads += budget_reads(usual) if usual else []
@@ -253,7 +275,11 @@ class GatedClaims:
         behind = {gate: last[gate] for gate, count in counts.items() if count >= page}
         found = await sound(self._store, found, of_budgets=True)
         over = over_limit(budgets_in(loaded.rows[2], loaded.rows[3])) if usual else {}
-        stale = [q for q in quotas.values() if q.quota_policy_id not in looked_at and not self.tallies.is_enough(q, wanted)]
+        stale = [
+            q
+            for q in quotas.values()
+            if q.quota_policy_id not in looked_at and not self.tallies.is_enough(q, wanted)
+        ]
         met = _budgets_of(found)
         await self._look_again(stale, met - usual, quotas, over)
         self._usual[place] = frozenset(sorted(met)[:MOST_USUAL])
@@ -262,19 +288,27 @@ class GatedClaims:
         return _QueueView(loaded.now_ms, found, behind, known, rooms, over)
 
     async def _look_again(
-        self, stale: list[QuotaPolicy], budgets: set[str], quotas: dict[UUID, QuotaPolicy], over: dict[str, Spent]
+        self,
+        stale: list[QuotaPolicy],
+        budgets: set[str],
+        quotas: dict[UUID, QuotaPolicy],
+        over: dict[str, Spent],
     ) -> None:
         """At quotas that were not expected to need it, and at budgets not met before."""
         if not stale and not budgets:
             return
         now = await self._store.now_ms()
-        reads: list[Read] = [GetAll("ff_quota_policy", [(quota.quota_policy_id,) for quota in stale])]
+        reads: list[Read] = [
+            GetAll("ff_quota_policy", [(quota.quota_policy_id,) for quota in stale])
+        ]
         reads += budget_reads(budgets) if budgets else []
         looks = [self.tallies.reads(quota, now) for quota in stale]
         loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
         fresh = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
         learnt = self._learn(stale, fresh, looks, loaded.rows[len(reads) :], loaded.now_ms)
-        quotas.update({ident: fresh[ident] for ident in learnt})  # of the others the former version is refused at the commit
+        quotas.update(
+            {ident: fresh[ident] for ident in learnt}
+        )  # of the others the former version is refused at the commit
         if budgets:
             over.update(over_limit(budgets_in(loaded.rows[1], loaded.rows[2])))
 
@@ -301,7 +335,9 @@ class GatedClaims:
         page = SMALLEST_PAGE
         while True:
             rooms = {gate: found.left for gate, found in sight.rooms.items()}
-            shared = share_out(requests, in_ready_order(sight.candidates), rooms, sight.over, sight.now_ms)
+            shared = share_out(
+                requests, in_ready_order(sight.candidates), rooms, sight.over, sight.now_ms
+            )
             gates = [gate for gate in sight.behind if gate and gate not in shared.full]
             if not gates or not any(shared.unmet) or len(shared.denied) >= MOST_ROWS:
                 return shared
@@ -336,10 +372,14 @@ class GatedClaims:
 
     # ---- taking
 
-    async def _take(self, sight: _QueueView, shared: Shared, claimers: list[Claimer]) -> list[list[Row]] | None:
+    async def _take(
+        self, sight: _QueueView, shared: Shared, claimers: list[Claimer]
+    ) -> list[list[Row]] | None:
         """What each gets, or None when a quota moved meanwhile, or so many were held back that it has to be looked again."""
         if shared.denied:
-            await self._store.commit_many([hold_back(c, breach, sight.now_ms) for c, breach in shared.denied])
+            await self._store.commit_many(
+                [hold_back(c, breach, sight.now_ms) for c, breach in shared.denied]
+            )
             for _, breach in shared.denied:
                 self.onlooker.budget_hit(breach.dimension)
             if len(shared.denied) >= MOST_ROWS:
@@ -348,10 +388,15 @@ class GatedClaims:
         served: list[list[Row]] = [[] for _ in claimers]
         if not shares:
             return served
-        touched = sorted({share.gate for share in shares if share.gate in sight.quotas and not share.holder})
+        touched = sorted(
+            {share.gate for share in shares if share.gate in sight.quotas and not share.holder}
+        )
         swept = await self._store.sweeps(
             [touch(sight.quotas[gate]) for gate in touched],
-            [(_plan(share, sight.quotas.get(share.gate), claimers[share.request]), share.count) for share in shares],
+            [
+                (_plan(share, sight.quotas.get(share.gate), claimers[share.request]), share.count)
+                for share in shares
+            ],
         )
         if isinstance(swept, Refused):
             return None
@@ -368,14 +413,23 @@ class GatedClaims:
 
 def _later(closed: Sequence[Room], now_ms: int) -> NextOpening:
     times = [found.opens_at_ms for found in closed if found.opens_at_ms is not None]
-    return NextOpening(min(times, default=None), any(found.why == "concurrency" for found in closed), now_ms, time.monotonic())
+    return NextOpening(
+        min(times, default=None),
+        any(found.why == "concurrency" for found in closed),
+        now_ms,
+        time.monotonic(),
+    )
 
 
 def _taken(queue: list[_Job]) -> list[_Job]:
     """Those who go together; who gave up is left out."""
     jobs: list[_Job] = []
     rows = 0
-    while queue and len(jobs) < MOST_JOBS and (not jobs or rows + queue[0].claimer.wanted <= MOST_ROWS):
+    while (
+        queue
+        and len(jobs) < MOST_JOBS
+        and (not jobs or rows + queue[0].claimer.wanted <= MOST_ROWS)
+    ):
         job = queue.pop(0)
         if not job.answer.done():
             jobs.append(job)
@@ -414,7 +468,9 @@ def _in_order(rows: list[Row], sight: _QueueView) -> list[Row]:
     """As they waited; what came in meanwhile last."""
     if len(rows) < 2:
         return rows
-    place = {candidate.execution_id: at for at, candidate in enumerate(in_ready_order(sight.candidates))}
+    place = {
+        candidate.execution_id: at for at, candidate in enumerate(in_ready_order(sight.candidates))
+    }
     return sorted(rows, key=lambda row: place.get(row[1], len(place)))
 
 

@@ -13,7 +13,15 @@ from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.claims.gated_claims import MOST_GATES
 from flowfabric.engine.core import CORE_COLUMNS, from_core_row
 from flowfabric.engine.executions.quarantine import sound
-from flowfabric.errors import Contention, ContentionKind, ErrorClass, StateError, StateKind, ValidationError, ValidationKind
+from flowfabric.errors import (
+    Contention,
+    ContentionKind,
+    ErrorClass,
+    StateError,
+    StateKind,
+    ValidationError,
+    ValidationKind,
+)
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name, partition_key, partition_tag
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import MAX_GRANT_TTL_MS, ClaimGrant, Granted, IssueGrantArgs, NoWork
@@ -31,7 +39,11 @@ LIMITED = (ContentionKind.RATE_LIMIT_EXCEEDED, ContentionKind.CONCURRENCY_LIMIT_
 
 class Grants(Claims):
     async def scan_eligible_executions(
-        self, lane: str, partition: int | str | None = None, limit: int = 100, namespace: str | None = "default"
+        self,
+        lane: str,
+        partition: int | str | None = None,
+        limit: int = 100,
+        namespace: str | None = "default",
     ) -> list[ExecutionId]:
         """Claimable executions of a lane in claim order, one namespace after the other where all are asked for (None); of one
         partition when it is given.
@@ -53,7 +65,12 @@ class Grants(Claims):
         page = SCAN_PAGE if len(gates) == 1 else SMALL_PAGE
         queues: dict[str, deque[Execution]] = {gate: deque() for gate in gates}
         for at in range(0, len(gates), MOST_GATES):
-            read = ScanAll("ready", [(lane, namespace, gate) for gate in gates[at : at + MOST_GATES]], page, CORE_COLUMNS)
+            read = ScanAll(
+                "ready",
+                [(lane, namespace, gate) for gate in gates[at : at + MOST_GATES]],
+                page,
+                CORE_COLUMNS,
+            )
             for row in (await self.store.load((read,))).rows[0]:
                 found = from_core_row(row)
                 queues[found.gate].append(found)
@@ -79,7 +96,9 @@ class Grants(Claims):
         """Reserves one execution for one worker; it stays claimable by that worker until the grant runs out."""
         ident = self._check_grant(args)
         grant_id = secrets.token_hex(16)
-        result: Granted = await self.admit(ident, lambda snapshot: grants.issue_claim_grant(snapshot, args, grant_id=grant_id))
+        result: Granted = await self.admit(
+            ident, lambda snapshot: grants.issue_claim_grant(snapshot, args, grant_id=grant_id)
+        )
         return result
 
     def _check_grant(self, args: IssueGrantArgs) -> ExecutionId:
@@ -117,13 +136,21 @@ class Grants(Claims):
             return NoWork()
         await self._look_around(checked, namespace, tuple(sorted(tokens)))
         async for each in self._namespaces(checked, namespace):
-            granted = await self._grant_in(checked, each, worker_id, worker_instance_id, tokens, grant_ttl_ms)
+            granted = await self._grant_in(
+                checked, each, worker_id, worker_instance_id, tokens, grant_ttl_ms
+            )
             if granted is not None:
                 return granted
         return NoWork()
 
     async def _grant_in(
-        self, lane: str, namespace: str, worker_id: str, instance: str, tokens: frozenset[str], ttl_ms: int
+        self,
+        lane: str,
+        namespace: str,
+        worker_id: str,
+        instance: str,
+        tokens: frozenset[str],
+        ttl_ms: int,
     ) -> ClaimGrant | None:
         live: list[WorkerInfo] | None = None
         full: set[str] = set()
@@ -147,7 +174,13 @@ class Grants(Claims):
         return None
 
     async def _try_grant(
-        self, execution: Execution, worker_id: str, instance: str, tokens: frozenset[str], ttl_ms: int, full: set[str]
+        self,
+        execution: Execution,
+        worker_id: str,
+        instance: str,
+        tokens: frozenset[str],
+        ttl_ms: int,
+        full: set[str],
     ) -> ClaimGrant | None:
         """None when it is to be had by nobody now; `full` learns of gates without room."""
         args = IssueGrantArgs(
@@ -164,7 +197,9 @@ class Grants(Claims):
             decision = grants.issue_claim_grant(snapshot, args, grant_id=grant_id)
             if isinstance(decision, Commit):
                 key = partition_tag(ident.partition_index)
-                return Commit(decision.plan, lambda applied: ClaimGrant(ident, key, grant_id, applied.row[0]))
+                return Commit(
+                    decision.plan, lambda applied: ClaimGrant(ident, key, grant_id, applied.row[0])
+                )
             return decision
 
         try:
@@ -186,7 +221,9 @@ class Grants(Claims):
         budget = detail.partition(":")[0].removeprefix("budget ")
         await self.decide(
             execution.id,
-            lambda snapshot: grants.block(snapshot, "waiting_for_budget", detail, None, f"budget:{budget}"),
+            lambda snapshot: grants.block(
+                snapshot, "waiting_for_budget", detail, None, f"budget:{budget}"
+            ),
         )
 
 

@@ -24,7 +24,9 @@ class _Poll:
 
     @property
     def failed(self) -> bool:
-        return self.answer.done() and (self.answer.cancelled() or self.answer.exception() is not None)
+        return self.answer.done() and (
+            self.answer.cancelled() or self.answer.exception() is not None
+        )
 
 
 class IdlePoll:
@@ -55,5 +57,10 @@ class IdlePoll:
         if namespace is None:
             read = Scan("ready_namespaces", {"lane_id": lane}, limit=1, columns=("execution_id",))
         else:
-            read = Scan("ready_gates", {"lane_id": lane, "namespace": namespace}, limit=1, columns=("execution_id",))
+            read = Scan(
+                "ready_gates",
+                {"lane_id": lane, "namespace": namespace},
+                limit=1,
+                columns=("execution_id",),
+            )
         return bool((await self._store.load((read,))).rows[0])

@@ -26,7 +26,12 @@ class _Kept:
     __slots__ = ("fresh_s", "heard", "until", "value")
 
     def __init__(self, value: Any, heard: int, fresh_s: float) -> None:
-        self.value, self.heard, self.fresh_s, self.until = value, heard, fresh_s, time.monotonic() + fresh_s
+        self.value, self.heard, self.fresh_s, self.until = (
+            value,
+            heard,
+            fresh_s,
+            time.monotonic() + fresh_s,
+        )
 
 
 class LimitCache:
@@ -58,7 +63,9 @@ class LimitCache:
                 self._spaces.clear()
             reads = [Get(_TABLES[kind], (ident,), ("namespace",)) for kind, ident in wanted]
             found = (await self._store.load(reads)).rows
-            self._spaces.update({limit: rows[0][0] for limit, rows in zip(wanted, found, strict=True) if rows})
+            self._spaces.update(
+                {limit: rows[0][0] for limit, rows in zip(wanted, found, strict=True) if rows}
+            )
         return self._spaces
 
     def forget(self) -> None:
@@ -79,8 +86,12 @@ class LimitCache:
         if kept is None or not self._is_good(kept, (GATES, lane)):
             if len(self._gates) >= MAX_LANES:
                 self._gates.clear()
-            heard = self._store.hub.follow((GATES, lane))  # in the key: a look begun before the bell rang may have missed why
-            kept = await self._shared.once((lane, namespace, heard), lambda: self._look_for_gates(lane, namespace, heard))
+            heard = self._store.hub.follow(
+                (GATES, lane)
+            )  # in the key: a look begun before the bell rang may have missed why
+            kept = await self._shared.once(
+                (lane, namespace, heard), lambda: self._look_for_gates(lane, namespace, heard)
+            )
         gates: tuple[str, ...] = kept.value
         return gates
 
@@ -91,18 +102,24 @@ class LimitCache:
             if len(self._gated) >= MAX_LANES:
                 self._gated.clear()
             heard = self._store.hub.follow((GATES, lane))
-            kept = await self._shared.once((lane, None, heard), lambda: self._look_for_namespaces(lane, heard))
+            kept = await self._shared.once(
+                (lane, None, heard), lambda: self._look_for_namespaces(lane, heard)
+            )
         namespaces: tuple[str, ...] = kept.value
         return namespaces
 
     async def _look_for_gates(self, lane: str, namespace: str, heard: int) -> _Kept:
         rows = await self._all("lane_gates", {"lane_id": lane, "namespace": namespace}, slice(2, 3))
-        kept = self._gates[lane, namespace] = _Kept(tuple(row[2] for row in rows), heard, GATES_FRESH_S)
+        kept = self._gates[lane, namespace] = _Kept(
+            tuple(row[2] for row in rows), heard, GATES_FRESH_S
+        )
         return kept
 
     async def _look_for_namespaces(self, lane: str, heard: int) -> _Kept:
         rows = await self._all("gates_of_lane", {"lane_id": lane}, slice(1, 3))
-        kept = self._gated[lane] = _Kept(tuple(dict.fromkeys(row[1] for row in rows)), heard, GATES_FRESH_S)
+        kept = self._gated[lane] = _Kept(
+            tuple(dict.fromkeys(row[1] for row in rows)), heard, GATES_FRESH_S
+        )
         return kept
 
     def _is_good(self, kept: _Kept, topic: Topic) -> bool:

@@ -34,6 +34,9 @@ class NamespaceRotation:
 
     async def _next(self, lane: str, at: str) -> tuple[str | None, str | None]:
         """The one behind, and the first of all, in one round trip."""
-        scans = [Scan("ready_namespaces", {"lane_id": lane}, (after,), limit=1, columns=("namespace",)) for after in (at, "")]
+        scans = [
+            Scan("ready_namespaces", {"lane_id": lane}, (after,), limit=1, columns=("namespace",))
+            for after in (at, "")
+        ]
         behind, first = (await self._store.load(scans)).rows
         return behind[0][0] if behind else None, first[0][0] if first else None

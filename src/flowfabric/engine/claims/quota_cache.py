@@ -21,15 +21,26 @@ LAST = UUID(int=2**128 - 1)
 READS_PER_QUOTA = 4
 
 
-def quota_reads(quota: QuotaPolicy, now_ms: int, since_ms: int | None = None, dimension: str = DEFAULT_DIMENSION) -> list[Read]:
+def quota_reads(
+    quota: QuotaPolicy, now_ms: int, since_ms: int | None = None, dimension: str = DEFAULT_DIMENSION
+) -> list[Read]:
     """Who holds a place, and who was admitted within the window, or since a time."""
     group = {"quota_policy_id": quota.quota_policy_id}
-    cap, rate = (min(most, MOST_READ) for most in (quota.active_concurrency_cap, quota.max_requests_per_window))
+    cap, rate = (
+        min(most, MOST_READ)
+        for most in (quota.active_concurrency_cap, quota.max_requests_per_window)
+    )
     start = max(now_ms - quota.window_ms, -1)
     after = start if since_ms is None else max(since_ms, start)
     return [
         Scan("held", group, limit=cap, columns=("execution_id",)),
-        Scan("reserved", group, (now_ms - 1, LAST), limit=cap, columns=("execution_id", "reserved_until_ms")),
+        Scan(
+            "reserved",
+            group,
+            (now_ms - 1, LAST),
+            limit=cap,
+            columns=("execution_id", "reserved_until_ms"),
+        ),
         Scan("quota_admitted", group, limit=cap, columns=("execution_id",)),
         Scan(
             "quota_window",
@@ -83,7 +94,10 @@ class ExecutionLimits(Struct, frozen=True):
         reads: list[Read] = []
         if self.quota is not None:
             key = self.quota.quota_policy_id
-            reads += [Get("ff_quota_policy", (key,)), Get("ff_quota_admitted", (key, str(ident)), ("execution_id",))]
+            reads += [
+                Get("ff_quota_policy", (key,)),
+                Get("ff_quota_admitted", (key, str(ident)), ("execution_id",)),
+            ]
             reads += quota_reads(self.quota, now_ms)
         return reads + (budget_reads(self.budget_ids) if self.budget_ids else [])
 
@@ -92,7 +106,9 @@ class ExecutionLimits(Struct, frozen=True):
         if self.quota is not None:
             policy, own = next(rows), next(rows)
             current = QuotaPolicy(*policy[0])
-            quota = current if current.admits_as(self.quota) else self.quota  # whose version is refused: it is counted anew
+            quota = (
+                current if current.admits_as(self.quota) else self.quota
+            )  # whose version is refused: it is counted anew
             found = standing_of(quota, [next(rows) for _ in range(READS_PER_QUOTA)], now_ms)
             mine = frozenset(ExecutionId(row[0]).uuid for row in own)
             found = structs.replace(found, admitted=found.admitted | mine)
@@ -123,7 +139,11 @@ class QuotaCache:
         if not cap and not quota.max_requests_per_window:
             return True
         tally = self._known.get(quota.quota_policy_id)
-        return tally is not None and tally.quota.version == quota.version and (not cap or tally.held + wanted <= cap)
+        return (
+            tally is not None
+            and tally.quota.version == quota.version
+            and (not cap or tally.held + wanted <= cap)
+        )
 
     def expected(self, quota_policy_id: UUID, wanted: int) -> QuotaPolicy | None:
         """A quota that will have to be looked at, as far as one can tell beforehand."""
@@ -138,7 +158,12 @@ class QuotaCache:
         return quota_reads(quota, now_ms, since)
 
     def learn(
-        self, read_for: QuotaPolicy, quota: QuotaPolicy, reads: Sequence[Read], rows: Sequence[list[Row]], now_ms: int
+        self,
+        read_for: QuotaPolicy,
+        quota: QuotaPolicy,
+        reads: Sequence[Read],
+        rows: Sequence[list[Row]],
+        now_ms: int,
     ) -> bool:
         """What `reads` found. Times before those it asked for are known from earlier. False where it read for other limits."""
         if not read_for.admits_as(quota):
@@ -155,8 +180,12 @@ class QuotaCache:
         if len(self._known) >= MAX_TALLIES and old is None:
             del self._known[next(iter(self._known))]
         held = len(holders(standing_of(quota, rows, now_ms)))
-        cut_off = asked.limit > 0 and len(rows[-1]) >= asked.limit  # by hand more can be admitted than the policy allows
-        self._known[quota.quota_policy_id] = CachedQuota(structs.replace(quota, version=-1) if cut_off else quota, held, window)
+        cut_off = (
+            asked.limit > 0 and len(rows[-1]) >= asked.limit
+        )  # by hand more can be admitted than the policy allows
+        self._known[quota.quota_policy_id] = CachedQuota(
+            structs.replace(quota, version=-1) if cut_off else quota, held, window
+        )
         return True
 
     def admitted(self, quota: QuotaPolicy, times: list[int]) -> None:
@@ -175,4 +204,8 @@ class QuotaCache:
 
     def room(self, quota: QuotaPolicy, now_ms: int) -> Room:
         tally = self._known.get(quota.quota_policy_id)
-        return room(quota, 0, (), now_ms) if tally is None else room(quota, tally.held, tally.window, now_ms)
+        return (
+            room(quota, 0, (), now_ms)
+            if tally is None
+            else room(quota, tally.held, tally.window, now_ms)
+        )

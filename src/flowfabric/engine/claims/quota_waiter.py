@@ -13,7 +13,9 @@ LONGEST_WAIT_S = 30.0
 class QuotaWaiter(Waiter):
     __slots__ = ("_later",)
 
-    def __init__(self, hub: Wakeups, topics: tuple[Topic, ...], later: Callable[[], Awaitable[NextOpening]]) -> None:
+    def __init__(
+        self, hub: Wakeups, topics: tuple[Topic, ...], later: Callable[[], Awaitable[NextOpening]]
+    ) -> None:
         super().__init__(hub, topics)
         self._later = later
 

@@ -40,7 +40,9 @@ class Routing(CreateExecutions):
     async def live_workers(self, namespace: str | None = None) -> list[WorkerInfo]:
         """Every worker of a namespace, or of all of them, whose last heartbeat still counts."""
         found: list[WorkerInfo] = []
-        index, group = ("all_workers", {}) if namespace is None else ("workers", {"namespace": namespace})
+        index, group = (
+            ("all_workers", {}) if namespace is None else ("workers", {"namespace": namespace})
+        )
         after: Position = None
         while True:
             loaded = await self.store.load((Scan(index, group, after, limit=WORKER_PAGE),))
@@ -53,9 +55,13 @@ class Routing(CreateExecutions):
 
     # ---- beside a claim
 
-    async def _look_around(self, lane: str, namespace: str | None, offered: tuple[str, ...], now_ms: int | None = None) -> bool:
+    async def _look_around(
+        self, lane: str, namespace: str | None, offered: tuple[str, ...], now_ms: int | None = None
+    ) -> bool:
         """Now and then: parks what stands before the lane without anybody to take it; whether the caller should ask again."""
-        if not self._is_time_to_look(lane, namespace, offered, await self.store.now_ms() if now_ms is None else now_ms):
+        if not self._is_time_to_look(
+            lane, namespace, offered, await self.store.now_ms() if now_ms is None else now_ms
+        ):
             return False
         looked_at = [each async for each in self._namespaces(lane, namespace, MOST_NAMESPACES)]
         reads = [_heads(lane, each) for each in looked_at]
@@ -65,9 +71,13 @@ class Routing(CreateExecutions):
         for each, heads in zip(looked_at, found, strict=False):
             if routing.passed_over(heads, offered):
                 await self._park(lane, each, offered, heads)
-        return bool(offered) and await self._release_within_reach(lane, namespace, offered, found[-1])
+        return bool(offered) and await self._release_within_reach(
+            lane, namespace, offered, found[-1]
+        )
 
-    async def _namespaces(self, lane: str, namespace: str | None, most: int = MOST_TURNS) -> AsyncIterator[str]:
+    async def _namespaces(
+        self, lane: str, namespace: str | None, most: int = MOST_TURNS
+    ) -> AsyncIterator[str]:
         """That one, or each that has something ready there."""
         if namespace is not None:
             yield namespace
@@ -75,7 +85,9 @@ class Routing(CreateExecutions):
         async for each in self._rota.namespaces(lane, most):
             yield each
 
-    def _is_time_to_look(self, lane: str, namespace: str | None, offered: tuple[str, ...], now: int) -> bool:
+    def _is_time_to_look(
+        self, lane: str, namespace: str | None, offered: tuple[str, ...], now: int
+    ) -> bool:
         """Not at first: who asks once asks the store once."""
         key = (lane, namespace, offered)
         before = self._looked.get(key)
@@ -86,21 +98,35 @@ class Routing(CreateExecutions):
         self._looked[key] = now
         return before is not None
 
-    async def _park(self, lane: str, namespace: str, offered: Collection[str], heads: list[Routed]) -> None:
+    async def _park(
+        self, lane: str, namespace: str, offered: Collection[str], heads: list[Routed]
+    ) -> None:
         live, seen = await self.live_workers(namespace), 0
         while heads:
             seen += len(heads)
             now = await self.store.now_ms()
-            parked = routing.nobody_covers(routing.passed_over(heads, offered), live, self._asking(lane, namespace, now))
+            parked = routing.nobody_covers(
+                routing.passed_over(heads, offered), live, self._asking(lane, namespace, now)
+            )
             done = await self._commit_each([routing.park(head, now) for head in parked])
             if done:
                 said = {
                     "lane": lane,
                     "namespace": namespace,
-                    "execution_ids": [str(ExecutionId.of(e.partition_key, e.execution_id)) for e in parked[:LOGGED]],
-                    "missing": sorted({need for e in parked for need in e.required_capabilities} - set(offered))[:LOGGED],
+                    "execution_ids": [
+                        str(ExecutionId.of(e.partition_key, e.execution_id))
+                        for e in parked[:LOGGED]
+                    ],
+                    "missing": sorted(
+                        {need for e in parked for need in e.required_capabilities} - set(offered)
+                    )[:LOGGED],
                 }
-                log.info("%d of lane %s need a worker with other capabilities, and wait for one", done, lane, extra=said)
+                log.info(
+                    "%d of lane %s need a worker with other capabilities, and wait for one",
+                    done,
+                    lane,
+                    extra=said,
+                )
                 await self._mind_the_gap(namespace, parked)
             if done < len(heads) or len(heads) < HEADS or seen >= MOST_HEADS:
                 return
@@ -117,7 +143,10 @@ class Routing(CreateExecutions):
 
     async def _mind_the_gap(self, namespace: str, parked: Sequence[Routed]) -> None:
         """A worker that registered while this was being parked has found nothing to release: it is looked for once more."""
-        moved = [structs.replace(each, version=each.version + 1, blocking_reason=routing.WAITING) for each in parked]
+        moved = [
+            structs.replace(each, version=each.version + 1, blocking_reason=routing.WAITING)
+            for each in parked
+        ]
         await self._release(moved, await self.live_workers(namespace), len(moved))
 
     async def _release_within_reach(
@@ -147,7 +176,9 @@ class Routing(CreateExecutions):
                 break
         return released
 
-    async def release_page(self, after: Position, limit: int, wanted: ScannerFilter | None = None) -> tuple[int, Position]:
+    async def release_page(
+        self, after: Position, limit: int, wanted: ScannerFilter | None = None
+    ) -> tuple[int, Position]:
         """As `release_routed`, for one page of those that wait; and where the next one begins, None at the end."""
         waiting = await self._parked(after)
         if not waiting:
@@ -169,7 +200,11 @@ class Routing(CreateExecutions):
             after = _position(waiting[-1])
 
     async def _release(
-        self, waiting: list[Routed], live: Collection[WorkerInfo], limit: int, wanted: ScannerFilter | None = None
+        self,
+        waiting: list[Routed],
+        live: Collection[WorkerInfo],
+        limit: int,
+        wanted: ScannerFilter | None = None,
     ) -> int:
         free = [w for w in routing.covered(waiting, live) if passes(w, wanted)][:limit]
         now = await self.store.now_ms()
@@ -179,15 +214,27 @@ class Routing(CreateExecutions):
         return await sound(self.store, _routed(rows))
 
     async def _parked(self, after: Position) -> list[Routed]:
-        return _routed((await self.store.load((Scan("routed", after=after, limit=ROUTE_PAGE, columns=COLUMNS),))).rows[0])
+        return _routed(
+            (
+                await self.store.load(
+                    (Scan("routed", after=after, limit=ROUTE_PAGE, columns=COLUMNS),)
+                )
+            ).rows[0]
+        )
 
     async def _commit_each(self, plans: list[Plan]) -> int:
         """How many went through: what somebody else moved meanwhile is left alone."""
-        return sum(isinstance(answer, Applied) for answer in await self.store.commit_many(plans)) if plans else 0
+        return (
+            sum(isinstance(answer, Applied) for answer in await self.store.commit_many(plans))
+            if plans
+            else 0
+        )
 
 
 def _heads(lane: str, namespace: str) -> Scan:
-    return Scan("ready", {"lane_id": lane, "namespace": namespace, "gate": ""}, limit=HEADS, columns=COLUMNS)
+    return Scan(
+        "ready", {"lane_id": lane, "namespace": namespace, "gate": ""}, limit=HEADS, columns=COLUMNS
+    )
 
 
 def _routed(rows: list[Row]) -> list[Routed]:

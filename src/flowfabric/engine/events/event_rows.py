@@ -6,28 +6,62 @@ import json
 
 from flowfabric.codec.event_cursor import encode_cursor
 from flowfabric.ids import ExecutionId, lease_mark
-from flowfabric.model.event import LEASE_KINDS, CompletionEvent, LeaseEvent, OperatorEvent, SignalEvent
+from flowfabric.model.event import (
+    LEASE_KINDS,
+    CompletionEvent,
+    LeaseEvent,
+    OperatorEvent,
+    SignalEvent,
+)
 from flowfabric.store.port import Row
 
-OUTCOMES: dict[str, str] = {"success": "Success", "failed": "Failure", "failure": "Failure", "cancelled": "Cancelled"}
+OUTCOMES: dict[str, str] = {
+    "success": "Success",
+    "failed": "Failure",
+    "failure": "Failure",
+    "cancelled": "Cancelled",
+}
 
 
 def lease_event(row: Row) -> LeaseEvent:
     number, ident, lease, epoch, worker, kind, reason, at, partition, _, _ = row
     if kind not in LEASE_KINDS:
         raise ValueError("unknown event_type")
-    return LeaseEvent(encode_cursor(number), ExecutionId.of(partition, ident), kind, lease_mark(lease), epoch, worker, reason, at)
+    return LeaseEvent(
+        encode_cursor(number),
+        ExecutionId.of(partition, ident),
+        kind,
+        lease_mark(lease),
+        epoch,
+        worker,
+        reason,
+        at,
+    )
 
 
 def completion_event(row: Row) -> CompletionEvent:
     outcome: str
     number, ident, flow, outcome, at, _, _, partition, _, _ = row
-    return CompletionEvent(encode_cursor(number), ExecutionId.of(partition, ident), OUTCOMES.get(outcome, outcome), flow, at)
+    return CompletionEvent(
+        encode_cursor(number),
+        ExecutionId.of(partition, ident),
+        OUTCOMES.get(outcome, outcome),
+        flow,
+        at,
+    )
 
 
 def signal_event(row: Row) -> SignalEvent:
     number, ident, signal, waitpoint, source, word, at, partition, _, _ = row
-    return SignalEvent(encode_cursor(number), ExecutionId.of(partition, ident), signal, waitpoint, source, effect_of(word), at)
+    return SignalEvent(
+        encode_cursor(number),
+        ExecutionId.of(partition, ident),
+        signal,
+        waitpoint,
+        source,
+        effect_of(word),
+        at,
+    )
 
 
 def effect_of(word: str) -> str:
@@ -41,4 +75,6 @@ def operator_event(row: Row) -> OperatorEvent:
     said = json.loads(details) if details else {}
     if not isinstance(said, dict):
         raise TypeError("details: not an object")
-    return OperatorEvent(encode_cursor(number), ident, ExecutionId.of(partition, ident), kind, said, at)
+    return OperatorEvent(
+        encode_cursor(number), ident, ExecutionId.of(partition, ident), kind, said, at
+    )

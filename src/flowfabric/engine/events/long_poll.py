@@ -27,7 +27,11 @@ Ask = Callable[[int, str], Awaitable[FollowedPage]]
 
 class LongPoll(QueueCounts):
     async def wait_for_work(
-        self, lanes: Sequence[str], seen: int | None = None, wait_ms: int = 0, namespace: str | None = "default"
+        self,
+        lanes: Sequence[str],
+        seen: int | None = None,
+        wait_ms: int = 0,
+        namespace: str | None = "default",
     ) -> int:
         """How often there may have been new work in these lanes, as soon as that is not `seen` any more and something of the
         namespace is there; `seen` again when the time is up, or when a quota of these lanes opens meanwhile.
@@ -42,20 +46,26 @@ class LongPoll(QueueCounts):
                 bell.arm()
                 asked = time.monotonic()
                 count = sum(map(hub.follow, bell.topics))
-                if seen is None or (count != seen and await self._is_anything_there(lanes, namespace, asked)):
+                if seen is None or (
+                    count != seen and await self._is_anything_there(lanes, namespace, asked)
+                ):
                     return count
                 is_over = not await bell.wait(max(until - time.monotonic(), 0))
                 if is_over or sum(map(hub.follow, bell.topics)) == count:
                     return seen
 
-    async def _is_anything_there(self, lanes: Sequence[str], namespace: str | None, asked: float) -> bool:
+    async def _is_anything_there(
+        self, lanes: Sequence[str], namespace: str | None, asked: float
+    ) -> bool:
         """The lanes ring for every namespace: without this, what one of them submits would keep the workers of all awake."""
         for lane in lanes:
             if (await self._lookout.look((lane, namespace), asked))[0]:
                 return True
         return False
 
-    async def wait_for_outcome(self, execution: ExecutionId, wait_ms: int = 0) -> ExecutionOutcome | None:
+    async def wait_for_outcome(
+        self, execution: ExecutionId, wait_ms: int = 0
+    ) -> ExecutionOutcome | None:
         """How an execution stands, as soon as it has ended, or when the time is up. None if there is no such execution."""
         until = time.monotonic() + validation.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
         with self.store.hub.waiter((COMPLETION_EVENTS, None)) as bell:
@@ -68,7 +78,12 @@ class LongPoll(QueueCounts):
                 await bell.wait(min(left, LOOK_S))
 
     async def read_events(
-        self, channel: Channel, cursor: bytes = b"", limit: int = 100, wait_ms: int = 0, wanted: ScannerFilter | None = None
+        self,
+        channel: Channel,
+        cursor: bytes = b"",
+        limit: int = 100,
+        wait_ms: int = 0,
+        wanted: ScannerFilter | None = None,
     ) -> EventPage:
         """Events behind a cursor, waiting for the first of them at most so long. An empty cursor stands for now."""
         size = validation.whole(limit, "limit", 1, MAX_EVENTS)
@@ -83,7 +98,9 @@ class LongPoll(QueueCounts):
             events = await subscription.page(size, 0)
         return EventPage(**{channel.value: events}, cursor=subscription.cursor, trimmed=trimmed)
 
-    def _channel(self, channel: Channel) -> Callable[[bytes, ScannerFilter | None], Subscription[Any]]:
+    def _channel(
+        self, channel: Channel
+    ) -> Callable[[bytes, ScannerFilter | None], Subscription[Any]]:
         found: dict[Channel, Callable[[bytes, ScannerFilter | None], Subscription[Any]]] = {
             Channel.COMPLETIONS: self.subscribe_completion,
             Channel.LEASES: self.subscribe_lease_history,
@@ -105,16 +122,24 @@ class LongPoll(QueueCounts):
         wait_s = validation.whole(block_ms, "block_ms", 0, MAX_TAIL_BLOCK_MS) / 1_000
 
         def enough(page: Page) -> bool:
-            return page.ended or (page.is_over and not later_attempts) or page.at_attempt > attempt_index
+            return (
+                page.ended
+                or (page.is_over and not later_attempts)
+                or page.at_attempt > attempt_index
+            )
 
         key = key_of(execution, attempt_index)
-        page = await self._tail(key, frame_id.after(after), wait_s, FOLLOWED_PAGE, visible(visibility), enough)
+        page = await self._tail(
+            key, frame_id.after(after), wait_s, FOLLOWED_PAGE, visible(visibility), enough
+        )
         if page.frames:
             return FollowedPage(page.frames, attempt_index, page.frames[-1].id)
         if not enough(page):
             return FollowedPage((), attempt_index, after)
         later = later_attempts and page.at_attempt > attempt_index
-        return FollowedPage((), attempt_index + 1, "0-0") if later else FollowedPage((), None, after)
+        return (
+            FollowedPage((), attempt_index + 1, "0-0") if later else FollowedPage((), None, after)
+        )
 
     def follow_stream(
         self,
@@ -130,13 +155,17 @@ class LongPoll(QueueCounts):
         To go on after a break, give the attempt and the id of the last frame seen.
         """
         return followed(
-            lambda at, behind: self.read_followed(execution, at, behind, visibility, later_attempts, MAX_TAIL_BLOCK_MS),
+            lambda at, behind: self.read_followed(
+                execution, at, behind, visibility, later_attempts, MAX_TAIL_BLOCK_MS
+            ),
             attempt_index,
             after,
         )
 
 
-async def followed(ask: Ask, attempt_index: int, after: str) -> AsyncIterator[tuple[int, StreamFrame]]:
+async def followed(
+    ask: Ask, attempt_index: int, after: str
+) -> AsyncIterator[tuple[int, StreamFrame]]:
     """Page after page, until a page says that there is no next."""
     at: int | None = attempt_index
     while at is not None:

@@ -12,7 +12,13 @@ from flowfabric.codec.event_cursor import decode_cursor, encode_cursor
 from flowfabric.engine.events import event_rows
 from flowfabric.engine.filters import checked_filter, tagged
 from flowfabric.engine.workers.registry import WorkerRegistry
-from flowfabric.errors import EngineError, StreamBackpressure, StreamDisconnected, TimedOut, Unavailable
+from flowfabric.errors import (
+    EngineError,
+    StreamBackpressure,
+    StreamDisconnected,
+    TimedOut,
+    Unavailable,
+)
 from flowfabric.ids import INSTANCE_TAG_KEY, ExecutionId
 from flowfabric.model.event import (
     COMPLETION_EVENTS,
@@ -54,7 +60,12 @@ class Subscription(Generic[Event]):
     """
 
     def __init__(
-        self, store: Store, channel: str, after: int | None, wanted: ScannerFilter, decode: Callable[[Row], Event]
+        self,
+        store: Store,
+        channel: str,
+        after: int | None,
+        wanted: ScannerFilter,
+        decode: Callable[[Row], Event],
     ) -> None:
         self._store, self._channel, self._wanted, self._decode = store, channel, wanted, decode
         self._position = after
@@ -163,7 +174,9 @@ class Subscription(Generic[Event]):
 
         Who starts at the beginning asks for what is left, and is only told of what goes from then on.
         """
-        loaded = await self._patiently(lambda: self._store.load((Get("ff_outbox_trim", (self._channel,)),)))
+        loaded = await self._patiently(
+            lambda: self._store.load((Get("ff_outbox_trim", (self._channel,)),))
+        )
         after, known, first = self._position, self._trimmed, self._unchecked
         assert after is not None
         self._trimmed, self._unchecked = loaded.rows[0][0][1] if loaded.rows[0] else 0, False
@@ -199,7 +212,9 @@ class Subscription(Generic[Event]):
         """By what the executions carry now, looked up for the whole page at once."""
         if not events:
             return []
-        subjects = list({(event.execution_id.partition_index, event.execution_id.uuid) for event in events})
+        subjects = list(
+            {(event.execution_id.partition_index, event.execution_id.uuid) for event in events}
+        )
         asked = GetAll("ff_exec_core", subjects, ("partition_key", "execution_id", "tags"))
         loaded = await self._patiently(lambda: self._store.load((asked,)))
         known = {(row[0], row[1]) for row in loaded.rows[0] if tagged(row[2], key, value)}
@@ -222,28 +237,51 @@ class Subscription(Generic[Event]):
 
 
 class Subscriptions(WorkerRegistry):
-    def subscribe_lease_history(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[LeaseEvent]:
+    def subscribe_lease_history(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> Subscription[LeaseEvent]:
         """Every lease acquired, renewed, expired, reclaimed or revoked."""
-        return self._subscribe(LEASE_EVENTS, "subscribe_lease_history", cursor, wanted, event_rows.lease_event)
+        return self._subscribe(
+            LEASE_EVENTS, "subscribe_lease_history", cursor, wanted, event_rows.lease_event
+        )
 
-    def subscribe_completion(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[CompletionEvent]:
+    def subscribe_completion(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> Subscription[CompletionEvent]:
         """Every execution that ended."""
-        return self._subscribe(COMPLETION_EVENTS, "subscribe_completion", cursor, wanted, event_rows.completion_event)
+        return self._subscribe(
+            COMPLETION_EVENTS, "subscribe_completion", cursor, wanted, event_rows.completion_event
+        )
 
-    def subscribe_operator_events(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[OperatorEvent]:
+    def subscribe_operator_events(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> Subscription[OperatorEvent]:
         """What operators did."""
-        return self._subscribe(OPERATOR_EVENTS, "subscribe_operator_events", cursor, wanted, event_rows.operator_event)
+        return self._subscribe(
+            OPERATOR_EVENTS, "subscribe_operator_events", cursor, wanted, event_rows.operator_event
+        )
 
-    def subscribe_signal_delivery(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> Subscription[SignalEvent]:
+    def subscribe_signal_delivery(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> Subscription[SignalEvent]:
         """Every signal that was accepted, and what it did."""
-        return self._subscribe(SIGNAL_EVENTS, "subscribe_signal_delivery", cursor, wanted, event_rows.signal_event)
+        return self._subscribe(
+            SIGNAL_EVENTS, "subscribe_signal_delivery", cursor, wanted, event_rows.signal_event
+        )
 
-    def subscribe_instance_tags(self, cursor: bytes = b"", wanted: ScannerFilter | None = None) -> NoReturn:
+    def subscribe_instance_tags(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> NoReturn:
         """Offered by no store; a filter by instance tag is there for every other subscription."""
         raise Unavailable("subscribe_instance_tags")
 
     def _subscribe(
-        self, channel: str, op: str, cursor: bytes, wanted: ScannerFilter | None, decode: Callable[[Row], Event]
+        self,
+        channel: str,
+        op: str,
+        cursor: bytes,
+        wanted: ScannerFilter | None,
+        decode: Callable[[Row], Event],
     ) -> Subscription[Event]:
         after = decode_cursor(cursor, f"{self.store.label}.{op}")
         return Subscription(self.store, channel, after, checked_filter(wanted), decode)

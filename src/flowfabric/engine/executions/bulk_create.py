@@ -27,7 +27,9 @@ def checked_runs(many: Sequence[CreateExecutionArgs]) -> list[IdenticalCreates]:
     for run in _runs(many):
         first = validation.creation(run[0])
         if len(run) > 1:
-            first = replace(first, tags=dict(first.tags))  # what the caller does to his concerns nobody else
+            first = replace(
+                first, tags=dict(first.tags)
+            )  # what the caller does to his concerns nobody else
         runs.append(IdenticalCreates(first, parse_policy(first.policy), run[1:]))
     return runs
 
@@ -60,5 +62,8 @@ def is_like(args: CreateExecutionArgs, first: CreateExecutionArgs) -> bool:
         and args.partition_id is first.partition_id is None
         and args.idempotency_key is first.idempotency_key is None
         and args.key_digest is first.key_digest
-        and (args.tags is first.tags or (type(args.tags) is type(first.tags) is dict and not args.tags and not first.tags))
+        and (
+            args.tags is first.tags
+            or (type(args.tags) is type(first.tags) is dict and not args.tags and not first.tags)
+        )
     )

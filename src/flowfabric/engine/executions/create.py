@@ -11,7 +11,15 @@ from uuid import UUID
 from flowfabric.engine import validation
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions.bulk_create import checked_runs
-from flowfabric.errors import EngineError, StateError, StateKind, TransportError, ValidationError, ValidationKind, invalid
+from flowfabric.errors import (
+    EngineError,
+    StateError,
+    StateKind,
+    TransportError,
+    ValidationError,
+    ValidationKind,
+    invalid,
+)
 from flowfabric.ids import (
     ExecutionId,
     execution_id,
@@ -55,7 +63,9 @@ _POLICY_ERRORS = (ValidationKind.INVALID_POLICY_JSON, ValidationKind.INVALID_CAP
 
 
 class CreateExecutions(Core):
-    async def create_execution(self, args: CreateExecutionArgs, *, connection: Any = None) -> Created | Duplicate:
+    async def create_execution(
+        self, args: CreateExecutionArgs, *, connection: Any = None
+    ) -> Created | Duplicate:
         """Registers work. Afterwards it can be claimed, or waits for its time.
 
         On Postgres, `connection` is a connection of yours: the work then exists from your commit on, or never.
@@ -72,12 +82,20 @@ class CreateExecutions(Core):
             return known
         plans = (creation.plan,) if creation.key is None else (creation.key, creation.plan)
         try:
-            answer = await (self.store.commit(creation.plan) if len(plans) == 1 else self.store.commit_together(plans))
+            answer = await (
+                self.store.commit(creation.plan)
+                if len(plans) == 1
+                else self.store.commit_together(plans)
+            )
         except TransportError as error:
             if not error.doubtful:
                 raise
             return await self._look_into(creation, args, error)
-        return creation.result if isinstance(answer, Applied) else await self._settle_creation(creation, args)
+        return (
+            creation.result
+            if isinstance(answer, Applied)
+            else await self._settle_creation(creation, args)
+        )
 
     async def create_executions(
         self, many: Sequence[CreateExecutionArgs], *, connection: Any = None
@@ -109,19 +127,27 @@ class CreateExecutions(Core):
             if error.doubtful or len(made) == 1:
                 raise
             text = f"{error}; whether all or some of them were created is not known"
-            raise TransportError(error.backend, text, backend_kind=error.backend_kind, doubtful=True) from error
+            raise TransportError(
+                error.backend, text, backend_kind=error.backend_kind, doubtful=True
+            ) from error
 
-    async def _check_lanes(self, lanes: set[str], made: list[Creation], many: Sequence[CreateExecutionArgs]) -> None:
+    async def _check_lanes(
+        self, lanes: set[str], made: list[Creation], many: Sequence[CreateExecutionArgs]
+    ) -> None:
         """Where all are for one lane, its commits decide. What exists already is a duplicate, whatever its lane has become."""
         if len(lanes) < 2:
             return
-        rows = (await self.store.load((GetAll("ff_lane_registry", [(lane,) for lane in lanes]),))).rows[0]
+        rows = (
+            await self.store.load((GetAll("ff_lane_registry", [(lane,) for lane in lanes]),))
+        ).rows[0]
         closed = {lane.lane_id: lane for lane in (Lane(*row) for row in rows) if lane.is_closed}
         for creation, args in zip(made, many, strict=True):
             if args.lane_id in closed and (await self._holder(creation, args))[0] is None:
                 raise _closed(closed[args.lane_id])
 
-    async def _create_all(self, made: list[Creation], many: Sequence[CreateExecutionArgs]) -> list[Created | Duplicate]:
+    async def _create_all(
+        self, made: list[Creation], many: Sequence[CreateExecutionArgs]
+    ) -> list[Created | Duplicate]:
         """Runs of those without a key go together, those with one each take theirs first."""
         if all(creation.key is None for creation in made):
             return await self._create_plain(made, many)
@@ -129,13 +155,17 @@ class CreateExecutions(Core):
         for plain, run in groupby(range(len(made)), key=lambda at: made[at].key is None):
             several = list(run)
             if plain:
-                results += await self._create_plain([made[at] for at in several], [many[at] for at in several])
+                results += await self._create_plain(
+                    [made[at] for at in several], [many[at] for at in several]
+                )
                 continue
             for apart in _apart([many[at] for at in several]):
                 results += await asyncio.gather(*map(self.create_execution, apart))
         return results
 
-    async def _create_plain(self, made: list[Creation], many: Sequence[CreateExecutionArgs]) -> list[Created | Duplicate]:
+    async def _create_plain(
+        self, made: list[Creation], many: Sequence[CreateExecutionArgs]
+    ) -> list[Created | Duplicate]:
         answers = await self.store.commit_many([creation.plan for creation in made])
         if all(isinstance(answer, Applied) for answer in answers):
             return [creation.result for creation in made]
@@ -146,11 +176,17 @@ class CreateExecutions(Core):
                 continue
             if isinstance(answer, Exception):
                 raise answer
-            results.append(creation.result if isinstance(answer, Applied) else await self._settle_creation(creation, args))
+            results.append(
+                creation.result
+                if isinstance(answer, Applied)
+                else await self._settle_creation(creation, args)
+            )
         return results
 
     async def _limits_of(
-        self, creations: Sequence[tuple[CreateExecutionArgs, ExecutionPolicy | None]], flow_id: UUID | None = None
+        self,
+        creations: Sequence[tuple[CreateExecutionArgs, ExecutionPolicy | None]],
+        flow_id: UUID | None = None,
     ) -> list[Attached]:
         """The limits of each, whose gates are known from here on; empty when nobody has any."""
         scopes = await self._attachments.scopes()
@@ -163,9 +199,15 @@ class CreateExecutions(Core):
                 await self._attachments.know_gate(args.lane_id, args.namespace, limited)
         return limits
 
-    async def _check_limits(self, creations: Sequence[tuple[CreateExecutionArgs, ExecutionPolicy | None]]) -> None:
+    async def _check_limits(
+        self, creations: Sequence[tuple[CreateExecutionArgs, ExecutionPolicy | None]]
+    ) -> None:
         """What an execution names must be there, and of its own namespace."""
-        named = [(args.namespace, limits) for args, policy in creations if (limits := limits_named(policy))]
+        named = [
+            (args.namespace, limits)
+            for args, policy in creations
+            if (limits := limits_named(policy))
+        ]
         if not named:
             return
         known = await self._attachments.namespaces(limit for _, limits in named for limit in limits)
@@ -184,7 +226,9 @@ class CreateExecutions(Core):
         checked = validation.creation(args)
         policy = parse_policy(checked.policy)
         limits = await self._limits_of(((checked, policy),))
-        creation = create.create(checked, policy, await self.store.now_ms(), limits[0] if limits else NOTHING)
+        creation = create.create(
+            checked, policy, await self.store.now_ms(), limits[0] if limits else NOTHING
+        )
         await self._know_lane(args.lane_id, "create_execution")
         return creation
 
@@ -211,7 +255,9 @@ class CreateExecutions(Core):
             await self._pause(tries)
         raise AssertionError("the last pause raises")
 
-    async def _look_into(self, creation: Creation, args: CreateExecutionArgs, lost: TransportError) -> Created | Duplicate:
+    async def _look_into(
+        self, creation: Creation, args: CreateExecutionArgs, lost: TransportError
+    ) -> Created | Duplicate:
         """What became of a create whose answer was lost; where that cannot be found out, the doubt stays."""
         try:
             return await self._settle_creation(creation, args, doubtful=True)
@@ -221,13 +267,21 @@ class CreateExecutions(Core):
     async def _landed(self, creation: Creation, args: CreateExecutionArgs) -> bool:
         """Whether a create whose answer was lost was carried out: the row is there, of that very moment and with that payload."""
         ident = creation.result.execution_id
-        read = Get("ff_exec_core", (ident.partition_index, ident.uuid), ("created_at_ms", "payload"))
-        return (await self.store.load((read,))).rows[0] == [(creation.created_at_ms, args.input_payload)]
+        read = Get(
+            "ff_exec_core", (ident.partition_index, ident.uuid), ("created_at_ms", "payload")
+        )
+        return (await self.store.load((read,))).rows[0] == [
+            (creation.created_at_ms, args.input_payload)
+        ]
 
-    async def _holder(self, creation: Creation, args: CreateExecutionArgs) -> tuple[Duplicate | None, ExecutionId | None]:
+    async def _holder(
+        self, creation: Creation, args: CreateExecutionArgs
+    ) -> tuple[Duplicate | None, ExecutionId | None]:
         """The execution that has the key or the id; and the one whose key may be taken over, because it is no longer kept."""
         ident = creation.result.execution_id
-        reads: list[Read] = [Get("ff_exec_core", (ident.partition_index, ident.uuid), ("execution_id",))]
+        reads: list[Read] = [
+            Get("ff_exec_core", (ident.partition_index, ident.uuid), ("execution_id",))
+        ]
         if args.idempotency_key:
             reads.append(Get("ff_idempotency", (args.namespace, args.idempotency_key)))
         loaded = await self.store.load(reads)
@@ -240,7 +294,9 @@ class CreateExecutions(Core):
         return (Duplicate(ident) if loaded.rows[0] else None), None
 
     async def _has_key(self, ident: ExecutionId, args: CreateExecutionArgs) -> bool:
-        read = Get("ff_exec_core", (ident.partition_index, ident.uuid), ("namespace", "idempotency_key"))
+        read = Get(
+            "ff_exec_core", (ident.partition_index, ident.uuid), ("namespace", "idempotency_key")
+        )
         return (await self.store.load((read,))).rows[0] == [(args.namespace, args.idempotency_key)]
 
     # ---- the operator's hand
@@ -251,7 +307,9 @@ class CreateExecutions(Core):
         validation.text(args.reason, "reason")
         validation.text(name(args.source, "source"), "source")
         validation.optional_timestamp(args.now, "now")
-        result: Cancelled = await self.decide(ident, lambda snapshot: operator_actions.cancel(snapshot, args))
+        result: Cancelled = await self.decide(
+            ident, lambda snapshot: operator_actions.cancel(snapshot, args)
+        )
         return result
 
     async def change_priority(self, args: ChangePriorityArgs) -> Changed:
@@ -260,7 +318,10 @@ class CreateExecutions(Core):
         validation.whole(args.new_priority, "new_priority", -(2**31), 2**31 - 1)
         validation.optional_timestamp(args.now, "now")
         result: Changed = await self.decide(
-            ident, lambda snapshot: operator_actions.change_priority(snapshot, args.new_priority, args.now)
+            ident,
+            lambda snapshot: operator_actions.change_priority(
+                snapshot, args.new_priority, args.now
+            ),
         )
         return result
 
@@ -274,14 +335,23 @@ class CreateExecutions(Core):
         result: Replayed = await self.decide(
             ident,
             lambda snapshot: replay.replay(
-                snapshot, attempt_id=fresh, now_ms=args.now, reason=args.reason, requested_by=args.requested_by
+                snapshot,
+                attempt_id=fresh,
+                now_ms=args.now,
+                reason=args.reason,
+                requested_by=args.requested_by,
             ),
             groups=True,
         )
         return result
 
     async def expire_execution(
-        self, execution: ExecutionId, phase: ExpirePhase | str, *, partition: int | str | None = None, now: int | None = None
+        self,
+        execution: ExecutionId,
+        phase: ExpirePhase | str,
+        *,
+        partition: int | str | None = None,
+        now: int | None = None,
     ) -> Expired | RetryScheduled | AlreadyTerminal | None:
         """Ends an execution past its deadline, or an attempt past its timeout, which the policy may retry; None if not due."""
         ident = execution_id(execution)
@@ -293,18 +363,28 @@ class CreateExecutions(Core):
             raise invalid("phase", "attempt_timeout or execution_deadline", phase) from None
         roll = self._random.random()
         result: Expired | RetryScheduled | AlreadyTerminal | None = await self.decide(
-            ident, lambda snapshot: time_limits.expire(snapshot, kind, now, self.settings.default_retry_policy, roll)
+            ident,
+            lambda snapshot: time_limits.expire(
+                snapshot, kind, now, self.settings.default_retry_policy, roll
+            ),
         )
         return result
 
     async def promote_delayed(
-        self, execution: ExecutionId, *, partition: int | str | None = None, lane: str = "", now: int | None = None
+        self,
+        execution: ExecutionId,
+        *,
+        partition: int | str | None = None,
+        lane: str = "",
+        now: int | None = None,
     ) -> str:
         """Makes a delayed execution claimable once its time has come; the answer says what was found."""
         ident = execution_id(execution)
         validation.partition_matches(partition, ident.partition_index)
         validation.optional_timestamp(now, "now")
-        result: str = await self.decide(ident, lambda snapshot: operator_actions.promote(snapshot, now))
+        result: str = await self.decide(
+            ident, lambda snapshot: operator_actions.promote(snapshot, now)
+        )
         return result
 
     async def block_route(
@@ -338,7 +418,11 @@ class CreateExecutions(Core):
         ident = execution_id(execution)
         validation.partition_matches(partition, ident.partition_index)
         validation.optional_timestamp(now, "now")
-        await self.decide(ident, lambda snapshot: grants.unblock(snapshot, str(expected_blocking_reason), now), whole=True)
+        await self.decide(
+            ident,
+            lambda snapshot: grants.unblock(snapshot, str(expected_blocking_reason), now),
+            whole=True,
+        )
 
     # ---- tags
 
@@ -350,7 +434,10 @@ class CreateExecutions(Core):
         """All or none; how many were set."""
         for key in validation.tags(tags):
             if not tag_key_is_valid(key):
-                raise ValidationError(ValidationKind.INVALID_TAG_KEY, f"{key!r:.80}: owner.name in lower case is accepted")
+                raise ValidationError(
+                    ValidationKind.INVALID_TAG_KEY,
+                    f"{key!r:.80}: owner.name in lower case is accepted",
+                )
         return await self._set_tags(execution, tags)
 
     async def _set_tags(self, execution: ExecutionId, tags: dict[str, str]) -> int:
@@ -366,7 +453,9 @@ class CreateExecutions(Core):
 
     async def _know_lane(self, lane: str, registered_by: str) -> None:
         if lane not in self._lanes:
-            await self.store.commit(create.REGISTER_LANE(0, lane_id=lane, registered_by=registered_by))
+            await self.store.commit(
+                create.REGISTER_LANE(0, lane_id=lane, registered_by=registered_by)
+            )
             self._lanes.add(lane)
 
     async def set_lane_state(self, lane: str, state: LaneState | str) -> None:
@@ -398,7 +487,9 @@ class CreateExecutions(Core):
         lanes = [row[0] for row in loaded.rows[0]]
         return Page(lanes[:size], lanes[size - 1] if len(lanes) > size else None)
 
-    async def list_executions(self, partition: int | str, cursor: str | None = None, limit: int = 1_000) -> Page[ExecutionId]:
+    async def list_executions(
+        self, partition: int | str, cursor: str | None = None, limit: int = 1_000
+    ) -> Page[ExecutionId]:
         """Ids of one partition in ascending order, strictly after the cursor."""
         index = partition_key(partition)
         size = validation.limit(limit, 1_000)
@@ -409,7 +500,9 @@ class CreateExecutions(Core):
                 raise invalid("cursor", f"an id of partition {index}", cursor)
             after = (mark.uuid,)
         more = size + 1 if size else 0
-        scan = Scan("executions", {"partition_key": index}, after, limit=more, columns=("execution_id",))
+        scan = Scan(
+            "executions", {"partition_key": index}, after, limit=more, columns=("execution_id",)
+        )
         loaded = await self.store.load((scan,))
         found = [ExecutionId.of(index, row[0]) for row in loaded.rows[0]]
         return Page(found[:size], found[size - 1] if len(found) > size else None)

@@ -63,7 +63,11 @@ class Explain(Queries):
             Scan("last_attempt", owner, limit=1),
             Get("ff_suspension_current", key),
             Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS_SEEN, columns=_AWAITED),
-            Scan("edges_in", {"partition_key": ident.partition_index, "downstream_eid": ident.uuid}, limit=MAX_EDGES_SEEN),
+            Scan(
+                "edges_in",
+                {"partition_key": ident.partition_index, "downstream_eid": ident.uuid},
+                limit=MAX_EDGES_SEEN,
+            ),
         )
         loaded = await self.store.load(reads)
         found, tries, waits, waitpoints, edges = loaded.rows
@@ -105,7 +109,9 @@ class Explain(Queries):
             looked.waitpoints,
             next((EdgeGroup(*row) for row in rows["group"]), None),
             looked.edges,
-            tuple(Parent(ExecutionId.of(row[0], row[1]), row[2], row[3]) for row in rows["parents"]),
+            tuple(
+                Parent(ExecutionId.of(row[0], row[1]), row[2], row[3]) for row in rows["parents"]
+            ),
             tuple(_budget(row, rows["usage"]) for row in sorted(rows["budgets"])),
             quota,
             places.index(execution.execution_id) if execution.execution_id in places else None,
@@ -121,23 +127,37 @@ def _around(execution: Execution, looked: Looked, now: int) -> dict[str, Read]:
         "workers": Scan("workers", {"namespace": execution.namespace}, limit=MAX_WORKERS_SEEN),
     }
     if explain.is_ready(execution):
-        place = {"lane_id": execution.lane_id, "namespace": execution.namespace, "gate": execution.gate}
+        place = {
+            "lane_id": execution.lane_id,
+            "namespace": execution.namespace,
+            "gate": execution.gate,
+        }
         reads["ready"] = Scan("ready", place, limit=MAX_AHEAD + 1, columns=("execution_id",))
     if looked.edges and execution.flow_id is not None:
         upstream = [edge.upstream_eid for edge in looked.edges if edge.is_open][:MAX_LISTED]
         reads["group"] = Get("ff_edge_group", (at, execution.flow_id, execution.execution_id))
         reads["parents"] = GetAll("ff_exec_core", [(at, each) for each in upstream], _PARENT)
     waits_for = (execution.blocked_on or "").rpartition(":")[2]
-    budgets = [(each,) for each in dict.fromkeys(_uuids((*execution.budget_ids[:MAX_BUDGETS_SEEN], waits_for)))]
+    budgets = [
+        (each,)
+        for each in dict.fromkeys(_uuids((*execution.budget_ids[:MAX_BUDGETS_SEEN], waits_for)))
+    ]
     if budgets:
         reads["budgets"] = GetAll("ff_budget_policy", budgets, _BUDGET)
         reads["usage"] = ScanAll("usage_of", budgets, MAX_DIMENSIONS_SEEN, _USAGE)
     if quota is not None:
         held, counted = {"quota_policy_id": quota}, MAX_ADMITTED_SEEN
         reads["quota"] = Get("ff_quota_policy", (quota,), _QUOTA)
-        reads["window"] = Scan("quota_window", {**held, "dimension": "default"}, limit=counted, columns=("admitted_at_ms",))
+        reads["window"] = Scan(
+            "quota_window",
+            {**held, "dimension": "default"},
+            limit=counted,
+            columns=("admitted_at_ms",),
+        )
         reads["held"] = Scan("held", held, limit=counted, columns=("execution_id",))
-        reads["reserved"] = Scan("reserved", held, (now, _NOBODY), limit=counted, columns=("execution_id",))
+        reads["reserved"] = Scan(
+            "reserved", held, (now, _NOBODY), limit=counted, columns=("execution_id",)
+        )
     return reads
 
 
@@ -155,7 +175,13 @@ def _awaited(row: Row) -> Awaited:
 def _budget(row: Row, usage: list[Row]) -> Budget:
     budget_id, policy, resets_at_ms, scope_type, scope_id = row
     used = {dimension: value for owner, dimension, value in usage if owner == budget_id}
-    return Budget(str(budget_id), _limits(policy), used, resets_at_ms, scope_id if scope_type == "name" else "")
+    return Budget(
+        str(budget_id),
+        _limits(policy),
+        used,
+        resets_at_ms,
+        scope_id if scope_type == "name" else "",
+    )
 
 
 def _limits(policy: str) -> dict[str, int]:
@@ -166,4 +192,6 @@ def _limits(policy: str) -> dict[str, int]:
 
 def _quota(row: Row, rows: Mapping[str, list[Row]]) -> Quota:
     held = {each[0] for each in (*rows["held"], *rows["reserved"])}
-    return Quota(row[0], row[1], row[2], row[3], row[4], tuple(each[0] for each in rows["window"]), len(held))
+    return Quota(
+        row[0], row[1], row[2], row[3], row[4], tuple(each[0] for each in rows["window"]), len(held)
+    )

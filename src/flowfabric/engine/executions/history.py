@@ -15,7 +15,16 @@ from flowfabric.errors import NotFound
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
 from flowfabric.model.execution import Page
 from flowfabric.model.flow import Flow
-from flowfabric.model.history import MAX_HISTORY, Awaited, Charged, Core, HistoryEntry, Life, Parked, Tried
+from flowfabric.model.history import (
+    MAX_HISTORY,
+    Awaited,
+    Charged,
+    Core,
+    HistoryEntry,
+    Life,
+    Parked,
+    Tried,
+)
 from flowfabric.rules.executions import history
 from flowfabric.rules.executions.history import OPERATIONS, Chosen, Line, Place, Teller
 from flowfabric.store.port import Get, GetAll, Read, Row, Scan, ScanAll
@@ -30,12 +39,29 @@ MAX_EXPLAINING = 500
 _OUTBOXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "lease_events_of",
-        ("event_id", "execution_id", "lease_id", "lease_epoch", "worker_instance_id", "event_type", "reason", "occurred_at_ms"),
+        (
+            "event_id",
+            "execution_id",
+            "lease_id",
+            "lease_epoch",
+            "worker_instance_id",
+            "event_type",
+            "reason",
+            "occurred_at_ms",
+        ),
     ),
     ("completion_events_of", ("event_id", "execution_id", "outcome", "occurred_at_ms")),
     (
         "signal_events_of",
-        ("event_id", "execution_id", "signal_id", "waitpoint_id", "source_identity", "event_type", "occurred_at_ms"),
+        (
+            "event_id",
+            "execution_id",
+            "signal_id",
+            "waitpoint_id",
+            "source_identity",
+            "event_type",
+            "occurred_at_ms",
+        ),
     ),
     ("operator_events_of", ("event_id", "execution_id", "event_type", "details", "occurred_at_ms")),
 )
@@ -47,7 +73,9 @@ _MEMBER = ("execution_id", "created_at_ms", "terminal_at_ms")
 
 
 class History(Retention):
-    async def history(self, subject: ExecutionId | UUID | str, limit: int = 100, after: str | None = None) -> Page[HistoryEntry]:
+    async def history(
+        self, subject: ExecutionId | UUID | str, limit: int = 100, after: str | None = None
+    ) -> Page[HistoryEntry]:
         """What happened to an execution, or to a flow and all its members, as `HistoryEntry`s in order.
 
         `after` is the `next_cursor` of the page before. A live one may still grow behind the last page.
@@ -59,7 +87,9 @@ class History(Retention):
 
     # ---- one execution
 
-    async def _history_of(self, ident: ExecutionId, size: int, after: str | None) -> Page[HistoryEntry]:
+    async def _history_of(
+        self, ident: ExecutionId, size: int, after: str | None
+    ) -> Page[HistoryEntry]:
         place = None if after is None else Place(*decode_place(str(ident), after))
         lives = await self._lives([(ident.partition_index, ident.uuid)], MAX_EXPLAINING)
         if not lives:
@@ -75,10 +105,14 @@ class History(Retention):
             return Page([], None)
         ran = history.last_attempt(page, None if place is None else place.attempt)
         end = history.place_of(page, place, ran)
-        cursor = encode_place(str(ident), end.key, end.told, end.attempt) if len(lines) > size else None
+        cursor = (
+            encode_place(str(ident), end.key, end.told, end.attempt) if len(lines) > size else None
+        )
         return await self._named(history.once(page, None if place is None else place.key), cursor)
 
-    async def _tell(self, life: Life, source: int, chosen: Chosen, place: Place | None, first: Sequence[Row]) -> None:
+    async def _tell(
+        self, life: Life, source: int, chosen: Chosen, place: Place | None, first: Sequence[Row]
+    ) -> None:
         """One outbox of one execution, as far as it can matter. `first` is what was read of it already."""
         teller, told = Teller(life, source), 0
         if place is not None:
@@ -101,13 +135,17 @@ class History(Retention):
         for line in teller.rest():
             chosen.add(line, new=place is not None)
 
-    async def _scan(self, index: str, owner: UUID, after: int, columns: tuple[str, ...]) -> list[Row]:
+    async def _scan(
+        self, index: str, owner: UUID, after: int, columns: tuple[str, ...]
+    ) -> list[Row]:
         scan = Scan(index, {"execution_id": owner}, (after,), limit=AT_ONCE, columns=columns)
         return (await self.store.load((scan,))).rows[0]
 
     # ---- a flow
 
-    async def _history_of_flow(self, ident: UUID, size: int, after: str | None) -> Page[HistoryEntry]:
+    async def _history_of_flow(
+        self, ident: UUID, size: int, after: str | None
+    ) -> Page[HistoryEntry]:
         key = None if after is None else decode_place(str(ident), after)[0]
         partition = partition_of(ident, FLOW_PARTITIONS)
         found = (await self.store.load((Get("ff_flow_core", (partition, ident)),))).rows[0]
@@ -124,7 +162,11 @@ class History(Retention):
             near = [row for row in members if _overlaps(row, since)]
             for at in range(0, len(near), MEMBERS_AT_ONCE):
                 some = near[at : at + MEMBERS_AT_ONCE]
-                keys = [(partition, row[0]) for row in some if not chosen.is_beyond(_earliest(partition, row))]
+                keys = [
+                    (partition, row[0])
+                    for row in some
+                    if not chosen.is_beyond(_earliest(partition, row))
+                ]
                 if keys:
                     await self._tell_members(keys, chosen)
             if len(members) < MEMBERS_LISTED:
@@ -132,7 +174,11 @@ class History(Retention):
             last = (members[-1][0],)
         lines = chosen.lines()
         page = lines[:size]
-        cursor = encode_place(str(ident), page[-1].key, (0, 0, 0, 0), None) if page and len(lines) > size else None
+        cursor = (
+            encode_place(str(ident), page[-1].key, (0, 0, 0, 0), None)
+            if page and len(lines) > size
+            else None
+        )
         return await self._named(history.once(page, key), cursor)
 
     async def _tell_flow(self, flow: Flow, chosen: Chosen) -> None:
@@ -159,7 +205,13 @@ class History(Retention):
                 chosen.add(line)
             for source, rows in enumerate(by_owner):
                 if life.core.execution_id in rows:
-                    await self._tell(life, source, chosen, None, sorted(rows[life.core.execution_id], key=itemgetter(0)))
+                    await self._tell(
+                        life,
+                        source,
+                        chosen,
+                        None,
+                        sorted(rows[life.core.execution_id], key=itemgetter(0)),
+                    )
 
     # ---- what both need
 
@@ -189,7 +241,10 @@ class History(Retention):
         if wanted:
             asked = GetAll("ff_signal", wanted, ("signal_id", "signal_name"))
             names = dict((await self.store.load((asked,))).rows[0])
-        entries = [history.named(line, names[line.signal_id]) if line.signal_id in names else line.entry for line in page]
+        entries = [
+            history.named(line, names[line.signal_id]) if line.signal_id in names else line.entry
+            for line in page
+        ]
         return Page(entries, cursor)
 
 

@@ -27,7 +27,10 @@ async def sound(store: Store, rows: list[Waiting], *, of_budgets: bool = False) 
         return rows
     now = await store.now_ms()
     answers = await store.commit_many(
-        [quarantine.hold(row.partition_key, row.execution_id, row.version, column, now) for row, column in damaged]
+        [
+            quarantine.hold(row.partition_key, row.execution_id, row.version, column, now)
+            for row, column in damaged
+        ]
     )
     for (row, column), answer in zip(damaged, answers, strict=True):
         if isinstance(answer, Applied):
@@ -46,7 +49,9 @@ def _damage(row: Routed | Candidate | Execution, *, of_budgets: bool) -> str:
 async def hold_claimed(store: Store, damaged: Sequence[tuple[HandleFields, str]]) -> None:
     """Never fails: a lease that could not be given up runs out, and the next claim finds the damage again."""
     try:
-        answers = await store.commit_many([quarantine.hold_claimed(lease, column) for lease, column in damaged])
+        answers = await store.commit_many(
+            [quarantine.hold_claimed(lease, column) for lease, column in damaged]
+        )
     except EngineError:
         log.exception("%d unreadable executions could not be held back", len(damaged))
         return
@@ -57,4 +62,6 @@ async def hold_claimed(store: Store, damaged: Sequence[tuple[HandleFields, str]]
 
 def _tell(ident: ExecutionId, column: str) -> None:
     said = {"execution_id": str(ident), "column": column}
-    log.error("an execution cannot be read and is held back until an operator has repaired it", extra=said)
+    log.error(
+        "an execution cannot be read and is held back until an operator has repaired it", extra=said
+    )

@@ -98,7 +98,9 @@ class Queries(Recovery):
 
     async def read_execution_context(self, execution: ExecutionId) -> ExecutionContext:
         found = await self._must_read(execution, "read_execution_context")
-        return ExecutionContext(found.payload or b"", found.execution_kind, stored_tags(found.tags, found.id))
+        return ExecutionContext(
+            found.payload or b"", found.execution_kind, stored_tags(found.tags, found.id)
+        )
 
     async def read_current_attempt_index(self, execution: ExecutionId) -> int:
         return (await self._must_read(execution, "read_current_attempt_index")).attempt_index
@@ -121,7 +123,9 @@ class Queries(Recovery):
         found = await self.execution(execution_id(execution))
         return None if found is None else found.namespace
 
-    async def get_execution_namespaces(self, executions: Sequence[ExecutionId]) -> dict[ExecutionId, str]:
+    async def get_execution_namespaces(
+        self, executions: Sequence[ExecutionId]
+    ) -> dict[ExecutionId, str]:
         """Of those that exist."""
         if len(executions) > MAX_BULK_CREATE:
             raise invalid("executions", f"at most {MAX_BULK_CREATE} in one call", len(executions))
@@ -129,21 +133,30 @@ class Queries(Recovery):
         columns = ("partition_key", "execution_id", "namespace")
         found: dict[ExecutionId, str] = {}
         for first in range(0, len(keys), MAX_READ_AT_ONCE):
-            loaded = await self.store.load((GetAll("ff_exec_core", keys[first : first + MAX_READ_AT_ONCE], columns),))
-            found |= {ExecutionId.of(partition, ident): namespace for partition, ident, namespace in loaded.rows[0]}
+            loaded = await self.store.load(
+                (GetAll("ff_exec_core", keys[first : first + MAX_READ_AT_ONCE], columns),)
+            )
+            found |= {
+                ExecutionId.of(partition, ident): namespace
+                for partition, ident, namespace in loaded.rows[0]
+            }
         return found
 
     async def resolve_execution_flow_id(self, execution: ExecutionId) -> UUID | None:
         found = await self.execution(execution_id(execution))
         return None if found is None else found.flow_id
 
-    async def list_attempts(self, execution: ExecutionId, after: int | None = None, limit: int = 100) -> Page[Attempt]:
+    async def list_attempts(
+        self, execution: ExecutionId, after: int | None = None, limit: int = 100
+    ) -> Page[Attempt]:
         """The attempts of one execution, first to last. Lease ids are left out: they are credentials."""
         ident = execution_id(execution)
         size = validation.limit(limit, 1_000)
         position = None if after is None else (validation.whole(after, "after", 0, 2**31),)
         group = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        loaded = await self.store.load((Scan("attempts", group, position, limit=size + 1 if size else 0),))
+        loaded = await self.store.load(
+            (Scan("attempts", group, position, limit=size + 1 if size else 0),)
+        )
         found = [Attempt(*row) for row in loaded.rows[0]]
         page = [structs.replace(a, lease_id=None) for a in found[:size]]
         return Page(page, page[-1].attempt_index if len(found) > size else None)
@@ -154,7 +167,11 @@ class Queries(Recovery):
         """Stored columns as text. Unknown names and a missing execution read as None."""
         ident = execution_id(execution)
         if partition_key(partition, "partition") != ident.partition_index:
-            raise invalid("partition", f"the partition inside the execution id ({ident.partition_index})", partition)
+            raise invalid(
+                "partition",
+                f"the partition inside the execution id ({ident.partition_index})",
+                partition,
+            )
         if not isinstance(names, list | tuple):
             raise invalid("names", "a list of column names", names)
         if len(names) > MAX_FIELD_NAMES:
@@ -166,7 +183,9 @@ class Queries(Recovery):
         ident = execution_id(execution)
         found = await self.execution(ident)
         if found is None:
-            raise ValidationError(ValidationKind.INVALID_INPUT, f"{op}: execution not found: {ident}")
+            raise ValidationError(
+                ValidationKind.INVALID_INPUT, f"{op}: execution not found: {ident}"
+            )
         return found
 
 
@@ -176,13 +195,19 @@ def _decoded(execution: Execution) -> Any:
     for field, words in WORDS.items():
         value = getattr(vector, field)
         if value not in words:
-            raise Corruption(f"exec_core: {field}: {value!r:.60} is not a known value", execution.id)
+            raise Corruption(
+                f"exec_core: {field}: {value!r:.60} is not a known value", execution.id
+            )
     return vector
 
 
 def _lease(execution: Execution) -> LeaseView | None:
     expires = execution.lease_expires_at_ms
-    if execution.lifecycle_phase != "active" or execution.current_lease_id is None or expires is None:
+    if (
+        execution.lifecycle_phase != "active"
+        or execution.current_lease_id is None
+        or expires is None
+    ):
         return None
     return LeaseView(
         execution.lease_epoch,

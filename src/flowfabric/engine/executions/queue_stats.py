@@ -28,7 +28,14 @@ _STATES = {
     "limited": "rate_limited",
     "dependent": "waiting_children",
 }
-_TIMERS = ("delayed", "leased", "attempt_timeout", "deadline", "suspension_timeout", "budget_resets")
+_TIMERS = (
+    "delayed",
+    "leased",
+    "attempt_timeout",
+    "deadline",
+    "suspension_timeout",
+    "budget_resets",
+)
 _LAST = (2**62, UUID(int=2**128 - 1))
 _Queue = tuple[str, str, str]
 """A lane, a namespace and a gate."""
@@ -44,38 +51,59 @@ class QueueCounts(Schedules):
         reads += [
             Tally("suspended", MAX_COUNTED, ("partition_key", "execution_id")),
             Tally("cancel_backlog_members", MAX_COUNTED, ("partition_key",)),
-            Scan("worker_expiry", after=(loaded.now_ms + 1, "", ""), limit=MAX_COUNTED, columns=("namespace",)),
+            Scan(
+                "worker_expiry",
+                after=(loaded.now_ms + 1, "", ""),
+                limit=MAX_COUNTED,
+                columns=("namespace",),
+            ),
         ]
-        reads += [Tally("ready_namespaces", each, ("lane_id",), {"lane_id": lane}) for lane in lanes]
+        reads += [
+            Tally("ready_namespaces", each, ("lane_id",), {"lane_id": lane}) for lane in lanes
+        ]
         found = iter((await self.store.load(reads)).rows)
         counts: Counter[tuple[str, str]] = Counter()
         for state in _STATES.values():
             counts.update({(lane, state): n for lane, n in next(found)})
         suspended, backlog, workers = next(found), next(found), next(found)
-        counts.update([(lane, "suspended") for lane in await self._lanes_of([row[:2] for row in suspended])])
+        counts.update(
+            [(lane, "suspended") for lane in await self._lanes_of([row[:2] for row in suspended])]
+        )
         for rows in found:
             counts.update({(lane, "waiting"): n for lane, n in rows})
-        oldest = await self._oldest(await self._queues([lane for lane in lanes if counts[lane, "waiting"]]))
+        oldest = await self._oldest(
+            await self._queues([lane for lane in lanes if counts[lane, "waiting"]])
+        )
         states: dict[str, dict[str, int]] = {lane: {} for lane in lanes}
         for (lane, state), n in counts.items():
             states.setdefault(lane, {})[state] = n
         loads = tuple(LaneLoad(lane, said, oldest.get(lane, 0)) for lane, said in states.items())
         live = dict(Counter(row[0] for row in workers))
-        return QueueStats(loads, live, sum(row[1] for row in backlog), await self.oldest_overdue_ms())
+        return QueueStats(
+            loads, live, sum(row[1] for row in backlog), await self.oldest_overdue_ms()
+        )
 
     async def _queues(self, lanes: list[str]) -> list[_Queue]:
         """Where something waits: skipping from namespace to namespace, in all lanes at once."""
         if not lanes:
             return []
-        gates = ScanAll("gates_of_lane", [(lane,) for lane in lanes], MAX_GATES, ("lane_id", "namespace", "gate"))
-        behind: list[_Queue] = [(row[0], row[1], row[2]) for row in (await self.store.load((gates,))).rows[0]]
+        gates = ScanAll(
+            "gates_of_lane",
+            [(lane,) for lane in lanes],
+            MAX_GATES,
+            ("lane_id", "namespace", "gate"),
+        )
+        behind: list[_Queue] = [
+            (row[0], row[1], row[2]) for row in (await self.store.load((gates,))).rows[0]
+        ]
         queues: list[_Queue] = []
         after: dict[str, tuple[str] | None] = dict.fromkeys(lanes)
         for _ in range(MAX_NAMESPACES):
             if not after:
                 break
             reads = [
-                Scan("ready_namespaces", {"lane_id": lane}, at, limit=1, columns=("namespace",)) for lane, at in after.items()
+                Scan("ready_namespaces", {"lane_id": lane}, at, limit=1, columns=("namespace",))
+                for lane, at in after.items()
             ]
             rows = (await self.store.load(reads)).rows
             after = {lane: (found[0][0],) for lane, found in zip(after, rows, strict=True) if found}
@@ -89,7 +117,11 @@ class QueueCounts(Schedules):
         return max((now - due for due in dues if due is not None and due < now), default=0)
 
     async def _lanes_of(self, keys: list[tuple[int, UUID]]) -> list[str]:
-        rows = (await self.store.load((GetAll("ff_exec_core", keys, ("lane_id",)),))).rows[0] if keys else []
+        rows = (
+            (await self.store.load((GetAll("ff_exec_core", keys, ("lane_id",)),))).rows[0]
+            if keys
+            else []
+        )
         return [row[0] for row in rows]
 
     async def _oldest(self, queues: list[_Queue]) -> dict[str, int]:
@@ -100,10 +132,15 @@ class QueueCounts(Schedules):
             if not after:
                 break
             columns = ("priority", "last_transition_at")
-            reads = [Scan("ready", _group(queue), at, limit=FRONT, columns=columns) for queue, at in after.items()]
+            reads = [
+                Scan("ready", _group(queue), at, limit=FRONT, columns=columns)
+                for queue, at in after.items()
+            ]
             loaded = await self.store.load(reads)
             for queue, rows in zip(tuple(after), loaded.rows, strict=True):
-                ages[queue[0]] = max([ages.get(queue[0], 0), *(loaded.now_ms - since for _, since in rows)])
+                ages[queue[0]] = max(
+                    [ages.get(queue[0], 0), *(loaded.now_ms - since for _, since in rows)]
+                )
                 if len(rows) < FRONT:
                     del after[queue]
                 else:

@@ -22,7 +22,15 @@ from flowfabric.errors import (
     ValidationKind,
     invalid,
 )
-from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, name, partition_key, partition_of, time_ordered_uuid
+from flowfabric.ids import (
+    FLOW_PARTITIONS,
+    ExecutionId,
+    execution_id,
+    name,
+    partition_key,
+    partition_of,
+    time_ordered_uuid,
+)
 from flowfabric.model.execution import Page
 from flowfabric.model.flow import (
     MAX_CYCLE_NODES,
@@ -82,8 +90,14 @@ class FlowBuilds(History):
         if await self._flow(ident) is not None:
             return FlowAlreadyExists(ident)
         said = structs.replace(args, flow_id=ident)
-        plan = flows.create_flow(said, partition_of(ident, FLOW_PARTITIONS), await self.store.now_ms())
-        return FlowCreated(ident) if isinstance(await self.store.commit(plan), Applied) else FlowAlreadyExists(ident)
+        plan = flows.create_flow(
+            said, partition_of(ident, FLOW_PARTITIONS), await self.store.now_ms()
+        )
+        return (
+            FlowCreated(ident)
+            if isinstance(await self.store.commit(plan), Applied)
+            else FlowAlreadyExists(ident)
+        )
 
     async def add_execution_to_flow(self, args: AddExecutionToFlowArgs) -> Added | AlreadyMember:
         """Makes an execution a member of a flow; it cannot be taken out again."""
@@ -96,7 +110,9 @@ class FlowBuilds(History):
             return flows.add_member(around, said)
 
         async with self._turns.of(flow):
-            result: Added | AlreadyMember = await self.settle(lambda: self._around(flow, members=(ident,)), rule)
+            result: Added | AlreadyMember = await self.settle(
+                lambda: self._around(flow, members=(ident,)), rule
+            )
         return result
 
     async def stage_dependency_edge(self, args: StageDependencyEdgeArgs) -> Staged:
@@ -114,9 +130,16 @@ class FlowBuilds(History):
             found = await self._around(flow, members=(up, down), edge=edge)
             if found.flow is None or found.flow.graph_revision != args.expected_graph_revision:
                 return found
-            return structs.replace(found, cyclic=await self._leads_to(found.flow, down.uuid, up.uuid))
+            return structs.replace(
+                found, cyclic=await self._leads_to(found.flow, down.uuid, up.uuid)
+            )
 
-        ids = {"flow_id": flow, "edge_id": edge, "upstream_execution_id": up, "downstream_execution_id": down}
+        ids = {
+            "flow_id": flow,
+            "edge_id": edge,
+            "upstream_execution_id": up,
+            "downstream_execution_id": down,
+        }
         said = structs.replace(args, **ids)
         async with self._turns.of(flow):
             result: Staged = await self.settle(around, lambda found: flows.stage_edge(found, said))
@@ -127,14 +150,22 @@ class FlowBuilds(History):
         seen, level = {start}, [start]
         while level:
             groups = [(flow.partition_key, node) for node in level]
-            rows = (await self.store.load((ScanAll("edges_out", groups, MAX_CYCLE_NODES + 1, _ENDS),))).rows[0]
-            level = [node for node in {row[1] for row in rows if row[0] == flow.flow_id} if node not in seen]
+            rows = (
+                await self.store.load((ScanAll("edges_out", groups, MAX_CYCLE_NODES + 1, _ENDS),))
+            ).rows[0]
+            level = [
+                node
+                for node in {row[1] for row in rows if row[0] == flow.flow_id}
+                if node not in seen
+            ]
             seen.update(level)
             if wanted in seen or len(seen) > MAX_CYCLE_NODES:
                 return True
         return False
 
-    async def set_edge_group_policy(self, flow_id: UUID, downstream_execution_id: ExecutionId, policy: EdgePolicy) -> str:
+    async def set_edge_group_policy(
+        self, flow_id: UUID, downstream_execution_id: ExecutionId, policy: EdgePolicy
+    ) -> str:
         """How the inbound edges of one member combine; before the first of them is staged."""
         flow = validation.flow_id(flow_id)
         down = execution_id(downstream_execution_id, "downstream_execution_id")
@@ -145,7 +176,8 @@ class FlowBuilds(History):
             raise problem
         async with self._turns.of(flow):
             result: str = await self.settle(
-                lambda: self._around(flow, group=down), lambda around: flows.set_edge_policy(around, down, policy)
+                lambda: self._around(flow, group=down),
+                lambda around: flows.set_edge_policy(around, down, policy),
             )
         return result
 
@@ -158,7 +190,9 @@ class FlowBuilds(History):
         group: ExecutionId | None = None,
     ) -> Surroundings:
         flow = await self._flow(flow_id)
-        partition = flow.partition_key if flow is not None else partition_of(flow_id, FLOW_PARTITIONS)
+        partition = (
+            flow.partition_key if flow is not None else partition_of(flow_id, FLOW_PARTITIONS)
+        )
         reads: list[Read] = [
             Get("ff_flow_core", (partition, flow_id)),
             GetAll("ff_exec_core", [(m.partition_index, m.uuid) for m in members], MEMBER_COLUMNS),
@@ -167,7 +201,11 @@ class FlowBuilds(History):
             reads.append(Get("ff_edge", (partition, flow_id, edge)))
         if group is not None:
             reads.append(Get("ff_edge_group", (partition, flow_id, group.uuid)))
-            reads.append(Scan("edges_in", {"partition_key": partition, "downstream_eid": group.uuid}, limit=1))
+            reads.append(
+                Scan(
+                    "edges_in", {"partition_key": partition, "downstream_eid": group.uuid}, limit=1
+                )
+            )
         loaded = await self.store.load(reads)
         rest = loaded.rows[2:]
         return Surroundings(
@@ -199,10 +237,16 @@ class FlowBuilds(History):
         problem = flow_submit.check_size(args)
         if problem is not None:
             raise problem
-        nodes = [(checked, parse_policy(checked.policy)) for checked in map(validation.creation, args.nodes)]
+        nodes = [
+            (checked, parse_policy(checked.policy))
+            for checked in map(validation.creation, args.nodes)
+        ]
         partition = partition_of(ident, FLOW_PARTITIONS)
         whole = structs.replace(
-            args, flow_id=ident, nodes=[node for node, _ in nodes], edges=[_checked_edge(e) for e in args.edges]
+            args,
+            flow_id=ident,
+            nodes=[node for node, _ in nodes],
+            edges=[_checked_edge(e) for e in args.edges],
         )
         problem = flow_submit.check_graph(whole, partition)
         if problem is not None:
@@ -214,14 +258,18 @@ class FlowBuilds(History):
         plans = flow_submit.submit_graph(whole, nodes, partition, now, limits)
         if args.parent is not None:
             self._forget_facts(args.parent.execution_id)
-        submitted = FlowSubmitted(ident, len(nodes) + len(whole.edges), len(nodes), len(whole.edges))
+        submitted = FlowSubmitted(
+            ident, len(nodes) + len(whole.edges), len(nodes), len(whole.edges)
+        )
         try:
             answer = await self.store.commit_together(plans)
         except TransportError as error:
             if not error.doubtful or not await self._is_submitted(whole):
                 raise
             stored = await self._flow(ident)
-            mine = stored is not None and stored.created_at_ms == (now if args.now is None else args.now)
+            mine = stored is not None and stored.created_at_ms == (
+                now if args.now is None else args.now
+            )
             return submitted if mine else FlowAlreadyExists(ident)
         return submitted if isinstance(answer, Applied) else await self._why_not_submitted(whole)
 
@@ -242,7 +290,11 @@ class FlowBuilds(History):
         if await self._is_submitted(args):
             return FlowAlreadyExists(args.flow_id)
         if await self._flow(args.flow_id) is not None:
-            raise invalid("flow_id", "a flow that does not exist yet; this one does, with other members", args.flow_id)
+            raise invalid(
+                "flow_id",
+                "a flow that does not exist yet; this one does, with other members",
+                args.flow_id,
+            )
         if args.parent is not None:
             await self._check_parent(args.parent.execution_id, args.namespace)
         for node in args.nodes:
@@ -250,9 +302,15 @@ class FlowBuilds(History):
             if lane is not None and lane.is_closed:
                 raise StateError(StateKind.LANE_CLOSED, f"lane {node.lane_id!r} is {lane.state}")
         keys = [(node.execution_id.partition_index, node.execution_id.uuid) for node in args.nodes]
-        rows = (await self.store.load((GetAll("ff_exec_core", keys, ("partition_key", "execution_id")),))).rows[0]
+        rows = (
+            await self.store.load(
+                (GetAll("ff_exec_core", keys, ("partition_key", "execution_id")),)
+            )
+        ).rows[0]
         if rows:
-            raise invalid("nodes", "execution ids that are not taken yet", str(ExecutionId.of(*rows[0])))
+            raise invalid(
+                "nodes", "execution ids that are not taken yet", str(ExecutionId.of(*rows[0]))
+            )
         raise Contention(ContentionKind.RETRY_EXHAUSTED)
 
     # ---- reads
@@ -269,7 +327,10 @@ class FlowBuilds(History):
             return None
         fields = fields_of(flow)
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-        groups = [EdgeGroup(*row) for row in await self._all("groups_of_flow", owner, lambda row: (row[2],))]
+        groups = [
+            EdgeGroup(*row)
+            for row in await self._all("groups_of_flow", owner, lambda row: (row[2],))
+        ]
         return FlowSnapshot(
             flow.flow_id,
             fields.get("flow_kind", ""),
@@ -283,18 +344,28 @@ class FlowBuilds(History):
             flow.terminal_at_ms,
             fields.get("cancel_reason"),
             fields.get("cancellation_policy"),
-            {key: fields[key] for key in sorted(fields) if validation.is_flow_tag(key) and isinstance(fields[key], str)},
+            {
+                key: fields[key]
+                for key in sorted(fields)
+                if validation.is_flow_tag(key) and isinstance(fields[key], str)
+            },
             [_group_snapshot(group) for group in groups],
         )
 
     async def _all(
-        self, index: str, group: dict[str, Any], position: Callable[[Any], tuple[Any, ...]], columns: tuple[str, ...] = ()
+        self,
+        index: str,
+        group: dict[str, Any],
+        position: Callable[[Any], tuple[Any, ...]],
+        columns: tuple[str, ...] = (),
     ) -> list[Any]:
         """Every row of a group of an index, page by page."""
         found: list[Any] = []
         after = None
         while True:
-            page = (await self.store.load((Scan(index, group, after, limit=MAX_PAGE, columns=columns),))).rows[0]
+            page = (
+                await self.store.load((Scan(index, group, after, limit=MAX_PAGE, columns=columns),))
+            ).rows[0]
             found += page
             if len(page) < MAX_PAGE:
                 return found
@@ -306,19 +377,29 @@ class FlowBuilds(History):
         if flow is None:
             return []
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-        return [Member(*row) for row in await self._all("members", owner, lambda row: (row[1],), MEMBER_COLUMNS)]
+        return [
+            Member(*row)
+            for row in await self._all("members", owner, lambda row: (row[1],), MEMBER_COLUMNS)
+        ]
 
-    async def list_flows(self, partition: int | str, cursor: UUID | None = None, limit: int = 100) -> Page[FlowListed]:
+    async def list_flows(
+        self, partition: int | str, cursor: UUID | None = None, limit: int = 100
+    ) -> Page[FlowListed]:
         """Flows of a partition by id, whatever their state."""
         at = partition_key(partition, "partition_key")
         size = validation.limit(limit, MAX_PAGE)
         after = None if cursor is None else (validation.flow_id(cursor, "cursor"),)
         if not size:
             return Page([])
-        loaded = await self.store.load((Scan("flows", {"partition_key": at}, after, limit=size + 1),))
+        loaded = await self.store.load(
+            (Scan("flows", {"partition_key": at}, after, limit=size + 1),)
+        )
         found = [Flow(*row) for row in loaded.rows[0]]
         items = [
-            FlowListed(f.flow_id, f.created_at_ms, _STATUSES.get(f.public_flow_state, FlowStatus.UNKNOWN)) for f in found[:size]
+            FlowListed(
+                f.flow_id, f.created_at_ms, _STATUSES.get(f.public_flow_state, FlowStatus.UNKNOWN)
+            )
+            for f in found[:size]
         ]
         return Page(items, items[-1].flow_id if len(found) > size else None)
 
@@ -326,13 +407,27 @@ class FlowBuilds(History):
         """The edges that leave or enter one member."""
         flow = validation.flow_id(flow_id)
         if isinstance(direction, Outgoing):
-            index, node, column = "edges_out", execution_id(direction.from_node, "from_node"), "upstream_eid"
+            index, node, column = (
+                "edges_out",
+                execution_id(direction.from_node, "from_node"),
+                "upstream_eid",
+            )
         elif isinstance(direction, Incoming):
-            index, node, column = "edges_in", execution_id(direction.to_node, "to_node"), "downstream_eid"
+            index, node, column = (
+                "edges_in",
+                execution_id(direction.to_node, "to_node"),
+                "downstream_eid",
+            )
         else:
             raise invalid("direction", "Outgoing(from_node) or Incoming(to_node)", direction)
-        rows = await self._all(index, {"partition_key": node.partition_index, column: node.uuid}, lambda row: (row[2],))
-        return [flows.edge_snapshot(edge) for edge in (Edge(*row) for row in rows) if edge.flow_id == flow]
+        rows = await self._all(
+            index, {"partition_key": node.partition_index, column: node.uuid}, lambda row: (row[2],)
+        )
+        return [
+            flows.edge_snapshot(edge)
+            for edge in (Edge(*row) for row in rows)
+            if edge.flow_id == flow
+        ]
 
     async def flow_edges(self, flow_id: UUID) -> list[Edge]:
         """Every edge of a flow, with how far it is."""
@@ -347,7 +442,9 @@ class FlowBuilds(History):
         wanted = validation.flow_id(edge_id, "edge_id")
         if flow is None:
             return None
-        rows = (await self.store.load((Get("ff_edge", (flow.partition_key, flow.flow_id, wanted)),))).rows[0]
+        rows = (
+            await self.store.load((Get("ff_edge", (flow.partition_key, flow.flow_id, wanted)),))
+        ).rows[0]
         return flows.edge_snapshot(Edge(*rows[0])) if rows else None
 
     async def resolve_execution_flow_id(self, execution: ExecutionId) -> UUID | None:
@@ -364,7 +461,9 @@ class FlowBuilds(History):
             return await self._flow(flow), await self.store.now_ms()
 
         async with self._turns.of(flow):
-            await self.settle(load, lambda found: flows.set_flow_tag(found[0], key, value, found[1]))
+            await self.settle(
+                load, lambda found: flows.set_flow_tag(found[0], key, value, found[1])
+            )
 
     async def get_flow_tag(self, flow_id: UUID, key: str) -> str | None:
         validation.flow_tag_key(key)
@@ -382,7 +481,9 @@ class FlowBuilds(History):
         if flow is None:
             return False
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-        rows = await self._all("members", owner, lambda row: (row[0],), ("execution_id", "public_state"))
+        rows = await self._all(
+            "members", owner, lambda row: (row[0],), ("execution_id", "public_state")
+        )
         if not rows:
             return False
         at = await self.store.now_ms() if now is None else now
@@ -394,12 +495,19 @@ class FlowBuilds(History):
         flow = await self._flow(validation.flow_id(flow_id))
         if flow is None:
             return None
-        rows = (await self.store.load((Get("ff_flow_summary", (flow.partition_key, flow.flow_id)),))).rows[0]
+        rows = (
+            await self.store.load((Get("ff_flow_summary", (flow.partition_key, flow.flow_id)),))
+        ).rows[0]
         return FlowSummary(*rows[0]) if rows else None
 
     async def unsettled_flows(self, after: tuple[int, UUID] | None, limit: int) -> list[Flow]:
         """Flows with members that may still move, oldest first."""
-        return [Flow(*row) for row in (await self.store.load((Scan("unsettled_flows", {}, after, limit=limit),))).rows[0]]
+        return [
+            Flow(*row)
+            for row in (
+                await self.store.load((Scan("unsettled_flows", {}, after, limit=limit),))
+            ).rows[0]
+        ]
 
 
 _ENDS = ("flow_id", "downstream_eid")
@@ -413,9 +521,16 @@ def _check_edge_text(kind: str, data_passing_ref: str | None) -> None:
 def _checked_edge(edge: object) -> GraphEdge:
     if not isinstance(edge, GraphEdge):
         raise invalid("edges", "GraphEdge(upstream, downstream)", edge)
-    up, down = execution_id(edge.upstream, "edges.upstream"), execution_id(edge.downstream, "edges.downstream")
+    up, down = (
+        execution_id(edge.upstream, "edges.upstream"),
+        execution_id(edge.downstream, "edges.downstream"),
+    )
     _check_edge_text(edge.dependency_kind, edge.data_passing_ref)
-    ident = time_ordered_uuid() if edge.edge_id is None else validation.flow_id(edge.edge_id, "edges.edge_id")
+    ident = (
+        time_ordered_uuid()
+        if edge.edge_id is None
+        else validation.flow_id(edge.edge_id, "edges.edge_id")
+    )
     return GraphEdge(up, down, edge.data_passing_ref, edge.dependency_kind, ident)
 
 

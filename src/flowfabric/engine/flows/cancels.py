@@ -12,7 +12,14 @@ from flowfabric.engine import validation
 from flowfabric.engine.core import CORE_COLUMNS, from_core_row
 from flowfabric.engine.flows.cascade import MEMBER_COLUMNS
 from flowfabric.engine.flows.dependencies import Dependencies
-from flowfabric.errors import EngineError, NotFound, TimedOut, ValidationError, ValidationKind, invalid
+from flowfabric.errors import (
+    EngineError,
+    NotFound,
+    TimedOut,
+    ValidationError,
+    ValidationKind,
+    invalid,
+)
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.flow import (
@@ -67,7 +74,9 @@ class FlowCancels(Dependencies):
         if flow is None:
             return FlowCancelled(said, [])
         async with self._turns.of(ident):
-            ended = await self._cancel(ident, lambda around: cancels.cancel_flow(around, said), said)
+            ended = await self._cancel(
+                ident, lambda around: cancels.cancel_flow(around, said), said
+            )
         done, failed = ended or ([], [])
         if said == CancelFlowPolicy.CANCEL_PENDING:
             await self._queue_waiting_groups(flow)
@@ -77,7 +86,9 @@ class FlowCancels(Dependencies):
             await self._wait_cancelled(ident, wait.timeout_ms)
         return _answer(said, done, failed)
 
-    async def cancel_flow_header(self, args: CancelFlowArgs) -> FlowCancelled | PartiallyCancelled | FlowAlreadyTerminal:
+    async def cancel_flow_header(
+        self, args: CancelFlowArgs
+    ) -> FlowCancelled | PartiallyCancelled | FlowAlreadyTerminal:
         """Cancels a flow as an operator's request, with its reason, and remembers which members are owed an answer."""
         ident = validation.flow_id(args.flow_id)
         validation.text(args.reason, "reason")
@@ -86,7 +97,9 @@ class FlowCancels(Dependencies):
         async with self._turns.of(ident):
             if await self._flow(ident) is None:
                 raise NotFound("flow")
-            ended = await self._cancel(ident, lambda around: cancels.cancel_flow_header(around, args), policy)
+            ended = await self._cancel(
+                ident, lambda around: cancels.cancel_flow_header(around, args), policy
+            )
         if ended is None:
             flow = await self._flow(ident)
             assert flow is not None
@@ -96,7 +109,9 @@ class FlowCancels(Dependencies):
             await self._cascade.ended(done)
         return _answer(policy, done, failed)
 
-    async def _cancel(self, ident: UUID, rule: Callable[[Cancelling], FlowCancel | None], policy: str) -> Ended | None:
+    async def _cancel(
+        self, ident: UUID, rule: Callable[[Cancelling], FlowCancel | None], policy: str
+    ) -> Ended | None:
         """The flow and its members in one transaction; None when the rule finds nothing to do any more.
 
         Where members keep moving, are very many, or one of them cannot be cancelled, the flow goes first with a note of who is
@@ -108,14 +123,22 @@ class FlowCancels(Dependencies):
             plan = rule(around)
             if plan is None:
                 return None
-            plans = [cancel for _, cancel in sorted(plan.members, key=lambda pair: pair[1].form.name)]
+            plans = [
+                cancel for _, cancel in sorted(plan.members, key=lambda pair: pair[1].form.name)
+            ]
             few = len(plans) <= MAX_TOGETHER and tries < 2
             try:
-                answer = await self.store.commit_together([*plan.head, *plans] if few else plan.owing)
+                answer = await self.store.commit_together(
+                    [*plan.head, *plans] if few else plan.owing
+                )
             except Exception as error:
                 if not few or not plans or _passes(error):
                     raise
-                log.warning("flow %s cannot be cancelled with its members in one transaction; one by one", ident, exc_info=True)
+                log.warning(
+                    "flow %s cannot be cancelled with its members in one transaction; one by one",
+                    ident,
+                    exc_info=True,
+                )
                 tries = 2
                 continue
             if isinstance(answer, Applied) and few:
@@ -134,13 +157,22 @@ class FlowCancels(Dependencies):
         for at in range(0, len(members), MAX_OWED):
             some = members[at : at + MAX_OWED]
             cancelled, left = await self._cascade.cancel_members(
-                flow.partition_key, [member.uuid for member in some], plan.reason, plan.by, told=plan.told, policy=policy
+                flow.partition_key,
+                [member.uuid for member in some],
+                plan.reason,
+                plan.by,
+                told=plan.told,
+                policy=policy,
             )
             done += cancelled
             failed += [member for member in some if member.uuid in left]
-            kept = set() if plan.told else set(cancelled)  # whom a header cancelled is for its caller to acknowledge
+            kept = (
+                set() if plan.told else set(cancelled)
+            )  # whom a header cancelled is for its caller to acknowledge
             settled = [member for member in some if member.uuid not in left and member not in kept]
-            await self.store.commit_many([cancels.ack(flow.flow_id, member)[0] for member in settled])
+            await self.store.commit_many(
+                [cancels.ack(flow.flow_id, member)[0] for member in settled]
+            )
         await self.store.commit(cancels.forget_backlog(flow.partition_key, flow.flow_id))
         return done, failed
 
@@ -151,12 +183,18 @@ class FlowCancels(Dependencies):
         rows = await self._all("members", owner, lambda row: (row[1],), CORE_COLUMNS)
         owed = await self._all("cancel_backlog_members", owner, lambda row: (row[2],))
         return Cancelling(
-            await self.store.now_ms(), flow, [from_core_row(row) for row in rows], frozenset(row[2] for row in owed)
+            await self.store.now_ms(),
+            flow,
+            [from_core_row(row) for row in rows],
+            frozenset(row[2] for row in owed),
         )
 
     async def _queue_waiting_groups(self, flow: Flow) -> None:
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-        groups = [EdgeGroup(*row) for row in await self._all("groups_of_flow", owner, lambda row: (row[2],))]
+        groups = [
+            EdgeGroup(*row)
+            for row in await self._all("groups_of_flow", owner, lambda row: (row[2],))
+        ]
         now = await self.store.now_ms()
         plans = [cancels.enter_queue(group, now) for group in groups if group.running_count > 0]
         if plans:
@@ -170,7 +208,10 @@ class FlowCancels(Dependencies):
             if flow is None or flow.public_flow_state == "cancelled":
                 return
             if clock() >= until:
-                raise TimedOut("cancel_flow", f"not cancelled within {min(timeout_ms, LONGEST_CANCEL_WAIT_MS)} ms")
+                raise TimedOut(
+                    "cancel_flow",
+                    f"not cancelled within {min(timeout_ms, LONGEST_CANCEL_WAIT_MS)} ms",
+                )
             await asyncio.sleep(POLL_S)
 
     async def _owed(self, flow: Flow) -> list[ExecutionId]:
@@ -183,11 +224,15 @@ class FlowCancels(Dependencies):
 
     async def ack_cancel_member(self, flow_id: UUID, execution: ExecutionId) -> None:
         """A member that was owed a cancel has had it. Again is fine."""
-        await self.store.commit_many(cancels.ack(validation.flow_id(flow_id), execution_id(execution)))
+        await self.store.commit_many(
+            cancels.ack(validation.flow_id(flow_id), execution_id(execution))
+        )
 
     # ---- the backlog
 
-    async def reconcile_cancel_backlog(self, limit: int = MAX_FLOWS, wanted: ScannerFilter | None = None) -> int:
+    async def reconcile_cancel_backlog(
+        self, limit: int = MAX_FLOWS, wanted: ScannerFilter | None = None
+    ) -> int:
         """Finishes cancels that somebody began; how many members were seen to."""
         now = await self.store.now_ms()
         size = validation.limit(limit, MAX_FLOWS)
@@ -199,7 +244,9 @@ class FlowCancels(Dependencies):
         done = 0
         for row in (await self._wanted([*found[0], *found[1]], wanted))[:size]:
             try:
-                done += await self._finish_cancels(row[0], row[1], row[4] or "flow_cancelled", row[6])
+                done += await self._finish_cancels(
+                    row[0], row[1], row[4] or "flow_cancelled", row[6]
+                )
             except EngineError:
                 log.exception("owed cancels of flow %s have to wait", row[1])
         return done
@@ -209,32 +256,52 @@ class FlowCancels(Dependencies):
         if wanted is None or wanted.empty or not rows:
             return rows
         keys = list(dict.fromkeys(row[:2] for row in rows))
-        known = {flow[:2]: Flow(*flow) for flow in (await self.store.load((GetAll("ff_flow_core", keys),))).rows[0]}
+        known = {
+            flow[:2]: Flow(*flow)
+            for flow in (await self.store.load((GetAll("ff_flow_core", keys),))).rows[0]
+        }
         spaces = {key: fields_of(flow).get("namespace", "default") for key, flow in known.items()}
-        return [row for row in rows if wanted.instance_tag is None and spaces.get(row[:2]) == wanted.namespace]
+        return [
+            row
+            for row in rows
+            if wanted.instance_tag is None and spaces.get(row[:2]) == wanted.namespace
+        ]
 
     async def _finish_cancels(self, partition: int, flow_id: UUID, reason: str, policy: str) -> int:
         """Those the policy is still about are cancelled; all but those who could not be settled have had what they were owed."""
         owner = {"partition_key": partition, "flow_id": flow_id}
         loaded = await self.store.load(
-            (Scan("cancel_backlog_members", owner, limit=MAX_OWED), Get("ff_flow_core", (partition, flow_id)))
+            (
+                Scan("cancel_backlog_members", owner, limit=MAX_OWED),
+                Get("ff_flow_core", (partition, flow_id)),
+            )
         )
         members = [ExecutionId(row[2]) for row in loaded.rows[0]]
         left: set[UUID] = set()
         if loaded.rows[1] and members:
             owed = [member.uuid for member in members]
-            cancelled, left = await self._cascade.cancel_members(partition, owed, reason, policy=policy)
+            cancelled, left = await self._cascade.cancel_members(
+                partition, owed, reason, policy=policy
+            )
             if cancelled:
                 await self._cascade.ended(cancelled)
             if left:
-                log.warning("%d members of flow %s could not be cancelled; they stay owed", len(left), flow_id)
-        await self.store.commit_many([cancels.ack(flow_id, m)[0] for m in members if m.uuid not in left])
+                log.warning(
+                    "%d members of flow %s could not be cancelled; they stay owed",
+                    len(left),
+                    flow_id,
+                )
+        await self.store.commit_many(
+            [cancels.ack(flow_id, m)[0] for m in members if m.uuid not in left]
+        )
         await self.store.commit(cancels.forget_backlog(partition, flow_id))
         return len(members)
 
     # ---- siblings
 
-    async def dispatch_sibling_cancels(self, limit: int = MAX_GROUPS, wanted: ScannerFilter | None = None) -> dict[str, int]:
+    async def dispatch_sibling_cancels(
+        self, limit: int = MAX_GROUPS, wanted: ScannerFilter | None = None
+    ) -> dict[str, int]:
         """Groups that have fired cancel whom they listed; how many groups met which fate."""
         fates = dict.fromkeys(("orphaned", "skipped_for_reconciler", "dispatched"), 0)
         for partition, flow, downstream in await self._queue(limit, wanted):
@@ -245,11 +312,17 @@ class FlowCancels(Dependencies):
         return fates
 
     async def _queue(self, limit: int, wanted: ScannerFilter | None) -> list[Row]:
-        rows = (await self.store.load((Scan("cancel_groups", limit=validation.limit(limit, MAX_GROUPS)),))).rows[0]
+        rows = (
+            await self.store.load(
+                (Scan("cancel_groups", limit=validation.limit(limit, MAX_GROUPS)),)
+            )
+        ).rows[0]
         return [row[:3] for row in await self._wanted(rows, wanted)]
 
     async def _dispatch(self, partition: int, flow: UUID, downstream: UUID) -> str:
-        rows = (await self.store.load((Get("ff_edge_group", (partition, flow, downstream)),))).rows[0]
+        rows = (await self.store.load((Get("ff_edge_group", (partition, flow, downstream)),))).rows[
+            0
+        ]
         if not rows:
             await self.store.commit(cancels.leave_queue(partition, flow, downstream))
             return "orphaned"
@@ -269,7 +342,9 @@ class FlowCancels(Dependencies):
         if group is None:
             await self.store.commit(cancels.leave_queue(*key))
             return "drained_sans_group"
-        await self.settle(lambda: self._queued(flow_id, downstream), lambda found: cancels.drained(found[2]))
+        await self.settle(
+            lambda: self._queued(flow_id, downstream), lambda found: cancels.drained(found[2])
+        )
         return "drained"
 
     async def reconcile_sibling_cancel_group(self, flow_id: UUID, downstream: UUID) -> Reconciled:
@@ -283,23 +358,37 @@ class FlowCancels(Dependencies):
         self.onlooker.siblings_reconciled(result.action)
         return result
 
-    async def reconcile_sibling_cancels(self, limit: int = MAX_GROUPS, wanted: ScannerFilter | None = None) -> int:
+    async def reconcile_sibling_cancels(
+        self, limit: int = MAX_GROUPS, wanted: ScannerFilter | None = None
+    ) -> int:
         """A pass over the queue; how many groups were taken off it."""
         done = 0
         for _, flow, downstream in await self._queue(limit, wanted):
             try:
-                done += (await self.reconcile_sibling_cancel_group(flow, downstream)).action != "no_op"
+                done += (
+                    await self.reconcile_sibling_cancel_group(flow, downstream)
+                ).action != "no_op"
             except EngineError:
                 log.exception("the queued group of %s has to wait", downstream)
         return done
 
-    async def _queued(self, flow_id: UUID, downstream: UUID) -> tuple[tuple[int, UUID, UUID], bool, EdgeGroup | None]:
+    async def _queued(
+        self, flow_id: UUID, downstream: UUID
+    ) -> tuple[tuple[int, UUID, UUID], bool, EdgeGroup | None]:
         if not flow_id or not downstream:
-            raise ValidationError(ValidationKind.INVALID_INPUT, "flow_id and downstream_eid required")
+            raise ValidationError(
+                ValidationKind.INVALID_INPUT, "flow_id and downstream_eid required"
+            )
         ident, down = validation.flow_id(flow_id), validation.flow_id(downstream, "downstream_eid")
         flow = await self._flow(ident)
-        key = (partition_of(ident, FLOW_PARTITIONS) if flow is None else flow.partition_key, ident, down)
-        queued, groups = (await self.store.load((Get("ff_pending_cancel_groups", key), Get("ff_edge_group", key)))).rows
+        key = (
+            partition_of(ident, FLOW_PARTITIONS) if flow is None else flow.partition_key,
+            ident,
+            down,
+        )
+        queued, groups = (
+            await self.store.load((Get("ff_pending_cancel_groups", key), Get("ff_edge_group", key)))
+        ).rows
         return key, bool(queued), EdgeGroup(*groups[0]) if groups else None
 
     async def _any_running(self, group: EdgeGroup) -> bool:
@@ -308,7 +397,9 @@ class FlowCancels(Dependencies):
         return any(not Member(*row).is_ended for row in rows)
 
 
-def _answer(policy: str, done: list[ExecutionId], failed: list[ExecutionId]) -> FlowCancelled | PartiallyCancelled:
+def _answer(
+    policy: str, done: list[ExecutionId], failed: list[ExecutionId]
+) -> FlowCancelled | PartiallyCancelled:
     return PartiallyCancelled(policy, done, failed) if failed else FlowCancelled(policy, done)
 
 

@@ -18,7 +18,16 @@ from flowfabric.engine.flows.child_flows import PARENT_ENDED, ChildFlows, Wake
 from flowfabric.engine.telemetry import NO_TELEMETRY
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import Execution
-from flowfabric.model.flow import MAX_GRAPH_EDGES, CancelFlowPolicy, Cascaded, Edge, EdgeGroup, Flow, Member, Upstream
+from flowfabric.model.flow import (
+    MAX_GRAPH_EDGES,
+    CancelFlowPolicy,
+    Cascaded,
+    Edge,
+    EdgeGroup,
+    Flow,
+    Member,
+    Upstream,
+)
 from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Applied, Form, Plan
 from flowfabric.rules.flows import cancels, edges
@@ -154,12 +163,16 @@ class Cascade:
                     await self._mark()
                     continue
                 jobs, self._waiting = self._waiting, []
-                log.debug("looking for what waits for the ends of %s", [job.idents for job in jobs[:5]])
+                log.debug(
+                    "looking for what waits for the ends of %s", [job.idents for job in jobs[:5]]
+                )
                 tally = Cascaded()
                 try:
                     tally = await self._run([ident for job in jobs for ident in job.idents])
                 except Exception:
-                    log.exception("dependencies of %d ended executions are left to the reconciler", len(jobs))
+                    log.exception(
+                        "dependencies of %d ended executions are left to the reconciler", len(jobs)
+                    )
                 for job in jobs:
                     if not job.answer.done():
                         job.answer.set_result(tally)
@@ -170,9 +183,15 @@ class Cascade:
         """Completion events whose consequences have been seen to are told to be; that may wait until there is time."""
         ended, self._untold = self._untold[:MAX_ROUND], self._untold[MAX_ROUND:]
         try:
-            read = ScanAll("completion_events_of", [(uid,) for uid in ended], MAX_EVENTS, _EVENT_COLUMNS)
+            read = ScanAll(
+                "completion_events_of", [(uid,) for uid in ended], MAX_EVENTS, _EVENT_COLUMNS
+            )
             rows = (await self._store.load((read,))).rows[0]
-            marks = [edges.MARK_DISPATCHED(0, event_id=row[0]) for row in rows if row[1] is None and row[2] != "resumable"]
+            marks = [
+                edges.MARK_DISPATCHED(0, event_id=row[0])
+                for row in rows
+                if row[1] is None and row[2] != "resumable"
+            ]
             if marks:
                 await self._store.commit_many(marks)
         except Exception:
@@ -228,10 +247,16 @@ class Cascade:
         if left:
             log.warning("%d groups kept changing; the reconciler counts their edges", len(left))
         behind = {*left, *done.broken}
-        seen = [e.upstream for e in endings if e.upstream.execution_id not in done.told and not e.groups & behind]
+        seen = [
+            e.upstream
+            for e in endings
+            if e.upstream.execution_id not in done.told and not e.groups & behind
+        ]
         flows = [(up.partition_key, up.flow_id) for up in seen if up.flow_id and up.is_ended]
         failed = await self.children.wake_parents(flows)
-        self._untold += [up.execution_id for up in seen if (up.partition_key, up.flow_id) not in failed]
+        self._untold += [
+            up.execution_id for up in seen if (up.partition_key, up.flow_id) not in failed
+        ]
         return sum(len(ending.open_edges) for ending in endings), done.over
 
     async def _endings(self, idents: Sequence[ExecutionId]) -> tuple[list[_Ending], list[Flow]]:
@@ -244,16 +269,28 @@ class Cascade:
         )
         members, leaving, child_flows = (await self._store.load(reads)).rows
         ended = {row[1] for row in members if row[3] in ENDED_PHASES}
-        found = {row[1]: _Ending(Upstream(*row), [], set()) for row in members if row[2] is not None}
-        over = {uid for uid, ending in found.items() if ending.upstream.lifecycle_phase in ENDED_PHASES}
-        waiting = [edge for edge in map(_edge, leaving) if edge.upstream_eid in over and edge.is_open]
-        unheard = await self._unheard({e.upstream_eid for e in waiting if e.reset_at_ms is not None})
+        found = {
+            row[1]: _Ending(Upstream(*row), [], set()) for row in members if row[2] is not None
+        }
+        over = {
+            uid for uid, ending in found.items() if ending.upstream.lifecycle_phase in ENDED_PHASES
+        }
+        waiting = [
+            edge for edge in map(_edge, leaving) if edge.upstream_eid in over and edge.is_open
+        ]
+        unheard = await self._unheard(
+            {e.upstream_eid for e in waiting if e.reset_at_ms is not None}
+        )
         for edge in waiting:
             ending = found[edge.upstream_eid]
             if edges.counts_again(edge, ending.upstream, unheard=edge.upstream_eid in unheard):
                 ending.open_edges.append(edge)
                 ending.groups.add(_group_of(edge))
-        return list(found.values()), [flow for flow in (Flow(*row) for row in child_flows) if flow.parent_execution_id in ended]
+        return list(found.values()), [
+            flow
+            for flow in (Flow(*row) for row in child_flows)
+            if flow.parent_execution_id in ended
+        ]
 
     async def _cancel_children(self, partition: int, members: list[UUID]) -> list[ExecutionId]:
         return (await self.cancel_members(partition, members, PARENT_ENDED, "parent", told=True))[0]
@@ -262,7 +299,12 @@ class Cascade:
         """Those of whose end nobody has seen to what follows."""
         if not ended:
             return set()
-        read = ScanAll("completion_events_of", [(uid,) for uid in ended], MAX_EVENTS, ("execution_id", *_EVENT_COLUMNS))
+        read = ScanAll(
+            "completion_events_of",
+            [(uid,) for uid in ended],
+            MAX_EVENTS,
+            ("execution_id", *_EVENT_COLUMNS),
+        )
         rows = (await self._store.load((read,))).rows[0]
         return {row[0] for row in rows if row[2] is None and row[3] != "resumable"}
 
@@ -270,20 +312,30 @@ class Cascade:
         """One try at each group; those that moved meanwhile are to be tried again."""
         keys = list(ends)
         pairs = [pair for several in ends.values() for pair in several]
-        good = [edge for ending, edge in pairs if ending.upstream.terminal_outcome == "success" and passes_data(edge)]
+        good = [
+            edge
+            for ending, edge in pairs
+            if ending.upstream.terminal_outcome == "success" and passes_data(edge)
+        ]
         wanted = [(edge.partition_key, edge.upstream_eid) for edge in good]
         loaded = await self._store.load(
             (
                 GetAll("ff_edge_group", keys),
                 GetAll("ff_exec_core", [(key[0], key[2]) for key in keys], MEMBER_COLUMNS),
-                GetAll("ff_edge", [(e.partition_key, e.flow_id, e.edge_id) for _, e in pairs], _EDGE_STATE),
+                GetAll(
+                    "ff_edge",
+                    [(e.partition_key, e.flow_id, e.edge_id) for _, e in pairs],
+                    _EDGE_STATE,
+                ),
                 *((GetAll("ff_exec_core", wanted, ("execution_id", "result")),) if wanted else ()),
             )
         )
         groups = {row[:3]: EdgeGroup(*row) for row in loaded.rows[0]}
         children = {row[1]: Member(*row) for row in loaded.rows[1]}
         still_open = {row[0] for row in loaded.rows[2] if row[1] == "unsatisfied"}
-        results: dict[UUID, bytes | None] = {row[0]: row[1] for row in loaded.rows[3]} if wanted else {}
+        results: dict[UUID, bytes | None] = (
+            {row[0]: row[1] for row in loaded.rows[3]} if wanted else {}
+        )
         tried: list[_Try] = []
         for key in keys:
             here = [(ending, edge) for ending, edge in ends[key] if edge.edge_id in still_open]
@@ -296,8 +348,19 @@ class Cascade:
             siblings = await self.siblings(groups[key], counted.by) if counted.cancels else ()
             child = children.get(key[2])
             # The end of a child whose join has ended may have to wake the parent: it is marked after that.
-            told = [e.upstream.execution_id for e, _ in here if len(e.groups) == 1 and not (child and child.is_ended)]
-            plans = edges.settle(counted, child, loaded.now_ms, since=groups[key].version, siblings=siblings, told=told)
+            told = [
+                e.upstream.execution_id
+                for e, _ in here
+                if len(e.groups) == 1 and not (child and child.is_ended)
+            ]
+            plans = edges.settle(
+                counted,
+                child,
+                loaded.now_ms,
+                since=groups[key].version,
+                siblings=siblings,
+                told=told,
+            )
             tried.append(_Try(key, plans, counted, told))
         again: list[GroupKey] = []
         for one, answer in await self._commit(tried):
@@ -311,11 +374,17 @@ class Cascade:
         return again
 
     def _count(
-        self, group: EdgeGroup, here: list[tuple[_Ending, Edge]], results: dict[UUID, bytes | None], now_ms: int
+        self,
+        group: EdgeGroup,
+        here: list[tuple[_Ending, Edge]],
+        results: dict[UUID, bytes | None],
+        now_ms: int,
     ) -> edges.Count | None:
         """In the order in which they ended; None when the group's counters make no sense."""
         if len(here) > 1:
-            here = sorted(here, key=lambda pair: (pair[0].upstream.terminal_at_ms or 0, pair[1].edge_id))
+            here = sorted(
+                here, key=lambda pair: (pair[0].upstream.terminal_at_ms or 0, pair[1].edge_id)
+            )
         ended = [
             edges.Ended(
                 edge.edge_id,
@@ -329,7 +398,9 @@ class Cascade:
         try:
             return edges.count(group, ended, now_ms)
         except Exception:  # one group that cannot be read must not hold up the others
-            log.exception("group of %s in flow %s cannot be counted", group.downstream_eid, group.flow_id)
+            log.exception(
+                "group of %s in flow %s cannot be counted", group.downstream_eid, group.flow_id
+            )
             return None
 
     async def _commit(self, tried: list[_Try]) -> list[tuple[_Try, Any]]:
@@ -353,11 +424,22 @@ class Cascade:
 
     async def siblings(self, group: EdgeGroup, by: UUID | None) -> list[UUID]:
         """Upstreams of a group that are not over yet."""
-        inbound = ScanAll("edges_in", [(group.partition_key, group.downstream_eid)], MAX_GRAPH_EDGES, ("flow_id", "upstream_eid"))
+        inbound = ScanAll(
+            "edges_in",
+            [(group.partition_key, group.downstream_eid)],
+            MAX_GRAPH_EDGES,
+            ("flow_id", "upstream_eid"),
+        )
         rows = (await self._store.load((inbound,))).rows[0]
-        others = dict.fromkeys(upstream for flow, upstream in rows if flow == group.flow_id and upstream != by)
+        others = dict.fromkeys(
+            upstream for flow, upstream in rows if flow == group.flow_id and upstream != by
+        )
         keys = [(group.partition_key, other) for other in others]
-        states = (await self._store.load((GetAll("ff_exec_core", keys, ("execution_id", "lifecycle_phase")),))).rows[0]
+        states = (
+            await self._store.load(
+                (GetAll("ff_exec_core", keys, ("execution_id", "lifecycle_phase")),)
+            )
+        ).rows[0]
         return [uid for uid, phase in states if phase not in ENDED_PHASES]
 
     async def cancel_siblings(self, group: EdgeGroup) -> list[ExecutionId]:
@@ -370,9 +452,13 @@ class Cascade:
             owed = cancels.owed_siblings(stored)
             reason = stored.cancel_siblings_reason or "sibling_quorum_satisfied"
             for at in range(0, len(owed), MAX_SIBLINGS):
-                some, left = await self.cancel_members(stored.partition_key, owed[at : at + MAX_SIBLINGS], reason)
+                some, left = await self.cancel_members(
+                    stored.partition_key, owed[at : at + MAX_SIBLINGS], reason
+                )
                 done += some
-                self.onlooker.siblings_cancelled(reason, len(some), len(owed[at : at + MAX_SIBLINGS]) - len(some) - len(left))
+                self.onlooker.siblings_cancelled(
+                    reason, len(some), len(owed[at : at + MAX_SIBLINGS]) - len(some) - len(left)
+                )
                 if left:
                     return done
             # As it was before the cancels: a group that has fired anew since has others on its list.
@@ -399,16 +485,27 @@ class Cascade:
         left = set(members)
         done: list[ExecutionId] = []
         for tries in range(MAX_TRIES):
-            loaded = await self._store.load((GetAll("ff_exec_core", [(partition, uid) for uid in left], _CANCELLED_BY),))
+            loaded = await self._store.load(
+                (GetAll("ff_exec_core", [(partition, uid) for uid in left], _CANCELLED_BY),)
+            )
             alive = cancels.selected([_narrow(row) for row in loaded.rows[0]], policy)
             if not alive:
                 return done, set()
             if tries:
                 await asyncio.sleep(FIRST_PAUSE_S * tries)
-            plans = [(m.id, cancels.cancel_member(m, reason, by, loaded.now_ms, told=told)) for m in alive]
+            plans = [
+                (m.id, cancels.cancel_member(m, reason, by, loaded.now_ms, told=told))
+                for m in alive
+            ]
             plans.sort(key=lambda pair: pair[1].form.name)
             answers = await self._store.commit_many([plan for _, plan in plans])
-            gone = [ident for (ident, _), answer in zip(plans, answers, strict=True) if isinstance(answer, Applied)]
+            gone = [
+                ident
+                for (ident, _), answer in zip(plans, answers, strict=True)
+                if isinstance(answer, Applied)
+            ]
             done += gone
-            left = {member.execution_id for member in alive}.difference(ident.uuid for ident in gone)
+            left = {member.execution_id for member in alive}.difference(
+                ident.uuid for ident in gone
+            )
         return done, left

@@ -45,10 +45,24 @@ class ChildFlows:
 
     async def orphans(self, flows: Sequence[Flow]) -> list[Flow]:
         """Those of these flows whose parent has ended, or has been removed."""
-        keys = list({(parent.partition_index, parent.uuid) for flow in flows if (parent := flow.parent) is not None})
-        rows = (await self._store.load((GetAll("ff_exec_core", keys, ("execution_id", "lifecycle_phase")),))).rows[0]
+        keys = list(
+            {
+                (parent.partition_index, parent.uuid)
+                for flow in flows
+                if (parent := flow.parent) is not None
+            }
+        )
+        rows = (
+            await self._store.load(
+                (GetAll("ff_exec_core", keys, ("execution_id", "lifecycle_phase")),)
+            )
+        ).rows[0]
         alive = {uid for uid, phase in rows if phase not in ENDED_PHASES}
-        return [flow for flow in flows if flow.parent is not None and flow.parent_execution_id not in alive]
+        return [
+            flow
+            for flow in flows
+            if flow.parent is not None and flow.parent_execution_id not in alive
+        ]
 
     async def wake_parents(self, keys: Sequence[tuple[int, UUID]]) -> set[tuple[int, UUID]]:
         """Signals the parents of those flows of which every member has ended; the flows of which it could not be done."""
@@ -80,7 +94,9 @@ class ChildFlows:
         found: list[UUID] = []
         after: tuple[UUID] | None = None
         while True:
-            read = Scan("members", owner, after, limit=MAX_PAGE, columns=("execution_id", "lifecycle_phase"))
+            read = Scan(
+                "members", owner, after, limit=MAX_PAGE, columns=("execution_id", "lifecycle_phase")
+            )
             rows: list[Row] = (await self._store.load((read,))).rows[0]
             found += [uid for uid, phase in rows if phase not in ENDED_PHASES]
             if len(rows) < MAX_PAGE:

@@ -47,25 +47,36 @@ DISPATCH_GRACE_MS = 1_000
 
 
 class Dependencies(FlowBuilds):
-    async def apply_dependency_to_child(self, args: ApplyDependencyArgs) -> DependencyApplied | AlreadyApplied:
+    async def apply_dependency_to_child(
+        self, args: ApplyDependencyArgs
+    ) -> DependencyApplied | AlreadyApplied:
         """A staged edge takes effect: from now on the child waits for its upstream."""
         up = execution_id(args.upstream_execution_id, "upstream_execution_id")
         down = execution_id(args.downstream_execution_id, "downstream_execution_id")
         flow, edge = validation.flow_id(args.flow_id), validation.flow_id(args.edge_id, "edge_id")
         validation.optional_timestamp(args.now, "now")
-        ids = {"flow_id": flow, "edge_id": edge, "upstream_execution_id": up, "downstream_execution_id": down}
+        ids = {
+            "flow_id": flow,
+            "edge_id": edge,
+            "upstream_execution_id": up,
+            "downstream_execution_id": down,
+        }
         said = structs.replace(args, **ids)
         async with self._turns.of(("group", down)):
             result: DependencyApplied | AlreadyApplied = await self.settle(
                 lambda: self._applying(flow, edge, down), lambda around: edges.apply(around, said)
             )
         if isinstance(result, DependencyApplied):
-            await self._cascade.ended((up,))  # it may have ended already, and whoever ended it did not know of this edge
+            await self._cascade.ended(
+                (up,)
+            )  # it may have ended already, and whoever ended it did not know of this edge
         return result
 
     async def _applying(self, flow_id: UUID, edge: UUID, down: ExecutionId) -> Applying:
         flow = await self._flow(flow_id)
-        partition = flow.partition_key if flow is not None else partition_of(flow_id, FLOW_PARTITIONS)
+        partition = (
+            flow.partition_key if flow is not None else partition_of(flow_id, FLOW_PARTITIONS)
+        )
         reads: list[Read] = [
             Get("ff_flow_core", (partition, flow_id)),
             Get("ff_edge", (partition, flow_id, edge)),
@@ -87,20 +98,32 @@ class Dependencies(FlowBuilds):
         """Counts one upstream's end for one edge. The engine does this by itself; here is the same by hand."""
         execution_id(args.upstream_execution_id, "upstream_execution_id")
         down = execution_id(args.downstream_execution_id, "downstream_execution_id")
-        flow, edge_id = validation.flow_id(args.flow_id), validation.flow_id(args.edge_id, "edge_id")
+        flow, edge_id = (
+            validation.flow_id(args.flow_id),
+            validation.flow_id(args.edge_id, "edge_id"),
+        )
         validation.text(args.upstream_outcome, "upstream_outcome")
         tries = 0
         while True:
             around = await self._applying(flow, edge_id, down)
             edge, group, child = around.edge, around.group, around.child
-            if edge is None or edge.applied_at_ms is None or group is None or edge.downstream_eid != down.uuid:
-                raise ValidationError(ValidationKind.INVALID_DEPENDENCY, "no applied edge of that name")
+            if (
+                edge is None
+                or edge.applied_at_ms is None
+                or group is None
+                or edge.downstream_eid != down.uuid
+            ):
+                raise ValidationError(
+                    ValidationKind.INVALID_DEPENDENCY, "no applied edge of that name"
+                )
             if not edge.is_open:
                 return Resolved("already_resolved", group.group_state)
             end = await self._end_of(edge, args.upstream_outcome)
             counted = edges.count(group, (end,), around.now_ms)
             siblings = await self._cascade.siblings(group, counted.by) if counted.cancels else []
-            plans = edges.settle(counted, child, around.now_ms, since=group.version, siblings=siblings)
+            plans = edges.settle(
+                counted, child, around.now_ms, since=group.version, siblings=siblings
+            )
             if isinstance(await self.store.commit_together(plans), Applied):
                 break
             tries += 1
@@ -118,8 +141,14 @@ class Dependencies(FlowBuilds):
         passes = outcome == "success" and passes_data(edge)
         if not passes:
             return edges.Ended(edge.edge_id, edge.upstream_eid, counted_as(edge, outcome))
-        rows = (await self.store.load((Get("ff_exec_core", (edge.partition_key, edge.upstream_eid), ("result",)),))).rows[0]
-        return edges.Ended(edge.edge_id, edge.upstream_eid, outcome, True, rows[0][0] if rows else None)
+        rows = (
+            await self.store.load(
+                (Get("ff_exec_core", (edge.partition_key, edge.upstream_eid), ("result",)),)
+            )
+        ).rows[0]
+        return edges.Ended(
+            edge.edge_id, edge.upstream_eid, outcome, True, rows[0][0] if rows else None
+        )
 
     async def cascade_completion(self, execution: ExecutionId) -> Cascaded:
         """Counts an ended execution for everything that waits for it. Again is fine."""
@@ -131,7 +160,9 @@ class Dependencies(FlowBuilds):
         """Parks the holder's attempt until the executions it depends on are over; the same attempt goes on then."""
         fields = self.fields(handle)
         await self.settle(
-            lambda: self.snapshot(fields.execution_id, attempt_index=fields.attempt_index, groups=True),
+            lambda: self.snapshot(
+                fields.execution_id, attempt_index=fields.attempt_index, groups=True
+            ),
             lambda snapshot: children.wait_children(snapshot, fields),
         )
         self.forget(handle)
@@ -160,10 +191,18 @@ class Dependencies(FlowBuilds):
 
     async def _child(self, ident: ExecutionId) -> Child:
         flow = await self._flow_of(ident)
-        inbound = GetAll("ff_edge_group", [] if flow is None else [(ident.partition_index, flow, ident.uuid)])
-        loaded = await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), MEMBER_COLUMNS), inbound))
+        inbound = GetAll(
+            "ff_edge_group", [] if flow is None else [(ident.partition_index, flow, ident.uuid)]
+        )
+        loaded = await self.store.load(
+            (Get("ff_exec_core", (ident.partition_index, ident.uuid), MEMBER_COLUMNS), inbound)
+        )
         members, groups = loaded.rows
-        return Child(loaded.now_ms, Member(*members[0]) if members else None, EdgeGroup(*groups[0]) if groups else None)
+        return Child(
+            loaded.now_ms,
+            Member(*members[0]) if members else None,
+            EdgeGroup(*groups[0]) if groups else None,
+        )
 
     async def replay_execution(self, args: ReplayExecutionArgs) -> Replayed:
         """Starts an ended execution again, as a new generation; a skipped member of a flow waits for its upstreams again."""
@@ -184,7 +223,9 @@ class Dependencies(FlowBuilds):
         if not found:
             return [], set()
         wanted = [edge.upstream_eid for edge in found]
-        upstreams = GetAll("ff_exec_core", [(ident.partition_index, each) for each in wanted], ("execution_id",))
+        upstreams = GetAll(
+            "ff_exec_core", [(ident.partition_index, each) for each in wanted], ("execution_id",)
+        )
         flow = Get("ff_flow_core", (ident.partition_index, found[0].flow_id), ("flow_id",))
         kept, header = (await self.store.load((upstreams, flow))).rows
         return (wanted if header else []), {row[0] for row in kept}
@@ -195,7 +236,9 @@ class Dependencies(FlowBuilds):
         rows = (await self.store.load((ScanAll("edges_in", [owner], MAX_GRAPH_EDGES),))).rows[0]
         waiting = [edge for edge in (Edge(*row) for row in rows) if edge.is_open]
         if waiting:
-            await self._cascade.ended([ExecutionId.of(ident.partition_index, edge.upstream_eid) for edge in waiting])
+            await self._cascade.ended(
+                [ExecutionId.of(ident.partition_index, edge.upstream_eid) for edge in waiting]
+            )
         try:
             await self.promote_blocked_to_eligible(ident)
         except EngineError:
@@ -203,45 +246,73 @@ class Dependencies(FlowBuilds):
 
     # ---- after a crash
 
-    async def dispatch_completions(self, wanted: ScannerFilter | None = None, grace_ms: int = DISPATCH_GRACE_MS) -> int:
+    async def dispatch_completions(
+        self, wanted: ScannerFilter | None = None, grace_ms: int = DISPATCH_GRACE_MS
+    ) -> int:
         """Completion events of flow members whose consequences nobody saw to; how many."""
         checked_filter(wanted)
         upto = await self.store.now_ms() - validation.timestamp(grace_ms, "grace_ms")
         columns = ("partition_key", "execution_id")
-        rows = (await self.store.load((Scan("undispatched", upto=upto, limit=MAX_EVENTS, columns=columns),))).rows[0]
+        rows = (
+            await self.store.load(
+                (Scan("undispatched", upto=upto, limit=MAX_EVENTS, columns=columns),)
+            )
+        ).rows[0]
         if rows and wanted is not None and not wanted.empty:
             found = (await self.store.load((GetAll("ff_exec_core", rows, CORE_COLUMNS),))).rows[0]
-            chosen = {each.execution_id for each in map(from_core_row, found) if passes(each, wanted)}
+            chosen = {
+                each.execution_id for each in map(from_core_row, found) if passes(each, wanted)
+            }
             rows = [row for row in rows if row[1] in chosen]
         if rows:
             await self._cascade.ended([ExecutionId.of(row[0], row[1]) for row in rows])
         return len(rows)
 
-    async def cancel_orphans(self, after: tuple[int, UUID] | None = None) -> tuple[int, tuple[int, UUID] | None]:
+    async def cancel_orphans(
+        self, after: tuple[int, UUID] | None = None
+    ) -> tuple[int, tuple[int, UUID] | None]:
         """A page of flows whose parent has ended: their members are cancelled; how many, and where the next page begins."""
         flows = await self.unsettled_flows(after, MAX_BLOCKED)
-        orphans = await self._cascade.children.orphans([flow for flow in flows if flow.parent is not None])
+        orphans = await self._cascade.children.orphans(
+            [flow for flow in flows if flow.parent is not None]
+        )
         cancelled = await self._cascade.children.cancel(orphans)
         if cancelled:
             await self._cascade.ended(cancelled)
-        return len(cancelled), (flows[-1].created_at_ms, flows[-1].flow_id) if len(flows) == MAX_BLOCKED else None
+        return len(cancelled), (flows[-1].created_at_ms, flows[-1].flow_id) if len(
+            flows
+        ) == MAX_BLOCKED else None
 
-    async def recheck_blocked(self, after: tuple[int, UUID] | None = None) -> tuple[int, tuple[int, UUID] | None]:
+    async def recheck_blocked(
+        self, after: tuple[int, UUID] | None = None
+    ) -> tuple[int, tuple[int, UUID] | None]:
         """A page of blocked executions that may wait for what is over; how many went on, and where the next page begins."""
         columns = ("partition_key", "execution_id", "last_transition_at", "flow_id")
-        rows = (await self.store.load((Scan("dependent", {}, after, limit=MAX_BLOCKED, columns=columns),))).rows[0]
+        rows = (
+            await self.store.load(
+                (Scan("dependent", {}, after, limit=MAX_BLOCKED, columns=columns),)
+            )
+        ).rows[0]
         if not rows:
             return 0, None
         owners = [(row[0], row[1]) for row in rows]
-        groups = GetAll("ff_edge_group", [(row[0], row[3], row[1]) for row in rows if row[3] is not None])
-        inbound = ScanAll("edges_in", owners, MAX_GRAPH_EDGES, ("partition_key", "upstream_eid", "dep_state"))
+        groups = GetAll(
+            "ff_edge_group", [(row[0], row[3], row[1]) for row in rows if row[3] is not None]
+        )
+        inbound = ScanAll(
+            "edges_in", owners, MAX_GRAPH_EDGES, ("partition_key", "upstream_eid", "dep_state")
+        )
         found = (await self.store.load((inbound, groups))).rows
         ups = sorted({row[:2] for row in found[0] if row[2] == "unsatisfied"})
         members = (await self.store.load((GetAll("ff_exec_core", ups, MEMBER_COLUMNS),))).rows[0]
         over = [member.id for member in (Member(*row) for row in members) if member.is_ended]
         cascaded = await self._cascade.ended(over) if over else Cascaded()
         done = cascaded.resolved
-        held = {group.downstream_eid for group in (EdgeGroup(*row) for row in found[1]) if edges.is_waiting(group)}
+        held = {
+            group.downstream_eid
+            for group in (EdgeGroup(*row) for row in found[1])
+            if edges.is_waiting(group)
+        }
         for partition, uid in owners:
             if uid not in held:
                 try:

@@ -14,7 +14,13 @@ from flowfabric.engine.claims.grants import Grants
 from flowfabric.engine.core import EndedRow
 from flowfabric.errors import EngineError, StateError, StateKind, TransportError, invalid
 from flowfabric.ids import ExecutionId, execution_id, name
-from flowfabric.model.attempt import Delayed, FailOutcome, FailureClass, FailureReason, TerminalFailed
+from flowfabric.model.attempt import (
+    Delayed,
+    FailOutcome,
+    FailureClass,
+    FailureReason,
+    TerminalFailed,
+)
 from flowfabric.model.lease import (
     ClaimPolicy,
     Completed,
@@ -59,7 +65,9 @@ class Holder(Grants):
         """Holds the lease for as long again as it was last granted for, whatever the handle says of that."""
         fields = self.fields(handle)
         validation.ttl_ms(fields.lease_ttl_ms, "handle.lease_ttl_ms")
-        result: LeaseRenewal = await self.by_holder(fields, attempts.renew(fields, told=self.settings.renewal_events))
+        result: LeaseRenewal = await self.by_holder(
+            fields, attempts.renew(fields, told=self.settings.renewal_events)
+        )
         return result
 
     async def are_held(self, handles: Sequence[Handle]) -> list[bool]:
@@ -67,36 +75,50 @@ class Holder(Grants):
         if len(handles) > MAX_CHECKED:
             raise invalid("handles", f"at most {MAX_CHECKED} handles", len(handles))
         fields = [self.fields(handle) for handle in handles]
-        keys = list(dict.fromkeys((each.execution_id.partition_index, each.execution_id.uuid) for each in fields))
+        keys = list(
+            dict.fromkeys(
+                (each.execution_id.partition_index, each.execution_id.uuid) for each in fields
+            )
+        )
         rows = (await self.store.load((GetAll("ff_exec_core", keys, HELD_COLUMNS),))).rows[0]
         found = {row[0]: tuple(row) for row in rows}
         return [is_held(found.get(each.execution_id.uuid), each) for each in fields]
 
-    async def progress(self, handle: Handle, percent: int | None = None, message: str | None = None) -> None:
+    async def progress(
+        self, handle: Handle, percent: int | None = None, message: str | None = None
+    ) -> None:
         """Says how far the work is. What is None stays as it was."""
         fields = self.fields(handle)
         if percent is not None:
             validation.whole(percent, "percent", 0, 100)
         validation.optional_text(message, "message")
         if percent is not None or message is not None:
-            await self.by_holder(fields, Commit(attempts.progress(fields, percent, message)), marks=False)
+            await self.by_holder(
+                fields, Commit(attempts.progress(fields, percent, message)), marks=False
+            )
             return
         snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
         refused = check_handle(snapshot, fields, marks=False)
         if refused is not None:
             raise refused.error
 
-    async def complete(self, handle: Handle, payload: bytes | None = None, *, settle: bool = True) -> None:
+    async def complete(
+        self, handle: Handle, payload: bytes | None = None, *, settle: bool = True
+    ) -> None:
         """Ends the execution with success. Sent again by the same lease, it answers the same.
 
         Members of its flow that wait for it hear of it before this returns; with settle=False, right afterwards.
         """
         fields = self.fields(handle)
         result = None if payload is None else validation.payload(payload, "payload")
-        over = await self.by_holder(fields, Commit(attempts.complete(fields, result), EndedRow.of), "success")
+        over = await self.by_holder(
+            fields, Commit(attempts.complete(fields, result), EndedRow.of), "success"
+        )
         await self._ended(handle, fields, over, settle=settle)
 
-    async def complete_many(self, many: Sequence[tuple[Handle, bytes | None]]) -> list[EngineError | None]:
+    async def complete_many(
+        self, many: Sequence[tuple[Handle, bytes | None]]
+    ) -> list[EngineError | None]:
         """Each as `complete` would answer it: None, or the error for that one."""
         ends = self._ends_of(many)
         done = await self.store.commit_many(ends.plans) if ends.plans else []
@@ -120,7 +142,9 @@ class Holder(Grants):
             answers = await self._settled(ends, done)
             try:
                 await self._looked_around(claimer, granted_at(rows, claimer))
-            except EngineError as error:  # a courtesy to the lane; what ended has ended, and its holder is told so
+            except (
+                EngineError
+            ) as error:  # a courtesy to the lane; what ended has ended, and its holder is told so
                 log.warning("lane %s: it could not be looked at: %s", claimer.lane, error)
         except BaseException:
             await self._give_back(claimer, rows)
@@ -145,13 +169,19 @@ class Holder(Grants):
     async def _settled(self, ends: _Completions, done: Sequence[Any]) -> list[EngineError | None]:
         """What was refused is looked into, and those that wait for what has ended hear of it."""
         ended: list[ExecutionId] = []
-        for at, (handle, fields), plan, answer in zip(ends.at, ends.held, ends.plans, done, strict=True):
+        for at, (handle, fields), plan, answer in zip(
+            ends.at, ends.held, ends.plans, done, strict=True
+        ):
             try:
                 if isinstance(answer, Applied):
                     over: object = EndedRow.of(answer)
                 else:
-                    lost = answer if isinstance(answer, TransportError) and answer.doubtful else None
-                    over = await self.by_holder(fields, Commit(plan, EndedRow.of), "success", lost=lost)
+                    lost = (
+                        answer if isinstance(answer, TransportError) and answer.doubtful else None
+                    )
+                    over = await self.by_holder(
+                        fields, Commit(plan, EndedRow.of), "success", lost=lost
+                    )
                 if self._concerns_others(handle, over):
                     ended.append(fields.execution_id)
             except EngineError as error:
@@ -221,7 +251,9 @@ class Holder(Grants):
         """The holder gives its own execution up."""
         fields = self.fields(handle)
         validation.text(reason, "reason")
-        over = await self.by_holder(fields, Commit(attempts.give_up(fields, reason), EndedRow.of), "cancelled")
+        over = await self.by_holder(
+            fields, Commit(attempts.give_up(fields, reason), EndedRow.of), "cancelled"
+        )
         await self._ended(handle, fields, over)
 
     # ---- without a handle
@@ -236,7 +268,9 @@ class Holder(Grants):
                 return refused
             assert snapshot.execution is not None
             plan = attempts.renew_for(
-                attempts.holder(snapshot.execution, self.store.tag), args.lease_ttl_ms, told=self.settings.renewal_events
+                attempts.holder(snapshot.execution, self.store.tag),
+                args.lease_ttl_ms,
+                told=self.settings.renewal_events,
             )
             return Commit(plan, lambda applied: Renewed(applied.row[0]))
 
@@ -266,11 +300,18 @@ class Holder(Grants):
         await self.decide(ident, rule)
 
     async def complete_execution(self, args: CompleteExecutionArgs) -> Completed:
-        result = None if args.result_payload is None else validation.payload(args.result_payload, "result_payload")
+        result = (
+            None
+            if args.result_payload is None
+            else validation.payload(args.result_payload, "result_payload")
+        )
         validation.optional_text(args.result_encoding, "result_encoding", 64)
 
         def act(fields: HandleFields) -> Commit:
-            return Commit(attempts.complete(fields, result, args.result_encoding), Completed(fields.execution_id))
+            return Commit(
+                attempts.complete(fields, result, args.result_encoding),
+                Completed(fields.execution_id),
+            )
 
         done: Completed = await self._end(args, "success", act)
         return done
@@ -291,16 +332,22 @@ class Holder(Grants):
             assert snapshot.execution is not None
             delay_ms = None
             if policy is not None:
-                delay_ms = retries.next_delay(policy, args.failure_category, snapshot.execution.retry_count, roll)
+                delay_ms = retries.next_delay(
+                    policy, args.failure_category, snapshot.execution.retry_count, roll
+                )
             following = policy_text(args.next_attempt_policy_json)
-            return attempts.fail(decision, args.failure_reason, args.failure_category, delay_ms, following)
+            return attempts.fail(
+                decision, args.failure_reason, args.failure_category, delay_ms, following
+            )
 
         result: FailOutcome = await self.decide(execution_id(args.execution_id), rule)
         return result
 
     async def delay_execution(self, args: DelayExecutionArgs) -> Delayed:
         validation.timestamp(args.delay_until, "delay_until")
-        result: Delayed = await self._end(args, None, lambda fields: attempts.delay(fields, args.delay_until))
+        result: Delayed = await self._end(
+            args, None, lambda fields: attempts.delay(fields, args.delay_until)
+        )
         return result
 
     async def _end(self, args: EndArgs, outcome: str | None, act: Any) -> Any:
@@ -310,12 +357,22 @@ class Holder(Grants):
 
         return await self.decide(execution_id(args.execution_id), rule)
 
-    def _ending(self, snapshot: Snapshot, args: EndArgs, outcome: str | None) -> HandleFields | Return | Reject:
+    def _ending(
+        self, snapshot: Snapshot, args: EndArgs, outcome: str | None
+    ) -> HandleFields | Return | Reject:
         """The holder's fields when the fence is right; the answer of a repeated call; or the refusal."""
         fence, stored = args.fence, snapshot.execution
         if fence is not None and stored is not None:
             shown = HandleFields(
-                self.store.tag, stored.id, args.attempt_index, fence.attempt_id, fence.lease_id, fence.lease_epoch, 0, "", ""
+                self.store.tag,
+                stored.id,
+                args.attempt_index,
+                fence.attempt_id,
+                fence.lease_id,
+                fence.lease_epoch,
+                0,
+                "",
+                "",
             )
             repeated = attempts.repeated(snapshot, shown, outcome)
             if repeated is not None:

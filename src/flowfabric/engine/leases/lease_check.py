@@ -15,7 +15,10 @@ async def was_granted(store: Store, lease: HandleFields) -> None:
     key = (who.partition_index, who.uuid)
     columns = ("lease_id",)
     loaded = await store.load(
-        (Get("ff_exec_core", key, ("execution_id",)), Get("ff_attempt", (*key, lease.attempt_index), columns))
+        (
+            Get("ff_exec_core", key, ("execution_id",)),
+            Get("ff_attempt", (*key, lease.attempt_index), columns),
+        )
     )
     execution, attempt = loaded.rows
     if not execution:
@@ -24,7 +27,13 @@ async def was_granted(store: Store, lease: HandleFields) -> None:
         return
     wanted, after = str(lease.lease_id), None
     while True:
-        scan = Scan("lease_events_of", {"execution_id": who.uuid}, after, limit=PAGE, columns=("event_id", *columns))
+        scan = Scan(
+            "lease_events_of",
+            {"execution_id": who.uuid},
+            after,
+            limit=PAGE,
+            columns=("event_id", *columns),
+        )
         page = (await store.load((scan,))).rows[0]
         if any(str(known) == wanted for _, known in page):
             return

@@ -60,16 +60,24 @@ class Recovery(Holder):
         result: MarkedExpired | AlreadySatisfied = await self.decide(ident, recovery.mark_if_due)
         return result
 
-    async def requeue_lost(self, execution: ExecutionId, grace_ms: int | None = None) -> str | ReclaimCapExceeded:
+    async def requeue_lost(
+        self, execution: ExecutionId, grace_ms: int | None = None
+    ) -> str | ReclaimCapExceeded:
         """Puts a lost execution back on its lane once the grace is over; the answer says what was found."""
         ident = execution_id(execution)
-        grace = self.settings.lease_reclaim_grace_ms if grace_ms is None else validation.timestamp(grace_ms, "grace_ms")
+        grace = (
+            self.settings.lease_reclaim_grace_ms
+            if grace_ms is None
+            else validation.timestamp(grace_ms, "grace_ms")
+        )
         result: str | ReclaimCapExceeded = await self.decide(
             ident, lambda snapshot: recovery.requeue(snapshot, grace), grant=True
         )
         return result
 
-    async def issue_reclaim_grant(self, args: IssueGrantArgs) -> ReclaimGrant | NotReclaimable | ReclaimCapExceeded:
+    async def issue_reclaim_grant(
+        self, args: IssueGrantArgs
+    ) -> ReclaimGrant | NotReclaimable | ReclaimCapExceeded:
         """Permission for one worker to take a lost execution over as a new attempt."""
         ident = self._check_grant(args)
         check_worker_capabilities(args.worker_capabilities, "worker_capabilities")
@@ -93,7 +101,9 @@ class Recovery(Holder):
         if args.max_reclaim_count is not None:
             validation.whole(args.max_reclaim_count, "max_reclaim_count", 0, 2**32 - 1)
         lease, attempt = args.lease_id or new_lease_id(), args.attempt_id or new_attempt_id()
-        result: Claimed | GrantNotFound | NotReclaimable | ReclaimCapExceeded = await self._claim_one(
+        result: (
+            Claimed | GrantNotFound | NotReclaimable | ReclaimCapExceeded
+        ) = await self._claim_one(
             ident,
             lambda snapshot: recovery.reclaim(snapshot, args, lease_id=lease, attempt_id=attempt),
             args.lease_ttl_ms,
@@ -121,7 +131,9 @@ class Recovery(Holder):
             found += await self._expired(index, bound, position, size + 1 if size else 0, namespace)
         found.sort(key=lambda e: (e.lease_expires_at_ms or 0, e.execution_id))
         page = [_expired_info(e) for e in found[:size]]
-        last = (page[-1].expires_at_ms, page[-1].execution_id) if len(found) > size and page else None
+        last = (
+            (page[-1].expires_at_ms, page[-1].execution_id) if len(found) > size and page else None
+        )
         return Page(page, last)
 
     def _lease_position(self, after: Any) -> tuple[Any, ...] | None:
@@ -129,14 +141,23 @@ class Recovery(Holder):
             return None
         if not isinstance(after, tuple) or len(after) != 2:
             raise invalid("after", "the (expires_at_ms, execution_id) of the last entry", after)
-        return validation.timestamp(after[0], "after.expires_at_ms"), execution_id(after[1], "after.execution_id").uuid
+        return validation.timestamp(after[0], "after.expires_at_ms"), execution_id(
+            after[1], "after.execution_id"
+        ).uuid
 
     async def _expired(
-        self, index: str, bound: int, after: tuple[Any, ...] | None, wanted: int, namespace: str | None
+        self,
+        index: str,
+        bound: int,
+        after: tuple[Any, ...] | None,
+        wanted: int,
+        namespace: str | None,
     ) -> list[Execution]:
         found: list[Execution] = []
         while len(found) < wanted:
-            loaded = await self.store.load((Scan(index, after=after, upto=bound, limit=wanted, columns=CORE_COLUMNS),))
+            loaded = await self.store.load(
+                (Scan(index, after=after, upto=bound, limit=wanted, columns=CORE_COLUMNS),)
+            )
             page = [from_core_row(row) for row in loaded.rows[0]]
             found += [e for e in page if namespace is None or e.namespace == namespace]
             if len(page) < wanted:

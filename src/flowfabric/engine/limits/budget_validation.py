@@ -64,7 +64,9 @@ def other_limits(args: object) -> UpdateBudgetArgs:
 def _check_limits(args: CreateBudgetArgs | UpdateBudgetArgs, call: str) -> None:
     names = listed(args.dimensions, "dimensions")
     _count(len(names))
-    limits = {field: listed(getattr(args, field), field) for field in ("hard_limits", "soft_limits")}
+    limits = {
+        field: listed(getattr(args, field), field) for field in ("hard_limits", "soft_limits")
+    }
     if any(len(several) != len(names) for several in limits.values()):
         detail = f"{call}: dimensions / hard_limits / soft_limits length mismatch"
         raise ValidationError(ValidationKind.INVALID_INPUT, detail)
@@ -94,7 +96,9 @@ def used(usage: object) -> dict[str, int]:
         if amount == 0 and field != "wall_ms":
             continue
         if field in amounts:
-            raise ValidationError(ValidationKind.INVALID_INPUT, f"{field}: given by itself and in custom")
+            raise ValidationError(
+                ValidationKind.INVALID_INPUT, f"{field}: given by itself and in custom"
+            )
         amounts[field] = amount
     return amounts
 
@@ -109,7 +113,9 @@ def spend(amounts: object) -> dict[str, int]:
     for name, amount in amounts.items() if isinstance(amounts, Mapping) else ():
         if isinstance(amount, int) and amount > MAX_AMOUNT:
             shown = amount if amount < 2**256 else "far more"
-            detail = f"record_spend: delta for dim={_dimension(name):.80} exceeds i64::MAX ({shown})"
+            detail = (
+                f"record_spend: delta for dim={_dimension(name):.80} exceeds i64::MAX ({shown})"
+            )
             raise ValidationError(ValidationKind.INVALID_INPUT, detail)
     return given(amounts, "deltas")
 
@@ -121,8 +127,12 @@ def summed(dimensions: object, deltas: object) -> dict[str, int]:
         detail = "report_usage_admin: dimensions and deltas length mismatch"
         raise ValidationError(ValidationKind.INVALID_INPUT, detail)
     found: dict[str, int] = {}
-    for name, amount in _amounts(zip(names, amounts, strict=True), len(names), lambda name: f"deltas: {name}"):
-        found[name] = validation.whole(found.get(name, 0) + amount, f"deltas: {name}", 0, MAX_AMOUNT)
+    for name, amount in _amounts(
+        zip(names, amounts, strict=True), len(names), lambda name: f"deltas: {name}"
+    ):
+        found[name] = validation.whole(
+            found.get(name, 0) + amount, f"deltas: {name}", 0, MAX_AMOUNT
+        )
     return found
 
 
@@ -142,7 +152,10 @@ def report(
 
 def _count(number: int) -> None:
     if number > MAX_DIMENSIONS:
-        raise ValidationError(ValidationKind.INVALID_INPUT, f"too_many_dimensions: limit={MAX_DIMENSIONS}, got={number}")
+        raise ValidationError(
+            ValidationKind.INVALID_INPUT,
+            f"too_many_dimensions: limit={MAX_DIMENSIONS}, got={number}",
+        )
 
 
 def _dimension(name: object) -> str:

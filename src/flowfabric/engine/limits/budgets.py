@@ -62,7 +62,9 @@ class _Found(Struct, frozen=True):
 
 
 class Budgets(QuotaMaintenance):
-    def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
+    def __init__(
+        self, store: Store, settings: Settings | None = None, *, seed: int | None = None
+    ) -> None:
         super().__init__(store, settings, seed=seed)
         self._meter = UsageBatcher(store, self._refused_with_consequences)
 
@@ -73,7 +75,9 @@ class Budgets(QuotaMaintenance):
         def rule(found: _Found) -> Decision:
             return budgets.create_budget(found.books.policy, new, found.books.now_ms)
 
-        result: BudgetCreated | BudgetAlreadySatisfied = await self.settle(lambda: self._books(new.budget_id), rule)
+        result: BudgetCreated | BudgetAlreadySatisfied = await self.settle(
+            lambda: self._books(new.budget_id), rule
+        )
         return result
 
     async def _books(self, budget: UUID) -> _Found:
@@ -86,18 +90,24 @@ class Budgets(QuotaMaintenance):
         def rule(found: _Found) -> Decision:
             return budget_changes.update_budget(found.books.policy, new, found.books.now_ms)
 
-        result: BudgetUpdated | BudgetUnchanged = await self.settle(lambda: self._books(new.budget_id), rule)
+        result: BudgetUpdated | BudgetUnchanged = await self.settle(
+            lambda: self._books(new.budget_id), rule
+        )
         if isinstance(result, BudgetUpdated):
             await self.release_waiters(new.budget_id)
         return result
 
     # ---- reports
 
-    async def report_usage(self, handle: Handle, budget_id: UUID, usage: UsageDimensions) -> UsageResult:
+    async def report_usage(
+        self, handle: Handle, budget_id: UUID, usage: UsageDimensions
+    ) -> UsageResult:
         """What a worker has used, counted whether or not its lease still holds. A lease that was never granted is refused."""
         lease = self.fields(handle)
         amounts, budget = budget_validation.used(usage), budget_validation.budget_id(budget_id)
-        report = budget_validation.report(amounts, usage.dedup_key, "dedup_key", by=lease.execution_id, lease=lease)
+        report = budget_validation.report(
+            amounts, usage.dedup_key, "dedup_key", by=lease.execution_id, lease=lease
+        )
         if self.facts(handle) is None:
             await was_granted(self.store, lease)
         return await self._meter.report(budget, report)
@@ -107,7 +117,9 @@ class Budgets(QuotaMaintenance):
         if not isinstance(args, ReportUsageAdminArgs):
             raise invalid("args", "ReportUsageAdminArgs", type(args).__name__)
         validation.optional_timestamp(args.now, "now")
-        report = budget_validation.report(budget_validation.summed(args.dimensions, args.deltas), args.dedup_key, "dedup_key")
+        report = budget_validation.report(
+            budget_validation.summed(args.dimensions, args.deltas), args.dedup_key, "dedup_key"
+        )
         return await self._meter.report(budget_validation.budget_id(budget_id), report)
 
     async def record_spend(self, args: RecordSpendArgs) -> UsageResult:
@@ -116,7 +128,9 @@ class Budgets(QuotaMaintenance):
             raise invalid("args", "RecordSpendArgs", type(args).__name__)
         who = execution_id(args.execution_id)
         amounts = budget_validation.spend(args.deltas)
-        report = budget_validation.report(amounts, args.idempotency_key, "idempotency_key", by=who, charged=who)
+        report = budget_validation.report(
+            amounts, args.idempotency_key, "idempotency_key", by=who, charged=who
+        )
         return await self._meter.report(budget_validation.budget_id(args.budget_id), report)
 
     async def _refused_with_consequences(self, budget: UUID, report: Report) -> UsageResult:
@@ -143,7 +157,9 @@ class Budgets(QuotaMaintenance):
         assert report.by is not None
         key = (report.by.partition_index, report.by.uuid)
         rows = (await self.store.load((Get("ff_exec_core", key, CORE_COLUMNS),))).rows[0]
-        return _Found(await read_books(self.store, budget, [report]), from_core_row(rows[0]) if rows else None)
+        return _Found(
+            await read_books(self.store, budget, [report]), from_core_row(rows[0]) if rows else None
+        )
 
     async def _consequence(
         self, found: _Found, counted: Counted, breach: HardBreach, lease: HandleFields | None
@@ -154,10 +170,17 @@ class Budgets(QuotaMaintenance):
         action = books.policy.limits.on_hard_limit
         noted = budgets.note_hard(books.budget_id, 1, breach.dimension)
         may = lease is None or breach_actions.holds(execution, lease, books.now_ms)
-        if may and action == HardLimitAction.CANCEL_FLOW_PENDING and execution is not None and execution.flow_id is not None:
+        if (
+            may
+            and action == HardLimitAction.CANCEL_FLOW_PENDING
+            and execution is not None
+            and execution.flow_id is not None
+        ):
             over = not await self._cancel_pending(execution, books.budget_id, noted, lease)
             return breach if over else _acted(breach, action)
-        plan = breach_actions.consequence(execution, action, books.budget_id, breach, books.now_ms, lease)
+        plan = breach_actions.consequence(
+            execution, action, books.budget_id, breach, books.now_ms, lease
+        )
         if plan is None:
             return breach if isinstance(await self.store.commit(noted), Applied) else None
         as_read = budgets.note_hard(books.budget_id, 1, breach.dimension, books.policy.version)
@@ -170,11 +193,15 @@ class Budgets(QuotaMaintenance):
             await self._cascade.ended((execution.id,))
         return _acted(breach, action)
 
-    async def _cancel_pending(self, by: Execution, budget: UUID, noted: Plan, lease: HandleFields | None) -> bool:
+    async def _cancel_pending(
+        self, by: Execution, budget: UUID, noted: Plan, lease: HandleFields | None
+    ) -> bool:
         """The members that have not begun, with the note of the refusal; False where flow or lease is over: that is noted."""
         flow, policy = by.flow_id, CancelFlowPolicy.CANCEL_PENDING
         assert flow is not None
-        args = CancelFlowArgs(flow_id=flow, reason=f"budget_exceeded:{budget}", cancellation_policy=policy)
+        args = CancelFlowArgs(
+            flow_id=flow, reason=f"budget_exceeded:{budget}", cancellation_policy=policy
+        )
         held = () if lease is None else (breach_actions.still_held(by, lease),)
 
         def rule(around: cancels.Cancelling) -> cancels.FlowCancel | None:
@@ -213,14 +240,20 @@ class Budgets(QuotaMaintenance):
         """Nothing is used any more, and whoever waited for that goes on."""
         budget = budget_validation.budget_id(budget_id)
         validation.optional_timestamp(now, "now")
-        result: BudgetReset = await self.settle(lambda: self._books(budget), lambda found: budget_release.reset(found.books, now))
+        result: BudgetReset = await self.settle(
+            lambda: self._books(budget), lambda found: budget_release.reset(found.books, now)
+        )
         await self.release_waiters(budget)
         return result
 
     async def reset_due_budgets(self, limit: int = MAX_RESETS) -> int:
         """Those whose time has come; how many."""
         now, size = await self.store.now_ms(), validation.limit(limit, MAX_RESETS)
-        rows = (await self.store.load((Scan("budget_resets", upto=now, limit=size, columns=("budget_id",)),))).rows[0]
+        rows = (
+            await self.store.load(
+                (Scan("budget_resets", upto=now, limit=size, columns=("budget_id",)),)
+            )
+        ).rows[0]
         done = 0
         for (budget,) in rows:
             try:
@@ -247,7 +280,9 @@ class Budgets(QuotaMaintenance):
         done = 0
         while True:
             loaded = await self.store.load(_waiters(ident))
-            freed = await self._unblock([from_core_row(row) for rows in loaded.rows for row in rows], loaded.now_ms)
+            freed = await self._unblock(
+                [from_core_row(row) for rows in loaded.rows for row in rows], loaded.now_ms
+            )
             done += freed
             if not freed:
                 return done
@@ -256,14 +291,21 @@ class Budgets(QuotaMaintenance):
         """Executions that waited when their budget was reset or changed, and were not released by that operation; how many."""
         done = 0
         async for budget in self._every_budget():
-            resets = Scan("usage_of", {"budget_id": budget}, limit=reading.MAX_ROWS, columns=("last_reset_at_ms",))
+            resets = Scan(
+                "usage_of",
+                {"budget_id": budget},
+                limit=reading.MAX_ROWS,
+                columns=("last_reset_at_ms",),
+            )
             loaded = await self.store.load((*_waiters(budget), resets))
             waiting = [from_core_row(row) for rows in loaded.rows[:-1] for row in rows]
             if not waiting:
                 continue
             reset_at = max((at for (at,) in loaded.rows[-1] if at is not None), default=-1)
             changed_at = await self._room_since(budget)
-            overlooked = [who for who in waiting if who.last_transition_at <= max(reset_at, changed_at)]
+            overlooked = [
+                who for who in waiting if who.last_transition_at <= max(reset_at, changed_at)
+            ]
             done += await self._unblock(overlooked, loaded.now_ms)
         return done
 
@@ -271,22 +313,37 @@ class Budgets(QuotaMaintenance):
         """When the limits were changed, if there is room under them; -1 otherwise."""
         books = await read_books(self.store, budget)
         policy = books.policy
-        if policy is None or policy.changed_at_ms is None or budgets.spent(policy.limits, books.usage) is not None:
+        if (
+            policy is None
+            or policy.changed_at_ms is None
+            or budgets.spent(policy.limits, books.usage) is not None
+        ):
             return -1
         return policy.changed_at_ms
 
     async def _unblock(self, waiting: Sequence[Execution], now: int) -> int:
-        decided = [grants.unblock(Snapshot(now, execution), "waiting_for_budget", now) for execution in waiting]
+        decided = [
+            grants.unblock(Snapshot(now, execution), "waiting_for_budget", now)
+            for execution in waiting
+        ]
         plans = [decision.plan for decision in decided if isinstance(decision, Commit)]
-        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        return (
+            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        )
 
     async def forget_usage_keys(self) -> int:
         """Drops what is remembered of reports past its time; how many."""
         now = await self.store.now_ms()
         columns = ("budget_id", "dedup_key")
-        rows = (await self.store.load((Scan("usage_dedup_expiry", upto=now, limit=MAX_FORGOTTEN, columns=columns),))).rows[0]
+        rows = (
+            await self.store.load(
+                (Scan("usage_dedup_expiry", upto=now, limit=MAX_FORGOTTEN, columns=columns),)
+            )
+        ).rows[0]
         plans = [budget_release.forget_key(budget, key, now) for budget, key in rows]
-        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        return (
+            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        )
 
     async def reconcile_budget_counters(self) -> Reconciliation:
         """Looks for counters that contradict each other, and tells of them; nothing is changed."""
@@ -298,7 +355,11 @@ class Budgets(QuotaMaintenance):
     async def _every_budget(self) -> AsyncIterator[UUID]:
         after = None
         while True:
-            page = (await self.store.load((Scan("budgets", {}, after, limit=MAX_PAGE, columns=("budget_id",)),))).rows[0]
+            page = (
+                await self.store.load(
+                    (Scan("budgets", {}, after, limit=MAX_PAGE, columns=("budget_id",)),)
+                )
+            ).rows[0]
             for (budget,) in page:
                 yield budget
             if len(page) < MAX_PAGE:
@@ -311,13 +372,18 @@ class Budgets(QuotaMaintenance):
             return False
         found = await self._contradictions(budget)
         for name, used, on_accounts in found:
-            log.error("budget %s: %s is %d in all and %d on accounts", budget, name, used, on_accounts)
+            log.error(
+                "budget %s: %s is %d in all and %d on accounts", budget, name, used, on_accounts
+            )
         return bool(found)
 
     async def _contradictions(self, budget: UUID) -> list[tuple[str, int, int]]:
         group, most = {"budget_id": budget}, reading.MAX_ROWS
         ledger = Scan(
-            "ledger_of_budget", group, limit=most, columns=("partition_key", "execution_id", "dimensions_key", "delta_total")
+            "ledger_of_budget",
+            group,
+            limit=most,
+            columns=("partition_key", "execution_id", "dimensions_key", "delta_total"),
         )
         usage = Scan("usage_of", group, limit=most, columns=("dimensions_key", "current_value"))
         some = (await self.store.load((ledger, usage))).rows
@@ -359,7 +425,9 @@ class Budgets(QuotaMaintenance):
         said = books.policy.limits
         limits = {f"hard:{name}": str(limit) for name, limit in said.hard_limits.items()}
         limits |= {f"soft:{name}": str(limit) for name, limit in said.soft_limits.items()}
-        return UsageAndLimits(limits, {name: max(books.usage.get(name, 0), 0) for name in said.hard_limits})
+        return UsageAndLimits(
+            limits, {name: max(books.usage.get(name, 0), 0) for name in said.hard_limits}
+        )
 
     async def read_budget_ledger(self, execution: ExecutionId) -> dict[UUID, dict[str, int]]:
         """What is on the account of an execution, by budget and dimension."""
@@ -373,7 +441,10 @@ class Budgets(QuotaMaintenance):
 def _waiters(budget: UUID) -> tuple[Scan, ...]:
     """Those held back at a claim, and those held because of their report."""
     groups = (waits_on(budget), refused_by(budget))
-    return tuple(Scan("blocked_on", {"blocked_on": group}, limit=MAX_WAITERS, columns=CORE_COLUMNS) for group in groups)
+    return tuple(
+        Scan("blocked_on", {"blocked_on": group}, limit=MAX_WAITERS, columns=CORE_COLUMNS)
+        for group in groups
+    )
 
 
 def _acted(breach: HardBreach, action: str) -> HardBreach:

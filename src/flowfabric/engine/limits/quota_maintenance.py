@@ -51,7 +51,9 @@ _HELD_FOR = ("waiting_for_budget", "waiting_for_quota")
 
 
 class QuotaMaintenance(Quotas):
-    async def update_quota_policy(self, args: UpdateQuotaPolicyArgs) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
+    async def update_quota_policy(
+        self, args: UpdateQuotaPolicyArgs
+    ) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
         """Other limits for a quota that exists, from the next claim on. Claims that wait look again."""
         if not isinstance(args, UpdateQuotaPolicyArgs):
             raise invalid("args", "UpdateQuotaPolicyArgs", args)
@@ -65,13 +67,16 @@ class QuotaMaintenance(Quotas):
             await self._release_waiters_of(ident)
         return result
 
-    async def _updated(self, new: UpdateQuotaPolicyArgs) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
+    async def _updated(
+        self, new: UpdateQuotaPolicyArgs
+    ) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
         """Every admission moves the version of a quota, so it is tried more often than anything else."""
         tries = 0
         while True:
             try:
                 result: QuotaPolicyUpdated | QuotaPolicyUnchanged = await self.settle(
-                    lambda: self._quota(new.quota_policy_id), lambda quota: quotas.update(quota, new)
+                    lambda: self._quota(new.quota_policy_id),
+                    lambda quota: quotas.update(quota, new),
                 )
             except Contention:
                 tries += 1
@@ -82,7 +87,9 @@ class QuotaMaintenance(Quotas):
     async def _release_waiters_of(self, ident: UUID) -> None:
         """Those held back for a quota, as many as it has room for. Whoever stays is found by the sweep."""
         group = {"blocked_on": f"quota:{ident}"}
-        loaded = await self.store.load((Scan("blocked_on", group, limit=PAGE, columns=CORE_COLUMNS),))
+        loaded = await self.store.load(
+            (Scan("blocked_on", group, limit=PAGE, columns=CORE_COLUMNS),)
+        )
         waiting = [from_core_row(row) for row in loaded.rows[0]]
         rooms: dict[UUID, int | None] = {}
         over: dict[str, Spent] = {}
@@ -126,7 +133,9 @@ class QuotaMaintenance(Quotas):
         while dimension is not None:
             group = {"quota_policy_id": ident, "dimension": dimension}
             while upto >= 0:
-                rows = (await self.store.load((Scan("quota_window", group, None, upto, PAGE),))).rows[0]
+                rows = (
+                    await self.store.load((Scan("quota_window", group, None, upto, PAGE),))
+                ).rows[0]
                 done += len(rows)
                 await self.store.commit_many([quotas.forget(*row) for row in rows])
                 if len(rows) < PAGE:
@@ -136,21 +145,37 @@ class QuotaMaintenance(Quotas):
 
     async def _dimension_after(self, ident: UUID, dimension: str | None) -> str | None:
         after = None if dimension is None else (dimension, _END_OF_TIME, LAST)
-        scan = Scan("quota_entries", {"quota_policy_id": ident}, after, limit=1, columns=("dimension",))
+        scan = Scan(
+            "quota_entries", {"quota_policy_id": ident}, after, limit=1, columns=("dimension",)
+        )
         rows = (await self.store.load((scan,))).rows[0]
         return rows[0][0] if rows else None
 
     async def _drop_orphans(self, quota: QuotaPolicy) -> int:
         done, after = 0, None
         while True:
-            scan = Scan("quota_admitted", {"quota_policy_id": quota.quota_policy_id}, after, limit=PAGE)
-            slots = {ExecutionId(row[1]): Slot(*row) for row in (await self.store.load((scan,))).rows[0]}
+            scan = Scan(
+                "quota_admitted", {"quota_policy_id": quota.quota_policy_id}, after, limit=PAGE
+            )
+            slots = {
+                ExecutionId(row[1]): Slot(*row) for row in (await self.store.load((scan,))).rows[0]
+            }
             keys = [(ident.partition_index, ident.uuid) for ident in slots]
-            loaded = await self.store.load((GetAll("ff_exec_core", keys, Holder.__struct_fields__),))
-            known = {holder.execution_id: holder for holder in (Holder(*row) for row in loaded.rows[0])}
-            gone = [i for i, slot in slots.items() if quotas.is_orphan(slot, known.get(i.uuid), loaded.now_ms)]
+            loaded = await self.store.load(
+                (GetAll("ff_exec_core", keys, Holder.__struct_fields__),)
+            )
+            known = {
+                holder.execution_id: holder for holder in (Holder(*row) for row in loaded.rows[0])
+            }
+            gone = [
+                i
+                for i, slot in slots.items()
+                if quotas.is_orphan(slot, known.get(i.uuid), loaded.now_ms)
+            ]
             if gone:
-                answers = await self.store.commit_many([quotas.release(quota.quota_policy_id, ident) for ident in gone])
+                answers = await self.store.commit_many(
+                    [quotas.release(quota.quota_policy_id, ident) for ident in gone]
+                )
                 done += sum(isinstance(answer, Applied) for answer in answers)
             if len(slots) < PAGE:
                 return done
@@ -167,7 +192,9 @@ class QuotaMaintenance(Quotas):
         over: dict[str, Spent] = {}
         seen: set[str] = set()
         while released < size:
-            loaded = await self.store.load((Scan("limited", after=after, limit=RELEASE_PAGE, columns=CORE_COLUMNS),))
+            loaded = await self.store.load(
+                (Scan("limited", after=after, limit=RELEASE_PAGE, columns=CORE_COLUMNS),)
+            )
             waiting = [from_core_row(row) for row in loaded.rows[0]]
             mine = [e for e in waiting if passes(e, wanted) and e.blocking_reason in _HELD_FOR]
             await self._look_at(mine, rooms, over, seen)
@@ -187,15 +214,27 @@ class QuotaMaintenance(Quotas):
         return True
 
     async def _look_at(
-        self, waiting: list[Execution], rooms: dict[UUID, int | None], over: dict[str, Spent], seen: set[str]
+        self,
+        waiting: list[Execution],
+        rooms: dict[UUID, int | None],
+        over: dict[str, Spent],
+        seen: set[str],
     ) -> None:
         """The limits of these that have not been looked at in this pass."""
         budgets = {b for e in waiting for b in quotas.budgets_of(e)} - seen
         if budgets:
             seen |= budgets
-            over.update(over_limit(budgets_in(*(await self.store.load(budget_reads(budgets))).rows)))
+            over.update(
+                over_limit(budgets_in(*(await self.store.load(budget_reads(budgets))).rows))
+            )
         new = {e.quota_policy_id for e in waiting if e.quota_policy_id is not None} - set(rooms)
-        found = (await self.store.load((GetAll("ff_quota_policy", [(ident,) for ident in new]),))).rows[0] if new else []
+        found = (
+            (await self.store.load((GetAll("ff_quota_policy", [(ident,) for ident in new]),))).rows[
+                0
+            ]
+            if new
+            else []
+        )
         policies = [QuotaPolicy(*row) for row in found]
         rooms.update(dict.fromkeys(new))
         now = await self.store.now_ms()
@@ -204,4 +243,6 @@ class QuotaMaintenance(Quotas):
         for at, quota in enumerate(policies):
             rows = loaded.rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA]
             standing = standing_of(quota, rows, loaded.now_ms)
-            rooms[quota.quota_policy_id] = room(quota, len(holders(standing)), standing.window, loaded.now_ms).left
+            rooms[quota.quota_policy_id] = room(
+                quota, len(holders(standing)), standing.window, loaded.now_ms
+            ).left

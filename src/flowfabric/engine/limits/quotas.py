@@ -43,7 +43,9 @@ MAX_SCOPE_ID_BYTES = 1_024
 
 
 class Quotas(Signals):
-    async def create_quota_policy(self, args: CreateQuotaPolicyArgs) -> QuotaPolicyCreated | QuotaPolicyAlreadySatisfied:
+    async def create_quota_policy(
+        self, args: CreateQuotaPolicyArgs
+    ) -> QuotaPolicyCreated | QuotaPolicyAlreadySatisfied:
         """How many may run at once and how many may start per window. What exists is left as it is."""
         if not isinstance(args, CreateQuotaPolicyArgs):
             raise invalid("args", "CreateQuotaPolicyArgs", args)
@@ -53,7 +55,9 @@ class Quotas(Signals):
         validation.optional_timestamp(args.now, "now")
         validation.optional_namespace(args.namespace)
         now = await self.store.now_ms() if args.now is None else args.now
-        answer = await self.store.commit(quotas.create(structs.replace(args, quota_policy_id=ident), now))
+        answer = await self.store.commit(
+            quotas.create(structs.replace(args, quota_policy_id=ident), now)
+        )
         if isinstance(answer, Applied):
             return QuotaPolicyCreated(ident)
         refused = quotas.taken(await self._quota(ident), args)
@@ -92,8 +96,14 @@ class Quotas(Signals):
         own = execution_id(args.execution_id)
         for field in ("window_seconds", "rate_limit", "concurrency_cap"):
             validation.whole(getattr(args, field), field, 0, MAX_LIMIT_VALUE)
-        jitter = 0 if args.jitter_ms is None else validation.whole(args.jitter_ms, "jitter_ms", 0, MAX_LIMIT_VALUE)
-        dimension = validation.text(args.dimension, "dimension", MAX_DIMENSION_BYTES) or DEFAULT_DIMENSION
+        jitter = (
+            0
+            if args.jitter_ms is None
+            else validation.whole(args.jitter_ms, "jitter_ms", 0, MAX_LIMIT_VALUE)
+        )
+        dimension = (
+            validation.text(args.dimension, "dimension", MAX_DIMENSION_BYTES) or DEFAULT_DIMENSION
+        )
         validation.optional_timestamp(args.now, "now")
         said = structs.replace(args, quota_policy_id=ident, execution_id=own)
         extra = self._random.randint(0, jitter)
@@ -103,7 +113,8 @@ class Quotas(Signals):
 
         async with self._turns.of(ident):
             result: Admission = await self.settle(
-                load, lambda found: quotas.check_admission(said, found[1], found[0], dimension, extra)
+                load,
+                lambda found: quotas.check_admission(said, found[1], found[0], dimension, extra),
             )
         return result
 
@@ -111,11 +122,17 @@ class Quotas(Signals):
         now = await self.store.now_ms() if args.now is None else args.now
         wanted = quotas.asked(args)
         window = quota_reads(wanted, now, dimension=dimension)
-        own = Get("ff_quota_admitted", (args.quota_policy_id, str(args.execution_id)), ("execution_id",))
-        loaded = await self.store.load((Get("ff_quota_policy", (args.quota_policy_id,)), own, *window))
+        own = Get(
+            "ff_quota_admitted", (args.quota_policy_id, str(args.execution_id)), ("execution_id",)
+        )
+        loaded = await self.store.load(
+            (Get("ff_quota_policy", (args.quota_policy_id,)), own, *window)
+        )
         policy, mine = loaded.rows[:2]
         found = standing_of(QuotaPolicy(*policy[0]) if policy else None, loaded.rows[2:], now)
-        return now, structs.replace(found, admitted=found.admitted | {args.execution_id.uuid for _ in mine})
+        return now, structs.replace(
+            found, admitted=found.admitted | {args.execution_id.uuid for _ in mine}
+        )
 
     async def release_admission(self, quota_policy_id: UUID, execution: ExecutionId) -> Released:
         """Gives back a slot taken by `check_admission`. Again, or without one, it is nothing."""
@@ -123,7 +140,9 @@ class Quotas(Signals):
         await self.store.commit(quotas.release(ident, execution_id(execution)))
         return Released()
 
-    async def block_execution_for_admission(self, args: BlockForAdmissionArgs) -> Blocked | Rejected:
+    async def block_execution_for_admission(
+        self, args: BlockForAdmissionArgs
+    ) -> Blocked | Rejected:
         """Holds a waiting execution back because of a limit."""
         if not isinstance(args, BlockForAdmissionArgs):
             raise invalid("args", "BlockForAdmissionArgs", args)
@@ -135,13 +154,18 @@ class Quotas(Signals):
         validation.optional_text(args.blocked_on, "blocked_on", MAX_SCOPE_ID_BYTES)
         validation.optional_timestamp(args.now, "now")
         found: Blocked | LuaRejected = await self.decide(
-            ident, lambda snapshot: grants.block(snapshot, str(args.reason), detail, args.now, args.blocked_on)
+            ident,
+            lambda snapshot: grants.block(
+                snapshot, str(args.reason), detail, args.now, args.blocked_on
+            ),
         )
         return Rejected(found.message) if isinstance(found, LuaRejected) else found
 
     # ---- attaching
 
-    async def attach_limit(self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID) -> bool:
+    async def attach_limit(
+        self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID
+    ) -> bool:
         """What is created there from now on is under this limit; whether it was not attached before.
 
         It reaches executions of its own namespace. A flow or a namespace that is not of it is refused.
@@ -160,7 +184,9 @@ class Quotas(Signals):
         if namespace is None:
             raise NotFound(limit_scopes.UNKNOWN[named["kind"]], named["limit_id"])
         where = named["scope_id"]
-        if named["scope_type"] == "flow":  # one that is still to be made is reached if it is of the same namespace then
+        if (
+            named["scope_type"] == "flow"
+        ):  # one that is still to be made is reached if it is of the same namespace then
             flow = await self.describe_flow(UUID(where))
             owner = None if flow is None else flow.namespace
         else:
@@ -174,14 +200,21 @@ class Quotas(Signals):
         limit = (_kind(kind), validation.limit_id(limit_id, "limit_id"))
         return (await self._attachments.namespaces([limit])).get(limit)
 
-    async def detach_limit(self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID) -> bool:
+    async def detach_limit(
+        self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID
+    ) -> bool:
         """What is created there from now on is not under it any more; whether it was attached."""
-        answer = await self.store.commit(limit_scopes.DETACH(0, **_scope(kind, limit_id, scope_type, scope_id)))
+        answer = await self.store.commit(
+            limit_scopes.DETACH(0, **_scope(kind, limit_id, scope_type, scope_id))
+        )
         self._attachments.forget()
         return isinstance(answer, Applied)
 
     async def list_limit_scopes(
-        self, after: LimitScope | None = None, limit: int = MAX_SCOPES_PAGE, namespace: str | None = None
+        self,
+        after: LimitScope | None = None,
+        limit: int = MAX_SCOPES_PAGE,
+        namespace: str | None = None,
     ) -> Page[LimitScope]:
         """What is attached where, by scope; `after` is the last of the page before. None stands for all namespaces."""
         validation.optional_namespace(namespace)
@@ -191,8 +224,12 @@ class Quotas(Signals):
         found: list[LimitScope] = []
         last = after
         while len(found) <= size and size:
-            position = None if last is None else (last.scope_type, last.scope_id, last.kind, last.limit_id)
-            rows = (await self.store.load((Scan("limit_scopes", {}, position, limit=MAX_SCOPES_PAGE),))).rows[0]
+            position = (
+                None if last is None else (last.scope_type, last.scope_id, last.kind, last.limit_id)
+            )
+            rows = (
+                await self.store.load((Scan("limit_scopes", {}, position, limit=MAX_SCOPES_PAGE),))
+            ).rows[0]
             page = [LimitScope(*row) for row in rows]
             found += [scope for scope in page if namespace in (None, scope.namespace)]
             if len(page) < MAX_SCOPES_PAGE:

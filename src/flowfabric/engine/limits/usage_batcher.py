@@ -110,7 +110,9 @@ class UsageBatcher:
                 self._answer(budget, job, result)
             jobs = jobs[len(found.results) :]
 
-    def _first_to_act(self, books: BudgetRows, jobs: list[_Job], results: Sequence[object]) -> int | None:
+    def _first_to_act(
+        self, books: BudgetRows, jobs: list[_Job], results: Sequence[object]
+    ) -> int | None:
         for at, (job, result) in enumerate(zip(jobs, results, strict=True)):
             if isinstance(result, HardBreach) and budgets.acts(books.policy, job.report):
                 return at
@@ -138,7 +140,9 @@ class UsageBatcher:
         now = time.monotonic()
         if now - self._warned.get(budget, -math.inf) >= WARN_EVERY_S:
             if len(self._warned) >= MAX_WARNED:
-                self._warned = {known: at for known, at in self._warned.items() if now - at < WARN_EVERY_S}
+                self._warned = {
+                    known: at for known, at in self._warned.items() if now - at < WARN_EVERY_S
+                }
             self._warned[budget] = now
             said = (budget, breach.dimension, breach.current_usage, breach.hard_limit)
             log.warning("budget %s: a report was refused, %s is at %d of %d", *said)

@@ -72,7 +72,10 @@ class StreamWatcher:
                     await self._listen(at)
                     return
                 except EngineError as error:
-                    log.warning("nobody tells followers of streams when they end, for now (%s); they look by themselves", error)
+                    log.warning(
+                        "nobody tells followers of streams when they end, for now (%s); they look by themselves",
+                        error,
+                    )
                 _done(ready)
                 if not self._followed:
                     return
@@ -127,7 +130,9 @@ class StreamWatcher:
         versions = {row[:3]: row[3] for row in loaded.rows[0]}
         moved = {row[:2]: row[2] for row in loaded.rows[1]}
         now = {key: (versions.get(key), moved.get(key[:2])) for key in keys}
-        self._store.hub.ring({frames_of(key[1]): None for key, seen in now.items() if self._seen.get(key) != seen})
+        self._store.hub.ring(
+            {frames_of(key[1]): None for key, seen in now.items() if self._seen.get(key) != seen}
+        )
         self._seen = now
 
 

@@ -88,7 +88,9 @@ class StreamWriter:
             job = self.waiting[0]
             count += len(job.frames)
             size += sum(len(frame.bytes) for frame in job.frames)
-            if jobs and (count > MAX_BATCH_FRAMES or size > MAX_BATCH_BYTES or job.handle != jobs[0].handle):
+            if jobs and (
+                count > MAX_BATCH_FRAMES or size > MAX_BATCH_BYTES or job.handle != jobs[0].handle
+            ):
                 break
             self.waiting.popleft()
             if not job.answer.done():
@@ -136,7 +138,9 @@ class StreamWriter:
             try:
                 outcomes = await self._tried(job)
             except ValidationError:
-                await self._check_lease(job)  # who holds no lease is told that, and not what else is wrong
+                await self._check_lease(
+                    job
+                )  # who holds no lease is told that, and not what else is wrong
                 raise
             if outcomes is not None:
                 return outcomes
@@ -170,7 +174,12 @@ class StreamWriter:
         over = streams.overdue(stream)
         if not over:
             return None
-        read = Scan("durable_frames", self._group, limit=min(over, MAX_TRIMMED), columns=("ts_ms", "mode_number"))
+        read = Scan(
+            "durable_frames",
+            self._group,
+            limit=min(over, MAX_TRIMMED),
+            columns=("ts_ms", "mode_number"),
+        )
         rows = (await self._store.load((read,))).rows[0]
         return Bound(*rows[-1]) if rows else None
 
@@ -194,7 +203,9 @@ class StreamWriter:
         (meta, policy, summary, *written) = (await self._store.load(reads)).rows
         self.stream = Stream(
             StreamMeta(*meta[0]) if meta else None,
-            (streams.stored_summary(*summary[0]) if summary else Summary({}, 0)) if patches else None,
+            (streams.stored_summary(*summary[0]) if summary else Summary({}, 0))
+            if patches
+            else None,
             _cap(policy[0][0] if policy else None),
         )
         return {row[0]: streams.written(job.handle, *row[1:]) for rows in written for row in rows}
@@ -208,7 +219,9 @@ class _Post:
         self._outgoing: list[tuple[StreamWriter, list[_Job], Appended]] = []
         self.under_way: set[asyncio.Future[Any]] = set()
 
-    def watch(self, future: asyncio.Future[Any], then: Callable[[asyncio.Future[Any]], None] | None = None) -> None:
+    def watch(
+        self, future: asyncio.Future[Any], then: Callable[[asyncio.Future[Any]], None] | None = None
+    ) -> None:
         self.under_way.add(future)
         future.add_done_callback(self.under_way.discard)
         if then is not None:
@@ -228,7 +241,9 @@ class _Post:
             self.watch(asyncio.ensure_future(sent), lambda done: _told(done, going))
 
 
-def _told(sent: asyncio.Future[list[Answer]], going: list[tuple[StreamWriter, list[_Job], Appended]]) -> None:
+def _told(
+    sent: asyncio.Future[list[Answer]], going: list[tuple[StreamWriter, list[_Job], Appended]]
+) -> None:
     lost = asyncio.CancelledError() if sent.cancelled() else sent.exception()
     answers: Sequence[Any] = sent.result() if lost is None else [lost] * len(going)
     for (pen, jobs, made), answer in zip(going, answers, strict=True):
@@ -243,7 +258,9 @@ class StreamWriters:
         self._pens: dict[Key, StreamWriter] = {}
         self._post = _Post(store)
 
-    def write(self, handle: HandleFields, frames: Sequence[Frame], now: int) -> asyncio.Future[list[AppendOutcome]]:
+    def write(
+        self, handle: HandleFields, frames: Sequence[Frame], now: int
+    ) -> asyncio.Future[list[AppendOutcome]]:
         key = (handle.execution_id.partition_index, handle.execution_id.uuid, handle.attempt_index)
         pen = self._pens.get(key)
         if pen is None:
@@ -273,7 +290,10 @@ def _needs_a_look(stream: Stream, frames: Sequence[Frame]) -> bool:
     """Frames to be written once only, a document that is not at hand, or old frames that have to go."""
     if streams.overdue(stream):
         return True
-    return any(frame.seq is not None or (stream.summary is None and type(frame.mode) is DurableSummary) for frame in frames)
+    return any(
+        frame.seq is not None or (stream.summary is None and type(frame.mode) is DurableSummary)
+        for frame in frames
+    )
 
 
 def _cap(policy: str | None) -> int:

@@ -66,9 +66,14 @@ class Page(Struct, frozen=True):
 
 
 class Streams(Budgets):
-    def __init__(self, store: Store, settings: Settings | None = None, *, seed: int | None = None) -> None:
+    def __init__(
+        self, store: Store, settings: Settings | None = None, *, seed: int | None = None
+    ) -> None:
         super().__init__(store, settings, seed=seed)
-        self._pens = StreamWriters(store, lambda fields: self.snapshot(fields.execution_id, attempt_index=fields.attempt_index))
+        self._pens = StreamWriters(
+            store,
+            lambda fields: self.snapshot(fields.execution_id, attempt_index=fields.attempt_index),
+        )
         self._watch = StreamWatcher(store)
         self._joined: dict[Any, asyncio.Task[Page | None]] = {}
 
@@ -123,13 +128,20 @@ class Streams(Budgets):
         wait_ms = validation.whole(block_ms, "block_ms", 0, MAX_TAIL_BLOCK_MS)
         count, index = _count(count_limit), visible(visibility)
         page = await self._tail(
-            key, behind, wait_ms / 1000, count, index, lambda page: page.closed is not None or page.never_comes
+            key,
+            behind,
+            wait_ms / 1000,
+            count,
+            index,
+            lambda page: page.closed is not None or page.never_comes,
         )
         if not page.known:
             raise NotFound("attempt", f"{attempt_index} of {execution}")
         return page.shown()
 
-    async def read_summary(self, execution: ExecutionId, attempt_index: int) -> SummaryDocument | None:
+    async def read_summary(
+        self, execution: ExecutionId, attempt_index: int
+    ) -> SummaryDocument | None:
         """The document the summary frames of an attempt have made so far."""
         read = Get(
             streams.SUMMARY,
@@ -144,14 +156,27 @@ class Streams(Budgets):
         size = validation.limit(limit, retention.MAX_TRIM_BATCH)
         now = await self.store.now_ms()
         columns = ("partition_key", "execution_id", "attempt_index", "ts_ms", "seq")
-        rows = (await self.store.load((Scan("expiring_frames", upto=now, limit=size, columns=columns),))).rows[0]
-        plans = [streams.FORGET_FRAME(row[0], **dict(zip(columns, row, strict=True)), now=now) for row in rows]
-        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        rows = (
+            await self.store.load((Scan("expiring_frames", upto=now, limit=size, columns=columns),))
+        ).rows[0]
+        plans = [
+            streams.FORGET_FRAME(row[0], **dict(zip(columns, row, strict=True)), now=now)
+            for row in rows
+        ]
+        return (
+            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        )
 
     # ---- following
 
     async def _tail(
-        self, key: Key, after: tuple[int, int], wait_s: float, count: int, index: str, enough: Callable[[Page], bool]
+        self,
+        key: Key,
+        after: tuple[int, int],
+        wait_s: float,
+        count: int,
+        index: str,
+        enough: Callable[[Page], bool],
     ) -> Page:
         """Listens first, then looks, then sleeps. `enough` says when there is nothing to wait for."""
         until = time.monotonic() + wait_s
@@ -175,7 +200,9 @@ class Streams(Budgets):
                 if watched:
                     self._watch.end(key)
 
-    async def _shared_page(self, key: Key, after: tuple[int, int], count: int, index: str) -> Page | None:
+    async def _shared_page(
+        self, key: Key, after: tuple[int, int], count: int, index: str
+    ) -> Page | None:
         """Many who stand at the same place and wake together ask once. Who comes after the question is sent asks again."""
         asked = (key, after, count, index)
         task = self._joined.get(asked)
@@ -190,7 +217,12 @@ class Streams(Budgets):
         return await self._page(key, after, None, count, index)
 
     async def _page(
-        self, key: Key, after: tuple[int, int] | None, upper: frame_id.UpperBound | None, count: int, index: str
+        self,
+        key: Key,
+        after: tuple[int, int] | None,
+        upper: frame_id.UpperBound | None,
+        count: int,
+        index: str,
     ) -> Page | None:
         """Frames and the state of the attempt on one snapshot; None where there is no such attempt."""
         group = dict(zip(("partition_key", "execution_id", "attempt_index"), key, strict=True))
@@ -208,14 +240,21 @@ class Streams(Budgets):
             rows = [row for row in rows if row[:2] <= upper]
         state = streams.Standing(*execution[0])
         closed = streams.closure(state, streams.AttemptEnd(*attempt[0])) if attempt else None
-        frames = tuple(StreamFrame(frame_id.frame_id(ts_ms, seq), decode_fields(fields)) for ts_ms, seq, fields in rows)
+        frames = tuple(
+            StreamFrame(frame_id.frame_id(ts_ms, seq), decode_fields(fields))
+            for ts_ms, seq, fields in rows
+        )
         return Page(frames, bool(attempt), closed, state.attempt_index, state.ended)
 
 
 def key_of(execution: ExecutionId, attempt_index: int) -> Key:
     if not isinstance(execution, ExecutionId):
         raise invalid("execution", "an ExecutionId", execution)
-    return execution.partition_index, execution.uuid, validation.whole(attempt_index, "attempt_index", 0, MAX_ATTEMPT_INDEX)
+    return (
+        execution.partition_index,
+        execution.uuid,
+        validation.whole(attempt_index, "attempt_index", 0, MAX_ATTEMPT_INDEX),
+    )
 
 
 def _count(count_limit: int) -> int:

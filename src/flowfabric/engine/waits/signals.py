@@ -40,7 +40,14 @@ from flowfabric.store.port import Get, Read, Row, Scan
 MAX_WAITPOINTS = 1_000
 MAX_COMMENT_BYTES = 16_000
 MAX_FORGOTTEN = 1_000
-_TEXTS = ("signal_name", "signal_category", "source_type", "source_identity", "correlation_id", "target_scope")
+_TEXTS = (
+    "signal_name",
+    "signal_category",
+    "source_type",
+    "source_identity",
+    "correlation_id",
+    "target_scope",
+)
 
 
 class Signals(WaitpointQueries):
@@ -52,7 +59,9 @@ class Signals(WaitpointQueries):
             raise refused
         return await self._deliver(ident, args)
 
-    async def _deliver(self, ident: ExecutionId, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
+    async def _deliver(
+        self, ident: ExecutionId, args: DeliverSignalArgs
+    ) -> SignalAccepted | SignalDuplicate:
         result: SignalAccepted | SignalDuplicate = await self.settle(
             lambda: self._delivery(ident, args), lambda around: signals.deliver(around, args)
         )
@@ -73,7 +82,13 @@ class Signals(WaitpointQueries):
             ),
         ]
         if args.idempotency_key and args.dedup_ttl_ms > 0:
-            reads.append(Get("ff_signal_dedup", (at, args.waitpoint_id, args.idempotency_key), ("signal_id", "expires_at_ms")))
+            reads.append(
+                Get(
+                    "ff_signal_dedup",
+                    (at, args.waitpoint_id, args.idempotency_key),
+                    ("signal_id", "expires_at_ms"),
+                )
+            )
         loaded = await self.store.load(reads)
         rows = loaded.rows
         if not rows[0]:
@@ -83,7 +98,9 @@ class Signals(WaitpointQueries):
             keys = [HmacKey(*row) for row in rows[2]]
             stored = None if waitpoint is None else token_of(waitpoint, keys)
             asked = () if waitpoint is None else json.loads(waitpoint.approvers)
-            link = tokens.verify(args.waitpoint_token, ident, args.waitpoint_id, stored, keys, loaded.now_ms, asked)
+            link = tokens.verify(
+                args.waitpoint_token, ident, args.waitpoint_id, stored, keys, loaded.now_ms, asked
+            )
             if waitpoint is None:
                 raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
         except ValidationError:
@@ -91,7 +108,10 @@ class Signals(WaitpointQueries):
             await self.store.commit(signals.stamp_failure(owner, loaded.now_ms))
             raise
         execution = from_core_row(rows[0][0])
-        received, most = sum(row[0] for row in rows[4]), waitpoints.signal_limit(execution.policy, ident, args)
+        received, most = (
+            sum(row[0] for row in rows[4]),
+            waitpoints.signal_limit(execution.policy, ident, args),
+        )
         history: list[Row] = []
         if 0 < most <= received or signals.is_long(waitpoint, args.signal_maxlen):
             history = await self._history(ident, max(most, SIGNAL_PAGE))
@@ -114,7 +134,9 @@ class Signals(WaitpointQueries):
         read = Scan("signals_of", owner, limit=limit, columns=("signal_id", "waitpoint_id"))
         return (await self.store.load((read,))).rows[0]
 
-    async def deliver_approval_signal(self, args: ApprovalSignalArgs) -> SignalAccepted | SignalDuplicate:
+    async def deliver_approval_signal(
+        self, args: ApprovalSignalArgs
+    ) -> SignalAccepted | SignalDuplicate:
         """An operator's decision; the engine shows the token itself."""
         if not isinstance(args, ApprovalSignalArgs):
             raise invalid("args", "ApprovalSignalArgs", type(args).__name__)
@@ -161,7 +183,9 @@ class Signals(WaitpointQueries):
     async def _wake_parent(self, parent: ExecutionId, waitpoint_key: str) -> None:
         """At every open waitpoint of that key. A parent that makes one later looks at its children after that."""
         owner = {"partition_key": parent.partition_index, "execution_id": parent.uuid}
-        rows, found = (await self.store.load((Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS), KEYS))).rows
+        rows, found = (
+            await self.store.load((Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS), KEYS))
+        ).rows
         keys = [HmacKey(*row) for row in found]
         for waitpoint in (Waitpoint(*row) for row in rows):
             if waitpoint.waitpoint_key != waitpoint_key or not waitpoint.is_open:
@@ -182,7 +206,9 @@ class Signals(WaitpointQueries):
 
     # ---- without a signal
 
-    async def resume_execution(self, execution: ExecutionId, trigger_type: str = "signal", resume_delay_ms: int = 0) -> Resumed:
+    async def resume_execution(
+        self, execution: ExecutionId, trigger_type: str = "signal", resume_delay_ms: int = 0
+    ) -> Resumed:
         """Ends a suspension whatever it waits for."""
         ident = execution_id(execution)
         validation.text(trigger_type, "trigger_type", MAX_KEY_BYTES)
@@ -212,16 +238,25 @@ class Signals(WaitpointQueries):
 
     async def _suspended(self, ident: ExecutionId) -> _Suspended:
         key = (ident.partition_index, ident.uuid)
-        loaded = await self.store.load((Get("ff_exec_core", key, CORE_COLUMNS), Get("ff_suspension_current", key)))
+        loaded = await self.store.load(
+            (Get("ff_exec_core", key, CORE_COLUMNS), Get("ff_suspension_current", key))
+        )
         found, waits = loaded.rows
-        return _Suspended(loaded.now_ms, from_core_row(found[0]) if found else None, Suspension(*waits[0]) if waits else None)
+        return _Suspended(
+            loaded.now_ms,
+            from_core_row(found[0]) if found else None,
+            Suspension(*waits[0]) if waits else None,
+        )
 
-    async def close_waitpoint(self, execution: ExecutionId, waitpoint_id: UUID, reason: str = "proactive_close") -> str:
+    async def close_waitpoint(
+        self, execution: ExecutionId, waitpoint_id: UUID, reason: str = "proactive_close"
+    ) -> str:
         """Takes no more signals; a suspension that listens on it goes on waiting."""
         ident, wanted = execution_id(execution), validation.flow_id(waitpoint_id, "waitpoint_id")
         validation.text(reason, "reason", MAX_KEY_BYTES)
         result: str = await self.settle(
-            lambda: self._waitpoint(ident.partition_index, wanted), lambda found: waitpoints.close(found, ident.uuid, reason)
+            lambda: self._waitpoint(ident.partition_index, wanted),
+            lambda found: waitpoints.close(found, ident.uuid, reason),
         )
         return result
 
@@ -234,7 +269,9 @@ class Signals(WaitpointQueries):
         now, size = await self.store.now_ms(), validation.limit(limit, MAX_PAGE)
         rows = (await self.store.load((Scan("waitpoint_expiry", upto=now, limit=size),))).rows[0]
         plans = [waitpoints.closing(Waitpoint(*row), "never_committed") for row in rows]
-        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        return (
+            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        )
 
     async def forget_signal_keys(self) -> int:
         """Drops what is remembered of signals and suspends past its time; how many."""
@@ -244,24 +281,36 @@ class Signals(WaitpointQueries):
             Scan("suspend_dedup_expiry", upto=now, limit=MAX_FORGOTTEN),
         )
         heard, asked = (await self.store.load(reads)).rows
-        plans = [signals.forget_key(row, now) for row in heard] + [signals.forget_suspend(row, now) for row in asked]
-        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        plans = [signals.forget_key(row, now) for row in heard] + [
+            signals.forget_suspend(row, now) for row in asked
+        ]
+        return (
+            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        )
 
     # ---- who waits
 
     async def read_waitpoint_token(self, partition: int | str, waitpoint_id: UUID) -> str | None:
         """The credential itself, of an open waitpoint. For those who may hand it out."""
-        found = await self._waitpoint(partition_key(partition), validation.flow_id(waitpoint_id, "waitpoint_id"))
-        return None if found is None or not found.is_open else token_of(found, (await self._keys())[0])
+        found = await self._waitpoint(
+            partition_key(partition), validation.flow_id(waitpoint_id, "waitpoint_id")
+        )
+        return (
+            None if found is None or not found.is_open else token_of(found, (await self._keys())[0])
+        )
 
-    async def read_held_waitpoint_token(self, handle: Handle, waitpoint_id: UUID, approver: str = "") -> str | None:
+    async def read_held_waitpoint_token(
+        self, handle: Handle, waitpoint_id: UUID, approver: str = ""
+    ) -> str | None:
         """The token of an open waitpoint of the execution whose live lease this is, or that of an approver's link."""
         fields, wanted = self.fields(handle), validation.flow_id(waitpoint_id, "waitpoint_id")
         refused = check_handle(await self.snapshot(fields.execution_id), fields)
         if refused is not None:
             await self._refuse(refused)
         found = await self._waitpoint(fields.execution_id.partition_index, wanted)
-        held = found is not None and found.is_open and found.execution_id == fields.execution_id.uuid
+        held = (
+            found is not None and found.is_open and found.execution_id == fields.execution_id.uuid
+        )
         if found is None or not held:
             return None
         keys, _ = await self._keys()

@@ -34,7 +34,9 @@ class SigningKeys(FlowCancels):
         )
         return result
 
-    async def rotate_waitpoint_hmac_secret_all(self, new_kid: str, new_secret_hex: str, grace_ms: int) -> list[RotationEntry]:
+    async def rotate_waitpoint_hmac_secret_all(
+        self, new_kid: str, new_secret_hex: str, grace_ms: int
+    ) -> list[RotationEntry]:
         """A new signing key; tokens of the old one stay good for the grace."""
         problem = signing_keys.check_rotation(new_kid, new_secret_hex, grace_ms)
         if problem is not None:

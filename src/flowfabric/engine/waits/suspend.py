@@ -16,7 +16,14 @@ from flowfabric.codec.handle import decode_fields, encode_handle
 from flowfabric.engine import validation
 from flowfabric.engine.core import CORE_COLUMNS, from_core_row
 from flowfabric.engine.waits.signing_keys import KEYS, SigningKeys
-from flowfabric.errors import EngineError, StateError, StateKind, ValidationError, ValidationKind, invalid
+from flowfabric.errors import (
+    EngineError,
+    StateError,
+    StateKind,
+    ValidationError,
+    ValidationKind,
+    invalid,
+)
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.attempt import Attempt
 from flowfabric.model.lease import Handle, HandleFields, HandleKind, LeaseFence
@@ -103,7 +110,16 @@ class Suspend(SigningKeys):
         expires = min(snapshot.now_ms + expires_in_ms, MAX_EXPIRY_MS)
         name = waitpoint_key or f"wpk:{ident}"
         plan = waitpoints.create_waitpoint(
-            fields, ident, name, token, key.kid, snapshot.now_ms, expires, names, payload_schema, asked
+            fields,
+            ident,
+            name,
+            token,
+            key.kid,
+            snapshot.now_ms,
+            expires,
+            names,
+            payload_schema,
+            asked,
         )
         await self.by_holder(fields, Commit(plan))
         links = tuple((each, tokens.mint(key, fields.execution_id, ident, each)) for each in asked)
@@ -124,7 +140,9 @@ class Suspend(SigningKeys):
             self.forget(handle)
         return result
 
-    async def suspend_by_triple(self, execution: ExecutionId, fence: LeaseFence, args: SuspendArgs) -> Suspended | ConditionMet:
+    async def suspend_by_triple(
+        self, execution: ExecutionId, fence: LeaseFence, args: SuspendArgs
+    ) -> Suspended | ConditionMet:
         """As `suspend`, for callers who name the lease instead of holding a handle."""
         ident = execution_id(execution)
         _check(args)
@@ -156,7 +174,9 @@ class Suspend(SigningKeys):
             snapshot, around, keys, outdated = await self._around_wait(fields, args)
             refused = fence(snapshot) or suspensions.check_stored(around, fields, args)
             if refused is not None:
-                known = await self._known(fields.execution_id, args)  # the same suspend, asked twice at once
+                known = await self._known(
+                    fields.execution_id, args
+                )  # the same suspend, asked twice at once
                 if known is not None:
                     return known
                 await self._refuse(refused if isinstance(refused, Reject) else Reject(refused))
@@ -167,17 +187,23 @@ class Suspend(SigningKeys):
             result = self._result(fields, args, bound, found, around)
             if found.met:
                 stored = around.waitpoints[args.waitpoints[0].waitpoint_id]
-                plans = waitpoints.consume(fields, stored, around.now_ms if args.now is None else args.now)
+                plans = waitpoints.consume(
+                    fields, stored, around.now_ms if args.now is None else args.now
+                )
             else:
                 plans = suspensions.suspend(fields, args, around, bound, found, kid)
             if args.idempotency_key:
-                plans.append(self._remember(fields.execution_id, args, result, around.now_ms, known=outdated))
+                plans.append(
+                    self._remember(fields.execution_id, args, result, around.now_ms, known=outdated)
+                )
             if isinstance(await self.store.commit_together(plans), Applied):
                 return result
             tries += 1
             await self._pause(tries)
 
-    async def _around_wait(self, fields: HandleFields, args: SuspendArgs) -> tuple[Snapshot, Around, list[HmacKey], bool]:
+    async def _around_wait(
+        self, fields: HandleFields, args: SuspendArgs
+    ) -> tuple[Snapshot, Around, list[HmacKey], bool]:
         """All that a suspend is decided by, in one look."""
         ident = fields.execution_id
         at = ident.partition_index
@@ -185,12 +211,20 @@ class Suspend(SigningKeys):
             Get("ff_exec_core", _key(fields), CORE_COLUMNS),
             Get("ff_attempt", (*_key(fields), fields.attempt_index)),
             Get("ff_suspension_current", (at, ident.uuid)),
-            GetAll("ff_waitpoint_pending", [(at, binding.waitpoint_id) for binding in args.waitpoints]),
+            GetAll(
+                "ff_waitpoint_pending", [(at, binding.waitpoint_id) for binding in args.waitpoints]
+            ),
             KEYS,
         ]
         pending = isinstance(args.waitpoints[0], UsePending)
         if pending:
-            reads.append(Scan("signals_of", {"partition_key": at, "execution_id": ident.uuid}, limit=SIGNAL_PAGE))
+            reads.append(
+                Scan(
+                    "signals_of",
+                    {"partition_key": at, "execution_id": ident.uuid},
+                    limit=SIGNAL_PAGE,
+                )
+            )
         if args.idempotency_key:
             key = suspensions.dedup_key(ident.uuid, args.idempotency_key)
             reads.append(Get("ff_suspend_dedup", (at, key), ("idempotency_key",)))
@@ -216,14 +250,24 @@ class Suspend(SigningKeys):
         around: Around,
     ) -> Suspended | ConditionMet:
         if found.met:
-            heard = tuple(_seen(signal) for signal in around.signals if signal.signal_id in found.satisfiers)
+            heard = tuple(
+                _seen(signal) for signal in around.signals if signal.signal_id in found.satisfiers
+            )
             return ConditionMet(SuspensionDetails(args.suspension_id, tuple(bound), heard))
         handle = Handle(self._label, HandleKind.SUSPENDED, encode_handle(fields))
         return Suspended(SuspensionDetails(args.suspension_id, tuple(bound)), handle)
 
     # ---- asked again under the same key
 
-    def _remember(self, ident: ExecutionId, args: SuspendArgs, result: Suspended | ConditionMet, now: int, *, known: bool) -> Any:
+    def _remember(
+        self,
+        ident: ExecutionId,
+        args: SuspendArgs,
+        result: Suspended | ConditionMet,
+        now: int,
+        *,
+        known: bool,
+    ) -> Any:
         details = result.details
         first, *others = map(_remembered, details.waitpoints)
         said = _Outcome(
@@ -241,12 +285,16 @@ class Suspend(SigningKeys):
         keep = suspensions.dedup_ms(args.timeout_at, now)
         return suspensions.remember(ident, args.idempotency_key, text, now, keep, known=known)
 
-    async def _known(self, ident: ExecutionId, args: SuspendArgs) -> Suspended | ConditionMet | None:
+    async def _known(
+        self, ident: ExecutionId, args: SuspendArgs
+    ) -> Suspended | ConditionMet | None:
         """What a suspend under this key answered before; one that cannot be read counts as none."""
         if not args.idempotency_key:
             return None
         key = (ident.partition_index, suspensions.dedup_key(ident.uuid, args.idempotency_key))
-        loaded = await self.store.load((Get("ff_suspend_dedup", key, ("outcome_json", "expires_at_ms")), KEYS))
+        loaded = await self.store.load(
+            (Get("ff_suspend_dedup", key, ("outcome_json", "expires_at_ms")), KEYS)
+        )
         keys = [HmacKey(*row) for row in loaded.rows[1]]
         if not loaded.rows[0] or loaded.rows[0][0][1] <= loaded.now_ms:
             return None
@@ -256,7 +304,9 @@ class Suspend(SigningKeys):
             bound = tuple(_rebound(ident, w, keys) for w in listed)
             details = SuspensionDetails(UUID(said.details["suspension_id"]), bound)
             if said.handle_opaque_hex is None:
-                heard = await self._heard(ident, [UUID(one) for one in said.details.get("signals", ())])
+                heard = await self._heard(
+                    ident, [UUID(one) for one in said.details.get("signals", ())]
+                )
                 return ConditionMet(SuspensionDetails(details.suspension_id, bound, heard))
             opaque = bytes.fromhex(said.handle_opaque_hex)
             decode_fields(opaque)
@@ -269,7 +319,11 @@ class Suspend(SigningKeys):
     async def _heard(self, ident: ExecutionId, wanted: Sequence[UUID]) -> tuple[ResumeSignal, ...]:
         keys = [(ident.partition_index, ident.uuid, signal) for signal in wanted]
         rows = (await self.store.load((GetAll("ff_signal", keys),))).rows[0] if keys else []
-        return tuple(sorted((_seen(Signal(*row)) for row in rows), key=lambda seen: wanted.index(seen.signal_id)))
+        return tuple(
+            sorted(
+                (_seen(Signal(*row)) for row in rows), key=lambda seen: wanted.index(seen.signal_id)
+            )
+        )
 
     async def observe_signals(self, handle: Handle) -> list[ResumeSignal]:
         """To a suspended handle all signals so far; to any other those that made it go on."""
@@ -289,33 +343,50 @@ class Suspend(SigningKeys):
     async def _last_heard(self, ident: ExecutionId) -> tuple[Suspension | None, list[Signal]]:
         owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
         loaded = await self.store.load(
-            (Get("ff_suspension_current", tuple(owner.values())), Scan("signals_of", owner, limit=SIGNAL_PAGE))
+            (
+                Get("ff_suspension_current", tuple(owner.values())),
+                Scan("signals_of", owner, limit=SIGNAL_PAGE),
+            )
         )
         if not loaded.rows[0]:
             return None, []
         suspension = Suspension(*loaded.rows[0][0])
         signals = [Signal(*row) for row in loaded.rows[1]]
-        return suspension, [signal for signal in signals if signal.suspension_id == suspension.suspension_id]
+        return suspension, [
+            signal for signal in signals if signal.suspension_id == suspension.suspension_id
+        ]
 
 
 def _remembered(waitpoint: BoundWaitpoint) -> dict[str, str]:
     """All but its token, which is made again."""
     token = waitpoint.waitpoint_token
     seal = {"kid": token.partition(":")[0], "seal": tokens.sealed(token)}
-    return {"waitpoint_id": str(waitpoint.waitpoint_id), "waitpoint_key": waitpoint.waitpoint_key, **seal}
+    return {
+        "waitpoint_id": str(waitpoint.waitpoint_id),
+        "waitpoint_key": waitpoint.waitpoint_key,
+        **seal,
+    }
 
 
 def _rebound(ident: ExecutionId, said: dict[str, str], keys: Sequence[HmacKey]) -> BoundWaitpoint:
     """A waitpoint as it was remembered, with its token made again; without one if its key is gone."""
     waitpoint = UUID(said["waitpoint_id"])
-    return BoundWaitpoint(waitpoint, said["waitpoint_key"], tokens.again(said["seal"], said["kid"], keys, ident, waitpoint) or "")
+    return BoundWaitpoint(
+        waitpoint,
+        said["waitpoint_key"],
+        tokens.again(said["seal"], said["kid"], keys, ident, waitpoint) or "",
+    )
 
 
 def _that_resumed(suspension: Suspension, signals: Sequence[Signal]) -> list[ResumeSignal]:
     if suspension.close_reason == "timed_out_auto_resume":
         return [_seen(signal) for signal in signals if signal.source_type == "engine"]
     satisfiers = {UUID(text) for text in json.loads(suspension.satisfier_signal_ids)}
-    return [_seen(s) for s in signals if s.signal_id in satisfiers] if suspension.close_reason == "resumed" else []
+    return (
+        [_seen(s) for s in signals if s.signal_id in satisfiers]
+        if suspension.close_reason == "resumed"
+        else []
+    )
 
 
 def _key(fields: HandleFields) -> tuple[int, UUID]:
@@ -325,22 +396,34 @@ def _key(fields: HandleFields) -> tuple[int, UUID]:
 def _held(loaded: Loaded) -> Snapshot:
     """From an execution and its attempt, read first."""
     found, tried = loaded.rows[:2]
-    return Snapshot(loaded.now_ms, from_core_row(found[0]) if found else None, Attempt(*tried[0]) if tried else None)
+    return Snapshot(
+        loaded.now_ms,
+        from_core_row(found[0]) if found else None,
+        Attempt(*tried[0]) if tried else None,
+    )
 
 
 def token_of(waitpoint: Waitpoint, keys: Sequence[HmacKey]) -> str | None:
     """Its token, made again; none if the key that signed it is gone."""
     ident = ExecutionId.of(waitpoint.partition_key, waitpoint.execution_id)
-    return tokens.again(waitpoint.token_digest, waitpoint.token_kid, keys, ident, waitpoint.waitpoint_id)
+    return tokens.again(
+        waitpoint.token_digest, waitpoint.token_kid, keys, ident, waitpoint.waitpoint_id
+    )
 
 
-def _bound(ident: ExecutionId, args: SuspendArgs, around: Around, keys: Sequence[HmacKey]) -> tuple[list[BoundWaitpoint], str]:
+def _bound(
+    ident: ExecutionId, args: SuspendArgs, around: Around, keys: Sequence[HmacKey]
+) -> tuple[list[BoundWaitpoint], str]:
     """The waitpoints with their tokens; a pending one keeps its own, whatever has rotated since."""
     bound, kid = [], ""
     for binding in args.waitpoints:
         if isinstance(binding, UsePending):
             stored = around.waitpoints[binding.waitpoint_id]
-            bound.append(BoundWaitpoint(stored.waitpoint_id, stored.waitpoint_key, token_of(stored, keys) or ""))
+            bound.append(
+                BoundWaitpoint(
+                    stored.waitpoint_id, stored.waitpoint_key, token_of(stored, keys) or ""
+                )
+            )
             continue
         key = tokens.signing_key(keys)
         kid = key.kid
@@ -370,7 +453,9 @@ def _check(args: object) -> None:
         raise invalid("args", "SuspendArgs", type(args).__name__)
     validation.flow_id(args.suspension_id, "suspension_id")
     if not isinstance(args.waitpoints, list | tuple):
-        raise invalid("waitpoints", "a list of FreshWaitpoint or UsePending", type(args.waitpoints).__name__)
+        raise invalid(
+            "waitpoints", "a list of FreshWaitpoint or UsePending", type(args.waitpoints).__name__
+        )
     validation.whole(len(args.waitpoints), "waitpoints", 0, MAX_BINDINGS)
     for binding in args.waitpoints:
         if not isinstance(binding, FreshWaitpoint | UsePending):
@@ -384,16 +469,22 @@ def _check(args: object) -> None:
     validation.text(args.requested_by, "requested_by", MAX_KEY_BYTES)
     validation.optional_timestamp(args.timeout_at, "timeout_at")
     validation.optional_timestamp(args.now, "now")
-    validation.optional_text(args.continuation_metadata_pointer, "continuation_metadata_pointer", MAX_TEXT_BYTES)
+    validation.optional_text(
+        args.continuation_metadata_pointer, "continuation_metadata_pointer", MAX_TEXT_BYTES
+    )
     validation.optional_text(args.idempotency_key, "idempotency_key", MAX_TEXT_BYTES)
     try:
         TimeoutBehavior(args.timeout_behavior)
     except ValueError:
-        raise invalid("timeout_behavior", ", ".join(TimeoutBehavior), args.timeout_behavior) from None
+        raise invalid(
+            "timeout_behavior", ", ".join(TimeoutBehavior), args.timeout_behavior
+        ) from None
     if not isinstance(args.resume_policy, ResumePolicy):
         raise invalid("resume_policy", "a ResumePolicy", args.resume_policy)
     if args.resume_policy.resume_delay_ms is not None:
-        validation.whole(args.resume_policy.resume_delay_ms, "resume_delay_ms", 0, validation.MAX_TIMESTAMP_MS)
+        validation.whole(
+            args.resume_policy.resume_delay_ms, "resume_delay_ms", 0, validation.MAX_TIMESTAMP_MS
+        )
 
 
 MAX_PARSED_DEPTH = 16
@@ -401,13 +492,19 @@ MAX_PARSED_DEPTH = 16
 
 def _check_condition(condition: object, depth: int) -> None:
     if depth > MAX_PARSED_DEPTH:
-        raise ValidationError(ValidationKind.INVALID_INPUT, f"depth {depth} exceeds cap 4 at path <root>")
+        raise ValidationError(
+            ValidationKind.INVALID_INPUT, f"depth {depth} exceeds cap 4 at path <root>"
+        )
     match condition:
         case Single(waitpoint_key=key, name=name):
             validation.text(key, "waitpoint_key", MAX_KEY_BYTES)
             validation.optional_text(name, "signal name", MAX_KEY_BYTES)
-        case AllOf(members=several) | Count(waitpoints=several) if not isinstance(several, list | tuple):
-            raise invalid("resume_condition", "a list of members or of waitpoint keys", type(several).__name__)
+        case AllOf(members=several) | Count(waitpoints=several) if not isinstance(
+            several, list | tuple
+        ):
+            raise invalid(
+                "resume_condition", "a list of members or of waitpoint keys", type(several).__name__
+            )
         case Count(n=n, count_kind=kind, waitpoints=keys, name=name, veto=veto):
             validation.whole(n, "n", 0, 2**31 - 1)
             if not isinstance(kind, CountKind):
@@ -422,4 +519,8 @@ def _check_condition(condition: object, depth: int) -> None:
         case OperatorOnly() | TimeoutOnly():
             return
         case _:
-            raise invalid("resume_condition", "Single, AllOf, Count, OperatorOnly or TimeoutOnly", type(condition).__name__)
+            raise invalid(
+                "resume_condition",
+                "Single, AllOf, Count, OperatorOnly or TimeoutOnly",
+                type(condition).__name__,
+            )

@@ -10,7 +10,14 @@ from flowfabric.engine import validation
 from flowfabric.engine.core import CORE_COLUMNS, from_core_row
 from flowfabric.engine.waits.signing_keys import KEYS
 from flowfabric.engine.waits.suspend import Suspend, token_of
-from flowfabric.errors import NotFound, StateError, StateKind, ValidationError, ValidationKind, invalid
+from flowfabric.errors import (
+    NotFound,
+    StateError,
+    StateKind,
+    ValidationError,
+    ValidationKind,
+    invalid,
+)
 from flowfabric.ids import ExecutionId, execution_id, partition_key
 from flowfabric.model.execution import Page
 from flowfabric.model.waitpoint import HmacKey, SuspendedListed, Waitpoint, WaitpointListed
@@ -21,17 +28,31 @@ MAX_PAGE = 1_000
 
 
 class WaitpointQueries(Suspend):
-    async def look_at_waitpoint(self, execution: ExecutionId, waitpoint_id: UUID, token: str) -> WaitpointListed:
+    async def look_at_waitpoint(
+        self, execution: ExecutionId, waitpoint_id: UUID, token: str
+    ) -> WaitpointListed:
         """What its token asks for. A token that does not fit tells nothing of what is there."""
         ident, wanted = execution_id(execution), validation.flow_id(waitpoint_id, "waitpoint_id")
         key = (ident.partition_index, ident.uuid)
-        reads = (Get("ff_waitpoint_pending", (key[0], wanted)), KEYS, Get("ff_exec_core", key, CORE_COLUMNS))
+        reads = (
+            Get("ff_waitpoint_pending", (key[0], wanted)),
+            KEYS,
+            Get("ff_exec_core", key, CORE_COLUMNS),
+        )
         loaded = await self.store.load(reads)
         found = Waitpoint(*loaded.rows[0][0]) if loaded.rows[0] else None
         if found is None or found.execution_id != ident.uuid:
             raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
         keys = [HmacKey(*row) for row in loaded.rows[1]]
-        tokens.verify(token, ident, wanted, token_of(found, keys), keys, loaded.now_ms, json.loads(found.approvers))
+        tokens.verify(
+            token,
+            ident,
+            wanted,
+            token_of(found, keys),
+            keys,
+            loaded.now_ms,
+            json.loads(found.approvers),
+        )
         if not loaded.rows[2] or is_ended(from_core_row(loaded.rows[2][0])):
             raise StateError(StateKind.TARGET_NOT_SIGNALABLE)
         if not found.is_open:
@@ -76,21 +97,31 @@ class WaitpointQueries(Suspend):
         position = None if after is None else _position(after)
         found: list[Waitpoint] = []
         while size and len(found) <= size:
-            rows = (await self.store.load((Scan("open_waitpoints", {}, position, limit=size + 1),))).rows[0]
+            rows = (
+                await self.store.load((Scan("open_waitpoints", {}, position, limit=size + 1),))
+            ).rows[0]
             page = [Waitpoint(*row) for row in rows]
             found += await self._of_unfinished(page)
             if len(page) <= size:
                 break
             position = (page[-1].created_at_ms, page[-1].waitpoint_id)
-        cursor = (found[size - 1].created_at_ms, found[size - 1].waitpoint_id) if size and len(found) > size else None
+        cursor = (
+            (found[size - 1].created_at_ms, found[size - 1].waitpoint_id)
+            if size and len(found) > size
+            else None
+        )
         return Page([_listed(waitpoint) for waitpoint in found[:size]], cursor)
 
     async def _of_unfinished(self, page: list[Waitpoint]) -> list[Waitpoint]:
         """An execution may end with a waitpoint that no suspension has used; its row stays until it expires."""
         keys = list({(each.partition_key, each.execution_id) for each in page})
-        loaded = await self.store.load((GetAll("ff_exec_core", keys, CORE_COLUMNS),)) if keys else None
+        loaded = (
+            await self.store.load((GetAll("ff_exec_core", keys, CORE_COLUMNS),)) if keys else None
+        )
         executions = [] if loaded is None else [from_core_row(row) for row in loaded.rows[0]]
-        going = {(each.partition_key, each.execution_id) for each in executions if not is_ended(each)}
+        going = {
+            (each.partition_key, each.execution_id) for each in executions if not is_ended(each)
+        }
         return [each for each in page if (each.partition_key, each.execution_id) in going]
 
     async def list_suspended(
@@ -100,7 +131,9 @@ class WaitpointQueries(Suspend):
         try:
             at = partition_key(partition, "partition")
         except ValidationError as error:
-            raise ValidationError(ValidationKind.INVALID_INPUT, f"list_suspended: {error.detail}") from None
+            raise ValidationError(
+                ValidationKind.INVALID_INPUT, f"list_suspended: {error.detail}"
+            ) from None
         size = validation.limit(limit, MAX_PAGE)
         after = None if cursor is None else await self._suspended_at(execution_id(cursor, "cursor"))
         if not size:
@@ -113,7 +146,9 @@ class WaitpointQueries(Suspend):
 
     async def _suspended_at(self, ident: ExecutionId) -> tuple[int, UUID]:
         """Where a page ended; one that has gone on since is found by when it was suspended last."""
-        read = Get("ff_suspension_current", (ident.partition_index, ident.uuid), ("suspended_at_ms",))
+        read = Get(
+            "ff_suspension_current", (ident.partition_index, ident.uuid), ("suspended_at_ms",)
+        )
         rows = (await self.store.load((read,))).rows[0]
         return (rows[0][0] if rows else 0, ident.uuid)
 

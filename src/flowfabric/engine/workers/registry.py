@@ -34,7 +34,10 @@ class WorkerRegistry(Explain):
         name(args.worker_id, "worker_id")
         name(args.worker_instance_id, "worker_instance_id")
         name(args.namespace, "namespace")
-        if not isinstance(args.lanes, set | frozenset | tuple | list) or len(args.lanes) > MAX_WORKER_LANES:
+        if (
+            not isinstance(args.lanes, set | frozenset | tuple | list)
+            or len(args.lanes) > MAX_WORKER_LANES
+        ):
             raise invalid("lanes", f"a set of at most {MAX_WORKER_LANES} lanes")
         for lane in args.lanes:
             lane_id(lane, "lanes")
@@ -42,7 +45,9 @@ class WorkerRegistry(Explain):
         validation.ttl_ms(args.liveness_ttl_ms, "liveness_ttl_ms", MAX_LIVENESS_TTL_MS)
         now = await self._now(args.now)
         load = self._worker_loader(args.namespace, args.worker_instance_id)
-        result: Registered | Refreshed = await self.settle(load, lambda stored: registry.register(stored, args, now))
+        result: Registered | Refreshed = await self.settle(
+            load, lambda stored: registry.register(stored, args, now)
+        )
         if now + args.liveness_ttl_ms > await self.store.now_ms():
             await self.release_for(args.namespace, tokens)
         return result
@@ -60,24 +65,41 @@ class WorkerRegistry(Explain):
         return result
 
     async def mark_worker_dead(
-        self, worker_instance_id: str, reason: str = "", namespace: str = "default", now: int | None = None
+        self,
+        worker_instance_id: str,
+        reason: str = "",
+        namespace: str = "default",
+        now: int | None = None,
     ) -> Marked | NotRegistered:
         """Takes a worker out of the registry. Its leases run out by themselves."""
         name(worker_instance_id, "worker_instance_id")
         name(namespace, "namespace")
-        if not isinstance(reason, str) or len(reason.encode(errors="replace")) > MAX_DEAD_REASON_BYTES:
+        if (
+            not isinstance(reason, str)
+            or len(reason.encode(errors="replace")) > MAX_DEAD_REASON_BYTES
+        ):
             size = len(reason.encode(errors="replace")) if isinstance(reason, str) else 0
-            raise ValidationError(ValidationKind.INVALID_INPUT, f"reason: exceeds {MAX_DEAD_REASON_BYTES} bytes (got {size})")
+            raise ValidationError(
+                ValidationKind.INVALID_INPUT,
+                f"reason: exceeds {MAX_DEAD_REASON_BYTES} bytes (got {size})",
+            )
         if any(ord(ch) < 32 or ord(ch) == 127 for ch in reason):
-            raise ValidationError(ValidationKind.INVALID_INPUT, "reason: must not contain control characters")
+            raise ValidationError(
+                ValidationKind.INVALID_INPUT, "reason: must not contain control characters"
+            )
         validation.text(reason, "reason")
         at = await self._now(now)
         load = self._worker_loader(namespace, worker_instance_id)
-        result: Marked | NotRegistered = await self.settle(load, lambda stored: registry.mark_dead(stored, reason, at))
+        result: Marked | NotRegistered = await self.settle(
+            load, lambda stored: registry.mark_dead(stored, reason, at)
+        )
         return result
 
     async def list_workers(
-        self, namespace: str | None = None, after: str | tuple[str, str] | None = None, limit: int = MAX_WORKERS_PAGE
+        self,
+        namespace: str | None = None,
+        after: str | tuple[str, str] | None = None,
+        limit: int = MAX_WORKERS_PAGE,
     ) -> Page[WorkerInfo]:
         """Live workers by instance id; without a namespace, of all of them, with (namespace, instance) as the cursor."""
         size = validation.limit(limit, MAX_WORKERS_PAGE)
@@ -89,7 +111,9 @@ class WorkerRegistry(Explain):
             position = _checked_position(after, namespace)
         while size and len(found) <= size:
             group = {} if namespace is None else {"namespace": namespace}
-            scan = Scan("all_workers" if namespace is None else "workers", group, position, limit=size + 1)
+            scan = Scan(
+                "all_workers" if namespace is None else "workers", group, position, limit=size + 1
+            )
             loaded = await self.store.load((scan,))
             page = [WorkerInfo(*row) for row in loaded.rows[0]]
             found += [w for w in page if w.expires_at_ms > loaded.now_ms]
@@ -105,7 +129,9 @@ class WorkerRegistry(Explain):
         now = await self.store.now_ms()
         loaded = await self.store.load((Scan("worker_expiry", upto=now - 1, limit=size),))
         plans = [registry.drop_silent(WorkerInfo(*row), now) for row in loaded.rows[0]]
-        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        return (
+            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        )
 
     async def forget_worker_events(self, limit: int = 1_000) -> int:
         """Drops registry events older than the retention of what completed; how many."""
@@ -114,7 +140,9 @@ class WorkerRegistry(Explain):
         scan = Scan("worker_events", upto=bound, limit=size, columns=("event_id",))
         found = (await self.store.load((scan,))).rows[0]
         plans = [registry.FORGET_EVENT(0, event_id=row[0]) for row in found]
-        return sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        return (
+            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+        )
 
     def _worker_loader(self, namespace: str, instance: str) -> Any:
         async def load() -> WorkerInfo | None:
@@ -131,14 +159,24 @@ def _checked_position(after: object, namespace: str | None) -> tuple[str, ...]:
     parts = (after,) if isinstance(after, str) else after
     if not isinstance(parts, tuple) or len(parts) != (1 if namespace is not None else 2):
         raise invalid(
-            "after", "the cursor of the page before: an instance id, or (namespace, instance id) across namespaces", after
+            "after",
+            "the cursor of the page before: an instance id, or (namespace, instance id) across namespaces",
+            after,
         )
     return tuple(name(part, "after") for part in parts)
 
 
 def _position(worker: WorkerInfo, namespace: str | None) -> tuple[str, ...]:
-    return (worker.worker_instance_id,) if namespace is not None else (worker.namespace, worker.worker_instance_id)
+    return (
+        (worker.worker_instance_id,)
+        if namespace is not None
+        else (worker.namespace, worker.worker_instance_id)
+    )
 
 
 def _cursor(worker: WorkerInfo, namespace: str | None) -> str | tuple[str, str]:
-    return worker.worker_instance_id if namespace is not None else (worker.namespace, worker.worker_instance_id)
+    return (
+        worker.worker_instance_id
+        if namespace is not None
+        else (worker.namespace, worker.worker_instance_id)
+    )

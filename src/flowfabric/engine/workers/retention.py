@@ -67,29 +67,43 @@ class Retention(Subscriptions):
                 members.setdefault((each.partition_key, each.flow_id), []).append(each)
         whole = await self._last_of(members)
         ends = [e for e in due if e.flow_id is None or (e.partition_key, e.flow_id) not in whole]
-        answers: list[object] = list(await self.store.commit_many([retention.trim(e) for e in ends])) if ends else []
+        answers: list[object] = (
+            list(await self.store.commit_many([retention.trim(e) for e in ends])) if ends else []
+        )
         for key, flow in whole.items():
             answer = await self.store.commit_together(retention.trim_whole(flow, members[key]))
             answers += [answer] * len(members[key])
         return sum(isinstance(answer, Applied) for answer in answers)
 
-    async def _last_of(self, members: dict[tuple[int, UUID], list[Execution]]) -> dict[tuple[int, UUID], Flow]:
+    async def _last_of(
+        self, members: dict[tuple[int, UUID], list[Execution]]
+    ) -> dict[tuple[int, UUID], Flow]:
         """Flows that have no other members than these."""
         if not members:
             return {}
         keys = list(members)
         found = (await self.store.load((GetAll("ff_flow_core", keys), *map(_phases, keys)))).rows
         flows = {(row[0], row[1]): Flow(*row) for row in found[0]}
-        counted = {key: sum(row[-1] for row in tally) for key, tally in zip(keys, found[1:], strict=True)}
+        counted = {
+            key: sum(row[-1] for row in tally) for key, tally in zip(keys, found[1:], strict=True)
+        }
         return {key: flow for key, flow in flows.items() if counted[key] == len(members[key])}
 
     async def _due(
-        self, index: str, lane: str, upto: int, size: int, partition: int | None, wanted: ScannerFilter | None
+        self,
+        index: str,
+        lane: str,
+        upto: int,
+        size: int,
+        partition: int | None,
+        wanted: ScannerFilter | None,
     ) -> list[Execution]:
         found: list[Execution] = []
         after = None
         while len(found) < size:
-            loaded = await self.store.load((Scan(index, {"lane_id": lane}, after, upto, size, CORE_COLUMNS),))
+            loaded = await self.store.load(
+                (Scan(index, {"lane_id": lane}, after, upto, size, CORE_COLUMNS),)
+            )
             page = [from_core_row(row) for row in loaded.rows[0]]
             held = await self._waited_for([e for e in page if e.flow_id is not None])
             here = [e for e in page if partition is None or e.partition_key == partition]
@@ -97,30 +111,54 @@ class Retention(Subscriptions):
             if len(page) < size:
                 break
             last = page[-1]
-            after = (last.retain_until_ms if index == "retained" else last.terminal_at_ms, last.execution_id)
+            after = (
+                last.retain_until_ms if index == "retained" else last.terminal_at_ms,
+                last.execution_id,
+            )
         return found
 
     async def _waited_for(self, members: list[Execution]) -> set[ExecutionId]:
         """Members of flows that unfinished work may still read: an end that is not dispatched, or a flow or parent not ended."""
         if not members:
             return set()
-        told = ScanAll("completion_events_of", [(e.execution_id,) for e in members], MAX_EVENTS, _TOLD)
-        waiting = ScanAll("edges_out", [(e.partition_key, e.execution_id) for e in members], MAX_GRAPH_EDGES, _WAITING)
+        told = ScanAll(
+            "completion_events_of", [(e.execution_id,) for e in members], MAX_EVENTS, _TOLD
+        )
+        waiting = ScanAll(
+            "edges_out",
+            [(e.partition_key, e.execution_id) for e in members],
+            MAX_GRAPH_EDGES,
+            _WAITING,
+        )
         events, edges = (await self.store.load((told, waiting))).rows
         unheard = {row[1] for row in events if row[2] is None and row[3] != "resumable"} | {
             row[1] for row in edges if row[2] == "unsatisfied"
         }
-        unfinished = await self._unfinished(dict.fromkeys((e.partition_key, e.flow_id) for e in members))
-        return {e.id for e in members if e.execution_id in unheard or (e.partition_key, e.flow_id) in unfinished}
+        unfinished = await self._unfinished(
+            dict.fromkeys((e.partition_key, e.flow_id) for e in members)
+        )
+        return {
+            e.id
+            for e in members
+            if e.execution_id in unheard or (e.partition_key, e.flow_id) in unfinished
+        }
 
-    async def _unfinished(self, flows: Iterable[tuple[int, UUID | None]]) -> set[tuple[int, UUID | None]]:
+    async def _unfinished(
+        self, flows: Iterable[tuple[int, UUID | None]]
+    ) -> set[tuple[int, UUID | None]]:
         """Flows with a member that has not ended, and flows of children whose parent has not."""
         keys = list(flows)
-        found = (await self.store.load((GetAll("ff_flow_core", keys, _PARENT), *map(_phases, keys)))).rows
+        found = (
+            await self.store.load((GetAll("ff_flow_core", keys, _PARENT), *map(_phases, keys)))
+        ).rows
         parents = {(row[0], row[1]): (row[2], row[3]) for row in found[0] if row[3] is not None}
         phases: dict[Any, str] = {}
         if parents:
-            read = GetAll("ff_exec_core", list(set(parents.values())), ("partition_key", "execution_id", "lifecycle_phase"))
+            read = GetAll(
+                "ff_exec_core",
+                list(set(parents.values())),
+                ("partition_key", "execution_id", "lifecycle_phase"),
+            )
             phases = {(row[0], row[1]): row[2] for row in (await self.store.load((read,))).rows[0]}
         return {
             key
@@ -149,26 +187,49 @@ class Retention(Subscriptions):
         found = [Grant(*row) for row in loaded.rows[0]]
         if not found:
             return 0
-        answers = await self.store.commit_many([recovery.drop_expired(g.partition_key, g.execution_id) for g in found])
-        dropped = [grant for grant, answer in zip(found, answers, strict=True) if isinstance(answer, Applied)]
+        answers = await self.store.commit_many(
+            [recovery.drop_expired(g.partition_key, g.execution_id) for g in found]
+        )
+        dropped = [
+            grant
+            for grant, answer in zip(found, answers, strict=True)
+            if isinstance(answer, Applied)
+        ]
         await self._refund(dropped)
         return len(dropped)
 
     async def _refund(self, unused: list[Grant]) -> None:
         """Who never started has not used up his place in the window."""
         keys = [(grant.partition_key, grant.execution_id) for grant in unused]
-        rows = (await self.store.load((GetAll("ff_exec_core", keys, ("execution_id", "quota_policy_id")),))).rows[0]
+        rows = (
+            await self.store.load(
+                (GetAll("ff_exec_core", keys, ("execution_id", "quota_policy_id")),)
+            )
+        ).rows[0]
         quota_of = {row[0]: row[1] for row in rows if row[1] is not None}
-        counted = [(quota_of[grant.execution_id], grant) for grant in unused if grant.execution_id in quota_of]
+        counted = [
+            (quota_of[grant.execution_id], grant)
+            for grant in unused
+            if grant.execution_id in quota_of
+        ]
         if not counted:
             return
-        plans = [quotas.forget(quota, DEFAULT_DIMENSION, grant.issued_at_ms, grant.execution_id) for quota, grant in counted]
+        plans = [
+            quotas.forget(quota, DEFAULT_DIMENSION, grant.issued_at_ms, grant.execution_id)
+            for quota, grant in counted
+        ]
         answers = await self.store.commit_many(plans)
-        for quota in {quota for (quota, _), answer in zip(counted, answers, strict=True) if isinstance(answer, Applied)}:
+        for quota in {
+            quota
+            for (quota, _), answer in zip(counted, answers, strict=True)
+            if isinstance(answer, Applied)
+        }:
             await self.store.commit(quotas.note_refund(quota))
             self._admissions.tallies.forget(quota)
 
 
 def _phases(flow: tuple[int, UUID | None]) -> Tally:
     """How many members of a flow are in which phase."""
-    return Tally("members", MAX_MEMBERS, ("lifecycle_phase",), {"partition_key": flow[0], "flow_id": flow[1]})
+    return Tally(
+        "members", MAX_MEMBERS, ("lifecycle_phase",), {"partition_key": flow[0], "flow_id": flow[1]}
+    )

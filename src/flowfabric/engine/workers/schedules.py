@@ -16,12 +16,16 @@ _COLUMNS = ("namespace", "name", "cursor_ms", "paused")
 class Schedules(Steps):
     async def begin_schedule(self, namespace: str, name: str) -> None:
         """From now on it has ticks; one that has begun before goes on from where it was."""
-        await self.store.commit(schedules.add(checked_name(namespace, "namespace"), checked_name(name, "name")))
+        await self.store.commit(
+            schedules.add(checked_name(namespace, "namespace"), checked_name(name, "name"))
+        )
 
     async def read_schedules(self, namespace: str) -> ScheduleMarks:
         """How far each schedule of a namespace has got."""
         group = {"namespace": checked_name(namespace, "namespace")}
-        loaded = await self.store.load((Scan("schedules", group, limit=MAX_SCHEDULES, columns=_COLUMNS),))
+        loaded = await self.store.load(
+            (Scan("schedules", group, limit=MAX_SCHEDULES, columns=_COLUMNS),)
+        )
         marks = (ScheduleMark(at[0], at[1], at[2], bool(at[3])) for at in loaded.rows[0])
         return ScheduleMarks({mark.name: mark for mark in marks}, loaded.now_ms)
 

@@ -16,7 +16,13 @@ from flowfabric.ids import name as checked_name
 from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.model.execution import ExecutionOutcome
 from flowfabric.model.lease import Handle
-from flowfabric.model.step import MAX_STEP_BYTES, MAX_STEP_NAME_BYTES, MAX_STEPS, LastSuspension, StepRecord
+from flowfabric.model.step import (
+    MAX_STEP_BYTES,
+    MAX_STEP_NAME_BYTES,
+    MAX_STEPS,
+    LastSuspension,
+    StepRecord,
+)
 from flowfabric.plan import Applied
 from flowfabric.rules.fence import check_handle
 from flowfabric.rules.limits.limit_scopes import GATES
@@ -41,7 +47,12 @@ MAX_TRIES = 3
 
 class Steps(Streams):
     async def record_step(
-        self, handle: Handle, position: int, name: str, value: bytes | None = None, kind: str = "step"
+        self,
+        handle: Handle,
+        position: int,
+        name: str,
+        value: bytes | None = None,
+        kind: str = "step",
     ) -> StepRecord:
         """Keeps what a step came to, under the lease. Recorded before, the stored one is the answer, if it is the same step."""
         fields = self.fields(handle)
@@ -58,7 +69,9 @@ class Steps(Streams):
                 return StepRecord(position, name, kind, fields.attempt_index, answer.now_ms, value)
             key = (fields.execution_id.partition_index, fields.execution_id.uuid)
             rows = (await self.store.load((Get(steps.STEP, (*key, position), _COLUMNS),))).rows[0]
-            refused = check_handle(await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index), fields)
+            refused = check_handle(
+                await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index), fields
+            )
             if refused is not None:
                 await self._refuse(refused)
             if rows:
@@ -70,7 +83,9 @@ class Steps(Streams):
         """What an execution has finished so far, in order."""
         ident = execution_id(execution)
         group = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        rows = (await self.store.load((Scan("steps", group, limit=MAX_STEPS, columns=_COLUMNS),))).rows[0]
+        rows = (
+            await self.store.load((Scan("steps", group, limit=MAX_STEPS, columns=_COLUMNS),))
+        ).rows[0]
         return [StepRecord(*row) for row in rows]
 
     async def read_last_suspension(self, execution: ExecutionId) -> LastSuspension | None:
@@ -84,7 +99,11 @@ class Steps(Streams):
     async def read_outcome(self, execution: ExecutionId) -> ExecutionOutcome | None:
         """How an execution stands and, once it is over, what it came to."""
         ident = execution_id(execution)
-        rows = (await self.store.load((Get("ff_exec_core", (ident.partition_index, ident.uuid), _OUTCOME),))).rows[0]
+        rows = (
+            await self.store.load(
+                (Get("ff_exec_core", (ident.partition_index, ident.uuid), _OUTCOME),)
+            )
+        ).rows[0]
         return ExecutionOutcome(*rows[0]) if rows else None
 
     async def work_bell(self, *lanes: str, namespace: str | None = "default") -> Waiter:
@@ -99,7 +118,11 @@ class Steps(Streams):
         limited = [place for lane in checked for place in await self._limited(lane, namespace)]
         if not limited:
             return self.store.hub.waiter(*topics, (QUOTAS, None))
-        return QuotaWaiter(self.store.hub, (*topics, (LEASE_EVENTS, None), (QUOTAS, None)), partial(self._later, limited))
+        return QuotaWaiter(
+            self.store.hub,
+            (*topics, (LEASE_EVENTS, None), (QUOTAS, None)),
+            partial(self._later, limited),
+        )
 
     async def _limited(self, lane: str, namespace: str | None) -> list[Place]:
         """Where work of the namespace, or of any, may wait under a limit."""

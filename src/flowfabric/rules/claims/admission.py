@@ -17,7 +17,20 @@ from flowfabric.errors import (
 )
 from flowfabric.model.budget import limits_of
 from flowfabric.model.quota import DEFAULT_DIMENSION, BudgetState, QuotaPolicy, Standing
-from flowfabric.plan import Add, After, Among, AnyOf, Arg, Cond, Form, Now, Pick, Plan, Update, Upsert
+from flowfabric.plan import (
+    Add,
+    After,
+    Among,
+    AnyOf,
+    Arg,
+    Cond,
+    Form,
+    Now,
+    Pick,
+    Plan,
+    Update,
+    Upsert,
+)
 from flowfabric.rules.claims.claims import CLAIM, CLAIM_ONE, RECLAIM_SAME
 from flowfabric.rules.claims.grants import BLOCK, ISSUE_GRANT
 from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot
@@ -43,8 +56,15 @@ TOUCH_QUOTA = Form("touch_quota", Update(QUOTA, UNCHANGED_QUOTA, {"version": Add
 def _gated(name: str, *more: Upsert) -> Form:
     """A claim behind a gate: of rows found to fit, by their ids, so nothing is asked of them but that they are still free."""
     assert CLAIM.pick is not None
-    free = (Cond("reserved_until_ms", "is null"), Cond("reserved_until_ms", "<", Now()), Cond("reserved_for", "=", Arg("holder")))
-    ready = (Cond("lifecycle_phase", "=", "runnable"), Cond("eligibility_state", "=", "eligible_now"))
+    free = (
+        Cond("reserved_until_ms", "is null"),
+        Cond("reserved_until_ms", "<", Now()),
+        Cond("reserved_for", "=", Arg("holder")),
+    )
+    ready = (
+        Cond("lifecycle_phase", "=", "runnable"),
+        Cond("eligibility_state", "=", "eligible_now"),
+    )
     where = (Among("execution_id", Arg("ids")), *ready, AnyOf(free), CLAIM.pick.where[-1])
     pick = Pick("executions", {"partition_key": Arg("partition_key")}, where=where)
     return Form(name, *CLAIM.steps, *more, *CLAIM.wakes, pick=pick, returning=CLAIM.returning)
@@ -112,7 +132,11 @@ def no_room(quota: QuotaPolicy, found: Room, now_ms: int) -> Contention:
     if found.why == "concurrency":
         return Contention(ContentionKind.CONCURRENCY_LIMIT_EXCEEDED, **facts)
     assert found.opens_at_ms is not None
-    return Contention(ContentionKind.RATE_LIMIT_EXCEEDED, **facts, retry_after_ms=str(max(found.opens_at_ms - now_ms, 0)))
+    return Contention(
+        ContentionKind.RATE_LIMIT_EXCEEDED,
+        **facts,
+        retry_after_ms=str(max(found.opens_at_ms - now_ms, 0)),
+    )
 
 
 # ---- budgets
@@ -256,7 +280,9 @@ def share_out(
             continue
         gate, holder = candidate.gate, _holder(candidate, now_ms)
         if not holder:  # a grant has been asked already, and holds its place
-            breach = next((over[b] for b in candidate.budget_ids if b in over), None) if over else None
+            breach = (
+                next((over[b] for b in candidate.budget_ids if b in over), None) if over else None
+            )
             if breach is not None:
                 denied.append((candidate, breach))
                 continue
@@ -266,7 +292,12 @@ def share_out(
                 continue
             if most is not None:
                 left[gate] = most - 1
-        selection = (gate, candidate.partition_key if gate else 0, requests[at].capabilities, holder)
+        selection = (
+            gate,
+            candidate.partition_key if gate else 0,
+            requests[at].capabilities,
+            holder,
+        )
         taken.setdefault(selection, {}).setdefault(at, []).append(candidate.execution_id)
         unmet[at] -= 1
         if not unmet[at]:
@@ -280,11 +311,15 @@ def _holder(candidate: Candidate, now_ms: int) -> str:
     return "" if until is None or until < now_ms else candidate.reserved_for or ""
 
 
-def _taker(candidate: Candidate, requests: Sequence[Request], active: list[int], now_ms: int) -> int | None:
+def _taker(
+    candidate: Candidate, requests: Sequence[Request], active: list[int], now_ms: int
+) -> int | None:
     needed, holder = candidate.required_capabilities, _holder(candidate, now_ms)
     for at in active:
         request = requests[at]
-        if (not holder or holder == request.worker_id) and (not needed or request.capabilities.issuperset(needed)):
+        if (not holder or holder == request.worker_id) and (
+            not needed or request.capabilities.issuperset(needed)
+        ):
             return at
     return None
 
@@ -294,7 +329,10 @@ def _shares(taken: Mapping[Selection, Mapping[int, list[UUID]]]) -> list[Share]:
     shares = []
     for (gate, partition, _, holder), by_request in taken.items():
         ids = tuple(ident for several in by_request.values() for ident in several) if gate else ()
-        shares += [Share(at, gate, len(several), partition, ids, holder) for at, several in by_request.items()]
+        shares += [
+            Share(at, gate, len(several), partition, ids, holder)
+            for at, several in by_request.items()
+        ]
     return shares
 
 

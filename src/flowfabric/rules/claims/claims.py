@@ -155,12 +155,23 @@ def _attempt(policy: Any) -> Upsert:
             "attempt_id": After("current_attempt_id"),
             "started_at_ms": Once(Now()),
             "resumed_at_ms": Now(),
-            **dict.fromkeys(("suspended_at_ms", "suspension_id", "outcome", "terminal_at_ms", "attempt_timeout_remaining_ms")),
+            **dict.fromkeys(
+                (
+                    "suspended_at_ms",
+                    "suspension_id",
+                    "outcome",
+                    "terminal_at_ms",
+                    "attempt_timeout_remaining_ms",
+                )
+            ),
         },
     )
 
 
-TIMERS = (Wake("leased", at=After("lease_expires_at_ms")), Wake("attempt_timeout", at=After("attempt_timeout_at_ms")))
+TIMERS = (
+    Wake("leased", at=After("lease_expires_at_ms")),
+    Wake("attempt_timeout", at=After("attempt_timeout_at_ms")),
+)
 
 CLAIM = Form(
     "claim",
@@ -169,9 +180,17 @@ CLAIM = Form(
         (),
         {
             **acquired(
-                Fresh(), Once(Fresh()), When(_STARTS_ANEW, Before("attempt_timeout_ms"), Before("attempt_timeout_remaining_ms"))
+                Fresh(),
+                Once(Fresh()),
+                When(
+                    _STARTS_ANEW,
+                    Before("attempt_timeout_ms"),
+                    Before("attempt_timeout_remaining_ms"),
+                ),
             ),
-            "lease_reclaim_count": When(Cond("interrupt_cause", "=", "lease_expired"), Add(1), Add(0)),
+            "lease_reclaim_count": When(
+                Cond("interrupt_cause", "=", "lease_expired"), Add(1), Add(0)
+            ),
         },
     ),
     _attempt(Before("pending_attempt_policy")),
@@ -190,7 +209,10 @@ CLAIM = Form(
                     Cond("reserved_for", "=", Arg("worker_id")),
                 )
             ),
-            Absent(LANE, (Cond("lane_id", "=", Arg("lane_id")), Cond("state", "in", ("paused", "disabled")))),
+            Absent(
+                LANE,
+                (Cond("lane_id", "=", Arg("lane_id")), Cond("state", "in", ("paused", "disabled"))),
+            ),
         ),
     ),
     returning=CLAIMED,
@@ -258,7 +280,11 @@ def kind_after(attempt_state: str) -> HandleKind:
 
 def time_used_ms(now_ms: int, timeout_ms: int | None, ends_at_ms: int | None) -> int:
     """How long a claimed attempt was run before it waited, as far as its timeout counts."""
-    return 0 if timeout_ms is None or ends_at_ms is None else max(timeout_ms - (ends_at_ms - now_ms), 0)
+    return (
+        0
+        if timeout_ms is None or ends_at_ms is None
+        else max(timeout_ms - (ends_at_ms - now_ms), 0)
+    )
 
 
 def policy_text(text: str) -> str | None:
@@ -269,7 +295,9 @@ def policy_text(text: str) -> str | None:
         return None
 
 
-def claim_execution(snapshot: Snapshot, args: ClaimExecutionArgs, *, lease_id: UUID, attempt_id: UUID) -> Decision:
+def claim_execution(
+    snapshot: Snapshot, args: ClaimExecutionArgs, *, lease_id: UUID, attempt_id: UUID
+) -> Decision:
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution", args.execution_id))
@@ -317,7 +345,9 @@ def _grant_for(snapshot: Snapshot, worker_id: str) -> EngineError | None:
     return Contention(ContentionKind.CLAIM_GRANT_EXPIRED) if snapshot.live_grant is None else None
 
 
-def claim_resumed(snapshot: Snapshot, args: ClaimResumedArgs, *, lease_id: UUID, attempt_id: UUID) -> Decision:
+def claim_resumed(
+    snapshot: Snapshot, args: ClaimResumedArgs, *, lease_id: UUID, attempt_id: UUID
+) -> Decision:
     """The interrupted attempt goes on. A grant is optional; one for somebody else stands in the way."""
     execution = snapshot.execution
     if execution is None:
@@ -345,13 +375,20 @@ def claim_resumed(snapshot: Snapshot, args: ClaimResumedArgs, *, lease_id: UUID,
     return Commit(plan)
 
 
-def issue_grant_and_claim(snapshot: Snapshot, lane: str, ttl_ms: int, *, lease_id: UUID, attempt_id: UUID) -> Decision:
+def issue_grant_and_claim(
+    snapshot: Snapshot, lane: str, ttl_ms: int, *, lease_id: UUID, attempt_id: UUID
+) -> Decision:
     """An operator takes one in a single step; capabilities are not asked for."""
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution"))
     if lane != execution.lane_id:
-        return Reject(invalid("lane_id", f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={execution.lane_id}"))
+        return Reject(
+            invalid(
+                "lane_id",
+                f"lane_mismatch: args.lane_id={lane} exec_core.lane_id={execution.lane_id}",
+            )
+        )
     refused = _takeable(snapshot, execution)
     if refused is not None:
         return Reject(refused)

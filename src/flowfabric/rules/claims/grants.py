@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from flowfabric.errors import Contention, ContentionKind, NotFound, StateError, StateKind, ValidationError, ValidationKind
+from flowfabric.errors import (
+    Contention,
+    ContentionKind,
+    NotFound,
+    StateError,
+    StateKind,
+    ValidationError,
+    ValidationKind,
+)
 from flowfabric.model.execution import Blocked, Execution, LuaRejected
 from flowfabric.model.lease import Granted, IssueGrantArgs
 from flowfabric.model.policy import MAX_CAPABILITIES, MAX_CAPABILITY_BYTES
@@ -27,16 +35,38 @@ _GRANT_COLUMNS = (
     "admission_summary",
     "grant_ttl_ms",
 )
-_GRANTED = {**{c: Arg(c) for c in _GRANT_COLUMNS}, "issued_at_ms": Now(), "expires_at_ms": Now(Arg("grant_ttl_ms"))}
+_GRANTED = {
+    **{c: Arg(c) for c in _GRANT_COLUMNS},
+    "issued_at_ms": Now(),
+    "expires_at_ms": Now(Arg("grant_ttl_ms")),
+}
 
 ISSUE_GRANT = Form(
     "issue_grant",
-    Update(EXEC, UNCHANGED, {**MUTATED, "reserved_for": Arg("worker_id"), "reserved_until_ms": Now(Arg("grant_ttl_ms"))}),
-    Upsert(GRANT, {"partition_key": After("partition_key"), "execution_id": After("execution_id"), **_GRANTED}, _GRANTED),
+    Update(
+        EXEC,
+        UNCHANGED,
+        {
+            **MUTATED,
+            "reserved_for": Arg("worker_id"),
+            "reserved_until_ms": Now(Arg("grant_ttl_ms")),
+        },
+    ),
+    Upsert(
+        GRANT,
+        {
+            "partition_key": After("partition_key"),
+            "execution_id": After("execution_id"),
+            **_GRANTED,
+        },
+        _GRANTED,
+    ),
     Wake("leased", at=After("reserved_until_ms")),
     returning=GRANT_RETURNS,
 )
-NOTE_MISMATCH = Form("note_mismatch", Update(EXEC, UNCHANGED, {**MUTATED, "last_capability_mismatch_at": Now()}))
+NOTE_MISMATCH = Form(
+    "note_mismatch", Update(EXEC, UNCHANGED, {**MUTATED, "last_capability_mismatch_at": Now()})
+)
 
 
 def missing_capabilities(execution: Execution, offered: Iterable[str]) -> str:
@@ -69,18 +99,28 @@ def issue_claim_grant(snapshot: Snapshot, args: IssueGrantArgs, *, grant_id: str
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution", args.execution_id))
-    if execution.lifecycle_phase != "runnable" or execution.eligibility_state != "eligible_now" or snapshot.lane_is_held:
+    if (
+        execution.lifecycle_phase != "runnable"
+        or execution.eligibility_state != "eligible_now"
+        or snapshot.lane_is_held
+    ):
         return Reject(Contention(ContentionKind.EXECUTION_NOT_ELIGIBLE))
     if snapshot.live_grant is not None:
         return Reject(StateError(StateKind.GRANT_ALREADY_EXISTS))
     if len(args.worker_capabilities) > MAX_CAPABILITIES:
-        return Reject(ValidationError(ValidationKind.INVALID_CAPABILITIES, "worker:too_many_tokens"))
+        return Reject(
+            ValidationError(ValidationKind.INVALID_CAPABILITIES, "worker:too_many_tokens")
+        )
     if len(",".join(args.worker_capabilities).encode()) > MAX_CAPABILITY_BYTES:
         return Reject(ValidationError(ValidationKind.INVALID_CAPABILITIES, "worker:too_many_bytes"))
     missing = missing_capabilities(execution, args.worker_capabilities)
     if missing:
-        return Reject(ValidationError(ValidationKind.CAPABILITY_MISMATCH, missing), mismatch_plan(execution))
-    return Commit(grant_plan(execution, args, kind="claim", grant_id=grant_id), Granted(execution.id))
+        return Reject(
+            ValidationError(ValidationKind.CAPABILITY_MISMATCH, missing), mismatch_plan(execution)
+        )
+    return Commit(
+        grant_plan(execution, args, kind="claim", grant_id=grant_id), Granted(execution.id)
+    )
 
 
 # ---- holding back
@@ -100,7 +140,11 @@ def _block_form(reason: str, vector: str) -> Form:
         Update(
             EXEC,
             UNCHANGED,
-            {**MOVED_AT_ARG, **entering(vector, reason=reason, detail=Arg("detail")), "blocked_on": Arg("blocked_on")},
+            {
+                **MOVED_AT_ARG,
+                **entering(vector, reason=reason, detail=Arg("detail")),
+                "blocked_on": Arg("blocked_on"),
+            },
         ),
     )
 
@@ -116,10 +160,15 @@ UNBLOCK = Form(
 def check_blocking_reason(reason: str) -> ValidationError | None:
     if reason in _HELD_BACK:
         return None
-    return ValidationError(ValidationKind.INVALID_BLOCKING_REASON, f"{reason!r:.60} (accepted: {', '.join(_HELD_BACK)})")
+    return ValidationError(
+        ValidationKind.INVALID_BLOCKING_REASON,
+        f"{reason!r:.60} (accepted: {', '.join(_HELD_BACK)})",
+    )
 
 
-def block(snapshot: Snapshot, reason: str, detail: str, now_ms: int | None, blocked_on: str | None = None) -> Decision:
+def block(
+    snapshot: Snapshot, reason: str, detail: str, now_ms: int | None, blocked_on: str | None = None
+) -> Decision:
     """A rejection by state is an answer, not an error: the scheduler only logs it.
 
     What it waits for is its own quota, if it waits for a quota and nothing is said.
@@ -135,15 +184,24 @@ def block(snapshot: Snapshot, reason: str, detail: str, now_ms: int | None, bloc
     if execution.lifecycle_phase != "runnable":
         return Return(LuaRejected(ContentionKind.EXECUTION_NOT_ELIGIBLE.value))
     eligibility = canonical("eligibility_state", execution.eligibility_state)
-    same = eligibility == VECTORS[_HELD_BACK[reason]].eligibility_state and execution.blocking_reason == reason
+    same = (
+        eligibility == VECTORS[_HELD_BACK[reason]].eligibility_state
+        and execution.blocking_reason == reason
+    )
     if eligibility != "eligible_now" and not same:
         return Return(LuaRejected(ContentionKind.EXECUTION_NOT_ELIGIBLE.value))
     now = snapshot.now_ms if now_ms is None else now_ms
     if blocked_on is None and same:
         blocked_on = execution.blocked_on
-    if blocked_on is None and reason == "waiting_for_quota" and execution.quota_policy_id is not None:
+    if (
+        blocked_on is None
+        and reason == "waiting_for_quota"
+        and execution.quota_policy_id is not None
+    ):
         blocked_on = f"quota:{execution.quota_policy_id}"
-    plan = BLOCK[reason](execution.partition_key, **named(execution), detail=detail, blocked_on=blocked_on, now=now)
+    plan = BLOCK[reason](
+        execution.partition_key, **named(execution), detail=detail, blocked_on=blocked_on, now=now
+    )
     return Commit(plan, Blocked(execution.id, reason))
 
 

@@ -38,7 +38,12 @@ def nobody_covers(
 
 def covered(waiting: Iterable[Routed], live: Collection[WorkerInfo]) -> list[Routed]:
     """Of the parked, those that one live worker of their namespace can take."""
-    return [w for w in waiting if w.blocking_reason == WAITING and registry.covers(live, w.namespace, w.required_capabilities)]
+    return [
+        w
+        for w in waiting
+        if w.blocking_reason == WAITING
+        and registry.covers(live, w.namespace, w.required_capabilities)
+    ]
 
 
 def coverable(waiting: Iterable[Routed], namespace: str, offered: Collection[str]) -> list[Routed]:
@@ -46,11 +51,15 @@ def coverable(waiting: Iterable[Routed], namespace: str, offered: Collection[str
     return [
         w
         for w in waiting
-        if w.blocking_reason == WAITING and w.namespace == namespace and set(w.required_capabilities) <= set(offered)
+        if w.blocking_reason == WAITING
+        and w.namespace == namespace
+        and set(w.required_capabilities) <= set(offered)
     ]
 
 
-def within_reach(waiting: Iterable[Routed], lane: str, namespace: str | None, offered: Collection[str]) -> list[Routed]:
+def within_reach(
+    waiting: Iterable[Routed], lane: str, namespace: str | None, offered: Collection[str]
+) -> list[Routed]:
     """Of the parked, those that a worker that asks this lane for work can take, be it registered or not."""
     return [
         w
@@ -64,7 +73,9 @@ def within_reach(waiting: Iterable[Routed], lane: str, namespace: str | None, of
 
 
 def park(waiting: Routed, now: int) -> Plan:
-    return BLOCK[WAITING](waiting.partition_key, **named(waiting), detail=NO_WORKER_COVERS, blocked_on=None, now=now)
+    return BLOCK[WAITING](
+        waiting.partition_key, **named(waiting), detail=NO_WORKER_COVERS, blocked_on=None, now=now
+    )
 
 
 def release(parked: Routed, now: int) -> Plan:

@@ -50,7 +50,11 @@ NEW: dict[str, Any] = {
     "last_transition_at": Arg("now"),
     "last_mutation_at": Arg("now"),
 }
-LANE_IS_OPEN = (Absent(LANE, (Cond("lane_id", "=", Arg("lane_id")), Cond("state", "in", ("draining", "disabled")))),)
+LANE_IS_OPEN = (
+    Absent(
+        LANE, (Cond("lane_id", "=", Arg("lane_id")), Cond("state", "in", ("draining", "disabled")))
+    ),
+)
 
 CREATE_READY = Form(
     "create_ready",
@@ -62,21 +66,38 @@ CREATE_DELAYED = Form(
     "create_delayed",
     Insert(
         EXEC,
-        {**NEW, **entering("DELAYED", detail=Arg("blocking_detail")), "delay_until_ms": Arg("delay_until_ms")},
+        {
+            **NEW,
+            **entering("DELAYED", detail=Arg("blocking_detail")),
+            "delay_until_ms": Arg("delay_until_ms"),
+        },
         LANE_IS_OPEN,
     ),
     Wake("delayed", at=Arg("delay_until_ms")),
     Wake("deadline", at=Arg("deadline_at_ms")),
 )
 KEY = "ff_idempotency"
-OF_KEY = (Cond("namespace", "=", Arg("namespace")), Cond("idempotency_key", "=", Arg("idempotency_key")))
+OF_KEY = (
+    Cond("namespace", "=", Arg("namespace")),
+    Cond("idempotency_key", "=", Arg("idempotency_key")),
+)
 KEY_TIME_IS_OVER = AnyOf((Cond("expires_at_ms", "is null"), Cond("expires_at_ms", "<=", Now())))
 """A key without a time of its own outlived it and goes with its execution."""
 TAKE_KEY = Form(
     "take_idempotency_key",
     Insert(
         KEY,
-        {c: Arg(c) for c in ("namespace", "idempotency_key", "partition_key", "execution_id", "expires_at_ms", "digest")},
+        {
+            c: Arg(c)
+            for c in (
+                "namespace",
+                "idempotency_key",
+                "partition_key",
+                "execution_id",
+                "expires_at_ms",
+                "digest",
+            )
+        },
     ),
 )
 RETAKE_KEY = Form(
@@ -88,7 +109,12 @@ RETAKE_KEY = Form(
             KEY_TIME_IS_OVER,
             Cond("execution_id", "=", Arg("holder")),
             Absent(
-                EXEC, (Cond("partition_key", "=", Arg("holder_partition")), Cond("execution_id", "=", Arg("holder")), *OF_KEY)
+                EXEC,
+                (
+                    Cond("partition_key", "=", Arg("holder_partition")),
+                    Cond("execution_id", "=", Arg("holder")),
+                    *OF_KEY,
+                ),
             ),
         ),
         {c: Arg(c) for c in ("partition_key", "execution_id", "expires_at_ms", "digest")},
@@ -109,7 +135,11 @@ REGISTER_LANE = Form(
 )
 SET_LANE_STATE = Form(
     "set_lane_state",
-    Update(LANE, (Cond("lane_id", "=", Arg("lane_id")),), {"state": Arg("state"), "updated_at_ms": Now()}),
+    Update(
+        LANE,
+        (Cond("lane_id", "=", Arg("lane_id")),),
+        {"state": Arg("state"), "updated_at_ms": Now()},
+    ),
     Wake("ready", Arg("lane_id")),
 )
 
@@ -127,7 +157,10 @@ class Creation(Struct, frozen=True, gc=False):
 
 
 def creation_values(
-    args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now_ms: int, limits: Attached = NOTHING
+    args: CreateExecutionArgs,
+    policy: ExecutionPolicy | None,
+    engine_now_ms: int,
+    limits: Attached = NOTHING,
 ) -> tuple[dict[str, Any], int | None]:
     """The columns of a new execution, and when it may start at the earliest. `args` are checked already."""
     now = engine_now_ms if args.now is None else args.now
@@ -156,7 +189,9 @@ def creation_values(
         "attempt_timeout_ms": plain.attempt_timeout_ms,
         "retention_ttl_ms": plain.retention_ttl_ms,
         "failed_retention_ttl_ms": plain.failed_retention_ttl_ms,
-        "tags": "{}" if not args.tags else json.dumps(dict(sorted(args.tags.items())), separators=(",", ":"), ensure_ascii=False),
+        "tags": "{}"
+        if not args.tags
+        else json.dumps(dict(sorted(args.tags.items())), separators=(",", ":"), ensure_ascii=False),
         "policy": None if policy is None else encode_policy(policy),
         "payload": args.input_payload,
         "now": now,
@@ -164,7 +199,12 @@ def creation_values(
     return values, delay_until
 
 
-def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now_ms: int, limits: Attached = NOTHING) -> Creation:
+def create(
+    args: CreateExecutionArgs,
+    policy: ExecutionPolicy | None,
+    engine_now_ms: int,
+    limits: Attached = NOTHING,
+) -> Creation:
     """Delayed only when the time lies ahead of the engine's clock."""
     ident = args.execution_id
     values, delay_until = creation_values(args, policy, engine_now_ms, limits)
@@ -190,7 +230,9 @@ def create(args: CreateExecutionArgs, policy: ExecutionPolicy | None, engine_now
 def retake(take: Plan, holder: ExecutionId) -> Plan:
     """Takes a key over from an execution that is no longer kept, once its time is over."""
     values = dict(zip(take.form.args, take.values, strict=True))
-    return RETAKE_KEY(take.partition, **values, holder_partition=holder.partition_index, holder=holder.uuid)
+    return RETAKE_KEY(
+        take.partition, **values, holder_partition=holder.partition_index, holder=holder.uuid
+    )
 
 
 def is_in_time(expires_at_ms: int | None, now_ms: int) -> bool:
@@ -201,7 +243,9 @@ def is_in_time(expires_at_ms: int | None, now_ms: int) -> bool:
 def repeated(first: Creation, others: Iterable[CreateExecutionArgs]) -> Iterator[Creation]:
     """Creates without a key that differ from the first in nothing but their ids and payloads."""
     form, values = first.plan.form, list(first.plan.values)
-    partition_at, ident_at, payload_at = map(form.args.index, ("partition_key", "execution_id", "payload"))
+    partition_at, ident_at, payload_at = map(
+        form.args.index, ("partition_key", "execution_id", "payload")
+    )
     for args in others:
         ident = args.execution_id
         values[partition_at] = partition = ident.partition_index
@@ -215,7 +259,9 @@ def clamp_priority(priority: int) -> int:
     return priority if 0 <= priority <= MAX_PRIORITY else 0 if priority < 0 else MAX_PRIORITY
 
 
-def _deadline(args: CreateExecutionArgs, policy: ExecutionPolicy, now: int) -> tuple[int | None, str | None]:
+def _deadline(
+    args: CreateExecutionArgs, policy: ExecutionPolicy, now: int
+) -> tuple[int | None, str | None]:
     if args.execution_deadline_at:
         return args.execution_deadline_at, "argument"
     if policy.execution_deadline_ms:

@@ -28,7 +28,10 @@ def explain(looked: Looked) -> Explanation:
         name or "UNKNOWN",
         vector.public_state,
         looked.now_ms,
-        (*(_unknown(looked) if name is None else EXPLAINED[name](looked)), *_held_back_events(looked)),
+        (
+            *(_unknown(looked) if name is None else EXPLAINED[name](looked)),
+            *_held_back_events(looked),
+        ),
     )
 
 
@@ -52,19 +55,32 @@ def looks_ahead(execution: Execution) -> bool:
 
 
 def _unknown(looked: Looked) -> list[Reason]:
-    return [Reason(Why.UNKNOWN, "its columns contradict each other; no rule ever writes this", "flowfabric verify URL")]
+    return [
+        Reason(
+            Why.UNKNOWN,
+            "its columns contradict each other; no rule ever writes this",
+            "flowfabric verify URL",
+        )
+    ]
 
 
 # ---- before a claim
 
 
 def _ready(looked: Looked) -> list[Reason]:
-    return [*(obstacles.ahead(looked) or [obstacles.queued(looked)]), *obstacles.draining_lane(looked)]
+    return [
+        *(obstacles.ahead(looked) or [obstacles.queued(looked)]),
+        *obstacles.draining_lane(looked),
+    ]
 
 
 def _delayed(looked: Looked) -> list[Reason]:
     unknown = obstacles.unknown_task(looked)
-    return [*unknown, waits.delayed(looked), *(each for each in obstacles.ahead(looked) if each not in unknown)]
+    return [
+        *unknown,
+        waits.delayed(looked),
+        *(each for each in obstacles.ahead(looked) if each not in unknown),
+    ]
 
 
 def _dependent(looked: Looked) -> list[Reason]:
@@ -74,12 +90,16 @@ def _dependent(looked: Looked) -> list[Reason]:
 def _over_budget(looked: Looked) -> list[Reason]:
     own = obstacles.refused_report(looked)
     if not own:
-        own = obstacles.let_go_soon(looked, Why.WAITING_FOR_BUDGET, "its budget", obstacles.spent_budgets(looked))
+        own = obstacles.let_go_soon(
+            looked, Why.WAITING_FOR_BUDGET, "its budget", obstacles.spent_budgets(looked)
+        )
     return [*own, *obstacles.ahead(looked, Why.WAITING_FOR_BUDGET)]
 
 
 def _over_quota(looked: Looked) -> list[Reason]:
-    own = obstacles.let_go_soon(looked, Why.WAITING_FOR_QUOTA, "its quota", obstacles.used_quota(looked))
+    own = obstacles.let_go_soon(
+        looked, Why.WAITING_FOR_QUOTA, "its quota", obstacles.used_quota(looked)
+    )
     return [*own, *obstacles.ahead(looked, Why.WAITING_FOR_QUOTA)]
 
 
@@ -114,7 +134,13 @@ def _running(looked: Looked) -> list[Reason]:
     holder = _holder(execution)
     who = f"worker `{holder.worker_id}` (`{holder.worker_instance_id}`)"
     if until is not None and until <= now:
-        return [_expired(looked, f"the lease of {who} ran out{ago(now, until)} and is about to be taken back", holder)]
+        return [
+            _expired(
+                looked,
+                f"the lease of {who} ran out{ago(now, until)} and is about to be taken back",
+                holder,
+            )
+        ]
     done = [] if holder.progress_pct is None else [f"{holder.progress_pct} %"]
     done += [holder.progress_message] if holder.progress_message else []
     says = f"{who} runs it, attempt {holder.attempt_index + 1}, begun{ago(now, holder.since_ms)}"
@@ -133,7 +159,13 @@ def _lost(looked: Looked) -> list[Reason]:
 
 def _expired(looked: Looked, says: str, holder: Holder) -> Reason:
     since = looked.execution.lease_expires_at_ms
-    return Reason(Why.LEASE_EXPIRED, says, LOOPS + "; issue_reclaim_grant takes it over at once", since, facts=holder)
+    return Reason(
+        Why.LEASE_EXPIRED,
+        says,
+        LOOPS + "; issue_reclaim_grant takes it over at once",
+        since,
+        facts=holder,
+    )
 
 
 def _holder(execution: Execution) -> Holder:
@@ -154,7 +186,10 @@ _ENDS = {
     "failed": ("it failed for good", "mend the cause, then replay_execution"),
     "cancelled": ("it was cancelled", "replay_execution starts it again"),
     "expired": ("its time ran out", "replay_execution starts it again"),
-    "skipped": ("it was skipped: what it depends on cannot succeed any more", "replay_execution, once its parents were replayed"),
+    "skipped": (
+        "it was skipped: what it depends on cannot succeed any more",
+        "replay_execution, once its parents were replayed",
+    ),
 }
 
 
@@ -164,7 +199,10 @@ def _ended(looked: Looked) -> list[Reason]:
     if execution.terminal_outcome == "cancelled":
         why, by = clipped(execution.cancellation_reason), clipped(execution.cancelled_by)
     else:
-        why, by = "" if execution.terminal_outcome == "success" else clipped(execution.failure_reason), ""
+        why, by = (
+            "" if execution.terminal_outcome == "success" else clipped(execution.failure_reason),
+            "",
+        )
     says = f"{said}{ago(looked.now_ms, execution.terminal_at_ms)}{f' by {by}' if by else ''}{tail(why)}"
     facts = Outcome(execution.terminal_outcome, why, execution.terminal_at_ms, by)
     return [Reason(Why.ENDED, says, hint, execution.terminal_at_ms, facts=facts)]

@@ -30,7 +30,10 @@ DEFAULT_WINDOW_S = 60
 _LANES = {
     "paused": (Why.LANE_PAUSED, "is paused: it takes work and runs none"),
     "disabled": (Why.LANE_DISABLED, "is disabled: it neither takes nor runs work"),
-    "draining": (Why.LANE_DRAINING, "is draining: it takes no new work, and what is there still runs"),
+    "draining": (
+        Why.LANE_DRAINING,
+        "is draining: it takes no new work, and what is there still runs",
+    ),
 }
 
 
@@ -198,7 +201,12 @@ def _facts(looked: Looked) -> Routing:
 
 def _near(looked: Looked, worker: WorkerInfo) -> NearWorker:
     missing = _missing(looked, worker)[:MAX_LISTED]
-    return NearWorker(worker.worker_id, worker.worker_instance_id, missing, looked.execution.lane_id in worker.lanes)
+    return NearWorker(
+        worker.worker_id,
+        worker.worker_instance_id,
+        missing,
+        looked.execution.lane_id in worker.lanes,
+    )
 
 
 def queued(looked: Looked) -> Reason:
@@ -229,7 +237,11 @@ def _place(looked: Looked) -> str:
     lane = f"of lane `{looked.execution.lane_id}`"
     if looked.ahead is None:
         return f"more than {MAX_AHEAD:,} executions {lane} come first"
-    return f"{counted(looked.ahead, 'execution')} {lane} come first" if looked.ahead else f"it is the next {lane}"
+    return (
+        f"{counted(looked.ahead, 'execution')} {lane} come first"
+        if looked.ahead
+        else f"it is the next {lane}"
+    )
 
 
 # ---- budgets
@@ -246,17 +258,29 @@ def spent_budgets(looked: Looked) -> list[Reason]:
                     Reason(
                         Why.WAITING_FOR_BUDGET,
                         f"{_called(budget)} has no {clipped(dimension)} left ({used:,} of {limit:,} used)"
-                        + (f"; it starts anew{resets}" if resets else "; it does not start anew by itself"),
-                        "wait for the reset, or reset_budget" if resets else "reset_budget, or update_budget with a higher limit",
+                        + (
+                            f"; it starts anew{resets}"
+                            if resets
+                            else "; it does not start anew by itself"
+                        ),
+                        "wait for the reset, or reset_budget"
+                        if resets
+                        else "reset_budget, or update_budget with a higher limit",
                         until_ms=budget.resets_at_ms,
-                        facts=SpentBudget(budget.budget_id, dimension, used, limit, budget.resets_at_ms),
+                        facts=SpentBudget(
+                            budget.budget_id, dimension, used, limit, budget.resets_at_ms
+                        ),
                     )
                 )
     return found[:MAX_LISTED]
 
 
 def _called(budget: Budget) -> str:
-    return f"budget `{clipped(budget.name)}` ({budget.budget_id})" if budget.name else f"budget {budget.budget_id}"
+    return (
+        f"budget `{clipped(budget.name)}` ({budget.budget_id})"
+        if budget.name
+        else f"budget {budget.budget_id}"
+    )
 
 
 def refused_report(looked: Looked) -> list[Reason]:
@@ -274,12 +298,17 @@ def refused_report(looked: Looked) -> list[Reason]:
         f"{_called(budget)} refused what it reported: {used:,} of {limit:,} {clipped(dimension)} are used, and it asked for more "
         f"than is left; it is held until the budget {f'starts anew{resets}, ' if resets else ''}is reset, given something back, "
         "or gets other limits",
-        ("wait for the reset, or " if resets else "") + "reset_budget, or update_budget with a higher limit",
+        ("wait for the reset, or " if resets else "")
+        + "reset_budget, or update_budget with a higher limit",
         execution.last_transition_at,
         budget.resets_at_ms,
         SpentBudget(ident, dimension, used, limit, budget.resets_at_ms),
     )
-    others = [reason for reason in spent_budgets(looked) if getattr(reason.facts, "budget_id", "") != ident]
+    others = [
+        reason
+        for reason in spent_budgets(looked)
+        if getattr(reason.facts, "budget_id", "") != ident
+    ]
     return [own, *others]
 
 
@@ -294,7 +323,11 @@ def used_quota(looked: Looked) -> list[Reason]:
     inside = sorted(at for at in quota.admitted_at_ms if at > now - window_s * 1_000)
     if quota.closed_until_ms is not None and quota.closed_until_ms > now:
         left = span(quota.closed_until_ms - now)
-        return [_quota(quota, "closed", len(inside), quota.closed_until_ms, f"is closed for another {left}")]
+        return [
+            _quota(
+                quota, "closed", len(inside), quota.closed_until_ms, f"is closed for another {left}"
+            )
+        ]
     if quota.most_in_window and len(inside) >= quota.most_in_window:
         opens = inside[len(inside) - quota.most_in_window] + window_s * 1_000
         says = f"admits {quota.most_in_window:,} in {window_s:,} s, and so many were; its window opens{coming(now, opens)}"
@@ -325,5 +358,10 @@ def let_go_soon(looked: Looked, code: Why, what: str, found: Sequence[Reason]) -
     detail = clipped(looked.execution.blocking_detail)
     was = f" (then: {detail})" if detail else ""
     return [
-        Reason(code, f"{what} has room again{was}; it is about to be let go", "nothing, if some process runs the loops", since)
+        Reason(
+            code,
+            f"{what} has room again{was}; it is about to be let go",
+            "nothing, if some process runs the loops",
+            since,
+        )
     ]

@@ -77,10 +77,18 @@ def _after_failure(looked: Looked) -> str:
 
 def last_failure(looked: Looked) -> Failure | None:
     execution, attempt = looked.execution, looked.attempt
-    if execution.blocking_reason != "waiting_for_retry_backoff" or execution.last_failure_message is None:
+    if (
+        execution.blocking_reason != "waiting_for_retry_backoff"
+        or execution.last_failure_message is None
+    ):
         return None
     category = "" if attempt is None else clipped(attempt.failure_category)
-    return Failure(clipped(execution.last_failure_message), category, execution.attempt_index, execution.retry_count)
+    return Failure(
+        clipped(execution.last_failure_message),
+        category,
+        execution.attempt_index,
+        execution.retry_count,
+    )
 
 
 # ---- other executions
@@ -90,12 +98,25 @@ def parents(looked: Looked) -> Reason:
     execution, group = looked.execution, looked.group
     if group is None:
         says = "it waits for other executions; none is recorded"
-        return Reason(Why.WAITING_FOR_CHILDREN, says, "apply_dependency, or cancel it", execution.last_transition_at)
+        return Reason(
+            Why.WAITING_FOR_CHILDREN,
+            says,
+            "apply_dependency, or cancel it",
+            execution.last_transition_at,
+        )
     policy = stored_edge_policy(group.policy)
     needed = {"any_of": 1, "quorum": policy.k}.get(policy.kind, group.total)
     seen = looked.parents[:MAX_LISTED]
     more = max(group.running_count - len(seen), 0)
-    facts = Parents(policy.kind, needed, group.total, group.success_count, group.fail_count + group.skip_count, seen, more)
+    facts = Parents(
+        policy.kind,
+        needed,
+        group.total,
+        group.success_count,
+        group.fail_count + group.skip_count,
+        seen,
+        more,
+    )
     named = [f"{p.execution_id} ({clipped(p.execution_kind)}, {p.public_state})" for p in seen]
     if named or more:
         says = f"it waits for {_wanted(facts)}; unfinished: {listed(named, more) if named else counted(more, 'parent')}"
@@ -107,7 +128,9 @@ def parents(looked: Looked) -> Reason:
 
 
 def _wanted(facts: Parents) -> str:
-    done = f"{facts.succeeded:,} succeeded so far" + (f", {facts.failed:,} did not" if facts.failed else "")
+    done = f"{facts.succeeded:,} succeeded so far" + (
+        f", {facts.failed:,} did not" if facts.failed else ""
+    )
     match facts.policy:
         case "any_of":
             return f"any one of {counted(facts.total, 'parent')} to succeed ({done})"
@@ -125,13 +148,24 @@ def suspended(looked: Looked) -> Reason:
     code = Why(execution.blocking_reason)
     what = _ASKED.get(execution.blocking_reason, "a signal")
     if wait is None:
-        return Reason(code, f"it waits for {what}", "await engine.resume_execution(...)", execution.last_transition_at)
+        return Reason(
+            code,
+            f"it waits for {what}",
+            "await engine.resume_execution(...)",
+            execution.last_transition_at,
+        )
     needs = still_needed(conditions.decode(wait.condition), tuple(json.loads(wait.satisfied_set)))
-    then = THEN.get(wait.timeout_behavior or "fail", THEN["fail"]) if wait.timeout_at_ms is not None else ""
+    then = (
+        THEN.get(wait.timeout_behavior or "fail", THEN["fail"])
+        if wait.timeout_at_ms is not None
+        else ""
+    )
     says = f"it waits for {what}, asked{ago(now, wait.suspended_at_ms)}; still needed: {listed(needs) or 'nothing'}"
     if wait.timeout_at_ms is not None:
         left = wait.timeout_at_ms - now
-        says += f"; it {then}" + (f" in {span(left)}" if left > 0 else " any moment, its time is over")
+        says += f"; it {then}" + (
+            f" in {span(left)}" if left > 0 else " any moment, its time is over"
+        )
     asked = looked.waitpoints[:MAX_LISTED]
     facts = Wait(wait.reason_code, tuple(needs[:MAX_LISTED]), asked, wait.timeout_at_ms, then)
     return Reason(code, says, _answer(looked), wait.suspended_at_ms, wait.timeout_at_ms, facts)
@@ -156,10 +190,18 @@ def still_needed(condition: Condition, satisfied: tuple[str, ...], path: str = "
         case Count(n=n, count_kind=kind, waitpoints=keys, name=name):
             missing = n - sum(token.startswith(f"{path}#") for token in satisfied)
             one = _COUNTED[kind]
-            return [f"{_signal(name)} from {counted(missing, f'more {one}')} (of {n:,}) on {quoted(keys)}"]
+            return [
+                f"{_signal(name)} from {counted(missing, f'more {one}')} (of {n:,}) on {quoted(keys)}"
+            ]
         case AllOf(members=members):
-            inside = [f"{path}.members[{at}]" if path else f"members[{at}]" for at in range(len(members))]
-            return [need for m, p in zip(members, inside, strict=True) for need in still_needed(m, satisfied, p)]
+            inside = [
+                f"{path}.members[{at}]" if path else f"members[{at}]" for at in range(len(members))
+            ]
+            return [
+                need
+                for m, p in zip(members, inside, strict=True)
+                for need in still_needed(m, satisfied, p)
+            ]
         case OperatorOnly():
             return ["an operator's decision"]
     return ["its time to come"]
@@ -178,9 +220,21 @@ def held_back(looked: Looked) -> Reason:
     code = Why(execution.blocking_reason)
     unblock = f'await engine.unblock_execution("{execution.id}")'
     if code is Why.PAUSED_BY_FLOW_CANCEL:
-        return Reason(code, f"its flow was cancelled before it began, so it will not run{why}", "nothing to be done", since)
+        return Reason(
+            code,
+            f"its flow was cancelled before it began, so it will not run{why}",
+            "nothing to be done",
+            since,
+        )
     if execution.blocking_detail.startswith(QUARANTINED):
         repair = "repair the row in the database, or cancel it"
-        return Reason(code, f"it is held back, since{ago(looked.now_ms, since)}{why}", f"{repair}; then {unblock}", since)
+        return Reason(
+            code,
+            f"it is held back, since{ago(looked.now_ms, since)}{why}",
+            f"{repair}; then {unblock}",
+            since,
+        )
     who = "an operator" if code is Why.PAUSED_BY_OPERATOR else "a policy of its lane"
-    return Reason(code, f"{who} holds it back, since{ago(looked.now_ms, since)}{why}", unblock, since)
+    return Reason(
+        code, f"{who} holds it back, since{ago(looked.now_ms, since)}{why}", unblock, since
+    )

@@ -104,7 +104,9 @@ class Chosen:
 class Teller:
     """Tells the rows of one outbox of one execution, in the order of their numbers."""
 
-    def __init__(self, life: Life, source: int, since: tuple[int, int] = FIRST, attempt: int | None = None) -> None:
+    def __init__(
+        self, life: Life, source: int, since: tuple[int, int] = FIRST, attempt: int | None = None
+    ) -> None:
         self._life, self._source, self._since = life, source, since
         self._who = life.core.id
         self.attempt = attempt
@@ -125,7 +127,13 @@ class Teller:
             case _:
                 number, _, kind, said, at = row
                 if kind in _OPERATIONS:
-                    yield self._line(number, at, _OPERATIONS[kind], None, {**_operation(said), **self._asked(kind)})
+                    yield self._line(
+                        number,
+                        at,
+                        _OPERATIONS[kind],
+                        None,
+                        {**_operation(said), **self._asked(kind)},
+                    )
 
     def rest(self) -> Iterator[Line]:
         """Renewals that were being counted."""
@@ -146,15 +154,24 @@ class Teller:
             details = {**_said(worker=worker), **_held(epoch, lease), **self._why(what, at)}
             yield self._line(number, at, what, self.attempt, details)
 
-    def _renewed(self, number: int, at: int, epoch: int, worker: str | None, lease: UUID | None) -> Iterator[Line]:
+    def _renewed(
+        self, number: int, at: int, epoch: int, worker: str | None, lease: UUID | None
+    ) -> Iterator[Line]:
         run = self._renewals
         if run is None or run.entry.details["epoch"] != epoch:
             yield from self.rest()
-            details: Details = {**_said(worker=worker), **_held(epoch, lease), "count": 1, "last_ms": at}
+            details: Details = {
+                **_said(worker=worker),
+                **_held(epoch, lease),
+                "count": 1,
+                "last_ms": at,
+            }
             self._renewals = self._line(number, at, What.RENEWED, self.attempt, details)
             return
         details = {**run.entry.details, "count": int(run.entry.details["count"]) + 1, "last_ms": at}
-        self._renewals = structs.replace(run, entry=structs.replace(run.entry, details=details), number=number)
+        self._renewals = structs.replace(
+            run, entry=structs.replace(run.entry, details=details), number=number
+        )
 
     def _why(self, what: What, at: int) -> Details:
         if what is What.SUSPENDED:
@@ -162,19 +179,33 @@ class Teller:
         core = self._life.core
         if what is What.RETRIED:
             tried = next((t for t in self._life.tries if t.attempt_index == self.attempt), None)
-            pending = core.attempt_state == "pending_retry_attempt" and core.attempt_index == self.attempt
+            pending = (
+                core.attempt_state == "pending_retry_attempt" and core.attempt_index == self.attempt
+            )
             return _said(reason=_failure(tried), next_ms=core.delay_until_ms if pending else None)
         return {}
 
     def _asked(self, kind: str) -> Details:
         """Who asked for the replay that was claimed last; of earlier ones it is not kept."""
         asked = self._life.tries[-1] if kind == "replayed" and self._life.tries else None
-        return {} if asked is None else _said(by=asked.replay_requested_by, reason=asked.replay_reason)
+        return (
+            {} if asked is None else _said(by=asked.replay_requested_by, reason=asked.replay_reason)
+        )
 
-    def _line(self, number: int, at: int, what: What, attempt: int | None, details: Details, signal: UUID | None = None) -> Line:
+    def _line(
+        self,
+        number: int,
+        at: int,
+        what: What,
+        attempt: int | None,
+        details: Details,
+        signal: UUID | None = None,
+    ) -> Line:
         self._since = max(self._since, (at, RANKS[what]))
         key = (*self._since, str(self._who), self._source, number)
-        return Line(key, HistoryEntry(at, what, self._who, attempt, details), self._source, number, signal)
+        return Line(
+            key, HistoryEntry(at, what, self._who, attempt, details), self._source, number, signal
+        )
 
 
 # ---- what is told of a row that is no event
@@ -186,18 +217,41 @@ def row_lines(life: Life) -> Iterator[Line]:
     An operator and a timeout leave no event when they let it go on; a signal does, and then that is told: see `once`.
     """
     core = life.core
-    made = _said(by=core.creator_identity, lane=core.lane_id, kind=core.execution_kind, namespace=core.namespace)
+    made = _said(
+        by=core.creator_identity,
+        lane=core.lane_id,
+        kind=core.execution_kind,
+        namespace=core.namespace,
+    )
     until = core.delay_until_ms if not life.tries else None
-    yield _row(core, 0, core.created_at_ms, What.CREATED, {**made, "priority": core.priority, **_said(until_ms=until)})
+    yield _row(
+        core,
+        0,
+        core.created_at_ms,
+        What.CREATED,
+        {**made, "priority": core.priority, **_said(until_ms=until)},
+    )
     if core.progress_updated_at is not None:
         said = _said(percent=core.progress_pct, message=core.progress_message)
         yield _row(core, 1, core.progress_updated_at, What.PROGRESSED, said)
-    ends = {w.closed_at_ms: _WENT_ON[w.close_reason] for w in life.waits if w.closed_at_ms and w.close_reason in _WENT_ON}
+    ends = {
+        w.closed_at_ms: _WENT_ON[w.close_reason]
+        for w in life.waits
+        if w.closed_at_ms and w.close_reason in _WENT_ON
+    }
     for at, by in ends.items():
         yield _row(core, 2, at, What.RESUMED, {"by": by})
     for number, charge in enumerate(life.charges, 3):
-        spent: Details = {"budget": str(charge.budget_id), "dimension": charge.dimensions_key, "amount": charge.delta_total}
-        booked = charge.updated_at_ms if core.terminal_at_ms is None else min(charge.updated_at_ms, core.terminal_at_ms)
+        spent: Details = {
+            "budget": str(charge.budget_id),
+            "dimension": charge.dimensions_key,
+            "amount": charge.delta_total,
+        }
+        booked = (
+            charge.updated_at_ms
+            if core.terminal_at_ms is None
+            else min(charge.updated_at_ms, core.terminal_at_ms)
+        )
         yield _row(core, number, booked, What.SPENT, spent)
 
 
@@ -205,7 +259,9 @@ def flow_lines(flow: Flow) -> Iterator[Line]:
     """The flow's own beginning and end."""
     yield _flow_line(flow, 0, flow.created_at_ms, What.FLOW_CREATED, {"flow": str(flow.flow_id)})
     if flow.public_flow_state in TERMINAL_FLOW_STATES and flow.terminal_at_ms is not None:
-        yield _flow_line(flow, 1, flow.terminal_at_ms, What.FLOW_ENDED, {"outcome": flow.public_flow_state})
+        yield _flow_line(
+            flow, 1, flow.terminal_at_ms, What.FLOW_ENDED, {"outcome": flow.public_flow_state}
+        )
 
 
 def flow_operation(flow: Flow, row: tuple[Any, ...]) -> Line | None:
@@ -218,7 +274,12 @@ def flow_operation(flow: Flow, row: tuple[Any, ...]) -> Line | None:
 
 
 def _flow_line(flow: Flow, number: int, at: int, what: What, details: Details) -> Line:
-    return Line((at, RANKS[what], str(flow.flow_id), ROWS, number), HistoryEntry(at, what, None, None, details), ROWS, number)
+    return Line(
+        (at, RANKS[what], str(flow.flow_id), ROWS, number),
+        HistoryEntry(at, what, None, None, details),
+        ROWS,
+        number,
+    )
 
 
 def creation_key(who: ExecutionId, at: int) -> Key:
@@ -226,7 +287,12 @@ def creation_key(who: ExecutionId, at: int) -> Key:
 
 
 def _row(core: Core, number: int, at: int, what: What, details: Details) -> Line:
-    return Line((at, RANKS[what], str(core.id), ROWS, number), HistoryEntry(at, what, core.id, None, details), ROWS, number)
+    return Line(
+        (at, RANKS[what], str(core.id), ROWS, number),
+        HistoryEntry(at, what, core.id, None, details),
+        ROWS,
+        number,
+    )
 
 
 # ---- reading rows
@@ -278,8 +344,14 @@ def named(line: Line, name: str) -> HistoryEntry:
 
 def once(page: Sequence[Line], before: Key | None) -> list[Line]:
     """Without the waits whose end an event tells of already."""
-    told = {line.key[:3] for line in page if line.source == ENDINGS} | ({before[:3]} if before is not None else set())
-    return [line for line in page if not (line.entry.what is What.RESUMED and line.source == ROWS and line.key[:3] in told)]
+    told = {line.key[:3] for line in page if line.source == ENDINGS} | (
+        {before[:3]} if before is not None else set()
+    )
+    return [
+        line
+        for line in page
+        if not (line.entry.what is What.RESUMED and line.source == ROWS and line.key[:3] in told)
+    ]
 
 
 def place_of(page: Sequence[Line], before: Place | None, attempt: int | None) -> Place:
@@ -294,7 +366,9 @@ def place_of(page: Sequence[Line], before: Place | None, attempt: int | None) ->
 
 def last_attempt(page: Sequence[Line], before: int | None) -> int | None:
     """The attempt that the leases told so far speak of."""
-    return next((line.entry.attempt_index for line in reversed(page) if line.source == LEASES), before)
+    return next(
+        (line.entry.attempt_index for line in reversed(page) if line.source == LEASES), before
+    )
 
 
 def _operation(said: str | None) -> Details:
@@ -320,4 +394,8 @@ def _said(**facts: str | int | None) -> Details:
 
 def about(page: Sequence[Line]) -> list[tuple[ExecutionId, UUID]]:
     """The signals of a page, by whom they were sent to."""
-    return [(who, line.signal_id) for line in page if line.signal_id is not None and (who := line.entry.execution_id) is not None]
+    return [
+        (who, line.signal_id)
+        for line in page
+        if line.signal_id is not None and (who := line.entry.execution_id) is not None
+    ]

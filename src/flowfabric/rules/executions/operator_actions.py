@@ -84,7 +84,9 @@ def _cancelling(name: str, changes: dict[str, Any], *steps: Step) -> Form:
     return Form(name, Update(EXEC, UNCHANGED, changes), *steps, _DONE_CANCELLED)
 
 
-CANCEL_LEASED = _cancelling("cancel_leased", _CANCEL_OPEN, _CLOSE_CANCELLED, drop_grant(), _LEASE_OVER)
+CANCEL_LEASED = _cancelling(
+    "cancel_leased", _CANCEL_OPEN, _CLOSE_CANCELLED, drop_grant(), _LEASE_OVER
+)
 _CANCEL_WAIT = {**_CANCEL_OPEN, **NOT_WAITING}
 _CLOSE_WAITS = (_CLOSE_CANCELLED, *close_waits("cancelled", Arg("now")), drop_grant())
 CANCEL_INTERRUPTED = _cancelling("cancel_interrupted", _CANCEL_WAIT, *_CLOSE_WAITS)
@@ -92,13 +94,21 @@ CANCEL_PENDING = _cancelling("cancel_pending", _ENDED_CANCELLED, drop_grant())
 CANCEL_BETWEEN = _cancelling("cancel_between_attempts", _CANCEL_BETWEEN, drop_grant())
 _TOLD = {
     CANCEL_LEASED: CANCEL_LEASED,
-    CANCEL_INTERRUPTED: _cancelling("cancel_interrupted_member", _CANCEL_WAIT, *_CLOSE_WAITS, _LEASE_OVER),
-    CANCEL_PENDING: _cancelling("cancel_pending_member", _ENDED_CANCELLED, drop_grant(), _LEASE_OVER),
-    CANCEL_BETWEEN: _cancelling("cancel_member_between_attempts", _CANCEL_BETWEEN, drop_grant(), _LEASE_OVER),
+    CANCEL_INTERRUPTED: _cancelling(
+        "cancel_interrupted_member", _CANCEL_WAIT, *_CLOSE_WAITS, _LEASE_OVER
+    ),
+    CANCEL_PENDING: _cancelling(
+        "cancel_pending_member", _ENDED_CANCELLED, drop_grant(), _LEASE_OVER
+    ),
+    CANCEL_BETWEEN: _cancelling(
+        "cancel_member_between_attempts", _CANCEL_BETWEEN, drop_grant(), _LEASE_OVER
+    ),
 }
 
 
-def cancel(snapshot: Snapshot, args: CancelExecutionArgs, *, by: str | None = None, told: bool = False) -> Decision:
+def cancel(
+    snapshot: Snapshot, args: CancelExecutionArgs, *, by: str | None = None, told: bool = False
+) -> Decision:
     """`by` is who is noted to have done it, if not the source. `told`: the end of a lease is told of even without one."""
     execution = snapshot.execution
     if execution is None:
@@ -142,7 +152,9 @@ def _stale(execution: Execution, args: CancelExecutionArgs) -> EngineError | Non
             "and execution is active"
         )
         return ValidationError(ValidationKind.INVALID_INPUT, detail)
-    if args.lease_epoch != execution.lease_epoch or (args.lease_id is not None and args.lease_id != execution.current_lease_id):
+    if args.lease_epoch != execution.lease_epoch or (
+        args.lease_id is not None and args.lease_id != execution.current_lease_id
+    ):
         return StateError(StateKind.STALE_LEASE)
     return None
 
@@ -151,13 +163,21 @@ def _stale(execution: Execution, args: CancelExecutionArgs) -> EngineError | Non
 
 CHANGE_PRIORITY = Form(
     "change_priority",
-    Update(EXEC, UNCHANGED, {"version": Add(1), "last_mutation_at": Arg("now"), "priority": Arg("priority")}),
+    Update(
+        EXEC,
+        UNCHANGED,
+        {"version": Add(1), "last_mutation_at": Arg("now"), "priority": Arg("priority")},
+    ),
     operator_event("priority_changed", Arg("details")),
 )
 _PROMOTE = {**MOVED, **entering("READY"), "delay_until_ms": None}
 PROMOTE = Form(
     "promote",
-    Update(EXEC, UNCHANGED, {**_PROMOTE, "last_mutation_at": Arg("now"), "last_transition_at": Arg("now")}),
+    Update(
+        EXEC,
+        UNCHANGED,
+        {**_PROMOTE, "last_mutation_at": Arg("now"), "last_transition_at": Arg("now")},
+    ),
     Wake("ready", After("lane_id")),
 )
 SWEEP_DELAYED = Form(
@@ -176,9 +196,13 @@ def change_priority(snapshot: Snapshot, new_priority: int, now_ms: int | None) -
     if execution.lifecycle_phase != "runnable" or execution.eligibility_state != "eligible_now":
         return Reject(Contention(ContentionKind.EXECUTION_NOT_ELIGIBLE))
     priority = clamp_priority(new_priority)
-    details = json.dumps({"old_priority": execution.priority, "new_priority": priority}, separators=(",", ":"))
+    details = json.dumps(
+        {"old_priority": execution.priority, "new_priority": priority}, separators=(",", ":")
+    )
     now = snapshot.now_ms if now_ms is None else now_ms
-    plan = CHANGE_PRIORITY(execution.partition_key, **named(execution), priority=priority, details=details, now=now)
+    plan = CHANGE_PRIORITY(
+        execution.partition_key, **named(execution), priority=priority, details=details, now=now
+    )
     return Commit(plan, Changed(execution.id))
 
 
@@ -210,9 +234,19 @@ def set_tags(snapshot: Snapshot, tags: dict[str, str]) -> Decision:
     if execution is None:
         return Reject(NotFound("execution"))
     merged = {**stored_tags(execution.tags, execution.id), **tags}
-    if len(merged) > MAX_TAGS or sum(len(k.encode()) + len(v.encode()) for k, v in merged.items()) > MAX_TAGS_BYTES:
-        return Reject(invalid("tags", f"at most {MAX_TAGS} tags and {MAX_TAGS_BYTES} bytes in all, together with those it has"))
+    if (
+        len(merged) > MAX_TAGS
+        or sum(len(k.encode()) + len(v.encode()) for k, v in merged.items()) > MAX_TAGS_BYTES
+    ):
+        return Reject(
+            invalid(
+                "tags",
+                f"at most {MAX_TAGS} tags and {MAX_TAGS_BYTES} bytes in all, together with those it has",
+            )
+        )
     text = json.dumps(dict(sorted(merged.items())), separators=(",", ":"), ensure_ascii=False)
     instance_tag = merged.get(INSTANCE_TAG_KEY)
-    plan = SET_TAGS(execution.partition_key, **named(execution), tags=text, instance_tag=instance_tag)
+    plan = SET_TAGS(
+        execution.partition_key, **named(execution), tags=text, instance_tag=instance_tag
+    )
     return Commit(plan, len(tags))

@@ -100,13 +100,20 @@ REPLAY_SKIPPED = Form(
 
 
 def replay(
-    snapshot: Snapshot, *, attempt_id: UUID, now_ms: int | None, reason: str | None = None, requested_by: str | None = None
+    snapshot: Snapshot,
+    *,
+    attempt_id: UUID,
+    now_ms: int | None,
+    reason: str | None = None,
+    requested_by: str | None = None,
 ) -> Decision:
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution"))
     if not is_ended(execution):
-        return Reject(StateError(StateKind.EXECUTION_NOT_TERMINAL, f"it is {execution.public_state}"))
+        return Reject(
+            StateError(StateKind.EXECUTION_NOT_TERMINAL, f"it is {execution.public_state}")
+        )
     policy = stored_policy(execution.policy, execution.id)
     limit = DEFAULT_MAX_REPLAYS if policy is None else policy.max_replay_count
     if execution.replay_count >= limit:
@@ -114,7 +121,8 @@ def replay(
     now = snapshot.now_ms if now_ms is None else now_ms
     deadline, origin = _rearmed(execution, now)
     skipped = execution.flow_id is not None and (
-        execution.terminal_outcome == "skipped" or (snapshot.attempt is not None and snapshot.attempt.outcome == "skipped")
+        execution.terminal_outcome == "skipped"
+        or (snapshot.attempt is not None and snapshot.attempt.outcome == "skipped")
     )
     values = {
         **named(execution),
@@ -130,9 +138,13 @@ def replay(
         plan = REPLAY(execution.partition_key, **values, details='{"branch":"normal"}')
         return Commit(plan, Replayed(PublicState.WAITING))
     reset, unsatisfied = reset_groups(snapshot.edge_groups, snapshot.edges, now)
-    details = json.dumps({"branch": "skipped_flow_member", "groups_reset": len(reset)}, separators=(",", ":"))
+    details = json.dumps(
+        {"branch": "skipped_flow_member", "groups_reset": len(reset)}, separators=(",", ":")
+    )
     detail = f"{unsatisfied} dep(s) unsatisfied after replay"
-    plan = REPLAY_SKIPPED(execution.partition_key, **values, details=details, blocking_detail=detail)
+    plan = REPLAY_SKIPPED(
+        execution.partition_key, **values, details=details, blocking_detail=detail
+    )
     return Commit(plan, Replayed(PublicState.WAITING_CHILDREN), first=reset)
 
 
@@ -142,7 +154,8 @@ def check_upstreams(upstreams: Iterable[UUID], kept: Collection[UUID]) -> Engine
     if removed is None:
         return None
     return StateError(
-        StateKind.DEPS_NOT_SATISFIED, f"retention has removed {removed}, which it comes after; submit the flow again"
+        StateKind.DEPS_NOT_SATISFIED,
+        f"retention has removed {removed}, which it comes after; submit the flow again",
     )
 
 

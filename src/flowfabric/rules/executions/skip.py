@@ -52,7 +52,9 @@ SKIP_INTERRUPTED = Form(
     drop_grant(),
     _TOLD,
 )
-SKIP_BETWEEN = Form("skip_between_attempts", Update(EXEC, UNCHANGED, _SKIPPED_OPEN), drop_grant(), _TOLD)
+SKIP_BETWEEN = Form(
+    "skip_between_attempts", Update(EXEC, UNCHANGED, _SKIPPED_OPEN), drop_grant(), _TOLD
+)
 SKIP_PENDING = Form("skip_pending", Update(EXEC, UNCHANGED, _SKIPPED), drop_grant(), _TOLD)
 
 
@@ -64,4 +66,9 @@ def skip(child: Member) -> Plan:
         form = SKIP_INTERRUPTED
     else:
         form = SKIP_BETWEEN if child.total_attempt_count else SKIP_PENDING
-    return form(child.partition_key, partition_key=child.partition_key, execution_id=child.execution_id, version=child.version)
+    return form(
+        child.partition_key,
+        partition_key=child.partition_key,
+        execution_id=child.execution_id,
+        version=child.version,
+    )

@@ -46,7 +46,9 @@ class Endings(NamedTuple):
         return form(execution.partition_key, **values)
 
 
-def endings(name: str, outcome: str, *, told: str | None = None, fence: tuple[Cond, ...] = ()) -> Endings:
+def endings(
+    name: str, outcome: str, *, told: str | None = None, fence: tuple[Cond, ...] = ()
+) -> Endings:
     """`told`: operators hear of it by an event of this kind, with `details`. `fence`: what else must hold of a lease."""
     ended: dict[str, Any] = {
         **MOVED_AT_ARG,
@@ -62,7 +64,10 @@ def endings(name: str, outcome: str, *, told: str | None = None, fence: tuple[Co
     }
     over = {**ended, "attempt_state": "attempt_terminal"}
     close = close_attempt("ended_failure", outcome, at=Arg("now"), failure_reason=Arg("reason"))
-    done = [completion_event(outcome, at=Arg("now")), *([operator_event(told, Arg("details"))] if told else [])]
+    done = [
+        completion_event(outcome, at=Arg("now")),
+        *([operator_event(told, Arg("details"))] if told else []),
+    ]
     waits = close_waits(Text((f"{outcome}:", Arg("reason"))), Arg("now"))
     return Endings(
         Form(
@@ -73,7 +78,14 @@ def endings(name: str, outcome: str, *, told: str | None = None, fence: tuple[Co
             held_event("revoked", outcome, at=Arg("now")),
             *done,
         ),
-        Form(f"{name}_open", Update(EXEC, UNCHANGED, {**over, **NOT_WAITING}), close, *waits, drop_grant(), *done),
+        Form(
+            f"{name}_open",
+            Update(EXEC, UNCHANGED, {**over, **NOT_WAITING}),
+            close,
+            *waits,
+            drop_grant(),
+            *done,
+        ),
         Form(f"{name}_pending", Update(EXEC, UNCHANGED, ended), drop_grant(), *done),
         Form(f"{name}_between_attempts", Update(EXEC, UNCHANGED, over), drop_grant(), *done),
     )

@@ -15,10 +15,14 @@ from flowfabric.rules.retries import delay_after
 from flowfabric.rules.states import is_ended
 
 EXPIRE = endings("expire", "expired")
-TIMEOUT_RETRY_LATER, TIMEOUT_RETRY_NOW = retry_forms("timeout_retry", (*UNCHANGED, Cond("ownership_state", "=", "leased")))
+TIMEOUT_RETRY_LATER, TIMEOUT_RETRY_NOW = retry_forms(
+    "timeout_retry", (*UNCHANGED, Cond("ownership_state", "=", "leased"))
+)
 
 
-def expire(snapshot: Snapshot, phase: ExpirePhase, now_ms: int | None, default: RetryPolicy, roll: float) -> Decision:
+def expire(
+    snapshot: Snapshot, phase: ExpirePhase, now_ms: int | None, default: RetryPolicy, roll: float
+) -> Decision:
     """A timed-out attempt is a failure the retry policy decides about; a missed deadline is final."""
     execution = snapshot.execution
     now = snapshot.now_ms if now_ms is None else now_ms
@@ -26,13 +30,19 @@ def expire(snapshot: Snapshot, phase: ExpirePhase, now_ms: int | None, default: 
         return Return(None)
     if is_ended(execution):
         return Return(AlreadyTerminal())
-    due = _attempt_limit(execution) if phase is ExpirePhase.ATTEMPT_TIMEOUT else execution.deadline_at_ms
+    due = (
+        _attempt_limit(execution)
+        if phase is ExpirePhase.ATTEMPT_TIMEOUT
+        else execution.deadline_at_ms
+    )
     if due is None or due > now:
         return Return(None)
     if phase is ExpirePhase.ATTEMPT_TIMEOUT:
         policy = stored_policy(execution.policy, execution.id)
         wanted = policy.retry_policy if policy else None
-        delay_ms = delay_after(FailureClass.TRANSIENT, ATTEMPT_TIMEOUT, wanted, default, execution.retry_count, roll)
+        delay_ms = delay_after(
+            FailureClass.TRANSIENT, ATTEMPT_TIMEOUT, wanted, default, execution.retry_count, roll
+        )
         if delay_ms is not None:
             return _retry(execution, delay_ms)
     return Commit(EXPIRE.plan(execution, phase.value, now), Expired(execution.id))
@@ -55,4 +65,6 @@ def _retry(execution: Execution, delay_ms: int) -> Commit:
         "category": ATTEMPT_TIMEOUT,
         "next_policy": None,
     }
-    return retry_plan(TIMEOUT_RETRY_LATER, TIMEOUT_RETRY_NOW, execution.partition_key, values, delay_ms)
+    return retry_plan(
+        TIMEOUT_RETRY_LATER, TIMEOUT_RETRY_NOW, execution.partition_key, values, delay_ms
+    )

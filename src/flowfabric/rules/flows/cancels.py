@@ -11,9 +11,31 @@ from msgspec import Struct, structs
 
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CancelExecutionArgs, Execution
-from flowfabric.model.flow import CancelFlowArgs, CancelFlowPolicy, EdgeGroup, Flow, FlowAlreadyTerminal, Reconciled
+from flowfabric.model.flow import (
+    CancelFlowArgs,
+    CancelFlowPolicy,
+    EdgeGroup,
+    Flow,
+    FlowAlreadyTerminal,
+    Reconciled,
+)
 from flowfabric.model.state import ENDED_PHASES, OPERATOR_OVERRIDE
-from flowfabric.plan import Absent, Add, After, Arg, Cond, Delete, Form, Insert, Now, Once, Plan, Update, Upsert, Wake
+from flowfabric.plan import (
+    Absent,
+    Add,
+    After,
+    Arg,
+    Cond,
+    Delete,
+    Form,
+    Insert,
+    Now,
+    Once,
+    Plan,
+    Update,
+    Upsert,
+    Wake,
+)
 from flowfabric.rules.decision import Commit, Return, Snapshot
 from flowfabric.rules.executions.operator_actions import cancel
 from flowfabric.rules.flows.edges import CANCEL_QUEUE, GROUP_UNCHANGED, named_group
@@ -58,12 +80,28 @@ _REQUESTED = flow_event("flow_cancel_requested", Arg("details"), Arg("namespace"
 _RECONCILED = Wake("cancel_backlog", at=Arg("grace_until_ms"))
 CANCEL_FLOW_HEADER = Form("cancel_flow_header", _FLIPPED, _REQUESTED)
 CANCEL_FLOW_AND_OWE = Form(
-    "cancel_flow_and_owe", _FLIPPED, Upsert(BACKLOG, _OWED, {"requested_at_ms": Once(Now())}), _REQUESTED, _RECONCILED
+    "cancel_flow_and_owe",
+    _FLIPPED,
+    Upsert(BACKLOG, _OWED, {"requested_at_ms": Once(Now())}),
+    _REQUESTED,
+    _RECONCILED,
 )
-OWE_AND_CANCEL_FLOW = Form("owe_and_cancel_flow", _FLIPPED, Upsert(BACKLOG, _OWED, {"requested_at_ms": Once(Now())}), _RECONCILED)
-OWE_MEMBER = Form("owe_cancel_member", Insert(BACKLOG_MEMBER, {**_OWNER, "execution_id": Arg("execution_id")}))
-ACK_MEMBER = Form("ack_cancel_member", Delete(BACKLOG_MEMBER, (*FLOW_KEY, Cond("execution_id", "=", Arg("execution_id")))))
-FORGET_BACKLOG = Form("forget_cancel_backlog", Delete(BACKLOG, (*FLOW_KEY, Absent(BACKLOG_MEMBER, FLOW_KEY))))
+OWE_AND_CANCEL_FLOW = Form(
+    "owe_and_cancel_flow",
+    _FLIPPED,
+    Upsert(BACKLOG, _OWED, {"requested_at_ms": Once(Now())}),
+    _RECONCILED,
+)
+OWE_MEMBER = Form(
+    "owe_cancel_member", Insert(BACKLOG_MEMBER, {**_OWNER, "execution_id": Arg("execution_id")})
+)
+ACK_MEMBER = Form(
+    "ack_cancel_member",
+    Delete(BACKLOG_MEMBER, (*FLOW_KEY, Cond("execution_id", "=", Arg("execution_id")))),
+)
+FORGET_BACKLOG = Form(
+    "forget_cancel_backlog", Delete(BACKLOG, (*FLOW_KEY, Absent(BACKLOG_MEMBER, FLOW_KEY)))
+)
 
 
 class Cancelling(Struct, frozen=True):
@@ -91,7 +129,11 @@ class FlowCancel(Struct, frozen=True):
 
 def wanted_policy(text: str) -> str:
     """The policy that a text stands for; what is not known does the least."""
-    return text if text in (CancelFlowPolicy.CANCEL_ALL, CancelFlowPolicy.CANCEL_PENDING) else CancelFlowPolicy.FLOW_ONLY
+    return (
+        text
+        if text in (CancelFlowPolicy.CANCEL_ALL, CancelFlowPolicy.CANCEL_PENDING)
+        else CancelFlowPolicy.FLOW_ONLY
+    )
 
 
 def selected(members: Sequence[Execution], policy: str) -> list[Execution]:
@@ -104,9 +146,13 @@ def selected(members: Sequence[Execution], policy: str) -> list[Execution]:
     return [member for member in alive if member.lifecycle_phase in _PENDING_PHASES]
 
 
-def cancel_member(member: Execution, reason: str, by: str, now_ms: int, *, told: bool = False) -> Plan:
+def cancel_member(
+    member: Execution, reason: str, by: str, now_ms: int, *, told: bool = False
+) -> Plan:
     """As an operator's cancel; what is over has been left out already. `told`: of a lease's end in any case."""
-    args = CancelExecutionArgs(execution_id=member.id, reason=reason, source=OPERATOR_OVERRIDE, now=now_ms)
+    args = CancelExecutionArgs(
+        execution_id=member.id, reason=reason, source=OPERATOR_OVERRIDE, now=now_ms
+    )
     decision = cancel(Snapshot(now_ms, member), args, by=by, told=told)
     assert isinstance(decision, Commit)
     return decision.plan
@@ -122,7 +168,12 @@ def cancel_flow(around: Cancelling, policy: str, now_ms: int | None = None) -> F
     plans = [(member, cancel_member(member, reason, by, now, told=True)) for member in chosen]
     owing = OWE_AND_CANCEL_FLOW(flow.partition_key, **values, **_owed(reason, policy, now))
     return FlowCancel(
-        [CANCEL_FLOW(flow.partition_key, **values)], [owing, *_owe_members(around, chosen)], plans, reason, by, told=True
+        [CANCEL_FLOW(flow.partition_key, **values)],
+        [owing, *_owe_members(around, chosen)],
+        plans,
+        reason,
+        by,
+        told=True,
     )
 
 
@@ -151,7 +202,9 @@ def cancel_flow_header(around: Cancelling, args: CancelFlowArgs) -> FlowCancel |
     if wanted_policy(policy) == CancelFlowPolicy.FLOW_ONLY:
         head = [CANCEL_FLOW_HEADER(flow.partition_key, **values)]
     else:
-        head = [CANCEL_FLOW_AND_OWE(flow.partition_key, **values, **_owed(args.reason, policy, now))]
+        head = [
+            CANCEL_FLOW_AND_OWE(flow.partition_key, **values, **_owed(args.reason, policy, now))
+        ]
         head += _owe_members(around, chosen)
     plans = [(member, cancel_member(member, args.reason, by, now)) for member in chosen]
     return FlowCancel(head, head, plans, args.reason, by)
@@ -171,12 +224,16 @@ def _owe_members(around: Cancelling, members: Sequence[Execution]) -> list[Plan]
     at = around.flow.partition_key
     owner = {"partition_key": at, "flow_id": around.flow.flow_id}
     wanted = [str(member.id) for member in members]
-    return [OWE_MEMBER(at, **owner, execution_id=ident) for ident in wanted if ident not in around.owed]
+    return [
+        OWE_MEMBER(at, **owner, execution_id=ident) for ident in wanted if ident not in around.owed
+    ]
 
 
 def already_terminal(flow: Flow, members: Sequence[ExecutionId]) -> FlowAlreadyTerminal:
     fields = fields_of(flow)
-    return FlowAlreadyTerminal(fields.get("cancellation_policy"), fields.get("cancel_reason"), list(members))
+    return FlowAlreadyTerminal(
+        fields.get("cancellation_policy"), fields.get("cancel_reason"), list(members)
+    )
 
 
 def ack(flow_id: UUID, member: ExecutionId) -> tuple[Plan, Plan]:
@@ -192,13 +249,23 @@ def forget_backlog(partition: int, flow_id: UUID) -> Plan:
 
 # ---- siblings of a group that has fired
 
-_CLEARED = {"cancel_siblings_pending_flag": 0, "cancel_siblings_pending_members": "[]", "version": Add(1)}
-_OUT_OF_QUEUE = Delete(CANCEL_QUEUE, tuple(Cond(c, "=", After(c)) for c in ("partition_key", "flow_id", "downstream_eid")))
+_CLEARED = {
+    "cancel_siblings_pending_flag": 0,
+    "cancel_siblings_pending_members": "[]",
+    "version": Add(1),
+}
+_OUT_OF_QUEUE = Delete(
+    CANCEL_QUEUE,
+    tuple(Cond(c, "=", After(c)) for c in ("partition_key", "flow_id", "downstream_eid")),
+)
 DRAIN_GROUP = Form("drain_sibling_cancels", Update(GROUP, GROUP_UNCHANGED, _CLEARED), _OUT_OF_QUEUE)
 LEAVE_QUEUE = Form("leave_cancel_queue", Delete(CANCEL_QUEUE, GROUP_KEY))
 ENTER_QUEUE = Form(
     "enter_cancel_queue",
-    Insert(CANCEL_QUEUE, {**_OWNER, "downstream_eid": Arg("downstream_eid"), "enqueued_at_ms": Arg("now")}),
+    Insert(
+        CANCEL_QUEUE,
+        {**_OWNER, "downstream_eid": Arg("downstream_eid"), "enqueued_at_ms": Arg("now")},
+    ),
     Wake("cancel_groups", at=Arg("now")),
 )
 
@@ -212,7 +279,11 @@ def leave_queue(partition: int, flow_id: UUID, downstream: UUID) -> Plan:
 
 
 def enter_queue(group: EdgeGroup, now: int) -> Plan:
-    return ENTER_QUEUE(group.partition_key, **group_key(group.partition_key, group.flow_id, group.downstream_eid), now=now)
+    return ENTER_QUEUE(
+        group.partition_key,
+        **group_key(group.partition_key, group.flow_id, group.downstream_eid),
+        now=now,
+    )
 
 
 def owed_siblings(group: EdgeGroup) -> list[UUID]:
@@ -234,14 +305,21 @@ def drained(group: EdgeGroup | None) -> Commit | Return:
     return Return() if group is None else Commit(drain(group))
 
 
-def reconcile(queued: bool, group: EdgeGroup | None, running: bool, key: dict[str, Any]) -> Commit | Return:
+def reconcile(
+    queued: bool, group: EdgeGroup | None, running: bool, key: dict[str, Any]
+) -> Commit | Return:
     """Tidies what a dispatcher left behind; never cancels anything."""
     if not queued:
         return Return(Reconciled("no_op", "not_in_set"))
     if group is None:
-        return Commit(LEAVE_QUEUE(key["partition_key"], **key), Reconciled("sremmed_stale", "missing_edgegroup"))
+        return Commit(
+            LEAVE_QUEUE(key["partition_key"], **key),
+            Reconciled("sremmed_stale", "missing_edgegroup"),
+        )
     if not group.cancel_siblings_pending_flag:
-        return Commit(drain(group), Reconciled("sremmed_stale", "flag_cleared"))  # unless it fires meanwhile
+        return Commit(
+            drain(group), Reconciled("sremmed_stale", "flag_cleared")
+        )  # unless it fires meanwhile
     if running:
         return Return(Reconciled("no_op", "siblings_running"))
     return Commit(drain(group), Reconciled("completed_drain"))

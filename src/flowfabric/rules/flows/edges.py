@@ -35,7 +35,22 @@ from flowfabric.model.flow import (
     Upstream,
     stored_edge_policy,
 )
-from flowfabric.plan import Add, After, Among, Arg, Cond, Form, Insert, Now, Once, Plan, Update, UpdateMany, Upsert, Wake
+from flowfabric.plan import (
+    Add,
+    After,
+    Among,
+    Arg,
+    Cond,
+    Form,
+    Insert,
+    Now,
+    Once,
+    Plan,
+    Update,
+    UpdateMany,
+    Upsert,
+    Wake,
+)
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.executions.skip import skip
 from flowfabric.rules.flows.flows import (
@@ -74,7 +89,11 @@ _BLOCKED = UpdateMany(
         "last_mutation_at": Arg("now"),
     },
 )
-_ONE_MORE = {"running_count": Arg("running_count"), "group_state": Arg("group_state"), "version": Add(1)}
+_ONE_MORE = {
+    "running_count": Arg("running_count"),
+    "group_state": Arg("group_state"),
+    "version": Add(1),
+}
 APPLY_FIRST = Form(
     "apply_first_edge",
     Insert(
@@ -135,10 +154,18 @@ def apply(around: Applying, args: ApplyDependencyArgs) -> Decision:
     detail = {"blocking_detail": f"{running} dep(s) unresolved incl {edge.edge_id}"}
     result = DependencyApplied(running)
     if group is None:
-        owner = {"partition_key": edge.partition_key, "flow_id": edge.flow_id, "downstream_eid": edge.downstream_eid}
+        owner = {
+            "partition_key": edge.partition_key,
+            "flow_id": edge.flow_id,
+            "downstream_eid": edge.downstream_eid,
+        }
         return Commit(APPLY_FIRST(edge.partition_key, **owner, **values, **detail), result)
     fired = group.group_state == "satisfied" and stored_edge_policy(group.policy).kind == "all_of"
-    values |= {**named_group(group), "running_count": running, "group_state": "pending" if fired else group.group_state}
+    values |= {
+        **named_group(group),
+        "running_count": running,
+        "group_state": "pending" if fired else group.group_state,
+    }
     if group.group_state == "satisfied" and not fired:
         return Commit(APPLY_LATE(edge.partition_key, **values), result)
     return Commit(APPLY(edge.partition_key, **values, **detail), result)
@@ -147,8 +174,21 @@ def apply(around: Applying, args: ApplyDependencyArgs) -> Decision:
 # ---- counting ends
 
 _COUNTED = {
-    **{c: Arg(c) for c in ("success_count", "fail_count", "skip_count", "running_count", "group_state", "satisfied_at_ms")},
-    **{f"cancel_siblings_{c}": Arg(f"cancel_siblings_{c}") for c in ("pending_flag", "pending_members", "reason")},
+    **{
+        c: Arg(c)
+        for c in (
+            "success_count",
+            "fail_count",
+            "skip_count",
+            "running_count",
+            "group_state",
+            "satisfied_at_ms",
+        )
+    },
+    **{
+        f"cancel_siblings_{c}": Arg(f"cancel_siblings_{c}")
+        for c in ("pending_flag", "pending_members", "reason")
+    },
     "version": Add(1),
 }
 _COUNT = Update(GROUP, GROUP_UNCHANGED, _COUNTED)
@@ -170,7 +210,10 @@ _EDGES = (
 )
 _QUEUED = Upsert(
     CANCEL_QUEUE,
-    {**{c: After(c) for c in ("partition_key", "flow_id", "downstream_eid")}, "enqueued_at_ms": Now()},
+    {
+        **{c: After(c) for c in ("partition_key", "flow_id", "downstream_eid")},
+        "enqueued_at_ms": Now(),
+    },
     {"enqueued_at_ms": Once(Now())},
 )
 _LET_GO: dict[str, Any] = {
@@ -198,14 +241,23 @@ RESOLVE_AND_RELEASE = Form(
     ),
     *_WOKEN,
 )
-RESOLVE_AND_QUEUE = Form("resolve_edges_and_queue", _COUNT, *_EDGES, _QUEUED, Wake("cancel_groups", at=Arg("now")))
+RESOLVE_AND_QUEUE = Form(
+    "resolve_edges_and_queue", _COUNT, *_EDGES, _QUEUED, Wake("cancel_groups", at=Arg("now"))
+)
 RELEASE = Form("release_blocked", Update(EXEC, UNCHANGED, _LET_GO), *_WOKEN)
-RELEASE_WITH_INPUT = Form("release_blocked_with_input", Update(EXEC, UNCHANGED, {**_LET_GO, "payload": Arg("payload")}), *_WOKEN)
+RELEASE_WITH_INPUT = Form(
+    "release_blocked_with_input",
+    Update(EXEC, UNCHANGED, {**_LET_GO, "payload": Arg("payload")}),
+    *_WOKEN,
+)
 GIVE_INPUT = Form(
     "give_input",
     Update(
         EXEC,
-        (*UNCHANGED, Cond("lifecycle_phase", "in", ("submitted", "runnable", "active", "suspended"))),
+        (
+            *UNCHANGED,
+            Cond("lifecycle_phase", "in", ("submitted", "runnable", "active", "suspended")),
+        ),
         {"version": Add(1), "last_mutation_at": Now(), "payload": Arg("payload")},
     ),
 )
@@ -260,7 +312,9 @@ def evaluate(group: EdgeGroup) -> str:
         return "satisfied" if group.total and group.success_count == group.total else "pending"
     if group.success_count >= policy.k:
         return "satisfied"
-    decided = bool(group.success_count or lost)  # before the first end, more edges may still be applied
+    decided = bool(
+        group.success_count or lost
+    )  # before the first end, more edges may still be applied
     return "impossible" if decided and lost > group.total - policy.k else "pending"
 
 
@@ -280,13 +334,20 @@ def count(group: EdgeGroup, ends: Iterable[Ended], now_ms: int) -> Count:
 def _count_one(counted: Count, end: Ended, now_ms: int) -> Count:
     before = counted.group
     bucket = _BUCKETS.get(end.outcome, "fail_count")
-    changes: dict[str, Any] = {"running_count": max(before.running_count - 1, 0), bucket: getattr(before, bucket) + 1}
+    changes: dict[str, Any] = {
+        "running_count": max(before.running_count - 1, 0),
+        bucket: getattr(before, bucket) + 1,
+    }
     group = structs.replace(before, **changes)
     if group.total > before.total:
         detail = f"edgegroup counters exceed n: {group.total}/{before.total}"
         raise ValidationError(ValidationKind.CORRUPTION, detail)
     good = end.outcome == "success"
-    ended = {"satisfied": (*counted.satisfied, end.edge_id)} if good else {"impossible": (*counted.impossible, end.edge_id)}
+    ended = (
+        {"satisfied": (*counted.satisfied, end.edge_id)}
+        if good
+        else {"impossible": (*counted.impossible, end.edge_id)}
+    )
     counted = structs.replace(counted, **ended, group=group)
     says = "" if group.group_state in _DECIDED else evaluate(group)
     policy = stored_edge_policy(group.policy)
@@ -296,11 +357,22 @@ def _count_one(counted: Count, end: Ended, now_ms: int) -> Count:
     if says not in ("satisfied", "impossible"):
         return counted
     stamped = {"satisfied_at_ms": now_ms} if says == "satisfied" else {}
-    return structs.replace(counted, group=structs.replace(group, group_state=says, **stamped), fired=says, by=end.upstream)
+    return structs.replace(
+        counted,
+        group=structs.replace(group, group_state=says, **stamped),
+        fired=says,
+        by=end.upstream,
+    )
 
 
 def settle(
-    counted: Count, child: Member | None, now_ms: int, *, since: int, siblings: Sequence[UUID] = (), told: Sequence[UUID] = ()
+    counted: Count,
+    child: Member | None,
+    now_ms: int,
+    *,
+    since: int,
+    siblings: Sequence[UUID] = (),
+    told: Sequence[UUID] = (),
 ) -> list[Plan]:
     """The group and its edges, and what becomes of the child. One plan is the rule; several go together.
 
@@ -313,7 +385,9 @@ def settle(
         group = structs.replace(
             group,
             cancel_siblings_pending_flag=1,
-            cancel_siblings_pending_members=json.dumps([str(sibling) for sibling in siblings], separators=(",", ":")),
+            cancel_siblings_pending_members=json.dumps(
+                [str(sibling) for sibling in siblings], separators=(",", ":")
+            ),
             cancel_siblings_reason=f"sibling_quorum_{counted.fired}",
         )
     values = {
@@ -327,7 +401,13 @@ def settle(
     }
     at = group.partition_key
     alive = child is not None and not child.is_ended
-    if counted.fired == "satisfied" and not cancels and not counted.gives and child is not None and child.is_blocked:
+    if (
+        counted.fired == "satisfied"
+        and not cancels
+        and not counted.gives
+        and child is not None
+        and child.is_blocked
+    ):
         return [RESOLVE_AND_RELEASE(at, **values, **let_go(child, now_ms))]
     plans = [(RESOLVE_AND_QUEUE if cancels else RESOLVE)(at, **values)]
     if not alive:
@@ -344,7 +424,11 @@ def settle(
 
 
 def _named(child: Member) -> dict[str, Any]:
-    return {"partition_key": child.partition_key, "execution_id": child.execution_id, "version": child.version}
+    return {
+        "partition_key": child.partition_key,
+        "execution_id": child.execution_id,
+        "version": child.version,
+    }
 
 
 def let_go(child: Member, now_ms: int) -> dict[str, Any]:
@@ -352,7 +436,10 @@ def let_go(child: Member, now_ms: int) -> dict[str, Any]:
     later = child.delay_until_ms is not None and child.delay_until_ms > now_ms
     vector = entering("DELAYED" if later else "READY")
     return {
-        **{column: vector[column] for column in ("eligibility_state", "blocking_reason", "public_state")},
+        **{
+            column: vector[column]
+            for column in ("eligibility_state", "blocking_reason", "public_state")
+        },
         "lane_id": child.lane_id,
         "delayed_until_ms": child.delay_until_ms if later else None,
     }

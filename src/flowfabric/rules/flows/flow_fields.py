@@ -16,9 +16,14 @@ def fields_of(flow: Flow) -> dict[str, Any]:
     try:
         found = json.loads(flow.raw_fields)
     except ValueError as error:
-        raise ValidationError(ValidationKind.CORRUPTION, f"flow_core: raw_fields not valid JSON: {error}") from None
+        raise ValidationError(
+            ValidationKind.CORRUPTION, f"flow_core: raw_fields not valid JSON: {error}"
+        ) from None
     if not isinstance(found, dict):
-        raise ValidationError(ValidationKind.CORRUPTION, "flow_core: raw_fields not valid JSON: an object was expected")
+        raise ValidationError(
+            ValidationKind.CORRUPTION,
+            "flow_core: raw_fields not valid JSON: an object was expected",
+        )
     return found
 
 
@@ -33,7 +38,11 @@ def encode_fields(fields: Mapping[str, Any]) -> str:
 def number_in(fields: Mapping[str, Any], name: str, default: int = 0) -> int:
     """A count, as a number or as its digits."""
     found = fields.get(name, default)
-    return int(found) if isinstance(found, int) or (isinstance(found, str) and found.isdecimal()) else default
+    return (
+        int(found)
+        if isinstance(found, int) or (isinstance(found, str) and found.isdecimal())
+        else default
+    )
 
 
 def detached_of(flow: Flow) -> frozenset[UUID]:

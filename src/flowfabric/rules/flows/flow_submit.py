@@ -8,7 +8,14 @@ from itertools import repeat
 from typing import Any
 from uuid import UUID
 
-from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind, invalid
+from flowfabric.errors import (
+    Conflict,
+    ConflictKind,
+    EngineError,
+    ValidationError,
+    ValidationKind,
+    invalid,
+)
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import (
@@ -47,18 +54,32 @@ CREATE_MEMBER = Form(
 _LATER = {"delay_until_ms": Arg("delay_until_ms")}
 CREATE_MEMBER_DELAYED = Form(
     "create_member_delayed",
-    Insert(EXEC, {**_MEMBER, **entering("DELAYED", detail=Arg("blocking_detail")), **_LATER}, LANE_IS_OPEN),
+    Insert(
+        EXEC,
+        {**_MEMBER, **entering("DELAYED", detail=Arg("blocking_detail")), **_LATER},
+        LANE_IS_OPEN,
+    ),
     Wake("delayed", at=Arg("delay_until_ms")),
     _DEADLINE,
 )
 CREATE_MEMBER_BLOCKED = Form(
     "create_member_blocked",
-    Insert(EXEC, {**_MEMBER, **entering("DEPS", detail=Arg("blocking_detail")), **_LATER}, LANE_IS_OPEN),
+    Insert(
+        EXEC, {**_MEMBER, **entering("DEPS", detail=Arg("blocking_detail")), **_LATER}, LANE_IS_OPEN
+    ),
     _DEADLINE,
 )
 CREATE_EDGE = Form(
     "create_edge",
-    Insert(EDGE, {**EDGE_ROW, "edge_state": "applied", "dep_state": "unsatisfied", "applied_at_ms": Arg("now")}),
+    Insert(
+        EDGE,
+        {
+            **EDGE_ROW,
+            "edge_state": "applied",
+            "dep_state": "unsatisfied",
+            "applied_at_ms": Arg("now"),
+        },
+    ),
 )
 CREATE_GROUP = Form(
     "create_edge_group",
@@ -95,13 +116,23 @@ def check_graph(args: SubmitFlowArgs, partition: int) -> EngineError | None:
         if mismatch is not None:
             return mismatch
         if node.idempotency_key:
-            return invalid("nodes", "no idempotency key: the flow's id is the key of the whole graph", node.execution_id)
+            return invalid(
+                "nodes",
+                "no idempotency key: the flow's id is the key of the whole graph",
+                node.execution_id,
+            )
         if node.namespace != args.namespace:
-            return invalid("nodes", f"executions of the flow's namespace, {args.namespace!r}", node.namespace)
+            return invalid(
+                "nodes", f"executions of the flow's namespace, {args.namespace!r}", node.namespace
+            )
         if node.execution_id in nodes:
             return invalid("nodes", "each execution id once", node.execution_id)
         nodes.add(node.execution_id)
-    return _check_edges(args.edges, nodes) or _check_policies(args, nodes) or _check_cycles(args.edges, nodes)
+    return (
+        _check_edges(args.edges, nodes)
+        or _check_policies(args, nodes)
+        or _check_cycles(args.edges, nodes)
+    )
 
 
 def _check_edges(edges: Sequence[GraphEdge], nodes: set[ExecutionId]) -> EngineError | None:
@@ -111,7 +142,10 @@ def _check_edges(edges: Sequence[GraphEdge], nodes: set[ExecutionId]) -> EngineE
             return ValidationError(ValidationKind.INVALID_INPUT, "self_referencing_edge")
         for end in (edge.upstream, edge.downstream):
             if end not in nodes:
-                return ValidationError(ValidationKind.INVALID_INPUT, f"execution_not_in_flow: {end} is not among the nodes")
+                return ValidationError(
+                    ValidationKind.INVALID_INPUT,
+                    f"execution_not_in_flow: {end} is not among the nodes",
+                )
         if edge.edge_id is not None and edge.edge_id in named:
             return invalid("edges", "each edge id once", edge.edge_id)
         if edge.edge_id is not None:
@@ -123,14 +157,25 @@ def _check_policies(args: SubmitFlowArgs, nodes: set[ExecutionId]) -> EngineErro
     inbound = Counter(edge.downstream for edge in args.edges)
     for ident, policy in args.policies.items():
         if ident not in nodes:
-            return ValidationError(ValidationKind.INVALID_INPUT, f"execution_not_in_flow: {ident} is not among the nodes")
-        problem = check_policy(policy) if isinstance(policy, EdgePolicy) else invalid("policies", "an EdgePolicy", policy)
+            return ValidationError(
+                ValidationKind.INVALID_INPUT,
+                f"execution_not_in_flow: {ident} is not among the nodes",
+            )
+        problem = (
+            check_policy(policy)
+            if isinstance(policy, EdgePolicy)
+            else invalid("policies", "an EdgePolicy", policy)
+        )
         if problem is not None:
             return problem
         if not inbound[ident]:
             return invalid("policies", "a policy only for nodes that wait for others", ident)
         if policy.kind == "quorum" and policy.k > inbound[ident]:
-            return invalid("policies", f"a quorum of at most the {inbound[ident]} inbound edges of {ident}", policy.k)
+            return invalid(
+                "policies",
+                f"a quorum of at most the {inbound[ident]} inbound edges of {ident}",
+                policy.k,
+            )
     return None
 
 
@@ -167,8 +212,18 @@ def submit_graph(
     Every edge has been given an id; `limits` are those of the members, one by one, empty where there are none at all.
     """
     now = now_ms if args.now is None else args.now
-    header = CreateFlowArgs(flow_id=args.flow_id, flow_kind=args.flow_kind, namespace=args.namespace, now=args.now)
-    flow = create_flow(header, partition, now_ms, nodes=len(nodes), edges=len(args.edges), tags=args.tags, parent=args.parent)
+    header = CreateFlowArgs(
+        flow_id=args.flow_id, flow_kind=args.flow_kind, namespace=args.namespace, now=args.now
+    )
+    flow = create_flow(
+        header,
+        partition,
+        now_ms,
+        nodes=len(nodes),
+        edges=len(args.edges),
+        tags=args.tags,
+        parent=args.parent,
+    )
     inbound = Counter(edge.downstream for edge in args.edges)
     members = [
         _member(args.flow_id, node, policy, inbound[node.execution_id], now_ms, limited)
@@ -176,11 +231,21 @@ def submit_graph(
     ]
     members.sort(key=lambda plan: plan.form.name)
     owner = {"partition_key": partition, "flow_id": args.flow_id}
-    return [flow, *members, *_edges(args.edges, owner, now), *_groups(inbound, args.policies, owner)]
+    return [
+        flow,
+        *members,
+        *_edges(args.edges, owner, now),
+        *_groups(inbound, args.policies, owner),
+    ]
 
 
 def _member(
-    flow_id: UUID, args: CreateExecutionArgs, policy: ExecutionPolicy | None, inbound: int, now_ms: int, limits: Attached
+    flow_id: UUID,
+    args: CreateExecutionArgs,
+    policy: ExecutionPolicy | None,
+    inbound: int,
+    now_ms: int,
+    limits: Attached,
 ) -> Plan:
     values, delay_until = creation_values(args, policy, now_ms, limits)
     values["flow_id"] = flow_id
@@ -190,8 +255,12 @@ def _member(
         return CREATE_MEMBER.given(partition, values)
     values["delay_until_ms"] = delay_until if delayed else None
     if inbound:
-        return CREATE_MEMBER_BLOCKED(partition, **values, blocking_detail=f"{inbound} dep(s) unresolved")
-    return CREATE_MEMBER_DELAYED(partition, **values, blocking_detail=f"delayed until {delay_until}")
+        return CREATE_MEMBER_BLOCKED(
+            partition, **values, blocking_detail=f"{inbound} dep(s) unresolved"
+        )
+    return CREATE_MEMBER_DELAYED(
+        partition, **values, blocking_detail=f"delayed until {delay_until}"
+    )
 
 
 def _edges(edges: Sequence[GraphEdge], owner: dict[str, Any], now: int) -> list[Plan]:
@@ -213,7 +282,11 @@ def _edges(edges: Sequence[GraphEdge], owner: dict[str, Any], now: int) -> list[
     return plans
 
 
-def _groups(inbound: Mapping[ExecutionId, int], policies: Mapping[ExecutionId, EdgePolicy], owner: dict[str, Any]) -> list[Plan]:
+def _groups(
+    inbound: Mapping[ExecutionId, int],
+    policies: Mapping[ExecutionId, EdgePolicy],
+    owner: dict[str, Any],
+) -> list[Plan]:
     plans = []
     for ident, count in inbound.items():
         policy = policies.get(ident, EdgePolicy())

@@ -87,7 +87,12 @@ CREATE_CHILDREN = Form(
         ),
     ),
 )
-_GROWN = {"version": Add(1), "graph_revision": Add(1), "raw_fields": Arg("raw_fields"), "settled_at_ms": None}
+_GROWN = {
+    "version": Add(1),
+    "graph_revision": Add(1),
+    "raw_fields": Arg("raw_fields"),
+    "settled_at_ms": None,
+}
 ADD_MEMBER = Form(
     "add_member",
     Update(FLOW, FLOW_UNCHANGED, _GROWN),
@@ -130,7 +135,10 @@ SET_POLICY = Form(
         },
     ),
 )
-SET_FLOW_FIELDS = Form("set_flow_fields", Update(FLOW, FLOW_UNCHANGED, {"version": Add(1), "raw_fields": Arg("raw_fields")}))
+SET_FLOW_FIELDS = Form(
+    "set_flow_fields",
+    Update(FLOW, FLOW_UNCHANGED, {"version": Add(1), "raw_fields": Arg("raw_fields")}),
+)
 
 
 def refused(code: str) -> Reject:
@@ -174,7 +182,12 @@ def create_flow(
         "last_mutation_at_ms": now,
         **(tags or {}),
     }
-    values = {"partition_key": partition, "flow_id": args.flow_id, "graph_revision": nodes + edges, "now": now}
+    values = {
+        "partition_key": partition,
+        "flow_id": args.flow_id,
+        "graph_revision": nodes + edges,
+        "now": now,
+    }
     if parent is None:
         return CREATE_FLOW(partition, **values, raw_fields=encode_fields(fields))
     fields["waitpoint_key"] = parent.waitpoint_key
@@ -234,7 +247,13 @@ def add_member(around: Surroundings, args: AddExecutionToFlowArgs) -> Decision:
         return refused(f"already_member_of_different_flow:{member.flow_id}")
     namespace = namespace_of(flow)
     if member.namespace != namespace:
-        return Reject(invalid("execution_id", f"an execution of the flow's namespace, {namespace!r}", member.namespace))
+        return Reject(
+            invalid(
+                "execution_id",
+                f"an execution of the flow's namespace, {namespace!r}",
+                member.namespace,
+            )
+        )
     now = around.now_ms if args.now is None else args.now
     raw, nodes = _grown(flow, now, "node_count")
     plan = ADD_MEMBER(
@@ -269,7 +288,13 @@ def stage_edge(around: Surroundings, args: StageDependencyEdgeArgs) -> Decision:
     if around.cyclic:
         return Reject(Conflict(ConflictKind.CYCLE_DETECTED, f"{down} leads to {up} already"))
     if around.edge is not None:
-        return Reject(Conflict(ConflictKind.DEPENDENCY_ALREADY_EXISTS, str(args.edge_id), existing=edge_snapshot(around.edge)))
+        return Reject(
+            Conflict(
+                ConflictKind.DEPENDENCY_ALREADY_EXISTS,
+                str(args.edge_id),
+                existing=edge_snapshot(around.edge),
+            )
+        )
     now = around.now_ms if args.now is None else args.now
     plan = STAGE_EDGE(
         flow.partition_key,
@@ -306,12 +331,16 @@ def edge_fields(edge: Edge) -> dict[str, Any]:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise ValidationError(ValidationKind.CORRUPTION, f"edge {edge.edge_id}: policy is not a JSON object")
+        raise ValidationError(
+            ValidationKind.CORRUPTION, f"edge {edge.edge_id}: policy is not a JSON object"
+        )
     return found
 
 
 def passes_data(edge: Edge) -> bool:
-    return '"data_passing_ref":""' not in edge.policy and bool(edge_fields(edge).get("data_passing_ref"))
+    return '"data_passing_ref":""' not in edge.policy and bool(
+        edge_fields(edge).get("data_passing_ref")
+    )
 
 
 def counted_as(edge: Edge, outcome: str) -> str:
@@ -341,7 +370,9 @@ def edge_snapshot(edge: Edge) -> EdgeSnapshot:
 def check_policy(policy: EdgePolicy) -> EngineError | None:
     """What is wrong with a policy, in the words callers match on."""
     problem = None
-    if policy.kind == "quorum" and (not isinstance(policy.k, int) or isinstance(policy.k, bool) or policy.k < 1):
+    if policy.kind == "quorum" and (
+        not isinstance(policy.k, int) or isinstance(policy.k, bool) or policy.k < 1
+    ):
         problem = "quorum k must be >= 1"
     elif policy.kind == "quorum" and policy.k > MAX_QUORUM:
         problem = "quorum k exceeds supported maximum"
@@ -361,7 +392,12 @@ def set_edge_policy(around: Surroundings, downstream: ExecutionId, policy: EdgeP
     wanted = policy.encoded()
     if group is not None and json.loads(group.policy) == json.loads(wanted):
         return Return("AlreadySet")
-    values = {**named_flow(flow), "downstream_eid": downstream.uuid, "policy": wanted, "k_target": policy.k}
+    values = {
+        **named_flow(flow),
+        "downstream_eid": downstream.uuid,
+        "policy": wanted,
+        "k_target": policy.k,
+    }
     if group is None:
         return Commit(SET_FIRST_POLICY(flow.partition_key, **values), "Set")
     return Commit(SET_POLICY(flow.partition_key, **values, group_version=group.version), "Set")
@@ -374,14 +410,29 @@ def set_flow_tag(flow: Flow | None, key: str, value: str, now_ms: int) -> Decisi
     if flow is None:
         return Reject(NotFound("flow"))
     fields = {**fields_of(flow), key: value, "last_mutation_at_ms": now_ms}
-    return Commit(SET_FLOW_FIELDS(flow.partition_key, **named_flow(flow), raw_fields=encode_fields(fields)))
+    return Commit(
+        SET_FLOW_FIELDS(flow.partition_key, **named_flow(flow), raw_fields=encode_fields(fields))
+    )
 
 
 # ---- what the members add up to
 
 _ENDED = ("completed", "failed", "cancelled", "expired", "skipped")
-_COUNTED = (*_ENDED, "active", "suspended", "waiting", "delayed", "rate_limited", "waiting_children")
-_SUMMED = (*(f"members_{state}" for state in _COUNTED), "total_members", "sampled_members", "public_flow_state")
+_COUNTED = (
+    *_ENDED,
+    "active",
+    "suspended",
+    "waiting",
+    "delayed",
+    "rate_limited",
+    "waiting_children",
+)
+_SUMMED = (
+    *(f"members_{state}" for state in _COUNTED),
+    "total_members",
+    "sampled_members",
+    "public_flow_state",
+)
 _SUMMARY = {**{c: Arg(c) for c in _SUMMED}, "last_summary_update_at": Arg("now")}
 PROJECT = Form(
     "project_flow_summary",
@@ -398,13 +449,18 @@ def derived_state(counts: Mapping[str, int]) -> str:
         return "failed" if bad else "completed"
     if counts.get("active"):
         return "running"
-    if any(counts.get(state) for state in ("suspended", "delayed", "rate_limited", "waiting_children")):
+    if any(
+        counts.get(state) for state in ("suspended", "delayed", "rate_limited", "waiting_children")
+    ):
         return "blocked"
     return "open"
 
 
 def count_members(public_states: Iterable[str]) -> Counter[str]:
-    return Counter("waiting" if state == "resumable" else canonical("public_state", state) for state in public_states)
+    return Counter(
+        "waiting" if state == "resumable" else canonical("public_state", state)
+        for state in public_states
+    )
 
 
 def project(flow: Flow, counts: Mapping[str, int], now: int) -> Plan:

@@ -7,7 +7,20 @@ from typing import Any
 
 from flowfabric.model.flow import Edge, EdgeGroup
 from flowfabric.model.lease import HandleFields
-from flowfabric.plan import Add, After, Arg, Cond, Delete, Form, Now, Plan, Until, Update, UpdateMany, Wake
+from flowfabric.plan import (
+    Add,
+    After,
+    Arg,
+    Cond,
+    Delete,
+    Form,
+    Now,
+    Plan,
+    Until,
+    Update,
+    UpdateMany,
+    Wake,
+)
 from flowfabric.rules.decision import Commit, Decision, Snapshot
 from flowfabric.rules.executions.skip import skip
 from flowfabric.rules.fence import check_handle
@@ -55,7 +68,11 @@ _PARKED_ATTEMPT = UpdateMany(
 _TOLD = held_event("revoked", "waiting_children")
 WAIT_CHILDREN = Form(
     "wait_children",
-    Update(EXEC, HELD, {**_PARKED, **entering("DEPS", detail="waiting for child executions to complete")}),
+    Update(
+        EXEC,
+        HELD,
+        {**_PARKED, **entering("DEPS", detail="waiting for child executions to complete")},
+    ),
     _PARKED_ATTEMPT,
     _TOLD,
 )
@@ -84,7 +101,9 @@ def park(snapshot: Snapshot, fields: HandleFields) -> Commit:
         parked = skip(member_of(snapshot.execution))
     else:
         parked = CHILDREN_ARE_OVER(at, **held_by(fields))
-    return Commit(parked, first=tuple(TOUCH_GROUP(at, **named_group(group)) for group in snapshot.edge_groups))
+    return Commit(
+        parked, first=tuple(TOUCH_GROUP(at, **named_group(group)) for group in snapshot.edge_groups)
+    )
 
 
 # ---- replay of a skipped member
@@ -115,17 +134,24 @@ RESET_GROUP = Form(
         ),
         {"dep_state": "unsatisfied", "last_resolved_at_ms": None, "reset_at_ms": Arg("now")},
     ),
-    Delete(CANCEL_QUEUE, tuple(Cond(c, "=", After(c)) for c in ("partition_key", "flow_id", "downstream_eid"))),
+    Delete(
+        CANCEL_QUEUE,
+        tuple(Cond(c, "=", After(c)) for c in ("partition_key", "flow_id", "downstream_eid")),
+    ),
 )
 
 
-def reset_groups(groups: Sequence[EdgeGroup], edges: Sequence[Edge], now: int) -> tuple[tuple[Plan, ...], int]:
+def reset_groups(
+    groups: Sequence[EdgeGroup], edges: Sequence[Edge], now: int
+) -> tuple[tuple[Plan, ...], int]:
     """Every inbound group is open again, and how many edges are then waited for."""
     plans, unsatisfied = [], 0
     for group in groups:
         running = sum(1 for edge in edges if edge.flow_id == group.flow_id and _waits_again(edge))
         unsatisfied += running
-        plans.append(RESET_GROUP(group.partition_key, **named_group(group), running_count=running, now=now))
+        plans.append(
+            RESET_GROUP(group.partition_key, **named_group(group), running_count=running, now=now)
+        )
     return tuple(plans), unsatisfied
 
 

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flowfabric.model.attempt import ATTEMPT_TIMEOUT, Delayed, FailOutcome, RetryScheduled, TerminalFailed
+from flowfabric.model.attempt import (
+    ATTEMPT_TIMEOUT,
+    Delayed,
+    FailOutcome,
+    RetryScheduled,
+    TerminalFailed,
+)
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import BackendTag, Completed, HandleFields, LeaseRenewal
 from flowfabric.plan import (
@@ -52,7 +58,11 @@ def _renewal(name: str, ttl: Any, renew_within: Any, *told: Insert) -> Form:
         Update(
             EXEC,
             HELD,
-            {"lease_expires_at_ms": Now(ttl), "lease_last_renewed_at": Now(), "lease_renewal_deadline": Now(renew_within)},
+            {
+                "lease_expires_at_ms": Now(ttl),
+                "lease_last_renewed_at": Now(),
+                "lease_renewal_deadline": Now(renew_within),
+            },
         ),
         UpdateMany(ATTEMPT, THIS_ATTEMPT, {"lease_expires_at_ms": After("lease_expires_at_ms")}),
         *told,
@@ -70,9 +80,20 @@ RENEW_UNTOLD = _renewal("renew_untold", *_AS_GRANTED)
 RENEW_FOR = _renewal("renew_for", *_AS_SAID, held_event("renewed"))
 RENEW_FOR_UNTOLD = _renewal("renew_for_untold", *_AS_SAID)
 _REPORTED: dict[str, Any] = {"progress_updated_at": Now(), "last_mutation_at": Now()}
-PROGRESS = Form("progress", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent"), "progress_message": Arg("message")}))
-PROGRESS_PERCENT = Form("progress_percent", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent")}))
-PROGRESS_MESSAGE = Form("progress_message", Update(EXEC, HELD, {**_REPORTED, "progress_message": Arg("message")}))
+PROGRESS = Form(
+    "progress",
+    Update(
+        EXEC,
+        HELD,
+        {**_REPORTED, "progress_pct": Arg("percent"), "progress_message": Arg("message")},
+    ),
+)
+PROGRESS_PERCENT = Form(
+    "progress_percent", Update(EXEC, HELD, {**_REPORTED, "progress_pct": Arg("percent")})
+)
+PROGRESS_MESSAGE = Form(
+    "progress_message", Update(EXEC, HELD, {**_REPORTED, "progress_message": Arg("message")})
+)
 
 ITS_FLOW = ("flow_id",)
 """What an end answers: in another process it may have joined a flow after its claim."""
@@ -164,7 +185,14 @@ def retry_forms(name: str, guard: tuple[Guard, ...]) -> tuple[Form, Form]:
             Wake("delayed", at=After("delay_until_ms")),
             returning=returning,
         ),
-        Form(f"{name}_now", Update(EXEC, guard, at_once), close, told, Wake("ready", After("lane_id")), returning=returning),
+        Form(
+            f"{name}_now",
+            Update(EXEC, guard, at_once),
+            close,
+            told,
+            Wake("ready", After("lane_id")),
+            returning=returning,
+        ),
     )
 
 
@@ -270,7 +298,12 @@ def renew(handle: HandleFields, *, told: bool = True) -> Commit:
 def renew_for(handle: HandleFields, ttl_ms: int, *, told: bool = True) -> Plan:
     """For another time than before."""
     form, held = RENEW_FOR if told else RENEW_FOR_UNTOLD, held_by(handle)
-    return form(handle.execution_id.partition_index, **held, lease_ttl_ms=ttl_ms, renew_within_ms=renew_within_ms(ttl_ms))
+    return form(
+        handle.execution_id.partition_index,
+        **held,
+        lease_ttl_ms=ttl_ms,
+        renew_within_ms=renew_within_ms(ttl_ms),
+    )
 
 
 def progress(handle: HandleFields, percent: int | None, message: str | None) -> Plan:
@@ -288,17 +321,27 @@ def complete(handle: HandleFields, result: bytes | None, encoding: str | None = 
     return COMPLETE.given(handle.execution_id.partition_index, said)
 
 
-def fail(handle: HandleFields, reason: str, category: str, delay_ms: int | None, next_policy: str | None = None) -> Commit:
+def fail(
+    handle: HandleFields,
+    reason: str,
+    category: str,
+    delay_ms: int | None,
+    next_policy: str | None = None,
+) -> Commit:
     """`delay_ms` is the retry decision: None for no retry."""
     at = handle.execution_id.partition_index
     values = {**held_by(handle), "reason": reason, "category": category}
     if delay_ms is None:
         form = FAIL_TIMED_OUT if category == ATTEMPT_TIMEOUT else FAIL_FOR_GOOD
         return Commit(form(at, **values), TerminalFailed())
-    return retry_plan(FAIL_RETRY_LATER, FAIL_RETRY_NOW, at, {**values, "next_policy": next_policy}, delay_ms)
+    return retry_plan(
+        FAIL_RETRY_LATER, FAIL_RETRY_NOW, at, {**values, "next_policy": next_policy}, delay_ms
+    )
 
 
-def retry_plan(later: Form, at_once: Form, partition: int, values: dict[str, Any], delay_ms: int) -> Commit:
+def retry_plan(
+    later: Form, at_once: Form, partition: int, values: dict[str, Any], delay_ms: int
+) -> Commit:
     if delay_ms == 0:
         return Commit(at_once(partition, **values), _scheduled)
     because = f" (attempt {values['attempt_index']} failed: {values['reason']})"
@@ -321,7 +364,12 @@ def delay(handle: HandleFields, delay_until: int) -> Commit:
 
 
 def give_up(handle: HandleFields, reason: str) -> Plan:
-    return GIVE_UP(handle.execution_id.partition_index, **held_by(handle), reason=reason, attempt_reason=f"cancelled: {reason}")
+    return GIVE_UP(
+        handle.execution_id.partition_index,
+        **held_by(handle),
+        reason=reason,
+        attempt_reason=f"cancelled: {reason}",
+    )
 
 
 # ---- why a holder's call did not go through
@@ -344,7 +392,9 @@ def repeated(snapshot: Snapshot, handle: HandleFields, outcome: str | None) -> R
         execution = snapshot.execution
         assert execution is not None
         since = execution.last_transition_at  # once promoted, the delay itself is forgotten
-        return Return(RetryScheduled(execution.delay_until_ms or since, execution.total_attempt_count))
+        return Return(
+            RetryScheduled(execution.delay_until_ms or since, execution.total_attempt_count)
+        )
     return None
 
 

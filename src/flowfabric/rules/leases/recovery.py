@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from flowfabric.errors import Contention, ContentionKind, NotFound, StateError, StateKind, ValidationError, ValidationKind
+from flowfabric.errors import (
+    Contention,
+    ContentionKind,
+    NotFound,
+    StateError,
+    StateKind,
+    ValidationError,
+    ValidationKind,
+)
 from flowfabric.ids import lease_mark, partition_tag
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import (
@@ -21,7 +29,22 @@ from flowfabric.model.lease import (
     Revoked,
     RevokeLeaseArgs,
 )
-from flowfabric.plan import Add, After, Applied, Arg, Before, Cond, Delete, Form, Insert, Now, Plan, Update, UpdateMany, Wake
+from flowfabric.plan import (
+    Add,
+    After,
+    Applied,
+    Arg,
+    Before,
+    Cond,
+    Delete,
+    Form,
+    Insert,
+    Now,
+    Plan,
+    Update,
+    UpdateMany,
+    Wake,
+)
 from flowfabric.rules.claims.claims import (
     CLAIMED,
     RECLAIM_SAME,
@@ -64,7 +87,11 @@ REVOKE = Form(
     "revoke",
     Update(
         EXEC,
-        (*UNCHANGED, Cond("lease_epoch", "=", Arg("lease_epoch")), Cond("ownership_state", "=", "leased")),
+        (
+            *UNCHANGED,
+            Cond("lease_epoch", "=", Arg("lease_epoch")),
+            Cond("ownership_state", "=", "leased"),
+        ),
         {
             **MOVED,
             **RELEASED,
@@ -92,7 +119,9 @@ REVOKE = Form(
 )
 
 
-def revoke(snapshot: Snapshot, args: RevokeLeaseArgs, label: str, seen_epoch: int | None = None) -> Decision:
+def revoke(
+    snapshot: Snapshot, args: RevokeLeaseArgs, label: str, seen_epoch: int | None = None
+) -> Decision:
     """`seen_epoch` is the epoch this call first met; a lease granted since then is not the one it was asked to take."""
     execution = snapshot.execution
     if execution is None:
@@ -105,8 +134,14 @@ def revoke(snapshot: Snapshot, args: RevokeLeaseArgs, label: str, seen_epoch: in
         return Return(AlreadySatisfied("epoch_moved"))
     if args.worker_instance_id and args.worker_instance_id != execution.current_worker_instance_id:
         return Return(AlreadySatisfied("different_worker_instance_id"))
-    composite = f"{label}:{execution.execution_id}:{execution.attempt_index}:{execution.lease_epoch}"
-    known = (str(execution.current_lease_id), str(lease_mark(execution.current_lease_id)), composite)
+    composite = (
+        f"{label}:{execution.execution_id}:{execution.attempt_index}:{execution.lease_epoch}"
+    )
+    known = (
+        str(execution.current_lease_id),
+        str(lease_mark(execution.current_lease_id)),
+        composite,
+    )
     if args.expected_lease_id and str(args.expected_lease_id) not in known:
         return Return(AlreadySatisfied("lease_id_mismatch"))
     plan = REVOKE(
@@ -213,7 +248,11 @@ REQUEUE = Form(
 def requeue(snapshot: Snapshot, grace_ms: int) -> Decision:
     """A lost execution nobody reclaimed within the grace goes back to its lane; its attempt continues there."""
     execution = snapshot.execution
-    if execution is None or execution.ownership_state != "lease_expired_reclaimable" or execution.lease_expired_at is None:
+    if (
+        execution is None
+        or execution.ownership_state != "lease_expired_reclaimable"
+        or execution.lease_expired_at is None
+    ):
         return Return("not_lost")
     if execution.lease_expired_at + grace_ms > snapshot.now_ms:
         return Return("not_yet_due")
@@ -229,8 +268,15 @@ def requeue(snapshot: Snapshot, grace_ms: int) -> Decision:
 
 def _not_reclaimable(snapshot: Snapshot, execution: Execution) -> str | None:
     phase = canonical("lifecycle_phase", execution.lifecycle_phase)
-    interrupted = execution.attempt_state == "attempt_interrupted" and execution.eligibility_state == "eligible_now"
-    if phase == "runnable" and interrupted and execution.interrupt_cause in ("lease_expired", "lease_revoked"):
+    interrupted = (
+        execution.attempt_state == "attempt_interrupted"
+        and execution.eligibility_state == "eligible_now"
+    )
+    if (
+        phase == "runnable"
+        and interrupted
+        and execution.interrupt_cause in ("lease_expired", "lease_revoked")
+    ):
         return None
     if phase != "active":
         return f"lifecycle_phase={phase} (expected active)"
@@ -258,21 +304,36 @@ def issue_reclaim_grant(snapshot: Snapshot, args: IssueGrantArgs, *, grant_id: s
         return Reject(StateError(StateKind.GRANT_ALREADY_EXISTS))
     missing = missing_capabilities(execution, args.worker_capabilities)
     if missing:
-        return Commit(mismatch_plan(execution), NotReclaimable(execution.id, f"capability_mismatch: {missing}"))
+        return Commit(
+            mismatch_plan(execution),
+            NotReclaimable(execution.id, f"capability_mismatch: {missing}"),
+        )
     plan = grant_plan(execution, args, kind="reclaim", grant_id=grant_id)
     return Commit(plan, lambda applied: _reclaim_grant(execution, grant_id, applied))
 
 
 def _reclaim_grant(execution: Execution, grant_id: str, applied: Applied) -> ReclaimGrant:
-    return ReclaimGrant(execution.id, partition_tag(execution.partition_key), grant_id, applied.row[0], execution.lane_id)
+    return ReclaimGrant(
+        execution.id,
+        partition_tag(execution.partition_key),
+        grant_id,
+        applied.row[0],
+        execution.lane_id,
+    )
 
 
-def claim_from_resume_grant(snapshot: Snapshot, token: ResumeToken, *, lease_id: UUID, attempt_id: UUID) -> Decision:
+def claim_from_resume_grant(
+    snapshot: Snapshot, token: ResumeToken, *, lease_id: UUID, attempt_id: UUID
+) -> Decision:
     """Takes the same attempt over under a higher epoch, or answers None while somebody holds it."""
     execution = snapshot.execution
     if execution is None:
         return Reject(NotFound("execution", token.grant.execution_id))
-    if is_ended(execution) or execution.lifecycle_phase == "suspended" or execution.current_attempt_id is None:
+    if (
+        is_ended(execution)
+        or execution.lifecycle_phase == "suspended"
+        or execution.current_attempt_id is None
+    ):
         return Return(None)
     if snapshot.attempt is None:
         return Reject(NotFound("attempt"))
@@ -287,7 +348,10 @@ def claim_from_resume_grant(snapshot: Snapshot, token: ResumeToken, *, lease_id:
     if snapshot.live_grant is not None and snapshot.live_grant.worker_id != token.worker_id:
         return Reject(Contention(ContentionKind.INVALID_CLAIM_GRANT))
     lost = leased or execution.ownership_state == "lease_expired_reclaimable"
-    if not lost and (execution.attempt_state != "attempt_interrupted" or execution.eligibility_state != "eligible_now"):
+    if not lost and (
+        execution.attempt_state != "attempt_interrupted"
+        or execution.eligibility_state != "eligible_now"
+    ):
         return Return(None)
     if lost and _over_limit(execution):
         return _give_it_up(execution)
@@ -356,7 +420,9 @@ DROP_EXPIRED_GRANT = Form(
 )
 
 
-def reclaim(snapshot: Snapshot, args: ReclaimExecutionArgs, *, lease_id: UUID, attempt_id: UUID) -> Decision:
+def reclaim(
+    snapshot: Snapshot, args: ReclaimExecutionArgs, *, lease_id: UUID, attempt_id: UUID
+) -> Decision:
     """The lost attempt is closed and a new one starts under the grant's worker."""
     ident, grant, execution = args.execution_id, snapshot.grant, snapshot.execution
     if grant is None or grant.kind != "reclaim":
@@ -377,7 +443,11 @@ def reclaim(snapshot: Snapshot, args: ReclaimExecutionArgs, *, lease_id: UUID, a
         return Commit(mark_expired(execution), AGAIN)
     if _over_limit(execution, args.max_reclaim_count):
         return _give_it_up(execution)
-    ownership = execution.interrupt_cause if execution.ownership_state == "unowned" else execution.ownership_state
+    ownership = (
+        execution.interrupt_cause
+        if execution.ownership_state == "unowned"
+        else execution.ownership_state
+    )
     plan = RECLAIM(
         execution.partition_key,
         **named(execution),

@@ -82,7 +82,11 @@ HOLD_RUNNING = _hold_running("hold_running_for_budget")
 HOLD_REPORTER = _hold_running("hold_reporter_for_budget", *_ALIVE)
 HOLD_READY = Form(
     "hold_ready_for_budget",
-    Update(EXEC, (*UNCHANGED, Cond("eligibility_state", "=", "eligible_now")), {**MOVED_AT_ARG, **UNRESERVED, **_HELD_BACK}),
+    Update(
+        EXEC,
+        (*UNCHANGED, Cond("eligibility_state", "=", "eligible_now")),
+        {**MOVED_AT_ARG, **UNRESERVED, **_HELD_BACK},
+    ),
     drop_grant(),
     _TOLD,
 )
@@ -104,10 +108,24 @@ def detail(budget: UUID | str, dimension: str, used: int, limit: int) -> str:
 
 def holds(execution: Execution | None, lease: HandleFields, now: int) -> bool:
     """Whether this lease is the current, live one: a late report is counted and never acts."""
-    if execution is None or execution.ownership_state != "leased" or (execution.lease_expires_at_ms or 0) <= now:
+    if (
+        execution is None
+        or execution.ownership_state != "leased"
+        or (execution.lease_expires_at_ms or 0) <= now
+    ):
         return False
-    stored = (execution.current_lease_id, execution.lease_epoch, execution.attempt_index, execution.current_worker_instance_id)
-    return stored == (lease.lease_id, lease.lease_epoch, lease.attempt_index, lease.worker_instance_id)
+    stored = (
+        execution.current_lease_id,
+        execution.lease_epoch,
+        execution.attempt_index,
+        execution.current_worker_instance_id,
+    )
+    return stored == (
+        lease.lease_id,
+        lease.lease_epoch,
+        lease.attempt_index,
+        lease.worker_instance_id,
+    )
 
 
 def still_held(execution: Execution, lease: HandleFields) -> Plan:
@@ -124,17 +142,33 @@ def still_held(execution: Execution, lease: HandleFields) -> Plan:
 
 
 def consequence(
-    execution: Execution | None, action: str, budget: UUID, breach: HardBreach, now: int, lease: HandleFields | None = None
+    execution: Execution | None,
+    action: str,
+    budget: UUID,
+    breach: HardBreach,
+    now: int,
+    lease: HandleFields | None = None,
 ) -> Plan | None:
     """The plan for the execution itself; None where there is nothing to be done to it. `lease`: of the worker that reported."""
-    if execution is None or is_ended(execution) or (lease is not None and not holds(execution, lease, now)):
+    if (
+        execution is None
+        or is_ended(execution)
+        or (lease is not None and not holds(execution, lease, now))
+    ):
         return None
     told = {"details": _details(budget, breach, action)}
     if action == HardLimitAction.FAIL_EXECUTION:
         reason = f"budget_exceeded:{budget}:{breach.dimension}"
         if lease is None:
             return OVERSPEND.plan(execution, reason, now, **told)
-        return OVERSPEND_HELD(execution.partition_key, **named(execution), **lease_of(execution), reason=reason, now=now, **told)
+        return OVERSPEND_HELD(
+            execution.partition_key,
+            **named(execution),
+            **lease_of(execution),
+            reason=reason,
+            now=now,
+            **told,
+        )
     if action != HardLimitAction.SUSPEND_EXECUTION:
         return None
     values: dict[str, Any] = {

@@ -8,7 +8,14 @@ from typing import Any
 import msgspec
 
 from flowfabric.errors import NotFound
-from flowfabric.model.budget import BudgetPolicy, BudgetUnchanged, BudgetUpdated, Limits, StoredLimits, UpdateBudgetArgs
+from flowfabric.model.budget import (
+    BudgetPolicy,
+    BudgetUnchanged,
+    BudgetUpdated,
+    Limits,
+    StoredLimits,
+    UpdateBudgetArgs,
+)
 from flowfabric.model.event import OPERATOR_EVENTS
 from flowfabric.plan import Add, Arg, Cond, Emit, Form, Insert, Now, Update, Wake
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
@@ -19,7 +26,12 @@ UPDATED = "budget_updated"
 
 def limit_event(kind: str, ident: str) -> Insert:
     """An operator's event about a limit: its id stands where an execution's would."""
-    about = {"execution_id": Arg(ident), "partition_key": 0, "namespace": Arg("namespace"), "details": Arg("details")}
+    about = {
+        "execution_id": Arg(ident),
+        "partition_key": 0,
+        "namespace": Arg("namespace"),
+        "details": Arg("details"),
+    }
     return Emit(OPERATOR_EVENTS, kind, about)
 
 
@@ -66,7 +78,10 @@ def update_budget(policy: BudgetPolicy | None, args: UpdateBudgetArgs, now_ms: i
 
 def _counting(limits: Limits) -> Limits:
     """Without those that are none."""
-    hard, soft = ({name: most for name, most in each.items() if most} for each in (limits.hard_limits, limits.soft_limits))
+    hard, soft = (
+        {name: most for name, most in each.items() if most}
+        for each in (limits.hard_limits, limits.soft_limits)
+    )
     return msgspec.structs.replace(limits, hard_limits=hard, soft_limits=soft)
 
 
@@ -88,5 +103,10 @@ def formerly(stored: StoredLimits, new: Limits) -> dict[str, int]:
 
 def told(about: dict[str, Any], old: Any, new: Any, by: str) -> str:
     """The details of the event. Who did it is left out where that is not known."""
-    said = {**about, "old": msgspec.structs.asdict(old), "new": msgspec.structs.asdict(new), **({"by": by} if by else {})}
+    said = {
+        **about,
+        "old": msgspec.structs.asdict(old),
+        "new": msgspec.structs.asdict(new),
+        **({"by": by} if by else {}),
+    }
     return json.dumps(said, separators=(",", ":"), ensure_ascii=False)

@@ -37,7 +37,9 @@ GIVE_BACK_ALL = Form(
         {"current_value": 0, "updated_at_ms": Now()},
     ),
 )
-SETTLE_ACCOUNT = Form("settle_account", Delete(LEDGER, (*SPENT_BY, Cond("delta_total", "=", Arg("by")))))
+SETTLE_ACCOUNT = Form(
+    "settle_account", Delete(LEDGER, (*SPENT_BY, Cond("delta_total", "=", Arg("by"))))
+)
 
 
 def release(books: BudgetRows, execution: ExecutionId) -> list[Plan]:
@@ -59,7 +61,9 @@ def release(books: BudgetRows, execution: ExecutionId) -> list[Plan]:
 ZERO_USAGE = Form(
     "zero_usage",
     Update(
-        USAGE, (*THIS_BUDGET, THIS_DIMENSION), {"current_value": 0, "last_reset_at_ms": Arg("now"), "updated_at_ms": Arg("now")}
+        USAGE,
+        (*THIS_BUDGET, THIS_DIMENSION),
+        {"current_value": 0, "last_reset_at_ms": Arg("now"), "updated_at_ms": Arg("now")},
     ),
 )
 RESET_BUDGET = Form(
@@ -94,14 +98,22 @@ def reset(books: BudgetRows, now_ms: int | None, *, only_due: bool = False) -> D
         upcoming = now + interval
         if only_due and due is not None:
             upcoming = due + interval * ((now - due) // interval + 1)
-    zeroes = tuple(ZERO_USAGE(0, budget_id=books.budget_id, dimension=name, now=now) for name in sorted(books.usage))
-    plan = RESET_BUDGET(0, budget_id=books.budget_id, version=policy.version, now=now, next_reset_at_ms=upcoming)
+    zeroes = tuple(
+        ZERO_USAGE(0, budget_id=books.budget_id, dimension=name, now=now)
+        for name in sorted(books.usage)
+    )
+    plan = RESET_BUDGET(
+        0, budget_id=books.budget_id, version=policy.version, now=now, next_reset_at_ms=upcoming
+    )
     return Commit(plan, BudgetReset(upcoming or 0), zeroes)
 
 
 FORGET_USAGE_KEY = Form(
     "forget_usage_key",
-    Delete(KEYS, (*THIS_BUDGET, Cond("dedup_key", "=", Arg("key")), Cond("expires_at_ms", "<=", Arg("now")))),
+    Delete(
+        KEYS,
+        (*THIS_BUDGET, Cond("dedup_key", "=", Arg("key")), Cond("expires_at_ms", "<=", Arg("now"))),
+    ),
 )
 
 
@@ -109,8 +121,14 @@ def forget_key(budget: UUID, key: str, now: int) -> Plan:
     return FORGET_USAGE_KEY(0, budget_id=budget, key=key, now=now)
 
 
-def contradictions(usage: Mapping[str, int], charged: Mapping[str, int]) -> list[tuple[str, int, int]]:
+def contradictions(
+    usage: Mapping[str, int], charged: Mapping[str, int]
+) -> list[tuple[str, int, int]]:
     """Dimensions below nothing, or with more on accounts than was counted."""
     names = sorted({*usage, *charged})
     known = [(name, usage.get(name, 0), charged.get(name, 0)) for name in names]
-    return [(name, used, on_accounts) for name, used, on_accounts in known if used < 0 or on_accounts > used]
+    return [
+        (name, used, on_accounts)
+        for name, used, on_accounts in known
+        if used < 0 or on_accounts > used
+    ]

@@ -37,7 +37,12 @@ from flowfabric.plan import Add, Arg, Cond, Form, Insert, Now, Plan, Update, Wak
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 
 DEFAULT_NAMESPACE = "default"
-POLICY, USAGE, KEYS, LEDGER = "ff_budget_policy", "ff_budget_usage", "ff_budget_usage_dedup", "ff_budget_usage_by_exec"
+POLICY, USAGE, KEYS, LEDGER = (
+    "ff_budget_policy",
+    "ff_budget_usage",
+    "ff_budget_usage_dedup",
+    "ff_budget_usage_by_exec",
+)
 THIS_BUDGET = (Cond("budget_id", "=", Arg("budget_id")),)
 
 # ---- creating
@@ -106,7 +111,12 @@ GROW_USAGE = Form(
     "grow_usage",
     Update(
         USAGE,
-        (*THIS_BUDGET, THIS_DIMENSION, Cond("current_value", ">=", Arg("at_least")), Cond("current_value", "<=", Arg("at_most"))),
+        (
+            *THIS_BUDGET,
+            THIS_DIMENSION,
+            Cond("current_value", ">=", Arg("at_least")),
+            Cond("current_value", "<=", Arg("at_most")),
+        ),
         {"current_value": Add(Arg("by")), "updated_at_ms": Now()},
     ),
 )
@@ -140,7 +150,11 @@ REMEMBER_USAGE_AGAIN = Form(
     Update(
         KEYS,
         (*THIS_BUDGET, Cond("dedup_key", "=", Arg("key")), Cond("expires_at_ms", "<=", Arg("now"))),
-        {"outcome_json": Arg("outcome"), "applied_at_ms": Arg("now"), "expires_at_ms": Arg("expires_at_ms")},
+        {
+            "outcome_json": Arg("outcome"),
+            "applied_at_ms": Arg("now"),
+            "expires_at_ms": Arg("expires_at_ms"),
+        },
     ),
 )
 SPENT_BY = (
@@ -149,7 +163,10 @@ SPENT_BY = (
     THIS_DIMENSION,
     *THIS_BUDGET,
 )
-CHARGE = Form("charge_execution", Update(LEDGER, SPENT_BY, {"delta_total": Add(Arg("by")), "updated_at_ms": Now()}))
+CHARGE = Form(
+    "charge_execution",
+    Update(LEDGER, SPENT_BY, {"delta_total": Add(Arg("by")), "updated_at_ms": Now()}),
+)
 FIRST_CHARGE = Form(
     "first_charge",
     Insert(
@@ -165,7 +182,8 @@ FIRST_CHARGE = Form(
     ),
 )
 NOTE_SOFT = Form(
-    "note_soft_breaches", Update(POLICY, THIS_BUDGET, {"soft_breach_count": Add(Arg("count")), "updated_at_ms": Now()})
+    "note_soft_breaches",
+    Update(POLICY, THIS_BUDGET, {"soft_breach_count": Add(Arg("count")), "updated_at_ms": Now()}),
 )
 _BREACHED = {
     "breach_count": Add(Arg("count")),
@@ -175,7 +193,8 @@ _BREACHED = {
 }
 NOTE_HARD = Form("note_hard_breaches", Update(POLICY, THIS_BUDGET, _BREACHED))
 NOTE_HARD_AS_READ = Form(
-    "note_hard_breach_as_read", Update(POLICY, (*THIS_BUDGET, Cond("version", "=", Arg("version"))), _BREACHED)
+    "note_hard_breach_as_read",
+    Update(POLICY, (*THIS_BUDGET, Cond("version", "=", Arg("version"))), _BREACHED),
 )
 """Refused when the budget was changed or reset meanwhile: whoever makes room looks for those who wait, and must find them."""
 
@@ -249,10 +268,14 @@ def count(books: BudgetRows, reports: Sequence[Report]) -> Counted:
 
 def _is_ones_own(policy: BudgetPolicy, books: BudgetRows, report: Report) -> bool:
     """To an execution of another namespace the budget does not exist."""
-    return report.by is None or books.namespaces.get(report.by, policy.namespace) == policy.namespace
+    return (
+        report.by is None or books.namespaces.get(report.by, policy.namespace) == policy.namespace
+    )
 
 
-def _count_one(books: BudgetRows, limits: Limits, report: Report, found: Counted) -> UsageResult | EngineError:
+def _count_one(
+    books: BudgetRows, limits: Limits, report: Report, found: Counted
+) -> UsageResult | EngineError:
     if report.key and (report.key in found.keys or books.keys.get(report.key, 0) > books.now_ms):
         return UsageAlreadyApplied()
     refused = _over(books, limits, report, found)
@@ -272,14 +295,18 @@ def _count_one(books: BudgetRows, limits: Limits, report: Report, found: Counted
             else:
                 found.narrow(dimension, at_most=soft - grown)
         if report.charged is not None:
-            found.charges[report.charged, dimension] = found.charges.get((report.charged, dimension), 0) + delta
+            found.charges[report.charged, dimension] = (
+                found.charges.get((report.charged, dimension), 0) + delta
+            )
     found.soft += isinstance(result, SoftBreach)
     if report.key:
         found.keys[report.key] = outcome_text(result)
     return result
 
 
-def _over(books: BudgetRows, limits: Limits, report: Report, found: Counted) -> HardBreach | EngineError | None:
+def _over(
+    books: BudgetRows, limits: Limits, report: Report, found: Counted
+) -> HardBreach | EngineError | None:
     """The first dimension that has no room, or none. Which one it is depends on those before it too."""
     roomy: list[tuple[str, int]] = []
     for dimension, delta in report.deltas:
@@ -320,14 +347,27 @@ def plans(books: BudgetRows, found: Counted) -> list[Plan]:
     for key in sorted(found.keys):
         form = REMEMBER_USAGE_AGAIN if key in books.keys else REMEMBER_USAGE
         expires = now + USAGE_DEDUP_MS
-        made.append(form(0, budget_id=budget, key=key, outcome=found.keys[key], now=now, expires_at_ms=expires))
+        made.append(
+            form(
+                0,
+                budget_id=budget,
+                key=key,
+                outcome=found.keys[key],
+                now=now,
+                expires_at_ms=expires,
+            )
+        )
     for dimension in sorted(found.grown):
         by = found.grown[dimension]
         if dimension not in books.usage:
             made.append(FIRST_USAGE(0, budget_id=budget, dimension=dimension, by=by))
         elif by:
             low, high = found.bounds[dimension]
-            made.append(GROW_USAGE(0, budget_id=budget, dimension=dimension, by=by, at_least=low, at_most=high))
+            made.append(
+                GROW_USAGE(
+                    0, budget_id=budget, dimension=dimension, by=by, at_least=low, at_most=high
+                )
+            )
     made.sort(key=lambda plan: _IN_ORDER[plan.form])
     charges = [
         (FIRST_CHARGE if charge not in books.charges else CHARGE)(
@@ -338,7 +378,9 @@ def plans(books: BudgetRows, found: Counted) -> list[Plan]:
             dimension=charge[1],
             by=by,
         )
-        for charge, by in sorted(found.charges.items(), key=lambda item: (str(item[0][0]), item[0][1]))
+        for charge, by in sorted(
+            found.charges.items(), key=lambda item: (str(item[0][0]), item[0][1])
+        )
     ]
     made += sorted(charges, key=lambda plan: plan.form is CHARGE)
     if found.soft:
@@ -348,13 +390,18 @@ def plans(books: BudgetRows, found: Counted) -> list[Plan]:
     return made
 
 
-_IN_ORDER = {form: at for at, form in enumerate((REMEMBER_USAGE, REMEMBER_USAGE_AGAIN, GROW_USAGE, FIRST_USAGE))}
+_IN_ORDER = {
+    form: at
+    for at, form in enumerate((REMEMBER_USAGE, REMEMBER_USAGE_AGAIN, GROW_USAGE, FIRST_USAGE))
+}
 
 
 def note_hard(budget: UUID, count: int, dimension: str, version: int | None = None) -> Plan:
     """With a version: only if the budget is as it was read."""
     if version is not None:
-        return NOTE_HARD_AS_READ(0, budget_id=budget, count=count, dimension=dimension, version=version)
+        return NOTE_HARD_AS_READ(
+            0, budget_id=budget, count=count, dimension=dimension, version=version
+        )
     return NOTE_HARD(0, budget_id=budget, count=count, dimension=dimension)
 
 
@@ -363,7 +410,16 @@ def still_refused(books: BudgetRows, found: Counted, breach: HardBreach) -> list
     low, high = found.bounds[breach.dimension]
     if low <= 0 or breach.dimension not in books.usage:
         return []
-    return [GROW_USAGE(0, budget_id=books.budget_id, dimension=breach.dimension, by=0, at_least=low, at_most=high)]
+    return [
+        GROW_USAGE(
+            0,
+            budget_id=books.budget_id,
+            dimension=breach.dimension,
+            by=0,
+            at_least=low,
+            at_most=high,
+        )
+    ]
 
 
 def spent(limits: Limits, usage: Mapping[str, int]) -> tuple[str, int, int] | None:

@@ -20,9 +20,13 @@ LIMITS = "limits"
 GATES = "gates"
 
 ATTACH = Form(
-    "attach_limit", Insert(SCOPE, {**{c: Arg(c) for c in (*_NAMED, "namespace")}, "attached_at_ms": Now()}), Wake(LIMITS)
+    "attach_limit",
+    Insert(SCOPE, {**{c: Arg(c) for c in (*_NAMED, "namespace")}, "attached_at_ms": Now()}),
+    Wake(LIMITS),
 )
-DETACH = Form("detach_limit", Delete(SCOPE, tuple(Cond(c, "=", Arg(c)) for c in _NAMED)), Wake(LIMITS))
+DETACH = Form(
+    "detach_limit", Delete(SCOPE, tuple(Cond(c, "=", Arg(c)) for c in _NAMED)), Wake(LIMITS)
+)
 OPEN_GATE = Form(
     "open_gate",
     Insert(GATE, {c: Arg(c) for c in ("lane_id", "namespace", "gate", "quota_policy_id")}),
@@ -41,17 +45,26 @@ def scopes_of(found: Iterable[LimitScope]) -> dict[tuple[str, str], tuple[LimitS
     return grouped
 
 
-def attached(args: CreateExecutionArgs, policy: ExecutionPolicy | None, scopes: Scopes, flow_id: UUID | None = None) -> Attached:
+def attached(
+    args: CreateExecutionArgs,
+    policy: ExecutionPolicy | None,
+    scopes: Scopes,
+    flow_id: UUID | None = None,
+) -> Attached:
     """All budgets found count. Of quotas the nearest does, and of several in one place the one attached last."""
     budgets: tuple[str, ...] = () if policy is None else policy.budget_ids
-    quota = None if policy is None or policy.quota_policy_id is None else UUID(policy.quota_policy_id)
+    quota = (
+        None if policy is None or policy.quota_policy_id is None else UUID(policy.quota_policy_id)
+    )
     if scopes:
         near = [_at(scopes, scope_type, args, flow_id) for scope_type in SCOPE_TYPES]
         found = {str(s.limit_id) for here in near for s in here if s.kind == "budget"}
         budgets = tuple(sorted({*budgets, *found}))
         if len(budgets) > MAX_BUDGETS:
             raise invalid(
-                "budget_ids", f"at most {MAX_BUDGETS} budgets, with those of its flow, tags, lane and namespace", len(budgets)
+                "budget_ids",
+                f"at most {MAX_BUDGETS} budgets, with those of its flow, tags, lane and namespace",
+                len(budgets),
             )
         quotas = ([s for s in here if s.kind == "quota"] for here in near)
         nearest = next((several for several in quotas if several), None)
@@ -60,7 +73,9 @@ def attached(args: CreateExecutionArgs, policy: ExecutionPolicy | None, scopes: 
     return Attached(budgets, quota) if budgets or quota is not None else NOTHING
 
 
-def _at(scopes: Scopes, scope_type: str, args: CreateExecutionArgs, flow_id: UUID | None) -> list[LimitScope]:
+def _at(
+    scopes: Scopes, scope_type: str, args: CreateExecutionArgs, flow_id: UUID | None
+) -> list[LimitScope]:
     match scope_type:
         case "flow":
             ids = [] if flow_id is None else [str(flow_id)]
@@ -94,4 +109,10 @@ def unknown(named: Iterable[Limit], known: Mapping[Limit, str], namespace: str) 
 
 
 def open_gate(lane: str, namespace: str, limits: Attached) -> Plan:
-    return OPEN_GATE(0, lane_id=lane, namespace=namespace, gate=limits.gate, quota_policy_id=limits.quota_policy_id)
+    return OPEN_GATE(
+        0,
+        lane_id=lane,
+        namespace=namespace,
+        gate=limits.gate,
+        quota_policy_id=limits.quota_policy_id,
+    )

@@ -56,7 +56,10 @@ _GIVEN = (
 )
 CREATE_QUOTA = Form(
     "create_quota_policy",
-    Insert(QUOTA, {**{c: Arg(c) for c in _GIVEN}, "created_at_ms": Arg("now"), "updated_at_ms": Arg("now")}),
+    Insert(
+        QUOTA,
+        {**{c: Arg(c) for c in _GIVEN}, "created_at_ms": Arg("now"), "updated_at_ms": Arg("now")},
+    ),
 )
 _LIMITS = _GIVEN[2:]
 UPDATE_QUOTA = Form(
@@ -64,14 +67,23 @@ UPDATE_QUOTA = Form(
     Update(
         QUOTA,
         UNCHANGED_QUOTA,
-        {**{c: Arg(c) for c in _LIMITS}, "version": Add(1), "changed_at_ms": Now(), "updated_at_ms": Now()},
+        {
+            **{c: Arg(c) for c in _LIMITS},
+            "version": Add(1),
+            "changed_at_ms": Now(),
+            "updated_at_ms": Now(),
+        },
     ),
     limit_event(UPDATED, "quota_policy_id"),
     _OPENS,
 )
 SET_CLOSED = Form(
     "set_quota_closed",
-    Update(QUOTA, (THIS_QUOTA,), {"version": Add(1), "updated_at_ms": Now(), "closed_until_ms": Arg("until_ms")}),
+    Update(
+        QUOTA,
+        (THIS_QUOTA,),
+        {"version": Add(1), "updated_at_ms": Now(), "closed_until_ms": Arg("until_ms")},
+    ),
     _OPENS,
 )
 _ENTRY = {
@@ -80,10 +92,18 @@ _ENTRY = {
     "admitted_at_ms": Now(),
     "execution_id": Arg("execution_uuid"),
 }
-_SLOT = {"quota_policy_id": Arg("quota_policy_id"), "execution_id": Arg("execution_id"), "admitted_at_ms": Now()}
+_SLOT = {
+    "quota_policy_id": Arg("quota_policy_id"),
+    "execution_id": Arg("execution_id"),
+    "admitted_at_ms": Now(),
+}
 _COUNT = Upsert(WINDOW, _ENTRY, {"dimension": Arg("dimension")})
 ADMIT = Form("admit", Insert(ADMITTED, _SLOT), _COUNT)
-RELEASE = Form("release_admission", Delete(ADMITTED, (THIS_QUOTA, Cond("execution_id", "=", Arg("execution_id")))), _OPENS)
+RELEASE = Form(
+    "release_admission",
+    Delete(ADMITTED, (THIS_QUOTA, Cond("execution_id", "=", Arg("execution_id")))),
+    _OPENS,
+)
 FORGET_ENTRY = Form(
     "forget_quota_entry",
     Delete(
@@ -99,7 +119,11 @@ FORGET_ENTRY = Form(
 NOTE_REFUND = Form("note_refund", Update(QUOTA, (THIS_QUOTA,), {"version": Add(1)}), _OPENS)
 SET_ACTIVE = Form(
     "set_quota_active",
-    Update(QUOTA, (THIS_QUOTA, Cond("active_concurrency", "=", Arg("was"))), {"active_concurrency": Arg("active")}),
+    Update(
+        QUOTA,
+        (THIS_QUOTA, Cond("active_concurrency", "=", Arg("was"))),
+        {"active_concurrency": Arg("active")},
+    ),
 )
 
 
@@ -138,10 +162,15 @@ def limits_of(quota: QuotaPolicy) -> QuotaLimits:
     """What cannot be a limit is never taken for none."""
     for field in QuotaLimits.__struct_fields__:
         if getattr(quota, field) < 0:
-            detail = f"quota {quota.quota_policy_id}: {field}: {getattr(quota, field)} is not a limit"
+            detail = (
+                f"quota {quota.quota_policy_id}: {field}: {getattr(quota, field)} is not a limit"
+            )
             raise ValidationError(ValidationKind.CORRUPTION, detail)
     return QuotaLimits(
-        quota.max_requests_per_window, quota.requests_per_window_seconds, quota.active_concurrency_cap, quota.jitter_ms
+        quota.max_requests_per_window,
+        quota.requests_per_window_seconds,
+        quota.active_concurrency_cap,
+        quota.jitter_ms,
     )
 
 
@@ -156,7 +185,9 @@ def update(quota: QuotaPolicy | None, args: UpdateQuotaPolicyArgs) -> Decision:
     if quota is None:
         return Reject(unknown(args.quota_policy_id))
     old = limits_of(quota)
-    new = QuotaLimits(args.max_requests_per_window, args.window_seconds, args.max_concurrent, args.jitter_ms)
+    new = QuotaLimits(
+        args.max_requests_per_window, args.window_seconds, args.max_concurrent, args.jitter_ms
+    )
     if old == new:
         return Return(QuotaPolicyUnchanged(args.quota_policy_id))
     plan = UPDATE_QUOTA(
@@ -174,10 +205,14 @@ def asked(args: CheckAdmissionArgs) -> QuotaPolicy:
     """The caller's limits as a policy."""
     window = args.window_seconds or DEFAULT_WINDOW_S
     rate, cap = args.rate_limit, args.concurrency_cap
-    return QuotaPolicy(args.quota_policy_id, 0, DEFAULT_NAMESPACE, window, rate, cap, 0, 0, None, None, 0, 0, 0)
+    return QuotaPolicy(
+        args.quota_policy_id, 0, DEFAULT_NAMESPACE, window, rate, cap, 0, 0, None, None, 0, 0, 0
+    )
 
 
-def check_admission(args: CheckAdmissionArgs, standing: Standing, now_ms: int, dimension: str, jitter_ms: int) -> Decision:
+def check_admission(
+    args: CheckAdmissionArgs, standing: Standing, now_ms: int, dimension: str, jitter_ms: int
+) -> Decision:
     """`standing.quota` is the stored policy, if there is one: what it admits is counted under its version."""
     own = args.execution_id
     holding = holders(standing)
@@ -212,7 +247,11 @@ def unknown(quota_policy_id: UUID) -> NotFound:
 
 def forget(quota_policy_id: UUID, dimension: str, admitted_at_ms: int, execution: UUID) -> Plan:
     return FORGET_ENTRY(
-        0, quota_policy_id=quota_policy_id, dimension=dimension, admitted_at_ms=admitted_at_ms, execution_id=execution
+        0,
+        quota_policy_id=quota_policy_id,
+        dimension=dimension,
+        admitted_at_ms=admitted_at_ms,
+        execution_id=execution,
     )
 
 
@@ -225,12 +264,18 @@ def corrected(quota: QuotaPolicy, held: int) -> Plan | None:
     """The counter people look at; admission counts for itself."""
     if quota.active_concurrency == held:
         return None
-    return SET_ACTIVE(0, quota_policy_id=quota.quota_policy_id, was=quota.active_concurrency, active=held)
+    return SET_ACTIVE(
+        0, quota_policy_id=quota.quota_policy_id, was=quota.active_concurrency, active=held
+    )
 
 
 def is_orphan(slot: Slot, execution: Holder | None, now_ms: int) -> bool:
     """A slot taken by hand some time ago whose execution is known and neither runs nor is about to."""
-    if execution is None or slot.admitted_at_ms > now_ms - SLOT_GRACE_MS or execution.lifecycle_phase == "active":
+    if (
+        execution is None
+        or slot.admitted_at_ms > now_ms - SLOT_GRACE_MS
+        or execution.lifecycle_phase == "active"
+    ):
         return False
     return execution.reserved_until_ms is None or execution.reserved_until_ms < now_ms
 
@@ -244,7 +289,9 @@ def budgets_of(execution: Execution) -> set[str]:
         return set(execution.budget_ids)
 
 
-def is_lifted(execution: Execution, over: Mapping[str, Spent], rooms: dict[UUID, int | None]) -> bool:
+def is_lifted(
+    execution: Execution, over: Mapping[str, Spent], rooms: dict[UUID, int | None]
+) -> bool:
     """Whether what held an execution back is gone. Of those that wait for a quota, only as many as it has room for."""
     if execution.eligibility_state == "blocked_by_budget":
         is_refused = (execution.blocked_on or "").startswith(REFUSED)

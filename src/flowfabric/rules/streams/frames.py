@@ -81,7 +81,10 @@ def _decode_mixed(text: str | bytes) -> dict[str, str]:
         found = _decode_any(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise _corrupt(error) from None
-    return {key: value if isinstance(value, str) else _encode(value).decode() for key, value in sorted(found.items())}
+    return {
+        key: value if isinstance(value, str) else _encode(value).decode()
+        for key, value in sorted(found.items())
+    }
 
 
 def _corrupt(error: Exception) -> ValidationError:
@@ -141,7 +144,9 @@ def _check_mode(mode: object, field: str) -> None:
     elif isinstance(mode, BestEffortLive):
         _check_whole(mode.ttl_ms, field, "ttl_ms", 0, MAX_LIVE_TTL_MS)
         _check_whole(mode.maxlen_floor, field, "maxlen_floor", -MAX_LIVE_FRAMES, MAX_LIVE_FRAMES)
-        _check_whole(mode.maxlen_ceiling, field, "maxlen_ceiling", -MAX_LIVE_FRAMES, MAX_LIVE_FRAMES)
+        _check_whole(
+            mode.maxlen_ceiling, field, "maxlen_ceiling", -MAX_LIVE_FRAMES, MAX_LIVE_FRAMES
+        )
         if not isinstance(mode.ema_alpha, int | float) or isinstance(mode.ema_alpha, bool):
             raise invalid(f"{field}.ema_alpha", "a number", mode.ema_alpha)
     else:
@@ -166,4 +171,6 @@ def _check_label(value: object, owner: str, name: str, most: int) -> None:
 
 
 def _too_large(field: str, accepted: str, size: int) -> ValidationError:
-    return ValidationError(ValidationKind.RETENTION_LIMIT_EXCEEDED, f"{field}: {accepted}, got {size}")
+    return ValidationError(
+        ValidationKind.RETENTION_LIMIT_EXCEEDED, f"{field}: {accepted}, got {size}"
+    )

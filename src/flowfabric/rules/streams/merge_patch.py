@@ -8,7 +8,12 @@ from typing import Any
 import msgspec
 
 from flowfabric.errors import ValidationError, ValidationKind
-from flowfabric.model.stream import MAX_DOCUMENT_DEPTH, MAX_PATCH_DEPTH, MAX_SUMMARY_BYTES, NULL_SENTINEL
+from flowfabric.model.stream import (
+    MAX_DOCUMENT_DEPTH,
+    MAX_PATCH_DEPTH,
+    MAX_SUMMARY_BYTES,
+    NULL_SENTINEL,
+)
 
 Document = dict[str, Any]
 
@@ -107,4 +112,6 @@ def _refused(detail: str) -> ValidationError:
 
 
 def _corrupt(detail: str) -> ValidationError:
-    return ValidationError(ValidationKind.CORRUPTION, f"corrupt summary document in ff_stream_summary: {detail}")
+    return ValidationError(
+        ValidationKind.CORRUPTION, f"corrupt summary document in ff_stream_summary: {detail}"
+    )

@@ -30,7 +30,22 @@ from flowfabric.model.stream import (
     Frame,
     StreamMeta,
 )
-from flowfabric.plan import Add, Arg, Cond, Delete, Form, Insert, InsertEach, Item, Now, Plan, Present, Update, Upsert, Wake
+from flowfabric.plan import (
+    Add,
+    Arg,
+    Cond,
+    Delete,
+    Form,
+    Insert,
+    InsertEach,
+    Item,
+    Now,
+    Plan,
+    Present,
+    Update,
+    Upsert,
+    Wake,
+)
 from flowfabric.rules.decision import Snapshot
 from flowfabric.rules.fence import check_handle
 from flowfabric.rules.fragments import EXEC, KEY, LIVE_LEASE
@@ -49,7 +64,9 @@ MAX_AT_HAND = 4_096
 META, FRAME, SUMMARY = "ff_stream_meta", "ff_stream_frame", "ff_stream_summary"
 
 _STREAM = (*KEY, Cond("attempt_index", "=", Arg("attempt_index")))
-_OF_STREAM: dict[str, Any] = {name: Arg(name) for name in ("partition_key", "execution_id", "attempt_index")}
+_OF_STREAM: dict[str, Any] = {
+    name: Arg(name) for name in ("partition_key", "execution_id", "attempt_index")
+}
 _HOLDS = Present(EXEC, LIVE_LEASE)
 _ALWAYS = ("frame_count", "total_bytes", "last_ts_ms", "last_seq", "durable_count")
 _COUNTED = (
@@ -68,7 +85,11 @@ _COUNTS: dict[str, Any] = {name: Arg(name) for name in _COUNTED}
 _OPEN = Insert(META, {**_OF_STREAM, "created_at_ms": Now(), **_COUNTS, "version": 1}, (_HOLDS,))
 _AT_VERSION = (*_STREAM, Cond("version", "=", Arg("version")), _HOLDS)
 _GO_ON = Update(META, _AT_VERSION, {**_COUNTS, "version": Add(1)})
-_PLAINLY = Update(META, _AT_VERSION, {**{name: Arg(name) for name in _ALWAYS}, "has_durable_frame": 1, "version": Add(1)})
+_PLAINLY = Update(
+    META,
+    _AT_VERSION,
+    {**{name: Arg(name) for name in _ALWAYS}, "has_durable_frame": 1, "version": Add(1)},
+)
 _FRAMES = InsertEach(
     FRAME,
     {
@@ -100,12 +121,19 @@ _SUMMED = Upsert(
 
 
 def _trim(mode: str, *more: Cond) -> Delete:
-    return Delete(FRAME, (*_STREAM, Cond("mode", "=", mode), Cond("mode_number", "<=", Arg(f"trim_{mode}")), *more))
+    return Delete(
+        FRAME,
+        (*_STREAM, Cond("mode", "=", mode), Cond("mode_number", "<=", Arg(f"trim_{mode}")), *more),
+    )
 
 
 _PASSING = Cond("mode", "!=", "durable")
 """Says no more than the mode itself, but SQLite takes an index of some rows only for a statement that repeats which."""
-_TRIMS = (_trim("durable", Cond("ts_ms", "<=", Arg("trim_ts_ms"))), _trim("summary", _PASSING), _trim("best_effort", _PASSING))
+_TRIMS = (
+    _trim("durable", Cond("ts_ms", "<=", Arg("trim_ts_ms"))),
+    _trim("summary", _PASSING),
+    _trim("best_effort", _PASSING),
+)
 _TOLD = Wake("frames", Arg("execution_id"))
 
 PLAIN = Form("stream_append", _PLAINLY, _FRAMES, _TOLD)
@@ -175,13 +203,25 @@ def overdue(stream: Stream) -> int:
     return over if over > DURABLE_SLACK else 0
 
 
-def append(stream: Stream, handle: HandleFields, frames: Sequence[Frame], now: int, bound: Bound | None = None) -> Appended:
+def append(
+    stream: Stream,
+    handle: HandleFields,
+    frames: Sequence[Frame],
+    now: int,
+    bound: Bound | None = None,
+) -> Appended:
     """All of them or none, under the lease of the handle. A bad patch is the caller's error."""
-    if bound is None and stream.meta is not None and all(type(frame.mode) is Durable for frame in frames):
+    if (
+        bound is None
+        and stream.meta is not None
+        and all(type(frame.mode) is Durable for frame in frames)
+    ):
         return _append_plainly(stream, stream.meta, handle, frames, now)
     meta = stream.meta or new_meta(handle.execution_id, handle.attempt_index, now)
     draft = _Draft(stream, meta, now)
-    idents = mint(None if stream.meta is None else (meta.last_ts_ms, meta.last_seq), now, len(frames))
+    idents = mint(
+        None if stream.meta is None else (meta.last_ts_ms, meta.last_seq), now, len(frames)
+    )
     versions = [draft.add(frame, ident) for frame, ident in zip(frames, idents, strict=True)]
     trims = draft.trims(bound)
     sums = draft.summary is not stream.summary
@@ -200,17 +240,40 @@ def append(stream: Stream, handle: HandleFields, frames: Sequence[Frame], now: i
     return Appended(plan, after, _outcomes(handle, meta, idents, versions))
 
 
-def _append_plainly(stream: Stream, meta: StreamMeta, handle: HandleFields, frames: Sequence[Frame], now: int) -> Appended:
+def _append_plainly(
+    stream: Stream, meta: StreamMeta, handle: HandleFields, frames: Sequence[Frame], now: int
+) -> Appended:
     idents = mint((meta.last_ts_ms, meta.last_seq), now, len(frames))
     count, number, size = meta.frame_count, meta.durable_count, meta.total_bytes
     items = []
     for frame, (ts_ms, seq) in zip(frames, idents, strict=True):
         count, number, size = count + 1, number + 1, size + len(frame.bytes)
-        items.append((ts_ms, seq, "durable", count, number, frame.seq, None, encode_fields(fields_of(frame, ts_ms, None))))
+        items.append(
+            (
+                ts_ms,
+                seq,
+                "durable",
+                count,
+                number,
+                frame.seq,
+                None,
+                encode_fields(fields_of(frame, ts_ms, None)),
+            )
+        )
     ts_ms, seq = idents[-1]
-    counts = {"frame_count": count, "total_bytes": size, "last_ts_ms": ts_ms, "last_seq": seq, "durable_count": number}
+    counts = {
+        "frame_count": count,
+        "total_bytes": size,
+        "last_ts_ms": ts_ms,
+        "last_seq": seq,
+        "durable_count": number,
+    }
     plan = PLAIN.given(meta.partition_key, {**_arguments(handle, meta), "frames": items, **counts})
-    after = Stream(replace(meta, version=meta.version + 1, has_durable_frame=1, **counts), stream.summary, stream.cap)
+    after = Stream(
+        replace(meta, version=meta.version + 1, has_durable_frame=1, **counts),
+        stream.summary,
+        stream.cap,
+    )
     return Appended(plan, after, _outcomes(handle, meta, idents, [None] * len(idents)))
 
 
@@ -227,12 +290,17 @@ def _arguments(handle: HandleFields, meta: StreamMeta) -> dict[str, Any]:
 
 
 def _outcomes(
-    handle: HandleFields, meta: StreamMeta, idents: Sequence[tuple[int, int]], versions: Sequence[int | None]
+    handle: HandleFields,
+    meta: StreamMeta,
+    idents: Sequence[tuple[int, int]],
+    versions: Sequence[int | None],
 ) -> list[AppendOutcome]:
     name = stream_id(handle.execution_id, meta.attempt_index)
     return [
         AppendOutcome(name, f"{ts_ms}-{seq}", count, version)
-        for count, ((ts_ms, seq), version) in enumerate(zip(idents, versions, strict=True), meta.frame_count + 1)
+        for count, ((ts_ms, seq), version) in enumerate(
+            zip(idents, versions, strict=True), meta.frame_count + 1
+        )
     ]
 
 
@@ -264,7 +332,9 @@ class _Draft:
         counts["total_bytes"] += len(frame.bytes)
         counts["last_ts_ms"], counts["last_seq"] = ident
         stored = encode_fields(fields_of(frame, ident[0], version))
-        self.items.append((*ident, mode.wire, counts["frame_count"], number, frame.seq, expires, stored))
+        self.items.append(
+            (*ident, mode.wire, counts["frame_count"], number, frame.seq, expires, stored)
+        )
         return version
 
     def _patch(self, frame: Frame) -> int:
@@ -317,7 +387,9 @@ def written(handle: HandleFields, ts_ms: int, seq: int, number: int, fields: str
     """The outcome of an append that went through before."""
     version = decode_fields(fields).get("summary_version")
     name = stream_id(handle.execution_id, handle.attempt_index)
-    return AppendOutcome(name, frame_id(ts_ms, seq), number, None if version is None else int(version))
+    return AppendOutcome(
+        name, frame_id(ts_ms, seq), number, None if version is None else int(version)
+    )
 
 
 def new_meta(execution: ExecutionId, attempt_index: int, now: int) -> StreamMeta:
@@ -389,9 +461,17 @@ def closure(execution: Standing, attempt: AttemptEnd) -> tuple[int, str] | None:
     """When and why the stream of an attempt ended; None while it may go on, also through a suspension or a delay."""
     if attempt.terminal_at_ms is not None:
         timed_out = (attempt.outcome, attempt.failure_reason) in _TIMED_OUT
-        reason = "suspension_timeout" if timed_out else _REASONS.get(attempt.outcome or "", "attempt_failure")
+        reason = (
+            "suspension_timeout"
+            if timed_out
+            else _REASONS.get(attempt.outcome or "", "attempt_failure")
+        )
         return attempt.terminal_at_ms, reason
     cause = execution.interrupt_cause
-    if execution.attempt_index == attempt.attempt_index and execution.ownership_state != "leased" and cause in TAKEN_BACK:
+    if (
+        execution.attempt_index == attempt.attempt_index
+        and execution.ownership_state != "leased"
+        and cause in TAKEN_BACK
+    ):
         return execution.lease_expired_at or execution.last_transition_at, cause
     return None

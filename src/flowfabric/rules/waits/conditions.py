@@ -62,7 +62,9 @@ def _wire(condition: Condition) -> Any:
         case TimeoutOnly():
             return "TimeoutOnly"
         case AllOf(members=members):
-            return {"Composite": {"kind": "AllOf", "members": [_wire(member) for member in members]}}
+            return {
+                "Composite": {"kind": "AllOf", "members": [_wire(member) for member in members]}
+            }
     said: dict[str, Any] = {
         "kind": "Count",
         "n": condition.n,
@@ -70,7 +72,9 @@ def _wire(condition: Condition) -> Any:
         "waitpoints": list(condition.waitpoints),
     }
     said |= {} if condition.name is None else {"matcher": _matcher(condition.name)}
-    return {"Composite": said if condition.veto is None else {**said, "veto": _matcher(condition.veto)}}
+    return {
+        "Composite": said if condition.veto is None else {**said, "veto": _matcher(condition.veto)}
+    }
 
 
 def decode(text: str) -> Condition:
@@ -142,7 +146,9 @@ def _check_count(node: Count, where: str) -> None:
     if not node.waitpoints:
         raise refused(f"count_waitpoints_empty {where}")
     if node.count_kind is CountKind.DISTINCT_WAITPOINTS and node.n > len(node.waitpoints):
-        raise refused(f"count_exceeds_waitpoint_set: n={node.n} > waitpoints.len()={len(node.waitpoints)} {where}")
+        raise refused(
+            f"count_exceeds_waitpoint_set: n={node.n} > waitpoints.len()={len(node.waitpoints)} {where}"
+        )
 
 
 def referenced(condition: Condition) -> list[str]:
@@ -174,7 +180,10 @@ def required_names(condition: Condition, key: str) -> list[str]:
 
 def accepted_names(condition: Condition, key: str) -> list[str]:
     """The only names a waitpoint of this key takes; none means any. A veto makes the wait a decision between its names."""
-    decided = any(isinstance(node, Count) and node.veto is not None and key in node.waitpoints for _, node in nodes(condition))
+    decided = any(
+        isinstance(node, Count) and node.veto is not None and key in node.waitpoints
+        for _, node in nodes(condition)
+    )
     return required_names(condition, key) if decided else []
 
 
@@ -202,7 +211,12 @@ def judge(condition: Condition, satisfied: tuple[str, ...], signal: Arrived) -> 
     grown = tuple(dict.fromkeys((*satisfied, *tokens)))
     if tokens and len(grown) > len(satisfied):
         met = is_met(condition, grown)
-        return Verdict("resume_condition_satisfied" if met else "appended_to_waitpoint", grown, matched=True, met=met)
+        return Verdict(
+            "resume_condition_satisfied" if met else "appended_to_waitpoint",
+            grown,
+            matched=True,
+            met=met,
+        )
     if not is_composite(condition):
         return Verdict("appended_to_waitpoint", satisfied, matched=bool(tokens))
     if not heard:
@@ -250,7 +264,11 @@ def is_met(condition: Condition, satisfied: tuple[str, ...], path: str = "") -> 
         case Count(n=n):
             return sum(token.startswith(f"{path}#") for token in satisfied) >= n
         case AllOf(members=members):
-            inside = [f"{path}.members[{at}]" if path else f"members[{at}]" for at in range(len(members))]
-            return bool(members) and all(is_met(m, satisfied, p) for m, p in zip(members, inside, strict=True))
+            inside = [
+                f"{path}.members[{at}]" if path else f"members[{at}]" for at in range(len(members))
+            ]
+            return bool(members) and all(
+                is_met(m, satisfied, p) for m, p in zip(members, inside, strict=True)
+            )
         case _:
             return False

@@ -66,10 +66,14 @@ class _Check:
         if not isinstance(schema, Mapping):
             return
         if "$ref" in schema:
-            self.check(self._defs.get(schema["$ref"].rpartition("/")[2], False), value, at, depth + 1)
+            self.check(
+                self._defs.get(schema["$ref"].rpartition("/")[2], False), value, at, depth + 1
+            )
         for each in schema.get("allOf", ()):
             self.check(each, value, at, depth + 1)
-        if "anyOf" in schema and not any(self._fits(each, value, at, depth + 1) for each in schema["anyOf"]):
+        if "anyOf" in schema and not any(
+            self._fits(each, value, at, depth + 1) for each in schema["anyOf"]
+        ):
             raise _Mismatch(f"{at}: none of the accepted forms, got {_shown(value)}")
         _check_kind(schema, value, at)
         if isinstance(value, str):
@@ -88,21 +92,27 @@ class _Check:
             return False
         return True
 
-    def _check_list(self, schema: Mapping[str, Any], value: Sequence[Any], at: str, depth: int) -> None:
+    def _check_list(
+        self, schema: Mapping[str, Any], value: Sequence[Any], at: str, depth: int
+    ) -> None:
         _check_size(schema, len(value), "Items", at)
         first: Sequence[Any] = schema.get("prefixItems", ())
         for index, each in enumerate(value):
             inner = first[index] if index < len(first) else schema.get("items", True)
             self.check(inner, each, f"{at}[{index}]", depth + 1)
 
-    def _check_object(self, schema: Mapping[str, Any], value: Mapping[str, Any], at: str, depth: int) -> None:
+    def _check_object(
+        self, schema: Mapping[str, Any], value: Mapping[str, Any], at: str, depth: int
+    ) -> None:
         _check_size(schema, len(value), "Properties", at)
         for name in schema.get("required", ()):
             if name not in value:
                 raise _Mismatch(f"{at}.{name}: required")
         known, others = schema.get("properties", {}), schema.get("additionalProperties", True)
         for name, each in value.items():
-            self.check(schema.get("propertyNames", True), name, f"{at}, the name {name[:80]!r}", depth + 1)
+            self.check(
+                schema.get("propertyNames", True), name, f"{at}, the name {name[:80]!r}", depth + 1
+            )
             self.check(known.get(name, others), each, f"{at}.{name[:80]}", depth + 1)
 
 
@@ -112,7 +122,9 @@ def _check_kind(schema: Mapping[str, Any], value: Any, at: str) -> None:
     if kinds and not any(_TYPES[kind](value) for kind in kinds if kind in _TYPES):
         raise _Mismatch(f"{at}: {' or '.join(kinds)} is expected, got {_shown(value)}")
     accepted = [schema["const"]] if "const" in schema else schema.get("enum")
-    if accepted is not None and not any(type(each) is type(value) and each == value for each in accepted):
+    if accepted is not None and not any(
+        type(each) is type(value) and each == value for each in accepted
+    ):
         raise _Mismatch(f"{at}: one of {', '.join(map(_shown, accepted))}, got {_shown(value)}")
 
 
@@ -120,7 +132,11 @@ def _check_text(schema: Mapping[str, Any], value: str, at: str) -> None:
     _check_size(schema, len(value), "Length", at)
     if "pattern" in schema and re.search(schema["pattern"], value) is None:
         raise _Mismatch(f"{at}: text that matches {schema['pattern']!r:.80}")
-    kind = bytes if schema.get("contentEncoding") == "base64" else _FORMATS.get(schema.get("format", ""))
+    kind = (
+        bytes
+        if schema.get("contentEncoding") == "base64"
+        else _FORMATS.get(schema.get("format", ""))
+    )
     if kind is None:
         return
     try:

@@ -9,7 +9,14 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from flowfabric.errors import EngineError, NotFound, StateError, StateKind, ValidationError, ValidationKind
+from flowfabric.errors import (
+    EngineError,
+    NotFound,
+    StateError,
+    StateKind,
+    ValidationError,
+    ValidationKind,
+)
 from flowfabric.model.event import COMPLETION_EVENTS, SIGNAL_EVENTS
 from flowfabric.model.execution import Execution
 from flowfabric.model.state import PublicState
@@ -25,7 +32,21 @@ from flowfabric.model.waitpoint import (
     Suspension,
     Waitpoint,
 )
-from flowfabric.plan import Add, After, Arg, Cond, Delete, Emit, Form, Plan, Step, Update, UpdateMany, Upsert, Wake
+from flowfabric.plan import (
+    Add,
+    After,
+    Arg,
+    Cond,
+    Delete,
+    Emit,
+    Form,
+    Plan,
+    Step,
+    Update,
+    UpdateMany,
+    Upsert,
+    Wake,
+)
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.fragments import (
     EXEC,
@@ -75,8 +96,14 @@ _SIGNAL_ROW = {
     )
 } | {"accepted_at_ms": Arg("now")}
 _SIGNAL_KEY = ("partition_key", "execution_id", "signal_id")
-_RECORDED = Upsert(SIGNAL, _SIGNAL_ROW, {c: v for c, v in _SIGNAL_ROW.items() if c not in _SIGNAL_KEY})
-_KNOWN_BY = {"execution_id": Arg("execution_id"), "signal_id": Arg("signal_id"), "expires_at_ms": Arg("dedup_until_ms")}
+_RECORDED = Upsert(
+    SIGNAL, _SIGNAL_ROW, {c: v for c, v in _SIGNAL_ROW.items() if c not in _SIGNAL_KEY}
+)
+_KNOWN_BY = {
+    "execution_id": Arg("execution_id"),
+    "signal_id": Arg("signal_id"),
+    "expires_at_ms": Arg("dedup_until_ms"),
+}
 _KEPT_FROM_DOUBLES = Upsert(
     DEDUP,
     {**{c: Arg(c) for c in ("partition_key", "waitpoint_id", "idempotency_key")}, **_KNOWN_BY},
@@ -97,7 +124,10 @@ _TOLD = Emit(
     },
     Arg("now"),
 )
-_WAITPOINT_KEY = (Cond("partition_key", "=", Arg("partition_key")), Cond("waitpoint_id", "=", Arg("waitpoint_id")))
+_WAITPOINT_KEY = (
+    Cond("partition_key", "=", Arg("partition_key")),
+    Cond("waitpoint_id", "=", Arg("waitpoint_id")),
+)
 _HEARD = {
     "signal_count": Add(1),
     "signals_trimmed": Arg("signals_trimmed"),
@@ -138,7 +168,10 @@ _AWAKE: dict[str, Any] = {
     **MOVED_AT_ARG,
     **entering("READY", detail=Arg("blocking_detail")),
     **NOT_WAITING,
-    **{c: Arg(c) for c in ("eligibility_state", "blocking_reason", "public_state", "delay_until_ms")},
+    **{
+        c: Arg(c)
+        for c in ("eligibility_state", "blocking_reason", "public_state", "delay_until_ms")
+    },
 }
 _WOKEN = (Wake("ready", After("lane_id")), Wake("delayed", at=Arg("delay_until_ms")))
 _RESUMABLE = Emit(
@@ -167,7 +200,12 @@ RESUME_BY_SIGNAL = _pair(
     UpdateMany(
         SUSPENSION,
         THIS_ROW,
-        {**_ADDED, "closed_at_ms": Arg("now"), "close_reason": "resumed", "closer_signal_id": Arg("signal_id")},
+        {
+            **_ADDED,
+            "closed_at_ms": Arg("now"),
+            "close_reason": "resumed",
+            "closer_signal_id": Arg("signal_id"),
+        },
     ),
     UpdateMany(WAITPOINT, _WAITPOINT_KEY, {**_HEARD, "matched_signal_count": Add(1), **_SATISFIED}),
     UpdateMany(
@@ -206,7 +244,10 @@ STAMP_FAILURE = Form(
     "stamp_token_failure",
     Update(
         EXEC,
-        (Cond("partition_key", "=", Arg("partition_key")), Cond("execution_id", "=", Arg("execution_id"))),
+        (
+            Cond("partition_key", "=", Arg("partition_key")),
+            Cond("execution_id", "=", Arg("execution_id")),
+        ),
         {"last_hmac_validation_failed_at": Arg("now")},
     ),
 )
@@ -250,8 +291,14 @@ def deliver(around: Delivery, args: DeliverSignalArgs) -> Decision:
         return Reject(refused)
     if pending:
         values = _recorded(around, args, "buffered_for_pending_waitpoint", matched=False)
-        plan = _form(BUFFER, args)(execution.partition_key, **values, waitpoint_version=waitpoint.version)
-        return Commit(plan, SignalAccepted(args.signal_id, "buffered_for_pending_waitpoint"), _trims(around, args))
+        plan = _form(BUFFER, args)(
+            execution.partition_key, **values, waitpoint_version=waitpoint.version
+        )
+        return Commit(
+            plan,
+            SignalAccepted(args.signal_id, "buffered_for_pending_waitpoint"),
+            _trims(around, args),
+        )
     assert suspension is not None
     return _judged(around, suspension, args)
 
@@ -263,8 +310,14 @@ def _closed(around: Delivery, *, pending: bool) -> EngineError | None:
         return StateError(StateKind.WAITPOINT_CLOSED) if expired else None
     if around.execution.lifecycle_phase != "suspended":
         return StateError(StateKind.TARGET_NOT_SIGNALABLE)
-    listens = suspension is not None and suspension.is_open and waitpoint.suspension_id == suspension.suspension_id
-    return None if waitpoint.state == "active" and listens else StateError(StateKind.WAITPOINT_CLOSED)
+    listens = (
+        suspension is not None
+        and suspension.is_open
+        and waitpoint.suspension_id == suspension.suspension_id
+    )
+    return (
+        None if waitpoint.state == "active" and listens else StateError(StateKind.WAITPOINT_CLOSED)
+    )
 
 
 def _refused(around: Delivery, args: DeliverSignalArgs, *, pending: bool) -> EngineError | None:
@@ -274,9 +327,14 @@ def _refused(around: Delivery, args: DeliverSignalArgs, *, pending: bool) -> Eng
         names = json.loads(around.waitpoint.required_signal_names)
     else:
         assert around.suspension is not None
-        names = conditions.accepted_names(conditions.decode(around.suspension.condition), around.waitpoint.waitpoint_key)
+        names = conditions.accepted_names(
+            conditions.decode(around.suspension.condition), around.waitpoint.waitpoint_key
+        )
     if names and name not in names:
-        return ValidationError(ValidationKind.INVALID_INPUT, f"signal_name: one of {', '.join(names)}, got {name!r:.80}")
+        return ValidationError(
+            ValidationKind.INVALID_INPUT,
+            f"signal_name: one of {', '.join(names)}, got {name!r:.80}",
+        )
     if schema is None or (args.payload is None and name == REJECTED and REJECTED in names):
         return None
     wrong = payload_schema.mismatch(schema, args.payload)
@@ -337,14 +395,21 @@ def surplus(around: Delivery, args: DeliverSignalArgs) -> list[UUID]:
     """The oldest of this waitpoint beyond the limit, counting the one that comes; what its condition counts stays."""
     suspension = around.suspension
     counted = set() if suspension is None else set(json.loads(suspension.satisfier_signal_ids))
-    own = [signal for signal, at in around.history if at == around.waitpoint.waitpoint_id and signal != args.signal_id]
+    own = [
+        signal
+        for signal, at in around.history
+        if at == around.waitpoint.waitpoint_id and signal != args.signal_id
+    ]
     too_many = max(len(own) + 1 - args.signal_maxlen, 0) if around.history else 0
     return [signal for signal in own if str(signal) not in counted][:too_many]
 
 
 def _trims(around: Delivery, args: DeliverSignalArgs) -> tuple[Plan, ...]:
     at, owner = around.execution.partition_key, around.execution.execution_id
-    return tuple(TRIM(at, partition_key=at, execution_id=owner, signal_id=signal) for signal in surplus(around, args))
+    return tuple(
+        TRIM(at, partition_key=at, execution_id=owner, signal_id=signal)
+        for signal in surplus(around, args)
+    )
 
 
 def _policy_delay(suspension: Suspension) -> int:
@@ -353,15 +418,24 @@ def _policy_delay(suspension: Suspension) -> int:
 
 def awake(delay_ms: int, now: int, detail: str) -> dict[str, Any]:
     """Claimable at once, or after a delay."""
-    vector = entering("DELAYED", reason="waiting_for_resume_delay") if delay_ms > 0 else entering("READY")
+    vector = (
+        entering("DELAYED", reason="waiting_for_resume_delay")
+        if delay_ms > 0
+        else entering("READY")
+    )
     return {
-        **{column: vector[column] for column in ("eligibility_state", "blocking_reason", "public_state")},
+        **{
+            column: vector[column]
+            for column in ("eligibility_state", "blocking_reason", "public_state")
+        },
         "blocking_detail": detail if delay_ms > 0 else "",
         "delay_until_ms": now + delay_ms if delay_ms > 0 else None,
     }
 
 
-def _recorded(around: Delivery, args: DeliverSignalArgs, effect: str, *, matched: bool) -> dict[str, Any]:
+def _recorded(
+    around: Delivery, args: DeliverSignalArgs, effect: str, *, matched: bool
+) -> dict[str, Any]:
     now = around.now_ms if args.now is None else args.now
     execution, waitpoint = around.execution, around.waitpoint
     return {
@@ -397,7 +471,9 @@ def _recorded(around: Delivery, args: DeliverSignalArgs, effect: str, *, matched
 # ---- by an operator
 
 
-def resume(execution: Execution | None, suspension: Suspension | None, delay_ms: int, now: int) -> Decision:
+def resume(
+    execution: Execution | None, suspension: Suspension | None, delay_ms: int, now: int
+) -> Decision:
     if execution is None:
         return Reject(NotFound("execution"))
     if execution.lifecycle_phase != "suspended" or suspension is None or not suspension.is_open:
@@ -437,7 +513,9 @@ FORGET_SUSPEND = Form(
 
 
 def forget_key(row: Sequence[Any], now: int) -> Plan:
-    return FORGET_KEY(row[0], partition_key=row[0], waitpoint_id=row[1], idempotency_key=row[2], now=now)
+    return FORGET_KEY(
+        row[0], partition_key=row[0], waitpoint_id=row[1], idempotency_key=row[2], now=now
+    )
 
 
 def forget_suspend(row: Sequence[Any], now: int) -> Plan:

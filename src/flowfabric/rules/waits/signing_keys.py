@@ -9,7 +9,14 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from flowfabric.errors import Conflict, ConflictKind, EngineError, ValidationError, ValidationKind
-from flowfabric.model.waitpoint import AlreadySeeded, HmacKey, KidListing, Rotated, RotationNoop, Seeded
+from flowfabric.model.waitpoint import (
+    AlreadySeeded,
+    HmacKey,
+    KidListing,
+    Rotated,
+    RotationNoop,
+    Seeded,
+)
 from flowfabric.plan import Arg, Cond, Delete, Form, Insert, Plan, Update
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 
@@ -24,11 +31,18 @@ _NEW = {"kid": Arg("kid"), "secret": Arg("secret"), "rotated_at_ms": Arg("now"),
 
 ADD_KEY = Form("add_hmac_key", Insert(HMAC, _NEW))
 RETIRE_KEY = Form(
-    "retire_hmac_key", Update(HMAC, (*_KEY, Cond("active", "=", 1)), {"active": 0, "expires_at_ms": Arg("expires_at_ms")})
+    "retire_hmac_key",
+    Update(
+        HMAC, (*_KEY, Cond("active", "=", 1)), {"active": 0, "expires_at_ms": Arg("expires_at_ms")}
+    ),
 )
 REVIVE_KEY = Form(
     "revive_hmac_key",
-    Update(HMAC, (*_KEY, Cond("active", "=", 0)), {"active": 1, "expires_at_ms": None, "rotated_at_ms": Arg("now")}),
+    Update(
+        HMAC,
+        (*_KEY, Cond("active", "=", 0)),
+        {"active": 1, "expires_at_ms": None, "rotated_at_ms": Arg("now")},
+    ),
 )
 DROP_KEY = Form("drop_hmac_key", Delete(HMAC, (*_KEY, Cond("active", "=", 0))))
 
@@ -51,12 +65,18 @@ def check_seed(kid: object, secret_hex: object) -> None:
     if not isinstance(kid, str) or not kid:
         raise ValidationError(ValidationKind.INVALID_INPUT, "kid must be non-empty")
     if not _is_short_text(kid):
-        raise ValidationError(ValidationKind.INVALID_INPUT, f"kid must be text of at most {MAX_KID_BYTES} bytes")
+        raise ValidationError(
+            ValidationKind.INVALID_INPUT, f"kid must be text of at most {MAX_KID_BYTES} bytes"
+        )
     if ":" in kid:
-        raise ValidationError(ValidationKind.INVALID_INPUT, "kid must not contain ':' (token wire shape is `<kid>:<hex>`)")
+        raise ValidationError(
+            ValidationKind.INVALID_INPUT,
+            "kid must not contain ':' (token wire shape is `<kid>:<hex>`)",
+        )
     if not is_secret(secret_hex):
         raise ValidationError(
-            ValidationKind.INVALID_INPUT, "secret_hex must be 64 hex characters (256-bit secret) or more, in pairs, not all zero"
+            ValidationKind.INVALID_INPUT,
+            "secret_hex must be 64 hex characters (256-bit secret) or more, in pairs, not all zero",
         )
 
 
@@ -76,11 +96,22 @@ def seed(keys: Sequence[HmacKey], kid: str, secret: bytes, now: int) -> Decision
 
 def check_rotation(new_kid: object, secret_hex: object, grace_ms: object) -> EngineError | None:
     if not isinstance(new_kid, str) or not new_kid or ":" in new_kid or not _is_short_text(new_kid):
-        return ValidationError(ValidationKind.INVALID_KID, f"text without ':', not empty, at most {MAX_KID_BYTES} bytes")
+        return ValidationError(
+            ValidationKind.INVALID_KID,
+            f"text without ':', not empty, at most {MAX_KID_BYTES} bytes",
+        )
     if not is_secret(secret_hex):
-        return ValidationError(ValidationKind.INVALID_SECRET_HEX, "64 hex characters or more, in pairs, not all zero")
-    if not isinstance(grace_ms, int) or isinstance(grace_ms, bool) or not 0 <= grace_ms <= MAX_GRACE_MS:
-        return ValidationError(ValidationKind.INVALID_GRACE_MS, f"a whole number from 0 to {MAX_GRACE_MS}")
+        return ValidationError(
+            ValidationKind.INVALID_SECRET_HEX, "64 hex characters or more, in pairs, not all zero"
+        )
+    if (
+        not isinstance(grace_ms, int)
+        or isinstance(grace_ms, bool)
+        or not 0 <= grace_ms <= MAX_GRACE_MS
+    ):
+        return ValidationError(
+            ValidationKind.INVALID_GRACE_MS, f"a whole number from 0 to {MAX_GRACE_MS}"
+        )
     return None
 
 
@@ -95,7 +126,9 @@ def rotate(
     current = next((key for key in keys if key.active), None)
     dead = [key for key in keys if not key.active and key.kid != new_kid and _is_over(key, now)]
     plans = [DROP_KEY(0, kid=key.kid) for key in dead]
-    plans += [RETIRE_KEY(0, kid=key.kid, expires_at_ms=now + grace_ms) for key in keys if key.active]
+    plans += [
+        RETIRE_KEY(0, kid=key.kid, expires_at_ms=now + grace_ms) for key in keys if key.active
+    ]
     if known is None:
         plans.append(ADD_KEY(0, kid=new_kid, secret=secret, now=now))
     else:
@@ -109,5 +142,11 @@ def _is_over(key: HmacKey, now: int) -> bool:
 
 def listing(keys: Sequence[HmacKey], now: int) -> KidListing:
     current = next((key.kid for key in keys if key.active), None)
-    verifying = [(key.kid, key.expires_at_ms) for key in keys if not key.active and key.expires_at_ms is not None]
-    return KidListing(current, tuple(sorted(((k, e) for k, e in verifying if e >= now), key=lambda pair: pair[1])))
+    verifying = [
+        (key.kid, key.expires_at_ms)
+        for key in keys
+        if not key.active and key.expires_at_ms is not None
+    ]
+    return KidListing(
+        current, tuple(sorted(((k, e) for k, e in verifying if e >= now), key=lambda pair: pair[1]))
+    )

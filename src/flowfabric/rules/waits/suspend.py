@@ -40,7 +40,20 @@ from flowfabric.model.waitpoint import (
     UsePending,
     Waitpoint,
 )
-from flowfabric.plan import Add, After, Arg, Cond, Form, Insert, Plan, Until, Update, UpdateMany, Upsert, Wake
+from flowfabric.plan import (
+    Add,
+    After,
+    Arg,
+    Cond,
+    Form,
+    Insert,
+    Plan,
+    Until,
+    Update,
+    UpdateMany,
+    Upsert,
+    Wake,
+)
 from flowfabric.rules.fragments import (
     ATTEMPT,
     EXEC,
@@ -129,7 +142,14 @@ _SUSPENDED = (
     Upsert(
         SUSPENSION,
         {**_SUSPENSION_ROW, "version": 0},
-        {**{c: v for c, v in _SUSPENSION_ROW.items() if c not in ("partition_key", "execution_id")}, "version": Add(1)},
+        {
+            **{
+                c: v
+                for c, v in _SUSPENSION_ROW.items()
+                if c not in ("partition_key", "execution_id")
+            },
+            "version": Add(1),
+        },
     ),
     drop_grant(),
     held_event("revoked", "suspended"),
@@ -137,14 +157,26 @@ _SUSPENDED = (
 )
 SUSPEND = Form("suspend", *_SUSPENDED)
 SUSPEND_ON_NEW = Form("suspend_on_new_waitpoint", *_SUSPENDED, BOUND)
-_DEDUP = {c: Arg(c) for c in ("partition_key", "idempotency_key", "execution_id", "outcome_json", "expires_at_ms")}
-REMEMBER_SUSPEND = Form("remember_suspend", Insert(SUSPEND_DEDUP, {**_DEDUP, "created_at_ms": Arg("now")}))
+_DEDUP = {
+    c: Arg(c)
+    for c in ("partition_key", "idempotency_key", "execution_id", "outcome_json", "expires_at_ms")
+}
+REMEMBER_SUSPEND = Form(
+    "remember_suspend", Insert(SUSPEND_DEDUP, {**_DEDUP, "created_at_ms": Arg("now")})
+)
 REMEMBER_SUSPEND_AGAIN = Form(
     "remember_suspend_again",
     Update(
         SUSPEND_DEDUP,
-        (Cond("partition_key", "=", Arg("partition_key")), Cond("idempotency_key", "=", Arg("idempotency_key"))),
-        {"outcome_json": Arg("outcome_json"), "created_at_ms": Arg("now"), "expires_at_ms": Arg("expires_at_ms")},
+        (
+            Cond("partition_key", "=", Arg("partition_key")),
+            Cond("idempotency_key", "=", Arg("idempotency_key")),
+        ),
+        {
+            "outcome_json": Arg("outcome_json"),
+            "created_at_ms": Arg("now"),
+            "expires_at_ms": Arg("expires_at_ms"),
+        },
     ),
 )
 
@@ -157,7 +189,11 @@ def check_args(args: SuspendArgs, now_ms: int) -> EngineError | None:
     if not args.waitpoints:
         return conditions.refused("waitpoints_empty")
     primary, condition = args.waitpoints[0], args.resume_condition
-    if isinstance(primary, FreshWaitpoint) and isinstance(condition, Single) and key_of(primary) != condition.waitpoint_key:
+    if (
+        isinstance(primary, FreshWaitpoint)
+        and isinstance(condition, Single)
+        and key_of(primary) != condition.waitpoint_key
+    ):
         return conditions.refused("waitpoint_key_mismatch")
     problem = _check_bindings(args)
     if problem is not None:
@@ -166,7 +202,9 @@ def check_args(args: SuspendArgs, now_ms: int) -> EngineError | None:
         return conditions.refused("timeout_only_without_deadline")
     if isinstance(condition, Single) and condition.name == "":
         return conditions.refused("resume_condition: empty signal name (use Wildcard instead)")
-    if args.timeout_at is not None and args.timeout_at + LATE_TIMEOUT_MS < (now_ms if args.now is None else args.now):
+    if args.timeout_at is not None and args.timeout_at + LATE_TIMEOUT_MS < (
+        now_ms if args.now is None else args.now
+    ):
         return conditions.refused("timeout_at_in_past")
     try:
         conditions.check_shape(condition)
@@ -182,7 +220,9 @@ def timed(args: SuspendArgs, execution: Execution, now_ms: int) -> SuspendArgs:
     if args.timeout_at is not None or stated is None or stated.default_timeout_ms is None:
         return args
     at = (now_ms if args.now is None else args.now) + stated.default_timeout_ms
-    return structs.replace(args, timeout_at=at, timeout_behavior=TimeoutBehavior(stated.timeout_behavior))
+    return structs.replace(
+        args, timeout_at=at, timeout_behavior=TimeoutBehavior(stated.timeout_behavior)
+    )
 
 
 def _check_bindings(args: SuspendArgs) -> EngineError | None:
@@ -190,7 +230,9 @@ def _check_bindings(args: SuspendArgs) -> EngineError | None:
         return None
     for at, binding in enumerate(args.waitpoints[1:], 1):
         if not isinstance(binding, FreshWaitpoint):
-            return conditions.refused(f"additional_waitpoint_binding_must_be_fresh at waitpoints[{at}]")
+            return conditions.refused(
+                f"additional_waitpoint_binding_must_be_fresh at waitpoints[{at}]"
+            )
         if not binding.waitpoint_key:
             return conditions.refused(f"additional_waitpoint_binding_empty_key at waitpoints[{at}]")
     bound = [key_of(binding) for binding in args.waitpoints if isinstance(binding, FreshWaitpoint)]
@@ -241,7 +283,9 @@ def check_stored(around: Around, fields: HandleFields, args: SuspendArgs) -> Eng
     for binding in args.waitpoints:
         stored = around.waitpoints.get(binding.waitpoint_id)
         if isinstance(binding, FreshWaitpoint):
-            in_use = stored is not None and (stored.is_open or stored.execution_id != fields.execution_id.uuid)
+            in_use = stored is not None and (
+                stored.is_open or stored.execution_id != fields.execution_id.uuid
+            )
             if in_use or binding.waitpoint_id in taken:
                 return Conflict(ConflictKind.WAITPOINT_ALREADY_EXISTS, str(binding.waitpoint_id))
             taken.add(binding.waitpoint_id)
@@ -252,12 +296,17 @@ def check_stored(around: Around, fields: HandleFields, args: SuspendArgs) -> Eng
     return None
 
 
-def _check_pending(stored: Waitpoint | None, now_ms: int, fields: HandleFields, args: SuspendArgs) -> EngineError | None:
+def _check_pending(
+    stored: Waitpoint | None, now_ms: int, fields: HandleFields, args: SuspendArgs
+) -> EngineError | None:
     if stored is None:
         return Contention(ContentionKind.WAITPOINT_NOT_FOUND)
     if stored.state != "pending":
         return StateError(StateKind.WAITPOINT_NOT_PENDING)
-    if stored.execution_id != fields.execution_id.uuid or stored.attempt_index > fields.attempt_index:
+    if (
+        stored.execution_id != fields.execution_id.uuid
+        or stored.attempt_index > fields.attempt_index
+    ):
         return ValidationError(ValidationKind.INVALID_WAITPOINT_FOR_EXECUTION)
     if stored.expires_at_ms is not None and stored.expires_at_ms <= now_ms:
         return StateError(StateKind.PENDING_WAITPOINT_EXPIRED)
@@ -285,7 +334,9 @@ def replay(args: SuspendArgs, signals: Sequence[Signal]) -> Replayed:
         verdict = judge(args.resume_condition, found.satisfied, arrived(signal))
         counted = len(verdict.satisfied) > len(found.satisfied)
         satisfiers = (*found.satisfiers, signal.signal_id) if counted else found.satisfiers
-        found = structs.replace(found, satisfied=verdict.satisfied, satisfiers=satisfiers, met=verdict.met)
+        found = structs.replace(
+            found, satisfied=verdict.satisfied, satisfiers=satisfiers, met=verdict.met
+        )
     return found
 
 
@@ -302,7 +353,12 @@ def arrived(signal: Signal) -> Arrived:
 
 
 def suspend(
-    fields: HandleFields, args: SuspendArgs, around: Around, bound: Sequence[BoundWaitpoint], found: Replayed, kid: str
+    fields: HandleFields,
+    args: SuspendArgs,
+    around: Around,
+    bound: Sequence[BoundWaitpoint],
+    found: Replayed,
+    kid: str,
 ) -> list[Plan]:
     """The execution under its fence, then each waitpoint; a single new one goes in the same plan.
 
@@ -331,10 +387,21 @@ def suspend(
     binds: list[Plan] = []
     for binding, waitpoint in zip(args.waitpoints, bound, strict=True):
         binds += bind(
-            fields, args, binding, waitpoint, around.waitpoints.get(binding.waitpoint_id), now, kid, buffered=bool(around.signals)
+            fields,
+            args,
+            binding,
+            waitpoint,
+            around.waitpoints.get(binding.waitpoint_id),
+            now,
+            kid,
+            buffered=bool(around.signals),
         )
     if len(binds) == 1 and binds[0].form is BIND_WAITPOINT:
-        return [SUSPEND_ON_NEW(at, **{**values, **dict(zip(BIND_WAITPOINT.args, binds[0].values, strict=True))})]
+        return [
+            SUSPEND_ON_NEW(
+                at, **{**values, **dict(zip(BIND_WAITPOINT.args, binds[0].values, strict=True))}
+            )
+        ]
     return [SUSPEND(at, **values), *binds]
 
 
@@ -342,7 +409,9 @@ def encode_policy(policy: ResumePolicy) -> str:
     return json.dumps(structs.asdict(policy), separators=(",", ":"))
 
 
-def remember(ident: ExecutionId, key: str, outcome: str, now: int, keep_ms: int, *, known: bool) -> Plan:
+def remember(
+    ident: ExecutionId, key: str, outcome: str, now: int, keep_ms: int, *, known: bool
+) -> Plan:
     """The outcome of a suspend, for whoever asks again under the same key. `known`: an outdated one is in the way."""
     values = {
         "partition_key": ident.partition_index,

@@ -59,7 +59,9 @@ TIMEOUT_CANCEL = _ending("cancel", "cancelled", "ended_cancelled", "timed_out_ca
 TIMEOUT_EXPIRE = _ending("expire", "expired", "ended_failure", "timed_out_expire")
 TIMEOUT_RESUME = Form(
     "suspension_timeout_resume",
-    Update(EXEC, _STILL, {**MOVED_AT_ARG, **NOT_WAITING, **entering("READY"), "delay_until_ms": None}),
+    Update(
+        EXEC, _STILL, {**MOVED_AT_ARG, **NOT_WAITING, **entering("READY"), "delay_until_ms": None}
+    ),
     *close_waits("timed_out_auto_resume", Arg("now"), BOUND_STATES),
     Insert(
         SIGNAL,
@@ -87,7 +89,10 @@ TIMEOUT_ESCALATE = Form(
     Update(
         EXEC,
         _STILL,
-        {**MOVED_AT_ARG, **entering("SUSPENDED", reason="paused_by_operator", detail=Arg("blocking_detail"))},
+        {
+            **MOVED_AT_ARG,
+            **entering("SUSPENDED", reason="paused_by_operator", detail=Arg("blocking_detail")),
+        },
     ),
     UpdateMany(
         SUSPENSION,
@@ -100,10 +105,15 @@ TIMEOUT_ESCALATE = Form(
         },
     ),
 )
-_ENDINGS = {TimeoutBehavior.CANCEL.value: TIMEOUT_CANCEL, TimeoutBehavior.EXPIRE.value: TIMEOUT_EXPIRE}
+_ENDINGS = {
+    TimeoutBehavior.CANCEL.value: TIMEOUT_CANCEL,
+    TimeoutBehavior.EXPIRE.value: TIMEOUT_EXPIRE,
+}
 
 
-def expire(execution: Execution | None, suspension: Suspension | None, now: int, signal_id: UUID) -> Decision:
+def expire(
+    execution: Execution | None, suspension: Suspension | None, now: int, signal_id: UUID
+) -> Decision:
     """Never an error: the answer says what was found or done."""
     if execution is None:
         return Return("not_found_cleaned")
@@ -130,4 +140,7 @@ def expire(execution: Execution | None, suspension: Suspension | None, now: int,
         detail = f"suspension escalated: timeout at {suspension.timeout_at_ms}"
         return Commit(TIMEOUT_ESCALATE(at, **values, blocking_detail=detail), "escalated")
     form = _ENDINGS.get(behavior, TIMEOUT_FAIL)
-    return Commit(form(at, **values), {TIMEOUT_FAIL: "failed", TIMEOUT_CANCEL: "cancelled", TIMEOUT_EXPIRE: "expired"}[form])
+    return Commit(
+        form(at, **values),
+        {TIMEOUT_FAIL: "failed", TIMEOUT_CANCEL: "cancelled", TIMEOUT_EXPIRE: "expired"}[form],
+    )

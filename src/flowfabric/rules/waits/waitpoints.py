@@ -12,7 +12,15 @@ from flowfabric.errors import Contention, ContentionKind, StateError, StateKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import HandleFields
 from flowfabric.model.policy import stored_policy
-from flowfabric.model.waitpoint import MAX_SIGNALS, Binding, BoundWaitpoint, DeliverSignalArgs, SuspendArgs, UsePending, Waitpoint
+from flowfabric.model.waitpoint import (
+    MAX_SIGNALS,
+    Binding,
+    BoundWaitpoint,
+    DeliverSignalArgs,
+    SuspendArgs,
+    UsePending,
+    Waitpoint,
+)
 from flowfabric.plan import Add, After, Arg, Cond, Form, Insert, Now, Plan, Update, UpdateMany, Wake
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 from flowfabric.rules.fragments import EXEC, HELD, SIGNAL, WAITPOINT
@@ -72,17 +80,30 @@ REBIND_WAITPOINT = Form(
             **_ACTIVE,
             **{
                 c: Arg(c)
-                for c in ("token_kid", "token_digest", "created_at_ms", "expires_at_ms", "waitpoint_key", "attempt_index")
+                for c in (
+                    "token_kid",
+                    "token_digest",
+                    "created_at_ms",
+                    "expires_at_ms",
+                    "waitpoint_key",
+                    "attempt_index",
+                )
             },
             "payload_schema": Arg("payload_schema"),
-            **dict.fromkeys(("last_signal_at_ms", "satisfied_at_ms", "closed_at_ms", "close_reason")),
+            **dict.fromkeys(
+                ("last_signal_at_ms", "satisfied_at_ms", "closed_at_ms", "close_reason")
+            ),
             "version": Add(1),
         },
     ),
 )
 ACTIVATE_WAITPOINT = Form(
     "activate_waitpoint",
-    Update(WAITPOINT, WAITPOINT_UNCHANGED, {**_ACTIVE, "expires_at_ms": Arg("expires_at_ms"), "version": Add(1)}),
+    Update(
+        WAITPOINT,
+        WAITPOINT_UNCHANGED,
+        {**_ACTIVE, "expires_at_ms": Arg("expires_at_ms"), "version": Add(1)},
+    ),
 )
 CONSUME_WAITPOINT = Form(
     "consume_waitpoint",
@@ -116,7 +137,12 @@ CLOSE_WAITPOINT = Form(
     Update(
         WAITPOINT,
         WAITPOINT_UNCHANGED,
-        {"state": "closed", "closed_at_ms": Now(), "close_reason": Arg("reason"), "version": Add(1)},
+        {
+            "state": "closed",
+            "closed_at_ms": Now(),
+            "close_reason": Arg("reason"),
+            "version": Add(1),
+        },
     ),
 )
 # A signal is guarded by the version of its execution: one that was decided before the close must look again.
@@ -147,7 +173,9 @@ def bind(
 ) -> list[Plan]:
     """A waitpoint takes part in a suspension. `buffered`: signals have arrived on it already."""
     ident = fields.execution_id
-    names = json.dumps(conditions.required_names(args.resume_condition, bound.waitpoint_key), ensure_ascii=False)
+    names = json.dumps(
+        conditions.required_names(args.resume_condition, bound.waitpoint_key), ensure_ascii=False
+    )
     values = {
         "partition_key": ident.partition_index,
         "waitpoint_id": binding.waitpoint_id,
@@ -260,5 +288,8 @@ def signal_limit(policy_text: str | None, ident: ExecutionId, args: DeliverSigna
     """How many signals an execution takes in all: the smaller of what its policy and this call say; 0 for any number."""
     policy = stored_policy(policy_text, ident)
     stated = MAX_SIGNALS if policy is None else policy.max_signals_per_execution
-    limits = (args.max_signals_per_execution, 0 if stated == MAX_SIGNALS else stated)  # the default is that of the call
+    limits = (
+        args.max_signals_per_execution,
+        0 if stated == MAX_SIGNALS else stated,
+    )  # the default is that of the call
     return min((each for each in limits if each), default=0)

@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from flowfabric.errors import invalid
-from flowfabric.model.worker import Marked, NotRegistered, Refreshed, Registered, RegisterWorkerArgs, WorkerInfo
+from flowfabric.model.worker import (
+    Marked,
+    NotRegistered,
+    Refreshed,
+    Registered,
+    RegisterWorkerArgs,
+    WorkerInfo,
+)
 from flowfabric.plan import Add, After, Arg, Cond, Delete, Form, Insert, Plan, Update, Wake
 from flowfabric.rules.decision import Commit, Decision, Reject, Return
 
 WORKER, WORKER_EVENT = "ff_worker_registry", "ff_worker_registry_event"
-_KEY = (Cond("namespace", "=", Arg("namespace")), Cond("worker_instance_id", "=", Arg("worker_instance_id")))
+_KEY = (
+    Cond("namespace", "=", Arg("namespace")),
+    Cond("worker_instance_id", "=", Arg("worker_instance_id")),
+)
 
 
 def _noted(kind: str, reason: object = None) -> Insert:
@@ -26,7 +36,9 @@ def _noted(kind: str, reason: object = None) -> Insert:
     )
 
 
-_STATED = {c: Arg(c) for c in ("worker_id", "lanes", "capabilities", "liveness_ttl_ms", "expires_at_ms")}
+_STATED = {
+    c: Arg(c) for c in ("worker_id", "lanes", "capabilities", "liveness_ttl_ms", "expires_at_ms")
+}
 _ROUTES = Wake("worker_registered")
 REGISTER = Form(
     "register_worker",
@@ -47,7 +59,9 @@ REGISTER = Form(
 REFRESH = Form(
     "refresh_worker",
     Update(
-        WORKER, (*_KEY, Cond("version", "=", Arg("version"))), {**_STATED, "version": Add(1), "last_heartbeat_ms": Arg("now")}
+        WORKER,
+        (*_KEY, Cond("version", "=", Arg("version"))),
+        {**_STATED, "version": Add(1), "last_heartbeat_ms": Arg("now")},
     ),
     _noted("registered"),
     _ROUTES,
@@ -61,14 +75,25 @@ HEARTBEAT = Form(
     ),
     _noted("heartbeat"),
 )
-FORGET_EVENT = Form("forget_worker_event", Delete(WORKER_EVENT, (Cond("event_id", "=", Arg("event_id")),)))
+FORGET_EVENT = Form(
+    "forget_worker_event", Delete(WORKER_EVENT, (Cond("event_id", "=", Arg("event_id")),))
+)
 MARK_DEAD = Form("mark_worker_dead", Delete(WORKER, _KEY), _noted("marked_dead", Arg("reason")))
-SWEEP_DEAD = Form("drop_silent_worker", Delete(WORKER, (*_KEY, Cond("version", "=", Arg("version")))), _noted("ttl_swept"))
+SWEEP_DEAD = Form(
+    "drop_silent_worker",
+    Delete(WORKER, (*_KEY, Cond("version", "=", Arg("version")))),
+    _noted("ttl_swept"),
+)
 
 
 def register(stored: WorkerInfo | None, args: RegisterWorkerArgs, now: int) -> Decision:
     if stored is not None and stored.worker_id != args.worker_id:
-        return Reject(invalid("worker_instance_id", "instance_id reassigned: it is registered under another worker_id"))
+        return Reject(
+            invalid(
+                "worker_instance_id",
+                "instance_id reassigned: it is registered under another worker_id",
+            )
+        )
     expires = now + args.liveness_ttl_ms
     values = {
         "namespace": args.namespace,
@@ -97,13 +122,23 @@ def heartbeat(stored: WorkerInfo | None, namespace: str, instance: str, now: int
 def mark_dead(stored: WorkerInfo | None, reason: str, now: int) -> Decision:
     if stored is None:
         return Return(NotRegistered())
-    plan = MARK_DEAD(0, namespace=stored.namespace, worker_instance_id=stored.worker_instance_id, reason=reason, now=now)
+    plan = MARK_DEAD(
+        0,
+        namespace=stored.namespace,
+        worker_instance_id=stored.worker_instance_id,
+        reason=reason,
+        now=now,
+    )
     return Commit(plan, Marked())
 
 
 def drop_silent(stored: WorkerInfo, now: int) -> Plan:
     return SWEEP_DEAD(
-        0, namespace=stored.namespace, worker_instance_id=stored.worker_instance_id, version=stored.version, now=now
+        0,
+        namespace=stored.namespace,
+        worker_instance_id=stored.worker_instance_id,
+        version=stored.version,
+        now=now,
     )
 
 

@@ -48,7 +48,11 @@ TRIM = Form(
     ),
 )
 TRIM_FLOW = Form("trim_flow", Delete(FLOW, FLOW_UNCHANGED))
-_KEPT = (Cond("partition_key", "=", Arg("partition_key")), Cond("execution_id", "=", Arg("execution_id")), *OF_KEY)
+_KEPT = (
+    Cond("partition_key", "=", Arg("partition_key")),
+    Cond("execution_id", "=", Arg("execution_id")),
+    *OF_KEY,
+)
 FORGET_KEY = Form(
     "forget_idempotency_key",
     Delete(
@@ -78,13 +82,18 @@ KEEP_KEY = Form(
 
 def forget_key(key: tuple[str, str, int, UUID], now: int, *, kept: bool) -> Plan:
     """Drops a key past its time; where its execution is kept, the key has no time of its own any more and goes with it."""
-    columns = dict(zip(("namespace", "idempotency_key", "partition_key", "execution_id"), key, strict=True))
+    columns = dict(
+        zip(("namespace", "idempotency_key", "partition_key", "execution_id"), key, strict=True)
+    )
     return (KEEP_KEY if kept else FORGET_KEY)(key[2], **columns, now=now)
 
 
 def is_unfinished(phases: Iterable[str], parent_phase: str | None) -> bool:
     """Whether a flow has work left that may read its members: one of them, or the parent of its children."""
-    return any(phase not in ENDED_PHASES for phase in (*phases, *((parent_phase,) if parent_phase is not None else ())))
+    return any(
+        phase not in ENDED_PHASES
+        for phase in (*phases, *((parent_phase,) if parent_phase is not None else ()))
+    )
 
 
 def trim(execution: Execution) -> Plan:

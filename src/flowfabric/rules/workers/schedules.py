@@ -8,11 +8,23 @@ SCHEDULE = "ff_schedule"
 _KEY = (Cond("namespace", "=", Arg("namespace")), Cond("name", "=", Arg("name")))
 
 ADD = Form(
-    "add_schedule", Insert(SCHEDULE, {"namespace": Arg("namespace"), "name": Arg("name"), "cursor_ms": Now(), "paused": 0})
+    "add_schedule",
+    Insert(
+        SCHEDULE,
+        {"namespace": Arg("namespace"), "name": Arg("name"), "cursor_ms": Now(), "paused": 0},
+    ),
 )
-MOVE = Form("move_schedule", Update(SCHEDULE, (*_KEY, Cond("cursor_ms", "=", Arg("was_ms"))), {"cursor_ms": Arg("cursor_ms")}))
+MOVE = Form(
+    "move_schedule",
+    Update(
+        SCHEDULE, (*_KEY, Cond("cursor_ms", "=", Arg("was_ms"))), {"cursor_ms": Arg("cursor_ms")}
+    ),
+)
 PAUSE = Form("pause_schedule", Update(SCHEDULE, (*_KEY, Cond("paused", "=", 0)), {"paused": 1}))
-RESUME = Form("resume_schedule", Update(SCHEDULE, (*_KEY, Cond("paused", "=", 1)), {"paused": 0, "cursor_ms": Now()}))
+RESUME = Form(
+    "resume_schedule",
+    Update(SCHEDULE, (*_KEY, Cond("paused", "=", 1)), {"paused": 0, "cursor_ms": Now()}),
+)
 """What was due while it was paused was not wanted, so it goes on from here."""
 
 

@@ -49,5 +49,7 @@ def same(stored: StepRecord, name: str, kind: str) -> StepRecord:
     """What was recorded before, if it was the same step: the answer got lost, the work did not."""
     if (stored.name, stored.kind) == (name, kind):
         return stored
-    found = f"position {stored.position} is already {stored.kind} {stored.name!r}, not {kind} {name!r}"
+    found = (
+        f"position {stored.position} is already {stored.kind} {stored.name!r}, not {kind} {name!r}"
+    )
     raise Conflict(ConflictKind.STEP_MISMATCH, found)

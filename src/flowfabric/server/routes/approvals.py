@@ -54,12 +54,28 @@ def _page(status: int, title: str, main: str) -> Reply:
 def _refused(error: EngineError) -> Reply:
     """Used and expired links say so, for only who had a good one gets that far; anything else is one and the same page."""
     if isinstance(error, StateError) and error.kind is StateKind.TARGET_NOT_SIGNALABLE:
-        return _page(410, "No longer needed", "<h1>No longer needed</h1><p>What asked this has ended or goes on already.</p>")
+        return _page(
+            410,
+            "No longer needed",
+            "<h1>No longer needed</h1><p>What asked this has ended or goes on already.</p>",
+        )
     if isinstance(error, StateError):
-        return _page(410, "Answered already", "<h1>Answered already</h1><p>Nothing waits for this answer any more.</p>")
+        return _page(
+            410,
+            "Answered already",
+            "<h1>Answered already</h1><p>Nothing waits for this answer any more.</p>",
+        )
     if isinstance(error, ValidationError) and "token_expired" in str(error):
-        return _page(410, "Expired", "<h1>This link has expired</h1><p>Ask whoever sent it for a new one.</p>")
-    return _page(404, "Not a valid link", "<h1>This link is not valid</h1><p>Check that it was copied whole.</p>")
+        return _page(
+            410,
+            "Expired",
+            "<h1>This link has expired</h1><p>Ask whoever sent it for a new one.</p>",
+        )
+    return _page(
+        404,
+        "Not a valid link",
+        "<h1>This link is not valid</h1><p>Check that it was copied whole.</p>",
+    )
 
 
 def _not_accepted(error: ValidationError) -> Reply:
@@ -68,7 +84,9 @@ def _not_accepted(error: ValidationError) -> Reply:
 
 
 async def _asked(ask: Ask, token: str) -> WaitpointListed:
-    return await ask.engine.look_at_waitpoint(ask.execution(), ask.uuid("waitpoint_id", "waitpoint_id"), token)
+    return await ask.engine.look_at_waitpoint(
+        ask.execution(), ask.uuid("waitpoint_id", "waitpoint_id"), token
+    )
 
 
 async def show(ask: Ask) -> Reply:
@@ -80,7 +98,9 @@ async def show(ask: Ask) -> Reply:
         return _refused(error)
     facts = {"Asked by": about.execution_kind, "Question": asked.waitpoint_key}
     facts |= {name: value for name, value in about.tags.items() if name.startswith("approval.")}
-    told = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items())
+    told = "".join(
+        f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in facts.items()
+    )
     buttons = "".join(
         f'<button name="answer" value="{escape(name, quote=True)}">{escape(name)}</button>'
         for name in asked.required_signal_names or ANSWERS
@@ -90,7 +110,9 @@ async def show(ask: Ask) -> Reply:
         '<label>Your name<input name="who" required maxlength="200" autocomplete="name"></label>'
         f'<label>Comment<input name="comment" maxlength="4000"></label>{_field(asked)}{buttons}</form>'
     )
-    return _page(200, "Your answer is needed", f"<h1>Your answer is needed</h1><dl>{told}</dl>{form}")
+    return _page(
+        200, "Your answer is needed", f"<h1>Your answer is needed</h1><dl>{told}</dl>{form}"
+    )
 
 
 def _field(asked: WaitpointListed) -> str:
@@ -104,7 +126,9 @@ def _field(asked: WaitpointListed) -> str:
 def _payload(asked: WaitpointListed, text: str) -> bytes | None:
     if asked.payload_schema is None or not text:
         return None
-    return msgspec.json.encode(text) if asked.payload_schema.get("type") == "string" else text.encode()
+    return (
+        msgspec.json.encode(text) if asked.payload_schema.get("type") == "string" else text.encode()
+    )
 
 
 async def answer(ask: Ask) -> Reply:
@@ -113,7 +137,11 @@ async def answer(ask: Ask) -> Reply:
     try:
         asked = await _asked(ask, body.t)
         if body.answer not in (asked.required_signal_names or ANSWERS):
-            return _page(400, "Not one of the answers", "<h1>That is not one of the answers</h1><p>Go back and choose one.</p>")
+            return _page(
+                400,
+                "Not one of the answers",
+                "<h1>That is not one of the answers</h1><p>Go back and choose one.</p>",
+            )
         key = f"link:{body.who}:{body.answer}"
         told = DeliverSignalArgs(
             execution_id=ask.execution(),
@@ -136,7 +164,11 @@ async def answer(ask: Ask) -> Reply:
         if isinstance(error, ValidationError) and error.kind is ValidationKind.INVALID_INPUT:
             return _not_accepted(error)
         return _refused(error)
-    return _page(200, "Thank you", f"<h1>Thank you</h1><p>Your answer, <b>{escape(body.answer)}</b>, has been delivered.</p>")
+    return _page(
+        200,
+        "Thank you",
+        f"<h1>Thank you</h1><p>Your answer, <b>{escape(body.answer)}</b>, has been delivered.</p>",
+    )
 
 
 _LINK: dict[str, Any] = {

@@ -14,7 +14,16 @@ from flowfabric.server.route import BULK, Ask, Handler, Reply, Route
 from flowfabric.server.tenancy import narrowed
 from flowfabric.wire.operations import OPERATIONS, Operation, answer_type, request_type
 
-WAITING = frozenset({"claim_many", "wait_for_work", "wait_for_outcome", "read_events", "read_followed", "tail_stream"})
+WAITING = frozenset(
+    {
+        "claim_many",
+        "wait_for_work",
+        "wait_for_outcome",
+        "read_events",
+        "read_followed",
+        "tail_stream",
+    }
+)
 
 
 async def _claim(ask: Ask) -> Reply:
@@ -27,9 +36,13 @@ async def _claim(ask: Ask) -> Reply:
 
 async def _turn(ask: Ask) -> Reply:
     body: Any = ask.body
-    turning = ask.engine.complete_and_claim(body.many, body.lane, body.capabilities, body.policy, body.n)
+    turning = ask.engine.complete_and_claim(
+        body.many, body.lane, body.capabilities, body.policy, body.n
+    )
     answers, works = await ask.server.waits.turned(turning)
-    return Reply(value=(answers, works), undo=partial(give_back, ask.engine, works) if works else None)
+    return Reply(
+        value=(answers, works), undo=partial(give_back, ask.engine, works) if works else None
+    )
 
 
 def _handler(operation: Operation) -> Handler:

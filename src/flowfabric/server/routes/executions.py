@@ -22,7 +22,19 @@ from flowfabric.model.execution import (
 from flowfabric.model.lease import RevokeLeaseArgs
 from flowfabric.server.numbers import I32, U16, Time, moment
 from flowfabric.server.policies import NewPolicy, engine_policy
-from flowfabric.server.route import BULK, CONTROL, LARGE, MAX_INDEX_DIGITS, Ask, Missing, Reply, Route, bad_request, same, variant
+from flowfabric.server.route import (
+    BULK,
+    CONTROL,
+    LARGE,
+    MAX_INDEX_DIGITS,
+    Ask,
+    Missing,
+    Reply,
+    Route,
+    bad_request,
+    same,
+    variant,
+)
 from flowfabric.wire.operations import Bound, Role
 
 Byte = Annotated[int, Meta(ge=0, le=255)]
@@ -99,14 +111,18 @@ def args_of(new: NewExecution) -> CreateExecutionArgs:
 async def create(ask: Ask) -> Reply:
     """Creates an execution, or finds the one of the same id or idempotency key."""
     args = args_of(ask.body)
-    made = await ask.engine.create_execution(structs.replace(args, tags=ask.server.stamp(args.tags)))
+    made = await ask.engine.create_execution(
+        structs.replace(args, tags=ask.server.stamp(args.tags))
+    )
     return Reply(201 if isinstance(made, Created) else 200, variant(made))
 
 
 async def create_batch(ask: Ask) -> Reply:
     """Creates many at once, each answered in its place. Nothing is written if one of them cannot be used."""
     if len(ask.body.executions) > MAX_BULK_CREATE:
-        raise bad_request(f"executions: at most {MAX_BULK_CREATE} at once, got {len(ask.body.executions)}")
+        raise bad_request(
+            f"executions: at most {MAX_BULK_CREATE} at once, got {len(ask.body.executions)}"
+        )
     made = await ask.engine.create_executions([args_of(each) for each in ask.body.executions])
     return Reply(200, [variant(each) for each in made])
 
@@ -132,7 +148,9 @@ async def listed(ask: Ask) -> Reply:
             raise bad_request(f"invalid cursor: {error}") from None
     if query.limit == 0 or query.partition >= FLOW_PARTITIONS:
         return Reply(200, Listed([], None))
-    page: Page[ExecutionId] = await ask.engine.list_executions(query.partition, query.cursor or None, min(query.limit, 1_000))
+    page: Page[ExecutionId] = await ask.engine.list_executions(
+        query.partition, query.cursor or None, min(query.limit, 1_000)
+    )
     return Reply(200, Listed(list(page.items), page.next_cursor))
 
 
@@ -259,7 +277,9 @@ class Paging(Struct, frozen=True):
 
 async def history(ask: Ask) -> Reply:
     """What happened to it, in order."""
-    return Reply(200, await ask.engine.history(ask.execution(), ask.query.limit, ask.query.after or None))
+    return Reply(
+        200, await ask.engine.history(ask.execution(), ask.query.limit, ask.query.after or None)
+    )
 
 
 async def attempts(ask: Ask) -> Reply:
@@ -267,7 +287,9 @@ async def attempts(ask: Ask) -> Reply:
     after = ask.query.after
     if after and not (after.isascii() and after.isdigit() and len(after) <= MAX_INDEX_DIGITS):
         raise bad_request("after: the index of an attempt")
-    found = await ask.engine.list_attempts(ask.execution(), int(after) if after else None, ask.query.limit)
+    found = await ask.engine.list_attempts(
+        ask.execution(), int(after) if after else None, ask.query.limit
+    )
     if not found.items and await ask.engine.read_execution_state(ask.execution()) is None:
         raise Missing("execution", ask.execution())
     return Reply(200, found)
@@ -275,12 +297,26 @@ async def attempts(ask: Ask) -> Reply:
 
 _ID = "/v1/executions/{id}"
 _READ: dict[str, Any] = {"role": Role.READ, "bound": Bound.EXECUTION, "tag": "executions"}
-_OPERATE: dict[str, Any] = {"role": Role.OPERATE, "bound": Bound.EXECUTION, "tag": "executions", "limit": CONTROL}
+_OPERATE: dict[str, Any] = {
+    "role": Role.OPERATE,
+    "bound": Bound.EXECUTION,
+    "tag": "executions",
+    "limit": CONTROL,
+}
 _SUBMIT: dict[str, Any] = {"role": Role.SUBMIT, "tag": "executions"}
 _MADE = {200: dict[str, Any], 201: dict[str, Any]}
 
 ROUTES = (
-    Route("POST", "/v1/executions", create, bound=Bound.NAMESPACE, body=NewExecution, limit=LARGE, answers=_MADE, **_SUBMIT),
+    Route(
+        "POST",
+        "/v1/executions",
+        create,
+        bound=Bound.NAMESPACE,
+        body=NewExecution,
+        limit=LARGE,
+        answers=_MADE,
+        **_SUBMIT,
+    ),
     Route(
         "POST",
         "/v1/executions/batch",
@@ -292,18 +328,43 @@ ROUTES = (
         answers={200: list[dict[str, Any]]},
         **_SUBMIT,
     ),
-    Route("GET", "/v1/executions", listed, query=Listing, limit=LARGE, answers={200: Listed}, tag="executions"),
+    Route(
+        "GET",
+        "/v1/executions",
+        listed,
+        query=Listing,
+        limit=LARGE,
+        answers={200: Listed},
+        tag="executions",
+    ),
     Route("GET", _ID, info, answers={200: dict[str, Any]}, **_READ),
     Route("GET", f"{_ID}/state", state, answers={200: str}, **_READ),
-    Route("GET", f"{_ID}/result", result, answers={200: None}, media="application/octet-stream", **_READ),
+    Route(
+        "GET",
+        f"{_ID}/result",
+        result,
+        answers={200: None},
+        media="application/octet-stream",
+        **_READ,
+    ),
     Route("GET", f"{_ID}/wait", wait, query=Waiting, answers={200: Waited}, waits=True, **_READ),
     Route("GET", f"{_ID}/explain", explain, answers={200: dict[str, Any]}, **_READ),
     Route("GET", f"{_ID}/history", history, query=Paging, answers={200: dict[str, Any]}, **_READ),
     Route("GET", f"{_ID}/attempts", attempts, query=Paging, answers={200: dict[str, Any]}, **_READ),
     Route("GET", f"{_ID}/tags", tags, answers={200: dict[str, str]}, **_READ),
     Route("PUT", f"{_ID}/tags", put_tags, body=Tags, answers={200: dict[str, int]}, **_OPERATE),
-    Route("POST", f"{_ID}/cancel", cancel, body=Cancel, bound=Bound.EXECUTION, answers={200: dict[str, Any]}, **_SUBMIT),
-    Route("PUT", f"{_ID}/priority", priority, body=Priority, answers={200: dict[str, Any]}, **_OPERATE),
+    Route(
+        "POST",
+        f"{_ID}/cancel",
+        cancel,
+        body=Cancel,
+        bound=Bound.EXECUTION,
+        answers={200: dict[str, Any]},
+        **_SUBMIT,
+    ),
+    Route(
+        "PUT", f"{_ID}/priority", priority, body=Priority, answers={200: dict[str, Any]}, **_OPERATE
+    ),
     Route("POST", f"{_ID}/replay", replay, answers={200: dict[str, Any]}, **_OPERATE),
     Route("POST", f"{_ID}/revoke-lease", revoke, answers={200: dict[str, Any]}, **_OPERATE),
 )

@@ -47,7 +47,9 @@ async def create(ask: Ask) -> Reply:
     """Makes an empty flow, or finds the one of the same id."""
     body: NewFlow = ask.body
     flow = body.flow_id or time_ordered_uuid()
-    made = await ask.engine.create_flow(CreateFlowArgs(flow_id=flow, flow_kind=body.flow_kind, namespace=body.namespace))
+    made = await ask.engine.create_flow(
+        CreateFlowArgs(flow_id=flow, flow_kind=body.flow_kind, namespace=body.namespace)
+    )
     if isinstance(made, FlowCreated):
         return Reply(201, variant(made, "Created"))
     return Reply(200, variant(made, "AlreadySatisfied"))
@@ -99,7 +101,9 @@ class NewEdge(Edge, frozen=True, kw_only=True):
 
 async def stage_edge(ask: Ask) -> Reply:
     """Stages that one member waits for another."""
-    args = StageDependencyEdgeArgs(**_edge(ask), expected_graph_revision=at_most(ask.body.expected_graph_revision))
+    args = StageDependencyEdgeArgs(
+        **_edge(ask), expected_graph_revision=at_most(ask.body.expected_graph_revision)
+    )
     return Reply(201, variant(await ask.engine.stage_dependency_edge(args)))
 
 
@@ -111,7 +115,9 @@ async def apply_edge(ask: Ask) -> Reply:
     """Lets a staged edge hold its child back."""
     args = ApplyDependencyArgs(**_edge(ask), graph_revision=at_most(ask.body.graph_revision))
     made = await ask.engine.apply_dependency_to_child(args)
-    return Reply(200, variant(made, "Applied" if isinstance(made, DependencyApplied) else "AlreadyApplied"))
+    return Reply(
+        200, variant(made, "Applied" if isinstance(made, DependencyApplied) else "AlreadyApplied")
+    )
 
 
 class CancelFlow(Struct, frozen=True, kw_only=True):
@@ -128,7 +134,15 @@ class Wait(Struct, frozen=True):
 async def _with_all_members(ask: Ask, policy: str) -> Reply:
     """With all members, cancelled or not: what the policy has left alone goes on."""
     members = [member.id for member in await ask.engine.flow_members(ask.body.flow_id)]
-    return Reply(200, {"Cancelled": {"cancellation_policy": policy, "member_execution_ids": members[:MAX_LISTED]}})
+    return Reply(
+        200,
+        {
+            "Cancelled": {
+                "cancellation_policy": policy,
+                "member_execution_ids": members[:MAX_LISTED],
+            }
+        },
+    )
 
 
 async def cancel(ask: Ask) -> Reply:
@@ -141,7 +155,9 @@ async def cancel(ask: Ask) -> Reply:
     if isinstance(header, FlowAlreadyTerminal):
         stored = header.stored_cancellation_policy
         return await _with_all_members(ask, policy if stored is None else stored)
-    failed = list(header.failed_member_execution_ids) if isinstance(header, PartiallyCancelled) else []
+    failed = (
+        list(header.failed_member_execution_ids) if isinstance(header, PartiallyCancelled) else []
+    )
     members = [*header.member_execution_ids, *failed]
     said: dict[str, Any] = {"cancellation_policy": policy, "member_execution_ids": members}
     if policy != "cancel_all" or not members:
@@ -208,7 +224,10 @@ async def graph(ask: Ask) -> Reply:
         raise bad_request("nodes: each needs an execution_id, so that edges can name it")
     args = SubmitFlowArgs(
         flow_id=body.flow_id,
-        nodes=[args_of(structs.replace(node, namespace=node.namespace or body.namespace)) for node in body.nodes],
+        nodes=[
+            args_of(structs.replace(node, namespace=node.namespace or body.namespace))
+            for node in body.nodes
+        ],
         edges=[
             GraphEdge(
                 edge.upstream,
@@ -218,7 +237,10 @@ async def graph(ask: Ask) -> Reply:
             )
             for edge in body.edges
         ],
-        policies={execution_id(name, "policies"): policy.edge_policy() for name, policy in body.policies.items()},
+        policies={
+            execution_id(name, "policies"): policy.edge_policy()
+            for name, policy in body.policies.items()
+        },
         flow_kind=body.flow_kind,
         namespace=body.namespace,
         tags=body.tags,
@@ -256,7 +278,9 @@ class GroupPolicy(Struct, frozen=True):
 async def group_policy(ask: Ask) -> Reply:
     """Sets when a member may start: after all, any, or so many of those it waits for. Before its first edge."""
     downstream = ask.execution("downstream")
-    said = await ask.engine.set_edge_group_policy(ask.uuid(), downstream, ask.body.policy.edge_policy())
+    said = await ask.engine.set_edge_group_policy(
+        ask.uuid(), downstream, ask.body.policy.edge_policy()
+    )
     return Reply(200, {"status": said})
 
 
@@ -266,13 +290,55 @@ _SUBMIT: dict[str, Any] = {"role": Role.SUBMIT, "tag": "flows"}
 _MADE = {200: dict[str, Any], 201: dict[str, Any]}
 
 ROUTES = (
-    Route("POST", "/v1/flows", create, bound=Bound.NAMESPACE, body=NewFlow, answers=_MADE, **_SUBMIT),
-    Route("POST", "/v1/flows/graph", graph, bound=Bound.NAMESPACE, body=NewGraph, limit=BULK, answers=_MADE, **_SUBMIT),
-    Route("POST", f"{_ID}/members", add_member, bound=Bound.FLOW, body=NewMember, answers=_MADE, **_SUBMIT),
-    Route("POST", f"{_ID}/edges", stage_edge, bound=Bound.FLOW, body=NewEdge, answers={201: dict[str, Any]}, **_SUBMIT),
-    Route("POST", f"{_ID}/edges/apply", apply_edge, bound=Bound.FLOW, body=AppliedEdge, answers={200: Any}, **_SUBMIT),
     Route(
-        "POST", f"{_ID}/cancel", cancel, bound=Bound.FLOW, body=CancelFlow, query=Wait, answers={200: dict[str, Any]}, **_SUBMIT
+        "POST", "/v1/flows", create, bound=Bound.NAMESPACE, body=NewFlow, answers=_MADE, **_SUBMIT
+    ),
+    Route(
+        "POST",
+        "/v1/flows/graph",
+        graph,
+        bound=Bound.NAMESPACE,
+        body=NewGraph,
+        limit=BULK,
+        answers=_MADE,
+        **_SUBMIT,
+    ),
+    Route(
+        "POST",
+        f"{_ID}/members",
+        add_member,
+        bound=Bound.FLOW,
+        body=NewMember,
+        answers=_MADE,
+        **_SUBMIT,
+    ),
+    Route(
+        "POST",
+        f"{_ID}/edges",
+        stage_edge,
+        bound=Bound.FLOW,
+        body=NewEdge,
+        answers={201: dict[str, Any]},
+        **_SUBMIT,
+    ),
+    Route(
+        "POST",
+        f"{_ID}/edges/apply",
+        apply_edge,
+        bound=Bound.FLOW,
+        body=AppliedEdge,
+        answers={200: Any},
+        **_SUBMIT,
+    ),
+    Route(
+        "POST",
+        f"{_ID}/cancel",
+        cancel,
+        bound=Bound.FLOW,
+        body=CancelFlow,
+        query=Wait,
+        answers={200: dict[str, Any]},
+        **_SUBMIT,
     ),
     Route("GET", _ID, describe, answers={200: dict[str, Any]}, **_READ),
     Route("GET", f"{_ID}/members", members, answers={200: list[Any]}, **_READ),

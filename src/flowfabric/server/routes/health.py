@@ -23,7 +23,10 @@ async def healthz(ask: Ask) -> Reply:
 
 async def readyz(ask: Ask) -> Reply:
     """Whether it may be sent work: the store answers, the keys are there, timers are acted on, and it is not stopping."""
-    checks: dict[str, str] = {"draining": "yes" if ask.server.is_draining else "no", "durability": ask.engine.durability}
+    checks: dict[str, str] = {
+        "draining": "yes" if ask.server.is_draining else "no",
+        "durability": ask.engine.durability,
+    }
     overdue_ms = 0
     try:
         await ask.engine.ping()
@@ -37,11 +40,17 @@ async def readyz(ask: Ask) -> Reply:
         checks["store"] = f"failed: {error.code}"
     checks["loops"] = "ok" if ask.server.loops_are_running else "not running"
     checks["timers"] = (
-        "ok" if overdue_ms <= MAX_OVERDUE_MS else f"overdue: no loop acts on them, the oldest for {overdue_ms // 1000} s"
+        "ok"
+        if overdue_ms <= MAX_OVERDUE_MS
+        else f"overdue: no loop acts on them, the oldest for {overdue_ms // 1000} s"
     )
     fine = all(checks.get(name) == "ok" for name in ("store", "waitpoint_keys", "loops", "timers"))
     ready = fine and not ask.server.is_draining
-    said = {"status": "ready" if ready else "not ready", "checks": checks, "oldest_overdue_timer_s": overdue_ms / 1000}
+    said = {
+        "status": "ready" if ready else "not ready",
+        "checks": checks,
+        "oldest_overdue_timer_s": overdue_ms / 1000,
+    }
     return Reply(200 if ready else 503, said)
 
 
@@ -56,7 +65,9 @@ async def capabilities(ask: Ask) -> Reply:
     """What this server's engine can do."""
     found = ask.engine.capabilities()
     identity = {name: said for name, said in found.identity.items() if name != "rfc017_stage"}
-    return Reply(200, Capabilities({**identity, "stage": found.identity["rfc017_stage"]}, found.supports))
+    return Reply(
+        200, Capabilities({**identity, "stage": found.identity["rfc017_stage"]}, found.supports)
+    )
 
 
 async def config(ask: Ask) -> Reply:
@@ -83,7 +94,9 @@ async def metrics(ask: Ask) -> Reply:
 
 async def openapi(ask: Ask) -> Reply:
     """This API as an OpenAPI 3.1 document."""
-    from flowfabric.server.openapi import document  # which is made from all routes, this one among them
+    from flowfabric.server.openapi import (
+        document,
+    )  # which is made from all routes, this one among them
 
     return Reply(200, raw=document())
 
@@ -103,6 +116,15 @@ ROUTES = (
     Route("GET", "/metrics", metrics, answers={200: None}, media="text/plain", tag="server"),
     Route("GET", "/openapi.json", openapi, answers={200: dict[str, Any]}, **_OPEN),
     Route("GET", "/docs", docs, answers={200: None}, media="text/html", **_OPEN),
-    Route("GET", "/v1/capabilities", capabilities, bound=Bound.FREE, answers={200: Capabilities}, tag="server"),
-    Route("GET", "/v1/config", config, bound=Bound.FREE, answers={200: dict[str, Any]}, tag="server"),
+    Route(
+        "GET",
+        "/v1/capabilities",
+        capabilities,
+        bound=Bound.FREE,
+        answers={200: Capabilities},
+        tag="server",
+    ),
+    Route(
+        "GET", "/v1/config", config, bound=Bound.FREE, answers={200: dict[str, Any]}, tag="server"
+    ),
 )

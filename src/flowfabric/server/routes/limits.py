@@ -9,7 +9,13 @@ from msgspec import Struct
 
 from flowfabric.engine.validation import MAX_TIMESTAMP_MS
 from flowfabric.ids import time_ordered_uuid
-from flowfabric.model.budget import BudgetCreated, BudgetStatus, CreateBudgetArgs, HardBreach, ReportUsageAdminArgs
+from flowfabric.model.budget import (
+    BudgetCreated,
+    BudgetStatus,
+    CreateBudgetArgs,
+    HardBreach,
+    ReportUsageAdminArgs,
+)
 from flowfabric.model.quota import CreateQuotaPolicyArgs, QuotaPolicyCreated
 from flowfabric.server.numbers import U64, Time, at_most
 from flowfabric.server.route import Ask, Reply, Route, variant
@@ -71,12 +77,18 @@ async def usage(ask: Ask) -> Reply:
     """Counts usage; above a hard limit nothing is counted."""
     body: NewUsage = ask.body
     args = ReportUsageAdminArgs(
-        dimensions=list(body.dimensions), deltas=[*map(at_most, body.dimensions.values())], dedup_key=body.dedup_key
+        dimensions=list(body.dimensions),
+        deltas=[*map(at_most, body.dimensions.values())],
+        dedup_key=body.dedup_key,
     )
     told = await ask.engine.report_usage_admin(ask.uuid(shown="budget_id"), args)
     name = type(told).__name__
     if isinstance(told, HardBreach):  # nobody's execution reported it, so no action was taken
-        breach = {"dimension": told.dimension, "current_usage": told.current_usage, "hard_limit": told.hard_limit}
+        breach = {
+            "dimension": told.dimension,
+            "current_usage": told.current_usage,
+            "hard_limit": told.hard_limit,
+        }
         return Reply(200, {name: breach})
     return Reply(200, variant(told, _WORDS.get(name, name)))
 
@@ -119,7 +131,14 @@ _OPERATE: dict[str, Any] = {"role": Role.OPERATE, "bound": Bound.BUDGET, "tag": 
 
 ROUTES = (
     Route("POST", "/v1/budgets", create_budget, body=NewBudget, answers=_MADE, **_NEW),
-    Route("GET", "/v1/budgets/{id}", status, answers={200: BudgetStatus}, bound=Bound.BUDGET, tag="limits"),
+    Route(
+        "GET",
+        "/v1/budgets/{id}",
+        status,
+        answers={200: BudgetStatus},
+        bound=Bound.BUDGET,
+        tag="limits",
+    ),
     Route("POST", "/v1/budgets/{id}/usage", usage, body=NewUsage, answers={200: Any}, **_SPENT),
     Route("POST", "/v1/budgets/{id}/reset", reset, answers={200: dict[str, Any]}, **_OPERATE),
     Route("POST", "/v1/quotas", create_quota, body=NewQuota, answers=_MADE, **_NEW),

@@ -48,7 +48,9 @@ class Frames(Struct, frozen=True, omit_defaults=True):
 
 
 def _shown(found: StreamFrames) -> Reply:
-    frames = [{"id": frame.id, "fields": dict(sorted(frame.fields.items()))} for frame in found.frames]
+    frames = [
+        {"id": frame.id, "fields": dict(sorted(frame.fields.items()))} for frame in found.frames
+    ]
     return Reply(200, Frames(frames, len(frames), found.closed_at, found.closed_reason))
 
 
@@ -66,7 +68,9 @@ async def read(ask: Ask) -> Reply:
         check_range(lower, upper)
     except ValidationError:
         return Reply(200, Frames([], 0))
-    return _shown(await ask.engine.read_stream(ask.execution(), ask.index(), query.from_, query.to, limit))
+    return _shown(
+        await ask.engine.read_stream(ask.execution(), ask.index(), query.from_, query.to, limit)
+    )
 
 
 async def tail(ask: Ask) -> Reply:
@@ -79,7 +83,11 @@ async def tail(ask: Ask) -> Reply:
     while True:
         left_s = max(until - clock(), 0)
         try:
-            return _shown(await ask.engine.tail_stream(ask.execution(), ask.index(), query.after, int(left_s * 1_000), limit))
+            return _shown(
+                await ask.engine.tail_stream(
+                    ask.execution(), ask.index(), query.after, int(left_s * 1_000), limit
+                )
+            )
         except NotFound:  # what is not there yet is an open, empty stream
             if not left_s:
                 return Reply(200, Frames([], 0))
@@ -125,7 +133,9 @@ async def pushed(ask: Ask) -> Reply:
     if attempt and not (attempt.isascii() and attempt.isdigit() and len(attempt) < 10):
         raise bad_request("Last-Event-ID: <attempt>:<frame id>, as it was sent")
     at, behind = (int(attempt), after or "0-0") if attempt else (first, "0-0")
-    await ask.engine.read_followed(ident, at, behind, Visibility.All, True, 0)  # a bad cursor is refused before the first byte
+    await ask.engine.read_followed(
+        ident, at, behind, Visibility.All, True, 0
+    )  # a bad cursor is refused before the first byte
 
     async def events() -> AsyncIterator[bytes]:
         here: int | None = at
@@ -133,12 +143,16 @@ async def pushed(ask: Ask) -> Reply:
         yield b": following\n\n"
         while here is not None and not ask.server.is_draining:
             try:
-                page = await ask.engine.read_followed(ident, here, place, Visibility.All, True, PUSH_MS)
+                page = await ask.engine.read_followed(
+                    ident, here, place, Visibility.All, True, PUSH_MS
+                )
             except EngineError as error:
                 yield b"event: problem\ndata: " + encode(problem_of(error)) + b"\n\n"
                 return
             for frame in page.frames:
-                yield _event(f"{here}:{frame.id}", {"attempt": here, "id": frame.id, "fields": frame.fields})
+                yield _event(
+                    f"{here}:{frame.id}", {"attempt": here, "id": frame.id, "fields": frame.fields}
+                )
             if not page.frames:
                 yield b": still here\n\n"
             here, place = page.next_attempt, page.next_after
@@ -208,9 +222,26 @@ _OF: dict[str, Any] = {"bound": Bound.EXECUTION, "tag": "streams"}
 
 ROUTES = (
     Route("GET", _STREAM, read, query=Range, answers={200: Frames}, streams=True, **_OF),
-    Route("GET", f"{_STREAM}/tail", tail, query=Tail, answers={200: Frames}, streams=True, waits=True, **_OF),
-    Route("GET", f"{_STREAM}/events", pushed, answers={200: None}, media="text/event-stream", **_OF),
-    Route("GET", "/v1/executions/{id}/attempts/{idx}/summary", summary, answers={200: dict[str, Any]}, **_OF),
+    Route(
+        "GET",
+        f"{_STREAM}/tail",
+        tail,
+        query=Tail,
+        answers={200: Frames},
+        streams=True,
+        waits=True,
+        **_OF,
+    ),
+    Route(
+        "GET", f"{_STREAM}/events", pushed, answers={200: None}, media="text/event-stream", **_OF
+    ),
+    Route(
+        "GET",
+        "/v1/executions/{id}/attempts/{idx}/summary",
+        summary,
+        answers={200: dict[str, Any]},
+        **_OF,
+    ),
     *(
         Route(
             "GET",

@@ -11,7 +11,12 @@ from flowfabric.engine.engine import Engine
 from flowfabric.engine.validation import MAX_TIMESTAMP_MS
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, execution_id, parse_uuid
-from flowfabric.model.waitpoint import DeliverSignalArgs, SignalAccepted, SignalDuplicate, WaitpointListed
+from flowfabric.model.waitpoint import (
+    DeliverSignalArgs,
+    SignalAccepted,
+    SignalDuplicate,
+    WaitpointListed,
+)
 from flowfabric.server.numbers import U64, Time, at_most, moment
 from flowfabric.server.route import MEDIUM, Ask, Reply, Route, bad_request, same, variant
 from flowfabric.server.routes.executions import Byte, payload_of
@@ -65,7 +70,10 @@ async def token(ask: Ask) -> Reply:
     ident, waitpoint = ask.execution(), ask.uuid("waitpoint_id", "waitpoint_id")
     found = await _open_token(ask.engine, ident, waitpoint)
     if found is None:
-        said = {"error": "waitpoint token not found (consumed, expired, or unknown id)", "code": "waitpoint_not_found"}
+        said = {
+            "error": "waitpoint token not found (consumed, expired, or unknown id)",
+            "code": "waitpoint_not_found",
+        }
         problem = {"type": "about:blank", "title": "Not Found", "status": 404, **said}
         return Reply(404, problem, media=MEDIA_TYPE, headers=NO_STORE)
     return Reply(200, {"token": found}, headers=NO_STORE)
@@ -98,7 +106,12 @@ class NewSignal(Struct, frozen=True, kw_only=True):
 def signal_args(ask: Ask, body: NewSignal) -> DeliverSignalArgs:
     given: dict[str, Any] = {
         name: at_most(value, MAX_TIMESTAMP_MS)
-        for name in ("dedup_ttl_ms", "resume_delay_ms", "max_signals_per_execution", "signal_maxlen")
+        for name in (
+            "dedup_ttl_ms",
+            "resume_delay_ms",
+            "max_signals_per_execution",
+            "signal_maxlen",
+        )
         if (value := getattr(body, name)) is not None
     }
     if body.payload_encoding is not None:
@@ -152,7 +165,14 @@ _ID = "/v1/executions/{id}"
 _ABOUT: dict[str, Any] = {"bound": Bound.EXECUTION, "tag": "waitpoints"}
 
 ROUTES = (
-    Route("GET", f"{_ID}/pending-waitpoints", pending, query=After, answers={200: list[dict[str, Any]]}, **_ABOUT),
+    Route(
+        "GET",
+        f"{_ID}/pending-waitpoints",
+        pending,
+        query=After,
+        answers={200: list[dict[str, Any]]},
+        **_ABOUT,
+    ),
     Route(
         "GET",
         f"{_ID}/waitpoints/{{waitpoint_id}}/token",
@@ -171,5 +191,12 @@ ROUTES = (
         answers={200: dict[str, Any]},
         **_ABOUT,
     ),
-    Route("GET", "/v1/suspended", suspended, query=SuspendedQuery, answers={200: dict[str, Any]}, tag="waitpoints"),
+    Route(
+        "GET",
+        "/v1/suspended",
+        suspended,
+        query=SuspendedQuery,
+        answers={200: dict[str, Any]},
+        tag="waitpoints",
+    ),
 )

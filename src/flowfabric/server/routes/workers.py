@@ -63,7 +63,10 @@ class CallOff(Struct, frozen=True):
 
 async def call_off(ask: Ask) -> Reply:
     """Answers the claims of a worker that wait for work: it stops, and wants none."""
-    return Reply(200, {"called_off": ask.server.waits.call_off((ask.caller.name, ask.body.worker_instance_id))})
+    return Reply(
+        200,
+        {"called_off": ask.server.waits.call_off((ask.caller.name, ask.body.worker_instance_id))},
+    )
 
 
 class Reclaim(Struct, frozen=True, kw_only=True):
@@ -92,8 +95,13 @@ async def reclaim(ask: Ask) -> Reply:
         admission_summary=body.admission_summary,
     )
     made = await ask.engine.issue_reclaim_grant(args)
-    word = {NotReclaimable: "not_reclaimable", ReclaimCapExceeded: "reclaim_cap_exceeded"}.get(type(made), "granted")
-    return Reply(200, {"status": word, **{name: getattr(made, name) for name in type(made).__struct_fields__}})
+    word = {NotReclaimable: "not_reclaimable", ReclaimCapExceeded: "reclaim_cap_exceeded"}.get(
+        type(made), "granted"
+    )
+    return Reply(
+        200,
+        {"status": word, **{name: getattr(made, name) for name in type(made).__struct_fields__}},
+    )
 
 
 class WorkersQuery(Struct, frozen=True):
@@ -153,12 +161,16 @@ async def schedules(ask: Ask) -> Reply:
 
 async def pause_schedule(ask: Ask) -> Reply:
     """Its ticks are left out until it is resumed."""
-    return Reply(200, {"changed": await ask.engine.pause_schedule(ask.query.namespace, ask.path["name"])})
+    return Reply(
+        200, {"changed": await ask.engine.pause_schedule(ask.query.namespace, ask.path["name"])}
+    )
 
 
 async def resume_schedule(ask: Ask) -> Reply:
     """It goes on with the ticks that are still to come."""
-    return Reply(200, {"changed": await ask.engine.resume_schedule(ask.query.namespace, ask.path["name"])})
+    return Reply(
+        200, {"changed": await ask.engine.resume_schedule(ask.query.namespace, ask.path["name"])}
+    )
 
 
 class Rotation(Struct, frozen=True):
@@ -214,14 +226,30 @@ ROUTES = (
         answers={200: dict[str, Any]},
         tag="workers",
     ),
-    Route("GET", "/v1/workers", workers, bound=Bound.NAMESPACE, query=WorkersQuery, answers={200: dict[str, Any]}, tag="workers"),
-    Route("GET", "/v1/lanes", lanes, query=LanesQuery, answers={200: dict[str, Any]}, tag="operators"),
+    Route(
+        "GET",
+        "/v1/workers",
+        workers,
+        bound=Bound.NAMESPACE,
+        query=WorkersQuery,
+        answers={200: dict[str, Any]},
+        tag="workers",
+    ),
+    Route(
+        "GET", "/v1/lanes", lanes, query=LanesQuery, answers={200: dict[str, Any]}, tag="operators"
+    ),
     Route("GET", "/v1/lanes/{lane}", lane, answers={200: Lane}, tag="operators"),
     Route("POST", "/v1/lanes/{lane}/pause", pause, **_LANE),
     Route("POST", "/v1/lanes/{lane}/resume", resume, **_LANE),
     Route("POST", "/v1/lanes/{lane}/drain", drain, **_LANE),
     Route(
-        "GET", "/v1/schedules", schedules, bound=Bound.NAMESPACE, query=Namespaced, answers={200: ScheduleMarks}, tag="operators"
+        "GET",
+        "/v1/schedules",
+        schedules,
+        bound=Bound.NAMESPACE,
+        query=Namespaced,
+        answers={200: ScheduleMarks},
+        tag="operators",
     ),
     Route("POST", "/v1/schedules/{name}/pause", pause_schedule, **_SCHEDULE),
     Route("POST", "/v1/schedules/{name}/resume", resume_schedule, **_SCHEDULE),

@@ -22,7 +22,14 @@ Run = Callable[[Any, Any, list[Any]], Awaitable[list[Any]]]
 class _Job:
     __slots__ = ("ahead", "future", "item", "keys", "shape", "size")
 
-    def __init__(self, shape: Hashable, item: Any, keys: Sequence[Key], size: int, future: asyncio.Future[Any]) -> None:
+    def __init__(
+        self,
+        shape: Hashable,
+        item: Any,
+        keys: Sequence[Key],
+        size: int,
+        future: asyncio.Future[Any],
+    ) -> None:
         self.shape, self.item, self.keys, self.size, self.future = shape, item, keys, size, future
         self.ahead = 0
 
@@ -45,7 +52,9 @@ class Coalescer:
         self._tasks: set[asyncio.Task[None]] = set()
         self.batches = self.jobs = 0
 
-    def submit(self, shape: Hashable, item: Any, keys: Sequence[Key] = (), size: int = 1) -> asyncio.Future[Any]:
+    def submit(
+        self, shape: Hashable, item: Any, keys: Sequence[Key] = (), size: int = 1
+    ) -> asyncio.Future[Any]:
         apart = keys if len(keys) < 2 else list(dict.fromkeys(keys))
         job = _Job(shape, item, apart, size, self._loop.create_future())
         for key in job.keys:

@@ -38,7 +38,12 @@ WRITING = {
     "enable_mergejoin": "off",
     "enable_bitmapscan": "off",
 }
-READING = {"plan_cache_mode": "force_generic_plan", "enable_seqscan": "off", "enable_sort": "off", "enable_bitmapscan": "off"}
+READING = {
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_sort": "off",
+    "enable_bitmapscan": "off",
+}
 FIRST_PLANS_S, LAST_PLANS_S = 0.25, 60.0
 TELLING = {"synchronous_commit": "off"}  # a lost wake-up costs time only
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,50}\Z")
@@ -55,18 +60,25 @@ class Options(Struct, frozen=True):
     pooler: bool = False
 
     def checked(self) -> Options:
-        if not isinstance(self.url, str) or self.url.partition("://")[0] not in ("postgresql", "postgres"):
+        if not isinstance(self.url, str) or self.url.partition("://")[0] not in (
+            "postgresql",
+            "postgres",
+        ):
             raise ConfigError("url: expected postgresql://user@host:port/database")
         _where(self.url)
         if not isinstance(self.schema, str) or not _SCHEMA.match(self.schema):
-            raise ConfigError(f"schema: lower case letters, digits and underscores, got {self.schema!r:.60}")
+            raise ConfigError(
+                f"schema: lower case letters, digits and underscores, got {self.schema!r:.60}"
+            )
         for name, value, most in (("writers", self.writers, 16), ("readers", self.readers, 100)):
             if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
                 raise ConfigError(f"{name}: a whole number from 1 to {most}, got {value!r}")
         if not isinstance(self.pooler, bool):
             raise ConfigError(f"pooler: True or False, got {self.pooler!r:.60}")
         if self.pooler and self.schema != "public":
-            raise ConfigError("schema: behind a pooler, set search_path on the role or the database instead")
+            raise ConfigError(
+                "schema: behind a pooler, set search_path on the role or the database instead"
+            )
         return self
 
     @property
@@ -82,7 +94,10 @@ class Options(Struct, frozen=True):
             shown = self.shown
         except ConfigError as error:
             shown = str(error)
-        return [("url", shown), *((name, getattr(self, name)) for name in self.__struct_fields__[1:])]
+        return [
+            ("url", shown),
+            *((name, getattr(self, name)) for name in self.__struct_fields__[1:]),
+        ]
 
 
 def _where(url: str) -> str:
@@ -101,7 +116,9 @@ def _where(url: str) -> str:
     return f"postgresql://{hosts or 'localhost'}{parts.path or '/'}"
 
 
-async def connect(options: Options, more: dict[str, str] | None = None, *, watched: bool = False) -> asyncpg.Connection:
+async def connect(
+    options: Options, more: dict[str, str] | None = None, *, watched: bool = False
+) -> asyncpg.Connection:
     """One connection, or an error that says what to do. Unless it is watched, the driver limits how long a statement takes."""
     settings = {**OURS, **(more or {})}
     if options.schema != "public":
@@ -156,7 +173,9 @@ class Watch:
 class Link:
     """A connection that is made when needed and made again when lost. One that is watched is used under its `watch`."""
 
-    def __init__(self, options: Options, settings: dict[str, str] | None = None, *, watched: bool = False) -> None:
+    def __init__(
+        self, options: Options, settings: dict[str, str] | None = None, *, watched: bool = False
+    ) -> None:
         self._options, self._settings, self._watched = options, settings, watched
         self._connection: asyncpg.Connection | None = None
         self.watch = Watch(self.drop)
@@ -185,7 +204,11 @@ class Link:
 
     async def replan(self) -> None:
         """A plan made while a table was empty walks the whole of it, and would be kept until somebody runs ANALYZE."""
-        if self._settings is not None and self._connection is not None and time.monotonic() >= self._plans_until:
+        if (
+            self._settings is not None
+            and self._connection is not None
+            and time.monotonic() >= self._plans_until
+        ):
             self._plans_for_s = min(self._plans_for_s * 2, LAST_PLANS_S)
             self._plans_until = time.monotonic() + self._plans_for_s
             await self._connection.execute("DISCARD PLANS")

@@ -32,9 +32,7 @@ class GapReader:
         self._settled = 0
         self._fence: tuple[int, int] | None = None
         names = ", ".join(TABLES[channel].names)
-        self._page = (
-            f"SELECT {names}, (SELECT {_HORIZON}), (SELECT {_NEXT}) FROM {channel} WHERE event_id > $1 ORDER BY event_id LIMIT $2"
-        )
+        self._page = f"SELECT {names}, (SELECT {_HORIZON}), (SELECT {_NEXT}) FROM {channel} WHERE event_id > $1 ORDER BY event_id LIMIT $2"
         trimmed = f"coalesce((SELECT event_id FROM ff_outbox_trim WHERE channel = '{channel}'), 0)"
         self._tail = f"SELECT {trimmed}, ARRAY(SELECT event_id FROM {channel} ORDER BY event_id DESC LIMIT {TAIL})"
         self._between = f"SELECT event_id FROM {channel} WHERE event_id >= $1 AND event_id < $2 ORDER BY event_id"
@@ -55,7 +53,9 @@ class GapReader:
 
     async def _look(self, session: Session, after: int, limit: int) -> Sequence[Any] | None:
         """A page, or None when a gap comes first."""
-        dead = self._settled  # what others settle while this page is under way may be missing from it
+        dead = (
+            self._settled
+        )  # what others settle while this page is under way may be missing from it
         rows = await session.fetch(self._page, after, limit)
         if not rows:
             return []
@@ -85,9 +85,9 @@ class GapReader:
             pause = min(pause * 2, LAST_PAUSE_S)
         else:
             return gap - 1
-        arrived: set[int] = {row[0] for row in await run(lambda session: session.fetch(self._between, gap, highest))} - set(
-            numbers
-        )
+        arrived: set[int] = {
+            row[0] for row in await run(lambda session: session.fetch(self._between, gap, highest))
+        } - set(numbers)
         self._settled = max(self._settled, highest)
         return min(arrived) - 1 if arrived else highest
 

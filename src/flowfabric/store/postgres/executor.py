@@ -75,7 +75,9 @@ class Effects:
             if times:
                 self.due(wake.topic, min(times))
 
-    def add_rows(self, text: PgForm, wanted: Sequence[tuple[Plan, int]], rows: Sequence[Any]) -> None:
+    def add_rows(
+        self, text: PgForm, wanted: Sequence[tuple[Plan, int]], rows: Sequence[Any]
+    ) -> None:
         """For sweeps: a time of the rows themselves is the earliest of them."""
         if any(wake.at is None or wake.at >= 0 for wake in text.wakes):
             for row in rows:
@@ -126,7 +128,10 @@ def text_of(form: Form) -> PgForm:
 
 def _key(text: PgForm) -> Callable[[Sequence[Any]], Any]:
     """The key columns of a call. A uuid is hashed and compared five times faster as the number it is."""
-    parts = [f'getattr(v[{at}], "int", v[{at}])' if text.kinds[at] == "uuid" else f"v[{at}]" for at in text.key]
+    parts = [
+        f'getattr(v[{at}], "int", v[{at}])' if text.kinds[at] == "uuid" else f"v[{at}]"
+        for at in text.key
+    ]
     return eval(f"lambda v: ({''.join(part + ', ' for part in parts)})", {})  # type: ignore[no-any-return]  # noqa: S307
 
 
@@ -154,7 +159,12 @@ def distinct(plans: Sequence[Plan]) -> bool:
 def are_new(plans: Sequence[Plan]) -> bool:
     """Whether all of them insert, by one form, under keys that differ: then their order does not matter."""
     form = plans[0].form
-    return form.is_insert and bool(text_of(form).key) and all(plan.form is form for plan in plans) and distinct(plans)
+    return (
+        form.is_insert
+        and bool(text_of(form).key)
+        and all(plan.form is form for plan in plans)
+        and distinct(plans)
+    )
 
 
 def cut(plans: Sequence[Plan], most: int) -> list[list[Plan]]:
@@ -181,7 +191,9 @@ def runs_of(plans: Sequence[Plan], most: int) -> list[list[Plan]]:
     return runs
 
 
-async def run_many(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> list[Answer]:
+async def run_many(
+    session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects
+) -> list[Answer]:
     """As `run_plans`, for a connection that survives an error: many rows at once are nearly always all new.
 
     Where the server need not be ready for one that is there already, it writes them a fifth faster.
@@ -196,7 +208,9 @@ async def run_many(session: Session, plans: Sequence[Plan], now_ms: int | None, 
     return await run_plans(session, plans, now_ms, effects)
 
 
-async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects, sql: str = "") -> list[Answer]:
+async def run_plans(
+    session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects, sql: str = ""
+) -> list[Answer]:
     """Plans of one form about different rows, in one statement, its own unless one is given. Locks are taken in the order of the
     keys.
     """
@@ -205,7 +219,9 @@ async def run_plans(session: Session, plans: Sequence[Plan], now_ms: int | None,
         return await _run_single(session, text, text.single, plans[0], now_ms, effects)
     order = in_order(plans)
     try:
-        rows = await session.fetch(sql or text.sql, now_ms, *arrays_of(text, [plans[at] for at in order]))
+        rows = await session.fetch(
+            sql or text.sql, now_ms, *arrays_of(text, [plans[at] for at in order])
+        )
     except Exception as error:
         step = _refused_at(error) if text.musts and len(plans) == 1 else 0
         if not step:
@@ -232,7 +248,9 @@ def in_order(plans: Sequence[Plan]) -> Sequence[int]:
     return sorted(range(len(plans)), key=lambda at: key(plans[at].values))
 
 
-async def _run_single(session: Session, text: PgForm, sql: str, plan: Plan, now_ms: int | None, effects: Effects) -> list[Answer]:
+async def _run_single(
+    session: Session, text: PgForm, sql: str, plan: Plan, now_ms: int | None, effects: Effects
+) -> list[Answer]:
     rows = await session.fetch(sql, now_ms, *plan.values)
     if not rows:
         return [Refused()]
@@ -244,7 +262,9 @@ def _plain(key: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(getattr(part, "int", part) for part in key)
 
 
-def _counted(text: PgForm, plans: Sequence[Plan], row: Sequence[Any], effects: Effects) -> list[Answer]:
+def _counted(
+    text: PgForm, plans: Sequence[Plan], row: Sequence[Any], effects: Effects
+) -> list[Answer]:
     """Usually all of them went in; otherwise the keys say which."""
     applied = Applied(row[0])
     if row[1] == len(plans):
@@ -257,7 +277,9 @@ def _counted(text: PgForm, plans: Sequence[Plan], row: Sequence[Any], effects: E
     return [applied if is_there else Refused() for is_there in there]
 
 
-def _whose(text: PgForm, plans: Sequence[Plan], order: Sequence[int], rows: Sequence[Any]) -> list[int]:
+def _whose(
+    text: PgForm, plans: Sequence[Plan], order: Sequence[int], rows: Sequence[Any]
+) -> list[int]:
     """Which plan each answer belongs to."""
     if text.by_key:
         ends = 1 + text.by_key
@@ -282,7 +304,9 @@ def carried(plans: Sequence[Plan], most: int) -> Iterator[list[Plan]]:
         yield from (cut(run, 1) if text.alone or text.musts else (run,))
 
 
-async def run_together(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> Answer:
+async def run_together(
+    session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects
+) -> Answer:
     """All in order in one transaction, or none."""
     mine = Effects()
     try:
@@ -294,7 +318,9 @@ async def run_together(session: Session, plans: Sequence[Plan], now_ms: int | No
     return answer
 
 
-async def run_in_order(session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects) -> Answer:
+async def run_in_order(
+    session: Session, plans: Sequence[Plan], now_ms: int | None, effects: Effects
+) -> Answer:
     """The answer to the last. The first that is refused ends the transaction around them."""
     answer: Answer = Refused()
     at = 0
@@ -312,7 +338,10 @@ def _answer(text: PgForm) -> Callable[[Sequence[Any]], Row]:
     """What a caller is told of a row, as one expression instead of a call per value."""
     said = {"uuid": "uuid_of(r[{0}].int) if r[{0}] is not None else None", "list": "tuple(r[{0}])"}
     said["uuidtext"] = "UUID(r[{0}]) if r[{0}] is not None else None"
-    parts = [said.get(kind, "r[{0}]").format(at) for at, kind in enumerate(text.returned_kinds, text.returned[0])]
+    parts = [
+        said.get(kind, "r[{0}]").format(at)
+        for at, kind in enumerate(text.returned_kinds, text.returned[0])
+    ]
     source = f"lambda r: ({''.join(part + ', ' for part in parts)})"
     return eval(source, {"uuid_of": uuid_of, "UUID": UUID})  # type: ignore[no-any-return]  # noqa: S307 - our own constants
 
@@ -326,9 +355,18 @@ def arrays_of(text: PgForm, plans: Sequence[Plan]) -> list[Sequence[Any]]:
     arrays = []
     for at in text.sent:
         column = columns[at]
-        if text.packed and at not in whole and column[0] == column[-1] and column.count(column[0]) == len(column):
+        if (
+            text.packed
+            and at not in whole
+            and column[0] == column[-1]
+            and column.count(column[0]) == len(column)
+        ):
             column = column[:1]
-        packing = _items_packer(text.items) if text.kinds[at] == "items" else _PACKED_AS.get(text.kinds[at])
+        packing = (
+            _items_packer(text.items)
+            if text.kinds[at] == "items"
+            else _PACKED_AS.get(text.kinds[at])
+        )
         arrays.append(column if packing is None else [packing(items) for items in column])
     return arrays
 
@@ -346,7 +384,10 @@ def array_text(items: Sequence[str] | None) -> str | None:
 @cache
 def _items_packer(parts: tuple[tuple[str, str], ...]) -> Callable[[Sequence[Row]], str]:
     """Items as a list of objects; what is JSON already goes in as it is."""
-    shown = [f'"{name}": {f"Raw(i[{at}].encode())" if kind == "json" else f"i[{at}]"}' for at, (name, kind) in enumerate(parts)]
+    shown = [
+        f'"{name}": {f"Raw(i[{at}].encode())" if kind == "json" else f"i[{at}]"}'
+        for at, (name, kind) in enumerate(parts)
+    ]
     source = f"lambda items: encode([{{{', '.join(shown)}}} for i in items]).decode()"
     return eval(source, {"Raw": msgspec.Raw, "encode": _json})  # type: ignore[no-any-return]  # noqa: S307 - our own constants
 

@@ -51,7 +51,10 @@ class Election:
         if connection is None or connection.is_closed():
             return
         with suppress(Exception):
-            await connection.execute(f"DELETE FROM ff_leader WHERE name = 'loops' AND holder = '{self.me}'", timeout=ANSWER_S)
+            await connection.execute(
+                f"DELETE FROM ff_leader WHERE name = 'loops' AND holder = '{self.me}'",
+                timeout=ANSWER_S,
+            )
             await connection.close(timeout=ANSWER_S)
         connection.terminate()
 
@@ -82,7 +85,11 @@ class Election:
     def _drop(self, error: Exception) -> None:
         level = logging.DEBUG if self._is_silent else logging.WARNING
         self._is_silent = True
-        log.log(level, "the election of the process that runs the loops failed; trying again", exc_info=error)
+        log.log(
+            level,
+            "the election of the process that runs the loops failed; trying again",
+            exc_info=error,
+        )
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None

@@ -83,7 +83,13 @@ async def migrate(connection: asyncpg.Connection, kind: Kind | None = None) -> l
                 _check_same(migration, known[migration.version])
             elif kind in (None, migration.kind):
                 await connection.execute(migration.sql)
-                await connection.execute(_RECORD, migration.version, migration.title, migration.kind == "pre", migration.checksum)
+                await connection.execute(
+                    _RECORD,
+                    migration.version,
+                    migration.title,
+                    migration.kind == "pre",
+                    migration.checksum,
+                )
                 fresh.append(migration.title)
     return fresh
 
@@ -99,18 +105,24 @@ async def check_schema(connection: asyncpg.Connection) -> None:
     missing = [m.title for m in shipped() if m.kind == "pre" and m.version not in known]
     if missing:
         found = f"at {max(known)}" if known else "without a FlowFabric schema"
-        raise Unavailable(f"schema_version: the database is {found} and needs {missing[0]}; run `flowfabric migrate URL`")
+        raise Unavailable(
+            f"schema_version: the database is {found} and needs {missing[0]}; run `flowfabric migrate URL`"
+        )
 
 
 async def _check_encoding(connection: asyncpg.Connection) -> None:
     encoding = await connection.fetchval("SHOW server_encoding")
     if encoding != "UTF8":
-        raise ConfigError(f"the database is encoded in {encoding}; FlowFabric needs UTF8 (CREATE DATABASE ... ENCODING 'UTF8')")
+        raise ConfigError(
+            f"the database is encoded in {encoding}; FlowFabric needs UTF8 (CREATE DATABASE ... ENCODING 'UTF8')"
+        )
 
 
 async def _ledger(connection: asyncpg.Connection) -> dict[int, Any]:
     try:
-        rows = await connection.fetch("SELECT version, checksum, backward_compatible FROM ff_migration_annotation")
+        rows = await connection.fetch(
+            "SELECT version, checksum, backward_compatible FROM ff_migration_annotation"
+        )
     except asyncpg.UndefinedColumnError:
         raise ConfigError(
             "the schema holds tables of the Rust FlowFabric, whose columns are others, and this release cannot use them; "
@@ -121,9 +133,15 @@ async def _ledger(connection: asyncpg.Connection) -> dict[int, Any]:
 
 def _check_ahead(known: dict[int, Any]) -> None:
     newest = shipped()[-1].version
-    ahead = [version for version, row in known.items() if version > newest and not row["backward_compatible"]]
+    ahead = [
+        version
+        for version, row in known.items()
+        if version > newest and not row["backward_compatible"]
+    ]
     if ahead:
-        raise Unavailable(f"schema_version: the database is at {max(known)}, this release knows {newest}; upgrade flowfabric")
+        raise Unavailable(
+            f"schema_version: the database is at {max(known)}, this release knows {newest}; upgrade flowfabric"
+        )
 
 
 def _check_same(migration: Migration, row: Any) -> None:

@@ -46,7 +46,9 @@ _decode = msgspec.json.Decoder().decode
 class Notifier:
     """Tells other processes what was committed here, and rings the hub for what was committed there."""
 
-    def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection]], hub: Wakeups, channel: str) -> None:
+    def __init__(
+        self, connect: Callable[[], Awaitable[asyncpg.Connection]], hub: Wakeups, channel: str
+    ) -> None:
         self._connect, self._hub, self._channel = connect, hub, channel
         self._me = secrets.token_hex(4)
         self._loop = asyncio.get_running_loop()
@@ -112,7 +114,10 @@ class Notifier:
                     await connection.add_listener(self._channel, self._on_notice)
                     self._hub.ring_all_but_timers()  # whatever was said while nobody listened
                     retry = FIRST_RETRY_S
-                    log.info("listening for wake-ups of other processes", extra={"channel": self._channel})
+                    log.info(
+                        "listening for wake-ups of other processes",
+                        extra={"channel": self._channel},
+                    )
                     self._is_listening = True
                     self._say(self._company.begin())
                     if await self._tell_until_leaving(connection):
@@ -124,8 +129,14 @@ class Notifier:
                 why = "connection lost"
             except TROUBLE as error:
                 why = type(error).__name__
-            level = logging.WARNING if retry == FIRST_RETRY_S else logging.INFO  # however often it has to be tried, one warning
-            log.log(level, "no wake-ups between processes for now (%s); looking now and then instead", why)
+            level = (
+                logging.WARNING if retry == FIRST_RETRY_S else logging.INFO
+            )  # however often it has to be tried, one warning
+            log.log(
+                level,
+                "no wake-ups between processes for now (%s); looking now and then instead",
+                why,
+            )
             await asyncio.sleep(retry)
             retry = min(retry * 2, LAST_RETRY_S)
 
@@ -165,7 +176,9 @@ class Notifier:
         try:
             sender, topics, dues, *words = _decode(str(payload))
         except (msgspec.DecodeError, ValueError):
-            log.warning("a wake-up that cannot be read is passed over", extra={"channel": self._channel})
+            log.warning(
+                "a wake-up that cannot be read is passed over", extra={"channel": self._channel}
+            )
             return
         if sender == self._me:
             return
@@ -203,10 +216,14 @@ def message(sender: str, effects: Effects, word: Word = "") -> str:
     if word:
         return _encode((sender, (), {}, word)).decode()
     if len(effects.topics) <= MAX_TOPICS:
-        text = _encode((sender, [(name, _marked(key)) for name, key in effects.topics], effects.dues))
+        text = _encode(
+            (sender, [(name, _marked(key)) for name, key in effects.topics], effects.dues)
+        )
         if len(text) <= MAX_BYTES:
             return text.decode()
-    return _encode((sender, list(dict.fromkeys((name, None) for name, _ in effects.topics)), effects.dues)).decode()
+    return _encode(
+        (sender, list(dict.fromkeys((name, None) for name, _ in effects.topics)), effects.dues)
+    ).decode()
 
 
 def _marked(key: Any) -> Any:

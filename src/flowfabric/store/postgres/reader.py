@@ -28,14 +28,20 @@ async def _run_some(session: Session, reads: Sequence[Read]) -> list[list[Row]]:
     parts = [_select(read, params) for read in reads]
     if len(parts) == 1:
         return [_decoded(reads[0], await session.fetch(parts[0], *params))]
-    answer = (await session.fetch("SELECT " + ", ".join(f"ARRAY(SELECT x FROM ({part}) AS x)" for part in parts), *params))[0]
+    answer = (
+        await session.fetch(
+            "SELECT " + ", ".join(f"ARRAY(SELECT x FROM ({part}) AS x)" for part in parts), *params
+        )
+    )[0]
     return [_decoded(read, found) for read, found in zip(reads, answer, strict=True)]
 
 
 def _select(read: Read, params: list[Any]) -> str:
     if isinstance(read, Get):
         table = TABLES[read.table]
-        tests = [f"{k} = {_param(params, table, k, v)}" for k, v in zip(table.key, read.key, strict=True)]
+        tests = [
+            f"{k} = {_param(params, table, k, v)}" for k, v in zip(table.key, read.key, strict=True)
+        ]
         return f"SELECT {', '.join(read.columns or table.names)} FROM {table.name} WHERE {' AND '.join(tests)}"
     if isinstance(read, GetAll):
         table = TABLES[read.table]
@@ -53,11 +59,21 @@ def _select(read: Read, params: list[Any]) -> str:
     return tally_sql(read, params) if isinstance(read, Tally) else scan_sql(read, params)
 
 
-def _for_each(table: Table, names: tuple[str, ...], keys: Sequence[tuple[Any, ...]], one: str, params: list[Any]) -> str:
+def _for_each(
+    table: Table,
+    names: tuple[str, ...],
+    keys: Sequence[tuple[Any, ...]],
+    one: str,
+    params: list[Any],
+) -> str:
     """The same text for any number of keys; a limit inside keeps the planner to one look at the index per key."""
     arrays = []
-    for column, values in zip(names, zip(*keys, strict=True) if keys else [()] * len(names), strict=True):
-        params.append([str(value) for value in values] if table.kinds[column] == "uuidtext" else list(values))
+    for column, values in zip(
+        names, zip(*keys, strict=True) if keys else [()] * len(names), strict=True
+    ):
+        params.append(
+            [str(value) for value in values] if table.kinds[column] == "uuidtext" else list(values)
+        )
         arrays.append(f"${len(params)}::{PG_TYPES[table.kinds[column]]}[]")
     return f"SELECT x.* FROM unnest({', '.join(arrays)}) AS k({', '.join(names)}) CROSS JOIN LATERAL ({one}) AS x"
 
@@ -68,7 +84,9 @@ def scan_sql(read: Scan, params: list[Any]) -> str:
     tests = [index_predicate(index)] if index.where else []
     tests += [f"{c} = {_param(params, table, c, read.group[c])}" for c in index.group]
     if read.upto is not None:
-        assert index.order[0] not in index.descending, f"{index.name}: a bound is for ascending indexes"
+        assert index.order[0] not in index.descending, (
+            f"{index.name}: a bound is for ascending indexes"
+        )
         tests.append(f"{index.order[0]} <= {_param(params, table, index.order[0], read.upto)}")
     if read.after is not None:
         tests.append(_after(index, table, read.after, params))
@@ -120,7 +138,9 @@ def _decoders(table: str, columns: tuple[str, ...]) -> tuple[tuple[int, Any], ..
     return tuple((at, DECODERS[kinds[c]]) for at, c in enumerate(columns) if kinds[c] in DECODERS)
 
 
-def decode_rows(table: str, rows: Iterable[Any], columns: tuple[str, ...] = (), width: int | None = None) -> list[Row]:
+def decode_rows(
+    table: str, rows: Iterable[Any], columns: tuple[str, ...] = (), width: int | None = None
+) -> list[Row]:
     """Rows may carry more than the columns named; `width` cuts them."""
     decoders = _decoders(table, columns or TABLES[table].names)
     decoded = []

@@ -47,7 +47,13 @@ from flowfabric.store.postgres.migrate import Kind, check_schema, migrate
 from flowfabric.store.postgres.next_due import Dues
 from flowfabric.store.postgres.notify import Notifier, Relay
 from flowfabric.store.postgres.reader import decode_rows, run_reads
-from flowfabric.store.postgres.sweeps import Turned, fits, run_sweeps, run_sweeps_together, run_turns
+from flowfabric.store.postgres.sweeps import (
+    Turned,
+    fits,
+    run_sweeps,
+    run_sweeps_together,
+    run_turns,
+)
 from flowfabric.store.postgres.user_transaction import BoundStore
 from flowfabric.store.schema import OUTBOXES, TABLES
 from flowfabric.store.single_flight import SingleFlight
@@ -74,7 +80,9 @@ class PostgresStore:
     tag = BackendTag.POSTGRES
     durability = "full"
 
-    def __init__(self, options: Options, *, clock: Clock | None = None, beside: PostgresStore | None = None) -> None:
+    def __init__(
+        self, options: Options, *, clock: Clock | None = None, beside: PostgresStore | None = None
+    ) -> None:
         """`beside` is a store of another thread: both ring one hub, and its bell tells other processes."""
         self.options = options.checked()
         self._beside = beside
@@ -87,16 +95,27 @@ class PostgresStore:
         self._shared = SingleFlight()
         self._dues = Dues(lambda sql: self._read(lambda session: session.fetch(sql)))
         self._noting: set[asyncio.Future[None]] = set()
-        self._offset_ms, self._offset_until, self._latest = time.time_ns() // 1_000_000 - _ticks_ms(), float("-inf"), 0
+        self._offset_ms, self._offset_until, self._latest = (
+            time.time_ns() // 1_000_000 - _ticks_ms(),
+            float("-inf"),
+            0,
+        )
 
     async def open(self, *, check: bool = True) -> PostgresStore:
         """Connects and, unless told otherwise, refuses a database whose schema does not fit."""
         settings = None if self.options.pooler else connections.WRITING
-        self._writers = [Link(self.options, settings, watched=True) for _ in range(self.options.writers)]
+        self._writers = [
+            Link(self.options, settings, watched=True) for _ in range(self.options.writers)
+        ]
         self._readers = Links(self.options, self.options.readers)
         self._coalescer = Coalescer(self._run, self._writers)
-        self._bell: Notifier = self._made_bell() if self._beside is None else cast(Notifier, Relay(self._beside._bell))
-        first, link = await connections.connect(self.options, settings, watched=True), self._writers[-1]
+        self._bell: Notifier = (
+            self._made_bell() if self._beside is None else cast(Notifier, Relay(self._beside._bell))
+        )
+        first, link = (
+            await connections.connect(self.options, settings, watched=True),
+            self._writers[-1],
+        )
         link.adopt(first)
         try:
             if check:
@@ -111,7 +130,9 @@ class PostgresStore:
         return self
 
     def _made_bell(self) -> Notifier:
-        return Notifier(lambda: connections.connect(self.options, connections.TELLING), self.hub, self.channel)
+        return Notifier(
+            lambda: connections.connect(self.options, connections.TELLING), self.hub, self.channel
+        )
 
     async def prepare(self) -> str | None:
         """Applies the migrations that are missing; what was applied, or None."""
@@ -171,7 +192,9 @@ class PostgresStore:
         """Runs of one form, none of which holds a row twice. New rows of different keys are written side by side."""
         if len(plans) > CHUNK and are_new(plans):
             chunks = cut(plans, CHUNK)
-            done = await asyncio.gather(*(self._submit(chunk[0].form, chunk) for chunk in chunks), return_exceptions=True)
+            done = await asyncio.gather(
+                *(self._submit(chunk[0].form, chunk) for chunk in chunks), return_exceptions=True
+            )
         else:
             chunks = runs_of(plans, CHUNK)
             done = [await _settled(self._submit(chunk[0].form, chunk)) for chunk in chunks]
@@ -184,7 +207,9 @@ class PostgresStore:
         if len(plans) == 1:
             return await self.commit(plans[0])
         keys = [key for plan in plans if (key := key_of(plan))]
-        lane = next(self._together) % self.options.writers  # as many shapes as writers, so that others get their turn
+        lane = (
+            next(self._together) % self.options.writers
+        )  # as many shapes as writers, so that others get their turn
         answer: Answer = await self._to_writers(("together", lane), plans, keys, MAX_BATCH)
         return answer
 
@@ -192,17 +217,23 @@ class PostgresStore:
         chosen = plan.form.chosen_by(plan.values)
         return self._to_writers(("sweep", plan.form, chosen), (plan, limit), (), 1)
 
-    async def sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> list[list[Row]] | Refused:
+    async def sweeps(
+        self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]
+    ) -> list[list[Row]] | Refused:
         keys = [key for plan in first if (key := key_of(plan))]
         shape = ("sweeps", next(self._together) % self.options.writers)
-        swept: list[list[Row]] | Refused = await self._to_writers(shape, (first, wanted), keys, MAX_BATCH)
+        swept: list[list[Row]] | Refused = await self._to_writers(
+            shape, (first, wanted), keys, MAX_BATCH
+        )
         return swept
 
     async def commit_and_sweep(self, plans: Sequence[Plan], plan: Plan, limit: int) -> Turned:
         if len(plans) > MAX_BATCH or not fits(plans):
             return await self.commit_many(plans), await self.sweep(plan, limit)
         shape = ("turn", plans[0].form, plan.form, plan.form.chosen_by(plan.values))
-        turned: Turned = await self._to_writers(shape, (plans, plan, limit), [key_of(each) for each in plans], len(plans))
+        turned: Turned = await self._to_writers(
+            shape, (plans, plan, limit), [key_of(each) for each in plans], len(plans)
+        )
         return turned
 
     def _submit(self, form: Form, plans: list[Plan]) -> asyncio.Future[list[Answer]]:
@@ -210,7 +241,9 @@ class PostgresStore:
         keys = () if form.is_insert else [key for plan in plans if (key := key_of(plan))]
         return self._to_writers(("plans", form), plans, keys, size)
 
-    def _to_writers(self, shape: Shape, item: Any, keys: Sequence[Key], size: int) -> asyncio.Future[Any]:
+    def _to_writers(
+        self, shape: Shape, item: Any, keys: Sequence[Key], size: int
+    ) -> asyncio.Future[Any]:
         if self.closed:
             refused: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
             refused.set_exception(closed())
@@ -240,11 +273,15 @@ class PostgresStore:
                     return await self._one_by_one(link, shape, items)
                 raise as_engine_error(error) from error
             self.hub.announce(effects.topics, effects.dues)
-            self._bell.tell(effects, _ticks_ms() + self._offset_ms if self.clock is None else self.clock())
+            self._bell.tell(
+                effects, _ticks_ms() + self._offset_ms if self.clock is None else self.clock()
+            )
             return answers
         raise AssertionError("the last try returns or raises")
 
-    async def _perform(self, session: Session, shape: Shape, items: list[Any], effects: Effects) -> list[Any]:
+    async def _perform(
+        self, session: Session, shape: Shape, items: list[Any], effects: Effects
+    ) -> list[Any]:
         now = None if self.clock is None else self.clock()
         if shape[0] == "sweep":
             return await run_sweeps(session, items, now, effects)
@@ -280,7 +317,9 @@ class PostgresStore:
     # ---- reads
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
-        now = await self.now_ms()  # before the rows: a renewal that this time could have seen is in them
+        now = (
+            await self.now_ms()
+        )  # before the rows: a renewal that this time could have seen is in them
         return Loaded(now, await self._read(lambda session: run_reads(session, reads)))
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
@@ -348,14 +387,20 @@ def _must_split(items: list[Any]) -> bool:
     form = items[0][0].form
     if text_of(form).alone:
         return len(items) > 1 or len(items[0]) > 1
-    return form.is_insert and len(items) > 1 and not distinct([plan for plans in items for plan in plans])
+    return (
+        form.is_insert
+        and len(items) > 1
+        and not distinct([plan for plans in items for plan in plans])
+    )
 
 
 def _can_split(shape: Shape, items: list[Any]) -> bool:
     return len(items) > 1 or (shape[0] == "plans" and len(items[0]) > 1)
 
 
-async def dump_tables(connection: asyncpg.Connection, tables: Iterable[str]) -> dict[str, list[Row]]:
+async def dump_tables(
+    connection: asyncpg.Connection, tables: Iterable[str]
+) -> dict[str, list[Row]]:
     """Whole tables on one snapshot."""
     found: dict[str, list[Row]] = {}
     async with connection.transaction(isolation="repeatable_read", readonly=True):

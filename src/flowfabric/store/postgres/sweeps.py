@@ -33,11 +33,20 @@ _TURNS: dict[tuple[Form, Form], str] = {}
 
 
 async def run_sweeps_together(
-    session: Session, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]], now_ms: int | None, effects: Effects
+    session: Session,
+    first: Sequence[Plan],
+    wanted: Sequence[tuple[Plan, int]],
+    now_ms: int | None,
+    effects: Effects,
 ) -> list[list[Row]] | Refused:
     """Plans, then sweeps, all in one transaction; of one simple plan and one selection, in one statement."""
     mine, swept = Effects(), list[list[Row]]()
-    runs = [list(run) for _, run in groupby(wanted, key=lambda each: (each[0].form, each[0].form.chosen_by(each[0].values)))]
+    runs = [
+        list(run)
+        for _, run in groupby(
+            wanted, key=lambda each: (each[0].form, each[0].form.chosen_by(each[0].values))
+        )
+    ]
     if len(first) == len(runs) == 1 and can_begin(first[0].form):
         return await _run_begun(session, first[0], runs[0], now_ms, effects)
     try:
@@ -70,7 +79,11 @@ async def run_sweeps(
 
 
 async def _run_begun(
-    session: Session, first: Plan, wanted: Sequence[tuple[Plan, int]], now_ms: int | None, effects: Effects
+    session: Session,
+    first: Plan,
+    wanted: Sequence[tuple[Plan, int]],
+    now_ms: int | None,
+    effects: Effects,
 ) -> list[list[Row]] | Refused:
     form = wanted[0][0].form
     text = text_of(form)
@@ -79,10 +92,16 @@ async def _run_begun(
         _BEGUN[key] = begun_by(first.form, form).sql
     given, chosen = _asked(text, form, wanted)
     rows = await session.fetch(_BEGUN[key], now_ms, *given, *chosen, *first.values)
-    return _shared_out(text, form, wanted, [row for row in rows if row[1] is not None], effects) if rows else Refused()
+    return (
+        _shared_out(text, form, wanted, [row for row in rows if row[1] is not None], effects)
+        if rows
+        else Refused()
+    )
 
 
-def _asked(text: PgForm, form: Form, wanted: Sequence[tuple[Plan, int]]) -> tuple[list[Any], list[Any]]:
+def _asked(
+    text: PgForm, form: Form, wanted: Sequence[tuple[Plan, int]]
+) -> tuple[list[Any], list[Any]]:
     """The arguments of a sweep: those of each request with the request each row goes to, and what all choose by."""
     whose = [request for request, (_, limit) in enumerate(wanted, 1) for _ in range(limit)]
     chosen = [wanted[0][0].values[form.args.index(name)] for name in form.choosing]
@@ -90,7 +109,11 @@ def _asked(text: PgForm, form: Form, wanted: Sequence[tuple[Plan, int]]) -> tupl
 
 
 def _shared_out(
-    text: PgForm, form: Form, wanted: Sequence[tuple[Plan, int]], rows: Sequence[Any], effects: Effects
+    text: PgForm,
+    form: Form,
+    wanted: Sequence[tuple[Plan, int]],
+    rows: Sequence[Any],
+    effects: Effects,
 ) -> list[list[Row]]:
     shares: list[list[Row]] = [[] for _ in wanted]
     answer = answerer(form)
@@ -110,7 +133,9 @@ def fits(plans: Sequence[Plan]) -> bool:
     return can_ride_along(form) and all(plan.form is form for plan in plans) and distinct(plans)
 
 
-async def run_turns(session: Session, turns: Sequence[Turn], now_ms: int | None, effects: Effects) -> list[Turned]:
+async def run_turns(
+    session: Session, turns: Sequence[Turn], now_ms: int | None, effects: Effects
+) -> list[Turned]:
     """Turns with one form to do and equal selections. Locks are taken in the order of the keys."""
     plans = [plan for each, _, _ in turns for plan in each]
     wanted = [(sweep, limit) for _, sweep, limit in turns]
@@ -121,11 +146,15 @@ async def run_turns(session: Session, turns: Sequence[Turn], now_ms: int | None,
     done, swept = text_of(doing), text_of(sweeping)
     order = in_order(plans)
     given, chosen = _asked(swept, sweeping, wanted)
-    rows = await session.fetch(_TURNS[key], now_ms, *given, *chosen, *arrays_of(done, [plans[at] for at in order]))
+    rows = await session.fetch(
+        _TURNS[key], now_ms, *given, *chosen, *arrays_of(done, [plans[at] for at in order])
+    )
     answers = _answers(doing, rows[0][0], order)
     if any(isinstance(answer, Applied) for answer in answers):
         effects.topics.update(dict.fromkeys((channel, None) for channel in done.channels))
-    shares = _shared_out(swept, sweeping, wanted, [row for row in rows if row[1] is not None], effects)
+    shares = _shared_out(
+        swept, sweeping, wanted, [row for row in rows if row[1] is not None], effects
+    )
     return list(zip(dealt(answers, (each for each, _, _ in turns)), shares, strict=True))
 
 

@@ -30,7 +30,12 @@ class BoundStore:
 
     def __init__(self, store: Any, connection: Any) -> None:
         self._store, self._session = store, session_on(connection)
-        self.label, self.tag, self.durability, self.hub = store.label, store.tag, store.durability, store.hub
+        self.label, self.tag, self.durability, self.hub = (
+            store.label,
+            store.tag,
+            store.durability,
+            store.hub,
+        )
         self._turn = asyncio.Lock()
 
     def now_ms(self) -> Awaitable[int]:
@@ -54,7 +59,9 @@ class BoundStore:
 
     async def commit_together(self, plans: Sequence[Plan]) -> Answer:
         effects = Effects()
-        answer: Answer = await self._guarded(run_together(self._session, plans, self._given(), effects))
+        answer: Answer = await self._guarded(
+            run_together(self._session, plans, self._given(), effects)
+        )
         await self._tell(effects)
         return answer
 
@@ -68,7 +75,9 @@ class BoundStore:
     async def _tell(self, effects: Effects) -> None:
         """Postgres delivers it when the user's transaction commits, and drops it otherwise."""
         if effects.topics or effects.dues:
-            await self._guarded(self._session.fetch(NOTIFY, self._store.channel, message(GUEST, effects)))
+            await self._guarded(
+                self._session.fetch(NOTIFY, self._store.channel, message(GUEST, effects))
+            )
 
     async def _guarded(self, work: Awaitable[Any]) -> Any:
         """One at a time: a connection has one conversation."""
@@ -92,7 +101,11 @@ def session_on(connection: Any) -> Session:
 
 Run = Callable[[str], Awaitable[Any]]
 _OWN = ("BEGIN", "COMMIT", "ROLLBACK")
-_INNER = ("SAVEPOINT ff_work", "RELEASE SAVEPOINT ff_work", "ROLLBACK TO SAVEPOINT ff_work; RELEASE SAVEPOINT ff_work")
+_INNER = (
+    "SAVEPOINT ff_work",
+    "RELEASE SAVEPOINT ff_work",
+    "ROLLBACK TO SAVEPOINT ff_work; RELEASE SAVEPOINT ff_work",
+)
 
 
 @asynccontextmanager

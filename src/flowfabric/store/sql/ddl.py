@@ -87,7 +87,11 @@ def postgres_schema() -> str:
 def _postgres_table(table: Table) -> str:
     lines = [_postgres_column(c) for c in table.columns]
     lines.append(f"PRIMARY KEY ({', '.join(table.key)})")
-    return f"CREATE TABLE {table.name} (\n    " + ",\n    ".join(lines) + f"\n){_PG_STORAGE.get(table.name, '')}"
+    return (
+        f"CREATE TABLE {table.name} (\n    "
+        + ",\n    ".join(lines)
+        + f"\n){_PG_STORAGE.get(table.name, '')}"
+    )
 
 
 def _postgres_column(column: Column) -> str:
@@ -114,7 +118,9 @@ def index_name(index: Index) -> str:
 
 
 def index_order(index: Index, prefix: str = "") -> str:
-    return ", ".join(f"{prefix}{c} DESC" if c in index.descending else prefix + c for c in index.order)
+    return ", ".join(
+        f"{prefix}{c} DESC" if c in index.descending else prefix + c for c in index.order
+    )
 
 
 def whole_order(index: Index) -> str:
@@ -129,7 +135,9 @@ def index_predicate(index: Index, prefix: str = "") -> str:
 def first_of(index: Index) -> str:
     """The first column of the first row of an index."""
     where = f" WHERE {index_predicate(index)}" if index.where else ""
-    return f"SELECT {index.order[0]} FROM {index.table}{where} ORDER BY {index_order(index)} LIMIT 1"
+    return (
+        f"SELECT {index.order[0]} FROM {index.table}{where} ORDER BY {index_order(index)} LIMIT 1"
+    )
 
 
 def comparison(left: str, cond: Cond, right: Callable[[Any], str]) -> str:

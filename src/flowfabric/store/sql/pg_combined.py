@@ -25,14 +25,23 @@ from flowfabric.store.sql.sqlite_expr import refusable
 
 def can_begin(form: Form) -> bool:
     """Whether a plan is as simple as that: one guarded row, and nobody to be told of it."""
-    return isinstance(form.steps[0], Update) and len(form.steps) == 1 and not form.wakes and not form.returning
+    return (
+        isinstance(form.steps[0], Update)
+        and len(form.steps) == 1
+        and not form.wakes
+        and not form.returning
+    )
 
 
 def begun_by(first: Form, form: Form) -> PgForm:
     """The sweep only if the plan holds; otherwise there is no answer row."""
     head, table = first.steps[0], TABLES[first.steps[0].table]
     assert isinstance(head, Update)
-    scope = Scalars(table, argument_kinds(first), {name: at for at, name in enumerate(first.args, _behind(form))})
+    scope = Scalars(
+        table,
+        argument_kinds(first),
+        {name: at for at, name in enumerate(first.args, _behind(form))},
+    )
     part = f"f AS (UPDATE {table.name} AS t SET {scope.sets(head.set, table)} WHERE {guarded(head, table, scope)} RETURNING 1)"
     return statement(form, Lead((part,), decides=True))
 
@@ -60,10 +69,17 @@ def ridden_along(first: Form, form: Form) -> PgForm:
     handed_on = arguments_in(value for step in first.steps[1:] for value in step_values(step))
     calls = Scope(table, kinds, "b", "t.", "d.r_")
     done = Scope(table, kinds, "d", "d.w_", "d.r_")
-    parts = [clock("at"), *arguments(first, kinds, packed=False, called="b", start=_behind(form), clk="at")]
-    parts.append(changed(head, table, calls, ["n_", "now_ms_", *handed_on], needs(first)[0], called="d"))
+    parts = [
+        clock("at"),
+        *arguments(first, kinds, packed=False, called="b", start=_behind(form), clk="at"),
+    ]
+    parts.append(
+        changed(head, table, calls, ["n_", "now_ms_", *handed_on], needs(first)[0], called="d")
+    )
     later = list(enumerate(first.steps[1:], 1))
-    parts += [f"v{at} AS ({following(step, done, 'd', counted=False)})" for at, step in reversed(later)]
+    parts += [
+        f"v{at} AS ({following(step, done, 'd', counted=False)})" for at, step in reversed(later)
+    ]
     said = "(SELECT now_ms FROM at) || array_agg(d.n_)"
     if first.returning:
         said = f"array_agg(ROW({', '.join(['(SELECT now_ms FROM at)', 'd.n_', *(f'd.r_{c}' for c in first.returning)])}))"

@@ -102,7 +102,9 @@ def _typed(value: Any, kind: str, subject: Table) -> Iterator[tuple[str, str]]:
 class Scope:
     """Where names stand while a part of the statement is written: arguments in `args`, the row before, the row after."""
 
-    def __init__(self, subject: Table, kinds: Mapping[str, str], args: str, was: str, ref: str = "g.r_") -> None:
+    def __init__(
+        self, subject: Table, kinds: Mapping[str, str], args: str, was: str, ref: str = "g.r_"
+    ) -> None:
         self.subject, self.kinds, self.args, self.was, self.ref = subject, kinds, args, was, ref
 
     def value(self, value: Any, kind: str, own: str = "") -> str:
@@ -175,7 +177,9 @@ class Scope:
                 return f"{self.args}.n_ IN (SELECT h.n_ FROM h)"
 
     def sets(self, changes: Mapping[str, Any], table: Table) -> str:
-        return ", ".join(f"{c} = {self.value(v, table.kinds[c], f't.{c}')}" for c, v in changes.items())
+        return ", ".join(
+            f"{c} = {self.value(v, table.kinds[c], f't.{c}')}" for c, v in changes.items()
+        )
 
     def row(self, row: Mapping[str, Any], table: Table) -> str:
         return ", ".join(self.value(v, table.kinds[c]) for c, v in row.items())
@@ -184,12 +188,16 @@ class Scope:
 class Scalars(Scope):
     """Arguments as plain parameters: in the selection of a sweep, so that the index can give the order, and in single inserts."""
 
-    def __init__(self, subject: Table, kinds: Mapping[str, str], places: Mapping[str, int], now: str = NOW) -> None:
+    def __init__(
+        self, subject: Table, kinds: Mapping[str, str], places: Mapping[str, int], now: str = NOW
+    ) -> None:
         super().__init__(subject, kinds, "", "t.")
         self._places, self._now = places, now
 
     def argument(self, name: str, kind: str) -> str:
-        return self._as(f"${self._places[name]}::{PG_TYPES[self.kinds[name]]}", self.kinds[name], kind)
+        return self._as(
+            f"${self._places[name]}::{PG_TYPES[self.kinds[name]]}", self.kinds[name], kind
+        )
 
     def now(self) -> str:
         return self._now

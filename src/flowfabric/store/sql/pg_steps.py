@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flowfabric.plan import Add, Among, Cond, Delete, Guard, Insert, InsertEach, Item, Now, Once, Step, Update, UpdateMany, Upsert
+from flowfabric.plan import (
+    Add,
+    Among,
+    Cond,
+    Delete,
+    Guard,
+    Insert,
+    InsertEach,
+    Item,
+    Now,
+    Once,
+    Step,
+    Update,
+    UpdateMany,
+    Upsert,
+)
 from flowfabric.store.schema import TABLES, Table
 from flowfabric.store.sql.ddl import PG_TYPES, literal
 from flowfabric.store.sql.pg_expr import NOW, Scope
@@ -24,7 +39,9 @@ def names_key(guard: Guard, subject: Table) -> bool:
 
 def _matched(where: Sequence[Guard], table: Table, scope: Scope) -> str:
     """Where the key is given, it alone finds the rows, as above."""
-    keyed = [g for g in where if names_key(g, table) or (isinstance(g, Among) and g.column in table.key)]
+    keyed = [
+        g for g in where if names_key(g, table) or (isinstance(g, Among) and g.column in table.key)
+    ]
     if {g.column for g in keyed if isinstance(g, Cond | Among)} != set(table.key):
         return " AND ".join(scope.guard(g, table) for g in where)
     others = " AND ".join(scope.guard(g, table) for g in where if g not in keyed)
@@ -36,11 +53,13 @@ def following(step: Step, scope: Scope, rows: str, *, counted: bool) -> str:
     table, tail = TABLES[step.table], " RETURNING 1" if counted else ""
     match step:
         case Insert(row=row, where=guards):
-            where = f" WHERE {' AND '.join(scope.guard(g, table, '') for g in guards)}" if guards else ""
-            skip = " ON CONFLICT DO NOTHING" if counted else ""
-            return (
-                f"INSERT INTO {table.name} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM {scope.args}{where}{skip}{tail}"
+            where = (
+                f" WHERE {' AND '.join(scope.guard(g, table, '') for g in guards)}"
+                if guards
+                else ""
             )
+            skip = " ON CONFLICT DO NOTHING" if counted else ""
+            return f"INSERT INTO {table.name} ({', '.join(row)}) SELECT {scope.row(row, table)} FROM {scope.args}{where}{skip}{tail}"
         case InsertEach(row=row, of=of):
             parts = ", ".join(f"{name} {PG_TYPES[kind]}" for name, kind in item_kinds(step).items())
             return (
@@ -62,7 +81,11 @@ def following(step: Step, scope: Scope, rows: str, *, counted: bool) -> str:
 
 
 def item_kinds(step: InsertEach) -> dict[str, str]:
-    kinds = {value.name: TABLES[step.table].kinds[column] for column, value in step.row.items() if isinstance(value, Item)}
+    kinds = {
+        value.name: TABLES[step.table].kinds[column]
+        for column, value in step.row.items()
+        if isinstance(value, Item)
+    }
     return {name: kinds[name] for name in step.items}
 
 
@@ -79,7 +102,9 @@ def _conflict(column: str, value: Any, row: Mapping[str, Any]) -> str:
             return f"coalesce(t.{column}, {_conflict(column, inner, row)})"
         case None | int() | str():
             return literal(value)
-    raise AssertionError(f"{column}: an upsert's change repeats its row, or is a constant or the clock")
+    raise AssertionError(
+        f"{column}: an upsert's change repeats its row, or is a constant or the clock"
+    )
 
 
 def in_key_order(subject: Table) -> str:
@@ -93,7 +118,9 @@ def children(subject: Table) -> list[str]:
     for at, child in enumerate(subject.children):
         table = TABLES[child.table]
         named = [(child.column(k), k) for k in subject.key]
-        owned = " AND ".join(f"t.{c} = g.r_{k}{'::text' if table.kinds[c] == 'uuidtext' else ''}" for c, k in named)
+        owned = " AND ".join(
+            f"t.{c} = g.r_{k}{'::text' if table.kinds[c] == 'uuidtext' else ''}" for c, k in named
+        )
         parts.append(f"c{at} AS (DELETE FROM {table.name} AS t USING g WHERE {owned})")
         if table.outbox:
             parts.append(

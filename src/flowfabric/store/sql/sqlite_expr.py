@@ -78,7 +78,9 @@ def subsets_text(items: tuple[str, ...]) -> str:
     Beyond a few there are too many of them, and nothing is said but the empty list.
     """
     few = sorted(set(items)) if len(items) <= FEW else []
-    return list_text([list_text(subset) for size in range(len(few) + 1) for subset in combinations(few, size)])
+    return list_text(
+        [list_text(subset) for size in range(len(few) + 1) for subset in combinations(few, size)]
+    )
 
 
 def many_text(items: Collection[str]) -> str | None:
@@ -151,7 +153,15 @@ class Draft:
     def finished(self, place: Mapping[Slot, int]) -> Statement:
         among = None if self.among is None else place[self.among]
         each = None if self.each is None else place[self.each]
-        return Statement(self.sql, picker(place[s] for s in self.used), self.at, self.must, self.wide, among, each)
+        return Statement(
+            self.sql,
+            picker(place[s] for s in self.used),
+            self.at,
+            self.must,
+            self.wide,
+            among,
+            each,
+        )
 
     def param(self, source: str, name: str, kind: str) -> str:
         self.used.append(slot(self.subject, source, name, kind))
@@ -215,7 +225,9 @@ class Draft:
                 self.among = slot(self.subject, "arg", by.name, "uuids")
                 return f"{column} IN (SELECT uuid_blob(value) FROM json_each({self.value(by, 'uuids')}))"
             case Absent(table=other, where=where):
-                return f"NOT EXISTS (SELECT 1 FROM {other} WHERE {self.where(where, TABLES[other])})"
+                return (
+                    f"NOT EXISTS (SELECT 1 FROM {other} WHERE {self.where(where, TABLES[other])})"
+                )
             case Present(table=other, where=where):
                 return f"EXISTS (SELECT 1 FROM {other} WHERE {self.where(where, TABLES[other])})"
 
@@ -252,7 +264,10 @@ class Draft:
                     f"INSERT INTO {table} ({', '.join(row)}) VALUES ({values}) "
                     f"ON CONFLICT ({', '.join(self.table.key)}) DO UPDATE SET {self.sets(changes)}"
                 )
-            case Update(table=table, where=where, set=changes) | UpdateMany(table=table, where=where, set=changes):
+            case (
+                Update(table=table, where=where, set=changes)
+                | UpdateMany(table=table, where=where, set=changes)
+            ):
                 return f"UPDATE {table} SET {self.sets(changes)} WHERE {self.where(where)}"
             case Delete(table=table, where=where):
                 return f"DELETE FROM {table} WHERE {self.where(where)}"
@@ -265,7 +280,9 @@ def _may_exist(table: Table) -> bool:
 
 def refusable(step: Step) -> bool:
     """Whether a step behind the deciding one can refuse the plan."""
-    return isinstance(step, Update) or (isinstance(step, Insert) and (bool(step.where) or _may_exist(TABLES[step.table])))
+    return isinstance(step, Update) or (
+        isinstance(step, Insert) and (bool(step.where) or _may_exist(TABLES[step.table]))
+    )
 
 
 def picker(positions: Iterable[int]) -> Picker:

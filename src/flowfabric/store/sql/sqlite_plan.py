@@ -110,8 +110,12 @@ def script(form: Form) -> Script:
     place = {s: at for at, s in enumerate(order)}
     maker = _Maker(form, subject, place, before)
     return Script(
-        bind=maker.function("now, a", [maker.argument(s) for s in order if s.source in ("now", "arg")]),
-        extend=maker.function("v, b", [maker.row(s) for s in order if s.source in ("was", "ref")], "v + "),
+        bind=maker.function(
+            "now, a", [maker.argument(s) for s in order if s.source in ("now", "arg")]
+        ),
+        extend=maker.function(
+            "v, b", [maker.row(s) for s in order if s.source in ("was", "ref")], "v + "
+        ),
         answer=maker.function("v", [maker.answer(c) for c in form.returning]),
         select=select.finished(place) if select else None,
         key=_key(head, subject, place),
@@ -171,7 +175,9 @@ def _writing(form: Form, subject: Table, computed: list[str], *, reads_first: bo
 
 
 def _computed(head: Insert, computed: list[str]) -> Insert:
-    return Insert(head.table, {c: After(c) if c in computed else v for c, v in head.row.items()}, head.where)
+    return Insert(
+        head.table, {c: After(c) if c in computed else v for c, v in head.row.items()}, head.where
+    )
 
 
 def _bulk(subject: Table, head: Insert) -> tuple[Draft, Draft]:
@@ -182,7 +188,9 @@ def _bulk(subject: Table, head: Insert) -> tuple[Draft, Draft]:
 
 
 def _named(step: Update | Delete, subject: Table) -> list[Cond]:
-    return [c for c in step.where if isinstance(c, Cond) and c.op == "=" and c.column in subject.key]
+    return [
+        c for c in step.where if isinstance(c, Cond) and c.op == "=" and c.column in subject.key
+    ]
 
 
 def _selection(form: Form, subject: Table, before: list[str]) -> Draft:
@@ -199,7 +207,9 @@ def _selection(form: Form, subject: Table, before: list[str]) -> Draft:
     tests = [index_predicate(index)] if index.where else []
     tests += [f"{c} = {draft.value(v, subject.kinds[c])}" for c, v in form.pick.group.items()]
     if form.pick.upto is not None:
-        assert index.order[0] not in index.descending, f"{index.name}: a bound is for ascending indexes"
+        assert index.order[0] not in index.descending, (
+            f"{index.name}: a bound is for ascending indexes"
+        )
         tests.append(f"{index.order[0]} <= {draft.value(form.pick.upto, 'int')}")
     tests += [draft.guard(g) for g in (*form.pick.where, *head.where)]
     draft.sql = f"{text}{' AND '.join(tests)} ORDER BY {index_order(index)} LIMIT "
@@ -273,7 +283,9 @@ def _key(head: Step, subject: Table, place: Mapping[Slot, int]) -> Picker:
     if not isinstance(head, Update | Delete):
         return picker(())
     named = [
-        slot(subject, "arg", c.value.name, subject.kinds[c.column]) for c in _named(head, subject) if isinstance(c.value, Arg)
+        slot(subject, "arg", c.value.name, subject.kinds[c.column])
+        for c in _named(head, subject)
+        if isinstance(c.value, Arg)
     ]
     return picker(place[s] for s in named if s in place)
 
@@ -281,7 +293,11 @@ def _key(head: Step, subject: Table, place: Mapping[Slot, int]) -> Picker:
 def _after(head: Step, subject: Table, column: str) -> Any:
     """What a column holds once the deciding step is done, in terms of the call and the row before."""
     if isinstance(head, Insert):
-        return head.row[column] if column in head.row else {c.name: c.default for c in subject.columns}[column]
+        return (
+            head.row[column]
+            if column in head.row
+            else {c.name: c.default for c in subject.columns}[column]
+        )
     if isinstance(head, Update) and column in head.set:
         return head.set[column]
     return Before(column)
@@ -327,7 +343,12 @@ _NAMES: dict[str, Any] = {
     "decode_uuid": decode_uuid,
     "decode_list": decode_list,
 }
-_ENCODE = {"uuid": "uuid_bytes({})", "list": "list_text({})", "uuidtext": "uuid_text({})", "uuids": "uuids_text({})"}
+_ENCODE = {
+    "uuid": "uuid_bytes({})",
+    "list": "list_text({})",
+    "uuidtext": "uuid_text({})",
+    "uuids": "uuids_text({})",
+}
 _ENCODE |= {"subsets": "subsets_text({})", "many": "many_text({})"}
 _DECODE = {"uuid": "decode_uuid({})", "list": "decode_list({})"}
 
@@ -335,7 +356,9 @@ _DECODE = {"uuid": "decode_uuid({})", "list": "decode_list({})"}
 class _Maker:
     """Writes the small functions of a script as Python expressions: one call per plan instead of one per value."""
 
-    def __init__(self, form: Form, subject: Table, place: Mapping[Slot, int], before: list[str]) -> None:
+    def __init__(
+        self, form: Form, subject: Table, place: Mapping[Slot, int], before: list[str]
+    ) -> None:
         self._form, self._subject, self._place, self._before = form, subject, place, before
 
     def function(self, parameters: str, parts: list[str], prefix: str = "") -> Any:
@@ -369,7 +392,9 @@ class _Maker:
             case Now(plus=plus):
                 return f"(None if (t := {self._value(plus, column)}) is None else v[0] + t)"
             case Until(column=other):
-                return f"(None if {self._was(other)} is None else max({self._was(other)} - v[0], 1))"
+                return (
+                    f"(None if {self._was(other)} is None else max({self._was(other)} - v[0], 1))"
+                )
             case Span(since=since, until=until):
                 ends = self._was(since), self._was(until)
                 return f"(None if None in ({ends[0]}, {ends[1]}) else {ends[1]} - {ends[0]})"

@@ -19,11 +19,15 @@ WATCH_INTERVAL_S = 0.05
 class ChangeWatch:
     """Says so when the file has changed, while anybody waits at the hub."""
 
-    def __init__(self, target: Target, hub: Wakeups, changed: Callable[[], None], settings: dict[str, Any]) -> None:
+    def __init__(
+        self, target: Target, hub: Wakeups, changed: Callable[[], None], settings: dict[str, Any]
+    ) -> None:
         self._hub, self._changed = hub, changed
         self._end = threading.Event()
         self._db = connect(target, read_only=True, **settings)
-        self._thread = threading.Thread(target=self._run, name="flowfabric-sqlite-watch", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, name="flowfabric-sqlite-watch", daemon=True
+        )
         self._thread.start()
 
     def _run(self) -> None:

@@ -29,7 +29,16 @@ TROUBLE = (sqlite3.Error, UnicodeDecodeError)
 T = TypeVar("T")
 _MARKED = "flowfabric.marked"
 codecs.register_error(_MARKED, lambda error: ("\x1a", getattr(error, "end", 0)))
-_BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _CONSTRAINT, _NOTADB = 5, 6, 10, 11, 13, 14, 19, 26
+_BUSY, _LOCKED, _IOERR, _CORRUPT, _FULL, _CANTOPEN, _CONSTRAINT, _NOTADB = (
+    5,
+    6,
+    10,
+    11,
+    13,
+    14,
+    19,
+    26,
+)
 
 
 def code_of(error: BaseException) -> int:

@@ -96,7 +96,9 @@ class GroupCommit:
 
     def _be(self, *, patient: bool) -> None:
         if patient is not self._patient:
-            self._cursor.execute(f"PRAGMA busy_timeout = {self._patience_ms if patient else 0}").fetchall()
+            self._cursor.execute(
+                f"PRAGMA busy_timeout = {self._patience_ms if patient else 0}"
+            ).fetchall()
             self._patient = patient
 
     def _once(self, group: Sequence[Job], last: bool) -> list[Any] | None:
@@ -104,7 +106,9 @@ class GroupCommit:
             return [stopped(self._broken) for _ in group]
         try:
             answers = self._try_group(group)
-            if self._place() == self._opened:  # asked after the commit: what is acknowledged is in the file that is found there
+            if (
+                self._place() == self._opened
+            ):  # asked after the commit: what is acknowledged is in the file that is found there
                 return answers
             self._broken = GONE
             return [stopped(GONE) for _ in group]
@@ -275,7 +279,9 @@ class GroupCommit:
         self._wake(text, [full])
         return Applied(self._now, text.answer(full))
 
-    def _read_then_write(self, text: Script, select: Statement, rows: list[Values]) -> list[Values | None]:
+    def _read_then_write(
+        self, text: Script, select: Statement, rows: list[Values]
+    ) -> list[Values | None]:
         """Plans are decided one by one and written together; two about one row never wait in the same batch."""
         execute, extend, key_of = self._cursor.execute, text.extend, text.key
         answers: list[Values | None] = []
@@ -318,10 +324,14 @@ class GroupCommit:
         if text.bulk is None:
             return text.head
         asked, bare = text.bulk
-        holds = all(self._cursor.execute(asked.sql, args).fetchone() for args in set(map(asked.pick, rows)))
+        holds = all(
+            self._cursor.execute(asked.sql, args).fetchone() for args in set(map(asked.pick, rows))
+        )
         return bare if holds else text.head
 
-    def _all_sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> list[list[Row]] | Refused:
+    def _all_sweeps(
+        self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]
+    ) -> list[list[Row]] | Refused:
         answer = self._all_or_none(first) if first else None
         if isinstance(answer, Refused):
             return answer
@@ -342,7 +352,9 @@ class GroupCommit:
         assert text.select is not None
         bases = [text.bind(self._now, plan.values) for plan, _ in wanted]
         limit = sum(limit for _, limit in wanted)
-        picked = self._cursor.execute(f"{text.select.sql}{limit:d}", text.select.pick(bases[0])).fetchall()
+        picked = self._cursor.execute(
+            f"{text.select.sql}{limit:d}", text.select.pick(bases[0])
+        ).fetchall()
         answers: list[list[Row]] = []
         applied: list[Values | None] = []
         start = 0
@@ -374,7 +386,9 @@ class GroupCommit:
         at = touched = 0
         for width, sql in (*statement.wide.items(), (1, statement.sql)):
             while len(picked) - at >= width:
-                touched += execute(sql, tuple(chain.from_iterable(picked[at : at + width]))).rowcount
+                touched += execute(
+                    sql, tuple(chain.from_iterable(picked[at : at + width]))
+                ).rowcount
                 at += width
         return touched
 

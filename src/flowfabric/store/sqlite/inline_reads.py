@@ -47,7 +47,9 @@ class InlineReads:
         if sum(map(_asked, reads)) > MOST_ROWS or not self._entry.acquire(blocking=False):
             return None
         try:
-            return reading(self._db, lambda db: run_reads(db, reads, _Few())) if self._open else None
+            return (
+                reading(self._db, lambda db: run_reads(db, reads, _Few())) if self._open else None
+            )
         except _TooMany:
             return None
         except TROUBLE as error:

@@ -51,7 +51,9 @@ def selection(plan: Plan) -> tuple[Form, Any]:
     return plan.form, plan.form.chosen_by(plan.values)
 
 
-def deliver(pairs: list[tuple[Job, Any]], hub: Wakeups, topics: dict[Topic, None], dues: dict[str, int]) -> None:
+def deliver(
+    pairs: list[tuple[Job, Any]], hub: Wakeups, topics: dict[Topic, None], dues: dict[str, int]
+) -> None:
     for job, answer in pairs:
         if job.future.done():
             continue

@@ -30,7 +30,11 @@ def shipped() -> list[Migration]:
     folder = files("flowfabric.store.sqlite").joinpath("migrations")
     found = [f for f in folder.iterdir() if f.name.endswith(".sql")]
     return [
-        Migration(int(f.name.partition("_")[0]), f.name[:-4].partition("_")[2], f.read_text(encoding="utf-8"))
+        Migration(
+            int(f.name.partition("_")[0]),
+            f.name[:-4].partition("_")[2],
+            f.read_text(encoding="utf-8"),
+        )
         for f in sorted(found, key=lambda f: f.name)
     ]
 
@@ -47,12 +51,16 @@ def migrate(db: sqlite3.Connection, shown: str, now_ms: int) -> str | None:
         known = _applied(db)
         newest = max(known, default=0)
         if newest > wanted[-1].version:
-            raise Unavailable(f"schema_version: {shown} is at {newest}, this release knows {wanted[-1].version}; upgrade it")
+            raise Unavailable(
+                f"schema_version: {shown} is at {newest}, this release knows {wanted[-1].version}; upgrade it"
+            )
         fresh = [m for m in wanted if m.version not in known]
         for migration in wanted:
             if migration.version in known and known[migration.version] != migration.checksum:
                 raise TransportError(
-                    "sqlite", f"{shown}: migration {migration.version:04} differs from the one applied", backend_kind="protocol"
+                    "sqlite",
+                    f"{shown}: migration {migration.version:04} differs from the one applied",
+                    backend_kind="protocol",
                 )
         for migration in fresh:
             _apply(db, migration, shown, now_ms)
@@ -64,7 +72,10 @@ def migrate(db: sqlite3.Connection, shown: str, now_ms: int) -> str | None:
 
 
 def _applied(db: sqlite3.Connection) -> dict[int, str]:
-    if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'ff_migration_annotation'").fetchone() is None:
+    if (
+        db.execute("SELECT 1 FROM sqlite_master WHERE name = 'ff_migration_annotation'").fetchone()
+        is None
+    ):
         return {}
     return dict(db.execute("SELECT version, checksum FROM ff_migration_annotation").fetchall())
 
@@ -76,7 +87,9 @@ def _apply(db: sqlite3.Connection, migration: Migration, shown: str, now_ms: int
                 db.execute(statement)
     except sqlite3.Error as error:
         raise TransportError(
-            "sqlite", f"{shown}: migration {migration.version:04} failed: {error}", backend_kind="protocol"
+            "sqlite",
+            f"{shown}: migration {migration.version:04} failed: {error}",
+            backend_kind="protocol",
         ) from error
     db.execute(
         "INSERT INTO ff_migration_annotation (version, name, applied_at_ms, checksum) VALUES (?, ?, ?, ?)",

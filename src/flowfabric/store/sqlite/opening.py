@@ -18,7 +18,10 @@ _LOOKING: dict[str, Any] = {"synchronous": "FULL", "wal": False}
 
 def check_whose(db: sqlite3.Connection, shown: str) -> None:
     """The Rust FlowFabric keeps tables of the same names with other columns."""
-    if db.execute("SELECT 1 FROM sqlite_master WHERE name = '_sqlx_migrations'").fetchone() is not None:
+    if (
+        db.execute("SELECT 1 FROM sqlite_master WHERE name = '_sqlx_migrations'").fetchone()
+        is not None
+    ):
         raise ConfigError(
             f"{shown}: a database of the Rust FlowFabric (it has a table _sqlx_migrations); its tables have other columns, "
             "and this release cannot open it; name another file"
@@ -30,7 +33,9 @@ def unopened(error: Exception, what: str, backend_kind: str = "transport") -> En
     code = code_of(error) & 0xFF
     if code == _CORRUPT or is_bad_text(error):
         return Corruption(f"{what}: the database is damaged ({error})")
-    return TransportError("sqlite", f"{what}: {error}", backend_kind="protocol" if code == _NOTADB else backend_kind)
+    return TransportError(
+        "sqlite", f"{what}: {error}", backend_kind="protocol" if code == _NOTADB else backend_kind
+    )
 
 
 def connect_to_look(target: Target) -> sqlite3.Connection:
@@ -38,9 +43,18 @@ def connect_to_look(target: Target) -> sqlite3.Connection:
     try:
         return _tried(target)
     except sqlite3.OperationalError as error:
-        if code_of(error) & 0xFF not in (_READONLY, _CANTOPEN) or target.in_memory or _has_log(target):
+        if (
+            code_of(error) & 0xFF not in (_READONLY, _CANTOPEN)
+            or target.in_memory
+            or _has_log(target)
+        ):
             raise
-    still = Target(f"{target.uri}{'&' if '?' in target.uri else '?'}mode=ro&immutable=1", target.key, False, target.shown)
+    still = Target(
+        f"{target.uri}{'&' if '?' in target.uri else '?'}mode=ro&immutable=1",
+        target.key,
+        False,
+        target.shown,
+    )
     return _tried(still)
 
 

@@ -58,26 +58,36 @@ class ReadOnlySqlite:
     async def close(self) -> None:
         if self._watch is not None:
             await asyncio.to_thread(self._watch.stop)
-        await asyncio.to_thread(self._read, self._db.close)  # in turn: who was called off may still have a read under way
+        await asyncio.to_thread(
+            self._read, self._db.close
+        )  # in turn: who was called off may still have a read under way
 
     async def now_ms(self) -> int:
         return system_clock()
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
         return Loaded(
-            system_clock(), await asyncio.to_thread(self._read, lambda: reading(self._db, lambda db: run_reads(db, reads)))
+            system_clock(),
+            await asyncio.to_thread(
+                self._read, lambda: reading(self._db, lambda db: run_reads(db, reads))
+            ),
         )
 
     async def longest_writer(self) -> None:
         return None
 
     async def dump(self, tables: Iterable[str]) -> dict[str, list[Row]]:
-        return await asyncio.to_thread(self._read, lambda: reading(self._db, lambda db: dump_tables(db, tables)))
+        return await asyncio.to_thread(
+            self._read, lambda: reading(self._db, lambda db: dump_tables(db, tables))
+        )
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
         """Whoever follows an outbox is woken by what others commit."""
         self._begin_watch()
-        return await asyncio.to_thread(self._read, lambda: reading(self._db, lambda db: events_after(db, channel, after, limit)))
+        return await asyncio.to_thread(
+            self._read,
+            lambda: reading(self._db, lambda db: events_after(db, channel, after, limit)),
+        )
 
     async def last_event(self, channel: str) -> int:
         self._begin_watch()
@@ -85,9 +95,13 @@ class ReadOnlySqlite:
 
     def _begin_watch(self) -> None:
         if self._watch is None and not self._target.in_memory:
-            self._watch = self._read(lambda: ChangeWatch(self._target, self.hub, self.hub.ring_all_but_timers, _SETTINGS))
+            self._watch = self._read(
+                lambda: ChangeWatch(self._target, self.hub, self.hub.ring_all_but_timers, _SETTINGS)
+            )
 
     def _refuse(self, *_: Any) -> NoReturn:
         raise Unavailable("this database was opened to be looked at only")
 
-    inside = commit = commit_together = commit_many = sweep = sweeps = commit_and_sweep = next_due = _refuse
+    inside = commit = commit_together = commit_many = sweep = sweeps = commit_and_sweep = (
+        next_due
+    ) = _refuse

@@ -21,7 +21,9 @@ WHOLE_GROUPS = 1_000
 Fetch = Callable[[sqlite3.Cursor], list[Row]]
 
 
-def run_reads(db: sqlite3.Connection, reads: Sequence[Read], fetch: Fetch = sqlite3.Cursor.fetchall) -> list[list[Row]]:
+def run_reads(
+    db: sqlite3.Connection, reads: Sequence[Read], fetch: Fetch = sqlite3.Cursor.fetchall
+) -> list[list[Row]]:
     """All of them on one snapshot."""
     if len(reads) == 1 or db.in_transaction:
         return [_read(db, read, fetch) for read in reads]
@@ -34,12 +36,22 @@ def run_reads(db: sqlite3.Connection, reads: Sequence[Read], fetch: Fetch = sqli
 
 def _read(db: sqlite3.Connection, read: Read, fetch: Fetch) -> list[Row]:
     if isinstance(read, GetAll):
-        return _joined(db, TABLES[read.table], TABLES[read.table].key, read.keys, read.columns, "", fetch)
+        return _joined(
+            db, TABLES[read.table], TABLES[read.table].key, read.keys, read.columns, "", fetch
+        )
     if isinstance(read, ScanAll):
         index = INDEXES[read.index]
         if read.limit < WHOLE_GROUPS:
             return [row for scan in read.scans() for row in _read(db, scan, fetch)]
-        return _joined(db, TABLES[index.table], index.group, read.groups, read.columns, index_predicate(index, "t."), fetch)
+        return _joined(
+            db,
+            TABLES[index.table],
+            index.group,
+            read.groups,
+            read.columns,
+            index_predicate(index, "t."),
+            fetch,
+        )
     if isinstance(read, Get):
         table = TABLES[read.table]
         sql = get_sql(read.table, read.columns)
@@ -78,10 +90,14 @@ def _joined(
 
 
 @cache
-def _joined_sql(table: str, names: tuple[str, ...], size: int, columns: tuple[str, ...], predicate: str) -> str:
+def _joined_sql(
+    table: str, names: tuple[str, ...], size: int, columns: tuple[str, ...], predicate: str
+) -> str:
     """A cross join, so that it is the keys that are walked and the table that is searched."""
     rows = ", ".join([f"({', '.join('?' * len(names))})"] * size)
-    wanted = " AND ".join([f"t.{name} = k.{name}" for name in names] + ([predicate] if predicate else []))
+    wanted = " AND ".join(
+        [f"t.{name} = k.{name}" for name in names] + ([predicate] if predicate else [])
+    )
     shown = ", ".join(f"t.{column}" for column in columns or TABLES[table].names)
     return f"WITH k({', '.join(names)}) AS (VALUES {rows}) SELECT {shown} FROM k CROSS JOIN {table} AS t ON {wanted}"
 
@@ -106,7 +122,9 @@ def scan_sql(read: Scan) -> tuple[str, list[Any]]:
         tests.append(f"{column} = ?")
         params.append(_encode(table, column, read.group[column]))
     if read.upto is not None:
-        assert index.order[0] not in index.descending, f"{index.name}: a bound is for ascending indexes"
+        assert index.order[0] not in index.descending, (
+            f"{index.name}: a bound is for ascending indexes"
+        )
         tests.append(f"{index.order[0]} <= ?")
         params.append(read.upto)
     if read.after is not None:
@@ -115,7 +133,10 @@ def scan_sql(read: Scan) -> tuple[str, list[Any]]:
         params += more
     where = f" WHERE {' AND '.join(tests)}" if tests else ""
     columns = ", ".join(read.columns or table.names)
-    return f"SELECT {columns} FROM {table.name}{where} ORDER BY {index_order(index)} LIMIT {read.limit:d}", params
+    return (
+        f"SELECT {columns} FROM {table.name}{where} ORDER BY {index_order(index)} LIMIT {read.limit:d}",
+        params,
+    )
 
 
 def tally_sql(read: Tally) -> tuple[str, list[Any]]:
@@ -185,7 +206,11 @@ def events_after(db: sqlite3.Connection, channel: str, after: int, limit: int) -
 
 
 def newest_event(db: sqlite3.Connection, channel: str) -> int:
-    return int(db.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (channel,)).fetchone()[0])
+    return int(
+        db.execute(
+            "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = ?", (channel,)
+        ).fetchone()[0]
+    )
 
 
 def _decoded_or_not(table: Table, row: Row) -> Row:

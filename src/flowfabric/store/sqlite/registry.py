@@ -24,5 +24,7 @@ def open_store(path: str, **settings: Any) -> SqliteStore:
             _live[parse_target(path).key] = found
         for name, wanted in settings.items():
             if found.asked.get(name, wanted) != wanted:
-                raise ConfigError(f"{path} is open in this process with {name}={found.asked[name]!r}, not {wanted!r}")
+                raise ConfigError(
+                    f"{path} is open in this process with {name}={found.asked[name]!r}, not {wanted!r}"
+                )
         return found.retain()

@@ -58,7 +58,9 @@ class SqliteStore:
         self.target = target
         self.hub = Wakeups()
         self.clock = Ratchet(clock)
-        self.durability = "none (memory)" if target.in_memory else "full" if synchronous == "FULL" else "process"
+        self.durability = (
+            "none (memory)" if target.in_memory else "full" if synchronous == "FULL" else "process"
+        )
         self._settings: dict[str, Any] = {"synchronous": synchronous, "wal": wal}
         self.asked: dict[str, Any] = {**self._settings, "pool_size": pool_size}
         self.users = self.backends = 0
@@ -66,10 +68,18 @@ class SqliteStore:
         self.loops: Any = None
         db = self._open()
         self._writer = Writer(db, self.clock, self.hub, place_of(target))
-        self._readers = None if target.in_memory else _Readers(target, max(pool_size - 1, 1), self._settings)
+        self._readers = (
+            None if target.in_memory else _Readers(target, max(pool_size - 1, 1), self._settings)
+        )
         self._near = None if target.in_memory or not wal else InlineReads(target, self._settings)
-        self._watch = None if target.in_memory else ChangeWatch(target, self.hub, self._writer.look, self._settings)
-        self._finalizer = weakref.finalize(self, _stop, self._writer, self._readers, self._near, self._watch, self._sentinel)
+        self._watch = (
+            None
+            if target.in_memory
+            else ChangeWatch(target, self.hub, self._writer.look, self._settings)
+        )
+        self._finalizer = weakref.finalize(
+            self, _stop, self._writer, self._readers, self._near, self._watch, self._sentinel
+        )
         log.warning(BANNER, self.durability)
 
     def _open(self) -> sqlite3.Connection:
@@ -126,16 +136,22 @@ class SqliteStore:
     def sweep(self, plan: Plan, limit: int) -> Awaitable[list[Row]]:
         return self._writer.submit("sweep", plan, limit)
 
-    def sweeps(self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]) -> Awaitable[list[list[Row]] | Refused]:
+    def sweeps(
+        self, first: Sequence[Plan], wanted: Sequence[tuple[Plan, int]]
+    ) -> Awaitable[list[list[Row]] | Refused]:
         return self._writer.submit("sweeps", (first, wanted))
 
-    def commit_and_sweep(self, plans: Sequence[Plan], plan: Plan, limit: int) -> Awaitable[tuple[list[Answer], list[Row]]]:
+    def commit_and_sweep(
+        self, plans: Sequence[Plan], plan: Plan, limit: int
+    ) -> Awaitable[tuple[list[Answer], list[Row]]]:
         return self._writer.submit("turn", (plans, plan), limit)
 
     async def load(self, reads: Sequence[Read]) -> Loaded:
         now = self.clock()  # before the rows: a renewal that this time could have seen is in them
         found = None if self._near is None else self._near.run(reads)
-        return Loaded(now, await self.read(lambda db: run_reads(db, reads)) if found is None else found)
+        return Loaded(
+            now, await self.read(lambda db: run_reads(db, reads)) if found is None else found
+        )
 
     async def read_events(self, channel: str, after: int, limit: int) -> list[Row]:
         return await self.read(lambda db: events_after(db, channel, after, limit))
@@ -156,7 +172,9 @@ class SqliteStore:
 
     async def execute_for_test(self, sql: str, params: Sequence[Any] = ()) -> list[Row]:
         """Plain SQL through the writer, for tests that look or meddle behind the engine's back."""
-        result: list[Row] = await self._writer.submit("read", lambda db: db.execute(sql, params).fetchall())
+        result: list[Row] = await self._writer.submit(
+            "read", lambda db: db.execute(sql, params).fetchall()
+        )
         return result
 
     async def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
@@ -165,11 +183,15 @@ class SqliteStore:
             result: T = await self._writer.submit("read", work)
             return result
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._readers.pool, self._readers.run, work)
+            return await asyncio.get_running_loop().run_in_executor(
+                self._readers.pool, self._readers.run, work
+            )
         except TROUBLE as error:
             raise as_engine_error(error) from error
         except RuntimeError as error:
-            raise TransportError("sqlite", "the database was closed", backend_kind="protocol") from error
+            raise TransportError(
+                "sqlite", "the database was closed", backend_kind="protocol"
+            ) from error
 
 
 class _Readers:

@@ -31,12 +31,18 @@ class Target(Struct, frozen=True):
 
 def parse_target(text: str) -> Target:
     if not isinstance(text, str) or not text or len(text) > MAX_TARGET_BYTES or "\0" in text:
-        raise ConfigError(f"sqlite target: expected a file path, a file: URI or :memory:, got {text!r:.80}")
+        raise ConfigError(
+            f"sqlite target: expected a file path, a file: URI or :memory:, got {text!r:.80}"
+        )
     if text == ":memory:":
         return Target(SHARED_MEMORY, SHARED_MEMORY, True, text)
     if is_memory(text):
         plain = text.partition("#")[0]
-        uri = plain if "cache=shared" in _query(text) else plain + ("&" if "?" in plain else "?") + "cache=shared"
+        uri = (
+            plain
+            if "cache=shared" in _query(text)
+            else plain + ("&" if "?" in plain else "?") + "cache=shared"
+        )
         return Target(uri, uri, True, text)
     if text.startswith("file:"):
         return Target(text, _canonical(unquote(urlsplit(text).path)), False, text)
@@ -62,7 +68,9 @@ def _canonical(path: str) -> str:
 def check_version() -> None:
     if sqlite3.sqlite_version_info < MINIMUM_SQLITE:
         wanted = ".".join(map(str, MINIMUM_SQLITE))
-        raise ConfigError(f"SQLite {sqlite3.sqlite_version} is too old: {wanted} or newer is needed (RETURNING)")
+        raise ConfigError(
+            f"SQLite {sqlite3.sqlite_version} is too old: {wanted} or newer is needed (RETURNING)"
+        )
 
 
 def create_private(target: Target) -> None:
@@ -86,10 +94,16 @@ def place_of(target: Target) -> Callable[[], tuple[int, int] | None]:
     return (lambda: None) if target.in_memory else found
 
 
-def connect(target: Target, *, synchronous: str, wal: bool, read_only: bool = False) -> sqlite3.Connection:
+def connect(
+    target: Target, *, synchronous: str, wal: bool, read_only: bool = False
+) -> sqlite3.Connection:
     """A connection with our settings; the caller owns its transactions."""
     uri = target.uri
-    if read_only and not target.in_memory and not any(part.startswith("mode=") for part in _query(uri)):
+    if (
+        read_only
+        and not target.in_memory
+        and not any(part.startswith("mode=") for part in _query(uri))
+    ):
         uri += ("&" if "?" in uri else "?") + "mode=rw"  # and not rwc: a reader creates no file
     db = sqlite3.connect(
         uri,

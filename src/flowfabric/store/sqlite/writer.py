@@ -27,7 +27,9 @@ LOOK = object()
 
 
 class Writer:
-    def __init__(self, db: sqlite3.Connection, clock: Ratchet, hub: Wakeups, place: Place = lambda: None) -> None:
+    def __init__(
+        self, db: sqlite3.Connection, clock: Ratchet, hub: Wakeups, place: Place = lambda: None
+    ) -> None:
         self._hub = hub
         self.write = GroupCommit(db, clock, place)
         self._queue: SimpleQueue[Any] = SimpleQueue()
@@ -38,7 +40,9 @@ class Writer:
         self._gathered: list[Job] = []
         self._wary = 0
         self.groups = self.jobs = self.in_place = 0
-        self._thread = threading.Thread(target=self._work, name="flowfabric-sqlite-writer", daemon=True)
+        self._thread = threading.Thread(
+            target=self._work, name="flowfabric-sqlite-writer", daemon=True
+        )
         self._thread.start()
 
     def submit(self, kind: str, items: Any, limit: int = 0) -> asyncio.Future[Any]:
@@ -50,7 +54,9 @@ class Writer:
             if self._open:
                 self._take(job)
                 return job.future
-        job.future.set_exception(TransportError("sqlite", "the database was closed", backend_kind="protocol"))
+        job.future.set_exception(
+            TransportError("sqlite", "the database was closed", backend_kind="protocol")
+        )
         return job.future
 
     def _take(self, job: Job) -> None:
@@ -69,7 +75,12 @@ class Writer:
         """The end of that turn: what was gathered is written here, or handed to the thread."""
         with self._entry:
             group = [job for job in self._gathered if not job.future.cancelled()]
-            here = 0 < len(group) <= FEW and not self._handed and all(map(is_small, group)) and self._turn.acquire(blocking=False)
+            here = (
+                0 < len(group) <= FEW
+                and not self._handed
+                and all(map(is_small, group))
+                and self._turn.acquire(blocking=False)
+            )
             if not here:
                 self._hand_over_gathered()
                 return
@@ -156,9 +167,13 @@ class Writer:
         if self.write.others_committed():
             self._hub.ring_all_but_timers()
 
-    def _answer(self, group: list[Job], answers: list[Any], topics: dict[Topic, None], dues: dict[str, int]) -> None:
+    def _answer(
+        self, group: list[Job], answers: list[Any], topics: dict[Topic, None], dues: dict[str, int]
+    ) -> None:
         """One wake-up per event loop and group carries the answers and rings the hub."""
-        for loop, pairs in itertools.groupby(zip(group, answers, strict=True), key=lambda pair: pair[0].loop):
+        for loop, pairs in itertools.groupby(
+            zip(group, answers, strict=True), key=lambda pair: pair[0].loop
+        ):
             try:
                 loop.call_soon_threadsafe(deliver, list(pairs), self._hub, topics, dues)
             except RuntimeError:
