@@ -2,11 +2,11 @@
 
 from flowfabric.connect import PostgresBackend, SqliteBackend, connect, memory_engine
 from flowfabric.engine.backend import EngineBackend
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError, FlowFabricError
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.loop import LoopSettings
 from flowfabric.middleware.breaker import CircuitBreakerLayer
 from flowfabric.middleware.layer import with_layers
 from flowfabric.middleware.metrics import MetricsLayer

@@ -15,7 +15,7 @@ from flowfabric.engine.claims.claims import POLL_S
 from flowfabric.engine.claims.routing import ASKED_LATELY_MS, LOOK_EVERY_MS
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.route_releaser import RouteReleaser
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.worker import WorkerInfo

@@ -11,7 +11,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import StateKind, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.model.lease import Handle
 from flowfabric.model.stream import (

@@ -15,7 +15,8 @@ from flowfabric.ids import ExecutionId
 from flowfabric.loops.delayed_promoter import DelayedPromoter
 from flowfabric.loops.lease_expiry import LeaseExpiry
 from flowfabric.loops.limits import LimitReleaser
-from flowfabric.loops.loop import BATCH, MAX_FAILURES, SKIPPED_CYCLES, Loop, LoopSettings
+from flowfabric.engine.background import LoopSettings
+from flowfabric.loops.loop import BATCH, MAX_FAILURES, SKIPPED_CYCLES, Loop
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.loops.route_releaser import RouteReleaser
 from flowfabric.loops.supervisor import Supervisor, all_loops

@@ -12,7 +12,7 @@ from flowfabric.loops.flows import (
     EdgeCancelReconciler,
     FlowProjector,
 )
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.flow import CancelFlowArgs, EdgePolicy
 from flowfabric.testing import ManualClock

@@ -16,7 +16,7 @@ import pytest
 from flowfabric.connect import SqliteBackend, memory_engine
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.supervisor import EARLY_S, Supervisor, until_step
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.store.sqlite.registry import open_store

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.supervisor import all_loops
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import (

@@ -10,7 +10,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass, FailureReason
 from flowfabric.model.budget import CreateBudgetArgs, ReportUsageAdminArgs

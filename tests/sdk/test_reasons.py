@@ -22,7 +22,7 @@ from flowfabric import (
     Worker,
 )
 from flowfabric.loops.delayed_promoter import DelayedPromoter
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.model.state import ExpirePhase
 from flowfabric.testing import ManualClock
 

@@ -10,7 +10,7 @@ import pytest
 from flowfabric import App, Context, Engine, Retention
 from flowfabric.errors import ConfigError, NotFound
 from flowfabric.loops.delayed_promoter import DelayedPromoter
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.testing import ManualClock
 

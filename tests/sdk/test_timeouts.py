@@ -10,7 +10,7 @@ import pytest
 
 from flowfabric import App, Context, Engine, Retry, RunExpired
 from flowfabric.loops.delayed_promoter import DelayedPromoter
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.model.execution import ReplayExecutionArgs
 from flowfabric.testing import ManualClock
 

@@ -11,7 +11,7 @@ import pytest
 
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.server.config import INTERVALS, VARIABLES, explained, read_file, settings_of
 from flowfabric.server.lifecycle import opened

@@ -7,7 +7,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from flowfabric.connect import connect, look_at
+from flowfabric.connect import connect_store, look_at_store
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
 
@@ -26,7 +26,7 @@ def chosen_db(url: str | None) -> str:
 
 
 async def looking(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
-    engine = await look_at(url)
+    engine = await look_at_store(url)
     try:
         return await work(engine)
     finally:
@@ -36,7 +36,7 @@ async def looking(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
 async def writing(url: str, work: Callable[[Engine], Awaitable[T]]) -> T:
     """Look at it first: this one would create what is not there."""
     logging.getLogger("flowfabric").setLevel(logging.ERROR)
-    engine = await connect(url, dev=True, loops=False)
+    engine = await connect_store(url, dev=True, loops=False)
     try:
         return await work(engine)
     finally:

@@ -20,7 +20,7 @@ from rich.table import Table
 from flowfabric.cli import demo_worker, verify
 from flowfabric.cli.demo_worker import LEASE_MS
 from flowfabric.codec.event_cursor import BEGINNING
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.verify.invariants import check
 
 WORKERS = 3
@@ -122,7 +122,7 @@ async def _show(jobs: int, path: Path, console: Console) -> int:
     return 0 if healthy else 1
 
 
-async def _drive(engine: Engine, fleet: Fleet, jobs: int, console: Console) -> bool:
+async def _drive(engine: EngineProtocol, fleet: Fleet, jobs: int, console: Console) -> bool:
     for name in ("worker-1", "worker-2", "worker-3"):
         await fleet.start(name)
     events = await engine.subscribe_completion(BEGINNING)

@@ -8,16 +8,17 @@ import logging
 import os
 import random
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import ClassVar
+from typing import Any
 
 from flowfabric.connect import SqliteBackend, sqlite_path
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
+from flowfabric.engine.protocol import EngineProtocol
+from flowfabric.engine.proxy import Operation, wrapped
 from flowfabric.errors import EngineError, TransportError
-from flowfabric.loops.loop import LoopSettings
-from flowfabric.model.lease import ClaimPolicy, Handle, LeaseRenewal, Work
+from flowfabric.model.lease import Handle
 from flowfabric.sdk.app import App
 from flowfabric.sdk.worker import Worker
 
@@ -32,69 +33,67 @@ def say(kind: str, **facts: object) -> None:
     os.write(1, json.dumps({"kind": kind, **facts}).encode() + b"\n")
 
 
-class Telling(SqliteBackend):
-    """Says what became of each write by a holder. What comes late is refused, once or more often; it is said once."""
+class Reporter:
+    """Prints the outcome of each write by a lease holder. A late write is refused, once or more often; it is printed once."""
 
-    _refused: ClassVar[set[bytes]] = set()
+    def __init__(self) -> None:
+        self._refused: set[bytes] = set()
 
-    async def complete(
-        self, handle: Handle, payload: bytes | None = None, *, settle: bool = True
-    ) -> None:
-        with self._told(handle):
-            await super().complete(handle, payload, settle=settle)
-        say("completed")
+    def wrap(self, name: str, operation: Operation) -> Operation | None:
+        match name:
+            case "complete" | "renew":
+                return self._one(operation, completes=name == "complete")
+            case "complete_many":
+                return self._many(operation, lambda answer: answer)
+            case "complete_and_claim":
+                return self._many(operation, lambda answer: answer[0])
+        return None
 
-    async def complete_many(
-        self, many: Sequence[tuple[Handle, bytes | None]]
-    ) -> list[EngineError | None]:
-        answers = await super().complete_many(many)
-        self._hear_all(many, answers)
-        return answers
-
-    async def complete_and_claim(
-        self,
-        many: Sequence[tuple[Handle, bytes | None]],
-        lane: str,
-        capabilities: Iterable[str],
-        policy: ClaimPolicy,
-        n: int,
-    ) -> tuple[list[EngineError | None], list[Work]]:
-        answers, works = await super().complete_and_claim(many, lane, capabilities, policy, n)
-        self._hear_all(many, answers)
-        return answers, works
-
-    def _hear_all(
-        self, many: Sequence[tuple[Handle, bytes | None]], answers: list[EngineError | None]
-    ) -> None:
-        for (handle, _), error in zip(many, answers, strict=True):
-            self._hear(handle, error)
-            if error is None:
+    def _one(self, operation: Operation, *, completes: bool) -> Operation:
+        async def reported(handle: Handle, *args: Any, **named: Any) -> Any:
+            try:
+                answer = await operation(handle, *args, **named)
+            except EngineError as error:
+                self._report(handle, error)
+                raise
+            if completes:
                 say("completed")
+            return answer
 
-    async def renew(self, handle: Handle) -> LeaseRenewal:
-        with self._told(handle):
-            return await super().renew(handle)
+        return reported
 
-    @contextmanager
-    def _told(self, handle: Handle) -> Iterator[None]:
-        try:
-            yield
-        except EngineError as error:
-            self._hear(handle, error)
-            raise
+    def _many(
+        self, operation: Operation, errors: Callable[[Any], list[EngineError | None]]
+    ) -> Operation:
+        async def reported(
+            many: Sequence[tuple[Handle, bytes | None]], *args: Any, **named: Any
+        ) -> Any:
+            answer = await operation(many, *args, **named)
+            for (handle, _), error in zip(many, errors(answer), strict=True):
+                self._report(handle, error)
+                if error is None:
+                    say("completed")
+            return answer
 
-    def _hear(self, handle: Handle, error: EngineError | None) -> None:
+        return reported
+
+    def _report(self, handle: Handle, error: EngineError | None) -> None:
         if error is None or isinstance(error, TransportError) or handle.opaque in self._refused:
             return
         self._refused.add(handle.opaque)
         say("refused", code=error.code)
 
 
+REPORTER = Reporter()
+"""Shared by the engine of the worker and that of its renewals."""
+
+
 class DemoApp(App):
-    async def another_engine(self) -> SqliteBackend:
-        return await Telling.new(
+    async def another_engine(self) -> EngineProtocol:
+        engine = await SqliteBackend.new(
             sqlite_path(self.url), dev=True, settings=Settings(lease_reclaim_grace_ms=GRACE_MS)
         )
+        return wrapped(engine, REPORTER.wrap)
 
 
 def made(path: str) -> DemoApp:
@@ -112,7 +111,6 @@ async def main(path: str, name: str) -> None:
     logging.disable(logging.WARNING)
     async with made(path) as app:
         engine = await app.engine()
-        assert isinstance(engine, Telling)
         engine.with_scanners(LoopSettings(lease_expiry_ms=250))
         say("started", pid=os.getpid())
         await Worker(

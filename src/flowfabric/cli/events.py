@@ -16,8 +16,8 @@ from rich.text import Text
 from flowfabric.cli.database import chosen_db, looking
 from flowfabric.cli.flow_view import clean
 from flowfabric.codec.event_cursor import BEGINNING
-from flowfabric.engine.engine import Engine
 from flowfabric.engine.events.subscriptions import Subscription
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, StreamBackpressure, ValidationError
 from flowfabric.model.event import ScannerFilter
 
@@ -82,7 +82,7 @@ def _checked(wanted: Wanted) -> bytes:
 
 
 async def _follow(
-    engine: Engine, wanted: Wanted, cursor: bytes, console: Console, *, as_json: bool
+    engine: EngineProtocol, wanted: Wanted, cursor: bytes, console: Console, *, as_json: bool
 ) -> None:
     left = wanted.limit
     chosen = ScannerFilter(namespace=wanted.namespace)

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from flowfabric.cli.database import chosen_db, looking
 from flowfabric.cli.flow_view import clean
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, NotFound
 from flowfabric.ids import ExecutionId, ExecutionIdError
 from flowfabric.model.history import MAX_HISTORY, HistoryEntry, What
@@ -71,7 +71,12 @@ def _subject(text: str) -> ExecutionId | UUID:
 
 
 async def _tell(
-    engine: Engine, ident: ExecutionId | UUID, limit: int | None, console: Console, *, as_json: bool
+    engine: EngineProtocol,
+    ident: ExecutionId | UUID,
+    limit: int | None,
+    console: Console,
+    *,
+    as_json: bool,
 ) -> None:
     told, after = Told(), None
     while limit is None or told.count < limit:

@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from flowfabric.cli.worker import say
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
 from flowfabric.observe import sentry
 from flowfabric.observe.logs import log_to_stderr
@@ -73,7 +73,7 @@ def _library() -> Any:
     return lifecycle
 
 
-async def beside(engine: Engine) -> None:
+async def beside(engine: EngineProtocol) -> None:
     """The API of an engine that is open already, for development: on loopback, for everybody there, until it is cancelled."""
     try:
         lifecycle = _library()

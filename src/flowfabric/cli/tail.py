@@ -15,7 +15,7 @@ from flowfabric.cli.database import chosen_db, looking
 from flowfabric.cli.tail_text import Printer
 from flowfabric.cli.why import execution_id
 from flowfabric.codec import frame_id
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, NotFound, ValidationError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import ExecutionSnapshot
@@ -114,7 +114,7 @@ def command_from(given: Given, place: Place) -> str:
 
 
 async def _show(
-    engine: Engine, ident: ExecutionId, given: Given, place: Place, printer: Printer
+    engine: EngineProtocol, ident: ExecutionId, given: Given, place: Place, printer: Printer
 ) -> None:
     await _check_attempt(engine, ident, given, place)
     visibility = Visibility.All if given.live else Visibility.ExcludeBestEffort
@@ -133,7 +133,9 @@ async def _show(
         printer.still(str((await _described(engine, ident)).public_state))
 
 
-async def _check_attempt(engine: Engine, ident: ExecutionId, given: Given, place: Place) -> None:
+async def _check_attempt(
+    engine: EngineProtocol, ident: ExecutionId, given: Given, place: Place
+) -> None:
     found = await _described(engine, ident)
     so_far = found.total_attempt_count
     if (
@@ -148,7 +150,7 @@ async def _check_attempt(engine: Engine, ident: ExecutionId, given: Given, place
 
 
 async def follow(
-    engine: Engine, ident: ExecutionId, start: Place, visibility: Visibility, *, only: bool
+    engine: EngineProtocol, ident: ExecutionId, start: Place, visibility: Visibility, *, only: bool
 ) -> AsyncIterator[Seen]:
     """Each frame as it is written and the end of each attempt as it comes, until the execution has ended."""
     at, after = start.attempt, start.after
@@ -166,7 +168,7 @@ async def follow(
 
 
 async def read_now(
-    engine: Engine, ident: ExecutionId, start: Place, visibility: Visibility, *, only: bool
+    engine: EngineProtocol, ident: ExecutionId, start: Place, visibility: Visibility, *, only: bool
 ) -> AsyncIterator[Seen]:
     """What is there, attempt by attempt, without waiting for more."""
     found = await _described(engine, ident)
@@ -184,7 +186,7 @@ async def read_now(
         after = BEGINNING
 
 
-async def _closing(engine: Engine, ident: ExecutionId, attempt: int) -> Closing:
+async def _closing(engine: EngineProtocol, ident: ExecutionId, attempt: int) -> Closing:
     return _closing_of(
         attempt, await engine.read_stream(ident, attempt, frame_id.END, count_limit=1)
     )
@@ -194,7 +196,7 @@ def _closing_of(attempt: int, page: StreamFrames) -> Closing:
     return Closing(attempt, page.closed_at, page.closed_reason)
 
 
-async def _described(engine: Engine, ident: ExecutionId) -> ExecutionSnapshot:
+async def _described(engine: EngineProtocol, ident: ExecutionId) -> ExecutionSnapshot:
     found = await engine.describe_execution(ident)
     if found is None:
         raise NotFound("execution", ident)

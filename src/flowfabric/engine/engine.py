@@ -2,70 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from flowfabric.engine.background import BackgroundLoops, LoopSettings, NoLoops
+from flowfabric.engine.capabilities import offered_by, package_version
 from flowfabric.engine.core import Settings
-from flowfabric.engine.events.long_poll import LongPoll
-from flowfabric.model.lease import Capabilities
-from flowfabric.store.port import Store
-
-FLAGS = (
-    "cancel_execution",
-    "change_priority",
-    "replay_execution",
-    "revoke_lease",
-    "read_execution_state",
-    "read_execution_info",
-    "get_execution_result",
-    "budget_admin",
-    "quota_admin",
-    "rotate_waitpoint_hmac_secret_all",
-    "seed_waitpoint_hmac_secret",
-    "list_pending_waitpoints",
-    "cancel_flow_header",
-    "cancel_flow_wait_timeout",
-    "cancel_flow_wait_indefinite",
-    "ack_cancel_member",
-    "claim_for_worker",
-    "issue_reclaim_grant",
-    "prepare",
-    "subscribe_lease_history",
-    "subscribe_completion",
-    "subscribe_signal_delivery",
-    "subscribe_instance_tags",
-    "stream_durable_summary",
-    "stream_best_effort_live",
-    "register_worker",
-    "heartbeat_worker",
-    "mark_worker_dead",
-    "list_expired_leases",
-    "list_workers",
-    "release_admission",
-    "read_quota_policy_limits",
-    "block_execution_for_admission",
-    "read_budget_usage_and_limits",
+from flowfabric.engine.events.subscriptions import Subscription
+from flowfabric.engine.local_protocol import LocalEngineProtocol
+from flowfabric.engine.parts import Parts
+from flowfabric.engine.telemetry import Telemetry
+from flowfabric.ids import ExecutionId
+from flowfabric.model.event import (
+    CompletionEvent,
+    LeaseEvent,
+    OperatorEvent,
+    ScannerFilter,
+    SignalEvent,
 )
+from flowfabric.model.lease import Capabilities, Handle, HandleFields
+from flowfabric.model.stream import StreamFrame, Visibility
+from flowfabric.store.port import Store
+from flowfabric.store.wakeups import Waiter
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-_OFFERED_BY = {
-    "budget_admin": "create_budget",
-    "quota_admin": "create_quota_policy",
-    "cancel_flow_wait_timeout": "cancel_flow",
-    "cancel_flow_wait_indefinite": "cancel_flow",
-    "stream_durable_summary": "append_frame",
-    "stream_best_effort_live": "append_frame",
-}
-
-
-_OFFERED_NOWHERE = {"subscribe_instance_tags"}
-
-
-class Engine(LongPoll):
-    """Load, decide, commit, for every operation; the store is the only thing that differs."""
+class Engine(LocalEngineProtocol):
+    """Builds the parts over a store and binds the operations to them."""
 
     def __init__(
-        self, store: Store, settings: Settings | None = None, *, seed: int | None = None
+        self,
+        store: Store,
+        settings: Settings | None = None,
+        *,
+        loops: BackgroundLoops | None = None,
+        seed: int | None = None,
     ) -> None:
-        super().__init__(store, settings, seed=seed)
+        self.store = store
+        self.settings = (settings or Settings()).checked()
+        self.loops: BackgroundLoops = loops or NoLoops()
+        self.parts = Parts(store, self.settings, seed)
         self._closed = False
+
+    def bind(self, name: str, method: Callable[Concatenate[Any, P], R]) -> Callable[P, R]:
+        bound: Callable[P, R] = method.__get__(self.parts.of(method.__qualname__.split(".")[0]))
+        return bound
 
     @property
     def backend_label(self) -> str:
@@ -76,63 +59,90 @@ class Engine(LongPoll):
         return self.store.durability
 
     async def ping(self) -> None:
-        """Raises when the store cannot be reached."""
         await self.read_lane("default")
 
     async def server_time_ms(self) -> int:
         return await self.store.now_ms()
 
     async def prepare(self) -> str | None:
-        """Start-up work: what was applied, or None when there was nothing to do."""
         return await self.store.prepare()
 
     def capabilities(self) -> Capabilities:
-        """A flag is true exactly when the operation works here."""
-        identity = {"family": self.store.label, "version": _version(), "rfc017_stage": "unknown"}
-        offered = {
-            flag: callable(getattr(self, _OFFERED_BY.get(flag, flag), None)) for flag in FLAGS
+        identity = {
+            "family": self.store.label,
+            "version": package_version(),
+            "rfc017_stage": "unknown",
         }
-        return Capabilities(identity, {**offered, **dict.fromkeys(_OFFERED_NOWHERE, False)})
+        return Capabilities(identity, offered_by(type(self)))
+
+    def fields(self, handle: Handle) -> HandleFields:
+        return self.parts.leases.fields(handle)
+
+    # ---- telemetry and background loops
+
+    @property
+    def telemetry(self) -> Telemetry:
+        return self.parts.core.telemetry.listener
+
+    def watched_by(self, listener: Telemetry) -> None:
+        self.parts.core.telemetry.listener = listener
+        self.loops.watched_by(listener)
+
+    def with_scanners(self, settings: LoopSettings | None = None) -> bool:
+        return self.loops.start(self, settings)
+
+    @property
+    def loops_are_running(self) -> bool:
+        return self.loops.is_running
 
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
-        """Stops background work and waits for what is under way, at most this long. Never raises."""
+        await self.loops.stop(grace_s)
 
     async def close(self) -> None:
-        """Once; a second call does nothing."""
         if not self._closed:
             self._closed = True
-            await self._let_go()
+            await self.loops.release()
             await self.finish()
             await self.store.close()
 
     async def finish(self) -> None:
-        """Waits for what goes on behind answered calls; the store stays open."""
-        await self._admissions.finish()
-        await self._cascade.finish()
-        await self._meter.finish()
-        await self._pens.finish()
-        await self._watch.stop()
+        """Waits for work that continues after a call is answered; the store stays open."""
+        await self.parts.finish()
 
-    async def _let_go(self) -> None:
-        await self.shutdown_prepare()
+    # ---- waiting and following
 
-    async def __aenter__(self) -> Engine:
-        await self.prepare()
-        return self
+    async def work_bell(self, *lanes: str, namespace: str | None = "default") -> Waiter:
+        return await self.parts.steps.work_bell(*lanes, namespace=namespace)
 
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
+    def follow_stream(
+        self,
+        execution: ExecutionId,
+        attempt_index: int = 0,
+        after: str = "0-0",
+        visibility: Visibility = Visibility.All,
+        *,
+        later_attempts: bool = True,
+    ) -> AsyncIterator[tuple[int, StreamFrame]]:
+        return self.parts.long_poll.follow_stream(
+            execution, attempt_index, after, visibility, later_attempts=later_attempts
+        )
 
+    def subscribe_completion(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> Subscription[CompletionEvent]:
+        return self.parts.subscriptions.subscribe_completion(cursor, wanted)
 
-def _version() -> dict[str, int]:
-    from importlib.metadata import (
-        PackageNotFoundError,
-        version,
-    )  # a tenth of the time that importing all of this takes
+    def subscribe_lease_history(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> Subscription[LeaseEvent]:
+        return self.parts.subscriptions.subscribe_lease_history(cursor, wanted)
 
-    try:
-        numbers = version("flowfabric").split(".")
-    except PackageNotFoundError:
-        numbers = []
-    parts = [int(n) if n.isdigit() else 0 for n in [*numbers, "0", "0", "0"][:3]]
-    return dict(zip(("major", "minor", "patch"), parts, strict=True))
+    def subscribe_operator_events(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> Subscription[OperatorEvent]:
+        return self.parts.subscriptions.subscribe_operator_events(cursor, wanted)
+
+    def subscribe_signal_delivery(
+        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
+    ) -> Subscription[SignalEvent]:
+        return self.parts.subscriptions.subscribe_signal_delivery(cursor, wanted)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import LoopSettings
 
 
 class BudgetResets:

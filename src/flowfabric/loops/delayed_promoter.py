@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import BATCH, LoopSettings, Worklist
+from flowfabric.loops.loop import BATCH, Worklist
 from flowfabric.rules.executions.operator_actions import SWEEP_DELAYED
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from uuid import UUID
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import LoopSettings
 
 log = logging.getLogger("flowfabric.loops")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.telemetry import NO_TELEMETRY
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.loop import BATCH, LoopSettings, Worklist
-from flowfabric.model.lease import MarkedExpired, ReclaimCapExceeded
+from flowfabric.loops.loop import BATCH, Worklist
+from flowfabric.model.lease import ReclaimCapExceeded
 from flowfabric.rules.fence import SWEEP_EXPIRED
 from flowfabric.store.port import GetAll, Row
 
@@ -37,7 +38,7 @@ class LeaseExpiry:
             async def requeue(ident: ExecutionId) -> None:
                 answer = await engine.requeue_lost(ident)
                 if isinstance(answer, ReclaimCapExceeded):
-                    engine.onlooker.reclaimed("cap_exceeded")
+                    engine.telemetry.reclaimed("cap_exceeded")
                 if answer not in STILL_LOST:
                     moved.append(ident)
 
@@ -48,15 +49,7 @@ class LeaseExpiry:
 
     async def _mark(self, engine: Engine, now: int) -> int:
         if not self._wanted.empty:
-            marked: list[Row] = []
-
-            async def mark(ident: ExecutionId) -> None:
-                if isinstance(await engine.mark_lease_expired_if_due(ident), MarkedExpired):
-                    marked.append((ident.partition_index, ident.uuid))
-
-            done = await self._expired.each(engine, "leased", now, mark)
-            await _tell(engine, marked)
-            return done
+            return await self._expired.each(engine, "leased", now, engine.mark_lease_expired_if_due)
         done = 0
         while True:
             swept = await engine.store.sweep(SWEEP_EXPIRED(0), BATCH)
@@ -77,8 +70,8 @@ class LeaseExpiry:
 
 async def _tell(engine: Engine, marked: list[Row]) -> None:
     """Whose leases ran out, by lane, if anybody wants to know."""
-    if marked and engine.onlooker is not NO_TELEMETRY:
+    if marked and engine.telemetry is not NO_TELEMETRY:
         for (lane,) in (
             await engine.store.load((GetAll("ff_exec_core", marked, ("lane_id",)),))
         ).rows[0]:
-            engine.onlooker.lease_expired(lane)
+            engine.telemetry.lease_expired(lane)

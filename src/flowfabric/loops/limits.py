@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import LoopSettings, at_once_if_any
+from flowfabric.loops.loop import at_once_if_any
 
 
 class QuotaReconciler:

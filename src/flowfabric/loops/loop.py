@@ -7,11 +7,9 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
-from msgspec import Struct
-
-from flowfabric.engine.core import CORE_COLUMNS, from_core_row
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.filters import passes
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
 from flowfabric.store.port import GetAll, Scan
@@ -22,30 +20,6 @@ log = logging.getLogger("flowfabric.loops")
 BATCH = 100
 MAX_FAILURES = 3
 SKIPPED_CYCLES = 10
-
-
-class LoopSettings(Struct, frozen=True):
-    """The longest each loop sleeps; a due time wakes it earlier. `wanted` narrows what this process works on."""
-
-    lease_expiry_ms: int = 1_500
-    delayed_promoter_ms: int = 750
-    attempt_timeout_ms: int = 2_000
-    execution_deadline_ms: int = 5_000
-    route_ms: int = 5_000
-    retention_ms: int = 60_000
-    worker_reaper_ms: int = 30_000
-    dependency_reconciler_ms: int = 15_000
-    edge_cancel_dispatcher_ms: int = 1_000
-    edge_cancel_reconciler_ms: int = 10_000
-    cancel_reconciler_ms: int = 15_000
-    flow_projector_ms: int = 15_000
-    suspension_timeout_ms: int = 2_000
-    pending_waitpoint_ms: int = 5_000
-    budget_reset_ms: int = 15_000
-    budget_reconciler_ms: int = 30_000
-    quota_reconciler_ms: int = 30_000
-    unblock_ms: int = 5_000
-    wanted: ScannerFilter = ScannerFilter()
 
 
 class Loop(Protocol):
@@ -125,7 +99,7 @@ class Worklist:
         due = [ident for ident in idents if ident not in self._skipped]
         done = sum(await asyncio.gather(*(self._one(ident, work) for ident in due)))
         if done < len(due):
-            engine.onlooker.scanner_errors(self._name, len(due) - done)
+            engine.telemetry.scanner_errors(self._name, len(due) - done)
         return done
 
     async def _one(self, ident: ExecutionId, work: Callable[[ExecutionId], Awaitable[Any]]) -> int:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import BATCH, LoopSettings
+from flowfabric.loops.loop import BATCH
 
 
 class RetentionTrimmer:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.claims.routing import MAX_RELEASED
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import LoopSettings, at_once_if_any
+from flowfabric.loops.loop import at_once_if_any
 
 PAGES = 10
 

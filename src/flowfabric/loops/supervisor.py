@@ -7,6 +7,7 @@ import logging
 import math
 import time
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.telemetry import Telemetry
 from flowfabric.loops.budgets import BudgetReconciler, BudgetResets
@@ -20,7 +21,7 @@ from flowfabric.loops.flows import (
 )
 from flowfabric.loops.lease_expiry import LeaseExpiry
 from flowfabric.loops.limits import LimitReleaser, QuotaReconciler
-from flowfabric.loops.loop import Loop, LoopSettings
+from flowfabric.loops.loop import Loop
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.loops.route_releaser import RouteReleaser
 from flowfabric.loops.suspensions import PendingWaitpointExpiry, SuspensionTimeout
@@ -119,7 +120,7 @@ class Supervisor:
         error = None if task.cancelled() else task.exception()
         if self._stopping:
             return
-        self._engine.onlooker.scanner_errors(loop.name)
+        self._engine.telemetry.scanner_errors(loop.name)
         why = "cancelled" if task.cancelled() else repr(error)
         log.error(
             "%s ended (%s); restarting it",
@@ -157,7 +158,7 @@ class Supervisor:
             for task in late:
                 task.cancel()
             if late:
-                self._engine.onlooker.shutdown_timeout()
+                self._engine.telemetry.shutdown_timeout()
             await asyncio.gather(*tasks, return_exceptions=True)
         self._tasks, self._restarts = {}, {}
 
@@ -183,7 +184,7 @@ class Supervisor:
             due = await loop.next_due(self._engine)
         now = await self._engine.store.now_ms()
         self._finished[loop.name] = time.monotonic()
-        self._engine.onlooker.scanner_cycle(loop.name, time.perf_counter() - timer)
+        self._engine.telemetry.scanner_cycle(loop.name, time.perf_counter() - timer)
         return began, due, now
 
     async def _drive(self, loop: Loop) -> None:
@@ -196,7 +197,7 @@ class Supervisor:
                 try:
                     began, due, now = await self._look(loop)
                 except Exception:
-                    self._engine.onlooker.scanner_errors(loop.name)
+                    self._engine.telemetry.scanner_errors(loop.name)
                     log.exception(
                         "%s: this pass failed; the next one tries again",
                         loop.name,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.loop import BATCH, LoopSettings, Worklist
+from flowfabric.loops.loop import BATCH, Worklist
 from flowfabric.store.port import Scan
 
 

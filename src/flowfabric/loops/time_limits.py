@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.loop import LoopSettings, Worklist
+from flowfabric.loops.loop import Worklist
 from flowfabric.model.state import ExpirePhase
 
 

@@ -7,10 +7,11 @@ import logging
 import time
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, cast
+from typing import Any, overload
 
-from flowfabric.engine.engine import Engine
-from flowfabric.engine.proxy import Operation, Proxy
+from flowfabric.engine.local_protocol import LocalEngineProtocol
+from flowfabric.engine.protocol import EngineProtocol
+from flowfabric.engine.proxy import Operation, wrapped
 from flowfabric.errors import ConfigError
 
 log = logging.getLogger("flowfabric.middleware")
@@ -29,12 +30,24 @@ class Layer:
         """Always told: seconds, 0 if `before` raised, and the error that came of it, or None."""
 
 
+@overload
 def with_layers(
-    engine: Engine, *layers: Layer, clock: Callable[[], float] = time.perf_counter
-) -> Engine:
+    engine: LocalEngineProtocol, *layers: Layer, clock: Callable[[], float] = ...
+) -> LocalEngineProtocol: ...
+
+
+@overload
+def with_layers(
+    engine: EngineProtocol, *layers: Layer, clock: Callable[[], float] = ...
+) -> EngineProtocol: ...
+
+
+def with_layers(
+    engine: EngineProtocol, *layers: Layer, clock: Callable[[], float] = time.perf_counter
+) -> EngineProtocol:
     """The same engine with these around it; the last is the outermost, and asked first. Subscriptions pass by all of them."""
     for layer in checked(layers):
-        engine = cast(Engine, Proxy(engine, _Hooks(layer, clock).wrap))
+        engine = wrapped(engine, _Hooks(layer, clock).wrap)
     return engine
 
 
@@ -54,11 +67,7 @@ class _Hooks:
         self._layer, self._clock = layer, clock
 
     def wrap(self, name: str, operation: Operation) -> Operation | None:
-        if (
-            name in STRAIGHT
-            or not hasattr(Engine, name)
-            or not inspect.iscoroutinefunction(operation)
-        ):
+        if name in STRAIGHT or not inspect.iscoroutinefunction(operation):
             return None
 
         @wraps(operation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.observe.instrumented import instrumented
 from flowfabric.observe.metrics import Metrics
 from flowfabric.observe.metrics_endpoint import Scrape
@@ -46,7 +46,7 @@ def watch(app: App, metrics: Metrics | None = None, tracing: Tracing | None = No
     """Before the app is used and before its workers are made."""
     before = app.around
 
-    def around(engine: Engine) -> Engine:
+    def around(engine: EngineProtocol) -> EngineProtocol:
         engine = before(engine)
         if metrics is not None:
             engine = instrumented(engine, metrics)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from flowfabric.engine.telemetry import Telemetry
 from flowfabric.errors import ConfigError
+from flowfabric.ids import ExecutionId
 from flowfabric.model.queue_stats import QueueStats
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -176,10 +178,10 @@ class Metrics(Telemetry):
     def lease_renewed(self, outcome: str) -> None:
         self._renewals.labels(outcome).inc()
 
-    def attempt_ended(self, lane: str, outcome: str, age_s: float | None = None) -> None:
-        """`age_s` is the time since creation, where the attempt ended its execution and that is known."""
+    def attempt_ended(self, lane: str, outcome: str, execution: ExecutionId | None = None) -> None:
         lane = self._bounded("lane", lane)
         self._outcomes.labels(lane, outcome).inc()
+        age_s = None if execution is None else age_of(execution)
         if age_s is not None:
             self._latency.labels(lane, outcome).observe(age_s)
 
@@ -254,3 +256,11 @@ class Metrics(Telemetry):
             gauge.clear()
         self._backlog.set(float("nan"))
         self._overdue.set(float("nan"))
+
+
+def age_of(execution: ExecutionId) -> float | None:
+    """Seconds since the id was made; None for an id that carries no time."""
+    if execution.uuid.version != 7:
+        return None
+    made_s: float = (execution.uuid.int >> 80) / 1_000
+    return max(time.time() - made_s, 0.0)

@@ -8,7 +8,8 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.local_protocol import LocalEngineProtocol
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import EngineError
 from flowfabric.observe.metrics import CONTENT_TYPE, Metrics
 
@@ -28,10 +29,11 @@ class Scrape:
     def __init__(
         self,
         metrics: Metrics,
-        engine: Engine | None = None,
+        engine: EngineProtocol | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._metrics, self._engine, self._clock = metrics, engine, clock
+        self._metrics, self._clock = metrics, clock
+        self._engine = engine if isinstance(engine, LocalEngineProtocol) else None
         self._read_at: float | None = None
         self._turn = asyncio.Lock()
 
@@ -47,7 +49,7 @@ class Scrape:
                     await self._sample(self._engine)
                     self._read_at = self._clock()
 
-    async def _sample(self, engine: Engine) -> None:
+    async def _sample(self, engine: LocalEngineProtocol) -> None:
         try:
             async with asyncio.timeout(PATIENCE_S):
                 self._metrics.sampled(await engine.census())

@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from typing import Any, cast
+from typing import Any, overload
 
-from flowfabric.engine.engine import Engine
-from flowfabric.engine.proxy import Operation, Proxy
+from flowfabric.engine.local_protocol import LocalEngineProtocol
+from flowfabric.engine.protocol import EngineProtocol
+from flowfabric.engine.proxy import Operation, wrapped
 from flowfabric.errors import ConfigError, EngineError
 from flowfabric.model.lease import Handle
 from flowfabric.observe.instrument import TRACEPARENT
@@ -178,17 +179,23 @@ class Tracing:
 
     # ---- operations
 
-    def traced(self, engine: Engine) -> Engine:
+    @overload
+    def traced(self, engine: LocalEngineProtocol) -> LocalEngineProtocol: ...
+
+    @overload
+    def traced(self, engine: EngineProtocol) -> EngineProtocol: ...
+
+    def traced(self, engine: EngineProtocol) -> EngineProtocol:
         """The same engine, with a span `ff.<operation>` for what is asked of it."""
 
         def wrap(name: str, operation: Operation) -> Operation | None:
             wanted = OPERATIONS.get(name)
             return None if wanted is None else self._spanned(engine, name, wanted, operation)
 
-        return cast(Engine, Proxy(engine, wrap))
+        return wrapped(engine, wrap)
 
     def _spanned(
-        self, engine: Engine, name: str, wanted: tuple[str, ...], operation: Operation
+        self, engine: EngineProtocol, name: str, wanted: tuple[str, ...], operation: Operation
     ) -> Operation:
         called = tuple(inspect.signature(operation).parameters)[: len(wanted)]
 
@@ -210,7 +217,9 @@ class Tracing:
         return spanned
 
 
-def _ids(engine: Engine, wanted: tuple[str, ...], given: tuple[Any, ...]) -> dict[str, str | int]:
+def _ids(
+    engine: EngineProtocol, wanted: tuple[str, ...], given: tuple[Any, ...]
+) -> dict[str, str | int]:
     """Ids and nothing else: never a payload, a token or a lease."""
     said: dict[str, str | int] = {}
     for name, value in zip(wanted, given, strict=False):
@@ -227,7 +236,7 @@ def _ids(engine: Engine, wanted: tuple[str, ...], given: tuple[Any, ...]) -> dic
     return said
 
 
-def _of_handle(engine: Engine, handle: Any) -> dict[str, str | int]:
+def _of_handle(engine: EngineProtocol, handle: Any) -> dict[str, str | int]:
     if not isinstance(handle, Handle):
         return {}
     try:

@@ -1,61 +1,69 @@
-"""The engine of a server: the same operations, each one call. What needs no server is decided here."""
+"""The engine of a server: the same operations, each one request."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from functools import cache
-from typing import Any, NoReturn, cast
+from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from uuid import uuid4
 
 import msgspec
 from msgspec import structs
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.events.long_poll import MAX_POLL_MS, followed
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.engine.telemetry import NO_TELEMETRY, Telemetry
 from flowfabric.errors import ConfigError, Unavailable
 from flowfabric.ids import ExecutionId
-from flowfabric.model.event import Channel, ScannerFilter
-from flowfabric.model.lease import Handle
+from flowfabric.model.event import (
+    Channel,
+    CompletionEvent,
+    LeaseEvent,
+    OperatorEvent,
+    ScannerFilter,
+    SignalEvent,
+)
+from flowfabric.model.lease import Handle, HandleFields
 from flowfabric.model.stream import MAX_TAIL_BLOCK_MS, StreamFrame, Visibility
 from flowfabric.remote.remote_waiter import Heard, RemoteWaiter
 from flowfabric.remote.subscription import RemoteSubscription
 from flowfabric.remote.transport import Transport
 from flowfabric.wire.json_codec import decoder, encode
-from flowfabric.wire.operations import OPERATIONS, Operation, answer_type, request_type, signature
+from flowfabric.wire.operations import OPERATIONS, answer_type, request_type, signature
 
+P = ParamSpec("P")
+R = TypeVar("R")
 PATH = "/v1/engine/"
 _WAITS = ("block_ms", "wait_ms")
 CLAIM, CALL_OFF = "claim_many", "/v1/claims/call-off"
 
 
-class RemoteEngine:
-    """Offers what `wire.operations` lists, and raises `Unavailable` for anything else the engine can do."""
+class RemoteEngine(EngineProtocol):
+    """Sends each operation to a server. Operations that HTTP does not carry are not in its type."""
 
     may_wait = True
-    """A call to it is a journey: better one that waits there than two."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._transport = Transport(url, token)
         self._seen: dict[Heard, int] = {}
-        self.onlooker: Telemetry = NO_TELEMETRY
+        self._telemetry: Telemetry = NO_TELEMETRY
+
+    def bind(self, name: str, method: Callable[Concatenate[Any, P], R]) -> Callable[P, R]:
+        return cast("Callable[P, R]", _remote(self, name, method.__doc__))
 
     async def call(self, name: str, arguments: Any) -> Any:
         operation = OPERATIONS[name]
-        waits = [
-            getattr(arguments, field)
-            for field in _WAITS
-            if field in type(arguments).__struct_fields__
-        ]
+        fields = type(arguments).__struct_fields__
+        waits = [getattr(arguments, field) for field in _WAITS if field in fields]
         if name == CLAIM:
             waits.append(arguments.policy.max_wait_ms or 0)
-        body = encode(arguments)
         answer = await self._transport.post(
-            PATH + name, body, again=operation.again, wait_s=sum(waits) / 1_000
+            PATH + name, encode(arguments), again=operation.again, wait_s=sum(waits) / 1_000
         )
         return decoder(answer_type(name))(answer)
 
-    # ---- what is not one call
+    # ---- operations that are not one request
 
     @property
     def backend_label(self) -> str:
@@ -65,10 +73,20 @@ class RemoteEngine:
     def durability(self) -> str:
         return "that of the server"
 
-    async def prepare(self) -> str | None:
-        """Whether it is there and lets us in; its schema is its own affair."""
+    async def ping(self) -> None:
         await self.call("ping", request_type("ping")())
+
+    async def server_time_ms(self) -> int:
+        now: int = await self.call("server_time_ms", request_type("server_time_ms")())
+        return now
+
+    async def prepare(self) -> str | None:
+        """Checks that the server answers and accepts the token; its schema is its own."""
+        await self.ping()
         return None
+
+    def fields(self, handle: Handle) -> HandleFields:
+        raise Unavailable("fields over HTTP")
 
     async def work_bell(self, *lanes: str, namespace: str | None = "default") -> RemoteWaiter:
         return RemoteWaiter(self, lanes, namespace, self._seen)
@@ -82,15 +100,10 @@ class RemoteEngine:
         *,
         later_attempts: bool = True,
     ) -> AsyncIterator[tuple[int, StreamFrame]]:
-        read = cast(Engine, self).read_followed
+        wait_ms = min(MAX_TAIL_BLOCK_MS, MAX_POLL_MS)
         return followed(
-            lambda at, behind: read(
-                execution,
-                at,
-                behind,
-                visibility,
-                later_attempts,
-                min(MAX_TAIL_BLOCK_MS, MAX_POLL_MS),
+            lambda at, behind: self.read_followed(
+                execution, at, behind, visibility, later_attempts, wait_ms
             ),
             attempt_index,
             after,
@@ -98,32 +111,23 @@ class RemoteEngine:
 
     def subscribe_completion(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> RemoteSubscription:
-        return RemoteSubscription(cast(Engine, self), Channel.COMPLETIONS, cursor, wanted)
+    ) -> RemoteSubscription[CompletionEvent]:
+        return RemoteSubscription(self, Channel.COMPLETIONS, cursor, wanted)
 
     def subscribe_lease_history(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> RemoteSubscription:
-        return RemoteSubscription(cast(Engine, self), Channel.LEASES, cursor, wanted)
-
-    def subscribe_signal_delivery(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> RemoteSubscription:
-        return RemoteSubscription(cast(Engine, self), Channel.SIGNALS, cursor, wanted)
+    ) -> RemoteSubscription[LeaseEvent]:
+        return RemoteSubscription(self, Channel.LEASES, cursor, wanted)
 
     def subscribe_operator_events(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> RemoteSubscription:
-        return RemoteSubscription(cast(Engine, self), Channel.OPERATORS, cursor, wanted)
+    ) -> RemoteSubscription[OperatorEvent]:
+        return RemoteSubscription(self, Channel.OPERATORS, cursor, wanted)
 
-    def subscribe_instance_tags(
+    def subscribe_signal_delivery(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> NoReturn:
-        raise Unavailable("subscribe_instance_tags")
-
-    async def claim(self, lane: str, capabilities: Any, policy: Any) -> Handle | None:
-        found = await cast(Engine, self).claim_many(lane, capabilities, policy, 1)
-        return found[0].handle if found else None
+    ) -> RemoteSubscription[SignalEvent]:
+        return RemoteSubscription(self, Channel.SIGNALS, cursor, wanted)
 
     async def call_off(self, worker_instance_id: str) -> None:
         """Claims of this worker that wait on the server are answered now, with what they were granted or with nothing."""
@@ -131,27 +135,26 @@ class RemoteEngine:
             CALL_OFF, encode({"worker_instance_id": worker_instance_id}), again=True
         )
 
+    def with_scanners(self, settings: LoopSettings | None = None) -> bool:
+        return False
+
+    @property
+    def loops_are_running(self) -> bool:
+        return True
+
     async def shutdown_prepare(self, grace_s: float = 5.0) -> None:
         """Its loops run on the server."""
 
-    def watched_by(self, onlooker: Telemetry) -> None:
-        """What happens inside the engine, its server can tell; here it is only what the worker says."""
-        self.onlooker = onlooker
+    @property
+    def telemetry(self) -> Telemetry:
+        return self._telemetry
+
+    def watched_by(self, listener: Telemetry) -> None:
+        """Events inside the engine are on the server; the listener gets those of the worker."""
+        self._telemetry = listener
 
     async def close(self) -> None:
         await self._transport.close()
-
-    async def __aenter__(self) -> RemoteEngine:
-        await self.prepare()
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
-
-    def __getattr__(self, name: str) -> Any:
-        if not name.startswith("_") and callable(getattr(Engine, name, None)):
-            raise Unavailable(f"{name} over HTTP")
-        raise AttributeError(name)
 
 
 def _keyed(name: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -182,15 +185,14 @@ def _fields(name: str) -> frozenset[str]:
     return frozenset(request_type(name).__struct_fields__)
 
 
-def _remote(operation: Operation) -> Callable[..., Awaitable[Any]]:
-    name = operation.name
-
-    async def call(self: RemoteEngine, *args: Any, **named: Any) -> Any:
-        given = dict(signature(name).bind(self, *args, **named).arguments)
+def _remote(engine: RemoteEngine, name: str, doc: str | None) -> Callable[..., Awaitable[Any]]:
+    async def call(*args: Any, **named: Any) -> Any:
+        given = dict(signature(name).bind(engine, *args, **named).arguments)
         del given["self"]
         if given.pop("connection", None) is not None:
             raise ConfigError(
-                f"{name}: connection: a server cannot join your transaction; connect to the database itself for that"
+                f"{name}: connection: a server cannot join your transaction; "
+                "connect to the database itself for that"
             )
         if name in _KEYED:
             given = _keyed(name, given)
@@ -200,12 +202,7 @@ def _remote(operation: Operation) -> Callable[..., Awaitable[Any]]:
             )
         except (TypeError, msgspec.ValidationError) as error:
             raise ConfigError(f"{name}: {error}") from None
-        return await self.call(name, request)
+        return await engine.call(name, request)
 
-    call.__name__, call.__qualname__ = name, f"RemoteEngine.{name}"
-    call.__doc__ = getattr(Engine, name).__doc__
+    call.__name__, call.__qualname__, call.__doc__ = name, f"RemoteEngine.{name}", doc
     return call
-
-
-for _operation in OPERATIONS.values():
-    setattr(RemoteEngine, _operation.name, _remote(_operation))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from flowfabric.engine.events.long_poll import MAX_POLL_MS
 
 if TYPE_CHECKING:
-    from flowfabric.engine.engine import Engine
+    from flowfabric.engine.protocol import EngineProtocol
 
 Heard = tuple[frozenset[str], str | None]
 """The lanes and the namespace that a count was heard for."""
@@ -20,10 +20,14 @@ class RemoteWaiter:
     topics: tuple[Any, ...] = ()
 
     def __init__(
-        self, engine: Any, lanes: tuple[str, ...], namespace: str | None, seen: dict[Heard, int]
+        self,
+        engine: EngineProtocol,
+        lanes: tuple[str, ...],
+        namespace: str | None,
+        seen: dict[Heard, int],
     ) -> None:
         self._engine, self._lanes, self._namespace, self._seen = (
-            cast("Engine", engine),
+            engine,
             list(lanes),
             namespace,
             seen,

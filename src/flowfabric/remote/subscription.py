@@ -4,49 +4,50 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
 
 from flowfabric.engine.events.long_poll import MAX_EVENTS
+from flowfabric.engine.events.subscriptions import Event
 from flowfabric.errors import EngineError, StreamBackpressure, StreamDisconnected
 from flowfabric.model.event import Channel, ScannerFilter
 
 if TYPE_CHECKING:
-    from flowfabric.engine.engine import Engine
+    from flowfabric.engine.protocol import EngineProtocol
 
 POLL_MS = 20_000
 
 
-class RemoteSubscription:
+class RemoteSubscription(Generic[Event]):
     """As a `Subscription`: `await` it to be sure that it stands; after an error it goes on where it stood."""
 
     def __init__(
-        self, engine: Engine, channel: Channel, cursor: bytes, wanted: ScannerFilter | None
+        self, engine: EngineProtocol, channel: Channel, cursor: bytes, wanted: ScannerFilter | None
     ) -> None:
         self._engine, self._channel, self._wanted = engine, channel, wanted
         self._behind, self._handed = cursor, cursor
-        self._ready: deque[Any] = deque()
+        self._ready: deque[Event] = deque()
         self._open = True
 
     @property
     def cursor(self) -> bytes:
         return self._handed if self._ready else self._behind
 
-    def __await__(self) -> Generator[Any, None, RemoteSubscription]:
+    def __await__(self) -> Generator[Any, None, RemoteSubscription[Event]]:
         return self._start().__await__()
 
-    async def _start(self) -> RemoteSubscription:
+    async def _start(self) -> RemoteSubscription[Event]:
         if not self._behind:
             await self._read(0)
         return self
 
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> AsyncIterator[Event]:
         return self
 
     def close(self) -> None:
         """Ends the iteration behind what is in hand, at the latest when the question under way is answered."""
         self._open = False
 
-    async def __anext__(self) -> Any:
+    async def __anext__(self) -> Event:
         await self._start()
         while not self._ready:
             if not self._open:

@@ -7,7 +7,7 @@ import logging
 from concurrent.futures import Future
 from typing import Any
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.model.lease import Work
 from flowfabric.sdk.context import Context
 from flowfabric.sdk.exceptions import Parked
@@ -33,7 +33,9 @@ class Running:
         "work",
     )
 
-    def __init__(self, ends: Reporter, engine: Engine, work: Work, context: Context) -> None:
+    def __init__(
+        self, ends: Reporter, engine: EngineProtocol, work: Work, context: Context
+    ) -> None:
         self._ends, self._engine, self.work, self.context = ends, engine, work, context
         self.thread: Future[Any] | None = None
         self.former: asyncio.Task[None] | None = None

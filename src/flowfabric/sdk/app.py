@@ -10,8 +10,9 @@ from functools import cached_property
 from typing import Any, TypeVar, overload
 from uuid import UUID
 
-from flowfabric.connect import connect, ensure_signing_key, is_http, is_in_memory, is_postgres
-from flowfabric.engine.engine import Engine
+from flowfabric.connect import connect, ensure_signing_key, is_in_memory, is_postgres
+from flowfabric.engine.local_protocol import LocalEngineProtocol
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, invalid
 from flowfabric.ids import ExecutionId, ExecutionIdError, lane_id
 from flowfabric.ids import name as checked_name
@@ -68,7 +69,7 @@ class App:
         name: str = "app",
         namespace: str = "default",
         codec: Codec | None = None,
-        engine: Engine | None = None,
+        engine: EngineProtocol | None = None,
         dev: bool = True,
         retention: Span | Retention | None = None,
         state: Iterable[object] = (),
@@ -91,10 +92,10 @@ class App:
         self.retention = merged(RetentionPolicy(), self._ages)
         self.results = Results(self.engine)
         self.layers = checked(layers)
-        self.around: Callable[[Engine], Engine] = self._layered
+        self.around: Callable[[EngineProtocol], EngineProtocol] = self._layered
         self.stamp: Callable[[Mapping[str, str]], Mapping[str, str]] = _same
         self._given, self._dev, self._tuning = engine, dev, tuning
-        self._opening: asyncio.Task[Engine] | None = None
+        self._opening: asyncio.Task[EngineProtocol] | None = None
 
     # ---- declaring
 
@@ -221,7 +222,7 @@ class App:
 
     # ---- using
 
-    async def engine(self) -> Engine:
+    async def engine(self) -> EngineProtocol:
         """Connected, once, however many ask; after a failure, whoever asks next tries again."""
         opening = self._opening
         if opening is None or _failed(opening):
@@ -233,12 +234,12 @@ class App:
             )
         return opening.result() if opening.done() else await asyncio.shield(opening)
 
-    async def _opened(self) -> Engine:
+    async def _opened(self) -> EngineProtocol:
         engine = await self.another_engine() if self._given is None else self.around(self._given)
         try:
             if self._given is None and not is_postgres(self.url):
                 await engine.prepare()
-            if self._given is not None or not is_http(self.url):
+            if isinstance(engine, LocalEngineProtocol):
                 await ensure_signing_key(
                     engine, _KID, os.environ.get(SECRET) or secrets.token_hex(32)
                 )
@@ -257,14 +258,14 @@ class App:
         """Whether nobody else can reach its engine: it was given, or keeps everything in memory."""
         return self._given is not None or is_in_memory(self.url)
 
-    async def another_engine(self) -> Engine:
+    async def another_engine(self) -> EngineProtocol:
         """A connection of one's own, for another event loop. Writing `sqlite://` is saying that one means it."""
         return self.around(await connect(self.url, dev=self._dev, loops=False, **self._tuning))
 
-    def _layered(self, engine: Engine) -> Engine:
+    def _layered(self, engine: EngineProtocol) -> EngineProtocol:
         return with_layers(engine, *self.layers)
 
-    def use(self, engine: Engine | None) -> Engine | None:
+    def use(self, engine: EngineProtocol | None) -> EngineProtocol | None:
         """Puts the app on this engine, for tests; None is its own again. The one that was given before is returned."""
         given, self._given = self._given, engine
         self._opening, self.results = None, Results(self.engine)
@@ -327,5 +328,5 @@ def _same(given: T) -> T:
     return given
 
 
-def _failed(opening: asyncio.Task[Engine]) -> bool:
+def _failed(opening: asyncio.Task[EngineProtocol]) -> bool:
     return opening.done() and (opening.cancelled() or opening.exception() is not None)

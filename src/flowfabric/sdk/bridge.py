@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msgspec import structs
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import EngineError, FlowFabricError
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.waitpoint import DeliverSignalArgs, SignalAccepted, SignalDuplicate
@@ -36,7 +36,7 @@ class Backend(BridgeError):
 
 
 async def verify_and_deliver(
-    engine: Engine,
+    engine: EngineProtocol,
     execution: ExecutionId,
     waitpoint_id: UUID,
     presented_token: str,

@@ -8,7 +8,7 @@ from uuid import UUID, uuid5
 
 from msgspec import Struct
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, NotFound
 from flowfabric.model.budget import (
     BudgetCreated,
@@ -69,7 +69,7 @@ class Budget(Struct, frozen=True):
             namespace=namespace,
         )
 
-    async def make(self, engine: Engine, namespace: str, by: str) -> None:
+    async def make(self, engine: EngineProtocol, namespace: str, by: str) -> None:
         """One that exists gets these limits, if it has others."""
         wanted = self.creation(namespace)
         if isinstance(await engine.create_budget(wanted), BudgetCreated):

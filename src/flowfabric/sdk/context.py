@@ -37,7 +37,7 @@ from flowfabric.sdk.waiting import wait_for
 from flowfabric.sdk.waitpoints import Decision, Notify, Signal, Wait, decided, schema_of
 
 if TYPE_CHECKING:
-    from flowfabric.engine.engine import Engine
+    from flowfabric.engine.protocol import EngineProtocol
     from flowfabric.sdk.app import App
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ log = logging.getLogger("flowfabric.task")
 class Context:
     """Given to a task whose first parameter is annotated with it."""
 
-    def __init__(self, app: App, engine: Engine, work: Work, lane: str) -> None:
+    def __init__(self, app: App, engine: EngineProtocol, work: Work, lane: str) -> None:
         self._app, self._engine, self._work = app, engine, work
         self.execution_id, self.attempt, self.tags = (
             work.execution_id,

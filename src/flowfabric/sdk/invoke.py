@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import ExecutionOutcome
@@ -41,7 +41,7 @@ class Invoker:
                         f"task {task.name}: {name}: no {kind.__name__} in the worker's state=[...]"
                     )
 
-    async def call(self, engine: Engine, running: Running, task: Task[..., Any]) -> Any:
+    async def call(self, engine: EngineProtocol, running: Running, task: Task[..., Any]) -> Any:
         """What the task returns, within its timeout."""
         arguments = await self._arguments(engine, running, task)
 
@@ -72,7 +72,7 @@ class Invoker:
             self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _arguments(
-        self, engine: Engine, running: Running, task: Task[..., Any]
+        self, engine: EngineProtocol, running: Running, task: Task[..., Any]
     ) -> dict[str, Any]:
         payload = unsealed(
             self._app.codec, running.work.input_payload, f"task {task.name}: its arguments"
@@ -90,7 +90,7 @@ class Invoker:
         return arguments
 
     async def _results(
-        self, engine: Engine, context: Context, later: Mapping[str, Any]
+        self, engine: EngineProtocol, context: Context, later: Mapping[str, Any]
     ) -> dict[str, Any]:
         async def read(ident: ExecutionId) -> ExecutionOutcome | None:
             return await context.ask("its arguments", lambda: engine.read_outcome(ident))

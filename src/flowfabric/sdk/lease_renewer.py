@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import EngineError
 from flowfabric.model.lease import Handle
 from flowfabric.sdk.retry import is_lost
@@ -105,7 +105,7 @@ class LeaseRenewer:
             for at in range(0, len(old), MAX_CHECKED):
                 await self._check(engine, old[at : at + MAX_CHECKED])
 
-    async def _check(self, engine: Engine, some: list[_Held]) -> None:
+    async def _check(self, engine: EngineProtocol, some: list[_Held]) -> None:
         try:
             async with asyncio.timeout(self._ttl_s):
                 answers = await engine.are_held([held.handle for held in some])
@@ -145,11 +145,11 @@ class LeaseRenewer:
         finally:
             await engine.close()
 
-    async def _renew_due(self, engine: Engine) -> None:
+    async def _renew_due(self, engine: EngineProtocol) -> None:
         await asyncio.gather(*(self._renew(engine, held) for held in self._due()))
         self._give_up()
 
-    async def _renew(self, engine: Engine, held: _Held) -> None:
+    async def _renew(self, engine: EngineProtocol, held: _Held) -> None:
         began = time.monotonic()
         try:
             async with asyncio.timeout(self._ttl_s):

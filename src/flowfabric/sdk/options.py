@@ -14,7 +14,7 @@ from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.sdk.durations import Span, millis
 
 if TYPE_CHECKING:
-    from flowfabric.engine.engine import Engine
+    from flowfabric.engine.protocol import EngineProtocol
 
 
 def checked_tags(tags: Mapping[str, str]) -> Mapping[str, str]:
@@ -53,7 +53,9 @@ class Options(Struct, frozen=True):
             else now_ms + millis(self.deadline, "deadline"),
         )
 
-    async def dated_by(self, engine: Engine, made: CreateExecutionArgs) -> CreateExecutionArgs:
+    async def dated_by(
+        self, engine: EngineProtocol, made: CreateExecutionArgs
+    ) -> CreateExecutionArgs:
         """By the clock that will tell when it is due, where that is at hand: the store's."""
         store = (
             None if self.delay is None and self.deadline is None else getattr(engine, "store", None)

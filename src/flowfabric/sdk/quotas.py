@@ -6,7 +6,7 @@ from uuid import UUID, uuid5
 
 from msgspec import Struct
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError
 from flowfabric.ids import lane_id
 from flowfabric.ids import name as checked_name
@@ -82,7 +82,7 @@ class Quota(Struct, frozen=True):
                 f'{field}: tag: "key=value", as tasks are tagged, like "app.customer=acme"; got {self.tag!r:.80}'
             )
 
-    async def make(self, engine: Engine, namespace: str, by: str) -> None:
+    async def make(self, engine: EngineProtocol, namespace: str, by: str) -> None:
         """One that exists gets these limits, if it has others."""
         wanted = self.checked(namespace)
         if not isinstance(await engine.create_quota_policy(wanted), QuotaPolicyCreated):
@@ -91,7 +91,7 @@ class Quota(Struct, frozen=True):
             if found is not None:
                 await engine.attach_limit("quota", wanted.quota_policy_id, scope, found)
 
-    async def _update(self, engine: Engine, wanted: CreateQuotaPolicyArgs, by: str) -> None:
+    async def _update(self, engine: EngineProtocol, wanted: CreateQuotaPolicyArgs, by: str) -> None:
         kept = {
             name: getattr(wanted, name)
             for name in UpdateQuotaPolicyArgs.__struct_fields__

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import Corruption, EngineError, ErrorClass, ValidationError
 from flowfabric.model.attempt import ATTEMPT_TIMEOUT, FailureClass, FailureReason
 from flowfabric.model.lease import Handle, Work
@@ -49,8 +49,8 @@ _Completion = tuple[Handle, bytes | None, asyncio.Future[EngineError | None]]
 class Reporter:
     """Completions that come together are told together, by `complete_many`."""
 
-    def __init__(self, engine: Engine, complete_many: Tell) -> None:
-        self._engine, self._complete_many, self.onlooker = engine, complete_many, engine.onlooker
+    def __init__(self, engine: EngineProtocol, complete_many: Tell) -> None:
+        self._engine, self._complete_many, self.telemetry = engine, complete_many, engine.telemetry
         self._completions: list[_Completion] = []
         self._teller: asyncio.Task[None] | None = None
 

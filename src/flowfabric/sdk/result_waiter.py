@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from uuid import UUID
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import EngineError, NotFound
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import ExecutionOutcome
@@ -25,7 +25,7 @@ LOOK_S = 5.0
 
 
 class Results:
-    def __init__(self, engine: Callable[[], Awaitable[Engine]]) -> None:
+    def __init__(self, engine: Callable[[], Awaitable[EngineProtocol]]) -> None:
         self._engine = engine
         self._waiting: dict[UUID, list[asyncio.Future[None]]] = {}
         self._listener: asyncio.Task[None] | None = None
@@ -49,7 +49,7 @@ class Results:
         """
         async with asyncio.timeout(timeout_s):
             engine = await self._engine()
-            if getattr(engine, "may_wait", False) and self._asking < MAX_ASKING:
+            if engine.may_wait and self._asking < MAX_ASKING:
                 return await self._asked(engine, ident, 0.0 if born is None else MOMENT_S)
             while True:
                 rung: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -65,7 +65,9 @@ class Results:
                 finally:
                     self._forget(ident.uuid, rung)
 
-    async def _asked(self, engine: Engine, ident: ExecutionId, after_s: float) -> ExecutionOutcome:
+    async def _asked(
+        self, engine: EngineProtocol, ident: ExecutionId, after_s: float
+    ) -> ExecutionOutcome:
         """Few who wait for a server's engine ask it each for himself; beyond that, all share one listener."""
         self._asking += 1
         try:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from msgspec import Struct
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, EngineError
 from flowfabric.ids import name as checked_name
 from flowfabric.model.schedule import ScheduleMark
@@ -128,7 +128,7 @@ class Ticker:
     A tick is submitted before the mark moves: whoever dies in between has left it to the next, who finds it submitted.
     """
 
-    def __init__(self, app: App, engine: Engine) -> None:
+    def __init__(self, app: App, engine: EngineProtocol) -> None:
         self._app, self._engine = app, engine
         self._task: asyncio.Task[None] | None = None
 

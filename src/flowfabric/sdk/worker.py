@@ -13,13 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.background import LoopSettings
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, EngineError
 from flowfabric.ids import ExecutionId, lane_id
-from flowfabric.loops.loop import LoopSettings
 from flowfabric.model.event import LEASE_EVENTS
 from flowfabric.model.lease import MAX_CLAIM_BATCH, ClaimPolicy, Handle, Work
 from flowfabric.model.worker import NotRegistered, RegisterWorkerArgs
@@ -33,7 +32,7 @@ from flowfabric.sdk.reporter import Reporter
 from flowfabric.sdk.retry import passes
 from flowfabric.sdk.schedules import Ticker
 from flowfabric.sdk.slots import Slots
-from flowfabric.store.wakeups import Waiter
+from flowfabric.store.wakeups import WorkWaiter
 
 log = logging.getLogger("flowfabric.worker")
 
@@ -82,7 +81,7 @@ class Worker:
         self.worker_id = worker_id or Path(sys.argv[0] or "python").stem or "python"
         self.instance_id = f"{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
         self._room = Slots(concurrency)
-        self._bell: Waiter | None = None
+        self._bell: WorkWaiter | None = None
         self._lease_ms, self._grace_ms = millis(lease, "lease"), millis(grace, "grace")
         self._caller = Invoker(
             app,
@@ -115,8 +114,7 @@ class Worker:
         engine = await self.app.engine()
         self._ends = Reporter(engine, partial(self._complete, engine))
         if self._loops:
-            start = getattr(engine, "with_scanners", lambda _: None)
-            start(self._loops if isinstance(self._loops, LoopSettings) else None)
+            engine.with_scanners(self._loops if isinstance(self._loops, LoopSettings) else None)
         await self._register(engine)
         self._ticker = Ticker(self.app, engine)
         self._ticker.start()
@@ -158,7 +156,7 @@ class Worker:
         for handler in late:
             self._handlers[handler].give_back(handler)
         if late:
-            self._ends.onlooker.shutdown_timeout()
+            self._ends.telemetry.shutdown_timeout()
             _, stuck = await asyncio.wait(late, timeout=UNWIND_S)
             for handler in stuck & self._handlers.keys():
                 ident = self._handlers[handler].context.execution_id
@@ -207,7 +205,7 @@ class Worker:
         """How many it is busy with."""
         return len(self._handlers)
 
-    async def _register(self, engine: Engine) -> None:
+    async def _register(self, engine: EngineProtocol) -> None:
         await engine.register_worker(
             RegisterWorkerArgs(
                 worker_id=self.worker_id,
@@ -221,7 +219,7 @@ class Worker:
 
     # ---- claiming
 
-    async def _claim_on(self, engine: Engine) -> None:
+    async def _claim_on(self, engine: EngineProtocol) -> None:
         pause = FIRST_PAUSE_S
         beat = asyncio.create_task(self._beat(engine))
         try:
@@ -249,7 +247,7 @@ class Worker:
         with suppress(EngineError):
             await engine.mark_worker_dead(self.instance_id, "stopped", self.app.namespace)
 
-    async def _beat(self, engine: Engine) -> None:
+    async def _beat(self, engine: EngineProtocol) -> None:
         while True:
             await asyncio.sleep(self._lease_ms / 3_000)
             try:
@@ -263,27 +261,28 @@ class Worker:
             except Exception:
                 log.exception("the worker could not say that it is alive; trying again")
 
-    async def _claim_or_wait(self, engine: Engine) -> None:
+    async def _claim_or_wait(self, engine: EngineProtocol) -> None:
         """Room first, then work: what is claimed can begin at once."""
         if self._room.left <= 0:
-            engine.onlooker.worker_at_capacity()
+            engine.telemetry.worker_at_capacity()
             await self._room.wait()
-        if len(self.lanes) == 1 and getattr(engine, "may_wait", False):
+        if len(self.lanes) == 1 and engine.may_wait:
             await self._claim_when_there_is(engine)
             return
-        with await engine.work_bell(*self.lanes, namespace=self.app.namespace) as self._bell:
-            self._bell.arm()
+        waiter = self._bell = await engine.work_bell(*self.lanes, namespace=self.app.namespace)
+        with waiter:
+            waiter.arm()
             if self._stopping.is_set():
                 return
             taken = await self._claim_some(engine)
             if (
                 self._room.left > 0
             ):  # there was not more; what was taken is not held up by asking again at once
-                await self._bell.wait(BREATH_S if taken else POLL_S)
-        if not taken and (LEASE_EVENTS, None) in self._bell.topics:
+                await waiter.wait(BREATH_S if taken else POLL_S)
+        if not taken and (LEASE_EVENTS, None) in waiter.topics:
             await self._rest(BREATH_S)  # leases end all the time, and few make room
 
-    async def _claim_when_there_is(self, engine: Engine) -> None:
+    async def _claim_when_there_is(self, engine: EngineProtocol) -> None:
         """Asking is a journey: the question waits there for work, and is called off when the worker stops.
 
         It is not just dropped: what was granted that very moment would be nobody's until its lease runs out.
@@ -306,13 +305,13 @@ class Worker:
         ):  # there was not more; what was taken is not held up by asking again at once
             await self._rest(MOMENT_S)
 
-    async def _call_off(self, engine: Any, asking: asyncio.Task[int]) -> None:
+    async def _call_off(self, engine: EngineProtocol, asking: asyncio.Task[int]) -> None:
         with suppress(EngineError, TimeoutError):
             async with asyncio.timeout(CALL_OFF_S):
                 await engine.call_off(self.instance_id)
                 await asyncio.wait({asking})
 
-    async def _claim_some(self, engine: Engine, wait_ms: int | None = None) -> int:
+    async def _claim_some(self, engine: EngineProtocol, wait_ms: int | None = None) -> int:
         """From each lane in turn, as long as there is room."""
         taken = 0
         for lane in tuple(self.lanes):
@@ -334,7 +333,7 @@ class Worker:
         return taken
 
     async def _complete(
-        self, engine: Engine, many: Sequence[tuple[Handle, bytes | None]]
+        self, engine: EngineProtocol, many: Sequence[tuple[Handle, bytes | None]]
     ) -> Sequence[EngineError | None]:
         """Where all hands are full, whatever ends makes room: as many are asked for in the same call."""
         if len(many) > MOST_AT_ONCE or not self._room.is_taken or self._stopping.is_set():
@@ -362,7 +361,7 @@ class Worker:
 
     # ---- one execution
 
-    def _begin(self, engine: Engine, work: Work, lane: str) -> None:
+    def _begin(self, engine: EngineProtocol, work: Work, lane: str) -> None:
         context = Context(self.app, engine, work, lane)
         running = Running(self._ends, engine, work, context)
         former = self._by_run.get(work.execution_id)
@@ -396,7 +395,7 @@ class Worker:
                 partial(_soon, asyncio.get_running_loop(), self._room.make)
             )
 
-    async def _handle(self, engine: Engine, running: Running) -> None:
+    async def _handle(self, engine: EngineProtocol, running: Running) -> None:
         task = self.app.runnable(running.work.execution_kind)
         if task is None:
             await running.hand_back()

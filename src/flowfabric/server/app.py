@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route as Path
 from starlette.types import ASGIApp
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import ConfigError, EngineError, NotFound, ValidationError
 from flowfabric.server import local, ownership, tenancy
 from flowfabric.server.auth import ANYBODY, Caller, Tokens, tokens_of
@@ -60,7 +60,11 @@ class Server:
     """What all requests share."""
 
     def __init__(
-        self, engine: Engine, settings: ServerSettings, *, observer: Observer | None = None
+        self,
+        engine: LocalEngineProtocol,
+        settings: ServerSettings,
+        *,
+        observer: Observer | None = None,
     ) -> None:
         self.engine, self.settings, self.observer = engine, settings, observer
         self.tokens: Tokens = tokens_of(

@@ -11,10 +11,10 @@ from typing import Any
 from msgspec import Struct, structs
 
 from flowfabric.connect import is_postgres
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
 from flowfabric.errors import ConfigError
 from flowfabric.ids import BUDGET_PARTITIONS, FLOW_PARTITIONS, QUOTA_PARTITIONS, lane_id
-from flowfabric.loops.loop import LoopSettings
 from flowfabric.observe import sentry
 from flowfabric.rules.waits.signing_keys import is_secret
 from flowfabric.sdk.retention import age_ms

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Sequence
 from uuid import UUID
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import EngineError, NotFound, StateError, StateKind, ValidationError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CancelExecutionArgs
@@ -18,7 +18,7 @@ AT_ONCE = 16
 
 
 async def cancel_members(
-    engine: Engine, flow: UUID, members: Sequence[ExecutionId], reason: str
+    engine: LocalEngineProtocol, flow: UUID, members: Sequence[ExecutionId], reason: str
 ) -> list[ExecutionId]:
     """Those that could not be cancelled."""
     gate = asyncio.Semaphore(AT_ONCE)
@@ -43,7 +43,7 @@ async def cancel_members(
     ]
 
 
-async def _cancelled(engine: Engine, member: ExecutionId, reason: str) -> None:
+async def _cancelled(engine: LocalEngineProtocol, member: ExecutionId, reason: str) -> None:
     """Gone or over is as good."""
     try:
         await engine.cancel_execution(CancelExecutionArgs(execution_id=member, reason=reason))

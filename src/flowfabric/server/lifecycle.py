@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import uvicorn
 
-from flowfabric.connect import POSTGRES_LOOPS, connect, ensure_signing_key
-from flowfabric.engine.engine import Engine
+from flowfabric.connect import POSTGRES_LOOPS, connect_store, ensure_signing_key
+from flowfabric.engine.background import LoopSettings
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import ConfigError
-from flowfabric.loops.loop import LoopSettings
 from flowfabric.observe import (
     CONTENT_TYPE,
     Metrics,
@@ -39,7 +39,7 @@ LOOPS_GRACE_S = 15.0
 
 
 @asynccontextmanager
-async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
+async def opened(settings: ServerSettings) -> AsyncIterator[LocalEngineProtocol]:
     """The store, migrated; its signing key, seeded; its loops, running."""
     on_postgres = settings.backend == "postgres"
     tuning: dict[str, Any] = (
@@ -48,7 +48,7 @@ async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
         else {"pool_size": settings.sqlite_pool_size}
     )
     loops = settings.loops(POSTGRES_LOOPS if on_postgres else LoopSettings())
-    engine = await connect(
+    engine = await connect_store(
         settings.store_url, dev=settings.dev_mode, loops=False, settings=settings.engine, **tuning
     )
     try:
@@ -58,7 +58,7 @@ async def opened(settings: ServerSettings) -> AsyncIterator[Engine]:
             log.warning(
                 "the store signs with another key than FF_WAITPOINT_HMAC_SECRET; the stored one is kept"
             )
-        engine.with_scanners(loops)  # type: ignore[attr-defined]
+        engine.with_scanners(loops)
         yield engine
     finally:
         await engine.shutdown_prepare(LOOPS_GRACE_S)
@@ -87,7 +87,7 @@ def uvicorn_of(server: Server, settings: ServerSettings) -> uvicorn.Server:
 
 @asynccontextmanager
 async def serving(
-    engine: Engine, settings: ServerSettings, observer: Observer | None = None
+    engine: LocalEngineProtocol, settings: ServerSettings, observer: Observer | None = None
 ) -> AsyncIterator[str]:
     """Serves beside other code, until the block ends; its address."""
     server = Server(engine, settings, observer=observer)
@@ -136,7 +136,7 @@ class Watching:
     """What is seen of a server: its requests and its engine, counted, traced, both or neither."""
 
     def __init__(
-        self, metrics: Metrics | None, engine: Engine, tracing: Tracing | None = None
+        self, metrics: Metrics | None, engine: LocalEngineProtocol, tracing: Tracing | None = None
     ) -> None:
         self.engine = engine if metrics is None else instrumented(engine, metrics)
         self.engine = self.engine if tracing is None else tracing.traced(self.engine)

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import EngineError
 from flowfabric.model.lease import Work
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Waits:
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: LocalEngineProtocol) -> None:
         self._engine = engine
         self._claims: dict[Who, set[asyncio.Task[list[Work]]]] = {}
 
@@ -72,7 +72,7 @@ class Waits:
         return sum(task.cancel() for task in tuple(self._claims.get(who, ())))
 
 
-async def give_back(engine: Engine, works: Sequence[Work]) -> None:
+async def give_back(engine: LocalEngineProtocol, works: Sequence[Work]) -> None:
     """Nobody has read the answer: whoever asks next may go on with them, and does not wait for the leases to run out."""
     for work in works:
         try:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
 from flowfabric.server.auth import Caller
@@ -35,7 +35,7 @@ class Ask(Struct):
     headers: dict[str, str]
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> LocalEngineProtocol:
         return self.server.engine
 
     def execution(self, name: str = "id") -> ExecutionId:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId, parse_uuid
 from flowfabric.model.event import ScannerFilter
@@ -25,7 +25,7 @@ class Forbidden(NotFound):
 class Namespaces:
     """Where executions and flows belong. It is read each time: an id that was removed may be another namespace's by now."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: LocalEngineProtocol) -> None:
         self._engine = engine
 
     async def of_execution(self, ident: ExecutionId) -> str | None:

@@ -6,9 +6,25 @@ import asyncio
 import threading
 from collections.abc import Collection, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 Topic = tuple[str, Any]
+
+
+class WorkWaiter(Protocol):
+    """Waits for work, locally or on a server. Enter it, arm it, look for work, then wait."""
+
+    topics: tuple[Topic, ...]
+
+    def __enter__(self) -> WorkWaiter: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def arm(self) -> None: ...
+
+    def ring(self) -> None: ...
+
+    async def wait(self, timeout_s: float | None) -> bool: ...
 
 
 class Waiter:

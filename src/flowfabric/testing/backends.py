@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flowfabric.connect import (
-    PostgresBackend,
-    SqliteBackend,
     memory_engine,
     migrate_postgres,
+    postgres_engine,
     postgres_options,
+    sqlite_engine,
 )
 from flowfabric.engine.engine import Engine
 from flowfabric.store.clock import Clock
@@ -26,15 +26,6 @@ if TYPE_CHECKING:
 
 BACKENDS = ("memory", "sqlite", "postgres")
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-
-
-class PostgresUnderTest(PostgresBackend):
-    """Its connections belong to an event loop: it opens and closes with `async with engine:`, as often as asked."""
-
-    async def __aenter__(self) -> Engine:
-        if self.store.closed:
-            await self.store.open()
-        return self
 
 
 class Database:
@@ -106,8 +97,8 @@ def made(backend: str, clock: Clock, folder: Path, url: str | None) -> Engine:
     if backend == "memory":
         return memory_engine(clock)
     if backend == "sqlite":
-        return SqliteBackend(open_store(str(folder / "ff.db"), clock=clock, synchronous="NORMAL"))
-    from flowfabric.store.postgres.store import PostgresStore
+        return sqlite_engine(open_store(str(folder / "ff.db"), clock=clock, synchronous="NORMAL"))
+    from flowfabric.testing.reopening_store import ReopeningStore
 
     assert url is not None
-    return PostgresUnderTest(PostgresStore(postgres_options(url), clock=clock))
+    return postgres_engine(ReopeningStore(postgres_options(url), clock=clock))

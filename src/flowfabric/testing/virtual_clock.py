@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
-from flowfabric.loops.loop import LoopSettings
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.sdk.durations import Span, millis
 from flowfabric.testing.clock import ManualClock

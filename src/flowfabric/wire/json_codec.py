@@ -70,9 +70,8 @@ def shape_of(hint: Any) -> Shape:
         return Shape(Any, _one_of(parts))
     if origin in (list, tuple, Sequence, Iterable, frozenset, set, AbstractSet):
         wire, fix = shape_of(parts[0])
-        return Shape(
-            list[wire], None if fix is None else lambda items: [fix(item) for item in items]
-        )  # type: ignore[valid-type]
+        items: Any = list[wire]  # type: ignore[valid-type]
+        return Shape(items, None if fix is None else lambda found: [fix(each) for each in found])
     if isinstance(hint, type) and issubclass(hint, Struct):
         return _struct(hint)
     raise TypeError(f"{hint!r} cannot be received")

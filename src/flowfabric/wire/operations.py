@@ -14,7 +14,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 from msgspec import Struct
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 
 
 class Role(StrEnum):
@@ -173,13 +173,13 @@ LEFT_OUT = frozenset({"self", "connection"})
 
 @cache
 def signature(name: str) -> inspect.Signature:
-    return inspect.signature(getattr(Engine, name))
+    return inspect.signature(getattr(EngineProtocol, name))
 
 
 @cache
 def request_type(name: str) -> type[Struct]:
     """The arguments of an operation by name."""
-    method = getattr(Engine, name)
+    method = getattr(EngineProtocol, name)
     hints = get_type_hints(method)
     fields: list[Any] = []
     for parameter in signature(name).parameters.values():
@@ -201,4 +201,4 @@ def _listed(hint: Any) -> Any:
 
 @cache
 def answer_type(name: str) -> Any:
-    return get_type_hints(getattr(Engine, name))["return"]
+    return get_type_hints(getattr(EngineProtocol, name))["return"]

@@ -11,7 +11,7 @@ import pytest
 
 from flowfabric.connect import PostgresBackend
 from flowfabric.errors import TransportError
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.store.postgres.connections import Options
 from tests.engine.helpers import create, registration, running, worker

@@ -12,7 +12,7 @@ from flowfabric.connect import PostgresBackend
 from flowfabric.engine.core import Settings
 from flowfabric.errors import EngineError, TransportError
 from flowfabric.ids import ExecutionId
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.store.postgres import connections, leader, notify
 from flowfabric.store.postgres.connections import Link, Options

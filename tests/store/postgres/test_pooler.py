@@ -16,7 +16,7 @@ from msgspec import structs
 
 from flowfabric.connect import PostgresBackend
 from flowfabric.errors import TransportError
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.model.attempt import FailureClass
 from flowfabric.store.postgres.connections import WRITING, Options
 from flowfabric.testing.postgres import _free_port

@@ -15,7 +15,7 @@ from flowfabric.connect import PostgresBackend
 from flowfabric.engine.claims.claims import POLL_S
 from flowfabric.engine.events.subscriptions import IDLE_POLL_S
 from flowfabric.loops.leader_only import LeaderOnly
-from flowfabric.loops.loop import LoopSettings
+from flowfabric.engine.background import LoopSettings
 from flowfabric.store.postgres import leader
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.notify import BURST, PAUSE_S

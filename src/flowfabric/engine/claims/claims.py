@@ -11,9 +11,15 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from flowfabric.engine import validation
-from flowfabric.engine.claims.gated_claims import SHORTEST_WAIT_S, Claimer, NextOpening
+from flowfabric.engine.claims.admission import Admission
+from flowfabric.engine.claims.gated_claims import SHORTEST_WAIT_S, Claimer, GatedClaims, NextOpening
+from flowfabric.engine.claims.idle_poll import IdlePoll
+from flowfabric.engine.claims.limit_cache import LimitCache
+from flowfabric.engine.claims.namespace_rotation import NamespaceRotation
 from flowfabric.engine.claims.routing import Routing
+from flowfabric.engine.core import Core
 from flowfabric.engine.executions.quarantine import hold_claimed
+from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.errors import Corruption, EngineError
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name, new_attempt_id, new_lease_id
 from flowfabric.model.attempt import Attempt
@@ -51,13 +57,30 @@ CALM_S = 0.02
 AT_ANY_TIME = NextOpening()
 
 
-class Claims(Routing):
-    async def claim(
-        self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy
-    ) -> Handle | None:
-        """The best execution of a lane that these capabilities can run, or None. Waits up to `policy.max_wait_ms`."""
-        found = await self.claim_many(lane, capabilities, policy, 1)
-        return found[0].handle if found else None
+class Claims:
+    """Claims of every kind."""
+
+    def __init__(
+        self,
+        core: Core,
+        leases: LeaseCache,
+        routing: Routing,
+        admission: Admission,
+        gated: GatedClaims,
+        limit_cache: LimitCache,
+        idle_poll: IdlePoll,
+        rotation: NamespaceRotation,
+    ) -> None:
+        self._core, self._store = core, core.store
+        (
+            self._leases,
+            self._routing,
+            self._admission,
+            self._gated,
+            self._limit_cache,
+            self._idle_poll,
+            self._rotation,
+        ) = leases, routing, admission, gated, limit_cache, idle_poll, rotation
 
     async def claim_many(
         self, lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int
@@ -67,27 +90,37 @@ class Claims(Routing):
         A call that may wait may be cancelled: what it had been granted by then is given back.
         """
         claimer = claimer_of(lane, capabilities, policy, n)
+        if policy.max_wait_ms:
+            return await self._claim_many(claimer, policy)
+        began = time.perf_counter()
+        try:
+            return await self._claim_many(claimer, policy)
+        finally:
+            self.report_claim(lane, began)
+
+    def report_claim(self, lane: str, began: float) -> None:
+        self._core.telemetry.listener.claimed(lane, time.perf_counter() - began)
+
+    async def _claim_many(self, claimer: Claimer, policy: ClaimPolicy) -> list[Work]:
         rows, _ = await self._ask(claimer)
         try:
-            again = await self._looked_around(claimer, granted_at(rows, claimer)) and not rows
+            again = await self.looked_around(claimer, granted_at(rows, claimer)) and not rows
         except BaseException:
-            await self._give_back(claimer, rows)
+            await self.give_back(claimer, rows)
             raise
         if again:
             rows, _ = await self._ask(claimer)
         if not rows and policy.max_wait_ms:
             rows = await self._wait_for_work(claimer, policy.max_wait_ms / 1000)
-        return await self._works(rows, policy)
+        return await self.works(rows, policy)
 
     async def _ask(self, claimer: Claimer) -> tuple[list[Row], NextOpening]:
         """What there is now. Where nothing is under a limit, the place is asked in one statement."""
         if claimer.namespace is None:
             return await self._ask_in_turn(claimer)
-        if await self._attachments.gates(claimer.lane, claimer.namespace):
-            return await self._whole(
-                claimer, self._admissions.claim(claimer), lambda found: found[0]
-            )
-        sweeping = self.store.sweep(_claiming(claimer), claimer.wanted)
+        if await self._limit_cache.gates(claimer.lane, claimer.namespace):
+            return await self._whole(claimer, self._gated.claim(claimer), lambda found: found[0])
+        sweeping = self._store.sweep(_claiming(claimer), claimer.wanted)
         return await self._whole(claimer, sweeping, lambda rows: rows), AT_ANY_TIME
 
     async def _ask_in_turn(self, claimer: Claimer) -> tuple[list[Row], NextOpening]:
@@ -95,7 +128,7 @@ class Claims(Routing):
         rows: list[Row] = []
         later = AT_ANY_TIME
         try:
-            async for namespace in self._rota.namespaces(claimer.lane):
+            async for namespace in self._rotation.namespaces(claimer.lane):
                 found, said = await self._ask(
                     structs.replace(claimer, namespace=namespace, wanted=claimer.wanted - len(rows))
                 )
@@ -107,16 +140,16 @@ class Claims(Routing):
             if not rows:
                 raise
         except BaseException:
-            await self._give_back(claimer, rows)
+            await self.give_back(claimer, rows)
             raise
         return rows, later
 
-    async def _looked_around(self, claimer: Claimer, now_ms: int | None = None) -> bool:
-        return await self._look_around(
+    async def looked_around(self, claimer: Claimer, now_ms: int | None = None) -> bool:
+        return await self._routing.look_around(
             claimer.lane, claimer.namespace, claimer.capabilities, now_ms
         )
 
-    async def _commit_and_claim(
+    async def commit_and_claim(
         self, plans: Sequence[Plan], claimer: Claimer
     ) -> tuple[Sequence[Any], list[Row]]:
         """In one journey, unless a limit has to be looked at in between. What cannot be claimed is not there: whoever asks for it
@@ -127,11 +160,11 @@ class Claims(Routing):
             if (
                 plans
                 and claimer.namespace is not None
-                and not await self._attachments.gates(claimer.lane, claimer.namespace)
+                and not await self._limit_cache.gates(claimer.lane, claimer.namespace)
             ):
-                turning = self.store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
+                turning = self._store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
                 return await self._whole(claimer, turning, lambda turned: turned[1])
-            done = await self.store.commit_many(plans) if plans else ()
+            done = await self._store.commit_many(plans) if plans else ()
             return done, (await self._ask(claimer))[0]
         except Exception as error:  # whatever it is, it may be the fault of what was to be claimed: the ends are looked into
             return done or [error] * len(plans), []
@@ -151,15 +184,17 @@ class Claims(Routing):
         except asyncio.CancelledError:
             await asyncio.wait({asking})
             if not asking.cancelled() and asking.exception() is None:
-                await self._give_back(claimer, rows_of(asking.result()))
+                await self.give_back(claimer, rows_of(asking.result()))
             raise
 
-    async def _give_back(self, claimer: Claimer, rows: list[Row]) -> None:
+    async def give_back(self, claimer: Claimer, rows: list[Row]) -> None:
         """Each goes on with the same attempt, in the hands of whoever asks next."""
         for row in rows:
             fields, _ = self._claimed_fields(row, claimer.ttl_ms, claimer.instance)
             try:
-                await self.by_holder(fields, attempts.delay(fields, await self.store.now_ms()))
+                await self._core.run_fenced(
+                    fields, attempts.delay(fields, await self._store.now_ms())
+                )
             except EngineError as error:
                 log.warning(
                     "%s: nobody waits for it, and it could not be given back: %s",
@@ -174,7 +209,7 @@ class Claims(Routing):
         later = AT_ANY_TIME
         while True:
             listening = later.busy
-            with self.store.hub.waiter(
+            with self._store.hub.waiter(
                 *topics, *(((LEASE_EVENTS, None),) if listening else ())
             ) as bell:
                 asked = time.monotonic()
@@ -195,12 +230,12 @@ class Claims(Routing):
         known, something = asked, False
         while not something:
             left = until - time.monotonic()
-            wait_s = self._lookout.wait_s(claimer.place, known, POLL_S)
+            wait_s = self._idle_poll.wait_s(claimer.place, known, POLL_S)
             if await bell.wait(max(min(left, wait_s), SHORTEST_WAIT_S)) or left <= wait_s:
                 return
-            if claimer.capabilities and await self._looked_around(claimer):
+            if claimer.capabilities and await self.looked_around(claimer):
                 return
-            something, known = await self._lookout.look(claimer.place, known)
+            something, known = await self._idle_poll.look(claimer.place, known)
 
     async def _wait_for_room(
         self, bell: Waiter, claimer: Claimer, later: NextOpening, until: float
@@ -211,9 +246,9 @@ class Claims(Routing):
             not await bell.wait(max(min(left, later.wait_s(POLL_S)), SHORTEST_WAIT_S))
             and claimer.capabilities
         ):
-            await self._looked_around(claimer)
+            await self.looked_around(claimer)
 
-    async def _works(self, rows: list[Row], policy: ClaimPolicy) -> list[Work]:
+    async def works(self, rows: list[Row], policy: ClaimPolicy) -> list[Work]:
         """All but those that cannot be read: these are leased already, so their leases are given up."""
         works: list[Work] = []
         damaged: list[tuple[HandleFields, str]] = []
@@ -224,14 +259,16 @@ class Claims(Routing):
             except Corruption as error:
                 damaged.append((fields, error.what.partition(" ")[0]))
         if damaged:
-            await hold_claimed(self.store, damaged)
+            await hold_claimed(self._store, damaged)
         return works
 
     def _work(self, row: Row, fields: HandleFields, was: str, policy: ClaimPolicy) -> Work:
         tags = stored_tags(row[12])
         if row[9] is not None:
             stored_policy(row[9])
-        handle = self.handle(fields, claims.kind_after(was), retry_count=row[8], policy=row[9])
+        handle = self._leases.handle(
+            fields, claims.kind_after(was), retry_count=row[8], policy=row[9]
+        )
         used_ms = claims.time_used_ms(row[6] - policy.lease_ttl_ms, row[14], row[15])
         return Work(
             handle,
@@ -249,7 +286,7 @@ class Claims(Routing):
         """The columns of `claims.CLAIMED` as a lease."""
         ident = ExecutionId.of(row[0], row[1])
         return HandleFields(
-            self.store.tag, ident, row[2], row[3], row[4], row[5], ttl_ms, row[7], instance
+            self._store.tag, ident, row[2], row[3], row[4], row[5], ttl_ms, row[7], instance
         ), row[13]
 
     def _granted(
@@ -262,7 +299,7 @@ class Claims(Routing):
     ) -> Claimed:
         row = applied.row
         fields, was = self._claimed_fields(row, ttl_ms, instance)
-        handle = self.handle(
+        handle = self._leases.handle(
             fields, kind or claims.kind_after(was), retry_count=row[8], policy=row[9]
         )
         word = {"pending_retry_attempt": "retry", "pending_replay_attempt": "replay"}.get(
@@ -285,7 +322,8 @@ class Claims(Routing):
             )
         validation.optional_timestamp(args.execution_deadline_at, "execution_deadline_at")
         lease, attempt = args.lease_id or new_lease_id(), args.attempt_id or new_attempt_id()
-        claimed: Claimed = await self._claim_one(
+        began = time.perf_counter()
+        claimed: Claimed = await self.claim_one(
             ident,
             lambda snapshot: claims.claim_execution(
                 snapshot, args, lease_id=lease, attempt_id=attempt
@@ -293,6 +331,7 @@ class Claims(Routing):
             args.lease_ttl_ms,
             args.worker_instance_id,
         )
+        self.report_claim(self._leases.fields(claimed.handle).lane_id, began)
         return claimed
 
     async def claim_resumed_execution(self, args: ClaimResumedArgs) -> Claimed:
@@ -306,7 +345,8 @@ class Claims(Routing):
                 validation.MAX_TIMESTAMP_MS,
             )
         lease, attempt = args.lease_id or new_lease_id(), new_attempt_id()
-        claimed: Claimed = await self._claim_one(
+        began = time.perf_counter()
+        claimed: Claimed = await self.claim_one(
             ident,
             lambda snapshot: claims.claim_resumed(
                 snapshot, args, lease_id=lease, attempt_id=attempt
@@ -314,6 +354,7 @@ class Claims(Routing):
             args.lease_ttl_ms,
             args.worker_instance_id,
         )
+        self.report_claim(self._leases.fields(claimed.handle).lane_id, began)
         return claimed
 
     async def issue_grant_and_claim(
@@ -323,7 +364,8 @@ class Claims(Routing):
         ident = execution_id(execution)
         validation.ttl_ms(lease_duration_ms, "lease_duration_ms")
         checked, lease, attempt = lane_id(lane), new_lease_id(), new_attempt_id()
-        claimed = await self._claim_one(
+        began = time.perf_counter()
+        claimed = await self.claim_one(
             ident,
             lambda snapshot: claims.issue_grant_and_claim(
                 snapshot, checked, lease_duration_ms, lease_id=lease, attempt_id=attempt
@@ -331,6 +373,7 @@ class Claims(Routing):
             lease_duration_ms,
             "operator",
         )
+        self.report_claim(lane, began)
         return IssuedAndClaimed(
             claimed.lease_id, claimed.lease_epoch, claimed.attempt_index, claimed.handle
         )
@@ -343,7 +386,7 @@ class Claims(Routing):
         validation.ttl_ms(token.lease_ttl_ms)
         validation.timestamp(token.grant.expires_at_ms, "grant.expires_at_ms")
         lease, attempt = new_lease_id(), new_attempt_id()
-        claimed = await self._claim_one(
+        claimed = await self.claim_one(
             ident,
             lambda snapshot: recovery.claim_from_resume_grant(
                 snapshot, token, lease_id=lease, attempt_id=attempt
@@ -361,7 +404,7 @@ class Claims(Routing):
         validation.ttl_ms(args.lease_ttl_ms)
         return execution_id(args.execution_id)
 
-    async def _claim_one(
+    async def claim_one(
         self,
         ident: ExecutionId,
         rule: Any,
@@ -380,7 +423,7 @@ class Claims(Routing):
                 )
             return decision
 
-        return await self.admit(ident, decided)
+        return await self._admission.run(ident, decided)
 
 
 def claimer_of(lane: str, capabilities: Iterable[str], policy: ClaimPolicy, n: int) -> Claimer:

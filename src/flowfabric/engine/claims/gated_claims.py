@@ -25,7 +25,7 @@ from flowfabric.engine.claims.quota_cache import (
     over_limit,
 )
 from flowfabric.engine.executions.quarantine import sound
-from flowfabric.engine.telemetry import NO_TELEMETRY
+from flowfabric.engine.telemetry import TelemetrySlot
 from flowfabric.errors import Contention, ContentionKind
 from flowfabric.model.quota import BUDGET_GATE, QuotaPolicy
 from flowfabric.plan import Plan, Refused
@@ -128,10 +128,15 @@ class _QueueView(Struct):
 class GatedClaims:
     """One per engine."""
 
-    def __init__(self, store: Store, attachments: LimitCache) -> None:
-        self._store, self._attachments = store, attachments
-        self.tallies = QuotaCache()
-        self.onlooker = NO_TELEMETRY
+    def __init__(
+        self,
+        store: Store,
+        limit_cache: LimitCache,
+        quota_cache: QuotaCache,
+        telemetry: TelemetrySlot,
+    ) -> None:
+        self._store, self._limit_cache, self._telemetry = store, limit_cache, telemetry
+        self._quota_cache = quota_cache
         self._waiting: dict[Place, list[_Job]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._start: dict[Place, int] = {}
@@ -180,7 +185,7 @@ class GatedClaims:
         """A part of the gates after the other, until everybody has something."""
         served: list[list[Row]] = [[] for _ in claimers]
         later = NextOpening()
-        for gates in self._parts(place, await self._attachments.gates(*place)) if claimers else ():
+        for gates in self._parts(place, await self._limit_cache.gates(*place)) if claimers else ():
             asking = [at for at, rows in enumerate(served) if not rows]
             got, said = await self._round(place, gates, [claimers[at] for at in asking])
             for at, rows in zip(asking, got, strict=True):
@@ -214,10 +219,12 @@ class GatedClaims:
         raise Contention(ContentionKind.RETRY_EXHAUSTED)
 
     def _later(self, sight: _QueueView, shared: Shared) -> NextOpening:
-        closed = [self.tallies.room(sight.quotas[gate], sight.now_ms) for gate in shared.full]
+        closed = [self._quota_cache.room(sight.quotas[gate], sight.now_ms) for gate in shared.full]
         for found in closed:
             if found.why:
-                self.onlooker.quota_hit("concurrency" if found.why == "concurrency" else "rate")
+                self._telemetry.listener.quota_hit(
+                    "concurrency" if found.why == "concurrency" else "rate"
+                )
         return _later(closed, sight.now_ms)
 
     async def later(self, place: Place) -> NextOpening:
@@ -229,7 +236,7 @@ class GatedClaims:
         if known is not None and time.monotonic() - known.seen < KNOWN_FOR_S:
             return known
         found = NextOpening()
-        for gates in self._parts(place, await self._attachments.gates(*place)):
+        for gates in self._parts(place, await self._limit_cache.gates(*place)):
             sight = await self._look(place, gates, 1)
             full = {candidate.gate for candidate in sight.candidates} & {
                 g for g, found in sight.rooms.items() if found.left == 0
@@ -260,12 +267,12 @@ class GatedClaims:
         expected = [
             quota
             for ident in ids.values()
-            if (quota := self.tallies.expected(ident, wanted)) is not None
+            if (quota := self._quota_cache.expected(ident, wanted)) is not None
         ]
         now = await self._store.now_ms()
         reads: list[Read] = [GetAll("ff_quota_policy", [(ident,) for ident in ids.values()]), heads]
         reads += budget_reads(usual) if usual else []
-        looks = [self.tallies.reads(quota, now) for quota in expected]
+        looks = [self._quota_cache.reads(quota, now) for quota in expected]
         loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
         quotas = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
         looked_at = self._learn(expected, quotas, looks, loaded.rows[len(reads) :], loaded.now_ms)
@@ -278,13 +285,15 @@ class GatedClaims:
         stale = [
             q
             for q in quotas.values()
-            if q.quota_policy_id not in looked_at and not self.tallies.is_enough(q, wanted)
+            if q.quota_policy_id not in looked_at and not self._quota_cache.is_enough(q, wanted)
         ]
         met = _budgets_of(found)
         await self._look_again(stale, met - usual, quotas, over)
         self._usual[place] = frozenset(sorted(met)[:MOST_USUAL])
         known = {gate: quotas[ident] for gate, ident in ids.items() if ident in quotas}
-        rooms = {gate: self.tallies.room(quota, loaded.now_ms) for gate, quota in known.items()}
+        rooms = {
+            gate: self._quota_cache.room(quota, loaded.now_ms) for gate, quota in known.items()
+        }
         return _QueueView(loaded.now_ms, found, behind, known, rooms, over)
 
     async def _look_again(
@@ -302,7 +311,7 @@ class GatedClaims:
             GetAll("ff_quota_policy", [(quota.quota_policy_id,) for quota in stale])
         ]
         reads += budget_reads(budgets) if budgets else []
-        looks = [self.tallies.reads(quota, now) for quota in stale]
+        looks = [self._quota_cache.reads(quota, now) for quota in stale]
         loaded = await self._store.load([*reads, *chain.from_iterable(looks)])
         fresh = {row[0]: QuotaPolicy(*row) for row in loaded.rows[0]}
         learnt = self._learn(stale, fresh, looks, loaded.rows[len(reads) :], loaded.now_ms)
@@ -324,7 +333,7 @@ class GatedClaims:
         learnt = set()
         for at, (quota, reads) in enumerate(zip(read_for, looks, strict=True)):
             several = rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA]
-            if self.tallies.learn(quota, fresh[quota.quota_policy_id], reads, several, now_ms):
+            if self._quota_cache.learn(quota, fresh[quota.quota_policy_id], reads, several, now_ms):
                 learnt.add(quota.quota_policy_id)
         return learnt
 
@@ -381,7 +390,7 @@ class GatedClaims:
                 [hold_back(c, breach, sight.now_ms) for c, breach in shared.denied]
             )
             for _, breach in shared.denied:
-                self.onlooker.budget_hit(breach.dimension)
+                self._telemetry.listener.budget_hit(breach.dimension)
             if len(shared.denied) >= MOST_ROWS:
                 return None
         shares = shared.shares + _hopes(sight, shared)
@@ -407,7 +416,7 @@ class GatedClaims:
                 ttl_ms = claimers[share.request].ttl_ms
                 admitted[share.gate] += [row[6] - ttl_ms for row in rows]
         for gate, times in admitted.items():
-            self.tallies.admitted(sight.quotas[gate], times)
+            self._quota_cache.admitted(sight.quotas[gate], times)
         return [_in_order(rows, sight) for rows in served]
 
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import heapq
 import secrets
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
 from uuid import UUID
 
 from flowfabric.engine import validation
-from flowfabric.engine.claims.claims import Claims
+from flowfabric.engine.claims.admission import Admission
 from flowfabric.engine.claims.gated_claims import MOST_GATES
-from flowfabric.engine.core import CORE_COLUMNS, from_core_row
+from flowfabric.engine.claims.limit_cache import LimitCache
+from flowfabric.engine.claims.routing import Routing
+from flowfabric.engine.core import Core
+from flowfabric.engine.executions.lanes import Lanes
+from flowfabric.engine.executions.operator_actions import OperatorActions
 from flowfabric.engine.executions.quarantine import sound
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.errors import (
     Contention,
     ContentionKind,
@@ -37,7 +43,27 @@ SMALL_PAGE = 8
 LIMITED = (ContentionKind.RATE_LIMIT_EXCEEDED, ContentionKind.CONCURRENCY_LIMIT_EXCEEDED)
 
 
-class Grants(Claims):
+class Grants:
+    """Reserves executions for workers."""
+
+    def __init__(
+        self,
+        core: Core,
+        routing: Routing,
+        admission: Admission,
+        limit_cache: LimitCache,
+        lanes: Lanes,
+        actions: OperatorActions,
+    ) -> None:
+        self._core, self._store = core, core.store
+        self._routing, self._admission, self._limit_cache, self._lanes, self._actions = (
+            routing,
+            admission,
+            limit_cache,
+            lanes,
+            actions,
+        )
+
     async def scan_eligible_executions(
         self,
         lane: str,
@@ -51,7 +77,9 @@ class Grants(Claims):
         size = validation.limit(limit, 1_000)
         wanted = None if partition is None else partition_key(partition)
         found: list[ExecutionId] = []
-        async for each in self._namespaces(lane_id(lane), validation.claimed_namespace(namespace)):
+        async for each in self._routing.namespaces(
+            lane_id(lane), validation.claimed_namespace(namespace)
+        ):
             async for execution in self._ready(lane, each):
                 if len(found) >= size:
                     return found
@@ -61,7 +89,7 @@ class Grants(Claims):
 
     async def _ready(self, lane: str, namespace: str) -> AsyncIterator[Execution]:
         """Whatever of a namespace waits on a lane, behind whichever gate, in claim order."""
-        gates = ("", *await self._attachments.gates(lane, namespace))
+        gates = ("", *await self._limit_cache.gates(lane, namespace))
         page = SCAN_PAGE if len(gates) == 1 else SMALL_PAGE
         queues: dict[str, deque[Execution]] = {gate: deque() for gate in gates}
         for at in range(0, len(gates), MOST_GATES):
@@ -71,7 +99,7 @@ class Grants(Claims):
                 page,
                 CORE_COLUMNS,
             )
-            for row in (await self.store.load((read,))).rows[0]:
+            for row in (await self._store.load((read,))).rows[0]:
                 found = from_core_row(row)
                 queues[found.gate].append(found)
         longer = {gate for gate, queue in queues.items() if len(queue) == page}
@@ -86,7 +114,9 @@ class Grants(Claims):
                 after = (found.priority, found.created_at_ms, found.execution_id)
                 group = {"lane_id": lane, "namespace": namespace, "gate": gate}
                 scan = Scan("ready", group, after, limit=SCAN_PAGE, columns=CORE_COLUMNS)
-                queue.extend(from_core_row(row) for row in (await self.store.load((scan,))).rows[0])
+                queue.extend(
+                    from_core_row(row) for row in (await self._store.load((scan,))).rows[0]
+                )
                 if len(queue) < SCAN_PAGE:
                     longer.remove(gate)
             if queue:
@@ -94,23 +124,12 @@ class Grants(Claims):
 
     async def issue_claim_grant(self, args: IssueGrantArgs) -> Granted:
         """Reserves one execution for one worker; it stays claimable by that worker until the grant runs out."""
-        ident = self._check_grant(args)
+        ident = check_grant(args)
         grant_id = secrets.token_hex(16)
-        result: Granted = await self.admit(
+        result: Granted = await self._admission.run(
             ident, lambda snapshot: grants.issue_claim_grant(snapshot, args, grant_id=grant_id)
         )
         return result
-
-    def _check_grant(self, args: IssueGrantArgs) -> ExecutionId:
-        ident = execution_id(args.execution_id)
-        validation.partition_matches(args.partition, ident.partition_index)
-        name(args.worker_id, "worker_id")
-        name(args.worker_instance_id, "worker_instance_id")
-        validation.ttl_ms(args.grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
-        check_capability_tokens(args.worker_capabilities, "worker_capabilities")
-        for field in ("capability_hash", "route_snapshot_json", "admission_summary"):
-            validation.optional_text(getattr(args, field), field, validation.MAX_JSON_BYTES)
-        return ident
 
     async def claim_for_worker(
         self,
@@ -131,11 +150,28 @@ class Grants(Claims):
         tokens = frozenset(check_worker_capabilities(worker_capabilities, "worker_capabilities"))
         validation.ttl_ms(grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
         validation.claimed_namespace(namespace)
-        held = await self.read_lane(checked)
+        began = time.perf_counter()
+        try:
+            return await self._grant_for(
+                checked, namespace, worker_id, worker_instance_id, tokens, grant_ttl_ms
+            )
+        finally:
+            self._core.telemetry.listener.claimed(checked, time.perf_counter() - began)
+
+    async def _grant_for(
+        self,
+        checked: str,
+        namespace: str | None,
+        worker_id: str,
+        worker_instance_id: str,
+        tokens: frozenset[str],
+        grant_ttl_ms: int,
+    ) -> ClaimGrant | NoWork:
+        held = await self._lanes.read_lane(checked)
         if held is not None and held.is_held:
             return NoWork()
-        await self._look_around(checked, namespace, tuple(sorted(tokens)))
-        async for each in self._namespaces(checked, namespace):
+        await self._routing.look_around(checked, namespace, tuple(sorted(tokens)))
+        async for each in self._routing.namespaces(checked, namespace):
             granted = await self._grant_in(
                 checked, each, worker_id, worker_instance_id, tokens, grant_ttl_ms
             )
@@ -157,16 +193,18 @@ class Grants(Claims):
         async for execution in self._ready(lane, namespace):
             if execution.gate in full:
                 continue
-            now = await self.store.now_ms()
+            now = await self._store.now_ms()
             if execution.reserved_until_ms is not None and execution.reserved_until_ms >= now:
                 continue
-            if not await sound(self.store, [execution], of_budgets=True):
+            if not await sound(self._store, [execution], of_budgets=True):
                 continue
             if grants.missing_capabilities(execution, tokens):
                 if live is None:
-                    live = await self.live_workers(namespace)
+                    live = await self._routing.live_workers(namespace)
                 if not registry.covers(live, execution.namespace, execution.required_capabilities):
-                    await self.block_route(execution.id, routing.WAITING, routing.NO_WORKER_COVERS)
+                    await self._actions.block_route(
+                        execution.id, routing.WAITING, routing.NO_WORKER_COVERS
+                    )
                 continue
             granted = await self._try_grant(execution, worker_id, instance, tokens, ttl_ms, full)
             if granted is not None:
@@ -190,7 +228,7 @@ class Grants(Claims):
             grant_ttl_ms=ttl_ms,
             worker_capabilities=tokens,
         )
-        ident = self._check_grant(args)
+        ident = check_grant(args)
         grant_id = secrets.token_hex(16)
 
         def rule(snapshot: Snapshot) -> Decision:
@@ -203,7 +241,7 @@ class Grants(Claims):
             return decision
 
         try:
-            result: ClaimGrant = await self.admit(ident, rule)
+            result: ClaimGrant = await self._admission.run(ident, rule)
             return result
         except (Contention, StateError, ValidationError) as error:
             if isinstance(error, Contention) and error.kind in LIMITED:
@@ -219,7 +257,7 @@ class Grants(Claims):
     async def _hold_back(self, execution: Execution, detail: str) -> None:
         """Its budget is spent: it waits for that, so that it hides nobody. The detail begins with the name of the budget."""
         budget = detail.partition(":")[0].removeprefix("budget ")
-        await self.decide(
+        await self._core.decide(
             execution.id,
             lambda snapshot: grants.block(
                 snapshot, "waiting_for_budget", detail, None, f"budget:{budget}"
@@ -229,3 +267,15 @@ class Grants(Claims):
 
 def _rank(execution: Execution) -> tuple[int, int, UUID]:
     return -execution.priority, execution.created_at_ms, execution.execution_id
+
+
+def check_grant(args: IssueGrantArgs) -> ExecutionId:
+    ident = execution_id(args.execution_id)
+    validation.partition_matches(args.partition, ident.partition_index)
+    name(args.worker_id, "worker_id")
+    name(args.worker_instance_id, "worker_instance_id")
+    validation.ttl_ms(args.grant_ttl_ms, "grant_ttl_ms", MAX_GRANT_TTL_MS)
+    check_capability_tokens(args.worker_capabilities, "worker_capabilities")
+    for field in ("capability_hash", "route_snapshot_json", "admission_summary"):
+        validation.optional_text(getattr(args, field), field, validation.MAX_JSON_BYTES)
+    return ident

@@ -9,8 +9,8 @@ from typing import Any
 from msgspec import structs
 
 from flowfabric.engine import validation
-from flowfabric.engine.claims.namespace_rotation import MOST_TURNS
-from flowfabric.engine.executions.create import CreateExecutions
+from flowfabric.engine.claims.namespace_rotation import MOST_TURNS, NamespaceRotation
+from flowfabric.engine.core import Core
 from flowfabric.engine.executions.quarantine import sound
 from flowfabric.engine.filters import passes
 from flowfabric.ids import ExecutionId
@@ -36,7 +36,14 @@ COLUMNS = Routed.__struct_fields__
 Position = tuple[Any, ...] | None
 
 
-class Routing(CreateExecutions):
+class Routing:
+    """Parks executions that no live worker can run, and releases them."""
+
+    def __init__(self, core: Core, rotation: NamespaceRotation) -> None:
+        self._core, self._store = core, core.store
+        self._rotation = rotation
+        self._looked: dict[tuple[str, str | None, tuple[str, ...]], int] = {}
+
     async def live_workers(self, namespace: str | None = None) -> list[WorkerInfo]:
         """Every worker of a namespace, or of all of them, whose last heartbeat still counts."""
         found: list[WorkerInfo] = []
@@ -45,7 +52,7 @@ class Routing(CreateExecutions):
         )
         after: Position = None
         while True:
-            loaded = await self.store.load((Scan(index, group, after, limit=WORKER_PAGE),))
+            loaded = await self._store.load((Scan(index, group, after, limit=WORKER_PAGE),))
             page = [WorkerInfo(*row) for row in loaded.rows[0]]
             found += [w for w in page if w.expires_at_ms > loaded.now_ms]
             if len(page) < WORKER_PAGE:
@@ -55,19 +62,19 @@ class Routing(CreateExecutions):
 
     # ---- beside a claim
 
-    async def _look_around(
+    async def look_around(
         self, lane: str, namespace: str | None, offered: tuple[str, ...], now_ms: int | None = None
     ) -> bool:
         """Now and then: parks what stands before the lane without anybody to take it; whether the caller should ask again."""
         if not self._is_time_to_look(
-            lane, namespace, offered, await self.store.now_ms() if now_ms is None else now_ms
+            lane, namespace, offered, await self._store.now_ms() if now_ms is None else now_ms
         ):
             return False
-        looked_at = [each async for each in self._namespaces(lane, namespace, MOST_NAMESPACES)]
+        looked_at = [each async for each in self.namespaces(lane, namespace, MOST_NAMESPACES)]
         reads = [_heads(lane, each) for each in looked_at]
         if offered:
             reads.append(Scan("routed", limit=ROUTE_PAGE, columns=COLUMNS))
-        found = [await self._sound(rows) for rows in (await self.store.load(reads)).rows]
+        found = [await self._sound(rows) for rows in (await self._store.load(reads)).rows]
         for each, heads in zip(looked_at, found, strict=False):
             if routing.passed_over(heads, offered):
                 await self._park(lane, each, offered, heads)
@@ -75,14 +82,14 @@ class Routing(CreateExecutions):
             lane, namespace, offered, found[-1]
         )
 
-    async def _namespaces(
+    async def namespaces(
         self, lane: str, namespace: str | None, most: int = MOST_TURNS
     ) -> AsyncIterator[str]:
         """That one, or each that has something ready there."""
         if namespace is not None:
             yield namespace
             return
-        async for each in self._rota.namespaces(lane, most):
+        async for each in self._rotation.namespaces(lane, most):
             yield each
 
     def _is_time_to_look(
@@ -104,7 +111,7 @@ class Routing(CreateExecutions):
         live, seen = await self.live_workers(namespace), 0
         while heads:
             seen += len(heads)
-            now = await self.store.now_ms()
+            now = await self._store.now_ms()
             parked = routing.nobody_covers(
                 routing.passed_over(heads, offered), live, self._asking(lane, namespace, now)
             )
@@ -130,7 +137,7 @@ class Routing(CreateExecutions):
                 await self._mind_the_gap(namespace, parked)
             if done < len(heads) or len(heads) < HEADS or seen >= MOST_HEADS:
                 return
-            heads = await self._sound((await self.store.load((_heads(lane, namespace),))).rows[0])
+            heads = await self._sound((await self._store.load((_heads(lane, namespace),))).rows[0])
 
     def _asking(self, lane: str, namespace: str, now: int) -> list[tuple[str, ...]]:
         """What those offer who have been asking for work of this place here: they need not be registered to be there."""
@@ -156,7 +163,7 @@ class Routing(CreateExecutions):
         released = 0
         while parked:
             mine = routing.within_reach(parked, lane, namespace, offered)
-            now = await self.store.now_ms()
+            now = await self._store.now_ms()
             released += await self._commit_each([routing.release(each, now) for each in mine])
             if len(parked) < ROUTE_PAGE or released:
                 break
@@ -193,7 +200,7 @@ class Routing(CreateExecutions):
         while True:
             waiting = await self._parked(after)
             free = routing.coverable(waiting, namespace, offered)
-            now = await self.store.now_ms()
+            now = await self._store.now_ms()
             released += await self._commit_each([routing.release(each, now) for each in free])
             if len(waiting) < ROUTE_PAGE:
                 return released
@@ -207,16 +214,16 @@ class Routing(CreateExecutions):
         wanted: ScannerFilter | None = None,
     ) -> int:
         free = [w for w in routing.covered(waiting, live) if passes(w, wanted)][:limit]
-        now = await self.store.now_ms()
+        now = await self._store.now_ms()
         return await self._commit_each([routing.release(each, now) for each in free])
 
     async def _sound(self, rows: list[Row]) -> list[Routed]:
-        return await sound(self.store, _routed(rows))
+        return await sound(self._store, _routed(rows))
 
     async def _parked(self, after: Position) -> list[Routed]:
         return _routed(
             (
-                await self.store.load(
+                await self._store.load(
                     (Scan("routed", after=after, limit=ROUTE_PAGE, columns=COLUMNS),)
                 )
             ).rows[0]
@@ -225,7 +232,7 @@ class Routing(CreateExecutions):
     async def _commit_each(self, plans: list[Plan]) -> int:
         """How many went through: what somebody else moved meanwhile is left alone."""
         return (
-            sum(isinstance(answer, Applied) for answer in await self.store.commit_many(plans))
+            sum(isinstance(answer, Applied) for answer in await self._store.commit_many(plans))
             if plans
             else 0
         )

@@ -8,9 +8,11 @@ from typing import Any
 
 from flowfabric.codec import frame_id
 from flowfabric.engine import validation
-from flowfabric.engine.events.subscriptions import Subscription
-from flowfabric.engine.executions.queue_stats import QueueCounts
-from flowfabric.engine.streams.streams import FOLLOWED_PAGE, Page, key_of, visible
+from flowfabric.engine.claims.idle_poll import IdlePoll
+from flowfabric.engine.core import Core
+from flowfabric.engine.events.subscriptions import Subscription, Subscriptions
+from flowfabric.engine.streams.streams import FOLLOWED_PAGE, Page, Streams, key_of, visible
+from flowfabric.engine.workers.steps import Steps
 from flowfabric.errors import StreamBackpressure, invalid
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import COMPLETION_EVENTS, Channel, EventPage, ScannerFilter
@@ -25,7 +27,25 @@ MAX_POLLED_LANES = 256
 Ask = Callable[[int, str], Awaitable[FollowedPage]]
 
 
-class LongPoll(QueueCounts):
+class LongPoll:
+    """Waits in bounded calls, for clients that cannot be called back."""
+
+    def __init__(
+        self,
+        core: Core,
+        subscriptions: Subscriptions,
+        streams: Streams,
+        steps: Steps,
+        idle_poll: IdlePoll,
+    ) -> None:
+        self._store = core.store
+        self._subscriptions, self._streams, self._steps, self._idle_poll = (
+            subscriptions,
+            streams,
+            steps,
+            idle_poll,
+        )
+
     async def wait_for_work(
         self,
         lanes: Sequence[str],
@@ -40,8 +60,8 @@ class LongPoll(QueueCounts):
         if not 1 <= len(lanes) <= MAX_POLLED_LANES:
             raise invalid("lanes", f"1 to {MAX_POLLED_LANES} lanes", len(lanes))
         until = time.monotonic() + wait_s
-        hub = self.store.hub
-        with await self.work_bell(*lanes, namespace=namespace) as bell:
+        hub = self._store.hub
+        with await self._steps.work_bell(*lanes, namespace=namespace) as bell:
             while True:
                 bell.arm()
                 asked = time.monotonic()
@@ -59,7 +79,7 @@ class LongPoll(QueueCounts):
     ) -> bool:
         """The lanes ring for every namespace: without this, what one of them submits would keep the workers of all awake."""
         for lane in lanes:
-            if (await self._lookout.look((lane, namespace), asked))[0]:
+            if (await self._idle_poll.look((lane, namespace), asked))[0]:
                 return True
         return False
 
@@ -68,10 +88,10 @@ class LongPoll(QueueCounts):
     ) -> ExecutionOutcome | None:
         """How an execution stands, as soon as it has ended, or when the time is up. None if there is no such execution."""
         until = time.monotonic() + validation.whole(wait_ms, "wait_ms", 0, MAX_POLL_MS) / 1_000
-        with self.store.hub.waiter((COMPLETION_EVENTS, None)) as bell:
+        with self._store.hub.waiter((COMPLETION_EVENTS, None)) as bell:
             while True:
                 bell.arm()
-                found = await self.read_outcome(execution)
+                found = await self._steps.read_outcome(execution)
                 left = until - time.monotonic()
                 if found is None or found.ended or left <= 0:
                     return found
@@ -102,10 +122,10 @@ class LongPoll(QueueCounts):
         self, channel: Channel
     ) -> Callable[[bytes, ScannerFilter | None], Subscription[Any]]:
         found: dict[Channel, Callable[[bytes, ScannerFilter | None], Subscription[Any]]] = {
-            Channel.COMPLETIONS: self.subscribe_completion,
-            Channel.LEASES: self.subscribe_lease_history,
-            Channel.SIGNALS: self.subscribe_signal_delivery,
-            Channel.OPERATORS: self.subscribe_operator_events,
+            Channel.COMPLETIONS: self._subscriptions.subscribe_completion,
+            Channel.LEASES: self._subscriptions.subscribe_lease_history,
+            Channel.SIGNALS: self._subscriptions.subscribe_signal_delivery,
+            Channel.OPERATORS: self._subscriptions.subscribe_operator_events,
         }
         return found[Channel(channel)]
 
@@ -129,7 +149,7 @@ class LongPoll(QueueCounts):
             )
 
         key = key_of(execution, attempt_index)
-        page = await self._tail(
+        page = await self._streams.tail(
             key, frame_id.after(after), wait_s, FOLLOWED_PAGE, visible(visibility), enough
         )
         if page.frames:

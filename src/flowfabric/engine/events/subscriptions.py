@@ -6,18 +6,17 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator
-from typing import Any, Generic, NoReturn, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from flowfabric.codec.event_cursor import decode_cursor, encode_cursor
+from flowfabric.engine.core import Core
 from flowfabric.engine.events import event_rows
 from flowfabric.engine.filters import checked_filter, tagged
-from flowfabric.engine.workers.registry import WorkerRegistry
 from flowfabric.errors import (
     EngineError,
     StreamBackpressure,
     StreamDisconnected,
     TimedOut,
-    Unavailable,
 )
 from flowfabric.ids import INSTANCE_TAG_KEY, ExecutionId
 from flowfabric.model.event import (
@@ -50,6 +49,24 @@ class Delivered(Protocol):
 
 
 Event = TypeVar("Event", bound=Delivered)
+
+
+Event_co = TypeVar("Event_co", covariant=True)
+
+
+class EventStream(Protocol[Event_co]):
+    """A subscription, local or remote: an async iterator of events that resumes from its cursor."""
+
+    @property
+    def cursor(self) -> bytes: ...
+
+    def __await__(self) -> Generator[Any, None, EventStream[Event_co]]: ...
+
+    def __aiter__(self) -> AsyncIterator[Event_co]: ...
+
+    async def __anext__(self) -> Event_co: ...
+
+    def close(self) -> None: ...
 
 
 class Subscription(Generic[Event]):
@@ -236,7 +253,12 @@ class Subscription(Generic[Event]):
             return None
 
 
-class Subscriptions(WorkerRegistry):
+class Subscriptions:
+    """Subscriptions to the event channels."""
+
+    def __init__(self, core: Core) -> None:
+        self._core, self._store = core, core.store
+
     def subscribe_lease_history(
         self, cursor: bytes = b"", wanted: ScannerFilter | None = None
     ) -> Subscription[LeaseEvent]:
@@ -269,12 +291,6 @@ class Subscriptions(WorkerRegistry):
             SIGNAL_EVENTS, "subscribe_signal_delivery", cursor, wanted, event_rows.signal_event
         )
 
-    def subscribe_instance_tags(
-        self, cursor: bytes = b"", wanted: ScannerFilter | None = None
-    ) -> NoReturn:
-        """Offered by no store; a filter by instance tag is there for every other subscription."""
-        raise Unavailable("subscribe_instance_tags")
-
     def _subscribe(
         self,
         channel: str,
@@ -283,5 +299,5 @@ class Subscriptions(WorkerRegistry):
         wanted: ScannerFilter | None,
         decode: Callable[[Row], Event],
     ) -> Subscription[Event]:
-        after = decode_cursor(cursor, f"{self.store.label}.{op}")
-        return Subscription(self.store, channel, after, checked_filter(wanted), decode)
+        after = decode_cursor(cursor, f"{self._store.label}.{op}")
+        return Subscription(self._store, channel, after, checked_filter(wanted), decode)

@@ -9,8 +9,10 @@ from typing import Any
 from uuid import UUID
 
 from flowfabric.engine import validation
+from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.core import Core
 from flowfabric.engine.executions.bulk_create import checked_runs
+from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.errors import (
     EngineError,
     StateError,
@@ -22,47 +24,38 @@ from flowfabric.errors import (
 )
 from flowfabric.ids import (
     ExecutionId,
-    execution_id,
-    lane_id,
-    name,
-    new_attempt_id,
-    partition_key,
-    tag_key,
-    tag_key_is_valid,
 )
-from flowfabric.model.attempt import RetryScheduled
 from flowfabric.model.execution import (
     MAX_BULK_CREATE,
-    AlreadyTerminal,
-    Blocked,
-    CancelExecutionArgs,
-    Cancelled,
-    Changed,
-    ChangePriorityArgs,
     Created,
     CreateExecutionArgs,
     Duplicate,
-    Expired,
     Lane,
-    LuaRejected,
-    Page,
-    Replayed,
-    ReplayExecutionArgs,
 )
 from flowfabric.model.policy import ExecutionPolicy, parse_policy
 from flowfabric.model.quota import Attached
-from flowfabric.model.state import ExpirePhase, LaneState
 from flowfabric.plan import Applied
-from flowfabric.rules.claims import grants
-from flowfabric.rules.executions import create, operator_actions, replay, time_limits
+from flowfabric.rules.executions import create
 from flowfabric.rules.executions.create import Creation
 from flowfabric.rules.limits.limit_scopes import NOTHING, attached, limits_named, unknown
-from flowfabric.store.port import Get, GetAll, Read, Scan
+from flowfabric.store.port import Get, GetAll, Read
 
 _POLICY_ERRORS = (ValidationKind.INVALID_POLICY_JSON, ValidationKind.INVALID_CAPABILITIES)
 
 
-class CreateExecutions(Core):
+class CreateExecutions:
+    """Creates executions, one or many at once."""
+
+    def __init__(self, core: Core, lanes: Lanes, limit_cache: LimitCache) -> None:
+        self._core, self._store = core, core.store
+        self._lanes, self._limit_cache = lanes, limit_cache
+
+    def _inside(self, connection: Any) -> CreateExecutions:
+        """The same part over the store inside a transaction of the caller."""
+        return CreateExecutions(
+            self._core.over(self._store.inside(connection)), self._lanes, self._limit_cache
+        )
+
     async def create_execution(
         self, args: CreateExecutionArgs, *, connection: Any = None
     ) -> Created | Duplicate:
@@ -71,7 +64,7 @@ class CreateExecutions(Core):
         On Postgres, `connection` is a connection of yours: the work then exists from your commit on, or never.
         """
         if connection is not None:
-            await self._know_lane(validation.creation(args).lane_id, "create_execution")
+            await self._lanes.register(validation.creation(args).lane_id, "create_execution")
             return await self._inside(connection).create_execution(args)
         try:
             creation = await self._creation(args)
@@ -83,9 +76,9 @@ class CreateExecutions(Core):
         plans = (creation.plan,) if creation.key is None else (creation.key, creation.plan)
         try:
             answer = await (
-                self.store.commit(creation.plan)
+                self._store.commit(creation.plan)
                 if len(plans) == 1
-                else self.store.commit_together(plans)
+                else self._store.commit_together(plans)
             )
         except TransportError as error:
             if not error.doubtful:
@@ -110,17 +103,17 @@ class CreateExecutions(Core):
         lanes = {run.first.lane_id for run in runs}
         if connection is not None:
             for lane in lanes:
-                await self._know_lane(lane, "create_execution")
+                await self._lanes.register(lane, "create_execution")
             return await self._inside(connection).create_executions(many)
-        now = await self.store.now_ms()
-        limits = await self._limits_of([(run.first, run.policy) for run in runs])
+        now = await self._store.now_ms()
+        limits = await self.limits_of([(run.first, run.policy) for run in runs])
         made: list[Creation] = []
         for run, limited in zip(runs, limits or repeat(NOTHING), strict=False):
             first = create.create(run.first, run.policy, now, limited)
             made += (first, *create.repeated(first, run.others))
         await self._check_lanes(lanes, made, many)
         for lane in lanes:
-            await self._know_lane(lane, "create_execution")
+            await self._lanes.register(lane, "create_execution")
         try:
             return await self._create_all(made, many)
         except TransportError as error:
@@ -138,7 +131,7 @@ class CreateExecutions(Core):
         if len(lanes) < 2:
             return
         rows = (
-            await self.store.load((GetAll("ff_lane_registry", [(lane,) for lane in lanes]),))
+            await self._store.load((GetAll("ff_lane_registry", [(lane,) for lane in lanes]),))
         ).rows[0]
         closed = {lane.lane_id: lane for lane in (Lane(*row) for row in rows) if lane.is_closed}
         for creation, args in zip(made, many, strict=True):
@@ -166,7 +159,7 @@ class CreateExecutions(Core):
     async def _create_plain(
         self, made: list[Creation], many: Sequence[CreateExecutionArgs]
     ) -> list[Created | Duplicate]:
-        answers = await self.store.commit_many([creation.plan for creation in made])
+        answers = await self._store.commit_many([creation.plan for creation in made])
         if all(isinstance(answer, Applied) for answer in answers):
             return [creation.result for creation in made]
         results: list[Created | Duplicate] = []
@@ -183,20 +176,20 @@ class CreateExecutions(Core):
             )
         return results
 
-    async def _limits_of(
+    async def limits_of(
         self,
         creations: Sequence[tuple[CreateExecutionArgs, ExecutionPolicy | None]],
         flow_id: UUID | None = None,
     ) -> list[Attached]:
         """The limits of each, whose gates are known from here on; empty when nobody has any."""
-        scopes = await self._attachments.scopes()
+        scopes = await self._limit_cache.scopes()
         if not scopes and all(policy is None for _, policy in creations):
             return []
         await self._check_limits(creations)
         limits = [attached(args, policy, scopes, flow_id) for args, policy in creations]
         for (args, _), limited in zip(creations, limits, strict=True):
             if limited is not NOTHING:
-                await self._attachments.know_gate(args.lane_id, args.namespace, limited)
+                await self._limit_cache.know_gate(args.lane_id, args.namespace, limited)
         return limits
 
     async def _check_limits(
@@ -210,7 +203,7 @@ class CreateExecutions(Core):
         ]
         if not named:
             return
-        known = await self._attachments.namespaces(limit for _, limits in named for limit in limits)
+        known = await self._limit_cache.namespaces(limit for _, limits in named for limit in limits)
         for namespace, limits in named:
             refused = unknown(limits, known, namespace)
             if refused is not None:
@@ -219,17 +212,17 @@ class CreateExecutions(Core):
     async def _duplicate_of(self, args: CreateExecutionArgs) -> Duplicate | None:
         """What a create with an unacceptable policy would have met first."""
         checked = validation.creation(args)
-        creation = create.create(checked, None, await self.store.now_ms())
+        creation = create.create(checked, None, await self._store.now_ms())
         return (await self._holder(creation, checked))[0]
 
     async def _creation(self, args: CreateExecutionArgs) -> Creation:
         checked = validation.creation(args)
         policy = parse_policy(checked.policy)
-        limits = await self._limits_of(((checked, policy),))
+        limits = await self.limits_of(((checked, policy),))
         creation = create.create(
-            checked, policy, await self.store.now_ms(), limits[0] if limits else NOTHING
+            checked, policy, await self._store.now_ms(), limits[0] if limits else NOTHING
         )
-        await self._know_lane(args.lane_id, "create_execution")
+        await self._lanes.register(args.lane_id, "create_execution")
         return creation
 
     async def _settle_creation(
@@ -243,16 +236,16 @@ class CreateExecutions(Core):
             known, outdated = await self._holder(creation, args)
             if known is not None:
                 return creation.result if doubtful and await self._landed(creation, args) else known
-            lane = await self.read_lane(args.lane_id)
+            lane = await self._lanes.read_lane(args.lane_id)
             if lane is not None and lane.is_closed:
                 raise _closed(lane)
             take = creation.key
             if take is not None and outdated is not None:
                 take = create.retake(take, outdated)
             plans = (creation.plan,) if take is None else (take, creation.plan)
-            if isinstance(await self.store.commit_together(plans), Applied):
+            if isinstance(await self._store.commit_together(plans), Applied):
                 return creation.result
-            await self._pause(tries)
+            await self._core.pause(tries)
         raise AssertionError("the last pause raises")
 
     async def _look_into(
@@ -270,7 +263,7 @@ class CreateExecutions(Core):
         read = Get(
             "ff_exec_core", (ident.partition_index, ident.uuid), ("created_at_ms", "payload")
         )
-        return (await self.store.load((read,))).rows[0] == [
+        return (await self._store.load((read,))).rows[0] == [
             (creation.created_at_ms, args.input_payload)
         ]
 
@@ -284,7 +277,7 @@ class CreateExecutions(Core):
         ]
         if args.idempotency_key:
             reads.append(Get("ff_idempotency", (args.namespace, args.idempotency_key)))
-        loaded = await self.store.load(reads)
+        loaded = await self._store.load(reads)
         if args.idempotency_key and loaded.rows[1]:
             _, _, partition, uuid, expires_at, digest = loaded.rows[1][0]
             holder = ExecutionId.of(partition, uuid)
@@ -297,215 +290,7 @@ class CreateExecutions(Core):
         read = Get(
             "ff_exec_core", (ident.partition_index, ident.uuid), ("namespace", "idempotency_key")
         )
-        return (await self.store.load((read,))).rows[0] == [(args.namespace, args.idempotency_key)]
-
-    # ---- the operator's hand
-
-    async def cancel_execution(self, args: CancelExecutionArgs) -> Cancelled:
-        """Ends an execution whatever it is doing. Again is fine; one that ended otherwise is an error."""
-        ident = execution_id(args.execution_id)
-        validation.text(args.reason, "reason")
-        validation.text(name(args.source, "source"), "source")
-        validation.optional_timestamp(args.now, "now")
-        result: Cancelled = await self.decide(
-            ident, lambda snapshot: operator_actions.cancel(snapshot, args)
-        )
-        return result
-
-    async def change_priority(self, args: ChangePriorityArgs) -> Changed:
-        """Moves a waiting execution within its lane."""
-        ident = execution_id(args.execution_id)
-        validation.whole(args.new_priority, "new_priority", -(2**31), 2**31 - 1)
-        validation.optional_timestamp(args.now, "now")
-        result: Changed = await self.decide(
-            ident,
-            lambda snapshot: operator_actions.change_priority(
-                snapshot, args.new_priority, args.now
-            ),
-        )
-        return result
-
-    async def replay_execution(self, args: ReplayExecutionArgs) -> Replayed:
-        """Starts an ended execution again, as a new generation."""
-        ident = execution_id(args.execution_id)
-        validation.optional_timestamp(args.now, "now")
-        validation.optional_text(args.reason, "reason")
-        validation.optional_text(args.requested_by, "requested_by")
-        fresh = new_attempt_id()
-        result: Replayed = await self.decide(
-            ident,
-            lambda snapshot: replay.replay(
-                snapshot,
-                attempt_id=fresh,
-                now_ms=args.now,
-                reason=args.reason,
-                requested_by=args.requested_by,
-            ),
-            groups=True,
-        )
-        return result
-
-    async def expire_execution(
-        self,
-        execution: ExecutionId,
-        phase: ExpirePhase | str,
-        *,
-        partition: int | str | None = None,
-        now: int | None = None,
-    ) -> Expired | RetryScheduled | AlreadyTerminal | None:
-        """Ends an execution past its deadline, or an attempt past its timeout, which the policy may retry; None if not due."""
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
-        validation.optional_timestamp(now, "now")
-        try:
-            kind = ExpirePhase(phase)
-        except ValueError:
-            raise invalid("phase", "attempt_timeout or execution_deadline", phase) from None
-        roll = self._random.random()
-        result: Expired | RetryScheduled | AlreadyTerminal | None = await self.decide(
-            ident,
-            lambda snapshot: time_limits.expire(
-                snapshot, kind, now, self.settings.default_retry_policy, roll
-            ),
-        )
-        return result
-
-    async def promote_delayed(
-        self,
-        execution: ExecutionId,
-        *,
-        partition: int | str | None = None,
-        lane: str = "",
-        now: int | None = None,
-    ) -> str:
-        """Makes a delayed execution claimable once its time has come; the answer says what was found."""
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
-        validation.optional_timestamp(now, "now")
-        result: str = await self.decide(
-            ident, lambda snapshot: operator_actions.promote(snapshot, now)
-        )
-        return result
-
-    async def block_route(
-        self,
-        execution: ExecutionId,
-        reason_code: str,
-        reason_detail: str = "",
-        *,
-        partition: int | str | None = None,
-        now: int | None = None,
-    ) -> Blocked | LuaRejected:
-        """Holds a waiting execution back, with a named reason."""
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
-        validation.text(reason_detail, "reason_detail")
-        validation.optional_timestamp(now, "now")
-        result: Blocked | LuaRejected = await self.decide(
-            ident, lambda snapshot: grants.block(snapshot, str(reason_code), reason_detail, now)
-        )
-        return result
-
-    async def unblock_execution(
-        self,
-        execution: ExecutionId,
-        expected_blocking_reason: str = "",
-        *,
-        partition: int | str | None = None,
-        now: int | None = None,
-    ) -> None:
-        """Lets a held-back execution go, if it is still held for the reason given."""
-        ident = execution_id(execution)
-        validation.partition_matches(partition, ident.partition_index)
-        validation.optional_timestamp(now, "now")
-        await self.decide(
-            ident,
-            lambda snapshot: grants.unblock(snapshot, str(expected_blocking_reason), now),
-            whole=True,
-        )
-
-    # ---- tags
-
-    async def set_execution_tag(self, execution: ExecutionId, key: str, value: str) -> None:
-        tag_key(key)
-        await self._set_tags(execution, {key: value})
-
-    async def set_execution_tags(self, execution: ExecutionId, tags: dict[str, str]) -> int:
-        """All or none; how many were set."""
-        for key in validation.tags(tags):
-            if not tag_key_is_valid(key):
-                raise ValidationError(
-                    ValidationKind.INVALID_TAG_KEY,
-                    f"{key!r:.80}: owner.name in lower case is accepted",
-                )
-        return await self._set_tags(execution, tags)
-
-    async def _set_tags(self, execution: ExecutionId, tags: dict[str, str]) -> int:
-        checked = validation.tags(tags)
-
-        def rule(snapshot: Any) -> Any:
-            return operator_actions.set_tags(snapshot, checked)
-
-        result: int = await self.decide(execution_id(execution), rule)
-        return result
-
-    # ---- lanes
-
-    async def _know_lane(self, lane: str, registered_by: str) -> None:
-        if lane not in self._lanes:
-            await self.store.commit(
-                create.REGISTER_LANE(0, lane_id=lane, registered_by=registered_by)
-            )
-            self._lanes.add(lane)
-
-    async def set_lane_state(self, lane: str, state: LaneState | str) -> None:
-        """active, paused (takes work, grants none), draining (takes none, finishes what is there) or disabled (neither)."""
-        try:
-            wanted = LaneState(state)
-        except ValueError:
-            raise invalid("state", "active, paused, draining or disabled", state) from None
-        await self._know_lane(lane_id(lane), "operator")
-        await self.store.commit(create.SET_LANE_STATE(0, lane_id=lane, state=wanted.value))
-
-    async def pause_lane(self, lane: str) -> None:
-        await self.set_lane_state(lane, LaneState.PAUSED)
-
-    async def resume_lane(self, lane: str) -> None:
-        await self.set_lane_state(lane, LaneState.ACTIVE)
-
-    async def drain_lane(self, lane: str) -> None:
-        await self.set_lane_state(lane, LaneState.DRAINING)
-
-    async def read_lane(self, lane: str) -> Lane | None:
-        loaded = await self.store.load((Get("ff_lane_registry", (lane_id(lane),)),))
-        return Lane(*loaded.rows[0][0]) if loaded.rows[0] else None
-
-    async def list_lanes(self, cursor: str | None = None, limit: int = 1_000) -> Page[str]:
-        size = validation.limit(limit, 10_000)
-        after = None if cursor is None else (lane_id(cursor, "cursor"),)
-        loaded = await self.store.load((Scan("lanes", after=after, limit=size + 1 if size else 0),))
-        lanes = [row[0] for row in loaded.rows[0]]
-        return Page(lanes[:size], lanes[size - 1] if len(lanes) > size else None)
-
-    async def list_executions(
-        self, partition: int | str, cursor: str | None = None, limit: int = 1_000
-    ) -> Page[ExecutionId]:
-        """Ids of one partition in ascending order, strictly after the cursor."""
-        index = partition_key(partition)
-        size = validation.limit(limit, 1_000)
-        after = None
-        if cursor is not None:
-            mark = execution_id(cursor, "cursor")
-            if mark.partition_index != index:
-                raise invalid("cursor", f"an id of partition {index}", cursor)
-            after = (mark.uuid,)
-        more = size + 1 if size else 0
-        scan = Scan(
-            "executions", {"partition_key": index}, after, limit=more, columns=("execution_id",)
-        )
-        loaded = await self.store.load((scan,))
-        found = [ExecutionId.of(index, row[0]) for row in loaded.rows[0]]
-        return Page(found[:size], found[size - 1] if len(found) > size else None)
+        return (await self._store.load((read,))).rows[0] == [(args.namespace, args.idempotency_key)]
 
 
 def _apart(many: Sequence[CreateExecutionArgs]) -> list[list[CreateExecutionArgs]]:

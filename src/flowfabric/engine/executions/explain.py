@@ -9,8 +9,8 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-from flowfabric.engine.core import CORE_COLUMNS, from_core_row
-from flowfabric.engine.executions.queries import Queries
+from flowfabric.engine.core import Core
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.errors import NotFound
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.attempt import Attempt
@@ -52,7 +52,12 @@ _QUOTA = (
 _NOBODY = UUID(int=0)
 
 
-class Explain(Queries):
+class Explain:
+    """Answers why an execution does not run."""
+
+    def __init__(self, core: Core) -> None:
+        self._core, self._store = core, core.store
+
     async def explain_execution(self, execution: ExecutionId) -> Explanation:
         """Why it is not running: reasons in the order in which they have to go away, with the facts behind each."""
         ident = execution_id(execution)
@@ -69,7 +74,7 @@ class Explain(Queries):
                 limit=MAX_EDGES_SEEN,
             ),
         )
-        loaded = await self.store.load(reads)
+        loaded = await self._store.load(reads)
         found, tries, waits, waitpoints, edges = loaded.rows
         if not found:
             raise NotFound("execution", ident)
@@ -88,7 +93,7 @@ class Explain(Queries):
 
     async def events_held_back_by(self) -> LongWriter | None:
         """A transaction that has been writing so long that events are told late because of it; Postgres only."""
-        found = await self.store.longest_writer()
+        found = await self._store.longest_writer()
         return found if found is not None and found.for_ms >= LONG_WRITING_MS else None
 
     async def _ahead(self, looked: Looked) -> Looked:
@@ -96,7 +101,7 @@ class Explain(Queries):
         execution, now = looked.execution, looked.now_ms
         reads = _around(execution, looked, now)
         rows: dict[str, list[Row]] = defaultdict(list)
-        rows.update(zip(reads, (await self.store.load(tuple(reads.values()))).rows, strict=True))
+        rows.update(zip(reads, (await self._store.load(tuple(reads.values()))).rows, strict=True))
         quota = next((_quota(row, rows) for row in rows["quota"]), None)
         places = [row[0] for row in rows["ready"]]
         return Looked(

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from flowfabric.codec.history_cursor import decode_place, encode_place
 from flowfabric.engine import validation
-from flowfabric.engine.workers.retention import Retention
+from flowfabric.engine.core import Core
 from flowfabric.errors import NotFound
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
 from flowfabric.model.execution import Page
@@ -19,11 +19,13 @@ from flowfabric.model.history import (
     MAX_HISTORY,
     Awaited,
     Charged,
-    Core,
     HistoryEntry,
     Life,
     Parked,
     Tried,
+)
+from flowfabric.model.history import (
+    Core as CoreRow,
 )
 from flowfabric.rules.executions import history
 from flowfabric.rules.executions.history import OPERATIONS, Chosen, Line, Place, Teller
@@ -65,14 +67,23 @@ _OUTBOXES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("operator_events_of", ("event_id", "execution_id", "event_type", "details", "occurred_at_ms")),
 )
-_CORE, _TRIED, _CHARGED = Core.__struct_fields__, Tried.__struct_fields__, Charged.__struct_fields__
+_CORE, _TRIED, _CHARGED = (
+    CoreRow.__struct_fields__,
+    Tried.__struct_fields__,
+    Charged.__struct_fields__,
+)
 _AWAITED, _PARKED = Awaited.__struct_fields__, Parked.__struct_fields__
 _OWNER = ("execution_id",)
 _EXPLAINING = (("attempts", _TRIED), ("waitpoints_of", _AWAITED), ("ledger_of", _CHARGED))
 _MEMBER = ("execution_id", "created_at_ms", "terminal_at_ms")
 
 
-class History(Retention):
+class History:
+    """The history of an execution or a flow."""
+
+    def __init__(self, core: Core) -> None:
+        self._core, self._store = core, core.store
+
     async def history(
         self, subject: ExecutionId | UUID | str, limit: int = 100, after: str | None = None
     ) -> Page[HistoryEntry]:
@@ -139,7 +150,7 @@ class History(Retention):
         self, index: str, owner: UUID, after: int, columns: tuple[str, ...]
     ) -> list[Row]:
         scan = Scan(index, {"execution_id": owner}, (after,), limit=AT_ONCE, columns=columns)
-        return (await self.store.load((scan,))).rows[0]
+        return (await self._store.load((scan,))).rows[0]
 
     # ---- a flow
 
@@ -148,7 +159,7 @@ class History(Retention):
     ) -> Page[HistoryEntry]:
         key = None if after is None else decode_place(str(ident), after)[0]
         partition = partition_of(ident, FLOW_PARTITIONS)
-        found = (await self.store.load((Get("ff_flow_core", (partition, ident)),))).rows[0]
+        found = (await self._store.load((Get("ff_flow_core", (partition, ident)),))).rows[0]
         if not found:
             raise NotFound("flow", ident)
         chosen = Chosen(size + 1, key)
@@ -158,7 +169,7 @@ class History(Retention):
         while True:
             group = {"partition_key": partition, "flow_id": ident}
             scan = Scan("members", group, last, limit=MEMBERS_LISTED, columns=_MEMBER)
-            members = (await self.store.load((scan,))).rows[0]
+            members = (await self._store.load((scan,))).rows[0]
             near = [row for row in members if _overlaps(row, since)]
             for at in range(0, len(near), MEMBERS_AT_ONCE):
                 some = near[at : at + MEMBERS_AT_ONCE]
@@ -199,7 +210,7 @@ class History(Retention):
         lives = await self._lives(keys, FEW)
         owners = [(key[1],) for key in keys]
         reads = tuple(ScanAll(index, owners, FEW, columns) for index, columns in _OUTBOXES)
-        by_owner = [_grouped(rows, 1) for rows in (await self.store.load(reads)).rows]
+        by_owner = [_grouped(rows, 1) for rows in (await self._store.load(reads)).rows]
         for life in lives:
             for line in history.row_lines(life):
                 chosen.add(line)
@@ -222,11 +233,11 @@ class History(Retention):
             GetAll("ff_suspension_current", keys, _OWNER + _PARKED),
             *(ScanAll(index, keys, few, _OWNER + columns) for index, columns in _EXPLAINING),
         )
-        cores, parked, *explaining = (await self.store.load(reads)).rows
+        cores, parked, *explaining = (await self._store.load(reads)).rows
         waiting = {row[0]: Parked(*row[1:]) for row in parked}
         tries, waits, charges = (_grouped(rows, 0) for rows in explaining)
         found = []
-        for core in (Core(*row) for row in cores):
+        for core in (CoreRow(*row) for row in cores):
             who = core.execution_id
             tried = sorted((Tried(*row[1:]) for row in tries[who]), key=lambda t: t.attempt_index)
             awaited = tuple(Awaited(*row[1:]) for row in waits[who])
@@ -240,7 +251,7 @@ class History(Retention):
         names: dict[UUID, str] = {}
         if wanted:
             asked = GetAll("ff_signal", wanted, ("signal_id", "signal_name"))
-            names = dict((await self.store.load((asked,))).rows[0])
+            names = dict((await self._store.load((asked,))).rows[0])
         entries = [
             history.named(line, names[line.signal_id]) if line.signal_id in names else line.entry
             for line in page

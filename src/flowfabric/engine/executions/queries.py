@@ -9,7 +9,7 @@ from uuid import UUID
 from msgspec import structs
 
 from flowfabric.engine import validation
-from flowfabric.engine.leases.recovery import Recovery
+from flowfabric.engine.core import Core
 from flowfabric.errors import Corruption, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, lease_mark, partition_key, tag_key
 from flowfabric.model.attempt import Attempt
@@ -45,9 +45,14 @@ _ALIASES = {
 _SECRET = frozenset({"current_lease_id"})
 
 
-class Queries(Recovery):
+class Queries:
+    """Reads of one execution, in every documented shape."""
+
+    def __init__(self, core: Core) -> None:
+        self._core, self._store = core, core.store
+
     async def describe_execution(self, execution: ExecutionId) -> ExecutionSnapshot | None:
-        found = await self.execution(execution_id(execution))
+        found = await self._core.snapshots.execution(execution_id(execution))
         if found is None:
             return None
         vector = _decoded(found)
@@ -72,7 +77,7 @@ class Queries(Recovery):
         )
 
     async def read_execution_info(self, execution: ExecutionId) -> ExecutionInfo | None:
-        found = await self.execution(execution_id(execution))
+        found = await self._core.snapshots.execution(execution_id(execution))
         if found is None:
             return None
         vector = _decoded(found)
@@ -93,7 +98,7 @@ class Queries(Recovery):
         )
 
     async def read_execution_state(self, execution: ExecutionId) -> PublicState | None:
-        found = await self.execution(execution_id(execution))
+        found = await self._core.snapshots.execution(execution_id(execution))
         return None if found is None else PublicState(_decoded(found).public_state)
 
     async def read_execution_context(self, execution: ExecutionId) -> ExecutionContext:
@@ -110,17 +115,17 @@ class Queries(Recovery):
 
     async def get_execution_result(self, execution: ExecutionId) -> bytes | None:
         """What it completed with; None unless it succeeded with a payload."""
-        found = await self.execution(execution_id(execution))
+        found = await self._core.snapshots.execution(execution_id(execution))
         ended = found is not None and is_ended(found) and found.terminal_outcome == "success"
         return found.result if ended and found is not None else None
 
     async def get_execution_tag(self, execution: ExecutionId, key: str) -> str | None:
         wanted = tag_key(key)
-        found = await self.execution(execution_id(execution))
+        found = await self._core.snapshots.execution(execution_id(execution))
         return None if found is None else stored_tags(found.tags, found.id).get(wanted)
 
     async def get_execution_namespace(self, execution: ExecutionId) -> str | None:
-        found = await self.execution(execution_id(execution))
+        found = await self._core.snapshots.execution(execution_id(execution))
         return None if found is None else found.namespace
 
     async def get_execution_namespaces(
@@ -133,7 +138,7 @@ class Queries(Recovery):
         columns = ("partition_key", "execution_id", "namespace")
         found: dict[ExecutionId, str] = {}
         for first in range(0, len(keys), MAX_READ_AT_ONCE):
-            loaded = await self.store.load(
+            loaded = await self._store.load(
                 (GetAll("ff_exec_core", keys[first : first + MAX_READ_AT_ONCE], columns),)
             )
             found |= {
@@ -143,8 +148,7 @@ class Queries(Recovery):
         return found
 
     async def resolve_execution_flow_id(self, execution: ExecutionId) -> UUID | None:
-        found = await self.execution(execution_id(execution))
-        return None if found is None else found.flow_id
+        return await self._core.snapshots.flow_of(execution_id(execution))
 
     async def list_attempts(
         self, execution: ExecutionId, after: int | None = None, limit: int = 100
@@ -154,7 +158,7 @@ class Queries(Recovery):
         size = validation.limit(limit, 1_000)
         position = None if after is None else (validation.whole(after, "after", 0, 2**31),)
         group = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        loaded = await self.store.load(
+        loaded = await self._store.load(
             (Scan("attempts", group, position, limit=size + 1 if size else 0),)
         )
         found = [Attempt(*row) for row in loaded.rows[0]]
@@ -176,17 +180,37 @@ class Queries(Recovery):
             raise invalid("names", "a list of column names", names)
         if len(names) > MAX_FIELD_NAMES:
             raise invalid("names", f"at most {MAX_FIELD_NAMES} names", len(names))
-        found = await self.execution(ident) if names else None
+        found = await self._core.snapshots.execution(ident) if names else None
         return {name: None if found is None else _as_text(found, str(name)) for name in names}
 
     async def _must_read(self, execution: ExecutionId, op: str) -> Execution:
         ident = execution_id(execution)
-        found = await self.execution(ident)
+        found = await self._core.snapshots.execution(ident)
         if found is None:
             raise ValidationError(
                 ValidationKind.INVALID_INPUT, f"{op}: execution not found: {ident}"
             )
         return found
+
+    async def list_executions(
+        self, partition: int | str, cursor: str | None = None, limit: int = 1_000
+    ) -> Page[ExecutionId]:
+        """Ids of one partition in ascending order, strictly after the cursor."""
+        index = partition_key(partition)
+        size = validation.limit(limit, 1_000)
+        after = None
+        if cursor is not None:
+            mark = execution_id(cursor, "cursor")
+            if mark.partition_index != index:
+                raise invalid("cursor", f"an id of partition {index}", cursor)
+            after = (mark.uuid,)
+        more = size + 1 if size else 0
+        scan = Scan(
+            "executions", {"partition_key": index}, after, limit=more, columns=("execution_id",)
+        )
+        loaded = await self._store.load((scan,))
+        found = [ExecutionId.of(index, row[0]) for row in loaded.rows[0]]
+        return Page(found[:size], found[size - 1] if len(found) > size else None)
 
 
 def _decoded(execution: Execution) -> Any:

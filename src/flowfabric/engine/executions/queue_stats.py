@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter
 from uuid import UUID
 
-from flowfabric.engine.workers.schedules import Schedules
+from flowfabric.engine.core import Core
 from flowfabric.model.queue_stats import LaneLoad, QueueStats
 from flowfabric.store.port import GetAll, Read, Scan, ScanAll, Tally
 
@@ -41,10 +41,15 @@ _Queue = tuple[str, str, str]
 """A lane, a namespace and a gate."""
 
 
-class QueueCounts(Schedules):
+class QueueCounts:
+    """Queue depths and the age of the oldest overdue timer."""
+
+    def __init__(self, core: Core) -> None:
+        self._core, self._store = core, core.store
+
     async def census(self) -> QueueStats:
         """How many executions of which lane are in which state and have not ended; live workers; cancels that are owed."""
-        loaded = await self.store.load((Scan("lanes", limit=MAX_LANES, columns=("lane_id",)),))
+        loaded = await self._store.load((Scan("lanes", limit=MAX_LANES, columns=("lane_id",)),))
         lanes = [row[0] for row in loaded.rows[0]]
         each = max(MAX_WAITING // max(len(lanes), 1), LEAST_WAITING)
         reads: list[Read] = [Tally(index, MAX_COUNTED, ("lane_id",)) for index in _STATES]
@@ -61,7 +66,7 @@ class QueueCounts(Schedules):
         reads += [
             Tally("ready_namespaces", each, ("lane_id",), {"lane_id": lane}) for lane in lanes
         ]
-        found = iter((await self.store.load(reads)).rows)
+        found = iter((await self._store.load(reads)).rows)
         counts: Counter[tuple[str, str]] = Counter()
         for state in _STATES.values():
             counts.update({(lane, state): n for lane, n in next(found)})
@@ -94,7 +99,7 @@ class QueueCounts(Schedules):
             ("lane_id", "namespace", "gate"),
         )
         behind: list[_Queue] = [
-            (row[0], row[1], row[2]) for row in (await self.store.load((gates,))).rows[0]
+            (row[0], row[1], row[2]) for row in (await self._store.load((gates,))).rows[0]
         ]
         queues: list[_Queue] = []
         after: dict[str, tuple[str] | None] = dict.fromkeys(lanes)
@@ -105,20 +110,20 @@ class QueueCounts(Schedules):
                 Scan("ready_namespaces", {"lane_id": lane}, at, limit=1, columns=("namespace",))
                 for lane, at in after.items()
             ]
-            rows = (await self.store.load(reads)).rows
+            rows = (await self._store.load(reads)).rows
             after = {lane: (found[0][0],) for lane, found in zip(after, rows, strict=True) if found}
             queues += [(lane, at[0], "") for lane, at in after.items() if at is not None]
         return [*queues, *behind][:MAX_QUEUES]
 
     async def oldest_overdue_ms(self) -> int:
         """How long ago the oldest timer was due that no loop has acted on; 0 when none is late. Reads one row of each index."""
-        dues = await asyncio.gather(*(self.store.next_due(index) for index in _TIMERS))
-        now = await self.store.now_ms()
+        dues = await asyncio.gather(*(self._store.next_due(index) for index in _TIMERS))
+        now = await self._store.now_ms()
         return max((now - due for due in dues if due is not None and due < now), default=0)
 
     async def _lanes_of(self, keys: list[tuple[int, UUID]]) -> list[str]:
         rows = (
-            (await self.store.load((GetAll("ff_exec_core", keys, ("lane_id",)),))).rows[0]
+            (await self._store.load((GetAll("ff_exec_core", keys, ("lane_id",)),))).rows[0]
             if keys
             else []
         )
@@ -136,7 +141,7 @@ class QueueCounts(Schedules):
                 Scan("ready", _group(queue), at, limit=FRONT, columns=columns)
                 for queue, at in after.items()
             ]
-            loaded = await self.store.load(reads)
+            loaded = await self._store.load(reads)
             for queue, rows in zip(tuple(after), loaded.rows, strict=True):
                 ages[queue[0]] = max(
                     [ages.get(queue[0], 0), *(loaded.now_ms - since for _, since in rows)]

@@ -9,8 +9,11 @@ from uuid import UUID
 from msgspec import structs
 
 from flowfabric.engine import validation
-from flowfabric.engine.executions.history import History
+from flowfabric.engine.core import Core
+from flowfabric.engine.executions.create import CreateExecutions
+from flowfabric.engine.executions.lanes import Lanes
 from flowfabric.engine.flows.cascade import MEMBER_COLUMNS
+from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.errors import (
     Contention,
     ContentionKind,
@@ -80,22 +83,30 @@ _STATUSES = {
 }
 
 
-class FlowBuilds(History):
+class FlowBuilds:
+    """Creates flows and reads them."""
+
+    def __init__(
+        self, core: Core, leases: LeaseCache, create: CreateExecutions, lanes: Lanes
+    ) -> None:
+        self._core, self._store = core, core.store
+        self._leases, self._create, self._lanes = leases, create, lanes
+
     async def create_flow(self, args: CreateFlowArgs) -> FlowCreated | FlowAlreadyExists:
         """An empty flow. Creating it again writes nothing, whatever else is said about it then."""
         ident = validation.flow_id(args.flow_id)
         name(args.flow_kind, "flow_kind", empty=True)
         name(args.namespace, "namespace")
         validation.optional_timestamp(args.now, "now")
-        if await self._flow(ident) is not None:
+        if await self.flow(ident) is not None:
             return FlowAlreadyExists(ident)
         said = structs.replace(args, flow_id=ident)
         plan = flows.create_flow(
-            said, partition_of(ident, FLOW_PARTITIONS), await self.store.now_ms()
+            said, partition_of(ident, FLOW_PARTITIONS), await self._store.now_ms()
         )
         return (
             FlowCreated(ident)
-            if isinstance(await self.store.commit(plan), Applied)
+            if isinstance(await self._store.commit(plan), Applied)
             else FlowAlreadyExists(ident)
         )
 
@@ -109,8 +120,8 @@ class FlowBuilds(History):
         def rule(around: Surroundings) -> Decision:
             return flows.add_member(around, said)
 
-        async with self._turns.of(flow):
-            result: Added | AlreadyMember = await self.settle(
+        async with self._core.locks.of(flow):
+            result: Added | AlreadyMember = await self._core.run(
                 lambda: self._around(flow, members=(ident,)), rule
             )
         return result
@@ -141,8 +152,10 @@ class FlowBuilds(History):
             "downstream_execution_id": down,
         }
         said = structs.replace(args, **ids)
-        async with self._turns.of(flow):
-            result: Staged = await self.settle(around, lambda found: flows.stage_edge(found, said))
+        async with self._core.locks.of(flow):
+            result: Staged = await self._core.run(
+                around, lambda found: flows.stage_edge(found, said)
+            )
         return result
 
     async def _leads_to(self, flow: Flow, start: UUID, wanted: UUID) -> bool:
@@ -151,7 +164,7 @@ class FlowBuilds(History):
         while level:
             groups = [(flow.partition_key, node) for node in level]
             rows = (
-                await self.store.load((ScanAll("edges_out", groups, MAX_CYCLE_NODES + 1, _ENDS),))
+                await self._store.load((ScanAll("edges_out", groups, MAX_CYCLE_NODES + 1, _ENDS),))
             ).rows[0]
             level = [
                 node
@@ -174,11 +187,12 @@ class FlowBuilds(History):
         problem = flows.check_policy(policy)
         if problem is not None:
             raise problem
-        async with self._turns.of(flow):
-            result: str = await self.settle(
+        async with self._core.locks.of(flow):
+            result: str = await self._core.run(
                 lambda: self._around(flow, group=down),
                 lambda around: flows.set_edge_policy(around, down, policy),
             )
+        self._core.telemetry.listener.edge_policy_set(policy.kind)
         return result
 
     async def _around(
@@ -189,7 +203,7 @@ class FlowBuilds(History):
         edge: UUID | None = None,
         group: ExecutionId | None = None,
     ) -> Surroundings:
-        flow = await self._flow(flow_id)
+        flow = await self.flow(flow_id)
         partition = (
             flow.partition_key if flow is not None else partition_of(flow_id, FLOW_PARTITIONS)
         )
@@ -206,7 +220,7 @@ class FlowBuilds(History):
                     "edges_in", {"partition_key": partition, "downstream_eid": group.uuid}, limit=1
                 )
             )
-        loaded = await self.store.load(reads)
+        loaded = await self._store.load(reads)
         rest = loaded.rows[2:]
         return Surroundings(
             loaded.now_ms,
@@ -218,10 +232,10 @@ class FlowBuilds(History):
             has_edges=group is not None and bool(rest[1]),
         )
 
-    async def _flow(self, flow_id: UUID) -> Flow | None:
+    async def flow(self, flow_id: UUID) -> Flow | None:
         """Where its id places it, or in the first partition, where rows made by hand are."""
         keys = [(partition, flow_id) for partition in {partition_of(flow_id, FLOW_PARTITIONS), 0}]
-        rows = (await self.store.load((GetAll("ff_flow_core", keys),))).rows[0]
+        rows = (await self._store.load((GetAll("ff_flow_core", keys),))).rows[0]
         return Flow(*rows[0]) if rows else None
 
     # ---- a whole graph
@@ -251,30 +265,34 @@ class FlowBuilds(History):
         problem = flow_submit.check_graph(whole, partition)
         if problem is not None:
             raise problem
-        limits = await self._limits_of(nodes, ident)
+        limits = await self._create.limits_of(nodes, ident)
         for lane in {node.lane_id for node, _ in nodes}:
-            await self._know_lane(lane, "submit_flow")
-        now = await self.store.now_ms()
+            await self._lanes.register(lane, "submit_flow")
+        now = await self._store.now_ms()
         plans = flow_submit.submit_graph(whole, nodes, partition, now, limits)
         if args.parent is not None:
-            self._forget_facts(args.parent.execution_id)
+            self._leases.forget_execution(args.parent.execution_id)
         submitted = FlowSubmitted(
             ident, len(nodes) + len(whole.edges), len(nodes), len(whole.edges)
         )
         try:
-            answer = await self.store.commit_together(plans)
+            answer = await self._store.commit_together(plans)
         except TransportError as error:
             if not error.doubtful or not await self._is_submitted(whole):
                 raise
-            stored = await self._flow(ident)
+            stored = await self.flow(ident)
             mine = stored is not None and stored.created_at_ms == (
                 now if args.now is None else args.now
             )
             return submitted if mine else FlowAlreadyExists(ident)
-        return submitted if isinstance(answer, Applied) else await self._why_not_submitted(whole)
+        if not isinstance(answer, Applied):
+            return await self._why_not_submitted(whole)
+        for policy in whole.policies.values():
+            self._core.telemetry.listener.edge_policy_set(policy.kind)
+        return submitted
 
     async def _check_parent(self, parent: ExecutionId, namespace: str) -> None:
-        found = (await self.snapshot(parent)).execution
+        found = (await self._core.snapshots.load(parent)).execution
         if found is None or found.namespace != namespace:
             raise NotFound("parent execution", parent)
         if found.lifecycle_phase in ENDED_PHASES:
@@ -283,13 +301,13 @@ class FlowBuilds(History):
     async def _is_submitted(self, args: SubmitFlowArgs) -> bool:
         """Whether this very graph is there already: its members are."""
         keys = [(node.execution_id.partition_index, node.execution_id.uuid) for node in args.nodes]
-        rows = (await self.store.load((GetAll("ff_exec_core", keys, ("flow_id",)),))).rows[0]
+        rows = (await self._store.load((GetAll("ff_exec_core", keys, ("flow_id",)),))).rows[0]
         return len(rows) == len(keys) and all(row[0] == args.flow_id for row in rows)
 
     async def _why_not_submitted(self, args: SubmitFlowArgs) -> FlowAlreadyExists:
         if await self._is_submitted(args):
             return FlowAlreadyExists(args.flow_id)
-        if await self._flow(args.flow_id) is not None:
+        if await self.flow(args.flow_id) is not None:
             raise invalid(
                 "flow_id",
                 "a flow that does not exist yet; this one does, with other members",
@@ -298,12 +316,12 @@ class FlowBuilds(History):
         if args.parent is not None:
             await self._check_parent(args.parent.execution_id, args.namespace)
         for node in args.nodes:
-            lane = await self.read_lane(node.lane_id)
+            lane = await self._lanes.read_lane(node.lane_id)
             if lane is not None and lane.is_closed:
                 raise StateError(StateKind.LANE_CLOSED, f"lane {node.lane_id!r} is {lane.state}")
         keys = [(node.execution_id.partition_index, node.execution_id.uuid) for node in args.nodes]
         rows = (
-            await self.store.load(
+            await self._store.load(
                 (GetAll("ff_exec_core", keys, ("partition_key", "execution_id")),)
             )
         ).rows[0]
@@ -317,19 +335,19 @@ class FlowBuilds(History):
 
     async def get_flow_namespace(self, flow_id: UUID) -> str | None:
         """The namespace of a flow, or None if there is no such flow."""
-        flow = await self._flow(validation.flow_id(flow_id))
+        flow = await self.flow(validation.flow_id(flow_id))
         return None if flow is None else namespace_of(flow)
 
     async def describe_flow(self, flow_id: UUID) -> FlowSnapshot | None:
         """The flow as it is decided; what its members add up to is in its summary."""
-        flow = await self._flow(validation.flow_id(flow_id))
+        flow = await self.flow(validation.flow_id(flow_id))
         if flow is None:
             return None
         fields = fields_of(flow)
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
         groups = [
             EdgeGroup(*row)
-            for row in await self._all("groups_of_flow", owner, lambda row: (row[2],))
+            for row in await self.all("groups_of_flow", owner, lambda row: (row[2],))
         ]
         return FlowSnapshot(
             flow.flow_id,
@@ -352,7 +370,7 @@ class FlowBuilds(History):
             [_group_snapshot(group) for group in groups],
         )
 
-    async def _all(
+    async def all(
         self,
         index: str,
         group: dict[str, Any],
@@ -364,7 +382,9 @@ class FlowBuilds(History):
         after = None
         while True:
             page = (
-                await self.store.load((Scan(index, group, after, limit=MAX_PAGE, columns=columns),))
+                await self._store.load(
+                    (Scan(index, group, after, limit=MAX_PAGE, columns=columns),)
+                )
             ).rows[0]
             found += page
             if len(page) < MAX_PAGE:
@@ -373,13 +393,13 @@ class FlowBuilds(History):
 
     async def flow_members(self, flow_id: UUID) -> list[Member]:
         """Every member with its state."""
-        flow = await self._flow(validation.flow_id(flow_id))
+        flow = await self.flow(validation.flow_id(flow_id))
         if flow is None:
             return []
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
         return [
             Member(*row)
-            for row in await self._all("members", owner, lambda row: (row[1],), MEMBER_COLUMNS)
+            for row in await self.all("members", owner, lambda row: (row[1],), MEMBER_COLUMNS)
         ]
 
     async def list_flows(
@@ -391,7 +411,7 @@ class FlowBuilds(History):
         after = None if cursor is None else (validation.flow_id(cursor, "cursor"),)
         if not size:
             return Page([])
-        loaded = await self.store.load(
+        loaded = await self._store.load(
             (Scan("flows", {"partition_key": at}, after, limit=size + 1),)
         )
         found = [Flow(*row) for row in loaded.rows[0]]
@@ -420,7 +440,7 @@ class FlowBuilds(History):
             )
         else:
             raise invalid("direction", "Outgoing(from_node) or Incoming(to_node)", direction)
-        rows = await self._all(
+        rows = await self.all(
             index, {"partition_key": node.partition_index, column: node.uuid}, lambda row: (row[2],)
         )
         return [
@@ -431,24 +451,21 @@ class FlowBuilds(History):
 
     async def flow_edges(self, flow_id: UUID) -> list[Edge]:
         """Every edge of a flow, with how far it is."""
-        flow = await self._flow(validation.flow_id(flow_id))
+        flow = await self.flow(validation.flow_id(flow_id))
         if flow is None:
             return []
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-        return [Edge(*row) for row in await self._all("edges", owner, lambda row: (row[2],))]
+        return [Edge(*row) for row in await self.all("edges", owner, lambda row: (row[2],))]
 
     async def describe_edge(self, flow_id: UUID, edge_id: UUID) -> EdgeSnapshot | None:
-        flow = await self._flow(validation.flow_id(flow_id))
+        flow = await self.flow(validation.flow_id(flow_id))
         wanted = validation.flow_id(edge_id, "edge_id")
         if flow is None:
             return None
         rows = (
-            await self.store.load((Get("ff_edge", (flow.partition_key, flow.flow_id, wanted)),))
+            await self._store.load((Get("ff_edge", (flow.partition_key, flow.flow_id, wanted)),))
         ).rows[0]
         return flows.edge_snapshot(Edge(*rows[0])) if rows else None
-
-    async def resolve_execution_flow_id(self, execution: ExecutionId) -> UUID | None:
-        return await self._flow_of(execution_id(execution))
 
     # ---- tags
 
@@ -458,16 +475,16 @@ class FlowBuilds(History):
         validation.tags({key: value})
 
         async def load() -> tuple[Flow | None, int]:
-            return await self._flow(flow), await self.store.now_ms()
+            return await self.flow(flow), await self._store.now_ms()
 
-        async with self._turns.of(flow):
-            await self.settle(
+        async with self._core.locks.of(flow):
+            await self._core.run(
                 load, lambda found: flows.set_flow_tag(found[0], key, value, found[1])
             )
 
     async def get_flow_tag(self, flow_id: UUID, key: str) -> str | None:
         validation.flow_tag_key(key)
-        flow = await self._flow(validation.flow_id(flow_id))
+        flow = await self.flow(validation.flow_id(flow_id))
         found = None if flow is None else fields_of(flow).get(key)
         return found if isinstance(found, str) else None
 
@@ -477,26 +494,26 @@ class FlowBuilds(History):
         """Counts the members by state and stores that; whether there was anything to store."""
         wanted = validation.flow_id(flow_id)
         validation.optional_timestamp(now, "now")
-        flow = await self._flow(wanted)
+        flow = await self.flow(wanted)
         if flow is None:
             return False
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-        rows = await self._all(
+        rows = await self.all(
             "members", owner, lambda row: (row[0],), ("execution_id", "public_state")
         )
         if not rows:
             return False
-        at = await self.store.now_ms() if now is None else now
+        at = await self._store.now_ms() if now is None else now
         plan = flows.project(flow, flows.count_members(row[1] for row in rows), at)
-        return isinstance(await self.store.commit(plan), Applied)
+        return isinstance(await self._store.commit(plan), Applied)
 
     async def read_flow_summary(self, flow_id: UUID) -> FlowSummary | None:
         """The last summary that was projected."""
-        flow = await self._flow(validation.flow_id(flow_id))
+        flow = await self.flow(validation.flow_id(flow_id))
         if flow is None:
             return None
         rows = (
-            await self.store.load((Get("ff_flow_summary", (flow.partition_key, flow.flow_id)),))
+            await self._store.load((Get("ff_flow_summary", (flow.partition_key, flow.flow_id)),))
         ).rows[0]
         return FlowSummary(*rows[0]) if rows else None
 
@@ -505,7 +522,7 @@ class FlowBuilds(History):
         return [
             Flow(*row)
             for row in (
-                await self.store.load((Scan("unsettled_flows", {}, after, limit=limit),))
+                await self._store.load((Scan("unsettled_flows", {}, after, limit=limit),))
             ).rows[0]
         ]
 

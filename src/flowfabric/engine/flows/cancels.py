@@ -9,9 +9,10 @@ from typing import cast
 from uuid import UUID
 
 from flowfabric.engine import validation
-from flowfabric.engine.core import CORE_COLUMNS, from_core_row
+from flowfabric.engine.core import Core
+from flowfabric.engine.flows.build import FlowBuilds
 from flowfabric.engine.flows.cascade import MEMBER_COLUMNS
-from flowfabric.engine.flows.dependencies import Dependencies
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.errors import (
     EngineError,
     NotFound,
@@ -55,7 +56,13 @@ Ended = tuple[list[ExecutionId], list[ExecutionId]]
 """Members that were cancelled, and members that could not be."""
 
 
-class FlowCancels(Dependencies):
+class FlowCancels:
+    """Cancels flows and their members."""
+
+    def __init__(self, core: Core, flows: FlowBuilds) -> None:
+        self._core, self._store = core, core.store
+        self._flows = flows
+
     async def cancel_flow(
         self,
         flow_id: UUID,
@@ -70,18 +77,16 @@ class FlowCancels(Dependencies):
             raise invalid("wait", "None or a WaitTimeout", wait)
         if wait is not None:
             validation.timestamp(wait.timeout_ms, "timeout_ms")
-        flow = await self._flow(ident)
+        flow = await self._flows.flow(ident)
         if flow is None:
             return FlowCancelled(said, [])
-        async with self._turns.of(ident):
-            ended = await self._cancel(
+        async with self._core.locks.of(ident):
+            ended = await self.cancel_by_rule(
                 ident, lambda around: cancels.cancel_flow(around, said), said
             )
         done, failed = ended or ([], [])
         if said == CancelFlowPolicy.CANCEL_PENDING:
             await self._queue_waiting_groups(flow)
-        if done:
-            await self._cascade.ended(done)
         if wait is not None:
             await self._wait_cancelled(ident, wait.timeout_ms)
         return _answer(said, done, failed)
@@ -94,22 +99,20 @@ class FlowCancels(Dependencies):
         validation.text(args.reason, "reason")
         policy = validation.text(args.cancellation_policy, "cancellation_policy", 256)
         validation.optional_timestamp(args.now, "now")
-        async with self._turns.of(ident):
-            if await self._flow(ident) is None:
+        async with self._core.locks.of(ident):
+            if await self._flows.flow(ident) is None:
                 raise NotFound("flow")
-            ended = await self._cancel(
+            ended = await self.cancel_by_rule(
                 ident, lambda around: cancels.cancel_flow_header(around, args), policy
             )
         if ended is None:
-            flow = await self._flow(ident)
+            flow = await self._flows.flow(ident)
             assert flow is not None
             return cancels.already_terminal(flow, await self._owed(flow))
         done, failed = ended
-        if done:
-            await self._cascade.ended(done)
         return _answer(policy, done, failed)
 
-    async def _cancel(
+    async def cancel_by_rule(
         self, ident: UUID, rule: Callable[[Cancelling], FlowCancel | None], policy: str
     ) -> Ended | None:
         """The flow and its members in one transaction; None when the rule finds nothing to do any more.
@@ -128,7 +131,7 @@ class FlowCancels(Dependencies):
             ]
             few = len(plans) <= MAX_TOGETHER and tries < 2
             try:
-                answer = await self.store.commit_together(
+                answer = await self._core.commit_together(
                     [*plan.head, *plans] if few else plan.owing
                 )
             except Exception as error:
@@ -147,7 +150,7 @@ class FlowCancels(Dependencies):
                 return await self._cancel_one_by_one(around.flow, plan, policy)
             tries += 1
             if tries >= 2:
-                await self._pause(tries - 1)
+                await self._core.pause(tries - 1)
 
     async def _cancel_one_by_one(self, flow: Flow, plan: FlowCancel, policy: str) -> Ended:
         """Members that could not be settled stay owed."""
@@ -156,7 +159,7 @@ class FlowCancels(Dependencies):
         failed: list[ExecutionId] = []
         for at in range(0, len(members), MAX_OWED):
             some = members[at : at + MAX_OWED]
-            cancelled, left = await self._cascade.cancel_members(
+            cancelled, left = await self._core.cascade.end_members(
                 flow.partition_key,
                 [member.uuid for member in some],
                 plan.reason,
@@ -170,20 +173,20 @@ class FlowCancels(Dependencies):
                 set() if plan.told else set(cancelled)
             )  # whom a header cancelled is for its caller to acknowledge
             settled = [member for member in some if member.uuid not in left and member not in kept]
-            await self.store.commit_many(
+            await self._store.commit_many(
                 [cancels.ack(flow.flow_id, member)[0] for member in settled]
             )
-        await self.store.commit(cancels.forget_backlog(flow.partition_key, flow.flow_id))
+        await self._store.commit(cancels.forget_backlog(flow.partition_key, flow.flow_id))
         return done, failed
 
     async def _cancelling(self, ident: UUID) -> Cancelling:
-        flow = await self._flow(ident)
+        flow = await self._flows.flow(ident)
         assert flow is not None
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-        rows = await self._all("members", owner, lambda row: (row[1],), CORE_COLUMNS)
-        owed = await self._all("cancel_backlog_members", owner, lambda row: (row[2],))
+        rows = await self._flows.all("members", owner, lambda row: (row[1],), CORE_COLUMNS)
+        owed = await self._flows.all("cancel_backlog_members", owner, lambda row: (row[2],))
         return Cancelling(
-            await self.store.now_ms(),
+            await self._store.now_ms(),
             flow,
             [from_core_row(row) for row in rows],
             frozenset(row[2] for row in owed),
@@ -193,18 +196,18 @@ class FlowCancels(Dependencies):
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
         groups = [
             EdgeGroup(*row)
-            for row in await self._all("groups_of_flow", owner, lambda row: (row[2],))
+            for row in await self._flows.all("groups_of_flow", owner, lambda row: (row[2],))
         ]
-        now = await self.store.now_ms()
+        now = await self._store.now_ms()
         plans = [cancels.enter_queue(group, now) for group in groups if group.running_count > 0]
         if plans:
-            await self.store.commit_many(plans)
+            await self._store.commit_many(plans)
 
     async def _wait_cancelled(self, ident: UUID, timeout_ms: int) -> None:
         clock = asyncio.get_running_loop().time
         until = clock() + min(timeout_ms, LONGEST_CANCEL_WAIT_MS) / 1000
         while True:
-            flow = await self._flow(ident)
+            flow = await self._flows.flow(ident)
             if flow is None or flow.public_flow_state == "cancelled":
                 return
             if clock() >= until:
@@ -217,14 +220,14 @@ class FlowCancels(Dependencies):
     async def _owed(self, flow: Flow) -> list[ExecutionId]:
         """Members owed a cancel; where none were noted, all there are."""
         owner = {"partition_key": flow.partition_key, "flow_id": flow.flow_id}
-        rows = await self._all("cancel_backlog_members", owner, lambda row: (row[2],))
+        rows = await self._flows.all("cancel_backlog_members", owner, lambda row: (row[2],))
         if rows:
             return [ExecutionId(row[2]) for row in rows]
-        return [member.id for member in await self.flow_members(flow.flow_id)]
+        return [member.id for member in await self._flows.flow_members(flow.flow_id)]
 
     async def ack_cancel_member(self, flow_id: UUID, execution: ExecutionId) -> None:
         """A member that was owed a cancel has had it. Again is fine."""
-        await self.store.commit_many(
+        await self._store.commit_many(
             cancels.ack(validation.flow_id(flow_id), execution_id(execution))
         )
 
@@ -234,13 +237,13 @@ class FlowCancels(Dependencies):
         self, limit: int = MAX_FLOWS, wanted: ScannerFilter | None = None
     ) -> int:
         """Finishes cancels that somebody began; how many members were seen to."""
-        now = await self.store.now_ms()
+        now = await self._store.now_ms()
         size = validation.limit(limit, MAX_FLOWS)
         reads = (
             Scan("cancel_backlog", upto=now, limit=size),
             Scan("cancel_backlog_since", upto=now - cancels.GRACE_MS, limit=size),
         )
-        found = (await self.store.load(reads)).rows
+        found = (await self._store.load(reads)).rows
         done = 0
         for row in (await self._wanted([*found[0], *found[1]], wanted))[:size]:
             try:
@@ -258,7 +261,7 @@ class FlowCancels(Dependencies):
         keys = list(dict.fromkeys(row[:2] for row in rows))
         known = {
             flow[:2]: Flow(*flow)
-            for flow in (await self.store.load((GetAll("ff_flow_core", keys),))).rows[0]
+            for flow in (await self._store.load((GetAll("ff_flow_core", keys),))).rows[0]
         }
         spaces = {key: fields_of(flow).get("namespace", "default") for key, flow in known.items()}
         return [
@@ -270,7 +273,7 @@ class FlowCancels(Dependencies):
     async def _finish_cancels(self, partition: int, flow_id: UUID, reason: str, policy: str) -> int:
         """Those the policy is still about are cancelled; all but those who could not be settled have had what they were owed."""
         owner = {"partition_key": partition, "flow_id": flow_id}
-        loaded = await self.store.load(
+        loaded = await self._store.load(
             (
                 Scan("cancel_backlog_members", owner, limit=MAX_OWED),
                 Get("ff_flow_core", (partition, flow_id)),
@@ -280,21 +283,19 @@ class FlowCancels(Dependencies):
         left: set[UUID] = set()
         if loaded.rows[1] and members:
             owed = [member.uuid for member in members]
-            cancelled, left = await self._cascade.cancel_members(
+            cancelled, left = await self._core.cascade.end_members(
                 partition, owed, reason, policy=policy
             )
-            if cancelled:
-                await self._cascade.ended(cancelled)
             if left:
                 log.warning(
                     "%d members of flow %s could not be cancelled; they stay owed",
                     len(left),
                     flow_id,
                 )
-        await self.store.commit_many(
+        await self._store.commit_many(
             [cancels.ack(flow_id, m)[0] for m in members if m.uuid not in left]
         )
-        await self.store.commit(cancels.forget_backlog(partition, flow_id))
+        await self._store.commit(cancels.forget_backlog(partition, flow_id))
         return len(members)
 
     # ---- siblings
@@ -313,25 +314,23 @@ class FlowCancels(Dependencies):
 
     async def _queue(self, limit: int, wanted: ScannerFilter | None) -> list[Row]:
         rows = (
-            await self.store.load(
+            await self._store.load(
                 (Scan("cancel_groups", limit=validation.limit(limit, MAX_GROUPS)),)
             )
         ).rows[0]
         return [row[:3] for row in await self._wanted(rows, wanted)]
 
     async def _dispatch(self, partition: int, flow: UUID, downstream: UUID) -> str:
-        rows = (await self.store.load((Get("ff_edge_group", (partition, flow, downstream)),))).rows[
-            0
-        ]
+        rows = (
+            await self._store.load((Get("ff_edge_group", (partition, flow, downstream)),))
+        ).rows[0]
         if not rows:
-            await self.store.commit(cancels.leave_queue(partition, flow, downstream))
+            await self._store.commit(cancels.leave_queue(partition, flow, downstream))
             return "orphaned"
         group = EdgeGroup(*rows[0])
         if not group.cancel_siblings_pending_flag:
             return "skipped_for_reconciler"
-        cancelled = await self._cascade.cancel_siblings(group)
-        if cancelled:
-            await self._cascade.ended(cancelled)
+        await self._core.cascade.end_siblings(group)
         return "dispatched"
 
     async def drain_sibling_cancel_group(self, flow_id: UUID, downstream: UUID) -> str:
@@ -340,9 +339,9 @@ class FlowCancels(Dependencies):
         if not queued:
             return "already_drained"
         if group is None:
-            await self.store.commit(cancels.leave_queue(*key))
+            await self._store.commit(cancels.leave_queue(*key))
             return "drained_sans_group"
-        await self.settle(
+        await self._core.run(
             lambda: self._queued(flow_id, downstream), lambda found: cancels.drained(found[2])
         )
         return "drained"
@@ -353,9 +352,9 @@ class FlowCancels(Dependencies):
         running = group is not None and await self._any_running(group)
         decision = cancels.reconcile(queued, group, running, cancels.group_key(*key))
         if not isinstance(decision, Return):
-            await self.store.commit(decision.plan)
+            await self._store.commit(decision.plan)
         result = cast(Reconciled, decision.result)
-        self.onlooker.siblings_reconciled(result.action)
+        self._core.telemetry.listener.siblings_reconciled(result.action)
         return result
 
     async def reconcile_sibling_cancels(
@@ -380,20 +379,22 @@ class FlowCancels(Dependencies):
                 ValidationKind.INVALID_INPUT, "flow_id and downstream_eid required"
             )
         ident, down = validation.flow_id(flow_id), validation.flow_id(downstream, "downstream_eid")
-        flow = await self._flow(ident)
+        flow = await self._flows.flow(ident)
         key = (
             partition_of(ident, FLOW_PARTITIONS) if flow is None else flow.partition_key,
             ident,
             down,
         )
         queued, groups = (
-            await self.store.load((Get("ff_pending_cancel_groups", key), Get("ff_edge_group", key)))
+            await self._store.load(
+                (Get("ff_pending_cancel_groups", key), Get("ff_edge_group", key))
+            )
         ).rows
         return key, bool(queued), EdgeGroup(*groups[0]) if groups else None
 
     async def _any_running(self, group: EdgeGroup) -> bool:
         keys = [(group.partition_key, uid) for uid in owed_siblings(group)]
-        rows = (await self.store.load((GetAll("ff_exec_core", keys, MEMBER_COLUMNS),))).rows[0]
+        rows = (await self._store.load((GetAll("ff_exec_core", keys, MEMBER_COLUMNS),))).rows[0]
         return any(not Member(*row).is_ended for row in rows)
 
 

@@ -15,9 +15,9 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.engine.flows.child_flows import PARENT_ENDED, ChildFlows, Wake
-from flowfabric.engine.telemetry import NO_TELEMETRY
+from flowfabric.engine.flows.member_cancels import MemberCancels
+from flowfabric.engine.telemetry import TelemetrySlot
 from flowfabric.ids import ExecutionId
-from flowfabric.model.execution import Execution
 from flowfabric.model.flow import (
     MAX_GRAPH_EDGES,
     CancelFlowPolicy,
@@ -30,7 +30,7 @@ from flowfabric.model.flow import (
 )
 from flowfabric.model.state import ENDED_PHASES
 from flowfabric.plan import Applied, Form, Plan
-from flowfabric.rules.flows import cancels, edges
+from flowfabric.rules.flows import edges
 from flowfabric.rules.flows.flows import counted_as, passes_data
 from flowfabric.store.port import GetAll, Row, ScanAll, Store
 
@@ -41,27 +41,9 @@ MAX_ROUND = 500
 MAX_BATCHES = 2
 MAX_TRIES = 10
 FIRST_PAUSE_S = 0.002
-MAX_SIBLINGS = 1_024
 MAX_EVENTS = 100
 MAX_CHILD_FLOWS = 10_000
 MEMBER_COLUMNS = Member.__struct_fields__
-_COLUMNS = Execution.__struct_fields__
-_CANCELLED_BY = (
-    "partition_key",
-    "execution_id",
-    "lifecycle_phase",
-    "ownership_state",
-    "terminal_outcome",
-    "public_state",
-    "attempt_index",
-    "total_attempt_count",
-    "current_attempt_id",
-    "current_lease_id",
-    "current_worker_instance_id",
-    "lease_epoch",
-    "version",
-)
-_AT = tuple(_COLUMNS.index(column) for column in _CANCELLED_BY)
 _EVENT_COLUMNS = ("event_id", "dispatched_at_ms", "outcome")
 _UPSTREAM_COLUMNS = Upstream.__struct_fields__
 _EDGE_STATE = ("edge_id", "dep_state")
@@ -105,14 +87,6 @@ class _Try(Struct):
 Ends = dict[GroupKey, list[tuple[_Ending, Edge]]]
 
 
-def _narrow(row: Row) -> Execution:
-    """An execution of which only what a cancel asks for was read."""
-    values: list[Any] = [None] * len(_COLUMNS)
-    for at, value in zip(_AT, row, strict=True):
-        values[at] = value
-    return Execution(*values)
-
-
 def _edge(row: Row) -> Edge:
     return Edge(*row)
 
@@ -124,8 +98,9 @@ def _group_of(edge: Edge) -> GroupKey:
 class Cascade:
     """One per engine. Whoever ends something waits here until what follows has been done."""
 
-    def __init__(self, store: Store, wake: Wake) -> None:
+    def __init__(self, store: Store, wake: Wake, telemetry: TelemetrySlot) -> None:
         self._store = store
+        self.members = MemberCancels(store, telemetry)
         self.children = ChildFlows(store, self._cancel_children, wake)
         self._waiting: list[_Job] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -133,7 +108,6 @@ class Cascade:
         self._busy: set[GroupKey] = set()
         self._freed = asyncio.Event()
         self._untold: list[UUID] = []
-        self.onlooker = NO_TELEMETRY
 
     def ended(self, idents: Sequence[ExecutionId]) -> asyncio.Future[Cascaded]:
         """Never fails: what could not be done is left to the reconciler."""
@@ -145,6 +119,34 @@ class Cascade:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return job.answer
+
+    async def end_members(
+        self,
+        partition: int,
+        members: Iterable[UUID],
+        reason: str,
+        by: str = "operator_override",
+        *,
+        told: bool = False,
+        policy: str = CancelFlowPolicy.CANCEL_ALL,
+    ) -> tuple[list[ExecutionId], set[UUID]]:
+        """Cancels members and cascades: the cancelled ones, and those that could not be settled."""
+        cancelled, left = await self.members.cancel(
+            partition, members, reason, by, told=told, policy=policy
+        )
+        await self._end(cancelled)
+        return cancelled, left
+
+    async def end_siblings(self, group: EdgeGroup) -> None:
+        await self._end(await self.members.cancel_siblings(group))
+
+    async def end_children(self, flows: Sequence[Flow]) -> list[ExecutionId]:
+        return await self._end(await self.children.cancel(flows))
+
+    async def _end(self, cancelled: list[ExecutionId]) -> list[ExecutionId]:
+        if cancelled:
+            await self.ended(cancelled)
+        return cancelled
 
     @property
     def is_behind(self) -> bool:
@@ -240,7 +242,7 @@ class Cascade:
                 await asyncio.sleep(FIRST_PAUSE_S * tries)
         for group in done.fired:
             try:
-                done.over += await self.cancel_siblings(group)
+                done.over += await self.members.cancel_siblings(group)
             except Exception:  # of this group only: the dispatcher looks at it again
                 log.exception("siblings upstream of %s have to wait", group.downstream_eid)
         done.over += await self.children.cancel(child_flows)
@@ -293,7 +295,7 @@ class Cascade:
         ]
 
     async def _cancel_children(self, partition: int, members: list[UUID]) -> list[ExecutionId]:
-        return (await self.cancel_members(partition, members, PARENT_ENDED, "parent", told=True))[0]
+        return (await self.members.cancel(partition, members, PARENT_ENDED, "parent", told=True))[0]
 
     async def _unheard(self, ended: set[UUID]) -> set[UUID]:
         """Those of whose end nobody has seen to what follows."""
@@ -345,7 +347,9 @@ class Cascade:
             if counted is None:
                 done.broken.add(key)
                 continue
-            siblings = await self.siblings(groups[key], counted.by) if counted.cancels else ()
+            siblings = (
+                await self.members.siblings(groups[key], counted.by) if counted.cancels else ()
+            )
             child = children.get(key[2])
             # The end of a child whose join has ended may have to wake the parent: it is marked after that.
             told = [
@@ -419,93 +423,3 @@ class Cascade:
         for run, each in zip(runs.values(), said, strict=False):
             answers += zip(run, each if isinstance(each, list) else [each] * len(run), strict=True)
         return answers + list(zip(several, said[len(runs) :], strict=True))
-
-    # ---- siblings of a group that has fired
-
-    async def siblings(self, group: EdgeGroup, by: UUID | None) -> list[UUID]:
-        """Upstreams of a group that are not over yet."""
-        inbound = ScanAll(
-            "edges_in",
-            [(group.partition_key, group.downstream_eid)],
-            MAX_GRAPH_EDGES,
-            ("flow_id", "upstream_eid"),
-        )
-        rows = (await self._store.load((inbound,))).rows[0]
-        others = dict.fromkeys(
-            upstream for flow, upstream in rows if flow == group.flow_id and upstream != by
-        )
-        keys = [(group.partition_key, other) for other in others]
-        states = (
-            await self._store.load(
-                (GetAll("ff_exec_core", keys, ("execution_id", "lifecycle_phase")),)
-            )
-        ).rows[0]
-        return [uid for uid, phase in states if phase not in ENDED_PHASES]
-
-    async def cancel_siblings(self, group: EdgeGroup) -> list[ExecutionId]:
-        """Cancels whom a fired group has listed and takes it off the queue; who was cancelled by this call."""
-        done: list[ExecutionId] = []
-        for _ in range(MAX_TRIES):
-            stored = await self._group(group)
-            if stored is None or not stored.cancel_siblings_pending_flag:
-                break
-            owed = cancels.owed_siblings(stored)
-            reason = stored.cancel_siblings_reason or "sibling_quorum_satisfied"
-            for at in range(0, len(owed), MAX_SIBLINGS):
-                some, left = await self.cancel_members(
-                    stored.partition_key, owed[at : at + MAX_SIBLINGS], reason
-                )
-                done += some
-                self.onlooker.siblings_cancelled(
-                    reason, len(some), len(owed[at : at + MAX_SIBLINGS]) - len(some) - len(left)
-                )
-                if left:
-                    return done
-            # As it was before the cancels: a group that has fired anew since has others on its list.
-            if isinstance(await self._store.commit(cancels.drain(stored)), Applied):
-                break
-        return done
-
-    async def _group(self, group: EdgeGroup) -> EdgeGroup | None:
-        key = (group.partition_key, group.flow_id, group.downstream_eid)
-        rows = (await self._store.load((GetAll("ff_edge_group", [key]),))).rows[0]
-        return EdgeGroup(*rows[0]) if rows else None
-
-    async def cancel_members(
-        self,
-        partition: int,
-        members: Iterable[UUID],
-        reason: str,
-        by: str = "operator_override",
-        *,
-        told: bool = False,
-        policy: str = CancelFlowPolicy.CANCEL_ALL,
-    ) -> tuple[list[ExecutionId], set[UUID]]:
-        """Cancels those the policy is about, however they move meanwhile; whom, and who could not be settled."""
-        left = set(members)
-        done: list[ExecutionId] = []
-        for tries in range(MAX_TRIES):
-            loaded = await self._store.load(
-                (GetAll("ff_exec_core", [(partition, uid) for uid in left], _CANCELLED_BY),)
-            )
-            alive = cancels.selected([_narrow(row) for row in loaded.rows[0]], policy)
-            if not alive:
-                return done, set()
-            if tries:
-                await asyncio.sleep(FIRST_PAUSE_S * tries)
-            plans = [
-                (m.id, cancels.cancel_member(m, reason, by, loaded.now_ms, told=told))
-                for m in alive
-            ]
-            plans.sort(key=lambda pair: pair[1].form.name)
-            answers = await self._store.commit_many([plan for _, plan in plans])
-            gone = [
-                ident
-                for (ident, _), answer in zip(plans, answers, strict=True)
-                if isinstance(answer, Applied)
-            ]
-            done += gone
-            left = {member.execution_id for member in alive}.difference(
-                ident.uuid for ident in gone
-            )
-        return done, left

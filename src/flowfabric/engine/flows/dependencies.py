@@ -7,12 +7,14 @@ from uuid import UUID
 from msgspec import structs
 
 from flowfabric.engine import validation
-from flowfabric.engine.core import CORE_COLUMNS, from_core_row
+from flowfabric.engine.core import Core
 from flowfabric.engine.filters import checked_filter, passes
 from flowfabric.engine.flows.build import FlowBuilds
 from flowfabric.engine.flows.cascade import MEMBER_COLUMNS
+from flowfabric.engine.leases.facts import LeaseCache
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.errors import EngineError, ValidationError, ValidationKind
-from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, partition_of
+from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, execution_id, new_attempt_id, partition_of
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Replayed, ReplayExecutionArgs
 from flowfabric.model.flow import (
@@ -46,7 +48,13 @@ MAX_BLOCKED = 500
 DISPATCH_GRACE_MS = 1_000
 
 
-class Dependencies(FlowBuilds):
+class Dependencies:
+    """Applies and resolves dependencies; replays executions; repairs flows after a crash."""
+
+    def __init__(self, core: Core, leases: LeaseCache, flows: FlowBuilds) -> None:
+        self._core, self._store = core, core.store
+        self._leases, self._flows = leases, flows
+
     async def apply_dependency_to_child(
         self, args: ApplyDependencyArgs
     ) -> DependencyApplied | AlreadyApplied:
@@ -62,18 +70,18 @@ class Dependencies(FlowBuilds):
             "downstream_execution_id": down,
         }
         said = structs.replace(args, **ids)
-        async with self._turns.of(("group", down)):
-            result: DependencyApplied | AlreadyApplied = await self.settle(
+        async with self._core.locks.of(("group", down)):
+            result: DependencyApplied | AlreadyApplied = await self._core.run(
                 lambda: self._applying(flow, edge, down), lambda around: edges.apply(around, said)
             )
         if isinstance(result, DependencyApplied):
-            await self._cascade.ended(
+            await self._core.cascade.ended(
                 (up,)
             )  # it may have ended already, and whoever ended it did not know of this edge
         return result
 
     async def _applying(self, flow_id: UUID, edge: UUID, down: ExecutionId) -> Applying:
-        flow = await self._flow(flow_id)
+        flow = await self._flows.flow(flow_id)
         partition = (
             flow.partition_key if flow is not None else partition_of(flow_id, FLOW_PARTITIONS)
         )
@@ -83,7 +91,7 @@ class Dependencies(FlowBuilds):
             Get("ff_edge_group", (partition, flow_id, down.uuid)),
             Get("ff_exec_core", (down.partition_index, down.uuid), MEMBER_COLUMNS),
         ]
-        loaded = await self.store.load(reads)
+        loaded = await self._store.load(reads)
         flows, staged, groups, members = loaded.rows
         return Applying(
             loaded.now_ms,
@@ -120,19 +128,21 @@ class Dependencies(FlowBuilds):
                 return Resolved("already_resolved", group.group_state)
             end = await self._end_of(edge, args.upstream_outcome)
             counted = edges.count(group, (end,), around.now_ms)
-            siblings = await self._cascade.siblings(group, counted.by) if counted.cancels else []
+            siblings = (
+                await self._core.cascade.members.siblings(group, counted.by)
+                if counted.cancels
+                else []
+            )
             plans = edges.settle(
                 counted, child, around.now_ms, since=group.version, siblings=siblings
             )
-            if isinstance(await self.store.commit_together(plans), Applied):
+            if isinstance(await self._core.commit_together(plans), Applied):
                 break
             tries += 1
-            await self._pause(tries)
+            await self._core.pause(tries)
         skipped = any(plan.form.ends for plan in plans)
         if counted.cancels:
-            await self._cascade.ended(await self._cascade.cancel_siblings(counted.group))
-        if skipped:
-            await self._cascade.ended((down,))
+            await self._core.cascade.end_siblings(counted.group)
         status = "satisfied" if end.outcome == "success" else "impossible"
         given = counted.gives and child is not None and not child.is_ended
         return Resolved(status, counted.group.group_state, given, skipped)
@@ -142,7 +152,7 @@ class Dependencies(FlowBuilds):
         if not passes:
             return edges.Ended(edge.edge_id, edge.upstream_eid, counted_as(edge, outcome))
         rows = (
-            await self.store.load(
+            await self._store.load(
                 (Get("ff_exec_core", (edge.partition_key, edge.upstream_eid), ("result",)),)
             )
         ).rows[0]
@@ -152,20 +162,20 @@ class Dependencies(FlowBuilds):
 
     async def cascade_completion(self, execution: ExecutionId) -> Cascaded:
         """Counts an ended execution for everything that waits for it. Again is fine."""
-        return await self._cascade.ended((execution_id(execution),))
+        return await self._core.cascade.ended((execution_id(execution),))
 
     # ---- the child's side
 
     async def wait_children(self, handle: Handle) -> None:
         """Parks the holder's attempt until the executions it depends on are over; the same attempt goes on then."""
-        fields = self.fields(handle)
-        await self.settle(
-            lambda: self.snapshot(
+        fields = self._leases.fields(handle)
+        await self._core.run(
+            lambda: self._core.snapshots.load(
                 fields.execution_id, attempt_index=fields.attempt_index, groups=True
             ),
             lambda snapshot: children.wait_children(snapshot, fields),
         )
-        self.forget(handle)
+        self._leases.forget(handle)
 
     async def move_to_waiting_children(self, args: EndArgs) -> None:
         """As `wait_children`, for callers who name the lease instead of holding a handle."""
@@ -175,9 +185,9 @@ class Dependencies(FlowBuilds):
             if refused is not None:
                 return refused
             assert snapshot.execution is not None
-            return children.park(snapshot, attempts.holder(snapshot.execution, self.store.tag))
+            return children.park(snapshot, attempts.holder(snapshot.execution, self._store.tag))
 
-        await self.decide(execution_id(args.execution_id), rule, groups=True)
+        await self._core.decide(execution_id(args.execution_id), rule, groups=True)
 
     async def evaluate_flow_eligibility(self, execution: ExecutionId) -> str:
         """Whether it could run now as far as its dependencies go, in a word."""
@@ -186,15 +196,15 @@ class Dependencies(FlowBuilds):
     async def promote_blocked_to_eligible(self, execution: ExecutionId) -> str:
         """Lets go of an execution that has nothing left to wait for."""
         ident = execution_id(execution)
-        result: str = await self.settle(lambda: self._child(ident), edges.promote)
+        result: str = await self._core.run(lambda: self._child(ident), edges.promote)
         return result
 
     async def _child(self, ident: ExecutionId) -> Child:
-        flow = await self._flow_of(ident)
+        flow = await self._core.snapshots.flow_of(ident)
         inbound = GetAll(
             "ff_edge_group", [] if flow is None else [(ident.partition_index, flow, ident.uuid)]
         )
-        loaded = await self.store.load(
+        loaded = await self._store.load(
             (Get("ff_exec_core", (ident.partition_index, ident.uuid), MEMBER_COLUMNS), inbound)
         )
         members, groups = loaded.rows
@@ -207,10 +217,24 @@ class Dependencies(FlowBuilds):
     async def replay_execution(self, args: ReplayExecutionArgs) -> Replayed:
         """Starts an ended execution again, as a new generation; a skipped member of a flow waits for its upstreams again."""
         ident = execution_id(args.execution_id)
+        validation.optional_timestamp(args.now, "now")
+        validation.optional_text(args.reason, "reason")
+        validation.optional_text(args.requested_by, "requested_by")
         refused = replay.check_upstreams(*await self._upstreams(ident))
         if refused is not None:
             raise refused
-        replayed = await super().replay_execution(args)
+        fresh = new_attempt_id()
+        replayed: Replayed = await self._core.decide(
+            ident,
+            lambda snapshot: replay.replay(
+                snapshot,
+                attempt_id=fresh,
+                now_ms=args.now,
+                reason=args.reason,
+                requested_by=args.requested_by,
+            ),
+            groups=True,
+        )
         if replayed.public_state is PublicState.WAITING_CHILDREN:
             await self._look_again(ident)
         return replayed
@@ -218,7 +242,7 @@ class Dependencies(FlowBuilds):
     async def _upstreams(self, ident: ExecutionId) -> tuple[list[UUID], set[UUID]]:
         """What a member comes after, and what of it is kept. Edges without a flow have no upstreams to be removed."""
         owner = (ident.partition_index, ident.uuid)
-        rows = (await self.store.load((ScanAll("edges_in", [owner], MAX_GRAPH_EDGES),))).rows[0]
+        rows = (await self._store.load((ScanAll("edges_in", [owner], MAX_GRAPH_EDGES),))).rows[0]
         found = [Edge(*row) for row in rows]
         if not found:
             return [], set()
@@ -227,16 +251,16 @@ class Dependencies(FlowBuilds):
             "ff_exec_core", [(ident.partition_index, each) for each in wanted], ("execution_id",)
         )
         flow = Get("ff_flow_core", (ident.partition_index, found[0].flow_id), ("flow_id",))
-        kept, header = (await self.store.load((upstreams, flow))).rows
+        kept, header = (await self._store.load((upstreams, flow))).rows
         return (wanted if header else []), {row[0] for row in kept}
 
     async def _look_again(self, ident: ExecutionId) -> None:
         """What a blocked execution waits for may be over already; then it waits for nothing."""
         owner = (ident.partition_index, ident.uuid)
-        rows = (await self.store.load((ScanAll("edges_in", [owner], MAX_GRAPH_EDGES),))).rows[0]
+        rows = (await self._store.load((ScanAll("edges_in", [owner], MAX_GRAPH_EDGES),))).rows[0]
         waiting = [edge for edge in (Edge(*row) for row in rows) if edge.is_open]
         if waiting:
-            await self._cascade.ended(
+            await self._core.cascade.ended(
                 [ExecutionId.of(ident.partition_index, edge.upstream_eid) for edge in waiting]
             )
         try:
@@ -251,34 +275,32 @@ class Dependencies(FlowBuilds):
     ) -> int:
         """Completion events of flow members whose consequences nobody saw to; how many."""
         checked_filter(wanted)
-        upto = await self.store.now_ms() - validation.timestamp(grace_ms, "grace_ms")
+        upto = await self._store.now_ms() - validation.timestamp(grace_ms, "grace_ms")
         columns = ("partition_key", "execution_id")
         rows = (
-            await self.store.load(
+            await self._store.load(
                 (Scan("undispatched", upto=upto, limit=MAX_EVENTS, columns=columns),)
             )
         ).rows[0]
         if rows and wanted is not None and not wanted.empty:
-            found = (await self.store.load((GetAll("ff_exec_core", rows, CORE_COLUMNS),))).rows[0]
+            found = (await self._store.load((GetAll("ff_exec_core", rows, CORE_COLUMNS),))).rows[0]
             chosen = {
                 each.execution_id for each in map(from_core_row, found) if passes(each, wanted)
             }
             rows = [row for row in rows if row[1] in chosen]
         if rows:
-            await self._cascade.ended([ExecutionId.of(row[0], row[1]) for row in rows])
+            await self._core.cascade.ended([ExecutionId.of(row[0], row[1]) for row in rows])
         return len(rows)
 
     async def cancel_orphans(
         self, after: tuple[int, UUID] | None = None
     ) -> tuple[int, tuple[int, UUID] | None]:
         """A page of flows whose parent has ended: their members are cancelled; how many, and where the next page begins."""
-        flows = await self.unsettled_flows(after, MAX_BLOCKED)
-        orphans = await self._cascade.children.orphans(
+        flows = await self._flows.unsettled_flows(after, MAX_BLOCKED)
+        orphans = await self._core.cascade.children.orphans(
             [flow for flow in flows if flow.parent is not None]
         )
-        cancelled = await self._cascade.children.cancel(orphans)
-        if cancelled:
-            await self._cascade.ended(cancelled)
+        cancelled = await self._core.cascade.end_children(orphans)
         return len(cancelled), (flows[-1].created_at_ms, flows[-1].flow_id) if len(
             flows
         ) == MAX_BLOCKED else None
@@ -289,7 +311,7 @@ class Dependencies(FlowBuilds):
         """A page of blocked executions that may wait for what is over; how many went on, and where the next page begins."""
         columns = ("partition_key", "execution_id", "last_transition_at", "flow_id")
         rows = (
-            await self.store.load(
+            await self._store.load(
                 (Scan("dependent", {}, after, limit=MAX_BLOCKED, columns=columns),)
             )
         ).rows[0]
@@ -302,11 +324,11 @@ class Dependencies(FlowBuilds):
         inbound = ScanAll(
             "edges_in", owners, MAX_GRAPH_EDGES, ("partition_key", "upstream_eid", "dep_state")
         )
-        found = (await self.store.load((inbound, groups))).rows
+        found = (await self._store.load((inbound, groups))).rows
         ups = sorted({row[:2] for row in found[0] if row[2] == "unsatisfied"})
-        members = (await self.store.load((GetAll("ff_exec_core", ups, MEMBER_COLUMNS),))).rows[0]
+        members = (await self._store.load((GetAll("ff_exec_core", ups, MEMBER_COLUMNS),))).rows[0]
         over = [member.id for member in (Member(*row) for row in members) if member.is_ended]
-        cascaded = await self._cascade.ended(over) if over else Cascaded()
+        cascaded = await self._core.cascade.ended(over) if over else Cascaded()
         done = cascaded.resolved
         held = {
             group.downstream_eid

@@ -6,8 +6,11 @@ import secrets
 from typing import Any
 
 from flowfabric.engine import validation
-from flowfabric.engine.core import CORE_COLUMNS, from_core_row
-from flowfabric.engine.leases.holder import Holder
+from flowfabric.engine.claims.admission import Admission
+from flowfabric.engine.claims.claims import Claims
+from flowfabric.engine.claims.grants import check_grant
+from flowfabric.engine.core import Core
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.errors import invalid
 from flowfabric.ids import ExecutionId, execution_id, lease_mark, name, new_attempt_id, new_lease_id
 from flowfabric.model.execution import Execution, Page
@@ -35,13 +38,19 @@ MAX_EXPIRED_LEASES = 10_000
 _COMPOSITE_LABELS = {"postgres": "pg"}
 
 
-class Recovery(Holder):
+class Recovery:
+    """Revokes, expires, requeues and reclaims leases."""
+
+    def __init__(self, core: Core, admission: Admission, claims: Claims) -> None:
+        self._core, self._store = core, core.store
+        self._admission, self._claims = admission, claims
+
     async def revoke_lease(self, args: RevokeLeaseArgs) -> Revoked | AlreadySatisfied:
         """Takes a lease away; the execution is claimable again at once and its old holder is fenced off."""
         ident = execution_id(args.execution_id)
         validation.text(args.reason, "reason")
         validation.text(args.worker_instance_id, "worker_instance_id")
-        label = _COMPOSITE_LABELS.get(self.store.label, self.store.label)
+        label = _COMPOSITE_LABELS.get(self._store.label, self._store.label)
         seen: list[int] = []
 
         def rule(snapshot: Snapshot) -> Decision:
@@ -49,7 +58,7 @@ class Recovery(Holder):
                 seen.append(snapshot.execution.lease_epoch)
             return recovery.revoke(snapshot, args, label, seen[0] if seen else None)
 
-        result: Revoked | AlreadySatisfied = await self.decide(ident, rule)
+        result: Revoked | AlreadySatisfied = await self._core.decide(ident, rule)
         return result
 
     async def mark_lease_expired_if_due(
@@ -57,7 +66,16 @@ class Recovery(Holder):
     ) -> MarkedExpired | AlreadySatisfied:
         ident = execution_id(execution)
         validation.partition_matches(partition, ident.partition_index)
-        result: MarkedExpired | AlreadySatisfied = await self.decide(ident, recovery.mark_if_due)
+        lane = ""
+
+        def rule(snapshot: Snapshot) -> Decision:
+            nonlocal lane
+            lane = "" if snapshot.execution is None else snapshot.execution.lane_id
+            return recovery.mark_if_due(snapshot)
+
+        result: MarkedExpired | AlreadySatisfied = await self._core.decide(ident, rule)
+        if isinstance(result, MarkedExpired):
+            self._core.telemetry.listener.lease_expired(lane)
         return result
 
     async def requeue_lost(
@@ -66,11 +84,11 @@ class Recovery(Holder):
         """Puts a lost execution back on its lane once the grace is over; the answer says what was found."""
         ident = execution_id(execution)
         grace = (
-            self.settings.lease_reclaim_grace_ms
+            self._core.settings.lease_reclaim_grace_ms
             if grace_ms is None
             else validation.timestamp(grace_ms, "grace_ms")
         )
-        result: str | ReclaimCapExceeded = await self.decide(
+        result: str | ReclaimCapExceeded = await self._core.decide(
             ident, lambda snapshot: recovery.requeue(snapshot, grace), grant=True
         )
         return result
@@ -79,12 +97,13 @@ class Recovery(Holder):
         self, args: IssueGrantArgs
     ) -> ReclaimGrant | NotReclaimable | ReclaimCapExceeded:
         """Permission for one worker to take a lost execution over as a new attempt."""
-        ident = self._check_grant(args)
+        ident = check_grant(args)
         check_worker_capabilities(args.worker_capabilities, "worker_capabilities")
         grant_id = secrets.token_hex(16)
-        result: ReclaimGrant | NotReclaimable | ReclaimCapExceeded = await self.admit(
+        result: ReclaimGrant | NotReclaimable | ReclaimCapExceeded = await self._admission.run(
             ident, lambda snapshot: recovery.issue_reclaim_grant(snapshot, args, grant_id=grant_id)
         )
+        self._report_reclaim(result)
         return result
 
     async def reclaim_execution(
@@ -103,14 +122,25 @@ class Recovery(Holder):
         lease, attempt = args.lease_id or new_lease_id(), args.attempt_id or new_attempt_id()
         result: (
             Claimed | GrantNotFound | NotReclaimable | ReclaimCapExceeded
-        ) = await self._claim_one(
+        ) = await self._claims.claim_one(
             ident,
             lambda snapshot: recovery.reclaim(snapshot, args, lease_id=lease, attempt_id=attempt),
             args.lease_ttl_ms,
             args.worker_instance_id,
             HandleKind.RECLAIMED,
         )
+        self._report_reclaim(result)
         return result
+
+    def _report_reclaim(self, result: object) -> None:
+        listener = self._core.telemetry.listener
+        match result:
+            case Claimed():
+                listener.reclaimed("claimed")
+            case ReclaimCapExceeded():
+                listener.reclaimed("cap_exceeded")
+            case NotReclaimable():
+                listener.reclaimed("not_reclaimable")
 
     async def list_expired_leases(
         self,
@@ -124,7 +154,9 @@ class Recovery(Holder):
         """Leases past their time, marked or not, oldest first; `after` is (expires_at_ms, execution_id) of the last."""
         validation.whole(max_partitions_per_call, "max_partitions_per_call", 1, 65_536)
         size = validation.limit(limit, MAX_EXPIRED_LEASES)
-        bound = await self.store.now_ms() if as_of is None else validation.timestamp(as_of, "as_of")
+        bound = (
+            await self._store.now_ms() if as_of is None else validation.timestamp(as_of, "as_of")
+        )
         position = self._lease_position(after)
         found: list[Execution] = []
         for index in ("leased", "lost"):
@@ -155,7 +187,7 @@ class Recovery(Holder):
     ) -> list[Execution]:
         found: list[Execution] = []
         while len(found) < wanted:
-            loaded = await self.store.load(
+            loaded = await self._store.load(
                 (Scan(index, after=after, upto=bound, limit=wanted, columns=CORE_COLUMNS),)
             )
             page = [from_core_row(row) for row in loaded.rows[0]]

@@ -9,13 +9,15 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.engine import validation
-from flowfabric.engine.core import CORE_COLUMNS, Settings, from_core_row
+from flowfabric.engine.core import Core
+from flowfabric.engine.flows.cancels import FlowCancels
+from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.leases.lease_check import was_granted
 from flowfabric.engine.limits import budget_reads as reading
 from flowfabric.engine.limits import budget_validation
 from flowfabric.engine.limits.budget_reads import read_account, read_books, read_ledger, with_rest
-from flowfabric.engine.limits.quota_maintenance import QuotaMaintenance
 from flowfabric.engine.limits.usage_batcher import UsageBatcher, log, pause
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.errors import EngineError, NotFound, invalid
 from flowfabric.ids import ExecutionId, execution_id
 from flowfabric.model.budget import (
@@ -46,7 +48,7 @@ from flowfabric.rules.flows import cancels
 from flowfabric.rules.limits import breach_actions, budget_changes, budget_release, budgets
 from flowfabric.rules.limits.breach_actions import refused_by, waits_on
 from flowfabric.rules.limits.budgets import BudgetRows, Counted, Report
-from flowfabric.store.port import Get, Scan, Store
+from flowfabric.store.port import Get, Scan
 
 MAX_WAITERS = 500
 MAX_FORGOTTEN = 1_000
@@ -61,12 +63,12 @@ class _Found(Struct, frozen=True):
     execution: Execution | None = None
 
 
-class Budgets(QuotaMaintenance):
-    def __init__(
-        self, store: Store, settings: Settings | None = None, *, seed: int | None = None
-    ) -> None:
-        super().__init__(store, settings, seed=seed)
-        self._meter = UsageBatcher(store, self._refused_with_consequences)
+class Budgets:
+    """Creates, updates, charges and resets budgets."""
+
+    def __init__(self, core: Core, leases: LeaseCache, cancels: FlowCancels) -> None:
+        self._core, self._store, self._leases, self._cancels = core, core.store, leases, cancels
+        self.batcher = UsageBatcher(core.store, self._refused_with_consequences, core.telemetry)
 
     async def create_budget(self, args: CreateBudgetArgs) -> BudgetCreated | BudgetAlreadySatisfied:
         """Limits per dimension, and when they start anew. Creating it again changes nothing."""
@@ -75,13 +77,13 @@ class Budgets(QuotaMaintenance):
         def rule(found: _Found) -> Decision:
             return budgets.create_budget(found.books.policy, new, found.books.now_ms)
 
-        result: BudgetCreated | BudgetAlreadySatisfied = await self.settle(
+        result: BudgetCreated | BudgetAlreadySatisfied = await self._core.run(
             lambda: self._books(new.budget_id), rule
         )
         return result
 
     async def _books(self, budget: UUID) -> _Found:
-        return _Found(await read_books(self.store, budget))
+        return _Found(await read_books(self._store, budget))
 
     async def update_budget(self, args: UpdateBudgetArgs) -> BudgetUpdated | BudgetUnchanged:
         """Other limits for a budget that exists, from the next report and the next claim on. What has room then goes on."""
@@ -90,7 +92,7 @@ class Budgets(QuotaMaintenance):
         def rule(found: _Found) -> Decision:
             return budget_changes.update_budget(found.books.policy, new, found.books.now_ms)
 
-        result: BudgetUpdated | BudgetUnchanged = await self.settle(
+        result: BudgetUpdated | BudgetUnchanged = await self._core.run(
             lambda: self._books(new.budget_id), rule
         )
         if isinstance(result, BudgetUpdated):
@@ -103,14 +105,14 @@ class Budgets(QuotaMaintenance):
         self, handle: Handle, budget_id: UUID, usage: UsageDimensions
     ) -> UsageResult:
         """What a worker has used, counted whether or not its lease still holds. A lease that was never granted is refused."""
-        lease = self.fields(handle)
+        lease = self._leases.fields(handle)
         amounts, budget = budget_validation.used(usage), budget_validation.budget_id(budget_id)
         report = budget_validation.report(
             amounts, usage.dedup_key, "dedup_key", by=lease.execution_id, lease=lease
         )
-        if self.facts(handle) is None:
-            await was_granted(self.store, lease)
-        return await self._meter.report(budget, report)
+        if self._leases.facts(handle) is None:
+            await was_granted(self._store, lease)
+        return await self.batcher.report(budget, report)
 
     async def report_usage_admin(self, budget_id: UUID, args: ReportUsageAdminArgs) -> UsageResult:
         """As `report_usage`, by somebody who holds no lease. The store's clock counts."""
@@ -120,7 +122,7 @@ class Budgets(QuotaMaintenance):
         report = budget_validation.report(
             budget_validation.summed(args.dimensions, args.deltas), args.dedup_key, "dedup_key"
         )
-        return await self._meter.report(budget_validation.budget_id(budget_id), report)
+        return await self.batcher.report(budget_validation.budget_id(budget_id), report)
 
     async def record_spend(self, args: RecordSpendArgs) -> UsageResult:
         """A report on the account of one execution, which `release_budget` gives back."""
@@ -131,7 +133,7 @@ class Budgets(QuotaMaintenance):
         report = budget_validation.report(
             amounts, args.idempotency_key, "idempotency_key", by=who, charged=who
         )
-        return await self._meter.report(budget_validation.budget_id(args.budget_id), report)
+        return await self.batcher.report(budget_validation.budget_id(args.budget_id), report)
 
     async def _refused_with_consequences(self, budget: UUID, report: Report) -> UsageResult:
         """The refusal is noted and acted upon in one transaction; or there is room after all."""
@@ -144,7 +146,7 @@ class Budgets(QuotaMaintenance):
                 raise result
             if not isinstance(result, HardBreach):
                 plans = budgets.plans(found.books, counted)
-                if not plans or isinstance(await self.store.commit_together(plans), Applied):
+                if not plans or isinstance(await self._store.commit_together(plans), Applied):
                     return result
             else:
                 acted = await self._consequence(found, counted, result, report.lease)
@@ -156,9 +158,10 @@ class Budgets(QuotaMaintenance):
     async def _breached(self, budget: UUID, report: Report) -> _Found:
         assert report.by is not None
         key = (report.by.partition_index, report.by.uuid)
-        rows = (await self.store.load((Get("ff_exec_core", key, CORE_COLUMNS),))).rows[0]
+        rows = (await self._store.load((Get("ff_exec_core", key, CORE_COLUMNS),))).rows[0]
         return _Found(
-            await read_books(self.store, budget, [report]), from_core_row(rows[0]) if rows else None
+            await read_books(self._store, budget, [report]),
+            from_core_row(rows[0]) if rows else None,
         )
 
     async def _consequence(
@@ -182,15 +185,13 @@ class Budgets(QuotaMaintenance):
             execution, action, books.budget_id, breach, books.now_ms, lease
         )
         if plan is None:
-            return breach if isinstance(await self.store.commit(noted), Applied) else None
+            return breach if isinstance(await self._store.commit(noted), Applied) else None
         as_read = budgets.note_hard(books.budget_id, 1, breach.dimension, books.policy.version)
         plans = [*budgets.still_refused(books, counted, breach), plan, as_read]
-        if not isinstance(await self.store.commit_together(plans), Applied):
+        if not isinstance(await self._core.commit_together(plans), Applied):
             return None
         assert execution is not None
-        self._forget_facts(execution.id)
-        if plan.form.ends:
-            await self._cascade.ended((execution.id,))
+        self._leases.forget_execution(execution.id)
         return _acted(breach, action)
 
     async def _cancel_pending(
@@ -211,12 +212,10 @@ class Budgets(QuotaMaintenance):
             cancel = cancels.cancel_flow_header(around, args)
             return cancel and cancels.beside(cancel, *held, noted)
 
-        async with self._turns.of(flow):
-            ended = await self._cancel(flow, rule, policy)
+        async with self._core.locks.of(flow):
+            ended = await self._cancels.cancel_by_rule(flow, rule, policy)
         if ended is None:
-            await self.store.commit(noted)
-        elif ended[0]:
-            await self._cascade.ended(ended[0])
+            await self._store.commit(noted)
         return ended is not None
 
     # ---- giving back and starting anew
@@ -226,11 +225,11 @@ class Budgets(QuotaMaintenance):
         budget, who = budget_validation.budget_id(budget_id), execution_id(execution)
         tries = 0
         while True:
-            books = await read_account(self.store, budget, who)
+            books = await read_account(self._store, budget, who)
             plans = budget_release.release(books, who)
             if not plans:
                 return
-            if isinstance(await self.store.commit_together(plans), Applied):
+            if isinstance(await self._store.commit_together(plans), Applied):
                 break
             tries += 1
             await pause(tries)
@@ -240,7 +239,7 @@ class Budgets(QuotaMaintenance):
         """Nothing is used any more, and whoever waited for that goes on."""
         budget = budget_validation.budget_id(budget_id)
         validation.optional_timestamp(now, "now")
-        result: BudgetReset = await self.settle(
+        result: BudgetReset = await self._core.run(
             lambda: self._books(budget), lambda found: budget_release.reset(found.books, now)
         )
         await self.release_waiters(budget)
@@ -248,9 +247,9 @@ class Budgets(QuotaMaintenance):
 
     async def reset_due_budgets(self, limit: int = MAX_RESETS) -> int:
         """Those whose time has come; how many."""
-        now, size = await self.store.now_ms(), validation.limit(limit, MAX_RESETS)
+        now, size = await self._store.now_ms(), validation.limit(limit, MAX_RESETS)
         rows = (
-            await self.store.load(
+            await self._store.load(
                 (Scan("budget_resets", upto=now, limit=size, columns=("budget_id",)),)
             )
         ).rows[0]
@@ -266,7 +265,7 @@ class Budgets(QuotaMaintenance):
         def rule(found: _Found) -> Decision:
             return budget_release.reset(found.books, None, only_due=True)
 
-        if await self.settle(lambda: self._books(budget), rule) is None:
+        if await self._core.run(lambda: self._books(budget), rule) is None:
             return False
         await self.release_waiters(budget)
         return True
@@ -274,12 +273,12 @@ class Budgets(QuotaMaintenance):
     async def release_waiters(self, budget: UUID) -> int:
         """Executions that wait for a budget that has room again can be claimed; how many."""
         ident = budget_validation.budget_id(budget)
-        books = await read_books(self.store, ident)
+        books = await read_books(self._store, ident)
         if books.policy is not None and budgets.spent(books.policy.limits, books.usage) is not None:
             return 0
         done = 0
         while True:
-            loaded = await self.store.load(_waiters(ident))
+            loaded = await self._store.load(_waiters(ident))
             freed = await self._unblock(
                 [from_core_row(row) for rows in loaded.rows for row in rows], loaded.now_ms
             )
@@ -297,7 +296,7 @@ class Budgets(QuotaMaintenance):
                 limit=reading.MAX_ROWS,
                 columns=("last_reset_at_ms",),
             )
-            loaded = await self.store.load((*_waiters(budget), resets))
+            loaded = await self._store.load((*_waiters(budget), resets))
             waiting = [from_core_row(row) for rows in loaded.rows[:-1] for row in rows]
             if not waiting:
                 continue
@@ -311,7 +310,7 @@ class Budgets(QuotaMaintenance):
 
     async def _room_since(self, budget: UUID) -> int:
         """When the limits were changed, if there is room under them; -1 otherwise."""
-        books = await read_books(self.store, budget)
+        books = await read_books(self._store, budget)
         policy = books.policy
         if (
             policy is None
@@ -328,21 +327,25 @@ class Budgets(QuotaMaintenance):
         ]
         plans = [decision.plan for decision in decided if isinstance(decision, Commit)]
         return (
-            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
+            if plans
+            else 0
         )
 
     async def forget_usage_keys(self) -> int:
         """Drops what is remembered of reports past its time; how many."""
-        now = await self.store.now_ms()
+        now = await self._store.now_ms()
         columns = ("budget_id", "dedup_key")
         rows = (
-            await self.store.load(
+            await self._store.load(
                 (Scan("usage_dedup_expiry", upto=now, limit=MAX_FORGOTTEN, columns=columns),)
             )
         ).rows[0]
         plans = [budget_release.forget_key(budget, key, now) for budget, key in rows]
         return (
-            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
+            if plans
+            else 0
         )
 
     async def reconcile_budget_counters(self) -> Reconciliation:
@@ -356,7 +359,7 @@ class Budgets(QuotaMaintenance):
         after = None
         while True:
             page = (
-                await self.store.load(
+                await self._store.load(
                     (Scan("budgets", {}, after, limit=MAX_PAGE, columns=("budget_id",)),)
                 )
             ).rows[0]
@@ -386,18 +389,18 @@ class Budgets(QuotaMaintenance):
             columns=("partition_key", "execution_id", "dimensions_key", "delta_total"),
         )
         usage = Scan("usage_of", group, limit=most, columns=("dimensions_key", "current_value"))
-        some = (await self.store.load((ledger, usage))).rows
+        some = (await self._store.load((ledger, usage))).rows
         charged = Counter[str]()
-        for _, _, name, total in await with_rest(self.store, ledger, some[0], lambda row: row[:3]):
+        for _, _, name, total in await with_rest(self._store, ledger, some[0], lambda row: row[:3]):
             charged[name] += total
-        used = await with_rest(self.store, usage, some[1], lambda row: row[:1])
+        used = await with_rest(self._store, usage, some[1], lambda row: row[:1])
         return budget_release.contradictions(dict(used), charged)
 
     # ---- reads
 
     async def get_budget_status(self, budget_id: UUID) -> BudgetStatus:
         budget = budget_validation.budget_id(budget_id)
-        books = await read_books(self.store, budget)
+        books = await read_books(self._store, budget)
         policy = books.policy
         if policy is None:
             raise NotFound("budget", budget)
@@ -419,7 +422,7 @@ class Budgets(QuotaMaintenance):
 
     async def read_budget_usage_and_limits(self, budget_id: UUID) -> UsageAndLimits:
         """Empty for a budget nobody made."""
-        books = await read_books(self.store, budget_validation.budget_id(budget_id))
+        books = await read_books(self._store, budget_validation.budget_id(budget_id))
         if books.policy is None:
             return UsageAndLimits({}, {})
         said = books.policy.limits
@@ -433,7 +436,7 @@ class Budgets(QuotaMaintenance):
         """What is on the account of an execution, by budget and dimension."""
         who = execution_id(execution)
         found: dict[UUID, dict[str, int]] = {}
-        for budget, name, total in await read_ledger(self.store, who):
+        for budget, name, total in await read_ledger(self._store, who):
             found.setdefault(budget, {})[name] = total
         return found
 

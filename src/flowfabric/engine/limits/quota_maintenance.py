@@ -19,10 +19,12 @@ from flowfabric.engine.claims.quota_cache import (
     quota_reads,
     standing_of,
 )
-from flowfabric.engine.core import CORE_COLUMNS, from_core_row
+from flowfabric.engine.core import Core
+from flowfabric.engine.executions.operator_actions import OperatorActions
 from flowfabric.engine.filters import passes
 from flowfabric.engine.limits.quotas import MAX_SCOPE_ID_BYTES, Quotas
 from flowfabric.engine.limits.usage_batcher import pause
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.errors import Contention, EngineError, invalid
 from flowfabric.ids import ExecutionId
 from flowfabric.model.event import ScannerFilter
@@ -50,7 +52,13 @@ _END_OF_TIME = 2**63 - 1
 _HELD_FOR = ("waiting_for_budget", "waiting_for_quota")
 
 
-class QuotaMaintenance(Quotas):
+class QuotaMaintenance:
+    """Updates quotas, drops stale entries, and releases executions that a limit held back."""
+
+    def __init__(self, core: Core, quotas: Quotas, actions: OperatorActions) -> None:
+        self._core, self._store = core, core.store
+        self._quotas, self._actions = quotas, actions
+
     async def update_quota_policy(
         self, args: UpdateQuotaPolicyArgs
     ) -> QuotaPolicyUpdated | QuotaPolicyUnchanged:
@@ -74,8 +82,8 @@ class QuotaMaintenance(Quotas):
         tries = 0
         while True:
             try:
-                result: QuotaPolicyUpdated | QuotaPolicyUnchanged = await self.settle(
-                    lambda: self._quota(new.quota_policy_id),
+                result: QuotaPolicyUpdated | QuotaPolicyUnchanged = await self._core.run(
+                    lambda: self._quotas.quota(new.quota_policy_id),
                     lambda quota: quotas.update(quota, new),
                 )
             except Contention:
@@ -87,7 +95,7 @@ class QuotaMaintenance(Quotas):
     async def _release_waiters_of(self, ident: UUID) -> None:
         """Those held back for a quota, as many as it has room for. Whoever stays is found by the sweep."""
         group = {"blocked_on": f"quota:{ident}"}
-        loaded = await self.store.load(
+        loaded = await self._store.load(
             (Scan("blocked_on", group, limit=PAGE, columns=CORE_COLUMNS),)
         )
         waiting = [from_core_row(row) for row in loaded.rows[0]]
@@ -103,7 +111,7 @@ class QuotaMaintenance(Quotas):
         processed = errors = 0
         after: tuple[UUID] | None = None
         while True:
-            rows = (await self.store.load((Scan("quotas", {}, after, limit=QUOTA_PAGE),))).rows[0]
+            rows = (await self._store.load((Scan("quotas", {}, after, limit=QUOTA_PAGE),))).rows[0]
             for quota in (QuotaPolicy(*row) for row in rows):
                 try:
                     processed += await self._tidied(quota)
@@ -119,25 +127,25 @@ class QuotaMaintenance(Quotas):
         found = await self._forget_entries(quota)
         found += await self._drop_orphans(quota)
         whole = structs.replace(quota, active_concurrency_cap=MOST_READ, max_requests_per_window=0)
-        loaded = await self.store.load(quota_reads(whole, await self.store.now_ms()))
+        loaded = await self._store.load(quota_reads(whole, await self._store.now_ms()))
         held = holders(standing_of(quota, loaded.rows, loaded.now_ms))
         plan = quotas.corrected(quota, len(held))
         if plan is not None:
-            found += isinstance(await self.store.commit(plan), Applied)
+            found += isinstance(await self._store.commit(plan), Applied)
         return found > 0
 
     async def _forget_entries(self, quota: QuotaPolicy) -> int:
         ident = quota.quota_policy_id
-        upto = await self.store.now_ms() - quota.window_ms
+        upto = await self._store.now_ms() - quota.window_ms
         done, dimension = 0, await self._dimension_after(ident, None)
         while dimension is not None:
             group = {"quota_policy_id": ident, "dimension": dimension}
             while upto >= 0:
                 rows = (
-                    await self.store.load((Scan("quota_window", group, None, upto, PAGE),))
+                    await self._store.load((Scan("quota_window", group, None, upto, PAGE),))
                 ).rows[0]
                 done += len(rows)
-                await self.store.commit_many([quotas.forget(*row) for row in rows])
+                await self._store.commit_many([quotas.forget(*row) for row in rows])
                 if len(rows) < PAGE:
                     break
             dimension = await self._dimension_after(ident, dimension)
@@ -148,7 +156,7 @@ class QuotaMaintenance(Quotas):
         scan = Scan(
             "quota_entries", {"quota_policy_id": ident}, after, limit=1, columns=("dimension",)
         )
-        rows = (await self.store.load((scan,))).rows[0]
+        rows = (await self._store.load((scan,))).rows[0]
         return rows[0][0] if rows else None
 
     async def _drop_orphans(self, quota: QuotaPolicy) -> int:
@@ -158,10 +166,10 @@ class QuotaMaintenance(Quotas):
                 "quota_admitted", {"quota_policy_id": quota.quota_policy_id}, after, limit=PAGE
             )
             slots = {
-                ExecutionId(row[1]): Slot(*row) for row in (await self.store.load((scan,))).rows[0]
+                ExecutionId(row[1]): Slot(*row) for row in (await self._store.load((scan,))).rows[0]
             }
             keys = [(ident.partition_index, ident.uuid) for ident in slots]
-            loaded = await self.store.load(
+            loaded = await self._store.load(
                 (GetAll("ff_exec_core", keys, Holder.__struct_fields__),)
             )
             known = {
@@ -173,7 +181,7 @@ class QuotaMaintenance(Quotas):
                 if quotas.is_orphan(slot, known.get(i.uuid), loaded.now_ms)
             ]
             if gone:
-                answers = await self.store.commit_many(
+                answers = await self._store.commit_many(
                     [quotas.release(quota.quota_policy_id, ident) for ident in gone]
                 )
                 done += sum(isinstance(answer, Applied) for answer in answers)
@@ -192,7 +200,7 @@ class QuotaMaintenance(Quotas):
         over: dict[str, Spent] = {}
         seen: set[str] = set()
         while released < size:
-            loaded = await self.store.load(
+            loaded = await self._store.load(
                 (Scan("limited", after=after, limit=RELEASE_PAGE, columns=CORE_COLUMNS),)
             )
             waiting = [from_core_row(row) for row in loaded.rows[0]]
@@ -208,7 +216,7 @@ class QuotaMaintenance(Quotas):
 
     async def _lift(self, execution: Execution) -> bool:
         try:
-            await self.unblock_execution(execution.id, execution.blocking_reason)
+            await self._actions.unblock_execution(execution.id, execution.blocking_reason)
         except Contention:
             return False  # somebody else released or moved it
         return True
@@ -225,21 +233,21 @@ class QuotaMaintenance(Quotas):
         if budgets:
             seen |= budgets
             over.update(
-                over_limit(budgets_in(*(await self.store.load(budget_reads(budgets))).rows))
+                over_limit(budgets_in(*(await self._store.load(budget_reads(budgets))).rows))
             )
         new = {e.quota_policy_id for e in waiting if e.quota_policy_id is not None} - set(rooms)
         found = (
-            (await self.store.load((GetAll("ff_quota_policy", [(ident,) for ident in new]),))).rows[
-                0
-            ]
+            (
+                await self._store.load((GetAll("ff_quota_policy", [(ident,) for ident in new]),))
+            ).rows[0]
             if new
             else []
         )
         policies = [QuotaPolicy(*row) for row in found]
         rooms.update(dict.fromkeys(new))
-        now = await self.store.now_ms()
+        now = await self._store.now_ms()
         reads = [read for quota in policies for read in quota_reads(quota, now)]
-        loaded = await self.store.load(reads)
+        loaded = await self._store.load(reads)
         for at, quota in enumerate(policies):
             rows = loaded.rows[at * READS_PER_QUOTA : (at + 1) * READS_PER_QUOTA]
             standing = standing_of(quota, rows, loaded.now_ms)

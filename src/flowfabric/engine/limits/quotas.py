@@ -8,8 +8,10 @@ from uuid import UUID
 from msgspec import structs
 
 from flowfabric.engine import validation
+from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.claims.quota_cache import quota_reads, standing_of
-from flowfabric.engine.waits.signals import Signals
+from flowfabric.engine.core import Core
+from flowfabric.engine.flows.build import FlowBuilds
 from flowfabric.errors import NotFound, ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, name
 from flowfabric.model.execution import Blocked, LuaRejected, Page
@@ -23,12 +25,14 @@ from flowfabric.model.quota import (
     Admission,
     BlockForAdmissionArgs,
     CheckAdmissionArgs,
+    ConcurrencyExceeded,
     CreateQuotaPolicyArgs,
     LimitScope,
     QuotaLimits,
     QuotaPolicy,
     QuotaPolicyAlreadySatisfied,
     QuotaPolicyCreated,
+    RateExceeded,
     Rejected,
     Released,
     Standing,
@@ -42,7 +46,13 @@ MAX_SCOPES_PAGE = 1_000
 MAX_SCOPE_ID_BYTES = 1_024
 
 
-class Quotas(Signals):
+class Quotas:
+    """Quota policies, admission by hand, and limit scopes."""
+
+    def __init__(self, core: Core, limit_cache: LimitCache, flows: FlowBuilds) -> None:
+        self._core, self._store = core, core.store
+        self._limit_cache, self._flows = limit_cache, flows
+
     async def create_quota_policy(
         self, args: CreateQuotaPolicyArgs
     ) -> QuotaPolicyCreated | QuotaPolicyAlreadySatisfied:
@@ -54,19 +64,19 @@ class Quotas(Signals):
             validation.whole(getattr(args, field), field, 0, MAX_LIMIT_VALUE)
         validation.optional_timestamp(args.now, "now")
         validation.optional_namespace(args.namespace)
-        now = await self.store.now_ms() if args.now is None else args.now
-        answer = await self.store.commit(
+        now = await self._store.now_ms() if args.now is None else args.now
+        answer = await self._store.commit(
             quotas.create(structs.replace(args, quota_policy_id=ident), now)
         )
         if isinstance(answer, Applied):
             return QuotaPolicyCreated(ident)
-        refused = quotas.taken(await self._quota(ident), args)
+        refused = quotas.taken(await self.quota(ident), args)
         if refused is not None:
             raise refused
         return QuotaPolicyAlreadySatisfied(ident)
 
     async def read_quota_policy_limits(self, quota_policy_id: UUID) -> QuotaLimits | None:
-        quota = await self._quota(validation.limit_id(quota_policy_id, "quota_policy_id"))
+        quota = await self.quota(validation.limit_id(quota_policy_id, "quota_policy_id"))
         return None if quota is None else quotas.limits_of(quota)
 
     async def close_quota(self, quota_policy_id: UUID, until_ms: int) -> None:
@@ -79,11 +89,11 @@ class Quotas(Signals):
         await self._set_closed(validation.limit_id(quota_policy_id, "quota_policy_id"), None)
 
     async def _set_closed(self, ident: UUID, until_ms: int | None) -> None:
-        if not isinstance(await self.store.commit(quotas.set_closed(ident, until_ms)), Applied):
+        if not isinstance(await self._store.commit(quotas.set_closed(ident, until_ms)), Applied):
             raise quotas.unknown(ident)
 
-    async def _quota(self, ident: UUID) -> QuotaPolicy | None:
-        rows = (await self.store.load((Get("ff_quota_policy", (ident,)),))).rows[0]
+    async def quota(self, ident: UUID) -> QuotaPolicy | None:
+        rows = (await self._store.load((Get("ff_quota_policy", (ident,)),))).rows[0]
         return QuotaPolicy(*rows[0]) if rows else None
 
     # ---- admission by hand
@@ -106,26 +116,31 @@ class Quotas(Signals):
         )
         validation.optional_timestamp(args.now, "now")
         said = structs.replace(args, quota_policy_id=ident, execution_id=own)
-        extra = self._random.randint(0, jitter)
+        extra = self._core.random.randint(0, jitter)
 
         async def load() -> tuple[int, Standing]:
             return await self._standing(said, dimension)
 
-        async with self._turns.of(ident):
-            result: Admission = await self.settle(
+        async with self._core.locks.of(ident):
+            result: Admission = await self._core.run(
                 load,
                 lambda found: quotas.check_admission(said, found[1], found[0], dimension, extra),
             )
+        match result:
+            case RateExceeded():
+                self._core.telemetry.listener.quota_hit("rate")
+            case ConcurrencyExceeded():
+                self._core.telemetry.listener.quota_hit("concurrency")
         return result
 
     async def _standing(self, args: CheckAdmissionArgs, dimension: str) -> tuple[int, Standing]:
-        now = await self.store.now_ms() if args.now is None else args.now
+        now = await self._store.now_ms() if args.now is None else args.now
         wanted = quotas.asked(args)
         window = quota_reads(wanted, now, dimension=dimension)
         own = Get(
             "ff_quota_admitted", (args.quota_policy_id, str(args.execution_id)), ("execution_id",)
         )
-        loaded = await self.store.load(
+        loaded = await self._store.load(
             (Get("ff_quota_policy", (args.quota_policy_id,)), own, *window)
         )
         policy, mine = loaded.rows[:2]
@@ -137,7 +152,7 @@ class Quotas(Signals):
     async def release_admission(self, quota_policy_id: UUID, execution: ExecutionId) -> Released:
         """Gives back a slot taken by `check_admission`. Again, or without one, it is nothing."""
         ident = validation.limit_id(quota_policy_id, "quota_policy_id")
-        await self.store.commit(quotas.release(ident, execution_id(execution)))
+        await self._store.commit(quotas.release(ident, execution_id(execution)))
         return Released()
 
     async def block_execution_for_admission(
@@ -153,7 +168,7 @@ class Quotas(Signals):
         detail = validation.optional_text(args.reason_detail, "reason_detail") or ""
         validation.optional_text(args.blocked_on, "blocked_on", MAX_SCOPE_ID_BYTES)
         validation.optional_timestamp(args.now, "now")
-        found: Blocked | LuaRejected = await self.decide(
+        found: Blocked | LuaRejected = await self._core.decide(
             ident,
             lambda snapshot: grants.block(
                 snapshot, str(args.reason), detail, args.now, args.blocked_on
@@ -171,23 +186,23 @@ class Quotas(Signals):
         It reaches executions of its own namespace. A flow or a namespace that is not of it is refused.
         """
         named = await self._owned_scope(_scope(kind, limit_id, scope_type, scope_id))
-        if sum(map(len, (await self._attachments.scopes()).values())) >= MAX_LIMIT_SCOPES:
+        if sum(map(len, (await self._limit_cache.scopes()).values())) >= MAX_LIMIT_SCOPES:
             raise ResourceExhausted("attached limits", MAX_LIMIT_SCOPES)
-        answer = await self.store.commit(limit_scopes.ATTACH(0, **named))
-        self._attachments.forget()
+        answer = await self._store.commit(limit_scopes.ATTACH(0, **named))
+        self._limit_cache.forget()
         return isinstance(answer, Applied)
 
     async def _owned_scope(self, named: dict[str, Any]) -> dict[str, Any]:
         """With the namespace of the limit, if the scope may be of it."""
         limit = (named["kind"], named["limit_id"])
-        namespace = (await self._attachments.namespaces([limit])).get(limit)
+        namespace = (await self._limit_cache.namespaces([limit])).get(limit)
         if namespace is None:
             raise NotFound(limit_scopes.UNKNOWN[named["kind"]], named["limit_id"])
         where = named["scope_id"]
         if (
             named["scope_type"] == "flow"
         ):  # one that is still to be made is reached if it is of the same namespace then
-            flow = await self.describe_flow(UUID(where))
+            flow = await self._flows.describe_flow(UUID(where))
             owner = None if flow is None else flow.namespace
         else:
             owner = where
@@ -198,16 +213,16 @@ class Quotas(Signals):
     async def read_limit_namespace(self, kind: str, limit_id: UUID) -> str | None:
         """Where a budget or a quota belongs; None for one that was never made."""
         limit = (_kind(kind), validation.limit_id(limit_id, "limit_id"))
-        return (await self._attachments.namespaces([limit])).get(limit)
+        return (await self._limit_cache.namespaces([limit])).get(limit)
 
     async def detach_limit(
         self, kind: str, limit_id: UUID, scope_type: str, scope_id: str | UUID
     ) -> bool:
         """What is created there from now on is not under it any more; whether it was attached."""
-        answer = await self.store.commit(
+        answer = await self._store.commit(
             limit_scopes.DETACH(0, **_scope(kind, limit_id, scope_type, scope_id))
         )
-        self._attachments.forget()
+        self._limit_cache.forget()
         return isinstance(answer, Applied)
 
     async def list_limit_scopes(
@@ -228,7 +243,7 @@ class Quotas(Signals):
                 None if last is None else (last.scope_type, last.scope_id, last.kind, last.limit_id)
             )
             rows = (
-                await self.store.load((Scan("limit_scopes", {}, position, limit=MAX_SCOPES_PAGE),))
+                await self._store.load((Scan("limit_scopes", {}, position, limit=MAX_SCOPES_PAGE),))
             ).rows[0]
             page = [LimitScope(*row) for row in rows]
             found += [scope for scope in page if namespace in (None, scope.namespace)]

@@ -13,6 +13,7 @@ from uuid import UUID
 from msgspec import Struct
 
 from flowfabric.engine.limits.budget_reads import read_books
+from flowfabric.engine.telemetry import TelemetrySlot
 from flowfabric.errors import Contention, ContentionKind, EngineError
 from flowfabric.model.budget import HardBreach, UsageResult
 from flowfabric.plan import Applied
@@ -45,8 +46,8 @@ async def pause(tries: int) -> None:
 class UsageBatcher:
     """One per engine. `act` is called for a report that may have consequences for the execution it names."""
 
-    def __init__(self, store: Store, act: Act) -> None:
-        self._store, self._act = store, act
+    def __init__(self, store: Store, act: Act, telemetry: TelemetrySlot) -> None:
+        self._store, self._act, self._telemetry = store, act, telemetry
         self._waiting: dict[UUID, list[_Job]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._warned: dict[UUID, float] = {}
@@ -127,6 +128,7 @@ class UsageBatcher:
 
     def _answer(self, budget: UUID, job: _Job, result: UsageResult | EngineError) -> None:
         if isinstance(result, HardBreach):
+            self._telemetry.listener.budget_hit(result.dimension)
             self._warn(budget, result)
         if job.answer.done():
             return

@@ -12,8 +12,8 @@ from msgspec import Struct
 
 from flowfabric.codec import frame_id
 from flowfabric.engine import validation
-from flowfabric.engine.core import Settings
-from flowfabric.engine.limits.budgets import Budgets
+from flowfabric.engine.core import Core
+from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.engine.streams.stream_watcher import StreamWatcher, frames_of
 from flowfabric.engine.streams.stream_writer import StreamWriters
 from flowfabric.errors import NotFound, ValidationError, ValidationKind, invalid
@@ -33,7 +33,7 @@ from flowfabric.plan import Applied
 from flowfabric.rules.streams import streams
 from flowfabric.rules.streams.frames import check_batch, check_frame, decode_fields
 from flowfabric.rules.workers import retention
-from flowfabric.store.port import Get, Scan, Store
+from flowfabric.store.port import Get, Scan
 
 DEFAULT_COUNT = 100
 FOLLOWED_PAGE = 1_000
@@ -65,31 +65,33 @@ class Page(Struct, frozen=True):
         return StreamFrames(self.frames, *(self.closed or (None, None)))
 
 
-class Streams(Budgets):
-    def __init__(
-        self, store: Store, settings: Settings | None = None, *, seed: int | None = None
-    ) -> None:
-        super().__init__(store, settings, seed=seed)
-        self._pens = StreamWriters(
-            store,
-            lambda fields: self.snapshot(fields.execution_id, attempt_index=fields.attempt_index),
+class Streams:
+    """Writes, reads and follows output streams."""
+
+    def __init__(self, core: Core, leases: LeaseCache) -> None:
+        self._core, self._store, self._leases = core, core.store, leases
+        self.writers = StreamWriters(
+            core.store,
+            lambda fields: core.snapshots.load(
+                fields.execution_id, attempt_index=fields.attempt_index
+            ),
         )
-        self._watch = StreamWatcher(store)
+        self.watcher = StreamWatcher(core.store)
         self._joined: dict[Any, asyncio.Task[Page | None]] = {}
 
     # ---- writing
 
     async def append_frame(self, handle: Handle, frame: Frame) -> AppendOutcome:
         """Adds a frame to the stream of the attempt. It is written when this returns, and only while the lease holds."""
-        fields = self.fields(handle)
+        fields = self._leases.fields(handle)
         check_frame(frame)
-        return (await self._pens.write(fields, (frame,), await self.store.now_ms()))[0]
+        return (await self.writers.write(fields, (frame,), await self._store.now_ms()))[0]
 
     async def append_frames(self, handle: Handle, frames: Sequence[Frame]) -> list[AppendOutcome]:
         """Several frames with consecutive ids, all or none."""
-        fields = self.fields(handle)
+        fields = self._leases.fields(handle)
         check_batch(frames)
-        return await self._pens.write(fields, tuple(frames), await self.store.now_ms())
+        return await self.writers.write(fields, tuple(frames), await self._store.now_ms())
 
     # ---- reading
 
@@ -127,7 +129,7 @@ class Streams(Budgets):
         key = key_of(execution, attempt_index)
         wait_ms = validation.whole(block_ms, "block_ms", 0, MAX_TAIL_BLOCK_MS)
         count, index = _count(count_limit), visible(visibility)
-        page = await self._tail(
+        page = await self.tail(
             key,
             behind,
             wait_ms / 1000,
@@ -148,28 +150,32 @@ class Streams(Budgets):
             key_of(execution, attempt_index),
             ("document_json", "version", "patch_kind", "last_updated_ms", "first_applied_ms"),
         )
-        rows = (await self.store.load((read,))).rows[0]
+        rows = (await self._store.load((read,))).rows[0]
         return SummaryDocument(rows[0][0].encode(), *rows[0][1:]) if rows else None
 
     async def forget_live_frames(self, limit: int = 1_000) -> int:
         """Drops best-effort frames past their time; how many."""
         size = validation.limit(limit, retention.MAX_TRIM_BATCH)
-        now = await self.store.now_ms()
+        now = await self._store.now_ms()
         columns = ("partition_key", "execution_id", "attempt_index", "ts_ms", "seq")
         rows = (
-            await self.store.load((Scan("expiring_frames", upto=now, limit=size, columns=columns),))
+            await self._store.load(
+                (Scan("expiring_frames", upto=now, limit=size, columns=columns),)
+            )
         ).rows[0]
         plans = [
             streams.FORGET_FRAME(row[0], **dict(zip(columns, row, strict=True)), now=now)
             for row in rows
         ]
         return (
-            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
+            if plans
+            else 0
         )
 
     # ---- following
 
-    async def _tail(
+    async def tail(
         self,
         key: Key,
         after: tuple[int, int],
@@ -180,7 +186,7 @@ class Streams(Budgets):
     ) -> Page:
         """Listens first, then looks, then sleeps. `enough` says when there is nothing to wait for."""
         until = time.monotonic() + wait_s
-        with self.store.hub.waiter(frames_of(key[1])) as bell:
+        with self._store.hub.waiter(frames_of(key[1])) as bell:
             watched = False
             try:
                 while True:
@@ -193,12 +199,12 @@ class Streams(Budgets):
                         return page
                     if not watched:
                         watched = True
-                        await self._watch.begin(key)
+                        await self.watcher.begin(key)
                         continue  # what happened before the watch stood is looked at once more
                     await bell.wait(left)
             finally:
                 if watched:
-                    self._watch.end(key)
+                    self.watcher.end(key)
 
     async def _shared_page(
         self, key: Key, after: tuple[int, int], count: int, index: str
@@ -226,7 +232,7 @@ class Streams(Budgets):
     ) -> Page | None:
         """Frames and the state of the attempt on one snapshot; None where there is no such attempt."""
         group = dict(zip(("partition_key", "execution_id", "attempt_index"), key, strict=True))
-        loaded = await self.store.load(
+        loaded = await self._store.load(
             (
                 Scan(index, group, after, None if upper is None else upper[0], count, _SHOWN),
                 Get("ff_attempt", key, streams.AttemptEnd.__struct_fields__),

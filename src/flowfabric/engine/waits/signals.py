@@ -11,10 +11,12 @@ from msgspec import Struct
 
 from flowfabric.codec import token as tokens
 from flowfabric.engine import validation
-from flowfabric.engine.core import CORE_COLUMNS, from_core_row
-from flowfabric.engine.waits.signing_keys import KEYS
+from flowfabric.engine.core import Core
+from flowfabric.engine.leases.facts import LeaseCache
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
+from flowfabric.engine.waits.signing_keys import KEYS, SigningKeys
 from flowfabric.engine.waits.suspend import MAX_KEY_BYTES, MAX_TEXT_BYTES, SIGNAL_PAGE, token_of
-from flowfabric.engine.waits.waitpoint_queries import MAX_PAGE, WaitpointQueries
+from flowfabric.engine.waits.waitpoint_queries import MAX_PAGE
 from flowfabric.errors import NotFound, StateError, ValidationError, ValidationKind, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id, partition_key
 from flowfabric.model.execution import Execution
@@ -50,19 +52,32 @@ _TEXTS = (
 )
 
 
-class Signals(WaitpointQueries):
+class Signals:
+    """Delivers signals and ends suspensions."""
+
+    def __init__(self, core: Core, leases: LeaseCache, keys: SigningKeys) -> None:
+        self._core, self._store = core, core.store
+        self._leases, self._keys = leases, keys
+
     async def deliver_signal(self, args: DeliverSignalArgs) -> SignalAccepted | SignalDuplicate:
         """One signal to one waitpoint: its token is checked before anything else is looked at."""
         ident = _check(args)
         refused = signals.check_source(args)
         if refused is not None:
             raise refused
-        return await self._deliver(ident, args)
+        return self._reported(await self._deliver(ident, args))
+
+    def _reported(
+        self, result: SignalAccepted | SignalDuplicate
+    ) -> SignalAccepted | SignalDuplicate:
+        effect = result.effect if isinstance(result, SignalAccepted) else "duplicate"
+        self._core.telemetry.listener.signalled(effect)
+        return result
 
     async def _deliver(
         self, ident: ExecutionId, args: DeliverSignalArgs
     ) -> SignalAccepted | SignalDuplicate:
-        result: SignalAccepted | SignalDuplicate = await self.settle(
+        result: SignalAccepted | SignalDuplicate = await self._core.run(
             lambda: self._delivery(ident, args), lambda around: signals.deliver(around, args)
         )
         return result
@@ -89,7 +104,7 @@ class Signals(WaitpointQueries):
                     ("signal_id", "expires_at_ms"),
                 )
             )
-        loaded = await self.store.load(reads)
+        loaded = await self._store.load(reads)
         rows = loaded.rows
         if not rows[0]:
             raise NotFound("execution")
@@ -105,7 +120,7 @@ class Signals(WaitpointQueries):
                 raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
         except ValidationError:
             owner = {"partition_key": at, "execution_id": ident.uuid}
-            await self.store.commit(signals.stamp_failure(owner, loaded.now_ms))
+            await self._store.commit(signals.stamp_failure(owner, loaded.now_ms))
             raise
         execution = from_core_row(rows[0][0])
         received, most = (
@@ -132,7 +147,7 @@ class Signals(WaitpointQueries):
         """The waitpoints count every delivery; where that is too many, a signal that came twice counts once."""
         owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
         read = Scan("signals_of", owner, limit=limit, columns=("signal_id", "waitpoint_id"))
-        return (await self.store.load((read,))).rows[0]
+        return (await self._store.load((read,))).rows[0]
 
     async def deliver_approval_signal(
         self, args: ApprovalSignalArgs
@@ -150,7 +165,7 @@ class Signals(WaitpointQueries):
             Get("ff_waitpoint_pending", (ident.partition_index, wanted)),
             KEYS,
         )
-        loaded = await self.store.load(reads)
+        loaded = await self._store.load(reads)
         if not loaded.rows[0]:
             raise NotFound("execution")
         stored_lane = loaded.rows[0][0][0]
@@ -178,13 +193,13 @@ class Signals(WaitpointQueries):
             created_at=loaded.now_ms,
             now=loaded.now_ms,
         )
-        return await self._deliver(_check(told), told)
+        return self._reported(await self._deliver(_check(told), told))
 
-    async def _wake_parent(self, parent: ExecutionId, waitpoint_key: str) -> None:
+    async def wake_parent(self, parent: ExecutionId, waitpoint_key: str) -> None:
         """At every open waitpoint of that key. A parent that makes one later looks at its children after that."""
         owner = {"partition_key": parent.partition_index, "execution_id": parent.uuid}
         rows, found = (
-            await self.store.load((Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS), KEYS))
+            await self._store.load((Scan("waitpoints_of", owner, limit=MAX_WAITPOINTS), KEYS))
         ).rows
         keys = [HmacKey(*row) for row in found]
         for waitpoint in (Waitpoint(*row) for row in rows):
@@ -200,7 +215,7 @@ class Signals(WaitpointQueries):
             )
             with suppress(NotFound, StateError):  # it has gone on already
                 try:
-                    await self.deliver_signal(args)
+                    await self._deliver(_check(args), args)
                 except ValidationError:  # the key that signed its token is gone
                     await self.resume_execution(parent, "children")
 
@@ -217,7 +232,7 @@ class Signals(WaitpointQueries):
         def rule(around: _Suspended) -> Decision:
             return signals.resume(around.execution, around.suspension, delay, around.now_ms)
 
-        result: Resumed = await self.settle(lambda: self._suspended(ident), rule)
+        result: Resumed = await self._core.run(lambda: self._suspended(ident), rule)
         return result
 
     async def expire_suspension(
@@ -233,12 +248,12 @@ class Signals(WaitpointQueries):
             at = around.now_ms if now is None else now
             return suspension_timeouts.expire(around.execution, around.suspension, at, signal)
 
-        result: str = await self.settle(lambda: self._suspended(ident), rule)
+        result: str = await self._core.run(lambda: self._suspended(ident), rule)
         return result
 
     async def _suspended(self, ident: ExecutionId) -> _Suspended:
         key = (ident.partition_index, ident.uuid)
-        loaded = await self.store.load(
+        loaded = await self._store.load(
             (Get("ff_exec_core", key, CORE_COLUMNS), Get("ff_suspension_current", key))
         )
         found, waits = loaded.rows
@@ -254,38 +269,42 @@ class Signals(WaitpointQueries):
         """Takes no more signals; a suspension that listens on it goes on waiting."""
         ident, wanted = execution_id(execution), validation.flow_id(waitpoint_id, "waitpoint_id")
         validation.text(reason, "reason", MAX_KEY_BYTES)
-        result: str = await self.settle(
+        result: str = await self._core.run(
             lambda: self._waitpoint(ident.partition_index, wanted),
             lambda found: waitpoints.close(found, ident.uuid, reason),
         )
         return result
 
     async def _waitpoint(self, partition: int, ident: UUID) -> Waitpoint | None:
-        rows = (await self.store.load((Get("ff_waitpoint_pending", (partition, ident)),))).rows[0]
+        rows = (await self._store.load((Get("ff_waitpoint_pending", (partition, ident)),))).rows[0]
         return Waitpoint(*rows[0]) if rows else None
 
     async def expire_waitpoints(self, limit: int = 100) -> int:
         """Closes waitpoints that no suspension used in time; how many."""
-        now, size = await self.store.now_ms(), validation.limit(limit, MAX_PAGE)
-        rows = (await self.store.load((Scan("waitpoint_expiry", upto=now, limit=size),))).rows[0]
+        now, size = await self._store.now_ms(), validation.limit(limit, MAX_PAGE)
+        rows = (await self._store.load((Scan("waitpoint_expiry", upto=now, limit=size),))).rows[0]
         plans = [waitpoints.closing(Waitpoint(*row), "never_committed") for row in rows]
         return (
-            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
+            if plans
+            else 0
         )
 
     async def forget_signal_keys(self) -> int:
         """Drops what is remembered of signals and suspends past its time; how many."""
-        now = await self.store.now_ms()
+        now = await self._store.now_ms()
         reads = (
             Scan("signal_dedup_expiry", upto=now, limit=MAX_FORGOTTEN),
             Scan("suspend_dedup_expiry", upto=now, limit=MAX_FORGOTTEN),
         )
-        heard, asked = (await self.store.load(reads)).rows
+        heard, asked = (await self._store.load(reads)).rows
         plans = [signals.forget_key(row, now) for row in heard] + [
             signals.forget_suspend(row, now) for row in asked
         ]
         return (
-            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
+            if plans
+            else 0
         )
 
     # ---- who waits
@@ -296,24 +315,29 @@ class Signals(WaitpointQueries):
             partition_key(partition), validation.flow_id(waitpoint_id, "waitpoint_id")
         )
         return (
-            None if found is None or not found.is_open else token_of(found, (await self._keys())[0])
+            None
+            if found is None or not found.is_open
+            else token_of(found, (await self._keys.keys())[0])
         )
 
     async def read_held_waitpoint_token(
         self, handle: Handle, waitpoint_id: UUID, approver: str = ""
     ) -> str | None:
         """The token of an open waitpoint of the execution whose live lease this is, or that of an approver's link."""
-        fields, wanted = self.fields(handle), validation.flow_id(waitpoint_id, "waitpoint_id")
-        refused = check_handle(await self.snapshot(fields.execution_id), fields)
+        fields, wanted = (
+            self._leases.fields(handle),
+            validation.flow_id(waitpoint_id, "waitpoint_id"),
+        )
+        refused = check_handle(await self._core.snapshots.load(fields.execution_id), fields)
         if refused is not None:
-            await self._refuse(refused)
+            await self._core.refuse(refused)
         found = await self._waitpoint(fields.execution_id.partition_index, wanted)
         held = (
             found is not None and found.is_open and found.execution_id == fields.execution_id.uuid
         )
         if found is None or not held:
             return None
-        keys, _ = await self._keys()
+        keys, _ = await self._keys.keys()
         token = token_of(found, keys)
         if not approver or token is None:
             return token

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flowfabric.engine.flows.cancels import FlowCancels
+from flowfabric.engine.core import Core
 from flowfabric.errors import EngineError
 from flowfabric.model.waitpoint import (
     AlreadySeeded,
@@ -20,17 +20,22 @@ MAX_KEYS = 1_000
 KEYS = Scan("hmac_keys", limit=MAX_KEYS)
 
 
-class SigningKeys(FlowCancels):
-    async def _keys(self) -> tuple[list[HmacKey], int]:
-        loaded = await self.store.load((KEYS,))
+class SigningKeys:
+    """The signing keys of waitpoint tokens."""
+
+    def __init__(self, core: Core) -> None:
+        self._core, self._store = core, core.store
+
+    async def keys(self) -> tuple[list[HmacKey], int]:
+        loaded = await self._store.load((KEYS,))
         return [HmacKey(*row) for row in loaded.rows[0]], loaded.now_ms
 
     async def seed_waitpoint_hmac_secret(self, kid: str, secret_hex: str) -> Seeded | AlreadySeeded:
         """Installs the first signing key; safe to call at every start."""
         signing_keys.check_seed(kid, secret_hex)
         secret = bytes.fromhex(secret_hex)
-        result: Seeded | AlreadySeeded = await self.settle(
-            self._keys, lambda found: signing_keys.seed(found[0], kid, secret, found[1])
+        result: Seeded | AlreadySeeded = await self._core.run(
+            self.keys, lambda found: signing_keys.seed(found[0], kid, secret, found[1])
         )
         return result
 
@@ -43,15 +48,15 @@ class SigningKeys(FlowCancels):
             raise problem
         secret, tries = bytes.fromhex(new_secret_hex), 0
         while True:
-            found, now = await self._keys()
+            found, now = await self.keys()
             rotation = signing_keys.rotate(found, new_kid, secret, grace_ms, now)
             if isinstance(rotation, RotationNoop | EngineError):
                 return [RotationEntry(0, rotation)]
-            if isinstance(await self.store.commit_together(rotation.plans), Applied):
+            if isinstance(await self._store.commit_together(rotation.plans), Applied):
                 return [RotationEntry(0, rotation.result)]
             tries += 1
-            await self._pause(tries)
+            await self._core.pause(tries)
 
     async def list_waitpoint_hmac_kids(self) -> KidListing:
         """Which key signs, and whose tokens are still accepted. Never a secret."""
-        return signing_keys.listing(*await self._keys())
+        return signing_keys.listing(*await self.keys())

@@ -14,8 +14,10 @@ from msgspec import Struct
 from flowfabric.codec import token as tokens
 from flowfabric.codec.handle import decode_fields, encode_handle
 from flowfabric.engine import validation
-from flowfabric.engine.core import CORE_COLUMNS, from_core_row
-from flowfabric.engine.waits.signing_keys import KEYS, SigningKeys
+from flowfabric.engine.core import Core
+from flowfabric.engine.leases.facts import LeaseCache
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
+from flowfabric.engine.waits.signing_keys import KEYS
 from flowfabric.errors import (
     EngineError,
     StateError,
@@ -77,7 +79,13 @@ class _Outcome(Struct):
         return f"_Outcome({self.variant})"
 
 
-class Suspend(SigningKeys):
+class Suspend:
+    """Suspends an attempt and reads what resumed it."""
+
+    def __init__(self, core: Core, leases: LeaseCache) -> None:
+        self._core, self._store = core, core.store
+        self._leases = leases
+
     async def create_waitpoint(
         self,
         handle: Handle,
@@ -88,7 +96,7 @@ class Suspend(SigningKeys):
         approvers: Sequence[str] = (),
     ) -> PendingWaitpoint:
         """A mailbox ahead of the suspension: what arrives in it is kept, of `signal_names` only if given. The lease stays."""
-        fields = self.fields(handle)
+        fields = self._leases.fields(handle)
         validation.text(waitpoint_key, "waitpoint_key", MAX_KEY_BYTES)
         validation.whole(expires_in_ms, "expires_in_ms", 0, MAX_EXPIRY_MS)
         validation.payload_schema(payload_schema)
@@ -100,11 +108,11 @@ class Suspend(SigningKeys):
             Get("ff_attempt", (*_key(fields), fields.attempt_index)),
             KEYS,
         ]
-        loaded = await self.store.load(reads)
+        loaded = await self._store.load(reads)
         snapshot, keys = _held(loaded), [HmacKey(*row) for row in loaded.rows[2]]
         refused = check_handle(snapshot, fields)
         if refused is not None:
-            await self._refuse(refused)
+            await self._core.refuse(refused)
         key, ident = tokens.signing_key(keys), uuid.uuid4()
         token = tokens.mint(key, fields.execution_id, ident)
         expires = min(snapshot.now_ms + expires_in_ms, MAX_EXPIRY_MS)
@@ -121,7 +129,7 @@ class Suspend(SigningKeys):
             payload_schema,
             asked,
         )
-        await self.by_holder(fields, Commit(plan))
+        await self._core.run_fenced(fields, Commit(plan))
         links = tuple((each, tokens.mint(key, fields.execution_id, ident, each)) for each in asked)
         return PendingWaitpoint(ident, token, links)
 
@@ -131,13 +139,13 @@ class Suspend(SigningKeys):
             raise StateError(StateKind.ALREADY_SUSPENDED)
         _check(args)
         await self._check_now(args)
-        fields = self.fields(handle)
+        fields = self._leases.fields(handle)
         known = await self._known(fields.execution_id, args)
         if known is not None:
             return known
         result = await self._suspend(fields, args, lambda snapshot: check_handle(snapshot, fields))
         if isinstance(result, Suspended):
-            self.forget(handle)
+            self._leases.forget(handle)
         return result
 
     async def suspend_by_triple(
@@ -152,17 +160,17 @@ class Suspend(SigningKeys):
         known = await self._known(ident, args)
         if known is not None:
             return known
-        snapshot = await self.snapshot(ident)
+        snapshot = await self._core.snapshots.load(ident)
         stored = snapshot.execution
         refused = check_fence(snapshot, fence, 0 if stored is None else stored.attempt_index, None)
         if refused is not None:
-            await self._refuse(refused)
+            await self._core.refuse(refused)
         assert stored is not None
-        fields = attempts.holder(stored, self.store.tag)
+        fields = attempts.holder(stored, self._store.tag)
         return await self._suspend(fields, args, lambda found: check_handle(found, fields))
 
     async def _check_now(self, args: SuspendArgs) -> None:
-        problem = suspensions.check_args(args, await self.store.now_ms())
+        problem = suspensions.check_args(args, await self._store.now_ms())
         if problem is not None:
             raise problem
 
@@ -179,7 +187,7 @@ class Suspend(SigningKeys):
                 )  # the same suspend, asked twice at once
                 if known is not None:
                     return known
-                await self._refuse(refused if isinstance(refused, Reject) else Reject(refused))
+                await self._core.refuse(refused if isinstance(refused, Reject) else Reject(refused))
             assert snapshot.execution is not None
             args = suspensions.timed(args, snapshot.execution, around.now_ms)
             bound, kid = _bound(fields.execution_id, args, around, keys)
@@ -196,10 +204,10 @@ class Suspend(SigningKeys):
                 plans.append(
                     self._remember(fields.execution_id, args, result, around.now_ms, known=outdated)
                 )
-            if isinstance(await self.store.commit_together(plans), Applied):
+            if isinstance(await self._store.commit_together(plans), Applied):
                 return result
             tries += 1
-            await self._pause(tries)
+            await self._core.pause(tries)
 
     async def _around_wait(
         self, fields: HandleFields, args: SuspendArgs
@@ -228,7 +236,7 @@ class Suspend(SigningKeys):
         if args.idempotency_key:
             key = suspensions.dedup_key(ident.uuid, args.idempotency_key)
             reads.append(Get("ff_suspend_dedup", (at, key), ("idempotency_key",)))
-        loaded = await self.store.load(reads)
+        loaded = await self._store.load(reads)
         rows = loaded.rows[2:]
         signals = [Signal(*row) for row in rows[3]] if pending else []
         wanted = args.waitpoints[0].waitpoint_id
@@ -254,7 +262,7 @@ class Suspend(SigningKeys):
                 _seen(signal) for signal in around.signals if signal.signal_id in found.satisfiers
             )
             return ConditionMet(SuspensionDetails(args.suspension_id, tuple(bound), heard))
-        handle = Handle(self._label, HandleKind.SUSPENDED, encode_handle(fields))
+        handle = Handle(self._store.tag.label, HandleKind.SUSPENDED, encode_handle(fields))
         return Suspended(SuspensionDetails(args.suspension_id, tuple(bound)), handle)
 
     # ---- asked again under the same key
@@ -292,7 +300,7 @@ class Suspend(SigningKeys):
         if not args.idempotency_key:
             return None
         key = (ident.partition_index, suspensions.dedup_key(ident.uuid, args.idempotency_key))
-        loaded = await self.store.load(
+        loaded = await self._store.load(
             (Get("ff_suspend_dedup", key, ("outcome_json", "expires_at_ms")), KEYS)
         )
         keys = [HmacKey(*row) for row in loaded.rows[1]]
@@ -310,7 +318,7 @@ class Suspend(SigningKeys):
                 return ConditionMet(SuspensionDetails(details.suspension_id, bound, heard))
             opaque = bytes.fromhex(said.handle_opaque_hex)
             decode_fields(opaque)
-            return Suspended(details, Handle(self._label, HandleKind.SUSPENDED, opaque))
+            return Suspended(details, Handle(self._store.tag.label, HandleKind.SUSPENDED, opaque))
         except (msgspec.MsgspecError, EngineError, ValueError, KeyError, TypeError):
             return None
 
@@ -318,7 +326,7 @@ class Suspend(SigningKeys):
 
     async def _heard(self, ident: ExecutionId, wanted: Sequence[UUID]) -> tuple[ResumeSignal, ...]:
         keys = [(ident.partition_index, ident.uuid, signal) for signal in wanted]
-        rows = (await self.store.load((GetAll("ff_signal", keys),))).rows[0] if keys else []
+        rows = (await self._store.load((GetAll("ff_signal", keys),))).rows[0] if keys else []
         return tuple(
             sorted(
                 (_seen(Signal(*row)) for row in rows), key=lambda seen: wanted.index(seen.signal_id)
@@ -327,7 +335,7 @@ class Suspend(SigningKeys):
 
     async def observe_signals(self, handle: Handle) -> list[ResumeSignal]:
         """To a suspended handle all signals so far; to any other those that made it go on."""
-        fields = self.fields(handle)
+        fields = self._leases.fields(handle)
         suspension, signals = await self._last_heard(fields.execution_id)
         if suspension is None or suspension.attempt_index != fields.attempt_index:
             return []
@@ -342,7 +350,7 @@ class Suspend(SigningKeys):
 
     async def _last_heard(self, ident: ExecutionId) -> tuple[Suspension | None, list[Signal]]:
         owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
-        loaded = await self.store.load(
+        loaded = await self._store.load(
             (
                 Get("ff_suspension_current", tuple(owner.values())),
                 Scan("signals_of", owner, limit=SIGNAL_PAGE),

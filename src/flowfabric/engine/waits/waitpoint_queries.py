@@ -7,9 +7,10 @@ from uuid import UUID
 
 from flowfabric.codec import token as tokens
 from flowfabric.engine import validation
-from flowfabric.engine.core import CORE_COLUMNS, from_core_row
+from flowfabric.engine.core import Core
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.engine.waits.signing_keys import KEYS
-from flowfabric.engine.waits.suspend import Suspend, token_of
+from flowfabric.engine.waits.suspend import token_of
 from flowfabric.errors import (
     NotFound,
     StateError,
@@ -27,7 +28,12 @@ from flowfabric.store.port import Get, GetAll, Read, Scan
 MAX_PAGE = 1_000
 
 
-class WaitpointQueries(Suspend):
+class WaitpointQueries:
+    """Lists open waitpoints and suspended executions."""
+
+    def __init__(self, core: Core) -> None:
+        self._core, self._store = core, core.store
+
     async def look_at_waitpoint(
         self, execution: ExecutionId, waitpoint_id: UUID, token: str
     ) -> WaitpointListed:
@@ -39,7 +45,7 @@ class WaitpointQueries(Suspend):
             KEYS,
             Get("ff_exec_core", key, CORE_COLUMNS),
         )
-        loaded = await self.store.load(reads)
+        loaded = await self._store.load(reads)
         found = Waitpoint(*loaded.rows[0][0]) if loaded.rows[0] else None
         if found is None or found.execution_id != ident.uuid:
             raise ValidationError(ValidationKind.INVALID_TOKEN, "invalid_token")
@@ -73,7 +79,7 @@ class WaitpointQueries(Suspend):
             reads: list[Read] = [Scan("waitpoints_of", owner, position, limit=size + 1)]
             if first:
                 reads.append(Get("ff_exec_core", (ident.partition_index, ident.uuid), CORE_COLUMNS))
-            rows = (await self.store.load(reads)).rows
+            rows = (await self._store.load(reads)).rows
             if first and not rows[1]:
                 raise NotFound("execution")
             if first and is_ended(from_core_row(rows[1][0])):
@@ -98,7 +104,7 @@ class WaitpointQueries(Suspend):
         found: list[Waitpoint] = []
         while size and len(found) <= size:
             rows = (
-                await self.store.load((Scan("open_waitpoints", {}, position, limit=size + 1),))
+                await self._store.load((Scan("open_waitpoints", {}, position, limit=size + 1),))
             ).rows[0]
             page = [Waitpoint(*row) for row in rows]
             found += await self._of_unfinished(page)
@@ -116,7 +122,7 @@ class WaitpointQueries(Suspend):
         """An execution may end with a waitpoint that no suspension has used; its row stays until it expires."""
         keys = list({(each.partition_key, each.execution_id) for each in page})
         loaded = (
-            await self.store.load((GetAll("ff_exec_core", keys, CORE_COLUMNS),)) if keys else None
+            await self._store.load((GetAll("ff_exec_core", keys, CORE_COLUMNS),)) if keys else None
         )
         executions = [] if loaded is None else [from_core_row(row) for row in loaded.rows[0]]
         going = {
@@ -140,7 +146,7 @@ class WaitpointQueries(Suspend):
             return Page([])
         columns = ("execution_id", "suspended_at_ms", "reason_code")
         read = Scan("suspended", {"partition_key": at}, after, limit=size + 1, columns=columns)
-        rows = (await self.store.load((read,))).rows[0]
+        rows = (await self._store.load((read,))).rows[0]
         items = [SuspendedListed(ExecutionId.of(at, row[0]), row[1], row[2]) for row in rows[:size]]
         return Page(items, items[-1].execution_id if len(rows) > size else None)
 
@@ -149,7 +155,7 @@ class WaitpointQueries(Suspend):
         read = Get(
             "ff_suspension_current", (ident.partition_index, ident.uuid), ("suspended_at_ms",)
         )
-        rows = (await self.store.load((read,))).rows[0]
+        rows = (await self._store.load((read,))).rows[0]
         return (rows[0][0] if rows else 0, ident.uuid)
 
 

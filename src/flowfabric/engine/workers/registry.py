@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from flowfabric.engine import validation
-from flowfabric.engine.executions.explain import Explain
+from flowfabric.engine.claims.routing import Routing
+from flowfabric.engine.core import Core
 from flowfabric.errors import ValidationError, ValidationKind, invalid
 from flowfabric.ids import lane_id, name
 from flowfabric.model.execution import Page
@@ -28,7 +29,13 @@ MAX_WORKERS_PAGE = 1_000
 MAX_WORKER_LANES = 256
 
 
-class WorkerRegistry(Explain):
+class WorkerRegistry:
+    """Registered workers."""
+
+    def __init__(self, core: Core, routing: Routing) -> None:
+        self._core, self._store = core, core.store
+        self._routing = routing
+
     async def register_worker(self, args: RegisterWorkerArgs) -> Registered | Refreshed:
         """Says that a worker is alive and what it can run. Work that waited for such a worker is released."""
         name(args.worker_id, "worker_id")
@@ -45,11 +52,11 @@ class WorkerRegistry(Explain):
         validation.ttl_ms(args.liveness_ttl_ms, "liveness_ttl_ms", MAX_LIVENESS_TTL_MS)
         now = await self._now(args.now)
         load = self._worker_loader(args.namespace, args.worker_instance_id)
-        result: Registered | Refreshed = await self.settle(
+        result: Registered | Refreshed = await self._core.run(
             load, lambda stored: registry.register(stored, args, now)
         )
-        if now + args.liveness_ttl_ms > await self.store.now_ms():
-            await self.release_for(args.namespace, tokens)
+        if now + args.liveness_ttl_ms > await self._store.now_ms():
+            await self._routing.release_for(args.namespace, tokens)
         return result
 
     async def heartbeat_worker(
@@ -59,7 +66,7 @@ class WorkerRegistry(Explain):
         name(namespace, "namespace")
         at = await self._now(now)
         load = self._worker_loader(namespace, worker_instance_id)
-        result: Refreshed | NotRegistered = await self.settle(
+        result: Refreshed | NotRegistered = await self._core.run(
             load, lambda stored: registry.heartbeat(stored, namespace, worker_instance_id, at)
         )
         return result
@@ -90,7 +97,7 @@ class WorkerRegistry(Explain):
         validation.text(reason, "reason")
         at = await self._now(now)
         load = self._worker_loader(namespace, worker_instance_id)
-        result: Marked | NotRegistered = await self.settle(
+        result: Marked | NotRegistered = await self._core.run(
             load, lambda stored: registry.mark_dead(stored, reason, at)
         )
         return result
@@ -114,7 +121,7 @@ class WorkerRegistry(Explain):
             scan = Scan(
                 "all_workers" if namespace is None else "workers", group, position, limit=size + 1
             )
-            loaded = await self.store.load((scan,))
+            loaded = await self._store.load((scan,))
             page = [WorkerInfo(*row) for row in loaded.rows[0]]
             found += [w for w in page if w.expires_at_ms > loaded.now_ms]
             if len(page) <= size:
@@ -126,33 +133,37 @@ class WorkerRegistry(Explain):
     async def drop_silent_workers(self, limit: int = 100) -> int:
         """Removes workers whose heartbeat is overdue; how many."""
         size = validation.limit(limit, MAX_WORKERS_PAGE)
-        now = await self.store.now_ms()
-        loaded = await self.store.load((Scan("worker_expiry", upto=now - 1, limit=size),))
+        now = await self._store.now_ms()
+        loaded = await self._store.load((Scan("worker_expiry", upto=now - 1, limit=size),))
         plans = [registry.drop_silent(WorkerInfo(*row), now) for row in loaded.rows[0]]
         return (
-            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
+            if plans
+            else 0
         )
 
     async def forget_worker_events(self, limit: int = 1_000) -> int:
         """Drops registry events older than the retention of what completed; how many."""
         size = validation.limit(limit, MAX_WORKERS_PAGE)
-        bound = await self.store.now_ms() - self.settings.retention_completed_ms
+        bound = await self._store.now_ms() - self._core.settings.retention_completed_ms
         scan = Scan("worker_events", upto=bound, limit=size, columns=("event_id",))
-        found = (await self.store.load((scan,))).rows[0]
+        found = (await self._store.load((scan,))).rows[0]
         plans = [registry.FORGET_EVENT(0, event_id=row[0]) for row in found]
         return (
-            sum(isinstance(a, Applied) for a in await self.store.commit_many(plans)) if plans else 0
+            sum(isinstance(a, Applied) for a in await self._store.commit_many(plans))
+            if plans
+            else 0
         )
 
     def _worker_loader(self, namespace: str, instance: str) -> Any:
         async def load() -> WorkerInfo | None:
-            loaded = await self.store.load((Get("ff_worker_registry", (namespace, instance)),))
+            loaded = await self._store.load((Get("ff_worker_registry", (namespace, instance)),))
             return WorkerInfo(*loaded.rows[0][0]) if loaded.rows[0] else None
 
         return load
 
     async def _now(self, given: int | None) -> int:
-        return await self.store.now_ms() if given is None else validation.timestamp(given, "now")
+        return await self._store.now_ms() if given is None else validation.timestamp(given, "now")
 
 
 def _checked_position(after: object, namespace: str | None) -> tuple[str, ...]:

@@ -7,9 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from flowfabric.engine import validation
-from flowfabric.engine.core import CORE_COLUMNS, from_core_row
-from flowfabric.engine.events.subscriptions import Subscriptions
+from flowfabric.engine.claims.quota_cache import QuotaCache
+from flowfabric.engine.core import Core
 from flowfabric.engine.filters import checked_filter, passes
+from flowfabric.engine.snapshots import CORE_COLUMNS, from_core_row
 from flowfabric.ids import ExecutionId, lane_id, partition_key
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.execution import Execution
@@ -30,7 +31,13 @@ _HOLDER = ("namespace", "idempotency_key", "partition_key", "execution_id")
 _WAITING = ("edge_id", "upstream_eid", "dep_state")
 
 
-class Retention(Subscriptions):
+class Retention:
+    """Removes ended executions past their retention."""
+
+    def __init__(self, core: Core, quota_cache: QuotaCache) -> None:
+        self._core, self._store = core, core.store
+        self._quota_cache = quota_cache
+
     async def trim_retention(
         self,
         lane: str,
@@ -47,10 +54,10 @@ class Retention(Subscriptions):
         """
         checked = lane_id(lane)
         checked_filter(wanted)
-        ages = (self.settings.retention_completed_ms, self.settings.retention_failed_ms)
+        ages = (self._core.settings.retention_completed_ms, self._core.settings.retention_failed_ms)
         if retention_ms is not None:
             ages = (validation.whole(retention_ms, "retention_ms", 0, 2**53),) * 2
-        at = await self.store.now_ms() if now is None else validation.timestamp(now, "now")
+        at = await self._store.now_ms() if now is None else validation.timestamp(now, "now")
         size = validation.limit(batch, retention.MAX_TRIM_BATCH, "batch")
         where = None if partition is None else partition_key(partition, "partition")
         due: list[Execution] = []
@@ -68,10 +75,10 @@ class Retention(Subscriptions):
         whole = await self._last_of(members)
         ends = [e for e in due if e.flow_id is None or (e.partition_key, e.flow_id) not in whole]
         answers: list[object] = (
-            list(await self.store.commit_many([retention.trim(e) for e in ends])) if ends else []
+            list(await self._store.commit_many([retention.trim(e) for e in ends])) if ends else []
         )
         for key, flow in whole.items():
-            answer = await self.store.commit_together(retention.trim_whole(flow, members[key]))
+            answer = await self._store.commit_together(retention.trim_whole(flow, members[key]))
             answers += [answer] * len(members[key])
         return sum(isinstance(answer, Applied) for answer in answers)
 
@@ -82,7 +89,7 @@ class Retention(Subscriptions):
         if not members:
             return {}
         keys = list(members)
-        found = (await self.store.load((GetAll("ff_flow_core", keys), *map(_phases, keys)))).rows
+        found = (await self._store.load((GetAll("ff_flow_core", keys), *map(_phases, keys)))).rows
         flows = {(row[0], row[1]): Flow(*row) for row in found[0]}
         counted = {
             key: sum(row[-1] for row in tally) for key, tally in zip(keys, found[1:], strict=True)
@@ -101,7 +108,7 @@ class Retention(Subscriptions):
         found: list[Execution] = []
         after = None
         while len(found) < size:
-            loaded = await self.store.load(
+            loaded = await self._store.load(
                 (Scan(index, {"lane_id": lane}, after, upto, size, CORE_COLUMNS),)
             )
             page = [from_core_row(row) for row in loaded.rows[0]]
@@ -130,7 +137,7 @@ class Retention(Subscriptions):
             MAX_GRAPH_EDGES,
             _WAITING,
         )
-        events, edges = (await self.store.load((told, waiting))).rows
+        events, edges = (await self._store.load((told, waiting))).rows
         unheard = {row[1] for row in events if row[2] is None and row[3] != "resumable"} | {
             row[1] for row in edges if row[2] == "unsatisfied"
         }
@@ -149,7 +156,7 @@ class Retention(Subscriptions):
         """Flows with a member that has not ended, and flows of children whose parent has not."""
         keys = list(flows)
         found = (
-            await self.store.load((GetAll("ff_flow_core", keys, _PARENT), *map(_phases, keys)))
+            await self._store.load((GetAll("ff_flow_core", keys, _PARENT), *map(_phases, keys)))
         ).rows
         parents = {(row[0], row[1]): (row[2], row[3]) for row in found[0] if row[3] is not None}
         phases: dict[Any, str] = {}
@@ -159,7 +166,7 @@ class Retention(Subscriptions):
                 list(set(parents.values())),
                 ("partition_key", "execution_id", "lifecycle_phase"),
             )
-            phases = {(row[0], row[1]): row[2] for row in (await self.store.load((read,))).rows[0]}
+            phases = {(row[0], row[1]): row[2] for row in (await self._store.load((read,))).rows[0]}
         return {
             key
             for key, tally in zip(keys, found[1:], strict=True)
@@ -169,25 +176,25 @@ class Retention(Subscriptions):
     async def forget_idempotency_keys(self, limit: int = 1_000) -> int:
         """Drops keys past their time, or leaves them to their executions where these are kept; how many."""
         size = validation.limit(limit, retention.MAX_TRIM_BATCH)
-        now = await self.store.now_ms()
-        loaded = await self.store.load((Scan("idempotency", upto=now, limit=size),))
+        now = await self._store.now_ms()
+        loaded = await self._store.load((Scan("idempotency", upto=now, limit=size),))
         due = [row[:4] for row in loaded.rows[0]]
         if not due:
             return 0
         named = GetAll("ff_exec_core", [row[2:] for row in due], _HOLDER)
-        kept = {tuple(row) for row in (await self.store.load((named,))).rows[0]}
+        kept = {tuple(row) for row in (await self._store.load((named,))).rows[0]}
         plans = [retention.forget_key(row, now, kept=row in kept) for row in due]
-        return sum(isinstance(answer, Applied) for answer in await self.store.commit_many(plans))
+        return sum(isinstance(answer, Applied) for answer in await self._store.commit_many(plans))
 
     async def drop_expired_grants(self, limit: int = 1_000) -> int:
         """Drops grants nobody used in time; how many."""
         size = validation.limit(limit, retention.MAX_TRIM_BATCH)
-        now = await self.store.now_ms()
-        loaded = await self.store.load((Scan("grants", upto=now - 1, limit=size),))
+        now = await self._store.now_ms()
+        loaded = await self._store.load((Scan("grants", upto=now - 1, limit=size),))
         found = [Grant(*row) for row in loaded.rows[0]]
         if not found:
             return 0
-        answers = await self.store.commit_many(
+        answers = await self._store.commit_many(
             [recovery.drop_expired(g.partition_key, g.execution_id) for g in found]
         )
         dropped = [
@@ -202,7 +209,7 @@ class Retention(Subscriptions):
         """Who never started has not used up his place in the window."""
         keys = [(grant.partition_key, grant.execution_id) for grant in unused]
         rows = (
-            await self.store.load(
+            await self._store.load(
                 (GetAll("ff_exec_core", keys, ("execution_id", "quota_policy_id")),)
             )
         ).rows[0]
@@ -218,14 +225,14 @@ class Retention(Subscriptions):
             quotas.forget(quota, DEFAULT_DIMENSION, grant.issued_at_ms, grant.execution_id)
             for quota, grant in counted
         ]
-        answers = await self.store.commit_many(plans)
+        answers = await self._store.commit_many(plans)
         for quota in {
             quota
             for (quota, _), answer in zip(counted, answers, strict=True)
             if isinstance(answer, Applied)
         }:
-            await self.store.commit(quotas.note_refund(quota))
-            self._admissions.tallies.forget(quota)
+            await self._store.commit(quotas.note_refund(quota))
+            self._quota_cache.forget(quota)
 
 
 def _phases(flow: tuple[int, UUID | None]) -> Tally:

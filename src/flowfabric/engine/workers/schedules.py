@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from flowfabric.engine import validation
-from flowfabric.engine.workers.steps import Steps
+from flowfabric.engine.core import Core
 from flowfabric.ids import name as checked_name
 from flowfabric.model.schedule import MAX_SCHEDULES, ScheduleMark, ScheduleMarks
 from flowfabric.plan import Applied
@@ -13,17 +13,22 @@ from flowfabric.store.port import Scan
 _COLUMNS = ("namespace", "name", "cursor_ms", "paused")
 
 
-class Schedules(Steps):
+class Schedules:
+    """Marks of schedules, shared by all processes."""
+
+    def __init__(self, core: Core) -> None:
+        self._core, self._store = core, core.store
+
     async def begin_schedule(self, namespace: str, name: str) -> None:
         """From now on it has ticks; one that has begun before goes on from where it was."""
-        await self.store.commit(
+        await self._store.commit(
             schedules.add(checked_name(namespace, "namespace"), checked_name(name, "name"))
         )
 
     async def read_schedules(self, namespace: str) -> ScheduleMarks:
         """How far each schedule of a namespace has got."""
         group = {"namespace": checked_name(namespace, "namespace")}
-        loaded = await self.store.load(
+        loaded = await self._store.load(
             (Scan("schedules", group, limit=MAX_SCHEDULES, columns=_COLUMNS),)
         )
         marks = (ScheduleMark(at[0], at[1], at[2], bool(at[3])) for at in loaded.rows[0])
@@ -33,14 +38,14 @@ class Schedules(Steps):
         """Whether it was still at this mark and has moved; else somebody else has moved it."""
         validation.whole(cursor_ms, "cursor_ms", 0, 2**53 - 1)
         plan = schedules.move(mark.namespace, mark.name, mark.cursor_ms, cursor_ms)
-        return isinstance(await self.store.commit(plan), Applied)
+        return isinstance(await self._store.commit(plan), Applied)
 
     async def pause_schedule(self, namespace: str, name: str) -> bool:
         """Whether it was running. Its ticks are left out until it is resumed."""
         await self.begin_schedule(namespace, name)
-        return isinstance(await self.store.commit(schedules.pause(namespace, name)), Applied)
+        return isinstance(await self._store.commit(schedules.pause(namespace, name)), Applied)
 
     async def resume_schedule(self, namespace: str, name: str) -> bool:
         """Whether it was paused. It goes on with the ticks that are still to come."""
         await self.begin_schedule(namespace, name)
-        return isinstance(await self.store.commit(schedules.resume(namespace, name)), Applied)
+        return isinstance(await self._store.commit(schedules.resume(namespace, name)), Applied)

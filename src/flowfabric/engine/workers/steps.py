@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 
 from flowfabric.engine import validation
-from flowfabric.engine.claims.gated_claims import NextOpening, Place
+from flowfabric.engine.claims.gated_claims import GatedClaims, NextOpening, Place
+from flowfabric.engine.claims.limit_cache import LimitCache
 from flowfabric.engine.claims.quota_waiter import QuotaWaiter
-from flowfabric.engine.streams.streams import Streams
+from flowfabric.engine.core import Core
+from flowfabric.engine.leases.facts import LeaseCache
 from flowfabric.errors import Contention, ContentionKind, ResourceExhausted, invalid
 from flowfabric.ids import ExecutionId, execution_id, lane_id
 from flowfabric.ids import name as checked_name
@@ -45,7 +47,15 @@ _OUTCOME = (
 MAX_TRIES = 3
 
 
-class Steps(Streams):
+class Steps:
+    """Records and reads the steps of a task, and its outcome."""
+
+    def __init__(
+        self, core: Core, leases: LeaseCache, limit_cache: LimitCache, gated: GatedClaims
+    ) -> None:
+        self._core, self._store = core, core.store
+        self._leases, self._limit_cache, self._gated = leases, limit_cache, gated
+
     async def record_step(
         self,
         handle: Handle,
@@ -55,7 +65,7 @@ class Steps(Streams):
         kind: str = "step",
     ) -> StepRecord:
         """Keeps what a step came to, under the lease. Recorded before, the stored one is the answer, if it is the same step."""
-        fields = self.fields(handle)
+        fields = self._leases.fields(handle)
         if validation.whole(position, "position", 0, 2**31 - 1) >= MAX_STEPS:
             raise ResourceExhausted("steps of one execution", MAX_STEPS)
         validation.text(name, "name", MAX_STEP_NAME_BYTES)
@@ -64,16 +74,19 @@ class Steps(Streams):
             raise invalid("value", f"at most {MAX_STEP_BYTES} bytes")
         plan = steps.record(fields, position, name, kind, value)
         for _ in range(MAX_TRIES):
-            answer = await self.store.commit(plan)
+            answer = await self._store.commit(plan)
             if isinstance(answer, Applied):
                 return StepRecord(position, name, kind, fields.attempt_index, answer.now_ms, value)
             key = (fields.execution_id.partition_index, fields.execution_id.uuid)
-            rows = (await self.store.load((Get(steps.STEP, (*key, position), _COLUMNS),))).rows[0]
+            rows = (await self._store.load((Get(steps.STEP, (*key, position), _COLUMNS),))).rows[0]
             refused = check_handle(
-                await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index), fields
+                await self._core.snapshots.load(
+                    fields.execution_id, attempt_index=fields.attempt_index
+                ),
+                fields,
             )
             if refused is not None:
-                await self._refuse(refused)
+                await self._core.refuse(refused)
             if rows:
                 return steps.same(StepRecord(*rows[0]), name, kind)
             await asyncio.sleep(0)
@@ -84,7 +97,7 @@ class Steps(Streams):
         ident = execution_id(execution)
         group = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
         rows = (
-            await self.store.load((Scan("steps", group, limit=MAX_STEPS, columns=_COLUMNS),))
+            await self._store.load((Scan("steps", group, limit=MAX_STEPS, columns=_COLUMNS),))
         ).rows[0]
         return [StepRecord(*row) for row in rows]
 
@@ -93,14 +106,14 @@ class Steps(Streams):
         ident = execution_id(execution)
         columns = ("continuation_metadata_pointer", "attempt_index", "close_reason")
         read = Get("ff_suspension_current", (ident.partition_index, ident.uuid), columns)
-        rows = (await self.store.load((read,))).rows[0]
+        rows = (await self._store.load((read,))).rows[0]
         return LastSuspension(*rows[0]) if rows else None
 
     async def read_outcome(self, execution: ExecutionId) -> ExecutionOutcome | None:
         """How an execution stands and, once it is over, what it came to."""
         ident = execution_id(execution)
         rows = (
-            await self.store.load(
+            await self._store.load(
                 (Get("ff_exec_core", (ident.partition_index, ident.uuid), _OUTCOME),)
             )
         ).rows[0]
@@ -117,9 +130,9 @@ class Steps(Streams):
         topics: list[Topic] = [(topic, lane) for lane in checked for topic in ("ready", GATES)]
         limited = [place for lane in checked for place in await self._limited(lane, namespace)]
         if not limited:
-            return self.store.hub.waiter(*topics, (QUOTAS, None))
+            return self._store.hub.waiter(*topics, (QUOTAS, None))
         return QuotaWaiter(
-            self.store.hub,
+            self._store.hub,
             (*topics, (LEASE_EVENTS, None), (QUOTAS, None)),
             partial(self._later, limited),
         )
@@ -127,13 +140,13 @@ class Steps(Streams):
     async def _limited(self, lane: str, namespace: str | None) -> list[Place]:
         """Where work of the namespace, or of any, may wait under a limit."""
         if namespace is None:
-            return [(lane, each) for each in await self._attachments.gated_namespaces(lane)]
-        return [(lane, namespace)] if await self._attachments.gates(lane, namespace) else []
+            return [(lane, each) for each in await self._limit_cache.gated_namespaces(lane)]
+        return [(lane, namespace)] if await self._limit_cache.gates(lane, namespace) else []
 
     async def _later(self, places: Sequence[Place]) -> NextOpening:
         found = NextOpening()
         for place in places:
-            found = found.beside(await self._admissions.later(place))
+            found = found.beside(await self._gated.later(place))
         return found
 
     async def quotas_open_at(self, *lanes: str, namespace: str = "default") -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import structs
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.server.limit_tenancy import filled
 from flowfabric.server.pending_claims import give_back
 from flowfabric.server.route import BULK, Ask, Handler, Reply, Route
@@ -65,7 +65,7 @@ _OWN: dict[str, Handler] = {"claim_many": _claim, "complete_and_claim": _turn}
 
 def _route(operation: Operation) -> Route:
     handler = _OWN.get(operation.name) or _handler(operation)
-    handler.__doc__ = getattr(Engine, operation.name).__doc__
+    handler.__doc__ = getattr(EngineProtocol, operation.name).__doc__
     return Route(
         "POST",
         f"/v1/engine/{operation.name}",

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from msgspec import Meta, Struct
 
-from flowfabric.engine.engine import Engine
+from flowfabric.engine.local_protocol import LocalEngineProtocol
 from flowfabric.engine.validation import MAX_TIMESTAMP_MS
 from flowfabric.errors import NotFound, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId, execution_id, parse_uuid
@@ -53,7 +53,9 @@ def _shown(waitpoint: WaitpointListed) -> dict[str, Any]:
     }
 
 
-async def _open_token(engine: Engine, execution: ExecutionId, waitpoint: UUID) -> str | None:
+async def _open_token(
+    engine: LocalEngineProtocol, execution: ExecutionId, waitpoint: UUID
+) -> str | None:
     """Only of a waitpoint that is open, and this execution's."""
     just_before = UUID(int=waitpoint.int - 1) if waitpoint.int else None
     try:

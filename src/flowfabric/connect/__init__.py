@@ -1,0 +1,170 @@
+"""From a URL to an engine. The only package that knows the concrete stores."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from flowfabric.connect.memory import MemoryBackend, memory_engine
+from flowfabric.connect.postgres import (
+    POSTGRES_LOOPS,
+    PostgresBackend,
+    migrate_postgres,
+    migration_script,
+    postgres_engine,
+    postgres_options,
+)
+from flowfabric.connect.sqlite import DEV_MODE, SqliteBackend, sqlite_engine
+from flowfabric.connect.urls import is_http, is_in_memory, is_postgres, sqlite_path
+from flowfabric.engine.background import LoopSettings
+from flowfabric.engine.core import Settings
+from flowfabric.engine.engine import Engine
+from flowfabric.engine.local_protocol import LocalEngineProtocol
+from flowfabric.engine.protocol import EngineProtocol
+from flowfabric.errors import ConfigError
+from flowfabric.model.waitpoint import Seeded
+from flowfabric.store.clock import system_clock
+from flowfabric.store.port import Row
+from flowfabric.store.sqlite.errors import TROUBLE, reading
+from flowfabric.store.sqlite.opening import connect_to_look, unreadable
+from flowfabric.store.sqlite.read_only import ReadOnlySqlite, existing
+from flowfabric.store.sqlite.reader import dump_tables
+from flowfabric.store.sqlite.uri import parse_target
+
+if TYPE_CHECKING:
+    from flowfabric.store.postgres.connections import Options
+
+__all__ = [
+    "DEV_MODE",
+    "POSTGRES_LOOPS",
+    "MemoryBackend",
+    "PostgresBackend",
+    "SqliteBackend",
+    "connect",
+    "connect_store",
+    "ensure_signing_key",
+    "is_http",
+    "is_in_memory",
+    "is_postgres",
+    "look_at",
+    "look_at_store",
+    "memory_engine",
+    "migrate_postgres",
+    "migration_script",
+    "postgres_engine",
+    "postgres_options",
+    "read_tables",
+    "sqlite_engine",
+    "sqlite_path",
+]
+
+
+def read_tables(url: str, tables: Iterable[str]) -> dict[str, list[Row]]:
+    """Whole tables of a live or closed database, on one snapshot, without writing to it."""
+    if is_postgres(url):
+        return asyncio.run(_read_postgres(postgres_options(url), tables))
+    target = existing(parse_target(sqlite_path(url)))
+    try:
+        db = connect_to_look(target)
+        try:
+            return reading(db, lambda found: dump_tables(found, tables))
+        finally:
+            db.close()
+    except TROUBLE as error:
+        raise unreadable(error, target) from error
+
+
+async def _read_postgres(options: Options, tables: Iterable[str]) -> dict[str, list[Row]]:
+    from flowfabric.store.postgres.store import PostgresStore
+
+    store = await PostgresStore(options).open()
+    try:
+        return await store.dump(tables)
+    finally:
+        await store.close()
+
+
+async def connect(
+    url: str,
+    *,
+    dev: bool = False,
+    loops: bool | LoopSettings = True,
+    settings: Settings | None = None,
+    **tuning: Any,
+) -> EngineProtocol:
+    """`memory://`, `sqlite:///file.db`, a plain path, or `postgresql://host/database`, with background loops running.
+
+    `http://host:port` is the engine of a server, which has its own loops; it takes a `token`.
+
+    The loops move executions that wait for a time: retries, delays, expired leases, deadlines, retention. One process
+    is enough; `loops=False` leaves them to another.
+    """
+    if isinstance(url, str) and is_http(url):
+        return _remote(url, **tuning)
+    return await connect_store(url, dev=dev, loops=loops, settings=settings, **tuning)
+
+
+async def connect_store(
+    url: str,
+    *,
+    dev: bool = False,
+    loops: bool | LoopSettings = True,
+    settings: Settings | None = None,
+    **tuning: Any,
+) -> Engine:
+    """As `connect`, for a store: the answer has the operations that HTTP does not carry."""
+    if not isinstance(url, str) or not url or is_http(url):
+        raise ConfigError(
+            "url: expected memory://, sqlite:///path, a file path, postgresql://host/database or http://host:port"
+        )
+    if url == "memory://":
+        engine = memory_engine(tuning.get("clock", system_clock), settings)
+    elif is_postgres(url):
+        engine = await PostgresBackend.connect(url, settings=settings, **tuning)
+    else:
+        engine = await SqliteBackend.new(sqlite_path(url), dev=dev, settings=settings, **tuning)
+    if loops:
+        engine.with_scanners(loops if isinstance(loops, LoopSettings) else None)
+    return engine
+
+
+async def ensure_signing_key(engine: LocalEngineProtocol, kid: str, secret_hex: str) -> bool:
+    """A store without a key for waitpoint tokens gets this one. False when it signs with another, which is kept."""
+    current = (await engine.list_waitpoint_hmac_kids()).current_kid
+    if current is not None and current != kid:
+        return False
+    told = await engine.seed_waitpoint_hmac_secret(kid, secret_hex)
+    return isinstance(told, Seeded) or told.same_secret
+
+
+def _remote(url: str, *, token: str | None = None, **unknown: Any) -> EngineProtocol:
+    if unknown:
+        raise ConfigError(f"unknown setting {sorted(unknown)[0]!r} for a server; known is token")
+    from flowfabric.remote.engine import RemoteEngine
+
+    return RemoteEngine(url, token)
+
+
+async def look_at(url: str) -> EngineProtocol:
+    """As `look_at_store`; `http://host:port` is the engine of a server."""
+    if isinstance(url, str) and is_http(url):
+        return _remote(url)
+    return await look_at_store(url)
+
+
+async def look_at_store(url: str) -> Engine:
+    """An engine for reads of an existing database: it creates, migrates and starts nothing. Close it; do not enter it.
+
+    On Postgres it is `connect(url, loops=False)`, which leaves the schema alone until the engine is entered.
+    """
+    if not isinstance(url, str) or not url or is_http(url):
+        raise ConfigError("url: expected sqlite:///path, a file path or postgresql://host/database")
+    if is_postgres(url):
+        return await connect_store(url, loops=False)
+    if url == "memory://":
+        raise ConfigError(
+            "url: memory:// is visible to its own process only; "
+            "use sqlite:///path or postgresql://host/database"
+        )
+    return Engine(ReadOnlySqlite(parse_target(sqlite_path(url))))

@@ -1,0 +1,165 @@
+"""The engine on Postgres, its schema, and its background loops."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from flowfabric.engine.background import LoopSettings
+from flowfabric.engine.core import Settings
+from flowfabric.engine.engine import Engine
+from flowfabric.engine.telemetry import Telemetry
+from flowfabric.errors import ConfigError
+from flowfabric.loops.leader_only import LeaderOnly
+from flowfabric.loops.loop_thread import LoopThread
+from flowfabric.loops.supervisor import Supervisor
+from flowfabric.store.clock import Clock
+
+if TYPE_CHECKING:
+    from flowfabric.store.postgres.connections import Options
+    from flowfabric.store.postgres.store import PostgresStore
+
+LOOP_READERS = 4
+POSTGRES_LOOPS = LoopSettings(
+    lease_expiry_ms=3_000,
+    delayed_promoter_ms=3_000,
+    attempt_timeout_ms=3_000,
+    edge_cancel_dispatcher_ms=15_000,
+    suspension_timeout_ms=10_000,
+    pending_waitpoint_ms=15_000,
+)
+"""Longer than on SQLite: other processes announce what is due soon."""
+
+
+class PostgresLoops:
+    """Loops on a thread; of all processes on a database the elected one runs them."""
+
+    def __init__(self, store: PostgresStore) -> None:
+        self._store = store
+        self._thread: LoopThread | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self._thread is not None and self._thread.is_running
+
+    @property
+    def leads(self) -> bool:
+        return self._thread is not None and self._thread.leads
+
+    @property
+    def thread(self) -> LoopThread | None:
+        return self._thread
+
+    def start(self, engine: Engine, settings: LoopSettings | None) -> bool:
+        if self._thread is not None:
+            return False
+        from flowfabric.store.postgres.leader import Election
+
+        store, engine_settings, loops = self._store, engine.settings, settings or POSTGRES_LOOPS
+        self._thread = LoopThread(
+            lambda: nullcontext(
+                LeaderOnly(
+                    Election(store.options), lambda: _supervised(store, engine_settings, loops)
+                )
+            )
+        )
+        self._thread.watched_by(engine.telemetry)
+        self._thread.start()
+        weakref.finalize(engine, self._thread.end).atexit = False
+        return True
+
+    def watched_by(self, listener: Telemetry) -> None:
+        if self._thread is not None:
+            self._thread.watched_by(listener)
+
+    async def stop(self, grace_s: float) -> None:
+        thread, self._thread = self._thread, None
+        if thread is not None:
+            await thread.stop(grace_s)
+
+    async def release(self) -> None:
+        await self.stop(5.0)
+
+
+class PostgresBackend:
+    """Opens engines on Postgres, one per event loop."""
+
+    @classmethod
+    async def connect(
+        cls,
+        url: str,
+        *,
+        migrate: bool = False,
+        settings: Settings | None = None,
+        clock: Clock | None = None,
+        **tuning: Any,
+    ) -> Engine:
+        """Opens postgresql://user@host/database. The schema must exist (`flowfabric migrate URL`), or say migrate=True.
+
+        Tuning: schema (the Postgres schema, "public"), writers (2) and readers (8) at most this many connections, and
+        pooler=True behind a transaction-mode pooler.
+        """
+        options = postgres_options(url, **tuning)
+        from flowfabric.store.postgres.store import PostgresStore
+
+        store = PostgresStore(options, clock=clock)
+        if migrate:
+            await store.prepare()
+        return postgres_engine(await store.open(), settings)
+
+
+def postgres_engine(
+    store: PostgresStore, settings: Settings | None = None, *, seed: int | None = None
+) -> Engine:
+    return Engine(store, settings, loops=PostgresLoops(store), seed=seed)
+
+
+@asynccontextmanager
+async def _supervised(
+    store: PostgresStore, settings: Settings, loops: LoopSettings
+) -> AsyncIterator[Supervisor]:
+    """On connections of its own, since a connection belongs to an event loop."""
+    options = structs.replace(store.options, readers=min(store.options.readers, LOOP_READERS))
+    own = type(store)(options, clock=store.clock, beside=store)
+    engine = Engine(await own.open(), settings)
+    try:
+        yield Supervisor(engine, loops)
+    finally:
+        await engine.close()
+
+
+def postgres_options(url: str, **tuning: Any) -> Options:
+    try:
+        from flowfabric.store.postgres.connections import Options
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        raise ConfigError(
+            "Postgres needs one more library: pip install 'flowfabric[postgres]'"
+        ) from None
+    known = set(Options.__struct_fields__) - {"url"}
+    unknown = set(tuning) - known
+    if unknown:
+        raise ConfigError(
+            f"unknown Postgres setting {sorted(unknown)[0]!r}; known are {', '.join(sorted(known))}"
+        )
+    return Options(url, **tuning).checked()
+
+
+async def migrate_postgres(url: str, kind: Any = None, **tuning: Any) -> list[str]:
+    """Applies what is missing; the titles of what was applied."""
+    options = postgres_options(url, **tuning)
+    from flowfabric.store.postgres.store import PostgresStore
+
+    return await PostgresStore(options).migrate(kind)
+
+
+def migration_script(kind: Any = None, schema: str = "public") -> str:
+    options = postgres_options("postgresql://localhost/", schema=schema)
+    from flowfabric.store.postgres.migrate import as_script
+
+    return as_script(kind, options.schema)

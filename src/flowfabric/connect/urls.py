@@ -1,0 +1,36 @@
+"""What a URL names."""
+
+from __future__ import annotations
+
+from flowfabric.errors import ConfigError
+from flowfabric.store.sqlite.uri import is_memory
+
+POSTGRES_SCHEMES = ("postgresql://", "postgres://")
+HTTP_SCHEMES = ("http://", "https://")
+
+
+def is_postgres(url: str) -> bool:
+    return url.startswith(POSTGRES_SCHEMES)
+
+
+def is_http(url: str) -> bool:
+    return url.startswith(HTTP_SCHEMES)
+
+
+def is_in_memory(url: str) -> bool:
+    """True when the data ends with this process."""
+    if url == "memory://":
+        return True
+    return not is_postgres(url) and not is_http(url) and is_memory(sqlite_path(url))
+
+
+def sqlite_path(url: str) -> str:
+    """The path, URI or `:memory:` inside a sqlite:// URL; anything without a scheme is a path already."""
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme == "file":
+        return url
+    if scheme != "sqlite":
+        raise ConfigError(
+            f"url: {scheme}:// is not supported here; use memory://, sqlite:///path, postgresql://host/database or http://host:port"
+        )
+    return rest if rest.startswith((":memory:", "file:")) else rest.removeprefix("/") or ":memory:"

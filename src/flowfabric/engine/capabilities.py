@@ -1,0 +1,71 @@
+"""Which documented capability flags an engine has."""
+
+from __future__ import annotations
+
+FLAGS = (
+    "cancel_execution",
+    "change_priority",
+    "replay_execution",
+    "revoke_lease",
+    "read_execution_state",
+    "read_execution_info",
+    "get_execution_result",
+    "budget_admin",
+    "quota_admin",
+    "rotate_waitpoint_hmac_secret_all",
+    "seed_waitpoint_hmac_secret",
+    "list_pending_waitpoints",
+    "cancel_flow_header",
+    "cancel_flow_wait_timeout",
+    "cancel_flow_wait_indefinite",
+    "ack_cancel_member",
+    "claim_for_worker",
+    "issue_reclaim_grant",
+    "prepare",
+    "subscribe_lease_history",
+    "subscribe_completion",
+    "subscribe_signal_delivery",
+    "subscribe_instance_tags",
+    "stream_durable_summary",
+    "stream_best_effort_live",
+    "register_worker",
+    "heartbeat_worker",
+    "mark_worker_dead",
+    "list_expired_leases",
+    "list_workers",
+    "release_admission",
+    "read_quota_policy_limits",
+    "block_execution_for_admission",
+    "read_budget_usage_and_limits",
+)
+
+_OFFERED_BY = {
+    "budget_admin": "create_budget",
+    "quota_admin": "create_quota_policy",
+    "cancel_flow_wait_timeout": "cancel_flow",
+    "cancel_flow_wait_indefinite": "cancel_flow",
+    "stream_durable_summary": "append_frame",
+    "stream_best_effort_live": "append_frame",
+}
+
+_OFFERED_NOWHERE = {"subscribe_instance_tags"}
+
+
+def offered_by(engine: type) -> dict[str, bool]:
+    """A flag is true exactly when the operation works on this kind of engine."""
+    return {
+        flag: flag not in _OFFERED_NOWHERE
+        and callable(getattr(engine, _OFFERED_BY.get(flag, flag), None))
+        for flag in FLAGS
+    }
+
+
+def package_version() -> dict[str, int]:
+    from importlib.metadata import PackageNotFoundError, version  # a tenth of the import time
+
+    try:
+        numbers = version("flowfabric").split(".")
+    except PackageNotFoundError:
+        numbers = []
+    parts = [int(n) if n.isdigit() else 0 for n in [*numbers, "0", "0", "0"][:3]]
+    return dict(zip(("major", "minor", "patch"), parts, strict=True))

@@ -1,0 +1,58 @@
+"""Lanes: registration, state and listing."""
+
+from __future__ import annotations
+
+from flowfabric.engine import validation
+from flowfabric.engine.core import Core
+from flowfabric.errors import invalid
+from flowfabric.ids import lane_id
+from flowfabric.model.execution import Lane, Page
+from flowfabric.model.state import LaneState
+from flowfabric.rules.executions import create
+from flowfabric.store.port import Get, Scan
+
+
+class Lanes:
+    """Remembers which lanes are registered, so that a create registers a lane once per process."""
+
+    def __init__(self, core: Core) -> None:
+        self._store = core.store
+        self._registered: set[str] = set()
+
+    async def register(self, lane: str, registered_by: str) -> None:
+        if lane not in self._registered:
+            await self._store.commit(
+                create.REGISTER_LANE(0, lane_id=lane, registered_by=registered_by)
+            )
+            self._registered.add(lane)
+
+    async def set_lane_state(self, lane: str, state: LaneState | str) -> None:
+        """active, paused (takes work, grants none), draining (takes none, finishes what is there) or disabled (neither)."""
+        try:
+            wanted = LaneState(state)
+        except ValueError:
+            raise invalid("state", "active, paused, draining or disabled", state) from None
+        await self.register(lane_id(lane), "operator")
+        await self._store.commit(create.SET_LANE_STATE(0, lane_id=lane, state=wanted.value))
+
+    async def pause_lane(self, lane: str) -> None:
+        await self.set_lane_state(lane, LaneState.PAUSED)
+
+    async def resume_lane(self, lane: str) -> None:
+        await self.set_lane_state(lane, LaneState.ACTIVE)
+
+    async def drain_lane(self, lane: str) -> None:
+        await self.set_lane_state(lane, LaneState.DRAINING)
+
+    async def read_lane(self, lane: str) -> Lane | None:
+        loaded = await self._store.load((Get("ff_lane_registry", (lane_id(lane),)),))
+        return Lane(*loaded.rows[0][0]) if loaded.rows[0] else None
+
+    async def list_lanes(self, cursor: str | None = None, limit: int = 1_000) -> Page[str]:
+        size = validation.limit(limit, 10_000)
+        after = None if cursor is None else (lane_id(cursor, "cursor"),)
+        loaded = await self._store.load(
+            (Scan("lanes", after=after, limit=size + 1 if size else 0),)
+        )
+        lanes = [row[0] for row in loaded.rows[0]]
+        return Page(lanes[:size], lanes[size - 1] if len(lanes) > size else None)

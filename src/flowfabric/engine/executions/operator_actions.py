@@ -1,0 +1,159 @@
+"""Cancel, priority, time limits, blocking and tags of one execution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flowfabric.engine import validation
+from flowfabric.engine.core import Core
+from flowfabric.errors import ValidationError, ValidationKind, invalid
+from flowfabric.ids import ExecutionId, execution_id, name, tag_key, tag_key_is_valid
+from flowfabric.model.attempt import RetryScheduled
+from flowfabric.model.execution import (
+    AlreadyTerminal,
+    Blocked,
+    CancelExecutionArgs,
+    Cancelled,
+    Changed,
+    ChangePriorityArgs,
+    Expired,
+    LuaRejected,
+)
+from flowfabric.model.state import ExpirePhase
+from flowfabric.rules.claims import grants
+from flowfabric.rules.executions import operator_actions, time_limits
+
+
+class OperatorActions:
+    """Operations on one execution that need no lease."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+
+    async def cancel_execution(self, args: CancelExecutionArgs) -> Cancelled:
+        """Ends an execution whatever it is doing. Again is fine; one that ended otherwise is an error."""
+        ident = execution_id(args.execution_id)
+        validation.text(args.reason, "reason")
+        validation.text(name(args.source, "source"), "source")
+        validation.optional_timestamp(args.now, "now")
+        result: Cancelled = await self._core.decide(
+            ident, lambda snapshot: operator_actions.cancel(snapshot, args)
+        )
+        return result
+
+    async def change_priority(self, args: ChangePriorityArgs) -> Changed:
+        """Moves a waiting execution within its lane."""
+        ident = execution_id(args.execution_id)
+        validation.whole(args.new_priority, "new_priority", -(2**31), 2**31 - 1)
+        validation.optional_timestamp(args.now, "now")
+        result: Changed = await self._core.decide(
+            ident,
+            lambda snapshot: operator_actions.change_priority(
+                snapshot, args.new_priority, args.now
+            ),
+        )
+        return result
+
+    async def expire_execution(
+        self,
+        execution: ExecutionId,
+        phase: ExpirePhase | str,
+        *,
+        partition: int | str | None = None,
+        now: int | None = None,
+    ) -> Expired | RetryScheduled | AlreadyTerminal | None:
+        """Ends an execution past its deadline, or an attempt past its timeout, which the policy may retry; None if not due."""
+        ident = execution_id(execution)
+        validation.partition_matches(partition, ident.partition_index)
+        validation.optional_timestamp(now, "now")
+        try:
+            kind = ExpirePhase(phase)
+        except ValueError:
+            raise invalid("phase", "attempt_timeout or execution_deadline", phase) from None
+        roll = self._core.random.random()
+        result: Expired | RetryScheduled | AlreadyTerminal | None = await self._core.decide(
+            ident,
+            lambda snapshot: time_limits.expire(
+                snapshot, kind, now, self._core.settings.default_retry_policy, roll
+            ),
+        )
+        return result
+
+    async def promote_delayed(
+        self,
+        execution: ExecutionId,
+        *,
+        partition: int | str | None = None,
+        lane: str = "",
+        now: int | None = None,
+    ) -> str:
+        """Makes a delayed execution claimable once its time has come; the answer says what was found."""
+        ident = execution_id(execution)
+        validation.partition_matches(partition, ident.partition_index)
+        validation.optional_timestamp(now, "now")
+        result: str = await self._core.decide(
+            ident, lambda snapshot: operator_actions.promote(snapshot, now)
+        )
+        return result
+
+    async def block_route(
+        self,
+        execution: ExecutionId,
+        reason_code: str,
+        reason_detail: str = "",
+        *,
+        partition: int | str | None = None,
+        now: int | None = None,
+    ) -> Blocked | LuaRejected:
+        """Holds a waiting execution back, with a named reason."""
+        ident = execution_id(execution)
+        validation.partition_matches(partition, ident.partition_index)
+        validation.text(reason_detail, "reason_detail")
+        validation.optional_timestamp(now, "now")
+        result: Blocked | LuaRejected = await self._core.decide(
+            ident, lambda snapshot: grants.block(snapshot, str(reason_code), reason_detail, now)
+        )
+        return result
+
+    async def unblock_execution(
+        self,
+        execution: ExecutionId,
+        expected_blocking_reason: str = "",
+        *,
+        partition: int | str | None = None,
+        now: int | None = None,
+    ) -> None:
+        """Lets a held-back execution go, if it is still held for the reason given."""
+        ident = execution_id(execution)
+        validation.partition_matches(partition, ident.partition_index)
+        validation.optional_timestamp(now, "now")
+        await self._core.decide(
+            ident,
+            lambda snapshot: grants.unblock(snapshot, str(expected_blocking_reason), now),
+            whole=True,
+        )
+
+    # ---- tags
+
+    async def set_execution_tag(self, execution: ExecutionId, key: str, value: str) -> None:
+        tag_key(key)
+        await self._set_tags(execution, {key: value})
+
+    async def set_execution_tags(self, execution: ExecutionId, tags: dict[str, str]) -> int:
+        """All or none; how many were set."""
+        for key in validation.tags(tags):
+            if not tag_key_is_valid(key):
+                raise ValidationError(
+                    ValidationKind.INVALID_TAG_KEY,
+                    f"{key!r:.80}: owner.name in lower case is accepted",
+                )
+        return await self._set_tags(execution, tags)
+
+    async def _set_tags(self, execution: ExecutionId, tags: dict[str, str]) -> int:
+        checked = validation.tags(tags)
+
+        def rule(snapshot: Any) -> Any:
+            return operator_actions.set_tags(snapshot, checked)
+
+        result: int = await self._core.decide(execution_id(execution), rule)
+        return result

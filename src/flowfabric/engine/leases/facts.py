@@ -1,0 +1,75 @@
+"""Handles, and the facts of a lease that its epoch has frozen."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from flowfabric.codec.handle import decode_handle, encode_handle
+from flowfabric.errors import Contention, ContentionKind
+from flowfabric.ids import ExecutionId
+from flowfabric.model.lease import BackendTag, Handle, HandleFields, HandleKind
+
+MAX_FACTS = 50_000
+MAX_EPOCH = 2**63 - 1
+
+
+class LeaseFacts(Struct, frozen=True, gc=False):
+    """What no other caller can change while the lease holds."""
+
+    fields: HandleFields
+    retry_count: int
+    policy: str | None
+
+    @property
+    def may_have_children(self) -> bool:
+        """A first lease has only children that this engine submitted; a later one may have others."""
+        return self.fields.lease_epoch > 1
+
+
+class LeaseCache:
+    """The handles this engine granted, with their facts. One per engine."""
+
+    def __init__(self, tag: BackendTag) -> None:
+        self._tag, self._label = tag, tag.label
+        self._facts: dict[bytes, LeaseFacts] = {}
+
+    def __len__(self) -> int:
+        return len(self._facts)
+
+    def handle(
+        self, fields: HandleFields, kind: HandleKind, *, retry_count: int, policy: str | None
+    ) -> Handle:
+        """A handle for a lease just granted; its facts are kept."""
+        opaque = encode_handle(fields)
+        if len(self._facts) >= MAX_FACTS:
+            del self._facts[next(iter(self._facts))]
+        self._facts[opaque] = LeaseFacts(fields, retry_count, policy)
+        return Handle(self._label, kind, opaque)
+
+    def facts(self, handle: Handle) -> LeaseFacts | None:
+        is_own = type(handle) is Handle and handle.backend == self._label
+        return self._facts.get(handle.opaque) if is_own else None
+
+    def fields(self, handle: Handle) -> HandleFields:
+        known = self.facts(handle)
+        if known is not None:
+            return known.fields
+        fields = decode_handle(handle, self._tag)
+        if fields.lease_epoch > MAX_EPOCH:
+            raise Contention(ContentionKind.LEASE_CONFLICT)  # no store grants such an epoch
+        return fields
+
+    def forget(self, handle: Handle) -> None:
+        """The lease has ended."""
+        self._facts.pop(handle.opaque, None)
+
+    def may_have_children(self, handle: Handle) -> bool:
+        """True where the facts of the lease are unknown."""
+        known = self._facts.get(handle.opaque)
+        return known is None or known.may_have_children
+
+    def forget_execution(self, ident: ExecutionId) -> None:
+        """Drops facts that no longer hold: the execution got children, or a limit held it back."""
+        stale = [key for key, known in self._facts.items() if known.fields.execution_id == ident]
+        for opaque in stale:
+            del self._facts[opaque]

@@ -1,0 +1,181 @@
+"""The calls of a lease holder, for callers that name the lease instead of holding a handle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flowfabric.engine import validation
+from flowfabric.engine.core import Core
+from flowfabric.engine.telemetry import report_failure
+from flowfabric.errors import StateError, StateKind
+from flowfabric.ids import execution_id, name
+from flowfabric.model.attempt import (
+    Delayed,
+    FailOutcome,
+    FailureClass,
+)
+from flowfabric.model.execution import Execution
+from flowfabric.model.lease import (
+    Completed,
+    CompleteExecutionArgs,
+    DelayExecutionArgs,
+    EndArgs,
+    FailExecutionArgs,
+    HandleFields,
+    Renewed,
+    RenewLeaseArgs,
+    UpdateProgressArgs,
+)
+from flowfabric.model.policy import parse_retry_policy
+from flowfabric.rules import retries
+from flowfabric.rules.claims.claims import policy_text
+from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
+from flowfabric.rules.fence import check_fence
+from flowfabric.rules.leases import attempts
+
+
+class NamedCalls:
+    """Compares the fence that the caller names, then decides as the calls with a handle do."""
+
+    def __init__(self, core: Core) -> None:
+        self._core, self._store = core, core.store
+
+    async def renew_lease(self, args: RenewLeaseArgs) -> Renewed:
+        validation.ttl_ms(args.lease_ttl_ms)
+        ident = execution_id(args.execution_id)
+
+        def rule(snapshot: Snapshot) -> Decision:
+            refused = check_fence(snapshot, args.fence, args.attempt_index, None)
+            if refused is not None:
+                return refused
+            assert snapshot.execution is not None
+            plan = attempts.renew_for(
+                attempts.holder(snapshot.execution, self._store.tag),
+                args.lease_ttl_ms,
+                told=self._core.settings.renewal_events,
+            )
+            return Commit(plan, lambda applied: Renewed(applied.row[0]))
+
+        result: Renewed = await self._core.decide(ident, rule)
+        return result
+
+    async def update_progress(self, args: UpdateProgressArgs) -> None:
+        """Lifecycle, revocation and expiry first, then the lease named here."""
+        ident = execution_id(args.execution_id)
+        if args.progress_pct is not None:
+            validation.whole(args.progress_pct, "progress_pct", 0, 100)
+        validation.optional_text(args.progress_message, "progress_message")
+
+        def rule(snapshot: Snapshot) -> Decision:
+            refused = check_fence(snapshot, None, 0, "operator_override")
+            if refused is not None:
+                return Reject(refused.error)
+            stored = snapshot.execution
+            assert stored is not None
+            if (stored.current_lease_id, stored.lease_epoch) != (args.lease_id, args.lease_epoch):
+                return Reject(StateError(StateKind.STALE_LEASE))
+            if args.progress_pct is None and args.progress_message is None:
+                return Return(None)
+            fields = attempts.holder(stored, self._store.tag)
+            return Commit(attempts.progress(fields, args.progress_pct, args.progress_message))
+
+        await self._core.decide(ident, rule)
+
+    async def complete_execution(self, args: CompleteExecutionArgs) -> Completed:
+        result = args.result_payload
+        if result is not None:
+            result = validation.payload(result, "result_payload")
+        validation.optional_text(args.result_encoding, "result_encoding", 64)
+
+        def complete(fields: HandleFields, _: Execution) -> Commit:
+            plan = attempts.complete(fields, result, args.result_encoding)
+            return Commit(plan, Completed(fields.execution_id))
+
+        done: Completed
+        done, lane = await self._end(args, "success", complete)
+        self._core.telemetry.listener.attempt_ended(lane, "ok", execution_id(args.execution_id))
+        return done
+
+    async def fail_execution(self, args: FailExecutionArgs) -> FailOutcome:
+        """The policy is the one given here; without one, the failure is final."""
+        validation.text(args.failure_reason, "failure_reason", 65_536)
+        validation.text(name(args.failure_category, "failure_category"), "failure_category")
+        for field in ("retry_policy_json", "next_attempt_policy_json"):
+            validation.text(getattr(args, field), field, validation.MAX_JSON_BYTES)
+        policy = parse_retry_policy(args.retry_policy_json)
+        roll = self._core.random.random()
+        category = args.failure_category
+
+        def fail(fields: HandleFields, execution: Execution) -> Commit:
+            delay_ms = None
+            if policy is not None:
+                delay_ms = retries.next_delay(policy, category, execution.retry_count, roll)
+            following = policy_text(args.next_attempt_policy_json)
+            return attempts.fail(fields, args.failure_reason, category, delay_ms, following)
+
+        outcome: FailOutcome
+        outcome, lane = await self._end(args, "failed", fail)
+        report_failure(
+            self._core.telemetry.listener,
+            lane,
+            execution_id(args.execution_id),
+            outcome,
+            category,
+            is_late=category == FailureClass.TIMEOUT,
+        )
+        return outcome
+
+    async def delay_execution(self, args: DelayExecutionArgs) -> Delayed:
+        validation.timestamp(args.delay_until, "delay_until")
+        delayed: Delayed
+        delayed, _ = await self._end(
+            args, None, lambda fields, _: attempts.delay(fields, args.delay_until)
+        )
+        return delayed
+
+    async def _end(
+        self,
+        args: EndArgs,
+        outcome: str | None,
+        act: Callable[[HandleFields, Execution], Commit],
+    ) -> tuple[Any, str]:
+        """The answer, and the lane of the execution."""
+        lane = ""
+
+        def rule(snapshot: Snapshot) -> Decision:
+            nonlocal lane
+            decision = self._ending(snapshot, args, outcome)
+            if not isinstance(decision, HandleFields):
+                return decision
+            assert snapshot.execution is not None
+            lane = snapshot.execution.lane_id
+            return act(decision, snapshot.execution)
+
+        return await self._core.decide(execution_id(args.execution_id), rule), lane
+
+    def _ending(
+        self, snapshot: Snapshot, args: EndArgs, outcome: str | None
+    ) -> HandleFields | Return | Reject:
+        """The holder's fields when the fence is right; the answer of a repeated call; or the refusal."""
+        fence, stored = args.fence, snapshot.execution
+        if fence is not None and stored is not None:
+            shown = HandleFields(
+                self._store.tag,
+                stored.id,
+                args.attempt_index,
+                fence.attempt_id,
+                fence.lease_id,
+                fence.lease_epoch,
+                0,
+                "",
+                "",
+            )
+            repeated = attempts.repeated(snapshot, shown, outcome)
+            if repeated is not None:
+                return repeated
+        refused = check_fence(snapshot, fence, args.attempt_index, args.source)
+        if refused is not None:
+            return refused
+        assert stored is not None
+        return attempts.holder(stored, self._store.tag)

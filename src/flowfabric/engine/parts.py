@@ -1,0 +1,129 @@
+"""The parts of an engine and what each of them needs."""
+
+from __future__ import annotations
+
+import random
+
+from flowfabric.engine.claims.admission import Admission
+from flowfabric.engine.claims.claims import Claims
+from flowfabric.engine.claims.gated_claims import GatedClaims
+from flowfabric.engine.claims.grants import Grants
+from flowfabric.engine.claims.idle_poll import IdlePoll
+from flowfabric.engine.claims.limit_cache import LimitCache
+from flowfabric.engine.claims.namespace_rotation import NamespaceRotation
+from flowfabric.engine.claims.quota_cache import QuotaCache
+from flowfabric.engine.claims.routing import Routing
+from flowfabric.engine.core import Core, Settings
+from flowfabric.engine.events.long_poll import LongPoll
+from flowfabric.engine.events.subscriptions import Subscriptions
+from flowfabric.engine.executions.create import CreateExecutions
+from flowfabric.engine.executions.explain import Explain
+from flowfabric.engine.executions.history import History
+from flowfabric.engine.executions.lanes import Lanes
+from flowfabric.engine.executions.operator_actions import OperatorActions
+from flowfabric.engine.executions.queries import Queries
+from flowfabric.engine.executions.queue_stats import QueueCounts
+from flowfabric.engine.flows.build import FlowBuilds
+from flowfabric.engine.flows.cancels import FlowCancels
+from flowfabric.engine.flows.dependencies import Dependencies
+from flowfabric.engine.leases.facts import LeaseCache
+from flowfabric.engine.leases.holder import Holder
+from flowfabric.engine.leases.named_calls import NamedCalls
+from flowfabric.engine.leases.recovery import Recovery
+from flowfabric.engine.limits.budgets import Budgets
+from flowfabric.engine.limits.quota_maintenance import QuotaMaintenance
+from flowfabric.engine.limits.quotas import Quotas
+from flowfabric.engine.streams.streams import Streams
+from flowfabric.engine.waits.signals import Signals
+from flowfabric.engine.waits.signing_keys import SigningKeys
+from flowfabric.engine.waits.suspend import Suspend
+from flowfabric.engine.waits.waitpoint_queries import WaitpointQueries
+from flowfabric.engine.workers.registry import WorkerRegistry
+from flowfabric.engine.workers.retention import Retention
+from flowfabric.engine.workers.schedules import Schedules
+from flowfabric.engine.workers.steps import Steps
+from flowfabric.ids import ExecutionId
+from flowfabric.store.port import Store
+
+
+class Parts:
+    """Builds the parts over one store. Operations are found by the class that declares them."""
+
+    def __init__(self, store: Store, settings: Settings, seed: int | None) -> None:
+        async def wake_parent(parent: ExecutionId, waitpoint_key: str) -> None:
+            await signals.wake_parent(parent, waitpoint_key)
+
+        jitter = random.Random(seed)  # noqa: S311 - jitter, not a secret
+        core = self.core = Core(store, settings, jitter, wake_parent)
+        self.leases = LeaseCache(store.tag)
+        self.limit_cache, quota_cache = LimitCache(store), QuotaCache()
+        self.gated = GatedClaims(store, self.limit_cache, quota_cache, core.telemetry)
+        rotation, idle_poll = NamespaceRotation(store), IdlePoll(store)
+        admission, lanes, actions = Admission(core), Lanes(core), OperatorActions(core)
+        routing = Routing(core, rotation)
+        claims = Claims(
+            core,
+            self.leases,
+            routing,
+            admission,
+            self.gated,
+            self.limit_cache,
+            idle_poll,
+            rotation,
+        )
+        create = CreateExecutions(core, lanes, self.limit_cache)
+        flows = FlowBuilds(core, self.leases, create, lanes)
+        cancels = FlowCancels(core, flows)
+        keys = SigningKeys(core)
+        signals = Signals(core, self.leases, keys)
+        quotas = Quotas(core, self.limit_cache, flows)
+        self.budgets = Budgets(core, self.leases, cancels)
+        self.streams = Streams(core, self.leases)
+        self.subscriptions = Subscriptions(core)
+        self.steps = Steps(core, self.leases, self.limit_cache, self.gated)
+        self.long_poll = LongPoll(core, self.subscriptions, self.streams, self.steps, idle_poll)
+        self._parts = {
+            type(part).__name__: part
+            for part in (
+                create,
+                lanes,
+                actions,
+                Queries(core),
+                Explain(core),
+                History(core),
+                QueueCounts(core),
+                claims,
+                Grants(core, routing, admission, self.limit_cache, lanes, actions),
+                routing,
+                Holder(core, self.leases, claims),
+                NamedCalls(core),
+                Recovery(core, admission, claims),
+                flows,
+                Dependencies(core, self.leases, flows),
+                cancels,
+                Suspend(core, self.leases),
+                signals,
+                WaitpointQueries(core),
+                keys,
+                self.budgets,
+                quotas,
+                QuotaMaintenance(core, quotas, actions),
+                self.streams,
+                self.long_poll,
+                WorkerRegistry(core, routing),
+                Schedules(core),
+                self.steps,
+                Retention(core, quota_cache),
+            )
+        }
+
+    def of(self, declared_by: str) -> object:
+        return self._parts[declared_by]
+
+    async def finish(self) -> None:
+        """Waits for work that continues after a call is answered."""
+        await self.gated.finish()
+        await self.core.cascade.finish()
+        await self.budgets.batcher.finish()
+        await self.streams.writers.finish()
+        await self.streams.watcher.stop()

@@ -1,0 +1,110 @@
+"""Typed reads of the rows around an execution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Protocol
+from uuid import UUID
+
+from flowfabric.errors import Corruption
+from flowfabric.ids import ExecutionId
+from flowfabric.model.attempt import Attempt
+from flowfabric.model.execution import Execution, Lane
+from flowfabric.model.flow import MAX_GRAPH_EDGES, Edge, EdgeGroup
+from flowfabric.model.lease import Grant
+from flowfabric.model.quota import Standing
+from flowfabric.rules.decision import Snapshot
+from flowfabric.rules.executions.quarantine import damaged_list
+from flowfabric.store.port import Get, GetAll, Read, Row, Scan, Store
+from flowfabric.store.schema import TABLES
+
+CORE_COLUMNS = TABLES["ff_exec_core"].names[:-2]
+"""All columns of an execution except payload and result, which come last and may be large."""
+
+
+class Limits(Protocol):
+    """The limits of one execution, read beside it."""
+
+    def reads(self, ident: ExecutionId, now_ms: int) -> list[Read]: ...
+
+    def standing(self, rows: Iterator[list[Row]], now_ms: int) -> Standing: ...
+
+
+def from_core_row(row: Row) -> Execution:
+    """An execution read without its payload and result."""
+    return Execution(*(*row, None, None))
+
+
+def check_readable(execution: Execution) -> Execution:
+    """Refuses an execution with an unreadable list column; without the list it could run where it must not."""
+    column = damaged_list(execution)
+    if column:
+        raise Corruption(f"{column} cannot be read", execution.id)
+    return execution
+
+
+class Snapshots:
+    """Loads the snapshots that rules decide from."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def load(
+        self,
+        ident: ExecutionId,
+        *,
+        attempt_index: int | None = None,
+        grant: bool = False,
+        lane: str | None = None,
+        groups: bool = False,
+        limits: Limits | None = None,
+        with_lists: bool = False,
+    ) -> Snapshot:
+        """The execution with its current attempt, or the attempt `attempt_index`, and what else a rule needs.
+
+        The inbound group is found by the flow, which never changes once it is set. `with_lists`: the rule reads the
+        list columns, so they must be readable.
+        """
+        key = (ident.partition_index, ident.uuid)
+        owner = {"partition_key": ident.partition_index, "execution_id": ident.uuid}
+        reads: list[Read] = [Get("ff_exec_core", key, CORE_COLUMNS)]
+        if attempt_index is None:
+            reads.append(Scan("last_attempt", owner, limit=1))
+        else:
+            reads.append(Get("ff_attempt", (*key, attempt_index)))
+        if grant:
+            reads.append(Get("ff_claim_grant", key))
+        if lane is not None:
+            reads.append(Get("ff_lane_registry", (lane,)))
+        if groups:
+            flow = await self.flow_of(ident)
+            inbound = {"partition_key": ident.partition_index, "downstream_eid": ident.uuid}
+            group_keys = [] if flow is None else [(ident.partition_index, flow, ident.uuid)]
+            reads.append(GetAll("ff_edge_group", group_keys))
+            reads.append(Scan("edges_in", inbound, limit=MAX_GRAPH_EDGES))
+        if limits is not None:
+            reads += limits.reads(ident, await self._store.now_ms())
+        loaded = await self._store.load(reads)
+        found = iter(loaded.rows)
+        core = next((from_core_row(row) for row in next(found)), None)
+        return Snapshot(
+            loaded.now_ms,
+            check_readable(core) if with_lists and core is not None else core,
+            next((Attempt(*row) for row in next(found)), None),
+            next((Grant(*row) for row in next(found)), None) if grant else None,
+            next((Lane(*row) for row in next(found)), None) if lane is not None else None,
+            tuple(EdgeGroup(*row) for row in next(found)) if groups else (),
+            tuple(Edge(*row) for row in next(found)) if groups else (),
+            None if limits is None else limits.standing(found, loaded.now_ms),
+        )
+
+    async def execution(self, ident: ExecutionId) -> Execution | None:
+        """The whole row, payload and result included."""
+        read = Get("ff_exec_core", (ident.partition_index, ident.uuid))
+        rows = (await self._store.load((read,))).rows[0]
+        return Execution(*rows[0]) if rows else None
+
+    async def flow_of(self, ident: ExecutionId) -> UUID | None:
+        read = Get("ff_exec_core", (ident.partition_index, ident.uuid), ("flow_id",))
+        rows = (await self._store.load((read,))).rows[0]
+        return rows[0][0] if rows else None
