@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from flowfabric.connect import SqliteBackend
+from flowfabric.connect import SqliteBackend, sqlite_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.port import Store
@@ -62,7 +62,7 @@ async def on_one_loop(test: Coroutine[Any, Any, None], used: Iterable[Any]) -> N
     finally:
         for engine in engines:
             await (
-                engine._watch.stop()
+                engine.parts.streams.watcher.stop()
             )  # who lingers would open a connection while the others are closed
         for store in opened:
             await store.close()
@@ -100,7 +100,7 @@ def _new_file() -> bytes:
 
 def make_engine(kind: str, clock: ManualClock, folder: Path) -> Engine:
     store = make_store(kind, clock, folder)
-    return SqliteBackend(store, seed=1) if isinstance(store, SqliteStore) else Engine(store, seed=1)
+    return sqlite_engine(store, seed=1) if isinstance(store, SqliteStore) else Engine(store, seed=1)
 
 
 @pytest.fixture
@@ -133,6 +133,6 @@ def in_sql(request: pytest.FixtureRequest, clock: ManualClock, tmp_path: Path) -
 
 @pytest.fixture
 def sqlite(clock: ManualClock, tmp_path: Path) -> Iterator[SqliteBackend]:
-    made = SqliteBackend(open_store(str(tmp_path / "ff.db"), clock=clock), seed=1)
+    made = sqlite_engine(open_store(str(tmp_path / "ff.db"), clock=clock), seed=1)
     yield made
     asyncio.run(made.close())

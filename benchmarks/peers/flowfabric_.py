@@ -91,7 +91,7 @@ def _job() -> CreateExecutionArgs:
 
 
 @asynccontextmanager
-async def _engine(url: str) -> AsyncIterator[PostgresBackend]:
+async def _engine(url: str) -> AsyncIterator[Engine]:
     engine = await PostgresBackend.connect(url)
     try:
         yield engine

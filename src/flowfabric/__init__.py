@@ -1,7 +1,7 @@
 """FlowFabric: durable execution for Python, on SQLite to begin with and on Postgres in production."""
 
 from flowfabric.connect import PostgresBackend, SqliteBackend, connect, memory_engine
-from flowfabric.engine.backend import EngineBackend
+from flowfabric.engine.local_protocol import LocalEngineProtocol as EngineBackend
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine

@@ -119,6 +119,6 @@ async def _live(setup: Setup, main: Main) -> None:
 
 async def _tell_lead(setup: Setup, engine: Engine) -> None:
     while True:
-        if getattr(getattr(engine, "_loops", None), "leads", False):
+        if engine.loops.leads:
             leader_file(setup.folder).write_text(setup.instance)
         await asyncio.sleep(LEAD_S)

@@ -198,7 +198,7 @@ async def finish(
 @contextmanager
 def crashing(engine: Engine) -> Iterator[None]:
     """As if the process died right after each commit: nothing that follows from an end is done."""
-    cascade: Any = engine._cascade
+    cascade: Any = engine.parts.core.cascade
 
     def nothing(idents: Sequence[ExecutionId]) -> asyncio.Future[Cascaded]:
         answer: asyncio.Future[Cascaded] = asyncio.get_running_loop().create_future()
@@ -215,16 +215,16 @@ def crashing(engine: Engine) -> Iterator[None]:
 @contextmanager
 def siblings_left(engine: Engine) -> Iterator[None]:
     """As if the process died between a group's firing and the cancels it asks for."""
-    cascade: Any = engine._cascade
+    cascade: Any = engine.parts.core.cascade
 
     async def nobody(group: EdgeGroup) -> list[ExecutionId]:
         return []
 
-    cascade.cancel_siblings = nobody
+    cascade.members.cancel_siblings = nobody
     try:
         yield
     finally:
-        del cascade.cancel_siblings
+        del cascade.members.cancel_siblings
 
 
 # ---- looking
@@ -257,7 +257,7 @@ async def edge_row(engine: Engine, graph: Graph, word: str) -> Edge:
 
 async def undispatched(engine: Engine) -> list[UUID]:
     """Members of flows whose end nobody has seen to."""
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     rows = await outbox(engine, "ff_completion_event")
     return [
         r["execution_id"]
@@ -268,7 +268,7 @@ async def undispatched(engine: Engine) -> list[UUID]:
 
 async def still(engine: Engine) -> dict[str, list[Row]]:
     """Everything stored, once nothing is under way."""
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     return await dump(engine)
 
 

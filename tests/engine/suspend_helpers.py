@@ -192,5 +192,5 @@ async def signals(engine: Engine, ident: ExecutionId) -> list[Signal]:
 
 async def sound(engine: Engine) -> None:
     """Every invariant holds."""
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     assert [str(v) for v in check(world_of(await engine.store.dump(TABLES_READ)))] == []

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from flowfabric.codec.handle import encode_handle
-from flowfabric.connect import SqliteBackend, memory_engine
+from flowfabric.connect import memory_engine, sqlite_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError, ValidationError, ValidationKind
 from flowfabric.model.attempt import TerminalFailed
@@ -41,7 +41,7 @@ def subject(
     clock = ManualClock()
     engine: Engine = memory_engine(clock)
     if request.param == "sqlite-file":
-        engine = SqliteBackend(
+        engine = sqlite_engine(
             open_store(str(tmp_path_factory.mktemp("bad") / "ff.db"), clock=clock)
         )
 

@@ -48,7 +48,7 @@ async def test_a_late_report_is_counted_and_never_acts(
     ident = await budget(engine, {"t": 10}, on_hard_limit=action)
     who, zombie = await requeued(engine, clock)
     owner = await claim(engine)
-    engine._facts.clear()
+    engine.parts.leases.clear()
     assert await engine.report_usage(zombie, ident, UsageDimensions(custom={"t": 9})) == OK
     assert await engine.report_usage(zombie, ident, UsageDimensions(custom={"t": 2})) == HardBreach(
         "t", 9, 10
@@ -149,7 +149,7 @@ async def test_the_report_of_an_earlier_lease(
     policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=4_000))
     who, first = await running(engine, policy=policy)
     await lose(engine, clock, who, first)
-    engine._facts.clear()
+    engine.parts.leases.clear()
     if lose is by_suspend:
         await claim_resumed(engine, who)
     else:
@@ -189,7 +189,7 @@ async def test_the_report_for_an_execution_that_is_gone_is_refused(
     assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 1})) == OK
     clock.advance(DAY_MS + 1)
     assert await engine.trim_retention(LANE) == 1
-    engine._facts.clear()
+    engine.parts.leases.clear()
     with pytest.raises(NotFound):
         await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 1}))
     assert await usage(engine, ident) == {"t": 1}

@@ -103,7 +103,7 @@ async def test_the_engine_closes_when_what_was_reported_is_counted(engine: Engin
     ident = await budget(engine, {"a": 9})
     waiting = [asyncio.ensure_future(report(engine, ident, a=1)) for _ in range(3)]
     await asyncio.sleep(0)
-    await engine._meter.finish()
+    await engine.parts.budgets.batcher.finish()
     assert [task.done() or await task == OK for task in waiting] == [True] * 3
 
 
@@ -132,7 +132,7 @@ async def test_when_the_counting_is_cancelled_nobody_waits_for_ever(engine: Engi
     ident = await budget(engine, {"a": 9})
     waiting = [asyncio.ensure_future(report(engine, ident, a=1)) for _ in range(2)]
     await asyncio.sleep(0)
-    for task in engine._meter._tasks:
+    for task in engine.parts.budgets.batcher._tasks:
         task.cancel()
     done = await asyncio.gather(*waiting, return_exceptions=True)
     assert [type(each) for each in done] == [asyncio.CancelledError] * 2
@@ -166,4 +166,4 @@ async def test_a_warning_at_most_once_a_minute_and_budget(
     monkeypatch.setattr(usage_batcher, "MAX_WARNED", 1)
     at[0] = 200.0
     assert len(await warned(other)) == 1
-    assert list(engine._meter._warned) == [other]
+    assert list(engine.parts.budgets.batcher._warned) == [other]

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from flowfabric.engine.claims.routing import Routing
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import TransportError
 from flowfabric.ids import ExecutionId
@@ -100,7 +101,7 @@ async def test_a_claim_that_fails_behind_its_grant_gives_it_back(
 
     ident = await create(engine)
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "_look_around", broken)
+        patch.setattr(engine.parts.part(Routing), "look_around", broken)
         with pytest.raises(TransportError):
             await engine.claim_many(LANE, (), worker(1), 10)
     assert await is_anybodys(engine, ident)

@@ -62,7 +62,7 @@ async def test_a_takeover_decided_on_a_late_clock_never_takes_a_live_lease(
 ) -> None:
     """The decision saw the lease as over; the store, at the commit, sees it renewed."""
     ident, handle = await running(engine)
-    snapshot = await engine.snapshot(ident)
+    snapshot = await engine.parts.core.snapshots.load(ident)
     assert snapshot.execution is not None
     late = structs.replace(
         snapshot,

@@ -90,7 +90,7 @@ async def test_a_leader_that_stood_still_among_the_cancels_of_a_flow(
         raise asyncio.CancelledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine._cascade, "cancel_members", dies)
+        patch.setattr(engine.parts.core.cascade.members, "cancel", dies)
         with pytest.raises(asyncio.CancelledError):
             await engine.cancel_flow(graph.flow)
     clock.advance(30_000)

@@ -10,6 +10,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.errors import ContentionKind, TimedOut
 from flowfabric.model.flow import (
     CancelFlowArgs,
@@ -284,7 +285,7 @@ async def test_a_process_that_dies_among_many_members_leaves_them_owed(
         raise asyncio.CancelledError
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine._cascade, "cancel_members", die)
+        patch.setattr(engine.parts.core.cascade.members, "cancel", die)
         with pytest.raises(asyncio.CancelledError):
             await engine.cancel_flow(graph.flow)
     assert await states(engine, graph) == dict.fromkeys("abc", "READY")
@@ -304,14 +305,14 @@ async def test_a_member_claimed_meanwhile_is_left_to_drain(
 ) -> None:
     monkeypatch.setattr("flowfabric.engine.flows.cancels.MAX_TOGETHER", 0)
     graph = await submit(engine, "a b")
-    cancel_members, held = engine._cascade.cancel_members, []
+    cancel_members, held = engine.parts.core.cascade.members.cancel, []
 
     async def late(*said: Any, **more: Any) -> Any:
         held.append(await hold(engine, graph, "a"))
         return await cancel_members(*said, **more)
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine._cascade, "cancel_members", late)
+        patch.setattr(engine.parts.core.cascade.members, "cancel", late)
         assert (await cancel(engine, graph)).member_execution_ids == [graph["b"]]
     clock.advance(30_000 - 1)
     await engine.renew(held[0])
@@ -333,7 +334,7 @@ async def test_members_that_could_not_be_settled_stay_owed(
         return [], set(members)
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine._cascade, "cancel_members", unlucky)
+        patch.setattr(engine.parts.core.cascade.members, "cancel", unlucky)
         await engine.cancel_flow(graph.flow)
     clock.advance(30_000)
     assert await engine.reconcile_cancel_backlog() == 2
@@ -357,7 +358,7 @@ async def test_waiting_ends_with_its_time(engine: Engine, monkeypatch: pytest.Mo
     async def not_yet(*_: Any) -> list[Any]:
         return []
 
-    monkeypatch.setattr(engine, "_cancel", not_yet)
+    monkeypatch.setattr(engine.parts.part(FlowCancels), "cancel_by_rule", not_yet)
     with pytest.raises(TimedOut) as caught:
         await engine.cancel_flow(graph.flow, wait=WaitTimeout(1))
     assert caught.value.op == "cancel_flow"

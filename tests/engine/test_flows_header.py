@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.errors import NotFound, TransportError, ValidationKind
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import CancelFlowArgs, CreateFlowArgs, FlowAlreadyTerminal, FlowCancelled
@@ -204,7 +205,7 @@ async def test_of_two_headers_at_once_one_cancels_and_the_other_hears_of_it(
 ) -> None:
     graph = await submit(engine, "a b")
     other = Engine(engine.store)
-    look, first = engine._cancelling, True
+    look, first = engine.parts.part(FlowCancels)._cancelling, True
 
     async def late(ident: UUID) -> Any:
         nonlocal first
@@ -213,7 +214,7 @@ async def test_of_two_headers_at_once_one_cancels_and_the_other_hears_of_it(
             await other.cancel_flow_header(header(graph.flow, reason="faster"))
         return await look(ident)
 
-    monkeypatch.setattr(engine, "_cancelling", late)
+    monkeypatch.setattr(engine.parts.part(FlowCancels), "_cancelling", late)
     answer = await engine.cancel_flow_header(header(graph.flow, reason="slower"))
     assert isinstance(answer, FlowAlreadyTerminal)
     assert (answer.stored_cancel_reason, set(answer.member_execution_ids)) == (

@@ -60,16 +60,16 @@ async def test_another_process_finishes_what_one_began(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = await large(engine)
-    finishing = engine._cascade.cancel_members
+    finishing = engine.parts.core.cascade.members.cancel
 
     async def die(*args: Any, **more: Any) -> Any:
         raise Died
 
-    monkeypatch.setattr(engine._cascade, "cancel_members", die)
+    monkeypatch.setattr(engine.parts.core.cascade.members, "cancel", die)
     with pytest.raises(Died):
         await engine.cancel_flow(flow)
     assert await states(engine, flow) == {"waiting": MANY}
-    monkeypatch.setattr(engine._cascade, "cancel_members", finishing)
+    monkeypatch.setattr(engine.parts.core.cascade.members, "cancel", finishing)
     clock.advance(DAY_MS)
     while await engine.reconcile_cancel_backlog():
         pass
@@ -81,14 +81,14 @@ async def test_who_could_not_be_settled_stays_owed(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = await large(engine)
-    real = engine._cascade.cancel_members
+    real = engine.parts.core.cascade.members.cancel
 
     async def give_up_on_one(partition: int, members: Any, *args: Any, **more: Any) -> Any:
         first, *rest = members
         done, left = await real(partition, rest, *args, **more)
         return done, {*left, first}
 
-    monkeypatch.setattr(engine._cascade, "cancel_members", give_up_on_one)
+    monkeypatch.setattr(engine.parts.core.cascade.members, "cancel", give_up_on_one)
     await engine.cancel_flow(flow)
     left = (await states(engine, flow))["waiting"]
     assert left and await owed(engine) == {"ff_cancel_backlog": 1, "ff_cancel_backlog_member": left}
@@ -98,7 +98,7 @@ async def test_what_was_claimed_meanwhile_runs_on_where_only_pending_ones_are_ca
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flow = await large(engine)
-    real = engine._cascade.cancel_members
+    real = engine.parts.core.cascade.members.cancel
     claimed: list[Any] = []
 
     async def claim_first(*args: Any, **more: Any) -> Any:
@@ -108,7 +108,7 @@ async def test_what_was_claimed_meanwhile_runs_on_where_only_pending_ones_are_ca
             )
         return await real(*args, **more)
 
-    monkeypatch.setattr(engine._cascade, "cancel_members", claim_first)
+    monkeypatch.setattr(engine.parts.core.cascade.members, "cancel", claim_first)
     await engine.cancel_flow(flow, CancelFlowPolicy.CANCEL_PENDING)
     assert await states(engine, flow) == {"active": 1, "cancelled": MANY - 1}
     await engine.complete(claimed[0].handle)

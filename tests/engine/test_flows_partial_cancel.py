@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.flows import CancelReconciler
-from flowfabric.engine.background import LoopSettings
 from flowfabric.model.flow import CancelFlowArgs, CancelFlowPolicy, FlowCancelled
 from flowfabric.model.flow_cancels import PartiallyCancelled
 from flowfabric.testing import ManualClock

@@ -66,7 +66,7 @@ async def test_a_crash_in_the_middle_counts_nothing_twice(
     """Edges were counted, the event was not marked."""
     graph = await submit(engine, "a>b a>c a>d x>d")
     await finish(engine, graph, "a")
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     (event,) = await rows_of(engine, "ff_completion_event")
     await change_row(
         engine, "ff_completion_event", {"event_id": event["event_id"]}, dispatched_at_ms=None
@@ -88,7 +88,7 @@ async def test_two_reconcilers_at_once_count_once(engine: Engine, clock: ManualC
     engines = [engine, *(Engine(engine.store) for _ in range(3))]
     await asyncio.gather(*(each.dispatch_completions() for each in engines))
     for each in engines:
-        await each._cascade.finish()
+        await each.parts.core.cascade.finish()
     assert await counters(engine, graph, "z") == (4, 0, 0, 0, "satisfied")
     assert await state(engine, graph["z"]) == "READY"
 
@@ -221,10 +221,10 @@ async def test_a_member_is_kept_until_its_end_was_seen_to(
     clock.advance(DAY_MS)
     assert await engine.trim_retention("l") == 0
     await engine.dispatch_completions()
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     assert await state(engine, graph["b"]) == "READY"
     await engine.complete(await hold(engine, graph, "l"))
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     assert await engine.trim_retention("l") == 1
     assert await stored(engine, graph["a"]) is None
 
@@ -256,7 +256,7 @@ async def test_a_staged_edge_that_was_never_applied_keeps_nobody(
     await stage(engine, graph, "a>b")
     await finish(engine, graph, "a")
     await finish(engine, graph, "b")
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     clock.advance(DAY_MS)
     assert await engine.trim_retention("a") == 1
 
@@ -281,7 +281,7 @@ async def test_a_flow_is_removed_with_its_last_member(engine: Engine, clock: Man
     await finish(engine, graph, "a")
     await finish(engine, graph, "c")
     await engine.project_flow_summary(graph.flow)
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     clock.advance(DAY_MS)
     for lane in "ab":
         assert await engine.trim_retention(lane) == 1
@@ -305,7 +305,7 @@ async def test_events_and_owed_cancels_of_a_flow_go_with_it(
 ) -> None:
     graph = await submit(engine, "a b", nodes={"a": {"lane_id": "l"}, "b": {"lane_id": "l"}})
     await engine.cancel_flow_header(CancelFlowArgs(flow_id=graph.flow, reason="r"))
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     (event,) = await rows_of(engine, "ff_operator_event")
     clock.advance(DAY_MS)
     assert await engine.trim_retention("l", batch=1) == 1
@@ -322,7 +322,7 @@ async def test_trimming_takes_the_owed_cancels_of_a_member_with_it(
 ) -> None:
     graph = await submit(engine, "a b")
     await engine.cancel_flow_header(CancelFlowArgs(flow_id=graph.flow, reason="r"))
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     clock.advance(DAY_MS)
     assert await engine.trim_retention("a") == 1
     assert [r["execution_id"] for r in await rows_of(engine, "ff_cancel_backlog_member")] == [
@@ -334,7 +334,7 @@ async def test_trimming_takes_the_owed_cancels_of_a_member_with_it(
 async def test_siblings_that_were_trimmed_count_as_over(engine: Engine, clock: ManualClock) -> None:
     graph = await submit(engine, "a>d b>d", policies={"d": EdgePolicy.quorum(2)})
     await finish(engine, graph, "a")
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     clock.advance(DAY_MS)
     await engine.trim_retention("a")
     await finish(engine, graph, "b")

@@ -229,7 +229,7 @@ async def test_a_member_whose_upstream_was_removed_is_not_replayed(
     if outcome == "success":
         for name in "bc":
             await finish(engine, graph, name, "failed")
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     clock.advance(8 * 86_400_000)
     await engine.dispatch_completions()
     assert await engine.trim_retention("a") == 1

@@ -19,7 +19,7 @@ async def test_the_end_is_durable_at_once_and_what_follows_comes_by_itself(engin
     assert first is not None
     await engine.complete(first, b"ok", settle=False)
     assert await engine.read_execution_state(graph["a"]) == "completed"
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     assert await engine.read_execution_state(graph["b"]) == "waiting"
 
 
@@ -38,7 +38,7 @@ async def test_an_engine_that_closes_sees_to_what_is_left(engine: Engine) -> Non
     first = await engine.claim("a", (), POLICY)
     assert first is not None
     await engine.complete(first, settle=False)
-    await engine._cascade.finish()
+    await engine.parts.core.cascade.finish()
     assert await engine.dispatch_completions(grace_ms=0) == 0, "nothing is left for the reconciler"
     assert await engine.evaluate_flow_eligibility(graph["b"]) == "eligible"
 

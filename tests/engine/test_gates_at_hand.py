@@ -43,14 +43,16 @@ async def test_many_who_ask_at_once_look_once(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = Looks(engine, monkeypatch)
-    asking = [asyncio.ensure_future(engine._attachments.gates(LANE, "default")) for _ in range(16)]
+    asking = [
+        asyncio.ensure_future(engine.parts.limit_cache.gates(LANE, "default")) for _ in range(16)
+    ]
     await looks.begun(1)
     looks.through.set()
     assert await asyncio.gather(*asking) == [()] * 16
     assert looks.count == 1
     engine.store.hub.ring([(GATES, LANE)])
     before = looks.count
-    await asyncio.gather(*(engine._attachments.gates(LANE, "default") for _ in range(16)))
+    await asyncio.gather(*(engine.parts.limit_cache.gates(LANE, "default") for _ in range(16)))
     assert looks.count == before + 1
 
 
@@ -58,13 +60,13 @@ async def test_who_asks_after_the_bell_does_not_share_a_look_from_before_it(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks = Looks(engine, monkeypatch)
-    early: Any = asyncio.ensure_future(engine._attachments.gates(LANE, "default"))
+    early: Any = asyncio.ensure_future(engine.parts.limit_cache.gates(LANE, "default"))
     await looks.begun(1)
     limit = await quota_lane(engine, cap=1)
     await several(engine, 1)
-    late: Any = asyncio.ensure_future(engine._attachments.gates(LANE, "default"))
+    late: Any = asyncio.ensure_future(engine.parts.limit_cache.gates(LANE, "default"))
     await looks.begun(2)
     looks.through.set()
     assert await late == (str(limit),)
     await early
-    assert await engine._attachments.gates(LANE, "default") == (str(limit),)
+    assert await engine.parts.limit_cache.gates(LANE, "default") == (str(limit),)

@@ -74,7 +74,7 @@ async def test_what_is_reported_by_another_namespace_is_not_counted(engine: Engi
     before = await dump(engine)
     for known in (True, False):  # whether this engine remembers the lease
         if not known:
-            engine._facts.clear()
+            engine.parts.leases.clear()
         for call in (
             lambda: engine.report_usage(handle, ident, UsageDimensions(custom={"t": 1})),
             lambda: spend(engine, ident, who, t=1),

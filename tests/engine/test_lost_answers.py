@@ -13,13 +13,14 @@ from flowfabric import (
     Engine,
     EngineError,
     ExecutionId,
-    memory_engine,
 )
+from flowfabric.engine.engine import Engine
 from flowfabric.errors import TransportError
 from flowfabric.model.execution import Created, Duplicate, ReplayExecutionArgs
 from flowfabric.model.flow import FlowAlreadyExists, FlowSubmitted
 from flowfabric.model.lease import Work
 from flowfabric.plan import Answer, Plan
+from flowfabric.store.memory import MemoryStore
 from flowfabric.testing import ManualClock
 
 from .flow_helpers import Graph
@@ -62,9 +63,8 @@ class Lossy:
 
 
 async def leased() -> tuple[Engine, Lossy, Work]:
-    engine = memory_engine()
-    store = Lossy(engine.store)
-    engine.store = store
+    store = Lossy(MemoryStore())
+    engine = Engine(store)
     await engine.create_execution(CreateExecutionArgs(execution_id=IDENT))
     (work,) = await engine.claim_many(
         "default", (), ClaimPolicy("w", "w-1", lease_ttl_ms=30_000), 1
@@ -145,11 +145,10 @@ async def test_many_completions_are_found_to_be_done() -> None:
 
 @pytest.mark.parametrize("key", [None, "k"])
 async def test_a_create_is_found_to_be_made(key: str | None) -> None:
-    engine = memory_engine()
+    store = Lossy(MemoryStore())
+    engine = Engine(store)
     args = CreateExecutionArgs(execution_id=IDENT, idempotency_key=key)
     await engine.create_execution(CreateExecutionArgs(execution_id=ExecutionId.solo("default")))
-    store = Lossy(engine.store)
-    engine.store = store
     store.loses = 1
     assert isinstance(await engine.create_execution(args), Created)
     assert isinstance(await engine.create_execution(args), Duplicate)
@@ -164,11 +163,10 @@ async def test_a_create_is_found_to_be_made(key: str | None) -> None:
 async def test_a_submitted_flow_is_found_to_be_there() -> None:
     """By this call, or by one a moment before."""
     clock = ManualClock()
-    engine = memory_engine(clock)
-    store = Lossy(engine.store)
+    store = Lossy(MemoryStore(clock))
+    engine = Engine(store)
     args = Graph().args("a>b")
     await engine.submit_flow(Graph().args("a>b"))
-    engine.store = store
     store.loses = 1
     assert isinstance(await engine.submit_flow(args), FlowSubmitted)
     clock.advance(1)
@@ -177,10 +175,9 @@ async def test_a_submitted_flow_is_found_to_be_there() -> None:
 
 
 async def test_a_bulk_that_broke_off_is_in_doubt_as_a_whole() -> None:
-    engine = memory_engine()
+    store = Lossy(MemoryStore())
+    engine = Engine(store)
     await engine.create_execution(CreateExecutionArgs(execution_id=IDENT))
-    store = Lossy(engine.store)
-    engine.store = store
 
     async def out_of_reach(plans: Sequence[Plan]) -> Answer:
         raise TransportError("test", "out of reach")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import subprocess
 import sys
@@ -13,17 +12,12 @@ import pytest
 
 import flowfabric
 from flowfabric.connect import connect, memory_engine
-from flowfabric.engine.backend import EngineBackend
-from flowfabric.engine.budget_backend import BudgetBackend
-from flowfabric.engine.engine import FLAGS, Engine
-from flowfabric.engine.flow_backend import FlowBackend
-from flowfabric.engine.holder_backend import HolderBackend
-from flowfabric.engine.poll_backend import PollBackend
-from flowfabric.engine.quota_backend import QuotaBackend
-from flowfabric.engine.schedule_backend import ScheduleBackend
-from flowfabric.engine.step_backend import StepBackend
-from flowfabric.engine.stream_backend import StreamBackend
-from flowfabric.engine.suspension_backend import SuspensionBackend
+from flowfabric.engine.capabilities import FLAGS
+from flowfabric.engine.engine import Engine
+from flowfabric.engine.local_protocol import LocalEngineProtocol
+from flowfabric.engine.operation import operation
+from flowfabric.engine.protocol import EngineProtocol
+from flowfabric.engine.proxy import wrapped
 from flowfabric.errors import ConfigError, EngineError, RequiresDevMode, Unavailable
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass
@@ -33,7 +27,9 @@ from flowfabric.model.flow import CancelFlowArgs, CreateFlowArgs, WaitTimeout
 from flowfabric.model.lease import RevokeLeaseArgs
 from flowfabric.model.quota import BlockForAdmissionArgs, CreateQuotaPolicyArgs
 from flowfabric.model.stream import BestEffortLive, DurableSummary, Frame, FrameKind
+from flowfabric.remote.engine import RemoteEngine
 from flowfabric.testing import ManualClock
+from flowfabric.wire import operations as wire
 
 from .helpers import (
     HOLDER_CALLS,
@@ -54,72 +50,41 @@ from .helpers import (
     two_stores,
 )
 
-PARTS = (
-    EngineBackend,
-    FlowBackend,
-    SuspensionBackend,
-    BudgetBackend,
-    QuotaBackend,
-    StreamBackend,
-    HolderBackend,
-    StepBackend,
-    ScheduleBackend,
-    PollBackend,
-)
-MEMBERS = sorted({n for kind in PARTS for n in vars(kind) if not n.startswith("_")})
+OPERATIONS = {
+    name
+    for kind in (EngineProtocol, LocalEngineProtocol)
+    for name, value in vars(kind).items()
+    if isinstance(value, operation)
+}
 
 
 # ---- the protocol
 
 
-@pytest.mark.parametrize("name", MEMBERS)
-def test_the_engine_implements_every_member_with_the_same_parameters(name: str) -> None:
-    declared, made = (
-        inspect.getattr_static(EngineBackend, name),
-        inspect.getattr_static(Engine, name),
-    )
-    if isinstance(declared, property):
-        assert isinstance(made, property)
-        return
-    ours, theirs = inspect.signature(made), inspect.signature(declared)
-    assert [(p.name, p.kind, p.default) for p in ours.parameters.values()] == [
-        (p.name, p.kind, p.default) for p in theirs.parameters.values()
-    ]
-    assert (
-        str(ours.return_annotation).split(".")[-1] == str(theirs.return_annotation).split(".")[-1]
-    )
-    assert inspect.iscoroutinefunction(made) is inspect.iscoroutinefunction(declared)
+def test_each_operation_is_bound_to_the_part_that_declares_it(clock: ManualClock) -> None:
+    engine = memory_engine(clock)
+    for name in OPERATIONS:
+        bound, declared = getattr(engine, name), getattr(Engine, name)
+        assert bound.__func__ is declared
+        assert type(bound.__self__).__name__ == declared.__qualname__.split(".")[0]
 
 
-def test_every_public_operation_of_the_engine_is_in_the_protocol() -> None:
-    internal = {
-        "admit",
-        "by_holder",
-        "decide",
-        "execution",
-        "facts",
-        "fields",
-        "finish",
-        "forget",
-        "handle",
-        "live_workers",
-        "release_for",
-        "release_page",
-        "settle",
-        "snapshot",
-        "watched_by",
-    }
-    public = {
-        n
-        for n, v in inspect.getmembers(Engine)
-        if not n.startswith("_") and (callable(v) or isinstance(v, property))
-    }
-    assert public - internal == set(MEMBERS)
+def test_an_operation_is_bound_once(clock: ManualClock) -> None:
+    engine = memory_engine(clock)
+    assert engine.renew is engine.renew
 
 
-def test_the_engine_is_usable_where_the_protocol_is_asked_for(clock: ManualClock) -> None:
-    backend: EngineBackend = memory_engine(clock)
-    assert backend.backend_label == "memory"
+def test_a_remote_engine_has_the_operations_that_http_carries() -> None:
+    over_http = {name for name, value in vars(EngineProtocol).items() if isinstance(value, operation)}
+    assert over_http | {"ping", "server_time_ms"} == set(wire.OPERATIONS)
+    assert not {name for name in OPERATIONS - over_http if hasattr(RemoteEngine, name)}
+
+
+def test_every_engine_is_usable_where_the_protocol_is_asked_for(clock: ManualClock) -> None:
+    engine: EngineProtocol = memory_engine(clock)
+    assert engine.backend_label == "memory"
+    assert isinstance(RemoteEngine("http://localhost:1"), EngineProtocol)
+    assert isinstance(wrapped(engine, lambda name, call: None), LocalEngineProtocol)
 
 
 # ---- the names

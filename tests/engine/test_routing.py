@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.claims import routing
 from flowfabric.engine.claims.claims import POLL_S
 from flowfabric.engine.claims.routing import ASKED_LATELY_MS, LOOK_EVERY_MS
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.route_releaser import RouteReleaser
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.worker import WorkerInfo

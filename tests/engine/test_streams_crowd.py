@@ -87,7 +87,7 @@ async def test_a_commit_wakes_each_of_its_stream_once_and_asks_once(
         assert {page.frames[0].id for page in pages} == {outcome.frame_id}
         assert loads.count == at, "one question for a hundred"
         assert (len(rings.times), set(rings.times.values())) == (at * TAILS, {1})
-    assert not engine._watch._followed and not engine._joined
+    assert not engine.parts.streams.watcher._followed and not engine.parts.streams.joined
     assert not [topic for topic in engine.store.hub.waiters if topic[0] == "frames"]
 
 
@@ -118,13 +118,13 @@ async def test_what_a_tail_does_not_want_costs_one_question(
 
 async def looks(engine: Engine, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Until the net has been drawn so often."""
-    real, drawn = engine._watch._look, asyncio.Semaphore(0)
+    real, drawn = engine.parts.streams.watcher._look, asyncio.Semaphore(0)
 
     async def look() -> None:
         await real()
         drawn.release()
 
-    monkeypatch.setattr(engine._watch, "_look", look)
+    monkeypatch.setattr(engine.parts.streams.watcher, "_look", look)
     async with asyncio.timeout(SOON_S):
         for _ in range(times):
             await drawn.acquire()
@@ -148,7 +148,11 @@ async def test_closing_lets_everybody_go(engine: Engine) -> None:
             *(tail for _, _, tails in everybody for tail in tails), return_exceptions=True
         )
     assert len(found) == STREAMS * TAILS and all(isinstance(each, TransportError) for each in found)
-    assert not engine._watch._followed and not engine._joined and engine._watch._task is None
+    assert (
+        not engine.parts.streams.watcher._followed
+        and not engine.parts.streams.joined
+        and engine.parts.streams.watcher._task is None
+    )
 
 
 @pytest.mark.parametrize("engine", ["memory"], indirect=True)

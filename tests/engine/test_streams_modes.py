@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import StateKind, ValidationError, ValidationKind
 from flowfabric.ids import ExecutionId
-from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.model.lease import Handle
 from flowfabric.model.stream import (

@@ -263,7 +263,10 @@ async def test_when_the_time_is_up_there_is_nothing_and_it_is_open(
     async with asyncio.timeout(10):
         page = await engine.tail_stream(ident, 0, block_ms=block_ms)
     assert (page.frames, page.closed, page.next_after) == ((), False, None)
-    assert ("frames", ident.uuid) not in engine.store.hub.waiters and not engine._watch._followed
+    assert (
+        "frames",
+        ident.uuid,
+    ) not in engine.store.hub.waiters and not engine.parts.streams.watcher._followed
 
 
 async def test_a_tail_that_is_given_up_leaves_nothing_behind(engine: Engine) -> None:
@@ -274,10 +277,10 @@ async def test_a_tail_that_is_given_up_leaves_nothing_behind(engine: Engine) -> 
     tail.cancel()
     with pytest.raises(asyncio.CancelledError):
         await tail
-    assert list(engine._watch._followed.values()) == [1]
+    assert list(engine.parts.streams.watcher._followed.values()) == [1]
     await say(engine, handle, "a")
     assert len((await soon(other)).frames) == 1
-    assert not engine._watch._followed and not engine._joined
+    assert not engine.parts.streams.watcher._followed and not engine.parts.streams.joined
 
 
 async def test_a_tail_ends_with_its_engine(engine: Engine) -> None:
@@ -287,7 +290,7 @@ async def test_a_tail_ends_with_its_engine(engine: Engine) -> None:
     async with asyncio.timeout(10):
         with pytest.raises(TransportError):
             await tail
-    assert not engine._watch._followed
+    assert not engine.parts.streams.watcher._followed
 
 
 # ---- when nobody rings
@@ -400,7 +403,7 @@ def deaf(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def looked(engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Until the net was out so many times."""
-    look, seen, enough = engine._watch._look, 0, asyncio.Event()
+    look, seen, enough = engine.parts.streams.watcher._look, 0, asyncio.Event()
 
     async def counted() -> None:
         nonlocal seen
@@ -409,7 +412,7 @@ async def looked(engine: Engine, monkeypatch: pytest.MonkeyPatch, count: int) ->
         if seen >= count:
             enough.set()
 
-    monkeypatch.setattr(engine._watch, "_look", counted)
+    monkeypatch.setattr(engine.parts.streams.watcher, "_look", counted)
     if count:
         await enough.wait()
 

@@ -386,12 +386,12 @@ async def test_streams_at_hand_are_bounded(engine: Engine, monkeypatch: pytest.M
     held = [await running(engine) for _ in range(6)]
     for _ in range(2):
         await asyncio.gather(*(say(engine, handle, "a", "b") for _, handle in held))
-    assert len(engine._pens._pens) <= 6
+    assert len(engine.parts.streams.writers._pens) <= 6
     for ident, _ in held:
         assert await texts(engine, ident) == ["a", "b"] * 2
     _, handle = await running(engine)
     await say(engine, handle, "a")
-    assert len(engine._pens._pens) <= 6
+    assert len(engine.parts.streams.writers._pens) <= 6
 
 
 async def test_closing_waits_for_what_was_accepted(
@@ -405,7 +405,7 @@ async def test_closing_waits_for_what_was_accepted(
         for n in range(310)
     ]
     await commits.reached.wait()
-    finishing = asyncio.create_task(engine._pens.finish())
+    finishing = asyncio.create_task(engine.parts.streams.writers.finish())
     for _ in range(5):
         await asyncio.sleep(0)
     assert not finishing.done()

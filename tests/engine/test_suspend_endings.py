@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import StateKind
-from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.loops.suspensions import SuspensionTimeout
 from flowfabric.loops.time_limits import ExecutionDeadline

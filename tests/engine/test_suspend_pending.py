@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from flowfabric.codec.token import sealed
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ContentionKind, StateKind, ValidationError, ValidationKind
-from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.suspensions import PendingWaitpointExpiry
 from flowfabric.model.waitpoint import (
     AllOf,

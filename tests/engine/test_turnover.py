@@ -11,8 +11,10 @@ from uuid import uuid4
 
 import pytest
 
+from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.claims.routing import LOOK_EVERY_MS
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.leases.holder import Holder
 from flowfabric.errors import StateError, TransportError
 from flowfabric.model.lease import Handle
 from flowfabric.model.quota import CreateQuotaPolicyArgs
@@ -176,7 +178,7 @@ async def test_where_nothing_can_be_claimed_what_ended_has_ended(
     async def broken(*_: object) -> Any:
         raise TransportError("store", "gone")
 
-    monkeypatch.setattr(engine, "_ask", broken)
+    monkeypatch.setattr(engine.parts.part(Claims), "_ask", broken)
     assert await engine.complete_and_claim([(work.handle, b"out")], LANE, (), worker(), 1) == (
         [None],
         [],
@@ -194,7 +196,7 @@ async def test_what_was_taken_is_given_back_when_the_rest_fails(
         raise OverflowError
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "_settled", broken)
+        patch.setattr(engine.parts.part(Holder), "_settled", broken)
         with pytest.raises(OverflowError):
             await engine.complete_and_claim([(handle, None)], LANE, (), worker(), 1)
     await engine.promote_delayed(following)

@@ -20,7 +20,9 @@ class Firings:
 
     def watch(self, engine: Engine, kind: type[Cascade] = Cascade) -> Engine:
         """From now on this engine's ends are seen to by that kind of cascade."""
-        cascade = engine._cascade = kind(engine.store, engine._wake_parent)
+        cascade = engine.parts.core.cascade = kind(
+            engine.store, engine.parts.core.wake_parent, engine.parts.core.telemetry
+        )
         honest = cascade._commit
 
         async def commit(tried: Any) -> Any:

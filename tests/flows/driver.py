@@ -96,7 +96,7 @@ class Run:
         return SHOWN.get(outcome, outcome)
 
     async def sound(self) -> Snapshot:
-        await self.engine._cascade.finish()
+        await self.engine.parts.core.cascade.finish()
         world = world_of(await self.engine.store.dump(TABLES_READ))
         assert [str(violation) for violation in check(world)] == []
         return world

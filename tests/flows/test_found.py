@@ -8,7 +8,8 @@ from uuid import UUID, uuid4
 import pytest
 
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.flows import cascade
+from flowfabric.engine.flows import member_cancels
+from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass
@@ -115,9 +116,12 @@ async def test_last_of_many_edges_is_seen_after_a_crash(engine: Engine, clock: M
     await quiet(engine, clock)
     for one in staged[:-1]:
         await engine.apply_dependency_to_child(one)
-    honest, engine._cascade = engine._cascade, Dead(engine.store, engine._wake_parent)
+    honest, engine.parts.core.cascade = (
+        engine.parts.core.cascade,
+        Dead(engine.store, engine.parts.core.wake_parent, engine.parts.core.telemetry),
+    )
     await engine.apply_dependency_to_child(staged[-1])
-    engine._cascade = honest
+    engine.parts.core.cascade = honest
     await quiet(engine, clock)
     assert await graph.state(child) == "waiting"
 
@@ -135,7 +139,7 @@ async def quorum_of_three(engine: Engine) -> tuple[Graph, list[ExecutionId], lis
 async def test_more_losers_than_go_in_one_pass(
     engine: Engine, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cascade, "MAX_SIBLINGS", 2)
+    monkeypatch.setattr(member_cancels, "MAX_SIBLINGS", 2)
     graph = await Graph(engine).start()
     ups = [await graph.member() for _ in range(6)]
     child = await graph.member()
@@ -154,8 +158,10 @@ async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(
     graph, members, handles = await quorum_of_three(engine)
     await engine.cancel_flow(graph.flow, CancelFlowPolicy.CANCEL_PENDING)
     other = Engine(engine.store, seed=2)
-    other._cascade = Halfway(engine.store, other._wake_parent)
-    honest = engine._any_running
+    other.parts.core.cascade = Halfway(
+        engine.store, other.parts.core.wake_parent, other.parts.core.telemetry
+    )
+    honest = engine.parts.part(FlowCancels)._any_running
 
     async def slowly(group: Any) -> bool:
         running = await honest(group)
@@ -163,9 +169,9 @@ async def test_reconciler_leaves_a_group_that_fires_meanwhile_on_the_queue(
             await other.complete(handle)
         return running
 
-    engine._any_running = slowly  # type: ignore[method-assign]
+    engine.parts.part(FlowCancels)._any_running = slowly  # type: ignore[method-assign]
     await engine.reconcile_sibling_cancel_group(graph.flow, members[3].uuid)
-    engine._any_running = honest  # type: ignore[method-assign]
+    engine.parts.part(FlowCancels)._any_running = honest  # type: ignore[method-assign]
     await quiet(engine, clock)
     assert await graph.state(members[2]) == "cancelled"
 
@@ -176,8 +182,10 @@ async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(
     """Between the cancel of the losers and the note that it is done, everything is started again, and the group fires anew."""
     graph, members, handles = await quorum_of_three(engine)
     other = Engine(engine.store, seed=2)
-    other._cascade = Halfway(engine.store, other._wake_parent)
-    honest = engine._cascade.cancel_members
+    other.parts.core.cascade = Halfway(
+        engine.store, other.parts.core.wake_parent, other.parts.core.telemetry
+    )
+    honest = engine.parts.core.cascade.members.cancel
     again: list[Handle] = []
 
     async def slowly(*said: Any, **more: Any) -> Any:
@@ -191,7 +199,7 @@ async def test_losers_of_a_second_firing_are_not_taken_for_those_of_the_first(
                 await other.complete(handle)
         return done
 
-    engine._cascade.cancel_members = slowly  # type: ignore[method-assign]
+    engine.parts.core.cascade.members.cancel = slowly  # type: ignore[method-assign]
     for handle in handles[:2]:
         await engine.fail(handle, "no", FailureClass.PERMANENT)
     await quiet(engine, clock)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flowfabric.connect import SqliteBackend
+from flowfabric.connect import sqlite_engine
 from flowfabric.engine.core import Settings
 from flowfabric.loops.loop_thread import LoopThread
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
@@ -23,7 +23,7 @@ NO_RETRIES = RetryPolicy(max_retries=0, backoff={})
 
 @pytest.mark.meets("freeze", "timeout", "deadline", "delay", "reclaim")
 async def test_timers_move_while_user_code_blocks_the_event_loop(tmp_path: Path) -> None:
-    engine = SqliteBackend(
+    engine = sqlite_engine(
         open_store(str(tmp_path / "live.db")), Settings(lease_reclaim_grace_ms=20)
     )
     engine.with_scanners()
@@ -51,7 +51,7 @@ async def test_timers_move_while_user_code_blocks_the_event_loop(tmp_path: Path)
 
 
 async def test_an_engine_that_was_not_closed_leaves_no_loops_behind(tmp_path: Path) -> None:
-    engine = SqliteBackend(open_store(str(tmp_path / "live.db")))
+    engine = sqlite_engine(open_store(str(tmp_path / "live.db")))
     engine.with_scanners()
     thread = engine.store.loops._thread
     del engine
@@ -62,7 +62,7 @@ async def test_an_engine_that_was_not_closed_leaves_no_loops_behind(tmp_path: Pa
 
 
 async def test_the_loops_stay_while_another_engine_uses_the_store(tmp_path: Path) -> None:
-    first, second = (SqliteBackend(open_store(str(tmp_path / "live.db"))) for _ in range(2))
+    first, second = (sqlite_engine(open_store(str(tmp_path / "live.db"))) for _ in range(2))
     first.with_scanners()
     del first
     gc.collect()

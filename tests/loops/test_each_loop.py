@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from flowfabric.connect import memory_engine
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.delayed_promoter import DelayedPromoter
 from flowfabric.loops.lease_expiry import LeaseExpiry
 from flowfabric.loops.limits import LimitReleaser
-from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.loop import BATCH, MAX_FAILURES, SKIPPED_CYCLES, Loop
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.loops.route_releaser import RouteReleaser

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.loops.flows import (
     CancelReconciler,
@@ -12,7 +13,6 @@ from flowfabric.loops.flows import (
     EdgeCancelReconciler,
     FlowProjector,
 )
-from flowfabric.engine.background import LoopSettings
 from flowfabric.model.event import ScannerFilter
 from flowfabric.model.flow import CancelFlowArgs, EdgePolicy
 from flowfabric.testing import ManualClock

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from flowfabric.connect import SqliteBackend, memory_engine
+from flowfabric.connect import SqliteBackend, memory_engine, sqlite_engine
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
-from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.supervisor import EARLY_S, Supervisor, until_step
 from flowfabric.model.policy import ExecutionPolicy, RetryPolicy, TimeoutPolicy
 from flowfabric.store.sqlite.registry import open_store
@@ -43,7 +43,7 @@ async def live(
     folder: Path, settings: LoopSettings = SLOW, **engine: Any
 ) -> AsyncIterator[SqliteBackend]:
     """A backend on a file of its own with its loops running."""
-    made = SqliteBackend(open_store(str(folder / "live.db")), Settings(**engine))
+    made = sqlite_engine(open_store(str(folder / "live.db")), Settings(**engine))
     assert made.with_scanners(settings)
     try:
         yield made
@@ -130,7 +130,7 @@ async def test_silent_workers_leave_at_their_time(tmp_path: Path) -> None:
 
 async def test_the_loops_run_once_per_database(tmp_path: Path) -> None:
     path = str(tmp_path / "one.db")
-    first, second = SqliteBackend(open_store(path)), SqliteBackend(open_store(path))
+    first, second = sqlite_engine(open_store(path)), sqlite_engine(open_store(path))
     assert first.store is second.store
     assert first.with_scanners(SLOW)
     assert not first.with_scanners(SLOW)
@@ -144,7 +144,7 @@ async def test_the_loops_run_once_per_database(tmp_path: Path) -> None:
 
 
 async def test_two_databases_have_loops_of_their_own(tmp_path: Path) -> None:
-    one, two = (SqliteBackend(open_store(str(tmp_path / name))) for name in ("a.db", "b.db"))
+    one, two = (sqlite_engine(open_store(str(tmp_path / name))) for name in ("a.db", "b.db"))
     assert one.with_scanners(SLOW) and two.with_scanners(SLOW)
     await one.close()
     await two.close()

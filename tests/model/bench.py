@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flowfabric.codec.handle import decode_fields, encode_handle
-from flowfabric.connect import SqliteBackend
+from flowfabric.connect import sqlite_engine
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import EngineError
@@ -121,7 +121,7 @@ class Bench:
                 self._connect(clean_database() if self._options is None else self._options)
             )
         tuning = {"synchronous": "NORMAL"} if self._folder else {}
-        return SqliteBackend(open_store(self._path, clock=self.clock, **tuning), SETTINGS, seed=1)
+        return sqlite_engine(open_store(self._path, clock=self.clock, **tuning), SETTINGS, seed=1)
 
     async def _connect(self, options: Options) -> Engine:
         """Connections belong to this bench's loop, on which everything runs."""
@@ -176,7 +176,7 @@ class Bench:
 
     async def _dump(self) -> dict[str, list[Row]]:
         """That an end was dispatched is noted after its caller has the answer, so that is waited for."""
-        await self.engine._cascade.finish()
+        await self.engine.parts.core.cascade.finish()
         return await self.engine.store.dump(self.dumped)
 
     def race(self, first: Op, second: Op) -> None:
@@ -253,7 +253,7 @@ class Bench:
 
     def quiet(self) -> None:
         """Nothing of the flows is under way. That ends were dispatched is noted after those who ended them have their answer."""
-        self.run(self.engine._cascade.finish())
+        self.run(self.engine.parts.core.cascade.finish())
         self.compare()
         left = [str(v) for v in drained(self.world)]
         if left:

@@ -104,7 +104,7 @@ def complete_both(one: Held, other: Held) -> Op:
         if not isinstance(store, RacingMemory):
             await engine.complete(one.handle)
             await second.complete(other.handle)
-            await second._cascade.finish()
+            await second.parts.core.cascade.finish()
             return
         store.racing = True
         try:
@@ -168,8 +168,10 @@ class FlowMachine(RuleBasedStateMachine):
 
     def die(self, how: str) -> None:
         """From now on ends are not heard, or not by the losers, until somebody repairs."""
-        self.bench.engine._cascade = CRASHES[how](
-            self.bench.engine.store, self.bench.engine._wake_parent
+        self.bench.engine.parts.core.cascade = CRASHES[how](
+            self.bench.engine.store,
+            self.bench.engine.parts.core.wake_parent,
+            engine.parts.core.telemetry,
         )
         self.spec.how = how
 

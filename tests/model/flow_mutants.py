@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import structs
 
-from flowfabric.engine.engine import Engine
 from flowfabric.engine.flows.cancels import FlowCancels
 from flowfabric.engine.flows.cascade import Cascade
 from flowfabric.engine.flows.dependencies import Dependencies
+from flowfabric.engine.leases.holder import Holder
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import Cascaded
 from flowfabric.rules.executions import skip
@@ -125,16 +125,17 @@ def quorum_needs_one_less(patch: Patch) -> None:
 
 
 def hearing(patch: Patch, change: Callable[[Sequence[ExecutionId]], Sequence[ExecutionId]]) -> None:
-    """Of what ends beside a claim, something else is heard."""
-    honest = Engine._settled
+    """The cascade gets other executions than those that ended beside a claim."""
+    honest = Holder._settled
 
-    async def settled(self: Engine, *said: Any) -> Any:
-        ended = self._cascade.ended
+    async def settled(self: Holder, *said: Any) -> Any:
+        cascade = self._core.cascade
+        ended = cascade.ended
         with patch.context() as inner:
-            inner.setattr(self._cascade, "ended", lambda idents: ended(change(idents)))
+            inner.setattr(cascade, "ended", lambda idents: ended(change(idents)))
             return await honest(self, *said)
 
-    patch.setattr(Engine, "_settled", settled)
+    patch.setattr(Holder, "_settled", settled)
 
 
 @mutant

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 from uuid import UUID
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
-from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.supervisor import all_loops
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import (

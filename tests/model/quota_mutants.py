@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import structs
 
 from flowfabric.engine.claims import gated_claims, quota_cache
-from flowfabric.engine.claims.claims import _claiming
+from flowfabric.engine.claims.claims import Claims, _claiming
 from flowfabric.engine.claims.quota_cache import QuotaCache
 from flowfabric.engine.engine import Engine
 from flowfabric.engine.executions import create
@@ -210,18 +210,18 @@ def a_grant_is_asked_again(patch: Patch) -> None:
 @mutant
 def gates_are_not_asked_beside_an_end(patch: Patch) -> None:
     async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
-        return await self.store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
+        return await self._store.commit_and_sweep(plans, _claiming(claimer), claimer.wanted)
 
-    patch.setattr(Engine, "_commit_and_claim", commit_and_claim)
+    patch.setattr(Claims, "commit_and_claim", commit_and_claim)
 
 
 @mutant
 def what_ends_makes_no_room_for_the_next(patch: Patch) -> None:
     async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
         rows, _ = await self._ask(claimer)
-        return await self.store.commit_many(plans), rows
+        return await self._store.commit_many(plans), rows
 
-    patch.setattr(Engine, "_commit_and_claim", commit_and_claim)
+    patch.setattr(Claims, "commit_and_claim", commit_and_claim)
 
 
 @mutant

@@ -7,7 +7,9 @@ from typing import Any
 
 from msgspec import structs
 
+from flowfabric.engine.claims.claims import Claims
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.leases.holder import Holder
 from flowfabric.plan import Applied
 
 from .mutants import Patch, Plant
@@ -23,23 +25,23 @@ def mutant(plant: Plant) -> Plant:
 
 def telling(patch: Patch, change: Callable[[Several, Several], tuple[Several, Several]]) -> None:
     """What is told of the ends and of the claims is not what happened."""
-    honest = Engine.complete_and_claim
+    honest = Holder.complete_and_claim
 
     async def complete_and_claim(self: Engine, *said: Any) -> tuple[Several, Several]:
         return change(*await honest(self, *said))
 
-    patch.setattr(Engine, "complete_and_claim", complete_and_claim)
+    patch.setattr(Holder, "complete_and_claim", complete_and_claim)
 
 
 def claiming(patch: Patch, **changes: Callable[[Any], Any]) -> None:
     """Something else is claimed than was asked for."""
-    honest = Engine._commit_and_claim
+    honest = Claims.commit_and_claim
 
     async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
         changed = {field: change(getattr(claimer, field)) for field, change in changes.items()}
         return await honest(self, plans, structs.replace(claimer, **changed))
 
-    patch.setattr(Engine, "_commit_and_claim", commit_and_claim)
+    patch.setattr(Claims, "commit_and_claim", commit_and_claim)
 
 
 # ---- ends
@@ -57,7 +59,7 @@ def ends_are_told_in_the_wrong_order(patch: Patch) -> None:
 
 @mutant
 def ends_swap_their_results(patch: Patch) -> None:
-    honest = Engine._ends_of
+    honest = Holder._ends_of
 
     def ends_of(self: Engine, many: Any) -> Any:
         return honest(
@@ -65,19 +67,19 @@ def ends_swap_their_results(patch: Patch) -> None:
             [(handle, result) for (handle, _), (_, result) in zip(many, many[::-1], strict=True)],
         )
 
-    patch.setattr(Engine, "_ends_of", ends_of)
+    patch.setattr(Holder, "_ends_of", ends_of)
 
 
 @mutant
 def first_end_is_not_sent(patch: Patch) -> None:
     """The first of several ends is told as done, and nothing was sent."""
-    honest = Engine._commit_and_claim
+    honest = Claims.commit_and_claim
 
     async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
         done, rows = await honest(self, plans[1:], claimer)
         return [*(Applied(0, (None,)) for _ in plans[:1]), *done], rows
 
-    patch.setattr(Engine, "_commit_and_claim", commit_and_claim)
+    patch.setattr(Claims, "commit_and_claim", commit_and_claim)
 
 
 # ---- claims
@@ -100,20 +102,20 @@ def what_was_claimed_beside_an_end_is_not_told(patch: Patch) -> None:
 
 @mutant
 def refused_end_stops_the_claim(patch: Patch) -> None:
-    honest = Engine._commit_and_claim
+    honest = Claims.commit_and_claim
 
     async def commit_and_claim(self: Engine, plans: Any, claimer: Any) -> Any:
-        done = await self.store.commit_many(plans) if plans else []
+        done = await self._store.commit_many(plans) if plans else []
         return done, (await honest(self, (), claimer))[1] if all(
             isinstance(each, Applied) for each in done
         ) else []
 
-    patch.setattr(Engine, "_commit_and_claim", commit_and_claim)
+    patch.setattr(Claims, "commit_and_claim", commit_and_claim)
 
 
 @mutant
 def nobody_looks_around_beside_an_end(patch: Patch) -> None:
-    honest = Engine.complete_and_claim
+    honest = Holder.complete_and_claim
 
     async def complete_and_claim(self: Engine, *said: Any) -> Any:
         async def nothing(*_: Any) -> bool:
@@ -123,4 +125,4 @@ def nobody_looks_around_beside_an_end(patch: Patch) -> None:
             inner.setattr(self, "_look_around", nothing)
             return await honest(self, *said)
 
-    patch.setattr(Engine, "complete_and_claim", complete_and_claim)
+    patch.setattr(Holder, "complete_and_claim", complete_and_claim)

@@ -39,7 +39,7 @@ async def race(at: int, several: list[Engine], handle: Handle) -> list[tuple[str
     async def run(place: int, engine: Engine, racer: Racer) -> Any:
         behind = (at + place) % len(RACERS)
         for _ in range(behind if place in SENT_BLINDLY else behind // 2):
-            await engine.execution(who)
+            await engine.parts.core.snapshots.execution(who)
         try:
             return await racer(engine, who, handle)
         except EngineError as error:

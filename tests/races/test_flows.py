@@ -57,10 +57,10 @@ async def held(engine: Engine, graph: Graph) -> list[Handle]:
 async def settled(several: list[Engine], clock: ManualClock) -> None:
     """What a round may have left to the reconciler is done too."""
     for engine in several:
-        await engine._cascade.finish()
+        await engine.parts.core.cascade.finish()
     clock.advance(1_000)
     await several[0].dispatch_completions()
-    await several[0]._cascade.finish()
+    await several[0].parts.core.cascade.finish()
     assert [
         e for e in await outbox(several[0], "ff_completion_event") if e["dispatched_at_ms"] is None
     ] == []

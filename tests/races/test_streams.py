@@ -155,7 +155,7 @@ async def end(
     engine: Engine, who: ExecutionId, handle: Handle, clock: ManualClock, dice: random.Random
 ) -> None:
     for _ in range(dice.randrange(2, 30)):
-        await engine.execution(who)
+        await engine.parts.core.snapshots.execution(who)
     how = dice.choice(["complete", "cancel", "fail and retry", "fail for good"])
     if how == "fail for good":
         await engine.fail(handle, "no", FailureClass.PERMANENT)

@@ -78,7 +78,7 @@ async def answered(
 ) -> Any:
     """The answer, or the refusal; somebody else gets a head start of so many reads."""
     for _ in range(behind):
-        await engine.execution(who)
+        await engine.parts.core.snapshots.execution(who)
     try:
         return await asked()
     except EngineError as error:
@@ -158,7 +158,7 @@ async def test_a_lease_runs_out_while_it_is_ended(clock: ManualClock) -> None:
 
     async def expire(engine: Engine, behind: int) -> None:
         for _ in range(behind):
-            await engine.execution(ident(0))
+            await engine.parts.core.snapshots.execution(ident(0))
         clock.advance(ttl_ms)
         await engine.store.sweep(SWEEP_EXPIRED(0), AT_ONCE)
 

@@ -78,7 +78,7 @@ async def states(app: App, run: Run[Any]) -> list[str]:
 
 
 async def kind(engine: Engine, ident: ExecutionId) -> str:
-    found = await engine.execution(ident)
+    found = await engine.parts.core.snapshots.execution(ident)
     assert found is not None
     return found.execution_kind
 

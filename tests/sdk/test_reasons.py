@@ -21,8 +21,8 @@ from flowfabric import (
     Why,
     Worker,
 )
-from flowfabric.loops.delayed_promoter import DelayedPromoter
 from flowfabric.engine.background import LoopSettings
+from flowfabric.loops.delayed_promoter import DelayedPromoter
 from flowfabric.model.state import ExpirePhase
 from flowfabric.testing import ManualClock
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from flowfabric import App, Context, Engine, Retention
+from flowfabric.engine.background import LoopSettings
 from flowfabric.errors import ConfigError, NotFound
 from flowfabric.loops.delayed_promoter import DelayedPromoter
-from flowfabric.engine.background import LoopSettings
 from flowfabric.loops.retention_trimmer import RetentionTrimmer
 from flowfabric.testing import ManualClock
 

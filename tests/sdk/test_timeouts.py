@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from flowfabric import App, Context, Engine, Retry, RunExpired
-from flowfabric.loops.delayed_promoter import DelayedPromoter
 from flowfabric.engine.background import LoopSettings
+from flowfabric.loops.delayed_promoter import DelayedPromoter
 from flowfabric.model.execution import ReplayExecutionArgs
 from flowfabric.testing import ManualClock
 

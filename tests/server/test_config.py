@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from flowfabric.engine.background import LoopSettings
 from flowfabric.errors import ConfigError
 from flowfabric.ids import ExecutionId
-from flowfabric.engine.background import LoopSettings
 from flowfabric.model.execution import CancelExecutionArgs, CreateExecutionArgs
 from flowfabric.server.config import INTERVALS, VARIABLES, explained, read_file, settings_of
 from flowfabric.server.lifecycle import opened

@@ -61,7 +61,7 @@ class Core:
         self.store = store
         self.settings = settings
         self.random = random_source
-        self._wake_parent = wake_parent
+        self.wake_parent = wake_parent
         self.snapshots = Snapshots(store)
         self.telemetry = TelemetrySlot()
         self.locks = KeyedLock()
@@ -69,7 +69,7 @@ class Core:
 
     def over(self, store: Store) -> Core:
         """The core of a part that writes inside a transaction of the caller."""
-        return Core(store, self.settings, self.random, self._wake_parent)
+        return Core(store, self.settings, self.random, self.wake_parent)
 
     # ---- decisions
 

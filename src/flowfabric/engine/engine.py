@@ -47,7 +47,7 @@ class Engine(LocalEngineProtocol):
         self._closed = False
 
     def bind(self, name: str, method: Callable[Concatenate[Any, P], R]) -> Callable[P, R]:
-        bound: Callable[P, R] = method.__get__(self.parts.of(method.__qualname__.split(".")[0]))
+        bound: Callable[P, R] = method.__get__(self.parts.named(method.__qualname__.split(".")[0]))
         return bound
 
     @property

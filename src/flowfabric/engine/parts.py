@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import TypeVar
 
 from flowfabric.engine.claims.admission import Admission
 from flowfabric.engine.claims.claims import Claims
@@ -44,6 +45,8 @@ from flowfabric.engine.workers.schedules import Schedules
 from flowfabric.engine.workers.steps import Steps
 from flowfabric.ids import ExecutionId
 from flowfabric.store.port import Store
+
+Part = TypeVar("Part")
 
 
 class Parts:
@@ -117,8 +120,13 @@ class Parts:
             )
         }
 
-    def of(self, declared_by: str) -> object:
+    def named(self, declared_by: str) -> object:
         return self._parts[declared_by]
+
+    def part(self, kind: type[Part]) -> Part:
+        found = self._parts[kind.__name__]
+        assert isinstance(found, kind)
+        return found
 
     async def finish(self) -> None:
         """Waits for work that continues after a call is answered."""

@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit, urlunsplit
 import psycopg
 from msgspec import structs
 
-from flowfabric.connect import PostgresBackend
+from flowfabric.connect import PostgresBackend, postgres_engine
 from flowfabric.engine.engine import Engine
 from flowfabric.plan import Arg, Form, Insert, Plan
 from flowfabric.store.postgres.connections import Options
@@ -67,7 +67,7 @@ async def opened(options: Options, **said: Any) -> AsyncIterator[PostgresStore]:
 
 @asynccontextmanager
 async def engine_on(options: Options) -> AsyncIterator[PostgresBackend]:
-    engine = PostgresBackend(await PostgresStore(options).open())
+    engine = postgres_engine(await PostgresStore(options).open())
     try:
         yield engine
     finally:

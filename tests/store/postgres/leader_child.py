@@ -12,7 +12,7 @@ from flowfabric.connect import PostgresBackend
 async def main(url: str, block_s: float) -> None:
     engine = await PostgresBackend.connect(url)
     engine.with_scanners()
-    while engine._loops is None or not engine._loops.leads:  # noqa: ASYNC110
+    while not engine.loops.leads:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     print("leads", flush=True)
     time.sleep(block_s)  # noqa: ASYNC251

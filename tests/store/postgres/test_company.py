@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from flowfabric.connect import PostgresBackend
+from flowfabric.connect import PostgresBackend, postgres_engine
 from flowfabric.engine.claims.claims import POLL_S
 from flowfabric.store.postgres import connections, presence
 from flowfabric.store.postgres.connections import Options
@@ -180,7 +180,7 @@ async def test_the_last_news_of_a_short_life_are_told(
 
         monkeypatch.setattr(connections, "connect", slowly)
         began = asyncio.get_running_loop().time()
-        short = PostgresBackend(await PostgresStore(options).open())
+        short = postgres_engine(await PostgresStore(options).open())
         ident = await create(short)
         closing = asyncio.create_task(short.close())
         await until(lambda: short.store._bell._is_leaving)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from flowfabric.connect import PostgresBackend
-from flowfabric.errors import TransportError
 from flowfabric.engine.background import LoopSettings
+from flowfabric.errors import TransportError
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.store.postgres.connections import Options
 from tests.engine.helpers import create, registration, running, worker

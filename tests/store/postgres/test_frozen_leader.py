@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from flowfabric.connect import PostgresBackend
+from flowfabric.connect import postgres_engine
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.store import PostgresStore
 from tests.engine.helpers import create, fields, worker
@@ -69,9 +69,9 @@ async def test_a_task_that_blocks_the_event_loop_of_the_leader_holds_up_no_timer
 
 
 async def test_an_engine_that_was_not_closed_leaves_no_loops_behind(options: Options) -> None:
-    engine = PostgresBackend(await PostgresStore(options).open())
+    engine = postgres_engine(await PostgresStore(options).open())
     engine.with_scanners()
-    thread, store = engine._loops._thread, engine.store  # type: ignore[union-attr]
+    thread, store = engine.loops.thread._thread, engine.store  # type: ignore[union-attr]
     del engine
     gc.collect()
     await until(lambda: not thread.is_alive())

@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 import pytest
 
 from flowfabric.connect import PostgresBackend
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
 from flowfabric.errors import EngineError, TransportError
 from flowfabric.ids import ExecutionId
-from flowfabric.engine.background import LoopSettings
 from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.store.postgres import connections, leader, notify
 from flowfabric.store.postgres.connections import Link, Options
@@ -207,7 +207,7 @@ async def test_a_server_that_comes_back_finds_the_engine_at_work(
         found = await world(engine)
         assert [*acknowledged_exist(found, done), *acknowledged_ends_stand(found, done)] == []
         assert [e.terminal_outcome for e in found.executions.values()] == ["success"] * JOBS
-        await until(lambda: engine._loops is not None and engine._loops.leads)
+        await until(lambda: engine.loops.leads)
 
 
 async def test_a_listener_that_found_nobody_listens_again(

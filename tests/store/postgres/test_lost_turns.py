@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from flowfabric.connect import PostgresBackend
+from flowfabric.connect import PostgresBackend, postgres_engine
 from flowfabric.ids import ExecutionId
 from flowfabric.model.lease import Handle, Work
 from flowfabric.store.postgres.connections import Options
@@ -31,7 +31,7 @@ async def behind_a_proxy(
     options: Options, clock: ManualClock
 ) -> AsyncIterator[tuple[Proxy, PostgresBackend]]:
     async with Proxy(options.url) as proxy:
-        engine = PostgresBackend(
+        engine = postgres_engine(
             await PostgresStore(structs.replace(options, url=proxy.url), clock=clock).open()
         )
         try:

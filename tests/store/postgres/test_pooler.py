@@ -15,8 +15,8 @@ import pytest
 from msgspec import structs
 
 from flowfabric.connect import PostgresBackend
-from flowfabric.errors import TransportError
 from flowfabric.engine.background import LoopSettings
+from flowfabric.errors import TransportError
 from flowfabric.model.attempt import FailureClass
 from flowfabric.store.postgres.connections import WRITING, Options
 from flowfabric.testing.postgres import _free_port
@@ -87,7 +87,7 @@ async def test_the_loops_are_led_without_a_session_of_their_own(pooled: Options)
 
 
 def leads(engine: PostgresBackend) -> bool:
-    return engine._loops is not None and engine._loops.leads
+    return engine.loops.leads
 
 
 async def test_nothing_piles_up_for_listeners_that_are_not_there(pooled: Options) -> None:

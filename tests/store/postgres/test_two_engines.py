@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from flowfabric.connect import PostgresBackend
+from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.claims.claims import POLL_S
 from flowfabric.engine.events.subscriptions import IDLE_POLL_S
 from flowfabric.loops.leader_only import LeaderOnly
-from flowfabric.engine.background import LoopSettings
 from flowfabric.store.postgres import leader
 from flowfabric.store.postgres.connections import Options
 from flowfabric.store.postgres.notify import BURST, PAUSE_S
@@ -149,7 +149,7 @@ async def claim_nothing(engine: PostgresBackend) -> bool:
 
 
 def leads(engine: PostgresBackend) -> bool:
-    return engine._loops is not None and engine._loops.leads
+    return engine.loops.leads
 
 
 @pytest.fixture(autouse=True)
@@ -158,9 +158,9 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def holder(engine: PostgresBackend) -> str:
-    assert engine._loops is not None and isinstance(engine._loops.inside, LeaderOnly)
-    assert isinstance(engine._loops.inside.election, leader.Election)
-    return engine._loops.inside.election.me
+    assert engine.loops.thread is not None and isinstance(engine.loops.thread.inside, LeaderOnly)
+    assert isinstance(engine.loops.thread.inside.election, leader.Election)
+    return engine.loops.thread.inside.election.me
 
 
 @pytest.mark.meets("leader_change", "delay")

@@ -15,7 +15,7 @@ from uuid import uuid4
 
 import pytest
 
-from flowfabric.connect import SqliteBackend, look_at, read_tables
+from flowfabric.connect import look_at, read_tables, sqlite_engine
 from flowfabric.errors import ConfigError, Corruption, FlowFabricError
 from flowfabric.ids import ExecutionId
 from flowfabric.model.execution import CreateExecutionArgs
@@ -28,7 +28,7 @@ ME = ClaimPolicy("w", "w-1", 30_000, None)
 
 async def work(path: Path) -> None:
     """Opens it, looks, claims, creates and closes."""
-    backend = SqliteBackend(open_store(str(path)))
+    backend = sqlite_engine(open_store(str(path)))
     try:
         await backend.claim_many("default", (), ME, 20)
         await backend.create_execution(CreateExecutionArgs(execution_id=ExecutionId.of(0, uuid4())))
@@ -39,7 +39,7 @@ async def work(path: Path) -> None:
 
 
 async def _filled(path: Path) -> None:
-    backend = SqliteBackend(open_store(str(path)))
+    backend = sqlite_engine(open_store(str(path)))
     idents = [ExecutionId.of(0, uuid4()) for _ in range(30)]
     await backend.create_executions(
         [CreateExecutionArgs(execution_id=ident, tags={"a": "b"}) for ident in idents]

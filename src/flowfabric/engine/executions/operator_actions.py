@@ -130,7 +130,7 @@ class OperatorActions:
         await self._core.decide(
             ident,
             lambda snapshot: grants.unblock(snapshot, str(expected_blocking_reason), now),
-            whole=True,
+            with_lists=True,
         )
 
     # ---- tags

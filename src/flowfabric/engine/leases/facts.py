@@ -68,6 +68,10 @@ class LeaseCache:
         known = self._facts.get(handle.opaque)
         return known is None or known.may_have_children
 
+    def clear(self) -> None:
+        """Forgets all facts; a handle is then decoded and its row read."""
+        self._facts.clear()
+
     def forget_execution(self, ident: ExecutionId) -> None:
         """Drops facts that no longer hold: the execution got children, or a limit held it back."""
         stale = [key for key, known in self._facts.items() if known.fields.execution_id == ident]

@@ -77,7 +77,7 @@ class Streams:
             ),
         )
         self.watcher = StreamWatcher(core.store)
-        self._joined: dict[Any, asyncio.Task[Page | None]] = {}
+        self.joined: dict[Any, asyncio.Task[Page | None]] = {}
 
     # ---- writing
 
@@ -211,15 +211,15 @@ class Streams:
     ) -> Page | None:
         """Many who stand at the same place and wake together ask once. Who comes after the question is sent asks again."""
         asked = (key, after, count, index)
-        task = self._joined.get(asked)
+        task = self.joined.get(asked)
         if task is None:
-            task = self._joined[asked] = asyncio.create_task(self._asked(asked))
+            task = self.joined[asked] = asyncio.create_task(self._asked(asked))
         return await asyncio.shield(task)
 
     async def _asked(self, asked: Any) -> Page | None:
         await asyncio.sleep(0)
         key, after, count, index = asked
-        del self._joined[asked]
+        del self.joined[asked]
         return await self._page(key, after, None, count, index)
 
     async def _page(
