@@ -250,7 +250,7 @@ async def test_whoever_a_reset_did_not_live_to_release_goes_on(
 
     clock.advance(1)
     with monkeypatch.context() as dying:
-        dying.setattr(engine, "release_waiters", dies)
+        dying.setattr(engine.parts.budgets, "release_waiters", dies)
         with pytest.raises(TransportError):
             await engine.reset_budget(ident)
     clock.advance(1)

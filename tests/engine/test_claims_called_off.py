@@ -137,6 +137,6 @@ async def test_what_cannot_be_given_back_is_told(
 
     ident, held = await create(engine), Held(engine, monkeypatch)
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "by_holder", broken)
+        patch.setattr(engine.parts.core, "run_fenced", broken)
         await called_off(held, claim(engine))
     assert f"{ident}: nobody waits for it, and it could not be given back" in caplog.text

@@ -89,14 +89,15 @@ async def test_the_clock_of_a_snapshot_is_never_ahead_of_its_rows(
 
     sqlite.store.read = slow  # type: ignore[method-assign]
     began = clock()
-    assert (await sqlite.snapshot(ident)).now_ms == began
+    assert (await sqlite.parts.core.snapshots.load(ident)).now_ms == began
 
 
 async def test_a_revoke_takes_only_the_lease_it_met_first(
     engine: Engine, clock: ManualClock
 ) -> None:
     ident, _ = await running(engine)
-    real = engine.snapshot
+    snapshots = engine.parts.core.snapshots
+    real = snapshots.load
     met: list[int] = []
 
     async def moving(*said: Any, **more: Any) -> Any:
@@ -110,9 +111,9 @@ async def test_a_revoke_takes_only_the_lease_it_met_first(
             assert await engine.claim(LANE, (), worker(2)) is not None
         return snapshot
 
-    engine.snapshot = moving  # type: ignore[method-assign]
+    snapshots.load = moving  # type: ignore[method-assign]
     assert await engine.revoke_lease(asked(ident)) == AlreadySatisfied("epoch_moved")
-    engine.snapshot = real  # type: ignore[method-assign]
+    snapshots.load = real  # type: ignore[method-assign]
     assert await state(engine, ident) == "RUNNING"
 
 

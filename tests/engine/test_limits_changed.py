@@ -196,7 +196,7 @@ async def test_whoever_was_not_released_when_the_limits_were_changed_goes_on_lat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(engine, "release_waiters", dies)
+        patch.setattr(engine.parts.budgets, "release_waiters", dies)
         with pytest.raises(KeyboardInterrupt):
             await change(engine, ident, 20, on_hard_limit=SUSPEND)
     assert await state(engine, who) == "BUDGET"

@@ -13,7 +13,7 @@ import pytest
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.claims import routing
 from flowfabric.engine.claims.claims import POLL_S
-from flowfabric.engine.claims.routing import ASKED_LATELY_MS, LOOK_EVERY_MS
+from flowfabric.engine.claims.routing import ASKED_LATELY_MS, LOOK_EVERY_MS, Routing
 from flowfabric.engine.engine import Engine
 from flowfabric.ids import ExecutionId
 from flowfabric.loops.route_releaser import RouteReleaser
@@ -194,7 +194,7 @@ async def test_what_was_claimed_meanwhile_is_not_parked(
         await engine.claim(LANE, ("gpu",), worker(2))
         return await live(namespace)
 
-    monkeypatch.setattr(engine, "live_workers", slow)
+    monkeypatch.setattr(engine.parts.part(Routing), "live_workers", slow)
     assert await ask(engine, clock) is None
     assert await state(engine, ident) == "RUNNING"
 

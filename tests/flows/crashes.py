@@ -63,5 +63,10 @@ class Dead(Cascade):
 class Halfway(Cascade):
     """Of a process that is killed once a group has fired, before it cancels the losers."""
 
-    async def cancel_siblings(self, group: EdgeGroup) -> list[ExecutionId]:
-        raise RuntimeError("killed")
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+
+        async def killed(group: EdgeGroup) -> list[ExecutionId]:
+            raise RuntimeError("killed")
+
+        self.members.cancel_siblings = killed  # type: ignore[method-assign]

@@ -215,7 +215,7 @@ def other_limits_let_nobody_go(patch: Patch) -> None:
         def rule(found: Any) -> Any:
             return budget_changes.update_budget(found.books.policy, args, found.books.now_ms)
 
-        return await self.settle(lambda: self._books(args.budget_id), rule)
+        return await self._core.run(lambda: self._books(args.budget_id), rule)
 
     patch.setattr(Budgets, "update_budget", update_budget)
 

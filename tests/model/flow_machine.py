@@ -171,7 +171,7 @@ class FlowMachine(RuleBasedStateMachine):
         self.bench.engine.parts.core.cascade = CRASHES[how](
             self.bench.engine.store,
             self.bench.engine.parts.core.wake_parent,
-            engine.parts.core.telemetry,
+            self.bench.engine.parts.core.telemetry,
         )
         self.spec.how = how
 

@@ -16,6 +16,7 @@ import pytest
 
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
+from flowfabric.ids import ExecutionId
 from flowfabric.model.queue_stats import LaneLoad, QueueStats
 from flowfabric.observe import Metrics, Scrape, push_from_environment, tracing_from_environment
 from flowfabric.observe.otel_env import is_sent
@@ -59,7 +60,7 @@ def some_of_everything(metrics: Metrics) -> None:
     for seconds in (0.0005, 0.003, 0.003, 0.7, 1_000):
         metrics.http_request("/v1/executions/{id}", "GET", 200, seconds)
     metrics.http_request("", "POST", 404, 0.02)
-    metrics.attempt_ended("mail", "ok", 3.5)
+    metrics.attempt_ended("mail", "ok", ExecutionId.solo("mail"))
     metrics.worker_at_capacity()
     metrics.running_on("memory")
     metrics.sampled(QueueStats((LaneLoad("mail", {"waiting": 3}, 2_500),), {"default": 2}, 4))

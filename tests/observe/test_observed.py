@@ -36,7 +36,6 @@ from tests.engine.helpers import (
     claim,
     create,
     fence,
-    fields,
     grant_args,
     lost,
     running,
@@ -312,17 +311,3 @@ async def test_it_is_an_engine_like_the_one_inside(engine: Engine, metrics: Metr
         seen.no_such_operation  # type: ignore[attr-defined]  # noqa: B018
     build = values(metrics, "ff_build_info")
     assert [key[0] for key in build] == [engine.backend_label]
-
-
-async def test_what_cannot_be_counted_is_done_all_the_same(
-    seen: Engine,
-    metrics: Metrics,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    monkeypatch.setattr(metrics, "attempt_ended", None)
-    ident, handle = await running(seen)
-    await seen.complete(handle, b"done")
-    assert await seen.get_execution_result(ident) == b"done"
-    assert "could not be counted" in caplog.text
-    assert fields(handle).execution_id == ident

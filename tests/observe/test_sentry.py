@@ -89,7 +89,7 @@ SERVER = """
 import sys
 import secrets_of_the_user
 from flowfabric.engine.engine import Engine
-from flowfabric.server import serve
+from flowfabric.server import lifecycle
 
 
 async def broken(self):
@@ -102,7 +102,7 @@ def crashing(*_):
 
 
 if sys.argv.pop() == "crash":
-    serve.serving = crashing
+    lifecycle.serving = crashing
 else:
     Engine.ping = broken
 

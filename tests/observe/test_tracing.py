@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from uuid import uuid4
 
 import pytest
-from flowfabric.engine.backend import EngineBackend
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -14,6 +13,7 @@ from opentelemetry.trace import StatusCode, get_current_span
 
 from flowfabric import App, Context, Engine, Retry, Worker
 from flowfabric.codec.handle import decode_fields
+from flowfabric.engine.protocol import EngineProtocol as EngineBackend
 from flowfabric.errors import EngineError
 from flowfabric.model.lease import Handle, HandleKind
 from flowfabric.observe import TRACEPARENT, Metrics, instrumented, tracing_from_environment, watch
