@@ -71,6 +71,19 @@ async def test_a_granted_lease_under_another_epoch_never_acts(engine: Engine, ac
     assert await state(engine, who) == "RUNNING"
 
 
+@actions
+@pytest.mark.meets("budget_action", "timeout", "flow")
+async def test_a_report_after_the_limit_of_the_attempt_never_acts(engine: Engine, clock: ManualClock, action: str) -> None:
+    ident = await budget(engine, {"t": 10}, on_hard_limit=action)
+    policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=4_000))
+    graph = await submit(engine, "a b", nodes={"a": {"policy": policy}})
+    handle = await hold(engine, graph, "a")
+    clock.advance(4_000)
+    assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 9})) == OK
+    assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 2})) == HardBreach("t", 9, 10)
+    assert (await states(engine, graph), await usage(engine, ident)) == ({"a": "RUNNING", "b": "READY"}, {"t": 9})
+
+
 # ---- every way to lose a lease and to be run again
 
 Lose = Callable[[Engine, ManualClock, ExecutionId, Handle], Awaitable[None]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from flowfabric.model.execution import Execution
-from flowfabric.plan import Arg, Cond, Form, Plan, Text, Update, Was
+from flowfabric.plan import Arg, Cond, Form, Guard, Plan, Text, Update, Was
 from flowfabric.rules.parts import (
     EXEC,
     MOVED_AT_ARG,
@@ -46,7 +46,7 @@ class Endings(NamedTuple):
         return form(execution.partition_key, **values)
 
 
-def endings(name: str, outcome: str, *, told: str | None = None, fence: tuple[Cond, ...] = ()) -> Endings:
+def endings(name: str, outcome: str, *, told: str | None = None, fence: tuple[Guard, ...] = ()) -> Endings:
     """`told`: operators hear of it by an event of this kind, with `details`. `fence`: what else must hold of a lease."""
     ended: dict[str, Any] = {
         **MOVED_AT_ARG,
