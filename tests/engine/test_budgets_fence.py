@@ -24,7 +24,7 @@ from flowfabric.testing import ManualClock
 
 from .budget_helpers import DAY_MS, OK, budget, report, usage
 from .flow_helpers import hold, states, submit
-from .helpers import LANE, claim, completed, refused, requeued, running, state
+from .helpers import LANE, claim, refused, requeued, running, state
 from .suspend_helpers import claim_resumed, park_held, seed, signal
 
 actions = pytest.mark.parametrize("action", ["fail_execution", "suspend_execution", "cancel_flow_pending"])
@@ -167,15 +167,23 @@ async def test_a_late_report_cancels_nothing_of_the_flow(engine: Engine, clock: 
 
 @pytest.mark.meets("budget_action", "retention")
 async def test_the_report_for_an_execution_that_is_gone_is_refused(engine: Engine, clock: ManualClock) -> None:
-    ident = await budget(engine, {"t": 10})
-    _, handle = await completed(engine)
+    """What a budget ended is kept as what failed. Then another may have its id, and a late breach does nothing to that one."""
+    ident = await budget(engine, {"t": 10}, on_hard_limit="fail_execution")
+    who, handle = await running(engine)
     assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 1})) == OK
-    clock.advance(DAY_MS + 1)
+    assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 10})) == HardBreach("t", 1, 10, "fail_execution")
+    assert await state(engine, who) == "ENDED(failed)"
+    clock.advance(7 * DAY_MS - 1)
+    assert await engine.trim_retention(LANE) == 0
+    clock.advance(1)
     assert await engine.trim_retention(LANE) == 1
+    late = UsageDimensions(custom={"t": 10})
     engine._facts.clear()
     with pytest.raises(NotFound):
-        await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 1}))
-    assert await usage(engine, ident) == {"t": 1}
+        await engine.report_usage(handle, ident, late)
+    await running(engine, execution_id=who)
+    await refused(engine.report_usage(handle, ident, late), ContentionKind.LEASE_CONFLICT)
+    assert (await state(engine, who), await usage(engine, ident)) == ("RUNNING", {"t": 1})
 
 
 @pytest.mark.meets("budget_action", "flow", "revoke")

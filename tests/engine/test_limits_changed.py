@@ -239,7 +239,6 @@ async def test_what_another_process_changed_is_counted_by_and_never_exceeded(eng
         await sound(engine)
 
 
-@pytest.mark.meets("quota", "deploy")
 async def test_limits_changed_in_the_middle_of_a_claim_are_not_exceeded(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     other, honest = Engine(engine.store, seed=2), engine.store.load
     ident = await quota_lane(engine, cap=4)

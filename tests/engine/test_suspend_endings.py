@@ -73,7 +73,6 @@ async def closed_to_signals(engine: Engine, parked: Parked) -> None:
         await refused(engine.deliver_signal(signal_args(parked.ident, bound)), StateKind.TARGET_NOT_SIGNALABLE)
 
 
-@pytest.mark.meets("suspend", "timeout")
 @pytest.mark.parametrize("behavior", ENDS)
 async def test_a_suspension_without_a_timeout_has_that_of_the_policy(engine: Engine, clock: ManualClock, behavior: str) -> None:
     await seed(engine)

@@ -13,7 +13,8 @@ from flowfabric.engine.engine import Engine
 from flowfabric.engine.flow_cancels import FlowCancels
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import Cascaded
-from flowfabric.rules import children, edges, flow_cancels, skips
+from flowfabric.plan import Now
+from flowfabric.rules import children, edges, flow_cancels, flows, operators, skips
 
 from .mutants import Patch, Plant, put, with_set, without_guards, without_steps
 
@@ -100,6 +101,17 @@ def replay_does_not_wait_again(patch: Patch) -> None:
 @mutant
 def replay_leaves_the_group_decided(patch: Patch) -> None:
     put(patch, children, "RESET_GROUP", lambda f: with_set(f, group_state="impossible"))
+
+
+@mutant
+def replay_leaves_its_flow_settled(patch: Patch) -> None:
+    for name in ("REPLAY", "REPLAY_SKIPPED"):
+        put(patch, operators, name, lambda f: without_steps(f, "ff_flow_core"))
+
+
+@mutant
+def flow_is_settled_while_members_run(patch: Patch) -> None:
+    put(patch, flows, "PROJECT", lambda f: with_set(f, settled_at_ms=Now()))
 
 
 @mutant

@@ -61,7 +61,6 @@ async def one_each(engine: Engine, *names: str) -> list[str]:
 
 
 @stores
-@pytest.mark.meets("second_tenant", "deploy")
 async def test_a_bound_worker_gets_its_own_though_it_names_nothing(engine: Engine, tmp_path: Path) -> None:
     async with shared(engine, tmp_path) as (ann, bob, _):
         mine, theirs, plain = await one_each(engine, "ann", "bob", "default")
