@@ -10,7 +10,6 @@ from typing import Any, TypeVar, cast
 
 import asyncpg
 
-from flowfabric.errors import TransportError
 from flowfabric.model.census import LongWriter
 from flowfabric.model.lease import BackendTag
 from flowfabric.plan import Answer, Form, Plan, Refused
@@ -36,7 +35,7 @@ from flowfabric.store.postgres.apply import (
 from flowfabric.store.postgres.bell import Bell, Relay
 from flowfabric.store.postgres.bound import BoundStore
 from flowfabric.store.postgres.coalescer import MAX_BATCH, Coalescer, Key
-from flowfabric.store.postgres.connections import Link, Links, Options
+from flowfabric.store.postgres.connections import Link, Links, Options, closed
 from flowfabric.store.postgres.dues import Dues
 from flowfabric.store.postgres.events import GapReader
 from flowfabric.store.postgres.failures import (
@@ -334,10 +333,6 @@ async def _settled(running: Awaitable[list[Answer]]) -> list[Answer] | BaseExcep
         return await running
     except Exception as error:
         return error
-
-
-def closed() -> TransportError:
-    return TransportError("postgres", "the database was closed", backend_kind="protocol")
 
 
 def _must_split(items: list[Any]) -> bool:
