@@ -300,7 +300,10 @@ def answered_from_an_earlier_suspend(tables: Tables, history: History) -> None:
 def told_of_the_retry_of_a_timeout(tables: Tables, history: History) -> None:
     """The engine ended the attempt at its limit; its holder reports a failure and hears of the retry."""
     (call, *_) = [each for each in history.of("fail") if each.reply["outcome"] == "retry"]
-    call.asked_ms = 2**52
+    lease = (call.execution, call.epoch)
+    for claim in history.of("claim"):
+        granted = claim.reply["granted"]
+        claim.reply["granted"] = [(ident, epoch, 0 if (ident, epoch) == lease else until) for ident, epoch, until in granted]
     alter(tables, "ff_attempt", ExecutionId(call.execution), failure_category="attempt_timeout")
 
 
