@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import weakref
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, nullcontext
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 DEV_MODE = "FF_DEV_MODE"
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 HTTP_SCHEMES = ("http://", "https://")
+_MEANT_FOR_POSTGRES = re.compile(
+    r"\s*(?:postgres(?:ql)?:|(?:host|hostaddr|port|dbname|user|password|service|sslmode)\s*=)"
+)
 LOOP_READERS = 4
 POSTGRES_LOOPS = LoopSettings(
     lease_expiry_ms=3_000,
@@ -324,6 +328,10 @@ def sqlite_path(url: str) -> str:
     """The path, URI or `:memory:` inside a sqlite:// URL; anything without a scheme is a path already."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme == "file":
+        if _MEANT_FOR_POSTGRES.match(url):  # not shown: it may hold a password
+            raise ConfigError(
+                "url: pairs such as host=... dbname=... are not a URL; use postgresql://user@host/database"
+            )
         return url
     if scheme != "sqlite":
         raise ConfigError(

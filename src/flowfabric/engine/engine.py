@@ -125,10 +125,10 @@ class Engine(LongPoll):
 
 
 def _version() -> dict[str, int]:
-    from importlib.metadata import (
+    from importlib.metadata import (  # a tenth of the time that importing all of this takes
         PackageNotFoundError,
         version,
-    )  # a tenth of the time that importing all of this takes
+    )
 
     try:
         numbers = version("flowfabric").split(".")
