@@ -1,10 +1,10 @@
 """FlowFabric: durable execution for Python, on SQLite to begin with and on Postgres in production."""
 
 from flowfabric.connect import PostgresBackend, SqliteBackend, connect, memory_engine
-from flowfabric.engine.local_protocol import LocalEngineProtocol as EngineBackend
 from flowfabric.engine.background import LoopSettings
 from flowfabric.engine.core import Settings
 from flowfabric.engine.engine import Engine
+from flowfabric.engine.local_protocol import LocalEngineProtocol as EngineBackend
 from flowfabric.errors import EngineError, FlowFabricError
 from flowfabric.ids import ExecutionId
 from flowfabric.middleware.breaker import CircuitBreakerLayer

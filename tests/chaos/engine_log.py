@@ -138,7 +138,14 @@ class EngineLog:
         return await self._fenced("delay", handle, ask(handle, *args, **more))
 
     async def _suspend(self, ask: Operation, handle: Handle, *args: Any, **more: Any) -> Any:
-        return await self._fenced("suspend", handle, ask(handle, *args, **more), parked)
+        wanted = args[0] if args else more["args"]
+
+        def saw(outcome: Any) -> dict[str, Any]:
+            """The key of a wait is the same under each lease: a late holder is answered what an earlier suspend came to."""
+            repeats = outcome.details.suspension_id != wanted.suspension_id
+            return {**parked(outcome), **({"repeats": True} if repeats else {})}
+
+        return await self._fenced("suspend", handle, ask(handle, *args, **more), saw)
 
     async def _record_step(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
+from flowfabric.model.attempt import ATTEMPT_TIMEOUT
 from flowfabric.model.policy import stored_policy
 from flowfabric.rules.leases.recovery import reclaim_limit
 from flowfabric.verify.invariants import Violation
@@ -97,7 +98,7 @@ def _in_turn(seen: Evidence) -> Iterator[tuple[Call, int | None]]:
     """
     ended: dict[tuple[str, str, int], str] = {}
     for call in seen.history.calls:
-        if call.op not in FENCED or call.verdict == "refused":
+        if call.op not in FENCED or call.verdict == "refused" or call.reply.get("repeats"):
             continue
         said = (call.op, call.execution, call.epoch)
         before = ended.get(said)
@@ -161,6 +162,8 @@ def grants_are_recorded(seen: Evidence) -> Iterator[Violation]:
 def acknowledged_writes_are_recorded(seen: Evidence) -> Iterator[Violation]:
     """Every acknowledged write of a holder left its lease event, under its epoch."""
     for call in seen.history.of(*FENCED):
+        if call.reply.get("repeats"):
+            continue
         if not _left_its_event(seen, call) and not is_borrowed(seen, call):
             yield Violation(
                 "lost write",
@@ -187,6 +190,8 @@ def is_borrowed(seen: Evidence, call: Call) -> bool:
 
     This is allowed: an operator's cancel, a timeout or too many losses close the execution in the name of the last lease.
     """
+    if call.op == "fail" and call.reply.get("outcome") == "retry" and _was_timed_out(seen, call):
+        return True
     wanted = {"give_up": ("cancelled",), "fail": ("failed", "expired")}.get(call.op, ())
     execution = seen.execution(call.execution)
     ends = [event["outcome"] for event in seen.world.completions.get(key_of(call.execution), [])]
@@ -197,6 +202,15 @@ def is_borrowed(seen: Evidence, call: Call) -> bool:
     ):  # a cancel by an operator leaves the same event as one by the holder
         return call.op == "give_up" and execution.cancelled_by not in ("worker", None)
     return execution.closing_epoch == call.epoch or execution.replay_count > 0
+
+
+def _was_timed_out(seen: Evidence, call: Call) -> bool:
+    """The engine ended the attempt at its time limit, with the same event; its holder is told of that retry."""
+    tried = seen.world.attempts.get(key_of(call.execution), [])
+    return any(
+        a.attempt_index == call.facts["attempt"] and a.failure_category == ATTEMPT_TIMEOUT
+        for a in tried
+    )
 
 
 def _left_its_event(seen: Evidence, call: Call) -> bool:

@@ -313,6 +313,38 @@ def test_a_planted_violation_is_caught(
     }
 
 
+def answered_from_an_earlier_suspend(tables: Tables, history: History) -> None:
+    """By a holder whose lease was over: nothing was written for it."""
+    (call, *_) = [each for each in history.of("suspend") if each.reply["outcome"] == "suspended"]
+    late = deepcopy(call)
+    late.facts["epoch"], late.asked_ms, late.reply["repeats"] = 1_000_000, 2**52, True
+    history.calls.append(late)
+
+
+def told_of_the_retry_of_a_timeout(tables: Tables, history: History) -> None:
+    """The engine ended the attempt at its limit; its holder reports a failure and hears of the retry."""
+    (call, *_) = [each for each in history.of("fail") if each.reply["outcome"] == "retry"]
+    lease = (call.execution, call.epoch)
+    for claim in history.of("claim"):
+        granted = claim.reply["granted"]
+        claim.reply["granted"] = [
+            (ident, epoch, 0 if (ident, epoch) == lease else until)
+            for ident, epoch, until in granted
+        ]
+    alter(tables, "ff_attempt", ExecutionId(call.execution), failure_category="attempt_timeout")
+
+
+@pytest.mark.parametrize(
+    "harmless", [answered_from_an_earlier_suspend, told_of_the_retry_of_a_timeout]
+)
+def test_what_changes_nothing_is_no_violation(
+    sound: tuple[Tables, History], harmless: Callable[[Tables, History], None]
+) -> None:
+    tables, history = deepcopy(sound)
+    harmless(tables, history)
+    assert check(Evidence.of(tables, history)) == []
+
+
 def test_a_line_cut_short_by_a_kill_is_not_read(tmp_path: Path) -> None:
     log = Log(tmp_path, "worker0-1")
     log.write("ask", "claim")

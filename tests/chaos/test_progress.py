@@ -143,7 +143,6 @@ def test_times_of_a_store_whose_clock_was_set_are_not_compared(
     }
 
 
-@pytest.mark.meets("clock_step")
 def test_a_store_takes_a_clock_that_is_set_forward_but_not_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

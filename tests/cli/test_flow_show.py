@@ -253,6 +253,7 @@ async def test_it_reads_a_database_that_is_in_use(path: Path) -> None:
     ("args", "says"),
     [
         (("show", "twelve", "DB"), "flow id: a UUID such as"),
+        (("show", "0" * 30 + "_0", "DB"), "flow id: a UUID such as"),
         (
             ("show", "00000000-0000-4000-8000-000000000000", "DB"),
             "flow 00000000-0000-4000-8000-000000000000 not found",

@@ -141,6 +141,7 @@ def test_nothing_a_user_wrote_breaks_out() -> None:
     [
         (("nonsense", "--db", "x.db"), "ID: an execution id of the form {fp:N}:<uuid>, in quotes"),
         (("{fp:x}:y", "--db", "x.db"), "ID: an execution id"),
+        (("0" * 30 + "_0", "--db", "x.db"), "ID: an execution id"),
         ((UNKNOWN, "--db", "nowhere.db"), "nowhere.db: no such database file"),
         ((UNKNOWN,), "or say it once in FLOWFABRIC_DB"),
     ],

@@ -110,6 +110,7 @@ NOBODY = "{fp:7}:6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11"
     [
         (("TOKEN", "WP", "DB"), "EXECUTION: an execution id of the form {fp:N}:<uuid>"),
         (("EX", "TOKEN", "DB"), "WAITPOINT: a waitpoint's UUID"),
+        (("EX", "0" * 30 + "_0", "DB"), "WAITPOINT: a waitpoint's UUID"),
         (("EX", "WP", "DB", "TOKEN"), "too many arguments"),
         (("EX", "WP", "nowhere.db", "--token", "TOKEN"), "nowhere.db: no such database file"),
         (

@@ -127,6 +127,14 @@ def test_truncation_says_what_was_needed_and_where(
         ),
         (GOLDEN[:ATTEMPT_ID] + text(b"y") + GOLDEN[LEASE_ID:], "ParseField attempt_id: not a uuid"),
         (GOLDEN[:LEASE_ID] + text(b"") + GOLDEN[134:], "ParseField lease_id: not a uuid"),
+        (
+            GOLDEN[:LEASE_ID] + text(b"0" * 30 + b"_0") + GOLDEN[134:],
+            "ParseField lease_id: not a uuid",
+        ),
+        (
+            GOLDEN[:ATTEMPT_ID] + text(b"0" * 30 + b"_0") + GOLDEN[LEASE_ID:],
+            "ParseField attempt_id: not a uuid",
+        ),
         (bytes(MAX_HANDLE_BYTES + 1), f"longer than {MAX_HANDLE_BYTES} bytes"),
     ],
 )

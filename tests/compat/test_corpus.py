@@ -11,6 +11,7 @@ from uuid import UUID
 
 from flowfabric.codec.event_cursor import decode_cursor
 from flowfabric.codec.handle import decode_fields
+from tests.compat import shared_corpus
 from tests.compat.corpus import FILE, text
 
 CORPUS: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
@@ -86,3 +87,13 @@ def test_event_cursors() -> None:
     for one in CORPUS["event_cursors"]:
         assert one["hex"] == "02" + one["number"].to_bytes(8, "big").hex()
         assert decode_cursor(bytes.fromhex(one["hex"]), "test") == one["number"]
+
+
+# ---- the document that all implementations share
+
+
+def test_the_shared_document_is_the_same_to_the_byte() -> None:
+    written = shared_corpus.FILE.read_bytes()
+    assert written.decode() == shared_corpus.text()
+    digest = "72a3858cd3aae8e5e720e202cb2fedbe5517d405afe4e43d97a53e55f0674872"
+    assert (len(written), hashlib.sha256(written).hexdigest()) == (5_753, digest)

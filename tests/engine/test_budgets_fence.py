@@ -24,7 +24,7 @@ from flowfabric.testing import ManualClock
 
 from .budget_helpers import DAY_MS, OK, budget, report, usage
 from .flow_helpers import hold, states, submit
-from .helpers import LANE, claim, completed, refused, requeued, running, state
+from .helpers import LANE, claim, refused, requeued, running, state
 from .suspend_helpers import claim_resumed, park_held, seed, signal
 
 actions = pytest.mark.parametrize(
@@ -89,6 +89,26 @@ async def test_a_granted_lease_under_another_epoch_never_acts(engine: Engine, ac
     )
     assert await used == HardBreach("t", 9, 10)
     assert await state(engine, who) == "RUNNING"
+
+
+@actions
+@pytest.mark.meets("budget_action", "timeout", "flow")
+async def test_a_report_after_the_limit_of_the_attempt_never_acts(
+    engine: Engine, clock: ManualClock, action: str
+) -> None:
+    ident = await budget(engine, {"t": 10}, on_hard_limit=action)
+    policy = ExecutionPolicy(timeout_policy=TimeoutPolicy(attempt_timeout_ms=4_000))
+    graph = await submit(engine, "a b", nodes={"a": {"policy": policy}})
+    handle = await hold(engine, graph, "a")
+    clock.advance(4_000)
+    assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 9})) == OK
+    assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 2})) == HardBreach(
+        "t", 9, 10
+    )
+    assert (await states(engine, graph), await usage(engine, ident)) == (
+        {"a": "RUNNING", "b": "READY"},
+        {"t": 9},
+    )
 
 
 # ---- every way to lose a lease and to be run again
@@ -184,15 +204,25 @@ async def test_a_late_report_cancels_nothing_of_the_flow(
 async def test_the_report_for_an_execution_that_is_gone_is_refused(
     engine: Engine, clock: ManualClock
 ) -> None:
-    ident = await budget(engine, {"t": 10})
-    _, handle = await completed(engine)
+    """What a budget ended is kept as what failed. Then another may have its id, and a late breach does nothing to that one."""
+    ident = await budget(engine, {"t": 10}, on_hard_limit="fail_execution")
+    who, handle = await running(engine)
     assert await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 1})) == OK
-    clock.advance(DAY_MS + 1)
+    assert await engine.report_usage(
+        handle, ident, UsageDimensions(custom={"t": 10})
+    ) == HardBreach("t", 1, 10, "fail_execution")
+    assert await state(engine, who) == "ENDED(failed)"
+    clock.advance(7 * DAY_MS - 1)
+    assert await engine.trim_retention(LANE) == 0
+    clock.advance(1)
     assert await engine.trim_retention(LANE) == 1
+    late = UsageDimensions(custom={"t": 10})
     engine.parts.leases.clear()
     with pytest.raises(NotFound):
-        await engine.report_usage(handle, ident, UsageDimensions(custom={"t": 1}))
-    assert await usage(engine, ident) == {"t": 1}
+        await engine.report_usage(handle, ident, late)
+    await running(engine, execution_id=who)
+    await refused(engine.report_usage(handle, ident, late), ContentionKind.LEASE_CONFLICT)
+    assert (await state(engine, who), await usage(engine, ident)) == ("RUNNING", {"t": 1})
 
 
 @pytest.mark.meets("budget_action", "flow", "revoke")

@@ -118,7 +118,6 @@ async def test_silent_workers_are_not_counted(engine: Engine, clock: ManualClock
     assert (await engine.census()).workers == {"default": 1}
 
 
-@pytest.mark.meets("delay", "deadline", "reclaim")
 async def test_the_age_of_the_oldest_overdue_timer(engine: Engine, clock: ManualClock) -> None:
     assert await engine.oldest_overdue_ms() == 0
     due = clock.now_ms + 1_000

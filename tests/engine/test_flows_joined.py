@@ -14,8 +14,6 @@ from flowfabric.model.lease import Handle
 from .flow_helpers import Graph, add, connect, empty_flow, states
 from .helpers import claim, create, worker
 
-pytestmark = pytest.mark.meets("flow")
-
 
 async def joined(engine: Engine) -> tuple[Graph, Handle]:
     """x was claimed here before another engine took it into a flow in which y waits for it."""

@@ -172,12 +172,15 @@ async def test_a_member_that_ended_by_itself_starts_again_as_usual(
     assert json.loads(event["details"]) == {"branch": "normal"}
 
 
-async def test_a_replay_makes_a_settled_flow_move_again(engine: Engine) -> None:
-    graph = await submit(engine, "a")
-    await finish(engine, graph, "a")
+@pytest.mark.parametrize("again", ["a", "b"])
+async def test_a_replay_makes_a_settled_flow_move_again(engine: Engine, again: str) -> None:
+    """b was skipped."""
+    graph = await submit(engine, "a>b")
+    await finish(engine, graph, "a", "failed")
+    assert await states(engine, graph, "b") == {"b": "ENDED(skipped)"}
     assert await engine.project_flow_summary(graph.flow)
     assert await engine.unsettled_flows(None, 10) == []
-    await replay(engine, graph["a"])
+    await replay(engine, graph[again])
     assert [f.flow_id for f in await engine.unsettled_flows(None, 10)] == [graph.flow]
 
 

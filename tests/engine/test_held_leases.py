@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from flowfabric import Engine
 from flowfabric.engine.leases.holder import MAX_CHECKED
 from flowfabric.model.execution import CancelExecutionArgs
@@ -12,7 +10,6 @@ from flowfabric.model.lease import RevokeLeaseArgs
 from .helpers import completed, invalid, running
 
 
-@pytest.mark.meets("cancel", "revoke")
 async def test_cancelled_revoked_and_ended_leases_are_not_held(engine: Engine) -> None:
     kept, cancelled, revoked = [await running(engine) for _ in range(3)]
     _, over = await completed(engine)

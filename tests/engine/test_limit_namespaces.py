@@ -17,8 +17,8 @@ from flowfabric.model.execution import CreateExecutionArgs
 from flowfabric.model.flow import CreateFlowArgs, SubmitFlowArgs
 from flowfabric.model.quota import CreateQuotaPolicyArgs, QuotaPolicyAlreadySatisfied
 
-from .budget_helpers import OK, budget, sound, spend, usage
-from .helpers import create, dump, new_id, row, running, two_stores, worker
+from .budget_helpers import OK, budget, hard, sound, spend, usage
+from .helpers import create, dump, new_id, row, running, state, two_stores, worker
 from .limit_helpers import quota
 
 
@@ -67,17 +67,21 @@ async def test_nothing_is_created_under_a_foreign_or_unknown_limit(engine: Engin
 
 
 @pytest.mark.meets("second_tenant", "budget_action")
-async def test_what_is_reported_by_another_namespace_is_not_counted(engine: Engine) -> None:
-    ident, _ = await theirs(engine)
+async def test_what_is_reported_by_another_namespace_is_not_counted_and_never_acts(
+    engine: Engine,
+) -> None:
+    ident = await budget(engine, {"t": 10}, namespace="theirs", on_hard_limit="fail_execution")
     who, handle = await running(engine)
-    own = await create(engine, namespace="theirs")
+    own, other = [await create(engine, namespace="theirs") for _ in range(2)]
     before = await dump(engine)
     for known in (True, False):  # whether this engine remembers the lease
         if not known:
             engine.parts.leases.clear()
         for call in (
             lambda: engine.report_usage(handle, ident, UsageDimensions(custom={"t": 1})),
+            lambda: engine.report_usage(handle, ident, UsageDimensions(custom={"t": 11})),
             lambda: spend(engine, ident, who, t=1),
+            lambda: spend(engine, ident, who, t=11),
         ):
             with pytest.raises(NotFound, match=f"budget {ident} not found"):
                 await call()
@@ -87,6 +91,12 @@ async def test_what_is_reported_by_another_namespace_is_not_counted(engine: Engi
         OK,
     )
     assert await usage(engine, ident) == {"t": 4}
+    assert await spend(engine, ident, other, t=7) == hard("t", 4, 10, "fail_execution")
+    assert [await state(engine, each) for each in (who, own, other)] == [
+        "RUNNING",
+        "READY",
+        "ENDED(failed)",
+    ]
     await sound(engine)
 
 

@@ -291,7 +291,6 @@ async def test_what_another_process_changed_is_counted_by_and_never_exceeded(
         await sound(engine)
 
 
-@pytest.mark.meets("quota", "deploy")
 async def test_limits_changed_in_the_middle_of_a_claim_are_not_exceeded(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,6 +13,7 @@ from flowfabric.engine.claims.routing import LOOK_EVERY_MS
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ValidationError
 from flowfabric.ids import ExecutionId
+from flowfabric.model.attempt import RetryScheduled
 from flowfabric.model.explanation import Queue
 from flowfabric.model.lease import ClaimGrant, NoWork
 from flowfabric.store.port import Loaded, Read
@@ -59,7 +60,9 @@ def loads(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> list[Sequence[Read
 
 
 @pytest.mark.meets("second_tenant", "retry")
-async def test_a_claim_takes_the_work_of_its_own_namespace(engine: Engine) -> None:
+async def test_a_claim_takes_the_work_of_its_own_namespace(
+    engine: Engine, clock: ManualClock
+) -> None:
     (mine,), (theirs,), (plain,) = [
         await rows_of(engine, each, 1) for each in ("a", "b", "default")
     ]
@@ -68,8 +71,13 @@ async def test_a_claim_takes_the_work_of_its_own_namespace(engine: Engine) -> No
     assert await taken(engine, "a", 9) == []
     handle = await engine.claim(LANE, (), worker())
     assert handle is not None and fields(handle).execution_id == plain
-    await engine.fail(handle, "again")
+    outcome = await engine.fail(handle, "again")
+    assert isinstance(outcome, RetryScheduled)
+    clock.advance(outcome.delay_until - clock())
+    await engine.promote_delayed(plain)
+    assert await state(engine, plain) == "READY"
     assert await taken(engine, "b", 9) == [theirs]
+    assert (await taken(engine, "a", 9), await taken(engine, "default", 9)) == ([], [plain])
 
 
 async def test_work_of_one_is_not_hidden_behind_that_of_another(engine: Engine) -> None:

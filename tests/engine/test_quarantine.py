@@ -198,7 +198,6 @@ async def test_a_text_that_is_not_utf_8_does_not_hold_up_the_lane(engine: Engine
 
 
 @in_sql
-@pytest.mark.meets("quota")
 async def test_behind_a_quota_the_others_go_on(
     engine: Engine, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from flowfabric import Engine, EngineError
 from flowfabric.testing import ManualClock
@@ -56,6 +57,10 @@ async def test_names_and_times_are_checked(engine: Engine, clock: ManualClock) -
         engine.begin_schedule("ns", ""),
         engine.read_schedules(""),
         engine.move_schedule(mark, -1),
+        engine.move_schedule(structs.replace(mark, cursor_ms=2**63), 1),
+        engine.move_schedule(structs.replace(mark, cursor_ms=-1), 1),
+        engine.move_schedule(structs.replace(mark, namespace=""), 1),
+        engine.move_schedule(structs.replace(mark, name="\0"), 1),
         engine.pause_schedule("ns", "\0"),
     ):
         with pytest.raises(EngineError):

@@ -27,7 +27,6 @@ async def rotated_out(engine: Engine, clock: ManualClock) -> None:
     await engine.rotate_waitpoint_hmac_secret_all("k3", THIRD_SECRET, 1_000)
 
 
-@pytest.mark.meets("suspend")
 async def test_no_table_holds_a_token(engine: Engine) -> None:
     await seed(engine)
     ident, held = await running(engine)

@@ -91,7 +91,6 @@ async def closed_to_signals(engine: Engine, parked: Parked) -> None:
         )
 
 
-@pytest.mark.meets("suspend", "timeout")
 @pytest.mark.parametrize("behavior", ENDS)
 async def test_a_suspension_without_a_timeout_has_that_of_the_policy(
     engine: Engine, clock: ManualClock, behavior: str

@@ -21,7 +21,10 @@ BLOCKED_S = 2.0
 NO_RETRIES = RetryPolicy(max_retries=0, backoff={})
 
 
-@pytest.mark.meets("freeze", "timeout", "deadline", "delay", "reclaim")
+@pytest.mark.meets("freeze", "timeout")
+@pytest.mark.meets("freeze", "deadline")
+@pytest.mark.meets("freeze", "delay")
+@pytest.mark.meets("freeze", "reclaim")
 async def test_timers_move_while_user_code_blocks_the_event_loop(tmp_path: Path) -> None:
     engine = sqlite_engine(
         open_store(str(tmp_path / "live.db")), Settings(lease_reclaim_grace_ms=20)

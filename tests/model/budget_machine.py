@@ -98,7 +98,10 @@ def reports(several: list[tuple[Report, Held | None]]) -> Op:
             return error.code
 
     async def call(engine: Engine) -> list[Any]:
-        if any(held is not None and engine.parts.leases.facts(held.handle) is None for _, held in several):
+        if any(
+            held is not None and engine.parts.leases.facts(held.handle) is None
+            for _, held in several
+        ):
             return [await sent(engine, said, held) for said, held in several]
         return list(await asyncio.gather(*(sent(engine, said, held) for said, held in several)))
 

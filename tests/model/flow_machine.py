@@ -92,6 +92,15 @@ def cancel_flow(flow: UUID) -> Op:
     return Op("cancel flow", call, lambda s: sorted(s.cancel_flow(flow)))
 
 
+def project(flow: UUID) -> Op:
+    """Settles the flow if all its members have ended, which changes nothing that the specification knows of."""
+
+    async def call(engine: Engine) -> None:
+        await engine.project_flow_summary(flow)
+
+    return Op("project", call, lambda s: None)
+
+
 def end_and_claim(*several: Held) -> Op:
     return ops.complete_and_claim([(h, b"ok") for h in several], LANE, frozenset(), "ann", 60_000)
 
@@ -240,6 +249,18 @@ class FlowMachine(RuleBasedStateMachine):
 
     @rule(at=which)
     def replay(self, at: int) -> None:
+        self.do(ops.replay(self.node(at)))
+
+    @rule()
+    def project(self) -> None:
+        self.do(project(self.flow))
+
+    @rule(at=which, outcome=outcomes)
+    def replay_after_it_was_settled(self, at: int, outcome: str) -> None:
+        """A member of a flow that is over begins again, and the flow is open again."""
+        for node in range(NODES):
+            self.finish(node, outcome)
+        self.do(project(self.flow))
         self.do(ops.replay(self.node(at)))
 
     @rule(at=sources, outcome=outcomes)

@@ -13,8 +13,9 @@ from flowfabric.engine.flows.dependencies import Dependencies
 from flowfabric.engine.leases.holder import Holder
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import Cascaded
-from flowfabric.rules.executions import skip
-from flowfabric.rules.flows import cancels, edges, wait_children
+from flowfabric.plan import Now
+from flowfabric.rules.executions import replay, skip
+from flowfabric.rules.flows import cancels, edges, flows, wait_children
 
 from .mutants import Patch, Plant, put, with_set, without_guards, without_steps
 
@@ -101,6 +102,17 @@ def replay_does_not_wait_again(patch: Patch) -> None:
 @mutant
 def replay_leaves_the_group_decided(patch: Patch) -> None:
     put(patch, wait_children, "RESET_GROUP", lambda f: with_set(f, group_state="impossible"))
+
+
+@mutant
+def replay_leaves_its_flow_settled(patch: Patch) -> None:
+    for name in ("REPLAY", "REPLAY_SKIPPED"):
+        put(patch, replay, name, lambda f: without_steps(f, "ff_flow_core"))
+
+
+@mutant
+def flow_is_settled_while_members_run(patch: Patch) -> None:
+    put(patch, flows, "PROJECT", lambda f: with_set(f, settled_at_ms=Now()))
 
 
 @mutant

@@ -376,7 +376,9 @@ def failed_ones_are_forgotten_as_soon_as_others(patch: Patch) -> None:
     real = Retention._due
 
     async def due(engine: Retention, index: str, lane: str, upto: int, *said: Any) -> list[Any]:
-        later = engine._core.settings.retention_failed_ms - engine._core.settings.retention_completed_ms
+        later = (
+            engine._core.settings.retention_failed_ms - engine._core.settings.retention_completed_ms
+        )
         return await real(engine, index, lane, upto + later if index == "failed" else upto, *said)
 
     patch.setattr(Retention, "_due", due)

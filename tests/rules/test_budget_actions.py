@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from msgspec import structs
 
 from flowfabric.model.budget import HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
@@ -240,6 +241,13 @@ def test_a_lease_that_ran_out_does_nothing() -> None:
     assert holds(before, handle(before), before.lease_expires_at_ms - 1)
     assert not holds(before, handle(before), before.lease_expires_at_ms)
     assert not holds(None, handle(before), NOW)
+
+
+def test_an_attempt_that_is_out_of_time_does_nothing() -> None:
+    before = structs.replace(execution("RUNNING"), attempt_timeout_at_ms=NOW)
+    assert holds(before, handle(before), NOW - 1)
+    assert not holds(before, handle(before), NOW)
+    assert consequence(before, FAIL, BUDGET, BREACH, NOW, handle(before)) is None
 
 
 @pytest.mark.parametrize(

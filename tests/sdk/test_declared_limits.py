@@ -171,6 +171,7 @@ async def test_a_token_that_may_not_change_limits_leaves_them_and_says_so(
 # ---- a run that a budget holds
 
 
+@pytest.mark.meets("budget_action", "deploy")
 async def test_a_run_that_its_budget_holds_waits_and_goes_on_from_the_top(
     app: App, engine: Engine, clock: ManualClock
 ) -> None:

@@ -12,8 +12,10 @@ from flowfabric import App, Context, Engine, Fatal, Run
 from flowfabric.engine.flows.child_flows import ChildFlows
 from flowfabric.errors import NotFound, StateError
 from flowfabric.ids import ExecutionId
+from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CancelExecutionArgs
 from flowfabric.model.flow import Parent, SubmitFlowArgs
+from flowfabric.model.lease import ClaimPolicy
 from flowfabric.sdk.children import JOIN, family
 from flowfabric.sdk.options import Options
 from flowfabric.testing import ManualClock
@@ -114,6 +116,36 @@ async def test_a_parent_that_fails_takes_its_children_along(
     await worked_off(app)
     assert await run.state() == "failed"
     assert await states(app, run) == ENDED
+
+
+@pytest.mark.meets("child", "cancel")
+@pytest.mark.parametrize("end", ["complete", "complete_many", "fail", "cancel"])
+async def test_children_nobody_waits_for_end_with_the_first_lease(
+    app: App, engine: Engine, household: Household, end: str
+) -> None:
+    """The parent submits them and ends, without ever having waited; a detached one goes on."""
+    run = await household.parent.submit()
+    (work,) = await engine.claim_many(
+        "default", app.capabilities, ClaimPolicy("w", "w-1", 60_000), 1
+    )
+    flow = family(run.id, 0, "", ()).flow_id
+    kept, ended = ExecutionId.for_flow(flow), ExecutionId.for_flow(flow)
+    parent = Parent(execution_id=run.id, waitpoint_key="children:0", detached=(kept,))
+    nodes = [household.parent.creation(ident, b"{}", Options()) for ident in (kept, ended)]
+    await engine.submit_flow(SubmitFlowArgs(flow_id=flow, nodes=nodes, parent=parent))
+    match end:
+        case "complete":
+            await engine.complete(work.handle, b"null")
+        case "complete_many":
+            assert await engine.complete_many([(work.handle, b"null")]) == [None]
+        case "fail":
+            await engine.fail(work.handle, "boom", FailureClass.PERMANENT)
+        case _:
+            await engine.cancel(work.handle, "enough")
+    assert [await app.run(str(ident)).state() for ident in (kept, ended)] == [
+        "waiting",
+        "cancelled",
+    ]
 
 
 @pytest.mark.meets("child", "crash", "cancel")

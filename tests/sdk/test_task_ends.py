@@ -113,6 +113,7 @@ async def test_an_exception_without_words_ends_the_run_all_the_same(
     [
         ("x", "its result does not fit its return annotation: .*Expected `int`, got `str`"),
         ([1], "its result does not fit its return annotation"),
+        (None, "its result does not fit its return annotation: .*Expected `int`, got `null`"),
         (
             object(),
             "its result cannot be carried: object cannot be carried; use builtins, a dataclass",

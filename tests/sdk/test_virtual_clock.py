@@ -95,7 +95,8 @@ async def test_time_passes_while_something_waits(
     assert ff_clock.now_ms == began + 30 * DAY_MS
 
 
-@pytest.mark.meets("flow", "child", "suspend", "delay")
+@pytest.mark.meets("flow", "suspend", "delay")
+@pytest.mark.meets("child", "suspend", "delay")
 async def test_everything_else_happens_at_its_time_meanwhile(
     app: App, ff_engine: Engine, ff_clock: VirtualClock, ff_worker: Callable[..., Worker]
 ) -> None:

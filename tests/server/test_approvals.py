@@ -155,6 +155,31 @@ async def test_a_task_sees_that_a_name_was_only_written(engine: Engine) -> None:
         assert await run.result() == ["Ann", "link"]
 
 
+@stores
+@pytest.mark.meets("suspend", "quorum")
+async def test_two_links_are_two_answers_whatever_name_is_typed(engine: Engine) -> None:
+    """Whoever has one link types the name of another approver first; the answer of that one still counts."""
+    links: list[OpenWaitpoint] = []
+    async with served(engine) as client, App("memory://", engine=engine) as app:
+
+        @app.task
+        async def release(ctx: Context) -> list[str]:
+            decision = await ctx.approval(
+                "go-live", need=2, approvers=["Ann", "Bob"], notify=links.append
+            )
+            return [each.by for each in decision.answers]
+
+        run, worker = await release.submit(), Worker(app, loops=False)
+        await worker.run_until_idle()
+        first, second = (
+            f"/approve/{link.run}/{link.waitpoint_id}?t={link.token}" for link in links
+        )
+        for where in (first, first, second):
+            assert (await answer(client, where, who="Bob")).status == 200
+        await worker.run_until_idle()
+        assert sorted(await run.result("5s")) == ["Ann", "Bob"]
+
+
 @memory
 async def test_what_people_wrote_is_not_html(engine: Engine) -> None:
     async with served(engine) as client:

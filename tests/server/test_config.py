@@ -285,7 +285,14 @@ def test_secrets_are_never_shown() -> None:
     ]
 
 
-# ---- retention
+# ---- what reaches the engine
+
+
+@pytest.mark.parametrize("text", ["0", "1"])
+def test_the_engine_hears_whether_renewals_are_told(text: str) -> None:
+    assert settings_of({**LEAST, "FF_LEASE_EVENTS_RENEWALS": text}).engine.renewal_events is (
+        text == "1"
+    )
 
 
 async def test_the_ages_are_those_of_the_engine_and_its_loops(tmp_path: Path) -> None:

@@ -231,6 +231,48 @@ async def test_reads_of_what_is_not_there_and_of_what_is_no_id(engine: Engine, r
             assert (bad.status, bad.error.startswith("invalid execution_id: ")) == (400, True)
 
 
+@memory
+@pytest.mark.parametrize(
+    ("rest", "entity"),
+    [
+        ("", "execution"),
+        ("/state", "execution"),
+        ("/result", "execution result"),
+        ("/tags", "execution"),
+    ],
+)
+async def test_what_is_not_there_is_named_with_its_id(
+    engine: Engine, rest: str, entity: str
+) -> None:
+    async with served(engine) as client:
+        ident = new_id()
+        found = await client.get(f"/v1/executions/{quoted(ident)}{rest}")
+        assert (found.status, found.error) == (404, f"{entity} not found: {ident}")
+
+
+@memory
+@pytest.mark.parametrize(
+    ("spelled", "status"),
+    [
+        ("{0}", 404),
+        ("{1}", 404),
+        ("{{{0}}}", 404),
+        ("urn:uuid:{0}", 404),
+        ("{0}-", 400),
+        (f"{'0' * 30}_0", 400),
+    ],
+)
+async def test_a_uuid_of_a_path_has_one_of_four_forms(
+    engine: Engine, spelled: str, status: int
+) -> None:
+    ident = uuid()
+    said = spelled.format(ident, ident.replace("-", ""))
+    async with served(engine) as client:
+        for path in ("flows/", "budgets/", "executions/{fp:1}:"):
+            found = await client.get(f"/v1/{quoted(path + said)}")
+            assert found.status == status, (path, said, found)
+
+
 @stores
 async def test_waiting_for_the_end(engine: Engine) -> None:
     async with served(engine) as client:

@@ -79,7 +79,6 @@ async def one_each(engine: Engine, *names: str) -> list[str]:
 
 
 @stores
-@pytest.mark.meets("second_tenant", "deploy")
 async def test_a_bound_worker_gets_its_own_though_it_names_nothing(
     engine: Engine, tmp_path: Path
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 from flowfabric.engine.engine import Engine
 from tests.engine.helpers import running
 from tests.server.client import memory, quoted, served
+from tests.server.test_careful import TOKEN, wire
 
 HUGE = "1" * 4_400
 pytestmark = memory
@@ -63,8 +64,10 @@ async def test_leading_zeros_of_a_partition_do_not_count(engine: Engine) -> None
     "last", ["\xb2:0-0", "\xb2", f"{HUGE}:0-0", f"0:{HUGE}", "-1:0-0", "0:\xb2-0"]
 )
 async def test_a_last_event_id_that_was_not_sent(engine: Engine, last: str) -> None:
+    """The byte itself, which is a digit in Latin-1 and no number; a client library would send it as UTF-8."""
     ident, _ = await running(engine)
     path = f"/v1/executions/{quoted(ident)}/attempts/0/stream/events"
-    async with served(engine) as client:
-        raw = await client.get(path, headers={"Last-Event-ID": last.encode().decode("latin-1")})
-    assert raw.status == 400, raw
+    async with served(engine) as client, wire(client) as raw:
+        head = f"GET {path} HTTP/1.1\r\nHost: x\r\nLast-Event-ID: {last}\r\n".encode("latin-1")
+        await raw.send(head + TOKEN + b"\r\n")
+        assert (await raw.head()).startswith(b"HTTP/1.1 400 ")

@@ -83,7 +83,7 @@ def told(found: dict[str, Answer], *idents: str) -> dict[str, tuple[int, bytes]]
 
 
 @stores
-@pytest.mark.meets("second_tenant", "quota", "budget_action")
+@pytest.mark.meets("second_tenant", "quota")
 async def test_limits_of_another_are_not_there(engine: Engine, tmp_path: Path) -> None:
     async with tenants(engine, tmp_path) as (ann, bob):
         theirs = (

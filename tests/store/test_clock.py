@@ -85,7 +85,8 @@ def test_the_systems_clock_is_carried_by_the_monotonic_one_and_others_stand() ->
     assert now() == 5
 
 
-@pytest.mark.meets("clock_step", "delay", "deadline")
+@pytest.mark.meets("clock_step", "delay")
+@pytest.mark.meets("clock_step", "deadline")
 async def test_timers_move_after_the_clock_was_set_back(clocks: Clocks) -> None:
     engine = memory_engine()
     assert isinstance(engine.store, MemoryStore)

@@ -55,7 +55,8 @@ class Cast:
         assert await self.world.run(*self.others, self.first) is None
 
 
-Faults = Sequence[Callable[["Cast", "Faults"], Awaitable[None]]]
+Fault = Callable[["Cast", "Faults"], Awaitable[None]]
+Faults = Sequence[Fault]
 
 
 async def strike(cast: Cast, faults: Faults) -> None:

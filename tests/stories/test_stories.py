@@ -13,6 +13,7 @@ from flowfabric.testing import ManualClock
 from .driver import World
 from .faults import (
     Cast,
+    Fault,
     Faults,
     clock_step,
     crash,
@@ -31,6 +32,8 @@ SPAN = {Order: 80, Quotes: 52, Yard: 95}
 MEMORY_ROUNDS = int(os.environ.get("FF_STORY_ROUNDS", 5))
 ROUNDS = max(MEMORY_ROUNDS // 5, 1)
 """What happens on the other stores is the same, and takes longer. FF_STORY_ROUNDS=100 looks further."""
+NIGHTLY_ROUNDS = 100
+"""Enough to strike at nearly every write, those included that only a repair by the loops makes good."""
 
 kinds = pytest.mark.parametrize(
     "kind",
@@ -133,6 +136,17 @@ async def test_it_ends_so_whatever_happens(
     await happens(
         engine, clock, kind, faults, MEMORY_ROUNDS if engine.store.label == "memory" else ROUNDS
     )
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("fault", [crash, freeze, clock_step, leader_change, second_tenant, deploy])
+@pytest.mark.parametrize("kind", [Order, Quotes, Yard])
+@pytest.mark.parametrize("engine", ["memory"], indirect=True)
+async def test_it_ends_so_wherever_it_happens(
+    engine: Engine, clock: ManualClock, kind: type[Story], fault: Fault
+) -> None:
+    await happens(engine, clock, kind, [fault], NIGHTLY_ROUNDS)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from flowfabric.ids import FLOW_PARTITIONS, ExecutionId, partition_of
 from flowfabric.loops.supervisor import Supervisor
 from flowfabric.model.attempt import FailureClass
 from flowfabric.model.execution import CreateExecutionArgs, ReplayExecutionArgs
-from flowfabric.model.flow import EdgePolicy, GraphEdge, SubmitFlowArgs
+from flowfabric.model.flow import EdgePolicy, GraphEdge, Parent, SubmitFlowArgs
 from flowfabric.model.lease import ClaimPolicy
 from flowfabric.store.memory import MemoryStore
 from flowfabric.store.schema import TABLES
@@ -40,6 +40,7 @@ EDGES = (
     ("open", "waits"),
     ("good", "after"),
 )
+PARENT = ExecutionId.of(3, UUID(int=99))
 Tables = dict[str, list[Any]]
 
 
@@ -360,3 +361,44 @@ def test_a_member_whose_upstream_was_removed_is_found() -> None:
     gone = NODES["open"].uuid
     tables["ff_exec_core"] = [row for row in tables["ff_exec_core"] if row[1] != gone]
     assert "I23" in {found.invariant for found in check(world_of(tables))}
+
+
+def test_a_member_whose_flow_was_removed_is_found() -> None:
+    tables = asyncio.run(sound())
+    tables["ff_flow_core"] = []
+    found = [
+        violation.says for violation in check(world_of(tables)) if violation.invariant == "I23"
+    ]
+    assert len(found) == 4 and set(found) == {f"is of flow {FLOW}, which was removed"}
+
+
+async def with_children() -> Tables:
+    """A parent that runs, and two children that have ended."""
+    clock = ManualClock()
+    engine = Engine(MemoryStore(clock), seed=1)
+    await engine.create_execution(CreateExecutionArgs(execution_id=PARENT, lane_id="parent"))
+    assert await engine.claim("parent", (), ClaimPolicy("w", "w-1")) is not None
+    nodes = [CreateExecutionArgs(execution_id=NODES[name], lane_id="child") for name in ("a", "b")]
+    parent = Parent(execution_id=PARENT, waitpoint_key="children:0")
+    await engine.submit_flow(SubmitFlowArgs(flow_id=FLOW, nodes=nodes, parent=parent))
+    for _ in nodes:
+        handle = await engine.claim("child", (), ClaimPolicy("w", "w-1"))
+        assert handle is not None
+        await engine.complete(handle)
+    return await engine.store.dump(TABLES_READ)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_found"),
+    [({}, True), ({"replay_count": 1}, False), ({"lifecycle_phase": "terminal"}, False)],
+    ids=["it runs", "it was replayed", "it has ended"],
+)
+def test_a_parent_whose_child_was_removed_is_found(changes: dict[str, Any], is_found: bool) -> None:
+    tables = asyncio.run(with_children())
+    assert check(world_of(tables)) == []
+    tables["ff_exec_core"] = [row for row in tables["ff_exec_core"] if row[1] != NODES["a"].uuid]
+    alter(tables, "ff_exec_core", {"execution_id": PARENT.uuid}, **changes)
+    found = [(v.subject, v.says) for v in check(world_of(tables)) if v.invariant == "I23"]
+    assert found == (
+        [(str(PARENT), f"has a flow of children, {FLOW}: 1 were removed")] if is_found else []
+    )

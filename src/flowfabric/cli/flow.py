@@ -17,7 +17,7 @@ from flowfabric.cli.flow_text import print_flow, when
 from flowfabric.cli.flow_view import FLOW_STYLES, clean, view_flow
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError
-from flowfabric.ids import FLOW_PARTITIONS
+from flowfabric.ids import FLOW_PARTITIONS, parse_uuid
 from flowfabric.model.flow import FlowListed, FlowSnapshot
 from flowfabric.rules.flows.flows import count_members, derived_state
 
@@ -31,7 +31,7 @@ USUAL = {"default", "dag", ""}
 
 def flow_id(text: str) -> UUID:
     try:
-        return UUID(text)
+        return parse_uuid(text)
     except ValueError:
         raise ConfigError(
             f"flow id: a UUID such as 6f1c1f0e-8f6b-4f7e-9a53-3c1e2f8f0d11, got {clean(text[:80])!r}"

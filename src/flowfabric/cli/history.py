@@ -15,7 +15,7 @@ from flowfabric.cli.database import chosen_db, looking
 from flowfabric.cli.flow_view import clean
 from flowfabric.engine.protocol import EngineProtocol
 from flowfabric.errors import ConfigError, NotFound
-from flowfabric.ids import ExecutionId, ExecutionIdError
+from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
 from flowfabric.model.history import MAX_HISTORY, HistoryEntry, What
 
 GOOD, BAD, WAITS = "green", "red", "yellow"
@@ -64,7 +64,7 @@ def run(text: str, url: str | None, limit: int | None, console: Console, *, as_j
 
 def _subject(text: str) -> ExecutionId | UUID:
     try:
-        return ExecutionId(text) if text.startswith("{") else UUID(text)
+        return ExecutionId(text) if text.startswith("{") else parse_uuid(text)
     except (ExecutionIdError, ValueError):
         shape = "an execution id of the form {fp:N}:<uuid>, in quotes for the shell's sake, or a flow's UUID"
         raise ConfigError(f"ID: {shape}, got {clean(text[:80])!r}") from None

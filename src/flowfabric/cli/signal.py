@@ -18,7 +18,7 @@ from flowfabric.cli.database import looking, writing
 from flowfabric.codec.token import MAX_TOKEN_BYTES
 from flowfabric.engine.engine import Engine
 from flowfabric.errors import ConfigError, NotFound, ValidationError, ValidationKind
-from flowfabric.ids import ExecutionId, ExecutionIdError
+from flowfabric.ids import ExecutionId, ExecutionIdError, parse_uuid
 from flowfabric.model.execution import ExecutionSnapshot
 from flowfabric.model.waitpoint import (
     ApprovalSignalArgs,
@@ -135,7 +135,7 @@ def _execution(text: str) -> ExecutionId:
 
 def _waitpoint(text: str) -> UUID:
     try:
-        return UUID(text)
+        return parse_uuid(text)
     except ValueError:
         raise ConfigError(
             "WAITPOINT: a waitpoint's UUID, as `flowfabric approvals URL` shows it"

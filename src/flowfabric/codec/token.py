@@ -26,8 +26,13 @@ def mint(key: HmacKey, execution: ExecutionId, waitpoint: UUID, approver: str = 
 
 
 def _digest(key: HmacKey, execution: ExecutionId, waitpoint: UUID, approver: str = "") -> str:
-    said = f"{key.kid}:{execution}:{waitpoint}" + (f":{approver}" if approver else "")
-    return hmac.new(key.secret, said.encode(), hashlib.sha256).hexdigest()
+    said = f"{execution}:{waitpoint}" + (f":{approver}" if approver else "")
+    return signed(key, said.encode())
+
+
+def signed(key: HmacKey, message: bytes) -> str:
+    """The hex part of a token over any message, as all implementations make it."""
+    return hmac.new(key.secret, key.kid.encode() + b":" + message, hashlib.sha256).hexdigest()
 
 
 def sealed(token: str) -> str:

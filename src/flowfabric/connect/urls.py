@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 from flowfabric.errors import ConfigError
 from flowfabric.store.sqlite.uri import is_memory
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 HTTP_SCHEMES = ("http://", "https://")
+_POSTGRES_PAIRS = re.compile(
+    r"\s*(?:postgres(?:ql)?:|(?:host|hostaddr|port|dbname|user|password|service|sslmode)\s*=)"
+)
 
 
 def is_postgres(url: str) -> bool:
@@ -28,6 +33,11 @@ def sqlite_path(url: str) -> str:
     """The path, URI or `:memory:` inside a sqlite:// URL; anything without a scheme is a path already."""
     scheme, separator, rest = url.partition("://")
     if not separator or scheme == "file":
+        if _POSTGRES_PAIRS.match(url):  # not shown: it may hold a password
+            raise ConfigError(
+                "url: pairs such as host=... dbname=... are not a URL; "
+                "use postgresql://user@host/database"
+            )
         return url
     if scheme != "sqlite":
         raise ConfigError(

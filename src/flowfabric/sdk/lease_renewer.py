@@ -25,8 +25,10 @@ log = logging.getLogger("flowfabric.worker")
 SHARE = 3
 """A lease is renewed when a third of its time has passed."""
 TICKS = 12
-CHECK_S = 0.4
-"""A lease found lost twice, this far apart, is lost. Once is not enough: the task may be giving it up itself at this moment."""
+CHECK_S = 0.3
+"""A lease found lost twice, this far apart, is lost. Once is not enough: the task may be giving it up itself at this moment.
+One that is taken away right after its claim is found lost after two to three of these times.
+"""
 MAX_CHECKED = 500
 
 

@@ -235,6 +235,7 @@ class Signature(Generic[T]):
 
     def encode_result(self, value: Any) -> bytes | None:
         if value is None:
+            self._check_result(b"null")
             return None
         try:
             data = to_json(value)
@@ -246,12 +247,13 @@ class Signature(Generic[T]):
             raise PayloadError(
                 f"task {self._name}: its result takes {len(data)} bytes, at most {MAX_PAYLOAD_BYTES} are kept"
             )
-        if self._result is not Any:
-            self._check_result(data)
+        self._check_result(data)
         return data
 
     def _check_result(self, data: bytes) -> None:
         """Every reader decodes a result by the annotation, so one that does not fit fails where it is made."""
+        if self._result is Any or (self._result is type(None) and data == b"null"):
+            return
         try:
             self.decode_result(data)
         except PayloadError as error:

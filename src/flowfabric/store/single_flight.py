@@ -20,5 +20,12 @@ class SingleFlight:
         if running is None:
             running = self._running[key] = asyncio.ensure_future(call())
             running.add_done_callback(lambda _: self._running.pop(key))
+            running.add_done_callback(seen)
         answer: T = await asyncio.shield(running)
         return answer
+
+
+def seen(task: asyncio.Future[Any]) -> None:
+    """An error that comes when all who asked have given up is no news."""
+    if not task.cancelled():
+        task.exception()

@@ -160,16 +160,43 @@ def graphs_are_whole(world: Snapshot) -> Iterator[Violation]:
 
 
 def nothing_refers_to_a_removed_row(world: Snapshot) -> Iterator[Violation]:
-    """I23: a member that has not ended still has its upstreams."""
-    for key, edges in world.inbound.items():
-        member = world.executions.get(_child(key))
-        if member is None or _over(member):
+    """I23: a member that has not ended still has its flow and its upstreams."""
+    for key, member in world.executions.items():
+        if (
+            member.flow_id is not None
+            and not _over(member)
+            and (key[0], member.flow_id) not in world.flows
+        ):
+            yield Violation("I23", about(key), f"is of flow {member.flow_id}, which was removed")
+    for group, edges in world.inbound.items():
+        downstream = world.executions.get(_child(group))
+        if downstream is None or _over(downstream):
             continue
         for edge in edges:
             if (edge.partition_key, edge.upstream_eid) not in world.executions:
                 yield Violation(
-                    "I23", about(_child(key)), f"comes after {edge.upstream_eid}, which was removed"
+                    "I23",
+                    about(_child(group)),
+                    f"comes after {edge.upstream_eid}, which was removed",
                 )
+
+
+def parents_keep_their_children(world: Snapshot) -> Iterator[Violation]:
+    """I23: a parent that has not ended still has its children. One that was replayed had ended, and goes on with what is left."""
+    kept = Counter((key[0], member.flow_id) for key, member in world.executions.items())
+    for key, flow in world.flows.items():
+        if flow.parent is None:
+            continue
+        parent = world.executions.get((flow.parent.partition_index, flow.parent.uuid))
+        if parent is None or _over(parent) or parent.replay_count:
+            continue
+        removed = json.loads(flow.raw_fields).get("node_count", 0) - kept[key]
+        if removed > 0:
+            yield Violation(
+                "I23",
+                str(flow.parent),
+                f"has a flow of children, {flow.flow_id}: {removed} were removed",
+            )
 
 
 def settled_flows_have_ended(world: Snapshot) -> Iterator[Violation]:
@@ -186,6 +213,7 @@ def settled_flows_have_ended(world: Snapshot) -> Iterator[Violation]:
 
 FLOW_CHECKS: dict[str, Check] = {
     "I23": nothing_refers_to_a_removed_row,
+    "I23: children": parents_keep_their_children,
     "I26": settled_flows_have_ended,
     "I18": nobody_runs_early,
     "groups: edges": groups_count_their_edges,

@@ -76,6 +76,26 @@ def test_too_many_to_name_are_told_without_their_keys() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "key",
+    [UUID(int=1), str(UUID(int=1)), "lane", None],
+    ids=["uuid", "uuid as text", "text", "none"],
+)
+async def test_a_topic_arrives_with_the_key_it_was_told_with(key: UUID | str | None) -> None:
+    """A lane may be named by the text of a uuid, which is another key than the uuid."""
+    async with running() as bell:
+        other = str(key) if isinstance(key, UUID) else UUID(int=1)
+        with (
+            bell._hub.waiter(("frames", key)) as wanted,
+            bell._hub.waiter(("frames", other)) as unwanted,
+        ):
+            wanted.arm()
+            unwanted.arm()
+            bell._on_notice(None, 0, "x", message("someone else", news(("frames", key))))
+            assert await wanted.wait(10)
+            assert key is None or not await unwanted.wait(0)
+
+
 async def test_what_is_told_without_a_key_is_for_everybody_who_waits_for_one() -> None:
     async with running() as bell:
         with (

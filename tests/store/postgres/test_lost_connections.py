@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -264,3 +265,31 @@ async def test_a_call_made_while_the_server_is_away_waits_for_it(
             own_server.start()
         await completing
         assert await state(engine, ident) == "ENDED(success)"
+
+
+async def test_a_connection_that_is_made_while_its_engine_closes_is_closed_too(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, asked, may_go_on = connections.connect, asyncio.Event(), asyncio.Event()
+    made = []
+
+    async def slow(*args: Any, **named: Any) -> Any:
+        made.append(await real(*args, **named))
+        asked.set()
+        await may_go_on.wait()
+        return made[-1]
+
+    monkeypatch.setattr(connections, "connect", slow)
+    links = connections.Links(options, 1)
+
+    async def read() -> None:
+        async with links.one():
+            raise AssertionError("nothing is read on a closed engine")
+
+    reading = asyncio.create_task(read())
+    await asked.wait()
+    await links.close()
+    may_go_on.set()
+    with pytest.raises(TransportError):
+        await reading
+    assert made[0].is_closed()

@@ -163,7 +163,6 @@ def holder(engine: PostgresBackend) -> str:
     return engine.loops.thread.inside.election.me
 
 
-@pytest.mark.meets("leader_change", "delay")
 async def test_of_two_one_leads_and_the_other_follows_when_it_leaves(options: Options) -> None:
     async with engine_on(options) as first, engine_on(options) as second:
         assert first.with_scanners(SLOW) and not first.with_scanners(SLOW)

@@ -49,7 +49,6 @@ async def test_a_process_that_starts_after_a_step_back_tells_no_earlier_time(
     await restarted.close()
 
 
-@pytest.mark.meets("clock_step")
 async def test_a_process_that_runs_already_follows_with_its_next_commit(tmp_path: Path) -> None:
     path, ahead, right = tmp_path / "ff.db", ManualClock(), ManualClock()
     other, first = opened(path, right), opened(path, ahead)

@@ -36,7 +36,10 @@ class Schedules:
 
     async def move_schedule(self, mark: ScheduleMark, cursor_ms: int) -> bool:
         """Whether it was still at this mark and has moved; else somebody else has moved it."""
-        validation.whole(cursor_ms, "cursor_ms", 0, 2**53 - 1)
+        validation.timestamp(cursor_ms, "cursor_ms")
+        validation.timestamp(mark.cursor_ms, "mark.cursor_ms")
+        checked_name(mark.namespace, "mark.namespace")
+        checked_name(mark.name, "mark.name")
         plan = schedules.move(mark.namespace, mark.name, mark.cursor_ms, cursor_ms)
         return isinstance(await self._store.commit(plan), Applied)
 

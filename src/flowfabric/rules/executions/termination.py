@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from flowfabric.model.execution import Execution
-from flowfabric.plan import Arg, Before, Cond, Form, Plan, Text, Update
+from flowfabric.plan import Arg, Before, Cond, Form, Guard, Plan, Text, Update
 from flowfabric.rules.fragments import (
     EXEC,
     MOVED_AT_ARG,
@@ -47,7 +47,7 @@ class Endings(NamedTuple):
 
 
 def endings(
-    name: str, outcome: str, *, told: str | None = None, fence: tuple[Cond, ...] = ()
+    name: str, outcome: str, *, told: str | None = None, fence: tuple[Guard, ...] = ()
 ) -> Endings:
     """`told`: operators hear of it by an event of this kind, with `details`. `fence`: what else must hold of a lease."""
     ended: dict[str, Any] = {

@@ -9,12 +9,13 @@ from uuid import UUID
 from flowfabric.model.budget import HardBreach, HardLimitAction
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import HandleFields
-from flowfabric.plan import Add, After, Arg, Cond, Form, Now, Plan, Until, Update, UpdateMany
+from flowfabric.plan import Add, After, Arg, Cond, Form, Guard, Now, Plan, Until, Update, UpdateMany
 from flowfabric.rules.executions.termination import endings
 from flowfabric.rules.fragments import (
     ATTEMPT,
     EXEC,
     HELD,
+    IN_TIME,
     MOVED_AT_ARG,
     RELEASED,
     THIS_ATTEMPT,
@@ -35,7 +36,11 @@ REFUSED = "refused:"
 """Begins what an execution is blocked on whose report had no room: it goes on with a reset, a release or other limits, whatever
 room there is for less."""
 _TOLD = operator_event(BREACHED, Arg("details"))
-_ALIVE = (Cond("current_lease_id", "=", Arg("lease_id")), Cond("lease_expires_at_ms", ">", Now()))
+_ALIVE = (
+    Cond("current_lease_id", "=", Arg("lease_id")),
+    Cond("lease_expires_at_ms", ">", Now()),
+    IN_TIME,
+)
 OVERSPEND = endings("overspend", "failed", told=BREACHED)
 OVERSPEND_HELD = endings("overspend_held", "failed", told=BREACHED, fence=_ALIVE).leased
 STILL_HELD = Form("reporter_still_holds", Update(EXEC, HELD, {"lease_epoch": Add(0)}))
@@ -45,7 +50,7 @@ _HELD_BACK = {
 }
 
 
-def _hold_running(name: str, *fence: Cond) -> Form:
+def _hold_running(name: str, *fence: Guard) -> Form:
     return Form(
         name,
         Update(
@@ -107,12 +112,14 @@ def detail(budget: UUID | str, dimension: str, used: int, limit: int) -> str:
 
 
 def holds(execution: Execution | None, lease: HandleFields, now: int) -> bool:
-    """Whether this lease is the current, live one: a late report is counted and never acts."""
+    """Whether this lease is the current, live one and its attempt has time left: a late report is counted and never acts."""
     if (
         execution is None
         or execution.ownership_state != "leased"
         or (execution.lease_expires_at_ms or 0) <= now
     ):
+        return False
+    if execution.attempt_timeout_at_ms is not None and execution.attempt_timeout_at_ms <= now:
         return False
     stored = (
         execution.current_lease_id,

@@ -132,7 +132,7 @@ def _payload(asked: WaitpointListed, text: str) -> bytes | None:
 
 
 async def answer(ask: Ask) -> Reply:
-    """Delivers the answer; sent twice, it counts once."""
+    """Delivers the answer; sent twice by one link, it counts once."""
     body: Answer = ask.body
     try:
         asked = await _asked(ask, body.t)
@@ -142,11 +142,11 @@ async def answer(ask: Ask) -> Reply:
                 "Not one of the answers",
                 "<h1>That is not one of the answers</h1><p>Go back and choose one.</p>",
             )
-        key = f"link:{body.who}:{body.answer}"
+        ident = uuid5(NAMESPACE_URL, f"{asked.waitpoint_id}/{body.t}/{body.who}/{body.answer}")
         told = DeliverSignalArgs(
             execution_id=ask.execution(),
             waitpoint_id=asked.waitpoint_id,
-            signal_id=uuid5(NAMESPACE_URL, f"{asked.waitpoint_id}/{key}"),
+            signal_id=ident,
             waitpoint_token=body.t,
             signal_name=body.answer,
             signal_category="approval",
@@ -154,7 +154,7 @@ async def answer(ask: Ask) -> Reply:
             source_identity=body.who,
             payload=_payload(asked, body.payload),
             comment=body.comment,
-            idempotency_key=key[:256],
+            idempotency_key=f"link:{ident}",
         )
     except EngineError as error:
         return _refused(error)

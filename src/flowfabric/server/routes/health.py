@@ -95,8 +95,8 @@ async def metrics(ask: Ask) -> Reply:
 async def openapi(ask: Ask) -> Reply:
     """This API as an OpenAPI 3.1 document."""
     from flowfabric.server.openapi import (
-        document,
-    )  # which is made from all routes, this one among them
+        document,  # which is made from all routes, this one among them
+    )
 
     return Reply(200, raw=document())
 

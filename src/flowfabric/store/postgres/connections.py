@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import asyncpg
 from msgspec import Struct
 
-from flowfabric.errors import ConfigError
+from flowfabric.errors import ConfigError, TransportError
 from flowfabric.store.postgres.errors import is_gone, unreachable
 
 CONNECT_TIMEOUT_S = 10.0
@@ -138,6 +138,10 @@ async def connect(
         raise unreachable(error, options.shown) from error
 
 
+def closed() -> TransportError:
+    return TransportError("postgres", "the database was closed", backend_kind="protocol")
+
+
 class Watch:
     """Ends what takes too long. One timer serves all statements of a connection: one for each costs as much as sending it."""
 
@@ -180,6 +184,7 @@ class Link:
         self._connection: asyncpg.Connection | None = None
         self.watch = Watch(self.drop)
         self._plans_for_s, self._plans_until = FIRST_PLANS_S, 0.0
+        self._is_over = False
 
     async def get(self) -> asyncpg.Connection:
         """While the server is away, tries again for a while; nothing was sent yet."""
@@ -189,9 +194,12 @@ class Link:
         pause = FIRST_PAUSE_S
         while True:
             try:
-                self.adopt(await connect(self._options, self._settings, watched=self._watched))
-                assert self._connection is not None
-                return self._connection
+                connection = await connect(self._options, self._settings, watched=self._watched)
+                if self._is_over:  # closed while it was connecting
+                    connection.terminate()
+                    raise closed()
+                self.adopt(connection)
+                return connection
             except Exception as error:
                 if not getattr(error, "retryable", False) or time.monotonic() + pause > give_up:
                     raise
@@ -221,12 +229,16 @@ class Link:
 
     async def close(self) -> None:
         self.watch.stop()
+        self._is_over = True
         connection, self._connection = self._connection, None
         if connection is not None and not connection.is_closed():
             try:
                 await connection.close(timeout=2)
             except Exception:
                 connection.terminate()
+            except BaseException:  # cancelled: a connection that is merely collected warns
+                connection.terminate()
+                raise
 
 
 class Links:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from flowfabric.store.schema import INDEXES
+from flowfabric.store.single_flight import seen
 from flowfabric.store.sql.ddl import first_of
 
 Fetch = Callable[[str], Awaitable[Sequence[Any]]]
@@ -22,6 +23,7 @@ class Dues:
         """It is asked with the call, not when the answer is awaited, so that several can be gathered."""
         if self._answering is None:
             self._answering = asyncio.create_task(self._answer())
+            self._answering.add_done_callback(seen)
         self._asked.add(index)
         return self._told(index, self._answering)
 

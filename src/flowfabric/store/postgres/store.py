@@ -10,7 +10,6 @@ from typing import Any, TypeVar, cast
 
 import asyncpg
 
-from flowfabric.errors import TransportError
 from flowfabric.model.lease import BackendTag
 from flowfabric.model.queue_stats import LongWriter
 from flowfabric.plan import Answer, Form, Plan, Refused
@@ -19,7 +18,7 @@ from flowfabric.store.fan_out import dealt
 from flowfabric.store.port import Loaded, Read, Row, Store
 from flowfabric.store.postgres import connections
 from flowfabric.store.postgres.coalescer import MAX_BATCH, Coalescer, Key
-from flowfabric.store.postgres.connections import Link, Links, Options
+from flowfabric.store.postgres.connections import Link, Links, Options, closed
 from flowfabric.store.postgres.errors import (
     FIRST_PAUSE_S,
     MAX_TRIES,
@@ -373,10 +372,6 @@ async def _settled(running: Awaitable[list[Answer]]) -> list[Answer] | BaseExcep
         return await running
     except Exception as error:
         return error
-
-
-def closed() -> TransportError:
-    return TransportError("postgres", "the database was closed", backend_kind="protocol")
 
 
 def _must_split(items: list[Any]) -> bool:

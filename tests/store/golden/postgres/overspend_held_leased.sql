@@ -48,7 +48,8 @@ g AS (UPDATE ff_exec_core AS t
     AND CASE WHEN t.version = a.version
     AND t.ownership_state = 'leased'::text
     AND t.current_lease_id = a.lease_id
-    AND t.lease_expires_at_ms > a.now_ms_ THEN true ELSE false END RETURNING a.n_,
+    AND t.lease_expires_at_ms > a.now_ms_
+    AND (t.attempt_timeout_at_ms IS NULL OR t.attempt_timeout_at_ms > a.now_ms_) THEN true ELSE false END RETURNING a.n_,
     a.now_ms_,
     a.now,
     a.reason,

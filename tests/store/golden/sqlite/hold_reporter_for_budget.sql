@@ -13,7 +13,8 @@ SELECT lease_epoch,
     AND version = ?
     AND ownership_state = 'leased'
     AND current_lease_id = ?
-    AND lease_expires_at_ms > ?;
+    AND lease_expires_at_ms > ?
+    AND (attempt_timeout_at_ms IS NULL OR attempt_timeout_at_ms > ?);
 
 UPDATE ff_exec_core
     SET version = version + 1,
