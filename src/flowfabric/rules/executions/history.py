@@ -14,6 +14,7 @@ from uuid import UUID
 from msgspec import Struct, structs
 
 from flowfabric.ids import ExecutionId, lease_mark
+from flowfabric.model.event import is_end
 from flowfabric.model.flow import TERMINAL_FLOW_STATES, Flow
 from flowfabric.model.history import Awaited, Core, HistoryEntry, Life, Tried, What
 from flowfabric.rules.executions.phrasing import clipped
@@ -300,7 +301,7 @@ def _row(core: Core, number: int, at: int, what: What, details: Details) -> Line
 
 def ending(life: Life, outcome: str, at: int) -> tuple[What, int | None, Details]:
     """The last end is explained by the execution, earlier ones by the attempts that ended then."""
-    if outcome == "resumable":
+    if not is_end(outcome):
         return What.RESUMED, None, {}
     core = life.core
     tried = next((t for t in reversed(life.tries) if t.terminal_at_ms == at), None)
