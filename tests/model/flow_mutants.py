@@ -13,10 +13,10 @@ from flowfabric.engine.flows.cascade import Cascade
 from flowfabric.engine.flows.dependencies import Dependencies
 from flowfabric.ids import ExecutionId
 from flowfabric.model.flow import Cascaded
-from flowfabric.rules.executions import skip
+from flowfabric.rules.executions import termination
 from flowfabric.rules.flows import cancels, edges, wait_children
 
-from .mutants import Patch, Plant, put, with_set, without_guards, without_steps
+from .mutants import Patch, Plant, put, put_ending, with_set, without_guards, without_steps
 
 FLOW_MUTANTS: dict[str, Plant] = {}
 RESOLVING = ("RESOLVE", "RESOLVE_AND_RELEASE", "RESOLVE_AND_QUEUE")
@@ -49,7 +49,13 @@ def skip_not_propagated(patch: Patch) -> None:
 
 @mutant
 def skip_not_told(patch: Patch) -> None:
-    put(patch, skip, "SKIP_PENDING", lambda f: without_steps(f, "ff_completion_event"))
+    put_ending(
+        patch,
+        termination,
+        "SKIP",
+        lambda f: without_steps(f, "ff_completion_event"),
+        "pending",
+    )
 
 
 @mutant

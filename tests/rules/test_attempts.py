@@ -11,7 +11,7 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.lease import BackendTag, Completed, LeaseRenewal
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.decision import Commit, Reject, Return
-from flowfabric.rules.leases import attempts
+from flowfabric.rules.leases import attempts, renewal
 from flowfabric.rules.states import name_of, vector_of
 
 from .factory import (
@@ -67,9 +67,9 @@ def check_released(after: Execution, *, epoch: int = RUNNING.lease_epoch) -> Non
 @pytest.mark.parametrize("ttl", [TTL, 5, 60_000])
 @pytest.mark.parametrize("said", [1, 86_400_000])
 def test_renewing_holds_the_lease_for_as_long_as_it_was_granted_for(ttl: int, said: int) -> None:
-    act = attempts.renew(handle(RUNNING, lease_ttl_ms=said))
+    act = renewal.renew(handle(RUNNING, lease_ttl_ms=said))
     store = seeded(RUNNING, TRIED)
-    assert isinstance(commit(store, attempts.renew_for(handle(RUNNING), ttl)), Applied)
+    assert isinstance(commit(store, renewal.renew_for(handle(RUNNING), ttl)), Applied)
     done = commit(store, act.plan)
     assert isinstance(done, Applied)
     assert act.result(done) == LeaseRenewal(NOW + ttl, RUNNING.lease_epoch)
@@ -107,7 +107,7 @@ def test_progress_leaves_alone_what_is_not_given(
 ) -> None:
     before = execution("RUNNING", progress_pct=10, progress_message="old")
     store = seeded(before, attempt(before))
-    assert isinstance(commit(store, attempts.progress(handle(before), percent, message)), Applied)
+    assert isinstance(commit(store, renewal.progress(handle(before), percent, message)), Applied)
     after = stored(store)
     assert (after.progress_pct, after.progress_message) == kept
     assert (after.progress_updated_at, after.last_mutation_at, after.version) == (

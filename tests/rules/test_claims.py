@@ -9,6 +9,7 @@ from flowfabric.model.execution import Execution
 from flowfabric.model.lease import ClaimExecutionArgs, ClaimResumedArgs, HandleKind
 from flowfabric.rules.claims import claims
 from flowfabric.rules.decision import Commit, Decision
+from flowfabric.rules.leases import acquisition
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -206,7 +207,7 @@ def test_a_deadline_given_at_the_claim_replaces_the_stored_one(
     ],
 )
 def test_an_attempt_policy_is_kept_only_when_it_is_an_object(text: str, kept: str | None) -> None:
-    assert claims.policy_text(text) == kept
+    assert acquisition.policy_text(text) == kept
 
 
 def test_the_policy_a_failure_left_for_the_next_attempt_is_used_unless_one_is_given() -> None:
@@ -230,7 +231,7 @@ def test_the_kind_of_handle_follows_from_the_attempt_state(state: str, kind: Han
 
 @pytest.mark.parametrize(("ttl", "within"), [(30_000, 20_000), (1, 0), (100, 66)])
 def test_a_lease_is_renewed_within_two_thirds_of_its_time(ttl: int, within: int) -> None:
-    assert claims.renew_within_ms(ttl) == within
+    assert acquisition.renew_within_ms(ttl) == within
 
 
 # ---- claim_resumed_execution

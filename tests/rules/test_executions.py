@@ -216,7 +216,7 @@ def test_a_cancel_tells_of_a_lease_when_asked_to_and_names_who_did_it(
             snapshot(before),
             CancelExecutionArgs(execution_id=IDENT, reason="r"),
             by="cancel_flow",
-            told=told,
+            always_revoked=told,
         )
         for told in (False, True)
     )

@@ -22,8 +22,8 @@ from flowfabric.rules.fence import (
     not_active,
     retry_scheduled_by,
 )
-from flowfabric.rules.leases import attempts
-from flowfabric.rules.leases.recovery import requeue
+from flowfabric.rules.leases import attempts, renewal
+from flowfabric.rules.leases.expiry import requeue
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 from flowfabric.testing import ManualClock
 
@@ -108,8 +108,8 @@ def test_the_time_alone_expires_a_lease(expires: int | None, code: str | None) -
 def test_the_guard_of_the_plan_holds_without_the_explanation(changed: dict[str, Any]) -> None:
     store = seeded(RUNNING, attempt(RUNNING))
     for plan in (
-        attempts.renew(handle(RUNNING, **changed)).plan,
-        attempts.progress(handle(RUNNING, **changed), 5, "x"),
+        renewal.renew(handle(RUNNING, **changed)).plan,
+        renewal.progress(handle(RUNNING, **changed), 5, "x"),
         attempts.complete(handle(RUNNING, **changed), b"stolen"),
         attempts.fail(handle(RUNNING, **changed), "r", "c", None).plan,
         attempts.fail(handle(RUNNING, **changed), "r", "c", 0).plan,

@@ -15,7 +15,7 @@ from flowfabric.model.lease import (
 )
 from flowfabric.plan import Refused
 from flowfabric.rules.decision import Commit, Decision
-from flowfabric.rules.leases import recovery
+from flowfabric.rules.leases import expiry
 from flowfabric.rules.states import VECTORS, name_of, vector_of
 
 from .factory import (
@@ -52,7 +52,7 @@ def interrupted(cause: str | None, name: str = "READY", **columns: Any) -> Execu
 
 
 def revoked(of: Execution | None, **args: Any) -> Decision:
-    return recovery.revoke(snapshot(of), RevokeLeaseArgs(execution_id=IDENT, **args), "sqlite")
+    return expiry.revoke(snapshot(of), RevokeLeaseArgs(execution_id=IDENT, **args), "sqlite")
 
 
 def test_revoking_what_does_not_exist() -> None:
@@ -150,9 +150,7 @@ def test_a_lost_lease_gives_the_attempt_its_whole_time_again(at: int | None) -> 
 def test_a_lease_granted_since_the_revoke_was_asked_for_is_left_alone(
     seen: int | None, moved: bool
 ) -> None:
-    decision = recovery.revoke(
-        snapshot(RUNNING), RevokeLeaseArgs(execution_id=IDENT), "sqlite", seen
-    )
+    decision = expiry.revoke(snapshot(RUNNING), RevokeLeaseArgs(execution_id=IDENT), "sqlite", seen)
     assert isinstance(decision, Commit) is not moved
     if moved:
         assert answer(decision) == AlreadySatisfied("epoch_moved")
@@ -185,11 +183,11 @@ def test_a_revoke_that_lost_the_race_is_refused() -> None:
     ],
 )
 def test_marking_says_why_there_is_nothing_to_mark(of: Execution | None, reason: str) -> None:
-    assert answer(recovery.mark_if_due(snapshot(of))) == AlreadySatisfied(reason)
+    assert answer(expiry.mark_if_due(snapshot(of))) == AlreadySatisfied(reason)
 
 
 def test_marking_what_is_due() -> None:
-    decision = recovery.mark_if_due(snapshot(RAN_OUT))
+    decision = expiry.mark_if_due(snapshot(RAN_OUT))
     assert isinstance(decision, Commit) and decision.result == MarkedExpired()
     assert name_of(vector_of(stored(applied(decision, RAN_OUT)))) == "LOST"
 
@@ -202,7 +200,7 @@ def lost(**columns: Any) -> Execution:
 
 
 def requeued(of: Execution | None, grace_ms: int = 5_000, **around: Any) -> Decision:
-    return recovery.requeue(snapshot(of, **around), grace_ms)
+    return expiry.requeue(snapshot(of, **around), grace_ms)
 
 
 @pytest.mark.parametrize(

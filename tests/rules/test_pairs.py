@@ -11,7 +11,7 @@ from flowfabric.model.attempt import Attempt
 from flowfabric.model.execution import Execution
 from flowfabric.model.lease import Grant
 from flowfabric.plan import Applied, Plan, Refused
-from flowfabric.rules.decision import AGAIN, Commit, Decision, Reject, Return
+from flowfabric.rules.decision import DECIDE_AGAIN, Commit, Decision, Reject, Return
 from flowfabric.rules.states import is_ended, name_of, vector_of
 from flowfabric.store.memory import MemoryStore
 
@@ -172,7 +172,7 @@ class Caller:
                 assert self.decision is not None
                 self._settle(self.decision, op.declared)
                 return
-            if self._try(self.decision.plan) and self.decision.result is not AGAIN:
+            if self._try(self.decision.plan) and self.decision.result is not DECIDE_AGAIN:
                 return
             self.load()
         raise AssertionError(f"{self.watch.where}: {self.name} never came to an end")

@@ -12,7 +12,7 @@ from flowfabric.model.waitpoint import Single, SuspendArgs, TimeoutBehavior
 from flowfabric.plan import Applied, Refused
 from flowfabric.rules.executions import quarantine, replay
 from flowfabric.rules.executions.explain import explain
-from flowfabric.rules.leases import attempts
+from flowfabric.rules.leases import renewal
 from flowfabric.rules.waits import suspend, waitpoints
 
 from .factory import (
@@ -134,9 +134,9 @@ def test_why_names_the_transaction_that_holds_back_events_last() -> None:
 @pytest.mark.parametrize("told_of", [True, False])
 def test_a_renewal_is_told_unless_nobody_wants_to_hear_of_it(told_of: bool) -> None:
     store = seeded(RUNNING, attempt(RUNNING))
-    assert isinstance(commit(store, attempts.renew(handle(RUNNING), told=told_of).plan), Applied)
+    assert isinstance(commit(store, renewal.renew(handle(RUNNING), event=told_of).plan), Applied)
     assert isinstance(
-        commit(store, attempts.renew_for(handle(RUNNING), 500, told=told_of)), Applied
+        commit(store, renewal.renew_for(handle(RUNNING), 500, event=told_of)), Applied
     )
     assert stored(store).lease_expires_at_ms == NOW + 500
     assert told(store)[0] == ["renewed"] * (2 if told_of else 0)

@@ -14,8 +14,8 @@ from flowfabric.model.lease import (
     ReclaimGrant,
 )
 from flowfabric.plan import Applied
-from flowfabric.rules.decision import AGAIN, Commit, Decision
-from flowfabric.rules.leases import recovery
+from flowfabric.rules.decision import DECIDE_AGAIN, Commit, Decision
+from flowfabric.rules.leases import expiry, reclaim
 from flowfabric.rules.states import name_of, vector_of
 
 from .factory import (
@@ -55,7 +55,7 @@ def lost(**columns: Any) -> Execution:
 
 
 def requeued(of: Execution | None, grace_ms: int = 5_000, **around: Any) -> Decision:
-    return recovery.requeue(snapshot(of, **around), grace_ms)
+    return expiry.requeue(snapshot(of, **around), grace_ms)
 
 
 # ---- the cap on losses
@@ -66,7 +66,7 @@ def requeued(of: Execution | None, grace_ms: int = 5_000, **around: Any) -> Deci
     [(None, None, 1_000), (None, 5, 5), (None, 0, 0), (7, 5, 7), (0, 5, 0), (100, None, 100)],
 )
 def test_the_reclaim_limit(stored_limit: int | None, called: int | None, limit: int) -> None:
-    assert recovery.reclaim_limit(execution(max_reclaim_count=stored_limit), called) == limit
+    assert expiry.reclaim_limit(execution(max_reclaim_count=stored_limit), called) == limit
 
 
 def reclaimed(
@@ -86,7 +86,7 @@ def reclaimed(
         max_reclaim_count=cap,
         attempt_policy_json=policy,
     )
-    return recovery.reclaim(
+    return reclaim.reclaim(
         snapshot(of, **around), args, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID
     )
 
@@ -99,7 +99,7 @@ def granted(of: Execution | None, *, capabilities: tuple[str, ...] = (), **aroun
         grant_ttl_ms=900,
         worker_capabilities=frozenset(capabilities),
     )
-    return recovery.issue_reclaim_grant(snapshot(of, **around), args, grant_id="g-9")
+    return reclaim.issue_reclaim_grant(snapshot(of, **around), args, grant_id="g-9")
 
 
 @pytest.mark.parametrize("decide", [requeued, granted, reclaimed])
@@ -193,7 +193,7 @@ def test_what_is_not_reclaimable_says_why(of: Execution, detail: str) -> None:
 @pytest.mark.parametrize("decide", [granted, reclaimed])
 def test_a_lease_that_ran_out_unnoticed_is_marked_first(decide: Any) -> None:
     decision = decide(RAN_OUT)
-    assert isinstance(decision, Commit) and decision.result is AGAIN
+    assert isinstance(decision, Commit) and decision.result is DECIDE_AGAIN
     assert name_of(vector_of(stored(applied(decision, RAN_OUT)))) == "LOST"
 
 
@@ -353,5 +353,5 @@ def test_a_reclaimed_attempt_gets_its_full_time(limit: int | None, at: int | Non
 @pytest.mark.parametrize(("expires_in", "dropped"), [(-1, True), (0, False)])
 def test_the_sweep_of_grants_drops_only_what_ran_out(expires_in: int, dropped: bool) -> None:
     store = seeded(grant(expires_in=expires_in))
-    plan = recovery.drop_expired(IDENT.partition_index, IDENT.uuid)
+    plan = reclaim.drop_expired(IDENT.partition_index, IDENT.uuid)
     assert isinstance(commit(store, plan), Applied) is dropped

@@ -4,7 +4,7 @@ import pytest
 
 from flowfabric.plan import Refused
 from flowfabric.rules.decision import Commit, Reject
-from flowfabric.rules.executions.skip import skip
+from flowfabric.rules.executions.termination import skip
 from flowfabric.rules.flows.flows import member_of
 from flowfabric.rules.leases.attempts import explain
 from flowfabric.rules.states import VECTORS, name_of, vector_of

@@ -14,9 +14,9 @@ from flowfabric.model.state import (
     TerminalOutcome,
 )
 from flowfabric.rules.states import (
+    STATE_VALUES,
     TRANSITIONS,
     VECTORS,
-    WORDS,
     canonical,
     entering,
     is_ended,
@@ -94,18 +94,18 @@ def test_entering_a_vector_writes_what_the_vector_says(name: str) -> None:
 @pytest.mark.parametrize("name", VECTORS)
 def test_every_word_of_a_vector_is_a_known_word(name: str) -> None:
     vector = VECTORS[name]
-    assert vector.lifecycle_phase in WORDS["lifecycle_phase"]
-    assert vector.ownership_state in WORDS["ownership_state"]
-    assert vector.eligibility_state in WORDS["eligibility_state"]
-    assert WORDS["blocking_reason"].issuperset(vector.blocking_reasons)
-    assert WORDS["terminal_outcome"].issuperset(vector.outcomes)
-    assert WORDS["attempt_state"].issuperset(vector.attempt_states)
+    assert vector.lifecycle_phase in STATE_VALUES["lifecycle_phase"]
+    assert vector.ownership_state in STATE_VALUES["ownership_state"]
+    assert vector.eligibility_state in STATE_VALUES["eligibility_state"]
+    assert STATE_VALUES["blocking_reason"].issuperset(vector.blocking_reasons)
+    assert STATE_VALUES["terminal_outcome"].issuperset(vector.outcomes)
+    assert STATE_VALUES["attempt_state"].issuperset(vector.attempt_states)
 
 
 @pytest.mark.parametrize("name", VECTORS)
 def test_every_vector_says_who_leads_out_of_it(name: str) -> None:
     assert VECTORS[name].leaves_by
-    assert VECTORS[name].says
+    assert VECTORS[name].meaning
 
 
 def test_no_two_vectors_overlap() -> None:
@@ -179,7 +179,7 @@ def test_private_spellings_are_read_canonically(column: str, stored: str, read: 
 
 
 def test_canonical_words_stay_what_they_are() -> None:
-    for column, words in WORDS.items():
+    for column, words in STATE_VALUES.items():
         assert {canonical(column, word) for word in words} == words
 
 

@@ -9,7 +9,7 @@ from flowfabric.model.lease import ResumeGrant, ResumeToken
 from flowfabric.plan import Applied
 from flowfabric.rules.decision import Commit, Decision
 from flowfabric.rules.fence import check_handle
-from flowfabric.rules.leases import recovery
+from flowfabric.rules.leases import reclaim
 
 from .checks import check_lease
 from .factory import (
@@ -41,7 +41,7 @@ def taken_over(of: Execution | None, *, expires_in: int = 1_000, **around: Any) 
     token = ResumeToken(
         ResumeGrant(IDENT, "{fp:7}", "key", NOW + expires_in, "default"), WORKER, "i", TTL
     )
-    return recovery.claim_from_resume_grant(
+    return reclaim.claim_from_resume_grant(
         snapshot(of, **around), token, lease_id=NEW_LEASE_ID, attempt_id=NEW_ATTEMPT_ID
     )
 

@@ -31,7 +31,7 @@ from flowfabric.model.policy import MAX_DURATION_MS, RetryPolicy
 from flowfabric.model.quota import QuotaPolicy
 from flowfabric.plan import Applied
 from flowfabric.rules.claims import admission
-from flowfabric.rules.decision import AGAIN, Commit, Decision, Reject, Return, Snapshot
+from flowfabric.rules.decision import DECIDE_AGAIN, Commit, Decision, Reject, Return, Snapshot
 from flowfabric.rules.executions.quarantine import damaged_list, unknown_budgets
 from flowfabric.rules.leases import attempts
 from flowfabric.rules.retries import DEFAULT_RETRY_POLICY
@@ -273,7 +273,7 @@ class Core:
             if isinstance(answer, Applied):
                 if decision.plan.form.ends:
                     await self._cascade.ended((loaded.execution.id,))
-                if decision.result is not AGAIN:
+                if decision.result is not DECIDE_AGAIN:
                     return _result(decision, answer)
                 continue
             if (

@@ -43,7 +43,8 @@ from flowfabric.rules.claims.admission import (
     share_out,
     touch,
 )
-from flowfabric.rules.claims.claims import CLAIM, renew_within_ms
+from flowfabric.rules.claims.claims import CLAIM
+from flowfabric.rules.leases.acquisition import renew_within_ms
 from flowfabric.store.port import GetAll, Read, Row, Scan, ScanAll, Store
 
 MOST_GATES = 64

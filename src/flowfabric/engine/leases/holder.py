@@ -39,10 +39,10 @@ from flowfabric.model.lease import (
 from flowfabric.model.policy import MAX_DURATION_MS, parse_retry_policy, stored_policy
 from flowfabric.plan import Applied, Plan
 from flowfabric.rules import retries
-from flowfabric.rules.claims.claims import policy_text
 from flowfabric.rules.decision import Commit, Decision, Reject, Return, Snapshot
 from flowfabric.rules.fence import HELD_COLUMNS, check_fence, check_handle, is_held
-from flowfabric.rules.leases import attempts
+from flowfabric.rules.leases import attempts, renewal
+from flowfabric.rules.leases.acquisition import policy_text
 from flowfabric.store.port import GetAll
 
 log = logging.getLogger("flowfabric.engine")
@@ -66,7 +66,7 @@ class Holder(Grants):
         fields = self.fields(handle)
         validation.ttl_ms(fields.lease_ttl_ms, "handle.lease_ttl_ms")
         result: LeaseRenewal = await self.by_holder(
-            fields, attempts.renew(fields, told=self.settings.renewal_events)
+            fields, renewal.renew(fields, event=self.settings.renewal_events)
         )
         return result
 
@@ -94,7 +94,7 @@ class Holder(Grants):
         validation.optional_text(message, "message")
         if percent is not None or message is not None:
             await self.by_holder(
-                fields, Commit(attempts.progress(fields, percent, message)), marks=False
+                fields, Commit(renewal.progress(fields, percent, message)), marks=False
             )
             return
         snapshot = await self.snapshot(fields.execution_id, attempt_index=fields.attempt_index)
@@ -267,10 +267,10 @@ class Holder(Grants):
             if refused is not None:
                 return refused
             assert snapshot.execution is not None
-            plan = attempts.renew_for(
+            plan = renewal.renew_for(
                 attempts.holder(snapshot.execution, self.store.tag),
                 args.lease_ttl_ms,
-                told=self.settings.renewal_events,
+                event=self.settings.renewal_events,
             )
             return Commit(plan, lambda applied: Renewed(applied.row[0]))
 
@@ -295,7 +295,7 @@ class Holder(Grants):
             if args.progress_pct is None and args.progress_message is None:
                 return Return(None)
             fields = attempts.holder(stored, self.store.tag)
-            return Commit(attempts.progress(fields, args.progress_pct, args.progress_message))
+            return Commit(renewal.progress(fields, args.progress_pct, args.progress_message))
 
         await self.decide(ident, rule)
 

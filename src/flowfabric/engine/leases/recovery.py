@@ -28,7 +28,7 @@ from flowfabric.model.lease import (
 )
 from flowfabric.model.policy import check_worker_capabilities
 from flowfabric.rules.decision import Decision, Snapshot
-from flowfabric.rules.leases import recovery
+from flowfabric.rules.leases import expiry, reclaim
 from flowfabric.store.port import Scan
 
 MAX_EXPIRED_LEASES = 10_000
@@ -47,7 +47,7 @@ class Recovery(Holder):
         def rule(snapshot: Snapshot) -> Decision:
             if snapshot.execution is not None:
                 seen.append(snapshot.execution.lease_epoch)
-            return recovery.revoke(snapshot, args, label, seen[0] if seen else None)
+            return expiry.revoke(snapshot, args, label, seen[0] if seen else None)
 
         result: Revoked | AlreadySatisfied = await self.decide(ident, rule)
         return result
@@ -57,7 +57,7 @@ class Recovery(Holder):
     ) -> MarkedExpired | AlreadySatisfied:
         ident = execution_id(execution)
         validation.partition_matches(partition, ident.partition_index)
-        result: MarkedExpired | AlreadySatisfied = await self.decide(ident, recovery.mark_if_due)
+        result: MarkedExpired | AlreadySatisfied = await self.decide(ident, expiry.mark_if_due)
         return result
 
     async def requeue_lost(
@@ -71,7 +71,7 @@ class Recovery(Holder):
             else validation.timestamp(grace_ms, "grace_ms")
         )
         result: str | ReclaimCapExceeded = await self.decide(
-            ident, lambda snapshot: recovery.requeue(snapshot, grace), grant=True
+            ident, lambda snapshot: expiry.requeue(snapshot, grace), grant=True
         )
         return result
 
@@ -83,7 +83,7 @@ class Recovery(Holder):
         check_worker_capabilities(args.worker_capabilities, "worker_capabilities")
         grant_id = secrets.token_hex(16)
         result: ReclaimGrant | NotReclaimable | ReclaimCapExceeded = await self.admit(
-            ident, lambda snapshot: recovery.issue_reclaim_grant(snapshot, args, grant_id=grant_id)
+            ident, lambda snapshot: reclaim.issue_reclaim_grant(snapshot, args, grant_id=grant_id)
         )
         return result
 
@@ -105,7 +105,7 @@ class Recovery(Holder):
             Claimed | GrantNotFound | NotReclaimable | ReclaimCapExceeded
         ) = await self._claim_one(
             ident,
-            lambda snapshot: recovery.reclaim(snapshot, args, lease_id=lease, attempt_id=attempt),
+            lambda snapshot: reclaim.reclaim(snapshot, args, lease_id=lease, attempt_id=attempt),
             args.lease_ttl_ms,
             args.worker_instance_id,
             HandleKind.RECLAIMED,

@@ -17,7 +17,7 @@ from flowfabric.model.flow import MAX_GRAPH_EDGES, Flow
 from flowfabric.model.lease import Grant
 from flowfabric.model.quota import DEFAULT_DIMENSION
 from flowfabric.plan import Applied
-from flowfabric.rules.leases import recovery
+from flowfabric.rules.leases import reclaim
 from flowfabric.rules.limits import quotas
 from flowfabric.rules.workers import retention
 from flowfabric.store.port import GetAll, Scan, ScanAll, Tally
@@ -188,7 +188,7 @@ class Retention(Subscriptions):
         if not found:
             return 0
         answers = await self.store.commit_many(
-            [recovery.drop_expired(g.partition_key, g.execution_id) for g in found]
+            [reclaim.drop_expired(g.partition_key, g.execution_id) for g in found]
         )
         dropped = [
             grant

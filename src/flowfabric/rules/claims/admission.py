@@ -34,7 +34,7 @@ from flowfabric.plan import (
 from flowfabric.rules.claims.claims import CLAIM, CLAIM_ONE, RECLAIM_SAME
 from flowfabric.rules.claims.grants import BLOCK, ISSUE_GRANT
 from flowfabric.rules.decision import Commit, Decision, Reject, Snapshot
-from flowfabric.rules.leases.recovery import RECLAIM
+from flowfabric.rules.leases.reclaim import RECLAIM
 from flowfabric.rules.limits import breach_actions, budgets
 
 QUOTA, WINDOW = "ff_quota_policy", "ff_quota_window"

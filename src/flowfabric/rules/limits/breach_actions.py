@@ -36,8 +36,8 @@ REFUSED = "refused:"
 room there is for less."""
 _TOLD = operator_event(BREACHED, Arg("details"))
 _ALIVE = (Cond("current_lease_id", "=", Arg("lease_id")), Cond("lease_expires_at_ms", ">", Now()))
-OVERSPEND = endings("overspend", "failed", told=BREACHED)
-OVERSPEND_HELD = endings("overspend_held", "failed", told=BREACHED, fence=_ALIVE).leased
+OVERSPEND = endings("overspend", "failed", event_kind=BREACHED)
+OVERSPEND_HELD = endings("overspend_held", "failed", event_kind=BREACHED, fence=_ALIVE).leased
 STILL_HELD = Form("reporter_still_holds", Update(EXEC, HELD, {"lease_epoch": Add(0)}))
 _HELD_BACK = {
     **entering("BUDGET", detail=Arg("detail")),
